@@ -1,0 +1,45 @@
+#include "base/context.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/host.h"
+
+namespace millrace {
+
+absl::Status ContextOptions::Validate() const {
+  if (threads < 0 || threads > 4096) {
+    return absl::InvalidArgumentError("ContextOptions.threads must be in [0, 4096]");
+  }
+  if (memory_budget_bytes <= 0) {
+    return absl::InvalidArgumentError("ContextOptions.memory_budget_bytes must be positive");
+  }
+  if (io == nullptr) return absl::InvalidArgumentError("ContextOptions.io must be set");
+  return absl::OkStatus();
+}
+
+Context::Context(ContextOptions options)
+    : pid_(getpid()),
+      memory_budget_bytes_(options.memory_budget_bytes),
+      log_(std::move(options.log)),
+      io_(std::move(options.io)),
+      workers_(std::make_unique<Workers>(options.threads, options.batch_priority)) {}
+
+absl::StatusOr<std::shared_ptr<Context>> Context::Make(ContextOptions options) {
+  if (absl::Status status = options.Validate(); !status.ok()) return status;
+  if (options.threads == 0) options.threads = ReadCores().usable;
+  return std::shared_ptr<Context>(new Context(std::move(options)));
+}
+
+void Context::Log(LogLevel level, std::string_view message) const {
+  if (log_) log_(level, message);
+}
+
+absl::Status Context::CheckNotForked() const {
+  if (getpid() == pid_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this process was forked after the context was made; make a new context in the child");
+}
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+#ifndef MILLRACE_BASE_CONTEXT_H_
+#define MILLRACE_BASE_CONTEXT_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "base/metrics.h"
+#include "base/workers.h"
+
+namespace millrace {
+
+enum class LogLevel { kInfo, kWarning, kError };
+using LogSink = std::function<void(LogLevel, std::string_view message)>;
+
+// performance only: results are the same for every value (but for `log` and `io`)
+struct ContextOptions {
+  int threads = 0;              // pipeline workers; 0: the cores this process may use
+  bool batch_priority = false;  // run the workers as SCHED_BATCH, below an equal compute thread
+  int64_t memory_budget_bytes = int64_t{2} << 30;  // for read buffers and batches of all pipelines
+  std::shared_ptr<IoEngine> io;  // required here; pipeline::MakeContext fills it in
+  LogSink log;                   // empty: messages are dropped
+
+  absl::Status Validate() const;
+};
+
+// What pipelines share: worker threads, I/O, metrics, log and the memory budget. There is no other
+// shared state in the libraries. Thread-safe. It must outlive its pipelines (they hold it).
+class Context {
+ public:
+  static absl::StatusOr<std::shared_ptr<Context>> Make(ContextOptions options);
+
+  Workers& workers() { return *workers_; }
+  IoEngine& io() { return *io_; }
+  Metrics& metrics() { return metrics_; }
+  int64_t memory_budget_bytes() const { return memory_budget_bytes_; }
+  void Log(LogLevel level, std::string_view message) const;
+
+  // FAILED_PRECONDITION in a process that was forked from the one which made this context.
+  absl::Status CheckNotForked() const;
+
+ private:
+  explicit Context(ContextOptions options);
+
+  // Constant after construction.
+  const pid_t pid_;
+  const int64_t memory_budget_bytes_;
+  const LogSink log_;
+  // Synchronise themselves. Destroyed in reverse: workers join before the I/O threads do.
+  Metrics metrics_;
+  std::shared_ptr<IoEngine> io_;
+  std::unique_ptr<Workers> workers_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_BASE_CONTEXT_H_

@@ -1,0 +1,126 @@
+#include "base/host.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace millrace {
+namespace {
+
+int AffinityCores(int online) {
+  // A mask larger than cpu_set_t's 1,024 processors needs a larger buffer: grow until it fits.
+  for (int processors = 1024; processors <= 1 << 20; processors *= 4) {
+    cpu_set_t* set = CPU_ALLOC(processors);
+    const size_t size = CPU_ALLOC_SIZE(processors);
+    const bool read = sched_getaffinity(0, size, set) == 0;
+    const int count = read ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (read) return std::max(1, count);
+  }
+  return online;
+}
+
+// "max 100000" or "150000 100000" (cgroup v2's cpu.max): quota / period, 0 for none.
+double QuotaV2(const std::string& file) {
+  std::ifstream in(file);
+  std::string quota;
+  double period = 0;
+  if (!(in >> quota >> period) || quota == "max" || period <= 0) return 0;
+  return std::strtod(quota.c_str(), nullptr) / period;
+}
+
+double QuotaV1(const std::string& folder) {
+  std::ifstream quota_file(folder + "/cpu.cfs_quota_us"),
+      period_file(folder + "/cpu.cfs_period_us");
+  double quota = 0, period = 0;
+  if (!(quota_file >> quota) || !(period_file >> period) || quota <= 0 || period <= 0) return 0;
+  return quota / period;
+}
+
+double TighterQuota(double a, double b) {
+  if (a <= 0) return b;
+  return b <= 0 ? a : std::min(a, b);
+}
+
+// A quota anywhere on the way up to the root binds.
+double QuotaUpwards(const std::string& root, std::string path, double (*read)(const std::string&),
+                    const std::string& file) {
+  double quota = 0;
+  while (true) {
+    quota = TighterQuota(quota, read(root + path + file));
+    const size_t slash = path.rfind('/');
+    if (path.empty() || path == "/" || slash == std::string::npos) break;
+    path.resize(slash);
+  }
+  return TighterQuota(quota, read(root + file));
+}
+
+double CgroupQuota(const std::string& root, const std::string& self_cgroup) {
+  std::ifstream in(self_cgroup);
+  std::string line;
+  double quota = 0;
+  while (std::getline(in, line)) {
+    // "0::/path" is version 2; "4:cpu,cpuacct:/path" version 1.
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers == ",,") {
+      quota = TighterQuota(quota, QuotaUpwards(root, path, QuotaV2, "/cpu.max"));
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      quota = TighterQuota(quota, QuotaUpwards(root + "/cpu", path, QuotaV1, ""));
+    }
+  }
+  return quota;
+}
+
+}  // namespace
+
+Cores ReadCores() { return ReadCores("/sys/fs/cgroup", "/proc/self/cgroup"); }
+
+Cores ReadCores(const std::string& cgroup_root, const std::string& self_cgroup) {
+  Cores cores;
+  cores.online = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  cores.affinity = AffinityCores(cores.online);
+  cores.quota = CgroupQuota(cgroup_root, self_cgroup);
+  cores.usable = cores.affinity;
+  cores.source = cores.affinity < cores.online ? "affinity" : "online";
+  const int whole_quota = std::max(1, static_cast<int>(std::floor(cores.quota)));
+  if (cores.quota > 0 && whole_quota < cores.usable) {
+    cores.usable = whole_quota;
+    cores.source = "cgroup quota";
+  }
+  return cores;
+}
+
+std::string WidestIsa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return "avx512";
+  if (__builtin_cpu_supports("avx2")) return "avx2";
+  if (__builtin_cpu_supports("sse4.2")) return "sse4";
+#endif
+  return "scalar";
+}
+
+int64_t PeakRssBytes() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::string CpuModel() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace millrace

@@ -1,0 +1,34 @@
+#ifndef MILLRACE_BASE_HOST_H_
+#define MILLRACE_BASE_HOST_H_
+
+#include <cstdint>
+#include <string>
+
+namespace millrace {
+
+// The processors this process may use.
+struct Cores {
+  int online = 1;      // processors of the host
+  int affinity = 1;    // of them, those in the affinity mask
+  double quota = 0;    // cgroup CPU quota in processors; 0: none
+  int usable = 1;      // max(1, min(affinity, floor(quota)))
+  std::string source;  // which of them decided: "affinity", "cgroup quota" or "online"
+};
+
+// Reads the affinity mask and the cgroup (v2, then v1) quota of this process now.
+Cores ReadCores();
+// The same with the cgroup files below `cgroup_root` and the processes' file `self_cgroup` (tests).
+Cores ReadCores(const std::string& cgroup_root, const std::string& self_cgroup);
+
+// "avx512", "avx2", "sse4" or "scalar": the widest vectors this processor has.
+std::string WidestIsa();
+
+// Peak resident set of this process in bytes; 0 when it cannot be read.
+int64_t PeakRssBytes();
+
+// The processor's name as /proc/cpuinfo gives it, or "unknown".
+std::string CpuModel();
+
+}  // namespace millrace
+
+#endif  // MILLRACE_BASE_HOST_H_

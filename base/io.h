@@ -1,0 +1,55 @@
+#ifndef MILLRACE_BASE_IO_H_
+#define MILLRACE_BASE_IO_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// The I/O interface that a Context carries. base declares it; readers implements it.
+
+namespace millrace {
+
+// Bytes that can be read anywhere. Thread-safe.
+class RandomAccessFile {
+ public:
+  virtual ~RandomAccessFile() = default;
+
+  // Reads from `offset` until `out` is full or the file ends; blocks.
+  //   value  the number of bytes read; less than out.size() only at the end of the file
+  //   other  the read failed; the status names the file and the offset
+  virtual absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
+
+  virtual uint64_t size() const = 0;
+  // For messages.
+  virtual const std::string& path() const = 0;
+};
+
+// One contiguous range to read in full. A short read is DATA_LOSS.
+struct ReadRequest {
+  std::shared_ptr<const RandomAccessFile> file;
+  uint64_t offset = 0;
+  std::span<std::byte> out;  // must live until the request's `done` has run
+};
+
+// Reads in the background. Thread-safe.
+class IoEngine {
+ public:
+  virtual ~IoEngine() = default;  // waits for reads under way; unstarted ones end as CANCELLED
+
+  // Starts the reads of one group in order of submission and returns at once. `done` runs once, on
+  // an I/O thread, after the last of them, with one status per request (in order). It must not
+  // block.
+  virtual void Submit(std::vector<ReadRequest> requests,
+                      std::function<void(std::vector<absl::Status>)> done) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_BASE_IO_H_

@@ -1,0 +1,87 @@
+#include "base/run.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t RoundUp(size_t size) { return (size + kAlignment - 1) & ~(kAlignment - 1); }
+
+}  // namespace
+
+std::byte* RunArena::Allocate(size_t size) {
+  size = RoundUp(std::max<size_t>(size, 1));
+  while (chunk_ < chunks_.size() && used_ + size > chunks_[chunk_].size) {
+    ++chunk_;
+    used_ = 0;
+  }
+  if (chunk_ == chunks_.size()) {
+    const size_t bytes = std::max(size, chunk_bytes_) + kAlignment;
+    // make_unique_for_overwrite: zeroing would cost a pass over memory that is written anyway.
+    chunks_.push_back({std::make_unique_for_overwrite<std::byte[]>(bytes), bytes - kAlignment});
+    capacity_bytes_ += bytes;
+    used_ = 0;
+  }
+  const auto base = reinterpret_cast<uintptr_t>(chunks_[chunk_].memory.get());
+  auto* piece = reinterpret_cast<std::byte*>(RoundUp(base)) + used_;
+  used_ += size;
+  return piece;
+}
+
+void RunArena::Reset() {
+  chunk_ = 0;
+  used_ = 0;
+}
+
+Run::Run(RunArena& arena, uint64_t seed, uint64_t first_position, std::vector<SampleId> ids)
+    : arena_(arena), seed_(seed), first_position_(first_position), ids_(std::move(ids)) {}
+
+RandomStream Run::Random(int64_t row, uint64_t op) const {
+  return RandomStream(
+      {.seed = seed_, .op = op, .epoch = ids_[row].epoch, .record = ids_[row].record});
+}
+
+const Column* Run::Find(std::string_view name) const {
+  const auto it = std::ranges::find(columns_, name, &Column::name);
+  return it == columns_.end() ? nullptr : &*it;
+}
+
+const Column& Run::Get(std::string_view name) const {
+  const Column* column = Find(name);
+  assert(column != nullptr);
+  return *column;
+}
+
+Column Run::Take(std::string_view name) {
+  const auto it = std::ranges::find(columns_, name, &Column::name);
+  assert(it != columns_.end());
+  Column column = std::move(*it);
+  columns_.erase(it);
+  return column;
+}
+
+Column& Run::Add(std::string_view name, DType dtype) {
+  std::erase_if(columns_, [&](const Column& column) { return column.name() == name; });
+  return columns_.emplace_back(std::string(name), dtype, num_rows());
+}
+
+void* Run::Allocate(Column& column, int64_t row, const Shape& shape) {
+  const size_t bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(column.dtype());
+  const auto slot = std::ranges::find(slots_, column.name(), &FieldSlots::name);
+  const bool bound = slot != slots_.end() && slot->dtype == column.dtype() && slot->shape == shape;
+  std::byte* memory =
+      bound ? slot->first_row + static_cast<size_t>(row) * bytes : arena_.Allocate(bytes);
+  column.Set(row, memory, shape);
+  return memory;
+}
+
+void Run::Fail(int64_t row, absl::Status status) {
+  if (errors_.empty()) errors_.resize(ids_.size());
+  if (errors_[row].ok()) errors_[row] = std::move(status);
+}
+
+}  // namespace millrace

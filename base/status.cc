@@ -1,0 +1,22 @@
+#include "base/status.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+
+absl::Status Annotate(const absl::Status& status, std::string_view context) {
+  if (status.ok()) return status;
+  absl::Status annotated(status.code(), absl::StrCat(ToAbsl(context), ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    annotated.SetPayload(url, payload);
+  });
+  return annotated;
+}
+
+absl::Status ErrnoStatus(int error_number, std::string_view call, std::string_view subject) {
+  return absl::ErrnoToStatus(error_number, absl::StrCat(ToAbsl(subject), ": ", ToAbsl(call)));
+}
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+# millrace_library(NAME SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS private::deps ...)
+#   makes the static library millrace_NAME (alias millrace::NAME) of one folder.
+# millrace_test(FILE.cc DEPS ... [LABELS ...] [TIMEOUT seconds])
+#   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
+set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough
+    $<$<BOOL:${MILLRACE_WERROR}>:-Werror>)
+# Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md).
+set(MILLRACE_FLAGS -ffp-contract=off)
+
+function(millrace_target_defaults target)
+  target_compile_options(${target} PRIVATE ${MILLRACE_WARNINGS} ${MILLRACE_FLAGS})
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
+endfunction()
+
+function(millrace_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(millrace_${name} STATIC ${ARG_SOURCES})
+  add_library(millrace::${name} ALIAS millrace_${name})
+  set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
+  millrace_target_defaults(millrace_${name})
+  target_link_libraries(millrace_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_INSTALL_TARGETS millrace_${name})
+endfunction()
+
+function(millrace_test file)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  get_filename_component(stem ${file} NAME_WE)
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set(target ${folder}_${stem})
+  add_executable(${target} ${file})
+  millrace_target_defaults(${target})
+  target_link_libraries(${target} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+  add_test(NAME ${target} COMMAND ${target})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${target} PROPERTIES LABELS "${folder};${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "MILLRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};MILLRACE_BIN=${PROJECT_BINARY_DIR}/bin/millrace")
+endfunction()

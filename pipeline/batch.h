@@ -1,0 +1,63 @@
+#ifndef MILLRACE_PIPELINE_BATCH_H_
+#define MILLRACE_PIPELINE_BATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/run.h"
+#include "base/tensor.h"
+
+namespace millrace::pipeline {
+
+struct BatchData;  // batch_internal.h
+
+// One rank's slice of a global batch: a slab of named tensors [rows, ...]. A handle: copies share
+// the slab, which goes back to its pool with the last of them. A batch may outlive its pipeline.
+// Immutable, thread-safe.
+class Batch {
+ public:
+  Batch() = default;
+  explicit Batch(std::shared_ptr<const BatchData> data) : data_(std::move(data)) {}
+
+  // Number of the global batch, from 0, counted over all epochs.
+  uint64_t index() const;
+  // How often the source was begun before this batch's first row.
+  uint64_t epoch() const;
+  // True for the last batch before the epoch changes (or the stream ends).
+  bool ends_epoch() const;
+
+  // Rows of every tensor here, padding included: the same on every rank.
+  int64_t num_rows() const;
+  // Rows that hold samples: valid()[r] != 0.
+  int64_t num_valid_rows() const;
+  // Valid rows of the global batch over all ranks (what a loss is divided by).
+  int64_t num_global_valid_rows() const;
+  // Number in the global batch of this slice's row 0.
+  int64_t first_global_row() const;
+  // One byte per row: 1 valid, 0 padding (all of whose bytes are 0).
+  std::span<const uint8_t> valid() const;
+  // Who each row is; a padding row has {0, 0}.
+  std::span<const SampleId> ids() const;
+
+  // The tensors in the order of the plan's final schema. Their memory lives as long as a handle
+  // does.
+  std::span<const std::string> names() const;
+  ConstTensorView tensor(size_t i) const;
+  // Returns the tensor of that name; a view with data == nullptr when there is none.
+  ConstTensorView Find(std::string_view name) const;
+
+  // The state from which a pipeline with the same plan and data continues after this batch, at any
+  // world.
+  const std::string& resume_token() const;
+
+ private:
+  std::shared_ptr<const BatchData> data_;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_BATCH_H_

@@ -1,0 +1,85 @@
+#ifndef MILLRACE_PIPELINE_PIPELINE_H_
+#define MILLRACE_PIPELINE_PIPELINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/context.h"
+#include "base/schema.h"
+#include "pipeline/batch.h"
+#include "pipeline/plan.h"
+
+namespace millrace::pipeline {
+
+// Makes a context whose I/O engine is the pread pool (ContextOptions.io may be left empty).
+absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options = {});
+
+struct OpenOptions {
+  // Which slice of every global batch is read. Never part of the plan.
+  int rank = 0;
+  int world = 1;
+  // Continue after the batch this token came from; empty: from the start. A token of another plan,
+  // other data or another semantics_version is FAILED_PRECONDITION that says what differs.
+  std::string resume_token;
+
+  // performance only: results are the same for every value
+  int prefetch_batches = 0;  // 0: as the plan says
+  std::string index_folder;  // see readers::RecordSourceOptions
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
+
+  absl::Status Validate() const;
+};
+
+// How many batches there are; `infinite` when the plan repeats for ever.
+struct StreamLength {
+  bool infinite = false;
+  uint64_t batches = 0;            // of the whole stream, from batch 0
+  uint64_t batches_per_epoch = 0;  // 0 when batches straddle epochs
+};
+
+// Runs a plan: batches in order, bit-identical for every number of threads (docs/semantics.md).
+// Next from one thread at a time; Cancel from any.
+class Pipeline {
+ public:
+  // Opens the source (making its index on first touch), checks every stage's fields, and starts to
+  // read ahead.
+  //   INVALID_ARGUMENT     the plan does not fit the data or the options (stage and line named)
+  //   FAILED_PRECONDITION  the token does not fit
+  //   NOT_FOUND, DATA_LOSS, ...  the source cannot be opened
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Open(const Plan& plan,
+                                                        std::shared_ptr<Context> context,
+                                                        const OpenOptions& options = {});
+  virtual ~Pipeline() = default;  // cancels and waits for its work
+
+  // Waits for the next batch.
+  //   value                a batch
+  //   nullopt              the end of the stream; every later call returns nullopt too
+  //   CANCELLED            Cancel was called
+  //   RESOURCE_EXHAUSTED   the consumer holds so many batches that the budget has no room for the
+  //   next FAILED_PRECONDITION  in a forked process other                the lowest-position error
+  //   of this batch (RecordError says which record); earlier batches
+  //                        were delivered, and every later call returns the same error
+  virtual absl::StatusOr<std::optional<Batch>> Next() = 0;
+
+  // Makes every present and later Next return CANCELLED. Thread-safe.
+  virtual void Cancel() = 0;
+
+  // Fields of a batch, per sample.
+  virtual const Schema& schema() const = 0;
+  virtual StreamLength length() const = 0;
+  virtual uint64_t data_fingerprint() const = 0;
+};
+
+// What `millrace explain` prints: the logical plan, the rules that fired, and the physical plan;
+// with the source opened when `options` asks for a rank (shards, records, batches, rows per rank).
+//   the errors of Plan and Pipeline::Open
+absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> context,
+                                    const OpenOptions& options = {});
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_PIPELINE_H_

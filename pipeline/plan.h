@@ -1,0 +1,48 @@
+#ifndef MILLRACE_PIPELINE_PLAN_H_
+#define MILLRACE_PIPELINE_PLAN_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace millrace::pipeline {
+
+class Pipeline;      // the executor
+struct PlanMessage;  // holds the protobuf message; plan_message_internal.h
+
+// Values of ${NAME} in a plan's text, given by --var alone, never taken from the environment.
+using Variables = std::map<std::string, std::string>;
+
+// A checked logical plan. Immutable, thread-safe, cheap to copy.
+class Plan {
+ public:
+  // Reads a pipeline file in protobuf text format.
+  //   NOT_FOUND         no such file
+  //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for what is wrong, with the nearest name for a
+  //   misspelt field, op or
+  //                     variable; for stages in an impossible order; for options out of range
+  static absl::StatusOr<Plan> FromFile(const std::string& path, const Variables& variables = {});
+  // The same from text; `origin` stands for the file's name in messages.
+  static absl::StatusOr<Plan> FromText(std::string_view text, const std::string& origin,
+                                       const Variables& variables = {});
+
+  // The plan with every default and variable filled in, as text that FromText reads back.
+  std::string ToText() const;
+  // Of the canonical plan without performance fields and paths (docs/semantics.md).
+  uint64_t Fingerprint() const;
+
+  // The message inside; for this folder's own use.
+  const PlanMessage& message() const { return *message_; }
+
+ private:
+  explicit Plan(std::shared_ptr<const PlanMessage> message) : message_(std::move(message)) {}
+  std::shared_ptr<const PlanMessage> message_;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_PLAN_H_

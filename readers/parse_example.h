@@ -1,0 +1,41 @@
+#ifndef MILLRACE_READERS_PARSE_EXAMPLE_H_
+#define MILLRACE_READERS_PARSE_EXAMPLE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/op.h"
+
+namespace millrace::readers {
+
+// The column in which records enter the first op.
+inline constexpr char kRecordField[] = "record";
+
+// One feature of tf.train.Example that becomes a column.
+struct FeatureSpec {
+  std::string key;            // in the Example
+  std::string name;           // of the column
+  DType dtype = DType::kF32;  // kBytes, kI64 or kF32: the three kinds an Example has
+  Shape shape;                // per sample, known; for kBytes ignored (one string, shape {length})
+  // What a record without the feature gets, one value repeated; unset: such a record is kFeature.
+  bool has_default = false;
+  int64_t default_int = 0;
+  float default_float = 0;
+  std::string default_bytes;
+};
+
+struct ParseExampleOptions {
+  std::vector<FeatureSpec> features;
+};
+
+// The op `parse_example`: column "record" (consumed) to one column per feature. Features that are
+// not asked for are skipped without being parsed. Packed and unpacked lists are accepted; of a key
+// given twice the later wins. Row errors: DATA_LOSS kExample (not a valid message),
+// INVALID_ARGUMENT kFeature (missing, other kind, other length).
+absl::StatusOr<std::unique_ptr<Op>> MakeParseExample(ParseExampleOptions options);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_PARSE_EXAMPLE_H_

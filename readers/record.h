@@ -1,0 +1,30 @@
+#ifndef MILLRACE_READERS_RECORD_H_
+#define MILLRACE_READERS_RECORD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace millrace::readers {
+
+// How a shard's bytes are compressed as a whole. kAuto looks at the first bytes of the file.
+enum class Compression { kAuto, kNone, kGzip, kZlib };
+
+// Where a record lies; no payload. A value type.
+struct RecordRef {
+  uint32_t shard = 0;
+  uint64_t ordinal = 0;  // number of the record in its shard, from 0
+  uint64_t offset = 0;   // of the record's frame, in bytes from the start of the inflated shard
+  uint64_t length = 0;   // bytes of payload
+};
+
+// A record and what keeps its bytes alive.
+struct Record {
+  std::string_view payload;
+  RecordRef ref;
+  std::shared_ptr<const void> keep_alive;
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_RECORD_H_

@@ -1,0 +1,83 @@
+#ifndef MILLRACE_READERS_RECORD_SOURCE_H_
+#define MILLRACE_READERS_RECORD_SOURCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "readers/record.h"
+
+namespace millrace::readers {
+
+struct RecordSourceOptions {
+  Compression compression = Compression::kAuto;
+  bool verify_crc = true;
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+
+  // performance only: results are the same for every value
+  std::string
+      index_folder;  // where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace
+  int threads = 1;   // shards indexed at once
+  // Called now and then while shards without an index are walked: bytes done, bytes in all. May be
+  // empty.
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
+};
+
+// Random access to the records of a list of TFRecord shards, by their number in the whole source.
+// The index of a shard is read from the cache, or made on first touch by walking its record
+// headers. A compressed shard is inflated once into an unlinked temporary file. Immutable after
+// Open, thread-safe.
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+
+  // `files` are in their final order (ExpandFiles). Blocks while indexes are made.
+  //   DATA_LOSS  a shard's framing is damaged (RecordError says where)
+  //   other      a file cannot be read
+  static absl::StatusOr<std::unique_ptr<RecordSource>> Open(std::vector<std::string> files,
+                                                            const RecordSourceOptions& options);
+
+  virtual uint64_t num_records() const = 0;
+  virtual const std::vector<std::string>& files() const = 0;
+  // REQUIRES: record < num_records().
+  virtual RecordRef Locate(uint64_t record) const = 0;
+  // The inflated bytes of a shard.
+  virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
+
+  // The bytes of a record with its frame: file offset ref.offset, this many bytes.
+  virtual uint64_t FramedBytes(const RecordRef& ref) const = 0;
+  // Takes the payload out of the `framed` bytes read at ref.offset, checking both CRCs (unless
+  // verify_crc is off).
+  //   value      a view into `framed`
+  //   DATA_LOSS  with RecordError: the bytes are damaged, or are not the record that the index
+  //   names
+  virtual absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
+                                                   std::span<const std::byte> framed) const = 0;
+
+  // The data fingerprint (docs/semantics.md): digest of the ordered (basename, size, record count,
+  // digest of the lengths); no paths, no times.
+  virtual uint64_t Fingerprint() const = 0;
+};
+
+// Expands glob patterns and plain names into the sorted list of files.
+//   INVALID_ARGUMENT  no pattern was given
+//   NOT_FOUND         a pattern matches nothing; the message shows it and the nearest names in its
+//   folder
+absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
+
+// The pread pool: `threads` I/O threads. Implements base's IoEngine.
+std::shared_ptr<IoEngine> MakePreadEngine(int threads);
+
+// Opens a local file for ReadAt.
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_RECORD_SOURCE_H_

@@ -1,0 +1,49 @@
+#ifndef MILLRACE_TRAINER_TRAIN_H_
+#define MILLRACE_TRAINER_TRAIN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+
+namespace millrace::trainer {
+
+struct TrainOptions {
+  std::string job_path;                          // job.pbtxt
+  std::map<std::string, std::string> variables;  // ${NAME} in the job, the model and the pipelines
+  bool resume = false;                           // continue from the job's newest checkpoint
+  int threads = 0;            // cores of this rank; 0: usable cores / local ranks
+  std::string launch_reason;  // for the start-up table
+  // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
+  const std::atomic<bool>* stop = nullptr;
+  // Receives each line of output; called on rank 0 only. Empty: nowhere.
+  std::function<void(std::string_view line)> print;
+};
+
+struct TrainOutcome {
+  bool stopped = false;      // `stop` was seen; the checkpoint is durable
+  uint64_t steps = 0;        // of the whole job, over all runs of it
+  double test_accuracy = 0;  // of the last evaluation, in [0, 1]; 0 when there was none
+  double last_loss = 0;
+  double wait_share = 0;   // data wait / step time, first step excluded
+  std::string checkpoint;  // path of the newest
+};
+
+// Trains the job on this rank of `communicator`; every rank calls it. Blocks until the job is done
+// or stopped.
+//   INVALID_ARGUMENT     a file is wrong ("FILE:LINE:COLUMN: ..."), or the ranks' settings differ
+//   ALREADY_EXISTS       a checkpoint exists and `resume` is not set
+//   NOT_FOUND            `resume` is set and there is no checkpoint
+//   FAILED_PRECONDITION  the checkpoint is of another model, plan or data (what differs is named)
+//   DATA_LOSS            the checkpoint is damaged (file named)
+absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,
+                                   collectives::Communicator& communicator);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_TRAIN_H_
