@@ -1,0 +1,55 @@
+#ifndef MILLRACE_CLI_COMMAND_H_
+#define MILLRACE_CLI_COMMAND_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+}
+
+// The `millrace` command: one file per subcommand. Each Add function hangs its subcommand's flags
+// on `parent` and, when that subcommand was chosen, leaves what to do in `chosen`. Nothing runs
+// while flags are parsed.
+
+namespace millrace::cli {
+
+// Exit codes, documented in `millrace --help` and README.md.
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kStoppedResumable =
+    75;  // sysexits.h EX_TEMPFAIL, as schedulers that requeue expect
+
+// Returns the exit code.
+using Action = std::function<int()>;
+
+void AddConvert(CLI::App& parent, Action& chosen);
+void AddInspect(CLI::App& parent, Action& chosen);
+void AddVerify(CLI::App& parent, Action& chosen);
+void AddCat(CLI::App& parent, Action& chosen);
+void AddExplain(CLI::App& parent, Action& chosen);
+void AddRun(CLI::App& parent, Action& chosen);
+void AddTrain(CLI::App& parent, Action& chosen);
+
+// Prints "millrace: error: ..." to standard error and returns kFailed.
+int Fail(const absl::Status& status);
+// The same for a wrong command line; returns kUsage.
+int FailUsage(const std::string& text);
+
+// Parses the values of --var ("NAME=VALUE"); a name given twice or a missing '=' is
+// INVALID_ARGUMENT.
+absl::StatusOr<std::map<std::string, std::string>> ParseVariables(
+    const std::vector<std::string>& assignments);
+
+// "1.5 GB", "110.2 KB": decimal units.
+std::string HumanBytes(double bytes);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_COMMAND_H_

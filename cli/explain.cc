@@ -1,0 +1,52 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/command.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/plan.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::string file;
+  std::vector<std::string> variables;
+  int rank = 0;
+  int world = 1;
+};
+
+absl::StatusOr<std::string> ExplainFile(const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto variables, ParseVariables(flags.variables));
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
+                            pipeline::Plan::FromFile(flags.file, variables));
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext());
+  return pipeline::Explain(plan, context, {.rank = flags.rank, .world = flags.world});
+}
+
+}  // namespace
+
+void AddExplain(CLI::App& parent, Action& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = parent.add_subcommand("explain", "Print a pipeline's logical and physical plan");
+  app->add_option("file", flags->file, "Pipeline file (protobuf text format)")->required();
+  app->add_option("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
+      ->allow_extra_args(false);
+  app->add_option("--rank", flags->rank, "Rank whose rows are shown")->capture_default_str();
+  app->add_option("--world", flags->world, "Number of ranks")->capture_default_str();
+  app->footer(
+      "Example:\n  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --world 2");
+  app->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto text = ExplainFile(*flags);
+      if (!text.ok()) return Fail(text.status());
+      std::fputs(text->c_str(), stdout);
+      return kDone;
+    };
+  });
+}
+
+}  // namespace millrace::cli

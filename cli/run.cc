@@ -1,0 +1,188 @@
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/host.h"
+#include "base/progress.h"
+#include "base/status.h"
+#include "cli/command.h"
+#include "pipeline/digest.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/plan.h"
+
+// `millrace run` drives a pipeline with no trainer behind it. With --pace it stands in for an
+// accelerator that takes a nominal time for each batch, and reports utilisation as MLPerf Storage
+// defines it, with the nominal time in the numerator (a measured sleep would reward an
+// oversubscribed host): AU = nominal compute time / elapsed time, first step excluded.
+
+namespace millrace::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+struct Flags {
+  std::string file;
+  std::vector<std::string> variables;
+  uint64_t batches = 0;
+  double seconds = 0;
+  int threads = 0;
+  double pace = 0;
+  int rank = 0;
+  int world = 1;
+  int prefetch = 0;
+  bool digest = false;
+  bool json = false;
+};
+
+struct Report {
+  int64_t samples = 0;
+  uint64_t batches = 0;
+  double seconds = 0;
+  // Over all steps but the first.
+  double steady_seconds = 0;
+  double wait_seconds = 0;
+  double nominal_seconds = 0;
+  uint64_t digest = 0;
+  int64_t records_bad = 0;
+  absl::Status status;
+};
+
+bool WantsMore(const Flags& flags, const Report& report, Clock::time_point start) {
+  if (flags.batches > 0 && report.batches >= flags.batches) return false;
+  return flags.seconds <= 0 || Seconds(Clock::now() - start) < flags.seconds;
+}
+
+// One step: waits for a batch, then keeps the emulated accelerator busy until its nominal time is
+// over. Returns false at the end of the stream or on an error, which `report` then holds.
+bool Step(const Flags& flags, pipeline::Pipeline& stream, pipeline::StreamDigest& digest,
+          Report& report) {
+  const auto begin = Clock::now();
+  const auto batch = stream.Next();
+  const auto arrived = Clock::now();
+  if (!batch.ok()) report.status = batch.status();
+  if (!batch.ok() || !batch->has_value()) return false;
+  const double nominal =
+      flags.pace > 0 ? static_cast<double>((*batch)->num_valid_rows()) / flags.pace : 0;
+  if (flags.digest) digest.Add(**batch);
+  report.samples += (*batch)->num_valid_rows();
+  std::this_thread::sleep_until(arrived + std::chrono::duration_cast<Clock::duration>(
+                                              std::chrono::duration<double>(nominal)));
+  if (report.batches++ > 0) {
+    report.wait_seconds += Seconds(arrived - begin);
+    report.nominal_seconds += nominal;
+    report.steady_seconds += Seconds(Clock::now() - begin);
+  }
+  return true;
+}
+
+absl::StatusOr<Report> RunFile(const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto variables, ParseVariables(flags.variables));
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
+                            pipeline::Plan::FromFile(flags.file, variables));
+  ContextOptions context_options;
+  context_options.threads = flags.threads;
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
+  pipeline::OpenOptions open_options{.rank = flags.rank, .world = flags.world};
+  open_options.prefetch_batches = flags.prefetch;
+  std::optional<Progress> indexing;
+  open_options.index_progress = [&indexing](int64_t done, int64_t total) {
+    if (!indexing) indexing.emplace("index", "bytes", total);
+    indexing->Update(done);
+  };
+  MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, open_options));
+  indexing.reset();
+  if (stream->length().infinite && flags.batches == 0 && flags.seconds <= 0) {
+    return absl::OutOfRangeError("the plan repeats for ever: give --batches or --seconds");
+  }
+
+  Report report;
+  pipeline::StreamDigest digest;
+  Progress progress("run", "batches", static_cast<int64_t>(flags.batches));
+  const auto start = Clock::now();
+  while (WantsMore(flags, report, start) && Step(flags, *stream, digest, report)) progress.Add(1);
+  report.seconds = Seconds(Clock::now() - start);
+  report.digest = digest.value();
+  report.records_bad = context->metrics().counter("millrace_records_bad_total").value();
+  return report;
+}
+
+double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+void PrintJson(const Flags& flags, const Report& report) {
+  nlohmann::ordered_json json{
+      {"samples", report.samples},
+      {"batches", report.batches},
+      {"seconds", report.seconds},
+      {"samples_per_second", Share(static_cast<double>(report.samples), report.seconds)},
+      {"wait_fraction", Share(report.wait_seconds, report.steady_seconds)},
+      {"au", nullptr},
+      {"digest", nullptr},
+      {"records_bad", report.records_bad},
+      {"peak_rss_bytes", PeakRssBytes()}};
+  if (flags.pace > 0) json["au"] = Share(report.nominal_seconds, report.steady_seconds);
+  if (flags.digest) json["digest"] = absl::StrFormat("%016x", report.digest);
+  if (!report.status.ok()) json["error"] = std::string(report.status.message());
+  std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void PrintText(const Flags& flags, const Report& report) {
+  absl::PrintF("%d samples in %d batches, %.2f s: %.0f samples/s\n", report.samples, report.batches,
+               report.seconds, Share(static_cast<double>(report.samples), report.seconds));
+  absl::PrintF("wait %.1f %% of the time", 100 * Share(report.wait_seconds, report.steady_seconds));
+  if (flags.pace > 0) {
+    absl::PrintF(", accelerator utilisation %.3f at %.0f img/s",
+                 Share(report.nominal_seconds, report.steady_seconds), flags.pace);
+  }
+  absl::PrintF("; peak memory %s; %d bad records\n",
+               HumanBytes(static_cast<double>(PeakRssBytes())), report.records_bad);
+  if (flags.digest) absl::PrintF("digest %016x\n", report.digest);
+}
+
+int Run(const Flags& flags) {
+  const auto report = RunFile(flags);
+  if (absl::IsOutOfRange(report.status())) return FailUsage(std::string(report.status().message()));
+  if (!report.ok()) return Fail(report.status());
+  flags.json ? PrintJson(flags, *report) : PrintText(flags, *report);
+  return report->status.ok() ? kDone : Fail(report->status);
+}
+
+}  // namespace
+
+void AddRun(CLI::App& parent, Action& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = parent.add_subcommand("run", "Drive a pipeline without a trainer and measure it");
+  app->add_option("file", flags->file, "Pipeline file (protobuf text format)")->required();
+  app->add_option("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
+      ->allow_extra_args(false);
+  app->add_option("--batches", flags->batches, "Stop after this many batches (0: no limit)");
+  app->add_option("--seconds", flags->seconds, "Stop after this many seconds (0: no limit)")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--threads", flags->threads, "Pipeline threads (0: usable cores)")
+      ->check(CLI::Range(0, 4096));
+  app->add_option("--pace", flags->pace, "Emulate an accelerator that takes this many img/s")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--rank", flags->rank, "Read this rank's slice of every batch")
+      ->capture_default_str();
+  app->add_option("--world", flags->world, "Number of ranks")->capture_default_str();
+  app->add_option("--prefetch", flags->prefetch, "Batches made ahead (0: as the plan says)")
+      ->check(CLI::Range(0, 4096));
+  app->add_flag("--digest", flags->digest, "Digest of all valid rows; the ranks' digests add up");
+  app->add_flag("--json", flags->json, "One JSON object on standard output");
+  app->footer(
+      "Examples:\n"
+      "  millrace run examples/imagenet/train.pbtxt --var DATA=shards --seconds 10 --json\n"
+      "  millrace run pipeline.pbtxt --batches 100 --digest --rank 1 --world 2\n"
+      "  millrace run pipeline.pbtxt --seconds 30 --pace 1786");
+  app->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,83 @@
+#include "trainer/train.h"
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/command.h"
+#include "collectives/factory.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::string job;
+  std::vector<std::string> variables;
+  bool resume = false;
+  int threads = 0;
+};
+
+// Signal handler -> training loop, relaxed: the flag alone is the message.
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// The first signal asks for a checkpoint; the next one of its kind ends the process at once.
+void OnStopSignal(int signal_number) {
+  stop_requested.store(true, std::memory_order_relaxed);
+  std::signal(signal_number, SIG_DFL);
+}
+
+void PrintLine(std::string_view line) {
+  std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+  std::fflush(stdout);
+}
+
+absl::StatusOr<trainer::TrainOutcome> TrainJob(const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(auto variables, ParseVariables(flags.variables));
+  MILLRACE_ASSIGN_OR_RETURN(collectives::Launch launch, collectives::Connect());
+  std::signal(SIGTERM, OnStopSignal);
+  std::signal(SIGUSR1, OnStopSignal);
+  trainer::TrainOptions options;
+  options.job_path = flags.job;
+  options.variables = std::move(variables);
+  options.resume = flags.resume;
+  options.threads = flags.threads;
+  options.launch_reason = launch.reason;
+  options.stop = &stop_requested;
+  options.print = PrintLine;
+  return trainer::Train(options, *launch.communicator);
+}
+
+}  // namespace
+
+void AddTrain(CLI::App& parent, Action& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = parent.add_subcommand("train", "Train a model, data-parallel over all ranks");
+  app->add_option("job", flags->job, "Job file (protobuf text format)")->required();
+  app->add_option("--var", flags->variables,
+                  "NAME=VALUE for ${NAME} in the job's files; repeatable")
+      ->allow_extra_args(false);
+  app->add_flag("--resume", flags->resume, "Continue from the job's newest checkpoint");
+  app->add_option("--threads", flags->threads,
+                  "Cores of this rank (0: usable cores / ranks of this host)")
+      ->check(CLI::Range(0, 4096));
+  app->footer(
+      "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
+      "Examples:\n"
+      "  millrace train examples/fashion_mnist/job.pbtxt\n"
+      "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt --resume");
+  app->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto outcome = TrainJob(*flags);
+      if (!outcome.ok()) return Fail(outcome.status());
+      return outcome->stopped ? kStoppedResumable : kDone;
+    };
+  });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,95 @@
+"""`millrace records` and the program's manners: exit codes, messages, JSON."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+from cli_testutil import convert_slice, millrace
+
+
+class RecordsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.shards = convert_slice(cls.folder, "train", 300, 4)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def test_convert_writes_the_shards_it_names(self):
+        self.assertEqual([s.name for s in self.shards],
+                         [f"train-{i:05d}-of-00004.tfrecord" for i in range(4)])
+
+    def test_convert_does_not_overwrite_unless_told(self):
+        before = self.shards[0].read_bytes()
+        args = ["records", "convert", "--from", "idx", "--images", self.folder / "train-images",
+                "--labels", self.folder / "train-labels", "--out", self.folder,
+                "--prefix", "train", "--shards", 4]
+        refused = millrace(*args)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("train-00000-of-00004.tfrecord", refused.stderr)
+        self.assertEqual(millrace(*args, "--overwrite").returncode, 0)
+        self.assertEqual(self.shards[0].read_bytes(), before)  # conversion is deterministic
+
+    def test_inspect_counts_records_and_features(self):
+        done = millrace("records", "inspect", *self.shards)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for expected in ("300", "image/encoded", "image/class/label"):
+            self.assertIn(expected, done.stdout)
+
+    def test_verify_passes_clean_shards(self):
+        done = millrace("records", "verify", *self.shards, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["records"], 300)
+        self.assertEqual(report["damage"], [])
+
+    def test_verify_lists_every_damaged_place(self):
+        damaged = self.folder / "damaged.tfrecord"
+        data = bytearray(self.shards[0].read_bytes())
+        first = int.from_bytes(data[:8], "little")
+        data[20] ^= 1                    # payload of record 0
+        data[12 + first + 4 + 20] ^= 1   # payload of record 1
+        damaged.write_bytes(bytes(data) + b"\x01\x02\x03")
+        done = millrace("records", "verify", damaged, "--json")
+        self.assertEqual(done.returncode, 1)
+        found = [(d["ordinal"], d["offset"], d["reason"]) for d in json.loads(done.stdout)["damage"]]
+        self.assertEqual(found, [(0, 0, "data_crc"), (1, 16 + first, "data_crc"),
+                                 (75, len(data), "truncated_header")])
+        plain = millrace("records", "verify", damaged)
+        self.assertEqual(plain.returncode, 1)
+        self.assertEqual(plain.stdout.count("damaged.tfrecord"), 3, plain.stdout)
+
+    def test_cat_prints_a_record_per_line_of_json(self):
+        done = millrace("records", "cat", self.shards[0], "--count", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(rows), 3)
+        self.assertEqual(rows[0]["ordinal"], 0)
+        self.assertIn("image/class/label", rows[0]["features"])
+
+    def test_a_glob_that_matches_nothing_is_an_error_with_the_nearest_names(self):
+        done = millrace("records", "inspect", self.folder / "trian-*.tfrecord")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("trian-*", done.stderr)
+        self.assertIn("train-00000-of-00004.tfrecord", done.stderr)
+
+    def test_wrong_command_lines_exit_with_2(self):
+        for args in (["records"], ["records", "convert"], ["run"], ["nonsense"],
+                     ["records", "inspect", "--no-such-flag", "x"]):
+            self.assertEqual(millrace(*args).returncode, 2, args)
+
+    def test_help_and_version_exit_with_0(self):
+        for args in (["--help"], ["records", "convert", "--help"], ["run", "--help"],
+                     ["train", "--help"], ["explain", "--help"]):
+            done = millrace(*args)
+            self.assertEqual(done.returncode, 0, args)
+            self.assertIn("Example", done.stdout)
+        self.assertRegex(millrace("--version").stdout, r"millrace \d+\.\d+\.\d+ \(.+\)")
+
+
+if __name__ == "__main__":
+    unittest.main()
