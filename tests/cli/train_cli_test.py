@@ -1,0 +1,159 @@
+"""`millrace train` as users run it: two ranks, kill -9 and resume, signals, refusals."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cli_testutil import BIN, SOURCE, TIMEOUT, convert_slice, millrace, mpirun
+
+EXAMPLES = SOURCE / "examples/fashion_mnist"
+STEPS_PER_EPOCH = 20  # 1,250 images in batches of 64, the last one ragged
+EPOCHS = 2
+
+JOB = """
+model: "{examples}/model.pbtxt"
+train: "{examples}/train.pbtxt"
+eval: "{examples}/eval.pbtxt"
+epochs: {epochs}
+seed: 7
+log_every_steps: 1
+optimizer {{ base_lr: 0.05 base_batch: 64 momentum: 0.9 weight_decay: 1e-4 warmup_steps: 5 }}
+checkpoint {{ folder: "{checkpoints}" every_steps: {every} keep: 2 }}
+"""
+
+
+class TrainTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        convert_slice(cls.folder, "train", 1250, 3)
+        convert_slice(cls.folder, "t10k", 203, 2)  # a split that nothing divides
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def job(self, name, every=7, epochs=EPOCHS):
+        """Writes a job file of its own and returns its path and its checkpoints' folder."""
+        checkpoints = self.folder / f"{name}-checkpoints"
+        path = self.folder / f"{name}.pbtxt"
+        path.write_text(JOB.format(examples=EXAMPLES, checkpoints=checkpoints, every=every,
+                                   epochs=epochs))
+        return path, checkpoints
+
+    def args(self, job, *more):
+        return ["train", job, "--var", f"DATA={self.folder}", "--var", "BATCH=64", *more]
+
+    def train(self, job, *more, prefix=()):
+        done = millrace(*self.args(job, *more), prefix=prefix)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+    def interrupt_at(self, job, step, how, *more):
+        """Starts a run, sends it signal `how` when it prints `step`, and returns (exit code, output)."""
+        command = [BIN, *map(str, self.args(job, *more))]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True) as process:
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if re.match(rf"step {step}/", line):
+                    process.send_signal(how)
+                    break
+            rest, _ = process.communicate(timeout=TIMEOUT)
+            return process.returncode, "".join(lines) + rest
+
+    def newest(self, checkpoints):
+        return sorted(checkpoints.glob("checkpoint-*.safetensors"))[-1]
+
+    def losses(self, output):
+        return {int(step): float(loss)
+                for step, loss in re.findall(r"^step (\d+)/.*?loss ([\d.]+)", output, re.M)}
+
+    def test_kill_9_in_mid_epoch_and_resume_gives_the_same_weights(self):
+        whole, whole_checkpoints = self.job("whole")
+        self.train(whole)
+        killed, checkpoints = self.job("killed")
+        code, _ = self.interrupt_at(killed, 17, signal.SIGKILL)
+        self.assertEqual(code, -signal.SIGKILL)
+        self.assertIn("checkpoint-00000014", self.newest(checkpoints).name)
+        self.train(killed, "--resume")
+        self.assertEqual(self.newest(checkpoints).read_bytes(),
+                         self.newest(whole_checkpoints).read_bytes())
+
+    def test_sigterm_saves_and_exits_with_75(self):
+        job, checkpoints = self.job("sigterm", every=1000)
+        code, output = self.interrupt_at(job, 9, signal.SIGTERM)
+        self.assertEqual(code, 75, output)
+        self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
+        whole, whole_checkpoints = self.job("sigterm-whole", every=1000)
+        self.train(whole)
+        self.train(job, "--resume")
+        self.assertEqual(self.newest(checkpoints).read_bytes(),
+                         self.newest(whole_checkpoints).read_bytes())
+
+    def test_a_checkpoint_is_never_overwritten_without_resume(self):
+        job, checkpoints = self.job("kept", epochs=1)
+        self.train(job)
+        before = {p.name: p.read_bytes() for p in checkpoints.iterdir()}
+        refused = millrace(*self.args(job))
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--resume", refused.stderr)
+        self.assertEqual({p.name: p.read_bytes() for p in checkpoints.iterdir()}, before)
+
+    def test_resume_without_a_checkpoint_is_an_error(self):
+        job, _ = self.job("nothing")
+        done = millrace(*self.args(job, "--resume"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing-checkpoints", done.stderr)
+
+    def test_two_ranks_and_one_rank_give_the_same_losses(self):
+        one, _ = self.job("one", epochs=1)
+        two, _ = self.job("two", epochs=1)
+        single = self.losses(self.train(one))
+        double = self.losses(self.train(two, prefix=mpirun(2)))
+        self.assertEqual(sorted(single), list(range(1, STEPS_PER_EPOCH + 1)))
+        self.assertEqual(sorted(double), sorted(single))
+        # Sums over half-batches round differently, and momentum carries the difference along.
+        for step, loss in single.items():
+            self.assertAlmostEqual(loss, double[step], delta=2e-3 * max(1, loss), msg=str(step))
+
+    def test_eight_oversubscribed_ranks_finish_and_count_the_split_once(self):
+        job, _ = self.job("eight", epochs=1)
+        output = self.train(job, prefix=mpirun(8))
+        self.assertRegex(output, r"test accuracy [\d.]+ \(\d+/203\)")
+
+    def test_two_ranks_write_once_what_a_run_should_say(self):
+        job, _ = self.job("says", epochs=1)
+        output = self.train(job, prefix=mpirun(2))
+        self.assertEqual(output.count("step 20/20"), 1, output)
+        for expected in ("data wait", "img/s", "input-bound", "learning rate", "cores"):
+            self.assertIn(expected, output)
+
+    def test_a_rank_with_other_settings_is_named(self):
+        job, _ = self.job("differs", epochs=1)
+        script = ("[ \"$OMPI_COMM_WORLD_RANK\" = 1 ] && batch=32 || batch=64; "
+                  f"exec {BIN} train {job} --var DATA={self.folder} --var BATCH=$batch")
+        done = subprocess.run([*mpirun(2), "sh", "-c", script], capture_output=True, text=True,
+                              timeout=TIMEOUT)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"rank 1")
+
+    def test_a_damaged_checkpoint_is_refused_by_name(self):
+        job, checkpoints = self.job("damaged", epochs=1)
+        self.train(job)
+        newest = self.newest(checkpoints)
+        data = bytearray(newest.read_bytes())
+        data[len(data) // 2] ^= 1
+        newest.write_bytes(bytes(data))
+        done = millrace(*self.args(job, "--resume"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(newest.name, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
