@@ -37,14 +37,16 @@ class Communicator {
   // `data` holds size() equal blocks; block rank() becomes the reduction over all ranks, other
   // blocks are undefined after.
   virtual absl::Status ReduceScatter(TensorView data, ReduceOp op) = 0;
-  // `out` holds size() blocks of in's size; block r becomes rank r's `in`.
+  // `out` holds size() blocks of in's size; block r becomes rank r's `in`. `in` may be the own
+  // block of `out` (gather in place), else they do not overlap.
   virtual absl::Status AllGather(ConstTensorView in, TensorView out) = 0;
   virtual absl::Status Broadcast(TensorView data, int root) = 0;
   virtual absl::Status Barrier() = 0;
-  // Point to point between two different ranks; matched by order per pair.
+  // Point to point between two different ranks; matched by order per pair. Send may wait for the
+  // matching Recv. Unequal sizes are INVALID_ARGUMENT on the receiver (threads: on both).
   virtual absl::Status Send(ConstTensorView data, int peer) = 0;
   virtual absl::Status Recv(TensorView data, int peer) = 0;
-  // Ranks with the same `color` form a new group, ordered by (key, rank). Collective.
+  // Ranks with the same `color` (>= 0) form a new group, ordered by (key, rank). Collective.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Ends every present and later operation of every rank of the group as far as the backend can;

@@ -1,0 +1,225 @@
+// The plan and its agreement between ranks.
+//
+// Ranks that fuse different tensors into one reduction add apples to pears without any error, so
+// Make compares a hash of everything that the plan is made from. Only when the hashes differ do the
+// plans themselves travel (rank 0's and the lowest differing rank's, to everybody), so that every
+// rank can name the same tensor.
+
+#include "collectives/bucket_plan_internal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace millrace::collectives {
+namespace {
+
+// Far above any model, far below an overflow in bytes or padding.
+constexpr int64_t kMaxFloats = int64_t{1} << 48;
+// Fields before the gradients: format, and two per option.
+constexpr size_t kHeaderFields = 5;
+
+absl::StatusOr<size_t> CountFloats(const GradientSpec& gradient) {
+  int64_t count = 1;
+  for (const int64_t extent : gradient.shape.extents()) {
+    if (extent < 0 || (extent > 0 && count > kMaxFloats / extent)) {
+      return absl::InvalidArgumentError(absl::StrCat("gradient '", gradient.name, "' has shape ",
+                                                     gradient.shape.ToString(),
+                                                     ": unknown or too large"));
+    }
+    count *= extent;
+  }
+  return static_cast<size_t>(count);
+}
+
+size_t Padded(size_t floats) {
+  return (floats + BucketPlan::kAlignFloats - 1) / BucketPlan::kAlignFloats *
+         BucketPlan::kAlignFloats;
+}
+
+void AppendField(std::string& out, std::string_view field) {
+  const uint64_t size = field.size();
+  for (int shift = 0; shift < 64; shift += 8) out.push_back(static_cast<char>(size >> shift));
+  out.append(field);
+}
+
+// The inverse of AppendField; nullopt for bytes that it did not make.
+std::optional<std::vector<std::string_view>> Fields(std::string_view encoded) {
+  std::vector<std::string_view> fields;
+  while (!encoded.empty()) {
+    if (encoded.size() < 8) return std::nullopt;
+    uint64_t size = 0;
+    for (int i = 0; i < 8; ++i) {
+      size |= static_cast<uint64_t>(static_cast<unsigned char>(encoded[i])) << (8 * i);
+    }
+    encoded.remove_prefix(8);
+    if (size > encoded.size()) return std::nullopt;
+    fields.push_back(encoded.substr(0, size));
+    encoded.remove_prefix(size);
+  }
+  if (fields.size() < kHeaderFields || (fields.size() - kHeaderFields) % 2 != 0) {
+    return std::nullopt;
+  }
+  return fields;
+}
+
+bool HasTensor(const std::vector<std::string_view>& fields, std::string_view name) {
+  for (size_t i = kHeaderFields; i < fields.size(); i += 2) {
+    if (fields[i] == name) return true;
+  }
+  return false;
+}
+
+std::string MissingText(std::string_view name, size_t position, int there, int missing) {
+  return absl::StrCat("tensor ", position, " of rank ", there, ", '", ToAbsl(name),
+                      "', is missing on rank ", missing);
+}
+
+// The difference at the pair of fields (name, shape) that starts at `i`; both have it, or one ends.
+std::string DescribeTensor(const std::vector<std::string_view>& a,
+                           const std::vector<std::string_view>& b, size_t i, int rank) {
+  const size_t position = (i - kHeaderFields) / 2;
+  if (i < a.size() && !HasTensor(b, a[i])) return MissingText(a[i], position, 0, rank);
+  if (i < b.size() && !HasTensor(a, b[i])) return MissingText(b[i], position, rank, 0);
+  if (a[i] != b[i]) {
+    return absl::StrCat("tensor ", position, " is '", ToAbsl(a[i]), "' on rank 0 and '",
+                        ToAbsl(b[i]), "' on rank ", rank);
+  }
+  return absl::StrCat("tensor ", position, ", '", ToAbsl(a[i]), "', has shape ", ToAbsl(a[i + 1]),
+                      " on rank 0 and ", ToAbsl(b[i + 1]), " on rank ", rank);
+}
+
+// What each rank tells about its plan, three numbers.
+struct Header {
+  int64_t hash = 0;
+  int64_t planned = 0;  // 1, or 0: the text is the reason
+  int64_t bytes = 0;    // of the text
+};
+
+absl::StatusOr<std::vector<Header>> GatherHeaders(Communicator& communicator, Header own) {
+  std::vector<Header> all(communicator.size());
+  static_assert(sizeof(Header) == 3 * sizeof(int64_t));
+  const int64_t count = static_cast<int64_t>(all.size()) * 3;
+  MILLRACE_RETURN_IF_ERROR(communicator.AllGather(
+      TensorView{&own, DType::kI64, Shape{3}}, TensorView{all.data(), DType::kI64, Shape{count}}));
+  return all;
+}
+
+absl::StatusOr<std::string> BroadcastText(Communicator& communicator, std::string_view own,
+                                          int64_t bytes, int root) {
+  std::string text = communicator.rank() == root ? std::string(own) : std::string(bytes, '\0');
+  MILLRACE_RETURN_IF_ERROR(
+      communicator.Broadcast(TensorView{text.data(), DType::kU8, Shape{bytes}}, root));
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,
+                                          const ReducerOptions& options) {
+  if (options.bucket_bytes == 0 || options.first_bucket_bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.bucket_bytes == 0 ? "bucket_bytes" : "first_bucket_bytes", " must be above 0"));
+  }
+  BucketPlan plan;
+  std::unordered_set<std::string_view> names;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!names.insert(gradients[i].name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("gradient name '", gradients[i].name, "' is used twice"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const size_t floats, CountFloats(gradients[i]));
+    if (plan.total + floats > static_cast<size_t>(kMaxFloats)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("all gradients up to '", gradients[i].name, "' are too large together"));
+    }
+    const size_t limit =
+        (plan.buckets.size() <= 1 ? options.first_bucket_bytes : options.bucket_bytes) /
+        sizeof(float);
+    if (plan.buckets.empty() || plan.buckets.back().size + floats > limit) {
+      if (plan.buckets.empty() || plan.buckets.back().size > 0) {
+        plan.buckets.push_back({i, i, plan.total, 0});
+      }
+    }
+    plan.offsets.push_back(plan.total);
+    plan.sizes.push_back(floats);
+    plan.bucket_of.push_back(plan.buckets.size() - 1);
+    plan.buckets.back().last = i + 1;
+    plan.buckets.back().size += Padded(floats);
+    plan.total += Padded(floats);
+  }
+  return plan;
+}
+
+std::string EncodePlanInputs(const std::vector<GradientSpec>& gradients,
+                             const ReducerOptions& options) {
+  std::string encoded;
+  AppendField(encoded, "millrace gradient plan 1");
+  AppendField(encoded, "bucket_bytes");
+  AppendField(encoded, absl::StrCat(options.bucket_bytes));
+  AppendField(encoded, "first_bucket_bytes");
+  AppendField(encoded, absl::StrCat(options.first_bucket_bytes));
+  for (const GradientSpec& gradient : gradients) {
+    AppendField(encoded, gradient.name);
+    AppendField(encoded, gradient.shape.ToString());
+  }
+  return encoded;
+}
+
+uint64_t HashPlanInputs(std::string_view encoded) {
+  return XXH3_64bits(encoded.data(), encoded.size());
+}
+
+std::string DescribeDifference(std::string_view rank0, std::string_view other, int rank) {
+  const auto a = Fields(rank0);
+  const auto b = Fields(other);
+  if (!a || !b || (*a)[0] != (*b)[0]) return "the ranks run different versions of this program";
+  for (size_t i = 1; i < kHeaderFields; i += 2) {
+    if ((*a)[i + 1] == (*b)[i + 1]) continue;
+    return absl::StrCat("option ", ToAbsl((*a)[i]), " is ", ToAbsl((*a)[i + 1]), " on rank 0 and ",
+                        ToAbsl((*b)[i + 1]), " on rank ", rank);
+  }
+  size_t i = kHeaderFields;
+  while (i < a->size() && i < b->size() && (*a)[i] == (*b)[i] && (*a)[i + 1] == (*b)[i + 1]) i += 2;
+  if (i >= a->size() && i >= b->size()) return "the plans are equal but their hashes differ";
+  return DescribeTensor(*a, *b, i, rank);
+}
+
+absl::Status AgreeOnPlan(Communicator& communicator, const absl::Status& planned,
+                         std::string_view encoded) {
+  const std::string reason = planned.ToString();
+  const std::string_view text = planned.ok() ? encoded : std::string_view(reason);
+  const Header own = {static_cast<int64_t>(HashPlanInputs(text)), planned.ok() ? 1 : 0,
+                      static_cast<int64_t>(text.size())};
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Header> all, GatherHeaders(communicator, own));
+  const auto failed =
+      std::find_if(all.begin(), all.end(), [](const Header& h) { return h.planned == 0; });
+  if (failed != all.end()) {
+    const int rank = static_cast<int>(failed - all.begin());
+    MILLRACE_ASSIGN_OR_RETURN(const std::string why,
+                              BroadcastText(communicator, text, failed->bytes, rank));
+    MILLRACE_RETURN_IF_ERROR(planned);
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, " could not plan its gradients: ", why));
+  }
+  const auto differs = std::find_if(all.begin(), all.end(),
+                                    [&all](const Header& h) { return h.hash != all[0].hash; });
+  if (differs == all.end()) return absl::OkStatus();
+  const int rank = static_cast<int>(differs - all.begin());
+  MILLRACE_ASSIGN_OR_RETURN(const std::string rank0,
+                            BroadcastText(communicator, text, all[0].bytes, 0));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string other,
+                            BroadcastText(communicator, text, differs->bytes, rank));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the gradient plans of ranks 0 and ", rank,
+                   " differ: ", DescribeDifference(rank0, other, rank)));
+}
+
+}  // namespace millrace::collectives

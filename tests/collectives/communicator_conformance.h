@@ -1,0 +1,238 @@
+#ifndef MILLRACE_TESTS_COLLECTIVES_COMMUNICATOR_CONFORMANCE_H_
+#define MILLRACE_TESTS_COLLECTIVES_COMMUNICATOR_CONFORMANCE_H_
+
+// What every backend must do. A backend's test file instantiates CommunicatorConformance with a way
+// to run a body on all ranks of a group; a body reports by its status, so that a failing rank takes
+// its peers along. Values are small whole numbers (exact in every type, whatever the order of the
+// sum), except where the bits themselves are the claim. The oracle is a serial loop.
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "collectives/factory.h"
+#include "gtest/gtest.h"
+#include "tests/collectives/test_buffer.h"
+
+namespace millrace::collectives {
+
+struct Backend {
+  std::string name;  // of the instance
+  std::function<absl::Status(const RankBody&)> run;
+};
+
+inline std::string BackendInstanceName(const testing::TestParamInfo<Backend>& info) {
+  return info.param.name;
+}
+
+inline constexpr DType kTaken[] = {DType::kU8, DType::kI32, DType::kI64, DType::kF32, DType::kF64};
+inline constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
+inline constexpr size_t kCounts[] = {0, 1, 7, 4097, 300007};
+
+class CommunicatorConformance : public testing::TestWithParam<Backend> {
+ protected:
+  void RunOk(const RankBody& body) {
+    const absl::Status status = GetParam().run(body);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  // `body` for every element type and count; the large count with two types, to save time.
+  void ForAll(const std::function<absl::Status(Communicator&, DType, size_t)>& body) {
+    RunOk([&body](Communicator& comm) {
+      for (const DType dtype : kTaken) {
+        for (const size_t count : kCounts) {
+          const bool large_too = dtype == DType::kF32 || dtype == DType::kI64;
+          if (count > 100000 && !large_too) continue;
+          MILLRACE_RETURN_IF_ERROR(body(comm, dtype, count));
+        }
+      }
+      return absl::OkStatus();
+    });
+  }
+};
+
+TEST_P(CommunicatorConformance, RanksAreNumberedWithinTheirHost) {
+  RunOk([](Communicator& comm) {
+    const bool good = comm.rank() >= 0 && comm.rank() < comm.size() && comm.local_rank() >= 0 &&
+                      comm.local_rank() < comm.local_size() && comm.local_size() <= comm.size();
+    return good ? absl::OkStatus() : Fail("ranks and sizes do not fit");
+  });
+}
+
+TEST_P(CommunicatorConformance, AllReduceEqualsTheSerialReduction) {
+  ForAll([](Communicator& comm, DType dtype, size_t count) {
+    for (const ReduceOp op : kOps) {
+      Buffer data(dtype, count, comm.rank());
+      MILLRACE_RETURN_IF_ERROR(comm.AllReduce(data.view(), op));
+      for (size_t i = 0; i < count; ++i) {
+        if (data.Get(i) != Expected(op, comm.size(), i)) {
+          return Fail(absl::StrCat(data.Label(), " element ", i, " is ", data.Get(i)));
+        }
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, FloatReductionsHaveTheSameBitsOnEveryRank) {
+  RunOk([](Communicator& comm) {
+    constexpr size_t kCount = 300007;
+    for (const ReduceOp op : kOps) {
+      std::mt19937 random(comm.rank());
+      std::normal_distribution<float> normal;
+      std::vector<float> own(kCount);
+      for (float& value : own) value = normal(random);
+      for (size_t i = 0; i < kCount; i += 97) own[i] = comm.rank() % 2 == 0 ? 0.0f : -0.0f;
+      const TensorView view{own.data(), DType::kF32, Shape{kCount}};
+      MILLRACE_RETURN_IF_ERROR(comm.AllReduce(view, op));
+      std::vector<float> root = own;
+      MILLRACE_RETURN_IF_ERROR(comm.Broadcast({root.data(), DType::kF32, Shape{kCount}}, 0));
+      if (std::memcmp(own.data(), root.data(), kCount * sizeof(float)) != 0) {
+        return Fail("bits differ from rank 0's");
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, ReduceScatterLeavesTheReductionInTheOwnBlock) {
+  ForAll([](Communicator& comm, DType dtype, size_t block) {
+    for (const ReduceOp op : kOps) {
+      Buffer data(dtype, block * comm.size(), comm.rank());
+      MILLRACE_RETURN_IF_ERROR(comm.ReduceScatter(data.view(), op));
+      for (size_t i = block * comm.rank(); i < block * (comm.rank() + 1); ++i) {
+        if (data.Get(i) != Expected(op, comm.size(), i)) {
+          return Fail(absl::StrCat(data.Label(), " element ", i, " is ", data.Get(i)));
+        }
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+inline absl::Status CheckGathered(Communicator& comm, const Buffer& out, size_t block) {
+  for (int r = 0; r < comm.size(); ++r) {
+    for (size_t i = 0; i < block; ++i) {
+      if (out.Get(r * block + i) != Value(r, i)) {
+        return Fail(absl::StrCat(out.Label(), " element ", i, " of rank ", r));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+TEST_P(CommunicatorConformance, AllGatherPutsBlocksInRankOrder) {
+  ForAll([](Communicator& comm, DType dtype, size_t block) {
+    Buffer in(dtype, block, comm.rank());
+    Buffer out(dtype, block * comm.size());
+    MILLRACE_RETURN_IF_ERROR(comm.AllGather(in.view(), out.view()));
+    return CheckGathered(comm, out, block);
+  });
+}
+
+TEST_P(CommunicatorConformance, AllGatherWorksInPlace) {
+  ForAll([](Communicator& comm, DType dtype, size_t block) {
+    Buffer out(dtype, block * comm.size());
+    for (size_t i = 0; i < block; ++i) out.Set(block * comm.rank() + i, Value(comm.rank(), i));
+    TensorView in = out.view();
+    in.data = static_cast<std::byte*>(in.data) + block * comm.rank() * SizeOf(dtype);
+    in.shape = Shape{static_cast<int64_t>(block)};
+    MILLRACE_RETURN_IF_ERROR(comm.AllGather(in, out.view()));
+    return CheckGathered(comm, out, block);
+  });
+}
+
+TEST_P(CommunicatorConformance, BroadcastCopiesFromAnyRoot) {
+  ForAll([](Communicator& comm, DType dtype, size_t count) {
+    for (int root = 0; root < comm.size(); ++root) {
+      Buffer data(dtype, count, comm.rank());
+      MILLRACE_RETURN_IF_ERROR(comm.Broadcast(data.view(), root));
+      for (size_t i = 0; i < count; ++i) {
+        if (data.Get(i) != Value(root, i)) return Fail(absl::StrCat(data.Label(), " from ", root));
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, MessagesOfAPairArriveInOrder) {
+  ForAll([](Communicator& comm, DType dtype, size_t count) {
+    const int size = comm.size();
+    const int next = (comm.rank() + 1) % size;
+    const int previous = (comm.rank() + size - 1) % size;
+    for (int message = 0; size > 1 && message < 2; ++message) {
+      Buffer out(dtype, count, comm.rank() + message);
+      Buffer in(dtype, count);
+      // The last rank receives first, so that the ring of blocking sends moves.
+      const bool sends_first = comm.rank() + 1 < size;
+      if (sends_first) MILLRACE_RETURN_IF_ERROR(comm.Send(out.view(), next));
+      MILLRACE_RETURN_IF_ERROR(comm.Recv(in.view(), previous));
+      if (!sends_first) MILLRACE_RETURN_IF_ERROR(comm.Send(out.view(), next));
+      for (size_t i = 0; i < count; ++i) {
+        if (in.Get(i) != Value(previous + message, i)) return Fail(in.Label());
+      }
+    }
+    return comm.Barrier();
+  });
+}
+
+// Every rank tells its old rank within the new group; they must come in the order asked for.
+TEST_P(CommunicatorConformance, SplitOrdersByKeyThenRank) {
+  RunOk([](Communicator& comm) {
+    const int color = comm.rank() % 2;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reversed, comm.Split(color, -comm.rank()));
+    MILLRACE_ASSIGN_OR_RETURN(const auto kept, comm.Split(color, 0));
+    const int members = (comm.size() + 1 - color) / 2;
+    if (reversed->size() != members || kept->size() != members) return Fail("size of the half");
+    for (Communicator* half : {reversed.get(), kept.get()}) {
+      int64_t own = comm.rank();
+      std::vector<int64_t> old_ranks(members);
+      MILLRACE_RETURN_IF_ERROR(half->AllGather(TensorView{&own, DType::kI64, Shape{1}},
+                                               {old_ranks.data(), DType::kI64, Shape{members}}));
+      for (int i = 0; i < members; ++i) {
+        const int place = half == kept.get() ? i : members - 1 - i;
+        if (old_ranks[i] != 2 * place + color) return Fail("order of the half");
+      }
+    }
+    return comm.Barrier();
+  });
+}
+
+TEST_P(CommunicatorConformance, WrongArgumentsAreInvalidOnEveryRankAndHarmless) {
+  RunOk([](Communicator& comm) {
+    float memory[8] = {};
+    const TensorView good{memory, DType::kF32, Shape{8}};
+    const TensorView half{memory, DType::kF16, Shape{8}};
+    const TensorView nowhere{nullptr, DType::kF32, Shape{8}};
+    const TensorView unknown{memory, DType::kF32, Shape{Shape::kUnknown}};
+    const absl::Status outcomes[] = {
+        comm.AllReduce(half, ReduceOp::kSum),
+        comm.AllReduce(nowhere, ReduceOp::kSum),
+        comm.AllReduce(unknown, ReduceOp::kSum),
+        comm.Broadcast(good, comm.size()),
+        comm.Broadcast(good, -1),
+        comm.AllGather(good, {memory, DType::kF32, Shape{7}}),
+        comm.AllGather(good, {memory, DType::kI32, Shape{8}}),
+        comm.Send(good, comm.rank()),
+        comm.Recv(good, comm.size()),
+        comm.Split(-1, 0).status(),
+    };
+    for (const absl::Status& outcome : outcomes) {
+      if (!absl::IsInvalidArgument(outcome)) return Fail(absl::StrCat("got ", outcome.ToString()));
+    }
+    if (comm.size() > 1) {
+      const auto uneven = comm.ReduceScatter({memory, DType::kF32, Shape{1}}, ReduceOp::kSum);
+      if (!absl::IsInvalidArgument(uneven)) return Fail("uneven blocks");
+    }
+    return comm.Barrier();
+  });
+}
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_TESTS_COLLECTIVES_COMMUNICATOR_CONFORMANCE_H_

@@ -1,0 +1,25 @@
+// The conformance suites over the backends inside one process.
+#include "collectives/factory.h"
+#include "tests/collectives/communicator_conformance.h"
+#include "tests/collectives/reducer_conformance.h"
+
+namespace millrace::collectives {
+namespace {
+
+Backend Single() {
+  return {"single", [](const RankBody& body) { return body(*MakeSingle()); }};
+}
+
+Backend Threads(int size) {
+  return {absl::StrCat("threads", size),
+          [size](const RankBody& body) { return RunRanks(size, body); }};
+}
+
+const auto kBackends =
+    testing::Values(Single(), Threads(1), Threads(2), Threads(3), Threads(4), Threads(8));
+
+INSTANTIATE_TEST_SUITE_P(Local, CommunicatorConformance, kBackends, BackendInstanceName);
+INSTANTIATE_TEST_SUITE_P(Local, ReducerConformance, kBackends, BackendInstanceName);
+
+}  // namespace
+}  // namespace millrace::collectives

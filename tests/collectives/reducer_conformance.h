@@ -1,0 +1,210 @@
+#ifndef MILLRACE_TESTS_COLLECTIVES_REDUCER_CONFORMANCE_H_
+#define MILLRACE_TESTS_COLLECTIVES_REDUCER_CONFORMANCE_H_
+
+// What the gradient reducer must do over every backend.
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "collectives/gradient_reducer.h"
+#include "tests/collectives/communicator_conformance.h"
+
+namespace millrace::collectives {
+
+inline std::vector<GradientSpec> SomeGradients() {
+  return {{"fc/bias", {10}},  {"fc/kernel", {64, 10}}, {"conv2/kernel", {3, 3, 8, 16}},
+          {"bn/gamma", {1}},  {"empty", {0}},          {"conv1/kernel", {7, 7, 3, 8}},
+          {"scale", Shape()}, {"stem", {5, 5}}};
+}
+
+inline ReducerOptions SmallBuckets() {
+  ReducerOptions options;
+  options.bucket_bytes = 5000;
+  options.first_bucket_bytes = 1000;
+  return options;
+}
+
+inline double GradientValue(int rank, size_t gradient, size_t i, int step) {
+  return Value(rank + step, gradient * 100 + i);
+}
+
+// One step with the gradients marked in `order`; the sums must equal the serial ones.
+inline absl::Status StepInOrder(Communicator& comm, GradientReducer& reducer,
+                                const std::vector<size_t>& order, int step) {
+  for (const size_t g : order) {
+    const std::span<float> gradient = reducer.gradient(g);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = static_cast<float>(GradientValue(comm.rank(), g, i, step));
+    }
+    MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));
+  }
+  MILLRACE_RETURN_IF_ERROR(reducer.Finish());
+  for (const size_t g : order) {
+    const std::span<const float> gradient = reducer.gradient(g);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      double sum = 0;
+      for (int r = 0; r < comm.size(); ++r) sum += GradientValue(r, g, i, step);
+      if (gradient[i] != sum) return Fail(absl::StrCat("gradient ", g, " element ", i));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// INVALID_ARGUMENT whose text has every one of `parts`.
+inline absl::Status ExpectInvalid(const absl::Status& status,
+                                  const std::vector<std::string>& parts) {
+  bool good = absl::IsInvalidArgument(status);
+  for (const std::string& part : parts) {
+    good = good && ToStd(status.message()).find(part) != std::string_view::npos;
+  }
+  return good ? absl::OkStatus() : Fail(absl::StrCat("got ", status.ToString()));
+}
+
+class ReducerConformance : public CommunicatorConformance {
+ protected:
+  // Makes reducers from what `change` makes of the common plan on each rank, and expects every rank
+  // to name all of `parts`.
+  void ExpectDisagreement(
+      const std::function<void(int rank, std::vector<GradientSpec>&, ReducerOptions&)>& change,
+      const std::vector<std::string>& parts) {
+    RunOk([&](Communicator& comm) {
+      if (comm.size() < 2) return absl::OkStatus();
+      std::vector<GradientSpec> gradients = SomeGradients();
+      ReducerOptions options = SmallBuckets();
+      change(comm.rank(), gradients, options);
+      return ExpectInvalid(GradientReducer::Make(comm, gradients, options).status(), parts);
+    });
+  }
+};
+
+TEST_P(ReducerConformance, SumsEqualTheSerialOnesInAnyOrderOfReadiness) {
+  RunOk([](Communicator& comm) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                              GradientReducer::Make(comm, SomeGradients(), SmallBuckets()));
+    if (reducer->num_buckets() < 3) return Fail("too few buckets for this test");
+    std::vector<size_t> order(SomeGradients().size());
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937 random(comm.rank() + 1);  // another order on every rank
+    for (int step = 0; step < 10; ++step) {
+      MILLRACE_RETURN_IF_ERROR(StepInOrder(comm, *reducer, order, step));
+      if (step == 0) std::reverse(order.begin(), order.end());
+      if (step > 0) std::shuffle(order.begin(), order.end(), random);
+    }
+    return comm.Barrier();
+  });
+}
+
+TEST_P(ReducerConformance, GradientsAreAlignedAndApart) {
+  RunOk([](Communicator& comm) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, SomeGradients()));
+    for (size_t i = 0; i < SomeGradients().size(); ++i) {
+      const std::span<float> gradient = reducer->gradient(i);
+      if (reinterpret_cast<uintptr_t>(gradient.data()) % 64 != 0) return Fail("alignment");
+      if (gradient.size() != static_cast<size_t>(SomeGradients()[i].shape.num_elements())) {
+        return Fail("size");
+      }
+      for (float& value : gradient) {
+        if (value != 0) return Fail("not zero, or shared with another gradient");
+        value = 1;
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(ReducerConformance, MissingAndRepeatedGradientsAreNamed) {
+  RunOk([](Communicator& comm) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, SomeGradients()));
+    for (size_t i = 0; i < SomeGradients().size(); ++i) {
+      if (i != 3) MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(i));
+    }
+    const absl::Status missing = reducer->Finish();
+    if (!absl::IsFailedPrecondition(missing) ||
+        ToStd(missing.message()).find("bn/gamma") == std::string_view::npos) {
+      return Fail(absl::StrCat("missing: ", missing.ToString()));
+    }
+    const absl::Status repeated = reducer->MarkReady(1);
+    if (!absl::IsFailedPrecondition(repeated) ||
+        ToStd(repeated.message()).find("fc/kernel") == std::string_view::npos) {
+      return Fail(absl::StrCat("repeated: ", repeated.ToString()));
+    }
+    MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(3));  // the step is still open
+    return reducer->Finish();
+  });
+}
+
+TEST_P(ReducerConformance, AnotherShapeNamesRankAndTensor) {
+  ExpectDisagreement(
+      [](int rank, auto& gradients, auto&) {
+        if (rank == 1) gradients[2].shape = Shape{3, 3, 8, 17};
+      },
+      {"ranks 0 and 1", "'conv2/kernel'", "[3, 3, 8, 16] on rank 0", "[3, 3, 8, 17] on rank 1"});
+}
+
+TEST_P(ReducerConformance, AMissingTensorIsNamed) {
+  ExpectDisagreement(
+      [](int rank, auto& gradients, auto&) {
+        if (rank >= 1) gradients.erase(gradients.begin() + 3);
+      },
+      {"ranks 0 and 1", "'bn/gamma'", "is missing on rank 1"});
+}
+
+TEST_P(ReducerConformance, AnExtraTensorAtTheEndIsNamed) {
+  ExpectDisagreement(
+      [](int rank, auto& gradients, auto&) {
+        if (rank == 1) gradients.push_back({"extra", {4}});
+      },
+      {"'extra'", "is missing on rank 0"});
+}
+
+TEST_P(ReducerConformance, AnotherOrderNamesTheFirstTensor) {
+  ExpectDisagreement(
+      [](int rank, auto& gradients, auto&) {
+        if (rank == 0) std::swap(gradients[1], gradients[2]);
+      },
+      {"ranks 0 and 1", "tensor 1 is 'conv2/kernel' on rank 0 and 'fc/kernel' on rank 1"});
+}
+
+TEST_P(ReducerConformance, AnotherOptionIsNamed) {
+  ExpectDisagreement([](int rank, auto&, auto& options) { options.bucket_bytes += rank; },
+                     {"option bucket_bytes is 5000 on rank 0 and 5001 on rank 1"});
+}
+
+TEST_P(ReducerConformance, ARankThatCannotPlanIsNamedByAll) {
+  ExpectDisagreement(
+      [](int rank, auto& gradients, auto&) {
+        if (rank == 1) gradients[4].name = "stem";
+      },
+      {"'stem' is used twice"});
+}
+
+TEST_P(ReducerConformance, TheLowestDifferingRankIsNamed) {
+  RunOk([](Communicator& comm) {
+    if (comm.size() < 4) return absl::OkStatus();
+    std::vector<GradientSpec> gradients = SomeGradients();
+    if (comm.rank() >= 2) gradients[0].shape = Shape{comm.rank()};
+    return ExpectInvalid(GradientReducer::Make(comm, gradients).status(),
+                         {"ranks 0 and 2", "'fc/bias'", "[10] on rank 0", "[2] on rank 2"});
+  });
+}
+
+TEST_P(ReducerConformance, BadShapesAndOptionsAreRefused) {
+  RunOk([](Communicator& comm) {
+    MILLRACE_RETURN_IF_ERROR(ExpectInvalid(
+        GradientReducer::Make(comm, {{"open", {Shape::kUnknown}}}).status(), {"'open'"}));
+    constexpr int64_t kHuge = int64_t{1} << 40;
+    MILLRACE_RETURN_IF_ERROR(ExpectInvalid(
+        GradientReducer::Make(comm, {{"huge", {kHuge, kHuge}}}).status(), {"'huge'"}));
+    ReducerOptions options;
+    options.first_bucket_bytes = 0;
+    return ExpectInvalid(GradientReducer::Make(comm, SomeGradients(), options).status(),
+                         {"first_bucket_bytes"});
+  });
+}
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_TESTS_COLLECTIVES_REDUCER_CONFORMANCE_H_
