@@ -32,43 +32,59 @@ static void __tsan_release(void*) {}
 namespace millrace {
 namespace {
 
-// Sets the scheduling class of each thread that enters the arena, and resets it as it leaves.
-class BatchPriority : public tbb::task_scheduler_observer {
+// One limit for every Workers of the process, over ContextOptions' largest number of threads: of
+// several global_controls the smallest counts, so limits of their own would make two contexts share
+// the threads of the smaller one. Threads are made on demand only.
+constexpr size_t kMaxParallelism = 4097;
+
+// Sets the scheduling class of each thread that enters the arena, and resets it as it leaves. TBB's
+// threads wander between arenas and may leave one unobserved while it is destroyed, so an arena
+// without batch priority says what it wants too.
+class SchedulingClass : public tbb::task_scheduler_observer {
  public:
-  explicit BatchPriority(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) {
+  SchedulingClass(tbb::task_arena& arena, bool batch_priority)
+      : tbb::task_scheduler_observer(arena), batch_priority_(batch_priority) {
+    if (pthread_getschedparam(pthread_self(), &callers_policy_, &callers_parameter_) != 0) {
+      callers_policy_ = SCHED_OTHER;
+    }
     observe(true);
   }
-  ~BatchPriority() override { observe(false); }
-  void on_scheduler_entry(bool) override { Set(SCHED_BATCH); }
-  void on_scheduler_exit(bool) override { Set(SCHED_OTHER); }
+  ~SchedulingClass() override { observe(false); }
+  void on_scheduler_entry(bool) override {
+    const sched_param batch{};
+    // A refusal (seccomp) leaves the class as it is, which is only slower.
+    pthread_setschedparam(pthread_self(), batch_priority_ ? SCHED_BATCH : callers_policy_,
+                          batch_priority_ ? &batch : &callers_parameter_);
+  }
+  void on_scheduler_exit(bool) override {
+    pthread_setschedparam(pthread_self(), callers_policy_, &callers_parameter_);
+  }
 
  private:
-  // A refusal (seccomp) leaves the default class, which is only slower.
-  static void Set(int policy) {
-    sched_param parameter{};
-    pthread_setschedparam(pthread_self(), policy, &parameter);
-  }
+  const bool batch_priority_;
+  int callers_policy_ = SCHED_OTHER;
+  sched_param callers_parameter_{};
 };
 
 }  // namespace
 
 struct Workers::Impl {
-  explicit Impl(int num_threads)
-      : limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(num_threads) + 1),
-        arena(num_threads, /*reserved_for_masters=*/0) {}
+  Impl(int num_threads, bool batch_priority)
+      : limit(tbb::global_control::max_allowed_parallelism, kMaxParallelism),
+        arena(num_threads, /*reserved_for_masters=*/0),
+        scheduling_class(arena, batch_priority) {}
 
   tbb::global_control limit;
   tbb::task_arena arena;
-  std::unique_ptr<BatchPriority> priority;
+  SchedulingClass scheduling_class;
   Mutex mu;
   CondVar idle;
   int64_t pending MILLRACE_GUARDED_BY(mu) = 0;  // tasks that have not finished
 };
 
 Workers::Workers(int num_threads, bool batch_priority)
-    : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads)) {
+    : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads, batch_priority)) {
   impl_->arena.initialize();
-  if (batch_priority) impl_->priority = std::make_unique<BatchPriority>(impl_->arena);
 }
 
 Workers::~Workers() {

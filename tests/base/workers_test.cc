@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -101,6 +102,29 @@ TEST(Workers, BatchPriorityRunsTasksAsSchedBatch) {
     workers.Enqueue([&] { policy = sched_getscheduler(0); });
   }
   EXPECT_EQ(policy.load(), SCHED_OTHER);
+}
+
+// The threads of one set are not taken from the other's: a task of each is under way at once.
+TEST(Workers, EverySetOfWorkersHasThreadsOfItsOwn) {
+  Mutex mu;
+  CondVar changed;
+  int under_way = 0, met = 0;
+  const auto meet = [&] {
+    MutexLock lock(mu);
+    ++under_way;
+    changed.NotifyAll();
+    while (under_way < 2 && changed.WaitFor(mu, std::chrono::seconds(30))) {
+    }
+    met += under_way == 2 ? 1 : 0;
+  };
+  {
+    Workers first(1, /*batch_priority=*/false);
+    Workers second(1, /*batch_priority=*/false);
+    first.Enqueue(meet);
+    second.Enqueue(meet);
+  }
+  MutexLock lock(mu);
+  EXPECT_EQ(met, 2);
 }
 
 TEST(Workers, TwoSetsOfWorkersLiveSideBySide) {
