@@ -31,15 +31,15 @@ TEST(Workers, NoTasksIsFine) { Workers workers(2, /*batch_priority=*/false); }
 
 TEST(Workers, TasksMayEnqueueTasksAndTheDestructorWaitsForThoseToo) {
   std::atomic<int> runs = 0;
+  std::function<void(int)> spawn;  // outlives the workers, whose tasks call it
   {
     Workers workers(2, /*batch_priority=*/false);
-    std::function<void(int)> spawn = [&](int depth) {
+    spawn = [&](int depth) {
       runs.fetch_add(1);
       if (depth == 0) return;
       for (int child = 0; child < 2; ++child) workers.Enqueue([&, depth] { spawn(depth - 1); });
     };
     workers.Enqueue([&] { spawn(9); });
-    while (runs.load() < 1) std::this_thread::yield();
   }
   EXPECT_EQ(runs.load(), (1 << 10) - 1);
 }
