@@ -71,7 +71,7 @@ inside 'apt-get -q update >/dev/null
 step "cloning $(git -C "$repository" rev-parse --short HEAD)"
 git -C "$repository" bundle create "$root/root/millrace.bundle" HEAD >/dev/null 2>&1
 rm -rf "$root/root/millrace"
-inside 'git clone -q /root/millrace.bundle /root/millrace'
+inside 'git -c advice.detachedHead=false clone -q /root/millrace.bundle /root/millrace'
 
 if [ "$only_install" = 1 ]; then
   inside 'cd /root/millrace && scripts/install-deps.sh'
