@@ -1,6 +1,6 @@
 #!/bin/bash
 # Proves that an installed Millrace can be used: installs the release build to a temporary prefix,
-# builds examples/embed_cpp against it, and reads generated records with it.
+# builds examples/embed_cpp against it, and reads the test images of Fashion-MNIST with it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -16,13 +16,13 @@ cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 cmake -S examples/embed_cpp -B "$work/embed" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix"
 cmake --build "$work/embed"
 
-# Nothing of the source tree is needed any more: the program runs from the temporary folder.
+# From here on nothing of the source tree is used but the example's pipeline file.
 images=/usr/share/datasets/fashion-mnist/t10k
 mkdir "$work/data"
 "$work/prefix/bin/millrace" records convert --from idx --images "$images-images-idx3-ubyte.gz" \
   --labels "$images-labels-idx1-ubyte.gz" --out "$work/data" --prefix test --shards 2
-cp tests/consumer/pipeline.pbtxt "$work"
-(cd "$work" && embed/embed pipeline.pbtxt DATA=data >batches.txt)
+cp examples/fashion_mnist/eval.pbtxt "$work"
+(cd "$work" && embed/embed eval.pbtxt DATA=data BATCH=64 >batches.txt)
 # 10,000 images in batches of 64: 156 full ones and 16 rows.
 batches=$(wc -l <"$work/batches.txt")
 tail -n 1 "$work/batches.txt"
