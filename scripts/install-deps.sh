@@ -13,8 +13,7 @@ packages=(
   ca-certificates git cmake ninja-build g++ pkg-config ccache python3 xz-utils
   # libraries of the input pipeline
   libabsl-dev libtbb-dev libprotobuf-dev protobuf-compiler libjpeg62-turbo-dev libturbojpeg0-dev
-  libspng-dev
-  libisal-dev zlib1g-dev libhwy-dev libxxhash-dev libarchive-dev
+  libspng-dev libisal-dev zlib1g-dev libhwy-dev libxxhash-dev libarchive-dev
   # of the trainer and the command
   libdnnl-dev libopenmpi-dev openmpi-bin libcli11-dev nlohmann-json3-dev
   # tests and benches

@@ -46,7 +46,7 @@ run "$millrace" records inspect "$data"/*.tfrecord
 run "$millrace" explain examples/fashion_mnist/train.pbtxt --var "DATA=$data"
 
 # `train` refuses to write over another run's checkpoints.
-checkpoints=$(sed -n 's/^ *folder: *"\([^"]*\)".*/\1/p' "$job" | head -n 1)
+checkpoints=$(sed -n 's/^[^#]*folder: *"\([^"]*\)".*/\1/p' "$job" | head -n 1)
 if [ -n "$checkpoints" ] && [ -e "$(dirname "$job")/$checkpoints" ]; then
   run rm -rf "$(dirname "$job")/$checkpoints"
 fi
