@@ -118,7 +118,11 @@ std::string CpuModel() {
   std::ifstream in("/proc/cpuinfo");
   std::string line;
   while (std::getline(in, line)) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+    // "model name\t: AMD EPYC ..."
+    const size_t value = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && value != std::string::npos) {
+      return line.substr(value + 2);
+    }
   }
   return "unknown";
 }

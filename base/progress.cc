@@ -41,8 +41,11 @@ std::string Progress::Line(bool last) const {
   if (total_ <= 0 || last) {
     return absl::StrFormat("%s: %d %s in %.1f s (%.0f/s)", what_, done_, unit_, seconds, rate);
   }
-  const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
-  const double left = rate > 0 ? static_cast<double>(total_ - done_) / rate : 0;
+  // A total may be an estimate, so `done` may pass it.
+  const double share =
+      std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0);
+  const double left =
+      rate > 0 ? static_cast<double>(std::max<int64_t>(0, total_ - done_)) / rate : 0;
   const std::string tail = absl::StrFormat("%3.0f%% %d/%d %s %.0f/s, %.0f s left", 100 * share,
                                            done_, total_, unit_, rate, left);
   if (!terminal_) return absl::StrFormat("%s: %s", what_, tail);

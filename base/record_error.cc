@@ -60,9 +60,10 @@ std::optional<RecordError> GetRecordError(const absl::Status& status) {
   const std::string text(*payload);
   const size_t newline = text.find('\n');
   if (newline == std::string::npos) return std::nullopt;
+  const std::string numbers = text.substr(0, newline);  // scanf would read on across the newline
   RecordError error;
   int32_t reason = 0;
-  if (std::sscanf(text.c_str(), "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd32, &error.offset,
+  if (std::sscanf(numbers.c_str(), "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd32, &error.offset,
                   &error.ordinal, &error.position, &reason) != 4) {
     return std::nullopt;
   }

@@ -4,23 +4,15 @@
 #include <sched.h>
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
-#include <tbb/task_scheduler_observer.h>
 
 #include <cstdint>
 #include <utility>
 
 #include "base/mutex.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define MILLRACE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MILLRACE_TSAN 1
-#endif
-#endif
-
 // The library underneath is not instrumented, so ThreadSanitizer sees neither the hand-off of a
-// task to a worker nor the join. These two calls tell it; elsewhere they are nothing.
+// task to a worker nor the join. These two calls tell it; elsewhere they are nothing. This file is
+// not instrumented either, so the compiler does not say that the rest is: base/CMakeLists.txt does.
 #ifdef MILLRACE_TSAN
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
@@ -32,43 +24,54 @@ static void __tsan_release(void*) {}
 namespace millrace {
 namespace {
 
-// Sets the scheduling class of each thread that enters the arena, and resets it as it leaves.
-class BatchPriority : public tbb::task_scheduler_observer {
+// One limit for every Workers of the process, over ContextOptions' largest number of threads: of
+// several global_controls the smallest counts, so limits of their own would make two contexts share
+// the threads of the smaller one. Threads are made on demand only.
+constexpr size_t kMaxParallelism = 4097;
+
+// The scheduling class in which the tasks of one Workers run. TBB's threads wander between arenas
+// and keep the class they were given, so each task asks (0.1 us) and sets it where it differs. (An
+// observer of the arena misses threads that leave while the arena is destroyed, and leaks.)
+class SchedulingClass {
  public:
-  explicit BatchPriority(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) {
-    observe(true);
+  // SCHED_BATCH, or the class of the calling thread.
+  explicit SchedulingClass(bool batch_priority) {
+    if (batch_priority) {
+      policy_ = SCHED_BATCH;
+    } else if (pthread_getschedparam(pthread_self(), &policy_, &parameter_) != 0) {
+      policy_ = SCHED_OTHER;
+    }
   }
-  ~BatchPriority() override { observe(false); }
-  void on_scheduler_entry(bool) override { Set(SCHED_BATCH); }
-  void on_scheduler_exit(bool) override { Set(SCHED_OTHER); }
+  // A refusal (seccomp) leaves the thread as it is, which is only slower.
+  void Enter() const {
+    if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == policy_) return;
+    pthread_setschedparam(pthread_self(), policy_, &parameter_);
+  }
 
  private:
-  // A refusal (seccomp) leaves the default class, which is only slower.
-  static void Set(int policy) {
-    sched_param parameter{};
-    pthread_setschedparam(pthread_self(), policy, &parameter);
-  }
+  int policy_ = SCHED_OTHER;
+  sched_param parameter_{};
 };
 
 }  // namespace
 
 struct Workers::Impl {
-  explicit Impl(int num_threads)
-      : limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(num_threads) + 1),
-        arena(num_threads, /*reserved_for_masters=*/0) {}
+  Impl(int num_threads, bool batch_priority)
+      : limit(tbb::global_control::max_allowed_parallelism, kMaxParallelism),
+        arena(num_threads, /*reserved_for_masters=*/0),
+        scheduling_class(batch_priority) {}
 
   tbb::global_control limit;
   tbb::task_arena arena;
-  std::unique_ptr<BatchPriority> priority;
+  const SchedulingClass scheduling_class;
   Mutex mu;
   CondVar idle;
   int64_t pending MILLRACE_GUARDED_BY(mu) = 0;  // tasks that have not finished
 };
 
 Workers::Workers(int num_threads, bool batch_priority)
-    : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads)) {
+    : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads, batch_priority)) {
   impl_->arena.initialize();
-  if (batch_priority) impl_->priority = std::make_unique<BatchPriority>(impl_->arena);
 }
 
 Workers::~Workers() {
@@ -89,6 +92,7 @@ void Workers::Enqueue(std::function<void()> task) {
   __tsan_release(held);
   impl->arena.enqueue([impl, held] {
     __tsan_acquire(held);
+    impl->scheduling_class.Enter();
     (*held)();
     delete held;
     __tsan_release(impl);

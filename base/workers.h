@@ -11,8 +11,7 @@ namespace millrace {
 class Workers {
  public:
   // `num_threads` >= 1 threads take tasks; with `batch_priority` they run as SCHED_BATCH, so that
-  // they yield to a compute thread of equal priority (reference: a busy equal halves a static
-  // OpenMP loop).
+  // they yield to a compute thread of equal priority (a busy equal halves a static OpenMP loop).
   Workers(int num_threads, bool batch_priority);
   ~Workers();  // waits until every task has run
   Workers(const Workers&) = delete;

@@ -8,6 +8,7 @@ set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallt
 set(MILLRACE_FLAGS -ffp-contract=off)
 
 function(millrace_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)  # whoever includes our headers needs it too
   target_compile_options(${target} PRIVATE ${MILLRACE_WARNINGS} ${MILLRACE_FLAGS})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>

@@ -1,0 +1,45 @@
+// Opens a pipeline file and prints its batches: embed PIPELINE.pbtxt [NAME=VALUE...]
+#include <iostream>
+#include <string>
+
+#include "pipeline/pipeline.h"
+
+namespace pipeline = millrace::pipeline;
+
+absl::Status Run(const std::string& path, const pipeline::Variables& variables) {
+  auto plan = pipeline::Plan::FromFile(path, variables);
+  if (!plan.ok()) return plan.status();
+  auto context = pipeline::MakeContext();
+  if (!context.ok()) return context.status();
+  auto batches = pipeline::Pipeline::Open(*plan, *context);
+  if (!batches.ok()) return batches.status();
+
+  while (true) {
+    auto batch = (*batches)->Next();
+    if (!batch.ok()) return batch.status();
+    if (!batch->has_value()) return absl::OkStatus();
+    std::cout << "batch " << (*batch)->index() << ": " << (*batch)->num_valid_rows() << " rows";
+    for (const std::string& name : (*batch)->names()) {
+      std::cout << ", " << name << " " << (*batch)->Find(name).shape.ToString();
+    }
+    std::cout << "\n";
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << "usage: embed PIPELINE.pbtxt [NAME=VALUE...]\n";
+    return 2;
+  }
+  pipeline::Variables variables;
+  for (int i = 2; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    if (equals != std::string::npos) {
+      variables[argument.substr(0, equals)] = argument.substr(equals + 1);
+    }
+  }
+  const absl::Status status = Run(argv[1], variables);
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
+}

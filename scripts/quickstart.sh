@@ -1,0 +1,53 @@
+#!/bin/bash
+# From a bare clone to a trained model: installs what is missing, builds, converts Fashion-MNIST to
+# TFRecord shards, shows them and the pipeline's plan, and trains on two ranks.
+#
+#   scripts/quickstart.sh
+#
+# Every command is printed before it runs and can be run again by hand from the repository's root.
+# The script may be run again: converted data stay, the checkpoints of an earlier run are removed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+run() {
+  echo
+  echo "\$ $*"
+  "$@"
+}
+
+images=/usr/share/datasets/fashion-mnist
+data=build/fashion_mnist
+job=examples/fashion_mnist/job.pbtxt
+millrace=build/release/bin/millrace
+
+scripts/install-deps.sh
+run cmake --preset release
+run cmake --build build/release
+
+# Writes the shards of one split, unless they are all there: a shard is renamed into place when it
+# is whole, so a name that exists is a whole file.
+convert() { # split, files' prefix, number of shards
+  local found
+  found=$(find "$data" -maxdepth 1 -name "$1-*.tfrecord" 2>/dev/null | wc -l)
+  if [ "$found" = "$3" ]; then
+    echo
+    echo "# $data holds the $3 shards of '$1' already"
+    return
+  fi
+  rm -f "$data/$1"-*.tfrecord
+  run "$millrace" records convert --from idx --images "$images/$2-images-idx3-ubyte.gz" \
+    --labels "$images/$2-labels-idx1-ubyte.gz" --out "$data" --prefix "$1" --shards "$3"
+}
+
+mkdir -p "$data"
+convert train train 8
+convert test t10k 2
+run "$millrace" records inspect "$data"/*.tfrecord
+run "$millrace" explain examples/fashion_mnist/train.pbtxt --var "DATA=$data"
+
+# `train` refuses to write over another run's checkpoints.
+checkpoints=$(sed -n 's/^[^#]*folder: *"\([^"]*\)".*/\1/p' "$job" | head -n 1)
+if [ -n "$checkpoints" ] && [ -e "$(dirname "$job")/$checkpoints" ]; then
+  run rm -rf "$(dirname "$job")/$checkpoints"
+fi
+run scripts/mpirun.sh -np 2 "$millrace" train "$job"

@@ -1,0 +1,164 @@
+#include "base/run.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+bool IsAligned(const void* piece) { return reinterpret_cast<uintptr_t>(piece) % 64 == 0; }
+
+TEST(RunArena, PiecesAreAlignedAndDoNotOverlap) {
+  RunArena arena(1024);
+  std::vector<std::pair<std::byte*, size_t>> pieces;
+  for (size_t size : {1, 63, 64, 65, 200, 1000, 1, 0, 500, 1024}) {
+    std::byte* piece = arena.Allocate(size);
+    ASSERT_TRUE(IsAligned(piece)) << size;
+    std::memset(piece, static_cast<int>(pieces.size()), size);
+    pieces.emplace_back(piece, size);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    for (size_t b = 0; b < pieces[i].second; ++b) {
+      ASSERT_EQ(static_cast<size_t>(pieces[i].first[b]), i);
+    }
+  }
+}
+
+TEST(RunArena, EmptyPiecesHaveAddressesOfTheirOwn) {
+  RunArena arena;
+  std::byte* first = arena.Allocate(0);
+  EXPECT_NE(first, nullptr);
+  EXPECT_NE(first, arena.Allocate(0));
+}
+
+TEST(RunArena, ResetReusesTheMemory) {
+  RunArena arena(4096);
+  std::set<std::byte*> first, second;
+  for (int i = 0; i < 100; ++i) first.insert(arena.Allocate(300));
+  const size_t capacity = arena.capacity_bytes();
+  for (int round = 0; round < 10; ++round) {
+    arena.Reset();
+    second.clear();
+    for (int i = 0; i < 100; ++i) second.insert(arena.Allocate(300));
+  }
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(arena.capacity_bytes(), capacity);
+}
+
+TEST(RunArena, PiecesLargerThanAChunkGetTheirOwn) {
+  RunArena arena(1024);
+  std::byte* small = arena.Allocate(10);
+  std::byte* large = arena.Allocate(1 << 20);
+  std::byte* after = arena.Allocate(10);
+  EXPECT_TRUE(IsAligned(large));
+  std::memset(small, 1, 10);
+  std::memset(after, 3, 10);
+  std::memset(large, 2, 1 << 20);
+  EXPECT_EQ(static_cast<int>(small[9]), 1);
+  EXPECT_EQ(static_cast<int>(after[0]), 3);
+  const size_t capacity = arena.capacity_bytes();
+  EXPECT_GE(capacity, size_t{1} << 20);
+  arena.Reset();
+  arena.Allocate(10);
+  EXPECT_EQ(arena.Allocate(1 << 20), large);
+  EXPECT_EQ(arena.capacity_bytes(), capacity);
+}
+
+class RunTest : public testing::Test {
+ protected:
+  RunArena arena_;
+  millrace::Run run_{arena_, /*seed=*/17, /*first_position=*/1000, {{0, 5}, {0, 9}, {1, 2}}};
+};
+
+TEST_F(RunTest, RowsHaveConsecutivePositionsAndTheirOwnIds) {
+  EXPECT_EQ(run_.num_rows(), 3);
+  EXPECT_EQ(run_.position(2), 1002u);
+  EXPECT_EQ(run_.id(1), (SampleId{0, 9}));
+}
+
+TEST_F(RunTest, RandomWordsAreKeyedBySeedOpEpochAndRecord) {
+  RandomStream expected({.seed = 17, .op = 4, .epoch = 1, .record = 2});
+  EXPECT_EQ(run_.Random(2, 4).NextU64(), expected.NextU64());
+  EXPECT_NE(run_.Random(0, 4).NextU64(), run_.Random(1, 4).NextU64());
+}
+
+// The same sample in another run, at another row, draws the same words.
+TEST_F(RunTest, RandomWordsDoNotDependOnTheGrouping) {
+  millrace::Run other(arena_, 17, 0, {{1, 2}});
+  EXPECT_EQ(other.Random(0, 4).NextU64(), run_.Random(2, 4).NextU64());
+}
+
+TEST_F(RunTest, ColumnsAreFoundReplacedAndTaken) {
+  EXPECT_EQ(run_.Find("x"), nullptr);
+  EXPECT_EQ(run_.Add("x", DType::kF32).num_rows(), 3);
+  EXPECT_EQ(run_.Get("x").dtype(), DType::kF32);
+  run_.Add("x", DType::kI64);
+  EXPECT_EQ(run_.Get("x").dtype(), DType::kI64);
+  Column taken = run_.Take("x");
+  EXPECT_EQ(taken.name(), "x");
+  EXPECT_EQ(run_.Find("x"), nullptr);
+}
+
+TEST_F(RunTest, BytesColumnsBorrow) {
+  const std::string value = "hello";
+  Column& column = run_.Add("record", DType::kBytes);
+  column.Set(1, value.data(), Shape{5});
+  EXPECT_EQ(run_.Get("record").bytes(1), "hello");
+  EXPECT_EQ(run_.Get("record").bytes(1).data(), value.data());
+}
+
+TEST_F(RunTest, UnboundValuesLieInTheArena) {
+  Column& column = run_.Add("image", DType::kF32);
+  auto* value = static_cast<float*>(run_.Allocate(column, 1, Shape{2, 3}));
+  value[5] = 2.5f;
+  const ConstTensorView view = run_.Get("image").at(1);
+  EXPECT_EQ(view.shape, (Shape{2, 3}));
+  EXPECT_EQ(view.as<float>()[5], 2.5f);
+  EXPECT_TRUE(IsAligned(value));
+}
+
+TEST_F(RunTest, BoundValuesLieInTheirSlots) {
+  std::vector<float> slab(3 * 4, -1);
+  const std::vector<FieldSlots> slots = {
+      {"image", DType::kF32, Shape{4}, reinterpret_cast<std::byte*>(slab.data())}};
+  run_.Bind(slots);
+  Column& column = run_.Add("image", DType::kF32);
+  for (int64_t row = 0; row < 3; ++row) {
+    auto* value = static_cast<float*>(run_.Allocate(column, row, Shape{4}));
+    EXPECT_EQ(value, slab.data() + row * 4);
+    value[0] = static_cast<float>(row);
+  }
+  EXPECT_EQ(slab, (std::vector<float>{0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1}));
+}
+
+TEST_F(RunTest, ValuesThatDoNotFitTheirSlotGoToTheArena) {
+  std::vector<float> slab(3 * 4, -1);
+  const std::vector<FieldSlots> slots = {
+      {"image", DType::kF32, Shape{4}, reinterpret_cast<std::byte*>(slab.data())}};
+  run_.Bind(slots);
+  Column& floats = run_.Add("image", DType::kF32);
+  EXPECT_NE(run_.Allocate(floats, 0, Shape{5}), slab.data());
+  EXPECT_NE(run_.Allocate(floats, 0, Shape{2, 2}), slab.data());
+  Column& integers = run_.Add("image", DType::kI32);
+  EXPECT_NE(run_.Allocate(integers, 0, Shape{4}), slab.data());
+  Column& other = run_.Add("other", DType::kF32);
+  EXPECT_NE(run_.Allocate(other, 0, Shape{4}), slab.data());
+}
+
+TEST_F(RunTest, TheFirstErrorOfARowWins) {
+  EXPECT_TRUE(run_.ok(1));
+  run_.Fail(1, absl::DataLossError("first"));
+  run_.Fail(1, absl::InternalError("second"));
+  EXPECT_FALSE(run_.ok(1));
+  EXPECT_EQ(run_.status(1), absl::DataLossError("first"));
+  EXPECT_TRUE(run_.ok(0));
+  EXPECT_TRUE(run_.status(2).ok());
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house that no compiler checks.
+
+  - include arrows: which folder may include whom (ARCHITECTURE.md);
+  - installed headers include no protobuf, TBB, MPI or oneDNN header;
+  - header guards are MILLRACE_PATH_H_;
+  - no source file is longer than 800 lines.
+
+Usage: check_tree.py ROOT        prints each violation as "file:line: text", exits 1 if there is one
+"""
+import pathlib
+import re
+import sys
+
+FOLDERS = {
+    # folder: what it may include beside itself, closed over transitively below
+    "base": set(),
+    "readers": {"base"},
+    "augment": {"readers"},
+    "pipeline": {"readers", "augment"},
+    "service": {"pipeline"},
+    "collectives": {"base"},
+    "trainer": {"pipeline", "service", "collectives"},
+    "cli": {"trainer"},
+}
+# Tests and benches may include every folder, and internal headers of all.
+UNBOUND = {"tests", "bench", "examples", "python"}
+# Internal headers that another folder may include: (folder, header).
+INTERNAL_EXCEPTIONS = {("trainer", "pipeline/text_proto_internal.h")}
+FORBIDDEN_IN_INSTALLED = re.compile(
+    r'[<"](google/protobuf/|tbb/|oneapi/|mpi\.h|mpi/|dnnl|.*\.pb\.h)')
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+MAX_LINES = 800
+SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
+
+
+def allowed_folders(folder):
+    """Returns every folder that `folder` may include, itself among them."""
+    reached, todo = {folder}, [folder]
+    while todo:
+        for target in FOLDERS[todo.pop()]:
+            if target not in reached:
+                reached.add(target)
+                todo.append(target)
+    return reached | {"base"}
+
+
+def check_include(path, folder, header):
+    """Returns what is wrong with `folder` including "header", or None."""
+    target = header.split("/")[0]
+    if "/" not in header or target not in FOLDERS:
+        return None
+    if target not in allowed_folders(folder):
+        return f"{folder}/ must not include {target}/ ({header})"
+    if target != folder and "internal" in pathlib.PurePath(header).name:
+        if (folder, header) not in INTERNAL_EXCEPTIONS:
+            return f"{header} is internal to {target}/"
+    return None
+
+
+def check_guard(relative, lines):
+    """Returns what is wrong with a header's guard, or None."""
+    guard = "MILLRACE_" + re.sub(r"[^A-Z0-9]", "_", str(relative).upper()) + "_"
+    # The first two directives of the file, comments aside.
+    directives = [line.strip() for line in lines if line.startswith("#")][:2]
+    if directives != [f"#ifndef {guard}", f"#define {guard}"]:
+        return f"the header guard is not {guard}"
+    return None
+
+
+def is_installed(relative):
+    return (relative.suffix == ".h" and "internal" not in relative.name
+            and relative.parts[0] not in {"cli"} | UNBOUND)
+
+
+def check_file(relative, text):
+    """Returns the violations of one file as (line number, text)."""
+    lines = text.split("\n")
+    folder, found = relative.parts[0], []
+    if len(lines) - 1 > MAX_LINES:
+        found.append((MAX_LINES, f"{len(lines) - 1} lines; at most {MAX_LINES}"))
+    if relative.suffix in {".h", ".cuh"} and (wrong := check_guard(relative, lines)):
+        found.append((1, wrong))
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, header = match.groups()
+        if quote == '"' and folder in FOLDERS and (wrong := check_include(relative, folder, header)):
+            found.append((number, wrong))
+        if is_installed(relative) and FORBIDDEN_IN_INSTALLED.match(quote + header):
+            found.append((number, f"an installed header must not include {header}"))
+    return found
+
+
+def check_tree(root):
+    """Returns all violations below `root` as "file:line: text", and how many files were read."""
+    root, found, num_files = pathlib.Path(root), [], 0
+    for top in sorted(set(FOLDERS) | UNBOUND):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in SUFFIXES or not path.is_file():
+                continue
+            num_files += 1
+            relative = path.relative_to(root)
+            for number, text in check_file(relative, path.read_text(encoding="utf-8")):
+                found.append(f"{relative}:{number}: {text}")
+    return found, num_files
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found, num_files = check_tree(sys.argv[1])
+    for line in found:
+        print(line)
+    if num_files == 0:
+        sys.exit(f"no sources below {sys.argv[1]}")
+    print(f"{num_files} files, {len(found)} violations")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Plants violations in a made-up tree and expects check_tree to find each."""
+import pathlib
+import tempfile
+import unittest
+
+import check_tree
+
+
+def header(path, body=""):
+    guard = "MILLRACE_" + path.upper().replace("/", "_").replace(".", "_") + "_"
+    return f"#ifndef {guard}\n#define {guard}\n{body}\n#endif  // {guard}\n"
+
+
+class CheckTreeTest(unittest.TestCase):
+    def found(self, **files):
+        """Writes {path: text} and returns the violations."""
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in files["files"].items():
+                target = pathlib.Path(root, path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            return check_tree.check_tree(root)[0]
+
+    def expect_one(self, path, text, fragment):
+        found = self.found(files={path: text})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(fragment, found[0])
+        self.assertTrue(found[0].startswith(path + ":"), found[0])
+
+    def test_allowed_arrows_pass(self):
+        self.assertEqual([], self.found(files={
+            "readers/a.cc": '#include "base/run.h"\n',
+            "augment/a.cc": '#include "readers/record.h"\n',
+            "pipeline/a.cc": '#include "augment/image_ops.h"\n#include "pipeline/x_internal.h"\n',
+            "service/a.cc": '#include "pipeline/plan.h"\n#include "readers/record.h"\n',
+            "collectives/a.cc": '#include "base/tensor.h"\n',
+            "trainer/a.cc": '#include "collectives/factory.h"\n#include "readers/record.h"\n'
+                            '#include "pipeline/text_proto_internal.h"\n',
+            "cli/a.cc": '#include "trainer/train.h"\n#include "pipeline/plan.h"\n',
+            "tests/pipeline/a.cc": '#include "trainer/train.h"\n',
+        }))
+
+    def test_every_forbidden_arrow_is_found(self):
+        order = list(check_tree.FOLDERS)
+        for folder in order:
+            for target in set(order) - check_tree.allowed_folders(folder):
+                self.expect_one(f"{folder}/a.cc", f'#include "{target}/b.h"\n',
+                                f"{folder}/ must not include {target}/")
+
+    def test_no_two_folders_may_include_each_other(self):
+        for folder in check_tree.FOLDERS:
+            for target in check_tree.allowed_folders(folder) - {folder}:
+                self.assertNotIn(folder, check_tree.allowed_folders(target))
+
+    def test_collectives_know_nothing_of_data(self):
+        for target in ("readers", "augment", "pipeline"):
+            self.expect_one("collectives/a.cu", f'  # include "{target}/b.h"\n', "must not include")
+
+    def test_internal_headers_stay_inside(self):
+        self.expect_one("pipeline/a.cc", '#include "readers/crc_internal.h"\n', "is internal to")
+        self.expect_one("cli/a.cc", '#include "pipeline/text_proto_internal.h"\n', "is internal to")
+
+    def test_installed_headers_name_no_heavy_library(self):
+        for include in ("<google/protobuf/message.h>", "<tbb/task_arena.h>", "<oneapi/tbb.h>",
+                        "<mpi.h>", "<dnnl.hpp>", '"pipeline/pipeline.pb.h"'):
+            self.expect_one("pipeline/a.h", header("pipeline/a.h", f"#include {include}\n"),
+                            "an installed header must not include")
+        self.assertEqual([], self.found(files={"pipeline/a_internal.h": header(
+            "pipeline/a_internal.h", '#include "pipeline/pipeline.pb.h"\n')}))
+
+    def test_wrong_guards_are_found(self):
+        self.expect_one("base/a.h", "#pragma once\n", "MILLRACE_BASE_A_H_")
+        self.expect_one("tests/readers/a.h", header("readers/a.h"), "MILLRACE_TESTS_READERS_A_H_")
+
+    def test_long_files_are_found(self):
+        self.expect_one("base/a.cc", "\n" * 801, "801 lines")
+        self.assertEqual([], self.found(files={"base/a.cc": "\n" * 800}))
+
+
+if __name__ == "__main__":
+    unittest.main()
