@@ -24,7 +24,9 @@ struct DecodeImageOptions {
       int64_t{1} << 28;  // a larger image is an error, found before anything is allocated
 };
 // JPEG (libjpeg-turbo) or PNG (libspng), told by the bytes. Output uint8 [height, width, channels],
-// sizes unknown.
+// sizes unknown. PNG: alpha is dropped, 16-bit samples keep their high byte, palettes are looked
+// up. CMYK JPEGs become RGB. Grey from colour is libjpeg's luma. A warning of the decoder is an
+// error: pixels that had to be invented are never handed on. Arithmetic-coded JPEGs are not taken.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
 
 struct RandomResizedCropOptions {
@@ -35,22 +37,37 @@ struct RandomResizedCropOptions {
   std::array<float, 2> aspect = {3.0f / 4, 4.0f / 3};  // width / height, log-uniform
 };
 // torchvision's RandomResizedCrop: ten tries, then the largest central crop of admissible aspect;
-// then bilinear resize (half-pixel centres, no antialias). dtype is kept.
+// then bilinear resize as MakeResize's. dtype (uint8 or float32) is kept.
+// Draws, per try: NextDouble for the area, NextDouble for the logarithm of the aspect, both linear
+// in their range; a try whose rounded extents fit ends with Below(H - h + 1) for the top and
+// Below(W - w + 1) for the left. Extents round half to even.
 absl::StatusOr<std::unique_ptr<Op>> MakeRandomResizedCrop(RandomResizedCropOptions options,
                                                           const std::string& stage);
+
+// decode_image followed by random_resized_crop on its output, to the bit, but only the rows and
+// columns of the crop are decoded. Damage of the file that the crop does not need may go unseen.
+// INVALID_ARGUMENT: crop.field is not decode.output.
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRandomResizedCrop(DecodeImageOptions decode,
+                                                                RandomResizedCropOptions crop,
+                                                                const std::string& stage);
 
 struct ResizeOptions {
   std::string field = "image";
   int64_t height = 0;
   int64_t width = 0;
 };
-// Bilinear, half-pixel centres, no antialias; dtype is kept (uint8 rounds half to even).
+// Bilinear, half-pixel centres, no antialias (tf.image.resize's default); dtype, uint8 or float32,
+// is kept. In float32, per axis: position = (i + 0.5) * (in / out) - 0.5; the neighbours are its
+// floor and the next, clamped to the image; weight = position - floor. First rows,
+// top + (bottom - top) * weight, then columns, left + (right - left) * weight. uint8 rounds the
+// result half to even.
 absl::StatusOr<std::unique_ptr<Op>> MakeResize(ResizeOptions options);
 
 struct FlipOptions {
   std::string field = "image";
   float probability = 0.5f;  // of a left-right flip; 1 flips always
 };
+// Any numeric dtype. Draws: one NextFloat; flips when it is below `probability`.
 absl::StatusOr<std::unique_ptr<Op>> MakeFlip(FlipOptions options, const std::string& stage);
 
 struct NormalizeOptions {
@@ -59,7 +76,7 @@ struct NormalizeOptions {
   std::vector<float> stddev;  // one per channel, > 0
 };
 // (x - mean) / stddev as x * (1/stddev) - mean * (1/stddev) in float32, both factors rounded once.
-// Output float32.
+// Input uint8 or float32 of as many channels, output float32.
 absl::StatusOr<std::unique_ptr<Op>> MakeNormalize(NormalizeOptions options);
 
 struct CastOptions {
@@ -67,7 +84,8 @@ struct CastOptions {
   DType dtype = DType::kF32;
   float scale = 1.0f;  // multiplies in float32 before the conversion
 };
-// Numeric to numeric; float to integer rounds half to even and saturates, NaN gives 0.
+// Numeric to numeric; float to integer rounds half to even and saturates, NaN gives 0. With scale 1
+// nothing goes through float32: integers saturate exactly. float16 and bfloat16 round to even.
 absl::StatusOr<std::unique_ptr<Op>> MakeCast(CastOptions options);
 
 struct OneHotOptions {

@@ -1,0 +1,64 @@
+#ifndef MILLRACE_AUGMENT_IMAGE_DECODER_INTERNAL_H_
+#define MILLRACE_AUGMENT_IMAGE_DECODER_INTERNAL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "augment/image_probe.h"
+#include "augment/region_internal.h"
+#include "base/run.h"
+
+namespace millrace::augment {
+
+// Pixels of a decoded region. Borrows from the arena it was decoded into; at least 16 bytes behind
+// the last pixel may be read.
+struct Pixels {
+  const uint8_t* data = nullptr;
+  int64_t stride = 0;  // elements from a row to the next
+};
+
+// Decodes one encoded image, once: exactly one Decode call. Thread-compatible. Pixels come out
+// uint8, grey (1) or RGB (3), by one rule per format:
+//   JPEG  libjpeg's default (accurate) inverse transform and smooth chroma upsampling, which are
+//         djpeg's. CMYK becomes RGB as channel * black / 255, rounded.
+//   PNG   alpha is dropped, 16-bit samples keep their high byte, palettes are looked up, gamma and
+//         transparency chunks are ignored.
+//   Grey from colour is (19595 R + 38470 G + 7471 B + 32768) >> 16.
+class ImageDecoder {
+ public:
+  virtual ~ImageDecoder() = default;
+
+  const ImageInfo& info() const { return info_; }
+
+  // Writes all pixels to `out`, info().height * info().width * channels bytes, dense.
+  //   INVALID_ARGUMENT    the image is damaged (kImage)
+  //   RESOURCE_EXHAUSTED  the decoder's own memory could not be had
+  virtual absl::Status DecodeAll(int channels, RunArena& arena, uint8_t* out) = 0;
+
+  // Decodes what lies inside `region`, bit for bit as DecodeAll does. Damage that the region does
+  // not need may go unseen. REQUIRES: the region is not empty and lies inside the image.
+  virtual absl::StatusOr<Pixels> DecodeRegion(const Region& region, int channels,
+                                              RunArena& arena) = 0;
+
+ protected:
+  ImageInfo info_;
+};
+
+// Opens a decoder on `encoded`, which must outlive it, and reads its header. The format is found
+// from the first bytes. Errors as ProbeImage's, and an image of more than `max_pixels`.
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
+                                                        int64_t max_pixels);
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded);
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(std::string_view encoded);
+
+// libjpeg's luma of one colour.
+inline uint8_t Luma(uint32_t red, uint32_t green, uint32_t blue) {
+  return static_cast<uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
+}
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_IMAGE_DECODER_INTERNAL_H_

@@ -1,0 +1,243 @@
+// jpeglib.h needs <cstdio> before it.
+// clang-format off
+#include <cstdio>
+#include <jerror.h>
+#include <jpeglib.h>
+// clang-format on
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "augment/errors_internal.h"
+#include "augment/image_decoder_internal.h"
+#include "base/status.h"
+
+// libjpeg-turbo behind a status.
+//
+// libjpeg reports errors by a callback that must not return. Ours jumps back to Guard(), the one
+// setjmp; between the two lie only libjpeg's C frames and the static bodies below, none of which
+// holds an object with a destructor. What libjpeg allocated belongs to cinfo_ and goes with it.
+// A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too.
+//
+// A region is decoded by skipping the rows above it, cropping the columns to whole iMCUs and
+// stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
+// duplicates it at what it takes for the image's edge, so a subsampled image is cropped
+// kColumnMargin pixels wider than asked; rows need no margin, jpeg_skip_scanlines keeps the
+// upsampler's context. decode_region_test holds both to the bit.
+
+namespace millrace::augment {
+namespace {
+
+constexpr int64_t kColumnMargin = 4;
+// A progressive file may hold any number of scans over all its pixels, at a few bytes each.
+constexpr int kMaxScans = 100;
+// Each block of the largest component takes a bit of Huffman code, at least.
+constexpr uint64_t kMaxPixelsPerByte = 8 * DCTSIZE2;
+constexpr int kRowsPerCall = 8;
+
+struct ErrorManager {
+  jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
+  jmp_buf jump;
+  const char* text = nullptr;  // instead of libjpeg's message
+};
+
+[[noreturn]] void OnError(j_common_ptr cinfo) {
+  std::longjmp(reinterpret_cast<ErrorManager*>(cinfo->err)->jump, 1);
+}
+
+void OnMessage(j_common_ptr cinfo, int level) {
+  if (level < 0) OnError(cinfo);
+}
+
+void OnProgress(j_common_ptr common) {
+  auto* cinfo = reinterpret_cast<j_decompress_ptr>(common);
+  if (cinfo->input_scan_number <= kMaxScans) return;
+  reinterpret_cast<ErrorManager*>(common->err)->text = "more than 100 scans";
+  OnError(common);
+}
+
+void DropMessage(j_common_ptr) {}
+
+// RGB of one row of CMYK. Adobe writes its inks inverted: 255 is none.
+void ConvertCmyk(const uint8_t* in, int64_t width, int channels, bool inverted, uint8_t* out) {
+  const uint8_t flip = inverted ? 0 : 255;
+  for (int64_t x = 0; x < width; ++x) {
+    const uint32_t black = in[4 * x + 3] ^ flip;
+    uint32_t rgb[3];
+    for (int c = 0; c < 3; ++c) rgb[c] = ((in[4 * x + c] ^ flip) * black + 127) / 255;
+    if (channels == 1) {
+      out[x] = Luma(rgb[0], rgb[1], rgb[2]);
+    } else {
+      for (int c = 0; c < 3; ++c) out[3 * x + c] = static_cast<uint8_t>(rgb[c]);
+    }
+  }
+}
+
+class JpegDecoder final : public ImageDecoder {
+ public:
+  JpegDecoder() {
+    cinfo_.err = jpeg_std_error(&errors_.base);
+    errors_.base.error_exit = OnError;
+    errors_.base.emit_message = OnMessage;
+    errors_.base.output_message = DropMessage;
+    progress_.progress_monitor = OnProgress;
+  }
+  ~JpegDecoder() override { jpeg_destroy_decompress(&cinfo_); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  absl::Status Open(std::string_view encoded) {
+    encoded_ = encoded;
+    MILLRACE_RETURN_IF_ERROR(Guard(&ReadHeader));
+    info_ = {.format = ImageFormat::kJpeg,
+             .height = cinfo_.image_height,
+             .width = cinfo_.image_width,
+             .channels = cinfo_.num_components};
+    return absl::OkStatus();
+  }
+
+  absl::Status DecodeAll(int channels, RunArena& arena, uint8_t* out) override {
+    const Region all{0, 0, info_.height, info_.width};
+    MILLRACE_RETURN_IF_ERROR(Start(all, channels));
+    return ReadRows(all, arena, out);
+  }
+
+  absl::StatusOr<Pixels> DecodeRegion(const Region& region, int channels,
+                                      RunArena& arena) override {
+    MILLRACE_RETURN_IF_ERROR(Start(region, channels));
+    const int64_t stride = int64_t{crop_width_} * channels;
+    auto* out = reinterpret_cast<uint8_t*>(arena.Allocate(region.height * stride + 16));
+    MILLRACE_RETURN_IF_ERROR(ReadRows(region, arena, out));
+    return Pixels{out + (region.left - crop_left_) * channels, stride};
+  }
+
+ private:
+  // Runs `body` so that libjpeg's errors end it. It must not own anything.
+  absl::Status Guard(void (*body)(JpegDecoder*)) {
+    if (setjmp(errors_.jump) == 0) {
+      body(this);
+      return absl::OkStatus();
+    }
+    return Error();
+  }
+
+  absl::Status Error() {
+    char text[JMSG_LENGTH_MAX];
+    cinfo_.err->format_message(reinterpret_cast<j_common_ptr>(&cinfo_), text);
+    if (errors_.base.msg_code == JERR_OUT_OF_MEMORY) {
+      return absl::ResourceExhaustedError(absl::StrCat("JPEG: ", text));
+    }
+    return ImageError(errors_.text != nullptr ? errors_.text : text);
+  }
+
+  static absl::Status ImageError(std::string_view text) {
+    return RowError(RecordErrorReason::kImage, absl::StrCat("JPEG: ", ToAbsl(text)));
+  }
+
+  static void ReadHeader(JpegDecoder* self) {
+    jpeg_create_decompress(&self->cinfo_);
+    self->cinfo_.progress = &self->progress_;
+    jpeg_mem_src(&self->cinfo_, reinterpret_cast<const unsigned char*>(self->encoded_.data()),
+                 self->encoded_.size());
+    jpeg_read_header(&self->cinfo_, TRUE);
+  }
+
+  static void StartDecompress(JpegDecoder* self) { jpeg_start_decompress(&self->cinfo_); }
+
+  static void CropAndSkip(JpegDecoder* self) {
+    jpeg_crop_scanline(&self->cinfo_, &self->crop_left_, &self->crop_width_);
+    if (self->skip_ > 0) jpeg_skip_scanlines(&self->cinfo_, self->skip_);
+  }
+
+  static void ReadSome(JpegDecoder* self) {
+    jpeg_decompress_struct& cinfo = self->cinfo_;
+    while (self->rows_read_ < self->num_rows_) {
+      self->rows_read_ += jpeg_read_scanlines(&cinfo, self->rows_ + self->rows_read_,
+                                              self->num_rows_ - self->rows_read_);
+    }
+  }
+
+  // Starts the decoder on the columns that `region` needs, with its first row next.
+  absl::Status Start(const Region& region, int channels) {
+    MILLRACE_RETURN_IF_ERROR(CheckHeader());
+    channels_ = channels;
+    const J_COLOR_SPACE space = cinfo_.jpeg_color_space;
+    cmyk_ = space == JCS_CMYK || space == JCS_YCCK;
+    cinfo_.out_color_space = cmyk_ ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    MILLRACE_RETURN_IF_ERROR(Guard(&StartDecompress));
+    MILLRACE_RETURN_IF_ERROR(CheckScans());
+    const int64_t margin = cinfo_.max_h_samp_factor > 1 ? kColumnMargin : 0;
+    const int64_t left = std::max<int64_t>(region.left - margin, 0);
+    const int64_t right = std::min(region.left + region.width + margin, info_.width);
+    crop_left_ = static_cast<JDIMENSION>(left);
+    crop_width_ = static_cast<JDIMENSION>(right - left);
+    skip_ = static_cast<JDIMENSION>(region.top);
+    return Guard(&CropAndSkip);
+  }
+
+  // What must hold before memory of the image's size is taken.
+  absl::Status CheckHeader() const {
+    if (cinfo_.arith_code) return ImageError("arithmetic coding is not supported");
+    const uint64_t pixels = static_cast<uint64_t>(info_.height * info_.width);
+    if (pixels / kMaxPixelsPerByte <= encoded_.size()) return absl::OkStatus();
+    return ImageError(absl::StrCat(encoded_.size(), " bytes cannot hold ", info_.height, " x ",
+                                   info_.width, " pixels"));
+  }
+
+  // libjpeg takes a component that no scan has brought for grey, without a word.
+  absl::Status CheckScans() const {
+    for (int i = 0; i < cinfo_.num_components; ++i) {
+      const bool seen = cinfo_.comp_info[i].quant_table != nullptr &&
+                        (cinfo_.coef_bits == nullptr || cinfo_.coef_bits[i][0] >= 0);
+      if (!seen) return ImageError(absl::StrCat("no scan holds component ", i));
+    }
+    return absl::OkStatus();
+  }
+
+  // Reads the region's rows to `out`, crop_width_ pixels each.
+  absl::Status ReadRows(const Region& region, RunArena& arena, uint8_t* out) {
+    const int64_t stride = int64_t{crop_width_} * channels_;
+    const int64_t raw_stride = int64_t{crop_width_} * 4;
+    uint8_t* raw =
+        cmyk_ ? reinterpret_cast<uint8_t*>(arena.Allocate(kRowsPerCall * raw_stride)) : nullptr;
+    for (int64_t row = 0; row < region.height; row += num_rows_) {
+      rows_read_ = 0;
+      num_rows_ = static_cast<JDIMENSION>(std::min<int64_t>(kRowsPerCall, region.height - row));
+      for (JDIMENSION i = 0; i < num_rows_; ++i) {
+        rows_[i] = cmyk_ ? raw + i * raw_stride : out + (row + i) * stride;
+      }
+      MILLRACE_RETURN_IF_ERROR(Guard(&ReadSome));
+      for (JDIMENSION i = 0; cmyk_ && i < num_rows_; ++i) {
+        ConvertCmyk(rows_[i], crop_width_, channels_, cinfo_.saw_Adobe_marker,
+                    out + (row + i) * stride);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string_view encoded_;
+  jpeg_decompress_struct cinfo_{};
+  ErrorManager errors_{};
+  jpeg_progress_mgr progress_{};
+  // The request, kept here because nothing may live in a guarded body.
+  int channels_ = 3;
+  bool cmyk_ = false;
+  JDIMENSION crop_left_ = 0;
+  JDIMENSION crop_width_ = 0;
+  JDIMENSION skip_ = 0;
+  JDIMENSION num_rows_ = 0;
+  JDIMENSION rows_read_ = 0;
+  JSAMPROW rows_[kRowsPerCall] = {};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded) {
+  auto decoder = std::make_unique<JpegDecoder>();
+  MILLRACE_RETURN_IF_ERROR(decoder->Open(encoded));
+  return decoder;
+}
+
+}  // namespace millrace::augment

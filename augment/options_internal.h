@@ -1,0 +1,17 @@
+#ifndef MILLRACE_AUGMENT_OPTIONS_INTERNAL_H_
+#define MILLRACE_AUGMENT_OPTIONS_INTERNAL_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "augment/image_ops.h"
+
+namespace millrace::augment {
+
+// INVALID_ARGUMENT that names `op` unless both extents of an output lie in [1, 65536].
+absl::Status ValidateExtents(std::string_view op, int64_t height, int64_t width);
+absl::Status Validate(const RandomResizedCropOptions& options);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_OPTIONS_INTERNAL_H_

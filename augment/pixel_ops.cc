@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "augment/errors_internal.h"
+#include "augment/image_ops.h"
+#include "base/status.h"
+
+namespace millrace::augment {
+namespace {
+
+constexpr DType kAnyPixel[] = {DType::kU8,  DType::kI32,  DType::kI64, DType::kF16,
+                               DType::kF32, DType::kBF16, DType::kF64};
+
+void FlipImage(const std::byte* in, int64_t height, int64_t width, size_t pixel, std::byte* out) {
+  const size_t row = static_cast<size_t>(width) * pixel;
+  for (int64_t y = 0; y < height; ++y, in += row, out += row) {
+    std::byte* to = out + row;
+    if (pixel == 3) {  // constant sizes become plain moves
+      for (size_t x = 0; x < row; x += 3) std::memcpy(to -= 3, in + x, 3);
+    } else if (pixel == 12) {
+      for (size_t x = 0; x < row; x += 12) std::memcpy(to -= 12, in + x, 12);
+    } else {
+      for (size_t x = 0; x < row; x += pixel) std::memcpy(to -= pixel, in + x, pixel);
+    }
+  }
+}
+
+class Flip final : public Op {
+ public:
+  Flip(FlipOptions options, uint64_t stage) : options_(std::move(options)), stage_(stage) {}
+
+  absl::StatusOr<Schema> Resolve(const Schema& input) override {
+    MILLRACE_RETURN_IF_ERROR(FindImage(input, options_.field, "flip", kAnyPixel).status());
+    return input;
+  }
+
+  void Apply(Run& run) const override {
+    const Column in = run.Take(options_.field);
+    Column& out = run.Add(options_.field, in.dtype());
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row)) continue;
+      const ConstTensorView image = in.at(row);
+      auto* to = static_cast<std::byte*>(run.Allocate(out, row, image.shape));
+      const auto* from = static_cast<const std::byte*>(image.data);
+      if (run.Random(row, stage_).NextFloat() < options_.probability) {
+        const size_t pixel = static_cast<size_t>(image.shape[2]) * SizeOf(in.dtype());
+        FlipImage(from, image.shape[0], image.shape[1], pixel, to);
+      } else {
+        std::copy_n(from, image.size_bytes(), to);
+      }
+    }
+  }
+
+ private:
+  const FlipOptions options_;
+  const uint64_t stage_;
+};
+
+// Blocks of kPixels pixels, so that factors repeat at a fixed distance and the loop is a plain
+// vector one for any number of channels.
+constexpr int64_t kPixels = 16;
+
+template <typename T>
+void NormalizePixels(const T* __restrict in, int64_t count, const float* __restrict scale,
+                     const float* __restrict offset, int64_t period, float* __restrict out) {
+  for (int64_t first = 0; first < count; first += period) {
+    const int64_t n = std::min(period, count - first);
+    for (int64_t i = 0; i < n; ++i) {
+      out[first + i] = static_cast<float>(in[first + i]) * scale[i] - offset[i];
+    }
+  }
+}
+
+class Normalize final : public Op {
+ public:
+  explicit Normalize(NormalizeOptions options) : options_(std::move(options)) {
+    for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
+      for (size_t c = 0; c < options_.mean.size(); ++c) {
+        const float scale = 1.0f / options_.stddev[c];
+        scale_.push_back(scale);
+        offset_.push_back(options_.mean[c] * scale);
+      }
+    }
+  }
+
+  absl::StatusOr<Schema> Resolve(const Schema& input) override {
+    constexpr DType kDTypes[] = {DType::kU8, DType::kF32};
+    MILLRACE_ASSIGN_OR_RETURN(Field field, FindImage(input, options_.field, "normalize", kDTypes));
+    const auto channels = static_cast<int64_t>(options_.mean.size());
+    if (field.shape[2] != channels) {
+      return FieldError(field, "normalize",
+                        absl::StrCat(channels, " channels, one per mean and stddev"));
+    }
+    field.dtype = DType::kF32;
+    Schema output = input;
+    output.Set(std::move(field));
+    return output;
+  }
+
+  void Apply(Run& run) const override {
+    const Column in = run.Take(options_.field);
+    Column& out = run.Add(options_.field, DType::kF32);
+    const auto period = static_cast<int64_t>(scale_.size());
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row)) continue;
+      const ConstTensorView image = in.at(row);
+      auto* to = static_cast<float*>(run.Allocate(out, row, image.shape));
+      const int64_t count = image.shape.num_elements();
+      if (in.dtype() == DType::kU8) {
+        NormalizePixels(static_cast<const uint8_t*>(image.data), count, scale_.data(),
+                        offset_.data(), period, to);
+      } else {
+        NormalizePixels(static_cast<const float*>(image.data), count, scale_.data(), offset_.data(),
+                        period, to);
+      }
+    }
+  }
+
+ private:
+  const NormalizeOptions options_;
+  std::vector<float> scale_;   // 1 / stddev, for kPixels pixels
+  std::vector<float> offset_;  // mean / stddev, for kPixels pixels
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Op>> MakeFlip(FlipOptions options, const std::string& stage) {
+  if (!(options.probability >= 0 && options.probability <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("flip: probability is ", options.probability, "; expected 0 to 1"));
+  }
+  return std::make_unique<Flip>(std::move(options), HashName(stage));
+}
+
+absl::StatusOr<std::unique_ptr<Op>> MakeNormalize(NormalizeOptions options) {
+  if (options.mean.empty() || options.mean.size() != options.stddev.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("normalize: ", options.mean.size(),
+                                                   " means and ", options.stddev.size(),
+                                                   " stddevs; expected one of each per channel"));
+  }
+  for (size_t c = 0; c < options.mean.size(); ++c) {
+    if (std::isfinite(options.mean[c]) && std::isfinite(1.0f / options.stddev[c]) &&
+        options.stddev[c] > 0) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("normalize: channel ", c, " has mean ", options.mean[c], " and stddev ",
+                     options.stddev[c], "; expected finite numbers, stddev > 0"));
+  }
+  return std::make_unique<Normalize>(std::move(options));
+}
+
+}  // namespace millrace::augment

@@ -1,0 +1,28 @@
+#ifndef MILLRACE_AUGMENT_REGION_INTERNAL_H_
+#define MILLRACE_AUGMENT_REGION_INTERNAL_H_
+
+#include <array>
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace millrace::augment {
+
+// A rectangle of an image, in pixels.
+struct Region {
+  int64_t top = 0;
+  int64_t left = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+// Draws random_resized_crop's region of a height x width image; the sequence of draws is told in
+// image_ops.h. REQUIRES: height, width > 0.
+Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
+                const std::array<float, 2>& aspect, RandomStream& random);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_REGION_INTERNAL_H_

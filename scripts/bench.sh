@@ -1,0 +1,3 @@
+#!/bin/sh
+# Runs the benches of one area against their limits: scripts/bench.sh AREA [--json] [--repeats N]
+exec python3 "$(dirname "$0")/bench.py" "$@"

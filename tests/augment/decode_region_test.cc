@@ -1,0 +1,144 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "augment/image_decoder_internal.h"
+#include "image_testing.h"
+
+// Whatever region is asked for, its pixels are those of the whole image.
+
+namespace millrace::augment {
+namespace {
+
+using testing::EncodeJpeg;
+using testing::EncodePng;
+using testing::Image;
+using testing::JpegShape;
+using testing::MakeImage;
+
+constexpr int64_t kMaxPixels = 1 << 24;
+
+Image Whole(const std::string& encoded, int channels) {
+  RunArena arena;
+  auto decoder = OpenImage(encoded, kMaxPixels);
+  EXPECT_TRUE(decoder.ok()) << decoder.status();
+  Image image{(*decoder)->info().height, (*decoder)->info().width, channels, {}};
+  image.pixels.resize(image.height * image.width * channels);
+  EXPECT_TRUE((*decoder)->DecodeAll(channels, arena, image.pixels.data()).ok());
+  return image;
+}
+
+// True when the region's pixels are those of `whole`.
+bool RegionMatches(const std::string& encoded, const Image& whole, const Region& region) {
+  RunArena arena;
+  auto decoder = OpenImage(encoded, kMaxPixels);
+  if (!decoder.ok()) return false;
+  const auto pixels = (*decoder)->DecodeRegion(region, whole.channels, arena);
+  if (!pixels.ok()) return false;
+  const int64_t row_bytes = region.width * whole.channels;
+  for (int64_t y = 0; y < region.height; ++y) {
+    const uint8_t* expected =
+        whole.pixels.data() + ((region.top + y) * whole.width + region.left) * whole.channels;
+    if (!std::equal(expected, expected + row_bytes, pixels->data + y * pixels->stride)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Region RandomRegion(std::mt19937& random, int64_t height, int64_t width) {
+  Region region;
+  region.height = 1 + static_cast<int64_t>(random() % height);
+  region.width = 1 + static_cast<int64_t>(random() % width);
+  if (random() % 4 == 0) region.width = std::min<int64_t>(region.width, 3);
+  if (random() % 4 == 0) region.height = std::min<int64_t>(region.height, 3);
+  region.top = static_cast<int64_t>(random() % (height - region.height + 1));
+  region.left = static_cast<int64_t>(random() % (width - region.width + 1));
+  return region;
+}
+
+struct NamedShape {
+  const char* name;
+  JpegShape shape;
+  int channels = 3;
+};
+
+class RegionOfJpeg : public ::testing::TestWithParam<NamedShape> {};
+
+TEST_P(RegionOfJpeg, HasTheWholeImagesBits) {
+  std::mt19937 random(5);
+  for (int image = 0; image < 40; ++image) {
+    const int64_t height = 1 + static_cast<int64_t>(random() % 150);
+    const int64_t width = 1 + static_cast<int64_t>(random() % 150);
+    const std::string jpeg =
+        EncodeJpeg(MakeImage(height, width, GetParam().channels, random()), GetParam().shape);
+    const Image whole = Whole(jpeg, image % 4 == 0 ? 1 : 3);
+    for (int i = 0; i < 40; ++i) {
+      const Region region = RandomRegion(random, height, width);
+      ASSERT_TRUE(RegionMatches(jpeg, whole, region))
+          << height << " x " << width << ": top " << region.top << ", left " << region.left
+          << ", height " << region.height << ", width " << region.width;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RegionOfJpeg,
+                         ::testing::Values(NamedShape{"s444", {1, 1}}, NamedShape{"s420", {2, 2}},
+                                           NamedShape{"s422", {2, 1}}, NamedShape{"s440", {1, 2}},
+                                           NamedShape{"s411", {4, 1}}, NamedShape{"s410", {4, 2}},
+                                           NamedShape{"s441", {1, 4}}, NamedShape{"grey", {}, 1},
+                                           NamedShape{"progressive", {2, 2, true}},
+                                           NamedShape{"progressive422", {2, 1, true}},
+                                           NamedShape{"restarts", {2, 2, false, 1}},
+                                           NamedShape{"cmyk", {.cmyk = true}, 4}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(RegionOfPng, HasTheWholeImagesBits) {
+  std::mt19937 random(6);
+  const Image image = MakeImage(53, 31, 3, 1);
+  const std::string png = EncodePng(53, 31, 2, 8, image.pixels);
+  for (int channels : {1, 3}) {
+    const Image whole = Whole(png, channels);
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(RegionMatches(png, whole, RandomRegion(random, 53, 31)));
+    }
+  }
+}
+
+TEST(FusedDecodeAndCrop, HasTheBitsOfTheTwoOps) {
+  std::mt19937 random(8);
+  for (uint64_t record = 0; record < 60; ++record) {
+    const int h_samp = 1 + static_cast<int>(random() % 2);
+    const int v_samp = 1 + static_cast<int>(random() % 2);
+    const std::string jpeg =
+        EncodeJpeg(MakeImage(20 + random() % 200, 20 + random() % 200, 3, random()),
+                   {.h_samp = h_samp, .v_samp = v_samp});
+    const RandomResizedCropOptions crop{.height = 1 + static_cast<int64_t>(random() % 80),
+                                        .width = 1 + static_cast<int64_t>(random() % 80)};
+    const DecodeImageOptions decode{.channels = record % 3 == 0 ? 1 : 3};
+    const auto fused = testing::DecodeCrop(jpeg, decode, crop, record);
+    const auto separate = testing::DecodeThenCrop(jpeg, decode, crop, record);
+    ASSERT_TRUE(fused.status.ok()) << fused.status;
+    ASSERT_TRUE(separate.status.ok()) << separate.status;
+    ASSERT_EQ(fused.image, separate.image) << "record " << record;
+  }
+}
+
+TEST(FusedDecodeAndCrop, DamageInsideTheRegionIsAnErrorInBoth) {
+  const std::string jpeg = EncodeJpeg(MakeImage(128, 128, 3, 3), {2, 2});
+  // The crop is the whole image, so every cut lies inside.
+  const RandomResizedCropOptions crop{.height = 8, .width = 8, .area = {1, 1}, .aspect = {1, 1}};
+  for (size_t size = jpeg.size() / 4; size < jpeg.size() - 64; size += 97) {
+    const std::string cut = jpeg.substr(0, size);
+    EXPECT_FALSE(testing::DecodeCrop(cut, {}, crop, 0).status.ok()) << size;
+    EXPECT_FALSE(testing::DecodeThenCrop(cut, {}, crop, 0).status.ok()) << size;
+  }
+}
+
+TEST(FusedDecodeAndCrop, AnotherFieldIsRefused) {
+  const auto op = MakeDecodeRandomResizedCrop({.output = "left"}, {.field = "right"}, "crop");
+  EXPECT_EQ(op.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace millrace::augment

@@ -1,0 +1,230 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "augment/image_ops.h"
+#include "base/record_error.h"
+#include "image_testing.h"
+
+namespace millrace::augment {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Image;
+using testing::MakeImage;
+using testing::ResolveAndApply;
+using testing::TestRun;
+
+Schema OneField(const std::string& name, DType dtype, const Shape& shape) {
+  return Schema({{name, dtype, shape}});
+}
+
+// --- flip ---
+
+TEST(Flip, MirrorsEveryPixelOfAnyType) {
+  const Image in = MakeImage(3, 5, 3, 1);
+  auto op = MakeFlip({.probability = 1}, "flip");
+  ASSERT_TRUE(op.ok());
+  const std::vector<float> floats(in.pixels.begin(), in.pixels.end());
+  const std::vector<double> doubles(in.pixels.begin(), in.pixels.end());
+  const auto check = [&]<typename T>(DType dtype, const std::vector<T>& values) {
+    TestRun run(1);
+    run.AddValue("image", dtype, Shape{3, 5, 3}, values.data());
+    ResolveAndApply(**op, OneField("image", dtype, Shape{3, 5, 3}), *run);
+    const auto out = run->Get("image").at(0).template as<T>();
+    for (int y = 0; y < 3; ++y) {
+      for (int x = 0; x < 5; ++x) {
+        for (int c = 0; c < 3; ++c) {
+          ASSERT_EQ(out[(y * 5 + x) * 3 + c], values[(y * 5 + 4 - x) * 3 + c]);
+        }
+      }
+    }
+  };
+  check(DType::kU8, in.pixels);
+  check(DType::kF32, floats);
+  check(DType::kF64, doubles);
+}
+
+TEST(Flip, FlipsAsOftenAsAskedByOneFloatPerRow) {
+  constexpr int64_t kRows = 4000;
+  const uint8_t pixels[] = {1, 2};
+  for (float probability : {0.0f, 0.25f, 0.5f, 1.0f}) {
+    auto op = MakeFlip({.probability = probability}, "mirror");
+    ASSERT_TRUE(op.ok());
+    TestRun run(kRows, 5);
+    run.AddValue("image", DType::kU8, Shape{1, 2, 1}, pixels);
+    ResolveAndApply(**op, OneField("image", DType::kU8, Shape{1, 2, 1}), *run);
+    int64_t flips = 0;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const bool flipped = run.ImageAt("image", row).pixels[0] == 2;
+      ASSERT_EQ(flipped, run->Random(row, HashName("mirror")).NextFloat() < probability);
+      flips += flipped;
+    }
+    const double sigma = std::sqrt(probability * (1 - probability) / kRows);
+    EXPECT_NEAR(static_cast<double>(flips) / kRows, probability, 5 * sigma);
+  }
+}
+
+TEST(Flip, WritesIntoTheBoundSlab) {
+  const Image in = MakeImage(2, 2, 1, 1);
+  std::vector<std::byte> slab(8);
+  const std::vector<FieldSlots> slots = {{"image", DType::kU8, Shape{2, 2, 1}, slab.data()}};
+  auto op = MakeFlip({.probability = 0}, "flip");
+  ASSERT_TRUE(op.ok());
+  TestRun run(2);
+  run.AddValue("image", DType::kU8, Shape{2, 2, 1}, in.pixels.data());
+  run->Bind(slots);
+  ResolveAndApply(**op, OneField("image", DType::kU8, Shape{2, 2, 1}), *run);
+  EXPECT_EQ(std::memcmp(slab.data(), in.pixels.data(), 4), 0);
+  EXPECT_EQ(std::memcmp(slab.data() + 4, in.pixels.data(), 4), 0);
+}
+
+// --- normalize ---
+
+TEST(Normalize, IsTheStatedArithmeticForBothInputs) {
+  const Image in = MakeImage(7, 9, 3, 2);
+  const std::vector<float> floats(in.pixels.begin(), in.pixels.end());
+  const std::vector<float> mean = {123.675f, 116.28f, 103.53f};
+  const std::vector<float> stddev = {58.395f, 57.12f, 57.375f};
+  auto op = MakeNormalize({.mean = mean, .stddev = stddev});
+  ASSERT_TRUE(op.ok());
+  TestRun bytes(1), real(1);
+  bytes.AddValue("image", DType::kU8, Shape{7, 9, 3}, in.pixels.data());
+  real.AddValue("image", DType::kF32, Shape{7, 9, 3}, floats.data());
+  const Schema out = ResolveAndApply(**op, OneField("image", DType::kU8, Shape{7, 9, 3}), *bytes);
+  ResolveAndApply(**op, OneField("image", DType::kF32, Shape{7, 9, 3}), *real);
+  EXPECT_EQ(out.ToString(), "image: float32[7, 9, 3]");
+  const auto from_bytes = bytes->Get("image").at(0).as<float>();
+  const auto from_real = real->Get("image").at(0).as<float>();
+  for (size_t i = 0; i < floats.size(); ++i) {
+    const float scale = 1.0f / stddev[i % 3];
+    const float offset = mean[i % 3] * scale;
+    const float product = floats[i] * scale;
+    ASSERT_EQ(from_bytes[i], product - offset);
+    ASSERT_EQ(from_real[i], from_bytes[i]);
+    ASSERT_NEAR(from_bytes[i], (double{floats[i]} - double{mean[i % 3]}) / double{stddev[i % 3]},
+                1e-5);
+  }
+}
+
+TEST(Normalize, WrongChannelsAndFactorsAreNamed) {
+  auto op = MakeNormalize({.mean = {1, 2, 3}, .stddev = {1, 1, 1}});
+  ASSERT_TRUE(op.ok());
+  EXPECT_THAT(
+      std::string((*op)->Resolve(OneField("image", DType::kU8, Shape{4, 4, 1})).status().message()),
+      HasSubstr("field 'image' is uint8[4, 4, 1]; expected 3 channels"));
+  EXPECT_FALSE(MakeNormalize({.mean = {1}, .stddev = {0}}).ok());
+  EXPECT_FALSE(MakeNormalize({.mean = {1}, .stddev = {}}).ok());
+  EXPECT_FALSE(MakeNormalize({.mean = {NAN}, .stddev = {1}}).ok());
+}
+
+// --- cast ---
+
+template <typename To, typename From>
+std::vector<To> CastAll(DType from, const std::vector<From>& values, DType to, float scale = 1) {
+  auto op = MakeCast({.field = "x", .dtype = to, .scale = scale});
+  EXPECT_TRUE(op.ok());
+  const Shape shape{static_cast<int64_t>(values.size())};
+  TestRun run(1);
+  run.AddValue("x", from, shape, values.data());
+  ResolveAndApply(**op, OneField("x", from, shape), *run);
+  const auto out = run->Get("x").at(0).template as<To>();
+  return {out.begin(), out.end()};
+}
+
+TEST(Cast, FloatToIntegerRoundsToEvenAndSaturates) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> values = {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 300, -300, nan, inf, -inf};
+  EXPECT_THAT(CastAll<uint8_t>(DType::kF32, values, DType::kU8),
+              ElementsAre(0, 2, 2, 0, 0, 255, 0, 0, 255, 0));
+  EXPECT_THAT(CastAll<int32_t>(DType::kF32, values, DType::kI32),
+              ElementsAre(0, 2, 2, 0, -2, 300, -300, 0, INT32_MAX, INT32_MIN));
+  EXPECT_THAT(
+      CastAll<int64_t>(DType::kF32, std::vector<float>{9.3e18f, -9.3e18f, 3.7f, inf}, DType::kI64),
+      ElementsAre(INT64_MAX, INT64_MIN, 4, INT64_MAX));
+}
+
+TEST(Cast, IntegersSaturateExactly) {
+  const std::vector<int64_t> values = {16777217, -5, INT64_MAX, 200};
+  EXPECT_THAT(CastAll<int32_t>(DType::kI64, values, DType::kI32),
+              ElementsAre(16777217, -5, INT32_MAX, 200));
+  EXPECT_THAT(CastAll<uint8_t>(DType::kI64, values, DType::kU8), ElementsAre(255, 0, 255, 200));
+  EXPECT_THAT(CastAll<double>(DType::kI64, values, DType::kF64)[0], 16777217.0);
+}
+
+TEST(Cast, ScaleMultipliesInFloat) {
+  const std::vector<uint8_t> values = {0, 1, 255};
+  EXPECT_THAT(CastAll<float>(DType::kU8, values, DType::kF32, 1.0f / 255),
+              ElementsAre(0.0f, 1 * (1.0f / 255), 255 * (1.0f / 255)));
+}
+
+TEST(Cast, HalfTypesRoundToEven) {
+  const float inf = std::numeric_limits<float>::infinity();
+  // Known codes of IEEE binary16 and of bfloat16.
+  EXPECT_THAT(CastAll<uint16_t>(
+                  DType::kF32,
+                  std::vector<float>{1, -2, 65504, 65519.99f, 65520, 0x1p-24f, 0x1p-25f, 0x1.8p-24f,
+                                     0x1p-14f, 1 + 0x1p-11f, 1 + 0x1.8p-10f, inf, -0.0f},
+                  DType::kF16),
+              ElementsAre(0x3C00, 0xC000, 0x7BFF, 0x7BFF, 0x7C00, 0x0001, 0x0000, 0x0002, 0x0400,
+                          0x3C00, 0x3C02, 0x7C00, 0x8000));
+  EXPECT_THAT(CastAll<uint16_t>(DType::kF32,
+                                std::vector<float>{1, 1 + 0x1p-8f, 1 + 0x1.8p-7f, -inf, 3.4e38f},
+                                DType::kBF16),
+              ElementsAre(0x3F80, 0x3F80, 0x3F82, 0xFF80, 0x7F80));
+}
+
+TEST(Cast, EveryHalfSurvivesTheWayThroughFloat) {
+  std::vector<uint16_t> codes;
+  for (uint32_t code = 0; code < 65536; ++code) {
+    if ((code & 0x7C00) != 0x7C00 || (code & 0x3FF) == 0) codes.push_back(code);  // no NaN
+  }
+  const auto floats = CastAll<float>(DType::kF16, codes, DType::kF32);
+  EXPECT_EQ(CastAll<uint16_t>(DType::kF32, floats, DType::kF16), codes);
+}
+
+TEST(Cast, BytesAreRefused) {
+  EXPECT_FALSE(MakeCast({.field = "x", .dtype = DType::kBytes}).ok());
+  auto op = MakeCast({.field = "x"});
+  ASSERT_TRUE(op.ok());
+  EXPECT_THAT(
+      std::string(
+          (*op)->Resolve(OneField("x", DType::kBytes, Shape{Shape::kUnknown})).status().message()),
+      HasSubstr("field 'x' is bytes[?]; expected a numeric dtype"));
+}
+
+// --- one_hot ---
+
+TEST(OneHot, SetsOneAndNamesALabelOutOfRange) {
+  auto op = MakeOneHot({.depth = 3});
+  ASSERT_TRUE(op.ok());
+  const int64_t labels[] = {2, 3, -1, 0};
+  TestRun run(4);
+  Column& column = run->Add("label", DType::kI64);
+  for (int64_t row = 0; row < 4; ++row) column.Set(row, &labels[row], Shape{});
+  const Schema out = ResolveAndApply(**op, OneField("label", DType::kI64, Shape{}), *run);
+  EXPECT_EQ(out.ToString(), "label: float32[3]");
+  const auto values = run->Get("label").at(0).as<float>();
+  EXPECT_THAT(std::vector<float>(values.begin(), values.end()), ElementsAre(0, 0, 1));
+  EXPECT_EQ(run->status(1).message(), "label: label 3 is outside [0, 3)");
+  EXPECT_EQ(run->status(2).message(), "label: label -1 is outside [0, 3)");
+  EXPECT_EQ(GetRecordError(run->status(1))->reason, RecordErrorReason::kValue);
+  EXPECT_TRUE(run->ok(3));
+}
+
+TEST(OneHot, OtherTypesAndDepthsAreRefused) {
+  EXPECT_FALSE(MakeOneHot({.depth = 0}).ok());
+  auto op = MakeOneHot({.depth = 3});
+  ASSERT_TRUE(op.ok());
+  EXPECT_EQ((*op)->Resolve(OneField("label", DType::kF32, Shape{})).status().message(),
+            "one_hot: field 'label' is float32[]; expected an int64 or int32 scalar");
+  EXPECT_FALSE((*op)->Resolve(OneField("label", DType::kI64, Shape{2})).ok());
+}
+
+}  // namespace
+}  // namespace millrace::augment

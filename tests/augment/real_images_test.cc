@@ -1,0 +1,67 @@
+#include <archive.h>
+#include <archive_entry.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "augment/image_decoder_internal.h"
+#include "image_testing.h"
+
+// The 500 photographs of imagenet-sample.tar, where MILLRACE_TEST_DATA names its folder.
+
+namespace millrace::augment {
+namespace {
+
+using testing::Image;
+
+std::vector<std::string> ReadTar(const std::string& path) {
+  const std::unique_ptr<archive, int (*)(archive*)> tar(archive_read_new(), archive_read_free);
+  archive_read_support_format_tar(tar.get());
+  std::vector<std::string> files;
+  if (archive_read_open_filename(tar.get(), path.c_str(), 1 << 20) != ARCHIVE_OK) return files;
+  archive_entry* entry = nullptr;
+  while (archive_read_next_header(tar.get(), &entry) == ARCHIVE_OK) {
+    std::string bytes(static_cast<size_t>(archive_entry_size(entry)), '\0');
+    if (bytes.empty()) continue;
+    EXPECT_EQ(archive_read_data(tar.get(), bytes.data(), bytes.size()),
+              static_cast<la_ssize_t>(bytes.size()));
+    files.push_back(std::move(bytes));
+  }
+  return files;
+}
+
+TEST(RealImages, DecodeAsDjpegAndByRegionAsAWhole) {
+  const char* folder = std::getenv("MILLRACE_TEST_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
+  const auto files = ReadTar(std::string(folder) + "/imagenet-sample.tar");
+  ASSERT_EQ(files.size(), 500u);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const testing::DecodeResult whole = testing::Decode(files[i], {});
+    ASSERT_TRUE(whole.status.ok()) << "image " << i << ": " << whole.status;
+    if (i % 10 == 0) {
+      const auto expected = testing::Djpeg(files[i], 3);
+      if (expected.has_value()) {
+        ASSERT_EQ(whole.image, *expected) << "image " << i;
+      }
+    }
+    const RandomResizedCropOptions crop{};
+    RandomStream random({.seed = 1, .op = HashName("random_resized_crop"), .record = i});
+    const Image& image = whole.image;
+    const Region region = DrawCrop(image.height, image.width, crop.area, crop.aspect, random);
+    RunArena arena;
+    auto decoder = OpenImage(files[i], int64_t{1} << 28);
+    ASSERT_TRUE(decoder.ok());
+    const auto pixels = (*decoder)->DecodeRegion(region, 3, arena);
+    ASSERT_TRUE(pixels.ok()) << pixels.status();
+    for (int64_t y = 0; y < region.height; ++y) {
+      const uint8_t* row = image.pixels.data() + ((region.top + y) * image.width + region.left) * 3;
+      ASSERT_TRUE(std::equal(row, row + region.width * 3, pixels->data + y * pixels->stride))
+          << "image " << i << ", row " << y;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::augment
