@@ -23,8 +23,8 @@ std::string_view ClassOf(std::string_view path) {
   const size_t slash = path.find('/');
   if (slash != std::string_view::npos) return path.substr(0, slash);
   const std::string_view wnid = path.substr(0, kWnidSize);
-  const bool digits = std::ranges::all_of(
-      wnid.substr(1), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool digits =
+      std::ranges::all_of(wnid.substr(1), [](unsigned char c) { return std::isdigit(c) != 0; });
   return path.size() > kWnidSize && path[0] == 'n' && digits && path[kWnidSize] == '_'
              ? wnid
              : std::string_view();
@@ -69,9 +69,9 @@ absl::StatusOr<PathLabels> LabelPaths(std::span<const std::string> paths,
   const auto repeated = std::ranges::unique(result.class_names);
   result.class_names.erase(repeated.begin(), repeated.end());
   for (const std::string& path : paths) {
-    const auto it = std::ranges::lower_bound(
-        result.class_names, ClassOf(path), {},
-        [](const std::string& name) { return std::string_view(name); });
+    const auto it =
+        std::ranges::lower_bound(result.class_names, ClassOf(path), {},
+                                 [](const std::string& name) { return std::string_view(name); });
     result.labels.push_back(options.label.value_or(it - result.class_names.begin()));
   }
   return result;
@@ -82,7 +82,10 @@ absl::StatusOr<SourceImage> MakeSourceImage(std::string encoded, const std::stri
   const absl::StatusOr<ImageHeader> header = ReadImageHeader(encoded);
   if (!header.ok()) {
     absl::Status status = Annotate(header.status(), path);
-    SetRecordError(status, {.file = path, .reason = RecordErrorReason::kImage});
+    RecordError error;
+    error.file = path;
+    error.reason = RecordErrorReason::kImage;
+    SetRecordError(status, error);
     return status;
   }
   SourceImage image;

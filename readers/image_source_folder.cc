@@ -48,8 +48,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> ListImages(const std::string& root) {
   std::vector<std::string> paths;
   std::error_code error;
-  fs::recursive_directory_iterator it(root, fs::directory_options::follow_directory_symlink,
-                                      error);
+  fs::recursive_directory_iterator it(root, fs::directory_options::follow_directory_symlink, error);
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     std::string path = it->path().lexically_relative(root).generic_string();
     if (!internal::IsImagePath(path)) continue;

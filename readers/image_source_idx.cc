@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
-constexpr uint32_t kMaxSide = 16384;                 // pixels
-constexpr uint64_t kMaxBytes = uint64_t{16} << 30;   // of one inflated file
+constexpr uint32_t kMaxSide = 16384;                // pixels
+constexpr uint64_t kMaxBytes = uint64_t{16} << 30;  // of one inflated file
 constexpr size_t kReadBytes = size_t{4} << 20;
 
 struct Idx {
@@ -97,7 +97,8 @@ absl::StatusOr<Idx> ReadIdx(const std::string& path, uint32_t magic) {
                         BigEndian(header.substr(0, 4)), rank == 3 ? "images" : "labels", magic));
   }
   if (header.size() < header_bytes) {
-    return absl::DataLossError(absl::StrCat(path, ": cut inside its header at byte ", header.size()));
+    return absl::DataLossError(
+        absl::StrCat(path, ": cut inside its header at byte ", header.size()));
   }
   Idx idx;
   for (size_t i = 0; i < rank; ++i) {
@@ -162,9 +163,9 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenIdxImages(const std::string& im
   MILLRACE_ASSIGN_OR_RETURN(Idx labels, ReadIdx(labels_path, kLabelsMagic));
   MILLRACE_ASSIGN_OR_RETURN(Idx images, ReadIdx(images_path, kImagesMagic));
   if (images.extents[0] != labels.extents[0]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(images_path, " holds ", images.extents[0], " images, but ", labels_path, " ",
-                     labels.extents[0], " labels"));
+    return absl::InvalidArgumentError(absl::StrCat(images_path, " holds ", images.extents[0],
+                                                   " images, but ", labels_path, " ",
+                                                   labels.extents[0], " labels"));
   }
   return std::make_unique<IdxSource>(images_path, std::move(images), std::move(labels));
 }

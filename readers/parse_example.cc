@@ -86,7 +86,10 @@ struct IgnoreSink {
 void FailRow(Run& run, int64_t row, absl::StatusCode code, RecordErrorReason reason,
              std::string_view text) {
   absl::Status status(code, ToAbsl(text));
-  SetRecordError(status, {.position = static_cast<int64_t>(run.position(row)), .reason = reason});
+  RecordError error;
+  error.position = static_cast<int64_t>(run.position(row));
+  error.reason = reason;
+  SetRecordError(status, error);
   run.Fail(row, std::move(status));
 }
 
