@@ -1,0 +1,66 @@
+#include "readers/byte_source.h"
+
+#include <array>
+#include <utility>
+
+#include "base/status.h"
+#include "readers/tfrecord_format.h"
+
+namespace millrace::readers {
+namespace {
+
+class PlainSource : public ByteSource {
+ public:
+  explicit PlainSource(std::shared_ptr<const RandomAccessFile> file) : file_(std::move(file)) {}
+
+  absl::StatusOr<size_t> Read(std::span<std::byte> out) override {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_->ReadAt(offset_, out));
+    offset_ += got;
+    return got;
+  }
+  std::optional<uint64_t> Remaining() const override {
+    return file_->size() > offset_ ? file_->size() - offset_ : 0;
+  }
+  const std::string& path() const override { return file_->path(); }
+
+ private:
+  const std::shared_ptr<const RandomAccessFile> file_;
+  uint64_t offset_ = 0;
+};
+
+}  // namespace
+
+bool LooksLike(Compression compression, std::span<const std::byte> first) {
+  const auto byte = [&](size_t i) { return std::to_integer<unsigned>(first[i]); };
+  if (compression == Compression::kGzip) {  // RFC 1952: ID1, ID2, CM = deflate
+    constexpr std::array<unsigned, 3> kMagic = {0x1f, 0x8b, 8};
+    for (size_t i = 0; i < kMagic.size() && i < first.size(); ++i) {
+      if (byte(i) != kMagic[i]) return false;
+    }
+    return true;
+  }
+  // RFC 1950: CM = deflate, CINFO <= 7; CMF * 256 + FLG is a multiple of 31.
+  if ((byte(0) & 0x0f) != 8 || byte(0) >> 4 > 7) return false;
+  return first.size() < 2 || (byte(0) * 256 + byte(1)) % 31 == 0;
+}
+
+absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file) {
+  std::array<std::byte, kHeaderBytes> first = {};
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, first));
+  if (got == first.size() && DecodeHeader(first.data()).crc_ok) return Compression::kNone;
+  const std::span<const std::byte> head(first.data(), got);
+  if (got >= 3 && LooksLike(Compression::kGzip, head)) return Compression::kGzip;
+  if (got >= 2 && LooksLike(Compression::kZlib, head)) return Compression::kZlib;
+  return Compression::kNone;
+}
+
+absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
+    std::shared_ptr<const RandomAccessFile> file, Compression compression, size_t chunk_bytes) {
+  if (compression == Compression::kAuto) {
+    MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));
+  }
+  if (compression == Compression::kNone) return std::make_unique<PlainSource>(std::move(file));
+  return MakeInflateSource(std::move(file), compression, chunk_bytes);
+}
+
+}  // namespace millrace::readers

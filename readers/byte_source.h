@@ -1,0 +1,57 @@
+#ifndef MILLRACE_READERS_BYTE_SOURCE_H_
+#define MILLRACE_READERS_BYTE_SOURCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "readers/record.h"
+
+namespace millrace::readers {
+
+// The (inflated) bytes of a shard, from the first to the last. Internal; the seam between what a
+// file is compressed with and how records are cut out of it. Thread-compatible.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  // Reads some bytes to the front of `out` (not empty); blocks on the file.
+  //   > 0        that many bytes, perhaps fewer than asked for
+  //   0          the end; a compressed stream ended with its own end marker and checksum
+  //   DATA_LOSS  the compressed stream is damaged: RecordError has file and reason, no place.
+  //              Everything before the damage has been delivered; later calls say the same
+  //   other      the file could not be read
+  virtual absl::StatusOr<size_t> Read(std::span<std::byte> out) = 0;
+
+  // The bytes still to come where that is known (a plain file).
+  virtual std::optional<uint64_t> Remaining() const = 0;
+  // For messages.
+  virtual const std::string& path() const = 0;
+};
+
+// Decides what `file` is compressed with by its first bytes: kNone when they are a TFRecord header
+// with a good CRC, kGzip or kZlib when they start such a stream, otherwise kNone.
+absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file);
+
+// Opens the bytes of `file`. kAuto is DetectCompression. Reads `chunk_bytes` of compressed bytes at
+// a time.
+absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
+    std::shared_ptr<const RandomAccessFile> file, Compression compression,
+    size_t chunk_bytes = 256 << 10);
+
+// MakeByteSource's part for kGzip and kZlib.
+std::unique_ptr<ByteSource> MakeInflateSource(std::shared_ptr<const RandomAccessFile> file,
+                                              Compression compression, size_t chunk_bytes);
+
+// Whether a gzip or zlib stream (`compression`) may begin with `first` (at least one byte); judges
+// as many bytes as there are.
+bool LooksLike(Compression compression, std::span<const std::byte> first);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_BYTE_SOURCE_H_

@@ -1,0 +1,130 @@
+#include <spng.h>
+
+#include <array>
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/image_header_internal.h"
+// After <cstdio>: libjpeg's header needs FILE.
+#include <jpeglib.h>
+
+namespace millrace::readers::internal {
+namespace {
+
+struct SpngFree {
+  void operator()(spng_ctx* context) const { spng_ctx_free(context); }
+};
+using SpngContext = std::unique_ptr<spng_ctx, SpngFree>;
+
+// libjpeg leaves by longjmp to where the call began; nothing with a destructor lies between.
+struct JpegErrors {
+  jpeg_error_mgr manager;
+  std::jmp_buf jump;
+  std::array<char, JMSG_LENGTH_MAX> message;
+};
+
+void JumpOut(j_common_ptr info) {
+  auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
+  errors->manager.format_message(info, errors->message.data());
+  std::longjmp(errors->jump, 1);
+}
+
+void DropMessage(j_common_ptr, int) {}
+
+// False: errors->message says why.
+bool ParseJpegHeader(std::string_view bytes, JpegErrors* errors, ImageHeader* header) {
+  jpeg_decompress_struct info;
+  info.err = jpeg_std_error(&errors->manager);
+  errors->manager.error_exit = JumpOut;
+  errors->manager.emit_message = DropMessage;
+  if (setjmp(errors->jump) != 0) {
+    jpeg_destroy_decompress(&info);
+    return false;
+  }
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  jpeg_read_header(&info, TRUE);
+  *header = {.format = "jpeg",
+             .height = info.image_height,
+             .width = info.image_width,
+             .channels = info.num_components};
+  jpeg_destroy_decompress(&info);
+  return true;
+}
+
+absl::StatusOr<ImageHeader> ReadPngHeader(std::string_view bytes) {
+  const SpngContext context(spng_ctx_new(0));
+  if (context == nullptr) return absl::ResourceExhaustedError("spng: no memory");
+  spng_ihdr ihdr{};
+  int error = spng_set_png_buffer(context.get(), bytes.data(), bytes.size());
+  if (error == 0) error = spng_get_ihdr(context.get(), &ihdr);
+  if (error != 0) {
+    return absl::DataLossError(absl::StrCat("damaged PNG header: ", spng_strerror(error)));
+  }
+  constexpr std::array<int, 7> kChannels = {1, 0, 3, 3, 2, 0, 4};  // by colour type; palette: 3
+  return ImageHeader{.format = "png",
+                     .height = ihdr.height,
+                     .width = ihdr.width,
+                     .channels = kChannels.at(ihdr.color_type)};
+}
+
+}  // namespace
+
+std::string_view GuessImageFormat(std::string_view bytes) {
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return "png";
+  if (bytes.starts_with("\xff\xd8\xff")) return "jpeg";
+  if (bytes.starts_with("GIF87a") || bytes.starts_with("GIF89a")) return "gif";
+  if (bytes.size() >= 12 && bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WEBP") {
+    return "webp";
+  }
+  // BMP's own magic is two letters, so its header's size must fit too.
+  if (bytes.size() >= 18 && bytes.starts_with("BM") && bytes.substr(15, 3) == std::string(3, 0)) {
+    return "bmp";
+  }
+  return {};
+}
+
+absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes) {
+  const std::string_view format = GuessImageFormat(bytes);
+  if (format == "png") return ReadPngHeader(bytes);
+  if (format != "jpeg") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("neither PNG nor JPEG", format.empty() ? "" : ", but ", ToAbsl(format)));
+  }
+  const auto errors = std::make_unique<JpegErrors>();
+  ImageHeader header;
+  if (!ParseJpegHeader(bytes, errors.get(), &header)) {
+    return absl::DataLossError(absl::StrCat("damaged JPEG header: ", errors->message.data()));
+  }
+  return header;
+}
+
+absl::StatusOr<std::string> EncodeGreyPng(std::span<const uint8_t> pixels, uint32_t height,
+                                          uint32_t width) {
+  const SpngContext context(spng_ctx_new(SPNG_CTX_ENCODER));
+  if (context == nullptr) return absl::ResourceExhaustedError("spng: no memory");
+  spng_ihdr ihdr{};
+  ihdr.height = height;
+  ihdr.width = width;
+  ihdr.bit_depth = 8;
+  ihdr.color_type = SPNG_COLOR_TYPE_GRAYSCALE;
+  int error = spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
+  if (error == 0) error = spng_set_ihdr(context.get(), &ihdr);
+  if (error == 0) {
+    error = spng_encode_image(context.get(), pixels.data(), pixels.size(), SPNG_FMT_PNG,
+                              SPNG_ENCODE_FINALIZE);
+  }
+  size_t size = 0;
+  std::unique_ptr<void, decltype(&std::free)> png(nullptr, &std::free);
+  if (error == 0) png.reset(spng_get_png_buffer(context.get(), &size, &error));
+  if (error != 0) {
+    return absl::InternalError(absl::StrCat("PNG encoding failed: ", spng_strerror(error)));
+  }
+  return std::string(static_cast<const char*>(png.get()), size);
+}
+
+}  // namespace millrace::readers::internal

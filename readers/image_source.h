@@ -1,0 +1,85 @@
+#ifndef MILLRACE_READERS_IMAGE_SOURCE_H_
+#define MILLRACE_READERS_IMAGE_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+// Labelled images outside of TFRecord files, as `millrace convert` takes them.
+
+namespace millrace::readers {
+
+struct SourceImage {
+  std::string encoded;      // PNG or JPEG, as it was found; IDX pixels are encoded as grey PNG
+  std::string_view format;  // "png" or "jpeg": what the bytes are, whatever the file is called
+  std::string filename;     // path inside the source
+  int64_t height = 0;       // from the image's header
+  int64_t width = 0;
+  int64_t label = 0;
+  std::string label_text;  // the class's name; empty: not known
+};
+
+// Thread-compatible.
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+
+  virtual uint64_t num_images() const = 0;
+  // Names of the classes, by label; empty when the source has none.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  // Reads image `index` < num_images(); blocks on the file.
+  //   DATA_LOSS, INVALID_ARGUMENT  the image is damaged, or neither PNG nor JPEG
+  //   FAILED_PRECONDITION          a tar opened without random_access was asked to go back
+  //   other                        the file cannot be read
+  virtual absl::StatusOr<SourceImage> Read(uint64_t index) = 0;
+};
+
+// Opens a pair of IDX files (the MNIST format), each plain or gzip. Both are held in memory.
+// Indexes follow the file.
+//   NOT_FOUND, ...      a file cannot be opened
+//   DATA_LOSS           cut, damaged gzip, longer than its header says
+//   INVALID_ARGUMENT    wrong magic, absurd sizes, numbers of images and labels differ
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenIdxImages(const std::string& images_path,
+                                                           const std::string& labels_path);
+
+// How labels are made of paths (folders and tars). Images are the files named .jpg, .jpeg or .png
+// in any case; names that begin with a dot are passed over.
+//   - Images in subfolders: every first-level folder is a class, the sorted names give the labels.
+//   - All images directly inside, all named WNID_... (n01440764_18.JPEG): the sorted distinct WNIDs
+//     are the classes.
+//   - All images directly inside under other names: `label` for all of them.
+// A mixture is INVALID_ARGUMENT, and so is a `label` where the paths already say it.
+struct ImageLabelOptions {
+  std::optional<int64_t> label;
+};
+
+// Opens a folder. Indexes follow the sorted paths (bytewise).
+//   NOT_FOUND         no such folder, or no image in it
+//   INVALID_ARGUMENT  the label rules do not fit
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& path,
+                                                             const ImageLabelOptions& options);
+
+struct ImageTarOptions {
+  ImageLabelOptions labels;
+  // Holds all images in memory, so that Read takes indexes in any order; otherwise they must rise.
+  bool random_access = false;
+  int64_t max_memory_bytes = int64_t{4} << 30;  // for random_access
+};
+
+// Opens a tar, plain or compressed with gzip, bzip2 or xz. It is walked once here for the names
+// (labels need all of them) and read a second time by Read. Indexes follow the archive. Leading
+// folders that all images share are no classes.
+//   RESOURCE_EXHAUSTED  random_access needs more than max_memory_bytes
+//   DATA_LOSS           not a tar, or damaged
+//   others              as OpenImageFolder
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& path,
+                                                          const ImageTarOptions& options);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_IMAGE_SOURCE_H_

@@ -1,0 +1,39 @@
+#ifndef MILLRACE_READERS_INDEX_CACHE_H_
+#define MILLRACE_READERS_INDEX_CACHE_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "readers/record_index.h"
+#include "readers/unique_fd.h"
+
+namespace millrace::readers {
+
+// The folder in which the indexes of shards are kept. Immutable, thread-safe, and safe between
+// processes: an index is built under a file lock and renamed into place. A folder that cannot be
+// used costs speed, never an error. Internal.
+class IndexCache {
+ public:
+  using Build = std::function<absl::StatusOr<RecordIndex>()>;
+
+  // `folder` empty: $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, else nothing is kept.
+  explicit IndexCache(const std::string& folder);
+
+  // Returns the kept index of the shard at `path` if it is whole, made for `stamp` and frames
+  // `framed_bytes` bytes; otherwise calls `build` (one process at a time) and, with `keep`, keeps
+  // what it returns.
+  absl::StatusOr<RecordIndex> Get(const std::string& path, const ShardStamp& stamp,
+                                  uint64_t framed_bytes, bool keep, const Build& build) const;
+
+ private:
+  static std::optional<RecordIndex> Load(const std::string& file, const ShardStamp& stamp,
+                                         uint64_t framed_bytes);
+
+  const std::string folder_;
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_INDEX_CACHE_H_

@@ -1,0 +1,98 @@
+#ifndef MILLRACE_READERS_INSPECT_H_
+#define MILLRACE_READERS_INSPECT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "readers/record.h"
+#include "readers/verify.h"
+
+namespace millrace::readers {
+
+// The smallest and the largest of some values.
+template <typename T>
+struct Range {
+  std::optional<T> min;
+  std::optional<T> max;
+
+  void Add(T value) {
+    if (!min.has_value() || value < *min) min = value;
+    if (!max.has_value() || value > *max) max = value;
+  }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+// What was seen of one feature in all the files.
+struct FeatureReport {
+  std::string key;
+  uint64_t num_bytes = 0;   // records in which it is a bytes list
+  uint64_t num_floats = 0;  // ... a float list
+  uint64_t num_ints = 0;    // ... an int64 list
+  uint64_t num_none = 0;    // ... there, but no list
+  Range<uint64_t> num_values;
+  Range<int64_t> ints;
+  Range<float> floats;  // NaN aside
+  uint64_t num_nan = 0;
+  Range<uint64_t> byte_lengths;
+  std::map<std::string, uint64_t, std::less<>> image_formats;  // by magic: how many values
+  Range<int64_t> image_heights;                                // of PNG and JPEG
+  Range<int64_t> image_widths;
+  Range<int64_t> image_channels;
+  uint64_t num_bad_images = 0;  // with the magic, but a header that cannot be read
+
+  // Records that have it.
+  uint64_t num_records() const { return num_bytes + num_floats + num_ints + num_none; }
+  // "bytes", "float", "int64", "none", or "mixed" when records disagree.
+  std::string_view kind() const;
+};
+
+struct ShardReport {
+  std::string file;
+  Compression compression = Compression::kNone;
+  uint64_t file_bytes = 0;
+  bool whole = false;        // read to the end, or to max_records
+  uint64_t num_records = 0;  // intact ones
+  uint64_t payload_bytes = 0;
+  Range<uint64_t> record_bytes;
+  uint64_t num_damaged = 0;           // 0: every CRC that was read is good
+  std::vector<DamagedPlace> damages;  // the first few
+  uint64_t num_not_examples = 0;      // records whose payload is no tf.train.Example
+
+  double mean_record_bytes() const {
+    return num_records == 0 ? 0
+                            : static_cast<double>(payload_bytes) / static_cast<double>(num_records);
+  }
+};
+
+struct InspectOptions {
+  Compression compression = Compression::kAuto;
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+  uint64_t max_records = 0;          // looked at per file; 0: all
+  size_t max_features = 10000;       // distinct keys that are followed
+  size_t max_damages_per_file = 10;  // kept in the report; all are counted
+};
+
+struct InspectReport {
+  std::vector<ShardReport> shards;       // in the order of the files
+  ShardReport total;                     // sums; `file`, `compression` and `damages` are unset
+  std::vector<FeatureReport> features;   // by key
+  uint64_t num_unfollowed_features = 0;  // occurrences of keys beyond max_features
+};
+
+// Reads the files and says what is in them. Damage is counted and passed over as Verify does.
+//   value             the report, damage or not
+//   INVALID_ARGUMENT  no files
+absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,
+                                      const InspectOptions& options = {},
+                                      const ScanProgress& progress = {});
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_INSPECT_H_

@@ -1,0 +1,78 @@
+#include "readers/local_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/record_source.h"
+
+namespace millrace::readers {
+namespace {
+
+class LocalFile : public RandomAccessFile {
+ public:
+  LocalFile(UniqueFd fd, std::string path, uint64_t size, PreadFunction pread_function)
+      : fd_(std::move(fd)), path_(std::move(path)), size_(size), pread_(std::move(pread_function)) {
+    if (!pread_) pread_ = ::pread;
+  }
+
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    constexpr size_t kMostPerCall = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB per call
+    size_t done = 0;
+    while (done < out.size()) {
+      const size_t want = std::min(out.size() - done, kMostPerCall);
+      const ssize_t got =
+          pread_(fd_.get(), out.data() + done, want, static_cast<off_t>(offset + done));
+      if (got == 0) break;
+      if (got > 0) {
+        done += static_cast<size_t>(got);
+      } else if (errno != EINTR) {
+        return ErrnoStatus(errno, "pread", absl::StrCat(path_, " at offset ", offset + done));
+      }
+    }
+    return done;
+  }
+
+  uint64_t size() const override { return size_; }
+  const std::string& path() const override { return path_; }
+
+ private:
+  const UniqueFd fd_;
+  const std::string path_;
+  const uint64_t size_;
+  PreadFunction pread_;  // set in the constructor only
+};
+
+}  // namespace
+
+std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
+                                                      PreadFunction pread_function) {
+  return std::make_shared<LocalFile>(std::move(fd), std::move(path), size,
+                                     std::move(pread_function));
+}
+
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {
+  // O_NONBLOCK keeps the open of a pipe without a writer from blocking; regular files ignore it.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  struct stat info = {};
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  }
+  return MakeLocalFile(std::move(fd), path, static_cast<uint64_t>(info.st_size));
+}
+
+absl::Status ReadFully(const RandomAccessFile& file, uint64_t offset, std::span<std::byte> out) {
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(offset, out));
+  if (got == out.size()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(file.path(), ": short read at offset ", offset, ": ", got,
+                                          " of ", out.size(), " bytes"));
+}
+
+}  // namespace millrace::readers

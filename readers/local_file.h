@@ -1,0 +1,28 @@
+#ifndef MILLRACE_READERS_LOCAL_FILE_H_
+#define MILLRACE_READERS_LOCAL_FILE_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/io.h"
+#include "readers/unique_fd.h"
+
+namespace millrace::readers {
+
+// pread's signature: the seam through which tests inject EINTR, EIO and short reads.
+using PreadFunction = std::function<ssize_t(int fd, void* out, size_t size, off_t offset)>;
+
+// Wraps an open file of `size` bytes; `path` is for messages. The system's pread when none is
+// given. Internal: OpenFile (record_source.h) is the public way.
+std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
+                                                      PreadFunction pread_function = {});
+
+// Reads the whole of `out` at `offset`. A short read is DATA_LOSS.
+absl::Status ReadFully(const RandomAccessFile& file, uint64_t offset, std::span<std::byte> out);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_LOCAL_FILE_H_

@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "readers/local_file.h"
+#include "readers/record_source.h"
+
+// The I/O threads take whole groups from one queue and read a group's requests one after the other:
+// a group is one run's worth of bytes, and many groups are in flight. On destruction every queued
+// group still gets its `done`, with CANCELLED, so that whoever waits for it is released.
+
+namespace millrace::readers {
+namespace {
+
+class PreadEngine : public IoEngine {
+ public:
+  explicit PreadEngine(int num_threads) {
+    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
+  }
+
+  ~PreadEngine() override {
+    {
+      MutexLock lock(mu_);
+      stopping_.store(true, std::memory_order_relaxed);
+    }
+    wake_.NotifyAll();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Submit(std::vector<ReadRequest> requests,
+              std::function<void(std::vector<absl::Status>)> done) override {
+    {
+      MutexLock lock(mu_);
+      queue_.push_back({std::move(requests), std::move(done)});
+    }
+    wake_.NotifyOne();
+  }
+
+ private:
+  struct Group {
+    std::vector<ReadRequest> requests;
+    std::function<void(std::vector<absl::Status>)> done;
+  };
+
+  void Serve() {
+    while (true) {
+      Group group;
+      {
+        MutexLock lock(mu_);
+        while (queue_.empty() && !stopping_.load(std::memory_order_relaxed)) wake_.Wait(mu_);
+        if (queue_.empty()) return;
+        group = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      Run(group);
+    }
+  }
+
+  void Run(Group& group) {
+    std::vector<absl::Status> statuses;
+    statuses.reserve(group.requests.size());
+    for (const ReadRequest& request : group.requests) {
+      statuses.push_back(stopping_.load(std::memory_order_relaxed)
+                             ? absl::CancelledError("the I/O engine is shutting down")
+                             : ReadFully(*request.file, request.offset, request.out));
+    }
+    group.requests.clear();
+    group.done(std::move(statuses));
+  }
+
+  Mutex mu_;
+  CondVar wake_;
+  std::deque<Group> queue_ MILLRACE_GUARDED_BY(mu_);
+  // destructor -> I/O threads; relaxed: written under mu_, and between two reads late is soon
+  // enough
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> threads_;  // constant between construction and destruction
+};
+
+}  // namespace
+
+std::shared_ptr<IoEngine> MakePreadEngine(int threads) {
+  return std::make_shared<PreadEngine>(std::max(threads, 1));
+}
+
+}  // namespace millrace::readers

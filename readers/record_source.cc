@@ -1,0 +1,276 @@
+#include "readers/record_source.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/record_error.h"
+#include "base/status.h"
+#include "readers/byte_source.h"
+#include "readers/index_cache.h"
+#include "readers/record_index.h"
+#include "readers/shard_files.h"
+#include "readers/tfrecord_format.h"
+#include "xxhash.h"
+
+// A number of a record in the source becomes a place in a file by one binary search over shards and
+// one load from the shard's index. Nothing that an index says is believed when bytes are read:
+// Unframe compares the frame with it and checks both CRCs, so a stale index that slipped through
+// (same size, same time, other content) is an error at the record, not a wrong record.
+
+namespace millrace::readers {
+namespace {
+
+struct Shard {
+  std::shared_ptr<const RandomAccessFile> file;  // inflated
+  RecordIndex index;
+  uint64_t file_size = 0;  // as it lies on disk
+};
+
+std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard>& shards) {
+  std::vector<std::byte> bytes;
+  const auto append = [&bytes](uint64_t value) {
+    bytes.resize(bytes.size() + sizeof value);
+    StoreU64(value, bytes.data() + bytes.size() - sizeof value);
+  };
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string_view name = BaseName(files[i]);
+    const auto name_bytes = std::as_bytes(std::span(name));
+    append(name.size());
+    bytes.insert(bytes.end(), name_bytes.begin(), name_bytes.end());
+    append(shards[i].file_size);
+    append(shards[i].index.num_records());
+    append(shards[i].index.LengthsDigest());
+  }
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+class Source : public RecordSource {
+ public:
+  Source(std::vector<std::string> files, std::vector<Shard> shards, bool verify_crc)
+      : files_(std::move(files)),
+        shards_(std::move(shards)),
+        verify_crc_(verify_crc),
+        fingerprint_(DigestOf(files_, shards_)) {
+    first_record_.reserve(shards_.size() + 1);
+    first_record_.push_back(0);
+    for (const Shard& shard : shards_) {
+      first_record_.push_back(first_record_.back() + shard.index.num_records());
+    }
+  }
+
+  uint64_t num_records() const override { return first_record_.back(); }
+  const std::vector<std::string>& files() const override { return files_; }
+
+  RecordRef Locate(uint64_t record) const override {
+    const auto next = std::upper_bound(first_record_.begin(), first_record_.end(), record);
+    RecordRef ref;
+    ref.shard = static_cast<uint32_t>(next - first_record_.begin() - 1);
+    ref.ordinal = record - first_record_[ref.shard];
+    ref.offset = shards_[ref.shard].index.offset(ref.ordinal);
+    ref.length = shards_[ref.shard].index.length(ref.ordinal);
+    return ref;
+  }
+
+  const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
+    return shards_[shard].file;
+  }
+
+  uint64_t FramedBytes(const RecordRef& ref) const override { return ref.length + kFrameBytes; }
+
+  absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
+                                           std::span<const std::byte> framed) const override {
+    if (framed.size() < ref.length + kFrameBytes) {
+      return Damage(ref, RecordErrorReason::kTruncatedPayload, "fewer bytes than the record has");
+    }
+    const FrameHeader header = DecodeHeader(framed.data());
+    if (verify_crc_ && !header.crc_ok) {
+      return Damage(ref, RecordErrorReason::kLengthCrc, "the CRC of the length does not match");
+    }
+    if (header.length != ref.length) {
+      return Damage(ref, RecordErrorReason::kUnknown,
+                    absl::StrCat("a record of ", header.length, " bytes where the index says ",
+                                 ref.length, ": the shard changed after it was indexed"));
+    }
+    const auto payload = framed.subspan(kHeaderBytes, ref.length);
+    if (verify_crc_ && !PayloadCrcOk(framed.subspan(kHeaderBytes, ref.length + kFooterBytes))) {
+      return Damage(ref, RecordErrorReason::kDataCrc, "the CRC of the payload does not match");
+    }
+    return std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size());
+  }
+
+  uint64_t Fingerprint() const override { return fingerprint_; }
+
+ private:
+  absl::Status Damage(const RecordRef& ref, RecordErrorReason reason, std::string_view text) const {
+    RecordError error;
+    error.file = files_[ref.shard];
+    error.offset = static_cast<int64_t>(ref.offset);
+    error.ordinal = static_cast<int64_t>(ref.ordinal);
+    error.reason = reason;
+    return MakeRecordError(absl::StatusCode::kDataLoss, error, text);
+  }
+
+  // All constant after construction.
+  const std::vector<std::string> files_;
+  const std::vector<Shard> shards_;
+  const bool verify_crc_;
+  const uint64_t fingerprint_;
+  std::vector<uint64_t> first_record_;  // of each shard, and the number of all records
+};
+
+// Opens the shards of one source, several at a time.
+class Opener {
+ public:
+  Opener(const std::vector<std::string>& files, const RecordSourceOptions& options)
+      : files_(files),
+        options_(options),
+        cache_(options.index_folder),
+        open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
+        shards_(files.size()),
+        statuses_(files.size()) {}
+
+  absl::StatusOr<std::vector<Shard>> Run() {
+    MILLRACE_RETURN_IF_ERROR(SumSizes());
+    const size_t num_threads =
+        std::clamp<size_t>(static_cast<size_t>(std::max(options_.threads, 1)), 1, files_.size());
+    std::vector<std::thread> others;
+    for (size_t i = 1; i < num_threads; ++i) others.emplace_back([this] { OpenShards(); });
+    OpenShards();
+    for (std::thread& thread : others) thread.join();
+    for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
+    return std::move(shards_);
+  }
+
+ private:
+  absl::Status SumSizes() {
+    for (const std::string& file : files_) {
+      MILLRACE_ASSIGN_OR_RETURN(const ShardStamp stamp, StampOf(file));
+      total_bytes_ += static_cast<int64_t>(stamp.file_size);
+    }
+    return absl::OkStatus();
+  }
+
+  void OpenShards() {
+    InflateSpool spool;  // of this thread
+    while (true) {
+      const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
+      if (i >= files_.size()) return;
+      statuses_[i] = OpenShard(files_[i], spool, shards_[i]);
+      // Shards are taken in order, so those before a failed one are under way: the first wins.
+      if (!statuses_[i].ok()) next_.store(files_.size(), std::memory_order_relaxed);
+    }
+  }
+
+  absl::Status OpenShard(const std::string& path, InflateSpool& spool, Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(const ShardStamp stamp, StampOf(path));
+    MILLRACE_ASSIGN_OR_RETURN(shard.file, open_files_->Open(path));
+    shard.file_size = shard.file->size();
+    Compression compression = options_.compression;
+    if (compression == Compression::kAuto) {
+      MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file));
+    }
+    const bool compressed = compression != Compression::kNone;
+    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, spool, shard));
+    bool walked = false;
+    const auto build = [&]() -> absl::StatusOr<RecordIndex> {
+      walked = true;
+      RecordIndex index;
+      MILLRACE_RETURN_IF_ERROR(WalkRecords(*shard.file, Walk(!compressed), index));
+      index.ShrinkToFit();
+      return index;
+    };
+    MILLRACE_ASSIGN_OR_RETURN(shard.index, cache_.Get(path, stamp, shard.file->size(),
+                                                      /*keep=*/options_.verify_crc, build));
+    if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
+    return walked ? absl::OkStatus() : CheckLengths(shard);
+  }
+
+  // Replaces shard.file by its inflated bytes.
+  absl::Status Inflate(Compression compression, InflateSpool& spool, Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated, spool.Add(shard.file, compression));
+    Advance(shard.file_size, /*tell=*/true);
+    shard.file = std::move(inflated.file);
+    if (inflated.damage.ok()) return absl::OkStatus();
+    // What came before the damage says which record it hit, or has an earlier fault of its own.
+    RecordIndex before;
+    const absl::Status walked = WalkRecords(*shard.file, Walk(/*tell=*/false), before);
+    RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
+    if (const auto earlier = GetRecordError(walked)) {
+      const bool only_cut = earlier->reason == RecordErrorReason::kTruncatedHeader ||
+                            earlier->reason == RecordErrorReason::kTruncatedPayload;
+      if (!only_cut) return walked;
+    }
+    error.offset = static_cast<int64_t>(before.framed_bytes());
+    error.ordinal = static_cast<int64_t>(before.num_records());
+    absl::Status damage = Annotate(
+        inflated.damage, absl::StrCat("record ", error.ordinal, " at offset ", error.offset));
+    SetRecordError(damage, error);
+    return damage;
+  }
+
+  WalkOptions Walk(bool tell) {
+    WalkOptions walk;
+    walk.verify_crc = options_.verify_crc;
+    walk.max_record_bytes = options_.max_record_bytes;
+    if (tell) walk.advanced = [this](uint64_t bytes) { Advance(bytes, /*tell=*/true); };
+    return walk;
+  }
+
+  // A kept index may have been made under a larger limit.
+  absl::Status CheckLengths(const Shard& shard) const {
+    for (uint64_t i = 0; i < shard.index.num_records(); ++i) {
+      if (shard.index.length(i) <= options_.max_record_bytes) continue;
+      RecordError error;
+      error.file = shard.file->path();
+      error.offset = static_cast<int64_t>(shard.index.offset(i));
+      error.ordinal = static_cast<int64_t>(i);
+      error.reason = RecordErrorReason::kAbsurdLength;
+      return MakeRecordError(absl::StatusCode::kDataLoss, error,
+                             absl::StrCat("a record of ", shard.index.length(i),
+                                          " bytes; the limit is ", options_.max_record_bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  void Advance(uint64_t bytes, bool tell) {
+    MutexLock lock(mu_);
+    done_bytes_ += static_cast<int64_t>(bytes);
+    if (tell && options_.progress) options_.progress(done_bytes_, total_bytes_);
+  }
+
+  const std::vector<std::string>& files_;
+  const RecordSourceOptions& options_;
+  const IndexCache cache_;
+  const std::shared_ptr<OpenFiles> open_files_;
+  int64_t total_bytes_ = 0;  // constant once threads run
+
+  std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
+  // Element i is written by the thread that took shard i, and read after the join.
+  std::vector<Shard> shards_;
+  std::vector<absl::Status> statuses_;
+
+  Mutex mu_;
+  int64_t done_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
+    std::vector<std::string> files, const RecordSourceOptions& options) {
+  if (files.empty()) return absl::InvalidArgumentError("a record source needs at least one file");
+  if (files.size() > std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(auto shards, Opener(files, options).Run());
+  return std::make_unique<Source>(std::move(files), std::move(shards), options.verify_crc);
+}
+
+}  // namespace millrace::readers

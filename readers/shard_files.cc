@@ -1,0 +1,156 @@
+#include "readers/shard_files.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/record_error.h"
+#include "base/status.h"
+#include "readers/atomic_file.h"
+#include "readers/byte_source.h"
+#include "readers/local_file.h"
+#include "readers/record_source.h"
+
+namespace millrace::readers {
+namespace {
+
+class ReopenedFile : public RandomAccessFile {
+ public:
+  ReopenedFile(std::shared_ptr<OpenFiles> files, size_t slot, std::string path, uint64_t size)
+      : files_(std::move(files)), slot_(slot), path_(std::move(path)), size_(size) {}
+
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto file, files_->Get(slot_, path_));
+    return file->ReadAt(offset, out);
+  }
+  uint64_t size() const override { return size_; }
+  const std::string& path() const override { return path_; }
+
+ private:
+  const std::shared_ptr<OpenFiles> files_;
+  const size_t slot_;
+  const std::string path_;
+  const uint64_t size_;
+};
+
+// `size` bytes of `whole` from `begin`, under another name.
+class Slice : public RandomAccessFile {
+ public:
+  Slice(std::shared_ptr<const RandomAccessFile> whole, uint64_t begin, uint64_t size,
+        std::string path)
+      : whole_(std::move(whole)), begin_(begin), size_(size), path_(std::move(path)) {}
+
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= size_) return size_t{0};
+    return whole_->ReadAt(begin_ + offset,
+                          out.first(std::min<uint64_t>(out.size(), size_ - offset)));
+  }
+  uint64_t size() const override { return size_; }
+  const std::string& path() const override { return path_; }
+
+ private:
+  const std::shared_ptr<const RandomAccessFile> whole_;
+  const uint64_t begin_;
+  const uint64_t size_;
+  const std::string path_;
+};
+
+absl::StatusOr<UniqueFd> OpenUnlinked(const std::string& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (fd.valid()) return fd;
+  // File systems without O_TMPFILE: make a name and take it away.
+  std::string name = folder + "/millrace-XXXXXX";
+  fd = UniqueFd(::mkostemp(name.data(), O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "mkostemp", name);
+  ::unlink(name.c_str());
+  return fd;
+}
+
+}  // namespace
+
+size_t OpenFiles::DefaultMaxOpen() {
+  constexpr size_t kFewest = 16;
+  constexpr size_t kMost = 1 << 16;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kFewest;
+  return std::clamp<size_t>(std::min<rlim_t>(limit.rlim_cur, 2 * kMost) / 2, kFewest, kMost);
+}
+
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFiles::Open(const std::string& path) {
+  size_t slot = 0;
+  {
+    MutexLock lock(mu_);
+    slot = slots_.size();
+    slots_.emplace_back();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto file, Get(slot, path));
+  return std::make_shared<ReopenedFile>(shared_from_this(), slot, path, file->size());
+}
+
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFiles::Get(size_t slot,
+                                                                       const std::string& path) {
+  MutexLock lock(mu_);
+  slots_[slot].last_used = ++clock_;
+  if (slots_[slot].file == nullptr) {
+    if (num_open_ >= max_open_) CloseOldest();
+    MILLRACE_ASSIGN_OR_RETURN(slots_[slot].file, OpenFile(path));
+    ++num_open_;
+  }
+  return slots_[slot].file;
+}
+
+void OpenFiles::CloseOldest() {
+  Slot* oldest = nullptr;
+  for (Slot& slot : slots_) {
+    if (slot.file == nullptr) continue;
+    if (oldest == nullptr || slot.last_used < oldest->last_used) oldest = &slot;
+  }
+  if (oldest == nullptr) return;
+  oldest->file.reset();  // a read under way keeps it open a little longer
+  --num_open_;
+}
+
+absl::Status InflateSpool::Prepare() {
+  if (file_ != nullptr) return absl::OkStatus();
+  const char* folder = std::getenv("TMPDIR");
+  folder_ = folder != nullptr && folder[0] == '/' ? folder : "/tmp";
+  MILLRACE_ASSIGN_OR_RETURN(UniqueFd fd, OpenUnlinked(folder_));
+  fd_ = fd.get();
+  file_ = MakeLocalFile(std::move(fd), folder_ + "/(inflated shards)",
+                        std::numeric_limits<uint64_t>::max());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<InflateSpool::Inflated> InflateSpool::Add(
+    std::shared_ptr<const RandomAccessFile> file, Compression compression) {
+  constexpr size_t kBufferBytes = 1 << 20;
+  MILLRACE_RETURN_IF_ERROR(Prepare());
+  const std::string path = file->path();
+  MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(file), compression));
+  std::vector<std::byte> buffer(kBufferBytes);
+  const uint64_t begin = size_;
+  Inflated inflated;
+  while (true) {
+    const auto got = source->Read(buffer);
+    if (!got.ok() && !GetRecordError(got.status()).has_value()) return got.status();
+    if (!got.ok()) inflated.damage = got.status();
+    if (!got.ok() || *got == 0) break;
+    const absl::Status written = WriteFully(fd_, {buffer.data(), *got}, folder_, {});
+    if (!written.ok()) {
+      return Annotate(written, absl::StrCat("inflating ", path,
+                                            " to a temporary file (set TMPDIR to a folder with "
+                                            "room)"));
+    }
+    size_ += *got;
+  }
+  inflated.file = std::make_shared<Slice>(file_, begin, size_ - begin, path);
+  return inflated;
+}
+
+}  // namespace millrace::readers

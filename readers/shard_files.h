@@ -1,0 +1,74 @@
+#ifndef MILLRACE_READERS_SHARD_FILES_H_
+#define MILLRACE_READERS_SHARD_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "base/mutex.h"
+#include "readers/record.h"
+#include "readers/unique_fd.h"
+
+// The files behind a RecordSource. Internal.
+
+namespace millrace::readers {
+
+// Keeps at most `max_open` of the files it made open: a data set may have more shards than a
+// process may have descriptors. Thread-safe; the files share ownership of it.
+class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
+ public:
+  explicit OpenFiles(size_t max_open) : max_open_(max_open) {}
+  // Half of the descriptors that this process may have.
+  static size_t DefaultMaxOpen();
+
+  // Opens `path` as OpenFile does; its descriptor comes and goes afterwards.
+  absl::StatusOr<std::shared_ptr<const RandomAccessFile>> Open(const std::string& path);
+
+  // For the files: the descriptor of slot `slot`, opened again if it was closed.
+  absl::StatusOr<std::shared_ptr<const RandomAccessFile>> Get(size_t slot, const std::string& path);
+
+ private:
+  struct Slot {
+    std::shared_ptr<const RandomAccessFile> file;  // null: closed
+    uint64_t last_used = 0;
+  };
+
+  void CloseOldest() MILLRACE_REQUIRES(mu_);
+
+  const size_t max_open_;
+  Mutex mu_;
+  std::vector<Slot> slots_ MILLRACE_GUARDED_BY(mu_);
+  size_t num_open_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
+};
+
+// An unlinked temporary file in $TMPDIR (or /tmp) that takes inflated shards one after the other.
+// Thread-compatible; the shards handed out are thread-safe and keep the file alive.
+class InflateSpool {
+ public:
+  struct Inflated {
+    std::shared_ptr<const RandomAccessFile> file;  // path() is the compressed shard's
+    absl::Status damage;  // DATA_LOSS with RecordError: `file` holds what came before it
+  };
+
+  // Inflates the whole of `file`.
+  //   RESOURCE_EXHAUSTED, ...  the temporary file cannot be written
+  absl::StatusOr<Inflated> Add(std::shared_ptr<const RandomAccessFile> file,
+                               Compression compression);
+
+ private:
+  absl::Status Prepare();
+
+  std::string folder_;
+  int fd_ = -1;  // owned by file_
+  std::shared_ptr<const RandomAccessFile> file_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_SHARD_FILES_H_

@@ -1,0 +1,55 @@
+#ifndef MILLRACE_READERS_VERIFY_H_
+#define MILLRACE_READERS_VERIFY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/record_error.h"
+#include "readers/record.h"
+
+namespace millrace::readers {
+
+// Called now and then with file bytes done and in all. A compressed file counts when it is done.
+using ScanProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
+
+// One place where a file is not what it should be.
+struct DamagedPlace {
+  RecordError error;  // file, and offset, ordinal and reason where they are known
+  std::string message;
+};
+
+struct VerifyOptions {
+  Compression compression = Compression::kAuto;
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+  bool check_examples = false;  // each payload must be a valid tf.train.Example
+  size_t max_places = 1000;     // kept in the report; all are counted
+};
+
+struct VerifyReport {
+  uint64_t num_files = 0;
+  uint64_t num_damaged_files = 0;
+  uint64_t num_records = 0;  // intact ones
+  uint64_t payload_bytes = 0;
+  uint64_t num_damaged = 0;          // places
+  std::vector<DamagedPlace> places;  // in order of files and offsets
+
+  bool ok() const { return num_damaged == 0; }
+};
+
+// Reads every byte of the TFRecord files and collects what is wrong: after a damaged payload it
+// goes on with the next record, after lost framing (or a file that cannot be read) with the next
+// file.
+//   value             the report, damage or not
+//   INVALID_ARGUMENT  no files
+absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,
+                                    const VerifyOptions& options = {},
+                                    const ScanProgress& progress = {});
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_VERIFY_H_

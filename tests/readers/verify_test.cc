@@ -1,0 +1,154 @@
+#include "readers/verify.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "readers/example_builder.h"
+#include "readers/record_writer.h"
+
+namespace millrace::readers {
+namespace {
+
+using testing::HasSubstr;
+
+class VerifyTest : public testing::Test {
+ protected:
+  VerifyTest() {
+    folder_ = testing::TempDir() + "/millrace-XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  ~VerifyTest() override { std::filesystem::remove_all(folder_); }
+
+  // Records of 100 bytes, so that record i stands at offset 116 * i.
+  std::string Write(const std::string& name, size_t num_records,
+                    Compression compression = Compression::kNone) {
+    const std::string path = folder_ + "/" + name;
+    auto writer = TfRecordWriter::Open(path, {.compression = compression});
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    for (size_t i = 0; i < num_records; ++i) {
+      EXPECT_TRUE((*writer)->Write(std::string(100, static_cast<char>('a' + i))).ok());
+    }
+    EXPECT_TRUE((*writer)->Close().ok());
+    return path;
+  }
+  static void Flip(const std::string& path, size_t offset) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(static_cast<char>(byte ^ 1));
+    EXPECT_TRUE(file.good());
+  }
+  static VerifyReport Run(std::vector<std::string> files, const VerifyOptions& options = {}) {
+    const auto report = Verify(files, options);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return *report;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(VerifyTest, WholeFilesAreFine) {
+  const VerifyReport report = VerifyTest::Run({Write("a", 3), Write("b", 2, Compression::kGzip),
+                                               Write("c", 1, Compression::kZlib), Write("d", 0)});
+  EXPECT_TRUE(report.ok()) << report.places[0].message;
+  EXPECT_EQ(report.num_files, 4u);
+  EXPECT_EQ(report.num_records, 6u);
+  EXPECT_EQ(report.payload_bytes, 600u);
+}
+
+TEST_F(VerifyTest, EveryDamagedPayloadIsFound) {
+  const std::string path = Write("a", 5);
+  Flip(path, 116 + 50);
+  Flip(path, 3 * 116 + 50);
+  const VerifyReport report = VerifyTest::Run({path});
+  EXPECT_EQ(report.num_records, 3u);
+  EXPECT_EQ(report.num_damaged_files, 1u);
+  ASSERT_EQ(report.places.size(), 2u);
+  EXPECT_EQ(report.places[0].error.file, path);
+  EXPECT_EQ(report.places[0].error.ordinal, 1);
+  EXPECT_EQ(report.places[0].error.offset, 116);
+  EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kDataCrc);
+  EXPECT_EQ(report.places[1].error.ordinal, 3);
+}
+
+TEST_F(VerifyTest, LostFramingGoesOnWithTheNextFile) {
+  const std::string a = Write("a", 5);
+  Flip(a, 2 * 116);  // a length
+  const std::string b = Write("b", 5);
+  std::filesystem::resize_file(b, 4 * 116 + 30);
+  const std::string c = Write("c", 5);
+  Flip(c, 50);
+  const VerifyReport report = VerifyTest::Run({a, b, c});
+  EXPECT_EQ(report.num_records, 2u + 4u + 4u);
+  ASSERT_EQ(report.places.size(), 3u);
+  EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kLengthCrc);
+  EXPECT_EQ(report.places[1].error.reason, RecordErrorReason::kTruncatedPayload);
+  EXPECT_EQ(report.places[1].error.ordinal, 4);
+  EXPECT_EQ(report.places[2].error.reason, RecordErrorReason::kDataCrc);
+}
+
+TEST_F(VerifyTest, CutGzipIsFound) {
+  const std::string path = Write("a", 5, Compression::kGzip);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4);
+  const VerifyReport report = VerifyTest::Run({path});
+  ASSERT_EQ(report.places.size(), 1u);
+  EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kCompressedCut);
+}
+
+TEST_F(VerifyTest, PayloadsAreParsedWhenAsked) {
+  const std::string path = folder_ + "/a";
+  auto writer = TfRecordWriter::Open(path);
+  ExampleBuilder example;
+  example.AddInt("label", 1);
+  EXPECT_TRUE((*writer)->Write(example.Serialize()).ok());
+  EXPECT_TRUE((*writer)->Write("\x0a\x05").ok());
+  EXPECT_TRUE((*writer)->Write(example.Serialize()).ok());
+  EXPECT_TRUE((*writer)->Close().ok());
+  EXPECT_TRUE(VerifyTest::Run({path}).ok());
+  const VerifyReport report = VerifyTest::Run({path}, {.check_examples = true});
+  EXPECT_EQ(report.num_records, 2u);
+  ASSERT_EQ(report.places.size(), 1u);
+  EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kExample);
+  EXPECT_EQ(report.places[0].error.ordinal, 1);
+  EXPECT_THAT(report.places[0].message, HasSubstr("byte 1"));
+}
+
+TEST_F(VerifyTest, PlacesAreKeptUpToTheLimitAndAllCounted) {
+  const std::string path = Write("a", 5);
+  for (size_t i = 0; i < 5; ++i) Flip(path, i * 116 + 50);
+  const VerifyReport report = VerifyTest::Run({path}, {.max_places = 2});
+  EXPECT_EQ(report.num_damaged, 5u);
+  EXPECT_EQ(report.places.size(), 2u);
+}
+
+TEST_F(VerifyTest, UnreadableFilesAreReportedAndTheRestIsRead) {
+  const VerifyReport report = VerifyTest::Run({folder_ + "/none", Write("a", 1)});
+  EXPECT_EQ(report.num_records, 1u);
+  ASSERT_EQ(report.places.size(), 1u);
+  EXPECT_EQ(report.places[0].error.file, folder_ + "/none");
+  EXPECT_EQ(Verify({}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(VerifyTest, ProgressEndsAtAllBytes) {
+  const std::vector<std::string> files = {Write("a", 5), Write("b", 5, Compression::kGzip)};
+  int64_t last = 0;
+  int64_t total = 0;
+  const auto report = Verify(files, {}, [&](int64_t done, int64_t all) {
+    EXPECT_GE(done, last);
+    last = done;
+    total = all;
+  });
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(last, total);
+  EXPECT_EQ(static_cast<uint64_t>(total),
+            std::filesystem::file_size(files[0]) + std::filesystem::file_size(files[1]));
+}
+
+}  // namespace
+}  // namespace millrace::readers
