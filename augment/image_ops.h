@@ -39,6 +39,12 @@ struct RandomResizedCropOptions {
 absl::StatusOr<std::unique_ptr<Op>> MakeRandomResizedCrop(RandomResizedCropOptions options,
                                                           const std::string& stage);
 
+// Both at once: decode_image, then random_resized_crop of its output, bit for bit, but only the
+// region that the crop keeps is made. `stage` is the crop's. REQUIRES: crop.field == decode.output.
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRandomResizedCrop(DecodeImageOptions decode,
+                                                                RandomResizedCropOptions crop,
+                                                                const std::string& stage);
+
 struct ResizeOptions {
   std::string field = "image";
   int64_t height = 0;
