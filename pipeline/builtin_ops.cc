@@ -1,4 +1,5 @@
 #include "pipeline/ops_from_plan_internal.h"
+#include "pipeline/optimizer_internal.h"
 
 // Alone in its file, so that tests of the optimizer link without the ops.
 
@@ -32,6 +33,10 @@ struct Maker {
 
 absl::StatusOr<std::unique_ptr<Op>> MakeBuiltinOp(const OpSpec& spec) {
   return std::visit(Maker{spec.stage}, spec.options);
+}
+
+absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const Plan& plan, const OptimizerOptions& options) {
+  return MakePhysicalPlan(plan, options, MakeBuiltinOp);
 }
 
 }  // namespace millrace::pipeline

@@ -46,7 +46,7 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, const OpenOption
 absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> context,
                                     const OpenOptions& options) {
   if (context != nullptr) MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
-  MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, MakePhysicalPlan(plan, {}, MakeBuiltinOp));
+  MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan));
   if (options.prefetch_batches > 0) physical.prefetch_batches = options.prefetch_batches;
   if (options.rank == kNoRank) return ExplainText(plan, physical, std::nullopt);
   MILLRACE_RETURN_IF_ERROR(options.Validate());

@@ -21,12 +21,15 @@ struct OptimizerOptions {
   bool map_into_batch = true;
 };
 
-// Turns a plan into what the executor runs: `MakePhysicalPlan(plan, {}, MakeBuiltinOp)`.
+// Turns a plan into what the executor runs.
 //   INVALID_ARGUMENT  a stage does not fit the fields before it, or a field cannot be batched
 //                     ("FILE:LINE:COLUMN: stage "NAME": ...")
 //   other             the factory's errors, annotated in the same way
 absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerOptions& options,
                                               const OpFactory& factory);
+// The same with the ops of readers and augment.
+absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const Plan& plan,
+                                               const OptimizerOptions& options = {});
 
 // The rules. Each appends a line to `fired` for each time it changes something.
 
