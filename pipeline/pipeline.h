@@ -74,8 +74,12 @@ class Pipeline {
   virtual uint64_t data_fingerprint() const = 0;
 };
 
+// The rank for an Explain that leaves the source closed.
+inline constexpr int kNoRank = -1;
+
 // What `millrace explain` prints: the logical plan, the rules that fired, and the physical plan;
-// with the source opened when `options` asks for a rank (shards, records, batches, rows per rank).
+// and of the opened source shards, records, batches and the rank's rows, unless options.rank is
+// kNoRank. `context` may be null.
 //   the errors of Plan and Pipeline::Open
 absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> context,
                                     const OpenOptions& options = {});

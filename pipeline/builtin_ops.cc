@@ -1,0 +1,42 @@
+#include "pipeline/ops_from_plan_internal.h"
+#include "pipeline/optimizer_internal.h"
+
+// Alone in its file, so that tests of the optimizer link without the ops.
+
+namespace millrace::pipeline {
+namespace {
+
+struct Maker {
+  using Result = absl::StatusOr<std::unique_ptr<Op>>;
+  const std::string& stage;
+
+  Result operator()(const readers::ParseExampleOptions& o) const {
+    return readers::MakeParseExample(o);
+  }
+  Result operator()(const augment::DecodeImageOptions& o) const {
+    return augment::MakeDecodeImage(o);
+  }
+  Result operator()(const augment::RandomResizedCropOptions& o) const {
+    return augment::MakeRandomResizedCrop(o, stage);
+  }
+  Result operator()(const DecodeRegionOptions& o) const {
+    return augment::MakeDecodeRandomResizedCrop(o.decode, o.crop, stage);
+  }
+  Result operator()(const augment::ResizeOptions& o) const { return augment::MakeResize(o); }
+  Result operator()(const augment::FlipOptions& o) const { return augment::MakeFlip(o, stage); }
+  Result operator()(const augment::NormalizeOptions& o) const { return augment::MakeNormalize(o); }
+  Result operator()(const augment::CastOptions& o) const { return augment::MakeCast(o); }
+  Result operator()(const augment::OneHotOptions& o) const { return augment::MakeOneHot(o); }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Op>> MakeBuiltinOp(const OpSpec& spec) {
+  return std::visit(Maker{spec.stage}, spec.options);
+}
+
+absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const Plan& plan, const OptimizerOptions& options) {
+  return MakePhysicalPlan(plan, options, MakeBuiltinOp);
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,57 @@
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/explain_internal.h"
+#include "pipeline/optimizer_internal.h"
+#include "pipeline/pipeline.h"
+#include "readers/record_source.h"
+
+// Explain with the real ops and the real source; the text itself is made in explain.cc.
+
+namespace millrace::pipeline {
+namespace {
+
+readers::Compression ToCompression(const std::string& name) {
+  if (name == "none") return readers::Compression::kNone;
+  if (name == "gzip") return readers::Compression::kGzip;
+  if (name == "zlib") return readers::Compression::kZlib;
+  return readers::Compression::kAuto;
+}
+
+absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, const OpenOptions& options) {
+  readers::RecordSourceOptions source_options;
+  source_options.compression = ToCompression(plan.compression);
+  source_options.verify_crc = plan.verify_crc;
+  source_options.max_record_bytes = plan.max_record_bytes;
+  source_options.index_folder = options.index_folder;
+  source_options.progress = options.index_progress;
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
+                            readers::ExpandFiles(plan.file_patterns));
+  MILLRACE_ASSIGN_OR_RETURN(auto source,
+                            readers::RecordSource::Open(std::move(files), source_options));
+  SourceFacts facts;
+  facts.shards = source->files().size();
+  facts.records = source->num_records();
+  for (uint32_t shard = 0; shard < facts.shards; ++shard)
+    facts.bytes += source->file(shard)->size();
+  facts.rank = options.rank;
+  facts.world = options.world;
+  return facts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> context,
+                                    const OpenOptions& options) {
+  if (context != nullptr) MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
+  MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan));
+  if (options.prefetch_batches > 0) physical.prefetch_batches = options.prefetch_batches;
+  if (options.rank == kNoRank) return ExplainText(plan, physical, std::nullopt);
+  MILLRACE_RETURN_IF_ERROR(options.Validate());
+  MILLRACE_ASSIGN_OR_RETURN(const SourceFacts facts, OpenFacts(physical, options));
+  return ExplainText(plan, physical, facts);
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,146 @@
+#include <optional>
+#include <utility>
+
+#include "pipeline/ops_from_plan_internal.h"
+
+namespace millrace::pipeline {
+namespace {
+
+template <typename... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <typename... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+DType ToDType(proto::DataType dtype) {
+  // The same numbers, shifted by the message's UNSPECIFIED.
+  static_assert(proto::BYTES == static_cast<int>(DType::kBytes) + 1);
+  static_assert(proto::FLOAT64 == static_cast<int>(DType::kF64) + 1);
+  return static_cast<DType>(static_cast<int>(dtype) - 1);
+}
+
+readers::FeatureSpec ToSpec(const proto::Feature& feature) {
+  readers::FeatureSpec spec;
+  spec.key = feature.key();
+  spec.name = feature.name();
+  spec.dtype = ToDType(feature.dtype());
+  spec.shape = Shape(
+      std::span<const int64_t>(feature.shape().data(), static_cast<size_t>(feature.shape_size())));
+  spec.has_default = feature.default_case() != proto::Feature::DEFAULT_NOT_SET;
+  spec.default_int = feature.default_int();
+  spec.default_float = feature.default_float();
+  spec.default_bytes = feature.default_bytes();
+  return spec;
+}
+
+readers::ParseExampleOptions ToOptions(const proto::ParseExample& parse) {
+  readers::ParseExampleOptions options;
+  for (const proto::Feature& feature : parse.feature()) {
+    options.features.push_back(ToSpec(feature));
+  }
+  return options;
+}
+
+augment::DecodeImageOptions ToOptions(const proto::DecodeImage& decode) {
+  augment::DecodeImageOptions options;
+  options.field = decode.field();
+  options.output = decode.output();
+  options.channels = static_cast<int>(decode.channels());
+  options.max_pixels = static_cast<int64_t>(decode.max_pixels());
+  return options;
+}
+
+augment::RandomResizedCropOptions ToOptions(const proto::RandomResizedCrop& crop) {
+  augment::RandomResizedCropOptions options;
+  options.field = crop.field();
+  options.height = crop.height();
+  options.width = crop.width();
+  options.area = {crop.area(0), crop.area(1)};
+  options.aspect = {crop.aspect(0), crop.aspect(1)};
+  return options;
+}
+
+augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
+  augment::NormalizeOptions options;
+  options.field = normalize.field();
+  options.mean.assign(normalize.mean().begin(), normalize.mean().end());
+  options.stddev.assign(normalize.stddev().begin(), normalize.stddev().end());
+  return options;
+}
+
+std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
+  switch (stage.op_case()) {
+    case proto::Stage::kParseExample:
+      return ToOptions(stage.parse_example());
+    case proto::Stage::kDecodeImage:
+      return ToOptions(stage.decode_image());
+    case proto::Stage::kRandomResizedCrop:
+      return ToOptions(stage.random_resized_crop());
+    case proto::Stage::kResize:
+      return augment::ResizeOptions{stage.resize().field(), stage.resize().height(),
+                                    stage.resize().width()};
+    case proto::Stage::kFlip:
+      return augment::FlipOptions{stage.flip().field(), stage.flip().probability()};
+    case proto::Stage::kNormalize:
+      return ToOptions(stage.normalize());
+    case proto::Stage::kCast:
+      return augment::CastOptions{stage.cast().field(), ToDType(stage.cast().dtype()),
+                                  stage.cast().scale()};
+    case proto::Stage::kOneHot:
+      return augment::OneHotOptions{stage.one_hot().field(), stage.one_hot().depth()};
+    default:
+      return std::nullopt;  // no map
+  }
+}
+
+OpFields InPlace(const std::string& field) { return {{field}, {field}, {}}; }
+
+OpFields FieldsOfDecode(const augment::DecodeImageOptions& decode) {
+  OpFields fields{{decode.field}, {decode.output}, {}};
+  if (decode.output != decode.field) fields.removes.push_back(decode.field);
+  return fields;
+}
+
+OpFields FieldsOfParse(const readers::ParseExampleOptions& parse) {
+  OpFields fields{{readers::kRecordField}, {}, {readers::kRecordField}};
+  for (const readers::FeatureSpec& feature : parse.features) fields.writes.push_back(feature.name);
+  return fields;
+}
+
+}  // namespace
+
+OpFields FieldsOf(const OpOptions& options) {
+  return std::visit(
+      Overloaded{[](const readers::ParseExampleOptions& o) { return FieldsOfParse(o); },
+                 [](const augment::DecodeImageOptions& o) { return FieldsOfDecode(o); },
+                 [](const DecodeRegionOptions& o) { return FieldsOfDecode(o.decode); },
+                 [](const auto& o) { return InPlace(o.field); }},
+      options);
+}
+
+std::string OpName(const OpOptions& options) {
+  return std::visit(
+      Overloaded{[](const readers::ParseExampleOptions&) { return "parse_example"; },
+                 [](const augment::DecodeImageOptions&) { return "decode_image"; },
+                 [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
+                 [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
+                 [](const augment::ResizeOptions&) { return "resize"; },
+                 [](const augment::FlipOptions&) { return "flip"; },
+                 [](const augment::NormalizeOptions&) { return "normalize"; },
+                 [](const augment::CastOptions&) { return "cast"; },
+                 [](const augment::OneHotOptions&) { return "one_hot"; }},
+      options);
+}
+
+std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan) {
+  std::vector<OpSpec> specs;
+  for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
+    const proto::Stage& stage = plan.pipeline.stage(i);
+    std::optional<OpOptions> options = ToOptions(stage);
+    if (options) specs.push_back({stage.name(), plan.Where(i), *std::move(options)});
+  }
+  return specs;
+}
+
+}  // namespace millrace::pipeline

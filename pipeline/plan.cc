@@ -1,0 +1,111 @@
+#include "pipeline/plan.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+#include <xxhash.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "base/status.h"
+#include "pipeline/plan_message_internal.h"
+
+namespace millrace::pipeline {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+namespace {
+
+// Clears the fields that cannot change results, here and below.
+void ClearIrrelevant(Message* message) {
+  const Reflection* reflection = message->GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(*message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->options().GetExtension(proto::performance) ||
+        field->options().GetExtension(proto::path)) {
+      reflection->ClearField(message, field);
+    } else if (field->message_type() == nullptr) {
+      continue;
+    } else if (field->is_repeated()) {
+      for (int i = 0; i < reflection->FieldSize(*message, field); ++i) {
+        ClearIrrelevant(reflection->MutableRepeatedMessage(message, field, i));
+      }
+    } else {
+      ClearIrrelevant(reflection->MutableMessage(message, field));
+    }
+  }
+}
+
+// The plan without what cannot change results; a stage that loses its op goes too.
+proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
+  proto::Pipeline cleared = pipeline;
+  ClearIrrelevant(&cleared);
+  proto::Pipeline canonical = cleared;
+  canonical.clear_stage();
+  for (const proto::Stage& stage : cleared.stage()) {
+    if (stage.op_case() != proto::Stage::OP_NOT_SET) *canonical.add_stage() = stage;
+  }
+  return canonical;
+}
+
+std::string DeterministicBytes(const Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  {
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  return bytes;
+}
+
+// Fills in and checks a parsed plan.
+absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeline,
+                                                          TextLocations locations) {
+  auto plan = std::make_shared<PlanMessage>();
+  plan->pipeline = std::move(pipeline);
+  plan->locations = std::move(locations);
+  FillDefaults(&plan->pipeline);
+  MILLRACE_RETURN_IF_ERROR(CheckPlan(*plan));
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> Plan::FromFile(const std::string& path, const Variables& variables) {
+  proto::Pipeline pipeline;
+  MILLRACE_ASSIGN_OR_RETURN(TextLocations locations, LoadTextProto(path, variables, &pipeline));
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations)));
+  return Plan(std::move(message));
+}
+
+absl::StatusOr<Plan> Plan::FromText(std::string_view text, const std::string& origin,
+                                    const Variables& variables) {
+  proto::Pipeline pipeline;
+  MILLRACE_ASSIGN_OR_RETURN(TextLocations locations,
+                            ParseTextProto(text, origin, variables, &pipeline));
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations)));
+  return Plan(std::move(message));
+}
+
+std::string Plan::ToText() const {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  printer.SetUseUtf8StringEscaping(true);
+  std::string text;
+  // Fails only when its output stream does, which a string never does.
+  printer.PrintToString(message_->pipeline, &text);
+  return absl::StrReplaceAll(text, {{"$", "$$"}});
+}
+
+uint64_t Plan::Fingerprint() const {
+  const std::string bytes = DeterministicBytes(Canonical(message_->pipeline));
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+}  // namespace millrace::pipeline

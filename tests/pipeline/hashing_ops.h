@@ -1,0 +1,128 @@
+#ifndef MILLRACE_TESTS_PIPELINE_HASHING_OPS_H_
+#define MILLRACE_TESTS_PIPELINE_HASHING_OPS_H_
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/philox.h"
+#include "base/run.h"
+#include "pipeline/ops_from_plan_internal.h"
+
+namespace millrace::pipeline {
+
+// Stands for any op: resolves to fields of the dtypes and shapes that the real op would have, and
+// fills them with a hash of what it reads, its kind and its stage. A region decode is the two ops
+// that it replaces, so that a rule which changes what is computed changes the bytes.
+class HashingOp : public Op {
+ public:
+  explicit HashingOp(OpSpec spec) {
+    if (const auto* region = std::get_if<DecodeRegionOptions>(&spec.options)) {
+      parts_.push_back({"", spec.where, region->decode});
+      parts_.push_back({spec.stage, spec.where, region->crop});
+    } else {
+      parts_.push_back(std::move(spec));
+    }
+  }
+
+  absl::StatusOr<Schema> Resolve(const Schema& input) override {
+    Schema schema = input;
+    for (const OpSpec& part : parts_) {
+      const OpFields fields = FieldsOf(part.options);
+      for (const std::string& name : fields.reads) {
+        if (absl::Status status = schema.CheckHas(name); !status.ok()) return status;
+      }
+      std::vector<Field> out;
+      for (size_t i = 0; i < fields.writes.size(); ++i) {
+        out.push_back(Output(part.options, i, *schema.Find(fields.reads[0]), fields.writes[i]));
+      }
+      for (const std::string& name : fields.removes) schema.Remove(name);
+      for (const Field& field : out) schema.Set(field);
+    }
+    return schema;
+  }
+
+  void Apply(Run& run) const override {
+    for (const OpSpec& part : parts_) ApplyPart(part, run);
+  }
+
+ private:
+  static Field Output(const OpOptions& options, size_t i, Field in, const std::string& name) {
+    in.name = name;
+    if (const auto* parse = std::get_if<readers::ParseExampleOptions>(&options)) {
+      const readers::FeatureSpec& feature = parse->features[i];
+      const bool bytes = feature.dtype == DType::kBytes;
+      return {name, feature.dtype, bytes ? Shape{Shape::kUnknown} : feature.shape};
+    }
+    if (const auto* decode = std::get_if<augment::DecodeImageOptions>(&options)) {
+      return {name, DType::kU8, {Shape::kUnknown, Shape::kUnknown, decode->channels}};
+    }
+    if (const auto* crop = std::get_if<augment::RandomResizedCropOptions>(&options)) {
+      in.shape = Shape{crop->height, crop->width, in.shape[2]};
+    }
+    if (const auto* resize = std::get_if<augment::ResizeOptions>(&options)) {
+      in.shape = Shape{resize->height, resize->width, in.shape[2]};
+    }
+    if (std::holds_alternative<augment::NormalizeOptions>(options)) in.dtype = DType::kF32;
+    if (const auto* cast = std::get_if<augment::CastOptions>(&options)) in.dtype = cast->dtype;
+    if (const auto* one_hot = std::get_if<augment::OneHotOptions>(&options)) {
+      return {name, DType::kF32, {one_hot->depth}};
+    }
+    return in;
+  }
+
+  static uint64_t HashOf(const ConstTensorView& value) {
+    const auto bytes = SizeOf(value.dtype) * static_cast<size_t>(value.shape.num_elements());
+    return HashName({static_cast<const char*>(value.data), bytes});
+  }
+
+  // The stage, for ops that draw random numbers under its name.
+  static std::string RandomName(const OpSpec& part) {
+    const bool random = std::holds_alternative<augment::RandomResizedCropOptions>(part.options) ||
+                        std::holds_alternative<augment::FlipOptions>(part.options);
+    return random ? part.stage : "";
+  }
+
+  // Extents that vary with the data are all 2 here.
+  static Shape Known(const Shape& shape) {
+    std::vector<int64_t> extents;
+    for (int64_t extent : shape.extents()) extents.push_back(extent < 0 ? 2 : extent);
+    return Shape(std::span<const int64_t>(extents));
+  }
+
+  static void ApplyPart(const OpSpec& part, Run& run) {
+    const OpFields fields = FieldsOf(part.options);
+    const Column in = run.Take(fields.reads[0]);
+    for (size_t i = 0; i < fields.writes.size(); ++i) {
+      const Field like{in.name(), in.dtype(), in.at(0).shape};
+      const Field out = Output(part.options, i, like, fields.writes[i]);
+      Column& column = run.Add(out.name, out.dtype);
+      for (int64_t row = 0; row < run.num_rows(); ++row) {
+        const Shape shape = Known(out.shape);
+        const std::string seed = OpName(part.options) + "/" + RandomName(part) + "/" + out.name;
+        Fill(run.Allocate(column, row, shape), HashName(seed) ^ HashOf(in.at(row)),
+             SizeOf(out.dtype) * static_cast<size_t>(shape.num_elements()));
+      }
+    }
+  }
+
+  static void Fill(void* memory, uint64_t hash, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+      static_cast<unsigned char*>(memory)[i] = static_cast<unsigned char>(hash >> (8 * (i % 8)));
+    }
+  }
+
+  std::vector<OpSpec> parts_;
+};
+
+inline absl::StatusOr<std::unique_ptr<Op>> MakeHashingOp(const OpSpec& spec) {
+  return std::make_unique<HashingOp>(spec);
+}
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_TESTS_PIPELINE_HASHING_OPS_H_

@@ -1,0 +1,248 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/philox.h"
+#include "base/run.h"
+#include "pipeline/optimizer_internal.h"
+#include "tests/pipeline/hashing_ops.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kParse[] =
+    "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES } feature { key: "
+    "\"image/class/label\" name: \"label\" dtype: INT64 } } }\n";
+constexpr char kCrop[] = "stage { random_resized_crop { height: 4 width: 5 } }\n";
+
+// `stages` between a source and a batch of 8.
+Plan MakePlan(const std::string& stages) {
+  auto plan = Plan::FromText(
+      "seed: 5 stage { tfrecord { files: \"a\" } }\n" + stages + "stage { batch { size: 8 } }",
+      "p");
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+PhysicalPlan Lower(const std::string& stages, const OptimizerOptions& options = {}) {
+  auto physical = MakePhysicalPlan(MakePlan(stages), options, MakeHashingOp);
+  EXPECT_TRUE(physical.ok()) << physical.status();
+  return *std::move(physical);
+}
+
+std::string ErrorOf(const std::string& stages) {
+  const auto physical = MakePhysicalPlan(MakePlan(stages), {}, MakeHashingOp);
+  EXPECT_EQ(physical.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(physical.status().message());
+}
+
+std::vector<std::string> OpStages(const PhysicalPlan& plan) {
+  std::vector<std::string> names;
+  for (const PhysicalOp& op : plan.ops) names.push_back(op.stage);
+  return names;
+}
+
+// The bytes of every field of the batch after the ops, stored as an executor would: bound fields in
+// a slab of rows, others copied from where they lie.
+std::map<std::string, std::string> Execute(const PhysicalPlan& plan, int64_t num_rows) {
+  RunArena arena;
+  Run run(arena, plan.seed, 0, std::vector<SampleId>(static_cast<size_t>(num_rows)));
+  std::vector<std::string> records;
+  for (int64_t row = 0; row < num_rows; ++row) records.push_back("record " + std::to_string(row));
+  Column& record = run.Add("record", DType::kBytes);
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const std::string& bytes = records[static_cast<size_t>(row)];
+    record.Set(row, bytes.data(), {static_cast<int64_t>(bytes.size())});
+  }
+  std::map<std::string, std::string> slab;
+  for (const Field& field : plan.batch_schema.fields()) {
+    slab[field.name].resize(SizeOf(field.dtype) * static_cast<size_t>(field.shape.num_elements()) *
+                            static_cast<size_t>(num_rows));
+  }
+  for (const PhysicalOp& op : plan.ops) {
+    std::vector<FieldSlots> slots;
+    for (const std::string& name : op.binds) {
+      const Field& field = *plan.batch_schema.Find(name);
+      slots.push_back(
+          {name, field.dtype, field.shape, reinterpret_cast<std::byte*>(slab[name].data())});
+    }
+    run.Bind(slots);
+    op.op->Apply(run);
+    run.Bind({});
+  }
+  for (auto& [name, bytes] : slab) {
+    const size_t row_bytes = bytes.size() / static_cast<size_t>(num_rows);
+    for (int64_t row = 0; row < num_rows; ++row) {
+      char* to = bytes.data() + static_cast<size_t>(row) * row_bytes;
+      const void* from = run.Get(name).at(row).data;
+      if (from != to) std::memcpy(to, from, row_bytes);
+    }
+  }
+  return slab;
+}
+
+TEST(OptimizerTest, PlanBecomesSourceOrderOpsAndBatch) {
+  const PhysicalPlan physical = Lower(
+      "stage { skip { count: 2 } } stage { name: \"mix\" global_shuffle {} }" +
+      std::string(kParse) + "stage { decode_image {} }" + kCrop + "stage { repeat { epochs: 3 } }");
+  EXPECT_THAT(physical.file_patterns, ElementsAre("a"));
+  EXPECT_EQ(physical.compression, "auto");
+  EXPECT_TRUE(physical.verify_crc);
+  EXPECT_EQ(physical.seed, 5u);
+  EXPECT_EQ(physical.batch_size, 8u);
+  EXPECT_EQ(physical.prefetch_batches, 2);
+  ASSERT_EQ(physical.order.size(), 3u);
+  EXPECT_EQ(physical.order[0].kind, OrderStep::Kind::kSkip);
+  EXPECT_EQ(physical.order[0].count, 2u);
+  EXPECT_EQ(physical.order[1].kind, OrderStep::Kind::kGlobalShuffle);
+  EXPECT_EQ(physical.order[1].key, HashName("mix"));
+  EXPECT_EQ(physical.order[2].kind, OrderStep::Kind::kRepeat);
+  EXPECT_EQ(physical.order[2].count, 3u);
+  EXPECT_THAT(physical.batch_order, IsEmpty());
+  EXPECT_EQ(physical.batch_schema.ToString(), "label: int64[], image: uint8[4, 5, 3]");
+}
+
+TEST(OptimizerTest, StagesBehindBatchOrderWholeBatches) {
+  const auto plan = Plan::FromText(
+      "stage { tfrecord { files: \"a\" } }"
+      "stage { parse_example { feature { key: \"x\" dtype: FLOAT32 shape: 2 } } }"
+      "stage { batch { size: 4 drop_remainder: true } } stage { repeat {} } stage { take { count: "
+      "9 } } stage { prefetch { batches: 5 } }",
+      "p");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto physical = MakePhysicalPlan(*plan, {}, MakeHashingOp);
+  ASSERT_TRUE(physical.ok()) << physical.status();
+  EXPECT_THAT(physical->order, IsEmpty());
+  ASSERT_EQ(physical->batch_order.size(), 2u);
+  EXPECT_EQ(physical->batch_order[0].kind, OrderStep::Kind::kRepeat);
+  EXPECT_EQ(physical->batch_order[1].count, 9u);
+  EXPECT_TRUE(physical->drop_remainder);
+  EXPECT_EQ(physical->prefetch_batches, 5);
+  EXPECT_EQ(physical->plan_fingerprint, plan->Fingerprint());
+}
+
+TEST(OptimizerTest, SchemaErrorsNameStageAndPlace) {
+  EXPECT_EQ(
+      ErrorOf("stage { decode_image {} }\n"),
+      "p:2:1: stage \"decode_image\": no field \"image/encoded\"; there is: record: bytes[?]");
+  EXPECT_THAT(ErrorOf(kParse + std::string("stage {\n name: \"mine\" flip {} }\n")),
+              HasSubstr("p:3:1: stage \"mine\": no field \"image\"; there is: image/encoded"));
+}
+
+TEST(OptimizerTest, FactoryErrorsNameStageAndPlaceAndKeepTheirCode) {
+  const auto fails = [](const OpSpec&) -> absl::StatusOr<std::unique_ptr<Op>> {
+    return absl::UnimplementedError("not today");
+  };
+  const auto physical = MakePhysicalPlan(MakePlan(kParse), {}, fails);
+  EXPECT_EQ(physical.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(physical.status().message(), "p:2:1: stage \"parse_example\": not today");
+}
+
+TEST(OptimizerTest, FieldsThatCannotBeBatchedAreErrorsWithAdvice) {
+  EXPECT_EQ(ErrorOf(""),
+            "p:2:1: stage \"batch\": samples are still whole records; add a parse_example stage "
+            "before batch");
+  EXPECT_EQ(ErrorOf(kParse),
+            "p:3:1: stage \"batch\": field \"image/encoded\" is bytes, which a batch cannot hold; "
+            "decode it (decode_image) or leave the feature out of parse_example");
+  EXPECT_EQ(
+      ErrorOf(kParse + std::string("stage { decode_image {} }\n")),
+      "p:4:1: stage \"batch\": field \"image\" differs in shape from sample to sample (image: "
+      "uint8[?, ?, 3]); add resize or random_resized_crop before batch");
+  EXPECT_THAT(
+      ErrorOf("stage { parse_example { feature { key: \"x\" dtype: INT64 shape: 1 } feature "
+              "{ key: \"y\" dtype: INT64 shape: 2147483648 } } }\n"
+              "stage { parse_example { feature { key: \"z\" dtype: INT64 } } }\n"),
+      HasSubstr("p:3:1: stage \"parse_example_2\": no field \"record\""));
+  EXPECT_THAT(
+      ErrorOf("stage { parse_example { feature { key: \"z\" dtype: INT64 shape: [1, 1, 999] } } }\n"
+              "stage { resize { field: \"z\" height: 65536 width: 65536 } }\n"),
+      HasSubstr("p:4:1: stage \"batch\": a batch of 8 rows would take over 1 TiB"));
+}
+
+TEST(ProjectRuleTest, FeatureThatIsOverwrittenUnreadIsNotParsed) {
+  const PhysicalPlan plan = Lower(
+      "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES } feature { key: "
+      "\"thumb\" name: \"image\" dtype: BYTES } } } stage { decode_image {} }" +
+      std::string(kCrop));
+  EXPECT_THAT(plan.rules, ::testing::Contains("project: thumb is not parsed, since image is "
+                                              "overwritten unread"));
+  EXPECT_THAT(plan.ops[0].summary, "parse_example: record -> image/encoded: bytes[?]");
+}
+
+TEST(ProjectRuleTest, FeaturesThatAreReadOrReachTheBatchStay) {
+  std::vector<OpSpec> specs =
+      OpsFromPlan(MakePlan(kParse + std::string("stage { decode_image {} }") + kCrop).message());
+  std::vector<std::string> fired;
+  ProjectRule(&specs, &fired);
+  EXPECT_THAT(fired, IsEmpty());
+  EXPECT_EQ(std::get<readers::ParseExampleOptions>(specs[0].options).features.size(), 2u);
+}
+
+TEST(DecodeRegionRuleTest, CropBehindItsDecodeBecomesOneOpUnderTheCropsName) {
+  const PhysicalPlan plan = Lower(
+      kParse + std::string("stage { decode_image {} } stage { global_shuffle {} } stage { name: "
+                           "\"rrc\" random_resized_crop { height: 4 width: 5 } }"));
+  EXPECT_THAT(OpStages(plan), ElementsAre("parse_example", "rrc"));
+  EXPECT_THAT(plan.rules,
+              ::testing::Contains("decode_region: decode_image decodes only what rrc keeps"));
+  EXPECT_EQ(plan.ops[1].summary,
+            "decode_image+random_resized_crop: image/encoded -> image: uint8[4, 5, 3]");
+}
+
+TEST(DecodeRegionRuleTest, AnotherFieldOrAnOpBetweenKeepsThemApart) {
+  const std::string decode = "stage { decode_image { output: \"a\" } }";
+  for (const std::string& stages :
+       {decode +
+            "stage { flip { field: \"a\" } } stage { random_resized_crop { field: \"a\" height: "
+            "4 width: 5 } }",
+        decode + "stage { resize { field: \"a\" height: 4 width: 5 } }"}) {
+    EXPECT_THAT(OpStages(Lower(kParse + stages)), ::testing::Contains("decode_image")) << stages;
+  }
+}
+
+TEST(MapIntoBatchRuleTest, LastWriterOfEachFieldBindsIt) {
+  const PhysicalPlan plan = Lower(kParse + std::string("stage { decode_image {} }") + kCrop +
+                                  "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } }");
+  ASSERT_THAT(OpStages(plan),
+              ElementsAre("parse_example", "random_resized_crop", "flip", "normalize"));
+  EXPECT_THAT(plan.ops[0].binds, ElementsAre("label"));
+  EXPECT_THAT(plan.ops[1].binds, IsEmpty());
+  EXPECT_THAT(plan.ops[2].binds, IsEmpty());
+  EXPECT_THAT(plan.ops[3].binds, ElementsAre("image"));
+  EXPECT_THAT(plan.rules, ::testing::Contains("map_into_batch: image stored by normalize"));
+  EXPECT_THAT(plan.rules, ::testing::Contains("map_into_batch: label stored by parse_example"));
+}
+
+TEST(OptimizerTest, RulesThatAreOffDoNotFire) {
+  const std::string stages = kParse + std::string("stage { decode_image {} }") + kCrop;
+  const PhysicalPlan plan = Lower(stages, {false, false, false});
+  EXPECT_THAT(plan.rules, IsEmpty());
+  EXPECT_THAT(OpStages(plan), ElementsAre("parse_example", "decode_image", "random_resized_crop"));
+}
+
+TEST(OptimizerTest, NoRuleChangesABit) {
+  const std::string stages =
+      "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES } feature { key: "
+      "\"thumb\" name: \"image\" dtype: BYTES } feature { key: \"label\" dtype: INT64 } } }"
+      "stage { decode_image {} }" +
+      std::string(kCrop) +
+      "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } } stage { one_hot { depth: 3 } }";
+  const auto expected = Execute(Lower(stages, {false, false, false}), 8);
+  ASSERT_EQ(expected.size(), 2u);
+  for (int bits = 1; bits < 8; ++bits) {
+    const OptimizerOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+    EXPECT_TRUE(Execute(Lower(stages, options), 8) == expected) << bits;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

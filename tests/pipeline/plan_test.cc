@@ -1,0 +1,298 @@
+#include "pipeline/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "pipeline/plan_message_internal.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kSource[] = "stage { tfrecord { files: \"a\" } }\n";
+constexpr char kBatch[] = "stage { batch { size: 4 } }\n";
+
+Plan Make(const std::string& text, const Variables& variables = {}) {
+  auto plan = Plan::FromText(text, "p", variables);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+std::string ErrorOf(const std::string& text) {
+  const auto plan = Plan::FromText(text, "p");
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(plan.status().message());
+}
+
+// The error of `stage` as the second line, between a source and a batch.
+std::string StageError(const std::string& stage) {
+  return ErrorOf(kSource + ("stage { " + stage + " }\n") + kBatch);
+}
+
+std::vector<std::string> Names(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& stage : plan.message().pipeline.stage()) names.push_back(stage.name());
+  return names;
+}
+
+TEST(PlanTest, UnnamedStagesAreNamedAfterTheirOps) {
+  EXPECT_THAT(Names(Make(std::string(kSource) +
+                         "stage { flip {} } stage { name: \"flip_2\" flip {} }"
+                         "stage { flip {} } stage { name: \"mine\" flip {} }" +
+                         kBatch)),
+              ElementsAre("tfrecord", "flip", "flip_2", "flip_3", "mine", "batch"));
+}
+
+TEST(PlanTest, DefaultsAreFilledIn) {
+  const Plan plan = Make(std::string(kSource) +
+                         "stage { parse_example { feature { key: \"x\" dtype: "
+                         "INT64 } } } stage { decode_image {} } stage { "
+                         "random_resized_crop { height: 2 width: 3 } }" +
+                         kBatch + "stage { prefetch {} }");
+  const auto& p = plan.message().pipeline;
+  EXPECT_EQ(p.semantics_version(), 1u);
+  EXPECT_EQ(p.stage(0).tfrecord().compression(), "auto");
+  EXPECT_EQ(p.stage(0).tfrecord().max_record_bytes(), uint64_t{1} << 30);
+  EXPECT_EQ(p.stage(1).parse_example().feature(0).name(), "x");
+  EXPECT_EQ(p.stage(2).decode_image().field(), "image/encoded");
+  EXPECT_EQ(p.stage(2).decode_image().output(), "image");
+  EXPECT_EQ(p.stage(2).decode_image().channels(), 3u);
+  EXPECT_THAT(p.stage(3).random_resized_crop().area(), ElementsAre(0.08f, 1.0f));
+  EXPECT_EQ(p.stage(5).prefetch().batches(), 2u);
+}
+
+TEST(PlanTest, ExplicitZeroProbabilityAndScaleAreKept) {
+  const Plan plan = Make(std::string(kSource) +
+                         "stage { flip { probability: 0 } }"
+                         "stage { cast { field: \"x\" dtype: INT32 scale: 0 } }" +
+                         kBatch);
+  EXPECT_EQ(plan.message().pipeline.stage(1).flip().probability(), 0.0f);
+  EXPECT_EQ(plan.message().pipeline.stage(2).cast().scale(), 0.0f);
+}
+
+TEST(PlanTest, StagesInImpossibleOrderAreRefusedAtTheirPlace) {
+  const std::string s = kSource;
+  const std::string b = kBatch;
+  EXPECT_EQ(ErrorOf(""), "p: a plan needs stages; the first is a source");
+  EXPECT_EQ(ErrorOf(b), "p:1:1: the first stage must be a source (tfrecord), not batch");
+  EXPECT_EQ(ErrorOf(s + s + b), "p:2:1: a second source; a plan has one, first");
+  EXPECT_EQ(ErrorOf(s), "p:1:1: no batch stage; add stage { batch { size: ... } }");
+  EXPECT_EQ(ErrorOf(s + b + b), "p:3:1: a second batch; the first is at p:2:1");
+  EXPECT_EQ(ErrorOf(s + b + "stage { flip {} }"),
+            "p:3:1: flip works on samples and must stand before the batch at p:2:1");
+  EXPECT_EQ(ErrorOf(s + b + "stage { global_shuffle {} }"),
+            "p:3:1: global_shuffle permutes samples and must stand before the batch at p:2:1");
+  EXPECT_EQ(ErrorOf(s + "stage { prefetch {} }\n" + b), "p:2:1: prefetch must stand after batch");
+  EXPECT_EQ(ErrorOf(s + b + "stage { prefetch {} }\n stage { prefetch {} }\n"),
+            "p:4:2: a second prefetch; the first is at p:3:1");
+  EXPECT_EQ(ErrorOf(s + "stage { name: \"x\" }\n" + b),
+            "p:2:1: this stage has no op (tfrecord, parse_example, batch, ...)");
+}
+
+TEST(PlanTest, NothingThatNeedsAnEndFollowsAnEndlessRepeat) {
+  const std::string s = kSource;
+  const std::string b = kBatch;
+  EXPECT_THAT(ErrorOf(s + "stage { repeat {} }\nstage { global_shuffle {} }\n" + b),
+              HasSubstr("p:3:1: global_shuffle after the endless repeat at p:2:1"));
+  EXPECT_THAT(ErrorOf(s + "stage { repeat {} }\n" + b + "stage { repeat { epochs: 2 } }"),
+              HasSubstr("p:4:1: repeat after the endless repeat at p:2:1"));
+  Make(s + "stage { repeat {} } stage { take { count: 9 } } stage { global_shuffle {} }" + b);
+  Make(s + "stage { repeat { epochs: 2 } } stage { global_shuffle {} }" + b);
+}
+
+TEST(PlanTest, OrderStagesMayFollowBatchAndMixWithMaps) {
+  Make(std::string(kSource) +
+       "stage { flip {} } stage { global_shuffle {} } stage { skip { count: 1 } } stage { resize { "
+       "height: 1 width: 1 } }" +
+       kBatch +
+       "stage { skip { count: 1 } } stage { take { count: 3 } } stage { prefetch {} } "
+       "stage { repeat {} }");
+}
+
+TEST(PlanTest, StageNamesAreUniqueAndPlain) {
+  EXPECT_EQ(ErrorOf(std::string(kSource) +
+                    "stage { name: \"x\" flip {} }\nstage {\n  name: \"x\"\n  "
+                    "flip {} }\n" +
+                    kBatch),
+            "p:4:3: a second stage is called \"x\"; the first is at p:2:1");
+  EXPECT_THAT(StageError("name: \"a b\" flip {}"), HasSubstr("p:2:9: a stage's name has only"));
+  EXPECT_THAT(StageError("name: \"" + std::string(65, 'x') + "\" flip {}"),
+              HasSubstr("at most 64"));
+}
+
+TEST(PlanTest, UnknownSemanticsVersionIsRefused) {
+  EXPECT_EQ(ErrorOf(std::string(kSource) + kBatch + "semantics_version: 2"),
+            "p:3:1: semantics_version 2 is not known here; this program has 1");
+}
+
+TEST(PlanTest, SourceOptionsAreChecked) {
+  const std::string b = kBatch;
+  EXPECT_EQ(ErrorOf("stage { tfrecord {} }" + b),
+            "p:1:9: files is empty; name at least one file or pattern");
+  EXPECT_EQ(ErrorOf("stage { tfrecord { files: \"\" } }" + b), "p:1:20: files has an empty name");
+  EXPECT_EQ(ErrorOf("stage { tfrecord { files: \"a\" compression: \"gzp\" } }" + b),
+            "p:1:31: compression \"gzp\" is not known; did you mean \"gzip\"?");
+  EXPECT_THAT(
+      ErrorOf("stage { tfrecord { files: \"a\" max_record_bytes: 18446744073709551615 } }" + b),
+      HasSubstr("p:1:31: max_record_bytes is 18446744073709551615 but must be in"));
+}
+
+TEST(PlanTest, FeatureOptionsAreChecked) {
+  const auto feature = [](const std::string& f) {
+    return StageError("parse_example { " + f + " }");
+  };
+  EXPECT_EQ(feature(""), "p:2:9: feature: none given; name those that are used");
+  EXPECT_EQ(feature("feature { dtype: INT64 }"), "p:2:25: a feature needs a key");
+  EXPECT_THAT(feature("feature { key: \"a\" }"),
+              HasSubstr("p:2:25: dtype of feature \"a\" must be"));
+  EXPECT_THAT(feature("feature { key: \"a\" dtype: UINT8 }"), HasSubstr("p:2:44: dtype of"));
+  EXPECT_EQ(
+      feature(
+          "feature { key: \"a\" dtype: INT64 } feature { key: \"a\" name: \"b\" dtype: INT64 }"),
+      "p:2:69: feature \"a\" is there twice");
+  EXPECT_EQ(
+      feature(
+          "feature { key: \"a\" dtype: INT64 } feature { key: \"b\" name: \"a\" dtype: INT64 }"),
+      "p:2:78: two features are named \"a\"");
+  EXPECT_THAT(feature("feature { key: \"record\" dtype: INT64 }"), HasSubstr("is taken"));
+  EXPECT_THAT(feature("feature { key: \"a\" dtype: BYTES shape: 2 }"),
+              HasSubstr("p:2:57: a BYTES feature has no shape"));
+  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [2, 0] }"),
+              HasSubstr("must be > 0"));
+  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [1,1,1,1,1,1] }"),
+              HasSubstr("more than 5 extents"));
+  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [4611686018427387904, 4] }"),
+              HasSubstr("elements"));
+  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 default_float: 2 }"),
+              HasSubstr("p:2:57: default_float does not fit the feature's dtype INT64"));
+}
+
+TEST(PlanTest, ImageOptionsAreChecked) {
+  EXPECT_EQ(StageError("decode_image { channels: 4 }"), "p:2:24: channels is 4 but must be 1 or 3");
+  EXPECT_THAT(StageError("resize { height: 3 }"),
+              HasSubstr("p:2:9: width is 0 but must be in [1, 65536]"));
+  EXPECT_THAT(StageError("random_resized_crop { height: 99999 width: 1 }"),
+              HasSubstr("p:2:31: height"));
+  const std::string crop = "random_resized_crop { height: 1 width: 1 ";
+  for (const char* area : {"0.5", "[0, 1]", "[0.9, 0.1]", "[0.5, 1.5]", "[nan, 1]", "[0.1, nan]"}) {
+    EXPECT_EQ(StageError(crop + "area: " + area + "}"),
+              "p:2:50: area must be two numbers, 0 < low <= high <= 1")
+        << area;
+  }
+  EXPECT_EQ(StageError(crop + "aspect: [1, inf] }"),
+            "p:2:50: aspect must be two numbers, 0 < low <= high, finite");
+  EXPECT_THAT(StageError("flip { probability: 1.5 }"), HasSubstr("p:2:16: probability is 1.5"));
+  EXPECT_THAT(StageError("flip { probability: nan }"), HasSubstr("p:2:16: probability is nan"));
+}
+
+TEST(PlanTest, NumericOptionsAreChecked) {
+  EXPECT_EQ(StageError("normalize {}"), "p:2:9: mean is empty; give one number per channel");
+  EXPECT_EQ(StageError("normalize { mean: [1, 2] stddev: 1 }"),
+            "p:2:34: stddev has 1 numbers but mean has 2");
+  EXPECT_EQ(StageError("normalize { mean: 1 stddev: 0 }"), "p:2:29: stddev must be > 0 and finite");
+  EXPECT_EQ(StageError("normalize { mean: nan stddev: 1 }"), "p:2:21: mean must be finite");
+  EXPECT_EQ(StageError("cast { dtype: INT32 }"), "p:2:9: field must name a field");
+  EXPECT_THAT(StageError("cast { field: \"x\" }"), HasSubstr("p:2:9: dtype must be a numeric"));
+  EXPECT_THAT(StageError("cast { field: \"x\" dtype: BYTES }"), HasSubstr("p:2:27: dtype"));
+  EXPECT_THAT(StageError("cast { field: \"x\" dtype: INT8 }"),
+              HasSubstr("did you mean \"UINT8\"?"));
+  EXPECT_THAT(StageError("one_hot {}"), HasSubstr("p:2:9: depth is 0"));
+  EXPECT_THAT(StageError("take {}"), HasSubstr("p:2:9: count is 0"));
+  EXPECT_THAT(StageError("skip {}"), HasSubstr("p:2:9: count is 0"));
+  EXPECT_THAT(ErrorOf(std::string(kSource) + "stage { batch {} }"), HasSubstr("p:2:9: size is 0"));
+  EXPECT_EQ(ErrorOf(std::string(kSource) + "stage { batch { size: 2147483649 } }"),
+            "p:2:17: size is 2147483649 but must be in [1, 2147483648]");
+  EXPECT_THAT(ErrorOf(std::string(kSource) + kBatch + "stage { prefetch { batches: 5000 } }"),
+              HasSubstr("p:3:20: batches is 5000"));
+}
+
+TEST(PlanTest, TextReadsBackAsTheSamePlan) {
+  const Plan plan = Make(
+      "name: \"\\\"$${x}\" seed: 18446744073709551615\n"
+      "stage { tfrecord { files: [\"$$a\", \"b\\n\"] } } stage { flip { probability: 0.1 } }"
+      "stage { normalize { mean: [0.1, 123.675] stddev: [1e-30, 3] } }" +
+      std::string(kBatch));
+  const Plan again = Make(plan.ToText());
+  EXPECT_EQ(again.message().pipeline.SerializeAsString(),
+            plan.message().pipeline.SerializeAsString());
+  EXPECT_EQ(again.ToText(), plan.ToText());
+  EXPECT_EQ(again.Fingerprint(), plan.Fingerprint());
+  EXPECT_EQ(plan.message().pipeline.stage(0).tfrecord().files(0), "$a");
+}
+
+// S-FINGERPRINT-1, -2.
+TEST(PlanTest, FingerprintIgnoresNamesOfFilesRingAndDefaultsWrittenOut) {
+  const uint64_t base = Make(std::string(kSource) + "stage { flip {} }" + kBatch).Fingerprint();
+  for (const char* text :
+       {"name: \"p\" stage { tfrecord { files: \"elsewhere\" files: \"b\" } } stage { flip {} } "
+        "stage "
+        "{ batch { size: 4 } }",
+        "stage { tfrecord { files: \"a\" } } stage { flip {} } stage { batch { size: 4 } } stage { "
+        "prefetch { batches: 7 } }",
+        "semantics_version: 1 stage { name: \"tfrecord\" tfrecord { files: \"a\" compression: "
+        "\"auto\" } } stage { flip { probability: 0.5 } } stage { batch { size: 4 drop_remainder: "
+        "false } }"}) {
+    EXPECT_EQ(Make(text).Fingerprint(), base) << text;
+  }
+}
+
+TEST(PlanTest, FingerprintCoversWhatChangesResults) {
+  const std::string s = kSource;
+  const std::string b = kBatch;
+  std::vector<uint64_t> prints;
+  for (const std::string& text :
+       {s + b, s + b + "seed: 1", s + "stage { flip {} }" + b,
+        s + "stage { name: \"f\" flip {} }" + b, s + "stage { flip { probability: 0.4 } }" + b,
+        s + "stage { batch { size: 5 } }", s + "stage { batch { size: 4 drop_remainder: true } }",
+        s + "stage { global_shuffle {} }" + b, s + b + "stage { repeat {} }",
+        s + "stage { repeat {} }" + b, "stage { tfrecord { files: \"a\" skip_crc: true } }" + b}) {
+    prints.push_back(Make(text).Fingerprint());
+  }
+  std::ranges::sort(prints);
+  EXPECT_EQ(std::ranges::adjacent_find(prints), prints.end());
+}
+
+// S-FINGERPRINT-3: resume tokens and checkpoints hold this number.
+TEST(PlanTest, FingerprintNeverChanges) {
+  EXPECT_EQ(Make(std::string(kSource) + kBatch).Fingerprint(), 9837109802709686586u);
+}
+
+TEST(PlanTest, VariablesFillAPlan) {
+  const Plan plan =
+      Make("stage { tfrecord { files: \"${DATA}/x\" } } stage { batch { size: ${B:-8} } }",
+           {{"DATA", "/d"}});
+  EXPECT_EQ(plan.message().pipeline.stage(0).tfrecord().files(0), "/d/x");
+  EXPECT_EQ(plan.message().pipeline.stage(1).batch().size(), 8u);
+}
+
+TEST(PlanTest, MissingFileIsNotFound) {
+  EXPECT_EQ(Plan::FromFile("/no/such.pbtxt").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(PlanTest, AllExamplePlansAreFine) {
+  const char* root = std::getenv("MILLRACE_SOURCE_DIR");
+  if (root == nullptr) GTEST_SKIP() << "MILLRACE_SOURCE_DIR is not set";
+  int plans = 0;
+  for (const char* name :
+       {"fashion_mnist/train.pbtxt", "fashion_mnist/eval.pbtxt", "imagenet/train.pbtxt"}) {
+    const std::string path = std::string(root) + "/examples/" + name;
+    ASSERT_TRUE(std::filesystem::exists(path)) << path;
+    const auto plan = Plan::FromFile(path, {{"DATA", "/data"}, {"BATCH", "32"}});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_THAT(plan->ToText(), HasSubstr("size: 32"));
+    ++plans;
+  }
+  EXPECT_EQ(plans, 3);
+  EXPECT_TRUE(Plan::FromFile(std::string(root) + "/examples/fashion_mnist/train.pbtxt").ok());
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
