@@ -21,8 +21,9 @@ absl::Status ContextOptions::Validate() const {
 
 Context::Context(ContextOptions options)
     : pid_(getpid()),
-      memory_budget_bytes_(options.memory_budget_bytes),
       log_(std::move(options.log)),
+      metrics_(std::make_shared<Metrics>()),
+      memory_budget_(std::make_shared<MemoryBudget>(options.memory_budget_bytes, metrics_)),
       io_(std::move(options.io)),
       workers_(std::make_unique<Workers>(options.threads, options.batch_priority)) {}
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "base/memory_budget.h"
 #include "base/metrics.h"
 #include "base/workers.h"
 
@@ -38,8 +39,9 @@ class Context {
 
   Workers& workers() { return *workers_; }
   IoEngine& io() { return *io_; }
-  Metrics& metrics() { return metrics_; }
-  int64_t memory_budget_bytes() const { return memory_budget_bytes_; }
+  Metrics& metrics() { return *metrics_; }
+  const std::shared_ptr<MemoryBudget>& memory_budget() const { return memory_budget_; }
+  int64_t memory_budget_bytes() const { return memory_budget_->limit_bytes(); }
   void Log(LogLevel level, std::string_view message) const;
 
   // FAILED_PRECONDITION in a process that was forked from the one which made this context.
@@ -50,10 +52,11 @@ class Context {
 
   // Constant after construction.
   const pid_t pid_;
-  const int64_t memory_budget_bytes_;
   const LogSink log_;
   // Synchronise themselves. Destroyed in reverse: workers join before the I/O threads do.
-  Metrics metrics_;
+  // Batches share the budget, and it the metrics: both may outlive the context.
+  const std::shared_ptr<Metrics> metrics_;
+  const std::shared_ptr<MemoryBudget> memory_budget_;
   std::shared_ptr<IoEngine> io_;
   std::unique_ptr<Workers> workers_;
 };

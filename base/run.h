@@ -125,6 +125,8 @@ class Run {
 
   // Marks the row bad; ops skip it from then on, the first error stays.
   void Fail(int64_t row, absl::Status status);
+  // True while no row has failed.
+  bool all_ok() const { return errors_.empty(); }
   bool ok(int64_t row) const { return errors_.empty() || errors_[row].ok(); }
   // OK or what Fail said.
   absl::Status status(int64_t row) const {

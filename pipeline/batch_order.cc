@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "pipeline/order_internal.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using Kind = OrderStep::Kind;
+
+uint64_t BatchesOf(uint64_t records, uint64_t batch_size, bool drop_remainder) {
+  if (records == kInfinite) return kInfinite;
+  return records / batch_size + (!drop_remainder && records % batch_size != 0 ? 1 : 0);
+}
+
+// Elements left of `size` after the steps in front of the first repeat.
+uint64_t SizeBeforeRepeat(std::span<const OrderStep> steps, uint64_t size) {
+  for (const OrderStep& step : steps) {
+    if (step.kind == Kind::kRepeat) break;
+    if (step.kind == Kind::kTake) size = std::min(size, step.count);
+    if (step.kind == Kind::kSkip) size -= std::min(size, step.count);
+  }
+  return size;
+}
+
+// Batches of one epoch, when every epoch begins with a batch of its own; else 0.
+uint64_t WholeBatchesPerEpoch(const PhysicalPlan& plan, const Order& records,
+                              uint64_t num_records) {
+  const uint64_t pass = records.size();
+  if (pass == 0) return 0;
+  if (pass != kInfinite && records.EpochsBegun(pass) == 1) {
+    return SizeBeforeRepeat(plan.batch_order,
+                            BatchesOf(pass, plan.batch_size, plan.drop_remainder));
+  }
+  // Epochs follow each other inside the record order: they align only when B divides them, and
+  // nothing after the repeat moves its beginning.
+  const auto repeat = std::ranges::find(plan.order, Kind::kRepeat, &OrderStep::kind);
+  if (repeat == plan.order.end() || !plan.batch_order.empty()) return 0;
+  const bool only_takes = std::all_of(
+      repeat + 1, plan.order.end(), [](const OrderStep& step) { return step.kind == Kind::kTake; });
+  const uint64_t epoch = SizeBeforeRepeat({plan.order.begin(), repeat}, num_records);
+  return only_takes && epoch % plan.batch_size == 0 ? epoch / plan.batch_size : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<BatchOrder> BatchOrder::Make(const PhysicalPlan& plan, uint64_t num_records) {
+  if (plan.batch_size == 0 || plan.batch_size >= kMaxCount) {
+    return absl::InvalidArgumentError("the batch size must be in [1, 2^62)");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(Order records, Order::Make(plan.order, num_records, plan.seed,
+                                                       [](uint64_t) { return uint64_t{1}; }));
+  const uint64_t pass = records.size();
+  const uint64_t batches_of_pass = BatchesOf(pass, plan.batch_size, plan.drop_remainder);
+  // A pass whose batches are all consumed was read to its end, even if a remainder was dropped.
+  const auto epochs_begun = [=, batch_size = plan.batch_size](uint64_t batches) {
+    return records.EpochsBegun(batches >= batches_of_pass ? pass : batches * batch_size);
+  };
+  MILLRACE_ASSIGN_OR_RETURN(
+      Order batches, Order::Make(plan.batch_order, batches_of_pass, plan.seed, epochs_begun));
+  return BatchOrder(std::move(records), std::move(batches), plan, num_records);
+}
+
+BatchOrder::BatchOrder(Order records, Order batches, const PhysicalPlan& plan, uint64_t num_records)
+    : records_(std::move(records)),
+      batches_(std::move(batches)),
+      batch_size_(plan.batch_size),
+      batches_per_epoch_(WholeBatchesPerEpoch(plan, records_, num_records)) {}
+
+StreamLength BatchOrder::length() const {
+  const bool infinite = num_batches() == kInfinite;
+  return {.infinite = infinite,
+          .batches = infinite ? 0 : num_batches(),
+          .batches_per_epoch = batches_per_epoch_};
+}
+
+BatchPlace BatchOrder::PlaceAlone(uint64_t batch) const {
+  const OrderElement element = batches_.At(batch, 0);
+  BatchPlace place;
+  place.index = batch;
+  place.pass_epoch = element.epoch;
+  place.first_position = element.index * batch_size_;
+  place.valid_rows = records_.size() == kInfinite
+                         ? batch_size_
+                         : std::min(batch_size_, records_.size() - place.first_position);
+  place.epoch = records_.EpochAt(place.first_position, place.pass_epoch);
+  return place;
+}
+
+BatchPlace BatchOrder::Place(uint64_t batch) const {
+  BatchPlace place = PlaceAlone(batch);
+  place.ends_epoch = batch + 1 == num_batches() || PlaceAlone(batch + 1).epoch != place.epoch;
+  return place;
+}
+
+void BatchOrder::Fill(const BatchPlace& place, uint64_t first_row, std::span<SampleId> ids) const {
+  uint64_t position = place.first_position + first_row;
+  for (SampleId& id : ids) {
+    const OrderElement element = records_.At(position++, place.pass_epoch);
+    id = {.epoch = element.epoch, .record = element.index};
+  }
+}
+
+RankSlice SliceOfRank(uint64_t batch_size, int rank, int world) {
+  using Wide = unsigned __int128;
+  const auto bound = [&](int k) {
+    return static_cast<uint64_t>(static_cast<Wide>(k) * batch_size / static_cast<Wide>(world));
+  };
+  const uint64_t ranks = static_cast<uint64_t>(world);
+  return {.first_row = bound(rank),
+          .num_rows = bound(rank + 1) - bound(rank),
+          .padded_rows = batch_size / ranks + (batch_size % ranks != 0 ? 1 : 0)};
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,52 @@
+#ifndef MILLRACE_TESTS_PIPELINE_EXECUTOR_FIXTURE_H_
+#define MILLRACE_TESTS_PIPELINE_EXECUTOR_FIXTURE_H_
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "pipeline/digest.h"
+#include "pipeline/executor_internal.h"
+#include "tests/pipeline/fake_ops.h"
+#include "tests/pipeline/fake_source.h"
+
+namespace millrace::pipeline {
+
+inline std::unique_ptr<Pipeline> OpenFake(PhysicalPlan plan, const FakeData& data,
+                                          std::shared_ptr<Context> context,
+                                          const OpenOptions& options = {}) {
+  auto pipeline = OpenPhysical(std::move(plan), std::make_unique<FakeSource>(data),
+                               std::move(context), options);
+  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
+  return pipeline.ok() ? *std::move(pipeline) : nullptr;
+}
+
+// Everything a stream says, batch by batch, and its end.
+struct Stream {
+  std::vector<uint64_t> digests;  // of each batch
+  std::vector<std::string> tokens;
+  absl::Status end;  // OK when it came to its end
+};
+
+inline Stream Drain(Pipeline& pipeline, size_t max_batches = 1000) {
+  Stream stream;
+  while (stream.digests.size() < max_batches) {
+    auto batch = pipeline.Next();
+    if (!batch.ok()) {
+      stream.end = batch.status();
+      break;
+    }
+    if (!batch->has_value()) break;
+    StreamDigest digest;
+    digest.Add(**batch);
+    stream.digests.push_back(digest.value());
+    stream.tokens.push_back((*batch)->resume_token());
+  }
+  return stream;
+}
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_TESTS_PIPELINE_EXECUTOR_FIXTURE_H_
