@@ -21,9 +21,8 @@ class RecordReader {
   //   value      a record; its bytes live as long as the record's keep_alive
   //   nullopt    end of the shard; every later call returns nullopt too
   //   DATA_LOSS  damage, told apart by RecordError (file, offset, ordinal, reason). After kDataCrc
-  //   the
-  //              next call continues with the following record; after any other damage the framing
-  //              is lost and every later call returns the same error
+  //              the next call continues with the following record; after any other damage the
+  //              framing is lost and every later call returns the same error
   //   other      the file could not be read; the reader is dead
   virtual absl::StatusOr<std::optional<Record>> Next() = 0;
 };

@@ -22,25 +22,27 @@ struct RecordSourceOptions {
   uint64_t max_record_bytes = uint64_t{1} << 30;
 
   // performance only: results are the same for every value
-  std::string
-      index_folder;  // where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace
-  int threads = 1;   // shards indexed at once
-  // Called now and then while shards without an index are walked: bytes done, bytes in all. May be
-  // empty.
+  // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
+  std::string index_folder;
+  int threads = 1;  // shards indexed at once
+  // Called now and then, by one thread at a time, while shards without an index are walked or
+  // compressed ones inflated: bytes done, bytes in all (as they lie on disk). May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
 };
 
 // Random access to the records of a list of TFRecord shards, by their number in the whole source.
 // The index of a shard is read from the cache, or made on first touch by walking its record
-// headers. A compressed shard is inflated once into an unlinked temporary file. Immutable after
-// Open, thread-safe.
+// headers. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp).
+// Holds at most half of the process's file descriptors and opens shards again as needed. Immutable
+// after Open, thread-safe.
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
 
   // `files` are in their final order (ExpandFiles). Blocks while indexes are made.
-  //   DATA_LOSS  a shard's framing is damaged (RecordError says where)
-  //   other      a file cannot be read
+  //   INVALID_ARGUMENT  no files, or one is not a regular file
+  //   DATA_LOSS         a shard's framing is damaged (RecordError says where)
+  //   other             a file cannot be read
   static absl::StatusOr<std::unique_ptr<RecordSource>> Open(std::vector<std::string> files,
                                                             const RecordSourceOptions& options);
 
@@ -56,8 +58,8 @@ class RecordSource {
   // Takes the payload out of the `framed` bytes read at ref.offset, checking both CRCs (unless
   // verify_crc is off).
   //   value      a view into `framed`
-  //   DATA_LOSS  with RecordError: the bytes are damaged, or are not the record that the index
-  //   names
+  //   DATA_LOSS  with RecordError: the bytes are damaged, or (kUnknown) are not the record that the
+  //              index names
   virtual absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                                    std::span<const std::byte> framed) const = 0;
 
@@ -69,10 +71,12 @@ class RecordSource {
 // Expands glob patterns and plain names into the sorted list of files.
 //   INVALID_ARGUMENT  no pattern was given
 //   NOT_FOUND         a pattern matches nothing; the message shows it and the nearest names in its
-//   folder
+//                     folder
 absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
 
-// The pread pool: `threads` I/O threads. Implements base's IoEngine.
+// The pread pool: `threads` (at least 1) I/O threads. Implements base's IoEngine. A group's
+// requests are read one after the other by one thread: submit several groups to read in parallel.
+// The last owner must not let go of it inside a `done`.
 std::shared_ptr<IoEngine> MakePreadEngine(int threads);
 
 // Opens a local file for ReadAt.

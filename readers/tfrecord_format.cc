@@ -3,6 +3,8 @@
 #include <isa-l/crc.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace millrace::readers {
 
@@ -20,24 +22,24 @@ uint32_t MaskedCrc32c(std::span<const std::byte> bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
+// The format's order is the processor's, so that a load or store is one instruction.
+static_assert(std::endian::native == std::endian::little, "written for little-endian processors");
+
 uint32_t LoadU32(const std::byte* from) {
   uint32_t value = 0;
-  for (int i = 3; i >= 0; --i) value = value << 8 | std::to_integer<uint32_t>(from[i]);
+  std::memcpy(&value, from, sizeof value);
   return value;
 }
 
 uint64_t LoadU64(const std::byte* from) {
-  return LoadU32(from) | static_cast<uint64_t>(LoadU32(from + 4)) << 32;
+  uint64_t value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return value;
 }
 
-void StoreU32(uint32_t value, std::byte* to) {
-  for (int i = 0; i < 4; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
-}
+void StoreU32(uint32_t value, std::byte* to) { std::memcpy(to, &value, sizeof value); }
 
-void StoreU64(uint64_t value, std::byte* to) {
-  StoreU32(static_cast<uint32_t>(value), to);
-  StoreU32(static_cast<uint32_t>(value >> 32), to + 4);
-}
+void StoreU64(uint64_t value, std::byte* to) { std::memcpy(to, &value, sizeof value); }
 
 FrameHeader DecodeHeader(const std::byte* header) {
   return {LoadU64(header), MaskedCrc32c({header, 8}) == LoadU32(header + 8)};

@@ -1,0 +1,80 @@
+#include "readers/record_source.h"
+#include "tests/readers/record_test_util.h"
+
+namespace millrace::readers {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class ExpandFilesTest : public testing::Test {
+ protected:
+  ExpandFilesTest() {
+    for (const char* name : {"train-2.tfrecord", "train-0.tfrecord", "train-1.tfrecord",
+                             "eval-0.tfrecord", "odd[1].tfrecord", ".hidden.tfrecord"}) {
+      WriteFile(folder_ / name, "x");
+    }
+    std::filesystem::create_directory(folder_ / "train-folder.tfrecord");
+  }
+
+  absl::StatusOr<std::vector<std::string>> Expand(const std::vector<std::string>& names) const {
+    std::vector<std::string> patterns;
+    for (const std::string& name : names) patterns.push_back(folder_ / name);
+    return ExpandFiles(patterns);
+  }
+  std::string Error(const std::string& pattern) const {
+    const auto files = Expand({pattern});
+    EXPECT_EQ(files.status().code(), absl::StatusCode::kNotFound);
+    return std::string(files.status().message());
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(ExpandFilesTest, PatternsGiveSortedFilesWithoutFoldersAndHiddenNames) {
+  EXPECT_THAT(Expand({"train-*"}).value(),
+              ElementsAre(folder_ / "train-0.tfrecord", folder_ / "train-1.tfrecord",
+                          folder_ / "train-2.tfrecord"));
+  EXPECT_EQ(Expand({"*"})->size(), 5u);
+}
+
+TEST_F(ExpandFilesTest, ManyPatternsAreOneSortedListWithoutDuplicates) {
+  EXPECT_THAT(Expand({"train-[12]*", "train-1.tfrecord", "eval-*"}).value(),
+              ElementsAre(folder_ / "eval-0.tfrecord", folder_ / "train-1.tfrecord",
+                          folder_ / "train-2.tfrecord"));
+}
+
+TEST_F(ExpandFilesTest, NameOfAnExistingFileIsTakenAsItIs) {
+  EXPECT_THAT(Expand({"odd[1].tfrecord"}).value(), ElementsAre(folder_ / "odd[1].tfrecord"));
+}
+
+TEST_F(ExpandFilesTest, NoPatternIsInvalid) {
+  EXPECT_EQ(ExpandFiles({}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ExpandFilesTest, MissingNameShowsTheNearest) {
+  const std::string error = Error("trian-1.tfrecord");
+  EXPECT_THAT(error, HasSubstr("trian-1.tfrecord; nearest names in"));
+  EXPECT_THAT(error, HasSubstr(": train-1.tfrecord, "));
+  EXPECT_THAT(error, Not(HasSubstr("hidden")));
+}
+
+TEST_F(ExpandFilesTest, MissingPatternShowsNearestNamesToo) {
+  EXPECT_THAT(Error("tran-*.tfrecord"), HasSubstr("train-0.tfrecord"));
+}
+
+TEST_F(ExpandFilesTest, OneMissingPatternAmongGoodOnesIsAnError) {
+  const auto files = Expand({"train-*", "test-*"});
+  EXPECT_EQ(files.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(files.status().message()), HasSubstr("test-*"));
+}
+
+TEST_F(ExpandFilesTest, FoldersAreExplained) {
+  EXPECT_THAT(Error("no/such.tfrecord"), HasSubstr("there is no folder"));
+  EXPECT_THAT(Error("train-folder.tfrecord"), HasSubstr("is a folder"));
+  EXPECT_THAT(Error("train-folder.tfrecord/a"), HasSubstr("is empty"));
+}
+
+}  // namespace
+}  // namespace millrace::readers

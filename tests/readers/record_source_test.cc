@@ -1,0 +1,398 @@
+#include "readers/record_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "readers/local_file.h"
+#include "readers/shard_files.h"
+#include "tests/readers/record_test_util.h"
+
+namespace millrace::readers {
+namespace {
+
+using testing::HasSubstr;
+
+// Payload i of a shard: 0 to 2 KiB, and a few large ones.
+std::vector<std::string> Payloads(int num, int seed) {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < num; ++i) {
+    const int size = i % 50 == 49 ? 300'000 : (i * 131 + seed) % 2048;
+    payloads.emplace_back(static_cast<size_t>(size), static_cast<char>('a' + (i + seed) % 26));
+  }
+  return payloads;
+}
+
+absl::StatusOr<std::string> ReadRecord(const RecordSource& source, uint64_t record) {
+  const RecordRef ref = source.Locate(record);
+  std::vector<std::byte> framed(source.FramedBytes(ref));
+  const absl::Status status = ReadFully(*source.file(ref.shard), ref.offset, framed);
+  if (!status.ok()) return status;
+  const auto payload = source.Unframe(ref, framed);
+  if (!payload.ok()) return payload.status();
+  return std::string(*payload);
+}
+
+void SetTime(const std::string& path, int64_t seconds) {
+  const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+class RecordSourceTest : public testing::Test {
+ protected:
+  RecordSourceTest() { options_.index_folder = index_.path(); }
+
+  std::string Shard(const std::string& name, std::string_view bytes) {
+    WriteFile(data_ / name, bytes);
+    SetTime(data_ / name, 1'700'000'000);
+    return data_ / name;
+  }
+
+  absl::StatusOr<std::unique_ptr<RecordSource>> Open(std::vector<std::string> files) {
+    walked_ = false;
+    options_.progress = [this](int64_t, int64_t) { walked_ = true; };
+    return RecordSource::Open(std::move(files), options_);
+  }
+
+  void ExpectRecords(const RecordSource& source, const std::vector<std::string>& want) {
+    ASSERT_EQ(source.num_records(), want.size());
+    for (uint64_t i = want.size(); i-- > 0;) {  // backwards: any order works
+      const auto got = ReadRecord(source, i);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_TRUE(*got == want[i]) << i;
+    }
+  }
+
+  // The file of the only index in the cache.
+  std::string IndexFile() const {
+    for (const auto& entry : std::filesystem::directory_iterator(index_.path())) {
+      if (entry.path().extension() == ".index") return entry.path();
+    }
+    return "";
+  }
+
+  const TempFolder data_;
+  const TempFolder index_;
+  RecordSourceOptions options_;
+  bool walked_ = false;  // whether the last Open walked a plain shard
+};
+
+TEST_F(RecordSourceTest, NumbersRunThroughAllShards) {
+  const auto a = Payloads(120, 1);
+  const auto c = Payloads(7, 2);
+  const auto source = Open({Shard("a", Frames(a)), Shard("b", ""), Shard("c", Frames(c))});
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<std::string> all = a;
+  all.insert(all.end(), c.begin(), c.end());
+  ExpectRecords(**source, all);
+  const RecordRef first_of_c = (*source)->Locate(120);
+  EXPECT_EQ(first_of_c.shard, 2u) << "the empty shard holds no record";
+  EXPECT_EQ(first_of_c.ordinal, 0u);
+  EXPECT_EQ((*source)->Locate(119).shard, 0u);
+}
+
+TEST_F(RecordSourceTest, CompressedShardsAreReadAnywhere) {
+  const auto a = Payloads(60, 1);
+  const auto b = Payloads(60, 2);
+  const auto c = Payloads(3, 3);
+  for (const int threads : {1, 3}) {
+    options_.threads = threads;
+    const auto source =
+        Open({Shard("a.gz", Deflated(Frames(a), Wrapper::kGzip)),
+              Shard("b", Deflated(Frames(b), Wrapper::kZlib)), Shard("c", Frames(c))});
+    ASSERT_TRUE(source.ok()) << source.status();
+    std::vector<std::string> all = a;
+    all.insert(all.end(), b.begin(), b.end());
+    all.insert(all.end(), c.begin(), c.end());
+    ExpectRecords(**source, all);
+    EXPECT_EQ((*source)->file(0)->path(), data_ / "a.gz") << "messages name the shard";
+  }
+}
+
+TEST_F(RecordSourceTest, SecondOpenUsesTheKeptIndex) {
+  const std::string shard = Shard("a", Frames(Payloads(100, 1)));
+  ASSERT_TRUE(Open({shard}).ok());
+  EXPECT_TRUE(walked_);
+  const auto written = std::filesystem::last_write_time(IndexFile());
+  const auto again = Open({shard});
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(walked_);
+  EXPECT_EQ(std::filesystem::last_write_time(IndexFile()), written);
+  ExpectRecords(**again, Payloads(100, 1));
+}
+
+TEST_F(RecordSourceTest, RelativeAndAbsoluteNamesShareAnIndex) {
+  const std::string shard = Shard("a", Frames({"x"}));
+  ASSERT_TRUE(Open({shard}).ok());
+  ASSERT_TRUE(Open({std::filesystem::relative(shard).string()}).ok());
+  EXPECT_FALSE(walked_);
+}
+
+TEST_F(RecordSourceTest, ChangedShardIsIndexedAgain) {
+  const std::string shard = Shard("a", Frames({"one", "two"}));
+  ASSERT_TRUE(Open({shard}).ok());
+  WriteFile(shard, Frames({"three", "3"}));  // the same size, another time
+  SetTime(shard, 1'700'000'001);
+  auto source = Open({shard});
+  ASSERT_TRUE(source.ok());
+  EXPECT_TRUE(walked_);
+  ExpectRecords(**source, {"three", "3"});
+  WriteFile(shard, Frames({"three", "3", "and more"}));  // another size, the same time
+  SetTime(shard, 1'700'000'001);
+  source = Open({shard});
+  ASSERT_TRUE(source.ok());
+  ExpectRecords(**source, {"three", "3", "and more"});
+}
+
+TEST_F(RecordSourceTest, IndexThatLiesIsCaughtAtTheRecord) {
+  const std::string shard = Shard("a", Frames({"one", "seven", "xyz"}));
+  ASSERT_TRUE(Open({shard}).ok());
+  Shard("a", Frames({"seven", "one", "xyz"}));  // the same size and time: the index looks good
+  const auto source = Open({shard});
+  ASSERT_TRUE(source.ok());
+  EXPECT_FALSE(walked_);
+  const auto first = ReadRecord(**source, 0);
+  EXPECT_EQ(first.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(first.status().message()), HasSubstr("changed after it was indexed"));
+  EXPECT_EQ(ReasonOf(ReadRecord(**source, 1).status()), RecordErrorReason::kLengthCrc);
+  EXPECT_EQ(ReadRecord(**source, 2).value(), "xyz");
+}
+
+TEST_F(RecordSourceTest, EveryDamageOfAnIndexLeadsToANewOne) {
+  const auto payloads = std::vector<std::string>{"one", "two", "four"};
+  const std::string shard = Shard("a", Frames(payloads));
+  ASSERT_TRUE(Open({shard}).ok());
+  const std::string file = IndexFile();
+  const std::string good = ReadFile(file);
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string flipped = good;
+    flipped[at] ^= 0x10;
+    for (const std::string& bad : {flipped, good.substr(0, at)}) {
+      WriteFile(file, bad);
+      const auto source = Open({shard});
+      ASSERT_TRUE(source.ok()) << source.status();
+      EXPECT_TRUE(walked_) << at;
+      EXPECT_EQ((*source)->num_records(), 3u);
+      EXPECT_EQ(ReadFile(file), good) << "written again";
+    }
+  }
+}
+
+TEST_F(RecordSourceTest, UnusableIndexFolderCostsOnlySpeed) {
+  const std::string shard = Shard("a", Frames({"one"}));
+  WriteFile(data_ / "file", "");
+  for (const std::string& folder :
+       {data_ / "file", data_ / "file/below", std::string("/proc/no")}) {
+    options_.index_folder = folder;
+    for (int i = 0; i < 2; ++i) {
+      const auto source = Open({shard});
+      ASSERT_TRUE(source.ok()) << source.status();
+      EXPECT_TRUE(walked_);
+      ExpectRecords(**source, {"one"});
+    }
+  }
+}
+
+TEST_F(RecordSourceTest, IndexFolderIsMade) {
+  options_.index_folder = index_ / "deep/er";
+  ASSERT_TRUE(Open({Shard("a", Frames({"one"}))}).ok());
+  EXPECT_FALSE(std::filesystem::is_empty(options_.index_folder));
+}
+
+TEST_F(RecordSourceTest, ThreadsAtOnceBuildAnIndexOnce) {
+  const std::string shard = Shard("a", Frames(Payloads(300, 5)));
+  std::atomic<int> walks = 0;
+  std::atomic<int> good = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      RecordSourceOptions options = options_;
+      bool walked = false;
+      options.progress = [&walked](int64_t, int64_t) { walked = true; };
+      const auto source = RecordSource::Open({shard}, options);
+      if (source.ok() && (*source)->num_records() == 300) ++good;
+      if (walked) ++walks;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 4);
+  EXPECT_EQ(walks, 1);
+}
+
+TEST_F(RecordSourceTest, ProcessesAtOnceBuildAnIndexOnce) {
+  constexpr int kWalked = 10;
+  const std::string shard = Shard("a", Frames(Payloads(300, 5)));
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const auto source = Open({shard});
+      if (!source.ok() || (*source)->num_records() != 300) ::_exit(1);
+      ::_exit(walked_ ? kWalked : 0);
+    }
+    children.push_back(child);
+  }
+  int walks = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_NE(WEXITSTATUS(status), 1);
+    if (WEXITSTATUS(status) == kWalked) ++walks;
+  }
+  EXPECT_EQ(walks, 1);
+}
+
+TEST_F(RecordSourceTest, FingerprintKnowsNoFoldersAndNoTimes) {
+  const std::string a = Frames(Payloads(20, 1));
+  const std::string b = Frames(Payloads(30, 2));
+  const uint64_t here = (*Open({Shard("a", a), Shard("b", b)}))->Fingerprint();
+  const TempFolder other;
+  WriteFile(other / "a", a);
+  WriteFile(other / "b", b);
+  EXPECT_EQ((*Open({other / "a", other / "b"}))->Fingerprint(), here);
+  EXPECT_NE((*Open({other / "b", other / "a"}))->Fingerprint(), here) << "order counts";
+  EXPECT_NE((*Open({other / "a"}))->Fingerprint(), here);
+  std::filesystem::rename(other / "b", other / "c");
+  EXPECT_NE((*Open({other / "a", other / "c"}))->Fingerprint(), here) << "names count";
+  const std::string one = Shard("l", Frames({"12", "3"}));
+  const uint64_t lengths = (*Open({one}))->Fingerprint();
+  Shard("l", Frames({"1", "23"}));
+  SetTime(one, 1'800'000'000);
+  EXPECT_NE((*Open({one}))->Fingerprint(), lengths) << "lengths count";
+}
+
+TEST_F(RecordSourceTest, DamagedFramingIsTheReadersErrorOfTheFirstShard) {
+  const std::string good = Frames({"one", "two"});
+  std::string length_crc = good;
+  length_crc[19 + 8] ^= 1;
+  const std::pair<std::string, RecordErrorReason> cases[] = {
+      {length_crc, RecordErrorReason::kLengthCrc},
+      {good.substr(0, 19 + 11), RecordErrorReason::kTruncatedHeader},
+      {good.substr(0, 19 + 15), RecordErrorReason::kTruncatedPayload},
+      {good.substr(0, 19) + Header(uint64_t{1} << 40), RecordErrorReason::kAbsurdLength},
+  };
+  options_.threads = 3;
+  for (const auto& [bytes, reason] : cases) {
+    for (const bool gzip : {false, true}) {
+      const std::string shard = Shard("bad", gzip ? Deflated(bytes, Wrapper::kGzip) : bytes);
+      const auto source = Open({Shard("good", good), shard, shard, Shard("z", good)});
+      const auto error = GetRecordError(source.status());
+      ASSERT_TRUE(error.has_value()) << source.status();
+      EXPECT_EQ(error->reason, reason) << source.status();
+      EXPECT_EQ(error->file, shard);
+      EXPECT_EQ(error->ordinal, 1);
+      EXPECT_EQ(error->offset, 19);
+    }
+  }
+}
+
+TEST_F(RecordSourceTest, DamagedCompressionSaysWhichRecordItHit) {
+  const std::string bytes = Deflated(Frames(Payloads(40, 1)), Wrapper::kGzip);
+  auto source = Open({Shard("cut", bytes.substr(0, bytes.size() - 4))});
+  auto error = GetRecordError(source.status());
+  ASSERT_TRUE(error.has_value()) << source.status();
+  EXPECT_EQ(error->reason, RecordErrorReason::kCompressedCut);
+  EXPECT_EQ(error->ordinal, 40);
+  options_.compression = Compression::kGzip;
+  source = Open({Shard("plain", Frames({"x"}))});
+  EXPECT_EQ(ReasonOf(source.status()), RecordErrorReason::kWrongCompression);
+}
+
+TEST_F(RecordSourceTest, BadPayloadIsFoundByUnframe) {
+  std::string bytes = Frames({"one", "two"});
+  bytes[19 + 13] ^= 1;
+  const std::string shard = Shard("a", bytes);
+  auto source = Open({shard});
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(ReadRecord(**source, 0).value(), "one");
+  const auto bad = ReadRecord(**source, 1);
+  const auto error = GetRecordError(bad.status());
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->reason, RecordErrorReason::kDataCrc);
+  EXPECT_EQ(error->file, shard);
+  EXPECT_EQ(error->offset, 19);
+  options_.verify_crc = false;
+  source = Open({shard});
+  EXPECT_TRUE(ReadRecord(**source, 1).ok());
+}
+
+TEST_F(RecordSourceTest, ShardThatWasCutAfterOpenIsDataLoss) {
+  const std::string shard = Shard("a", Frames({"one", "two"}));
+  const auto source = Open({shard});
+  std::filesystem::resize_file(shard, 25);
+  EXPECT_EQ(ReadRecord(**source, 0).value(), "one");
+  EXPECT_EQ(ReadRecord(**source, 1).status().code(), absl::StatusCode::kDataLoss);
+  const RecordRef ref = (*source)->Locate(1);
+  const std::vector<std::byte> few(5);
+  EXPECT_EQ(ReasonOf((*source)->Unframe(ref, few).status()), RecordErrorReason::kTruncatedPayload);
+}
+
+TEST_F(RecordSourceTest, LimitHoldsForKeptIndexesToo) {
+  const std::string shard = Shard("a", Frames({"short", std::string(1000, 'x')}));
+  ASSERT_TRUE(Open({shard}).ok());
+  options_.max_record_bytes = 999;
+  const auto source = Open({shard});
+  EXPECT_FALSE(walked_);
+  const auto error = GetRecordError(source.status());
+  ASSERT_TRUE(error.has_value()) << source.status();
+  EXPECT_EQ(error->reason, RecordErrorReason::kAbsurdLength);
+  EXPECT_EQ(error->ordinal, 1);
+}
+
+TEST_F(RecordSourceTest, MissingFilesAndEmptyListsAreErrors) {
+  EXPECT_EQ(Open({}).status().code(), absl::StatusCode::kInvalidArgument);
+  const auto source = Open({data_ / "absent"});
+  EXPECT_EQ(source.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(source.status().message()), HasSubstr("absent"));
+}
+
+TEST_F(RecordSourceTest, ProgressEndsAtTheTotal) {
+  const std::string a = Shard("a", Frames(Payloads(500, 1)));
+  const std::string b = Shard("b", Deflated(Frames(Payloads(50, 2)), Wrapper::kGzip));
+  int64_t last = 0;
+  int64_t total = 0;
+  int calls = 0;
+  options_.progress = [&](int64_t done, int64_t all) {
+    EXPECT_GE(done, last);
+    last = done;
+    total = all;
+    ++calls;
+  };
+  options_.threads = 2;
+  ASSERT_TRUE(RecordSource::Open({a, b}, options_).ok());
+  EXPECT_EQ(last, total);
+  EXPECT_EQ(static_cast<uint64_t>(total),
+            std::filesystem::file_size(a) + std::filesystem::file_size(b));
+  EXPECT_GT(calls, 2);
+}
+
+TEST(OpenFilesTest, FilesBeyondTheLimitAreOpenedAgain) {
+  const TempFolder folder;
+  const auto files = std::make_shared<OpenFiles>(2);
+  std::vector<std::shared_ptr<const RandomAccessFile>> opened;
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = folder / std::to_string(i);
+    WriteFile(name, std::string(10, static_cast<char>('0' + i)));
+    opened.push_back(files->Open(name).value());
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < opened.size(); ++i) {
+      std::byte byte = {};
+      ASSERT_EQ(opened[i]->ReadAt(5, {&byte, 1}).value(), 1u);
+      EXPECT_EQ(std::to_integer<size_t>(byte), '0' + i);
+    }
+  }
+  std::filesystem::remove(folder / "0");
+  std::byte byte = {};
+  EXPECT_EQ(opened[0]->ReadAt(0, {&byte, 1}).status().code(), absl::StatusCode::kNotFound)
+      << "its descriptor had been closed";
+}
+
+}  // namespace
+}  // namespace millrace::readers

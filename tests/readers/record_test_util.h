@@ -1,0 +1,219 @@
+#ifndef MILLRACE_TESTS_READERS_RECORD_TEST_UTIL_H_
+#define MILLRACE_TESTS_READERS_RECORD_TEST_UTIL_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/io.h"
+#include "base/record_error.h"
+#include "readers/record_reader.h"
+
+// Frames, compressed streams and files for the tests of readers, made without the code under test:
+// CRC-32C bit by bit, compression by zlib.
+
+namespace millrace::readers {
+
+// CRC-32C by its definition: reflected polynomial 0x82f63b78, one bit at a time.
+inline uint32_t SlowCrc32c(std::string_view bytes) {
+  uint32_t crc = 0xffffffffu;
+  for (const char c : bytes) {
+    crc ^= static_cast<uint8_t>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0x82f63b78u & (0u - (crc & 1)));
+  }
+  return ~crc;
+}
+
+inline uint32_t SlowMaskedCrc(std::string_view bytes) {
+  const uint32_t crc = SlowCrc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+inline std::string LittleEndian(uint64_t value, int num_bytes) {
+  std::string bytes;
+  for (int i = 0; i < num_bytes; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  return bytes;
+}
+
+// The 12 header bytes of a record of `length` bytes.
+inline std::string Header(uint64_t length) {
+  const std::string bytes = LittleEndian(length, 8);
+  return bytes + LittleEndian(SlowMaskedCrc(bytes), 4);
+}
+
+inline std::string Frame(std::string_view payload) {
+  return Header(payload.size()) + std::string(payload) + LittleEndian(SlowMaskedCrc(payload), 4);
+}
+
+inline std::string Frames(const std::vector<std::string>& payloads) {
+  std::string bytes;
+  for (const std::string& payload : payloads) bytes += Frame(payload);
+  return bytes;
+}
+
+enum class Wrapper { kGzip, kZlib };
+
+inline std::string Deflated(std::string_view bytes, Wrapper wrapper, int level = 6) {
+  z_stream stream = {};
+  const int bits = wrapper == Wrapper::kGzip ? MAX_WBITS + 16 : MAX_WBITS;
+  EXPECT_EQ(deflateInit2(&stream, level, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&stream, bytes.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+inline std::string Inflated(std::string bytes) {  // gzip or zlib, told apart by zlib
+  z_stream stream = {};
+  EXPECT_EQ(inflateInit2(&stream, MAX_WBITS + 32), Z_OK);
+  std::string out(16 << 20, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  EXPECT_EQ(stream.avail_in, 0u);
+  out.resize(stream.total_out);
+  inflateEnd(&stream);
+  return out;
+}
+
+// A new folder that is removed with everything in it.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = testing::TempDir() + "/millrace-readers-XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~TempFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+inline void WriteFile(const std::string& path, std::string_view bytes) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  ASSERT_TRUE(out.good()) << path;
+}
+
+inline std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline std::string TestData(const std::string& name) {
+  const char* root = std::getenv("MILLRACE_SOURCE_DIR");
+  return std::string(root == nullptr ? "." : root) + "/tests/readers/testdata/" + name;
+}
+
+// The payloads that scripts/make_tf_fixtures.py had TensorFlow write.
+inline std::vector<std::string> TfPayloads() {
+  std::vector<std::string> payloads;
+  int i = 0;
+  for (const int length : {0, 1, 3, 4, 11, 12, 16, 100, 255, 256, 1000}) {
+    std::string payload;
+    for (int j = 0; j < length; ++j) payload.push_back(static_cast<char>((7 * i + 13 * j) % 251));
+    payloads.push_back(payload);
+    ++i;
+  }
+  return payloads;
+}
+
+// A file in memory that counts reads and can fail.
+class FakeFile : public RandomAccessFile {
+ public:
+  explicit FakeFile(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  // Reads that touch the byte at `offset` or one behind it fail.
+  void FailFrom(uint64_t offset) { fail_from_ = offset; }
+  int num_reads() const { return num_reads_; }
+
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    ++num_reads_;
+    const uint64_t end = std::min<uint64_t>(bytes_.size(), offset + out.size());
+    if (end > fail_from_) return absl::UnknownError("fake.tfrecord at offset N: EIO");
+    if (offset >= bytes_.size()) return size_t{0};
+    std::memcpy(out.data(), bytes_.data() + offset, end - offset);
+    return static_cast<size_t>(end - offset);
+  }
+  uint64_t size() const override { return bytes_.size(); }
+  const std::string& path() const override { return path_; }
+
+ private:
+  const std::string bytes_;
+  const std::string path_ = "fake.tfrecord";
+  uint64_t fail_from_ = UINT64_MAX;
+  mutable std::atomic<int> num_reads_ = 0;
+};
+
+// Everything that a reader says until its end: the good payloads by ordinal, and the errors.
+struct ReadLog {
+  std::vector<std::pair<uint64_t, std::string>> records;
+  std::vector<RecordError> errors;
+  absl::Status last_error;
+  bool clean_end = false;
+
+  std::vector<std::string> Payloads() const {
+    std::vector<std::string> payloads;
+    for (const auto& [ordinal, payload] : records) payloads.push_back(payload);
+    return payloads;
+  }
+};
+
+inline ReadLog ReadToEnd(RecordReader& reader) {
+  ReadLog log;
+  while (true) {
+    const auto next = reader.Next();
+    if (next.ok() && !next->has_value()) {
+      log.clean_end = true;
+      return log;
+    }
+    if (next.ok()) {
+      log.records.emplace_back((*next)->ref.ordinal, std::string((*next)->payload));
+      continue;
+    }
+    log.last_error = next.status();
+    const auto error = GetRecordError(next.status());
+    if (!error.has_value()) return log;
+    log.errors.push_back(*error);
+    if (error->reason != RecordErrorReason::kDataCrc) return log;
+  }
+}
+
+// What a status says is wrong with a record; kUnknown when it says nothing.
+inline RecordErrorReason ReasonOf(const absl::Status& status) {
+  const auto error = GetRecordError(status);
+  return error.has_value() ? error->reason : RecordErrorReason::kUnknown;
+}
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_TESTS_READERS_RECORD_TEST_UTIL_H_
