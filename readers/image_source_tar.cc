@@ -2,6 +2,7 @@
 #include <archive_entry.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,8 +29,9 @@ class TarReader {
       return absl::InternalError(absl::StrCat("libarchive: ", reader->Message()));
     }
     if (archive_read_open_filename(tar, path.c_str(), kReadBytes) != ARCHIVE_OK) {
-      const int error_number = archive_errno(tar);
-      if (error_number > 0) return ErrnoStatus(error_number, "open", path);
+      const int error_number = archive_errno(tar);  // EILSEQ: libarchive's for a foreign format
+      if (error_number > 0 && error_number != EILSEQ)
+        return ErrnoStatus(error_number, "open", path);
       return reader->Damaged();
     }
     return reader;

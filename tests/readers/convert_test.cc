@@ -136,7 +136,7 @@ TEST_F(ConvertTest, CompressedShardsHoldTheSameRecords) {
     options.compression = compression;
     EXPECT_EQ(Order(*Convert(options)), plain);
   }
-  EXPECT_NE(ReadFile(folder_ / "out/t-00000-of-00001.tfrecord").substr(8, 4), "");
+  EXPECT_TRUE(ReadFile(folder_ / "out/t-00000-of-00001.tfrecord").starts_with('\x78'));  // zlib
 }
 
 TEST_F(ConvertTest, TarsConvertLikeTheirFolder) {

@@ -44,7 +44,7 @@ class VerifyTest : public testing::Test {
     file.put(static_cast<char>(byte ^ 1));
     EXPECT_TRUE(file.good());
   }
-  static VerifyReport Run(std::vector<std::string> files, const VerifyOptions& options = {}) {
+  static VerifyReport Check(std::vector<std::string> files, const VerifyOptions& options = {}) {
     const auto report = Verify(files, options);
     EXPECT_TRUE(report.ok()) << report.status();
     return *report;
@@ -54,8 +54,8 @@ class VerifyTest : public testing::Test {
 };
 
 TEST_F(VerifyTest, WholeFilesAreFine) {
-  const VerifyReport report = VerifyTest::Run({Write("a", 3), Write("b", 2, Compression::kGzip),
-                                               Write("c", 1, Compression::kZlib), Write("d", 0)});
+  const VerifyReport report = Check({Write("a", 3), Write("b", 2, Compression::kGzip),
+                                     Write("c", 1, Compression::kZlib), Write("d", 0)});
   EXPECT_TRUE(report.ok()) << report.places[0].message;
   EXPECT_EQ(report.num_files, 4u);
   EXPECT_EQ(report.num_records, 6u);
@@ -66,7 +66,7 @@ TEST_F(VerifyTest, EveryDamagedPayloadIsFound) {
   const std::string path = Write("a", 5);
   Flip(path, 116 + 50);
   Flip(path, 3 * 116 + 50);
-  const VerifyReport report = VerifyTest::Run({path});
+  const VerifyReport report = Check({path});
   EXPECT_EQ(report.num_records, 3u);
   EXPECT_EQ(report.num_damaged_files, 1u);
   ASSERT_EQ(report.places.size(), 2u);
@@ -84,7 +84,7 @@ TEST_F(VerifyTest, LostFramingGoesOnWithTheNextFile) {
   std::filesystem::resize_file(b, 4 * 116 + 30);
   const std::string c = Write("c", 5);
   Flip(c, 50);
-  const VerifyReport report = VerifyTest::Run({a, b, c});
+  const VerifyReport report = Check({a, b, c});
   EXPECT_EQ(report.num_records, 2u + 4u + 4u);
   ASSERT_EQ(report.places.size(), 3u);
   EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kLengthCrc);
@@ -96,7 +96,7 @@ TEST_F(VerifyTest, LostFramingGoesOnWithTheNextFile) {
 TEST_F(VerifyTest, CutGzipIsFound) {
   const std::string path = Write("a", 5, Compression::kGzip);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4);
-  const VerifyReport report = VerifyTest::Run({path});
+  const VerifyReport report = Check({path});
   ASSERT_EQ(report.places.size(), 1u);
   EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kCompressedCut);
 }
@@ -110,8 +110,8 @@ TEST_F(VerifyTest, PayloadsAreParsedWhenAsked) {
   EXPECT_TRUE((*writer)->Write("\x0a\x05").ok());
   EXPECT_TRUE((*writer)->Write(example.Serialize()).ok());
   EXPECT_TRUE((*writer)->Close().ok());
-  EXPECT_TRUE(VerifyTest::Run({path}).ok());
-  const VerifyReport report = VerifyTest::Run({path}, {.check_examples = true});
+  EXPECT_TRUE(Check({path}).ok());
+  const VerifyReport report = Check({path}, {.check_examples = true});
   EXPECT_EQ(report.num_records, 2u);
   ASSERT_EQ(report.places.size(), 1u);
   EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kExample);
@@ -122,13 +122,13 @@ TEST_F(VerifyTest, PayloadsAreParsedWhenAsked) {
 TEST_F(VerifyTest, PlacesAreKeptUpToTheLimitAndAllCounted) {
   const std::string path = Write("a", 5);
   for (size_t i = 0; i < 5; ++i) Flip(path, i * 116 + 50);
-  const VerifyReport report = VerifyTest::Run({path}, {.max_places = 2});
+  const VerifyReport report = Check({path}, {.max_places = 2});
   EXPECT_EQ(report.num_damaged, 5u);
   EXPECT_EQ(report.places.size(), 2u);
 }
 
 TEST_F(VerifyTest, UnreadableFilesAreReportedAndTheRestIsRead) {
-  const VerifyReport report = VerifyTest::Run({folder_ + "/none", Write("a", 1)});
+  const VerifyReport report = Check({folder_ + "/none", Write("a", 1)});
   EXPECT_EQ(report.num_records, 1u);
   ASSERT_EQ(report.places.size(), 1u);
   EXPECT_EQ(report.places[0].error.file, folder_ + "/none");
