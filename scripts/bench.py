@@ -32,9 +32,10 @@ def build(targets):
 
 def run_json(command):
     """The JSON object that `command` prints as its last line."""
-    done = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        raise RuntimeError(f"{command[0]} ended with {done.returncode}")
+        raise RuntimeError(f"{words[0]} ended with {done.returncode}")
     text = done.stdout.strip()
     try:
         return json.loads(text)
@@ -121,7 +122,8 @@ def show(row):
         print(f"{row['name']:16} skipped: {row['skipped']}")
         return
     print(f"{row['name']:16} {row['value']:14,.0f} {row['unit']:10} limit {row['limit']:14,.0f}"
-          f"  ratio {row['ratio']:.3f}  spread {row['value_spread']:.1%} / {row['limit_spread']:.1%}"
+          f"  ratio {row['ratio']:.3f}"
+          f"  spread {row['value_spread']:.1%} / {row['limit_spread']:.1%}"
           f"  of {row['repeats']}")
 
 

@@ -9,7 +9,8 @@
 #include "augment/image_decoder_internal.h"
 #include "image_testing.h"
 
-// The 500 photographs of imagenet-sample.tar, where MILLRACE_TEST_DATA names its folder.
+// The 500 photographs of imagenet-sample.tar and the fuzzing cases of hostile-jpeg.tar.xz, where
+// MILLRACE_TEST_DATA names their folder.
 
 namespace millrace::augment {
 namespace {
@@ -19,6 +20,7 @@ using testing::Image;
 std::vector<std::string> ReadTar(const std::string& path) {
   const std::unique_ptr<archive, int (*)(archive*)> tar(archive_read_new(), archive_read_free);
   archive_read_support_format_tar(tar.get());
+  archive_read_support_filter_xz(tar.get());
   std::vector<std::string> files;
   if (archive_read_open_filename(tar.get(), path.c_str(), 1 << 20) != ARCHIVE_OK) return files;
   archive_entry* entry = nullptr;
@@ -61,6 +63,26 @@ TEST(RealImages, DecodeAsDjpegAndByRegionAsAWhole) {
           << "image " << i << ", row " << y;
     }
   }
+}
+
+TEST(HostileCorpus, EveryFileEndsInAStatus) {
+  const char* folder = std::getenv("MILLRACE_TEST_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
+  const auto files = ReadTar(std::string(folder) + "/hostile-jpeg.tar.xz");
+  ASSERT_FALSE(files.empty());
+  int64_t decoded = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const DecodeImageOptions options{.max_pixels = 1 << 20};
+    const testing::DecodeResult whole = testing::Decode(files[i], options);
+    const testing::DecodeResult crop = testing::DecodeCrop(files[i], options, {}, i);
+    // What decodes as a whole decodes by region, to the same bits.
+    if (!whole.status.ok()) continue;
+    ++decoded;
+    ASSERT_TRUE(crop.status.ok()) << "file " << i << ": " << crop.status;
+    ASSERT_EQ(crop.image, testing::DecodeThenCrop(files[i], options, {}, i).image) << "file " << i;
+  }
+  RecordProperty("files", static_cast<int>(files.size()));
+  RecordProperty("decoded", static_cast<int>(decoded));
 }
 
 }  // namespace
