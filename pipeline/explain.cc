@@ -17,7 +17,7 @@ std::string Bytes(uint64_t bytes) {
   int unit = 0;
   auto value = static_cast<double>(bytes);
   for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 1, value, kUnits[unit]);
 }
 
 // "resize  field: "image" height: 8 width: 8"
