@@ -1,0 +1,77 @@
+#include <xxhash.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/text_proto_internal.h"
+#include "trainer/job_internal.h"
+
+namespace millrace::trainer {
+namespace {
+
+constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxMib = 1 << 24;  // 16 TiB
+
+void FillDefaults(Job& job) {
+  if (job.log_every_steps() == 0) job.set_log_every_steps(20);
+  if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
+  if (job.bucket_kib() == 0) job.set_bucket_kib(25600);
+  if (!job.optimizer().has_base_lr()) job.mutable_optimizer()->set_base_lr(0.1);
+  CheckpointPolicy& checkpoint = *job.mutable_checkpoint();
+  if (checkpoint.keep() == 0) checkpoint.set_keep(3);
+  if (checkpoint.every_epochs() == 0 && checkpoint.every_steps() == 0) {
+    checkpoint.set_every_epochs(1);
+  }
+}
+
+absl::Status Check(const Job& job) {
+  if (job.model().empty()) return absl::InvalidArgumentError("model: no file is given");
+  if (job.train().empty()) return absl::InvalidArgumentError("train: no file is given");
+  if (job.pipeline_threads() > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pipeline_threads: ", job.pipeline_threads(), " is over ", kMaxThreads));
+  }
+  if (job.memory_budget_mib() > kMaxMib || job.bucket_kib() > kMaxMib) {
+    return absl::InvalidArgumentError("memory_budget_mib or bucket_kib is out of range");
+  }
+  if (job.checkpoint().keep() > (1u << 20)) {
+    return absl::InvalidArgumentError("checkpoint.keep is out of range");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
+                                std::set<std::string>& used) {
+  JobFile file;
+  const auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
+  if (!parsed.ok()) return parsed.status();
+  MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), path));
+  const std::string bytes = file.job.SerializeAsString();
+  file.fingerprint = XXH3_64bits(bytes.data(), bytes.size());
+  FillDefaults(file.job);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const auto resolve = [&folder](const std::string& name) {
+    return name.empty() ? name : (folder / name).string();
+  };
+  file.model_path = resolve(file.job.model());
+  file.train_path = resolve(file.job.train());
+  file.eval_path = resolve(file.job.eval());
+  file.checkpoint_folder = resolve(file.job.checkpoint().folder());
+  return file;
+}
+
+CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads) {
+  CoreSplit split;
+  split.usable = usable;
+  split.per_rank = threads > 0 ? threads : std::max(1, usable / std::max(1, local_ranks));
+  const bool reserve = split.per_rank >= 4;
+  split.pipeline = pipeline_threads > 0 ? pipeline_threads : std::max(1, split.per_rank / 4);
+  split.compute = reserve ? std::max(1, split.per_rank - split.pipeline) : split.per_rank;
+  return split;
+}
+
+}  // namespace millrace::trainer

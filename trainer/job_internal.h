@@ -1,0 +1,47 @@
+#ifndef MILLRACE_TRAINER_JOB_INTERNAL_H_
+#define MILLRACE_TRAINER_JOB_INTERNAL_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "pipeline/plan.h"
+#include "trainer/job.pb.h"
+
+namespace millrace::trainer {
+
+// A job with its defaults filled in and its paths resolved.
+struct JobFile {
+  Job job;
+  std::string model_path;
+  std::string train_path;
+  std::string eval_path;          // empty: no evaluation
+  std::string checkpoint_folder;  // empty: no checkpoints
+  uint64_t fingerprint = 0;       // of the job with its variables filled in
+};
+
+// Reads a job.
+//   NOT_FOUND         no such file
+//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, "FILE: FIELD ..." for a
+//                     value that is out of range
+// The variables that it names are added to `used`.
+absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
+                                std::set<std::string>& used);
+
+// How the cores of one rank are divided.
+struct CoreSplit {
+  int usable = 1;    // of this process's host share
+  int per_rank = 1;  // of this rank
+  int compute = 1;
+  int pipeline = 1;  // SCHED_BATCH: these take what compute leaves
+};
+
+// A rank with four cores or more gives a quarter of them to the pipeline. Below that compute keeps
+// all, and the one pipeline thread runs in the gaps: as SCHED_BATCH it costs compute little, while
+// a core less would cost it a third or half.
+CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_JOB_INTERNAL_H_

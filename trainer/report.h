@@ -1,0 +1,50 @@
+#ifndef MILLRACE_TRAINER_REPORT_H_
+#define MILLRACE_TRAINER_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+// The lines a training prints.
+
+namespace millrace::trainer {
+
+// Steps of one stretch of a run; times in seconds.
+struct StepTimes {
+  uint64_t steps = 0;
+  int64_t samples = 0;  // over all ranks
+  double step_seconds = 0;
+  double wait_seconds = 0;  // of them, spent waiting for the next batch
+
+  void Add(int64_t num_samples, double step, double wait);
+  double wait_share() const { return step_seconds > 0 ? wait_seconds / step_seconds : 0; }
+};
+
+struct StepLine {
+  uint64_t step = 0;
+  uint64_t total_steps = 0;
+  double epoch = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  StepTimes times;
+};
+
+// "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr
+// 0.0500".
+std::string FormatStep(const StepLine& line);
+
+// "epoch 2: test accuracy 0.9012 (9012/10000), loss 0.2801".
+std::string FormatEvaluation(uint64_t epoch, int64_t correct, int64_t total, double mean_loss);
+
+// "NOT input-bound" below a share of 5 %, "MODERATELY input-bound" below 20 %, else "HIGHLY
+// input-bound": the limits of xprof's input pipeline analysis.
+std::string InputVerdict(double wait_share);
+
+// Rows of "name  value", the names padded to one width.
+std::vector<std::string> FormatTable(
+    const std::vector<std::pair<std::string, std::string>>& settings);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_REPORT_H_

@@ -1,0 +1,82 @@
+#ifndef MILLRACE_TRAINER_SESSION_INTERNAL_H_
+#define MILLRACE_TRAINER_SESSION_INTERNAL_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/context.h"
+#include "collectives/communicator.h"
+#include "collectives/gradient_reducer.h"
+#include "pipeline/pipeline.h"
+#include "trainer/backend.h"
+#include "trainer/checkpoint.h"
+#include "trainer/job_internal.h"
+#include "trainer/model.h"
+#include "trainer/parameters.h"
+#include "trainer/schedule.h"
+#include "trainer/sgd.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse
+// order: the backend, which points into the reducer's memory, first.
+struct Session {
+  JobFile job;
+  Model model;
+  std::optional<pipeline::Plan> train_plan;
+  std::optional<pipeline::Plan> eval_plan;  // nullopt: no evaluation
+  CoreSplit cores;
+  std::string cores_source;  // what limits the cores: "affinity", ...
+  std::shared_ptr<Context> context;
+  std::unique_ptr<pipeline::Pipeline> train;
+  uint64_t steps_per_epoch = 0;
+  uint64_t total_steps = 0;
+
+  TrainState state;
+  std::string resumed_from;  // path of the checkpoint; empty: a fresh start
+  TensorSet weights;
+  std::optional<Sgd> sgd;
+  std::optional<Schedule> schedule;
+  std::unique_ptr<collectives::GradientReducer> reducer;
+  std::unique_ptr<Backend> backend;
+
+  // Gradient `i` of the model in the reducer, which counts in the order in which backward makes
+  // them.
+  size_t ReducerIndex(size_t i) const { return model.parameters.size() - 1 - i; }
+};
+
+// Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline there, and
+// makes model, optimizer and reducer. Collective; the outcomes are Train's. A failure of any rank
+// is every rank's result.
+absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
+                                                     collectives::Communicator& communicator);
+
+// The start-up table.
+std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
+                                         const collectives::Communicator& communicator);
+
+// What a batch offers to a step.
+StepInput InputOf(const Model& model, const pipeline::Batch& batch);
+
+struct Evaluation {
+  int64_t correct = 0;
+  int64_t total = 0;
+  double loss_sum = 0;
+
+  double accuracy() const {
+    return total > 0 ? static_cast<double>(correct) / static_cast<double>(total) : 0;
+  }
+};
+
+// Runs the evaluation pipeline once: every sample counts exactly once over all ranks, padding not
+// at all. Collective; the result is over all ranks.
+absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_SESSION_INTERNAL_H_
