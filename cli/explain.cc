@@ -24,7 +24,10 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
                             pipeline::Plan::FromFile(flags.file, variables));
   MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext());
-  return pipeline::Explain(plan, context, {.rank = flags.rank, .world = flags.world});
+  pipeline::OpenOptions options;
+  options.rank = flags.rank;
+  options.world = flags.world;
+  return pipeline::Explain(plan, context, options);
 }
 
 }  // namespace

@@ -91,7 +91,9 @@ absl::StatusOr<Report> RunFile(const Flags& flags) {
   ContextOptions context_options;
   context_options.threads = flags.threads;
   MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
-  pipeline::OpenOptions open_options{.rank = flags.rank, .world = flags.world};
+  pipeline::OpenOptions open_options;
+  open_options.rank = flags.rank;
+  open_options.world = flags.world;
   open_options.prefetch_batches = flags.prefetch;
   std::optional<Progress> indexing;
   open_options.index_progress = [&indexing](int64_t done, int64_t total) {

@@ -75,7 +75,9 @@ void AddTrain(CLI::App& parent, Action& chosen) {
     chosen = [flags] {
       const auto outcome = TrainJob(*flags);
       if (!outcome.ok()) return Fail(outcome.status());
-      return outcome->stopped ? kStoppedResumable : kDone;
+      if (!outcome->stopped) return kDone;
+      if (!outcome->checkpoint.empty()) return kStoppedResumable;
+      return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
     };
   });
 }

@@ -26,7 +26,7 @@
 // There is no producer thread and no thread per stage. A worker takes the most urgent item there
 // is: it opens a batch, evaluates the order of some rows and asks for their bytes, or works on the
 // lowest run whose bytes have come. Each item ends without waiting for another, so an arena thread
-// never blocks, and any number of pipelines share the arena. docs/architecture-executor.md has the
+// never blocks, and any number of pipelines share the arena. docs/executor.md has the
 // tables of threads and buffers and the argument against deadlock.
 
 namespace millrace::pipeline {

@@ -18,6 +18,7 @@ run() {
 images=/usr/share/datasets/fashion-mnist
 data=build/fashion_mnist
 job=examples/fashion_mnist/job.pbtxt
+checkpoints=build/checkpoints/fashion_mnist
 millrace=build/release/bin/millrace
 
 scripts/install-deps.sh
@@ -46,8 +47,7 @@ run "$millrace" records inspect "$data"/*.tfrecord
 run "$millrace" explain examples/fashion_mnist/train.pbtxt --var "DATA=$data"
 
 # `train` refuses to write over another run's checkpoints.
-checkpoints=$(sed -n 's/^[^#]*folder: *"\([^"]*\)".*/\1/p' "$job" | head -n 1)
-if [ -n "$checkpoints" ] && [ -e "$(dirname "$job")/$checkpoints" ]; then
-  run rm -rf "$(dirname "$job")/$checkpoints"
+if [ -e "$checkpoints" ]; then
+  run rm -rf "$checkpoints"
 fi
 run scripts/mpirun.sh -np 2 "$millrace" train "$job"

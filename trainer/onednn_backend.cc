@@ -19,6 +19,11 @@ extern "C" void omp_set_num_threads(int threads);
 namespace millrace::trainer {
 namespace {
 
+std::string LibraryName() {
+  const dnnl::version_t* version = dnnl::version();
+  return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch);
+}
+
 std::string IsaName() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::sse41:
@@ -69,11 +74,7 @@ class OneDnnBackend : public Backend {
   absl::StatusOr<StepResult> Evaluate(const StepInput& input) override {
     return Guarded([&] { return DoEvaluate(input); });
   }
-  std::string Describe() const override {
-    const dnnl::version_t* version = dnnl::version();
-    return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch, ", ",
-                        IsaName());
-  }
+  std::string Describe() const override { return absl::StrCat(LibraryName(), ", ", IsaName()); }
 
  private:
   // Primitives are made once per number of rows: two or three of them in a job.
@@ -161,5 +162,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
     return std::make_unique<OneDnnBackend>(model, weights, std::move(gradients), threads);
   });
 }
+
+std::vector<std::string> BackendNames() { return {LibraryName()}; }
 
 }  // namespace millrace::trainer
