@@ -60,17 +60,16 @@ absl::Status BroadcastText(Communicator& communicator, std::string& text) {
 }
 
 absl::Status CheckSameSettings(Communicator& communicator, std::span<const Setting> settings) {
-  std::vector<int64_t> low;
-  for (const Setting& setting : settings) low.push_back(static_cast<int64_t>(setting.value));
-  std::vector<int64_t> high = low;
-  MILLRACE_RETURN_IF_ERROR(
-      communicator.AllReduce(View(std::span(low), DType::kI64), ReduceOp::kMin));
-  MILLRACE_RETURN_IF_ERROR(
-      communicator.AllReduce(View(std::span(high), DType::kI64), ReduceOp::kMax));
-  for (size_t i = 0; i < settings.size(); ++i) {
-    if (low[i] == high[i]) continue;
-    return MarkAgreed(absl::InvalidArgumentError(
-        absl::StrCat("the ranks differ in: ", ToAbsl(settings[i].name))));
+  std::vector<int64_t> mine;
+  for (const Setting& setting : settings) mine.push_back(static_cast<int64_t>(setting.value));
+  std::vector<int64_t> all(mine.size() * static_cast<size_t>(communicator.size()));
+  MILLRACE_RETURN_IF_ERROR(communicator.AllGather(View(std::span(mine), DType::kI64),
+                                                  View(std::span(all), DType::kI64)));
+  for (size_t i = mine.size(); i < all.size(); ++i) {
+    const size_t setting = i % mine.size();
+    if (all[i] == all[setting]) continue;
+    return MarkAgreed(absl::InvalidArgumentError(absl::StrCat(
+        "rank ", i / mine.size(), " differs from rank 0 in: ", ToAbsl(settings[setting].name))));
   }
   return absl::OkStatus();
 }

@@ -31,7 +31,8 @@ struct Setting {
 };
 
 // Checks that every rank passes the same values.
-//   INVALID_ARGUMENT  they differ; the first setting that does is named
+//   INVALID_ARGUMENT  they differ; the lowest rank that differs from rank 0 is named, and its first
+//                     setting that does
 absl::Status CheckSameSettings(collectives::Communicator& communicator,
                                std::span<const Setting> settings);
 

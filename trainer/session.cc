@@ -119,8 +119,8 @@ absl::StatusOr<std::optional<Checkpoint>> Opener::FindCheckpoint() const {
   MILLRACE_ASSIGN_OR_RETURN(const std::string newest, folder.Newest());
   if (!options_.resume) {
     if (newest.empty()) return std::nullopt;
-    return absl::AlreadyExistsError(
-        absl::StrCat(newest, ": a checkpoint of this job exists; resume it, or remove it"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        newest, ": a checkpoint of this job exists; continue it with --resume, or remove it"));
   }
   if (newest.empty()) {
     return absl::NotFoundError(
