@@ -85,7 +85,7 @@ def imagenet_shards(tar):
         part = DATA / "imagenet.part"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        subprocess.run([BIN / "millrace", "records", "convert", "--from", "images", tar, "--out",
+        subprocess.run([BIN / "millrace", "records", "convert", "--from", "images", "--images", tar, "--out",
                         part, "--prefix", "imagenet", "--shards", "8"], check=True,
                        stdout=sys.stderr)
         part.rename(folder)
