@@ -10,9 +10,9 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
-#include "base/progress.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 
 namespace millrace::cli {
 namespace {

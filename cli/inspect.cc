@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/progress.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "readers/record_source.h"
 
 namespace millrace::cli {

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_format.h"
 #include "base/host.h"
-#include "base/progress.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"

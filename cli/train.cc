@@ -1,15 +1,20 @@
 #include "trainer/train.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "collectives/factory.h"
 
 namespace millrace::cli {
@@ -32,10 +37,24 @@ void OnStopSignal(int signal_number) {
   std::signal(signal_number, SIG_DFL);
 }
 
-void PrintLine(std::string_view line) {
-  std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
-  std::fflush(stdout);
-}
+// Lines on standard output; below them, on a terminal, a bar.
+class Display {
+ public:
+  void Line(std::string_view line) {
+    if (bar_) bar_->Clear();
+    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    std::fflush(stdout);
+  }
+  void Step(uint64_t done, uint64_t total) {
+    if (!terminal_) return;
+    if (!bar_) bar_.emplace("train", "steps", static_cast<int64_t>(total));
+    bar_->Update(static_cast<int64_t>(done));
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  std::optional<Progress> bar_;
+};
 
 absl::StatusOr<trainer::TrainOutcome> TrainJob(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(auto variables, ParseVariables(flags.variables));
@@ -49,7 +68,9 @@ absl::StatusOr<trainer::TrainOutcome> TrainJob(const Flags& flags) {
   options.threads = flags.threads;
   options.launch_reason = launch.reason;
   options.stop = &stop_requested;
-  options.print = PrintLine;
+  Display display;
+  options.print = [&display](std::string_view line) { display.Line(line); };
+  options.progress = [&display](uint64_t done, uint64_t total) { display.Step(done, total); };
   return trainer::Train(options, *launch.communicator);
 }
 

@@ -64,10 +64,11 @@ class Loop {
   Session& session_;
   TrainOutcome outcome_;
   std::optional<uint64_t> saved_step_;
-  double step_loss_ = 0;    // this rank's share of the last step's loss
-  double window_loss_ = 0;  // the same, summed since the last line
-  StepTimes window_;        // since the last line
-  StepTimes total_;         // without the first step
+  double wait_seconds_ = 0;  // this rank's, for the batch of the present step
+  double step_loss_ = 0;     // this rank's share of the last step's loss
+  double window_loss_ = 0;   // the same, summed since the last line
+  StepTimes window_;         // since the last line
+  StepTimes total_;          // without the first step
   double first_step_seconds_ = 0;
   uint64_t steps_run_ = 0;
   int64_t samples_run_ = 0;
@@ -102,7 +103,9 @@ absl::Status Loop::Check(const absl::StatusOr<std::optional<pipeline::Batch>>& b
 
 // The next batch, the same on all ranks; nullopt when some rank was asked to stop.
 absl::StatusOr<std::optional<pipeline::Batch>> Loop::NextBatch() {
+  const Clock::time_point start = Clock::now();
   absl::StatusOr<std::optional<pipeline::Batch>> batch = session_.train->Next();
+  wait_seconds_ = SecondsSince(start);
   const absl::Status mine = Check(batch);
   const bool stop = options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
   std::array<double, 2> flags = {mine.ok() ? 0.0 : 1.0, stop ? 1.0 : 0.0};
@@ -115,7 +118,6 @@ absl::StatusOr<std::optional<pipeline::Batch>> Loop::NextBatch() {
 absl::Status Loop::Step() {
   const Clock::time_point start = Clock::now();
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<pipeline::Batch> batch, NextBatch());
-  const double wait = SecondsSince(start);
   if (!batch.has_value()) {
     outcome_.stopped = true;
     return absl::OkStatus();
@@ -128,11 +130,11 @@ absl::Status Loop::Step() {
   const double seconds = SecondsSince(start);
   const int64_t samples = batch->num_global_valid_rows();
   samples_run_ += samples;
-  window_.Add(samples, seconds, wait);
+  window_.Add(samples, seconds, wait_seconds_);
   if (steps_run_++ == 0) {
     first_step_seconds_ = seconds;
   } else {
-    total_.Add(samples, seconds, wait);
+    total_.Add(samples, seconds, wait_seconds_);
   }
   return AfterStep();
 }
@@ -160,6 +162,9 @@ absl::Status Loop::AfterStep() {
   const TrainState& state = session_.state;
   const Job& job = session_.job.job;
   const bool last = state.step == session_.total_steps;
+  if (communicator_.rank() == 0 && options_.progress) {
+    options_.progress(state.step, session_.total_steps);
+  }
   const bool epoch_end = state.step % session_.steps_per_epoch == 0;
   if (last || state.step % job.log_every_steps() == 0) MILLRACE_RETURN_IF_ERROR(Log());
   if (session_.eval_plan && (epoch_end || last)) MILLRACE_RETURN_IF_ERROR(EvaluateNow());
@@ -173,6 +178,9 @@ absl::Status Loop::AfterStep() {
 absl::Status Loop::Log() {
   std::array<double, 1> loss = {window_loss_ / static_cast<double>(window_.steps)};
   MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
+  std::array<double, 1> wait = {window_.wait_seconds};  // the rank that waited most
+  MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, wait));
+  window_.wait_seconds = wait[0];
   StepLine line;
   line.step = session_.state.step;
   line.total_steps = session_.total_steps;

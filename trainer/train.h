@@ -21,6 +21,8 @@ struct TrainOptions {
   std::string launch_reason;  // for the start-up table
   // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
   const std::atomic<bool>* stop = nullptr;
+  // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
   // Receives each line of output; called on rank 0 only. Empty: nowhere.
   std::function<void(std::string_view line)> print;
 };

@@ -1,4 +1,4 @@
-#include "base/progress.h"
+#include "cli/progress.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace millrace {
+namespace millrace::cli {
 namespace {
 
 constexpr auto kTerminalPeriod = std::chrono::milliseconds(100);
@@ -32,6 +32,12 @@ void Progress::Update(int64_t done) {
   if (now < next_print_) return;
   next_print_ = now + (terminal_ ? kTerminalPeriod : kPlainPeriod);
   Print(/*last=*/false);
+}
+
+void Progress::Clear() {
+  if (!terminal_) return;
+  std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
 }
 
 std::string Progress::Line(bool last) const {
@@ -64,4 +70,4 @@ void Progress::Print(bool last) {
   std::fflush(stderr);
 }
 
-}  // namespace millrace
+}  // namespace millrace::cli

@@ -1,12 +1,12 @@
-#ifndef MILLRACE_BASE_PROGRESS_H_
-#define MILLRACE_BASE_PROGRESS_H_
+#ifndef MILLRACE_CLI_PROGRESS_H_
+#define MILLRACE_CLI_PROGRESS_H_
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace millrace {
+namespace millrace::cli {
 
 // Shows how far long work is, on standard error: a bar that is redrawn on a terminal, a plain line
 // every few seconds elsewhere (and a last one at the end). Thread-compatible.
@@ -21,6 +21,9 @@ class Progress {
   void Add(int64_t amount) { Update(done_ + amount); }
   void Update(int64_t done);
   int64_t done() const { return done_; }
+  // Takes the bar off the terminal so that a line can be printed; it comes back with a later
+  // Update.
+  void Clear();
 
  private:
   void Print(bool last);
@@ -35,6 +38,6 @@ class Progress {
   int64_t done_ = 0;
 };
 
-}  // namespace millrace
+}  // namespace millrace::cli
 
-#endif  // MILLRACE_BASE_PROGRESS_H_
+#endif  // MILLRACE_CLI_PROGRESS_H_

@@ -1,4 +1,4 @@
-#include "base/progress.h"
+#include "cli/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-namespace millrace {
+namespace millrace::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(Progress, ATerminalGetsARedrawnLine) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::cli
