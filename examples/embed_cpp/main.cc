@@ -27,19 +27,12 @@ absl::Status Run(const std::string& path, const pipeline::Variables& variables) 
 }
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::cerr << "usage: embed PIPELINE.pbtxt [NAME=VALUE...]\n";
-    return 2;
-  }
   pipeline::Variables variables;
   for (int i = 2; i < argc; ++i) {
     const std::string argument = argv[i];
-    const size_t equals = argument.find('=');
-    if (equals != std::string::npos) {
-      variables[argument.substr(0, equals)] = argument.substr(equals + 1);
-    }
+    variables[argument.substr(0, argument.find('='))] = argument.substr(argument.find('=') + 1);
   }
-  const absl::Status status = Run(argv[1], variables);
+  const absl::Status status = Run(argc > 1 ? argv[1] : "", variables);
   if (!status.ok()) std::cerr << status << "\n";
   return status.ok() ? 0 : 1;
 }
