@@ -103,6 +103,8 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   const std::unique_ptr<OpenBatch> batch = std::move(ring_.front());
   ring_.pop_front();
   if (!batch->error.ok()) {
+    // Not when they are found: how many later batches are under way depends on timing.
+    counters_.records_bad.Add(batch->num_bad_rows);
     StopLocked(batch->error);
     return batch->error;
   }

@@ -215,7 +215,6 @@ void Executor::ProcessRun(RunWork* run) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
   counters_.work_nanoseconds.Add(nanoseconds);
   counters_.records_read.Add(run->num_rows());
-  counters_.records_bad.Add(outcome.num_bad_rows);
   // A running mean over about eight runs; racing updates lose one sample, which does no harm.
   const int64_t cost = std::max<int64_t>(1, nanoseconds / run->num_rows());
   const int64_t mean = row_nanoseconds_.load(std::memory_order_relaxed);
@@ -244,6 +243,7 @@ void Executor::FinishRun(RunWork* run, RunOutcome outcome) {
   --admitted_runs_;
   if (outcome.num_bad_rows > 0) {
     error_seen_ = true;
+    batch->num_bad_rows += outcome.num_bad_rows;
     if (first_row + outcome.first_bad_row < batch->error_row) {
       batch->error_row = first_row + outcome.first_bad_row;
       batch->error = std::move(outcome.error);

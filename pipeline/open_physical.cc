@@ -29,6 +29,15 @@ class ExecutorPipeline final : public Pipeline {
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
   StreamLength length() const override { return executor_->parts().order.length(); }
   uint64_t data_fingerprint() const override { return executor_->parts().source->Fingerprint(); }
+  RecordError Locate(const SampleId& id) const override {
+    const readers::RecordSource& source = *executor_->parts().source;
+    const readers::RecordRef ref = source.Locate(id.record);
+    RecordError where;
+    where.file = source.files()[ref.shard];
+    where.offset = static_cast<int64_t>(ref.offset);
+    where.ordinal = static_cast<int64_t>(ref.ordinal);
+    return where;
+  }
 
  private:
   const std::shared_ptr<Context> context_;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/context.h"
+#include "base/record_error.h"
 #include "base/schema.h"
 #include "pipeline/batch.h"
 #include "pipeline/plan.h"
@@ -72,6 +73,9 @@ class Pipeline {
   virtual const Schema& schema() const = 0;
   virtual StreamLength length() const = 0;
   virtual uint64_t data_fingerprint() const = 0;
+  // Where the sample of a batch's row lies: file, offset and ordinal, for messages about it
+  // (MakeRecordError). REQUIRES: `id` comes from a valid row of a batch of this pipeline.
+  virtual RecordError Locate(const SampleId& id) const = 0;
 };
 
 // The rank for an Explain that leaves the source closed.

@@ -31,6 +31,7 @@ struct OpenBatch {
   // Guarded by the executor's mutex.
   int64_t claimed_rows = 0;    // given to a planner
   int64_t remaining_rows = 0;  // not finished
+  int64_t num_bad_rows = 0;
   int64_t error_row = std::numeric_limits<int64_t>::max();
   absl::Status error;  // of error_row, the lowest bad row so far
 };
