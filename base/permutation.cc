@@ -6,28 +6,24 @@
 #include "base/philox.h"
 
 namespace millrace {
-namespace {
 
-constexpr int kRounds = 6;
-
-}  // namespace
-
-Permutation::Permutation(uint64_t size, uint64_t key) : size_(size), key_(key) {
+Permutation::Permutation(uint64_t size, uint64_t key) : size_(size) {
   assert(size > 0);
   const int bits = std::bit_width(size - 1);
   half_bits_ = (bits + 1) / 2;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const auto block = Philox4x32({round, 0, 0, 0x5045524D},
+                                  {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+    round_keys_[round] = block[0] | (uint64_t{block[1]} << 32);
+  }
 }
 
 uint64_t Permutation::Encrypt(uint64_t value) const {
   const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
   uint64_t left = value >> half_bits_;
   uint64_t right = value & mask;
-  for (uint32_t round = 0; round < kRounds; ++round) {
-    const auto block = Philox4x32(
-        {static_cast<uint32_t>(right), static_cast<uint32_t>(right >> 32), round, 0x5045524D},
-        {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
-    const uint64_t mixed = (block[0] | (uint64_t{block[1]} << 32)) & mask;
-    const uint64_t next = left ^ mixed;
+  for (const uint64_t round_key : round_keys_) {
+    const uint64_t next = left ^ (Mix64(right + round_key) & mask);
     left = right;
     right = next;
   }

@@ -1,14 +1,16 @@
 #ifndef MILLRACE_BASE_PERMUTATION_H_
 #define MILLRACE_BASE_PERMUTATION_H_
 
+#include <array>
 #include <cstdint>
 
 namespace millrace {
 
 // A keyed permutation of [0, size) evaluated one index at a time, in O(1) memory: a balanced
-// Feistel network over the next even number of bits, its round function one Philox block, values
-// outside the range walked on until they fall inside (Black and Rogaway, "Ciphers with arbitrary
-// finite domains"). Immutable, thread-safe.
+// Feistel network over the next even number of bits, values outside the range walked on until they
+// fall inside (Black and Rogaway, "Ciphers with arbitrary finite domains"). A round mixes one half
+// with a round key by SplitMix64's finaliser; the round keys are Philox words of the key. It
+// shuffles, it is no cipher. Immutable, thread-safe.
 class Permutation {
  public:
   // REQUIRES: size > 0.
@@ -21,9 +23,11 @@ class Permutation {
  private:
   uint64_t Encrypt(uint64_t value) const;
 
+  static constexpr int kRounds = 6;
+
   uint64_t size_;
-  uint64_t key_;
   int half_bits_;
+  std::array<uint64_t, kRounds> round_keys_;
 };
 
 }  // namespace millrace

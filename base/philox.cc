@@ -8,13 +8,6 @@ namespace {
 constexpr uint32_t kMul0 = 0xD2511F53, kMul1 = 0xCD9E8D57;
 constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 
-// SplitMix64's finaliser (Steele et al., OOPSLA'14).
-uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
-
 }  // namespace
 
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
@@ -33,14 +26,14 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
 uint64_t HashName(std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325ull;
   for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
-  return Mix(hash);
+  return Mix64(hash);
 }
 
 // The counter is {draw block, record low, record high ^ sub-index << 16, epoch}: records below
 // 2^48, sub-indices below 2^16 and epochs below 2^32 never share a block.
 RandomStream::RandomStream(const RandomKey& key) {
-  const uint64_t mixed = Mix(key.seed + 0x9E3779B97F4A7C15ull) ^ key.op;
-  const uint64_t folded = Mix(mixed);
+  const uint64_t mixed = Mix64(key.seed + 0x9E3779B97F4A7C15ull) ^ key.op;
+  const uint64_t folded = Mix64(mixed);
   key_ = {static_cast<uint32_t>(folded), static_cast<uint32_t>(folded >> 32)};
   counter_ = {0, static_cast<uint32_t>(key.record),
               static_cast<uint32_t>(key.record >> 32) ^ (key.sub_index << 16),

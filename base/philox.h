@@ -14,6 +14,14 @@ namespace millrace {
 // One block: four words from a 128-bit counter and a 64-bit key.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
+// SplitMix64's finaliser (Steele et al., OOPSLA'14): every bit of `x` reaches every bit of the
+// result.
+constexpr uint64_t Mix64(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
 // A 64-bit mixer of an op's or a stage's name, stable for ever.
 uint64_t HashName(std::string_view name);
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/permutation.h"
+#include "base/philox.h"
 #include "base/status.h"
 #include "pipeline/order_internal.h"
 
@@ -10,17 +11,9 @@ namespace {
 
 using Kind = OrderStep::Kind;
 
-// The finaliser of MurmurHash3: a bijection of 64 bits in which every input bit reaches every
-// output bit.
-uint64_t Mix(uint64_t value) {
-  value = (value ^ (value >> 33)) * 0xff51afd7ed558ccd;
-  value = (value ^ (value >> 33)) * 0xc4ceb9fe1a85ec53;
-  return value ^ (value >> 33);
-}
-
 // S-ORDER-4.
 uint64_t ShuffleKey(uint64_t seed, uint64_t stage, uint64_t epoch) {
-  return Mix(Mix(Mix(seed) + stage) + epoch);
+  return Mix64(Mix64(Mix64(seed) + stage) + epoch);
 }
 
 absl::Status StageError(const OrderStep& step, std::string_view text) {
