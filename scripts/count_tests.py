@@ -14,11 +14,11 @@ import xml.etree.ElementTree as ElementTree
 
 # "[       OK ] Suite.Case (0 ms)"; the ranks of an MPI program may write into one line.
 CASE = re.compile(r"\[\s*(RUN|OK|FAILED|SKIPPED)\s*\] ([\w/]+\.[\w/]+)")
-# "test_case (module.Class.test_case) ... ok" of `unittest -v`. The verdict may stand in a later line,
-# behind a docstring or what the case printed; a failed subtest has an indented line of its own.
+# "test_case (module.Class.test_case) ... ok" of `unittest -v`. The verdict may stand in a later
+# line, behind a docstring or what the case printed; a failed subtest has an indented line of its own.
 UNITTEST_CASE = re.compile(r"^ *((?:test_\w+|setUpClass|setUpModule) \([\w.]+\))")
-UNITTEST_VERDICT = re.compile(r"(?:^|\.\.\. )(ok|FAIL|ERROR|skipped|expected failure|unexpected success)"
-                              r"( ['\"].*)?$")
+UNITTEST_VERDICT = re.compile(
+    r"(?:^|\.\.\. )(ok|FAIL|ERROR|skipped|expected failure|unexpected success)( ['\"].*)?$")
 UNITTEST_NAMES = {"ok": "OK", "expected failure": "OK", "skipped": "SKIPPED", "FAIL": "FAILED",
                   "ERROR": "FAILED", "unexpected success": "FAILED"}
 
@@ -37,7 +37,7 @@ def unittest_verdicts(output):
 
 
 def count_cases(output, program_failed):
-    """Returns (passed, failed, skipped) of the cases in a program's output; zeros if it has none."""
+    """Returns (passed, failed, skipped) of the cases in a program's output; zeros without any."""
     seen = {}
     for verdict, case in [*CASE.findall(output), *unittest_verdicts(output)]:
         seen.setdefault(case, set()).add(verdict)

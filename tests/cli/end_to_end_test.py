@@ -1,7 +1,7 @@
-"""What the quick start does, on a slice of Fashion-MNIST: convert, inspect, explain, train on two ranks.
+"""What the quick start does, on a slice of Fashion-MNIST: convert, inspect, explain, train.
 
-The plans, the model and the job are the examples' own; only the data are fewer. A trainer that does not
-learn stays near 0.10 test accuracy (ten classes, equally many of each); the job reaches more than 0.80.
+The plans, the model and the job are the examples' own; only the data are fewer. A trainer that does
+not learn stays near 0.10 test accuracy (ten classes, equally many of each); the job reaches 0.85.
 """
 
 import pathlib
@@ -63,7 +63,7 @@ class EndToEndTest(unittest.TestCase):
                         r"^backend +oneDNN \d", r"^gradients +1 bucket", r"^learning rate +0\.05 ")
 
     def expect_progress(self, output):
-        """Each line once, though two ranks ran, the wait for data in all of them, and the verdict."""
+        """Each line once, though two ranks ran; the wait for data in each; the verdict."""
         steps = re.findall(rf"^step (\d+)/{STEPS} .*loss [\d.]+ .*img/s .*data wait [\d.]+ ms",
                            output, re.M)
         self.assertEqual([int(step) for step in steps], sorted({int(step) for step in steps}))

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that rules and tests name each other: every rule that docs/semantics.md states is cited by a
-file below tests/, and every rule that a test cites is stated there, once.
+"""Checks that rules and tests name each other.
+
+Every rule that docs/semantics.md states is cited by a file below tests/, and every rule that a test
+cites is stated there, once.
 
 A rule is stated by "**S-NAME-1." in bold and cited by its full name, S-NAME-1, in a comment.
 
-Usage: check_rules.py ROOT        prints each violation as "file:line: text", exits 1 if there is one
+Usage: check_rules.py ROOT       prints each violation as "file:line: text", exits 1 if there is one
 """
 import pathlib
 import re
