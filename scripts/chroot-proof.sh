@@ -1,5 +1,6 @@
 #!/bin/bash
-# The newcomer's proof: a bare Debian 12, a clone, the two commands of the README.
+# The newcomer's proof: a bare Debian 12, a clone, the two commands of the README, and training once
+# more as a user without rights on one core.
 #
 #   scripts/chroot-proof.sh [options] FOLDER     as root; FOLDER becomes the root of the new system
 #     --mirror URL       Debian mirror (default http://deb.debian.org/debian)
@@ -79,6 +80,19 @@ if [ "$only_install" = 1 ]; then
 fi
 step "scripts/quickstart.sh"
 inside 'cd /root/millrace && scripts/quickstart.sh'
+# The user nobody owns nothing there: program, data and examples are only read, and what is written
+# goes to a folder of its own.
+core=$(taskset -pc $$ | grep -oE '[0-9]+([-,][0-9]+)*$' | grep -oE '^[0-9]+')
+step "training as nobody on core $core, two ranks"
+inside 'cd /root/millrace && chmod a+x /root && set -o pipefail
+  work=$(mktemp -d) && chown nobody "$work"
+  setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME="$work" \
+    taskset -c '"$core"' scripts/mpirun.sh -np 2 build/release/bin/millrace train \
+    examples/fashion_mnist/job.pbtxt --var DATA=build/fashion_mnist \
+    --var CHECKPOINTS="$work/checkpoints" | tee "$work/log"
+  grep -q "^cores  *1 usable" "$work/log"
+  grep -qE "^epoch 4: test accuracy 0\.9" "$work/log"
+  rm -rf "$work"'
 step "scripts/test.sh"
 inside 'cd /root/millrace && scripts/test.sh'
 step "proved"

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Counts tests in ctest's JUnit files: "N passed, N failed, N skipped".
 
-A GoogleTest program counts as its cases, so that a GTEST_SKIP inside a program that ctest calls
-passed is seen; anything else counts as one test. A case that was begun and never ended, in a program
-that failed, has failed; a program that fails without naming a case counts as one failure.
+A GoogleTest program, and a `python3 -m unittest -v`, count as their cases, so that a skip inside a
+program that ctest calls passed is seen; anything else counts as one test. A case that was begun and
+never ended, in a program that failed, has failed; a program that fails without naming a case counts
+as one failure.
 
 Usage: count_tests.py JUNIT.xml...     exits 1 when something failed or nothing ran
 """
@@ -13,12 +14,32 @@ import xml.etree.ElementTree as ElementTree
 
 # "[       OK ] Suite.Case (0 ms)"; the ranks of an MPI program may write into one line.
 CASE = re.compile(r"\[\s*(RUN|OK|FAILED|SKIPPED)\s*\] ([\w/]+\.[\w/]+)")
+# "test_case (module.Class.test_case) ... ok" of `unittest -v`. The verdict may stand in a later
+# line, behind a docstring or what the case printed; a failed subtest has an indented line of its own.
+UNITTEST_CASE = re.compile(r"^ *((?:test_\w+|setUpClass|setUpModule) \([\w.]+\))")
+UNITTEST_VERDICT = re.compile(
+    r"(?:^|\.\.\. )(ok|FAIL|ERROR|skipped|expected failure|unexpected success)( ['\"].*)?$")
+UNITTEST_NAMES = {"ok": "OK", "expected failure": "OK", "skipped": "SKIPPED", "FAIL": "FAILED",
+                  "ERROR": "FAILED", "unexpected success": "FAILED"}
+
+
+def unittest_verdicts(output):
+    """Yields ("RUN" or a verdict, case) for the cases in the output of `unittest -v`."""
+    case = None
+    for line in output.split("\n"):
+        if begun := UNITTEST_CASE.match(line):
+            case = begun.group(1)
+            yield "RUN", case
+        ended = UNITTEST_VERDICT.search(line)
+        if case and ended:
+            yield UNITTEST_NAMES[ended.group(1)], case
+            case = None
 
 
 def count_cases(output, program_failed):
-    """Returns (passed, failed, skipped) of a GoogleTest program's output; zeros for another's."""
+    """Returns (passed, failed, skipped) of the cases in a program's output; zeros without any."""
     seen = {}
-    for verdict, case in CASE.findall(output):
+    for verdict, case in [*CASE.findall(output), *unittest_verdicts(output)]:
         seen.setdefault(case, set()).add(verdict)
     passed = failed = skipped = 0
     for verdicts in seen.values():

@@ -10,14 +10,14 @@ set -euo pipefail
 
 packages=(
   # tools
-  ca-certificates git cmake ninja-build g++ pkg-config ccache python3 xz-utils
+  git cmake ninja-build g++ pkg-config ccache python3
   # libraries of the input pipeline
   libabsl-dev libtbb-dev libprotobuf-dev protobuf-compiler libjpeg62-turbo-dev libturbojpeg0-dev
-  libspng-dev libisal-dev zlib1g-dev libhwy-dev libxxhash-dev libarchive-dev
+  libspng-dev libisal-dev zlib1g-dev libxxhash-dev libarchive-dev
   # of the trainer and the command
   libdnnl-dev libopenmpi-dev openmpi-bin libcli11-dev nlohmann-json3-dev
-  # tests and benches
-  libgmock-dev libbenchmark-dev libjpeg-turbo-progs
+  # tests
+  libgmock-dev libjpeg-turbo-progs
   # the data of the quick start
   dataset-fashion-mnist
 )

@@ -1,6 +1,7 @@
 #!/bin/bash
 # From a bare clone to a trained model: installs what is missing, builds, converts Fashion-MNIST to
-# TFRecord shards, shows them and the pipeline's plan, and trains on two ranks.
+# TFRecord shards, shows them and the pipeline's plan, trains on two ranks, and checks that the
+# model reaches 0.90 test accuracy (exit code 1 if not).
 #
 #   scripts/quickstart.sh
 #
@@ -20,6 +21,7 @@ data=build/fashion_mnist
 job=examples/fashion_mnist/job.pbtxt
 checkpoints=build/checkpoints/fashion_mnist
 millrace=build/release/bin/millrace
+min_accuracy=0.90
 
 scripts/install-deps.sh
 run cmake --preset release
@@ -50,4 +52,16 @@ run "$millrace" explain examples/fashion_mnist/train.pbtxt --var "DATA=$data"
 if [ -e "$checkpoints" ]; then
   run rm -rf "$checkpoints"
 fi
-run scripts/mpirun.sh -np 2 "$millrace" train "$job"
+log=build/quickstart-train.log
+run scripts/mpirun.sh -np 2 "$millrace" train "$job" | tee "$log"
+
+# The last epoch's. Seed and data are fixed, so a lower figure means that something is broken.
+accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\) .*/\1/p' "$log" | tail -n 1)
+if ! awk -v accuracy="$accuracy" -v bound="$min_accuracy" \
+  'BEGIN { exit !(accuracy != "" && accuracy + 0 >= bound + 0) }'; then
+  echo "quickstart: FAILED: test accuracy is ${accuracy:-not printed}," \
+    "expected $min_accuracy or more" >&2
+  exit 1
+fi
+echo
+echo "quickstart: test accuracy $accuracy, $min_accuracy or more as expected"

@@ -65,6 +65,7 @@ struct NamedShape {
 
 class RegionOfJpeg : public ::testing::TestWithParam<NamedShape> {};
 
+// S-ROUND-2.
 TEST_P(RegionOfJpeg, HasTheWholeImagesBits) {
   std::mt19937 random(5);
   for (int image = 0; image < 40; ++image) {
@@ -93,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(All, RegionOfJpeg,
                                            NamedShape{"cmyk", {.cmyk = true}, 4}),
                          [](const auto& test) { return test.param.name; });
 
+// S-ROUND-2.
 TEST(RegionOfPng, HasTheWholeImagesBits) {
   std::mt19937 random(6);
   const Image image = MakeImage(53, 31, 3, 1);
@@ -105,6 +107,7 @@ TEST(RegionOfPng, HasTheWholeImagesBits) {
   }
 }
 
+// S-ROUND-2.
 TEST(FusedDecodeAndCrop, HasTheBitsOfTheTwoOps) {
   std::mt19937 random(8);
   for (uint64_t record = 0; record < 60; ++record) {
@@ -124,6 +127,7 @@ TEST(FusedDecodeAndCrop, HasTheBitsOfTheTwoOps) {
   }
 }
 
+// S-ROUND-2.
 TEST(FusedDecodeAndCrop, DamageInsideTheRegionIsAnErrorInBoth) {
   const std::string jpeg = EncodeJpeg(MakeImage(128, 128, 3, 3), {2, 2});
   // The crop is the whole image, so every cut lies inside.

@@ -85,6 +85,7 @@ TEST(Flip, WritesIntoTheBoundSlab) {
 
 // --- normalize ---
 
+// S-ROUND-1.
 TEST(Normalize, IsTheStatedArithmeticForBothInputs) {
   const Image in = MakeImage(7, 9, 3, 2);
   const std::vector<float> floats(in.pixels.begin(), in.pixels.end());

@@ -53,6 +53,7 @@ struct Extents {
 
 class ResizeExtents : public ::testing::TestWithParam<std::tuple<Extents, int>> {};
 
+// S-ROUND-1.
 TEST_P(ResizeExtents, MatchesTheDefinition) {
   const auto& [extents, channels] = GetParam();
   const Image in = MakeImage(extents.in_height, extents.in_width, channels, 3);
@@ -99,6 +100,7 @@ TEST(Resize, SameSizeIsIdentity) {
   EXPECT_EQ(run.ImageAt("image", 0), in);
 }
 
+// S-ROUND-1.
 TEST(Resize, HalvesRoundToEven) {
   // The middle of {0, 1} is 0.5, of {1, 2} is 1.5, of {2, 3} is 2.5.
   for (const auto& [left, right, middle] :

@@ -34,6 +34,7 @@ TEST(Philox, HashNameIsStableForEver) {
 }
 
 // The same: resumed and replayed streams depend on these words staying as they are.
+// S-RANDOM-1.
 TEST(RandomStream, WordsOfAKeyAreStableForEver) {
   RandomStream stream({.seed = 7,
                        .op = HashName("flip"),
@@ -46,6 +47,7 @@ TEST(RandomStream, WordsOfAKeyAreStableForEver) {
                                  0x5d3b6cc1, 0x581fc116, 0xcbbca874));
 }
 
+// S-RANDOM-1.
 TEST(RandomStream, EveryPartOfTheKeyMakesAnotherStream) {
   const RandomKey base{.seed = 1, .op = 2, .epoch = 3, .record = 4, .sub_index = 5};
   std::vector<RandomKey> keys = {base};

@@ -81,6 +81,7 @@ TEST_F(RunTest, RowsHaveConsecutivePositionsAndTheirOwnIds) {
   EXPECT_EQ(run_.id(1), (SampleId{0, 9}));
 }
 
+// S-RANDOM-1.
 TEST_F(RunTest, RandomWordsAreKeyedBySeedOpEpochAndRecord) {
   RandomStream expected({.seed = 17, .op = 4, .epoch = 1, .record = 2});
   EXPECT_EQ(run_.Random(2, 4).NextU64(), expected.NextU64());
@@ -88,6 +89,7 @@ TEST_F(RunTest, RandomWordsAreKeyedBySeedOpEpochAndRecord) {
 }
 
 // The same sample in another run, at another row, draws the same words.
+// S-RANDOM-1.
 TEST_F(RunTest, RandomWordsDoNotDependOnTheGrouping) {
   millrace::Run other(arena_, 17, 0, {{1, 2}});
   EXPECT_EQ(other.Random(0, 4).NextU64(), run_.Random(2, 4).NextU64());

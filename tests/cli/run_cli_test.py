@@ -34,11 +34,13 @@ class RunTest(unittest.TestCase):
         self.assertIsNone(report["au"])
 
     def test_digest_is_the_same_for_every_number_of_threads(self):
+        # S-RANDOM-2.
         digests = {run_json(*self.train, "--batches", 20, "--threads", t, "--digest")["digest"]
                    for t in (1, 2, 8)}
         self.assertEqual(len(digests), 1)
 
     def test_digests_of_the_ranks_add_up(self):
+        # S-RANK-2.
         def digest(*args):
             report = run_json(*self.train, "--batches", 20, "--digest", *args)
             return int(report["digest"], 16)
@@ -48,6 +50,7 @@ class RunTest(unittest.TestCase):
             self.assertEqual(parts % 2**64, whole)
 
     def test_a_copied_data_set_gives_the_same_digest(self):
+        # S-FINGERPRINT-4.
         with tempfile.TemporaryDirectory() as other:
             for shard in self.shards:
                 (pathlib.Path(other) / shard.name).write_bytes(shard.read_bytes())

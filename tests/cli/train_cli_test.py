@@ -75,6 +75,7 @@ class TrainTest(unittest.TestCase):
                 for step, loss in re.findall(r"^step (\d+)/.*?loss ([\d.]+)", output, re.M)}
 
     def test_kill_9_in_mid_epoch_and_resume_gives_the_same_weights(self):
+        # S-TRAIN-4.
         whole, whole_checkpoints = self.job("whole")
         self.train(whole)
         killed, checkpoints = self.job("killed")
@@ -112,6 +113,7 @@ class TrainTest(unittest.TestCase):
         self.assertIn("nothing-checkpoints", done.stderr)
 
     def test_two_ranks_and_one_rank_give_the_same_losses(self):
+        # S-TRAIN-2.
         one, _ = self.job("one", epochs=1)
         two, _ = self.job("two", epochs=1)
         single = self.losses(self.train(one))
@@ -123,6 +125,7 @@ class TrainTest(unittest.TestCase):
             self.assertAlmostEqual(loss, double[step], delta=2e-3 * max(1, loss), msg=str(step))
 
     def test_eight_oversubscribed_ranks_finish_and_count_the_split_once(self):
+        # S-TRAIN-3.
         job, _ = self.job("eight", epochs=1)
         output = self.train(job, prefix=mpirun(8))
         self.assertRegex(output, r"test accuracy [\d.]+ \(\d+/203\)")

@@ -72,6 +72,32 @@ class CountTestsTest(unittest.TestCase):
             self.case("", "notrun", '<skipped message="SKIP_RETURN_CODE=77"/>'),
             self.case("", "disabled")))
 
+    def test_cases_of_unittest_are_counted(self):
+        output = ("test_a (m.T.test_a) ... ok\n"
+                  "test_b (m.T.test_b)\nSays what it does. ... skipped 'no data'\n"
+                  "test_c (m.T) ... printed\nok\n"
+                  "test_d (m.T.test_d) ... \n  test_d (m.T.test_d) (i=1) ... FAIL\n"
+                  "test_e (m.T.test_e) ... ERROR\n"
+                  "test_f (m.T.test_f) ... expected failure\n")
+        self.assertEqual([3, 2, 1], self.count(self.case(output, "fail", "<failure/>")))
+
+    def test_a_hang_of_unittest_fails_the_case_under_way(self):
+        output = "test_a (m.T.test_a) ... ok\ntest_b (m.T.test_b) ... "
+        self.assertEqual([1, 1, 0], self.count(self.case(output, "fail", "<failure/>")))
+
+    def test_a_real_unittest_is_understood(self):
+        text = ("import unittest\nclass T(unittest.TestCase):\n"
+                " def test_a(self): 'Says so.'\n"
+                " def test_b(self): self.skipTest('nothing there')\n"
+                " def test_c(self):\n  with self.subTest(i=1): self.fail()\n"
+                "@unittest.skip('never')\nclass U(unittest.TestCase):\n def test_d(self): pass\n")
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "m.py").write_text(text, encoding="utf-8")
+            done = subprocess.run([sys.executable, "-m", "unittest", "-v", "m"], cwd=folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  check=False)
+        self.assertEqual((1, 1, 2), count_tests.count_cases(done.stdout, True))
+
     def test_real_ctest_output_is_understood(self):
         with tempfile.TemporaryDirectory() as folder:
             ok = "import sys; print('[ RUN      ] S.A\\n[       OK ] S.A (0 ms)'); sys.exit({})"

@@ -43,6 +43,7 @@ TEST(ExecutorFaultTest, LocateNamesTheRecordOfARow) {
   EXPECT_GE(where.offset, 0);
 }
 
+// S-ERROR-3.
 TEST(ExecutorFaultTest, ReadErrorsNameTheRecordHoweverReadsAreJoined) {
   for (const bool short_read : {false, true}) {
     FakeData data = MakeFakeData(40);
@@ -60,6 +61,7 @@ TEST(ExecutorFaultTest, ReadErrorsNameTheRecordHoweverReadsAreJoined) {
   }
 }
 
+// S-ERROR-2, S-ORDER-5.
 TEST(ExecutorFaultTest, OpErrorsNameStageFileAndPosition) {
   PhysicalPlan plan = MakePlan(5, {Step(Kind::kSkip, 3)});
   plan.ops.push_back(CheckOp([](uint64_t record) { return record != 20; }));
@@ -71,6 +73,7 @@ TEST(ExecutorFaultTest, OpErrorsNameStageFileAndPosition) {
   EXPECT_EQ(GetRecordError(stream.end)->position, 17);
 }
 
+// S-PLAN-4.
 TEST(ExecutorFaultTest, WrongShapeIsAnErrorOfItsRow) {
   PhysicalPlan plan = MakePlan(5);
   plan.batch_schema.Set({"hash", DType::kI64, {3}});
@@ -104,6 +107,7 @@ TEST(ExecutorFaultTest, LowestPositionWinsThoughItFailsLast) {
   }
 }
 
+// S-ERROR-1.
 TEST(ExecutorFaultTest, EarlierBatchesAreDeliveredThoughALaterOneFailedFirst) {
   std::latch failed(1);
   PhysicalPlan plan = MakePlan(1);

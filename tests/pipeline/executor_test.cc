@@ -18,6 +18,7 @@ PhysicalPlan ShuffledPlan(uint64_t batch_size = 11) {
   return MakePlan(batch_size, {Step(Kind::kGlobalShuffle), Step(Kind::kRepeat, 3)});
 }
 
+// S-ORDER-1, S-ORDER-4.
 TEST(ExecutorTest, RowsAreTheRecordsThatTheOrderNames) {
   const FakeData data = MakeFakeData(25);
   const auto pipeline = OpenFake(ShuffledPlan(), data, FakeContext(2));
@@ -130,6 +131,7 @@ TEST(ExecutorTest, TokenOfAnotherStreamIsRefusedAndSaysWhatDiffers) {
   expect(ShuffledPlan(), data, "data fingerprint");
 }
 
+// S-STATE-2.
 TEST(ExecutorTest, DamagedTokensAreInvalid) {
   const FakeData data = MakeFakeData(20);
   const std::string token = Drain(*OpenFake(ShuffledPlan(), data, FakeContext(1))).tokens[0];
@@ -159,6 +161,7 @@ TEST(ExecutorTest, RaggedLastBatchIsMaskedAndZero) {
   EXPECT_EQ((*batch)->ids()[7], SampleId());
 }
 
+// S-BATCH-3.
 TEST(ExecutorTest, RecycledSlabsAreMaskedToo) {
   PhysicalPlan plan = MakePlan(4);
   plan.batch_order = {Step(Kind::kRepeat, 20)};
@@ -173,12 +176,14 @@ TEST(ExecutorTest, RecycledSlabsAreMaskedToo) {
   }
 }
 
+// S-BATCH-1.
 TEST(ExecutorTest, DropRemainderLeavesOutThePartialBatch) {
   PhysicalPlan plan = MakePlan(8);
   plan.drop_remainder = true;
   EXPECT_EQ(Drain(*OpenFake(std::move(plan), MakeFakeData(13), FakeContext(2))).digests.size(), 1u);
 }
 
+// S-ORDER-3.
 TEST(ExecutorTest, EmptySourceEndsAtOnceUnlessRepeatedForEver) {
   EXPECT_TRUE(Drain(*OpenFake(ShuffledPlan(), MakeFakeData(0), FakeContext(1))).digests.empty());
   const auto opened = OpenPhysical(MakePlan(2, {Step(Kind::kRepeat, 0)}),
@@ -186,6 +191,7 @@ TEST(ExecutorTest, EmptySourceEndsAtOnceUnlessRepeatedForEver) {
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// S-RANK-1, S-PLAN-4.
 TEST(ExecutorTest, WorldsLargerThanTheBatchAndUnbatchableFieldsAreInvalid) {
   OpenOptions options;
   options.world = 3;
@@ -247,6 +253,7 @@ TEST(ExecutorTest, BudgetSmallerThanOneBatchStillProgresses) {
   EXPECT_EQ(tight.digests, Drain(*OpenFake(ShuffledPlan(), data, FakeContext(2))).digests);
 }
 
+// S-ERROR-4.
 TEST(ExecutorTest, HeldBatchesExhaustTheBudgetUntilOneIsDropped) {
   const auto context = FakeContext(2, /*budget=*/2000);  // a slab of 11 rows has 896 B
   const auto pipeline = OpenFake(ShuffledPlan(), MakeFakeData(60), context);

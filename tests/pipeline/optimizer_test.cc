@@ -110,6 +110,7 @@ TEST(OptimizerTest, PlanBecomesSourceOrderOpsAndBatch) {
   EXPECT_EQ(physical.batch_schema.ToString(), "label: int64[], image: uint8[4, 5, 3]");
 }
 
+// S-BATCH-2.
 TEST(OptimizerTest, StagesBehindBatchOrderWholeBatches) {
   const auto plan = Plan::FromText(
       "stage { tfrecord { files: \"a\" } }"
@@ -129,6 +130,7 @@ TEST(OptimizerTest, StagesBehindBatchOrderWholeBatches) {
   EXPECT_EQ(physical->plan_fingerprint, plan->Fingerprint());
 }
 
+// S-PLAN-4.
 TEST(OptimizerTest, SchemaErrorsNameStageAndPlace) {
   EXPECT_EQ(
       ErrorOf("stage { decode_image {} }\n"),
@@ -146,6 +148,7 @@ TEST(OptimizerTest, FactoryErrorsNameStageAndPlaceAndKeepTheirCode) {
   EXPECT_EQ(physical.status().message(), "p:2:1: stage \"parse_example\": not today");
 }
 
+// S-PLAN-4.
 TEST(OptimizerTest, FieldsThatCannotBeBatchedAreErrorsWithAdvice) {
   EXPECT_EQ(ErrorOf(""),
             "p:2:1: stage \"batch\": samples are still whole records; add a parse_example stage "
@@ -168,6 +171,7 @@ TEST(OptimizerTest, FieldsThatCannotBeBatchedAreErrorsWithAdvice) {
       HasSubstr("p:4:1: stage \"batch\": a batch of 8 rows would take over 1 TiB"));
 }
 
+// S-PLAN-5.
 TEST(ProjectRuleTest, FeatureThatIsOverwrittenUnreadIsNotParsed) {
   const PhysicalPlan plan = Lower(
       "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES } feature { key: "
@@ -178,6 +182,7 @@ TEST(ProjectRuleTest, FeatureThatIsOverwrittenUnreadIsNotParsed) {
   EXPECT_THAT(plan.ops[0].summary, "parse_example: record -> image/encoded: bytes[?]");
 }
 
+// S-PLAN-5.
 TEST(ProjectRuleTest, FeaturesThatAreReadOrReachTheBatchStay) {
   std::vector<OpSpec> specs =
       OpsFromPlan(MakePlan(kParse + std::string("stage { decode_image {} }") + kCrop).message());
@@ -187,6 +192,7 @@ TEST(ProjectRuleTest, FeaturesThatAreReadOrReachTheBatchStay) {
   EXPECT_EQ(std::get<readers::ParseExampleOptions>(specs[0].options).features.size(), 2u);
 }
 
+// S-ROUND-2.
 TEST(DecodeRegionRuleTest, CropBehindItsDecodeBecomesOneOpUnderTheCropsName) {
   const PhysicalPlan plan = Lower(
       kParse + std::string("stage { decode_image {} } stage { global_shuffle {} } stage { name: "
@@ -229,6 +235,7 @@ TEST(OptimizerTest, RulesThatAreOffDoNotFire) {
   EXPECT_THAT(OpStages(plan), ElementsAre("parse_example", "decode_image", "random_resized_crop"));
 }
 
+// S-ROUND-1.
 TEST(OptimizerTest, NoRuleChangesABit) {
   const std::string stages =
       "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES } feature { key: "

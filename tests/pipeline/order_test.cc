@@ -135,7 +135,7 @@ std::vector<OrderStep> RandomSteps(std::mt19937& random, bool takes) {
   return steps;
 }
 
-// S-ORDER-1, -2, -3; S-BATCH-1, -2.
+// S-ORDER-1, S-ORDER-2, S-ORDER-3, S-BATCH-1, S-BATCH-2.
 TEST(BatchOrderTest, RandomPlansEqualTheIteratorModel) {
   std::mt19937 random(1);
   int compared = 0;
@@ -202,6 +202,7 @@ TEST(OrderTest, SeedAndStageKeyTheShuffle) {
   EXPECT_NE(Evaluate(*BatchOrder::Make(plan, 100), 1), base);
 }
 
+// S-ORDER-3.
 TEST(OrderTest, RepeatingNothingForEverIsInvalid) {
   const auto order = BatchOrder::Make(MakePlan(4, {Step(Kind::kRepeat, 0)}), 0);
   EXPECT_EQ(order.status().code(), absl::StatusCode::kInvalidArgument);
@@ -211,6 +212,7 @@ TEST(OrderTest, RepeatingNothingForEverIsInvalid) {
   EXPECT_FALSE(BatchOrder::Make(dropped, 3).ok());
 }
 
+// S-ORDER-3.
 TEST(OrderTest, CountsThatOverflowAreWithoutEnd) {
   PhysicalPlan plan = MakePlan(4, {Step(Kind::kRepeat, ~uint64_t{0})});
   EXPECT_TRUE(BatchOrder::Make(plan, 10)->length().infinite);
@@ -234,6 +236,7 @@ TEST(OrderTest, LengthTellsBatchesPerEpochOnlyWhereEpochsAlign) {
   EXPECT_EQ(per_epoch(plan), 2u);
 }
 
+// S-BATCH-4.
 TEST(OrderTest, LastBatchOfAnEpochEndsIt) {
   PhysicalPlan plan = MakePlan(5);
   plan.batch_order = {Step(Kind::kRepeat, 2)};

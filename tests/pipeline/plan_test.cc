@@ -43,6 +43,7 @@ std::vector<std::string> Names(const Plan& plan) {
   return names;
 }
 
+// S-PLAN-1.
 TEST(PlanTest, UnnamedStagesAreNamedAfterTheirOps) {
   EXPECT_THAT(Names(Make(std::string(kSource) +
                          "stage { flip {} } stage { name: \"flip_2\" flip {} }"
@@ -51,6 +52,7 @@ TEST(PlanTest, UnnamedStagesAreNamedAfterTheirOps) {
               ElementsAre("tfrecord", "flip", "flip_2", "flip_3", "mine", "batch"));
 }
 
+// S-PLAN-2.
 TEST(PlanTest, DefaultsAreFilledIn) {
   const Plan plan = Make(std::string(kSource) +
                          "stage { parse_example { feature { key: \"x\" dtype: "
@@ -78,6 +80,7 @@ TEST(PlanTest, ExplicitZeroProbabilityAndScaleAreKept) {
   EXPECT_EQ(plan.message().pipeline.stage(2).cast().scale(), 0.0f);
 }
 
+// S-PLAN-3.
 TEST(PlanTest, StagesInImpossibleOrderAreRefusedAtTheirPlace) {
   const std::string s = kSource;
   const std::string b = kBatch;
@@ -97,6 +100,7 @@ TEST(PlanTest, StagesInImpossibleOrderAreRefusedAtTheirPlace) {
             "p:2:1: this stage has no op (tfrecord, parse_example, batch, ...)");
 }
 
+// S-PLAN-3.
 TEST(PlanTest, NothingThatNeedsAnEndFollowsAnEndlessRepeat) {
   const std::string s = kSource;
   const std::string b = kBatch;
@@ -108,6 +112,7 @@ TEST(PlanTest, NothingThatNeedsAnEndFollowsAnEndlessRepeat) {
   Make(s + "stage { repeat { epochs: 2 } } stage { global_shuffle {} }" + b);
 }
 
+// S-PLAN-3.
 TEST(PlanTest, OrderStagesMayFollowBatchAndMixWithMaps) {
   Make(std::string(kSource) +
        "stage { flip {} } stage { global_shuffle {} } stage { skip { count: 1 } } stage { resize { "
@@ -117,6 +122,7 @@ TEST(PlanTest, OrderStagesMayFollowBatchAndMixWithMaps) {
        "stage { repeat {} }");
 }
 
+// S-PLAN-1.
 TEST(PlanTest, StageNamesAreUniqueAndPlain) {
   EXPECT_EQ(ErrorOf(std::string(kSource) +
                     "stage { name: \"x\" flip {} }\nstage {\n  name: \"x\"\n  "
@@ -128,6 +134,7 @@ TEST(PlanTest, StageNamesAreUniqueAndPlain) {
               HasSubstr("at most 64"));
 }
 
+// S-PLAN-2.
 TEST(PlanTest, UnknownSemanticsVersionIsRefused) {
   EXPECT_EQ(ErrorOf(std::string(kSource) + kBatch + "semantics_version: 2"),
             "p:3:1: semantics_version 2 is not known here; this program has 1");
@@ -244,6 +251,7 @@ TEST(PlanTest, FingerprintIgnoresNamesOfFilesRingAndDefaultsWrittenOut) {
   }
 }
 
+// S-FINGERPRINT-2.
 TEST(PlanTest, FingerprintCoversWhatChangesResults) {
   const std::string s = kSource;
   const std::string b = kBatch;

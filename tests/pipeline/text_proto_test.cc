@@ -75,10 +75,12 @@ TEST(TextProtoTest, ManyErrorsAreCutShort) {
   EXPECT_THAT(ErrorOf(text), HasSubstr("\np: and 12 more errors"));
 }
 
+// S-PLAN-10.
 TEST(TextProtoTest, TabsCountAsOneColumn) {
   EXPECT_THAT(ErrorOf("stage {\n\t\tnme: \"x\"\n}"), StartsWith("p:2:3: "));
 }
 
+// S-PLAN-10.
 TEST(TextProtoTest, ColumnsCountCharactersNotBytes) {
   EXPECT_THAT(ErrorOf("name: \"\xC3\xA4\xC3\xB6\" sead: 3"), StartsWith("p:1:12: \"sead\""));
 }
@@ -100,27 +102,32 @@ TEST(TextProtoTest, UnclosedTextIsAnErrorNotACrash) {
   }
 }
 
+// S-PLAN-9.
 TEST(TextProtoTest, DeepNestingIsAnErrorNotAStackOverflow) {
   std::string text;
   for (int i = 0; i < 1000000; ++i) text += "a{";
   EXPECT_EQ(ErrorOf(text), "p:1:130: more than 64 brackets are open");
 }
 
+// S-PLAN-9.
 TEST(TextProtoTest, HugeTextIsRefused) {
   EXPECT_EQ(ErrorOf(std::string(kMaxTextProtoBytes + 1, ' ')), "p: longer than 16 MiB");
 }
 
+// S-PLAN-9.
 TEST(TextProtoTest, StringThatIsNotUtf8IsAnError) {
   EXPECT_EQ(ErrorOf("seed: 1\nname: \"\\xff\""), "p:2:1: name is not UTF-8 text");
   EXPECT_EQ(ErrorOf("name: \"\xC3\""), "p:1:1: name is not UTF-8 text");
 }
 
+// S-PLAN-6.
 TEST(TextProtoTest, VariableIsSubstitutedInAndOutsideStrings) {
   const auto pipeline = Parse("name: \"a-${A}-z\" seed: ${N}", {{"A", "b/c"}, {"N", "12"}});
   EXPECT_EQ(pipeline.name(), "a-b/c-z");
   EXPECT_EQ(pipeline.seed(), 12u);
 }
 
+// S-PLAN-6.
 TEST(TextProtoTest, DefaultHoldsUntilTheVariableIsSet) {
   EXPECT_EQ(Parse("seed: ${N:-5}").seed(), 5u);
   EXPECT_EQ(Parse("seed: ${N:-5}", {{"N", "6"}}).seed(), 6u);
@@ -128,17 +135,20 @@ TEST(TextProtoTest, DefaultHoldsUntilTheVariableIsSet) {
   EXPECT_EQ(Parse("name: \"${A:-x y:-z}\"").name(), "x y:-z");
 }
 
+// S-PLAN-6.
 TEST(TextProtoTest, EnvironmentIsNeverLookedAt) {
   ASSERT_EQ(setenv("MILLRACE_TEST_VARIABLE", "5", 1), 0);
   EXPECT_THAT(ErrorOf("seed: ${MILLRACE_TEST_VARIABLE}"), HasSubstr("is not set"));
 }
 
+// S-PLAN-8.
 TEST(TextProtoTest, UnsetVariableNamesItsPlaceAndTheNearest) {
   EXPECT_EQ(ErrorOf("seed: 1\nname: \"${DATA}\"", {{"DAT", "x"}}),
             "p:2:8: variable DATA is not set (DAT is; is one of them misspelt?); set it with --var "
             "DATA=VALUE");
 }
 
+// S-PLAN-8.
 TEST(TextProtoTest, UnusedVariableIsAnErrorUnlessTheCallerCollects) {
   EXPECT_EQ(ErrorOf("name: \"${DATA}\"", {{"DATA", "x"}, {"DATB", "y"}}),
             "p: variable DATB is given but never used; did you mean \"DATA\"?");
@@ -151,14 +161,17 @@ TEST(TextProtoTest, UnusedVariableIsAnErrorUnlessTheCallerCollects) {
             "variable BATCH is given but never used; there is: DATA");
 }
 
+// S-PLAN-6, S-PLAN-8.
 TEST(TextProtoTest, VariableInACommentDoesNotCountAsUsed) {
   EXPECT_EQ(ErrorOf("# ${A}\n", {{"A", "x"}}), "p: variable A is given but never used");
 }
 
+// S-PLAN-6.
 TEST(TextProtoTest, DollarsEscape) {
   EXPECT_EQ(Parse("name: \"$${A} costs $5 $$$$\"").name(), "${A} costs $5 $$");
 }
 
+// S-PLAN-7.
 TEST(TextProtoTest, ValueCannotBreakOutOfAString) {
   const std::string evil = "x\" seed: 9 #'\n\\";
   EXPECT_EQ(Parse("name: \"${A}\"", {{"A", evil}}).name(), evil);
@@ -166,6 +179,7 @@ TEST(TextProtoTest, ValueCannotBreakOutOfAString) {
   EXPECT_EQ(Parse("name: '${A}'", {{"A", evil}}).seed(), 0u);
 }
 
+// S-PLAN-7.
 TEST(TextProtoTest, ValueOutsideAStringMustBeOneToken) {
   for (const char* value : {"1 seed: 2", "{}", "", "\"x\"", "1#", "a:b", "-", "1-2", ".", "1\n2"}) {
     EXPECT_THAT(ErrorOf("\nseed: ${N}", {{"N", value}}), StartsWith("p:2:7: the value of N"))
@@ -185,6 +199,7 @@ TEST(TextProtoTest, BadVariableNamesAreErrors) {
   EXPECT_THAT(ErrorOf("name: \"${A\n}\""), StartsWith("p:1:8: \"${\" without \"}\""));
 }
 
+// S-PLAN-10.
 TEST(TextProtoTest, PlacesBehindASubstitutionAreThoseOfTheFile) {
   const Vars variables = {{"A", "a value that is rather long\nand has a second line"}};
   EXPECT_THAT(ErrorOf("name: \"${A}\" sead: 3", variables), StartsWith("p:1:14: \"sead\""));

@@ -248,6 +248,7 @@ TEST_F(RecordSourceTest, ProcessesAtOnceBuildAnIndexOnce) {
   EXPECT_EQ(walks, 1);
 }
 
+// S-FINGERPRINT-4.
 TEST_F(RecordSourceTest, FingerprintKnowsNoFoldersAndNoTimes) {
   const std::string a = Frames(Payloads(20, 1));
   const std::string b = Frames(Payloads(30, 2));

@@ -173,6 +173,7 @@ TEST_F(CheckpointTest, NewestIsByNumberAndNoneIsEmpty) {
   EXPECT_EQ(*newest, path);
 }
 
+// S-TRAIN-4.
 TEST_F(CheckpointTest, AFileLeftByACrashIsNotACheckpoint) {
   const std::string path = Save(1);
   WriteAll(folder_ + "/checkpoint-00000002.safetensors.tmp", "half");
@@ -181,6 +182,7 @@ TEST_F(CheckpointTest, AFileLeftByACrashIsNotACheckpoint) {
   EXPECT_EQ(*newest, path);
 }
 
+// S-TRAIN-4.
 TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
   const std::string path = Save(1);
   const std::string before = ReadAll(path);

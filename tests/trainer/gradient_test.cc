@@ -209,6 +209,7 @@ TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   EXPECT_EQ(evaluated->valid, 7);
 }
 
+// S-TRAIN-2.
 TEST(GradientTest, SameInputsGiveTheSameBits) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [14, 14, 1] } }
     layer { convolution { filters: 8 kernel: 5 } } layer { relu {} } layer { pool { kernel: 2 } }

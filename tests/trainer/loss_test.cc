@@ -30,6 +30,7 @@ TEST(LossTest, MatchesNumbersByHand) {
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(gradient[i], expected[i], 1e-7) << i;
 }
 
+// S-TRAIN-1.
 TEST(LossTest, PaddingCountsForNothingAndMayHoldAnyLabel) {
   const Model model = TwoClasses();
   Samples samples(model, 3, 1, 1);
@@ -44,6 +45,7 @@ TEST(LossTest, PaddingCountsForNothingAndMayHoldAnyLabel) {
   EXPECT_NE(gradient[0], 0.0f);
 }
 
+// S-TRAIN-1.
 TEST(LossTest, GradientIsDividedByTheGlobalRows) {
   const Model model = TwoClasses();
   const Samples samples(model, 2, 0, 1);

@@ -72,6 +72,7 @@ std::vector<Trained> TrainWith(int world, const Model& model) {
 
 // Sums over rows are split differently, so float32 rounds differently: about 1e-7 relative per
 // step, over ten steps at a rate that amplifies little.
+// S-TRAIN-2.
 TEST(ParallelTest, TwoAndThreeRanksTrainAsOneDoes) {
   const Model model = MakeModel(kNet);
   const std::vector<Trained> one = TrainWith(1, model);
@@ -90,6 +91,7 @@ TEST(ParallelTest, TwoAndThreeRanksTrainAsOneDoes) {
   }
 }
 
+// S-TRAIN-2.
 TEST(ParallelTest, AllRanksHoldTheSameBits) {
   const Model model = MakeModel(kNet);
   const std::vector<Trained> trained = TrainWith(3, model);

@@ -160,6 +160,7 @@ TEST_F(TrainTest, TrainsEvaluatesAndSaysSo) {
   EXPECT_THAT(lines_, Contains(HasSubstr("5 per epoch, 10 in all, 0 done")));
 }
 
+// S-TRAIN-4.
 TEST_F(TrainTest, StoppedAtAnyStepItContinuesBitForBit) {
   const auto whole = Run(1);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -182,6 +183,7 @@ TEST_F(TrainTest, StoppedAtAnyStepItContinuesBitForBit) {
   }
 }
 
+// S-TRAIN-2, S-TRAIN-3.
 TEST_F(TrainTest, TwoAndThreeRanksTrainAsOneDoesAndStopTogether) {
   const auto one = Run(1);
   ASSERT_TRUE(one.ok()) << one.status();
