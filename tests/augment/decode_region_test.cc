@@ -139,6 +139,25 @@ TEST(FusedDecodeAndCrop, DamageInsideTheRegionIsAnErrorInBoth) {
   }
 }
 
+// S-ROUND-2.
+TEST(FusedDecodeAndCrop, DamageBehindTheRegionIsNotSeen) {
+  const std::string whole = EncodeJpeg(MakeImage(128, 128, 3, 3), {1, 1});
+  const std::string cut = whole.substr(0, whole.size() - whole.size() / 8);
+  const RandomResizedCropOptions crop{
+      .height = 8, .width = 8, .area = {0.05f, 0.1f}, .aspect = {1, 1}};
+  int unseen = 0;
+  for (uint64_t record = 0; record < 40; ++record) {
+    const auto from_cut = testing::DecodeCrop(cut, {}, crop, record);
+    if (!from_cut.status.ok()) continue;
+    ++unseen;
+    EXPECT_EQ(from_cut.image.pixels, testing::DecodeCrop(whole, {}, crop, record).image.pixels)
+        << record;
+  }
+  // Crops of under a tenth of the image seldom touch its last rows.
+  EXPECT_GT(unseen, 10);
+  EXPECT_LT(unseen, 40);
+}
+
 TEST(FusedDecodeAndCrop, AnotherFieldIsRefused) {
   const auto op = MakeDecodeRandomResizedCrop({.output = "left"}, {.field = "right"}, "crop");
   EXPECT_EQ(op.status().code(), absl::StatusCode::kInvalidArgument);
