@@ -134,8 +134,10 @@ absl::Status AtomicFile::Commit(bool sync, Existing existing) {
   return sync ? SyncFolder(FolderOf(path_)) : absl::OkStatus();
 }
 
-bool AtomicFile::IsTemporaryOf(std::string_view name, std::string_view file_name) {
-  return name.starts_with(absl::StrCat(".", ToAbsl(file_name), kTemporaryPart));
+std::string AtomicFile::TemporaryOf(std::string_view name) {
+  const size_t part = name.rfind(kTemporaryPart);
+  if (!name.starts_with('.') || part == std::string_view::npos || part == 0) return "";
+  return std::string(name.substr(1, part - 1));
 }
 
 }  // namespace millrace::readers

@@ -52,8 +52,8 @@ class AtomicFile {
 
   const std::string& path() const { return path_; }
 
-  // True when `name` (of a file in the same folder) is a temporary of a file of that name.
-  static bool IsTemporaryOf(std::string_view name, std::string_view file_name);
+  // The name of the file whose temporary has this name; empty: it is no such name.
+  static std::string TemporaryOf(std::string_view name);
 
  private:
   AtomicFile(std::string path, std::string temporary, UniqueFd fd, WriteFunction write_function);
