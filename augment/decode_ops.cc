@@ -90,7 +90,7 @@ class DecodeRandomResizedCrop final : public Op {
  private:
   absl::Status Decode(std::string_view encoded, int64_t row, Column& images, Run& run) const {
     MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, decode_.max_pixels));
-    const ImageInfo& info = decoder->info();
+    const readers::ImageHeader& info = decoder->info();
     RandomStream random = run.Random(row, stage_);
     const Region region = DrawCrop(info.height, info.width, crop_.area, crop_.aspect, random);
     MILLRACE_ASSIGN_OR_RETURN(const Pixels pixels,

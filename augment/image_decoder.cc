@@ -6,14 +6,13 @@
 namespace millrace::augment {
 namespace {
 
-constexpr std::string_view kJpegMagic = "\xFF\xD8\xFF";
-constexpr std::string_view kPngMagic = "\x89PNG\r\n\x1A\n";
-
 absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded) {
-  if (encoded.starts_with(kJpegMagic)) return OpenJpeg(encoded);
-  if (encoded.starts_with(kPngMagic)) return OpenPng(encoded);
+  const std::string_view format = readers::GuessImageFormat(encoded);
+  if (format == "jpeg") return OpenJpeg(encoded);
+  if (format == "png") return OpenPng(encoded);
   return RowError(RecordErrorReason::kImage,
-                  absl::StrCat("neither JPEG nor PNG (", encoded.size(), " bytes)"));
+                  absl::StrCat("neither JPEG nor PNG", format.empty() ? "" : ", but ",
+                               ToAbsl(format), " (", encoded.size(), " bytes)"));
 }
 
 }  // namespace
@@ -21,7 +20,7 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded) {
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
                                                         int64_t max_pixels) {
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ImageDecoder> decoder, Open(encoded));
-  const ImageInfo& info = decoder->info();
+  const readers::ImageHeader& info = decoder->info();
   // Both formats keep extents below 2^31, so the product fits.
   if (info.height * info.width > max_pixels) {
     return RowError(RecordErrorReason::kImage,
@@ -29,11 +28,6 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded
                                  " pixels exceeds max_pixels ", max_pixels));
   }
   return decoder;
-}
-
-absl::StatusOr<ImageInfo> ProbeImage(std::string_view encoded) {
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ImageDecoder> decoder, Open(encoded));
-  return decoder->info();
 }
 
 }  // namespace millrace::augment

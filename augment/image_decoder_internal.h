@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "augment/image_probe.h"
 #include "augment/region_internal.h"
 #include "base/run.h"
+#include "readers/image_header.h"
 
 namespace millrace::augment {
 
@@ -31,7 +31,7 @@ class ImageDecoder {
  public:
   virtual ~ImageDecoder() = default;
 
-  const ImageInfo& info() const { return info_; }
+  const readers::ImageHeader& info() const { return info_; }
 
   // Writes all pixels to `out`, info().height * info().width * channels bytes, dense.
   //   INVALID_ARGUMENT    the image is damaged (kImage)
@@ -44,11 +44,13 @@ class ImageDecoder {
                                               RunArena& arena) = 0;
 
  protected:
-  ImageInfo info_;
+  readers::ImageHeader info_;
 };
 
 // Opens a decoder on `encoded`, which must outlive it, and reads its header. The format is found
-// from the first bytes. Errors as ProbeImage's, and an image of more than `max_pixels`.
+// from the first bytes.
+//   INVALID_ARGUMENT  not a JPEG or PNG, its header is damaged, or it has more than `max_pixels`
+//                     (RecordErrorReason kImage)
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
                                                         int64_t max_pixels);
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded);

@@ -91,7 +91,7 @@ class JpegDecoder final : public ImageDecoder {
   absl::Status Open(std::string_view encoded) {
     encoded_ = encoded;
     MILLRACE_RETURN_IF_ERROR(Guard(&ReadHeader));
-    info_ = {.format = ImageFormat::kJpeg,
+    info_ = {.format = "jpeg",
              .height = cinfo_.image_height,
              .width = cinfo_.image_width,
              .channels = cinfo_.num_components};

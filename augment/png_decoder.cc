@@ -49,7 +49,7 @@ class PngDecoder final : public ImageDecoder {
     bits_per_pixel_ =
         uint64_t{header.bit_depth} *
         (header.color_type == SPNG_COLOR_TYPE_INDEXED ? 1 : ChannelsOf(header.color_type));
-    info_ = {.format = ImageFormat::kPng,
+    info_ = {.format = "png",
              .height = header.height,
              .width = header.width,
              .channels = ChannelsOf(header.color_type)};

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/host.h"
+#include "base/status.h"
 #include "pipeline/pipeline.h"
 #include "readers/record_source.h"
 
@@ -10,7 +11,7 @@ namespace millrace::pipeline {
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options) {
   if (options.io == nullptr) {
     const int workers = options.threads > 0 ? options.threads : ReadCores().usable;
-    options.io = readers::MakePreadEngine(std::clamp(2 * workers, 4, 64));
+    MILLRACE_ASSIGN_OR_RETURN(options.io, readers::MakePreadEngine(std::clamp(2 * workers, 4, 64)));
   }
   return Context::Make(std::move(options));
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/shape.h"
 #include "base/status.h"
-#include "pipeline/nearest_name_internal.h"
 #include "pipeline/plan_message_internal.h"
 
 // The range of every option of every stage.

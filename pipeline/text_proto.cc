@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest_name.h"
 #include "base/status.h"
-#include "pipeline/nearest_name_internal.h"
 #include "pipeline/text_proto_internal.h"
 #include "pipeline/text_variables_internal.h"
 

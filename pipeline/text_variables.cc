@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/status.h"
-#include "pipeline/nearest_name_internal.h"
 #include "pipeline/text_variables_internal.h"
 
 namespace millrace::pipeline {

@@ -1,9 +1,13 @@
 #include "readers/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,11 +22,28 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+constexpr char kTemporaryPart[] = ".tmp-";
+
 std::string TemporaryName(const std::string& path, int attempt) {
   const size_t slash = path.rfind('/');
   const size_t name = slash == std::string::npos ? 0 : slash + 1;
-  return absl::StrCat(path.substr(0, name), ".", path.substr(name), ".tmp-", ::getpid(), "-",
+  return absl::StrCat(path.substr(0, name), ".", path.substr(name), kTemporaryPart, ::getpid(), "-",
                       attempt);
+}
+
+// For file systems whose rename replaces whatever is there: a link never does. Where there are no
+// links either, a file that appears between the look and the rename is replaced.
+int LinkOrLook(const std::string& from, const std::string& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str()) == 0 ? 0 : errno;
+  if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) return errno;
+  struct stat info = {};
+  if (::lstat(to.c_str(), &info) == 0) return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+int RenameKeeping(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  return errno == EINVAL || errno == ENOSYS ? LinkOrLook(from, to) : errno;
 }
 
 absl::Status SyncFolder(const std::string& folder) {
@@ -34,6 +55,26 @@ absl::Status SyncFolder(const std::string& folder) {
 }
 
 }  // namespace
+
+absl::Status Rename(const std::string& from, const std::string& to, Existing existing) {
+  int error = 0;
+  if (existing == Existing::kKeep) {
+    error = RenameKeeping(from, to);
+  } else if (std::rename(from.c_str(), to.c_str()) != 0) {
+    error = errno;
+  }
+  return error == 0 ? absl::OkStatus()
+                    : ErrnoStatus(error, "rename", absl::StrCat(from, " to ", to));
+}
+
+bool TakeUseLock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
+void RemoveIfAbandoned(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.valid() || !TakeUseLock(fd.get())) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
 
 absl::Status WriteFully(int fd, std::span<const std::byte> data, const std::string& path,
                         const WriteFunction& write_function) {
@@ -58,6 +99,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string
     std::string temporary = TemporaryName(path, attempt);
     UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (fd.valid()) {
+      TakeUseLock(fd.get());  // without one it is not taken for abandoned either
       return std::unique_ptr<AtomicFile>(
           new AtomicFile(path, std::move(temporary), std::move(fd), std::move(write_function)));
     }
@@ -82,16 +124,20 @@ absl::Status AtomicFile::Append(std::span<const std::byte> data) {
   return WriteFully(fd_.get(), data, path_, write_);
 }
 
-absl::Status AtomicFile::Commit(bool sync) {
+absl::Status AtomicFile::Commit(bool sync, Existing existing) {
   if (sync && ::fsync(fd_.get()) != 0) return ErrnoStatus(errno, "fsync", temporary_);
   if (::close(fd_.Release()) != 0 && errno != EINTR) {
     return ErrnoStatus(errno, "close", temporary_);
   }
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return ErrnoStatus(errno, "rename", absl::StrCat(temporary_, " to ", path_));
-  }
+  MILLRACE_RETURN_IF_ERROR(Rename(temporary_, path_, existing));
   committed_ = true;
   return sync ? SyncFolder(FolderOf(path_)) : absl::OkStatus();
+}
+
+std::string AtomicFile::TemporaryOf(std::string_view name) {
+  const size_t part = name.rfind(kTemporaryPart);
+  if (!name.starts_with('.') || part == std::string_view::npos || part == 0) return "";
+  return std::string(name.substr(1, part - 1));
 }
 
 }  // namespace millrace::readers

@@ -33,7 +33,7 @@ struct ConvertOptions {
   int64_t max_memory_bytes = int64_t{4} << 30;  // for that
   Compression compression = Compression::kNone;
   int compression_level = 6;  // zlib's 1 to 9
-  bool overwrite = false;     // replace shards that exist
+  bool overwrite = false;     // replace the shards of this prefix that exist
 
   absl::Status Validate() const;
 };
@@ -57,11 +57,15 @@ using ConvertProgress = std::function<void(int64_t done_images, int64_t total_im
 // reading the shards one after the other gives that order back. The same options and input give the
 // same bytes.
 //
-// Shards are written to a hidden folder beside their place and renamed there after the last one is
-// whole; on failure it is removed, and nothing has changed (a rename that fails midway with
-// `overwrite` excepted).
+// Shards are written to a hidden folder beside their place and moved there after the last one is
+// whole. On failure nothing has changed. `overwrite` replaces all shards of the prefix, also of
+// sets of another number of shards: they are moved to the hidden folder first, moved back when a
+// move fails, and removed when the new set is in place. A conversion that is killed leaves its
+// folder; the next one to the same prefix removes it, or, when it holds replaced shards, the next
+// one with `overwrite` that succeeds. Several processes may convert at once.
 //   INVALID_ARGUMENT     a bad option; the label rules do not fit; more shards than images
-//   ALREADY_EXISTS       a shard exists and `overwrite` is off
+//   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
+//                        `overwrite` is off; a folder has the name of a shard
 //   DATA_LOSS, NOT_FOUND, ...  the input is damaged or missing, or a file cannot be written
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,
                                       const ConvertProgress& progress = {});

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
 #include "base/status.h"
 #include "readers/record_source.h"
 
@@ -28,39 +28,45 @@ bool Exists(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0;
 }
 
-// Levenshtein's distance: insertions, deletions and replacements, one each.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-// The names in `folder` that are nearest to `name`, nearest first.
-std::vector<std::string> NearestNames(const std::filesystem::path& folder,
-                                      const std::string& name) {
-  std::vector<std::pair<size_t, std::string>> ranked;
+// At most kMaxNamesCompared names of `folder`, sorted.
+std::vector<std::string> NamesIn(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
   const std::filesystem::directory_iterator end;
-  while (!error && entry != end && ranked.size() < kMaxNamesCompared) {
-    std::string candidate = entry->path().filename().string();
-    ranked.emplace_back(EditDistance(name, candidate), std::move(candidate));
+  while (!error && entry != end && names.size() < kMaxNamesCompared) {
+    names.push_back(entry->path().filename().string());
     entry.increment(error);
   }
-  std::sort(ranked.begin(), ranked.end());
-  if (ranked.size() > kNamesShown) ranked.resize(kNamesShown);
-  std::vector<std::string> names;
-  for (auto& [distance, candidate] : ranked) names.push_back(std::move(candidate));
+  std::sort(names.begin(), names.end());
   return names;
+}
+
+// "*.tfrecord" for a pattern that ends so; "" when its ending is a pattern too.
+std::string EndingOf(const std::filesystem::path& pattern) {
+  const std::string extension = pattern.extension().string();
+  const bool plain = !extension.empty() && extension.find_first_of("*?[") == std::string::npos;
+  return plain ? "*" + extension : "";
+}
+
+// What `folder`, which is not empty, has instead of the file `name`.
+std::string WhatThereIs(const std::string& folder, std::vector<std::string> names,
+                        const std::filesystem::path& name) {
+  const bool hidden = name.string().starts_with('.');  // a glob sees no others
+  std::erase_if(names, [&](const std::string& other) { return other.starts_with('.') != hidden; });
+  const std::vector<std::string> nearest = NearestNames(name.string(), names, kNamesShown);
+  if (!nearest.empty()) {
+    return absl::StrCat("; nearest names in ", folder, ": ", absl::StrJoin(nearest, ", "));
+  }
+  const std::string ending = EndingOf(name);
+  if (ending.empty()) return absl::StrCat("; ", folder, " holds no such name");
+  std::erase_if(names,
+                [&](const std::string& other) { return !other.ends_with(ending.substr(1)); });
+  if (names.empty()) return absl::StrCat("; ", folder, " holds no ", ending);
+  return absl::StrCat("; ", folder, " holds ", names.size(), " ", ending,
+                      ", but none of a name "
+                      "near that: ",
+                      names[0], names.size() > 1 ? ", ..." : "");
 }
 
 absl::Status NothingMatches(const std::string& pattern) {
@@ -75,12 +81,12 @@ absl::Status NothingMatches(const std::string& pattern) {
   if (!IsFolder(folder.string())) {
     return absl::NotFoundError(absl::StrCat(text, ": there is no folder ", folder.string()));
   }
-  const std::vector<std::string> names = NearestNames(folder, path.filename().string());
+  std::vector<std::string> names = NamesIn(folder);
   if (names.empty()) {
     return absl::NotFoundError(absl::StrCat(text, ": the folder ", folder.string(), " is empty"));
   }
   return absl::NotFoundError(
-      absl::StrCat(text, "; nearest names in ", folder.string(), ": ", absl::StrJoin(names, ", ")));
+      absl::StrCat(text, WhatThereIs(folder.string(), std::move(names), path.filename())));
 }
 
 // Appends what one pattern stands for, folders left out.
@@ -104,7 +110,7 @@ absl::Status Expand(const std::string& pattern, std::vector<std::string>& files)
   if (result == GLOB_NOSPACE) {
     return absl::ResourceExhaustedError(absl::StrCat("no memory to expand ", pattern));
   }
-  if (result == GLOB_ABORTED) {
+  if (result == GLOB_ABORTED && error_number != ENOENT) {
     return ErrnoStatus(error_number == 0 ? EIO : error_number, "read folder", pattern);
   }
   return num_files > 0 ? absl::OkStatus() : NothingMatches(pattern);

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
-#include "readers/image_header_internal.h"
+#include "readers/image_header.h"
 #include "readers/image_labels_internal.h"
 
 namespace millrace::readers::internal {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "readers/example_parser_internal.h"
-#include "readers/image_header_internal.h"
+#include "readers/image_header.h"
 #include "readers/scan_internal.h"
 
 namespace millrace::readers {
@@ -47,11 +47,11 @@ class StatsSink {
   void Bytes(std::string_view value) {
     if (number_ != 0) return;
     report_.byte_lengths.Add(value.size());
-    const std::string_view format = internal::GuessImageFormat(value);
+    const std::string_view format = GuessImageFormat(value);
     if (format.empty()) return;
     ++report_.image_formats[std::string(format)];
     if (format != "png" && format != "jpeg") return;
-    const auto header = internal::ReadImageHeader(value);
+    const auto header = ReadImageHeader(value);
     if (!header.ok()) {
       ++report_.num_bad_images;
       return;

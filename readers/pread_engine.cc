@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "readers/local_file.h"
 #include "readers/record_source.h"
+#include "readers/start_threads_internal.h"
 
 // The I/O threads take whole groups from one queue and read a group's requests one after the other:
 // a group is one run's worth of bytes, and many groups are in flight. On destruction every queued
@@ -18,9 +19,8 @@ namespace {
 
 class PreadEngine : public IoEngine {
  public:
-  explicit PreadEngine(int num_threads) {
-    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
-  }
+  explicit PreadEngine(size_t num_threads)
+      : threads_(StartThreads(num_threads, [this] { Serve(); })) {}
 
   ~PreadEngine() override {
     {
@@ -30,6 +30,8 @@ class PreadEngine : public IoEngine {
     wake_.NotifyAll();
     for (std::thread& thread : threads_) thread.join();
   }
+
+  bool has_threads() const { return !threads_.empty(); }
 
   void Submit(std::vector<ReadRequest> requests,
               std::function<void(std::vector<absl::Status>)> done) override {
@@ -78,13 +80,18 @@ class PreadEngine : public IoEngine {
   // destructor -> I/O threads; relaxed: written under mu_, and between two reads late is soon
   // enough
   std::atomic<bool> stopping_{false};
-  std::vector<std::thread> threads_;  // constant between construction and destruction
+  // Last, as they use the rest; constant between construction and destruction.
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace
 
-std::shared_ptr<IoEngine> MakePreadEngine(int threads) {
-  return std::make_shared<PreadEngine>(std::max(threads, 1));
+absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads) {
+  auto engine = std::make_shared<PreadEngine>(static_cast<size_t>(std::max(threads, 1)));
+  if (!engine->has_threads()) {
+    return absl::ResourceExhaustedError("the system has no thread to give for reading");
+  }
+  return engine;
 }
 
 }  // namespace millrace::readers

@@ -15,6 +15,7 @@
 #include "readers/index_cache.h"
 #include "readers/record_index.h"
 #include "readers/shard_files.h"
+#include "readers/start_threads_internal.h"
 #include "readers/tfrecord_format.h"
 #include "xxhash.h"
 
@@ -141,8 +142,7 @@ class Opener {
     MILLRACE_RETURN_IF_ERROR(SumSizes());
     const size_t num_threads =
         std::clamp<size_t>(static_cast<size_t>(std::max(options_.threads, 1)), 1, files_.size());
-    std::vector<std::thread> others;
-    for (size_t i = 1; i < num_threads; ++i) others.emplace_back([this] { OpenShards(); });
+    std::vector<std::thread> others = StartThreads(num_threads - 1, [this] { OpenShards(); });
     OpenShards();
     for (std::thread& thread : others) thread.join();
     for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);

@@ -70,14 +70,16 @@ class RecordSource {
 
 // Expands glob patterns and plain names into the sorted list of files.
 //   INVALID_ARGUMENT  no pattern was given
-//   NOT_FOUND         a pattern matches nothing; the message shows it and the nearest names in its
-//                     folder
+//   NOT_FOUND         a pattern matches nothing; the message shows it, and names near it in its
+//                     folder or that there are none
 absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
 
 // The pread pool: `threads` (at least 1) I/O threads. Implements base's IoEngine. A group's
 // requests are read one after the other by one thread: submit several groups to read in parallel.
-// The last owner must not let go of it inside a `done`.
-std::shared_ptr<IoEngine> MakePreadEngine(int threads);
+// The last owner must not let go of it inside a `done`. It goes on with fewer threads when the
+// system has no more to give.
+//   RESOURCE_EXHAUSTED  it has none at all
+absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads);
 
 // Opens a local file for ReadAt.
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path);

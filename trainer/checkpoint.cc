@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "readers/atomic_file.h"
 #include "trainer/safetensors.h"
 
 namespace millrace::trainer {
@@ -45,6 +46,19 @@ absl::StatusOr<std::map<uint64_t, std::string>> List(const std::string& folder) 
   }
   if (error) return ErrnoStatus(error.value(), "list", folder);
   return found;
+}
+
+// Removes what a training that was killed was writing.
+absl::Status RemoveAbandoned(const std::string& folder) {
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename().string();
+    uint64_t step = 0;
+    const std::string of = readers::AtomicFile::TemporaryOf(name);
+    if (ParseName(of, step)) readers::RemoveIfAbandoned(entries->path().string());
+  }
+  return error ? ErrnoStatus(error.value(), "list", folder) : absl::OkStatus();
 }
 
 std::map<std::string, std::string> Describe(const TrainState& state) {
@@ -117,12 +131,19 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
   }
   const std::string path =
       (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
-  MILLRACE_RETURN_IF_ERROR(WriteSafetensors(path, Describe(state), tensors));
+  const absl::Status written =
+      WriteSafetensors(path, Describe(state), tensors, readers::Existing::kKeep);
+  if (absl::IsAlreadyExists(written)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        path, ": another training wrote it; each needs a checkpoint.folder of its own"));
+  }
+  MILLRACE_RETURN_IF_ERROR(written);
   MILLRACE_RETURN_IF_ERROR(RemoveOld());
   return path;
 }
 
 absl::Status CheckpointFolder::RemoveOld() const {
+  MILLRACE_RETURN_IF_ERROR(RemoveAbandoned(folder_));
   MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
   size_t excess = found.size() - std::min(found.size(), static_cast<size_t>(keep_));
   for (const auto& [step, path] : found) {

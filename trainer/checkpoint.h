@@ -40,8 +40,9 @@ class CheckpointFolder {
   // The path of the newest by its number; empty when there is none.
   absl::StatusOr<std::string> Newest() const;
 
-  // Writes a checkpoint, durable when this returns, then removes the oldest ones. Makes the folder
-  // when it is missing. Returns the path.
+  // Writes a checkpoint, durable when this returns, then removes the oldest ones and what killed
+  // writers left. Makes the folder when it is missing. Returns the path.
+  //   ALREADY_EXISTS  there is one of this step: another training uses the folder
   absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
                                    const TensorSet& weights, const TensorSet& velocity) const;
 

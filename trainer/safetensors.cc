@@ -7,9 +7,7 @@
 
 #include <bit>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "readers/unique_fd.h"
 
 namespace millrace::trainer {
 namespace {
@@ -28,42 +27,6 @@ using nlohmann::json;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr char kDigestKey[] = "\"digest\":\"";
 constexpr char kNoDigest[] = "0000000000000000";
-
-// A file descriptor that closes itself.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-  // Closes now and says whether that went well.
-  bool Close() { return close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
-absl::Status WriteAll(const Fd& fd, const void* data, size_t size, const std::string& path) {
-  const char* bytes = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t written = write(fd.get(), bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, "write", path);
-    bytes += written;
-    size -= static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SyncFolder(const std::string& folder) {
-  const Fd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0) return ErrnoStatus(errno, "open", folder);
-  if (fsync(fd.get()) != 0) return ErrnoStatus(errno, "fsync", folder);
-  return absl::OkStatus();
-}
 
 std::string MakeHeader(const std::map<std::string, std::string>& metadata,
                        std::span<const TensorRef> tensors) {
@@ -95,25 +58,10 @@ class Hasher {
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
 };
 
-absl::Status WriteFile(const std::string& path, const std::string& header,
-                       std::span<const TensorRef> tensors) {
-  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (fd.get() < 0) return ErrnoStatus(errno, "open", path);
-  const uint64_t size = header.size();
-  MILLRACE_RETURN_IF_ERROR(WriteAll(fd, &size, sizeof(size), path));
-  MILLRACE_RETURN_IF_ERROR(WriteAll(fd, header.data(), header.size(), path));
-  for (const TensorRef& tensor : tensors) {
-    MILLRACE_RETURN_IF_ERROR(WriteAll(fd, tensor.data.data(), tensor.data.size_bytes(), path));
-  }
-  if (fsync(fd.get()) != 0) return ErrnoStatus(errno, "fsync", path);
-  if (!fd.Close()) return ErrnoStatus(errno, "close", path);
-  return absl::OkStatus();
-}
-
 // Reads one file; every failure names it.
 class Reader {
  public:
-  Reader(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  Reader(std::string path, readers::UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   absl::StatusOr<TensorFile> Read();
 
@@ -129,7 +77,7 @@ class Reader {
   absl::Status CheckDigest(const TensorFile& file) const;
 
   const std::string path_;
-  const Fd fd_;
+  const readers::UniqueFd fd_;
   uint64_t data_bytes_ = 0;
   std::string digest_;  // that the header claims
   Hasher hasher_;
@@ -256,7 +204,8 @@ absl::Status Reader::CheckDigest(const TensorFile& file) const {
 
 absl::Status WriteSafetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
-                              std::span<const TensorRef> tensors) {
+                              std::span<const TensorRef> tensors, readers::Existing existing,
+                              readers::WriteFunction write_function) {
   std::string header = MakeHeader(metadata, tensors);
   Hasher hasher;
   hasher.Add(header.data(), header.size());
@@ -264,23 +213,21 @@ absl::Status WriteSafetensors(const std::string& path,
   const size_t at = header.find(absl::StrCat(kDigestKey, kNoDigest));
   header.replace(at + std::strlen(kDigestKey), std::strlen(kNoDigest), hasher.Hex());
 
-  const std::string temporary = path + ".tmp";
-  absl::Status status = WriteFile(temporary, header, tensors);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoStatus(errno, "rename", path);
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<readers::AtomicFile> file,
+                            readers::AtomicFile::Create(path, std::move(write_function)));
+  const uint64_t header_bytes = header.size();
+  MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(&header_bytes, 1))));
+  MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(header))));
+  for (const TensorRef& tensor : tensors) {
+    MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(tensor.data)));
   }
-  if (!status.ok()) {
-    unlink(temporary.c_str());
-    return status;
-  }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return SyncFolder(folder.empty() ? "." : folder);
+  return file->Commit(/*sync=*/true, existing);
 }
 
 absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
-  return Reader(path, fd).Read();
+  readers::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  return Reader(path, std::move(fd)).Read();
 }
 
 }  // namespace millrace::trainer

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/shape.h"
+#include "readers/atomic_file.h"
 
 // float32 tensors in the safetensors format (github.com/huggingface/safetensors):
 //   8 bytes   N, little endian
@@ -36,12 +37,16 @@ struct TensorFile {
   std::map<std::string, Tensor> tensors;
 };
 
-// Writes a file so that `path` is at every moment the old one, whole, or the new one, whole: to
-// "PATH.tmp", fsync, rename, fsync of the folder. `metadata` must not hold "digest". When it fails
-// nothing is left behind.
+// Writes a file so that `path` is at every moment the old one, whole, or the new one, whole: to a
+// hidden temporary beside it, fsync, rename, fsync of the folder. `metadata` must not hold
+// "digest". `write_function` is for tests. When it fails nothing is left behind.
+//   ALREADY_EXISTS           `existing` is kKeep and there is a file `path`
+//   RESOURCE_EXHAUSTED, ...  it cannot be written
 absl::Status WriteSafetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
-                              std::span<const TensorRef> tensors);
+                              std::span<const TensorRef> tensors,
+                              readers::Existing existing = readers::Existing::kReplace,
+                              readers::WriteFunction write_function = {});
 
 // Reads and verifies a file that WriteSafetensors made. Nothing is allocated beyond the file's
 // size.

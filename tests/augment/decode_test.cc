@@ -4,7 +4,6 @@
 #include <random>
 
 #include "augment/image_ops.h"
-#include "augment/image_probe.h"
 #include "base/record_error.h"
 #include "image_testing.h"
 
@@ -116,21 +115,6 @@ TEST(DecodePng, EveryColourTypeFollowsTheRules) {
 TEST(DecodePng, InterlacedIsTheSameImage) {
   const Image image = MakeImage(13, 21, 3, 5);
   EXPECT_EQ(testing::Decode(EncodePng(13, 21, 2, 8, image.pixels, true), {}).image, image);
-}
-
-TEST(Probe, TellsFormatAndSize) {
-  const auto jpeg = ProbeImage(EncodeJpeg(MakeImage(12, 34, 1, 1)));
-  ASSERT_TRUE(jpeg.ok()) << jpeg.status();
-  EXPECT_EQ(jpeg->format, ImageFormat::kJpeg);
-  EXPECT_EQ(jpeg->height, 12);
-  EXPECT_EQ(jpeg->width, 34);
-  EXPECT_EQ(jpeg->channels, 1);
-  const auto png = ProbeImage(EncodePng(2, 1, 6, 8, {1, 2, 3, 4, 5, 6, 7, 8}));
-  ASSERT_TRUE(png.ok()) << png.status();
-  EXPECT_EQ(png->format, ImageFormat::kPng);
-  EXPECT_EQ(png->height, 2);
-  EXPECT_EQ(png->width, 1);
-  EXPECT_EQ(png->channels, 4);
 }
 
 // --- hostile inputs ---

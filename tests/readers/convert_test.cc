@@ -1,10 +1,15 @@
 #include "readers/convert.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "readers/record_reader.h"
+#include "readers/unique_fd.h"
 #include "tests/readers/example_oracle.h"
 #include "tests/readers/image_fixtures.h"
 
@@ -173,6 +178,83 @@ TEST_F(ConvertTest, ExistingShardsAreNotReplacedUnlessAsked) {
   options.overwrite = true;
   EXPECT_TRUE(Convert(options).ok());
   EXPECT_EQ(ReadShard(folder_ / "out/t-00001-of-00002.tfrecord").size(), 2u);
+}
+
+TEST_F(ConvertTest, SetOfAnotherNumberOfShardsIsNotJoined) {
+  ConvertOptions options = Idx(4);
+  WriteFile(folder_ / "out/t-00002-of-00004.tfrecord", "precious");
+  WriteFile(folder_ / "out/t-small-00000-of-00001.tfrecord", "of another prefix");
+  options.num_shards = 2;
+  const auto refused = Convert(options);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("t-00002-of-00004"));
+  EXPECT_EQ(ReadFile(folder_ / "out/t-00002-of-00004.tfrecord"), "precious");
+  options.overwrite = true;
+  ASSERT_TRUE(Convert(options).ok());
+  EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00002.tfrecord", "t-00001-of-00002.tfrecord",
+                                           "t-small-00000-of-00001.tfrecord"));
+}
+
+// A folder that appears while images are read stops the moves after the first one.
+TEST_F(ConvertTest, FailedMoveBringsTheReplacedShardsBack) {
+  ConvertOptions options = Idx(4);
+  options.num_shards = 2;
+  options.overwrite = true;
+  WriteFile(folder_ / "out/t-00000-of-00002.tfrecord", "old 0");
+  WriteFile(folder_ / "out/t-00000-of-00001.tfrecord", "old of another set");
+  const auto report = Convert(options, [&](int64_t done, int64_t) {
+    if (done == 4) WriteFile(folder_ / "out/t-00001-of-00002.tfrecord/x", "in the way");
+  });
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kAlreadyExists) << report.status();
+  EXPECT_THAT(std::string(report.status().message()), HasSubstr("t-00001-of-00002"));
+  EXPECT_EQ(ReadFile(folder_ / "out/t-00000-of-00002.tfrecord"), "old 0");
+  EXPECT_EQ(ReadFile(folder_ / "out/t-00000-of-00001.tfrecord"), "old of another set");
+  EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00001.tfrecord", "t-00000-of-00002.tfrecord",
+                                           "t-00001-of-00002.tfrecord"));
+  EXPECT_EQ(Convert(options).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(ConvertTest, ShardsMadeMeanwhileAreNotReplaced) {
+  const auto report = Convert(Idx(3), [&](int64_t done, int64_t) {
+    if (done == 3) WriteFile(folder_ / "out/t-00000-of-00001.tfrecord", "of another run");
+  });
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReadFile(folder_ / "out/t-00000-of-00001.tfrecord"), "of another run");
+}
+
+TEST_F(ConvertTest, FoldersOfKilledConversionsAreRemovedAndThoseInUseStay) {
+  WriteFile(folder_ / "out/.t.convert-killed/t-00000-of-00001.tfrecord", "half");
+  WriteFile(folder_ / "out/.t.convert-in_use/t-00000-of-00001.tfrecord", "half");
+  WriteFile(folder_ / "out/.t.convert-backup/replaced/t-00000-of-00001.tfrecord", "old");
+  WriteFile(folder_ / "out/.u.convert-killed/x", "of another prefix");
+  const UniqueFd in_use(::open((folder_ / "out/.t.convert-in_use").c_str(), O_RDONLY));
+  ASSERT_TRUE(in_use.valid());
+  ASSERT_EQ(::flock(in_use.get(), LOCK_EX), 0);
+  ConvertOptions options = Idx(3);
+  ASSERT_TRUE(Convert(options).ok());
+  EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00001.tfrecord", ".t.convert-in_use",
+                                           ".t.convert-backup", ".u.convert-killed"));
+  options.overwrite = true;
+  ASSERT_TRUE(Convert(options).ok());
+  EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00001.tfrecord", ".t.convert-in_use",
+                                           ".u.convert-killed"));
+}
+
+// The child dies without a word while it converts.
+TEST_F(ConvertTest, KilledConversionIsCleanedUpByTheNext) {
+  const ConvertOptions options = Idx(3);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    (void)Convert(options, [](int64_t, int64_t) { ::raise(SIGKILL); });
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_THAT(Left(), ElementsAre(testing::StartsWith(".t.convert-")));
+  ASSERT_TRUE(Convert(options).ok());
+  EXPECT_THAT(Left(), ElementsAre("t-00000-of-00001.tfrecord"));
 }
 
 TEST_F(ConvertTest, FailureMidwayLeavesNothingBehind) {

@@ -5,6 +5,7 @@ namespace millrace::readers {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -64,6 +65,16 @@ TEST_F(ExpandFilesTest, MissingPatternShowsNearestNamesToo) {
   EXPECT_THAT(Error("tran-*.tfrecord"), HasSubstr("train-0.tfrecord"));
 }
 
+TEST_F(ExpandFilesTest, NamesThatAreFarAreNotCalledNear) {
+  std::filesystem::create_directory(folder_ / "mixed");
+  for (const char* name : {"x.tfr", "tfvenv", "chroot"}) WriteFile(folder_ / "mixed/" + name, "x");
+  EXPECT_EQ(Error("mixed/nope*.tfrecord"), "no file matches " + folder_ / "mixed/nope*.tfrecord" +
+                                               "; " + folder_ / "mixed" + " holds no *.tfrecord");
+  EXPECT_THAT(Error("mixed/nope*"), EndsWith("holds no such name"));
+  EXPECT_THAT(Error("validation-*.tfrecord"),
+              EndsWith("holds 6 *.tfrecord, but none of a name near that: eval-0.tfrecord, ..."));
+}
+
 TEST_F(ExpandFilesTest, OneMissingPatternAmongGoodOnesIsAnError) {
   const auto files = Expand({"train-*", "test-*"});
   EXPECT_EQ(files.status().code(), absl::StatusCode::kNotFound);
@@ -72,6 +83,7 @@ TEST_F(ExpandFilesTest, OneMissingPatternAmongGoodOnesIsAnError) {
 
 TEST_F(ExpandFilesTest, FoldersAreExplained) {
   EXPECT_THAT(Error("no/such.tfrecord"), HasSubstr("there is no folder"));
+  EXPECT_THAT(Error("no/such-*.tfrecord"), HasSubstr("there is no folder"));
   EXPECT_THAT(Error("train-folder.tfrecord"), HasSubstr("is a folder"));
   EXPECT_THAT(Error("train-folder.tfrecord/a"), HasSubstr("is empty"));
 }

@@ -56,7 +56,7 @@ class GateFile : public FakeFile {
 };
 
 TEST(PreadEngineTest, GroupEndsOnceWithOneStatusPerRequest) {
-  const auto engine = MakePreadEngine(2);
+  const auto engine = MakePreadEngine(2).value();
   const auto good = std::make_shared<FakeFile>("0123456789");
   const auto bad = std::make_shared<FakeFile>("0123456789");
   bad->FailFrom(0);
@@ -73,11 +73,11 @@ TEST(PreadEngineTest, GroupEndsOnceWithOneStatusPerRequest) {
 }
 
 TEST(PreadEngineTest, EmptyGroupEndsToo) {
-  EXPECT_THAT(ReadGroup(*MakePreadEngine(1), {}), SizeIs(0));
+  EXPECT_THAT(ReadGroup(**MakePreadEngine(1), {}), SizeIs(0));
 }
 
 TEST(PreadEngineTest, ManyGroupsFromManyThreadsAllArrive) {
-  const auto engine = MakePreadEngine(3);
+  const auto engine = MakePreadEngine(3).value();
   std::string bytes;
   for (int i = 0; i < 1000; ++i) bytes.push_back(static_cast<char>('a' + i % 26));
   const auto file = std::make_shared<FakeFile>(bytes);
@@ -98,7 +98,7 @@ TEST(PreadEngineTest, ManyGroupsFromManyThreadsAllArrive) {
 }
 
 TEST(PreadEngineTest, DestructionFinishesTheReadUnderWayAndCancelsTheRest) {
-  auto engine = MakePreadEngine(1);
+  auto engine = MakePreadEngine(1).value();
   const auto gate = std::make_shared<GateFile>();
   std::string a(2, '?'), b(2, '?'), c(2, '?');
   std::vector<absl::Status> first;
@@ -120,6 +120,11 @@ TEST(PreadEngineTest, DestructionFinishesTheReadUnderWayAndCancelsTheRest) {
   for (const absl::Status& status : second) {
     EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kCancelled) << status;
   }
+}
+
+TEST(PreadEngineTest, NoThreadAtAllIsResourceExhausted) {
+  const NoMoreThreads no_more_threads;
+  EXPECT_EQ(MakePreadEngine(4).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

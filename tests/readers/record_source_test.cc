@@ -113,6 +113,16 @@ TEST_F(RecordSourceTest, CompressedShardsAreReadAnywhere) {
   }
 }
 
+TEST_F(RecordSourceTest, WithoutThreadsToStartTheCallerOpensAllShards) {
+  const auto payloads = Payloads(20, 1);
+  options_.threads = 4;
+  const std::vector<std::string> files = {Shard("a", Frames(payloads)), Shard("b", Frames({"x"}))};
+  const NoMoreThreads no_more_threads;
+  const auto source = Open(files);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->num_records(), 21u);
+}
+
 TEST_F(RecordSourceTest, SecondOpenUsesTheKeptIndex) {
   const std::string shard = Shard("a", Frames(Payloads(100, 1)));
   ASSERT_TRUE(Open({shard}).ok());

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -213,6 +214,28 @@ inline RecordErrorReason ReasonOf(const absl::Status& status) {
   const auto error = GetRecordError(status);
   return error.has_value() ? error->reason : RecordErrorReason::kUnknown;
 }
+
+// While it lives no thread can be started: its stack would be larger than the address space.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t huge;
+    EXPECT_EQ(pthread_attr_init(&huge), 0);
+    EXPECT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
+    EXPECT_EQ(pthread_attr_destroy(&huge), 0);
+  }
+  ~NoMoreThreads() {
+    EXPECT_EQ(pthread_setattr_default_np(&before_), 0);
+    EXPECT_EQ(pthread_attr_destroy(&before_), 0);
+  }
+  NoMoreThreads(const NoMoreThreads&) = delete;
+  NoMoreThreads& operator=(const NoMoreThreads&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
 
 }  // namespace millrace::readers
 

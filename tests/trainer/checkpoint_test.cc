@@ -1,14 +1,18 @@
 #include "trainer/checkpoint.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "readers/unique_fd.h"
 #include "tests/trainer/test_nets.h"
 #include "trainer/safetensors.h"
 
@@ -176,7 +180,7 @@ TEST_F(CheckpointTest, NewestIsByNumberAndNoneIsEmpty) {
 // S-TRAIN-4.
 TEST_F(CheckpointTest, AFileLeftByACrashIsNotACheckpoint) {
   const std::string path = Save(1);
-  WriteAll(folder_ + "/checkpoint-00000002.safetensors.tmp", "half");
+  WriteAll(folder_ + "/.checkpoint-00000002.safetensors.tmp-123-0", "half");
   const auto newest = CheckpointFolder(folder_, 3).Newest();
   ASSERT_TRUE(newest.ok());
   EXPECT_EQ(*newest, path);
@@ -192,6 +196,7 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
   for (const rlim_t limit : {0u, 100u, static_cast<unsigned>(before.size()) - 1}) {
     const rlimit small = {limit, old.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    state_.step = 2;
     const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     EXPECT_FALSE(saved.ok());
@@ -199,6 +204,49 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
     EXPECT_EQ(ReadAll(path), before);
     EXPECT_THAT(Names(), ElementsAre("checkpoint-00000001.safetensors"));
   }
+}
+
+TEST_F(CheckpointTest, AFullDiskLeavesTheOldFileAndNothingElse) {
+  const std::string path = Save(1);
+  const std::string before = ReadAll(path);
+  const std::vector<TensorRef> tensors = {{"a", Shape{2, 2}, weights_[0]}};
+  for (int good_writes : {0, 1, 2}) {
+    const auto status = WriteSafetensors(path, {}, tensors, readers::Existing::kReplace,
+                                         [&](int fd, const void* data, size_t size) -> ssize_t {
+                                           if (good_writes-- > 0) return write(fd, data, size);
+                                           errno = ENOSPC;
+                                           return -1;
+                                         });
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+    EXPECT_EQ(ReadAll(path), before);
+    EXPECT_THAT(Names(), ElementsAre("checkpoint-00000001.safetensors"));
+  }
+}
+
+// Two trainings in one folder: the other one wrote this step while we were at it.
+TEST_F(CheckpointTest, ACheckpointThatAnotherTrainingWroteIsNotReplaced) {
+  const std::string path = Save(7);
+  const std::string before = ReadAll(path);
+  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
+  EXPECT_EQ(saved.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(saved.status().message()), HasSubstr(path + ": another training"));
+  EXPECT_EQ(ReadAll(path), before);
+  EXPECT_THAT(Names(), ElementsAre("checkpoint-00000007.safetensors"));
+}
+
+TEST_F(CheckpointTest, WhatAKilledWriterLeftIsRemovedAndWhatIsInUseStays) {
+  fs::create_directories(folder_);
+  WriteAll(folder_ + "/.checkpoint-00000001.safetensors.tmp-123-0", "half");
+  WriteAll(folder_ + "/.checkpoint-00000001.safetensors.tmp-124-0", "being written");
+  WriteAll(folder_ + "/.notes.txt.tmp-123-0", "mine");
+  const readers::UniqueFd in_use(
+      open((folder_ + "/.checkpoint-00000001.safetensors.tmp-124-0").c_str(), O_RDONLY));
+  ASSERT_TRUE(in_use.valid());
+  ASSERT_EQ(flock(in_use.get(), LOCK_EX), 0);
+  Save(2);
+  EXPECT_THAT(Names(), ElementsAre(".checkpoint-00000001.safetensors.tmp-124-0",
+                                   ".notes.txt.tmp-123-0", "checkpoint-00000002.safetensors"));
 }
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsNamed) {

@@ -1,13 +1,13 @@
+#include "base/nearest_name.h"
+
 #include <algorithm>
 #include <numeric>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
-#include "pipeline/nearest_name_internal.h"
 
-namespace millrace::pipeline {
+namespace millrace {
 namespace {
 
 constexpr size_t kMaxNameBytes = 256;  // longer ones are not compared
@@ -15,8 +15,9 @@ constexpr size_t kMaxListed = 24;
 
 char Fold(char c) { return absl::ascii_tolower(static_cast<unsigned char>(c)); }
 
-// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment), by the
-// last three rows of the table.
+}  // namespace
+
+// By the last three rows of the table.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
@@ -37,20 +38,25 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-}  // namespace
-
-std::string NearestName(std::string_view name, std::span<const std::string> candidates) {
-  if (name.size() > kMaxNameBytes) return "";
-  std::string nearest;
-  size_t best = std::max<size_t>(1, name.size() / 3) + 1;
+std::vector<std::string> NearestNames(std::string_view name,
+                                      std::span<const std::string> candidates, size_t max_names) {
+  if (name.size() > kMaxNameBytes) return {};
+  const size_t farthest = std::max<size_t>(1, name.size() / 3);
+  std::vector<std::pair<size_t, const std::string*>> near;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kMaxNameBytes) continue;
     const size_t distance = EditDistance(name, candidate);
-    if (distance >= best) continue;
-    best = distance;
-    nearest = candidate;
+    if (distance <= farthest) near.emplace_back(distance, &candidate);
   }
-  return nearest;
+  std::ranges::stable_sort(near, {}, [](const auto& entry) { return entry.first; });
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(near.size(), max_names); ++i) names.push_back(*near[i].second);
+  return names;
+}
+
+std::string NearestName(std::string_view name, std::span<const std::string> candidates) {
+  const std::vector<std::string> nearest = NearestNames(name, candidates, 1);
+  return nearest.empty() ? "" : nearest[0];
 }
 
 std::string DidYouMean(std::string_view name, std::span<const std::string> candidates) {
@@ -64,4 +70,4 @@ std::string DidYouMean(std::string_view name, std::span<const std::string> candi
   return absl::StrCat("; there is: ", list, candidates.size() > kMaxListed ? ", ..." : "");
 }
 
-}  // namespace millrace::pipeline
+}  // namespace millrace

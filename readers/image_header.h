@@ -1,0 +1,31 @@
+#ifndef MILLRACE_READERS_IMAGE_HEADER_H_
+#define MILLRACE_READERS_IMAGE_HEADER_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace millrace::readers {
+
+// "png", "jpeg", "gif", "bmp" or "webp" by the first bytes; empty for anything else.
+std::string_view GuessImageFormat(std::string_view bytes);
+
+// What an encoded image says of itself. A value type.
+struct ImageHeader {
+  std::string_view format;  // "png" or "jpeg"
+  int64_t height = 0;
+  int64_t width = 0;
+  // As stored: 1 grey, 2 grey and alpha, 3 colour (a PNG palette too), 4 colour and alpha or CMYK.
+  int channels = 0;
+};
+
+// Reads the header of an encoded image; no pixel is decoded and nothing of its size is allocated.
+// Thread-safe.
+//   INVALID_ARGUMENT  neither PNG nor JPEG
+//   DATA_LOSS         the header is damaged or cut
+absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_IMAGE_HEADER_H_
