@@ -81,7 +81,7 @@ void AddConvert(CLI::App& parent, Action& chosen) {
   app->add_option("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed");
   app->add_option("--compression", options.compression, "none, gzip or zlib")
       ->transform(CLI::CheckedTransformer(kCompressions));
-  app->add_flag("--overwrite", options.overwrite, "Replace shards that exist");
+  app->add_flag("--overwrite", options.overwrite, "Replace the shards of this prefix that exist");
   app->footer(
       "Examples:\n"
       "  millrace records convert --from idx --images train-images-idx3-ubyte.gz "
