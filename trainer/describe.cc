@@ -5,7 +5,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/host.h"
-#include "pipeline/plan_message_internal.h"
 #include "trainer/report.h"
 #include "trainer/session_internal.h"
 
@@ -31,26 +30,9 @@ std::string CoresOf(const Session& session) {
   return text;
 }
 
-uint64_t BatchOf(const pipeline::Plan& plan) {
-  uint64_t size = 0;
-  for (const auto& stage : plan.message().pipeline.stage()) {
-    if (stage.has_batch()) size = stage.batch().size();
-  }
-  return size;
-}
-
-// Defaults are stages of their own only where the plan has one; the pipeline's default is 2.
-uint32_t PrefetchOf(const pipeline::Plan& plan) {
-  uint32_t batches = 2;
-  for (const auto& stage : plan.message().pipeline.stage()) {
-    if (stage.has_prefetch()) batches = stage.prefetch().batches();
-  }
-  return batches;
-}
-
 std::string EvaluationOf(const Session& session) {
   if (!session.eval_plan) return "none";
-  return absl::StrCat(session.job.eval_path, ", batches of ", BatchOf(*session.eval_plan),
+  return absl::StrCat(session.job.eval_path, ", batches of ", session.eval_numbers.batch,
                       ", after each epoch");
 }
 
@@ -95,15 +77,15 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
                                 session.model.num_parameters(), session.state.model_fingerprint)},
       {"gradients", session.reducer->Summary()},
       {"batch", absl::StrCat(batch, " global, ", (batch + ranks - 1) / ranks, " per rank at most, ",
-                             PrefetchOf(*session.train_plan), " ahead")},
+                             session.train_numbers.prefetch, " ahead")},
       {"epochs", job.epochs() > 0 ? absl::StrCat(job.epochs()) : "until the pipeline ends"},
       {"steps", absl::StrCat(session.steps_per_epoch, " per epoch, ", session.total_steps,
                              " in all, ", session.state.step, " done")},
       {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
                                         session.schedule->Describe())},
       {"optimizer", OptimizerOf(job)},
-      {"seeds", absl::StrCat(job.seed(), " of the weights, ",
-                             session.train_plan->message().pipeline.seed(), " of the pipeline")},
+      {"seeds", absl::StrCat(job.seed(), " of the weights, ", session.train_numbers.seed,
+                             " of the pipeline")},
       {"training plan", absl::StrFormat("%s, fingerprint %016x", session.job.train_path,
                                         session.state.plan_fingerprint)},
       {"training data", absl::StrFormat("fingerprint %016x", session.state.data_fingerprint)},

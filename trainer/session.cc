@@ -59,7 +59,7 @@ class Opener {
   }
 
   absl::Status LoadFiles();
-  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, uint64_t* global_batch);
+  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
   absl::Status MakeVelocity();
   absl::Status MakeWeights();
   absl::Status FindCheckpoint();
@@ -107,14 +107,16 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
 
 // A plan refuses variables that it does not name, which is right for one file; a job has several,
 // so each gets those that it names, and what none names is refused at the end.
-absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, uint64_t* global_batch) {
+absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNumbers& numbers) {
   pipeline::proto::Pipeline message;
   std::set<std::string> used;
   const auto parsed = pipeline::LoadTextProto(path, options_.variables, &message, &used);
   if (!parsed.ok()) return parsed.status();
   for (const auto& stage : message.stage()) {
-    if (stage.has_batch()) *global_batch = stage.batch().size();
+    if (stage.has_batch()) numbers.batch = stage.batch().size();
+    if (stage.prefetch().batches() > 0) numbers.prefetch = stage.prefetch().batches();
   }
+  numbers.seed = message.seed();
   pipeline::Variables variables;
   for (const auto& [name, value] : options_.variables) {
     if (used.contains(name)) variables.emplace(name, value);
@@ -130,11 +132,9 @@ absl::Status Opener::LoadFiles() {
   const JobFile& job = session.job;
   MILLRACE_ASSIGN_OR_RETURN(session.model,
                             LoadModel(job.model_path, options_.variables, used_variables_));
-  MILLRACE_ASSIGN_OR_RETURN(session.train_plan,
-                            LoadPlan(job.train_path, &session.state.global_batch));
+  MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
   if (!job.eval_path.empty()) {
-    uint64_t eval_batch = 0;
-    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, &eval_batch));
+    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, session.eval_numbers));
   }
   MILLRACE_RETURN_IF_ERROR(pipeline::CheckVariablesUsed(options_.variables, used_variables_));
   if (options_.resume && job.checkpoint_folder.empty()) {
@@ -144,6 +144,7 @@ absl::Status Opener::LoadFiles() {
   session.state.model_fingerprint = session.model.Fingerprint();
   session.state.plan_fingerprint = session.train_plan->Fingerprint();
   session.state.job = job.weights_text;
+  session.state.global_batch = session.train_numbers.batch;
   const Cores cores = ReadCores();
   session.cores_source = cores.source;
   session.cores = SplitCores(cores.usable, communicator_.local_size(), options_.threads,

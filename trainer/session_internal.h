@@ -25,6 +25,13 @@
 
 namespace millrace::trainer {
 
+// Of a plan, for the start-up table.
+struct PlanNumbers {
+  uint64_t batch = 0;  // rows, over all ranks
+  uint64_t seed = 0;
+  uint32_t prefetch = 2;  // batches made ahead
+};
+
 // Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse
 // order: the backend, which points into the reducer's memory, first.
 struct Session {
@@ -32,6 +39,8 @@ struct Session {
   Model model;
   std::optional<pipeline::Plan> train_plan;
   std::optional<pipeline::Plan> eval_plan;  // nullopt: no evaluation
+  PlanNumbers train_numbers;
+  PlanNumbers eval_numbers;
   CoreSplit cores;
   std::string cores_source;  // what limits the cores: "affinity", ...
   int least_cores = 1;       // usable on the host that has the fewest
