@@ -41,9 +41,19 @@ void OnStopSignal(int signal_number) {
 class Display {
  public:
   void Line(std::string_view line) {
+    index_.reset();
     if (bar_) bar_->Clear();
     std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
     std::fflush(stdout);
+  }
+  void Failure(const absl::Status& status) {
+    index_.reset();
+    bar_.reset();
+    Fail(status);
+  }
+  void Index(int64_t done, int64_t total) {
+    if (!index_) index_.emplace("index", "bytes", total);
+    index_->Update(done);
   }
   void Step(uint64_t done, uint64_t total) {
     if (!terminal_) return;
@@ -53,25 +63,35 @@ class Display {
 
  private:
   const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  std::optional<Progress> index_;
   std::optional<Progress> bar_;
 };
 
-absl::StatusOr<trainer::TrainOutcome> TrainJob(const Flags& flags) {
-  MILLRACE_ASSIGN_OR_RETURN(auto variables, ParseVariables(flags.variables));
-  MILLRACE_ASSIGN_OR_RETURN(collectives::Launch launch, collectives::Connect());
+int TrainJob(const Flags& flags) {
+  auto variables = ParseVariables(flags.variables);
+  if (!variables.ok()) return Fail(variables.status());
+  absl::StatusOr<collectives::Launch> launch = collectives::Connect();
+  if (!launch.ok()) return Fail(launch.status());
   std::signal(SIGTERM, OnStopSignal);
   std::signal(SIGUSR1, OnStopSignal);
   trainer::TrainOptions options;
   options.job_path = flags.job;
-  options.variables = std::move(variables);
+  options.variables = *std::move(variables);
   options.resume = flags.resume;
   options.threads = flags.threads;
-  options.launch_reason = launch.reason;
+  options.launch_reason = launch->reason;
   options.stop = &stop_requested;
   Display display;
   options.print = [&display](std::string_view line) { display.Line(line); };
   options.progress = [&display](uint64_t done, uint64_t total) { display.Step(done, total); };
-  return trainer::Train(options, *launch.communicator);
+  options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
+  options.report = [&display](const absl::Status& status) { display.Failure(status); };
+  const auto outcome = trainer::Train(options, *launch->communicator);
+  if (!outcome.ok()) return kFailed;  // some rank has reported it
+  if (!outcome->stopped) return kDone;
+  if (!outcome->checkpoint.empty()) return kStoppedResumable;
+  if (launch->communicator->rank() != 0) return kFailed;
+  return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
 }
 
 }  // namespace
@@ -89,18 +109,13 @@ void AddTrain(CLI::App& parent, Action& chosen) {
       ->check(CLI::Range(0, 4096));
   app->footer(
       "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
+      "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead, as scripts/mpirun.sh "
+      "does\n"
+      "with the SIGTERM that it gets.\n"
       "Examples:\n"
       "  millrace train examples/fashion_mnist/job.pbtxt\n"
       "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt --resume");
-  app->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto outcome = TrainJob(*flags);
-      if (!outcome.ok()) return Fail(outcome.status());
-      if (!outcome->stopped) return kDone;
-      if (!outcome->checkpoint.empty()) return kStoppedResumable;
-      return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
-    };
-  });
+  app->callback([flags, &chosen] { chosen = [flags] { return TrainJob(*flags); }; });
 }
 
 }  // namespace millrace::cli

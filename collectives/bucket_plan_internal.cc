@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "collectives/agreed.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -205,9 +206,9 @@ absl::Status AgreeOnPlan(Communicator& communicator, const absl::Status& planned
     const int rank = static_cast<int>(failed - all.begin());
     MILLRACE_ASSIGN_OR_RETURN(const std::string why,
                               BroadcastText(communicator, text, failed->bytes, rank));
-    MILLRACE_RETURN_IF_ERROR(planned);
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", rank, " could not plan its gradients: ", why));
+    if (!planned.ok()) return MarkAgreed(planned);
+    return MarkAgreed(absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, " could not plan its gradients: ", why)));
   }
   const auto differs = std::find_if(all.begin(), all.end(),
                                     [&all](const Header& h) { return h.hash != all[0].hash; });
@@ -217,9 +218,9 @@ absl::Status AgreeOnPlan(Communicator& communicator, const absl::Status& planned
                             BroadcastText(communicator, text, all[0].bytes, 0));
   MILLRACE_ASSIGN_OR_RETURN(const std::string other,
                             BroadcastText(communicator, text, differs->bytes, rank));
-  return absl::InvalidArgumentError(
+  return MarkAgreed(absl::InvalidArgumentError(
       absl::StrCat("the gradient plans of ranks 0 and ", rank,
-                   " differ: ", DescribeDifference(rank0, other, rank)));
+                   " differ: ", DescribeDifference(rank0, other, rank))));
 }
 
 }  // namespace millrace::collectives

@@ -50,7 +50,8 @@ uint64_t HashPlanInputs(std::string_view encoded);
 std::string DescribeDifference(std::string_view rank0, std::string_view other, int rank);
 
 // Compares what `planned` and `encoded` are on all ranks. Collective, also for a rank that could
-// not plan: it returns its own status, its peers INVALID_ARGUMENT that names it.
+// not plan: it returns its own status, its peers INVALID_ARGUMENT that names it. These errors have
+// the mark of MarkAgreed.
 absl::Status AgreeOnPlan(Communicator& communicator, const absl::Status& planned,
                          std::string_view encoded);
 

@@ -39,6 +39,7 @@ class GradientReducer {
   //                       from rank 0 and the first differing tensor or option; or a shape, name
   //                       or option is bad on some rank
   //   RESOURCE_EXHAUSTED  no memory for the buckets (peers get INVALID_ARGUMENT)
+  // All ranks return these two together (IsAgreed, collectives/agreed.h).
   static absl::StatusOr<std::unique_ptr<GradientReducer>> Make(Communicator& communicator,
                                                                std::vector<GradientSpec> gradients,
                                                                const ReducerOptions& options = {});

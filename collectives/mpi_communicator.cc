@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -83,17 +84,26 @@ MPI_Op OpOf(ReduceOp op) {
 }
 
 // MPI between Init and Finalize. Shared by all communicators; the last one drops it.
+//
+// MPI_Finalize waits for all ranks. After a failed operation, or while an exception unwinds this
+// rank, the others may stand in a collective call that this one never joins, and both would wait
+// for ever. So MPI is then left as it is: the launcher sees a rank that ends without finalising,
+// and ends the job.
 class Runtime {
  public:
   explicit Runtime(bool owned) : owned_(owned) {}
   ~Runtime() {
-    if (owned_) MPI_Finalize();  // nobody is left to hear of a failure
+    if (owned_ && usable()) MPI_Finalize();  // nobody is left to hear of a failure
   }
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
+  bool usable() const { return !broken_ && std::uncaught_exceptions() == 0; }
+  void MarkBroken() { broken_ = true; }
+
  private:
-  const bool owned_;  // this library called MPI_Init_thread
+  const bool owned_;     // this library called MPI_Init_thread
+  bool broken_ = false;  // an operation failed, or the group was aborted
 };
 
 struct Place {
@@ -130,11 +140,12 @@ const std::byte* At(const void* data, size_t offset) {
 class MpiCommunicator final : public Communicator {
  public:
   // Takes over `comm`.
-  MpiCommunicator(std::shared_ptr<const Runtime> runtime, MPI_Comm comm, const MpiTuning& tuning)
+  MpiCommunicator(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const MpiTuning& tuning)
       : runtime_(std::move(runtime)), comm_(comm), tuning_(tuning) {}
   ~MpiCommunicator() override {
     int finalized = 0;
-    if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&comm_);
+    if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0 || !runtime_->usable()) return;
+    MPI_Comm_free(&comm_);
   }
 
   // Asks MPI for the ranks. Collective; call once, before anything else.
@@ -150,17 +161,26 @@ class MpiCommunicator final : public Communicator {
   absl::Status ReduceScatter(TensorView data, ReduceOp op) override;
   absl::Status AllGather(ConstTensorView in, TensorView out) override;
   absl::Status Broadcast(TensorView data, int root) override;
-  absl::Status Barrier() override { return Check(MPI_Barrier(comm_), "MPI_Barrier"); }
+  absl::Status Barrier() override { return CheckShared(MPI_Barrier(comm_), "MPI_Barrier"); }
   absl::Status Send(ConstTensorView data, int peer) override;
   absl::Status Recv(TensorView data, int peer) override;
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   // The exit code is all that MPI lets a library say; the caller reports `reason`.
-  void Abort(const absl::Status&) override { MPI_Abort(comm_, 1); }
+  void Abort(const absl::Status&) override {
+    runtime_->MarkBroken();
+    MPI_Abort(comm_, 1);
+  }
 
  private:
+  // Check, for a call that peers take part in.
+  absl::Status CheckShared(int result, const char* call) const {
+    absl::Status status = Check(result, call);
+    if (absl::IsUnavailable(status)) runtime_->MarkBroken();
+    return status;
+  }
   absl::Status ReduceToRootAndBroadcast(TensorView data, ReduceOp op);
 
-  const std::shared_ptr<const Runtime> runtime_;
+  const std::shared_ptr<Runtime> runtime_;
   MPI_Comm comm_;
   const MpiTuning tuning_;
   Place world_;
@@ -188,9 +208,9 @@ absl::Status MpiCommunicator::AllReduce(TensorView data, ReduceOp op) {
   if (is_float && op != ReduceOp::kSum) return ReduceToRootAndBroadcast(data, op);
   return ForPieces(data.size_bytes(), SizeOf(data.dtype), tuning_.reduce_chunk_bytes, false,
                    [&](size_t at, int count) {
-                     return Check(MPI_Allreduce(MPI_IN_PLACE, At(data.data, at), count,
-                                                TypeOf(data.dtype), OpOf(op), comm_),
-                                  "MPI_Allreduce");
+                     return CheckShared(MPI_Allreduce(MPI_IN_PLACE, At(data.data, at), count,
+                                                      TypeOf(data.dtype), OpOf(op), comm_),
+                                        "MPI_Allreduce");
                    });
 }
 
@@ -198,7 +218,7 @@ absl::Status MpiCommunicator::ReduceToRootAndBroadcast(TensorView data, ReduceOp
   MILLRACE_RETURN_IF_ERROR(ForPieces(data.size_bytes(), SizeOf(data.dtype),
                                      tuning_.reduce_chunk_bytes, false, [&](size_t at, int count) {
                                        std::byte* const piece = At(data.data, at);
-                                       return Check(
+                                       return CheckShared(
                                            MPI_Reduce(world_.rank == 0 ? MPI_IN_PLACE : piece,
                                                       world_.rank == 0 ? piece : nullptr, count,
                                                       TypeOf(data.dtype), OpOf(op), 0, comm_),
@@ -214,17 +234,18 @@ absl::Status MpiCommunicator::ReduceScatter(TensorView data, ReduceOp op) {
   const size_t block = data.size_bytes() / size();
   const size_t element = SizeOf(data.dtype);
   std::vector<std::byte> packed;
-  return ForPieces(
-      block, element, tuning_.reduce_chunk_bytes / size(), false, [&](size_t at, int count) {
-        const size_t bytes = count * element;
-        packed.resize(bytes * size());
-        for (int r = 0; r < size(); ++r) {
-          std::memcpy(&packed[r * bytes], At(data.data, r * block + at), bytes);
-        }
-        return Check(MPI_Reduce_scatter_block(packed.data(), At(data.data, rank() * block + at),
-                                              count, TypeOf(data.dtype), OpOf(op), comm_),
-                     "MPI_Reduce_scatter_block");
-      });
+  return ForPieces(block, element, tuning_.reduce_chunk_bytes / size(), false,
+                   [&](size_t at, int count) {
+                     const size_t bytes = count * element;
+                     packed.resize(bytes * size());
+                     for (int r = 0; r < size(); ++r) {
+                       std::memcpy(&packed[r * bytes], At(data.data, r * block + at), bytes);
+                     }
+                     return CheckShared(
+                         MPI_Reduce_scatter_block(packed.data(), At(data.data, rank() * block + at),
+                                                  count, TypeOf(data.dtype), OpOf(op), comm_),
+                         "MPI_Reduce_scatter_block");
+                   });
 }
 
 absl::Status MpiCommunicator::AllGather(ConstTensorView in, TensorView out) {
@@ -234,9 +255,9 @@ absl::Status MpiCommunicator::AllGather(ConstTensorView in, TensorView out) {
   std::byte* const own = At(out.data, block * rank());
   if (out.size_bytes() <= tuning_.max_call_bytes) {
     const int count = static_cast<int>(in.shape.num_elements());
-    return Check(MPI_Allgather(own == in.data ? MPI_IN_PLACE : in.data, count, TypeOf(in.dtype),
-                               out.data, count, TypeOf(in.dtype), comm_),
-                 "MPI_Allgather");
+    return CheckShared(MPI_Allgather(own == in.data ? MPI_IN_PLACE : in.data, count,
+                                     TypeOf(in.dtype), out.data, count, TypeOf(in.dtype), comm_),
+                       "MPI_Allgather");
   }
   if (own != in.data) std::memcpy(own, in.data, block);
   for (int root = 0; root < size(); ++root) {
@@ -250,7 +271,7 @@ absl::Status MpiCommunicator::Broadcast(TensorView data, int root) {
   MILLRACE_RETURN_IF_ERROR(CheckRooted(data, root, size()));
   return ForPieces(data.size_bytes(), SizeOf(data.dtype), tuning_.max_call_bytes, false,
                    [&](size_t at, int count) {
-                     return Check(
+                     return CheckShared(
                          MPI_Bcast(At(data.data, at), count, TypeOf(data.dtype), root, comm_),
                          "MPI_Bcast");
                    });
@@ -260,7 +281,7 @@ absl::Status MpiCommunicator::Send(ConstTensorView data, int peer) {
   MILLRACE_RETURN_IF_ERROR(CheckPeer(data, peer, rank(), size()));
   return ForPieces(data.size_bytes(), SizeOf(data.dtype), tuning_.max_call_bytes, true,
                    [&](size_t at, int count) {
-                     return Check(
+                     return CheckShared(
                          MPI_Send(At(data.data, at), count, TypeOf(data.dtype), peer, kTag, comm_),
                          "MPI_Send");
                    });
@@ -273,7 +294,7 @@ absl::Status MpiCommunicator::Recv(TensorView data, int peer) {
       [&](size_t at, int count) {
         MPI_Status status;
         const MPI_Datatype type = TypeOf(data.dtype);
-        MILLRACE_RETURN_IF_ERROR(Check(
+        MILLRACE_RETURN_IF_ERROR(CheckShared(
             MPI_Recv(At(data.data, at), count, type, peer, kTag, comm_, &status), "MPI_Recv"));
         int received = 0;
         MILLRACE_RETURN_IF_ERROR(Check(MPI_Get_count(&status, type, &received), "MPI_Get_count"));
@@ -287,7 +308,7 @@ absl::Status MpiCommunicator::Recv(TensorView data, int peer) {
 absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::Split(int color, int key) {
   MILLRACE_RETURN_IF_ERROR(CheckColor(color));
   MPI_Comm comm = MPI_COMM_NULL;
-  MILLRACE_RETURN_IF_ERROR(Check(MPI_Comm_split(comm_, color, key, &comm), "MPI_Comm_split"));
+  MILLRACE_RETURN_IF_ERROR(CheckShared(MPI_Comm_split(comm_, color, key, &comm), "MPI_Comm_split"));
   auto child = std::make_unique<MpiCommunicator>(runtime_, comm, tuning_);
   MILLRACE_RETURN_IF_ERROR(child->Init());
   return child;
@@ -300,7 +321,7 @@ void YieldWhenCrowded(int local_size) {
   if (local_size > ReadCores().usable) setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*replace=*/0);
 }
 
-absl::StatusOr<std::shared_ptr<const Runtime>> Start(int local_size) {
+absl::StatusOr<std::shared_ptr<Runtime>> Start(int local_size) {
   int finalized = 0;
   MILLRACE_RETURN_IF_ERROR(Check(MPI_Finalized(&finalized), "MPI_Finalized"));
   if (finalized != 0) {
@@ -317,7 +338,7 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Start(int local_size) {
       return absl::UnavailableError("MPI_Init_thread failed");
     }
   }
-  auto runtime = std::make_shared<const Runtime>(initialized == 0);
+  auto runtime = std::make_shared<Runtime>(initialized == 0);
   if (provided < MPI_THREAD_FUNNELED) {
     return absl::FailedPreconditionError("MPI does not grant MPI_THREAD_FUNNELED");
   }
@@ -343,7 +364,7 @@ bool ReportsMissingPmi() {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(int local_size, const MpiTuning& tuning) {
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Runtime> runtime, Start(local_size));
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<Runtime> runtime, Start(local_size));
   MPI_Comm comm = MPI_COMM_NULL;
   MILLRACE_RETURN_IF_ERROR(Check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup"));
   auto communicator = std::make_unique<MpiCommunicator>(std::move(runtime), comm, tuning);

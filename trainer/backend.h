@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/record_error.h"
 #include "base/run.h"
 #include "base/tensor.h"
 #include "trainer/model.h"
@@ -24,6 +25,8 @@ struct StepInput {
   std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;   // over all ranks: what the loss is divided by
   std::span<const SampleId> ids;   // who the rows are, for messages; may be empty
+  // Where a row's sample lies, for messages; may be empty.
+  std::function<RecordError(const SampleId& id)> locate;
 };
 
 // Sums over the valid rows of this rank.
@@ -44,7 +47,8 @@ class Backend {
   // Forward, loss and backward. Each gradient of (loss sum / global_valid_rows) is written to the
   // span it was made with, and reported as soon as it is there, in the reverse order of the
   // parameters.
-  //   INVALID_ARGUMENT  the input does not fit the model, or a label is no class
+  //   INVALID_ARGUMENT  the input does not fit the model, or a label is no class (RecordError says
+  //                     which record)
   //   INTERNAL          the compute library failed (its words are in the message)
   //   other             what `ready` returned; the step ends there
   virtual absl::StatusOr<StepResult> TrainStep(const StepInput& input,

@@ -70,7 +70,8 @@ std::map<std::string, std::string> Describe(const TrainState& state) {
           {"model_fingerprint", hex(state.model_fingerprint)},
           {"plan_fingerprint", hex(state.plan_fingerprint)},
           {"data_fingerprint", hex(state.data_fingerprint)},
-          {"global_batch", absl::StrCat(state.global_batch)}};
+          {"global_batch", absl::StrCat(state.global_batch)},
+          {"job", state.job}};
 }
 
 bool IsHex(const std::string& text) {
@@ -92,6 +93,7 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
       hex("data_fingerprint", state.data_fingerprint) && IsHex(metadata["resume_token_hex"]);
   if (!good) return absl::DataLossError("its metadata is not a checkpoint's");
   state.resume_token = absl::HexStringToBytes(metadata["resume_token_hex"]);
+  state.job = metadata["job"];
   return state;
 }
 

@@ -19,6 +19,7 @@ struct TrainState {
   uint64_t plan_fingerprint = 0;  // of the training pipeline
   uint64_t data_fingerprint = 0;
   uint64_t global_batch = 0;
+  std::string job;  // JobFile::weights_text
 
   friend bool operator==(const TrainState&, const TrainState&) = default;
 };

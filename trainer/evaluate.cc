@@ -5,26 +5,37 @@
 #include "trainer/session_internal.h"
 
 namespace millrace::trainer {
+
+absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
+    const Session& session, const collectives::Communicator& communicator,
+    const std::function<void(int64_t done, int64_t total)>& index_progress) {
+  pipeline::OpenOptions options;
+  options.rank = communicator.rank();
+  options.world = communicator.size();
+  if (communicator.rank() == 0) options.index_progress = index_progress;
+  MILLRACE_ASSIGN_OR_RETURN(auto pipeline,
+                            pipeline::Pipeline::Open(*session.eval_plan, session.context, options));
+  MILLRACE_RETURN_IF_ERROR(CheckFields(session.model, pipeline->schema()));
+  const pipeline::StreamLength length = pipeline->length();
+  if (length.infinite) {
+    return absl::InvalidArgumentError("the pipeline repeats for ever; evaluation is one pass");
+  }
+  if (length.batches == 0) return absl::InvalidArgumentError("there is nothing to evaluate on");
+  return pipeline;
+}
+
 namespace {
 
 // This rank's share. No collective call is inside, so an error here holds up nobody.
 absl::StatusOr<Evaluation> EvaluateShare(Session& session,
                                          const collectives::Communicator& communicator) {
-  pipeline::OpenOptions options;
-  options.rank = communicator.rank();
-  options.world = communicator.size();
-  MILLRACE_ASSIGN_OR_RETURN(const auto pipeline,
-                            pipeline::Pipeline::Open(*session.eval_plan, session.context, options));
-  MILLRACE_RETURN_IF_ERROR(CheckFields(session.model, pipeline->schema()));
-  if (pipeline->length().infinite) {
-    return absl::InvalidArgumentError("the pipeline repeats for ever; evaluation is one pass");
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto pipeline, OpenEvaluation(session, communicator));
   Evaluation share;
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, pipeline->Next());
     if (!batch.has_value()) return share;
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
-                              session.backend->Evaluate(InputOf(session.model, *batch)));
+                              session.backend->Evaluate(InputOf(session.model, *pipeline, *batch)));
     share.correct += result.correct;
     share.total += result.valid;
     share.loss_sum += result.loss_sum;
@@ -33,13 +44,15 @@ absl::StatusOr<Evaluation> EvaluateShare(Session& session,
 
 }  // namespace
 
-StepInput InputOf(const Model& model, const pipeline::Batch& batch) {
+StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
+                  const pipeline::Batch& batch) {
   StepInput input;
   input.images = batch.Find(model.input_field);
   input.labels = batch.Find(model.label_field);
   input.valid = batch.valid();
   input.global_valid_rows = batch.num_global_valid_rows();
   input.ids = batch.ids();
+  input.locate = [&pipeline](const SampleId& id) { return pipeline.Locate(id); };
   return input;
 }
 

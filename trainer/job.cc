@@ -1,4 +1,6 @@
-#include <xxhash.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,8 +13,14 @@
 namespace millrace::trainer {
 namespace {
 
+// Drops what a parser has to say; it would go to standard error.
+class NoErrors : public google::protobuf::io::ErrorCollector {
+  void AddError(int, int, const std::string&) override {}
+};
+
 constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxMib = 1 << 24;  // 16 TiB
+constexpr uint64_t kMaxStepsPerEpoch = uint64_t{1} << 40;
 
 void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
@@ -36,13 +44,54 @@ absl::Status Check(const Job& job) {
   if (job.memory_budget_mib() > kMaxMib || job.bucket_kib() > kMaxMib) {
     return absl::InvalidArgumentError("memory_budget_mib or bucket_kib is out of range");
   }
+  if (job.steps_per_epoch() > kMaxStepsPerEpoch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps_per_epoch: ", job.steps_per_epoch(), " is over ", kMaxStepsPerEpoch));
+  }
   if (job.checkpoint().keep() > (1u << 20)) {
     return absl::InvalidArgumentError("checkpoint.keep is out of range");
   }
   return absl::OkStatus();
 }
 
+std::string TextOf(const Job& job) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(job, &text);  // fails for an unwritable stream only
+  return text;
+}
+
+Job WhatWeightsDependOn(Job job) {
+  job.clear_model();
+  job.clear_train();
+  job.clear_eval();
+  job.clear_checkpoint();
+  job.clear_log_every_steps();
+  job.clear_pipeline_threads();
+  job.clear_memory_budget_mib();
+  job.clear_bucket_kib();
+  if (!job.optimizer().has_cosine()) job.clear_epochs();
+  return job;
+}
+
 }  // namespace
+
+std::string CompareJobs(const std::string& before, const std::string& now) {
+  Job a;
+  Job b;
+  google::protobuf::TextFormat::Parser parser;
+  NoErrors silent;
+  parser.RecordErrorsTo(&silent);
+  if (!parser.ParseFromString(before, &a) || !parser.ParseFromString(now, &b)) {
+    return "it has fields that this version of the program does not know";
+  }
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string report;
+  differencer.ReportDifferencesToString(&report);
+  differencer.Compare(a, b);
+  return report.substr(0, report.find('\n'));
+}
 
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used) {
@@ -50,9 +99,9 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   const auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
   MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), path));
-  const std::string bytes = file.job.SerializeAsString();
-  file.fingerprint = XXH3_64bits(bytes.data(), bytes.size());
   FillDefaults(file.job);
+  file.text = TextOf(file.job);
+  file.weights_text = TextOf(WhatWeightsDependOn(file.job));
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const auto resolve = [&folder](const std::string& name) {
     return name.empty() ? name : (folder / name).string();
@@ -71,6 +120,7 @@ CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_thre
   const bool reserve = split.per_rank >= 4;
   split.pipeline = pipeline_threads > 0 ? pipeline_threads : std::max(1, split.per_rank / 4);
   split.compute = reserve ? std::max(1, split.per_rank - split.pipeline) : split.per_rank;
+  split.io = std::clamp(2 * split.pipeline, 4, 64);
   return split;
 }
 

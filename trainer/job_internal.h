@@ -18,8 +18,15 @@ struct JobFile {
   std::string train_path;
   std::string eval_path;          // empty: no evaluation
   std::string checkpoint_folder;  // empty: no checkpoints
-  uint64_t fingerprint = 0;       // of the job with its variables filled in
+  std::string text;               // the job with its variables and defaults filled in
+  // The same without what the weights after a given step do not depend on: files (model, plan and
+  // data have fingerprints), performance fields, output, and, unless the learning rate follows a
+  // cosine to the last step, how many epochs there are. A checkpoint remembers it.
+  std::string weights_text;
 };
+
+// Says how two texts of jobs (either kind) differ: "optimizer.base_lr: 0.1 -> 0.05".
+std::string CompareJobs(const std::string& before, const std::string& now);
 
 // Reads a job.
 //   NOT_FOUND         no such file
@@ -35,6 +42,7 @@ struct CoreSplit {
   int per_rank = 1;  // of this rank
   int compute = 1;
   int pipeline = 1;  // SCHED_BATCH: these take what compute leaves
+  int io = 4;        // threads, not cores: they wait for a device
 };
 
 // A rank with four cores or more gives a quarter of them to the pipeline. Below that compute keeps

@@ -13,10 +13,14 @@ int64_t LabelAt(const ConstTensorView& labels, int64_t row) {
   return labels.dtype == DType::kI64 ? labels.as<int64_t>()[row] : labels.as<int32_t>()[row];
 }
 
-std::string RowName(const StepInput& input, int64_t row) {
-  if (input.ids.empty()) return absl::StrCat("row ", row);
-  const SampleId& id = input.ids[row];
-  return absl::StrCat("record ", id.record, " of epoch ", id.epoch, " (row ", row, ")");
+// INVALID_ARGUMENT for a row's value, with the record it comes from as far as that is known.
+absl::Status BadRow(const StepInput& input, int64_t row, const std::string& text) {
+  if (!input.ids.empty() && input.locate) {
+    RecordError error = input.locate(input.ids[row]);
+    error.reason = RecordErrorReason::kValue;
+    return MakeRecordError(absl::StatusCode::kInvalidArgument, error, text);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("row ", row, ": ", text));
 }
 
 // One row: returns its loss and fills `gradient` when there is one.
@@ -74,9 +78,9 @@ absl::Status CheckStepInput(const Model& model, const StepInput& input) {
     if (input.valid[row] == 0) continue;
     const int64_t label = LabelAt(input.labels, row);
     if (label < 0 || label >= model.num_classes) {
-      return absl::InvalidArgumentError(absl::StrCat(RowName(input, row), ": '", model.label_field,
-                                                     "' is ", label, ", the model has classes 0-",
-                                                     model.num_classes - 1));
+      return BadRow(input, row,
+                    absl::StrCat("'", model.label_field, "' is ", label,
+                                 ", the model has classes 0-", model.num_classes - 1));
     }
   }
   return absl::OkStatus();

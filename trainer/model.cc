@@ -263,6 +263,22 @@ absl::Status CheckField(const Schema& schema, const std::string& name, bool dtyp
   return absl::OkStatus();
 }
 
+const char* KindName(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kConvolution:
+      return "convolution";
+    case LayerKind::kMaxPool:
+      return "max pool";
+    case LayerKind::kAveragePool:
+      return "average pool";
+    case LayerKind::kRelu:
+      return "relu";
+    case LayerKind::kFullyConnected:
+      return "fully connected";
+  }
+  return "unknown";
+}
+
 }  // namespace
 
 int64_t Model::num_parameters() const {
@@ -271,13 +287,18 @@ int64_t Model::num_parameters() const {
   return total;
 }
 
-uint64_t Model::Fingerprint() const {
-  std::string text = absl::StrCat(input_shape.ToString(), "\n");
+std::string Model::ToText() const {
+  std::string text = absl::StrCat("input ", input_shape.ToString(), "\n");
   for (const Layer& layer : layers) {
-    absl::StrAppend(&text, layer.name, " ", static_cast<int>(layer.kind), " ",
-                    layer.output.ToString(), " ", layer.kernel, " ", layer.stride, " ",
-                    layer.padding, "\n");
+    absl::StrAppend(&text, "layer '", layer.name, "' ", KindName(layer.kind), " to ",
+                    layer.output.ToString(), ", kernel ", layer.kernel, ", stride ", layer.stride,
+                    ", padding ", layer.padding, "\n");
   }
+  return text;
+}
+
+uint64_t Model::Fingerprint() const {
+  const std::string text = ToText();
   return XXH3_64bits(text.data(), text.size());
 }
 

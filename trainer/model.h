@@ -54,8 +54,9 @@ struct Model {
   std::vector<Parameter> parameters;
 
   int64_t num_parameters() const;  // elements of all of them
-  // Of everything that a checkpoint's tensors depend on; not of the model's name.
-  uint64_t Fingerprint() const;
+  // Everything that a checkpoint's tensors depend on, one layer per line; not the model's name.
+  std::string ToText() const;
+  uint64_t Fingerprint() const;  // of ToText
 };
 
 // Works out all shapes. `where` says for a layer's number where it stands ("FILE:LINE:COLUMN"), for

@@ -2,9 +2,16 @@
 // outcome: so a missing file on one host ends all ranks with that rank's message, and no rank
 // enters a collective call that another will never reach.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +20,8 @@
 #include "base/status.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto_internal.h"
+#include "readers/record_source.h"
 #include "trainer/agree.h"
-#include "trainer/report.h"
 #include "trainer/session_internal.h"
 
 namespace millrace::trainer {
@@ -22,6 +29,21 @@ namespace millrace::trainer {
 using collectives::Communicator;
 
 namespace {
+
+constexpr uint64_t kMaxSteps = uint64_t{1} << 53;  // counted in doubles too
+
+// Makes `folder` when it is missing, and a file in it that goes away again.
+absl::Status CheckWritable(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), "mkdir", folder);
+  std::string probe = folder + "/.probe-XXXXXX";
+  const int fd = mkostemp(probe.data(), O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "make a file in", folder);
+  close(fd);
+  if (unlink(probe.c_str()) != 0) return ErrnoStatus(errno, "remove", probe);
+  return absl::OkStatus();
+}
 
 class Opener {
  public:
@@ -31,50 +53,70 @@ class Opener {
   absl::StatusOr<std::unique_ptr<Session>> Open();
 
  private:
+  // One part of opening, without collective calls: what fails or throws on one rank fails on all.
+  absl::Status Phase(absl::Status (Opener::*phase)()) {
+    return AgreeOnStatus(communicator_, WithoutExceptions([&] { return (this->*phase)(); }));
+  }
+
   absl::Status LoadFiles();
-  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, uint64_t* global_batch);
-  absl::Status LoadState();
-  absl::StatusOr<std::optional<Checkpoint>> FindCheckpoint() const;
-  absl::Status ShareCheckpoint(std::optional<Checkpoint> found);
-  absl::Status CheckPlanIsTheCheckpoints() const;
+  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
+  absl::Status MakeVelocity();
+  absl::Status MakeWeights();
+  absl::Status FindCheckpoint();
+  absl::Status CheckJobIsTheCheckpoints() const;
+  absl::Status ShareCheckpoint();
+  absl::Status CheckPlanIsTheCheckpoints();
   absl::Status BroadcastTensors(TensorSet& tensors);
   absl::Status OpenPipeline();
+  absl::Status CheckEvaluation();
   absl::Status CountSteps();
   absl::Status MakeOptimizer();
   absl::Status MakeReducer();
   absl::Status MakeBackend();
   absl::Status CheckFilesAgree();
   absl::Status CheckStartAgrees();
+  absl::Status GatherCores();
 
   const TrainOptions& options_;
   Communicator& communicator_;
   std::set<std::string> used_variables_;
+  std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
   TensorSet velocity_;
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
 };
 
 absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
-  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, LoadFiles()));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::LoadFiles));
   MILLRACE_RETURN_IF_ERROR(CheckFilesAgree());
-  MILLRACE_RETURN_IF_ERROR(LoadState());
-  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, OpenPipeline()));
-  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, MakeOptimizer()));
+  MILLRACE_RETURN_IF_ERROR(GatherCores());
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeVelocity));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeWeights));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::FindCheckpoint));
+  if (options_.resume) {
+    MILLRACE_RETURN_IF_ERROR(ShareCheckpoint());
+    MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckPlanIsTheCheckpoints));
+  }
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::OpenPipeline));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeOptimizer));
   MILLRACE_RETURN_IF_ERROR(CheckStartAgrees());
   MILLRACE_RETURN_IF_ERROR(MakeReducer());
-  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, MakeBackend()));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
   return std::move(session_);
 }
 
 // A plan refuses variables that it does not name, which is right for one file; a job has several,
 // so each gets those that it names, and what none names is refused at the end.
-absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, uint64_t* global_batch) {
+absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNumbers& numbers) {
   pipeline::proto::Pipeline message;
   std::set<std::string> used;
   const auto parsed = pipeline::LoadTextProto(path, options_.variables, &message, &used);
   if (!parsed.ok()) return parsed.status();
   for (const auto& stage : message.stage()) {
-    if (stage.has_batch()) *global_batch = stage.batch().size();
+    if (stage.has_batch()) numbers.batch = stage.batch().size();
+    if (stage.prefetch().batches() > 0) numbers.prefetch = stage.prefetch().batches();
   }
+  numbers.seed = message.seed();
   pipeline::Variables variables;
   for (const auto& [name, value] : options_.variables) {
     if (used.contains(name)) variables.emplace(name, value);
@@ -90,11 +132,9 @@ absl::Status Opener::LoadFiles() {
   const JobFile& job = session.job;
   MILLRACE_ASSIGN_OR_RETURN(session.model,
                             LoadModel(job.model_path, options_.variables, used_variables_));
-  MILLRACE_ASSIGN_OR_RETURN(session.train_plan,
-                            LoadPlan(job.train_path, &session.state.global_batch));
+  MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
   if (!job.eval_path.empty()) {
-    uint64_t eval_batch = 0;
-    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, &eval_batch));
+    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, session.eval_numbers));
   }
   MILLRACE_RETURN_IF_ERROR(pipeline::CheckVariablesUsed(options_.variables, used_variables_));
   if (options_.resume && job.checkpoint_folder.empty()) {
@@ -103,6 +143,8 @@ absl::Status Opener::LoadFiles() {
   }
   session.state.model_fingerprint = session.model.Fingerprint();
   session.state.plan_fingerprint = session.train_plan->Fingerprint();
+  session.state.job = job.weights_text;
+  session.state.global_batch = session.train_numbers.batch;
   const Cores cores = ReadCores();
   session.cores_source = cores.source;
   session.cores = SplitCores(cores.usable, communicator_.local_size(), options_.threads,
@@ -110,15 +152,27 @@ absl::Status Opener::LoadFiles() {
   return absl::OkStatus();
 }
 
-// The checkpoint to continue from; nullopt: a fresh start.
-absl::StatusOr<std::optional<Checkpoint>> Opener::FindCheckpoint() const {
+absl::Status Opener::MakeVelocity() {
+  velocity_ = MakeZeros(session_->model);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::MakeWeights() {
+  session_->weights = MakeInitialWeights(session_->model, session_->job.job.seed());
+  return absl::OkStatus();
+}
+
+// Finds the checkpoint to continue from, and sees that new ones can be written before hours of
+// work depend on it. Rank 0 alone looks into the folder, so the decision is one, and the files need
+// not be visible elsewhere.
+absl::Status Opener::FindCheckpoint() {
   const JobFile& job = session_->job;
-  if (job.checkpoint_folder.empty()) return std::nullopt;
+  if (communicator_.rank() != 0 || job.checkpoint_folder.empty()) return absl::OkStatus();
   const CheckpointFolder folder(job.checkpoint_folder,
                                 static_cast<int>(job.job.checkpoint().keep()));
   MILLRACE_ASSIGN_OR_RETURN(const std::string newest, folder.Newest());
   if (!options_.resume) {
-    if (newest.empty()) return std::nullopt;
+    if (newest.empty()) return CheckWritable(job.checkpoint_folder);
     return absl::AlreadyExistsError(absl::StrCat(
         newest, ": a checkpoint of this job exists; continue it with --resume, or remove it"));
   }
@@ -126,30 +180,25 @@ absl::StatusOr<std::optional<Checkpoint>> Opener::FindCheckpoint() const {
     return absl::NotFoundError(
         absl::StrCat(job.checkpoint_folder, ": there is no checkpoint to resume"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(Checkpoint checkpoint, LoadCheckpoint(newest, session_->model));
-  return checkpoint;
+  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model));
+  MILLRACE_RETURN_IF_ERROR(CheckJobIsTheCheckpoints());
+  return CheckWritable(job.checkpoint_folder);
 }
 
-// Rank 0 alone reads the folder, so the decision is one, and the file need not be visible
-// elsewhere.
-absl::Status Opener::LoadState() {
-  session_->weights = MakeInitialWeights(session_->model, session_->job.job.seed());
-  velocity_ = MakeZeros(session_->model);
-  absl::StatusOr<std::optional<Checkpoint>> found = std::optional<Checkpoint>();
-  if (communicator_.rank() == 0) found = FindCheckpoint();
-  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, found.status()));
-  if (!options_.resume) return absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(ShareCheckpoint(*std::move(found)));
-  return AgreeOnStatus(communicator_, CheckPlanIsTheCheckpoints());
+absl::Status Opener::CheckJobIsTheCheckpoints() const {
+  if (found_->state.job == session_->job.weights_text) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(found_->path, ": the checkpoint is of another job than ", options_.job_path,
+                   ": ", CompareJobs(found_->state.job, session_->job.weights_text)));
 }
 
-absl::Status Opener::ShareCheckpoint(std::optional<Checkpoint> found) {
+absl::Status Opener::ShareCheckpoint() {
   TrainState loaded;
-  if (found.has_value()) {
-    session_->resumed_from = found->path;
-    session_->weights = std::move(found->weights);
-    velocity_ = std::move(found->velocity);
-    loaded = found->state;
+  if (found_.has_value()) {
+    session_->resumed_from = found_->path;
+    session_->weights = std::move(found_->weights);
+    velocity_ = std::move(found_->velocity);
+    loaded = std::move(found_->state);
   }
   std::array<int64_t, 5> numbers = {
       static_cast<int64_t>(loaded.step), static_cast<int64_t>(loaded.epoch),
@@ -166,11 +215,12 @@ absl::Status Opener::ShareCheckpoint(std::optional<Checkpoint> found) {
   loaded.data_fingerprint = static_cast<uint64_t>(numbers[3]);
   loaded.global_batch = static_cast<uint64_t>(numbers[4]);
   loaded.model_fingerprint = session_->state.model_fingerprint;
+  loaded.job = session_->state.job;  // equal, as was checked
   session_->state = std::move(loaded);
   return absl::OkStatus();
 }
 
-absl::Status Opener::CheckPlanIsTheCheckpoints() const {
+absl::Status Opener::CheckPlanIsTheCheckpoints() {
   const uint64_t fingerprint = session_->train_plan->Fingerprint();
   if (session_->state.plan_fingerprint == fingerprint) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
@@ -192,6 +242,7 @@ absl::Status Opener::OpenPipeline() {
   Session& session = *session_;
   ContextOptions context;
   context.threads = session.cores.pipeline;
+  context.io = readers::MakePreadEngine(session.cores.io);
   context.batch_priority = true;
   context.memory_budget_bytes = int64_t{session.job.job.memory_budget_mib()} << 20;
   MILLRACE_ASSIGN_OR_RETURN(session.context, pipeline::MakeContext(std::move(context)));
@@ -199,6 +250,7 @@ absl::Status Opener::OpenPipeline() {
   open.rank = communicator_.rank();
   open.world = communicator_.size();
   open.resume_token = session.state.resume_token;
+  if (communicator_.rank() == 0) open.index_progress = options_.index_progress;
   absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> opened =
       pipeline::Pipeline::Open(*session.train_plan, session.context, open);
   if (!opened.ok()) return Annotate(opened.status(), session.job.train_path);
@@ -228,13 +280,29 @@ absl::Status Opener::CountSteps() {
     return absl::InvalidArgumentError(
         "the pipeline repeats for ever, so the job must say how many epochs");
   }
-  session.total_steps = job.epochs() > 0 ? job.epochs() * session.steps_per_epoch : length.batches;
+  session.total_steps = length.batches;
+  if (job.epochs() > 0 &&
+      (__builtin_mul_overflow(job.epochs(), session.steps_per_epoch, &session.total_steps) ||
+       session.total_steps > kMaxSteps)) {
+    return absl::InvalidArgumentError(absl::StrCat(job.epochs(), " epochs of ",
+                                                   session.steps_per_epoch,
+                                                   " steps are more than a job may have"));
+  }
+  if (session.total_steps == 0) return absl::InvalidArgumentError("there is nothing to train on");
   if (!length.infinite && session.total_steps > length.batches) {
     return absl::InvalidArgumentError(
         absl::StrCat("the pipeline ends after ", length.batches, " batches, but ", job.epochs(),
                      " epochs are ", session.total_steps, " steps; add repeat {} to it"));
   }
   return absl::OkStatus();
+}
+
+// What an evaluation would refuse after a whole epoch of training is refused before it.
+absl::Status Opener::CheckEvaluation() {
+  const Session& session = *session_;
+  if (!session.eval_plan) return absl::OkStatus();
+  const auto pipeline = OpenEvaluation(session, communicator_, options_.index_progress);
+  return Annotate(pipeline.status(), session.job.eval_path);
 }
 
 absl::Status Opener::MakeOptimizer() {
@@ -252,10 +320,11 @@ absl::Status Opener::MakeOptimizer() {
 
 absl::Status Opener::CheckFilesAgree() {
   const Session& session = *session_;
-  const std::array<Setting, 5> settings = {
-      {{"the job", session.job.fingerprint},
-       {"the model", session.state.model_fingerprint},
-       {"the training plan", session.state.plan_fingerprint},
+  MILLRACE_RETURN_IF_ERROR(CheckSameText(communicator_, "the job", session.job.text, CompareJobs));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckSameText(communicator_, "the model", session.model.ToText(), FirstDifferentLine));
+  const std::array<Setting, 3> settings = {
+      {{"the training plan", session.state.plan_fingerprint},
        {"the evaluation plan", session.eval_plan ? session.eval_plan->Fingerprint() : 0},
        {"resume", options_.resume ? 1u : 0u}}};
   return CheckSameSettings(communicator_, settings);
@@ -268,6 +337,15 @@ absl::Status Opener::CheckStartAgrees() {
        {"the number of steps", session.total_steps},
        {"the weights they start with (another C++ library?)", Digest(session.weights)}}};
   return CheckSameSettings(communicator_, settings);
+}
+
+absl::Status Opener::GatherCores() {
+  const double usable = session_->cores.usable;
+  std::array<double, 2> bounds = {usable, -usable};
+  MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, bounds));
+  session_->most_cores = static_cast<int>(bounds[0]);
+  session_->least_cores = static_cast<int>(-bounds[1]);
+  return absl::OkStatus();
 }
 
 absl::Status Opener::MakeReducer() {
@@ -301,51 +379,6 @@ absl::Status Opener::MakeBackend() {
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      Communicator& communicator) {
   return Opener(options, communicator).Open();
-}
-
-std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
-                                         const Communicator& communicator) {
-  const Job& job = session.job.job;
-  const CoreSplit& cores = session.cores;
-  const uint64_t batch = session.state.global_batch;
-  std::string ranks = absl::StrCat(communicator.size(), " (", communicator.local_size(),
-                                   " on this host), ", std::string(communicator.backend()));
-  if (!options.launch_reason.empty()) absl::StrAppend(&ranks, "; ", options.launch_reason);
-  const std::string checkpoints =
-      session.job.checkpoint_folder.empty()
-          ? std::string("none")
-          : absl::StrCat(session.job.checkpoint_folder, ", the newest ", job.checkpoint().keep());
-  return FormatTable({
-      {"job", options.job_path},
-      {"ranks", ranks},
-      {"cores", absl::StrCat(cores.usable, " usable (", session.cores_source, "), ", cores.per_rank,
-                             " per rank: ", cores.compute, " compute, ", cores.pipeline,
-                             " pipeline at batch priority")},
-      {"processor", absl::StrCat(CpuModel(), ", ", WidestIsa())},
-      {"backend", absl::StrCat(session.backend->Describe(), ", float32")},
-      {"model",
-       absl::StrCat(session.job.model_path, ", ", session.model.num_parameters(), " parameters")},
-      {"gradients", session.reducer->Summary()},
-      {"batch",
-       absl::StrCat(batch, " global, ", (batch + communicator.size() - 1) / communicator.size(),
-                    " per rank at most")},
-      {"steps", absl::StrCat(session.steps_per_epoch, " per epoch, ", session.total_steps,
-                             " in all, ", session.state.step, " done")},
-      {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
-                                        session.schedule->Describe())},
-      {"optimizer",
-       absl::StrFormat("SGD, momentum %g%s, weight decay %g%s", job.optimizer().momentum(),
-                       job.optimizer().nesterov() ? " (Nesterov)" : "",
-                       job.optimizer().weight_decay(),
-                       job.optimizer().decay_bias() ? "" : " (not on biases)")},
-      {"seed", absl::StrCat(job.seed())},
-      {"training data", absl::StrFormat("%s, fingerprint %016x", session.job.train_path,
-                                        session.state.data_fingerprint)},
-      {"evaluation", session.job.eval_path.empty() ? "none" : session.job.eval_path},
-      {"memory budget", absl::StrCat(job.memory_budget_mib(), " MiB for read buffers and batches")},
-      {"checkpoints", checkpoints},
-      {"resumed from", session.resumed_from.empty() ? "nothing" : session.resumed_from},
-  });
 }
 
 }  // namespace millrace::trainer

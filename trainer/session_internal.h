@@ -1,6 +1,8 @@
 #ifndef MILLRACE_TRAINER_SESSION_INTERNAL_H_
 #define MILLRACE_TRAINER_SESSION_INTERNAL_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +25,13 @@
 
 namespace millrace::trainer {
 
+// Of a plan, for the start-up table.
+struct PlanNumbers {
+  uint64_t batch = 0;  // rows, over all ranks
+  uint64_t seed = 0;
+  uint32_t prefetch = 2;  // batches made ahead
+};
+
 // Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse
 // order: the backend, which points into the reducer's memory, first.
 struct Session {
@@ -30,8 +39,12 @@ struct Session {
   Model model;
   std::optional<pipeline::Plan> train_plan;
   std::optional<pipeline::Plan> eval_plan;  // nullopt: no evaluation
+  PlanNumbers train_numbers;
+  PlanNumbers eval_numbers;
   CoreSplit cores;
   std::string cores_source;  // what limits the cores: "affinity", ...
+  int least_cores = 1;       // usable on the host that has the fewest
+  int most_cores = 1;
   std::shared_ptr<Context> context;
   std::unique_ptr<pipeline::Pipeline> train;
   uint64_t steps_per_epoch = 0;
@@ -60,8 +73,15 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options
 std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
                                          const collectives::Communicator& communicator);
 
-// What a batch offers to a step.
-StepInput InputOf(const Model& model, const pipeline::Batch& batch);
+// What a batch of `pipeline` offers to a step.
+StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
+                  const pipeline::Batch& batch);
+
+// Opens the evaluation pipeline for this rank and checks that it fits.
+//   INVALID_ARGUMENT  it lacks the model's fields, never ends, or is empty
+absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
+    const Session& session, const collectives::Communicator& communicator,
+    const std::function<void(int64_t done, int64_t total)>& index_progress = {});
 
 struct Evaluation {
   int64_t correct = 0;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -56,6 +57,7 @@ class Loop {
   absl::Status Log();
   absl::Status AfterStep();
   absl::Status EvaluateNow();
+  absl::Status CheckFinite() const;
   absl::Status Save();
   absl::Status Finish();
 
@@ -64,11 +66,12 @@ class Loop {
   Session& session_;
   TrainOutcome outcome_;
   std::optional<uint64_t> saved_step_;
-  double wait_seconds_ = 0;  // this rank's, for the batch of the present step
-  double step_loss_ = 0;     // this rank's share of the last step's loss
-  double window_loss_ = 0;   // the same, summed since the last line
-  StepTimes window_;         // since the last line
-  StepTimes total_;          // without the first step
+  double wait_seconds_ = 0;           // this rank's, for the batch of the present step
+  double step_loss_ = 0;              // this rank's share of the last step's loss
+  double window_loss_ = 0;            // the same, summed since the last line
+  std::optional<uint64_t> bad_step_;  // the first whose loss is not finite on this rank
+  StepTimes window_;                  // since the last line
+  StepTimes total_;                   // without the first step
   double first_step_seconds_ = 0;
   uint64_t steps_run_ = 0;
   int64_t samples_run_ = 0;
@@ -97,7 +100,8 @@ absl::Status Loop::Check(const absl::StatusOr<std::optional<pipeline::Batch>>& b
     status = absl::OutOfRangeError(
         absl::StrCat("the pipeline ended after ", session_.state.step, " steps"));
   }
-  if (status.ok()) status = CheckStepInput(session_.model, InputOf(session_.model, **batch));
+  if (status.ok())
+    status = CheckStepInput(session_.model, InputOf(session_.model, *session_.train, **batch));
   return Annotate(status, session_.job.train_path);
 }
 
@@ -144,8 +148,9 @@ absl::Status Loop::Compute(const pipeline::Batch& batch) {
   const auto ready = [&session](size_t i) {
     return session.reducer->MarkReady(session.ReducerIndex(i));
   };
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
-                            session.backend->TrainStep(InputOf(session.model, batch), ready));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const StepResult result,
+      session.backend->TrainStep(InputOf(session.model, *session.train, batch), ready));
   MILLRACE_RETURN_IF_ERROR(session.reducer->Finish());
   const double rate = session.schedule->RateAt(session.state.step);
   for (size_t i = 0; i < session.weights.size(); ++i) {
@@ -155,6 +160,7 @@ absl::Status Loop::Compute(const pipeline::Batch& batch) {
   const auto rows = static_cast<double>(std::max<int64_t>(1, batch.num_global_valid_rows()));
   step_loss_ = result.loss_sum / rows;
   window_loss_ += step_loss_;
+  if (!bad_step_ && !std::isfinite(step_loss_)) bad_step_ = session.state.step + 1;
   return absl::OkStatus();
 }
 
@@ -178,6 +184,8 @@ absl::Status Loop::AfterStep() {
 absl::Status Loop::Log() {
   std::array<double, 1> loss = {window_loss_ / static_cast<double>(window_.steps)};
   MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
+  if (!std::isfinite(loss[0]))
+    MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, CheckFinite()));
   std::array<double, 1> wait = {window_.wait_seconds};  // the rank that waited most
   MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, wait));
   window_.wait_seconds = wait[0];
@@ -203,10 +211,33 @@ absl::Status Loop::EvaluateNow() {
   return absl::OkStatus();
 }
 
+// A training that diverged must not replace the checkpoints of when it had not.
+absl::Status Loop::CheckFinite() const {
+  const auto diverged = [this](uint64_t step, const std::string& what) {
+    const std::string good =
+        outcome_.checkpoint.empty()
+            ? std::string()
+            : absl::StrCat("; the last good checkpoint is ", outcome_.checkpoint);
+    return absl::OutOfRangeError(absl::StrFormat("step %d: %s is not finite (learning rate %g)%s",
+                                                 step, what, session_.schedule->RateAt(step - 1),
+                                                 good));
+  };
+  if (bad_step_) return diverged(*bad_step_, "the loss");
+  for (size_t i = 0; i < session_.weights.size(); ++i) {
+    const std::vector<float>& weights = session_.weights[i];
+    if (!std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); })) {
+      return diverged(session_.state.step,
+                      absl::StrCat("a value of '", session_.model.parameters[i].name, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Rank 0 writes; the others wait to hear how it went.
 absl::Status Loop::Save() {
   const JobFile& job = session_.job;
   if (job.checkpoint_folder.empty() || saved_step_ == session_.state.step) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, CheckFinite()));
   absl::StatusOr<std::string> path = std::string();
   if (communicator_.rank() == 0) {
     const CheckpointFolder folder(job.checkpoint_folder,
@@ -251,11 +282,18 @@ absl::StatusOr<TrainOutcome> Run(const TrainOptions& options, Communicator& comm
 }  // namespace
 
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options, Communicator& communicator) {
-  absl::StatusOr<TrainOutcome> outcome = Run(options, communicator);
-  if (outcome.ok() || IsAgreed(outcome.status())) return outcome;
-  const absl::Status status =
-      Annotate(outcome.status(), absl::StrCat("rank ", communicator.rank()));
-  communicator.Abort(status);
+  TrainOutcome outcome;
+  absl::Status status = WithoutExceptions([&] {
+    MILLRACE_ASSIGN_OR_RETURN(outcome, Run(options, communicator));
+    return absl::OkStatus();
+  });
+  if (status.ok()) return outcome;
+  const bool agreed = IsAgreed(status);
+  if (!agreed) status = Annotate(status, absl::StrCat("rank ", communicator.rank()));
+  // CANCELLED: a peer aborted the group, after it reported why.
+  const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
+  if (mine && options.report) options.report(status);
+  if (!agreed) communicator.Abort(status);
   return status;
 }
 

@@ -23,8 +23,14 @@ struct TrainOptions {
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
+  // Called on rank 0 while files are indexed that have no index yet. May be empty.
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
   // Receives each line of output; called on rank 0 only. Empty: nowhere.
   std::function<void(std::string_view line)> print;
+  // Called once per failure, with what Train is going to return: on rank 0 for an error that all
+  // ranks have, on the failing rank for one of its own. It comes before Abort, from which the MPI
+  // backend does not return, so only here can the reason be told to the user. May be empty.
+  std::function<void(const absl::Status& status)> report;
 };
 
 struct TrainOutcome {
@@ -37,12 +43,14 @@ struct TrainOutcome {
 };
 
 // Trains the job on this rank of `communicator`; every rank calls it. Blocks until the job is done
-// or stopped.
+// or stopped. An exception, also one of a callback, becomes a status.
 //   INVALID_ARGUMENT     a file is wrong ("FILE:LINE:COLUMN: ..."), or the ranks' settings differ
 //   ALREADY_EXISTS       a checkpoint exists and `resume` is not set
 //   NOT_FOUND            `resume` is set and there is no checkpoint
-//   FAILED_PRECONDITION  the checkpoint is of another model, plan or data (what differs is named)
-//   DATA_LOSS            the checkpoint is damaged (file named)
+//   FAILED_PRECONDITION  the checkpoint is of another job, model, plan or data (what differs is
+//   named) DATA_LOSS            the checkpoint is damaged (file named) OUT_OF_RANGE         the
+//   loss or a weight is not finite (step named); nothing is saved any more RESOURCE_EXHAUSTED   no
+//   memory CANCELLED            another rank failed, and reports it
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,
                                    collectives::Communicator& communicator);
 

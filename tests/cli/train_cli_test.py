@@ -53,9 +53,9 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done.stdout
 
-    def interrupt_at(self, job, step, how, *more):
+    def interrupt_at(self, job, step, how, *more, prefix=()):
         """Starts a run, sends it signal `how` when it prints `step`, and returns (exit code, output)."""
-        command = [BIN, *map(str, self.args(job, *more))]
+        command = [*prefix, BIN, *map(str, self.args(job, *more))]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True) as process:
             lines = []
@@ -96,6 +96,58 @@ class TrainTest(unittest.TestCase):
         self.train(job, "--resume")
         self.assertEqual(self.newest(checkpoints).read_bytes(),
                          self.newest(whole_checkpoints).read_bytes())
+
+    def test_sigterm_to_mpirun_saves_on_all_ranks_and_exits_with_75(self):
+        job, checkpoints = self.job("sigterm-mpi", every=1000)
+        code, output = self.interrupt_at(job, 9, signal.SIGTERM, prefix=mpirun(2))
+        self.assertEqual(code, 75, output)
+        self.assertIn("stopped after step", output)
+        self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
+        self.train(job, "--resume", prefix=mpirun(2))
+        self.assertIn("checkpoint-00000040", self.newest(checkpoints).name)
+
+    def run_with_little_memory(self, name, layers, megabytes):
+        """Runs two ranks on a model of `layers`, rank 1 with an address space of `megabytes`."""
+        model = self.folder / f"{name}-model.pbtxt"
+        model.write_text("layer { input_layer { shape: 28 shape: 28 shape: 1 } }\n" + layers +
+                         "layer { fully_connected { outputs: 10 } }\n"
+                         "layer { softmax_cross_entropy {} }\n")
+        job, _ = self.job(name)
+        job.write_text(job.read_text().replace(f"{EXAMPLES}/model.pbtxt", str(model)))
+        script = (f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && ulimit -v {megabytes * 1024}; '
+                  f"exec {BIN} train {job} --var DATA={self.folder} --var BATCH=64")
+        return subprocess.run([*mpirun(2), "sh", "-c", script], capture_output=True, text=True,
+                              timeout=TIMEOUT)
+
+    def test_a_rank_without_memory_for_the_weights_ends_the_job_with_its_reason(self):
+        layers = "layer { fully_connected { outputs: 300000 } }\n"  # 0.9 GB
+        done = self.run_with_little_memory("weights", layers, 1200)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
+        self.assertIn("millrace: error: rank 1: out of memory", done.stderr)
+
+    def test_a_rank_that_fails_in_mid_step_says_why_before_the_job_is_ended(self):
+        layers = "layer { convolution { filters: 4096 kernel: 3 padding: 1 } }\n"  # 0.4 GB a batch
+        done = self.run_with_little_memory("step", layers, 1200)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
+        self.assertIn("millrace: error: rank 1: ", done.stderr)
+
+    def test_an_error_of_all_ranks_is_said_once(self):
+        job, _ = self.job("said-once")
+        job.write_text(job.read_text().replace("model.pbtxt", "no-model.pbtxt"))
+        done = millrace(*self.args(job), prefix=mpirun(2))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
+        self.assertIn("no-model.pbtxt", done.stderr)
+
+    def test_another_job_is_refused_on_resume_by_its_field(self):
+        job, _ = self.job("other-job", epochs=1)
+        self.train(job)
+        job.write_text(job.read_text().replace("momentum: 0.9", "momentum: 0.5"))
+        done = millrace(*self.args(job, "--resume"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("optimizer.momentum: 0.9 -> 0.5", done.stderr)
 
     def test_a_checkpoint_is_never_overwritten_without_resume(self):
         job, checkpoints = self.job("kept", epochs=1)

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "base/record_error.h"
@@ -48,7 +50,7 @@ TEST(AgreeTest, OkEverywhereIsOk) {
   EXPECT_FALSE(IsAgreed(absl::InternalError("mine alone")));
 }
 
-TEST(AgreeTest, TheFailingRankKeepsItsRecordError) {
+TEST(AgreeTest, EveryRankGetsTheRecordError) {
   const auto statuses = OnRanks(2, [](Communicator& communicator) {
     RecordError error;
     error.file = "shard";
@@ -58,9 +60,12 @@ TEST(AgreeTest, TheFailingRankKeepsItsRecordError) {
                              ? MakeRecordError(absl::StatusCode::kDataLoss, error, "bad")
                              : absl::OkStatus());
   });
-  ASSERT_TRUE(GetRecordError(statuses[1]).has_value());
-  EXPECT_EQ(GetRecordError(statuses[1])->ordinal, 7);
-  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDataLoss);
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    ASSERT_TRUE(GetRecordError(status).has_value());
+    EXPECT_EQ(GetRecordError(status)->file, "shard");
+    EXPECT_EQ(GetRecordError(status)->ordinal, 7);
+  }
 }
 
 TEST(AgreeTest, DifferentSettingsAreNamedOnEveryRank) {
@@ -72,6 +77,31 @@ TEST(AgreeTest, DifferentSettingsAreNamedOnEveryRank) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("the model"));
   }
+}
+
+TEST(AgreeTest, DifferentTextsAreNamedByTheFirstLineThatDiffers) {
+  for (const absl::Status& status : OnRanks(3, [](Communicator& communicator) {
+         const std::string text = communicator.rank() == 2 ? "a\nb" : "a\nc\nd";
+         return CheckSameText(communicator, "the model", text, FirstDifferentLine);
+       })) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(IsAgreed(status));
+    EXPECT_EQ(std::string(status.message()),
+              "rank 2 differs from rank 0 in the model: \"c\" on rank 0, \"b\" there");
+  }
+  for (const absl::Status& status : OnRanks(3, [](Communicator& communicator) {
+         return CheckSameText(communicator, "the model", "same", FirstDifferentLine);
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(AgreeTest, ExceptionsBecomeStatuses) {
+  EXPECT_TRUE(WithoutExceptions([] { return absl::OkStatus(); }).ok());
+  EXPECT_EQ(WithoutExceptions([]() -> absl::Status { throw std::bad_alloc(); }).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(WithoutExceptions([]() -> absl::Status { throw std::runtime_error("why"); }),
+            absl::InternalError("exception: why"));
 }
 
 TEST(AgreeTest, TextComesFromRankZero) {

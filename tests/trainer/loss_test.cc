@@ -75,9 +75,17 @@ TEST(LossTest, LabelOutsideTheClassesNamesTheSample) {
   EXPECT_THAT(std::string(CheckStepInput(model, input).message()), HasSubstr("row 1"));
   const std::vector<SampleId> ids = {{4, 10}, {4, 17}, {4, 3}};
   input.ids = ids;
+  input.locate = [](const SampleId& id) {
+    RecordError error;
+    error.file = "shard";
+    error.ordinal = static_cast<int64_t>(id.record);
+    return error;
+  };
   const absl::Status status = CheckStepInput(model, input);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("record 17 of epoch 4"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard: record 17"));
+  ASSERT_TRUE(GetRecordError(status).has_value());
+  EXPECT_EQ(GetRecordError(status)->reason, RecordErrorReason::kValue);
   samples.labels[1] = -1;
   EXPECT_FALSE(CheckStepInput(model, input).ok());
 }

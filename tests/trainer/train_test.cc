@@ -7,10 +7,15 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
+#include "base/record_error.h"
 #include "collectives/factory.h"
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
@@ -92,20 +97,24 @@ class TrainTest : public ::testing::Test {
                        "layer { fully_connected { outputs: 3 } }\n"
                        "layer { softmax_cross_entropy {} }\n"));
   }
-  void WriteJob(const std::string& checkpoints) {
+  void WriteJob(const std::string& checkpoints, const std::string& optimizer = "",
+                const std::string& more = "epochs: 2") {
     Write(folder_ / "job.pbtxt",
           absl::StrCat("model: \"model.pbtxt\" train: \"train.pbtxt\" eval: \"eval.pbtxt\"\n"
-                       "epochs: 2 seed: 3 log_every_steps: 1\n"
-                       "optimizer { base_lr: 0.05 momentum: 0.9 weight_decay: 0.001\n"
-                       "            warmup_steps: 3 cosine {} }\n"
-                       "checkpoint { folder: \"",
-                       checkpoints, "\" every_steps: 3 keep: 100 }\n"));
+                       "seed: 3 log_every_steps: 1 ",
+                       more, "\noptimizer { ",
+                       optimizer.empty() ? "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 "
+                                           "warmup_steps: 3 cosine {}"
+                                         : optimizer,
+                       " }\ncheckpoint { folder: \"", checkpoints,
+                       "\" every_steps: 3 keep: 100 }\n"));
   }
 
   // Trains on rank threads. `stop_after` lines of steps (-1: never) sets the stop flag.
   absl::StatusOr<TrainOutcome> Run(int world, bool resume = false, int stop_after = -1) {
     lines_.clear();
     steps_.clear();
+    reported_.clear();
     std::atomic<bool> stop{stop_after == 0};
     std::vector<TrainOutcome> outcomes(world);
     const absl::Status status =
@@ -122,6 +131,11 @@ class TrainTest : public ::testing::Test {
             steps_.emplace_back(line);
             if (static_cast<int>(steps_.size()) == stop_after) stop = true;
           };
+          options.report = [&](const absl::Status& why) {
+            const std::lock_guard lock(mu_);
+            reported_.emplace_back(communicator.rank(), std::string(why.message()));
+          };
+          if (adjust_) adjust_(options, communicator);
           absl::StatusOr<TrainOutcome> outcome = Train(options, communicator);
           if (!outcome.ok()) return outcome.status();
           outcomes[communicator.rank()] = *outcome;
@@ -146,6 +160,9 @@ class TrainTest : public ::testing::Test {
   fs::path folder_;
   std::vector<std::string> lines_;  // rank 0's; written by its thread alone
   std::vector<std::string> steps_;
+  std::mutex mu_;
+  std::vector<std::pair<int, std::string>> reported_;  // rank, message
+  std::function<void(TrainOptions&, const collectives::Communicator&)> adjust_;
 };
 
 TEST_F(TrainTest, TrainsEvaluatesAndSaysSo) {
@@ -255,7 +272,12 @@ TEST_F(TrainTest, ABadLabelEndsAllRanksAndNamesTheRecord) {
   const auto outcome = Run(2);
   EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(outcome.status().message()),
-              AllOf(HasSubstr("rank "), HasSubstr("record 25 of epoch 0"), HasSubstr("is 9")));
+              AllOf(HasSubstr("rank "), HasSubstr("train-1.tfrecord: record 5 at offset "),
+                    HasSubstr("is 9")));
+  const auto error = GetRecordError(outcome.status());
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->ordinal, 5);
+  EXPECT_EQ(error->reason, RecordErrorReason::kValue);
 }
 
 TEST_F(TrainTest, FilesThatDoNotFitAreNamed) {
@@ -267,6 +289,162 @@ TEST_F(TrainTest, FilesThatDoNotFitAreNamed) {
   EXPECT_THAT(std::string(Run(1).status().message()), HasSubstr("add repeat {}"));
   fs::remove(folder_ / "model.pbtxt");
   EXPECT_EQ(Run(2).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TrainTest, AnExceptionWhileOpeningIsEveryRanksErrorAndReportedOnce) {
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    options.index_progress = [](int64_t, int64_t) { throw std::bad_alloc(); };
+  };
+  const auto outcome = Run(3);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kResourceExhausted) << outcome.status();
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_THAT(reported_[0].second, AllOf(HasSubstr("rank 0"), HasSubstr("out of memory")));
+}
+
+TEST_F(TrainTest, AnExceptionInTheLoopIsReportedByItsRankAlone) {
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    options.progress = [](uint64_t done, uint64_t) {
+      if (done == 4) throw std::runtime_error("no paper");
+    };
+  };
+  const auto outcome = Run(3);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInternal) << outcome.status();
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_THAT(reported_[0].second, AllOf(HasSubstr("rank 0"), HasSubstr("no paper")));
+}
+
+TEST_F(TrainTest, AnErrorOfAllRanksIsReportedOnce) {
+  fs::remove(folder_ / "model.pbtxt");
+  EXPECT_FALSE(Run(3).ok());
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_EQ(reported_[0].first, 0);
+  EXPECT_THAT(reported_[0].second, HasSubstr("model.pbtxt"));
+}
+
+TEST_F(TrainTest, AFolderThatCannotBeWrittenIsRefusedBeforeTraining) {
+  WriteJob("/proc/checkpoints");
+  const auto outcome = Run(2);
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("/proc/checkpoints"));
+  EXPECT_TRUE(steps_.empty());
+}
+
+// A rate that overflows the weights at once is found in them before they are saved (at step 6); one
+// that only makes them huge, in the loss of the step after.
+TEST_F(TrainTest, ATrainingThatDivergedStopsAndKeepsTheGoodCheckpoints) {
+  for (const bool at_once : {true, false}) {
+    RemoveCheckpoints();
+    WriteJob(
+        "checkpoints",
+        absl::StrCat("base_lr: 1e-4 step { epoch: 1 factor: ", at_once ? "1e60" : "1e30", " }"));
+    const auto outcome = Run(2);
+    EXPECT_EQ(outcome.status().code(), absl::StatusCode::kOutOfRange) << outcome.status();
+    EXPECT_THAT(std::string(outcome.status().message()),
+                AllOf(HasSubstr(at_once ? "step 6: a value of '" : "step 7: the loss"),
+                      HasSubstr("not finite"),
+                      HasSubstr(at_once ? "checkpoint-00000003" : "checkpoint-00000006")));
+    EXPECT_EQ(fs::exists(folder_ / "checkpoints/checkpoint-00000006.safetensors"), !at_once);
+    EXPECT_FALSE(fs::exists(folder_ / "checkpoints/checkpoint-00000009.safetensors"));
+    EXPECT_EQ(reported_.size(), 1u);
+  }
+}
+
+TEST_F(TrainTest, AnotherJobIsFailedPreconditionAndTheFieldIsNamed) {
+  ASSERT_TRUE(Run(1, false, 4).ok());
+  WriteJob("checkpoints",
+           "base_lr: 0.05 momentum: 0.8 weight_decay: 0.001 warmup_steps: 3 cosine {}");
+  auto again = Run(2, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.status().message()),
+              AllOf(HasSubstr("optimizer.momentum"), HasSubstr("0.9"), HasSubstr("0.8")));
+  WriteJob("checkpoints", "", "epochs: 3");  // another end of the cosine
+  again = Run(1, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("epochs"));
+  WriteJob("checkpoints", "",
+           "epochs: 2 bucket_kib: 100 pipeline_threads: 2 memory_budget_mib: 99");
+  again = Run(1, true);
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
+TEST_F(TrainTest, AConstantRateMayGoOnForMoreEpochs) {
+  WriteJob("checkpoints", "base_lr: 0.05");
+  ASSERT_TRUE(Run(1).ok());
+  WriteJob("checkpoints", "base_lr: 0.05", "epochs: 3");
+  const auto longer = Run(1, true);
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_EQ(longer->steps, static_cast<uint64_t>(3 * kStepsPerEpoch));
+}
+
+TEST_F(TrainTest, AnAbsurdNumberOfStepsIsRefused) {
+  WriteJob("checkpoints", "", "epochs: 4294967295 steps_per_epoch: 1099511627776");
+  auto outcome = Run(1);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("4294967295 epochs"));
+  WriteJob("checkpoints", "", "epochs: 2 steps_per_epoch: 9223372036854775808");
+  outcome = Run(1);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("steps_per_epoch"));
+}
+
+TEST_F(TrainTest, AnEmptyEvaluationIsRefusedBeforeTraining) {
+  WriteShard(folder_ / "test-0.tfrecord", 1000, 0);
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("eval.pbtxt"));
+  EXPECT_TRUE(steps_.empty());
+}
+
+TEST_F(TrainTest, NothingToTrainOnIsRefused) {
+  WriteShard(folder_ / "train-0.tfrecord", 0, 0);
+  WriteShard(folder_ / "train-1.tfrecord", 0, 0);
+  const auto outcome = Run(1);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+}
+
+TEST_F(TrainTest, RanksWithOtherFilesNameRankAndDifference) {
+  const auto variant = [&](const std::string& file, const std::string& from,
+                           const std::string& to) {
+    adjust_ = [&, file, from, to](TrainOptions& options,
+                                  const collectives::Communicator& communicator) {
+      options.variables[from] = communicator.rank() == 1 ? to : file;
+    };
+  };
+  Write(folder_ / "model.pbtxt",
+        "layer { input_layer { shape: 6 shape: 6 shape: 1 } }\n"
+        "layer { name: \"conv_x\" convolution { filters: ${FILTERS} kernel: 3 } }\n"
+        "layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} }\n");
+  variant("8", "FILTERS", "4");
+  EXPECT_THAT(std::string(Run(3).status().message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("the model"), HasSubstr("conv_x"),
+                    HasSubstr("8"), HasSubstr("4")));
+  EXPECT_EQ(reported_.size(), 1u);
+  WriteModel(8);
+  WriteJob("checkpoints", "base_lr: ${RATE}");
+  variant("0.05", "RATE", "0.1");
+  EXPECT_THAT(std::string(Run(3).status().message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("optimizer.base_lr"), HasSubstr("0.1")));
+}
+
+TEST_F(TrainTest, IndexingShowsProgressOnRankZero) {
+  std::atomic<int> calls{0};
+  std::atomic<int> elsewhere{0};
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.index_progress = [&, rank = communicator.rank()](int64_t, int64_t total) {
+      (rank == 0 && total > 0 ? calls : elsewhere)++;
+    };
+  };
+  ASSERT_TRUE(Run(2).ok());
+  EXPECT_GT(calls, 0);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST_F(TrainTest, TheTableSaysEverySetting) {
+  ASSERT_TRUE(Run(2).ok());
+  for (const char* expected :
+       {"DATA=", "epochs", "every 1 steps", "every 3 steps", "of the pipeline", "ahead",
+        "batches of 5", "fingerprint", "threads per rank", "seeds"}) {
+    EXPECT_THAT(lines_, Contains(HasSubstr(expected))) << expected;
+  }
 }
 
 }  // namespace
