@@ -1,15 +1,19 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/record_error.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/flag_checks.h"
 #include "readers/example_view.h"
 #include "readers/record_reader.h"
 #include "readers/record_source.h"
@@ -55,10 +59,10 @@ Json ToJson(const readers::FeatureValues& values) {
   return array;
 }
 
-absl::Status PrintRecord(const std::string& file, const readers::Record& record, bool raw) {
+void PrintRecord(const std::string& file, const readers::Record& record, bool raw) {
   if (raw) {
     std::fwrite(record.payload.data(), 1, record.payload.size(), stdout);
-    return absl::OkStatus();
+    return;
   }
   Json line{{"file", file},
             {"ordinal", record.ref.ordinal},
@@ -71,23 +75,67 @@ absl::Status PrintRecord(const std::string& file, const readers::Record& record,
     line["payload"] = BytesToJson(record.payload);
   }
   std::puts(line.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
-  return absl::OkStatus();
 }
+
+// Prints records and keeps the first error for the end.
+class Printer {
+ public:
+  explicit Printer(const Flags& flags) : flags_(flags) {}
+
+  // False: that is all there is to print.
+  bool File(const std::string& file) {
+    const auto reader = readers::OpenTfRecordReader(file);
+    if (!reader.ok()) {
+      Note(reader.status());
+      return true;
+    }
+    while (WantsMore()) {
+      const auto record = (*reader)->Next();
+      if (record.ok() && !record->has_value()) return true;
+      if (record.ok()) {
+        PrintRecord(file, **record, flags_.raw);
+        ++printed_;
+        continue;
+      }
+      Note(record.status());
+      if (!ReadsOnAfter(record.status())) return true;
+    }
+    return false;
+  }
+
+  absl::Status status() const {
+    if (num_errors_ < 2) return first_error_;
+    return absl::Status(first_error_.code(),
+                        absl::StrCat(first_error_.message(), " (and ", num_errors_ - 1,
+                                     " more; millrace records verify lists them)"));
+  }
+
+ private:
+  // Nobody reads what follows a failed write; main reports it.
+  bool WantsMore() const {
+    return (flags_.count == 0 || printed_ < flags_.count) && std::ferror(stdout) == 0;
+  }
+  static bool ReadsOnAfter(const absl::Status& status) {
+    const auto error = GetRecordError(status);
+    return error.has_value() && error->reason == RecordErrorReason::kDataCrc;
+  }
+  void Note(const absl::Status& status) {
+    if (num_errors_++ == 0) first_error_ = status;
+  }
+
+  const Flags& flags_;
+  uint64_t printed_ = 0;
+  uint64_t num_errors_ = 0;
+  absl::Status first_error_;
+};
 
 absl::Status CatFiles(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
-  uint64_t printed = 0;
+  Printer printer(flags);
   for (const std::string& file : files) {
-    MILLRACE_ASSIGN_OR_RETURN(const auto reader, readers::OpenTfRecordReader(file));
-    while (flags.count == 0 || printed < flags.count) {
-      MILLRACE_ASSIGN_OR_RETURN(const auto record, reader->Next());
-      if (!record.has_value()) break;
-      MILLRACE_RETURN_IF_ERROR(PrintRecord(file, *record, flags.raw));
-      if (std::ferror(stdout) != 0) return absl::DataLossError("cannot write to standard output");
-      ++printed;
-    }
+    if (!printer.File(file)) break;
   }
-  return absl::OkStatus();
+  return printer.status();
 }
 
 }  // namespace
@@ -96,9 +144,11 @@ void AddCat(CLI::App& parent, Action& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* app = parent.add_subcommand("cat", "Print records, one JSON object per line");
   app->add_option("files", flags->files, "TFRecord files or glob patterns")->required();
-  app->add_option("--count", flags->count, "Print so many records (0: all)");
+  app->add_option("--count", flags->count, "Print so many records (0: all)")->check(Whole(0));
   app->add_flag("--raw", flags->raw, "The payloads' bytes, one after the other");
-  app->footer("Example:\n  millrace records cat data/train-00000-of-00008.tfrecord --count 3");
+  app->footer(
+      "Damaged records are passed over; the first is told at the end, with exit code 1.\n"
+      "Example:\n  millrace records cat data/train-00000-of-00008.tfrecord --count 3");
   app->callback([flags, &chosen] {
     chosen = [flags] {
       const absl::Status status = CatFiles(*flags);

@@ -3,12 +3,12 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/status.h"
 
 namespace millrace::cli {
 
 int Fail(const absl::Status& status) {
+  std::fflush(stdout);  // what was found so far stands before the error
   std::fprintf(stderr, "millrace: error: %s\n", std::string(status.message()).c_str());
   return kFailed;
 }
@@ -17,6 +17,8 @@ int FailUsage(const std::string& text) {
   std::fprintf(stderr, "millrace: usage: %s\n", text.c_str());
   return kUsage;
 }
+
+int FailUsage(const absl::Status& status) { return FailUsage(std::string(status.message())); }
 
 absl::StatusOr<std::map<std::string, std::string>> ParseVariables(
     const std::vector<std::string>& assignments) {
@@ -35,15 +37,10 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVariables(
   return variables;
 }
 
-std::string HumanBytes(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-  int unit = 0;
-  while (bytes >= 1000 && unit < 5) {
-    bytes /= 1000;
-    ++unit;
-  }
-  return unit == 0 ? absl::StrFormat("%.0f B", bytes)
-                   : absl::StrFormat("%.1f %s", bytes, kUnits[unit]);
+absl::Status CheckRank(int rank, int world) {
+  if (rank < world) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--rank ", rank, " is not below --world ", world, "; ranks count from 0"));
 }
 
 }  // namespace millrace::cli

@@ -37,18 +37,19 @@ void AddExplain(CLI::App& parent, Action& chosen);
 void AddRun(CLI::App& parent, Action& chosen);
 void AddTrain(CLI::App& parent, Action& chosen);
 
-// Prints "millrace: error: ..." to standard error and returns kFailed.
+// Prints "millrace: error: ..." to standard error, after all standard output, and returns kFailed.
 int Fail(const absl::Status& status);
 // The same for a wrong command line; returns kUsage.
 int FailUsage(const std::string& text);
+int FailUsage(const absl::Status& status);
 
 // Parses the values of --var ("NAME=VALUE"); a name given twice or a missing '=' is
 // INVALID_ARGUMENT.
 absl::StatusOr<std::map<std::string, std::string>> ParseVariables(
     const std::vector<std::string>& assignments);
 
-// "1.5 GB", "110.2 KB": decimal units.
-std::string HumanBytes(double bytes);
+// INVALID_ARGUMENT when there is no such rank (neither is negative).
+absl::Status CheckRank(int rank, int world);
 
 }  // namespace millrace::cli
 

@@ -5,13 +5,15 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/flag_checks.h"
+#include "cli/human_bytes.h"
 #include "cli/progress.h"
 
 namespace millrace::cli {
@@ -28,10 +30,10 @@ absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags flags) {
   std::filesystem::create_directories(flags.out, error);
   if (error) return ErrnoStatus(error.value(), "create folder", flags.out);
   flags.options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
-  std::optional<Progress> progress;
+  Progress progress("convert", "images");
   return readers::Convert(flags.options, [&progress](int64_t done, int64_t total) {
-    if (!progress) progress.emplace("convert", "images", total);
-    progress->Update(done);
+    progress.SetTotal(total);
+    progress.Update(done);
   });
 }
 
@@ -59,15 +61,25 @@ const std::map<std::string, readers::Compression> kCompressions = {
     {"gzip", readers::Compression::kGzip},
     {"zlib", readers::Compression::kZlib}};
 
+template <typename T>
+std::vector<std::string> Words(const std::map<std::string, T>& meanings) {
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : meanings) words.push_back(word);
+  return words;
+}
+
 }  // namespace
 
 void AddConvert(CLI::App& parent, Action& chosen) {
   auto flags = std::make_shared<Flags>();
   readers::ConvertOptions& options = flags->options;
   CLI::App* app = parent.add_subcommand("convert", "Write images as TFRecord shards of Examples");
-  app->add_option("--from", options.input, "What is read: idx, or images (a folder or a tar)")
+  // The checks list the words; CLI11's transformers would list the enums' numbers too.
+  app->add_option_function<std::string>(
+         "--from", [&options](const std::string& word) { options.input = kInputs.at(word); },
+         "What is read: idx, or images (a folder or a tar)")
       ->required()
-      ->transform(CLI::CheckedTransformer(kInputs));
+      ->check(CLI::IsMember(Words(kInputs)));
   app->add_option("--images", options.images, "The IDX file of images, the folder, or the tar")
       ->required();
   app->add_option("--labels", options.labels,
@@ -77,10 +89,16 @@ void AddConvert(CLI::App& parent, Action& chosen) {
       ->required();
   app->add_option("--prefix", flags->prefix, "Shards are PREFIX-00000-of-00008.tfrecord")
       ->capture_default_str();
-  app->add_option("--shards", options.num_shards, "How many shards")->capture_default_str();
-  app->add_option("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed");
-  app->add_option("--compression", options.compression, "none, gzip or zlib")
-      ->transform(CLI::CheckedTransformer(kCompressions));
+  app->add_option("--shards", options.num_shards, "How many shards")
+      ->check(Whole(1, 99999))
+      ->capture_default_str();
+  app->add_option("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
+      ->check(Whole(0));
+  app->add_option_function<std::string>(
+         "--compression",
+         [&options](const std::string& word) { options.compression = kCompressions.at(word); },
+         "none, gzip or zlib")
+      ->check(CLI::IsMember(Words(kCompressions)));
   app->add_flag("--overwrite", options.overwrite, "Replace the shards of this prefix that exist");
   app->footer(
       "Examples:\n"

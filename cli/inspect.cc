@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/flag_checks.h"
+#include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "readers/record_source.h"
 
@@ -23,10 +24,10 @@ struct Flags {
 
 absl::StatusOr<readers::InspectReport> InspectFiles(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
-  std::optional<Progress> progress;
+  Progress progress("inspect", "bytes");
   return readers::Inspect(files, flags.options, [&progress](int64_t done, int64_t total) {
-    if (!progress) progress.emplace("inspect", "bytes", total);
-    progress->Update(done);
+    progress.SetTotal(total);
+    progress.Update(done);
   });
 }
 
@@ -38,6 +39,7 @@ std::string RangeText(const readers::Range<T>& range) {
 }
 
 std::string CrcText(const readers::ShardReport& shard) {
+  if (!shard.unreadable.empty()) return "unreadable";
   if (shard.num_damaged > 0) return absl::StrCat(shard.num_damaged, " damaged");
   return shard.whole ? "ok" : "not all read";
 }
@@ -109,6 +111,14 @@ void Print(const readers::InspectReport& report) {
   }
 }
 
+// Says which files have no report, and returns the exit code.
+int Verdict(const readers::InspectReport& report) {
+  for (const readers::ShardReport& shard : report.shards) {
+    if (!shard.unreadable.empty()) Fail(absl::UnavailableError(shard.unreadable));
+  }
+  return report.ok() ? kDone : kFailed;
+}
+
 }  // namespace
 
 void AddInspect(CLI::App& parent, Action& chosen) {
@@ -116,14 +126,17 @@ void AddInspect(CLI::App& parent, Action& chosen) {
   CLI::App* app = parent.add_subcommand(
       "inspect", "Say what is in record files: records, sizes, CRCs, features and their ranges");
   app->add_option("files", flags->files, "TFRecord files or glob patterns")->required();
-  app->add_option("--records", flags->options.max_records, "Look at so many per file (0: all)");
-  app->footer("Example:\n  millrace records inspect data/*.tfrecord");
+  app->add_option("--records", flags->options.max_records, "Look at so many per file (0: all)")
+      ->check(Whole(0));
+  app->footer(
+      "Exit code 1 when a file cannot be read, or what was read of it is damaged.\n"
+      "Example:\n  millrace records inspect data/*.tfrecord");
   app->callback([flags, &chosen] {
     chosen = [flags] {
       const auto report = InspectFiles(*flags);
       if (!report.ok()) return Fail(report.status());
       Print(*report);
-      return kDone;
+      return Verdict(*report);
     };
   });
 }

@@ -1,11 +1,14 @@
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/host.h"
+#include "base/status.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "collectives/factory.h"
@@ -33,8 +36,29 @@ std::string VersionText() {
                       "vectors: ", WidestIsa());
 }
 
+// The word where a subcommand should stand: CLI11 says only that one is missing.
+std::string UnknownSubcommand(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::vector<std::string> rest = at->remaining();
+  if (at->get_require_subcommand_min() == 0 || rest.empty()) return "";
+  const auto name = [](std::string* out, const CLI::App* one) { *out += one->get_name(); };
+  return absl::StrCat("\"", rest.front(), "\" is no subcommand of ", at->get_name(),
+                      "; there are: ", absl::StrJoin(at->get_subcommands({}), ", ", name));
+}
+
+// What could not be written was not done.
+int AfterOutput(int code) {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return code;
+  const int failed = Fail(flushed ? absl::DataLossError("cannot write to standard output")
+                                  : ErrnoStatus(errno, "write", "standard output"));
+  return code == kDone ? failed : code;
+}
+
 int Main(int argc, char** argv) {
-  CLI::App app{"Millrace: an input pipeline and data-parallel trainer that never starves the GPUs"};
+  CLI::App app{"Millrace: an input pipeline and data-parallel trainer that never starves the GPUs",
+               "millrace"};
   app.footer(kFooter);
   app.set_version_flag("--version", VersionText);
   app.require_subcommand(1);
@@ -54,6 +78,8 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::string unknown = UnknownSubcommand(app);
+    if (error.get_exit_code() != 0 && !unknown.empty()) return FailUsage(unknown);
     return app.exit(error) == 0 ? kDone : kUsage;
   }
   return chosen();
@@ -64,7 +90,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return millrace::cli::Main(argc, argv);
+    return millrace::cli::AfterOutput(millrace::cli::Main(argc, argv));
   } catch (const std::exception& error) {
     // Only memory exhaustion and bugs come here: the libraries report by status.
     std::fprintf(stderr, "millrace: error: %s\n", error.what());

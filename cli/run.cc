@@ -1,17 +1,23 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/flag_checks.h"
+#include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
@@ -53,6 +59,7 @@ struct Report {
   double nominal_seconds = 0;
   uint64_t digest = 0;
   int64_t records_bad = 0;
+  bool needs_limit = false;  // an endless plan and no flag that ends it: nothing was run
   absl::Status status;
 };
 
@@ -61,17 +68,25 @@ bool WantsMore(const Flags& flags, const Report& report, Clock::time_point start
   return flags.seconds <= 0 || Seconds(Clock::now() - start) < flags.seconds;
 }
 
+// How long the emulated accelerator works on a batch that came after `elapsed` seconds.
+double ComputeSeconds(const Flags& flags, int64_t rows, double elapsed) {
+  constexpr double kLongest = 1e9;  // what the clock can count
+  if (flags.pace <= 0) return 0;
+  const double left = flags.seconds > 0 ? std::max(0.0, flags.seconds - elapsed) : kLongest;
+  return std::min(static_cast<double>(rows) / flags.pace, left);
+}
+
 // One step: waits for a batch, then keeps the emulated accelerator busy until its nominal time is
 // over. Returns false at the end of the stream or on an error, which `report` then holds.
-bool Step(const Flags& flags, pipeline::Pipeline& stream, pipeline::StreamDigest& digest,
-          Report& report) {
+bool Step(const Flags& flags, Clock::time_point start, pipeline::Pipeline& stream,
+          pipeline::StreamDigest& digest, Report& report) {
   const auto begin = Clock::now();
   const auto batch = stream.Next();
   const auto arrived = Clock::now();
   if (!batch.ok()) report.status = batch.status();
   if (!batch.ok() || !batch->has_value()) return false;
   const double nominal =
-      flags.pace > 0 ? static_cast<double>((*batch)->num_valid_rows()) / flags.pace : 0;
+      ComputeSeconds(flags, (*batch)->num_valid_rows(), Seconds(arrived - start));
   if (flags.digest) digest.Add(**batch);
   report.samples += (*batch)->num_valid_rows();
   std::this_thread::sleep_until(arrived + std::chrono::duration_cast<Clock::duration>(
@@ -84,8 +99,8 @@ bool Step(const Flags& flags, pipeline::Pipeline& stream, pipeline::StreamDigest
   return true;
 }
 
-absl::StatusOr<Report> RunFile(const Flags& flags) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto variables, ParseVariables(flags.variables));
+absl::StatusOr<Report> RunFile(const Flags& flags,
+                               const std::map<std::string, std::string>& variables) {
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
                             pipeline::Plan::FromFile(flags.file, variables));
   ContextOptions context_options;
@@ -95,22 +110,23 @@ absl::StatusOr<Report> RunFile(const Flags& flags) {
   open_options.rank = flags.rank;
   open_options.world = flags.world;
   open_options.prefetch_batches = flags.prefetch;
-  std::optional<Progress> indexing;
+  std::optional<Progress> indexing(std::in_place, "index", "bytes");
   open_options.index_progress = [&indexing](int64_t done, int64_t total) {
-    if (!indexing) indexing.emplace("index", "bytes", total);
+    indexing->SetTotal(total);
     indexing->Update(done);
   };
   MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, open_options));
   indexing.reset();
-  if (stream->length().infinite && flags.batches == 0 && flags.seconds <= 0) {
-    return absl::OutOfRangeError("the plan repeats for ever: give --batches or --seconds");
-  }
 
   Report report;
+  report.needs_limit = stream->length().infinite && flags.batches == 0 && flags.seconds <= 0;
+  if (report.needs_limit) return report;
   pipeline::StreamDigest digest;
   Progress progress("run", "batches", static_cast<int64_t>(flags.batches));
   const auto start = Clock::now();
-  while (WantsMore(flags, report, start) && Step(flags, *stream, digest, report)) progress.Add(1);
+  while (WantsMore(flags, report, start) && Step(flags, start, *stream, digest, report)) {
+    progress.Add(1);
+  }
   report.seconds = Seconds(Clock::now() - start);
   report.digest = digest.value();
   report.records_bad = context->metrics().counter("millrace_records_bad_total").value();
@@ -150,10 +166,21 @@ void PrintText(const Flags& flags, const Report& report) {
 }
 
 int Run(const Flags& flags) {
-  const auto report = RunFile(flags);
-  if (absl::IsOutOfRange(report.status())) return FailUsage(std::string(report.status().message()));
+  if (const absl::Status status = CheckRank(flags.rank, flags.world); !status.ok()) {
+    return FailUsage(status);
+  }
+  const auto variables = ParseVariables(flags.variables);
+  if (!variables.ok()) return FailUsage(variables.status());
+  const auto report = RunFile(flags, *variables);
   if (!report.ok()) return Fail(report.status());
-  flags.json ? PrintJson(flags, *report) : PrintText(flags, *report);
+  if (report->needs_limit) {
+    return FailUsage("the plan repeats for ever: give --batches or --seconds");
+  }
+  if (flags.json) {
+    PrintJson(flags, *report);
+  } else if (report->batches > 0 || report->status.ok()) {
+    PrintText(flags, *report);
+  }
   return report->status.ok() ? kDone : Fail(report->status);
 }
 
@@ -165,18 +192,22 @@ void AddRun(CLI::App& parent, Action& chosen) {
   app->add_option("file", flags->file, "Pipeline file (protobuf text format)")->required();
   app->add_option("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
       ->allow_extra_args(false);
-  app->add_option("--batches", flags->batches, "Stop after this many batches (0: no limit)");
+  app->add_option("--batches", flags->batches, "Stop after this many batches (0: no limit)")
+      ->check(Whole(0, std::numeric_limits<int64_t>::max()));
   app->add_option("--seconds", flags->seconds, "Stop after this many seconds (0: no limit)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(Finite(0, 1e9));
   app->add_option("--threads", flags->threads, "Pipeline threads (0: usable cores)")
-      ->check(CLI::Range(0, 4096));
+      ->check(Whole(0, 4096));
   app->add_option("--pace", flags->pace, "Emulate an accelerator that takes this many img/s")
-      ->check(CLI::NonNegativeNumber);
+      ->check(Finite(1e-3, 1e12));
   app->add_option("--rank", flags->rank, "Read this rank's slice of every batch")
+      ->check(Whole(0, kMaxInt))
       ->capture_default_str();
-  app->add_option("--world", flags->world, "Number of ranks")->capture_default_str();
+  app->add_option("--world", flags->world, "Number of ranks")
+      ->check(Whole(1, kMaxInt))
+      ->capture_default_str();
   app->add_option("--prefetch", flags->prefetch, "Batches made ahead (0: as the plan says)")
-      ->check(CLI::Range(0, 4096));
+      ->check(Whole(0, 1024));
   app->add_flag("--digest", flags->digest, "Digest of all valid rows; the ranks' digests add up");
   app->add_flag("--json", flags->json, "One JSON object on standard output");
   app->footer(

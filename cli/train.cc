@@ -69,7 +69,7 @@ class Display {
 
 int TrainJob(const Flags& flags) {
   auto variables = ParseVariables(flags.variables);
-  if (!variables.ok()) return Fail(variables.status());
+  if (!variables.ok()) return FailUsage(variables.status());
   absl::StatusOr<collectives::Launch> launch = collectives::Connect();
   if (!launch.ok()) return Fail(launch.status());
   std::signal(SIGTERM, OnStopSignal);

@@ -4,13 +4,14 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/flag_checks.h"
+#include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "readers/record_source.h"
 
@@ -25,10 +26,10 @@ struct Flags {
 
 absl::StatusOr<readers::VerifyReport> VerifyFiles(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
-  std::optional<Progress> progress;
+  Progress progress("verify", "bytes");
   return readers::Verify(files, flags.options, [&progress](int64_t done, int64_t total) {
-    if (!progress) progress.emplace("verify", "bytes", total);
-    progress->Update(done);
+    progress.SetTotal(total);
+    progress.Update(done);
   });
 }
 
@@ -76,6 +77,7 @@ void AddVerify(CLI::App& parent, Action& chosen) {
   app->add_flag("--examples", flags->options.check_examples,
                 "Each payload must be a valid tf.train.Example too");
   app->add_option("--max-places", flags->options.max_places, "List so many; all are counted")
+      ->check(Whole(0))
       ->capture_default_str();
   app->add_flag("--json", flags->json, "One JSON object on standard output");
   app->footer("Example:\n  millrace records verify --examples data/*.tfrecord");

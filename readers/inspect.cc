@@ -181,6 +181,7 @@ ShardReport InspectShard(const std::string& file, const InspectOptions& options,
   shard.compression = facts.compression;
   shard.file_bytes = facts.file_bytes;
   shard.whole = facts.whole;
+  if (!facts.unreadable.ok()) shard.unreadable = std::string(facts.unreadable.message());
   return shard;
 }
 
@@ -205,6 +206,7 @@ absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,
     report.shards.push_back(InspectShard(files[i], options, meter, features));
     meter.FinishFile(i);
     Accumulate(report.shards.back(), &report.total);
+    if (!report.shards.back().unreadable.empty()) ++report.num_unreadable;
   }
   report.features = features.Take();
   report.num_unfollowed_features = features.num_unfollowed();

@@ -63,6 +63,7 @@ struct ShardReport {
   Range<uint64_t> record_bytes;
   uint64_t num_damaged = 0;           // 0: every CRC that was read is good
   std::vector<DamagedPlace> damages;  // the first few
+  std::string unreadable;             // why it cannot be read; empty: it can
   uint64_t num_not_examples = 0;      // records whose payload is no tf.train.Example
 
   double mean_record_bytes() const {
@@ -81,12 +82,17 @@ struct InspectOptions {
 
 struct InspectReport {
   std::vector<ShardReport> shards;       // in the order of the files
-  ShardReport total;                     // sums; `file`, `compression` and `damages` are unset
+  ShardReport total;                     // sums; no file, compression, damages or unreadable
+  uint64_t num_unreadable = 0;           // shards
   std::vector<FeatureReport> features;   // by key
   uint64_t num_unfollowed_features = 0;  // occurrences of keys beyond max_features
+
+  // Every byte that was read is good, and every file could be read.
+  bool ok() const { return total.num_damaged == 0 && num_unreadable == 0; }
 };
 
-// Reads the files and says what is in them. Damage is counted and passed over as Verify does.
+// Reads the files and says what is in them. Damage is counted and passed over as Verify does; a
+// file that cannot be read is told apart from a damaged one.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,

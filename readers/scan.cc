@@ -62,20 +62,22 @@ FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMete
                    const std::function<void(const Record&)>& on_record,
                    const std::function<void(const absl::Status&)>& on_damage) {
   FileFacts facts;
-  if (absl::Status status = LookAt(path, options.compression, &facts); !status.ok()) {
-    on_damage(status);
-    return facts;
-  }
+  facts.unreadable = LookAt(path, options.compression, &facts);
+  if (!facts.unreadable.ok()) return facts;
   TfRecordReaderOptions reader_options;
   reader_options.compression = facts.compression;
   reader_options.max_record_bytes = options.max_record_bytes;
   absl::StatusOr<std::unique_ptr<RecordReader>> reader = OpenTfRecordReader(path, reader_options);
   if (!reader.ok()) {
-    on_damage(reader.status());
+    facts.unreadable = reader.status();
     return facts;
   }
   for (uint64_t n = 0; n < options.max_records; ++n) {
     absl::StatusOr<std::optional<Record>> record = (*reader)->Next();
+    if (!record.ok() && !GetRecordError(record.status()).has_value()) {
+      facts.unreadable = record.status();
+      return facts;
+    }
     if (!record.ok()) {
       on_damage(record.status());
       if (!ContinuesAfter(record.status())) return facts;

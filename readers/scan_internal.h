@@ -23,6 +23,8 @@ struct FileFacts {
   uint64_t file_bytes = 0;
   Compression compression = Compression::kNone;  // what the file is, never kAuto
   bool whole = false;                            // read to its end, or to max_records
+  // Why the file could not be opened or read; that says nothing about what is in it.
+  absl::Status unreadable;
 };
 
 // Counts the bytes of several files for one progress callback. Thread-compatible.
@@ -43,8 +45,8 @@ class ScanMeter {
   int64_t reported_ = 0;  // the last that was told
 };
 
-// Reads `path` from its first to its last byte. Damage (and failure to read) goes to `on_damage`;
-// reading goes on after a bad payload and ends after anything else.
+// Reads `path` from its first to its last byte. Damage goes to `on_damage`; reading goes on after a
+// bad payload and ends after anything else.
 FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMeter& meter,
                    const std::function<void(const Record&)>& on_record,
                    const std::function<void(const absl::Status&)>& on_damage);

@@ -6,39 +6,70 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 namespace millrace::cli {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
-TEST(Progress, PlainOutputIsOneLineWithTheFinalCount) {
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// A clock that stands still until it is told to go.
+std::chrono::milliseconds g_passed{0};
+TimePoint FakeNow() { return TimePoint() + g_passed; }
+
+std::string PlainOutputOf(void (*body)()) {
+  g_passed = std::chrono::milliseconds(0);
   testing::internal::CaptureStderr();
-  {
-    Progress progress("indexing", "records", 1000);
-    for (int i = 0; i < 10; ++i) progress.Add(100);
-    EXPECT_EQ(progress.done(), 1000);
-  }
-  const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text, StartsWith("indexing: 1000 records in "));
-  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
-  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
-  EXPECT_THAT(text, Not(HasSubstr("\r")));
+  body();
+  return testing::internal::GetCapturedStderr();
 }
 
-TEST(Progress, UnknownTotalsAndNoWorkAtAllPrintTheLastState) {
-  testing::internal::CaptureStderr();
-  {
-    Progress progress("reading", "bytes", 0);
-    progress.Update(42);
-  }
-  { Progress nothing("waiting", "steps", 5); }
-  const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text, HasSubstr("reading: 42 bytes in "));
-  EXPECT_THAT(text, HasSubstr("waiting: 0 steps in "));
+TEST(Progress, PlainOutputIsOneLineWithTheFinalCountAndRate) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("indexing", "records", 1000, &FakeNow);
+              for (int i = 0; i < 10; ++i) progress.Add(100);
+              EXPECT_EQ(progress.done(), 1000);
+              g_passed = std::chrono::seconds(2);
+            }),
+            "indexing: 1000 records in 2.0 s (500/s)\n");
+}
+
+TEST(Progress, RatesCountFromTheStartAndNotFromTheFirstUpdate) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("index", "bytes", 0, &FakeNow);
+              g_passed = std::chrono::seconds(10);
+              progress.SetTotal(50'000'000);
+              progress.Update(20'000'000);
+            }),
+            "index:  40% of 50.0 MB, 2.0 MB/s, 15 s left\n"
+            "index: 20.0 MB in 10.0 s (2.0 MB/s)\n");
+}
+
+TEST(Progress, UnknownTotalsPrintWhatIsDone) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("run", "batches", 0, &FakeNow);
+              g_passed = std::chrono::seconds(6);
+              progress.Update(3);
+            }),
+            "run: 3 batches in 6.0 s (0.5/s)\nrun: 3 batches in 6.0 s (0.5/s)\n");
+}
+
+TEST(Progress, ShortWorkAndNoWorkAtAllPrintNothing) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("verify", "bytes", 100, &FakeNow);
+              g_passed = std::chrono::milliseconds(999);
+              progress.Update(100);
+            }),
+            "");
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress nothing("index", "bytes", 0, &FakeNow);
+              g_passed = std::chrono::seconds(60);
+            }),
+            "");
 }
 
 // Points standard error at a new pseudo-terminal and returns what was written to it.
@@ -66,10 +97,14 @@ TEST(Progress, ATerminalGetsARedrawnLine) {
   close(main_side);
   close(terminal_side);
   const std::string text = OnTerminal([] {
-    Progress progress("training", "steps", 10);
+    g_passed = std::chrono::seconds(0);
+    Progress progress("training", "steps", 10, &FakeNow);
+    g_passed = std::chrono::seconds(1);
+    progress.Update(5);
     progress.Update(10);
   });
-  EXPECT_THAT(text, StartsWith("\rtraining: 10 steps in "));
+  EXPECT_THAT(text, StartsWith("\rtraining [####"));
+  EXPECT_THAT(text, HasSubstr("\rtraining: 10 steps in 1.0 s (10/s)"));
   EXPECT_THAT(text, HasSubstr("\x1b[K"));
 }
 

@@ -1,11 +1,12 @@
 """`millrace records` and the program's manners: exit codes, messages, JSON."""
 
 import json
+import os
 import pathlib
 import tempfile
 import unittest
 
-from cli_testutil import convert_slice, millrace
+from cli_testutil import convert_slice, millrace, millrace_to_full
 
 
 class RecordsTest(unittest.TestCase):
@@ -70,6 +71,78 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(len(rows), 3)
         self.assertEqual(rows[0]["ordinal"], 0)
         self.assertIn("image/class/label", rows[0]["features"])
+
+    def damaged_copy(self, name, offset=20):
+        """A copy of the first shard with a flipped bit at `offset` (20: in record 0's payload)."""
+        data = bytearray(self.shards[0].read_bytes())
+        data[offset] ^= 1
+        copy = self.folder / name
+        copy.write_bytes(data)
+        return copy
+
+    def test_cat_prints_the_good_records_and_then_the_error(self):
+        damaged = self.damaged_copy("catbad.tfrecord")
+        for args, ordinals in ((["--count", 3], [1, 2, 3]), ([], [*range(1, 75), *range(75)])):
+            done = millrace("records", "cat", damaged, self.shards[1], *args)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.count("record 0 at offset 0"), 1, done.stderr)
+            self.assertEqual([row["ordinal"] for row in rows], ordinals)
+
+    def test_inspect_of_damage_prints_it_and_exits_with_1(self):
+        done = millrace("records", "inspect", self.damaged_copy("inspectbad.tfrecord"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("1 damaged", done.stdout)
+        self.assertIn("record 0 at offset 0", done.stdout)
+        self.assertIn("Exit code 1", millrace("records", "inspect", "--help").stdout)
+
+    def test_inspect_tells_unreadable_files_from_damaged_ones(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for unreadable in ("/dev/zero", pipe):
+            done = millrace("records", "inspect", unreadable, self.shards[0])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{unreadable}: not a regular file", done.stderr)
+            self.assertIn("unreadable", done.stdout)
+            self.assertNotIn("damaged", done.stdout)
+            self.assertIn("image/encoded", done.stdout)  # the rest of the report
+        self.assertEqual(millrace("records", "verify", pipe).returncode, 1)
+        self.assertEqual(millrace("records", "cat", pipe).returncode, 1)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for args in (["cat", self.shards[0]], ["cat", "--count", 1, self.shards[0]],
+                     ["verify", "--json", self.shards[0]], ["inspect", self.shards[0]]):
+            done = millrace_to_full("records", *args)
+            self.assertEqual(done.returncode, 1, args)
+            self.assertIn("standard output", done.stderr)
+        self.assertEqual(millrace_to_full("--help").returncode, 1)
+
+    def test_quick_work_reports_no_progress(self):
+        for command in ("inspect", "verify"):
+            self.assertEqual(millrace("records", command, *self.shards).stderr, "")
+
+    def test_wrong_values_of_flags_exit_with_2_and_name_the_flag(self):
+        convert = ["convert", "--images", "x", "--out", "y", "--from", "idx"]
+        for args, named in (([*convert, "--shards", 0], "--shards"),
+                            ([*convert, "--shards=-3"], "--shards"),
+                            ([*convert, "--shuffle=-1"], "--shuffle"),
+                            ([*convert, "--compression", "lzo"], "{gzip,none,zlib}"),
+                            ([*convert[:-1], "foo"], "foo not in {idx,images}"),
+                            (["cat", "x", "--count=-1"], "--count"),
+                            (["cat", "x", "--count", "-1"], "--count"),
+                            (["verify", "x", "--max-places=-1"], "--max-places"),
+                            (["inspect", "x", "--records=-1"], "--records")):
+            done = millrace("records", *args)
+            self.assertEqual(done.returncode, 2, (args, done.stderr))
+            self.assertIn(named, done.stderr)
+
+    def test_an_unknown_subcommand_is_named_with_those_there_are(self):
+        done = millrace("nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('"nonsense" is no subcommand of millrace; there are: records, explain, run, '
+                      "train", done.stderr)
+        self.assertIn('"inspekt" is no subcommand of records; there are: convert, inspect',
+                      millrace("records", "inspekt", "x").stderr)
 
     def test_a_glob_that_matches_nothing_is_an_error_with_the_nearest_names(self):
         done = millrace("records", "inspect", self.folder / "trian-*.tfrecord")

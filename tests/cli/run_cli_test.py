@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from cli_testutil import SOURCE, convert_slice, millrace, run_json
+from cli_testutil import SOURCE, convert_slice, millrace, millrace_to_full, run_json
 
 EXAMPLES = SOURCE / "examples/fashion_mnist"
 
@@ -64,6 +64,42 @@ class RunTest(unittest.TestCase):
         self.assertGreater(report["au"], 0)
         self.assertLessEqual(report["au"], 1)
 
+    def test_seconds_end_the_emulated_work_of_a_slow_accelerator(self):
+        # A batch of 64 at 0.001 img/s would take 18 hours.
+        report = run_json(*self.train, "--seconds", 1, "--pace", "1e-3")
+        self.assertEqual(report["batches"], 1)
+
+    def test_wrong_values_of_flags_exit_with_2_and_name_the_flag(self):
+        for args, named in ((["--rank", 5, "--world", 2], "--rank 5"), (["--world", 0], "--world"),
+                            (["--rank=-1"], "--rank"), (["--prefetch", 4096], "--prefetch"),
+                            (["--batches", "-1"], "--batches"), (["--batches=-1"], "--batches"),
+                            (["--seconds", "nan"], "--seconds"), (["--seconds", "inf"], "--seconds"),
+                            (["--pace", "1e-300"], "--pace"), (["--pace", "inf"], "--pace"),
+                            (["--pace", "nan"], "--pace"), (["--threads=-1"], "--threads"),
+                            (["--var", "DATA"], "--var"), (["--var", "DATA=again"], "DATA")):
+            done = millrace("run", *self.train, "--batches", 1, *args) \
+                if "batches" not in str(args) else millrace("run", *self.train, *args)
+            self.assertEqual(done.returncode, 2, (args, done.stderr))
+            self.assertIn(named, done.stderr)
+        for args in (["--rank", 5, "--world", 2], ["--world", 0], ["--rank=-1"], ["--var", "DATA"]):
+            self.assertEqual(millrace("explain", *self.train, *args).returncode, 2, args)
+
+    def test_out_of_range_errors_of_the_work_are_no_usage_errors(self):
+        done = millrace("run", *self.train, "--batches", 1, "--world", 65, "--rank", 64)
+        self.assertEqual(done.returncode, 1, done.stderr)  # the batch has 64 rows
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for args in (["run", *self.train, "--batches", 2, "--json"],
+                     ["run", *self.train, "--batches", 2], ["explain", *self.train]):
+            done = millrace_to_full(*args)
+            self.assertEqual(done.returncode, 1, args)
+            self.assertIn("standard output", done.stderr)
+
+    def test_explain_and_run_of_little_data_report_no_progress(self):
+        self.assertEqual(millrace("explain", *self.train).stderr, "")
+        self.assertEqual(millrace("run", EXAMPLES / "eval.pbtxt", "--var", f"DATA={self.folder}")
+                         .stderr, "")
+
     def test_an_endless_plan_needs_a_limit(self):
         done = millrace("run", *self.train)
         self.assertEqual(done.returncode, 2)
@@ -88,6 +124,11 @@ class RunTest(unittest.TestCase):
             self.assertEqual(report["records_bad"], 1)
             for expected in (self.shards[1].name, "record 0", "offset 0"):
                 self.assertIn(expected, report["error"])
+            plain = millrace("run", EXAMPLES / "train.pbtxt", "--var", f"DATA={other}", "--var",
+                             "BATCH=500", "--batches", 100)
+            self.assertEqual(plain.returncode, 1)
+            self.assertEqual(plain.stdout, "")  # no batch came, so there is nothing to sum up
+            self.assertIn(self.shards[1].name, plain.stderr)
 
     def test_a_misspelt_field_is_named_with_its_place(self):
         plan = self.folder / "misspelt.pbtxt"

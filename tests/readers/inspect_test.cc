@@ -138,7 +138,11 @@ TEST_F(InspectTest, EmptyAndMissingFilesAreReported) {
   const InspectReport report = Look({Write("empty", {}), folder_ / "none"});
   EXPECT_TRUE(report.shards[0].whole);
   EXPECT_EQ(report.shards[0].record_bytes, Range<uint64_t>());
-  EXPECT_EQ(report.shards[1].num_damaged, 1u);
+  EXPECT_EQ(report.shards[0].unreadable, "");
+  EXPECT_THAT(report.shards[1].unreadable, testing::HasSubstr("none"));
+  EXPECT_EQ(report.shards[1].num_damaged, 0u);
+  EXPECT_EQ(report.num_unreadable, 1u);
+  EXPECT_FALSE(report.ok());
   EXPECT_FALSE(report.shards[1].whole);
   EXPECT_FALSE(report.total.whole);
   EXPECT_EQ(Inspect({}).status().code(), absl::StatusCode::kInvalidArgument);
