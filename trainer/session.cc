@@ -242,7 +242,7 @@ absl::Status Opener::OpenPipeline() {
   Session& session = *session_;
   ContextOptions context;
   context.threads = session.cores.pipeline;
-  context.io = readers::MakePreadEngine(session.cores.io);
+  MILLRACE_ASSIGN_OR_RETURN(context.io, readers::MakePreadEngine(session.cores.io));
   context.batch_priority = true;
   context.memory_budget_bytes = int64_t{session.job.job.memory_budget_mib()} << 20;
   MILLRACE_ASSIGN_OR_RETURN(session.context, pipeline::MakeContext(std::move(context)));
