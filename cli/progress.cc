@@ -55,7 +55,8 @@ std::string Progress::Amount(int64_t units) const {
 
 std::string Progress::Rate(double per_second) const {
   if (bytes_) return HumanBytes(per_second) + "/s";
-  return absl::StrFormat(per_second < 10 ? "%.1f/s" : "%.0f/s", per_second);
+  return per_second < 10 ? absl::StrFormat("%.1f/s", per_second)
+                         : absl::StrFormat("%.0f/s", per_second);
 }
 
 std::string Progress::Line(bool last) const {
