@@ -28,7 +28,7 @@ class PreadEngine : public IoEngine {
       stopping_.store(true, std::memory_order_relaxed);
     }
     wake_.NotifyAll();
-    for (std::thread& thread : threads_) thread.join();
+    for (std::jthread& thread : threads_) thread.join();
   }
 
   bool has_threads() const { return !threads_.empty(); }
@@ -81,7 +81,7 @@ class PreadEngine : public IoEngine {
   // enough
   std::atomic<bool> stopping_{false};
   // Last, as they use the rest; constant between construction and destruction.
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace

@@ -142,10 +142,11 @@ class Opener {
     MILLRACE_RETURN_IF_ERROR(SumSizes());
     const size_t num_threads =
         std::clamp<size_t>(static_cast<size_t>(std::max(options_.threads, 1)), 1, files_.size());
-    std::vector<std::thread> others = StartThreads(num_threads - 1, [this] { OpenShards(); });
+    std::vector<std::jthread> others = StartThreads(num_threads - 1, [this] { OpenShards(); });
     OpenShards();
-    for (std::thread& thread : others) thread.join();
+    for (std::jthread& thread : others) thread.join();
     for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
+    if (options_.progress) options_.progress(total_bytes_, total_bytes_);
     return std::move(shards_);
   }
 
