@@ -146,7 +146,6 @@ class Opener {
     OpenShards();
     for (std::jthread& thread : others) thread.join();
     for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
-    if (options_.progress) options_.progress(total_bytes_, total_bytes_);
     return std::move(shards_);
   }
 

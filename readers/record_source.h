@@ -26,8 +26,7 @@ struct RecordSourceOptions {
   std::string index_folder;
   int threads = 1;  // shards indexed at once
   // Called now and then, by one thread at a time, while shards without an index are walked or
-  // compressed ones inflated: bytes done, bytes in all (as they lie on disk); and once at
-  // the end of every Open that succeeds. May be empty.
+  // compressed ones inflated: bytes done, bytes in all (as they lie on disk). May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
 };
 

@@ -291,14 +291,17 @@ TEST_F(TrainTest, FilesThatDoNotFitAreNamed) {
   EXPECT_EQ(Run(2).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(TrainTest, AnExceptionWhileOpeningIsEveryRanksErrorAndReportedOnce) {
+// One rank with one thread: whoever else opens the shards may index them first, and then there is
+// no progress to report. Several ranks are the memory limits of tests/cli/train_cli_test.py.
+TEST_F(TrainTest, AnExceptionWhileOpeningIsAnErrorAndReportedOnce) {
   adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    options.threads = 1;
     options.index_progress = [](int64_t, int64_t) { throw std::bad_alloc(); };
   };
-  const auto outcome = Run(3);
+  const auto outcome = Run(1);
   EXPECT_EQ(outcome.status().code(), absl::StatusCode::kResourceExhausted) << outcome.status();
   ASSERT_EQ(reported_.size(), 1u);
-  EXPECT_THAT(reported_[0].second, AllOf(HasSubstr("rank 0"), HasSubstr("out of memory")));
+  EXPECT_THAT(reported_[0].second, HasSubstr("out of memory"));
 }
 
 TEST_F(TrainTest, AnExceptionInTheLoopIsReportedByItsRankAlone) {
@@ -425,17 +428,26 @@ TEST_F(TrainTest, RanksWithOtherFilesNameRankAndDifference) {
               AllOf(HasSubstr("rank 1"), HasSubstr("optimizer.base_lr"), HasSubstr("0.1")));
 }
 
-TEST_F(TrainTest, IndexingShowsProgressOnRankZero) {
-  std::atomic<int> calls{0};
+TEST_F(TrainTest, IndexingShowsNoProgressOnOtherRanks) {
   std::atomic<int> elsewhere{0};
   adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
-    options.index_progress = [&, rank = communicator.rank()](int64_t, int64_t total) {
-      (rank == 0 && total > 0 ? calls : elsewhere)++;
+    options.index_progress = [&, rank = communicator.rank()](int64_t, int64_t) {
+      elsewhere += rank == 0 ? 0 : 1;
     };
   };
   ASSERT_TRUE(Run(2).ok());
-  EXPECT_GT(calls, 0);
   EXPECT_EQ(elsewhere, 0);
+}
+
+// Alone on purpose: of several ranks, the one that comes first makes the index.
+TEST_F(TrainTest, IndexingShowsProgress) {
+  int calls = 0;
+  adjust_ = [&calls](TrainOptions& options, const collectives::Communicator&) {
+    options.threads = 1;
+    options.index_progress = [&calls](int64_t, int64_t total) { calls += total > 0 ? 1 : 0; };
+  };
+  ASSERT_TRUE(Run(1).ok());
+  EXPECT_GT(calls, 0);
 }
 
 TEST_F(TrainTest, TheTableSaysEverySetting) {
