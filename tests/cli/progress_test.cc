@@ -5,7 +5,6 @@
 #include <pty.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -81,10 +80,11 @@ std::string OnTerminal(void (*body)()) {
   body();
   dup2(saved, STDERR_FILENO);
   close(saved);
-  std::string text(4096, '\0');
-  const ssize_t size = read(main_side, text.data(), text.size());
-  text.resize(std::max<ssize_t>(size, 0));
   close(terminal_side);
+  // What was written comes in pieces; EIO, behind the last one, says that the other side is closed.
+  std::string text;
+  char piece[4096];
+  for (ssize_t size; (size = read(main_side, piece, sizeof(piece))) > 0;) text.append(piece, size);
   close(main_side);
   return text;
 }
