@@ -76,11 +76,12 @@ StreamLength BatchOrder::length() const {
 }
 
 BatchPlace BatchOrder::PlaceAlone(uint64_t batch) const {
-  const OrderElement element = batches_.At(batch, 0);
+  SampleId element{.epoch = 0, .record = batch};
+  batches_.Map({&element, 1});
   BatchPlace place;
   place.index = batch;
   place.pass_epoch = element.epoch;
-  place.first_position = element.index * batch_size_;
+  place.first_position = element.record * batch_size_;
   place.valid_rows = records_.size() == kInfinite
                          ? batch_size_
                          : std::min(batch_size_, records_.size() - place.first_position);
@@ -96,10 +97,8 @@ BatchPlace BatchOrder::Place(uint64_t batch) const {
 
 void BatchOrder::Fill(const BatchPlace& place, uint64_t first_row, std::span<SampleId> ids) const {
   uint64_t position = place.first_position + first_row;
-  for (SampleId& id : ids) {
-    const OrderElement element = records_.At(position++, place.pass_epoch);
-    id = {.epoch = element.epoch, .record = element.index};
-  }
+  for (SampleId& id : ids) id = {.epoch = place.pass_epoch, .record = position++};
+  records_.Map(ids);
 }
 
 RankSlice SliceOfRank(uint64_t batch_size, int rank, int world) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/permutation.h"
@@ -73,34 +74,46 @@ absl::Status Order::AppendRepeat(const OrderStep& step) {
   return absl::OkStatus();
 }
 
-OrderElement Order::At(uint64_t position, uint64_t epoch) const {
+// Undoes one step for an element of its output; a shuffle is the caller's.
+void Order::Undo(const Step& step, SampleId& element) {
+  if (step.kind == Kind::kSkip) {
+    element.record += step.count;
+  } else if (step.kind == Kind::kRepeat && element.record >= step.inner_size) {
+    const uint64_t pass = element.record / step.inner_size;
+    element.epoch += pass * step.inner_epochs;
+    element.record -= pass * step.inner_size;
+  }
+}
+
+void Order::UndoShuffle(const Step& step, std::span<SampleId> elements) const {
+  std::optional<Permutation> permutation;  // of `epoch`; making one costs more than using it
+  uint64_t epoch = 0;
+  for (SampleId& element : elements) {
+    if (!permutation.has_value() || element.epoch != epoch) {
+      epoch = element.epoch;
+      permutation.emplace(step.inner_size, ShuffleKey(seed_, step.key, epoch));
+    }
+    element.record = (*permutation)(element.record);
+  }
+}
+
+void Order::Map(std::span<SampleId> elements) const {
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (step->kind == Kind::kSkip) {
-      position += step->count;
-    } else if (step->kind == Kind::kRepeat && position >= step->inner_size) {
-      const uint64_t pass = position / step->inner_size;
-      epoch += pass * step->inner_epochs;
-      position -= pass * step->inner_size;
-    } else if (step->kind == Kind::kGlobalShuffle) {
-      position = Permutation(step->inner_size, ShuffleKey(seed_, step->key, epoch))(position);
+    if (step->kind == Kind::kGlobalShuffle) {
+      UndoShuffle(*step, elements);
+    } else {
+      for (SampleId& element : elements) Undo(*step, element);
     }
   }
-  return {epoch, position};
 }
 
 uint64_t Order::EpochAt(uint64_t position, uint64_t epoch) const {
+  SampleId element{.epoch = epoch, .record = position};
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (step->kind == Kind::kSkip) {
-      position += step->count;
-    } else if (step->kind == Kind::kRepeat && position >= step->inner_size) {
-      const uint64_t pass = position / step->inner_size;
-      epoch += pass * step->inner_epochs;
-      position -= pass * step->inner_size;
-    } else if (step->kind == Kind::kGlobalShuffle) {
-      position = 0;
-    }
+    if (step->kind == Kind::kGlobalShuffle) element.record = 0;
+    Undo(*step, element);
   }
-  return epoch;
+  return element.epoch;
 }
 
 uint64_t Order::EpochsBegun(uint64_t consumed) const {

@@ -25,12 +25,6 @@ inline constexpr uint64_t kInfinite = ~uint64_t{0};
 // lasts a century), and sums of two counts cannot overflow.
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
-// One element of a chain of steps: how often the source was begun before, and the index in it.
-struct OrderElement {
-  uint64_t epoch = 0;
-  uint64_t index = 0;
-};
-
 // A chain of steps over a source of known size. Immutable after Make, thread-safe.
 class Order {
  public:
@@ -44,8 +38,9 @@ class Order {
 
   // Elements of one pass over the chain; kInfinite without end.
   uint64_t size() const { return size_; }
-  // The element at `position` of a pass that begins in epoch `epoch`. REQUIRES: position < size().
-  OrderElement At(uint64_t position, uint64_t epoch) const;
+  // Turns places of the output, (epoch in which the pass begins, position in it), into places of
+  // the source, (epoch, index). REQUIRES: every position < size().
+  void Map(std::span<SampleId> elements) const;
   // The epoch of `position`, taking a shuffle as a whole: it begins with its first element.
   uint64_t EpochAt(uint64_t position, uint64_t epoch) const;
   // How often the source is begun for the first `consumed` elements of a pass.
@@ -62,6 +57,8 @@ class Order {
   Order() = default;
   absl::Status Append(const OrderStep& step);
   absl::Status AppendRepeat(const OrderStep& step);
+  static void Undo(const Step& step, SampleId& element);
+  void UndoShuffle(const Step& step, std::span<SampleId> elements) const;
 
   std::vector<Step> steps_;  // from the source outwards
   std::function<uint64_t(uint64_t)> epochs_begun_;
