@@ -29,15 +29,17 @@ uint64_t HashName(std::string_view name) {
   return Mix64(hash);
 }
 
-// The counter is {draw block, record low, record high ^ sub-index << 16, epoch}: records below
-// 2^48, sub-indices below 2^16 and epochs below 2^32 never share a block.
+// The counter is {draw block, record low, record high ^ low half of the sub-index << 16, epoch};
+// the rest of the sub-index goes into the key. Records below 2^48 and epochs below 2^32 never share
+// a block.
 RandomStream::RandomStream(const RandomKey& key) {
   const uint64_t mixed = Mix64(key.seed + 0x9E3779B97F4A7C15ull) ^ key.op;
-  const uint64_t folded = Mix64(mixed);
+  const uint64_t folded = Mix64(mixed ^ Mix64(key.sub_index >> 16));
   key_ = {static_cast<uint32_t>(folded), static_cast<uint32_t>(folded >> 32)};
-  counter_ = {0, static_cast<uint32_t>(key.record),
-              static_cast<uint32_t>(key.record >> 32) ^ (key.sub_index << 16),
-              static_cast<uint32_t>(key.epoch)};
+  counter_ = {
+      0, static_cast<uint32_t>(key.record),
+      static_cast<uint32_t>(key.record >> 32) ^ (static_cast<uint32_t>(key.sub_index) << 16),
+      static_cast<uint32_t>(key.epoch)};
 }
 
 uint32_t RandomStream::NextU32() {

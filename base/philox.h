@@ -32,7 +32,7 @@ struct RandomKey {
   uint64_t op = 0;  // HashName(the stage's name)
   uint64_t epoch = 0;
   uint64_t record = 0;
-  uint32_t sub_index = 0;
+  uint64_t sub_index = 0;
 };
 
 // The words drawn by one op for one sample. Cheap to make; a value type, one thread at a time.

@@ -41,8 +41,9 @@ Run::Run(RunArena& arena, uint64_t seed, uint64_t first_position, std::vector<Sa
     : arena_(arena), seed_(seed), first_position_(first_position), ids_(std::move(ids)) {}
 
 RandomStream Run::Random(int64_t row, uint64_t op) const {
+  const SampleId& id = ids_[row];
   return RandomStream(
-      {.seed = seed_, .op = op, .epoch = ids_[row].epoch, .record = ids_[row].record});
+      {.seed = seed_, .op = op, .epoch = id.epoch, .record = id.record, .sub_index = id.sub_index});
 }
 
 const Column* Run::Find(std::string_view name) const {

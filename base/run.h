@@ -48,8 +48,9 @@ class RunArena {
 
 // Who a sample is, the same in every world and for every number of threads.
 struct SampleId {
-  uint64_t epoch = 0;   // how often the source was begun before
-  uint64_t record = 0;  // number of the record in the whole source, from 0
+  uint64_t epoch = 0;      // how often the source was begun before
+  uint64_t record = 0;     // number of the record in the whole source, from 0
+  uint64_t sub_index = 0;  // of the sample among those that one record was split into
   friend bool operator==(const SampleId&, const SampleId&) = default;
 };
 

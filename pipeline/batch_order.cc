@@ -31,30 +31,30 @@ uint64_t WholeBatchesPerEpoch(const PhysicalPlan& plan, const Order& records,
   if (pass == 0) return 0;
   if (pass != kInfinite && records.EpochsBegun(pass) == 1) {
     return SizeBeforeRepeat(plan.batch_order,
-                            BatchesOf(pass, plan.batch_size, plan.drop_remainder));
+                            BatchesOf(pass, plan.batch.size, plan.batch.drop_remainder));
   }
   // Epochs follow each other inside the record order: they align only when B divides them, and
   // nothing after the repeat moves its beginning.
-  const auto repeat = std::ranges::find(plan.order, Kind::kRepeat, &OrderStep::kind);
-  if (repeat == plan.order.end() || !plan.batch_order.empty()) return 0;
+  const auto repeat = std::ranges::find(plan.order.steps, Kind::kRepeat, &OrderStep::kind);
+  if (repeat == plan.order.steps.end() || !plan.batch_order.empty()) return 0;
   const bool only_takes = std::all_of(
-      repeat + 1, plan.order.end(), [](const OrderStep& step) { return step.kind == Kind::kTake; });
-  const uint64_t epoch = SizeBeforeRepeat({plan.order.begin(), repeat}, num_records);
-  return only_takes && epoch % plan.batch_size == 0 ? epoch / plan.batch_size : 0;
+      repeat + 1, plan.order.steps.end(), [](const OrderStep& step) { return step.kind == Kind::kTake; });
+  const uint64_t epoch = SizeBeforeRepeat({plan.order.steps.begin(), repeat}, num_records);
+  return only_takes && epoch % plan.batch.size == 0 ? epoch / plan.batch.size : 0;
 }
 
 }  // namespace
 
 absl::StatusOr<BatchOrder> BatchOrder::Make(const PhysicalPlan& plan, uint64_t num_records) {
-  if (plan.batch_size == 0 || plan.batch_size >= kMaxCount) {
+  if (plan.batch.size == 0 || plan.batch.size >= kMaxCount) {
     return absl::InvalidArgumentError("the batch size must be in [1, 2^62)");
   }
-  MILLRACE_ASSIGN_OR_RETURN(Order records, Order::Make(plan.order, num_records, plan.seed,
+  MILLRACE_ASSIGN_OR_RETURN(Order records, Order::Make(plan.order.steps, num_records, plan.seed,
                                                        [](uint64_t) { return uint64_t{1}; }));
   const uint64_t pass = records.size();
-  const uint64_t batches_of_pass = BatchesOf(pass, plan.batch_size, plan.drop_remainder);
+  const uint64_t batches_of_pass = BatchesOf(pass, plan.batch.size, plan.batch.drop_remainder);
   // A pass whose batches are all consumed was read to its end, even if a remainder was dropped.
-  const auto epochs_begun = [=, batch_size = plan.batch_size](uint64_t batches) {
+  const auto epochs_begun = [=, batch_size = plan.batch.size](uint64_t batches) {
     return records.EpochsBegun(batches >= batches_of_pass ? pass : batches * batch_size);
   };
   MILLRACE_ASSIGN_OR_RETURN(
@@ -65,7 +65,7 @@ absl::StatusOr<BatchOrder> BatchOrder::Make(const PhysicalPlan& plan, uint64_t n
 BatchOrder::BatchOrder(Order records, Order batches, const PhysicalPlan& plan, uint64_t num_records)
     : records_(std::move(records)),
       batches_(std::move(batches)),
-      batch_size_(plan.batch_size),
+      batch_size_(plan.batch.size),
       batches_per_epoch_(WholeBatchesPerEpoch(plan, records_, num_records)) {}
 
 StreamLength BatchOrder::length() const {

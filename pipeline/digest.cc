@@ -46,7 +46,7 @@ void StreamDigest::Add(const Batch& batch) {
     if (batch.valid()[row] == 0) continue;
     const SampleId& id = batch.ids()[row];
     const uint64_t words[] = {batch.index(), static_cast<uint64_t>(batch.first_global_row() + row),
-                              id.epoch, id.record};
+                              id.epoch, id.record, id.sub_index};
     XXH3_64bits_reset(state.get());
     XXH3_64bits_update(state.get(), words, sizeof(words));
     for (const RowBytes& field : fields) {

@@ -140,7 +140,7 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
       runs.back()->batch = item.batch;
       runs.back()->first_row = item.first_row + row;
       runs.back()->position =
-          item.batch->place.index * parts_.plan.batch_size + first_row + static_cast<uint64_t>(row);
+          item.batch->place.index * parts_.plan.batch.size + first_row + static_cast<uint64_t>(row);
     }
     runs.back()->Append(ref, bytes);
   }

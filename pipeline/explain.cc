@@ -64,6 +64,8 @@ std::string StepText(const OrderStep& step) {
       return absl::StrCat(step.stage, ": the first ", step.count);
     case OrderStep::Kind::kSkip:
       return absl::StrCat(step.stage, ": without the first ", step.count);
+    default:
+      break;
   }
   return step.stage;
 }
@@ -94,15 +96,15 @@ void AppendOps(const std::vector<PhysicalOp>& ops, std::string* text) {
 
 void AppendPhysical(const PhysicalPlan& physical, std::string* text) {
   absl::StrAppendFormat(text, "\nPhysical plan\n  source  %s (compression %s, CRC %s)\n",
-                        absl::StrJoin(physical.file_patterns, ", "), physical.compression,
-                        physical.verify_crc ? "checked" : "not checked");
-  AppendOrder("order", physical.order, text);
+                        absl::StrJoin(physical.sources[0].file_patterns, ", "), physical.sources[0].compression,
+                        physical.sources[0].verify_crc ? "checked" : "not checked");
+  AppendOrder("order", physical.order.steps, text);
   AppendOps(physical.ops, text);
   const uint64_t row_bytes = RowBytes(physical.batch_schema);
   absl::StrAppendFormat(text, "  batch   %d rows of %s = %s; a last batch that is not full is %s\n",
-                        physical.batch_size, Bytes(row_bytes),
-                        Bytes(row_bytes * physical.batch_size),
-                        physical.drop_remainder ? "left out" : "padded and masked");
+                        physical.batch.size, Bytes(row_bytes),
+                        Bytes(row_bytes * physical.batch.size),
+                        physical.batch.drop_remainder ? "left out" : "padded and masked");
   for (const Field& field : physical.batch_schema.fields()) {
     absl::StrAppendFormat(text, "            %s\n", Schema({field}).ToString());
   }
@@ -115,18 +117,18 @@ std::string CountText(const std::optional<uint64_t>& count) {
 }
 
 void AppendSource(const PhysicalPlan& physical, const SourceFacts& facts, std::string* text) {
-  const std::optional<uint64_t> samples = CountAfter(facts.records, physical.order);
+  const std::optional<uint64_t> samples = CountAfter(facts.records, physical.order.steps);
   std::optional<uint64_t> batches;
   if (samples) {
-    const bool ragged = *samples % physical.batch_size != 0 && !physical.drop_remainder;
-    batches = *samples / physical.batch_size + (ragged ? 1 : 0);
+    const bool ragged = *samples % physical.batch.size != 0 && !physical.batch.drop_remainder;
+    batches = *samples / physical.batch.size + (ragged ? 1 : 0);
   }
   batches = CountAfter(batches, physical.batch_order);
   // batch_size <= 2^31 and world is an int, so the products fit.
   const auto world = static_cast<uint64_t>(facts.world);
   const auto rank = static_cast<uint64_t>(facts.rank);
-  const uint64_t first = rank * physical.batch_size / world;
-  const uint64_t end = (rank + 1) * physical.batch_size / world;
+  const uint64_t first = rank * physical.batch.size / world;
+  const uint64_t end = (rank + 1) * physical.batch.size / world;
   absl::StrAppendFormat(text, "\nSource\n  shards  %d\n  records %d (%s)\n", facts.shards,
                         facts.records, Bytes(facts.bytes));
   absl::StrAppend(text, "  samples ", CountText(samples), "\n  batches ", CountText(batches), "\n");
@@ -155,6 +157,8 @@ std::optional<uint64_t> CountAfter(std::optional<uint64_t> count,
         break;
       case OrderStep::Kind::kSkip:
         if (count) count = *count - std::min(*count, step.count);
+        break;
+      default:
         break;
     }
   }

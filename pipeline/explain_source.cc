@@ -22,13 +22,13 @@ readers::Compression ToCompression(const std::string& name) {
 
 absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, const OpenOptions& options) {
   readers::RecordSourceOptions source_options;
-  source_options.compression = ToCompression(plan.compression);
-  source_options.verify_crc = plan.verify_crc;
-  source_options.max_record_bytes = plan.max_record_bytes;
+  source_options.compression = ToCompression(plan.sources[0].compression);
+  source_options.verify_crc = plan.sources[0].verify_crc;
+  source_options.max_record_bytes = plan.sources[0].max_record_bytes;
   source_options.index_folder = options.index_folder;
   source_options.progress = options.index_progress;
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                            readers::ExpandFiles(plan.file_patterns));
+                            readers::ExpandFiles(plan.sources[0].file_patterns));
   MILLRACE_ASSIGN_OR_RETURN(auto source,
                             readers::RecordSource::Open(std::move(files), source_options));
   SourceFacts facts;

@@ -50,7 +50,7 @@ absl::StatusOr<uint64_t> FirstBatch(const PhysicalPlan& plan, const readers::Rec
   MILLRACE_ASSIGN_OR_RETURN(const ResumeToken token, ResumeToken::Parse(text));
   MILLRACE_RETURN_IF_ERROR(token.CheckSameStream(
       {plan.semantics_version, plan.plan_fingerprint, source.Fingerprint(), token.next_batch}));
-  if (token.next_batch > std::min(order.num_batches(), kMaxCount / plan.batch_size)) {
+  if (token.next_batch > std::min(order.num_batches(), kMaxCount / plan.batch.size)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the resume token names batch ", token.next_batch, ", behind the end of the stream"));
   }
@@ -77,13 +77,13 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, source->num_records()));
-  if (static_cast<uint64_t>(options.world) > plan.batch_size) {
+  if (static_cast<uint64_t>(options.world) > plan.batch.size) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "world ", options.world, " is larger than the global batch of ", plan.batch_size, " rows"));
+        "world ", options.world, " is larger than the global batch of ", plan.batch.size, " rows"));
   }
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t first_batch,
                             FirstBatch(plan, *source, order, options.resume_token));
-  const RankSlice slice = SliceOfRank(plan.batch_size, options.rank, options.world);
+  const RankSlice slice = SliceOfRank(plan.batch.size, options.rank, options.world);
   MILLRACE_ASSIGN_OR_RETURN(BatchLayout layout,
                             MakeBatchLayout(plan.batch_schema, slice.padded_rows));
   const int prefetch =

@@ -47,24 +47,25 @@ OrderStep ToOrderStep(const proto::Stage& stage) {
 int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
   plan->seed = pipeline.seed();
   plan->semantics_version = pipeline.semantics_version();
+  plan->sources.emplace_back();
   int batch = -1;
   for (int i = 0; i < pipeline.stage_size(); ++i) {
     const proto::Stage& stage = pipeline.stage(i);
     switch (KindOf(stage)) {
       case StageKind::kSource:
-        plan->file_patterns.assign(stage.tfrecord().files().begin(),
+        plan->sources[0].file_patterns.assign(stage.tfrecord().files().begin(),
                                    stage.tfrecord().files().end());
-        plan->compression = stage.tfrecord().compression();
-        plan->verify_crc = !stage.tfrecord().skip_crc();
-        plan->max_record_bytes = stage.tfrecord().max_record_bytes();
+        plan->sources[0].compression = stage.tfrecord().compression();
+        plan->sources[0].verify_crc = !stage.tfrecord().skip_crc();
+        plan->sources[0].max_record_bytes = stage.tfrecord().max_record_bytes();
         break;
       case StageKind::kOrder:
-        (batch < 0 ? plan->order : plan->batch_order).push_back(ToOrderStep(stage));
+        (batch < 0 ? plan->order.steps : plan->batch_order).push_back(ToOrderStep(stage));
         break;
       case StageKind::kBatch:
         batch = i;
-        plan->batch_size = stage.batch().size();
-        plan->drop_remainder = stage.batch().drop_remainder();
+        plan->batch.size = stage.batch().size();
+        plan->batch.drop_remainder = stage.batch().drop_remainder();
         break;
       case StageKind::kPrefetch:
         plan->prefetch_batches = static_cast<int>(stage.prefetch().batches());
@@ -163,7 +164,7 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   if (options.project) ProjectRule(&specs, &physical.rules);
   if (options.decode_region) DecodeRegionRule(&specs, &physical.rules);
   MILLRACE_ASSIGN_OR_RETURN(physical.batch_schema, MakeOps(specs, factory, &physical));
-  MILLRACE_RETURN_IF_ERROR(CheckBatch(physical.batch_schema, physical.batch_size,
+  MILLRACE_RETURN_IF_ERROR(CheckBatch(physical.batch_schema, physical.batch.size,
                                       message.Where(batch), message.pipeline.stage(batch).name()));
   if (options.map_into_batch) MapIntoBatchRule(specs, &physical);
   return physical;

@@ -59,6 +59,8 @@ absl::Status Order::Append(const OrderStep& step) {
       steps_.push_back({step.kind, step.count, size_, 0, 0});
       if (size_ != kInfinite) size_ -= std::min(size_, step.count);
       return absl::OkStatus();
+    default:
+      break;
   }
   return absl::InternalError("an order step of no known kind");
 }

@@ -2,52 +2,134 @@
 #define MILLRACE_PIPELINE_PHYSICAL_PLAN_INTERNAL_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/op.h"
 #include "base/schema.h"
+#include "pipeline/predicate.h"
 
-// What the optimizer hands to the executor: an order to evaluate, ops to apply, a batch to fill.
+// What the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to apply, a
+// batch to fill.
 
 namespace millrace::pipeline {
 
+// Where records come from. A plan has one, or several under a concatenate or mix; records are
+// numbered through all of them in the order of this list.
+struct SourceSpec {
+  enum class Kind { kTfRecord, kRange, kPush };
+  Kind kind = Kind::kTfRecord;
+  std::string stage;
+  // kTfRecord
+  std::vector<std::string> file_patterns;
+  std::string compression;  // "auto", "none", "gzip", "zlib"
+  bool verify_crc = true;
+  uint64_t max_record_bytes = 0;
+  uint64_t count = 0;  // kRange
+};
+
 // One step of the order, from the source outwards; no payload moves.
 struct OrderStep {
-  enum class Kind { kGlobalShuffle, kRepeat, kTake, kSkip };
+  enum class Kind { kInterleave, kShuffle, kGlobalShuffle, kShard, kRepeat, kTake, kSkip };
   Kind kind = Kind::kTake;
-  uint64_t count = 0;  // kRepeat: epochs (0 for ever); kTake, kSkip: elements
-  uint64_t key = 0;    // kGlobalShuffle: HashName of the stage's name
-  std::string stage;   // for messages and explain
+  // kRepeat: epochs (0 for ever); kTake, kSkip: elements; kShuffle: buffer size; kShard: shards;
+  // kInterleave: cycle length; kGlobalShuffle: bytes of a block (0: single records)
+  uint64_t count = 0;
+  // kShard: index; kInterleave: block length; kGlobalShuffle: window (0: 16 blocks)
+  uint64_t second = 0;
+  bool shuffle_files = false;  // kInterleave
+  uint64_t key = 0;            // shuffles, shuffle_files: HashName of the stage's name
+  std::string stage;           // for messages and explain
+};
+
+// A source, or a join of orders, and the steps behind it.
+struct OrderPlan {
+  enum class Root { kSource, kConcatenate, kMix };
+  Root root = Root::kSource;
+  size_t source = 0;              // kSource: index into PhysicalPlan::sources
+  std::vector<OrderPlan> inputs;  // joins
+  std::vector<double> weights;    // kMix, one per input
+  uint64_t key = 0;               // kMix
+  std::string stage;              // of the join
+  std::vector<OrderStep> steps;
 };
 
 struct PhysicalOp {
   std::string stage;       // the stage's name
   std::string summary;     // for explain
   std::unique_ptr<Op> op;  // resolved
-  std::vector<std::string>
-      binds;  // batch fields that this op writes last: stored straight into the slab
+  // Batch fields that this op writes last: stored straight into the slab.
+  std::vector<std::string> binds;
+};
+
+// One step of pass 1, which finds out what becomes of a record and touches nothing else.
+struct ExamineStep {
+  enum class Kind { kOp, kFilter, kUnbatch };
+  Kind kind = Kind::kOp;
+  PhysicalOp op;                    // kOp
+  std::string stage;                // all
+  std::optional<Predicate> filter;  // kFilter
+  std::vector<std::string> split;   // kUnbatch: the fields that are split, of those present
+};
+
+// A step over the rows that are left after a cut, lane by lane.
+struct SettleStep {
+  enum class Kind { kTake, kSkip, kShuffle };
+  Kind kind = Kind::kTake;
+  // Over the whole stream: lane l of L has count (l+1)/L - count l/L of it, rounded down.
+  uint64_t count = 0;
+  // Stands behind so many of the filters; rows that a later filter drops still count here.
+  int after_filters = 0;
+  uint64_t key = 0;  // kShuffle
+  std::string stage;
+};
+
+// Present when a stage changes how many rows there are by looking at them.
+struct CutPlan {
+  std::vector<ExamineStep> examine;  // in order; the ops that filters, unbatch and extents need
+  int num_filters = 0;
+  std::vector<SettleStep> settle;  // in order
+  // Batch fields whose extents differ from row to row: pass 1 tells them, in this order, all
+  // extents of each field.
+  std::vector<std::string> extents_of;
+};
+
+struct BatchSpec {
+  enum class Kind { kFixed, kPadded, kRagged, kBucket };
+  struct Padding {
+    std::string field;
+    int64_t int_value = 0;
+    double float_value = 0;
+  };
+  Kind kind = Kind::kFixed;
+  std::string stage;
+  uint64_t size = 0;  // global; kBucket: of the largest bucket
+  bool drop_remainder = false;
+  std::vector<Padding> padding;  // kPadded, kBucket; other fields: zero
+  // kBucket
+  std::string length_field;
+  std::vector<uint64_t> boundaries;
+  std::vector<uint64_t> bucket_sizes;
+  bool pad_to_boundary = false;
 };
 
 struct PhysicalPlan {
-  // Source.
-  std::vector<std::string> file_patterns;
-  std::string compression;  // "auto", "none", "gzip", "zlib"
-  bool verify_crc = true;
-  uint64_t max_record_bytes = 0;
-  // Order, before the batch stage and after it (only kRepeat, kTake, kSkip, over whole batches).
+  std::vector<SourceSpec> sources;
+  // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
+  // kSkip, over whole batches).
   uint64_t seed = 0;
   uint32_t semantics_version = 1;
-  std::vector<OrderStep> order;
+  OrderPlan order;
   std::vector<OrderStep> batch_order;
-  // Work.
+  // Cuts. Without one the rows of a batch are arithmetic.
+  std::optional<CutPlan> cut;
+  uint64_t lanes = 1;  // divides the batch size (of every bucket)
+  // Work on the rows that are left: one-to-one, on (record, sub-index).
   std::vector<PhysicalOp> ops;
-  Schema batch_schema;  // per sample: known shapes, no kBytes
-  // Batch.
-  uint64_t batch_size = 0;  // global
-  bool drop_remainder = false;
+  Schema batch_schema;  // per sample; unknown extents and kBytes only where `batch` takes them
+  BatchSpec batch;
   int prefetch_batches = 2;
   // Rules that fired, for explain: "map_into_batch: image stored by normalize".
   std::vector<std::string> rules;

@@ -30,13 +30,13 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
   MILLRACE_RETURN_IF_ERROR(options.Validate());
   MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan));
   MILLRACE_ASSIGN_OR_RETURN(const readers::Compression compression,
-                            ParseCompression(physical.compression));
+                            ParseCompression(physical.sources[0].compression));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                            readers::ExpandFiles(physical.file_patterns));
+                            readers::ExpandFiles(physical.sources[0].file_patterns));
   readers::RecordSourceOptions source_options;
   source_options.compression = compression;
-  source_options.verify_crc = physical.verify_crc;
-  if (physical.max_record_bytes != 0) source_options.max_record_bytes = physical.max_record_bytes;
+  source_options.verify_crc = physical.sources[0].verify_crc;
+  if (physical.sources[0].max_record_bytes != 0) source_options.max_record_bytes = physical.sources[0].max_record_bytes;
   source_options.index_folder = options.index_folder;
   source_options.threads = context->workers().num_threads();
   source_options.progress = options.index_progress;

@@ -257,6 +257,8 @@ absl::Status CheckStageOptions(const PlanMessage& plan, int i) {
     case proto::Stage::kRepeat:
     case proto::Stage::OP_NOT_SET:
       return absl::OkStatus();
+    default:
+      return absl::UnimplementedError(absl::StrCat(plan.Where(i), ": ", OpName(stage)));
   }
   return absl::OkStatus();
 }

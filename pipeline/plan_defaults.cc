@@ -79,6 +79,7 @@ void FillOp(proto::Stage* stage) {
     case proto::Stage::kSkip:
     case proto::Stage::kBatch:
     case proto::Stage::OP_NOT_SET:
+    default:
       return;
   }
 }

@@ -179,7 +179,7 @@ TEST(ExecutorTest, RecycledSlabsAreMaskedToo) {
 // S-BATCH-1.
 TEST(ExecutorTest, DropRemainderLeavesOutThePartialBatch) {
   PhysicalPlan plan = MakePlan(8);
-  plan.drop_remainder = true;
+  plan.batch.drop_remainder = true;
   EXPECT_EQ(Drain(*OpenFake(std::move(plan), MakeFakeData(13), FakeContext(2))).digests.size(), 1u);
 }
 

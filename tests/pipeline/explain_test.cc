@@ -78,7 +78,9 @@ TEST(ExplainTest, EveryExampleIsExplained) {
 }
 
 TEST(CountAfterTest, StepsActFromTheSourceOutwards) {
-  const auto step = [](Kind kind, uint64_t count) { return OrderStep{kind, count, 0, "s"}; };
+  const auto step = [](Kind kind, uint64_t count) {
+    return OrderStep{.kind = kind, .count = count, .stage = "s"};
+  };
   EXPECT_EQ(CountAfter(10, {}), 10u);
   EXPECT_EQ(CountAfter(10, {step(Kind::kSkip, 3), step(Kind::kRepeat, 2)}), 14u);
   EXPECT_EQ(CountAfter(10, {step(Kind::kRepeat, 2), step(Kind::kSkip, 3)}), 17u);

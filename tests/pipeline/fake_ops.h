@@ -83,8 +83,8 @@ inline OrderStep Step(OrderStep::Kind kind, uint64_t count = 0) {
 inline PhysicalPlan MakePlan(uint64_t batch_size, std::vector<OrderStep> order = {}) {
   PhysicalPlan plan;
   plan.seed = 7;
-  plan.order = std::move(order);
-  plan.batch_size = batch_size;
+  plan.order.steps = std::move(order);
+  plan.batch.size = batch_size;
   plan.plan_fingerprint = 0xABCD;
   plan.ops.push_back(HashOp(/*bind=*/true));
   plan.ops.push_back(NoiseOp());

@@ -93,19 +93,19 @@ TEST(OptimizerTest, PlanBecomesSourceOrderOpsAndBatch) {
   const PhysicalPlan physical = Lower(
       "stage { skip { count: 2 } } stage { name: \"mix\" global_shuffle {} }" +
       std::string(kParse) + "stage { decode_image {} }" + kCrop + "stage { repeat { epochs: 3 } }");
-  EXPECT_THAT(physical.file_patterns, ElementsAre("a"));
-  EXPECT_EQ(physical.compression, "auto");
-  EXPECT_TRUE(physical.verify_crc);
+  EXPECT_THAT(physical.sources[0].file_patterns, ElementsAre("a"));
+  EXPECT_EQ(physical.sources[0].compression, "auto");
+  EXPECT_TRUE(physical.sources[0].verify_crc);
   EXPECT_EQ(physical.seed, 5u);
-  EXPECT_EQ(physical.batch_size, 8u);
+  EXPECT_EQ(physical.batch.size, 8u);
   EXPECT_EQ(physical.prefetch_batches, 2);
-  ASSERT_EQ(physical.order.size(), 3u);
-  EXPECT_EQ(physical.order[0].kind, OrderStep::Kind::kSkip);
-  EXPECT_EQ(physical.order[0].count, 2u);
-  EXPECT_EQ(physical.order[1].kind, OrderStep::Kind::kGlobalShuffle);
-  EXPECT_EQ(physical.order[1].key, HashName("mix"));
-  EXPECT_EQ(physical.order[2].kind, OrderStep::Kind::kRepeat);
-  EXPECT_EQ(physical.order[2].count, 3u);
+  ASSERT_EQ(physical.order.steps.size(), 3u);
+  EXPECT_EQ(physical.order.steps[0].kind, OrderStep::Kind::kSkip);
+  EXPECT_EQ(physical.order.steps[0].count, 2u);
+  EXPECT_EQ(physical.order.steps[1].kind, OrderStep::Kind::kGlobalShuffle);
+  EXPECT_EQ(physical.order.steps[1].key, HashName("mix"));
+  EXPECT_EQ(physical.order.steps[2].kind, OrderStep::Kind::kRepeat);
+  EXPECT_EQ(physical.order.steps[2].count, 3u);
   EXPECT_THAT(physical.batch_order, IsEmpty());
   EXPECT_EQ(physical.batch_schema.ToString(), "label: int64[], image: uint8[4, 5, 3]");
 }
@@ -121,11 +121,11 @@ TEST(OptimizerTest, StagesBehindBatchOrderWholeBatches) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto physical = MakePhysicalPlan(*plan, {}, MakeHashingOp);
   ASSERT_TRUE(physical.ok()) << physical.status();
-  EXPECT_THAT(physical->order, IsEmpty());
+  EXPECT_THAT(physical->order.steps, IsEmpty());
   ASSERT_EQ(physical->batch_order.size(), 2u);
   EXPECT_EQ(physical->batch_order[0].kind, OrderStep::Kind::kRepeat);
   EXPECT_EQ(physical->batch_order[1].count, 9u);
-  EXPECT_TRUE(physical->drop_remainder);
+  EXPECT_TRUE(physical->batch.drop_remainder);
   EXPECT_EQ(physical->prefetch_batches, 5);
   EXPECT_EQ(physical->plan_fingerprint, plan->Fingerprint());
 }

@@ -98,9 +98,9 @@ Factory Chain(Factory inner, const std::vector<OrderStep>& steps) {
 std::vector<Rows> Expect(const PhysicalPlan& plan, uint64_t records, size_t max_batches) {
   uint64_t begun = 0;
   const Factory source = [&] { return std::make_unique<SourceIterator>(records, begun); };
-  const Factory record_order = Chain(source, plan.order);
+  const Factory record_order = Chain(source, plan.order.steps);
   const Factory batch = [&] {
-    return std::make_unique<BatchIterator>(plan.batch_size, plan.drop_remainder, record_order);
+    return std::make_unique<BatchIterator>(plan.batch.size, plan.batch.drop_remainder, record_order);
   };
   const auto stream = Chain(batch, plan.batch_order)();
   std::vector<Rows> batches;
@@ -141,10 +141,10 @@ TEST(BatchOrderTest, RandomPlansEqualTheIteratorModel) {
   int compared = 0;
   for (int i = 0; i < 4000; ++i) {
     PhysicalPlan plan;
-    plan.batch_size = 1 + random() % 6;
-    plan.drop_remainder = random() % 2 == 0;
-    plan.order = RandomSteps(random, true);
-    plan.batch_order = RandomSteps(random, !plan.drop_remainder);
+    plan.batch.size = 1 + random() % 6;
+    plan.batch.drop_remainder = random() % 2 == 0;
+    plan.order.steps = RandomSteps(random, true);
+    plan.batch_order = RandomSteps(random, !plan.batch.drop_remainder);
     const uint64_t records = 1 + random() % 12;
     const auto order = BatchOrder::Make(plan, records);
     if (!order.ok()) continue;  // repeats nothing for ever
@@ -198,7 +198,7 @@ TEST(OrderTest, SeedAndStageKeyTheShuffle) {
   plan.seed = 8;
   EXPECT_NE(Evaluate(*BatchOrder::Make(plan, 100), 1), base);
   plan.seed = 7;
-  plan.order[0].key = HashName("other");
+  plan.order.steps[0].key = HashName("other");
   EXPECT_NE(Evaluate(*BatchOrder::Make(plan, 100), 1), base);
 }
 
@@ -207,7 +207,7 @@ TEST(OrderTest, RepeatingNothingForEverIsInvalid) {
   const auto order = BatchOrder::Make(MakePlan(4, {Step(Kind::kRepeat, 0)}), 0);
   EXPECT_EQ(order.status().code(), absl::StatusCode::kInvalidArgument);
   PhysicalPlan dropped = MakePlan(4);
-  dropped.drop_remainder = true;
+  dropped.batch.drop_remainder = true;
   dropped.batch_order = {Step(Kind::kRepeat, 0)};
   EXPECT_FALSE(BatchOrder::Make(dropped, 3).ok());
 }
@@ -216,11 +216,11 @@ TEST(OrderTest, RepeatingNothingForEverIsInvalid) {
 TEST(OrderTest, CountsThatOverflowAreWithoutEnd) {
   PhysicalPlan plan = MakePlan(4, {Step(Kind::kRepeat, ~uint64_t{0})});
   EXPECT_TRUE(BatchOrder::Make(plan, 10)->length().infinite);
-  plan.order = {Step(Kind::kSkip, ~uint64_t{0})};
+  plan.order.steps = {Step(Kind::kSkip, ~uint64_t{0})};
   EXPECT_EQ(BatchOrder::Make(plan, 10)->num_batches(), 0u);
-  plan.order = {Step(Kind::kRepeat, 0), Step(Kind::kSkip, ~uint64_t{0})};
+  plan.order.steps = {Step(Kind::kRepeat, 0), Step(Kind::kSkip, ~uint64_t{0})};
   EXPECT_FALSE(BatchOrder::Make(plan, 10).ok());
-  plan.order = {Step(Kind::kRepeat, 0), Step(Kind::kGlobalShuffle)};
+  plan.order.steps = {Step(Kind::kRepeat, 0), Step(Kind::kGlobalShuffle)};
   EXPECT_FALSE(BatchOrder::Make(plan, 10).ok());
 }
 
