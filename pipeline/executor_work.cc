@@ -128,7 +128,8 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
   const readers::RecordSource& source = *parts_.source;
   SampleId* const ids = item.batch->data->ids() + item.first_row;
   const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
-  parts_.order.Fill(item.batch->place, first_row, {ids, static_cast<size_t>(item.num_rows)});
+  parts_.order.Fill(item.batch->place, first_row, {ids, static_cast<size_t>(item.num_rows)},
+                    /*memo=*/nullptr);
   std::vector<RunWork*> runs;
   for (int64_t row = 0; row < item.num_rows; ++row) {
     const readers::RecordRef ref = source.Locate(ids[row].record);
