@@ -76,7 +76,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(
     std::shared_ptr<Context> context, const OpenOptions& options) {
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
-  MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, source->num_records()));
+  const OrderSource records{
+      .num_records = source->num_records(), .total_bytes = 0, .shard_records = {}};
+  MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, {&records, 1}));
   if (static_cast<uint64_t>(options.world) > plan.batch.size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "world ", options.world, " is larger than the global batch of ", plan.batch.size, " rows"));
