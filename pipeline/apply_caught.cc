@@ -17,6 +17,10 @@ std::string WhatIsThrown() {
   }
 }
 
+absl::Status ThrownError() {
+  return absl::InternalError(absl::StrCat("exception: ", WhatIsThrown()));
+}
+
 }  // namespace
 
 bool ApplyCaught(const Op& op, Run& run) {
@@ -26,9 +30,26 @@ bool ApplyCaught(const Op& op, Run& run) {
   } catch (...) {
     if (run.num_rows() > 1) return false;
     if (run.num_rows() == 1 && run.ok(0)) {
-      run.Fail(0, absl::InternalError(absl::StrCat("exception: ", WhatIsThrown())));
+      run.Fail(0, ThrownError());
     }
     return true;
+  }
+}
+
+absl::Status ApplyCaught(const BatchOp& op, BatchView& batch) {
+  try {
+    return op.Apply(batch);
+  } catch (...) {
+    return ThrownError();
+  }
+}
+
+absl::Status Caught(const std::function<void()>& work) {
+  try {
+    work();
+    return absl::OkStatus();
+  } catch (...) {
+    return ThrownError();
   }
 }
 

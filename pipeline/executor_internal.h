@@ -15,9 +15,11 @@
 #include "base/mutex.h"
 #include "pipeline/batch.h"
 #include "pipeline/batch_internal.h"
+#include "pipeline/batch_op.h"
 #include "pipeline/examiner_internal.h"
 #include "pipeline/growing_source_internal.h"
 #include "pipeline/host_allocator_internal.h"
+#include "pipeline/open_source_internal.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/physical_plan_internal.h"
 #include "pipeline/pipeline.h"
@@ -42,9 +44,9 @@ namespace millrace::pipeline {
 
 // Opens a pipeline over a source and a physical plan (Pipeline::Open without plan and files).
 //   the errors of Pipeline::Open but for those of the source
-absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(
-    PhysicalPlan plan, std::unique_ptr<readers::RecordSource> source,
-    std::shared_ptr<Context> context, const OpenOptions& options);
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
+                                                       std::shared_ptr<Context> context,
+                                                       const OpenOptions& options);
 
 // A place between two batches of the stream.
 struct StreamPlace {
@@ -63,6 +65,7 @@ struct ExecutorParts {
   // Of every batch; where they differ, that of one without rows.
   std::shared_ptr<const BatchLayout> layout;
   RankSlice slice;  // without a cut
+  std::vector<std::unique_ptr<BatchOp>> batch_ops;  // one per plan.batch_ops
   int rank = 0;
   int world = 1;
   int prefetch_batches = 1;
@@ -178,15 +181,21 @@ class Executor {
   void FinishBatch(OpenBatch* batch) MILLRACE_EXCLUDES(mu_);
   void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
   void ReadyLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
-  std::string TokenBehind(uint64_t batch, std::string_view state) const;
+  void PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) const;
+  bool TakeSlab(OpenBatch& batch);
+  std::string TokenBehind(uint64_t batch, std::string state) const;
 
   // Pass 1 (executor_scan.cc).
   void ScanRuns(const ScanClaim& claim) MILLRACE_EXCLUDES(mu_);
-  std::vector<RunWork*> CutScanRuns(const ScanClaim& claim) MILLRACE_EXCLUDES(mu_);
+  std::vector<RowOrigin> OriginsOf(const ScanClaim& claim);
+  std::vector<RunWork*> CutScanRuns(const std::vector<RowOrigin>& origins) MILLRACE_EXCLUDES(mu_);
+  void Examine(const RunWork& work, RunScratch& scratch, Examined& found) const;
+  Examined ExamineCaught(const RunWork& work, RunScratch& scratch) const;
   void ExamineRun(RunWork* run) MILLRACE_EXCLUDES(mu_);
-  void FinishExamined(RunWork* run, Examined found) MILLRACE_EXCLUDES(mu_);
   void Settle() MILLRACE_EXCLUDES(mu_);
-  std::vector<std::unique_ptr<ClosedWork>> TakeClosed(size_t room);
+  std::vector<std::unique_ptr<ClosedWork>> TakeClosed(size_t room, bool* more);
+  void StopSettling(const absl::Status& status) MILLRACE_EXCLUDES(mu_);
+  void CheckProgressLocked() MILLRACE_REQUIRES(mu_);
   int64_t RowsPerScan() const;
 
   // Choice of work (executor_choice.cc).
