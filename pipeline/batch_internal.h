@@ -49,9 +49,7 @@ struct BatchLayout {
   std::vector<std::vector<int64_t>> splits;  // kRagged: first elements of rows, and the end
   std::vector<std::vector<std::byte>> fill;  // kPadded: one element
 
-  RowStore store(size_t tensor) const {
-    return stores.empty() ? RowStore::kDense : stores[tensor];
-  }
+  RowStore store(size_t tensor) const { return stores.empty() ? RowStore::kDense : stores[tensor]; }
 };
 
 //   INVALID_ARGUMENT  a field has an unknown or negative extent, rank 6 or dtype bytes, or the slab
@@ -62,7 +60,8 @@ absl::StatusOr<BatchLayout> MakeBatchLayout(const Schema& schema, uint64_t num_r
 //   INVALID_ARGUMENT  the slab would be larger than 2^46 B
 absl::StatusOr<BatchLayout> MakeClosedLayout(const PhysicalPlan& plan, const ClosedBatch& batch);
 
-// Slabs, reused by batches of the same size. Thread-safe. Slabs may come back after Close, and are then freed.
+// Slabs, reused by batches of the same size. Thread-safe. Slabs may come back after Close, and are
+// then freed.
 class SlabPool {
  public:
   // Keeps at most `max_idle` slabs, those that came back last.

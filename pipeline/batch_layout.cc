@@ -140,7 +140,8 @@ class ClosedLayout {
     for (auto before = told.begin(); before != it; ++before) first += RankOf(*before);
     std::vector<Shape> own = OwnShapes(first, RankOf(field.name));
     const DType dtype = field.dtype == DType::kBytes ? DType::kU8 : field.dtype;
-    if (plan_.batch.kind == BatchSpec::Kind::kRagged) return AddRagged(field, dtype, std::move(own));
+    if (plan_.batch.kind == BatchSpec::Kind::kRagged)
+      return AddRagged(field, dtype, std::move(own));
     return AddPadded(field, dtype, std::move(own));
   }
 
@@ -170,8 +171,8 @@ class ClosedLayout {
   absl::Status AddPadded(const Field& field, DType dtype, std::vector<Shape> own) {
     std::vector<int64_t> largest(own.empty() ? 0 : static_cast<size_t>(own[0].rank()), 0);
     for (size_t i = 0; i < largest.size(); ++i) {
-      const int64_t known = field.dtype == DType::kBytes ? Shape::kUnknown
-                                                         : field.shape[static_cast<int>(i)];
+      const int64_t known =
+          field.dtype == DType::kBytes ? Shape::kUnknown : field.shape[static_cast<int>(i)];
       for (const Shape& shape : own) {
         largest[i] = std::max(largest[i], shape[static_cast<int>(i)]);
       }
@@ -188,7 +189,8 @@ class ClosedLayout {
   absl::Status AddRagged(const Field& field, DType dtype, std::vector<Shape> own) {
     std::vector<int64_t> splits = {0};
     for (const Shape& shape : own) {
-      if (shape[0] > kMaxExtent - splits.back()) return FieldError(field, "more than 2^46 elements");
+      if (shape[0] > kMaxExtent - splits.back())
+        return FieldError(field, "more than 2^46 elements");
       splits.push_back(splits.back() + shape[0]);
     }
     const auto inner = field.dtype == DType::kBytes ? std::span<const int64_t>()
@@ -221,8 +223,7 @@ absl::StatusOr<BatchLayout> MakeBatchLayout(const Schema& schema, uint64_t num_r
     if (field.shape.rank() == Shape::kMaxRank) {
       return FieldError(field, "a batch adds an extent, and tensors have at most 6");
     }
-    MILLRACE_RETURN_IF_ERROR(
-        placer.Add(field, num_rows, field.shape.Prepend(layout.num_rows)));
+    MILLRACE_RETURN_IF_ERROR(placer.Add(field, num_rows, field.shape.Prepend(layout.num_rows)));
   }
   MILLRACE_RETURN_IF_ERROR(placer.End(schema));
   return layout;

@@ -52,7 +52,8 @@ bool Executor::RowsUnclaimedLocked() const {
   return !ring_.empty() && ring_.back()->claimed_rows < ring_.back()->num_work_rows;
 }
 
-// Rows of a closed batch are known; other rows need the order, which one worker evaluates at a time.
+// Rows of a closed batch are known; other rows need the order, which one worker evaluates at a
+// time.
 bool Executor::MayClaimRowsLocked() const {
   return RowsUnclaimedLocked() && (ring_.back()->closed || !planning_);
 }
@@ -224,7 +225,8 @@ int64_t Executor::AvailableLocked() const {
 void Executor::NoticeEndLocked() {
   if (parts_.growing == nullptr || final_order_.has_value() || stopped_) return;
   if (!parts_.growing->ended()) return;
-  const OrderSource source{.num_records = parts_.growing->available()};
+  OrderSource source;
+  source.num_records = parts_.growing->available();
   absl::StatusOr<BatchOrder> order = BatchOrder::Make(parts_.plan, {&source, 1});
   if (order.ok()) {
     final_order_ = *std::move(order);

@@ -64,7 +64,7 @@ struct ExecutorParts {
   std::vector<LaneOrder> lanes;      // with a cut
   // Of every batch; where they differ, that of one without rows.
   std::shared_ptr<const BatchLayout> layout;
-  RankSlice slice;  // without a cut
+  RankSlice slice;                                  // without a cut
   std::vector<std::unique_ptr<BatchOp>> batch_ops;  // one per plan.batch_ops
   int rank = 0;
   int world = 1;
@@ -107,13 +107,13 @@ class Executor {
   struct Item {
     enum class Kind {
       kNone,
-      kOpen,        // the batch `batch_index`, or the closed batch
-      kPlan,        // rows [first_row, first_row + num_rows) of `batch`
-      kSubmit,      // reads of `run`
-      kProcess,     // `run`
-      kFinish,      // the ops over the whole of `batch`
-      kScan,        // plan pass 1 of `claim`
-      kExamine,     // `run`, in pass 1
+      kOpen,     // the batch `batch_index`, or the closed batch
+      kPlan,     // rows [first_row, first_row + num_rows) of `batch`
+      kSubmit,   // reads of `run`
+      kProcess,  // `run`
+      kFinish,   // the ops over the whole of `batch`
+      kScan,     // plan pass 1 of `claim`
+      kExamine,  // `run`, in pass 1
       kSettle,
     };
     Item() = default;
@@ -258,25 +258,26 @@ class Executor {
   // The stream.
   std::deque<std::unique_ptr<OpenBatch>> ring_ MILLRACE_GUARDED_BY(mu_);  // not delivered, in order
   uint64_t next_batch_ MILLRACE_GUARDED_BY(mu_) = 0;                      // to open
-  std::string last_token_ MILLRACE_GUARDED_BY(mu_);   // what Save says
-  bool opening_ MILLRACE_GUARDED_BY(mu_) = false;     // a worker opens next_batch_ - 1
-  bool planning_ MILLRACE_GUARDED_BY(mu_) = false;    // a worker evaluates the order
-  std::optional<BatchOrder> final_order_ MILLRACE_GUARDED_BY(mu_);  // of a source that ended growing
+  std::string last_token_ MILLRACE_GUARDED_BY(mu_);                       // what Save says
+  bool opening_ MILLRACE_GUARDED_BY(mu_) = false;   // a worker opens next_batch_ - 1
+  bool planning_ MILLRACE_GUARDED_BY(mu_) = false;  // a worker evaluates the order
+  std::optional<BatchOrder> final_order_
+      MILLRACE_GUARDED_BY(mu_);                       // of a source that ended growing
   bool error_seen_ MILLRACE_GUARDED_BY(mu_) = false;  // so no batch after it is needed
   bool stopped_ MILLRACE_GUARDED_BY(mu_) = true;      // no work is begun
   bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
   absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // what Next says once stopped_; OK: the end
   // Runs on their way.
-  Pass rows_ MILLRACE_GUARDED_BY(mu_);                    // into slabs
-  Pass scan_ MILLRACE_GUARDED_BY(mu_);                    // pass 1
-  std::vector<RunWork*> retry_ MILLRACE_GUARDED_BY(mu_);  // to be read record by record
+  Pass rows_ MILLRACE_GUARDED_BY(mu_);                       // into slabs
+  Pass scan_ MILLRACE_GUARDED_BY(mu_);                       // pass 1
+  std::vector<RunWork*> retry_ MILLRACE_GUARDED_BY(mu_);     // to be read record by record
   std::vector<OpenBatch*> filled_ MILLRACE_GUARDED_BY(mu_);  // the ops over the whole are to come
   // Plans with a cut.
   ScanBoard board_ MILLRACE_GUARDED_BY(mu_);
   std::deque<std::unique_ptr<ClosedWork>> closed_ MILLRACE_GUARDED_BY(mu_);  // to open, in order
-  bool settling_ MILLRACE_GUARDED_BY(mu_) = false;     // a worker has the settler
-  bool more_closed_ MILLRACE_GUARDED_BY(mu_) = false;  // the settler may have more closed batches
-  bool settled_ MILLRACE_GUARDED_BY(mu_) = false;      // it has none any more
+  bool settling_ MILLRACE_GUARDED_BY(mu_) = false;       // a worker has the settler
+  bool more_closed_ MILLRACE_GUARDED_BY(mu_) = false;    // the settler may have more closed batches
+  bool settled_ MILLRACE_GUARDED_BY(mu_) = false;        // it has none any more
   uint64_t examined_rows_ MILLRACE_GUARDED_BY(mu_) = 0;  // lately, and how many of them were kept
   uint64_t kept_rows_ MILLRACE_GUARDED_BY(mu_) = 0;
   // Threads at work for this executor.

@@ -191,8 +191,7 @@ std::vector<std::unique_ptr<Executor::ClosedWork>> Executor::TakeClosed(size_t r
       work->layout = std::make_shared<const BatchLayout>(*std::move(layout));
     } else {
       work->layout_error =
-          Annotate(layout.status(),
-                   ToStd(absl::StrCat("stage \"", parts_.plan.batch.stage, "\"")));
+          Annotate(layout.status(), ToStd(absl::StrCat("stage \"", parts_.plan.batch.stage, "\"")));
     }
     closed.push_back(std::move(work));
   }

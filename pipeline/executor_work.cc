@@ -134,8 +134,7 @@ std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
     const int64_t slot = batch.slots[static_cast<size_t>(i)];
     const readers::RecordRef ref = source.Locate(batch.data->ids()[slot].record);
     const uint64_t bytes = source.FramedBytes(ref);
-    const bool follows =
-        !runs.empty() && runs.back()->first_row + runs.back()->num_rows() == slot;
+    const bool follows = !runs.empty() && runs.back()->first_row + runs.back()->num_rows() == slot;
     if (!follows || RunIsFull(runs, bytes)) {
       runs.push_back(TakeRun());
       runs.back()->batch = item.batch;

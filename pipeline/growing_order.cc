@@ -1,8 +1,7 @@
-#include "pipeline/growing_order_internal.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/growing_order_internal.h"
 
 namespace millrace::pipeline {
 
@@ -18,8 +17,8 @@ absl::Status CheckGrowing(const PhysicalPlan& plan) {
         "filter, unbatch, padded, ragged and bucket batches cannot read a push source");
   }
   for (const OrderStep& step : plan.order.steps) {
-    const bool plain = step.kind == Kind::kTake || step.kind == Kind::kSkip ||
-                       step.kind == Kind::kShard;
+    const bool plain =
+        step.kind == Kind::kTake || step.kind == Kind::kSkip || step.kind == Kind::kShard;
     if (plain) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("stage \"", step.stage, "\": of the order stages a push source can only be ",

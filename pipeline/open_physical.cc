@@ -159,8 +159,8 @@ class ExecutorPipeline final : public Pipeline {
     if (batch <= std::min(parts.order.num_batches(), kMaxCount / parts.plan.batch.size)) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(absl::StrCat(ToAbsl(who), " names batch ", batch,
-                                                   ", behind the end of the stream"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(ToAbsl(who), " names batch ", batch, ", behind the end of the stream"));
   }
 
   absl::StatusOr<StreamPlace> PlaceOf(const std::string& text) const {
@@ -180,11 +180,11 @@ class ExecutorPipeline final : public Pipeline {
   }
 
   void LogLoss(const absl::Status& difference) const {
-    context_->Log(LogLevel::kWarning,
-                  ToStd(absl::StrCat(
-                      "resuming by force: ", difference.message(),
-                      ". Samples of this epoch may be lost or come twice, and results are not "
-                      "those of a run that was not interrupted")));
+    context_->Log(
+        LogLevel::kWarning,
+        ToStd(absl::StrCat("resuming by force: ", difference.message(),
+                           ". Samples of this epoch may be lost or come twice, and results are not "
+                           "those of a run that was not interrupted")));
   }
 
   const std::shared_ptr<Context> context_;

@@ -1,11 +1,10 @@
-#include "pipeline/row_store_internal.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "pipeline/row_store_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -75,11 +74,13 @@ absl::Status StoreRow(BatchData& data, size_t tensor, int64_t slot, const ConstT
   if (layout.store(tensor) == RowStore::kRagged) {
     const size_t first = static_cast<size_t>(layout.splits[tensor][static_cast<size_t>(slot)]);
     const size_t bytes = static_cast<size_t>(own[0]) * layout.row_bytes[tensor];
-    if (bytes != 0) std::memcpy(data.tensor(tensor) + first * layout.row_bytes[tensor], from, bytes);
+    if (bytes != 0)
+      std::memcpy(data.tensor(tensor) + first * layout.row_bytes[tensor], from, bytes);
     return absl::OkStatus();
   }
   if (!Fits(own, field.shape)) return ShapeError(field, value, field.shape);
-  std::byte* const place = data.tensor(tensor) + static_cast<size_t>(slot) * layout.row_bytes[tensor];
+  std::byte* const place =
+      data.tensor(tensor) + static_cast<size_t>(slot) * layout.row_bytes[tensor];
   if (from == place) return absl::OkStatus();  // it filled the place itself
   if (own != field.shape) Fill(place, layout.row_bytes[tensor], layout.fill[tensor]);
   VisitPadded(own, field, [&](size_t at, size_t to, size_t bytes) {

@@ -143,8 +143,7 @@ void RunProcessor::StoreField(const RunWork& work, size_t field, Run& run) const
     }
     const ConstTensorView value = column->at(row);
     if (!dense) {
-      const absl::Status status =
-          StoreRow(*work.batch->data, field, work.first_row + row, value);
+      const absl::Status status = StoreRow(*work.batch->data, field, work.first_row + row, value);
       if (!status.ok()) run.Fail(row, status);
       continue;
     }
@@ -191,8 +190,7 @@ absl::Status RunProcessor::Describe(const RunWork& work, int64_t row, const absl
 }
 
 // nullopt: an op threw, and the run has more than one row, so which one it was is not known.
-std::optional<RunOutcome> RunProcessor::TryProcess(const RunWork& work,
-                                                   RunScratch& scratch) const {
+std::optional<RunOutcome> RunProcessor::TryProcess(const RunWork& work, RunScratch& scratch) const {
   scratch.arena.Reset();
   PlaceSlots(work, scratch);
   const SampleId* ids = work.batch->data->ids() + work.first_row;

@@ -51,8 +51,8 @@ struct ReadSpan {
   int64_t end = 0;
 };
 
-// Rows [first_row, first_row + num_rows()) of a batch's slab, or records that pass 1 looks at. Pooled; owned by one thread at a
-// time.
+// Rows [first_row, first_row + num_rows()) of a batch's slab, or records that pass 1 looks at.
+// Pooled; owned by one thread at a time.
 struct RunWork {
   OpenBatch* batch = nullptr;  // null in pass 1
   int64_t first_row = 0;

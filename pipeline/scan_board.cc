@@ -23,7 +23,8 @@ absl::Status GoneError() {
 
 }  // namespace
 
-void ScanBoard::Reset(const Settler& settler, std::span<const uint64_t> ends, size_t extents_per_row) {
+void ScanBoard::Reset(const Settler& settler, std::span<const uint64_t> ends,
+                      size_t extents_per_row) {
   lanes_.clear();
   num_blocks_ = 0;
   extents_per_row_ = extents_per_row;
@@ -56,7 +57,8 @@ size_t ScanBoard::FindLane(uint64_t ahead) const {
 }
 
 ScanClaim ScanBoard::Claim(uint64_t rows, uint64_t ahead) {
-  ScanClaim claim{.lane_index = FindLane(ahead)};
+  ScanClaim claim;
+  claim.lane_index = FindLane(ahead);
   Lane& lane = lanes_[claim.lane_index];
   const uint64_t limit = std::min(rows, ahead - lane.under_way);
   claim.lane = lane.lane;
@@ -140,14 +142,18 @@ Examined ScanBoard::InOrderOfAsking(Lane& lane) const {
     if (all.rows[i].error >= 0) failed.emplace(origin.position, all.rows[i].error);
     places.emplace(std::pair(origin.position, origin.id.sub_index), i);
   }
-  Examined asked{.lane = lane.lane, .errors = all.errors};
+  Examined asked;
+  asked.lane = lane.lane;
+  asked.errors = all.errors;
   for (const RowOrigin& origin : lane.open_rows) {
     const auto place = places.find({origin.position, origin.id.sub_index});
     const auto error = failed.find(origin.position);
     if (place != places.end()) {
       asked.rows.push_back(all.rows[place->second]);
-      const auto extents = all.extents.begin() + static_cast<int64_t>(place->second * extents_per_row_);
-      asked.extents.insert(asked.extents.end(), extents, extents + static_cast<int64_t>(extents_per_row_));
+      const auto extents =
+          all.extents.begin() + static_cast<int64_t>(place->second * extents_per_row_);
+      asked.extents.insert(asked.extents.end(), extents,
+                           extents + static_cast<int64_t>(extents_per_row_));
       continue;
     }
     asked.rows.push_back({.origin = origin});

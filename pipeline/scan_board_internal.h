@@ -85,7 +85,7 @@ class ScanBoard {
   static void Gather(Lane& lane, const Examined& found);
   Examined InOrderOfAsking(Lane& lane) const;
 
-  std::vector<Lane> lanes_;
+  std::deque<Lane> lanes_;
   size_t extents_per_row_ = 0;
   int64_t num_blocks_ = 0;
 };
