@@ -95,7 +95,7 @@ absl::Status Executor::Start(StreamPlace place) {
   last_token_ = std::move(place.token);
   settler_ = std::move(settler);
   if (settler_ != nullptr) {
-    board_.Reset(*settler_, LaneEnds(parts_), examiner_->extents_per_row());
+    board_.Reset(*settler_, LaneEnds(parts_));
     settled_ = settler_->ended();
     more_closed_ = true;  // perhaps; its first turn tells
   }

@@ -1,41 +1,20 @@
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "pipeline/scan_board_internal.h"
 
 namespace millrace::pipeline {
-namespace {
-
-// The positions of `rows`, ascending, each once.
-std::vector<uint64_t> PositionsOf(const std::vector<RowOrigin>& rows) {
-  std::vector<uint64_t> positions;
-  for (const RowOrigin& row : rows) positions.push_back(row.position);
-  std::ranges::sort(positions);
-  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
-  return positions;
-}
-
-absl::Status GoneError() {
-  return absl::FailedPreconditionError(
-      "the resume token names a row of this record, and the record has no such row");
-}
-
-}  // namespace
-
 void ScanBoard::Reset(const Settler& settler, std::span<const uint64_t> ends,
                       size_t extents_per_row) {
   lanes_.clear();
   num_blocks_ = 0;
-  extents_per_row_ = extents_per_row;
   for (const uint64_t number : settler.lanes()) {
     Lane& lane = lanes_.emplace_back();
     lane.lane = number;
     lane.next = settler.NextPosition(number);
     lane.end = ends[number];
     lane.wants_more = settler.WantsMore(number);
-    lane.open_rows = settler.OpenRows(number);
-    lane.reopen = PositionsOf(lane.open_rows);
+    for (const RowOrigin& row : settler.OpenRows(number)) lane.reopen.push_back(row.position);
     lane.reopened.lane = number;
   }
 }
@@ -111,7 +90,7 @@ ScanBoard::Heads ScanBoard::TakeHeads() {
         Gather(lane, block.found);
         lane.reopen_done += count;
         if (lane.reopen_done == lane.reopen.size()) {
-          heads.reopened.push_back(InOrderOfAsking(lane));
+          heads.reopened.push_back(std::exchange(lane.reopened, {}));
         }
       }
       lane.ring.pop_front();
@@ -132,45 +111,11 @@ void ScanBoard::Gather(Lane& lane, const Examined& found) {
   all.errors.insert(all.errors.end(), found.errors.begin(), found.errors.end());
 }
 
-// A record has as many rows as it was split into; the settler asked for some of them.
-Examined ScanBoard::InOrderOfAsking(Lane& lane) const {
-  const Examined all = std::exchange(lane.reopened, {});
-  std::map<std::pair<uint64_t, uint64_t>, size_t> places;  // (position, sub-index) -> row of `all`
-  std::map<uint64_t, int32_t> failed;                      // position -> error
-  for (size_t i = 0; i < all.rows.size(); ++i) {
-    const RowOrigin& origin = all.rows[i].origin;
-    if (all.rows[i].error >= 0) failed.emplace(origin.position, all.rows[i].error);
-    places.emplace(std::pair(origin.position, origin.id.sub_index), i);
-  }
-  Examined asked;
-  asked.lane = lane.lane;
-  asked.errors = all.errors;
-  for (const RowOrigin& origin : lane.open_rows) {
-    const auto place = places.find({origin.position, origin.id.sub_index});
-    const auto error = failed.find(origin.position);
-    if (place != places.end()) {
-      asked.rows.push_back(all.rows[place->second]);
-      const auto extents =
-          all.extents.begin() + static_cast<int64_t>(place->second * extents_per_row_);
-      asked.extents.insert(asked.extents.end(), extents,
-                           extents + static_cast<int64_t>(extents_per_row_));
-      continue;
-    }
-    asked.rows.push_back({.origin = origin});
-    asked.extents.resize(asked.extents.size() + extents_per_row_);
-    asked.rows.back().error = static_cast<int32_t>(asked.errors.size());
-    if (error != failed.end()) {
-      asked.rows.back().error = error->second;
-    } else {
-      asked.errors.push_back(GoneError());
-    }
-  }
-  lane.open_rows.clear();
-  return asked;
-}
-
 void ScanBoard::Update(const Settler& settler) {
-  for (Lane& lane : lanes_) lane.wants_more = settler.WantsMore(lane.lane);
+  for (Lane& lane : lanes_) {
+    lane.wants_more = settler.WantsMore(lane.lane);
+    lane.next = std::max(lane.next, settler.NextPosition(lane.lane));
+  }
 }
 
 }  // namespace millrace::pipeline

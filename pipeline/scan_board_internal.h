@@ -13,9 +13,8 @@
 // What pass 1 has under way, lane by lane. Workers look at records in any order; what they found
 // waits in the lane's reorder ring until everything before it was found too, and is then settled.
 //
-// A lane that continues from a token first looks again at the rows that were open in it: in a
-// shuffle's buffer, in buckets. They are looked at in order of position, each record once, and
-// handed to the settler in the order in which it asked for them.
+// A lane that continues from a token first looks again at the records of the rows that were open in
+// it: in a shuffle's buffer, in buckets.
 
 namespace millrace::pipeline {
 
@@ -41,7 +40,7 @@ class ScanBoard {
  public:
   // Forgets everything and begins where the settler stands. `ends`: of all lanes, positions that
   // they have in all passes.
-  void Reset(const Settler& settler, std::span<const uint64_t> ends, size_t extents_per_row);
+  void Reset(const Settler& settler, std::span<const uint64_t> ends);
 
   // True when a lane wants more and has fewer than `ahead` positions under way.
   bool MayClaim(uint64_t ahead) const { return FindLane(ahead) != lanes_.size(); }
@@ -75,18 +74,15 @@ class ScanBoard {
     uint64_t under_way = 0;  // positions claimed and not settled
     bool wants_more = true;
     std::deque<std::unique_ptr<ScanBlock>> ring;
-    std::vector<RowOrigin> open_rows;  // as the settler asked
-    std::vector<uint64_t> reopen;      // their positions, ascending, each once
-    size_t reopen_next = 0;            // to claim
-    size_t reopen_done = 0;            // of `reopen`
-    Examined reopened;
+    std::vector<uint64_t> reopen;  // positions to look at again, ascending
+    size_t reopen_next = 0;        // of them, to claim
+    size_t reopen_done = 0;
+    Examined reopened;  // so far
   };
   size_t FindLane(uint64_t ahead) const;
   static void Gather(Lane& lane, const Examined& found);
-  Examined InOrderOfAsking(Lane& lane) const;
 
   std::deque<Lane> lanes_;
-  size_t extents_per_row_ = 0;
   int64_t num_blocks_ = 0;
 };
 
