@@ -27,7 +27,8 @@ Result Guard(const std::string& op, std::string_view what, const Body& body) {
   }
 }
 
-// An op of the host program, whose exceptions stay inside.
+// An op of the host program. What it throws becomes the error of its row; out of a run of several
+// rows it is let through, for the executor works on each row by itself then.
 class GuardedOp final : public Op {
  public:
   GuardedOp(std::string name, std::unique_ptr<Op> op)
@@ -37,6 +38,7 @@ class GuardedOp final : public Op {
     return Guard<absl::StatusOr<Schema>>(name_, "Resolve", [&] { return op_->Resolve(input); });
   }
   void Apply(Run& run) const override {
+    if (run.num_rows() > 1) return op_->Apply(run);
     const absl::Status status = Guard<absl::Status>(name_, "Apply", [&] {
       op_->Apply(run);
       return absl::OkStatus();

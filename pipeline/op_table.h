@@ -49,8 +49,8 @@ class OpTable {
   // What is registered under that name and version.
   Kind KindOf(std::string_view name, uint32_t version) const;
 
-  // Makes an op. Exceptions from it do not get out: from Resolve they are INTERNAL, from Apply the
-  // INTERNAL error of every row of the run that was ok.
+  // Makes an op. An exception from Resolve is INTERNAL, and one from Apply the INTERNAL error of the
+  // row of a run of one row; a run of several rows lets it through (ApplyCaught).
   //   NOT_FOUND         no such op (with the nearest name), or no such version (with those there
   //   are)
   //   INVALID_ARGUMENT  it is an op of the other kind
