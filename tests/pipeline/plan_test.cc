@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -358,7 +362,7 @@ TEST(PlanTest, WhatCannotStandInAnInputIsRefusedAtItsPlace) {
             "p:3:1: records and the numbers of a range cannot be joined");
   EXPECT_EQ(ErrorOf(Concatenate(Input("stage { name: \"x\" tfrecord { files: \"a\" } }")) +
                     "stage { name: \"x\" flip {} }" + kBatch),
-            "p:3:11: a second stage is called \"x\"; the first is at p:2:9");
+            "p:4:9: a second stage is called \"x\"; the first is at p:2:9");
   EXPECT_THAT(error("stage { tfrecord { files: \"\" } }"), HasSubstr("p:3:28: files has an empty"));
   EXPECT_THAT(error("stage { name: \"x\" }"), HasSubstr("p:3:9: this stage has no op"));
 }
@@ -565,6 +569,55 @@ TEST(PlanTest, VariablesFillAPlan) {
 
 TEST(PlanTest, MissingFileIsNotFound) {
   EXPECT_EQ(Plan::FromFile("/no/such.pbtxt").status().code(), absl::StatusCode::kNotFound);
+}
+
+// The options of an op, and of the messages in it, that docs/pipeline.md does not name as code.
+std::vector<std::string> Undocumented(const google::protobuf::Descriptor& type,
+                                      const std::string& page) {
+  std::vector<std::string> missing;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const auto* field = type.field(i);
+    if (page.find("`" + field->name() + "`") == std::string::npos) {
+      missing.push_back(type.name() + "." + field->name());
+    }
+    if (field->message_type() == nullptr || field->message_type()->name() == "Pipeline") continue;
+    for (const std::string& more : Undocumented(*field->message_type(), page)) {
+      missing.push_back(more);
+    }
+  }
+  return missing;
+}
+
+// What stands between fences.
+std::string Examples(const std::string& page) {
+  std::string text;
+  bool inside = false;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "```") {
+      inside = !inside;
+    } else if (inside) {
+      text += line + "\n";
+    }
+  }
+  return text;
+}
+
+TEST(PlanTest, ReferencePageHasEveryStageAndOptionAndItsExamplesParse) {
+  const char* root = std::getenv("MILLRACE_SOURCE_DIR");
+  if (root == nullptr) GTEST_SKIP() << "MILLRACE_SOURCE_DIR is not set";
+  std::ifstream file(std::string(root) + "/docs/pipeline.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(Undocumented(*proto::Stage::descriptor(), page), ElementsAre());
+  proto::Pipeline pipeline;
+  const auto parsed = ParseTextProto(Examples(page), "page", {{"DATA", "/d"}}, &pipeline);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  std::set<std::string> shown;
+  for (const proto::Stage& stage : pipeline.stage()) shown.insert(OpName(stage));
+  for (int i = 0; i < proto::Stage::descriptor()->field_count(); ++i) {
+    const std::string& op = proto::Stage::descriptor()->field(i)->name();
+    EXPECT_TRUE(op == "name" || shown.contains(op)) << op << " has no example";
+  }
 }
 
 TEST(PlanTest, AllExamplePlansAreFine) {
