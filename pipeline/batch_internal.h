@@ -14,10 +14,11 @@
 #include "base/schema.h"
 #include "pipeline/batch.h"
 #include "pipeline/host_allocator_internal.h"
-#include "pipeline/physical_plan_internal.h"
-#include "pipeline/settler_internal.h"
 
 namespace millrace::pipeline {
+
+struct ClosedBatch;   // settler_internal.h
+struct PhysicalPlan;  // physical_plan_internal.h
 
 // How the rows of a tensor lie in it.
 enum class RowStore {

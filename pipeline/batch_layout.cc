@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/batch_internal.h"
+#include "pipeline/physical_plan_internal.h"
+#include "pipeline/settler_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -148,7 +150,7 @@ class ClosedLayout {
   size_t Rows() const { return static_cast<size_t>(layout_.num_rows); }
   size_t RankOf(const std::string& name) const {
     const Field& field = *plan_.batch_schema.Find(name);
-    return field.dtype == DType::kBytes ? 1 : static_cast<size_t>(field.shape.rank());
+    return static_cast<size_t>(field.shape.rank());
   }
   void Extend(RowStore store) {
     layout_.stores.push_back(store);

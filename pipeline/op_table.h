@@ -49,8 +49,8 @@ class OpTable {
   // What is registered under that name and version.
   Kind KindOf(std::string_view name, uint32_t version) const;
 
-  // Makes an op. An exception from Resolve is INTERNAL, and one from Apply the INTERNAL error of the
-  // row of a run of one row; a run of several rows lets it through (ApplyCaught).
+  // Makes an op. An exception from Resolve is INTERNAL, and one from Apply the INTERNAL error of
+  // the row of a run of one row; a run of several rows lets it through (ApplyCaught).
   //   NOT_FOUND         no such op (with the nearest name), or no such version (with those there
   //   are)
   //   INVALID_ARGUMENT  it is an op of the other kind

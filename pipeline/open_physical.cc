@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/executor_internal.h"
+#include "pipeline/op_table.h"
 #include "pipeline/resume_token_internal.h"
 
 namespace millrace::pipeline {

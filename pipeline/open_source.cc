@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "base/status.h"
 #include "pipeline/growing_order_internal.h"
+#include "pipeline/op_table.h"
 #include "pipeline/open_source_internal.h"
 
 namespace millrace::pipeline {
@@ -183,6 +184,13 @@ OrderSource FactsOf(const RecordSource& source, bool with_shards) {
 }
 
 }  // namespace
+
+CustomFactory CustomOpsOf(const OpenOptions& options) {
+  if (options.ops == nullptr) return nullptr;
+  return [table = options.ops.get()](const CustomOptions& custom) {
+    return table->Make(custom.op, custom.version, custom.options, custom.stage);
+  };
+}
 
 std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
   return std::make_unique<RangeSource>(count);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/context.h"
 #include "pipeline/growing_source_internal.h"
+#include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/physical_plan_internal.h"
 #include "pipeline/pipeline.h"
@@ -33,6 +34,9 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
 // Sources that are open already, one per source of the plan. REQUIRES: none of them grows.
 OpenedSources JoinSources(const PhysicalPlan& plan,
                           std::vector<std::unique_ptr<readers::RecordSource>> sources);
+
+// Makes the ops of custom stages from options.ops, which it borrows; empty when there is no table.
+CustomFactory CustomOpsOf(const OpenOptions& options);
 
 // The integers 0, 1, ..., count - 1: records of no bytes, their values are their numbers.
 std::unique_ptr<readers::RecordSource> MakeRangeSource(uint64_t count);

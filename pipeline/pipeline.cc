@@ -14,7 +14,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
                                                          const OpenOptions& options) {
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
-  MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan));
+  OptimizerOptions optimizer;
+  optimizer.custom = CustomOpsOf(options);
+  MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan, optimizer));
   MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(physical, *context, options));
   return OpenPhysical(std::move(physical), std::move(sources), std::move(context), options);
 }

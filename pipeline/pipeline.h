@@ -12,11 +12,12 @@
 #include "base/record_error.h"
 #include "base/schema.h"
 #include "pipeline/batch.h"
-#include "pipeline/op_table.h"
 #include "pipeline/plan.h"
-#include "pipeline/push_source.h"
 
 namespace millrace::pipeline {
+
+class OpTable;     // op_table.h
+class PushSource;  // push_source.h
 
 // Makes a context whose I/O engine is the pread pool (ContextOptions.io may be left empty).
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options = {});

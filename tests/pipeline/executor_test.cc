@@ -185,7 +185,8 @@ TEST(ExecutorTest, DropRemainderLeavesOutThePartialBatch) {
 // S-ORDER-3.
 TEST(ExecutorTest, EmptySourceEndsAtOnceUnlessRepeatedForEver) {
   EXPECT_TRUE(Drain(*OpenFake(ShuffledPlan(), MakeFakeData(0), FakeContext(1))).digests.empty());
-  const auto opened = TryOpenFake(MakePlan(2, {Step(Kind::kRepeat, 0)}), FakeData(), FakeContext(1));
+  const auto opened =
+      TryOpenFake(MakePlan(2, {Step(Kind::kRepeat, 0)}), FakeData(), FakeContext(1));
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
