@@ -70,6 +70,23 @@ Column& Run::Add(std::string_view name, DType dtype) {
   return columns_.emplace_back(std::string(name), dtype, num_rows());
 }
 
+Run Run::Select(std::span<const int64_t> rows, std::vector<SampleId> ids) const {
+  assert(rows.size() == ids.size());
+  Run selected(arena_, seed_, first_position_, std::move(ids));
+  selected.columns_.reserve(columns_.size());
+  for (const Column& column : columns_) {
+    Column& copy = selected.Add(column.name(), column.dtype());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const ConstTensorView value = column.at(rows[i]);
+      copy.Set(static_cast<int64_t>(i), value.data, value.shape);
+    }
+  }
+  for (size_t i = 0; !all_ok() && i < rows.size(); ++i) {
+    if (!ok(rows[i])) selected.Fail(static_cast<int64_t>(i), errors_[rows[i]]);
+  }
+  return selected;
+}
+
 void* Run::Allocate(Column& column, int64_t row, const Shape& shape) {
   const size_t bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(column.dtype());
   const auto slot = std::ranges::find(slots_, column.name(), &FieldSlots::name);

@@ -108,6 +108,8 @@ class Run {
 
   // Returns the column, or nullptr.
   const Column* Find(std::string_view name) const;
+  // All columns, in the order in which they were added; valid until the next Add or Take.
+  std::span<const Column> columns() const { return columns_; }
   // The column that an op's Resolve has checked to be there.
   const Column& Get(std::string_view name) const;
   // Removes the column and returns it; its values stay valid while the run does.
@@ -115,6 +117,11 @@ class Run {
   // Adds an empty column, replacing one of that name. The reference lives until the next Add or
   // Take.
   Column& Add(std::string_view name, DType dtype);
+
+  // Returns a run of `rows` of this one (any order, any number of times) under new ids. Values and
+  // errors are those of this run, the memory stays shared; nothing is bound. Positions count on
+  // from this run's first. REQUIRES: rows.size() == ids.size().
+  Run Select(std::span<const int64_t> rows, std::vector<SampleId> ids) const;
 
   // Returns memory for the value of `row` and points the column there: the slab's row when the
   // column is bound and dtype and shape fit, arena memory otherwise. Uninitialised.

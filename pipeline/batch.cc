@@ -25,8 +25,15 @@ std::span<const SampleId> Batch::ids() const {
 std::span<const std::string> Batch::names() const { return data_->layout->names; }
 
 ConstTensorView Batch::tensor(size_t i) const {
-  const Field& field = data_->layout->fields[i];
-  return {data_->tensor(i), field.dtype, field.shape.Prepend(num_rows())};
+  const BatchLayout& layout = *data_->layout;
+  return {data_->tensor(i), layout.fields[i].dtype, layout.shapes[i]};
+}
+
+Shape Batch::row_shape(size_t i, int64_t row) const {
+  const BatchLayout& layout = *data_->layout;
+  const bool differs =
+      layout.store(i) == RowStore::kPadded || layout.store(i) == RowStore::kRagged;
+  return differs ? layout.own[i][static_cast<size_t>(row)] : layout.fields[i].shape;
 }
 
 ConstTensorView Batch::Find(std::string_view name) const {
@@ -34,6 +41,8 @@ ConstTensorView Batch::Find(std::string_view name) const {
   const auto it = std::ranges::find(names, name);
   return it == names.end() ? ConstTensorView() : tensor(static_cast<size_t>(it - names.begin()));
 }
+
+const BatchData& DataOf(const Batch& batch) { return *batch.data_; }
 
 const std::string& Batch::resume_token() const { return data_->resume_token; }
 

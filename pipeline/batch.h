@@ -47,6 +47,10 @@ class Batch {
   // does.
   std::span<const std::string> names() const;
   ConstTensorView tensor(size_t i) const;
+  // The extents of a row's own value: less than the tensor's where it is padded. A ragged field's
+  // tensor holds the values of its rows one after the other, and the tensor behind it,
+  // "NAME/row_splits", where they begin: int64[rows + 1].
+  Shape row_shape(size_t i, int64_t row) const;
   // Returns the tensor of that name; a view with data == nullptr when there is none.
   ConstTensorView Find(std::string_view name) const;
 
@@ -55,6 +59,7 @@ class Batch {
   const std::string& resume_token() const;
 
  private:
+  friend const BatchData& DataOf(const Batch& batch);  // batch_internal.h
   std::shared_ptr<const BatchData> data_;
 };
 

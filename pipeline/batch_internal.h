@@ -12,48 +12,79 @@
 #include "base/mutex.h"
 #include "base/run.h"
 #include "base/schema.h"
+#include "pipeline/batch.h"
 #include "pipeline/host_allocator_internal.h"
 
 namespace millrace::pipeline {
 
+struct ClosedBatch;   // settler_internal.h
+struct PhysicalPlan;  // physical_plan_internal.h
+
+// How the rows of a tensor lie in it.
+enum class RowStore {
+  kDense,   // each as large as the field says
+  kPadded,  // each as large as the largest; the rest is filled
+  kRagged,  // one after the other, as large as they are
+  kSplits,  // not a field: where the rows of the ragged tensor before it begin
+};
+
 // Where everything lies in a slab: the tensors, then the rows' ids, then their valid bytes; each
-// begins on a cache line. Immutable, shared by all batches of a pipeline.
+// begins on a cache line. Immutable. Shared by all batches of a pipeline where all are alike;
+// otherwise each batch has its own.
 struct BatchLayout {
   std::vector<std::string> names;
+  // dtype as stored (kU8 for bytes). shape: kDense, kPadded: of a row; kRagged: of one element of a
+  // row's first extent; kSplits: a scalar.
   std::vector<Field> fields;
+  std::vector<Shape> shapes;      // of each tensor
   std::vector<size_t> offsets;    // of each tensor, in bytes
-  std::vector<size_t> row_bytes;  // of each tensor
+  std::vector<size_t> row_bytes;  // of each tensor's `fields` shape
   size_t ids_offset = 0;
   size_t valid_offset = 0;
   size_t slab_bytes = 0;
   int64_t num_rows = 0;
+
+  // Where batches differ; otherwise empty.
+  std::vector<RowStore> stores;              // of each tensor
+  std::vector<std::vector<Shape>> own;       // kPadded, kRagged: of each row's value
+  std::vector<std::vector<int64_t>> splits;  // kRagged: first elements of rows, and the end
+  std::vector<std::vector<std::byte>> fill;  // kPadded: one element
+
+  RowStore store(size_t tensor) const { return stores.empty() ? RowStore::kDense : stores[tensor]; }
 };
 
 //   INVALID_ARGUMENT  a field has an unknown or negative extent, rank 6 or dtype bytes, or the slab
 //                     would be larger than 2^46 B
 absl::StatusOr<BatchLayout> MakeBatchLayout(const Schema& schema, uint64_t num_rows);
+// The layout of one batch of a plan whose batches differ (padded, ragged, bucket). The size of its
+// slab is rounded up by at most an eighth, so that slabs are used again.
+//   INVALID_ARGUMENT  the slab would be larger than 2^46 B
+absl::StatusOr<BatchLayout> MakeClosedLayout(const PhysicalPlan& plan, const ClosedBatch& batch);
 
-// Slabs of one size, reused. Thread-safe. Slabs may come back after Close, and are then freed.
+// Slabs, reused by batches of the same size. Thread-safe. Slabs may come back after Close, and are
+// then freed.
 class SlabPool {
  public:
-  // Keeps at most `max_idle` slabs.
-  SlabPool(std::shared_ptr<HostAllocator> allocator, size_t slab_bytes, size_t max_idle);
+  // Keeps at most `max_idle` slabs, those that came back last.
+  SlabPool(std::shared_ptr<HostAllocator> allocator, size_t max_idle);
   ~SlabPool();
 
   //   RESOURCE_EXHAUSTED  the system has no memory
-  absl::StatusOr<std::byte*> Take();
-  void GiveBack(std::byte* slab);
+  absl::StatusOr<std::byte*> Take(size_t slab_bytes);
+  void GiveBack(std::byte* slab, size_t slab_bytes);
   // Frees idle slabs, and from now on those that come back.
   void Close();
 
  private:
-  // Constant after construction.
-  const std::shared_ptr<HostAllocator> allocator_;
-  const size_t slab_bytes_;
+  struct Slab {
+    std::byte* memory;
+    size_t bytes;
+  };
+  const std::shared_ptr<HostAllocator> allocator_;  // constant after construction
 
   Mutex mu_;
   size_t max_idle_ MILLRACE_GUARDED_BY(mu_);
-  std::vector<std::byte*> idle_ MILLRACE_GUARDED_BY(mu_);
+  std::vector<Slab> idle_ MILLRACE_GUARDED_BY(mu_);
 };
 
 // What a Batch is a handle of. Filled by the executor, immutable from its delivery on. It owns its
@@ -83,6 +114,9 @@ struct BatchData {
   int64_t first_global_row = 0;
   std::string resume_token;
 };
+
+// What the handle is of. REQUIRES: the batch is not empty.
+const BatchData& DataOf(const Batch& batch);
 
 }  // namespace millrace::pipeline
 

@@ -25,32 +25,27 @@ uint64_t SizeBeforeRepeat(std::span<const OrderStep> steps, uint64_t size) {
 }
 
 // Batches of one epoch, when every epoch begins with a batch of its own; else 0.
-uint64_t WholeBatchesPerEpoch(const PhysicalPlan& plan, const Order& records,
-                              uint64_t num_records) {
+uint64_t WholeBatchesPerEpoch(const PhysicalPlan& plan, const Order& records) {
   const uint64_t pass = records.size();
   if (pass == 0) return 0;
   if (pass != kInfinite && records.EpochsBegun(pass) == 1) {
     return SizeBeforeRepeat(plan.batch_order,
                             BatchesOf(pass, plan.batch.size, plan.batch.drop_remainder));
   }
-  // Epochs follow each other inside the record order: they align only when B divides them, and
-  // nothing after the repeat moves its beginning.
-  const auto repeat = std::ranges::find(plan.order.steps, Kind::kRepeat, &OrderStep::kind);
-  if (repeat == plan.order.steps.end() || !plan.batch_order.empty()) return 0;
-  const bool only_takes = std::all_of(
-      repeat + 1, plan.order.steps.end(), [](const OrderStep& step) { return step.kind == Kind::kTake; });
-  const uint64_t epoch = SizeBeforeRepeat({plan.order.steps.begin(), repeat}, num_records);
-  return only_takes && epoch % plan.batch.size == 0 ? epoch / plan.batch.size : 0;
+  // Epochs follow each other inside the record order: they align only when B divides them.
+  if (!plan.batch_order.empty()) return 0;
+  const uint64_t epoch = records.EpochSize();
+  return epoch % plan.batch.size == 0 ? epoch / plan.batch.size : 0;
 }
 
 }  // namespace
 
-absl::StatusOr<BatchOrder> BatchOrder::Make(const PhysicalPlan& plan, uint64_t num_records) {
+absl::StatusOr<BatchOrder> BatchOrder::Make(const PhysicalPlan& plan,
+                                            std::span<const OrderSource> sources) {
   if (plan.batch.size == 0 || plan.batch.size >= kMaxCount) {
     return absl::InvalidArgumentError("the batch size must be in [1, 2^62)");
   }
-  MILLRACE_ASSIGN_OR_RETURN(Order records, Order::Make(plan.order.steps, num_records, plan.seed,
-                                                       [](uint64_t) { return uint64_t{1}; }));
+  MILLRACE_ASSIGN_OR_RETURN(Order records, Order::Make(plan.order, sources, plan.seed));
   const uint64_t pass = records.size();
   const uint64_t batches_of_pass = BatchesOf(pass, plan.batch.size, plan.batch.drop_remainder);
   // A pass whose batches are all consumed was read to its end, even if a remainder was dropped.
@@ -58,15 +53,15 @@ absl::StatusOr<BatchOrder> BatchOrder::Make(const PhysicalPlan& plan, uint64_t n
     return records.EpochsBegun(batches >= batches_of_pass ? pass : batches * batch_size);
   };
   MILLRACE_ASSIGN_OR_RETURN(
-      Order batches, Order::Make(plan.batch_order, batches_of_pass, plan.seed, epochs_begun));
-  return BatchOrder(std::move(records), std::move(batches), plan, num_records);
+      Order batches, Order::MakeOver(batches_of_pass, plan.batch_order, plan.seed, epochs_begun));
+  return BatchOrder(std::move(records), std::move(batches), plan);
 }
 
-BatchOrder::BatchOrder(Order records, Order batches, const PhysicalPlan& plan, uint64_t num_records)
+BatchOrder::BatchOrder(Order records, Order batches, const PhysicalPlan& plan)
     : records_(std::move(records)),
       batches_(std::move(batches)),
       batch_size_(plan.batch.size),
-      batches_per_epoch_(WholeBatchesPerEpoch(plan, records_, num_records)) {}
+      batches_per_epoch_(WholeBatchesPerEpoch(plan, records_)) {}
 
 StreamLength BatchOrder::length() const {
   const bool infinite = num_batches() == kInfinite;
@@ -77,7 +72,7 @@ StreamLength BatchOrder::length() const {
 
 BatchPlace BatchOrder::PlaceAlone(uint64_t batch) const {
   SampleId element{.epoch = 0, .record = batch};
-  batches_.Map({&element, 1});
+  batches_.Map({&element, 1}, nullptr);
   BatchPlace place;
   place.index = batch;
   place.pass_epoch = element.epoch;
@@ -95,10 +90,11 @@ BatchPlace BatchOrder::Place(uint64_t batch) const {
   return place;
 }
 
-void BatchOrder::Fill(const BatchPlace& place, uint64_t first_row, std::span<SampleId> ids) const {
+void BatchOrder::Fill(const BatchPlace& place, uint64_t first_row, std::span<SampleId> ids,
+                      OrderMemo* memo) const {
   uint64_t position = place.first_position + first_row;
   for (SampleId& id : ids) id = {.epoch = place.pass_epoch, .record = position++};
-  records_.Map(ids);
+  records_.Map(ids, memo);
 }
 
 RankSlice SliceOfRank(uint64_t batch_size, int rank, int world) {

@@ -1,3 +1,5 @@
+#include "absl/status/status.h"
+#include "pipeline/cut_ops_internal.h"
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/optimizer_internal.h"
 
@@ -27,6 +29,14 @@ struct Maker {
   Result operator()(const augment::NormalizeOptions& o) const { return augment::MakeNormalize(o); }
   Result operator()(const augment::CastOptions& o) const { return augment::MakeCast(o); }
   Result operator()(const augment::OneHotOptions& o) const { return augment::MakeOneHot(o); }
+  Result operator()(const readers::DecodeRawOptions& o) const { return readers::MakeDecodeRaw(o); }
+  Result operator()(const IdentityOptions&) const { return MakeIdentity(); }
+  Result operator()(const UnbatchOptions& o) const { return MakeUnbatchSlice(o.fields); }
+  Result operator()(const CustomOptions&) const { return NotHere(); }
+  Result operator()(const FilterOptions&) const { return NotHere(); }
+
+  // REQUIRES of OpFactory.
+  static absl::Status NotHere() { return absl::InternalError("not an op of the program"); }
 };
 
 }  // namespace

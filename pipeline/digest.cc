@@ -5,6 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "pipeline/batch_internal.h"
+#include "pipeline/row_store_internal.h"
+
 namespace millrace::pipeline {
 namespace {
 
@@ -12,36 +15,71 @@ struct FreeState {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
 
-// What does not change from row to row: name, dtype and shape, as one word.
-uint64_t HashHeader(const std::string& name, const ConstTensorView& tensor) {
-  std::vector<int64_t> words = {static_cast<int64_t>(tensor.dtype), tensor.shape.rank() - 1};
-  for (int i = 1; i < tensor.shape.rank(); ++i) words.push_back(tensor.shape[i]);
+// Name, dtype and shape of a row's value, as one word.
+uint64_t HashHeader(const std::string& name, DType dtype, const Shape& shape) {
+  std::vector<int64_t> words = {static_cast<int64_t>(dtype), shape.rank()};
+  for (const int64_t extent : shape.extents()) words.push_back(extent);
   const uint64_t seed = XXH3_64bits(name.data(), name.size());
   return XXH3_64bits_withSeed(words.data(), words.size() * sizeof(int64_t), seed);
 }
 
-struct RowBytes {
-  uint64_t header;
-  const std::byte* first;
-  size_t size;
+// Adds the rows of one tensor, each as its own value is: how far a row is padded depends on the
+// other rows of the slice, so on the world.
+class FieldRows {
+ public:
+  FieldRows(const BatchData& data, size_t tensor)
+      : layout_(*data.layout),
+        tensor_(tensor),
+        first_(data.tensor(tensor)),
+        header_(Header(layout_.fields[tensor].shape)) {}
+
+  void Add(XXH3_state_t* state, int64_t row) const {
+    const RowStore store = layout_.store(tensor_);
+    if (store == RowStore::kDense) {
+      XXH3_64bits_update(state, &header_, sizeof(header_));
+      XXH3_64bits_update(state, RowAt(row), layout_.row_bytes[tensor_]);
+      return;
+    }
+    const Shape& own = layout_.own[tensor_][static_cast<size_t>(row)];
+    const uint64_t header = Header(own);
+    XXH3_64bits_update(state, &header, sizeof(header));
+    if (store == RowStore::kRagged) {
+      XXH3_64bits_update(state, RowAt(layout_.splits[tensor_][static_cast<size_t>(row)]),
+                         static_cast<size_t>(own[0]) * layout_.row_bytes[tensor_]);
+    } else {
+      VisitPadded(own, layout_.fields[tensor_], [&](size_t, size_t at, size_t bytes) {
+        XXH3_64bits_update(state, RowAt(row) + at, bytes);
+      });
+    }
+  }
+
+ private:
+  uint64_t Header(const Shape& shape) const {
+    return HashHeader(layout_.names[tensor_], layout_.fields[tensor_].dtype, shape);
+  }
+  const std::byte* RowAt(int64_t row) const {
+    return first_ + static_cast<size_t>(row) * layout_.row_bytes[tensor_];
+  }
+
+  const BatchLayout& layout_;
+  const size_t tensor_;
+  const std::byte* const first_;
+  const uint64_t header_;
 };
 
-std::vector<RowBytes> RowsOf(const Batch& batch) {
-  std::vector<RowBytes> rows;
-  for (size_t i = 0; i < batch.names().size(); ++i) {
-    const ConstTensorView tensor = batch.tensor(i);
-    rows.push_back({HashHeader(batch.names()[i], tensor),
-                    static_cast<const std::byte*>(tensor.data),
-                    tensor.size_bytes() / static_cast<size_t>(batch.num_rows())});
+std::vector<FieldRows> RowsOf(const BatchData& data) {
+  std::vector<FieldRows> fields;
+  for (size_t i = 0; i < data.layout->names.size(); ++i) {
+    if (data.layout->store(i) != RowStore::kSplits) fields.emplace_back(data, i);
   }
-  return rows;
+  return fields;
 }
 
 }  // namespace
 
 void StreamDigest::Add(const Batch& batch) {
   const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
-  const std::vector<RowBytes> fields = RowsOf(batch);
+  const std::vector<FieldRows> fields = RowsOf(DataOf(batch));
   for (int64_t row = 0; row < batch.num_rows(); ++row) {
     if (batch.valid()[row] == 0) continue;
     const SampleId& id = batch.ids()[row];
@@ -49,11 +87,7 @@ void StreamDigest::Add(const Batch& batch) {
                               id.epoch, id.record, id.sub_index};
     XXH3_64bits_reset(state.get());
     XXH3_64bits_update(state.get(), words, sizeof(words));
-    for (const RowBytes& field : fields) {
-      XXH3_64bits_update(state.get(), &field.header, sizeof(field.header));
-      XXH3_64bits_update(state.get(), field.first + static_cast<size_t>(row) * field.size,
-                         field.size);
-    }
+    for (const FieldRows& field : fields) field.Add(state.get(), row);
     sum_ += XXH3_64bits_digest(state.get());
   }
 }

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_EXAMINER_INTERNAL_H_
 #define MILLRACE_PIPELINE_EXAMINER_INTERNAL_H_
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -11,19 +12,29 @@
 namespace millrace::pipeline {
 
 // Pass 1 over a run: applies the ops that filters, unbatch and extents need, and says what becomes
-// of each row. Decodes nothing that a filter drops. Immutable, thread-safe; borrows the plan.
+// of each row. Works on nothing that a filter drops. Immutable, thread-safe.
 class Examiner {
  public:
-  explicit Examiner(const CutPlan& plan);
+  // Borrows the plan for its lifetime. REQUIRES: plan.cut; at most one step is kUnbatch; the fields
+  // of cut->extents_of are in the batch schema, which knows their ranks.
+  explicit Examiner(const PhysicalPlan& plan);
 
   // REQUIRES: the run holds the source's columns ("record"); rows that could not be read are
-  // failed. `origins` are its rows' places in their lane, ascending. Fills rows, extents and errors
-  // of `found` (append); an error is annotated with its stage.
+  // failed. `origins` are its rows' places in their lane, ascending. Appends to rows, extents and
+  // errors of `found`, in order of position and sub-index. Rows dropped by a filter are among them
+  // only where a settle step stands before that filter. A row with an error counts as kept
+  // (passed_filters is num_filters), its extents are 0, and its error is annotated with the stage
+  // and has no position. What an op throws gets out, unless it works on one row, whose error it is
+  // then: examine each record by itself.
   void Examine(Run& run, std::span<const RowOrigin> origins, Examined* found) const;
-  size_t extents_per_row() const;
+  // Numbers in Examined::extents for each row: the ranks of extents_of, added up.
+  size_t extents_per_row() const { return extents_per_row_; }
 
  private:
   const CutPlan& plan_;
+  std::vector<int> extent_ranks_;  // of extents_of
+  size_t extents_per_row_ = 0;
+  int first_settled_filter_ = 0;  // rows that pass fewer filters are forgotten
 };
 
 }  // namespace millrace::pipeline

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "pipeline/executor_internal.h"
+#include "pipeline/growing_order_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -14,10 +16,32 @@ int64_t NanosecondsSince(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
+int MaxThreads(const ExecutorParts& parts) {
+  const int threads = parts.context->workers().num_threads();
+  return parts.cpu_budget == 0 ? threads : std::min(threads, parts.cpu_budget);
+}
+
+// Positions that each lane has in all passes over the batch stage that there can be.
+std::vector<uint64_t> LaneEnds(const ExecutorParts& parts) {
+  uint64_t passes = 1;
+  for (const OrderStep& step : parts.plan.batch_order) {
+    if (step.kind != OrderStep::Kind::kRepeat) continue;
+    if (step.count == 0 || __builtin_mul_overflow(passes, step.count, &passes)) passes = kMaxCount;
+  }
+  std::vector<uint64_t> ends;
+  for (const LaneOrder& lane : parts.lanes) {
+    uint64_t end = 0;
+    const bool huge = __builtin_mul_overflow(lane.size(), passes, &end) || end >= kMaxCount;
+    ends.push_back(huge ? kInfinite : end);
+  }
+  return ends;
+}
+
 }  // namespace
 
 Executor::Counters::Counters(Metrics& metrics)
     : records_read(metrics.counter("millrace_records_read_total")),
+      records_examined(metrics.counter("millrace_records_examined_total")),
       records_bad(metrics.counter("millrace_records_bad_total")),
       bytes_read(metrics.counter("millrace_bytes_read_total")),
       batches(metrics.counter("millrace_batches_total")),
@@ -28,37 +52,110 @@ Executor::Counters::Counters(Metrics& metrics)
 Executor::Executor(ExecutorParts parts)
     : parts_(std::move(parts)),
       processor_(parts_.plan, *parts_.layout, *parts_.source),
+      examiner_(parts_.plan.cut.has_value() ? std::make_unique<Examiner>(parts_.plan) : nullptr),
       budget_(parts_.context->memory_budget()),
-      num_threads_(parts_.context->workers().num_threads()),
-      read_ahead_runs_(2 * num_threads_ + 8),
-      pool_(std::make_shared<SlabPool>(parts_.allocator, parts_.layout->slab_bytes,
+      max_threads_(MaxThreads(parts_)),
+      pool_(std::make_shared<SlabPool>(parts_.allocator,
                                        static_cast<size_t>(parts_.prefetch_batches) + 1)),
       counters_(parts_.context->metrics()),
-      next_batch_(parts_.first_batch) {}
+      memo_(parts_.order.records()),
+      thread_target_(max_threads_),
+      ring_target_(parts_.prefetch_batches) {
+  if (parts_.growing == nullptr) return;
+  parts_.growing->SetOnGrow([this] {
+    MutexLock lock(mu_);
+    WakeWorkersLocked();
+    if (ring_.empty()) batch_ready_.NotifyAll();
+  });
+}
 
 Executor::~Executor() {
   Cancel();
+  if (parts_.growing != nullptr) parts_.growing->SetOnGrow({});
   {
     MutexLock lock(mu_);
-    while (tasks_ > 0 || reads_ > 0) idle_.Wait(mu_);
-    ring_.clear();
-    for (const auto& run : runs_) budget_->Release(run->reserved_bytes);
+    WaitIdleAndClearLocked();
     for (const auto& scratch : idle_scratch_) budget_->Release(scratch->reserved_bytes);
   }
   pool_->Close();
 }
 
-void Executor::Start() {
+absl::Status Executor::Start(StreamPlace place) {
+  std::unique_ptr<Settler> settler;
+  if (examiner_ != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(settler, MakeSettler(place.state));
+  }
   MutexLock lock(mu_);
+  stopped_ = true;
+  WaitIdleAndClearLocked();
+  if (cancelled_) return result_;
+  stopped_ = false;
+  result_ = absl::OkStatus();
+  next_batch_ = place.batch;
+  last_token_ = std::move(place.token);
+  settler_ = std::move(settler);
+  if (settler_ != nullptr) {
+    board_.Reset(*settler_, LaneEnds(parts_));
+    settled_ = settler_->ended();
+    more_closed_ = true;  // perhaps; its first turn tells
+  }
   WakeWorkersLocked();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Settler>> Executor::MakeSettler(const std::string& state) const {
+  SettlerOptions options;
+  options.rank = parts_.rank;
+  options.world = parts_.world;
+  options.num_lanes = parts_.plan.lanes;
+  options.seed = parts_.plan.seed;
+  options.extents_per_row = examiner_->extents_per_row();
+  for (const LaneOrder& lane : parts_.lanes) options.lane_sizes.push_back(lane.size());
+  options.endless = parts_.order.records().size() == kInfinite;
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Settler> settler,
+                            Settler::Make(parts_.plan, std::move(options)));
+  if (!state.empty()) MILLRACE_RETURN_IF_ERROR(settler->Restore(state));
+  return settler;
+}
+
+// Waits for tasks and reads under way, and forgets what they were for. REQUIRES: stopped_.
+void Executor::WaitIdleAndClearLocked() {
+  while (tasks_ > 0 || reads_ > 0) idle_.Wait(mu_);
+  ring_.clear();
+  closed_.clear();
+  rows_ = Pass();
+  scan_ = Pass();
+  retry_.clear();
+  filled_.clear();
+  idle_runs_.clear();
+  for (const auto& run : runs_) {
+    budget_->Release(std::exchange(run->reserved_bytes, 0));
+    run->Clear();
+    idle_runs_.push_back(run.get());
+  }
+  opening_ = planning_ = settling_ = error_seen_ = more_closed_ = settled_ = false;
+  examined_rows_ = kept_rows_ = 0;
 }
 
 void Executor::Cancel() {
+  if (parts_.growing != nullptr) parts_.growing->Close();
   MutexLock lock(mu_);
-  if (absl::IsCancelled(result_)) return;
-  stopped_ = true;
-  result_ = absl::CancelledError("the pipeline was cancelled");
+  if (cancelled_) return;
+  cancelled_ = true;
+  StopLocked(absl::CancelledError("the pipeline was cancelled"));
   batch_ready_.NotifyAll();
+}
+
+std::string Executor::Save() const {
+  MutexLock lock(mu_);
+  return last_token_;
+}
+
+void Executor::SetTargets(int threads, int batches) {
+  MutexLock lock(mu_);
+  thread_target_ = std::clamp(threads, 1, max_threads_);
+  ring_target_ = std::clamp(batches, 1, parts_.prefetch_batches);
+  WakeWorkersLocked();
 }
 
 void Executor::StopLocked(absl::Status result) {
@@ -86,13 +183,13 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
   using Outcome = absl::StatusOr<std::optional<Batch>>;
   if (stopped_) return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
   if (!ring_.empty()) {
-    if (ring_.front()->remaining_rows > 0) return std::nullopt;
+    if (!ring_.front()->ready) return std::nullopt;
     return DeliverLocked();
   }
   if (opening_) return std::nullopt;
-  if (next_batch_ == parts_.order.num_batches()) {
-    StopLocked(absl::OkStatus());
-    return Outcome(std::nullopt);
+  if (AtEndLocked()) {
+    StopLocked(parts_.growing == nullptr ? absl::OkStatus() : parts_.growing->status());
+    return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
   }
   if (BatchAdmissionLocked() == Admission::kHeldByConsumer) return Outcome(HeldErrorLocked());
   WakeWorkersLocked();
@@ -109,15 +206,20 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
     return batch->error;
   }
   batch->data->held = true;
-  budget_->Hold(static_cast<int64_t>(parts_.layout->slab_bytes));
+  budget_->Hold(static_cast<int64_t>(batch->data->layout->slab_bytes));
   counters_.batches.Add();
+  last_token_ = batch->data->resume_token;
+  if (parts_.growing != nullptr) {
+    parts_.growing->Release(
+        RecordsNeeded(parts_.plan, batch->place.first_position + batch->place.valid_rows));
+  }
   WakeWorkersLocked();
   return std::optional<Batch>(Batch(batch->data));
 }
 
 absl::Status Executor::HeldErrorLocked() const {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the next batch needs ", parts_.layout->slab_bytes, " B, but batches held by consumers take ",
+      "the next batch needs ", NextSlabBytesLocked(), " B, but batches held by consumers take ",
       budget_->held_bytes(), " of the ", budget_->limit_bytes(),
       " B of the memory budget: drop batches, or raise memory_budget_bytes"));
 }

@@ -1,57 +1,137 @@
 #include <algorithm>
 
 #include "pipeline/executor_internal.h"
+#include "pipeline/growing_order_internal.h"
 
 // What to do next, under the executor's mutex. The order of choices: single reads of a run that
-// could not be read whole; reads that wait for the budget; rows to plan, while too little is on its
-// way; the lowest ready run; more rows to plan.
+// could not be read whole; reads that wait for the budget; the ops over a filled batch; settling;
+// rows to plan, while too little is on its way; the lowest ready run; more rows to plan. Pass 1
+// comes behind all that: positions to look at, while batches are wanted; the lowest ready run.
 
 namespace millrace::pipeline {
+namespace {
+
+constexpr uint64_t kMaxScanAhead = uint64_t{1} << 22;
+
+}  // namespace
+
+const BatchOrder& Executor::OrderLocked() const {
+  return final_order_.has_value() ? *final_order_ : parts_.order;
+}
+
+int64_t Executor::ReadAheadLocked() const { return 2 * thread_target_ + 8; }
+
+bool Executor::AtEndLocked() const {
+  if (examiner_ != nullptr) return settled_ && closed_.empty();
+  return next_batch_ == OrderLocked().num_batches();
+}
+
+// True when there is a next batch whose rows are known.
+bool Executor::HasNextLocked() const {
+  if (examiner_ != nullptr) return !closed_.empty();
+  return !AtEndLocked() && RecordsAreHereLocked();
+}
+
+int64_t Executor::NextSlabBytesLocked() const {
+  if (closed_.empty()) return static_cast<int64_t>(parts_.layout->slab_bytes);
+  const ClosedWork& next = *closed_.front();
+  return next.layout == nullptr ? 0 : static_cast<int64_t>(next.layout->slab_bytes);
+}
 
 // A batch may be opened when the budget has room for its slab. The oldest batch is opened in any
 // case, so that there is always progress, unless consumers hold so much that it could never fit.
 Executor::Admission Executor::BatchAdmissionLocked() const {
-  const auto bytes = static_cast<int64_t>(parts_.layout->slab_bytes);
+  if (!HasNextLocked()) return Admission::kWait;
+  const int64_t bytes = NextSlabBytesLocked();
   if (budget_->Fits(bytes)) return Admission::kYes;
   if (!ring_.empty()) return Admission::kWait;
   return budget_->HeldLeavesNoRoomFor(bytes) ? Admission::kHeldByConsumer : Admission::kYes;
 }
 
 bool Executor::RowsUnclaimedLocked() const {
-  return !ring_.empty() && ring_.back()->claimed_rows < ring_.back()->valid_rows;
+  return !ring_.empty() && ring_.back()->claimed_rows < ring_.back()->num_work_rows;
+}
+
+// Rows of a closed batch are known; other rows need the order, which one worker evaluates at a
+// time.
+bool Executor::MayClaimRowsLocked() const {
+  return RowsUnclaimedLocked() && (ring_.back()->closed || !planning_);
 }
 
 bool Executor::MayOpenLocked() const {
-  return !opening_ && !error_seen_ && next_batch_ != parts_.order.num_batches() &&
-         ring_.size() < static_cast<size_t>(parts_.prefetch_batches) && !RowsUnclaimedLocked() &&
-         BatchAdmissionLocked() == Admission::kYes;
+  return !opening_ && !error_seen_ && ring_.size() < static_cast<size_t>(ring_target_) &&
+         !RowsUnclaimedLocked() && BatchAdmissionLocked() == Admission::kYes;
 }
 
-bool Executor::RunFitsLocked(const RunWork& run) const {
-  return admitted_runs_ == 0 || budget_->Fits(run.bytes());
+size_t Executor::ClosedRoomLocked() const {
+  const auto limit = static_cast<size_t>(ring_target_);
+  return closed_.size() < limit ? limit - closed_.size() : 0;
 }
 
-// Reserves the run's read buffer; alone it is always admitted. The caller submits it at once.
-bool Executor::AdmitRunLocked(RunWork& run) {
+bool Executor::MaySettleLocked() const {
+  if (examiner_ == nullptr || settling_ || settled_) return false;
+  return board_.HasHeads() || (more_closed_ && ClosedRoomLocked() > 0);
+}
+
+// How far a lane is looked at ahead of the settler: for the batches that are wanted, by the share
+// of rows that was kept lately; and at least one run.
+uint64_t Executor::ScanAheadLocked() const {
+  using Wide = unsigned __int128;
+  const uint64_t rows = parts_.plan.batch.size / parts_.plan.lanes + 1;
+  const Wide wanted = static_cast<Wide>(rows) * ClosedRoomLocked();
+  const Wide ahead = wanted * (examined_rows_ + 1) / (kept_rows_ + 1);
+  const auto least = static_cast<uint64_t>(RowsPerScan());
+  return std::max(least, static_cast<uint64_t>(std::min<Wide>(ahead, kMaxScanAhead)));
+}
+
+bool Executor::MayScanLocked() const {
+  return examiner_ != nullptr && !planning_ && !error_seen_ && !settled_ && !more_closed_ &&
+         scan_.waiting.empty() && ClosedRoomLocked() > 0 &&
+         board_.num_blocks() < ReadAheadLocked() && board_.MayClaim(ScanAheadLocked());
+}
+
+bool Executor::RunFitsLocked(const Pass& pass) const {
+  return !pass.waiting.empty() &&
+         (pass.admitted == 0 || budget_->Fits(pass.waiting.top()->bytes()));
+}
+
+// Reserves the run's read buffer; alone in its pass it is always admitted. The caller submits it at
+// once.
+bool Executor::AdmitRunLocked(Pass& pass, RunWork& run) {
   if (!budget_->TryReserve(run.bytes())) {
-    if (admitted_runs_ > 0) return false;
+    if (pass.admitted > 0) return false;
     budget_->Reserve(run.bytes());
   }
   run.reserved_bytes = run.bytes();
-  ++admitted_runs_;
+  ++pass.admitted;
   return true;
 }
 
+RunWork* Executor::PickWaitingLocked(Pass& pass) {
+  if (pass.waiting.empty() || !AdmitRunLocked(pass, *pass.waiting.top())) return nullptr;
+  RunWork* run = pass.waiting.top();
+  pass.waiting.pop();
+  return run;
+}
+
 Executor::Item Executor::PickPlanLocked() {
-  if (RowsUnclaimedLocked()) {
+  if (MayClaimRowsLocked()) {
     OpenBatch* batch = ring_.back().get();
     const int64_t first = batch->claimed_rows;
-    const int64_t rows = std::min(RowsPerRun(), batch->valid_rows - first);
+    const int64_t rows = std::min(RowsPerRun(), batch->num_work_rows - first);
     batch->claimed_rows += rows;
-    return {.kind = Item::Kind::kPlan, .batch = batch, .first_row = first, .num_rows = rows};
+    planning_ = planning_ || !batch->closed;
+    Item item(Item::Kind::kPlan);
+    item.batch = batch;
+    item.first_row = first;
+    item.num_rows = rows;
+    return item;
   }
-  if (!MayOpenLocked()) return {};
-  const auto bytes = static_cast<int64_t>(parts_.layout->slab_bytes);
+  return MayOpenLocked() ? PickOpenLocked() : Item();
+}
+
+Executor::Item Executor::PickOpenLocked() {
+  const int64_t bytes = NextSlabBytesLocked();
   // Between the check and here another pipeline may have taken the room: with batches of our own in
   // the ring that means waiting, without any the batch is the oldest and goes over the limit.
   if (!budget_->TryReserve(bytes)) {
@@ -59,45 +139,106 @@ Executor::Item Executor::PickPlanLocked() {
     budget_->Reserve(bytes);
   }
   opening_ = true;
-  return {.kind = Item::Kind::kOpen, .batch_index = next_batch_++};
+  Item item(Item::Kind::kOpen);
+  if (examiner_ != nullptr) {
+    item.closed = std::move(closed_.front());
+    closed_.pop_front();
+    next_batch_ = item.closed->batch.index + 1;
+  } else {
+    item.order = &OrderLocked();
+    item.batch_index = next_batch_++;
+  }
+  return item;
+}
+
+Executor::Item Executor::PickScanLocked() {
+  if (MayScanLocked()) {
+    planning_ = true;
+    Item item(Item::Kind::kScan);
+    item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ScanAheadLocked());
+    return item;
+  }
+  if (scan_.ready.empty()) return {};
+  Item item(Item::Kind::kExamine);
+  item.run = scan_.ready.top();
+  scan_.ready.pop();
+  return item;
+}
+
+// Reads to begin, and short work that others wait for.
+Executor::Item Executor::PickUrgentLocked() {
+  Item item(Item::Kind::kSubmit);
+  if (!retry_.empty()) {
+    item.run = retry_.back();
+    retry_.pop_back();
+    return item;
+  }
+  item.run = PickWaitingLocked(rows_);
+  if (item.run == nullptr) item.run = PickWaitingLocked(scan_);
+  if (item.run != nullptr) return item;
+  if (!filled_.empty()) {
+    item.kind = Item::Kind::kFinish;
+    item.batch = filled_.back();
+    filled_.pop_back();
+    return item;
+  }
+  if (!MaySettleLocked()) return {};
+  settling_ = true;
+  return Item(Item::Kind::kSettle);
 }
 
 Executor::Item Executor::PickLocked() {
-  if (stopped_) return {};
-  if (!retry_.empty()) {
-    RunWork* run = retry_.back();
-    retry_.pop_back();
-    return {.kind = Item::Kind::kSubmit, .run = run};
+  if (stopped_ || busy_ >= thread_target_) return {};
+  if (Item item = PickUrgentLocked(); item.kind != Item::Kind::kNone) return item;
+  const bool may_plan = rows_.waiting.empty();
+  if (may_plan && rows_.unfinished < ReadAheadLocked()) {
+    if (Item item = PickPlanLocked(); item.kind != Item::Kind::kNone) return item;
   }
-  if (!waiting_.empty() && AdmitRunLocked(*waiting_.top())) {
-    RunWork* run = waiting_.top();
-    waiting_.pop();
-    return {.kind = Item::Kind::kSubmit, .run = run};
+  if (!rows_.ready.empty()) {
+    Item item(Item::Kind::kProcess);
+    item.run = rows_.ready.top();
+    rows_.ready.pop();
+    return item;
   }
-  const bool may_plan = waiting_.empty();
-  if (may_plan && unfinished_runs_ < read_ahead_runs_) {
-    const Item item = PickPlanLocked();
-    if (item.kind != Item::Kind::kNone) return item;
+  if (may_plan) {
+    if (Item item = PickPlanLocked(); item.kind != Item::Kind::kNone) return item;
   }
-  if (!ready_.empty()) {
-    RunWork* run = ready_.top();
-    ready_.pop();
-    return {.kind = Item::Kind::kProcess, .run = run};
-  }
-  return may_plan ? PickPlanLocked() : Item{};
+  return PickScanLocked();
 }
 
 // Items that could be begun now; planning counts as one, since whoever begins it wakes the next.
 int64_t Executor::AvailableLocked() const {
   if (stopped_) return 0;
-  int64_t items = static_cast<int64_t>(ready_.size() + retry_.size());
-  if (!waiting_.empty()) return items + (RunFitsLocked(*waiting_.top()) ? 1 : 0);
-  return items + (RowsUnclaimedLocked() || MayOpenLocked() ? 1 : 0);
+  auto items = static_cast<int64_t>(rows_.ready.size() + retry_.size() + filled_.size());
+  if (rows_.waiting.empty()) {
+    items += MayClaimRowsLocked() || MayOpenLocked() ? 1 : 0;
+  } else {
+    items += RunFitsLocked(rows_) ? 1 : 0;
+  }
+  if (examiner_ == nullptr) return items;
+  items += static_cast<int64_t>(scan_.ready.size());
+  items += (RunFitsLocked(scan_) ? 1 : 0) + (MaySettleLocked() ? 1 : 0);
+  return items + (MayScanLocked() ? 1 : 0);
+}
+
+// From the end of a growing source on, how many records there are is known.
+void Executor::NoticeEndLocked() {
+  if (parts_.growing == nullptr || final_order_.has_value() || stopped_) return;
+  if (!parts_.growing->ended()) return;
+  OrderSource source;
+  source.num_records = parts_.growing->available();
+  absl::StatusOr<BatchOrder> order = BatchOrder::Make(parts_.plan, {&source, 1});
+  if (order.ok()) {
+    final_order_ = *std::move(order);
+  } else {
+    StopLocked(order.status());
+  }
 }
 
 void Executor::WakeWorkersLocked() {
+  NoticeEndLocked();
   const int64_t available = AvailableLocked();
-  while (tasks_ < num_threads_ && tasks_ - busy_ < available) {
+  while (tasks_ < thread_target_ && tasks_ - busy_ < available) {
     ++tasks_;
     parts_.context->workers().Enqueue([this] { RunTask(); });
   }
@@ -105,6 +246,16 @@ void Executor::WakeWorkersLocked() {
 
 void Executor::NotifyIfIdleLocked() {
   if (tasks_ == 0 && reads_ == 0) idle_.NotifyAll();
+}
+
+// Of a growing source: whether the records of the next batch are there, or no more come.
+bool Executor::RecordsAreHereLocked() const {
+  if (parts_.growing == nullptr || final_order_.has_value()) return true;
+  const BatchPlace place = parts_.order.Place(next_batch_);
+  const uint64_t needed = RecordsNeeded(parts_.plan, place.first_position + place.valid_rows);
+  if (parts_.growing->available() >= needed) return true;
+  if (ring_.empty()) parts_.growing->Want(needed);
+  return false;
 }
 
 }  // namespace millrace::pipeline

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,11 +15,17 @@
 #include "base/mutex.h"
 #include "pipeline/batch.h"
 #include "pipeline/batch_internal.h"
+#include "pipeline/batch_op.h"
+#include "pipeline/examiner_internal.h"
+#include "pipeline/growing_source_internal.h"
 #include "pipeline/host_allocator_internal.h"
+#include "pipeline/open_source_internal.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/physical_plan_internal.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/run_work_internal.h"
+#include "pipeline/scan_board_internal.h"
+#include "pipeline/settler_internal.h"
 #include "readers/record_source.h"
 
 // The executor: a ring of open batches, filled by the workers of a Context.
@@ -26,62 +33,123 @@
 // There is no producer thread and no thread per stage. A worker takes the most urgent item there
 // is: it opens a batch, evaluates the order of some rows and asks for their bytes, or works on the
 // lowest run whose bytes have come. Each item ends without waiting for another, so an arena thread
-// never blocks, and any number of pipelines share the arena. docs/executor.md has the
-// tables of threads and buffers and the argument against deadlock.
+// never blocks, and any number of pipelines share the arena.
+//
+// Without a cut, the rows of a batch are arithmetic. With one, pass 1 goes before: workers look at
+// records lane by lane, whoever finds the head of a lane's reorder ring complete settles it, and
+// the batches that the settler closes are opened in their order. docs/executor.md has the tables of
+// threads and buffers and the argument against deadlock.
 
 namespace millrace::pipeline {
 
 // Opens a pipeline over a source and a physical plan (Pipeline::Open without plan and files).
 //   the errors of Pipeline::Open but for those of the source
-absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(
-    PhysicalPlan plan, std::unique_ptr<readers::RecordSource> source,
-    std::shared_ptr<Context> context, const OpenOptions& options);
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
+                                                       std::shared_ptr<Context> context,
+                                                       const OpenOptions& options);
+
+// A place between two batches of the stream.
+struct StreamPlace {
+  uint64_t batch = 0;  // the next one
+  std::string state;   // with a cut: the settler's; empty at the start
+  std::string token;   // that says so
+};
 
 // Everything an executor is made from.
 struct ExecutorParts {
   PhysicalPlan plan;
   std::unique_ptr<readers::RecordSource> source;
-  BatchOrder order;
+  GrowingSource* growing = nullptr;  // `source`, if it grows
+  BatchOrder order;                  // of all records; with a cut only records() counts
+  std::vector<LaneOrder> lanes;      // with a cut
+  // Of every batch; where they differ, that of one without rows.
   std::shared_ptr<const BatchLayout> layout;
-  RankSlice slice;
+  RankSlice slice;                                  // without a cut
+  std::vector<std::unique_ptr<BatchOp>> batch_ops;  // one per plan.batch_ops
+  int rank = 0;
+  int world = 1;
   int prefetch_batches = 1;
-  uint64_t first_batch = 0;
+  int cpu_budget = 0;  // 0: none
   std::shared_ptr<HostAllocator> allocator;
   std::shared_ptr<Context> context;
 };
 
-// Next from one thread at a time; Cancel from any.
+//   the errors of OpenPhysical
+absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
+                                                std::shared_ptr<Context> context,
+                                                const OpenOptions& options);
+
+// Start, Next and Save from one thread at a time; Cancel and SetTargets from any.
 class Executor {
  public:
   explicit Executor(ExecutorParts parts);
   ~Executor();  // cancels, waits for this executor's tasks and reads
 
-  void Start();
+  // Begins at `place`; may be called again: stops, waits for its tasks and reads, begins anew.
+  //   CANCELLED         Cancel was called
+  //   INVALID_ARGUMENT  the place's state is not of this plan; then the stream stands still
+  absl::Status Start(StreamPlace place) MILLRACE_EXCLUDES(mu_);
   // As Pipeline::Next.
   absl::StatusOr<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
+  // The token of the batch delivered last, or of the place where the stream began.
+  std::string Save() const MILLRACE_EXCLUDES(mu_);
+
+  // From now on at most `threads` workers at once and `batches` open batches; both are clamped to
+  // what the options allow. Never changes a result.
+  void SetTargets(int threads, int batches) MILLRACE_EXCLUDES(mu_);
 
   const ExecutorParts& parts() const { return parts_; }
 
  private:
+  // A closed batch of a plan with a cut, ready to be opened.
+  struct ClosedWork {
+    ClosedBatch batch;
+    std::shared_ptr<const BatchLayout> layout;
+    absl::Status layout_error;  // then there is no layout
+  };
   // What a worker does next.
   struct Item {
-    enum class Kind { kNone, kOpen, kPlan, kSubmit, kProcess };
+    enum class Kind {
+      kNone,
+      kOpen,     // the batch `batch_index`, or the closed batch
+      kPlan,     // rows [first_row, first_row + num_rows) of `batch`
+      kSubmit,   // reads of `run`
+      kProcess,  // `run`
+      kFinish,   // the ops over the whole of `batch`
+      kScan,     // plan pass 1 of `claim`
+      kExamine,  // `run`, in pass 1
+      kSettle,
+    };
+    Item() = default;
+    explicit Item(Kind kind_in) : kind(kind_in) {}
+
     Kind kind = Kind::kNone;
-    uint64_t batch_index = 0;    // kOpen
-    OpenBatch* batch = nullptr;  // kPlan: rows [first_row, first_row + num_rows)
+    uint64_t batch_index = 0;
+    const BatchOrder* order = nullptr;  // kOpen, without a cut
+    std::unique_ptr<ClosedWork> closed;
+    OpenBatch* batch = nullptr;
     int64_t first_row = 0;
     int64_t num_rows = 0;
-    RunWork* run = nullptr;  // kSubmit, kProcess
+    RunWork* run = nullptr;
+    ScanClaim claim;
   };
   enum class Admission { kYes, kWait, kHeldByConsumer };
   struct Later {
     bool operator()(const RunWork* a, const RunWork* b) const { return a->position > b->position; }
   };
   using RunQueue = std::priority_queue<RunWork*, std::vector<RunWork*>, Later>;
+  // The runs of one pass on their way, from planning to their end.
+  struct Pass {
+    RunQueue waiting;  // for the budget
+    RunQueue ready;
+    int64_t unfinished = 0;
+    int64_t admitted = 0;  // of them, those with a place in the budget
+  };
   struct Counters {
     explicit Counters(Metrics& metrics);
     Counter& records_read;
+    Counter& records_examined;
     Counter& records_bad;
     Counter& bytes_read;
     Counter& batches;
@@ -92,27 +160,74 @@ class Executor {
 
   // Worker side (executor_work.cc).
   void RunTask() MILLRACE_EXCLUDES(mu_);
-  void Execute(const Item& item) MILLRACE_EXCLUDES(mu_);
-  void OpenNext(uint64_t index) MILLRACE_EXCLUDES(mu_);
+  void Execute(Item item) MILLRACE_EXCLUDES(mu_);
+  void FillIds(const Item& item) MILLRACE_EXCLUDES(mu_);
   void PlanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
   std::vector<RunWork*> CutRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<RunWork*> CutClosedRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<RunWork*> AdmitLocked(Pass& pass, const std::vector<RunWork*>& runs)
+      MILLRACE_REQUIRES(mu_);
   void Submit(RunWork* run) MILLRACE_EXCLUDES(mu_);
   void OnRead(RunWork* run, std::vector<absl::Status> status) MILLRACE_EXCLUDES(mu_);
   void ProcessRun(RunWork* run) MILLRACE_EXCLUDES(mu_);
   void FinishRun(RunWork* run, RunOutcome outcome) MILLRACE_EXCLUDES(mu_);
+  int64_t RowsAtCost(int64_t cost) const;
   int64_t RowsPerRun() const;
+  bool RunIsFull(const std::vector<RunWork*>& runs, uint64_t next_bytes) const;
   RunWork* TakeRun() MILLRACE_EXCLUDES(mu_);
   std::unique_ptr<RunScratch> TakeScratch() MILLRACE_EXCLUDES(mu_);
+  void LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanoseconds, int64_t rows);
+  void GiveBackScratch(std::unique_ptr<RunScratch> scratch) MILLRACE_EXCLUDES(mu_);
+
+  // Batches (executor_batch.cc).
+  void OpenNext(const BatchOrder& order, uint64_t index) MILLRACE_EXCLUDES(mu_);
+  void OpenClosed(std::unique_ptr<ClosedWork> closed) MILLRACE_EXCLUDES(mu_);
+  void PutIntoRing(std::unique_ptr<OpenBatch> batch) MILLRACE_EXCLUDES(mu_);
+  void FinishBatch(OpenBatch* batch) MILLRACE_EXCLUDES(mu_);
+  void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
+  void ReadyLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
+  void PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) const;
+  bool TakeSlab(OpenBatch& batch);
+  std::string TokenBehind(uint64_t batch, std::string state) const;
+
+  // Pass 1 (executor_scan.cc).
+  void ScanRuns(const ScanClaim& claim) MILLRACE_EXCLUDES(mu_);
+  std::vector<RowOrigin> OriginsOf(const ScanClaim& claim);
+  std::vector<RunWork*> CutScanRuns(const std::vector<RowOrigin>& origins) MILLRACE_EXCLUDES(mu_);
+  void Examine(const RunWork& work, RunScratch& scratch, Examined& found) const;
+  Examined ExamineCaught(const RunWork& work, RunScratch& scratch) const;
+  void ExamineRun(RunWork* run) MILLRACE_EXCLUDES(mu_);
+  void Settle() MILLRACE_EXCLUDES(mu_);
+  std::vector<std::unique_ptr<ClosedWork>> TakeClosed(size_t room, bool* more);
+  void StopSettling(const absl::Status& status) MILLRACE_EXCLUDES(mu_);
+  void CheckProgressLocked() MILLRACE_REQUIRES(mu_);
+  int64_t RowsPerScan() const;
 
   // Choice of work (executor_choice.cc).
   Item PickLocked() MILLRACE_REQUIRES(mu_);
   Item PickPlanLocked() MILLRACE_REQUIRES(mu_);
+  Item PickOpenLocked() MILLRACE_REQUIRES(mu_);
+  Item PickScanLocked() MILLRACE_REQUIRES(mu_);
+  Item PickUrgentLocked() MILLRACE_REQUIRES(mu_);
+  RunWork* PickWaitingLocked(Pass& pass) MILLRACE_REQUIRES(mu_);
   bool RowsUnclaimedLocked() const MILLRACE_REQUIRES(mu_);
+  bool MayClaimRowsLocked() const MILLRACE_REQUIRES(mu_);
   bool MayOpenLocked() const MILLRACE_REQUIRES(mu_);
+  bool MaySettleLocked() const MILLRACE_REQUIRES(mu_);
+  bool MayScanLocked() const MILLRACE_REQUIRES(mu_);
+  size_t ClosedRoomLocked() const MILLRACE_REQUIRES(mu_);
+  uint64_t ScanAheadLocked() const MILLRACE_REQUIRES(mu_);
+  bool AtEndLocked() const MILLRACE_REQUIRES(mu_);
+  bool HasNextLocked() const MILLRACE_REQUIRES(mu_);
+  bool RecordsAreHereLocked() const MILLRACE_REQUIRES(mu_);
+  const BatchOrder& OrderLocked() const MILLRACE_REQUIRES(mu_);
+  int64_t ReadAheadLocked() const MILLRACE_REQUIRES(mu_);
+  int64_t NextSlabBytesLocked() const MILLRACE_REQUIRES(mu_);
   Admission BatchAdmissionLocked() const MILLRACE_REQUIRES(mu_);
-  bool RunFitsLocked(const RunWork& run) const MILLRACE_REQUIRES(mu_);
-  bool AdmitRunLocked(RunWork& run) MILLRACE_REQUIRES(mu_);
+  bool RunFitsLocked(const Pass& pass) const MILLRACE_REQUIRES(mu_);
+  bool AdmitRunLocked(Pass& pass, RunWork& run) MILLRACE_REQUIRES(mu_);
   int64_t AvailableLocked() const MILLRACE_REQUIRES(mu_);
+  void NoticeEndLocked() MILLRACE_REQUIRES(mu_);
   void WakeWorkersLocked() MILLRACE_REQUIRES(mu_);
   void NotifyIfIdleLocked() MILLRACE_REQUIRES(mu_);
 
@@ -121,36 +236,58 @@ class Executor {
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
   absl::Status HeldErrorLocked() const MILLRACE_REQUIRES(mu_);
   void StopLocked(absl::Status result) MILLRACE_REQUIRES(mu_);
+  absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const std::string& state) const;
+  void WaitIdleAndClearLocked() MILLRACE_REQUIRES(mu_);
 
   // Constant after construction.
   const ExecutorParts parts_;
   const RunProcessor processor_;
+  const std::unique_ptr<const Examiner> examiner_;  // with a cut
   const std::shared_ptr<MemoryBudget> budget_;
-  const int num_threads_;
-  const int64_t read_ahead_runs_;  // runs to have on their way before ready ones are worked on
+  const int max_threads_;
   const std::shared_ptr<SlabPool> pool_;
 
   // Synchronise themselves.
   Counters counters_;
-  std::atomic<int64_t> row_nanoseconds_{0};  // worker -> worker, relaxed: a guess for RowsPerRun
+  // Worker -> worker, relaxed: guesses for RowsPerRun and RowsPerScan.
+  std::atomic<int64_t> row_nanoseconds_{0};
+  std::atomic<int64_t> scan_nanoseconds_{0};
 
-  Mutex mu_;
+  // Owned by the worker that set settling_, or planning_; by Start while nothing is under way.
+  std::unique_ptr<Settler> settler_;
+  OrderMemo memo_;
+
+  mutable Mutex mu_;
   CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end
-  CondVar idle_;         // the destructor waits for tasks_ == 0 and reads_ == 0
+  CondVar idle_;         // who waits for tasks_ == 0 and reads_ == 0
   // The stream.
   std::deque<std::unique_ptr<OpenBatch>> ring_ MILLRACE_GUARDED_BY(mu_);  // not delivered, in order
-  uint64_t next_batch_ MILLRACE_GUARDED_BY(mu_);                          // to open
-  bool opening_ MILLRACE_GUARDED_BY(mu_) = false;     // a worker opens next_batch_ - 1
+  uint64_t next_batch_ MILLRACE_GUARDED_BY(mu_) = 0;                      // to open
+  std::string last_token_ MILLRACE_GUARDED_BY(mu_);                       // what Save says
+  bool opening_ MILLRACE_GUARDED_BY(mu_) = false;   // a worker opens next_batch_ - 1
+  bool planning_ MILLRACE_GUARDED_BY(mu_) = false;  // a worker evaluates the order
+  std::optional<BatchOrder> final_order_
+      MILLRACE_GUARDED_BY(mu_);                       // of a source that ended growing
   bool error_seen_ MILLRACE_GUARDED_BY(mu_) = false;  // so no batch after it is needed
-  bool stopped_ MILLRACE_GUARDED_BY(mu_) = false;     // no work is begun any more
-  absl::Status result_ MILLRACE_GUARDED_BY(mu_);      // what Next says once stopped_; OK: the end
-  // Runs on their way, from PlanRuns to FinishRun.
-  RunQueue waiting_ MILLRACE_GUARDED_BY(mu_);             // for the budget
-  std::vector<RunWork*> retry_ MILLRACE_GUARDED_BY(mu_);  // to be read record by record
-  RunQueue ready_ MILLRACE_GUARDED_BY(mu_);
-  int64_t unfinished_runs_ MILLRACE_GUARDED_BY(mu_) = 0;
-  int64_t admitted_runs_ MILLRACE_GUARDED_BY(mu_) = 0;  // of them, those with a place in the budget
+  bool stopped_ MILLRACE_GUARDED_BY(mu_) = true;      // no work is begun
+  bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
+  absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // what Next says once stopped_; OK: the end
+  // Runs on their way.
+  Pass rows_ MILLRACE_GUARDED_BY(mu_);                       // into slabs
+  Pass scan_ MILLRACE_GUARDED_BY(mu_);                       // pass 1
+  std::vector<RunWork*> retry_ MILLRACE_GUARDED_BY(mu_);     // to be read record by record
+  std::vector<OpenBatch*> filled_ MILLRACE_GUARDED_BY(mu_);  // the ops over the whole are to come
+  // Plans with a cut.
+  ScanBoard board_ MILLRACE_GUARDED_BY(mu_);
+  std::deque<std::unique_ptr<ClosedWork>> closed_ MILLRACE_GUARDED_BY(mu_);  // to open, in order
+  bool settling_ MILLRACE_GUARDED_BY(mu_) = false;       // a worker has the settler
+  bool more_closed_ MILLRACE_GUARDED_BY(mu_) = false;    // the settler may have more closed batches
+  bool settled_ MILLRACE_GUARDED_BY(mu_) = false;        // it has none any more
+  uint64_t examined_rows_ MILLRACE_GUARDED_BY(mu_) = 0;  // lately, and how many of them were kept
+  uint64_t kept_rows_ MILLRACE_GUARDED_BY(mu_) = 0;
   // Threads at work for this executor.
+  int thread_target_ MILLRACE_GUARDED_BY(mu_);  // at most max_threads_
+  int ring_target_ MILLRACE_GUARDED_BY(mu_);    // at most parts_.prefetch_batches
   int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;      // given to the workers and not returned
   int busy_ MILLRACE_GUARDED_BY(mu_) = 0;       // of them, those that execute an item
   int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;  // groups of reads under way

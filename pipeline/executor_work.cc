@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "pipeline/executor_internal.h"
-#include "pipeline/resume_token_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -17,26 +15,6 @@ constexpr int64_t kFirstRunRows = 32;  // before a cost was measured
 constexpr int64_t kMaxRunBytes = 256 << 10;
 // Items that one task executes before it queues up again behind other pipelines' tasks.
 constexpr int kItemsPerTask = 8;
-
-void ZeroPadding(BatchData& data, int64_t valid_rows) {
-  const BatchLayout& layout = *data.layout;
-  const auto valid = static_cast<size_t>(valid_rows);
-  const size_t padding = static_cast<size_t>(layout.num_rows) - valid;
-  std::memset(data.valid(), 1, valid);
-  if (padding == 0) return;
-  std::memset(data.valid() + valid, 0, padding);
-  std::fill_n(data.ids() + valid, padding, SampleId{});
-  for (size_t i = 0; i < layout.fields.size(); ++i) {
-    const size_t row_bytes = layout.row_bytes[i];
-    std::memset(data.tensor(i) + valid * row_bytes, 0, padding * row_bytes);
-  }
-}
-
-// Rows of the slice [slice.first_row, slice.first_row + slice.num_rows) below `valid_rows`.
-int64_t ValidRowsOfSlice(const RankSlice& slice, uint64_t valid_rows) {
-  if (valid_rows <= slice.first_row) return 0;
-  return static_cast<int64_t>(std::min(slice.num_rows, valid_rows - slice.first_row));
-}
 
 }  // namespace
 
@@ -58,59 +36,45 @@ void Executor::RunTask() {
       ++busy_;
       WakeWorkersLocked();
     }
-    Execute(item);
+    Execute(std::move(item));
   }
 }
 
-void Executor::Execute(const Item& item) {
+void Executor::Execute(Item item) {
   switch (item.kind) {
     case Item::Kind::kNone:
       return;
     case Item::Kind::kOpen:
-      return OpenNext(item.batch_index);
+      return item.closed != nullptr ? OpenClosed(std::move(item.closed))
+                                    : OpenNext(*item.order, item.batch_index);
     case Item::Kind::kPlan:
       return PlanRuns(item);
     case Item::Kind::kSubmit:
       return Submit(item.run);
     case Item::Kind::kProcess:
       return ProcessRun(item.run);
+    case Item::Kind::kFinish:
+      return FinishBatch(item.batch);
+    case Item::Kind::kScan:
+      return ScanRuns(item.claim);
+    case Item::Kind::kExamine:
+      return ExamineRun(item.run);
+    case Item::Kind::kSettle:
+      return Settle();
   }
 }
 
-void Executor::OpenNext(uint64_t index) {
-  auto batch = std::make_unique<OpenBatch>();
-  batch->place = parts_.order.Place(index);
-  batch->data = std::make_shared<BatchData>(parts_.layout, pool_, budget_);
-  BatchData& data = *batch->data;
-  data.index = index;
-  data.epoch = batch->place.epoch;
-  data.ends_epoch = batch->place.ends_epoch;
-  data.num_global_valid_rows = static_cast<int64_t>(batch->place.valid_rows);
-  data.first_global_row = static_cast<int64_t>(parts_.slice.first_row);
-  data.resume_token = ResumeToken{parts_.plan.semantics_version, parts_.plan.plan_fingerprint,
-                                  parts_.source->Fingerprint(), index + 1}
-                          .ToString();
-  absl::StatusOr<std::byte*> slab = pool_->Take();
-  if (slab.ok()) {
-    data.slab = *slab;
-    batch->valid_rows = ValidRowsOfSlice(parts_.slice, batch->place.valid_rows);
-    data.num_valid_rows = batch->valid_rows;
-    batch->remaining_rows = batch->valid_rows;
-    ZeroPadding(data, batch->valid_rows);
-  } else {
-    batch->error = slab.status();
-  }
-  MutexLock lock(mu_);
-  opening_ = false;
-  error_seen_ = error_seen_ || !batch->error.ok();
-  ring_.push_back(std::move(batch));
-  if (ring_.front()->remaining_rows == 0) batch_ready_.NotifyAll();
+int64_t Executor::RowsAtCost(int64_t cost) const {
+  const int64_t rows = cost == 0 ? kFirstRunRows : kRunNanoseconds / cost;
+  return std::clamp(rows, std::min(processor_.preferred_rows(), kMaxRunRows), kMaxRunRows);
 }
 
 int64_t Executor::RowsPerRun() const {
-  const int64_t cost = row_nanoseconds_.load(std::memory_order_relaxed);
-  const int64_t rows = cost == 0 ? kFirstRunRows : kRunNanoseconds / cost;
-  return std::clamp(rows, std::min(processor_.preferred_rows(), kMaxRunRows), kMaxRunRows);
+  return RowsAtCost(row_nanoseconds_.load(std::memory_order_relaxed));
+}
+
+int64_t Executor::RowsPerScan() const {
+  return RowsAtCost(scan_nanoseconds_.load(std::memory_order_relaxed));
 }
 
 RunWork* Executor::TakeRun() {
@@ -124,23 +88,58 @@ RunWork* Executor::TakeRun() {
   return run;
 }
 
+// The order is evaluated by one worker at a time, mostly in ascending order.
+void Executor::FillIds(const Item& item) {
+  OpenBatch& batch = *item.batch;
+  const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
+  batch.order->Fill(batch.place, first_row,
+                    {batch.data->ids() + item.first_row, static_cast<size_t>(item.num_rows)},
+                    parts_.growing == nullptr ? &memo_ : nullptr);
+  MutexLock lock(mu_);
+  planning_ = false;
+  WakeWorkersLocked();
+}
+
+bool Executor::RunIsFull(const std::vector<RunWork*>& runs, uint64_t next_bytes) const {
+  return runs.back()->num_rows() >= processor_.preferred_rows() &&
+         runs.back()->bytes() + static_cast<int64_t>(next_bytes) > kMaxRunBytes;
+}
+
 std::vector<RunWork*> Executor::CutRuns(const Item& item) {
   const readers::RecordSource& source = *parts_.source;
-  SampleId* const ids = item.batch->data->ids() + item.first_row;
-  const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
-  parts_.order.Fill(item.batch->place, first_row, {ids, static_cast<size_t>(item.num_rows)});
+  const SampleId* const ids = item.batch->data->ids() + item.first_row;
   std::vector<RunWork*> runs;
   for (int64_t row = 0; row < item.num_rows; ++row) {
     const readers::RecordRef ref = source.Locate(ids[row].record);
     const uint64_t bytes = source.FramedBytes(ref);
-    const bool full = !runs.empty() && runs.back()->num_rows() >= processor_.preferred_rows() &&
-                      runs.back()->bytes() + static_cast<int64_t>(bytes) > kMaxRunBytes;
-    if (runs.empty() || full) {
+    if (runs.empty() || RunIsFull(runs, bytes)) {
       runs.push_back(TakeRun());
       runs.back()->batch = item.batch;
       runs.back()->first_row = item.first_row + row;
       runs.back()->position =
-          item.batch->place.index * parts_.plan.batch.size + first_row + static_cast<uint64_t>(row);
+          item.batch->first_position + static_cast<uint64_t>(item.first_row + row);
+    }
+    runs.back()->Append(ref, bytes);
+  }
+  return runs;
+}
+
+// Rows of a closed batch need not lie side by side: the slots of a short lane's missing rows are
+// between them.
+std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
+  const readers::RecordSource& source = *parts_.source;
+  const OpenBatch& batch = *item.batch;
+  std::vector<RunWork*> runs;
+  for (int64_t i = item.first_row; i < item.first_row + item.num_rows; ++i) {
+    const int64_t slot = batch.slots[static_cast<size_t>(i)];
+    const readers::RecordRef ref = source.Locate(batch.data->ids()[slot].record);
+    const uint64_t bytes = source.FramedBytes(ref);
+    const bool follows = !runs.empty() && runs.back()->first_row + runs.back()->num_rows() == slot;
+    if (!follows || RunIsFull(runs, bytes)) {
+      runs.push_back(TakeRun());
+      runs.back()->batch = item.batch;
+      runs.back()->first_row = slot;
+      runs.back()->position = batch.first_position + static_cast<uint64_t>(slot);
     }
     runs.back()->Append(ref, bytes);
   }
@@ -148,20 +147,28 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
 }
 
 void Executor::PlanRuns(const Item& item) {
-  const std::vector<RunWork*> runs = CutRuns(item);
+  if (!item.batch->closed) FillIds(item);
+  const std::vector<RunWork*> runs = item.batch->closed ? CutClosedRuns(item) : CutRuns(item);
   std::vector<RunWork*> admitted;
   {
     MutexLock lock(mu_);
-    unfinished_runs_ += static_cast<int64_t>(runs.size());
-    for (RunWork* run : runs) {
-      if (waiting_.empty() && AdmitRunLocked(*run)) {
-        admitted.push_back(run);
-      } else {
-        waiting_.push(run);
-      }
-    }
+    admitted = AdmitLocked(rows_, runs);
   }
   for (RunWork* run : admitted) Submit(run);
+}
+
+// Returns the runs that the budget takes now; the others wait.
+std::vector<RunWork*> Executor::AdmitLocked(Pass& pass, const std::vector<RunWork*>& runs) {
+  std::vector<RunWork*> admitted;
+  pass.unfinished += static_cast<int64_t>(runs.size());
+  for (RunWork* run : runs) {
+    if (pass.waiting.empty() && AdmitRunLocked(pass, *run)) {
+      admitted.push_back(run);
+    } else {
+      pass.waiting.push(run);
+    }
+  }
+  return admitted;
 }
 
 void Executor::Submit(RunWork* run) {
@@ -169,7 +176,7 @@ void Executor::Submit(RunWork* run) {
   {
     MutexLock lock(mu_);
     if (reads.empty()) {
-      ready_.push(run);
+      (run->batch != nullptr ? rows_ : scan_).ready.push(run);
       return;
     }
     ++reads_;
@@ -189,7 +196,7 @@ void Executor::OnRead(RunWork* run, std::vector<absl::Status> status) {
     run->alone = true;
     retry_.push_back(run);
   } else {
-    ready_.push(run);
+    (run->batch != nullptr ? rows_ : scan_).ready.push(run);
   }
   WakeWorkersLocked();
   NotifyIfIdleLocked();
@@ -207,26 +214,33 @@ std::unique_ptr<RunScratch> Executor::TakeScratch() {
   return std::make_unique<RunScratch>(processor_.MakeScratch());
 }
 
+// Counts what the arena has grown by, and keeps it for the next run.
+void Executor::GiveBackScratch(std::unique_ptr<RunScratch> scratch) {
+  const auto capacity = static_cast<int64_t>(scratch->arena.capacity_bytes());
+  budget_->Reserve(capacity - scratch->reserved_bytes);
+  scratch->reserved_bytes = capacity;
+  MutexLock lock(mu_);
+  idle_scratch_.push_back(std::move(scratch));
+}
+
+// A running mean over about eight runs; racing updates lose one sample, which does no harm.
+void Executor::LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanoseconds,
+                         int64_t rows) {
+  counters_.work_nanoseconds.Add(nanoseconds);
+  const int64_t cost = std::max<int64_t>(1, nanoseconds / rows);
+  const int64_t mean = mean_nanoseconds.load(std::memory_order_relaxed);
+  mean_nanoseconds.store(mean == 0 ? cost : std::max<int64_t>(1, mean + (cost - mean) / 8),
+                         std::memory_order_relaxed);
+}
+
 void Executor::ProcessRun(RunWork* run) {
   std::unique_ptr<RunScratch> scratch = TakeScratch();
   const Clock::time_point start = Clock::now();
   RunOutcome outcome = processor_.Process(*run, *scratch);
-  const int64_t nanoseconds =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-  counters_.work_nanoseconds.Add(nanoseconds);
+  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  LearnCost(row_nanoseconds_, spent.count(), run->num_rows());
   counters_.records_read.Add(run->num_rows());
-  // A running mean over about eight runs; racing updates lose one sample, which does no harm.
-  const int64_t cost = std::max<int64_t>(1, nanoseconds / run->num_rows());
-  const int64_t mean = row_nanoseconds_.load(std::memory_order_relaxed);
-  row_nanoseconds_.store(mean == 0 ? cost : std::max<int64_t>(1, mean + (cost - mean) / 8),
-                         std::memory_order_relaxed);
-  const auto capacity = static_cast<int64_t>(scratch->arena.capacity_bytes());
-  budget_->Reserve(capacity - scratch->reserved_bytes);
-  scratch->reserved_bytes = capacity;
-  {
-    MutexLock lock(mu_);
-    idle_scratch_.push_back(std::move(scratch));
-  }
+  GiveBackScratch(std::move(scratch));
   FinishRun(run, std::move(outcome));
 }
 
@@ -239,8 +253,8 @@ void Executor::FinishRun(RunWork* run, RunOutcome outcome) {
   budget_->Release(reserved);
   MutexLock lock(mu_);
   idle_runs_.push_back(run);
-  --unfinished_runs_;
-  --admitted_runs_;
+  --rows_.unfinished;
+  --rows_.admitted;
   if (outcome.num_bad_rows > 0) {
     error_seen_ = true;
     batch->num_bad_rows += outcome.num_bad_rows;
@@ -250,7 +264,7 @@ void Executor::FinishRun(RunWork* run, RunOutcome outcome) {
     }
   }
   batch->remaining_rows -= num_rows;
-  if (batch->remaining_rows == 0 && batch == ring_.front().get()) batch_ready_.NotifyAll();
+  if (batch->remaining_rows == 0) FilledLocked(batch);
 }
 
 }  // namespace millrace::pipeline

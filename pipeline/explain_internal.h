@@ -11,23 +11,44 @@
 
 namespace millrace::pipeline {
 
-// What only an opened source can tell.
+// What only opened sources can tell.
 struct SourceFacts {
-  uint64_t shards = 0;
-  uint64_t records = 0;
-  uint64_t bytes = 0;  // of the inflated shards
-  int rank = 0;        // of whom the rows are told
+  struct Source {
+    uint64_t shards = 0;
+    uint64_t records = 0;
+    uint64_t bytes = 0;  // of the inflated shards
+    bool known = true;   // false: of what will be pushed
+  };
+  std::vector<Source> sources;  // as in PhysicalPlan
+  int rank = 0;                 // of whom the rows are told
   int world = 1;
 };
 
-// How many elements come out of `steps` when `count` go in; nullopt: without end. Counts that do
-// not fit 64 bits stay at the largest.
-std::optional<uint64_t> CountAfter(std::optional<uint64_t> count,
-                                   const std::vector<OrderStep>& steps);
+// How many there are. Counts that do not fit 64 bits stay at the largest.
+struct StreamCount {
+  std::optional<uint64_t> count;  // nullopt: without end
+  bool exact = true;              // false: at most so many
 
-// The text of Explain: logical plan, rules, physical plan, and the source if its facts are there.
+  static StreamCount Unknown() { return {UINT64_MAX, false}; }
+  // "95", "at most 95", "without end", "not known before they are looked at"
+  std::string ToString() const;
+};
+
+// How many elements come out of `steps` when `count` go in.
+StreamCount CountAfter(StreamCount count, const std::vector<OrderStep>& steps);
+// Samples of a pass over the plan's order, before any cut.
+StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts);
+
+// "3.0 MiB", "12 B".
+std::string BytesText(uint64_t bytes);
+
+// The text of Explain: logical plan, rules, physical plan, and the sources if their facts are
+// there.
 std::string ExplainText(const Plan& plan, const PhysicalPlan& physical,
                         const std::optional<SourceFacts>& facts);
+// Its parts.
+std::string PhysicalText(const PhysicalPlan& physical);
+std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts);
 
 }  // namespace millrace::pipeline
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/explain_internal.h"
+#include "pipeline/open_source_internal.h"
 #include "pipeline/optimizer_internal.h"
 #include "pipeline/pipeline.h"
 #include "readers/record_source.h"
@@ -20,24 +21,39 @@ readers::Compression ToCompression(const std::string& name) {
   return readers::Compression::kAuto;
 }
 
-absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, const OpenOptions& options) {
+absl::StatusOr<SourceFacts::Source> OpenFiles(const SourceSpec& spec, const OpenOptions& options) {
   readers::RecordSourceOptions source_options;
-  source_options.compression = ToCompression(plan.sources[0].compression);
-  source_options.verify_crc = plan.sources[0].verify_crc;
-  source_options.max_record_bytes = plan.sources[0].max_record_bytes;
+  source_options.compression = ToCompression(spec.compression);
+  source_options.verify_crc = spec.verify_crc;
+  source_options.max_record_bytes = spec.max_record_bytes;
   source_options.index_folder = options.index_folder;
   source_options.progress = options.index_progress;
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                            readers::ExpandFiles(plan.sources[0].file_patterns));
+                            readers::ExpandFiles(spec.file_patterns));
   MILLRACE_ASSIGN_OR_RETURN(auto source,
                             readers::RecordSource::Open(std::move(files), source_options));
-  SourceFacts facts;
+  SourceFacts::Source facts;
   facts.shards = source->files().size();
   facts.records = source->num_records();
-  for (uint32_t shard = 0; shard < facts.shards; ++shard)
+  for (uint32_t shard = 0; shard < facts.shards; ++shard) {
     facts.bytes += source->file(shard)->size();
+  }
+  return facts;
+}
+
+absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, const OpenOptions& options) {
+  SourceFacts facts;
   facts.rank = options.rank;
   facts.world = options.world;
+  for (const SourceSpec& spec : plan.sources) {
+    SourceFacts::Source source;
+    if (spec.kind == SourceSpec::Kind::kTfRecord) {
+      MILLRACE_ASSIGN_OR_RETURN(source, OpenFiles(spec, options));
+    }
+    if (spec.kind == SourceSpec::Kind::kRange) source.records = spec.count;
+    if (spec.kind == SourceSpec::Kind::kPush) source.known = false;
+    facts.sources.push_back(source);
+  }
   return facts;
 }
 
@@ -46,7 +62,9 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, const OpenOption
 absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> context,
                                     const OpenOptions& options) {
   if (context != nullptr) MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
-  MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan));
+  OptimizerOptions optimizer;
+  optimizer.custom = CustomOpsOf(options);
+  MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan, optimizer));
   if (options.prefetch_batches > 0) physical.prefetch_batches = options.prefetch_batches;
   if (options.rank == kNoRank) return ExplainText(plan, physical, std::nullopt);
   MILLRACE_RETURN_IF_ERROR(options.Validate());

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/executor_internal.h"
+#include "pipeline/op_table.h"
 #include "pipeline/resume_token_internal.h"
 
 namespace millrace::pipeline {
@@ -12,12 +13,71 @@ namespace {
 
 constexpr int kMaxPrefetch = 1024;
 
+// Resolves the ops over whole batches; they must not change fields.
+absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const PhysicalPlan& plan,
+                                                                   const OpenOptions& options) {
+  std::vector<std::unique_ptr<BatchOp>> ops;
+  for (const BatchOpSpec& spec : plan.batch_ops) {
+    const std::string stage = absl::StrCat("stage \"", spec.stage, "\"");
+    if (options.ops == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(stage, ": custom op \"", spec.op, "\", and OpenOptions.ops is empty"));
+    }
+    absl::StatusOr<std::unique_ptr<BatchOp>> op =
+        options.ops->MakeBatch(spec.op, spec.version, spec.options, spec.stage);
+    absl::Status status = op.status();
+    if (status.ok()) status = (*op)->Resolve(plan.batch_schema).status();
+    const uint64_t units = plan.cut.has_value() ? plan.lanes : plan.batch.size;
+    if (status.ok()) {
+      status = CheckGroupRows((*op)->group_rows(), plan.batch.size, units, options.world);
+    }
+    if (!status.ok()) return Annotate(status, stage);
+    ops.push_back(*std::move(op));
+  }
+  return ops;
+}
+
+// Fills in what only plans with a cut have, or only those without.
+absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
+  const PhysicalPlan& plan = parts.plan;
+  const auto world = static_cast<uint64_t>(options.world);
+  BatchLayout layout;
+  if (!plan.cut.has_value()) {
+    if (world > plan.batch.size) {
+      return absl::InvalidArgumentError(absl::StrCat("world ", options.world,
+                                                     " is larger than the global batch of ",
+                                                     plan.batch.size, " rows"));
+    }
+    parts.slice = SliceOfRank(plan.batch.size, options.rank, options.world);
+    MILLRACE_ASSIGN_OR_RETURN(layout, MakeBatchLayout(plan.batch_schema, parts.slice.padded_rows));
+  } else {
+    if (plan.lanes == 0 || plan.batch.size % plan.lanes != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "lanes: ", plan.lanes, " do not divide the batch of ", plan.batch.size, " rows"));
+    }
+    const uint64_t block = LaneBlock(plan);
+    for (uint64_t lane = 0; lane < plan.lanes; ++lane) {
+      parts.lanes.emplace_back(parts.order.records(), lane, plan.lanes, block);
+    }
+    // Slots of the rank with most lanes.
+    const uint64_t lanes = plan.lanes / world + (plan.lanes % world != 0 ? 1 : 0);
+    if (plan.batch.kind == BatchSpec::Kind::kFixed) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          layout, MakeBatchLayout(plan.batch_schema, lanes * (plan.batch.size / plan.lanes)));
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(layout, MakeClosedLayout(plan, ClosedBatch()));
+    }
+  }
+  parts.layout = std::make_shared<const BatchLayout>(std::move(layout));
+  return absl::OkStatus();
+}
+
 class ExecutorPipeline final : public Pipeline {
  public:
-  explicit ExecutorPipeline(ExecutorParts parts)
-      : context_(parts.context), executor_(std::make_unique<Executor>(std::move(parts))) {
-    executor_->Start();
-  }
+  ExecutorPipeline(ExecutorParts parts, bool force_resume)
+      : context_(parts.context),
+        force_resume_(force_resume),
+        executor_(std::make_unique<Executor>(std::move(parts))) {}
   ~ExecutorPipeline() override {
     // The threads that would finish the work are not in a forked child: waiting would hang there,
     // and its copies of their buffers have no owner. They go with the process.
@@ -27,8 +87,18 @@ class ExecutorPipeline final : public Pipeline {
   absl::StatusOr<std::optional<Batch>> Next() override { return executor_->Next(); }
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
-  StreamLength length() const override { return executor_->parts().order.length(); }
   uint64_t data_fingerprint() const override { return executor_->parts().source->Fingerprint(); }
+
+  StreamLength length() const override {
+    const ExecutorParts& parts = executor_->parts();
+    StreamLength length = parts.order.length();
+    if (!parts.plan.cut.has_value() && parts.growing == nullptr) return length;
+    // It may end all the same, if the stream before the cut does not: by a take behind it.
+    return {.infinite = parts.growing == nullptr && length.infinite && !EndsBehindCut(parts.plan),
+            .known = false,
+            .batches = 0,
+            .batches_per_epoch = 0};
+  }
   RecordError Locate(const SampleId& id) const override {
     const readers::RecordSource& source = *executor_->parts().source;
     const readers::RecordRef ref = source.Locate(id.record);
@@ -39,23 +109,89 @@ class ExecutorPipeline final : public Pipeline {
     return where;
   }
 
+  std::string Save() const override { return executor_->Save(); }
+  absl::Status Restore(const std::string& token) override {
+    MILLRACE_RETURN_IF_ERROR(CheckMovable());
+    MILLRACE_ASSIGN_OR_RETURN(StreamPlace place, PlaceOf(token));
+    return executor_->Start(std::move(place));
+  }
+  absl::Status Seek(uint64_t batch) override {
+    MILLRACE_RETURN_IF_ERROR(CheckMovable());
+    if (executor_->parts().plan.cut.has_value()) {
+      return absl::FailedPreconditionError(
+          "the plan has a stage that changes how many samples there are by looking at them, so "
+          "only a resume token says where a batch begins: use Save and Restore");
+    }
+    MILLRACE_RETURN_IF_ERROR(CheckBatch(batch, "Seek"));
+    ResumeToken token = Here();
+    token.next_batch = batch;
+    return executor_->Start({.batch = batch, .state = "", .token = token.ToString()});
+  }
+
+  // Begins at the token, or at the start when it is empty.
+  absl::Status Begin(const std::string& token) {
+    StreamPlace place{.batch = 0, .state = "", .token = Here().ToString()};
+    if (!token.empty()) {
+      MILLRACE_ASSIGN_OR_RETURN(place, PlaceOf(token));
+    }
+    return executor_->Start(std::move(place));
+  }
+
  private:
+  static bool EndsBehindCut(const PhysicalPlan& plan) {
+    return std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake, &SettleStep::kind) !=
+           plan.cut->settle.end();
+  }
+
+  absl::Status CheckMovable() const {
+    MILLRACE_RETURN_IF_ERROR(context_->CheckNotForked());
+    if (executor_->parts().growing == nullptr) return absl::OkStatus();
+    return absl::FailedPreconditionError("a push source cannot be read again from another place");
+  }
+
+  // The token of this stream's start.
+  ResumeToken Here() const {
+    const PhysicalPlan& plan = executor_->parts().plan;
+    return {plan.semantics_version, plan.plan_fingerprint, data_fingerprint(), 0, ""};
+  }
+
+  absl::Status CheckBatch(uint64_t batch, std::string_view who) const {
+    const ExecutorParts& parts = executor_->parts();
+    if (batch <= std::min(parts.order.num_batches(), kMaxCount / parts.plan.batch.size)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(ToAbsl(who), " names batch ", batch, ", behind the end of the stream"));
+  }
+
+  absl::StatusOr<StreamPlace> PlaceOf(const std::string& text) const {
+    MILLRACE_ASSIGN_OR_RETURN(ResumeToken token, ResumeToken::Parse(text));
+    const absl::Status same = token.CheckSameStream(Here());
+    const bool semantics = token.semantics_version == Here().semantics_version;
+    if (!same.ok() && (!force_resume_ || !semantics)) return same;
+    if (!same.ok()) LogLoss(same);
+    const bool cut = executor_->parts().plan.cut.has_value();
+    if (cut ? token.state.empty() && token.next_batch != 0 : !token.state.empty()) {
+      return absl::InvalidArgumentError(
+          cut ? "the resume token is of a plan without a cut: it holds no state"
+              : "the resume token is of a plan with a cut, and this one has none");
+    }
+    if (!cut) MILLRACE_RETURN_IF_ERROR(CheckBatch(token.next_batch, "the resume token"));
+    return StreamPlace{.batch = token.next_batch, .state = std::move(token.state), .token = text};
+  }
+
+  void LogLoss(const absl::Status& difference) const {
+    context_->Log(
+        LogLevel::kWarning,
+        ToStd(absl::StrCat("resuming by force: ", difference.message(),
+                           ". Samples of this epoch may be lost or come twice, and results are not "
+                           "those of a run that was not interrupted")));
+  }
+
   const std::shared_ptr<Context> context_;
+  const bool force_resume_;
   std::unique_ptr<Executor> executor_;
 };
-
-absl::StatusOr<uint64_t> FirstBatch(const PhysicalPlan& plan, const readers::RecordSource& source,
-                                    const BatchOrder& order, const std::string& text) {
-  if (text.empty()) return 0;
-  MILLRACE_ASSIGN_OR_RETURN(const ResumeToken token, ResumeToken::Parse(text));
-  MILLRACE_RETURN_IF_ERROR(token.CheckSameStream(
-      {plan.semantics_version, plan.plan_fingerprint, source.Fingerprint(), token.next_batch}));
-  if (token.next_batch > std::min(order.num_batches(), kMaxCount / plan.batch.size)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the resume token names batch ", token.next_batch, ", behind the end of the stream"));
-  }
-  return token.next_batch;
-}
 
 }  // namespace
 
@@ -68,37 +204,49 @@ absl::Status OpenOptions::Validate() const {
   if (prefetch_batches < 0 || prefetch_batches > kMaxPrefetch) {
     return absl::InvalidArgumentError("OpenOptions.prefetch_batches must be in [0, 1024]");
   }
+  if (cpu_budget < 0) {
+    return absl::InvalidArgumentError("OpenOptions.cpu_budget must be at least 0");
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(
-    PhysicalPlan plan, std::unique_ptr<readers::RecordSource> source,
-    std::shared_ptr<Context> context, const OpenOptions& options) {
+absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
+                                                std::shared_ptr<Context> context,
+                                                const OpenOptions& options) {
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
-  MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, source->num_records()));
-  if (static_cast<uint64_t>(options.world) > plan.batch.size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "world ", options.world, " is larger than the global batch of ", plan.batch.size, " rows"));
-  }
-  MILLRACE_ASSIGN_OR_RETURN(const uint64_t first_batch,
-                            FirstBatch(plan, *source, order, options.resume_token));
-  const RankSlice slice = SliceOfRank(plan.batch.size, options.rank, options.world);
-  MILLRACE_ASSIGN_OR_RETURN(BatchLayout layout,
-                            MakeBatchLayout(plan.batch_schema, slice.padded_rows));
+  MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
+                            MakeBatchOps(plan, options));
   const int prefetch =
       options.prefetch_batches != 0 ? options.prefetch_batches : plan.prefetch_batches;
-  std::shared_ptr<HostAllocator> allocator = MakeHostAllocator(*context);
-  return std::make_unique<ExecutorPipeline>(
-      ExecutorParts{.plan = std::move(plan),
-                    .source = std::move(source),
-                    .order = std::move(order),
-                    .layout = std::make_shared<const BatchLayout>(std::move(layout)),
-                    .slice = slice,
-                    .prefetch_batches = std::clamp(prefetch, 1, kMaxPrefetch),
-                    .first_batch = first_batch,
-                    .allocator = std::move(allocator),
-                    .context = std::move(context)});
+  ExecutorParts parts{.plan = std::move(plan),
+                      .source = std::move(sources.source),
+                      .growing = sources.growing,
+                      .order = std::move(order),
+                      .lanes = {},
+                      .layout = nullptr,
+                      .slice = {},
+                      .batch_ops = std::move(batch_ops),
+                      .rank = options.rank,
+                      .world = options.world,
+                      .prefetch_batches = std::clamp(prefetch, 1, kMaxPrefetch),
+                      .cpu_budget = options.cpu_budget,
+                      .allocator = MakeHostAllocator(*context),
+                      .context = std::move(context)};
+  MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
+  return parts;
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
+                                                       std::shared_ptr<Context> context,
+                                                       const OpenOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      ExecutorParts parts,
+      MakeExecutorParts(std::move(plan), std::move(sources), std::move(context), options));
+  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume);
+  MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
+  return pipeline;
 }
 
 }  // namespace millrace::pipeline

@@ -20,13 +20,17 @@ DType ToDType(proto::DataType dtype) {
   return static_cast<DType>(static_cast<int>(dtype) - 1);
 }
 
+// Unknown extents are -1 on both sides.
+Shape ToShape(const google::protobuf::RepeatedField<int64_t>& extents) {
+  return Shape(std::span<const int64_t>(extents.data(), static_cast<size_t>(extents.size())));
+}
+
 readers::FeatureSpec ToSpec(const proto::Feature& feature) {
   readers::FeatureSpec spec;
   spec.key = feature.key();
   spec.name = feature.name();
   spec.dtype = ToDType(feature.dtype());
-  spec.shape = Shape(
-      std::span<const int64_t>(feature.shape().data(), static_cast<size_t>(feature.shape_size())));
+  spec.shape = ToShape(feature.shape());
   spec.has_default = feature.default_case() != proto::Feature::DEFAULT_NOT_SET;
   spec.default_int = feature.default_int();
   spec.default_float = feature.default_float();
@@ -69,6 +73,10 @@ augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   return options;
 }
 
+readers::DecodeRawOptions ToOptions(const proto::DecodeRaw& decode) {
+  return {decode.field(), decode.output(), ToDType(decode.dtype()), ToShape(decode.shape())};
+}
+
 std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
   switch (stage.op_case()) {
     case proto::Stage::kParseExample:
@@ -89,23 +97,39 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
                                   stage.cast().scale()};
     case proto::Stage::kOneHot:
       return augment::OneHotOptions{stage.one_hot().field(), stage.one_hot().depth()};
+    case proto::Stage::kDecodeRaw:
+      return ToOptions(stage.decode_raw());
+    case proto::Stage::kIdentity:
+      return IdentityOptions{};
+    case proto::Stage::kCustom:
+      return ToCustomOptions(stage);
+    case proto::Stage::kFilter:
+      return FilterOptions{"", stage.filter().predicate(), std::nullopt};
+    case proto::Stage::kUnbatch:
+      return UnbatchOptions{{stage.unbatch().field().begin(), stage.unbatch().field().end()}};
     default:
-      return std::nullopt;  // no map
+      return std::nullopt;  // neither a map nor a cut
   }
 }
 
-OpFields InPlace(const std::string& field) { return {{field}, {field}, {}}; }
+OpFields InPlace(const std::string& field) { return {{field}, {field}, {}, false}; }
 
-OpFields FieldsOfDecode(const augment::DecodeImageOptions& decode) {
-  OpFields fields{{decode.field}, {decode.output}, {}};
+// Bytes in, something else out: for decode_image and decode_raw.
+template <typename Options>
+OpFields FieldsOfDecode(const Options& decode) {
+  OpFields fields{{decode.field}, {decode.output}, {}, false};
   if (decode.output != decode.field) fields.removes.push_back(decode.field);
   return fields;
 }
 
 OpFields FieldsOfParse(const readers::ParseExampleOptions& parse) {
-  OpFields fields{{readers::kRecordField}, {}, {readers::kRecordField}};
+  OpFields fields{{readers::kRecordField}, {}, {readers::kRecordField}, false};
   for (const readers::FeatureSpec& feature : parse.features) fields.writes.push_back(feature.name);
   return fields;
+}
+
+OpFields FieldsOfUnbatch(const UnbatchOptions& unbatch) {
+  return {unbatch.fields, unbatch.fields, {}, unbatch.fields.empty()};
 }
 
 }  // namespace
@@ -114,7 +138,16 @@ OpFields FieldsOf(const OpOptions& options) {
   return std::visit(
       Overloaded{[](const readers::ParseExampleOptions& o) { return FieldsOfParse(o); },
                  [](const augment::DecodeImageOptions& o) { return FieldsOfDecode(o); },
+                 [](const readers::DecodeRawOptions& o) { return FieldsOfDecode(o); },
                  [](const DecodeRegionOptions& o) { return FieldsOfDecode(o.decode); },
+                 [](const IdentityOptions&) { return OpFields{}; },
+                 [](const CustomOptions&) {
+                   return OpFields{{}, {}, {}, true};
+                 },
+                 [](const FilterOptions& o) {
+                   return OpFields{o.predicate->fields(), {}, {}, false};
+                 },
+                 [](const UnbatchOptions& o) { return FieldsOfUnbatch(o); },
                  [](const auto& o) { return InPlace(o.field); }},
       options);
 }
@@ -129,16 +162,31 @@ std::string OpName(const OpOptions& options) {
                  [](const augment::FlipOptions&) { return "flip"; },
                  [](const augment::NormalizeOptions&) { return "normalize"; },
                  [](const augment::CastOptions&) { return "cast"; },
-                 [](const augment::OneHotOptions&) { return "one_hot"; }},
+                 [](const augment::OneHotOptions&) { return "one_hot"; },
+                 [](const readers::DecodeRawOptions&) { return "decode_raw"; },
+                 [](const IdentityOptions&) { return "identity"; },
+                 [](const CustomOptions& o) { return o.op.c_str(); },
+                 [](const FilterOptions&) { return "filter"; },
+                 [](const UnbatchOptions&) { return "unbatch"; }},
       options);
+}
+
+CustomOptions ToCustomOptions(const proto::Stage& stage) {
+  const proto::Custom& custom = stage.custom();
+  return {stage.name(), custom.op(), custom.version(), custom.options()};
 }
 
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan) {
   std::vector<OpSpec> specs;
   for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
     const proto::Stage& stage = plan.pipeline.stage(i);
+    if (KindOf(stage) == StageKind::kBatch) break;
     std::optional<OpOptions> options = ToOptions(stage);
-    if (options) specs.push_back({stage.name(), plan.Where(i), *std::move(options)});
+    if (!options) continue;
+    if (auto* filter = std::get_if<FilterOptions>(&*options)) {
+      filter->where = plan.Where(i, "predicate");
+    }
+    specs.push_back({stage.name(), plan.Where(i), *std::move(options)});
   }
   return specs;
 }

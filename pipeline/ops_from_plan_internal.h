@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,12 +12,17 @@
 #include "augment/image_ops.h"
 #include "base/op.h"
 #include "pipeline/plan_message_internal.h"
+#include "pipeline/predicate.h"
+#include "readers/decode_raw.h"
 #include "readers/parse_example.h"
 
-// The one-to-one stages of a plan as plain options: what the optimizer's rules rewrite. Ops are
-// made from them afterwards.
+// The stages between source and batch that look at samples (maps and cuts), as plain options: what
+// the optimizer's rules rewrite. Ops are made from them afterwards.
 
 namespace millrace::pipeline {
+
+// The field that a range has.
+inline constexpr char kValueField[] = "value";
 
 // decode_image and random_resized_crop in one (rule decode_region).
 struct DecodeRegionOptions {
@@ -24,16 +30,41 @@ struct DecodeRegionOptions {
   augment::RandomResizedCropOptions crop;
 };
 
+struct IdentityOptions {};
+
+// An op of the host program.
+struct CustomOptions {
+  std::string stage;  // identity of its random draws
+  std::string op;     // as registered
+  uint32_t version = 0;
+  std::string options;
+};
+
+// A cut; no op in pass 2.
+struct FilterOptions {
+  std::string where;  // FILE:LINE:COLUMN of the predicate
+  std::string text;
+  std::optional<Predicate> predicate;  // parsed by the optimizer, before any rule
+};
+
+// A cut; in pass 2 the op that takes one element.
+struct UnbatchOptions {
+  std::vector<std::string> fields;  // empty: all; named by the optimizer before the op is made
+};
+
 using OpOptions =
-    std::variant<readers::ParseExampleOptions, augment::DecodeImageOptions,
-                 augment::RandomResizedCropOptions, DecodeRegionOptions, augment::ResizeOptions,
-                 augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions,
-                 augment::OneHotOptions>;
+    std::variant<readers::ParseExampleOptions, readers::DecodeRawOptions,
+                 augment::DecodeImageOptions, augment::RandomResizedCropOptions,
+                 DecodeRegionOptions, augment::ResizeOptions, augment::FlipOptions,
+                 augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
+                 IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws
   std::string where;  // FILE:LINE:COLUMN of the stage
   OpOptions options;
+
+  bool is_filter() const { return std::holds_alternative<FilterOptions>(options); }
 };
 
 // Fields by name that an op reads, writes (all of them anew), and takes away.
@@ -41,19 +72,27 @@ struct OpFields {
   std::vector<std::string> reads;
   std::vector<std::string> writes;
   std::vector<std::string> removes;
+  // Not known: it may read and write every field there is.
+  bool any = false;
 };
+// REQUIRES: predicates are parsed.
 OpFields FieldsOf(const OpOptions& options);
 
 // "decode_image", ...
 std::string OpName(const OpOptions& options);
 
-// The maps of the plan, in order.
+// The maps and cuts of the plan before its batch, in order.
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan);
+// Those of custom stages.
+CustomOptions ToCustomOptions(const proto::Stage& stage);
 
-// Makes the op of a spec. Tests pass their own.
+// Makes the op of a spec that is neither a filter nor custom. Tests pass their own.
 using OpFactory = std::function<absl::StatusOr<std::unique_ptr<Op>>(const OpSpec&)>;
 // By readers::Make... and augment::Make...
 absl::StatusOr<std::unique_ptr<Op>> MakeBuiltinOp(const OpSpec& spec);
+
+// Makes the op of a custom stage (OpTable::Make).
+using CustomFactory = std::function<absl::StatusOr<std::unique_ptr<Op>>(const CustomOptions&)>;
 
 }  // namespace millrace::pipeline
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/philox.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "pipeline/optimizer_internal.h"
 #include "pipeline/plan_message_internal.h"
@@ -10,81 +10,13 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr uint64_t kMaxBatchBytes = uint64_t{1} << 40;  // keeps all size arithmetic in 64 bits
-
-absl::Status StageError(const std::string& where, const std::string& stage,
-                        const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(where, ": stage \"", stage, "\": ", what));
-}
-
-// Says where; a field that is missing is the plan's fault, so NOT_FOUND becomes INVALID_ARGUMENT.
-absl::Status AtStage(const OpSpec& spec, const absl::Status& status) {
-  const std::string context = absl::StrCat(spec.where, ": stage \"", spec.stage, "\"");
-  if (!absl::IsNotFound(status)) return Annotate(status, context);
-  return absl::InvalidArgumentError(absl::StrCat(context, ": ", status.message()));
-}
-
-OrderStep ToOrderStep(const proto::Stage& stage) {
-  OrderStep step;
-  step.stage = stage.name();
-  if (stage.has_global_shuffle()) {
-    step.kind = OrderStep::Kind::kGlobalShuffle;
-    step.key = HashName(stage.name());
-  } else if (stage.has_repeat()) {
-    step.kind = OrderStep::Kind::kRepeat;
-    step.count = stage.repeat().epochs();
-  } else if (stage.has_take()) {
-    step.kind = OrderStep::Kind::kTake;
-    step.count = stage.take().count();
-  } else {
-    step.kind = OrderStep::Kind::kSkip;
-    step.count = stage.skip().count();
-  }
-  return step;
-}
-
-// Source, order, batch and prefetch. Returns the number of the batch stage.
-int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
-  plan->seed = pipeline.seed();
-  plan->semantics_version = pipeline.semantics_version();
-  plan->sources.emplace_back();
-  int batch = -1;
-  for (int i = 0; i < pipeline.stage_size(); ++i) {
-    const proto::Stage& stage = pipeline.stage(i);
-    switch (KindOf(stage)) {
-      case StageKind::kSource:
-        plan->sources[0].file_patterns.assign(stage.tfrecord().files().begin(),
-                                   stage.tfrecord().files().end());
-        plan->sources[0].compression = stage.tfrecord().compression();
-        plan->sources[0].verify_crc = !stage.tfrecord().skip_crc();
-        plan->sources[0].max_record_bytes = stage.tfrecord().max_record_bytes();
-        break;
-      case StageKind::kOrder:
-        (batch < 0 ? plan->order.steps : plan->batch_order).push_back(ToOrderStep(stage));
-        break;
-      case StageKind::kBatch:
-        batch = i;
-        plan->batch.size = stage.batch().size();
-        plan->batch.drop_remainder = stage.batch().drop_remainder();
-        break;
-      case StageKind::kPrefetch:
-        plan->prefetch_batches = static_cast<int>(stage.prefetch().batches());
-        break;
-      case StageKind::kMap:
-        break;  // OpsFromPlan
-    }
-  }
-  return batch;
-}
-
 // "image/encoded -> image: uint8[?, ?, 3]"
 std::string Summary(const OpSpec& spec, const Schema& after) {
   const OpFields fields = FieldsOf(spec.options);
-  std::string text = absl::StrCat(OpName(spec.options), ": ");
-  for (size_t i = 0; i < fields.reads.size(); ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : ", ", fields.reads[i]);
-  }
-  text += " -> ";
+  const std::string name = OpName(spec.options);
+  if (fields.any) return absl::StrCat(name, ": -> ", after.ToString());
+  if (fields.reads.empty() && fields.writes.empty()) return name;
+  std::string text = absl::StrCat(name, ": ", absl::StrJoin(fields.reads, ", "), " -> ");
   for (size_t i = 0; i < fields.writes.size(); ++i) {
     const Field* field = after.Find(fields.writes[i]);
     absl::StrAppend(&text, i == 0 ? "" : ", ",
@@ -93,65 +25,82 @@ std::string Summary(const OpSpec& spec, const Schema& after) {
   return text;
 }
 
-// Makes and resolves the ops in order; returns the schema behind the last.
-absl::StatusOr<Schema> MakeOps(const std::vector<OpSpec>& specs, const OpFactory& factory,
-                               PhysicalPlan* plan) {
-  Schema schema({{readers::kRecordField, DType::kBytes, Shape{Shape::kUnknown}}});
-  for (const OpSpec& spec : specs) {
-    absl::StatusOr<std::unique_ptr<Op>> op = factory(spec);
-    if (!op.ok()) return AtStage(spec, op.status());
-    absl::StatusOr<Schema> after = (*op)->Resolve(schema);
-    if (!after.ok()) return AtStage(spec, after.status());
-    schema = *std::move(after);
-    plan->ops.push_back({spec.stage, Summary(spec, schema), *std::move(op), {}});
-  }
-  return schema;
-}
-
-// What is wrong with a batch of `field`, or "".
-std::string WhyNotBatched(const Field& field) {
-  if (field.name == readers::kRecordField && field.dtype == DType::kBytes) {
-    return "samples are still whole records; add a parse_example stage before batch";
-  }
-  if (field.dtype == DType::kBytes) {
-    return absl::StrCat("field \"", field.name,
-                        "\" is bytes, which a batch cannot hold; decode it (decode_image) or leave "
-                        "the feature out of parse_example");
-  }
-  if (!field.shape.IsKnown()) {
-    return absl::StrCat("field \"", field.name, "\" differs in shape from sample to sample (",
-                        Schema({field}).ToString(),
-                        "); add resize or random_resized_crop before batch");
-  }
-  if (field.shape.rank() >= Shape::kMaxRank) {
-    return absl::StrCat("field \"", field.name, "\" has too many extents for a batch");
-  }
-  return "";
-}
-
-absl::Status CheckBatch(const Schema& schema, uint64_t size, const std::string& where,
-                        const std::string& stage) {
-  if (schema.fields().empty()) return StageError(where, stage, "samples have no fields left");
-  uint64_t left = kMaxBatchBytes / size;  // bytes that a row may still take
-  for (const Field& field : schema.fields()) {
-    const std::string why = WhyNotBatched(field);
-    if (!why.empty()) return StageError(where, stage, why);
-    uint64_t bytes = SizeOf(field.dtype);
-    for (int64_t extent : field.shape.extents()) {
-      const auto factor = static_cast<uint64_t>(extent);
-      if (factor != 0 && bytes > left / factor) {
-        return StageError(where, stage,
-                          absl::StrCat("a batch of ", size, " rows would take over 1 TiB (",
-                                       schema.ToString(), ")"));
-      }
-      bytes *= factor;
-    }
-    left -= std::min(left, bytes);
+absl::Status ParseFilters(std::vector<OpSpec>* specs) {
+  for (OpSpec& spec : *specs) {
+    auto* filter = std::get_if<FilterOptions>(&spec.options);
+    if (filter == nullptr) continue;
+    absl::StatusOr<Predicate> predicate = Predicate::Parse(filter->text);
+    if (!predicate.ok()) return AtStage(filter->where, spec.stage, predicate.status());
+    filter->predicate = *std::move(predicate);
   }
   return absl::OkStatus();
 }
 
+// What samples have before the first map.
+Schema SourceSchema(const PhysicalPlan& plan) {
+  if (plan.sources[0].kind == SourceSpec::Kind::kRange) {
+    return Schema({{kValueField, DType::kI64, {}}});
+  }
+  return Schema({{readers::kRecordField, DType::kBytes, {Shape::kUnknown}}});
+}
+
+// Names the fields of an unbatch that has none: all there are.
+void NameSplitFields(const Schema& schema, OpSpec* spec) {
+  auto* unbatch = std::get_if<UnbatchOptions>(&spec->options);
+  if (unbatch == nullptr || !unbatch->fields.empty()) return;
+  for (const Field& field : schema.fields()) unbatch->fields.push_back(field.name);
+}
+
+// Makes the ops of pass 2 in order. Returns the schemas before each spec and behind the last.
+absl::StatusOr<std::vector<Schema>> MakeOps(const OpMaker& maker, std::vector<OpSpec>* specs,
+                                            PhysicalPlan* plan) {
+  std::vector<Schema> schemas = {SourceSchema(*plan)};
+  for (OpSpec& spec : *specs) {
+    Schema schema = schemas.back();
+    NameSplitFields(schema, &spec);
+    if (const auto* filter = std::get_if<FilterOptions>(&spec.options)) {
+      // Pass 1 has its own; this says what is wrong in terms of all fields that there are.
+      Predicate predicate = *filter->predicate;
+      const absl::Status status = predicate.Resolve(schema);
+      if (!status.ok()) return AtStage(filter->where, spec.stage, status);
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(PhysicalOp op, maker.Make(spec, &schema));
+      plan->ops.push_back(std::move(op));
+    }
+    schemas.push_back(std::move(schema));
+  }
+  return schemas;
+}
+
 }  // namespace
+
+absl::Status StageError(const std::string& where, const std::string& stage,
+                        const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(where, ": stage \"", stage, "\": ", what));
+}
+
+absl::Status AtStage(const std::string& where, const std::string& stage,
+                     const absl::Status& status) {
+  const std::string context = absl::StrCat(where, ": stage \"", stage, "\"");
+  if (!absl::IsNotFound(status)) return Annotate(status, context);
+  return absl::InvalidArgumentError(absl::StrCat(context, ": ", status.message()));
+}
+
+absl::StatusOr<PhysicalOp> OpMaker::Make(const OpSpec& spec, Schema* schema) const {
+  const auto make = [&]() -> absl::StatusOr<std::unique_ptr<Op>> {
+    const auto* custom = std::get_if<CustomOptions>(&spec.options);
+    if (custom == nullptr) return factory_(spec);
+    if (custom_ != nullptr) return custom_(*custom);
+    return absl::InvalidArgumentError(
+        absl::StrCat("custom op \"", custom->op, "\" is not in the OpTable"));
+  };
+  absl::StatusOr<std::unique_ptr<Op>> op = make();
+  if (!op.ok()) return AtStage(spec.where, spec.stage, op.status());
+  absl::StatusOr<Schema> after = (*op)->Resolve(*schema);
+  if (!after.ok()) return AtStage(spec.where, spec.stage, after.status());
+  *schema = *std::move(after);
+  return PhysicalOp{spec.stage, Summary(spec, *schema), *std::move(op), {}};
+}
 
 absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerOptions& options,
                                               const OpFactory& factory) {
@@ -161,11 +110,15 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   physical.plan_fingerprint = plan.Fingerprint();
 
   std::vector<OpSpec> specs = OpsFromPlan(message);
+  MILLRACE_RETURN_IF_ERROR(ParseFilters(&specs));
   if (options.project) ProjectRule(&specs, &physical.rules);
   if (options.decode_region) DecodeRegionRule(&specs, &physical.rules);
-  MILLRACE_ASSIGN_OR_RETURN(physical.batch_schema, MakeOps(specs, factory, &physical));
-  MILLRACE_RETURN_IF_ERROR(CheckBatch(physical.batch_schema, physical.batch.size,
-                                      message.Where(batch), message.pipeline.stage(batch).name()));
+  const OpMaker maker(factory, options.custom);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Schema> schemas, MakeOps(maker, &specs, &physical));
+  physical.batch_schema = schemas.back();
+  MILLRACE_RETURN_IF_ERROR(FillBatch(message, batch, &physical));
+  if (physical.cut) MILLRACE_RETURN_IF_ERROR(FillExamine(specs, schemas, maker, &physical));
+  std::erase_if(specs, [](const OpSpec& spec) { return spec.is_filter(); });
   if (options.map_into_batch) MapIntoBatchRule(specs, &physical);
   return physical;
 }

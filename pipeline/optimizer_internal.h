@@ -14,11 +14,15 @@
 
 namespace millrace::pipeline {
 
-// performance only: results are the same for every value
 struct OptimizerOptions {
+  // performance only: results are the same for every value
   bool project = true;
   bool decode_region = true;
   bool map_into_batch = true;
+
+  // Behaviour: makes the ops of custom stages; without one they are INVALID_ARGUMENT. Called twice
+  // for an op that both passes of a plan with a cut need.
+  CustomFactory custom = nullptr;
 };
 
 // Turns a plan into what the executor runs.
@@ -38,8 +42,46 @@ void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired);
 // Makes a decode_image that is followed at once by a random_resized_crop of its output one op,
 // which decodes only what the crop keeps.
 void DecodeRegionRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired);
-// Lets the op that writes a batch's field last store it into the batch.
+// Lets the op that writes a batch's field last store it into the batch, if its shape is the same
+// for every sample. `specs` are those of plan->ops.
 void MapIntoBatchRule(const std::vector<OpSpec>& specs, PhysicalPlan* plan);
+
+// The steps of MakePhysicalPlan, each in its file.
+
+// "WHERE: stage "NAME": what", INVALID_ARGUMENT.
+absl::Status StageError(const std::string& where, const std::string& stage,
+                        const std::string& what);
+// Annotates an error of the stage in the same way; NOT_FOUND (of a field) becomes INVALID_ARGUMENT,
+// for it is the plan's fault.
+absl::Status AtStage(const std::string& where, const std::string& stage,
+                     const absl::Status& status);
+
+// Sources, order, steps behind the cut, lanes, batch, batch ops and prefetch. A cut is there
+// afterwards when the stages have one. Returns the number of the batch stage.
+int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan);
+
+// Makes ops; knows what to do with custom ones.
+class OpMaker {
+ public:
+  // Borrows both.
+  OpMaker(const OpFactory& factory, const CustomFactory& custom)
+      : factory_(factory), custom_(custom) {}
+  // Makes the op, resolves it and moves `schema` behind it. Errors name the stage.
+  absl::StatusOr<PhysicalOp> Make(const OpSpec& spec, Schema* schema) const;
+
+ private:
+  const OpFactory& factory_;
+  const CustomFactory& custom_;
+};
+
+// Checks that the batch can hold samples of `schema`; `message` is for places. Puts what pass 1 has
+// to tell into plan->cut (making one, if the batch needs it).
+absl::Status FillBatch(const PlanMessage& message, int batch_stage, PhysicalPlan* plan);
+
+// The steps of pass 1: what filters, unbatch and extents need, and nothing else. `before[i]` is the
+// schema before specs[i], and one more behind the last. REQUIRES: plan->cut, FillBatch.
+absl::Status FillExamine(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
+                         const OpMaker& maker, PhysicalPlan* plan);
 
 }  // namespace millrace::pipeline
 

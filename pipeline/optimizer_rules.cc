@@ -16,7 +16,7 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
 bool IsUsedFrom(const std::vector<OpSpec>& specs, size_t begin, const std::string& field) {
   for (size_t i = begin; i < specs.size(); ++i) {
     const OpFields fields = FieldsOf(specs[i].options);
-    if (Contains(fields.reads, field)) return true;
+    if (fields.any || Contains(fields.reads, field)) return true;
     if (Contains(fields.writes, field)) return false;
   }
   return true;
@@ -60,8 +60,11 @@ void DecodeRegionRule(std::vector<OpSpec>* specs, std::vector<std::string>* fire
 
 void MapIntoBatchRule(const std::vector<OpSpec>& specs, PhysicalPlan* plan) {
   for (const Field& field : plan->batch_schema.fields()) {
+    if (field.dtype == DType::kBytes || !field.shape.IsKnown()) continue;
     for (size_t i = specs.size(); i-- > 0;) {
-      if (!Contains(FieldsOf(specs[i].options).writes, field.name)) continue;
+      const OpFields fields = FieldsOf(specs[i].options);
+      // An op that may write it may store it; what it leaves alone is copied.
+      if (!fields.any && !Contains(fields.writes, field.name)) continue;
       plan->ops[i].binds.push_back(field.name);
       plan->rules.push_back(
           absl::StrCat("map_into_batch: ", field.name, " stored by ", specs[i].stage));

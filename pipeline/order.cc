@@ -1,24 +1,24 @@
 #include <algorithm>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "base/permutation.h"
-#include "base/philox.h"
 #include "base/status.h"
 #include "pipeline/order_internal.h"
+#include "pipeline/order_node_internal.h"
+
+// Makes the tree, counts its elements and its epochs. order_map.cc evaluates it.
 
 namespace millrace::pipeline {
 namespace {
 
 using Kind = OrderStep::Kind;
+using NodePtr = std::shared_ptr<const OrderNode>;
 
-// S-ORDER-4.
-uint64_t ShuffleKey(uint64_t seed, uint64_t stage, uint64_t epoch) {
-  return Mix64(Mix64(Mix64(seed) + stage) + epoch);
-}
+constexpr uint64_t kMaxShuffleSlots = uint64_t{1} << 26;
+constexpr uint64_t kMaxShards = uint64_t{1} << 31;
+constexpr uint64_t kWindowBlocks = 16;
 
-absl::Status StageError(const OrderStep& step, std::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat("stage \"", step.stage, "\": ", ToAbsl(text)));
+absl::Status StageError(std::string_view stage, std::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat("stage \"", ToAbsl(stage), "\": ", ToAbsl(text)));
 }
 
 uint64_t SaturatingProduct(uint64_t a, uint64_t b) {
@@ -27,112 +27,315 @@ uint64_t SaturatingProduct(uint64_t a, uint64_t b) {
   return product;
 }
 
-}  // namespace
-
-absl::StatusOr<Order> Order::Make(std::span<const OrderStep> steps, uint64_t source_size,
-                                  uint64_t seed,
-                                  const std::function<uint64_t(uint64_t)>& epochs_begun) {
-  Order order;
-  order.epochs_begun_ = epochs_begun;
-  order.seed_ = seed;
-  order.size_ = source_size;
-  for (const OrderStep& step : steps) MILLRACE_RETURN_IF_ERROR(order.Append(step));
-  return order;
+uint64_t SaturatingSum(uint64_t a, uint64_t b) {
+  return a >= kMaxCount || b >= kMaxCount || a + b >= kMaxCount ? kInfinite : a + b;
 }
 
-absl::Status Order::Append(const OrderStep& step) {
-  switch (step.kind) {
-    case Kind::kRepeat:
-      return AppendRepeat(step);
-    case Kind::kGlobalShuffle:
-      if (size_ == kInfinite) return StageError(step, "cannot shuffle a stream without end");
-      steps_.push_back({step.kind, 0, size_, 0, step.key});
-      return absl::OkStatus();
-    case Kind::kTake:
-      steps_.push_back({step.kind, step.count, size_, 0, 0});
-      if (size_ != kInfinite || step.count < kMaxCount) size_ = std::min(size_, step.count);
-      return absl::OkStatus();
-    case Kind::kSkip:
-      if (size_ == kInfinite && step.count >= kMaxCount) {
-        return StageError(step, "skips more than 2^62 elements of a stream without end");
+// How often the root is begun for the first `consumed` elements behind the node's stages.
+uint64_t EpochsBegunOf(const OrderNode& node, uint64_t consumed) {
+  if (consumed == 0) return 1;
+  uint64_t epochs = 0;
+  for (auto stage = node.stages.rbegin(); stage != node.stages.rend(); ++stage) {
+    switch (stage->kind) {
+      case Kind::kSkip:
+        consumed += stage->count;
+        break;
+      case Kind::kRepeat:
+        if (consumed > stage->inner_size) {
+          const uint64_t passes = (consumed - 1) / stage->inner_size;
+          epochs += passes * stage->inner_epochs;
+          consumed -= passes * stage->inner_size;
+        }
+        break;
+      case Kind::kGlobalShuffle:
+        consumed = stage->inner_size;
+        break;
+      case Kind::kShuffle:
+        consumed = stage->buffer->Consumed(consumed);
+        break;
+      case Kind::kShard: {
+        // With its last element it has read to the end of its input.
+        const uint64_t last = stage->second + (consumed - 1) * stage->count;
+        const bool ends =
+            stage->inner_size != kInfinite && stage->inner_size - last <= stage->count;
+        consumed = ends ? stage->inner_size : last + 1;
+        break;
       }
-      steps_.push_back({step.kind, step.count, size_, 0, 0});
-      if (size_ != kInfinite) size_ -= std::min(size_, step.count);
-      return absl::OkStatus();
-    default:
-      break;
+      case Kind::kInterleave:
+      case Kind::kTake:
+        break;
+    }
   }
-  return absl::InternalError("an order step of no known kind");
+  return epochs + (node.epochs_begun ? node.epochs_begun(consumed) : 1);
 }
 
-absl::Status Order::AppendRepeat(const OrderStep& step) {
-  const bool for_ever = step.count == 0;
-  if (for_ever && size_ == 0) {
-    return StageError(step, "repeats for ever what has no elements");
+// Bytes and records of the sources below a node, for the mean size of a record.
+struct Extent {
+  uint64_t bytes = 0;
+  uint64_t records = 0;
+};
+
+class Builder {
+ public:
+  Builder(std::span<const OrderSource> sources, uint64_t seed) : sources_(sources), seed_(seed) {}
+
+  absl::StatusOr<NodePtr> Build(const OrderPlan& plan);
+  absl::Status Append(const OrderStep& step, OrderNode& node) const;
+
+ private:
+  absl::Status MakeRoot(const OrderPlan& plan, OrderNode& node);
+  absl::Status MakeSource(const OrderPlan& plan, OrderNode& node);
+  absl::Status MakeJoin(const OrderPlan& plan, OrderNode& node);
+  absl::Status AppendRepeat(const OrderStep& step, OrderNode& node, OrderStage& stage) const;
+  absl::Status AppendGlobalShuffle(const OrderStep& step, const OrderNode& node,
+                                   OrderStage& stage) const;
+  absl::Status AppendShuffle(const OrderStep& step, const OrderNode& node, OrderStage& stage) const;
+  absl::Status AppendShard(const OrderStep& step, OrderNode& node) const;
+  absl::Status AppendSkip(const OrderStep& step, OrderNode& node) const;
+  absl::Status AppendInterleave(const OrderStep& step, const OrderNode& node,
+                                OrderStage& stage) const;
+
+  const std::span<const OrderSource> sources_;
+  const uint64_t seed_;
+  const OrderSource* source_ = nullptr;  // of the node being built, when its root is one
+  Extent extent_;                        // of the node being built
+};
+
+absl::StatusOr<NodePtr> Builder::Build(const OrderPlan& plan) {
+  auto node = std::make_shared<OrderNode>();
+  node->root = plan.root;
+  node->seed = seed_;
+  MILLRACE_RETURN_IF_ERROR(MakeRoot(plan, *node));
+  for (const OrderStep& step : plan.steps) MILLRACE_RETURN_IF_ERROR(Append(step, *node));
+  return NodePtr(std::move(node));
+}
+
+absl::Status Builder::MakeRoot(const OrderPlan& plan, OrderNode& node) {
+  if (plan.root == OrderPlan::Root::kSource) return MakeSource(plan, node);
+  return MakeJoin(plan, node);
+}
+
+absl::Status Builder::MakeSource(const OrderPlan& plan, OrderNode& node) {
+  if (plan.source >= sources_.size()) {
+    return absl::InternalError(
+        absl::StrCat("the order names source ", plan.source, " of ", sources_.size()));
   }
-  const uint64_t inner_epochs = size_ == kInfinite ? 1 : EpochsBegun(size_);
-  steps_.push_back({step.kind, step.count, size_, inner_epochs, 0});
-  if (size_ != kInfinite) size_ = for_ever ? kInfinite : SaturatingProduct(size_, step.count);
+  for (const OrderSource& before : sources_.first(plan.source)) {
+    node.first_record += before.num_records;
+    if (before.num_records >= kMaxCount || node.first_record >= kMaxCount) {
+      return StageError(plan.stage,
+                        "stands behind a source without end, whose records would "
+                        "leave it no numbers");
+    }
+  }
+  source_ = &sources_[plan.source];
+  node.size = source_->num_records < kMaxCount ? source_->num_records : kInfinite;
+  extent_ = {std::min(source_->total_bytes, kMaxCount), std::min(node.size, kMaxCount)};
   return absl::OkStatus();
 }
 
-// Undoes one step for an element of its output; a shuffle is the caller's.
-void Order::Undo(const Step& step, SampleId& element) {
-  if (step.kind == Kind::kSkip) {
-    element.record += step.count;
-  } else if (step.kind == Kind::kRepeat && element.record >= step.inner_size) {
-    const uint64_t pass = element.record / step.inner_size;
-    element.epoch += pass * step.inner_epochs;
-    element.record -= pass * step.inner_size;
+absl::Status Builder::MakeJoin(const OrderPlan& plan, OrderNode& node) {
+  Extent extent;
+  std::vector<uint64_t> sizes;
+  uint64_t end = 0;
+  for (const OrderPlan& input : plan.inputs) {
+    MILLRACE_ASSIGN_OR_RETURN(NodePtr made, Build(input));
+    extent.bytes = std::min(extent.bytes + extent_.bytes, kMaxCount);
+    extent.records = std::min(extent.records + extent_.records, kMaxCount);
+    sizes.push_back(made->size);
+    node.input_ends.push_back(end = SaturatingSum(end, made->size));
+    node.input_epochs.push_back(made->size == kInfinite ? kEndlessInputEpochs
+                                                        : EpochsBegunOf(*made, made->size));
+    node.inputs.push_back(std::move(made));
   }
+  source_ = nullptr;
+  extent_ = extent;
+  node.wants_memo = true;
+  node.size = end;
+  if (plan.root == OrderPlan::Root::kMix) {
+    auto mix = MixSchedule::Make(plan.weights, plan.inputs.size(), Mix64(Mix64(seed_) + plan.key));
+    if (!mix.ok()) return StageError(plan.stage, ToStd(mix.status().message()));
+    node.mix = *std::move(mix);
+    node.size = node.mix->Size(sizes);
+  }
+  return absl::OkStatus();
 }
 
-void Order::UndoShuffle(const Step& step, std::span<SampleId> elements) const {
-  std::optional<Permutation> permutation;  // of `epoch`; making one costs more than using it
-  uint64_t epoch = 0;
-  for (SampleId& element : elements) {
-    if (!permutation.has_value() || element.epoch != epoch) {
-      epoch = element.epoch;
-      permutation.emplace(step.inner_size, ShuffleKey(seed_, step.key, epoch));
-    }
-    element.record = (*permutation)(element.record);
+absl::Status Builder::Append(const OrderStep& step, OrderNode& node) const {
+  OrderStage stage;
+  stage.kind = step.kind;
+  stage.count = step.count;
+  stage.second = step.second;
+  stage.key = step.key;
+  stage.inner_size = node.size;
+  switch (step.kind) {
+    case Kind::kRepeat:
+      MILLRACE_RETURN_IF_ERROR(AppendRepeat(step, node, stage));
+      break;
+    case Kind::kGlobalShuffle:
+      MILLRACE_RETURN_IF_ERROR(AppendGlobalShuffle(step, node, stage));
+      break;
+    case Kind::kShuffle:
+      MILLRACE_RETURN_IF_ERROR(AppendShuffle(step, node, stage));
+      break;
+    case Kind::kInterleave:
+      MILLRACE_RETURN_IF_ERROR(AppendInterleave(step, node, stage));
+      break;
+    case Kind::kShard:
+      MILLRACE_RETURN_IF_ERROR(AppendShard(step, node));
+      break;
+    case Kind::kSkip:
+      MILLRACE_RETURN_IF_ERROR(AppendSkip(step, node));
+      break;
+    case Kind::kTake:
+      if (node.size != kInfinite || step.count < kMaxCount) {
+        node.size = std::min(node.size, step.count);
+      }
+      break;
   }
+  node.wants_memo |= step.kind == Kind::kGlobalShuffle || step.kind == Kind::kShuffle ||
+                     step.kind == Kind::kInterleave;
+  node.stages.push_back(std::move(stage));
+  return absl::OkStatus();
 }
 
-void Order::Map(std::span<SampleId> elements) const {
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (step->kind == Kind::kGlobalShuffle) {
-      UndoShuffle(*step, elements);
-    } else {
-      for (SampleId& element : elements) Undo(*step, element);
-    }
+absl::Status Builder::AppendRepeat(const OrderStep& step, OrderNode& node,
+                                   OrderStage& stage) const {
+  const bool for_ever = step.count == 0;
+  if (for_ever && node.size == 0) {
+    return StageError(step.stage, "repeats for ever what has no elements");
   }
+  if (node.size == kInfinite) {
+    stage.inner_epochs = 1;
+    return absl::OkStatus();
+  }
+  stage.inner_epochs = EpochsBegunOf(node, node.size);
+  node.size = for_ever ? kInfinite : SaturatingProduct(node.size, step.count);
+  return absl::OkStatus();
 }
+
+absl::Status Builder::AppendGlobalShuffle(const OrderStep& step, const OrderNode& node,
+                                          OrderStage& stage) const {
+  if (node.size == kInfinite) {
+    return StageError(step.stage, "cannot shuffle a stream without end");
+  }
+  if (step.count == 0) return absl::OkStatus();
+  // Elements whose records have about `count` bytes; of one byte each where they have no size.
+  const uint64_t bytes = std::max<uint64_t>(extent_.bytes > 0 ? extent_.bytes : extent_.records, 1);
+  const auto records = static_cast<unsigned __int128>(step.count) * extent_.records / bytes;
+  const uint64_t most = std::max<uint64_t>(node.size, 1);
+  BlockShuffle blocks;
+  blocks.block = records > most ? most : std::max<uint64_t>(static_cast<uint64_t>(records), 1);
+  blocks.window = step.second != 0 ? step.second : SaturatingProduct(blocks.block, kWindowBlocks);
+  blocks.window = std::min(blocks.window, most);
+  stage.blocks = blocks;
+  return absl::OkStatus();
+}
+
+absl::Status Builder::AppendShuffle(const OrderStep& step, const OrderNode& node,
+                                    OrderStage& stage) const {
+  if (step.count == 0) return StageError(step.stage, "the buffer needs at least one slot");
+  stage.buffer.emplace(std::min(step.count, kMaxCount), node.size);
+  if (stage.buffer->num_slots() > kMaxShuffleSlots) {
+    return StageError(step.stage,
+                      "a buffer of more than 2^26 elements; global_shuffle needs no buffer");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Builder::AppendShard(const OrderStep& step, OrderNode& node) const {
+  if (step.count == 0 || step.count > kMaxShards || step.second >= step.count) {
+    return StageError(step.stage, "needs 1 to 2^31 shards and an index below their number");
+  }
+  if (node.size == kInfinite) return absl::OkStatus();
+  const uint64_t rest = node.size % step.count;
+  node.size = node.size / step.count + (step.second < rest ? 1 : 0);
+  return absl::OkStatus();
+}
+
+absl::Status Builder::AppendSkip(const OrderStep& step, OrderNode& node) const {
+  if (node.size != kInfinite) {
+    node.size -= std::min(node.size, step.count);
+  } else if (step.count >= kMaxCount) {
+    return StageError(step.stage, "skips more than 2^62 elements of a stream without end");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Builder::AppendInterleave(const OrderStep& step, const OrderNode& node,
+                                       OrderStage& stage) const {
+  if (source_ == nullptr || !node.stages.empty()) {
+    return StageError(step.stage, "must stand directly behind a source of files");
+  }
+  if (step.count == 0 || step.second == 0) {
+    return StageError(step.stage, "cycle_length and block_length must be at least 1");
+  }
+  InterleaveFiles files;
+  files.lengths = source_->shard_records;
+  files.cycle_length = step.count;
+  files.block_length = step.second;
+  files.shuffle = step.shuffle_files;
+  uint64_t end = 0;
+  for (const uint64_t length : files.lengths) {
+    files.first.push_back(end);
+    end = SaturatingSum(end, length);
+  }
+  if (node.size == kInfinite || end != node.size) {
+    return StageError(step.stage, "needs a source of files whose records are counted");
+  }
+  if (!files.shuffle) {
+    files.table = std::make_shared<const InterleaveTable>(files.lengths, files.cycle_length,
+                                                          files.block_length);
+  }
+  stage.files = std::move(files);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Order> Order::Make(const OrderPlan& plan, std::span<const OrderSource> sources,
+                                  uint64_t seed) {
+  MILLRACE_ASSIGN_OR_RETURN(NodePtr root, Builder(sources, seed).Build(plan));
+  return Order(std::move(root));
+}
+
+absl::StatusOr<Order> Order::MakeOver(uint64_t size, std::span<const OrderStep> steps,
+                                      uint64_t seed,
+                                      std::function<uint64_t(uint64_t)> epochs_begun) {
+  auto node = std::make_shared<OrderNode>();
+  node->seed = seed;
+  node->size = size;
+  node->epochs_begun = std::move(epochs_begun);
+  const Builder builder({}, seed);
+  for (const OrderStep& step : steps) MILLRACE_RETURN_IF_ERROR(builder.Append(step, *node));
+  return Order(std::move(node));
+}
+
+uint64_t Order::size() const { return root_->size; }
+
+uint64_t Order::EpochsBegun(uint64_t consumed) const { return EpochsBegunOf(*root_, consumed); }
 
 uint64_t Order::EpochAt(uint64_t position, uint64_t epoch) const {
-  SampleId element{.epoch = epoch, .record = position};
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (step->kind == Kind::kGlobalShuffle) element.record = 0;
-    Undo(*step, element);
-  }
-  return element.epoch;
-}
-
-uint64_t Order::EpochsBegun(uint64_t consumed) const {
-  if (consumed == 0) return 1;
-  uint64_t epochs = 0;
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (step->kind == Kind::kSkip) {
-      consumed += step->count;
-    } else if (step->kind == Kind::kRepeat && consumed > step->inner_size) {
-      const uint64_t passes = (consumed - 1) / step->inner_size;
-      epochs += passes * step->inner_epochs;
-      consumed -= passes * step->inner_size;
-    } else if (step->kind == Kind::kGlobalShuffle) {
-      consumed = step->inner_size;
+  for (auto stage = root_->stages.rbegin(); stage != root_->stages.rend(); ++stage) {
+    if (stage->kind == Kind::kGlobalShuffle) position = 0;
+    if (stage->kind == Kind::kSkip) position += stage->count;
+    if (stage->kind == Kind::kShard) position = stage->second + position * stage->count;
+    if (stage->kind == Kind::kRepeat && position >= stage->inner_size) {
+      const uint64_t pass = position / stage->inner_size;
+      epoch += pass * stage->inner_epochs;
+      position -= pass * stage->inner_size;
     }
   }
-  return epochs + epochs_begun_(consumed);
+  return epoch;
+}
+
+uint64_t Order::EpochSize() const {
+  const auto repeat = std::ranges::find(root_->stages, Kind::kRepeat, &OrderStage::kind);
+  if (repeat == root_->stages.end()) return size() == kInfinite ? 0 : size();
+  const bool kept = std::all_of(repeat + 1, root_->stages.end(), [](const OrderStage& stage) {
+    return stage.kind == Kind::kTake || stage.kind == Kind::kShuffle;
+  });
+  return kept && repeat->inner_size != kInfinite ? repeat->inner_size : 0;
 }
 
 }  // namespace millrace::pipeline

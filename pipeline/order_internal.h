@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,9 +15,10 @@
 
 // Where every row comes from, as arithmetic (docs/semantics.md, S-ORDER, S-BATCH, S-RANK).
 //
-// A plan without a cut never changes how many elements there are by looking at them, so row r of
-// batch g is found without walking the stream: the steps are undone from the outside inwards, each
-// in O(1). No thread owns "the iterator"; any worker evaluates any position.
+// The order of records never depends on what is in them, so element i of it is found without
+// walking the stream: the steps are undone from the outside inwards, each in O(1) or nearly so. No
+// thread owns "the iterator"; any worker evaluates any position. A memo makes mostly ascending
+// access faster and never changes a result.
 
 namespace millrace::pipeline {
 
@@ -25,45 +28,100 @@ inline constexpr uint64_t kInfinite = ~uint64_t{0};
 // lasts a century), and sums of two counts cannot overflow.
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
-// A chain of steps over a source of known size. Immutable after Make, thread-safe.
+// What the order has to know of a source of the plan.
+struct OrderSource {
+  uint64_t num_records = 0;             // kInfinite: a growing stream
+  uint64_t total_bytes = 0;             // of all records; for global_shuffle's block_bytes
+  std::vector<uint64_t> shard_records;  // in the order of the files; for interleave
+};
+
+struct OrderNode;
+struct NodeMemo;
+class OrderMemo;
+
+// A tree of sources and joins with steps behind them. A handle of an immutable tree: cheap to copy,
+// thread-safe.
 class Order {
  public:
-  // `epochs_begun(n)`: how often the source of all sources is begun for the first n elements of
-  // this chain's source.
-  //   INVALID_ARGUMENT  names the stage: repeat for ever of nothing, shuffle or a huge skip of an
-  //                     infinite stream
-  static absl::StatusOr<Order> Make(std::span<const OrderStep> steps, uint64_t source_size,
-                                    uint64_t seed,
-                                    const std::function<uint64_t(uint64_t)>& epochs_begun);
+  // Records are numbered through all sources in order.
+  //   INVALID_ARGUMENT  names the stage: an option out of range, interleave anywhere but directly
+  //                     on a source of shards, repeat for ever of nothing, global_shuffle, a huge
+  //                     skip or an interleave of an infinite stream
+  static absl::StatusOr<Order> Make(const OrderPlan& plan, std::span<const OrderSource> sources,
+                                    uint64_t seed);
+  // The steps over `size` things that are made of the elements of another order, as batches are;
+  // `epochs_begun(n)` as EpochsBegun of the first n things.
+  static absl::StatusOr<Order> MakeOver(uint64_t size, std::span<const OrderStep> steps,
+                                        uint64_t seed,
+                                        std::function<uint64_t(uint64_t)> epochs_begun);
 
-  // Elements of one pass over the chain; kInfinite without end.
-  uint64_t size() const { return size_; }
-  // Turns places of the output, (epoch in which the pass begins, position in it), into places of
-  // the source, (epoch, index). REQUIRES: every position < size().
-  void Map(std::span<SampleId> elements) const;
-  // The epoch of `position`, taking a shuffle as a whole: it begins with its first element.
+  // Elements of one pass; kInfinite without end.
+  uint64_t size() const;
+  // Turns places of the output, (epoch in which the pass begins, position in it), into samples,
+  // (epoch, record). `memo` is of this order, or null. REQUIRES: every position < size().
+  void Map(std::span<SampleId> places, OrderMemo* memo) const;
+  // The epoch of `position` in a pass that begins in `epoch`: a global_shuffle counts as a whole, a
+  // shuffle as if it moved nothing, and a join by how often it was begun (S-ORDER-13).
   uint64_t EpochAt(uint64_t position, uint64_t epoch) const;
-  // How often the source is begun for the first `consumed` elements of a pass.
+  // How often the source, or the outermost join, is begun for the first `consumed` elements of a
+  // pass.
   uint64_t EpochsBegun(uint64_t consumed) const;
+  // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
+  uint64_t EpochSize() const;
 
  private:
-  struct Step {
-    OrderStep::Kind kind;
-    uint64_t count;
-    uint64_t inner_size;
-    uint64_t inner_epochs;  // kRepeat: how often one whole inner pass begins the source
-    uint64_t key;
-  };
-  Order() = default;
-  absl::Status Append(const OrderStep& step);
-  absl::Status AppendRepeat(const OrderStep& step);
-  static void Undo(const Step& step, SampleId& element);
-  void UndoShuffle(const Step& step, std::span<SampleId> elements) const;
+  friend class OrderMemo;
+  explicit Order(std::shared_ptr<const OrderNode> root) : root_(std::move(root)) {}
 
-  std::vector<Step> steps_;  // from the source outwards
-  std::function<uint64_t(uint64_t)> epochs_begun_;
-  uint64_t seed_ = 0;
-  uint64_t size_ = 0;
+  std::shared_ptr<const OrderNode> root_;
+};
+
+// What Order::Map remembers from call to call: permutations, the buffer of a shuffle, the table of
+// an interleave. Costs 8 bytes for each slot of a shuffle's buffer and about 80 for each file of an
+// interleave that shuffles its files, once used. Thread-compatible.
+class OrderMemo {
+ public:
+  explicit OrderMemo(const Order& order);
+  OrderMemo(OrderMemo&&) noexcept;
+  OrderMemo& operator=(OrderMemo&&) noexcept;
+  ~OrderMemo();
+
+ private:
+  friend class Order;
+  std::shared_ptr<const OrderNode> root_;
+  std::unique_ptr<NodeMemo> memo_;
+};
+
+// Lanes: positions of a pass are dealt to lanes in blocks, the rows of one lane in a global batch.
+// Rows of such a block; 1 for buckets, whose batches have no size of their own.
+uint64_t LaneBlock(const PhysicalPlan& plan);
+// Positions of a pass of `order_size` that go to a lane. REQUIRES: lane < lanes, block > 0.
+uint64_t LaneSize(uint64_t order_size, uint64_t lane, uint64_t lanes, uint64_t block);
+// The position of element i of a lane in its pass.
+uint64_t LanePosition(uint64_t i, uint64_t lane, uint64_t lanes, uint64_t block);
+
+// What one lane reads: its elements of pass after pass of an order. Immutable, thread-safe.
+class LaneOrder {
+ public:
+  // REQUIRES: lane < lanes, block > 0.
+  LaneOrder(Order order, uint64_t lane, uint64_t lanes, uint64_t block);
+
+  // Elements of the lane in one pass; kInfinite without end.
+  uint64_t size() const { return size_; }
+  const Order& order() const { return order_; }
+  // The epoch in which a pass begins when every pass before it was read to its end.
+  uint64_t PassEpoch(uint64_t pass) const { return pass * epochs_per_pass_; }
+  // The samples of positions first, first + 1, ... of the lane, counted on through all passes.
+  // REQUIRES: size() > 0.
+  void Fill(uint64_t first, std::span<SampleId> ids, OrderMemo* memo) const;
+
+ private:
+  Order order_;
+  uint64_t lane_;
+  uint64_t lanes_;
+  uint64_t block_;
+  uint64_t size_;
+  uint64_t epochs_per_pass_;
 };
 
 // Where the rows of one global batch come from.
@@ -80,7 +138,8 @@ struct BatchPlace {
 class BatchOrder {
  public:
   //   INVALID_ARGUMENT  as Order::Make; or batch_size is 0
-  static absl::StatusOr<BatchOrder> Make(const PhysicalPlan& plan, uint64_t num_records);
+  static absl::StatusOr<BatchOrder> Make(const PhysicalPlan& plan,
+                                         std::span<const OrderSource> sources);
 
   // Batches of the whole stream; kInfinite without end.
   uint64_t num_batches() const { return batches_.size(); }
@@ -88,10 +147,14 @@ class BatchOrder {
   // REQUIRES: batch < num_batches() and batch * batch_size < kMaxCount.
   BatchPlace Place(uint64_t batch) const;
   // The samples of rows first_row, first_row + 1, ... of a batch. REQUIRES: they are valid rows.
-  void Fill(const BatchPlace& place, uint64_t first_row, std::span<SampleId> ids) const;
+  // `memo` is of records(), or null.
+  void Fill(const BatchPlace& place, uint64_t first_row, std::span<SampleId> ids,
+            OrderMemo* memo) const;
+  // The order of records in a pass over the batch stage.
+  const Order& records() const { return records_; }
 
  private:
-  BatchOrder(Order records, Order batches, const PhysicalPlan& plan, uint64_t num_records);
+  BatchOrder(Order records, Order batches, const PhysicalPlan& plan);
   BatchPlace PlaceAlone(uint64_t batch) const;  // without ends_epoch
 
   Order records_;

@@ -115,6 +115,14 @@ struct BatchSpec {
   bool pad_to_boundary = false;
 };
 
+// An op of the host program that works on whole batches, behind the batch stage.
+struct BatchOpSpec {
+  std::string stage;  // identity of its random draws
+  std::string op;     // as registered
+  uint32_t version = 0;
+  std::string options;
+};
+
 struct PhysicalPlan {
   std::vector<SourceSpec> sources;
   // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
@@ -129,7 +137,9 @@ struct PhysicalPlan {
   // Work on the rows that are left: one-to-one, on (record, sub-index).
   std::vector<PhysicalOp> ops;
   Schema batch_schema;  // per sample; unknown extents and kBytes only where `batch` takes them
+  // Never kPadded or kRagged without a field whose extents differ: such a batch is kFixed.
   BatchSpec batch;
+  std::vector<BatchOpSpec> batch_ops;  // in order
   int prefetch_batches = 2;
   // Rules that fired, for explain: "map_into_batch: image stored by normalize".
   std::vector<std::string> rules;

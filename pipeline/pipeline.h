@@ -16,6 +16,9 @@
 
 namespace millrace::pipeline {
 
+class OpTable;     // op_table.h
+class PushSource;  // push_source.h
+
 // Makes a context whose I/O engine is the pread pool (ContextOptions.io may be left empty).
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options = {});
 
@@ -26,18 +29,28 @@ struct OpenOptions {
   // Continue after the batch this token came from; empty: from the start. A token of another plan,
   // other data or another semantics_version is FAILED_PRECONDITION that says what differs.
   std::string resume_token;
+  // Takes the token of another plan or of other data all the same, and logs what may be lost. Not
+  // one of another semantics_version.
+  bool force_resume = false;
+
+  std::shared_ptr<const OpTable> ops;  // for custom stages
+  std::shared_ptr<PushSource> push;    // for a plan that begins with push {}
 
   // performance only: results are the same for every value
   int prefetch_batches = 0;  // 0: as the plan says
+  int cpu_budget = 0;        // workers at once for this pipeline, at most; 0: all of the context's
   std::string index_folder;  // see readers::RecordSourceOptions
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
 
   absl::Status Validate() const;
 };
 
-// How many batches there are; `infinite` when the plan repeats for ever.
+// How many batches there are; `infinite` when the plan repeats for ever. Where a stage changes how
+// many samples there are by looking at them (filter, unbatch, buckets), or the source still grows,
+// the number is not known before the stream ends.
 struct StreamLength {
   bool infinite = false;
+  bool known = true;               // false: the two numbers below are 0
   uint64_t batches = 0;            // of the whole stream, from batch 0
   uint64_t batches_per_epoch = 0;  // 0 when batches straddle epochs
 };
@@ -68,6 +81,23 @@ class Pipeline {
 
   // Makes every present and later Next return CANCELLED. Thread-safe.
   virtual void Cancel() = 0;
+
+  // The next three are called between calls of Next, by the same thread.
+
+  // The token of the batch delivered last; before the first, of the place where the stream began.
+  virtual std::string Save() const = 0;
+  // Goes on behind the batch that the token came from: stops the work under way, waits for it, and
+  // begins anew there. Batches that were delivered stay valid. Also after an error or the end.
+  //   INVALID_ARGUMENT     not a token of this stream; the stream goes on where it was
+  //   FAILED_PRECONDITION  a token of another plan, data or semantics_version, told by name; or the
+  //                        source is pushed and cannot be read again
+  //   CANCELLED            Cancel was called
+  virtual absl::Status Restore(const std::string& token) = 0;
+  // The same, in front of batch `batch`. O(1).
+  //   INVALID_ARGUMENT     the stream has fewer batches
+  //   FAILED_PRECONDITION  the plan has a stage that changes how many samples there are by looking
+  //                        at them: only a token says where a batch begins; or as Restore
+  virtual absl::Status Seek(uint64_t batch) = 0;
 
   // Fields of a batch, per sample.
   virtual const Schema& schema() const = 0;

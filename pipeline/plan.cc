@@ -45,6 +45,8 @@ void ClearIrrelevant(Message* message) {
 proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   proto::Pipeline cleared = pipeline;
   ClearIrrelevant(&cleared);
+  // One lane is what plans had before there were lanes: their fingerprints stay.
+  if (cleared.lanes() == 1) cleared.clear_lanes();
   proto::Pipeline canonical = cleared;
   canonical.clear_stage();
   for (const proto::Stage& stage : cleared.stage()) {

@@ -1,14 +1,18 @@
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/plan_message_internal.h"
 
-// Which stages may stand where. Options are checked in plan_check_options.cc.
+// What holds for the plan as a whole: version, names, lanes. Which stage may stand where is in
+// plan_check_order.cc, options are in plan_check_options.cc.
 
 namespace millrace::pipeline {
 namespace {
+
+constexpr uint32_t kMaxLanes = 1 << 16;
 
 absl::Status ErrorAt(const std::string& where, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
@@ -19,113 +23,99 @@ bool IsNameChar(char c) {
          c == '-' || c == '.' || c == '/';
 }
 
-absl::Status CheckNames(const PlanMessage& plan) {
-  std::map<std::string, int> first;
-  for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
-    const proto::Stage& stage = plan.pipeline.stage(i);
-    const std::string where = plan.locations.At({{"stage", i}, {"name"}});
-    if (stage.op_case() == proto::Stage::OP_NOT_SET) {
-      return ErrorAt(plan.Where(i), "this stage has no op (tfrecord, parse_example, batch, ...)");
+// Names are looked at in the order of the text; `first` holds where each stands.
+absl::Status CheckName(const PipelineAt& at, int i, std::map<std::string, std::string>* first) {
+  const proto::Stage& stage = at.pipeline->stage(i);
+  const std::string where = at.At({{"stage", i}, {"name"}});
+  if (stage.op_case() == proto::Stage::OP_NOT_SET) {
+    return ErrorAt(at.Where(i), "this stage has no op (tfrecord, parse_example, batch, ...)");
+  }
+  if (stage.name().size() > 64) return ErrorAt(where, "a stage's name has at most 64 characters");
+  for (char c : stage.name()) {
+    if (IsNameChar(c)) continue;
+    return ErrorAt(where, "a stage's name has only letters, digits and \"_-./\"");
+  }
+  const auto [entry, fresh] = first->emplace(stage.name(), at.Where(i));
+  if (fresh) return absl::OkStatus();
+  return ErrorAt(where, absl::StrCat("a second stage is called \"", stage.name(),
+                                     "\"; the first is at ", entry->second));
+}
+
+absl::Status CheckNames(const PipelineAt& at, std::map<std::string, std::string>* first) {
+  for (int i = 0; i < at.pipeline->stage_size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(CheckName(at, i, first));
+    for (const PipelineAt& input : at.Inputs(i)) {
+      MILLRACE_RETURN_IF_ERROR(CheckNames(input, first));
     }
-    if (stage.name().size() > 64) return ErrorAt(where, "a stage's name has at most 64 characters");
-    for (char c : stage.name()) {
-      if (IsNameChar(c)) continue;
-      return ErrorAt(where, "a stage's name has only letters, digits and \"_-./\"");
-    }
-    const auto [entry, fresh] = first.emplace(stage.name(), i);
-    if (fresh) continue;
-    return ErrorAt(where, absl::StrCat("a second stage is called \"", stage.name(),
-                                       "\"; the first is at ", plan.Where(entry->second)));
   }
   return absl::OkStatus();
 }
 
-// Walks the stages from the source outwards.
-class OrderChecker {
- public:
-  explicit OrderChecker(const PlanMessage& plan) : plan_(plan) {}
-
-  absl::Status Check() {
-    const int n = plan_.pipeline.stage_size();
-    for (int i = 0; i < n; ++i) MILLRACE_RETURN_IF_ERROR(CheckStage(i));
-    if (n == 0)
-      return ErrorAt(plan_.locations.At({}), "a plan needs stages; the first is a source");
-    if (batch_ < 0) {
-      return ErrorAt(plan_.Where(n - 1), "no batch stage; add stage { batch { size: ... } }");
-    }
-    return absl::OkStatus();
+absl::Status CheckOptions(const PipelineAt& at) {
+  for (int i = 0; i < at.pipeline->stage_size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(CheckStageOptions(at, i));
+    for (const PipelineAt& input : at.Inputs(i)) MILLRACE_RETURN_IF_ERROR(CheckOptions(input));
   }
+  return absl::OkStatus();
+}
 
- private:
-  absl::Status CheckStage(int i) {
-    const proto::Stage& stage = plan_.pipeline.stage(i);
-    const StageKind kind = KindOf(stage);
-    if ((kind == StageKind::kSource) != (i == 0)) {
-      return ErrorAt(plan_.Where(i), i == 0 ? absl::StrCat("the first stage must be a source "
-                                                           "(tfrecord), not ",
-                                                           OpName(stage))
-                                            : "a second source; a plan has one, first");
-    }
-    switch (kind) {
-      case StageKind::kSource:
-        return absl::OkStatus();
-      case StageKind::kOrder:
-        return CheckOrder(i, stage);
-      case StageKind::kMap:
-        if (batch_ < 0) return absl::OkStatus();
-        return ErrorAt(plan_.Where(i), absl::StrCat(OpName(stage),
-                                                    " works on samples and must "
-                                                    "stand before the batch at ",
-                                                    plan_.Where(batch_)));
-      case StageKind::kBatch:
-        return Once(i, "batch", &batch_);
-      case StageKind::kPrefetch:
-        if (batch_ < 0) return ErrorAt(plan_.Where(i), "prefetch must stand after batch");
-        return Once(i, "prefetch", &prefetch_);
-    }
-    return absl::OkStatus();
+absl::Status CheckLanes(const PlanMessage& plan) {
+  const uint32_t lanes = plan.pipeline.lanes();
+  const std::string where = plan.locations.At({{"lanes"}});
+  if (lanes > kMaxLanes) {
+    return ErrorAt(where, absl::StrCat("lanes is ", lanes, " but must be in [1, ", kMaxLanes, "]"));
   }
-
-  absl::Status Once(int i, const char* op, int* first) {
-    if (*first >= 0) {
-      return ErrorAt(plan_.Where(i),
-                     absl::StrCat("a second ", op, "; the first is at ", plan_.Where(*first)));
+  const auto divides = [&](uint64_t size, const std::string& place) {
+    if (size % lanes == 0) return absl::OkStatus();
+    return ErrorAt(where, absl::StrCat("lanes is ", lanes, ", which does not divide the ", size,
+                                       " rows of the batch at ", place));
+  };
+  for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
+    const proto::Stage& stage = plan.pipeline.stage(i);
+    const std::string place = plan.Where(i);
+    if (stage.has_batch()) MILLRACE_RETURN_IF_ERROR(divides(stage.batch().size(), place));
+    if (stage.has_padded_batch()) {
+      MILLRACE_RETURN_IF_ERROR(divides(stage.padded_batch().size(), place));
     }
-    *first = i;
-    return absl::OkStatus();
+    if (stage.has_ragged_batch()) {
+      MILLRACE_RETURN_IF_ERROR(divides(stage.ragged_batch().size(), place));
+    }
+    for (uint64_t size : stage.bucket_by_length().batch_size()) {
+      MILLRACE_RETURN_IF_ERROR(divides(size, place));
+    }
   }
-
-  absl::Status CheckOrder(int i, const proto::Stage& stage) {
-    if (stage.has_take()) endless_ = -1;
-    if (stage.has_global_shuffle() && batch_ >= 0) {
-      return ErrorAt(plan_.Where(i),
-                     absl::StrCat("global_shuffle permutes samples and must stand before the batch "
-                                  "at ",
-                                  plan_.Where(batch_)));
-    }
-    const bool needs_end = stage.has_global_shuffle() || stage.has_repeat();
-    if (needs_end && endless_ >= 0) {
-      return ErrorAt(plan_.Where(i), absl::StrCat(OpName(stage), " after the endless repeat at ",
-                                                  plan_.Where(endless_),
-                                                  " would wait for its end; put it before, "
-                                                  "or give that one epochs"));
-    }
-    if (stage.has_repeat() && stage.repeat().epochs() == 0) endless_ = i;
-    return absl::OkStatus();
-  }
-
-  const PlanMessage& plan_;
-  int batch_ = -1;
-  int prefetch_ = -1;
-  int endless_ = -1;  // the repeat without end that holds here
-};
+  return absl::OkStatus();
+}
 
 }  // namespace
 
-std::string PlanMessage::Where(int stage) const { return locations.At({{"stage", stage}}); }
+std::string PlanMessage::Where(int stage) const { return PipelineAt::Whole(*this).Where(stage); }
 
 std::string PlanMessage::Where(int stage, std::string_view field, int index) const {
-  return locations.At({{"stage", stage}, {OpName(pipeline.stage(stage))}, {field, index}});
+  return PipelineAt::Whole(*this).Where(stage, field, index);
+}
+
+std::string PipelineAt::At(std::vector<FieldStep> steps) const {
+  steps.insert(steps.begin(), path.begin(), path.end());
+  return plan->locations.At(steps);
+}
+
+std::string PipelineAt::Where(int stage, std::string_view field, int index) const {
+  return At({{"stage", stage}, {OpName(pipeline->stage(stage))}, {field, index}});
+}
+
+std::vector<PipelineAt> PipelineAt::Inputs(int stage) const {
+  std::vector<PipelineAt> inputs;
+  const auto* pipelines = InputsOf(pipeline->stage(stage));
+  if (pipelines == nullptr) return inputs;
+  for (int k = 0; k < pipelines->size(); ++k) {
+    std::vector<FieldStep> down = path;
+    down.push_back({"stage", stage});
+    down.push_back({OpName(pipeline->stage(stage))});
+    down.push_back({"input", k});
+    inputs.push_back({plan, &pipelines->Get(k), std::move(down)});
+  }
+  return inputs;
 }
 
 const std::string& OpName(const proto::Stage& stage) {
@@ -135,19 +125,38 @@ const std::string& OpName(const proto::Stage& stage) {
 StageKind KindOf(const proto::Stage& stage) {
   switch (stage.op_case()) {
     case proto::Stage::kTfrecord:
+    case proto::Stage::kRange:
+    case proto::Stage::kPush:
+    case proto::Stage::kConcatenate:
+    case proto::Stage::kMix:
       return StageKind::kSource;
+    case proto::Stage::kInterleave:
+    case proto::Stage::kShuffle:
+    case proto::Stage::kShard:
     case proto::Stage::kGlobalShuffle:
     case proto::Stage::kRepeat:
     case proto::Stage::kTake:
     case proto::Stage::kSkip:
       return StageKind::kOrder;
+    case proto::Stage::kFilter:
+    case proto::Stage::kUnbatch:
+      return StageKind::kCut;
     case proto::Stage::kBatch:
+    case proto::Stage::kPaddedBatch:
+    case proto::Stage::kRaggedBatch:
+    case proto::Stage::kBucketByLength:
       return StageKind::kBatch;
     case proto::Stage::kPrefetch:
       return StageKind::kPrefetch;
     default:
       return StageKind::kMap;
   }
+}
+
+const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage) {
+  if (stage.has_concatenate()) return &stage.concatenate().input();
+  if (stage.has_mix()) return &stage.mix().input();
+  return nullptr;
 }
 
 absl::Status CheckPlan(const PlanMessage& plan) {
@@ -159,12 +168,11 @@ absl::Status CheckPlan(const PlanMessage& plan) {
                                 "has ",
                                 kSemanticsVersion));
   }
-  MILLRACE_RETURN_IF_ERROR(CheckNames(plan));
-  MILLRACE_RETURN_IF_ERROR(OrderChecker(plan).Check());
-  for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(CheckStageOptions(plan, i));
-  }
-  return absl::OkStatus();
+  std::map<std::string, std::string> names;
+  MILLRACE_RETURN_IF_ERROR(CheckNames(PipelineAt::Whole(plan), &names));
+  MILLRACE_RETURN_IF_ERROR(CheckStageOrder(plan));
+  MILLRACE_RETURN_IF_ERROR(CheckOptions(PipelineAt::Whole(plan)));
+  return CheckLanes(plan);
 }
 
 }  // namespace millrace::pipeline

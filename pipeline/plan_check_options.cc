@@ -1,88 +1,52 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/nearest_name.h"
-#include "base/shape.h"
 #include "base/status.h"
-#include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_check_internal.h"
 
-// The range of every option of every stage.
+// The range of every option of sources, order stages, cuts and batches; maps are in
+// plan_check_maps.cc.
 
 namespace millrace::pipeline {
 namespace {
 
-constexpr uint64_t kMaxExtent = 1 << 16;              // of an image's side
-constexpr uint64_t kMaxBatch = uint64_t{1} << 31;     // rows
-constexpr uint64_t kMaxElements = uint64_t{1} << 31;  // of a feature, pixels of an image
-constexpr uint64_t kMaxDepth = 1 << 24;               // of one_hot
+constexpr uint64_t kMaxBatch = uint64_t{1} << 31;  // rows
 constexpr uint32_t kMaxPrefetch = 1024;
 constexpr uint64_t kMaxRecord = uint64_t{1} << 40;
+constexpr uint64_t kMaxShuffle = uint64_t{1} << 27;  // 8 bytes each
+constexpr uint64_t kMaxCycle = 1 << 16;              // open files
+constexpr uint64_t kMaxFinite = (uint64_t{1} << 62) - 1;
 
-// Checks one stage; each Check names the field when it fails.
-class OptionsChecker {
+class StageChecker : public OptionsChecker {
  public:
-  OptionsChecker(const PlanMessage& plan, int stage) : plan_(plan), stage_(stage) {}
-
-  absl::Status Error(std::string_view field, const std::string& what, int index = -1) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(plan_.Where(stage_, field, index), ": ", ToAbsl(field), what));
-  }
-
-  absl::Status InRange(std::string_view field, uint64_t value, uint64_t low, uint64_t high) const {
-    if (value >= low && value <= high) return absl::OkStatus();
-    return Error(field, absl::StrCat(" is ", value, " but must be in [", low, ", ", high, "]"));
-  }
-
-  absl::Status HasName(std::string_view field, const std::string& value) const {
-    if (value.empty()) return Error(field, " must name a field");
-    return absl::OkStatus();
-  }
-
-  // Two numbers, 0 < first <= second (<= high).
-  template <typename Numbers>
-  absl::Status IsRange(std::string_view field, const Numbers& numbers, float high) const {
-    if (numbers.size() == 2 && numbers[0] > 0 && numbers[0] <= numbers[1] && numbers[1] <= high) {
-      return absl::OkStatus();
-    }
-    return Error(field, absl::StrCat(" must be two numbers, 0 < low <= high",
-                                     high < 2 ? " <= 1" : ", finite"));
-  }
-
-  absl::Status Size(const std::string& field, uint32_t height, uint32_t width) const {
-    MILLRACE_RETURN_IF_ERROR(HasName("field", field));
-    MILLRACE_RETURN_IF_ERROR(InRange("height", height, 1, kMaxExtent));
-    return InRange("width", width, 1, kMaxExtent);
-  }
+  using OptionsChecker::OptionsChecker;
 
   absl::Status Source(const proto::TfRecord& source) const;
-  absl::Status Parse(const proto::ParseExample& parse) const;
-  absl::Status Decode(const proto::DecodeImage& decode) const;
-  absl::Status Crop(const proto::RandomResizedCrop& crop) const;
-  absl::Status Flip(const proto::Flip& flip) const;
-  absl::Status Normalize(const proto::Normalize& normalize) const;
-  absl::Status Cast(const proto::Cast& cast) const;
-  absl::Status OneHot(const proto::OneHot& one_hot) const;
+  absl::Status Mix(const proto::Mix& mix) const;
+  absl::Status Interleave(const proto::Interleave& interleave) const;
+  absl::Status Shard(const proto::Shard& shard) const;
+  absl::Status GlobalShuffle(const proto::GlobalShuffle& shuffle) const;
+  absl::Status Filter(const proto::Filter& filter) const;
+  absl::Status Unbatch(const proto::Unbatch& unbatch) const;
+  absl::Status Padded(const proto::PaddedBatch& batch) const;
+  absl::Status Bucket(const proto::BucketByLength& bucket) const;
+
+  absl::Status HasInputs(int num_inputs) const {
+    return num_inputs > 0 ? absl::OkStatus() : Error("input", ": none given; name at least one");
+  }
+  absl::Status BatchSize(uint64_t size) const { return InRange("size", size, 1, kMaxBatch); }
 
  private:
-  absl::Status FeatureError(int i, std::string_view field, const std::string& what) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        plan_.locations.At({{"stage", stage_}, {"parse_example"}, {"feature", i}, {field}}), ": ",
-        what));
-  }
-  absl::Status Feature(int i, const proto::Feature& feature) const;
-  absl::Status FeatureShape(int i, const proto::Feature& feature) const;
-  absl::Status FeatureDefault(int i, const proto::Feature& feature) const;
-
-  const PlanMessage& plan_;
-  const int stage_;
+  template <typename Paddings>
+  absl::Status CheckPaddings(const Paddings& paddings) const;
 };
 
-absl::Status OptionsChecker::Source(const proto::TfRecord& source) const {
+absl::Status StageChecker::Source(const proto::TfRecord& source) const {
   if (source.files().empty()) return Error("files", " is empty; name at least one file or pattern");
   for (int i = 0; i < source.files_size(); ++i) {
     if (source.files(i).empty()) return Error("files", " has an empty name", i);
@@ -95,172 +59,141 @@ absl::Status OptionsChecker::Source(const proto::TfRecord& source) const {
   return InRange("max_record_bytes", source.max_record_bytes(), 1, kMaxRecord);
 }
 
-absl::Status OptionsChecker::Parse(const proto::ParseExample& parse) const {
-  if (parse.feature().empty()) return Error("feature", ": none given; name those that are used");
-  std::set<std::string> keys;
-  std::set<std::string> names;
-  for (int i = 0; i < parse.feature_size(); ++i) {
-    const proto::Feature& feature = parse.feature(i);
-    MILLRACE_RETURN_IF_ERROR(Feature(i, feature));
-    if (!keys.insert(feature.key()).second) {
-      return FeatureError(i, "key", absl::StrCat("feature \"", feature.key(), "\" is there twice"));
-    }
-    if (!names.insert(feature.name()).second) {
-      return FeatureError(i, "name",
-                          absl::StrCat("two features are named \"", feature.name(), "\""));
+absl::Status StageChecker::Mix(const proto::Mix& mix) const {
+  MILLRACE_RETURN_IF_ERROR(HasInputs(mix.input_size()));
+  if (mix.weight_size() != mix.input_size()) {
+    return Error("weight", absl::StrCat(" has ", mix.weight_size(), " numbers for ",
+                                        mix.input_size(), " inputs"));
+  }
+  for (int i = 0; i < mix.weight_size(); ++i) {
+    if (!(mix.weight(i) > 0) || !std::isfinite(mix.weight(i))) {
+      return Error("weight", " must be > 0 and finite", i);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status OptionsChecker::Feature(int i, const proto::Feature& feature) const {
-  if (feature.key().empty()) return FeatureError(i, "key", "a feature needs a key");
-  if (feature.name() == "record") {
-    return FeatureError(i, "name", "the name \"record\" is taken by the whole record");
-  }
-  const proto::DataType dtype = feature.dtype();
-  if (dtype != proto::BYTES && dtype != proto::INT64 && dtype != proto::FLOAT32) {
-    return FeatureError(i, "dtype",
-                        absl::StrCat("dtype of feature \"", feature.key(),
-                                     "\" must be BYTES, INT64 or FLOAT32, the kinds an Example "
-                                     "has; cast converts"));
-  }
-  MILLRACE_RETURN_IF_ERROR(FeatureShape(i, feature));
-  return FeatureDefault(i, feature);
+absl::Status StageChecker::Interleave(const proto::Interleave& interleave) const {
+  MILLRACE_RETURN_IF_ERROR(InRange("cycle_length", interleave.cycle_length(), 1, kMaxCycle));
+  return InRange("block_length", interleave.block_length(), 1, kMaxFinite);
 }
 
-absl::Status OptionsChecker::FeatureShape(int i, const proto::Feature& feature) const {
-  if (feature.dtype() == proto::BYTES && !feature.shape().empty()) {
-    return FeatureError(i, "shape", "a BYTES feature has no shape; it is one string");
-  }
-  if (feature.shape_size() >= Shape::kMaxRank) {
-    return FeatureError(i, "shape",
-                        absl::StrCat("shape has more than ", Shape::kMaxRank - 1, " extents"));
-  }
-  uint64_t elements = 1;
-  for (int64_t extent : feature.shape()) {
-    if (extent <= 0) return FeatureError(i, "shape", "extents of shape must be > 0");
-    if (static_cast<uint64_t>(extent) > kMaxElements / elements) {
-      return FeatureError(i, "shape", absl::StrCat("shape has over ", kMaxElements, " elements"));
-    }
-    elements *= static_cast<uint64_t>(extent);
-  }
-  return absl::OkStatus();
+absl::Status StageChecker::Shard(const proto::Shard& shard) const {
+  MILLRACE_RETURN_IF_ERROR(InRange("num_shards", shard.num_shards(), 1, kMaxFinite));
+  return InRange("index", shard.index(), 0, shard.num_shards() - 1);
 }
 
-absl::Status OptionsChecker::FeatureDefault(int i, const proto::Feature& feature) const {
-  proto::DataType dtype = feature.dtype();
-  std::string field;
-  switch (feature.default_case()) {
-    case proto::Feature::kDefaultInt:
-      dtype = proto::INT64;
-      field = "default_int";
-      break;
-    case proto::Feature::kDefaultFloat:
-      dtype = proto::FLOAT32;
-      field = "default_float";
-      break;
-    case proto::Feature::kDefaultBytes:
-      dtype = proto::BYTES;
-      field = "default_bytes";
-      break;
-    case proto::Feature::DEFAULT_NOT_SET:
-      break;
+absl::Status StageChecker::GlobalShuffle(const proto::GlobalShuffle& shuffle) const {
+  if (shuffle.window() == 0 || shuffle.block_bytes() != 0) return absl::OkStatus();
+  return Error("window", " mixes blocks; it needs block_bytes");
+}
+
+absl::Status StageChecker::Filter(const proto::Filter& filter) const {
+  if (filter.predicate().empty()) {
+    return Error("predicate", " is empty; say what is kept (\"label < 10\")");
   }
-  if (dtype == feature.dtype()) return absl::OkStatus();
-  return FeatureError(i, field,
-                      absl::StrCat(field, " does not fit the feature's dtype ",
-                                   proto::DataType_Name(feature.dtype())));
+  if (!filter.materialize()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(Error("materialize", ": this version keeps no outcome of a filter").message()));
 }
 
-absl::Status OptionsChecker::Decode(const proto::DecodeImage& decode) const {
-  if (decode.channels() != 1 && decode.channels() != 3) {
-    return Error("channels", absl::StrCat(" is ", decode.channels(), " but must be 1 or 3"));
-  }
-  return InRange("max_pixels", decode.max_pixels(), 1, kMaxElements);
-}
-
-absl::Status OptionsChecker::Crop(const proto::RandomResizedCrop& crop) const {
-  MILLRACE_RETURN_IF_ERROR(Size(crop.field(), crop.height(), crop.width()));
-  MILLRACE_RETURN_IF_ERROR(IsRange("area", crop.area(), 1));
-  return IsRange("aspect", crop.aspect(), std::numeric_limits<float>::max());
-}
-
-absl::Status OptionsChecker::Flip(const proto::Flip& flip) const {
-  if (flip.probability() >= 0 && flip.probability() <= 1) return absl::OkStatus();
-  return Error("probability", absl::StrCat(" is ", flip.probability(), " but must be in [0, 1]"));
-}
-
-absl::Status OptionsChecker::Normalize(const proto::Normalize& normalize) const {
-  if (normalize.mean().empty()) return Error("mean", " is empty; give one number per channel");
-  if (normalize.mean_size() != normalize.stddev_size()) {
-    return Error("stddev", absl::StrCat(" has ", normalize.stddev_size(), " numbers but mean has ",
-                                        normalize.mean_size()));
-  }
-  for (int i = 0; i < normalize.mean_size(); ++i) {
-    if (!std::isfinite(normalize.mean(i))) return Error("mean", " must be finite", i);
-    if (!(normalize.stddev(i) > 0) || !std::isfinite(normalize.stddev(i))) {
-      return Error("stddev", " must be > 0 and finite", i);
+absl::Status StageChecker::Unbatch(const proto::Unbatch& unbatch) const {
+  std::set<std::string> seen;
+  for (int i = 0; i < unbatch.field_size(); ++i) {
+    if (unbatch.field(i).empty()) return Error("field", " must name a field", i);
+    if (!seen.insert(unbatch.field(i)).second) {
+      return Error("field", absl::StrCat(" \"", unbatch.field(i), "\" is there twice"), i);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status OptionsChecker::Cast(const proto::Cast& cast) const {
-  MILLRACE_RETURN_IF_ERROR(HasName("field", cast.field()));
-  if (cast.dtype() == proto::DATA_TYPE_UNSPECIFIED || cast.dtype() == proto::BYTES) {
-    return Error("dtype",
-                 " must be a numeric type (UINT8, INT32, INT64, FLOAT16, BFLOAT16, "
-                 "FLOAT32, FLOAT64)");
+template <typename Paddings>
+absl::Status StageChecker::CheckPaddings(const Paddings& paddings) const {
+  std::set<std::string> seen;
+  for (int i = 0; i < paddings.size(); ++i) {
+    const proto::Padding& padding = paddings[i];
+    const auto bad = [&](const std::string& what) {
+      return ErrorAt({{op_name()}, {"padding", i}, {"field"}}, what);
+    };
+    if (padding.field().empty()) return bad("a padding must name a field");
+    if (!seen.insert(padding.field()).second) {
+      return bad(absl::StrCat("field \"", padding.field(), "\" has two paddings"));
+    }
   }
-  if (!std::isfinite(cast.scale())) return Error("scale", " must be finite");
   return absl::OkStatus();
 }
 
-absl::Status OptionsChecker::OneHot(const proto::OneHot& one_hot) const {
-  return InRange("depth", one_hot.depth(), 1, kMaxDepth);
+absl::Status StageChecker::Padded(const proto::PaddedBatch& batch) const {
+  MILLRACE_RETURN_IF_ERROR(BatchSize(batch.size()));
+  return CheckPaddings(batch.padding());
+}
+
+absl::Status StageChecker::Bucket(const proto::BucketByLength& bucket) const {
+  MILLRACE_RETURN_IF_ERROR(HasName("field", bucket.field()));
+  if (bucket.boundary().empty()) {
+    return Error("boundary", ": none given; padded_batch does without");
+  }
+  uint64_t last = 0;
+  for (int i = 0; i < bucket.boundary_size(); ++i) {
+    if (bucket.boundary(i) <= last) return Error("boundary", " must ascend, from 1 on", i);
+    last = bucket.boundary(i);
+  }
+  MILLRACE_RETURN_IF_ERROR(InRange("boundary", last, 1, kMaxElements, bucket.boundary_size() - 1));
+  if (bucket.batch_size_size() != bucket.boundary_size() + 1) {
+    return Error("batch_size", absl::StrCat(" has ", bucket.batch_size_size(), " numbers; ",
+                                            bucket.boundary_size(), " boundaries make ",
+                                            bucket.boundary_size() + 1, " buckets"));
+  }
+  for (int i = 0; i < bucket.batch_size_size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(InRange("batch_size", bucket.batch_size(i), 1, kMaxBatch, i));
+  }
+  return CheckPaddings(bucket.padding());
 }
 
 }  // namespace
 
-absl::Status CheckStageOptions(const PlanMessage& plan, int i) {
-  const proto::Stage& stage = plan.pipeline.stage(i);
-  const OptionsChecker check(plan, i);
+absl::Status CheckStageOptions(const PipelineAt& at, int i) {
+  const proto::Stage& stage = at.pipeline->stage(i);
+  const StageChecker check(at, i);
   switch (stage.op_case()) {
     case proto::Stage::kTfrecord:
       return check.Source(stage.tfrecord());
+    case proto::Stage::kRange:
+      return check.InRange("count", stage.range().count(), 1, kMaxFinite);
+    case proto::Stage::kConcatenate:
+      return check.HasInputs(stage.concatenate().input_size());
+    case proto::Stage::kMix:
+      return check.Mix(stage.mix());
+    case proto::Stage::kInterleave:
+      return check.Interleave(stage.interleave());
+    case proto::Stage::kShuffle:
+      return check.InRange("buffer_size", stage.shuffle().buffer_size(), 1, kMaxShuffle);
+    case proto::Stage::kShard:
+      return check.Shard(stage.shard());
+    case proto::Stage::kGlobalShuffle:
+      return check.GlobalShuffle(stage.global_shuffle());
     case proto::Stage::kTake:
       return check.InRange("count", stage.take().count(), 1, UINT64_MAX);
     case proto::Stage::kSkip:
       return check.InRange("count", stage.skip().count(), 1, UINT64_MAX);
-    case proto::Stage::kParseExample:
-      return check.Parse(stage.parse_example());
-    case proto::Stage::kDecodeImage:
-      return check.Decode(stage.decode_image());
-    case proto::Stage::kRandomResizedCrop:
-      return check.Crop(stage.random_resized_crop());
-    case proto::Stage::kResize:
-      return check.Size(stage.resize().field(), stage.resize().height(), stage.resize().width());
-    case proto::Stage::kFlip:
-      return check.Flip(stage.flip());
-    case proto::Stage::kNormalize:
-      return check.Normalize(stage.normalize());
-    case proto::Stage::kCast:
-      return check.Cast(stage.cast());
-    case proto::Stage::kOneHot:
-      return check.OneHot(stage.one_hot());
+    case proto::Stage::kFilter:
+      return check.Filter(stage.filter());
+    case proto::Stage::kUnbatch:
+      return check.Unbatch(stage.unbatch());
     case proto::Stage::kBatch:
-      return check.InRange("size", stage.batch().size(), 1, kMaxBatch);
+      return check.BatchSize(stage.batch().size());
+    case proto::Stage::kPaddedBatch:
+      return check.Padded(stage.padded_batch());
+    case proto::Stage::kRaggedBatch:
+      return check.BatchSize(stage.ragged_batch().size());
+    case proto::Stage::kBucketByLength:
+      return check.Bucket(stage.bucket_by_length());
     case proto::Stage::kPrefetch:
       return check.InRange("batches", stage.prefetch().batches(), 1, kMaxPrefetch);
-    case proto::Stage::kGlobalShuffle:
-    case proto::Stage::kRepeat:
-    case proto::Stage::OP_NOT_SET:
-      return absl::OkStatus();
     default:
-      return absl::UnimplementedError(absl::StrCat(plan.Where(i), ": ", OpName(stage)));
+      return CheckMapOptions(at, i);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace millrace::pipeline

@@ -49,10 +49,55 @@ void FillFlip(proto::Flip* flip) {
   if (!flip->has_probability()) flip->set_probability(0.5f);
 }
 
+void FillRaw(proto::DecodeRaw* decode) {
+  Default(decode->mutable_field(), "record");
+  Default(decode->mutable_output(), decode->field().c_str());
+  if (decode->dtype() == proto::DATA_TYPE_UNSPECIFIED) decode->set_dtype(proto::UINT8);
+}
+
+void FillMix(proto::Mix* mix) {
+  if (!mix->weight().empty()) return;
+  for (int i = 0; i < mix->input_size(); ++i) mix->add_weight(1);
+}
+
+void FillInterleave(proto::Interleave* interleave) {
+  if (interleave->cycle_length() == 0) interleave->set_cycle_length(1);
+  if (interleave->block_length() == 0) interleave->set_block_length(1);
+}
+
+template <typename Batch>
+void FillPadding(Batch* batch) {
+  for (proto::Padding& padding : *batch->mutable_padding()) {
+    if (padding.value_case() == proto::Padding::VALUE_NOT_SET) padding.set_int_value(0);
+  }
+}
+
+void FillOp(proto::Stage* stage);
+
+template <typename Join>
+void FillInputs(Join* join) {
+  for (proto::Pipeline& input : *join->mutable_input()) {
+    for (proto::Stage& stage : *input.mutable_stage()) FillOp(&stage);
+  }
+}
+
 void FillOp(proto::Stage* stage) {
   switch (stage->op_case()) {
     case proto::Stage::kTfrecord:
       return FillSource(stage->mutable_tfrecord());
+    case proto::Stage::kConcatenate:
+      return FillInputs(stage->mutable_concatenate());
+    case proto::Stage::kMix:
+      FillMix(stage->mutable_mix());
+      return FillInputs(stage->mutable_mix());
+    case proto::Stage::kInterleave:
+      return FillInterleave(stage->mutable_interleave());
+    case proto::Stage::kDecodeRaw:
+      return FillRaw(stage->mutable_decode_raw());
+    case proto::Stage::kPaddedBatch:
+      return FillPadding(stage->mutable_padded_batch());
+    case proto::Stage::kBucketByLength:
+      return FillPadding(stage->mutable_bucket_by_length());
     case proto::Stage::kParseExample:
       return FillParse(stage->mutable_parse_example());
     case proto::Stage::kDecodeImage:
@@ -73,27 +118,39 @@ void FillOp(proto::Stage* stage) {
     case proto::Stage::kPrefetch:
       if (stage->prefetch().batches() == 0) stage->mutable_prefetch()->set_batches(2);
       return;
-    case proto::Stage::kGlobalShuffle:
-    case proto::Stage::kRepeat:
-    case proto::Stage::kTake:
-    case proto::Stage::kSkip:
-    case proto::Stage::kBatch:
-    case proto::Stage::OP_NOT_SET:
     default:
-      return;
+      return;  // nothing may be left out
   }
 }
 
-// The op's name, or the first of name_2, name_3, ... that no stage has.
-void FillNames(proto::Pipeline* pipeline) {
-  std::set<std::string> taken;
-  for (const proto::Stage& stage : pipeline->stage()) taken.insert(stage.name());
+google::protobuf::RepeatedPtrField<proto::Pipeline>* MutableInputs(proto::Stage* stage) {
+  if (stage->has_concatenate()) return stage->mutable_concatenate()->mutable_input();
+  if (stage->has_mix()) return stage->mutable_mix()->mutable_input();
+  return nullptr;
+}
+
+void CollectNames(const proto::Pipeline& pipeline, std::set<std::string>* taken) {
+  for (const proto::Stage& stage : pipeline.stage()) {
+    taken->insert(stage.name());
+    const auto* inputs = InputsOf(stage);
+    if (inputs == nullptr) continue;
+    for (const proto::Pipeline& input : *inputs) CollectNames(input, taken);
+  }
+}
+
+// The op's name, or the first of name_2, name_3, ... that no stage has; in the order of the text, a
+// join before its inputs.
+void FillNames(proto::Pipeline* pipeline, std::set<std::string>* taken) {
   for (proto::Stage& stage : *pipeline->mutable_stage()) {
-    if (!stage.name().empty() || stage.op_case() == proto::Stage::OP_NOT_SET) continue;
-    const std::string& op = OpName(stage);
-    std::string name = op;
-    for (int n = 2; !taken.insert(name).second; ++n) name = absl::StrCat(op, "_", n);
-    stage.set_name(name);
+    if (stage.name().empty() && stage.op_case() != proto::Stage::OP_NOT_SET) {
+      const std::string& op = OpName(stage);
+      std::string name = op;
+      for (int n = 2; !taken->insert(name).second; ++n) name = absl::StrCat(op, "_", n);
+      stage.set_name(name);
+    }
+    auto* inputs = MutableInputs(&stage);
+    if (inputs == nullptr) continue;
+    for (proto::Pipeline& input : *inputs) FillNames(&input, taken);
   }
 }
 
@@ -101,8 +158,11 @@ void FillNames(proto::Pipeline* pipeline) {
 
 void FillDefaults(proto::Pipeline* pipeline) {
   if (pipeline->semantics_version() == 0) pipeline->set_semantics_version(kSemanticsVersion);
+  if (pipeline->lanes() == 0) pipeline->set_lanes(1);
   for (proto::Stage& stage : *pipeline->mutable_stage()) FillOp(&stage);
-  FillNames(pipeline);
+  std::set<std::string> taken;
+  CollectNames(*pipeline, &taken);
+  FillNames(pipeline, &taken);
 }
 
 }  // namespace millrace::pipeline

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "pipeline/pipeline.pb.h"
@@ -14,8 +15,9 @@ namespace millrace::pipeline {
 
 inline constexpr uint32_t kSemanticsVersion = 1;
 
-// Where a stage belongs (docs/semantics.md, S-PLAN-3).
-enum class StageKind { kSource, kOrder, kMap, kBatch, kPrefetch };
+// Where a stage belongs (docs/semantics.md, S-PLAN-3). A cut changes how many samples there are by
+// looking at them.
+enum class StageKind { kSource, kOrder, kMap, kCut, kBatch, kPrefetch };
 
 struct PlanMessage {
   proto::Pipeline pipeline;  // every default filled in
@@ -26,10 +28,28 @@ struct PlanMessage {
   std::string Where(int stage, std::string_view field, int index = -1) const;
 };
 
+// The whole plan, or an input of a concatenate or mix somewhere in it. Borrows the plan.
+struct PipelineAt {
+  const PlanMessage* plan;
+  const proto::Pipeline* pipeline;
+  std::vector<FieldStep> path;  // from the whole plan down to here
+
+  static PipelineAt Whole(const PlanMessage& plan) { return {&plan, &plan.pipeline, {}}; }
+  bool is_whole() const { return path.empty(); }
+  // "FILE:LINE:COLUMN" of `steps` below this pipeline.
+  std::string At(std::vector<FieldStep> steps) const;
+  std::string Where(int stage) const { return At({{"stage", stage}}); }
+  std::string Where(int stage, std::string_view field, int index = -1) const;
+  // The inputs of stage i, in order; none when it is no concatenate or mix.
+  std::vector<PipelineAt> Inputs(int stage) const;
+};
+
 // The name of the stage's op as the text has it ("decode_image"). REQUIRES: the op is set.
 const std::string& OpName(const proto::Stage& stage);
 // REQUIRES: the op is set.
 StageKind KindOf(const proto::Stage& stage);
+// The inputs of a concatenate or mix; null for any other op.
+const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage);
 
 // Names unnamed stages and sets what the text leaves out. Stages without an op stay as they are.
 void FillDefaults(proto::Pipeline* pipeline);
@@ -37,8 +57,13 @@ void FillDefaults(proto::Pipeline* pipeline);
 // Checks names, the order of stages and the range of every option. INVALID_ARGUMENT with the place
 // of the first that is wrong. REQUIRES: FillDefaults.
 absl::Status CheckPlan(const PlanMessage& plan);
-// The part of CheckPlan that looks at one stage's options.
-absl::Status CheckStageOptions(const PlanMessage& plan, int stage);
+
+// The parts of CheckPlan.
+
+// Which stages may stand where, inputs of joins included.
+absl::Status CheckStageOrder(const PlanMessage& plan);
+// The options of one stage.
+absl::Status CheckStageOptions(const PipelineAt& at, int stage);
 
 }  // namespace millrace::pipeline
 

@@ -34,7 +34,8 @@ class Predicate {
   absl::Status Resolve(const Schema& schema);
 
   // Sets keep[row] to 1 where the condition holds, else to 0; leaves rows that are not ok alone. A
-  // row whose value cannot be looked at (an element behind the end) is failed.
+  // row whose outcome depends on a value that it does not have (an element behind the end) is
+  // failed. Takes scratch memory from the run's arena.
   // REQUIRES: keep.size() == run.num_rows(), the run has the resolved schema's columns.
   void Evaluate(Run& run, std::span<uint8_t> keep) const;
 

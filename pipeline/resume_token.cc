@@ -8,7 +8,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 4096;
+constexpr size_t kMaxPositionBytes = 4096;  // without the state
+constexpr std::string_view kStateMark = " state=";
 
 std::string Differs(std::string_view what, absl::AlphaNum token, absl::AlphaNum here) {
   return absl::StrCat(ToAbsl(what), " (token ", token, ", here ", here, ")");
@@ -20,12 +21,16 @@ std::string ResumeToken::ToString() const {
   return absl::StrCat("millrace-state 1 semantics=", semantics_version,
                       " plan=", absl::Hex(plan_fingerprint, absl::kZeroPad16),
                       " data=", absl::Hex(data_fingerprint, absl::kZeroPad16),
-                      " batch=", next_batch);
+                      " batch=", next_batch, state.empty() ? "" : ToAbsl(kStateMark), state);
 }
 
 absl::StatusOr<ResumeToken> ResumeToken::Parse(std::string_view text) {
-  const std::string line(text.substr(0, kMaxTokenBytes));
+  const std::string_view position = text.substr(0, text.find(kStateMark));
+  const std::string line(position.substr(0, kMaxPositionBytes));
   ResumeToken token;
+  if (position.size() != text.size()) {
+    token.state = text.substr(position.size() + kStateMark.size());
+  }
   const int fields = std::sscanf(line.c_str(),
                                  "millrace-state 1 semantics=%10" SCNu32 " plan=%16" SCNx64
                                  " data=%16" SCNx64 " batch=%20" SCNu64,

@@ -15,13 +15,16 @@ struct ResumeToken {
   uint64_t plan_fingerprint = 0;
   uint64_t data_fingerprint = 0;
   uint64_t next_batch = 0;  // global batches before it are done
+  std::string state;        // of a plan with a cut: the settler's, without white space
 
-  // One line of ASCII: "millrace-state 1 semantics=1 plan=<16 hex> data=<16 hex> batch=12".
+  // One line of ASCII: "millrace-state 1 semantics=1 plan=<16 hex> data=<16 hex> batch=12", and
+  // " state=..." unless that is empty.
   std::string ToString() const;
   //   INVALID_ARGUMENT  not what ToString writes
   static absl::StatusOr<ResumeToken> Parse(std::string_view text);
 
-  //   FAILED_PRECONDITION  names each of semantics_version, plan and data that differs from `other`
+  // OK, or FAILED_PRECONDITION that names each of semantics_version, plan and data that differs
+  // from `other`.
   absl::Status CheckSameStream(const ResumeToken& other) const;
 };
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,8 @@ bool FollowsInFile(const RunWork& work, int64_t row) {
 
 void RunWork::Clear() {
   batch = nullptr;
+  block = nullptr;
+  origins.clear();
   refs.clear();
   starts.clear();
   buffer.reset();
@@ -35,6 +39,7 @@ void RunWork::Append(const readers::RecordRef& ref, uint64_t framed_bytes) {
 
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work) {
   work.spans.clear();
+  if (work.bytes() == 0) return {};  // a source of no bytes
   for (int64_t row = 0; row < work.num_rows(); ++row) {
     if (row > 0 && !work.alone && FollowsInFile(work, row)) {
       work.spans.back().end = row + 1;
@@ -61,6 +66,28 @@ std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork&
                      {first, work.starts[span.end] - work.starts[span.begin]}});
   }
   return reads;
+}
+
+RunWork SingleRow(const RunWork& work, int64_t row) {
+  const auto i = static_cast<size_t>(row);
+  RunWork single;
+  single.batch = work.batch;
+  single.first_row = work.first_row + row;
+  single.position = work.position + static_cast<uint64_t>(row);
+  if (!work.origins.empty()) single.origins = {work.origins[i]};
+  single.Append(work.refs[i], work.starts[i + 1] - work.starts[i]);
+  for (size_t span = 0; span < work.spans.size(); ++span) {
+    if (row < work.spans[span].begin || row >= work.spans[span].end) continue;
+    single.spans = {{0, 1}};
+    single.read_status = {work.read_status[span]};
+  }
+  if (work.buffer != nullptr) {
+    single.buffer = std::make_unique<std::byte[]>(static_cast<size_t>(single.bytes()));
+    std::memcpy(single.buffer.get(), work.buffer.get() + work.starts[i],
+                static_cast<size_t>(single.bytes()));
+  }
+  single.alone = true;
+  return single;
 }
 
 bool NeedsSingleReads(const RunWork& work) {

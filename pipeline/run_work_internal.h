@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "pipeline/batch_internal.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/physical_plan_internal.h"
+#include "pipeline/settler_internal.h"
 #include "readers/record_source.h"
 
 // One run on its way from positions to rows of a slab: cut, read, worked on. How rows are grouped
@@ -21,14 +23,21 @@
 
 namespace millrace::pipeline {
 
+struct ScanBlock;  // scan_board_internal.h
+
 // A batch that is being made. Its rows are written by many workers at once, each its own.
 struct OpenBatch {
   // Constant once the batch is in the ring.
   std::shared_ptr<BatchData> data;
-  BatchPlace place;
-  int64_t valid_rows = 0;  // of this rank
+  const BatchOrder* order = nullptr;  // without a cut
+  BatchPlace place;                   // without a cut
+  bool closed = false;                // of a plan with a cut: the slab holds the rows' ids
+  std::vector<int64_t> slots;         // with a cut: of the rows to work on, ascending
+  int64_t num_work_rows = 0;          // of this rank; without a cut they fill slots from 0 on
+  uint64_t first_position = 0;        // of slot 0 in the stream
 
   // Guarded by the executor's mutex.
+  bool ready = false;          // to be delivered
   int64_t claimed_rows = 0;    // given to a planner
   int64_t remaining_rows = 0;  // not finished
   int64_t num_bad_rows = 0;
@@ -42,12 +51,14 @@ struct ReadSpan {
   int64_t end = 0;
 };
 
-// Rows [first_row, first_row + num_rows()) of a batch's slab. Pooled; owned by one thread at a
-// time.
+// Rows [first_row, first_row + num_rows()) of a batch's slab, or records that pass 1 looks at.
+// Pooled; owned by one thread at a time.
 struct RunWork {
-  OpenBatch* batch = nullptr;
+  OpenBatch* batch = nullptr;  // null in pass 1
   int64_t first_row = 0;
-  uint64_t position = 0;  // of the first row in the stream
+  uint64_t position = 0;           // of the first row: in the stream; in pass 1 in its lane
+  ScanBlock* block = nullptr;      // pass 1: what the findings are for
+  std::vector<RowOrigin> origins;  // pass 1: of each row
   std::vector<readers::RecordRef> refs;
   std::vector<size_t> starts;  // of each record's frame in `buffer`, and the end of the last
   std::unique_ptr<std::byte[]> buffer;
@@ -67,6 +78,9 @@ struct RunWork {
 // Takes the buffer of `work` and returns the reads that fill it: records that follow each other in
 // a file in one, unless work.alone. No reads when there is no memory: read_status says so.
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work);
+
+// Row `row` of `work` as a run of its own, with a copy of its frame.
+RunWork SingleRow(const RunWork& work, int64_t row);
 
 // True when a read of several records failed: which of them is bad only single reads can tell.
 bool NeedsSingleReads(const RunWork& work);
@@ -93,11 +107,18 @@ class RunProcessor {
                const readers::RecordSource& source);
 
   RunScratch MakeScratch() const;
+  // Adds the source's column, "record" or (range) "value"; rows that could not be read are failed.
+  void Load(const RunWork& work, Run& run) const;
+  // An op that throws makes its row INTERNAL.
   RunOutcome Process(const RunWork& work, RunScratch& scratch) const;
   // The least number of rows that an op wants.
   int64_t preferred_rows() const { return preferred_rows_; }
+  // Adds to the error of a row's stage where the record lies and the row's place in the stream.
+  absl::Status Locate(const absl::Status& status, const readers::RecordRef& ref,
+                      uint64_t position) const;
 
  private:
+  std::optional<RunOutcome> TryProcess(const RunWork& work, RunScratch& scratch) const;
   void PlaceSlots(const RunWork& work, RunScratch& scratch) const;
   void Unframe(const RunWork& work, Run& run) const;
   void Store(const RunWork& work, Run& run) const;
@@ -110,6 +131,7 @@ class RunProcessor {
   const readers::RecordSource& source_;
   std::vector<std::vector<size_t>> bound_fields_;  // per op, indices into the layout
   int64_t preferred_rows_ = 1;
+  bool values_ = false;  // the source is a range
 };
 
 }  // namespace millrace::pipeline

@@ -17,7 +17,14 @@
 // worker, and says what becomes of each (Examined). The settler takes these findings lane by lane
 // in order of position and hands out rows: keep, drop, expand, take, skip, shuffle, into an open
 // bucket or batch. It moves handles of a few words, O(1) each, and never a payload. Its state
-// between two batches is the resume token of the first.
+// between two batches is the resume token of the first. docs/semantics.md, S-CUT, S-BATCH and
+// S-STATE from 10 on, says what comes out.
+//
+// Rows pull: a lane uses no finding before a batch needs it, and at most two closed batches wait
+// (a batch says whether the next one begins another epoch). So the rows held at any time are, per
+// lane, the findings not used (WantsMore: below max(64, twice the lane's rows of a batch) plus the
+// blocks that were under way), the shuffles' buffers, less than one bucket's rows per bucket, and
+// of this rank three batches: 48 bytes and the extents each.
 
 namespace millrace::pipeline {
 
@@ -46,7 +53,8 @@ struct Examined {
   std::vector<absl::Status> errors;  // complete (stage, file, offset; without the stream position)
 };
 
-// A global batch that is closed: what this rank fills.
+// A global batch that is closed: what this rank fills. Batches behind a `skip` of batches are not
+// handed out. A batch with an error in a row is an error (the caller's concern).
 struct ClosedBatch {
   struct Row {
     RowOrigin origin;
@@ -57,8 +65,7 @@ struct ClosedBatch {
   uint64_t pass = 0;  // passes over the batch stage before this one
   uint64_t epoch = 0;
   bool ends_epoch = false;
-  bool drop = false;             // behind a `skip` of batches: not delivered, not counted
-  int64_t num_slots = 0;         // rows of this rank's tensors
+  int64_t num_slots = 0;         // rows of this rank's tensors, those without a sample included
   int64_t first_global_row = 0;  // of slot 0
   int64_t num_global_valid_rows = 0;
   std::vector<Row> rows;         // ascending slots
@@ -85,30 +92,40 @@ struct SettlerOptions {
 // Thread-compatible: under a lock of the executor.
 class Settler {
  public:
-  // Borrows the plan for its lifetime.
-  //   INVALID_ARGUMENT  the lanes do not divide a batch size; or world > lanes ("... set lanes: 8")
+  // Borrows the plan for its lifetime. A rank may settle fewer lanes than there are only when
+  // lanes() says so: behind a take, or into buckets, it settles all of an endless input too.
+  //   INVALID_ARGUMENT  the lanes do not divide a batch size; or world > lanes ("... set lanes:
+  //   8");
+  //                     or batches of an endless input are repeated
   static absl::StatusOr<std::unique_ptr<Settler>> Make(const PhysicalPlan& plan,
                                                        SettlerOptions options);
   virtual ~Settler() = default;
 
   // Continues behind the batch whose `state` this is, at any world. Before the first Settle.
-  //   INVALID_ARGUMENT  not what a ClosedBatch held, or of another plan
+  // After an error the settler is of no use.
+  //   INVALID_ARGUMENT     not what a ClosedBatch held, or of another plan
+  //   FAILED_PRECONDITION  of a rank that settled fewer lanes than this one needs: an endless input
+  //                        goes on at the same world, rank by rank
   virtual absl::Status Restore(std::string_view state) = 0;
 
   // The lanes that this rank settles, ascending.
   virtual std::vector<uint64_t> lanes() const = 0;
-  // Rows that were open when the state was made (in buckets, in a shuffle's buffer): their
-  // positions have to be examined again, in this order, and given to Reopen before the lane's first
-  // Settle.
+  // Records with rows that were open when the state was made (in buckets, in a shuffle's buffer):
+  // each once, ascending, with `position` alone filled in. They have to be examined again, whole,
+  // and given to Reopen in one call before the lane's first Settle; a lane without any needs none.
+  //   FAILED_PRECONDITION  an open row is not among them: the data was changed
   virtual std::vector<RowOrigin> OpenRows(uint64_t lane) const = 0;
   virtual absl::Status Reopen(uint64_t lane, const Examined& rows) = 0;
-  // The next position of a lane that Settle wants; positions count on through all passes.
+  // The next position of a lane that Settle wants; positions count on through all passes. It jumps
+  // to the next pass when the rest of this one is not needed (behind a take).
   virtual uint64_t NextPosition(uint64_t lane) const = 0;
   // False while the lane has rows for more batches than the lane furthest behind needs: do not
   // examine further ahead than the ring asks for.
   virtual bool WantsMore(uint64_t lane) const = 0;
 
-  // Takes what was found at the lane's next positions. REQUIRES: block.first == NextPosition.
+  // Takes what was found at the lane's next positions. Blocks that were under way when
+  // NextPosition jumped may be given too: what lies before it is ignored.
+  // REQUIRES: block.first <= NextPosition.
   virtual void Settle(Examined block) = 0;
   // The next batch in order, when it is closed.
   //   nullopt  it needs more of some lane, or (ended()) there is none

@@ -103,6 +103,24 @@ void FailFeature(Run& run, int64_t row, const FeatureSpec& spec, std::string_vie
           absl::StrCat("feature '", spec.key, "' ", ToAbsl(text)));
 }
 
+// True when the record says how many values there are.
+bool IsRagged(const FeatureSpec& spec) {
+  return spec.dtype != DType::kBytes && spec.shape.rank() > 0 && spec.shape[0] == Shape::kUnknown;
+}
+
+// The shape with `extent` in the place of an unknown first one.
+Shape ShapeOf(const FeatureSpec& spec, int64_t extent) {
+  if (!IsRagged(spec)) return spec.shape;
+  return Shape(spec.shape.extents().subspan(1)).Prepend(extent);
+}
+
+// At least as many numbers as the entry holds, at most one for each of its bytes: each number ends
+// with a byte below 0x80, or has 4 bytes.
+int64_t MostValues(const FeatureSpec& spec, std::string_view body) {
+  if (spec.dtype == DType::kF32) return static_cast<int64_t>(body.size() / 4);
+  return std::ranges::count_if(body, [](char c) { return static_cast<signed char>(c) >= 0; });
+}
+
 absl::Status CheckSpec(const FeatureSpec& spec) {
   const auto bad = [&](std::string_view text) {
     return absl::InvalidArgumentError(
@@ -114,12 +132,15 @@ absl::Status CheckSpec(const FeatureSpec& spec) {
     return bad(absl::StrCat("dtype ", ToAbsl(Name(spec.dtype)),
                             "; an Example holds bytes, int64 and float32"));
   }
-  if (!spec.shape.IsKnown()) return bad("its shape must be known");
   int64_t elements = 1;
-  for (const int64_t extent : spec.shape.extents()) {
+  for (int i = 0; i < spec.shape.rank(); ++i) {
+    const int64_t extent = spec.shape[i];
+    if (i == 0 && extent == Shape::kUnknown) continue;
+    if (extent < 0) return bad("only the first extent of its shape may be unknown");
     if (extent > 0 && elements > kMaxElements / extent) return bad("its shape is too large");
     elements *= extent;
   }
+  if (elements == 0 && IsRagged(spec)) return bad("an unknown extent of values without elements");
   return absl::OkStatus();
 }
 
@@ -157,8 +178,12 @@ class ParseExample final : public Op {
       Column& column = run.Add(features_[i].name, features_[i].dtype);
       for (int64_t row = 0; row < run.num_rows(); ++row) {
         if (!run.ok(row)) continue;
-        Decode(run, column, row, records.bytes(row), features_[i],
-               entries[static_cast<size_t>(row) * features_.size() + i]);
+        const FeatureEntry& entry = entries[static_cast<size_t>(row) * features_.size() + i];
+        if (IsRagged(features_[i])) {
+          DecodeRagged(run, column, row, records.bytes(row), features_[i], entry);
+        } else {
+          Decode(run, column, row, records.bytes(row), features_[i], entry);
+        }
       }
     }
   }
@@ -218,11 +243,7 @@ class ParseExample final : public Op {
       return FailExample(run, row, error);
     }
     if (sink.kind == FeatureKind::kNone) return SetDefault(run, column, row, spec);
-    if (sink.kind != KindOf(spec.dtype)) {
-      return FailFeature(run, row, spec,
-                         absl::StrCat("holds ", ToAbsl(KindName(sink.kind)), ", wanted ",
-                                      ToAbsl(KindName(KindOf(spec.dtype)))));
-    }
+    if (!CheckKind(run, row, spec, sink)) return;
     if (sink.count != wanted) {
       return FailFeature(run, row, spec,
                          absl::StrCat("has ", sink.count, " values, wanted ", wanted));
@@ -234,14 +255,46 @@ class ParseExample final : public Op {
     }
   }
 
+  static bool CheckKind(Run& run, int64_t row, const FeatureSpec& spec, const ValueSink& sink) {
+    const FeatureKind wanted = KindOf(spec.dtype);
+    if (sink.kind == wanted) return true;
+    FailFeature(
+        run, row, spec,
+        absl::StrCat("holds ", ToAbsl(KindName(sink.kind)), ", wanted ", ToAbsl(KindName(wanted))));
+    return false;
+  }
+
+  static void DecodeRagged(Run& run, Column& column, int64_t row, std::string_view record,
+                           const FeatureSpec& spec, const FeatureEntry& entry) {
+    ValueSink sink;
+    sink.capacity = MostValues(spec, entry.body);
+    sink.out = run.arena().Allocate(static_cast<size_t>(sink.capacity) * SizeOf(spec.dtype));
+    WireError error;
+    if (!internal::DecodeFeature(record, entry, &error, sink)) {
+      return FailExample(run, row, error);
+    }
+    if (sink.kind == FeatureKind::kNone) {
+      if (spec.has_default) return SetDefault(run, column, row, spec);
+      return column.Set(row, sink.out, ShapeOf(spec, 0));
+    }
+    if (!CheckKind(run, row, spec, sink)) return;
+    const int64_t step = ShapeOf(spec, 1).num_elements();
+    if (sink.count % step != 0) {
+      return FailFeature(run, row, spec,
+                         absl::StrCat("has ", sink.count, " values, wanted a multiple of ", step));
+    }
+    column.Set(row, sink.out, ShapeOf(spec, sink.count / step));
+  }
+
   static void SetDefault(Run& run, Column& column, int64_t row, const FeatureSpec& spec) {
     if (!spec.has_default) return FailFeature(run, row, spec, "is missing");
+    const Shape shape = ShapeOf(spec, 1);
     if (spec.dtype == DType::kBytes) {
       column.Set(row, spec.default_bytes.data(), {static_cast<int64_t>(spec.default_bytes.size())});
       return;
     }
-    void* const out = run.Allocate(column, row, spec.shape);
-    const auto elements = static_cast<size_t>(spec.shape.num_elements());
+    void* const out = run.Allocate(column, row, shape);
+    const auto elements = static_cast<size_t>(shape.num_elements());
     if (spec.dtype == DType::kF32) {
       std::fill_n(static_cast<float*>(out), elements, spec.default_float);
     } else {

@@ -18,8 +18,11 @@ struct FeatureSpec {
   std::string key;            // in the Example
   std::string name;           // of the column
   DType dtype = DType::kF32;  // kBytes, kI64 or kF32: the three kinds an Example has
-  Shape shape;                // per sample, known; for kBytes ignored (one string, shape {length})
-  // What a record without the feature gets, one value repeated; unset: such a record is kFeature.
+  // Per sample; for kBytes ignored (one string, shape {length}). The first extent may be kUnknown:
+  // as many as the record has, the other extents' product at a time.
+  Shape shape;
+  // What a record without the feature gets, one value repeated (an unknown extent is then 1).
+  // Unset: such a record is kFeature, or with an unknown extent has 0.
   bool has_default = false;
   int64_t default_int = 0;
   float default_float = 0;

@@ -162,5 +162,26 @@ TEST_F(RunTest, TheFirstErrorOfARowWins) {
   EXPECT_TRUE(run_.status(2).ok());
 }
 
+TEST(Run, SelectedRowsShareValuesAndErrorsUnderNewIds) {
+  RunArena arena;
+  millrace::Run run(arena, 9, 100, {{0, 5, 0}, {0, 6, 0}, {0, 7, 0}});
+  Column& column = run.Add("x", DType::kI32);
+  for (int64_t row = 0; row < 3; ++row) {
+    *static_cast<int32_t*>(run.Allocate(column, row, {})) = static_cast<int32_t>(row);
+  }
+  run.Fail(1, absl::DataLossError("bad"));
+  const std::vector<int64_t> rows = {2, 2, 1};
+  const millrace::Run selected = run.Select(rows, {{0, 7, 0}, {0, 7, 1}, {0, 6, 0}});
+  ASSERT_EQ(selected.num_rows(), 3);
+  EXPECT_EQ(selected.id(1), (SampleId{0, 7, 1}));
+  ASSERT_EQ(selected.columns().size(), 1u);
+  EXPECT_EQ(selected.columns()[0].name(), "x");
+  EXPECT_EQ(selected.Get("x").at(0).data, run.Get("x").at(2).data);
+  EXPECT_EQ(selected.Get("x").at(1).data, run.Get("x").at(2).data);
+  EXPECT_TRUE(selected.ok(0));
+  EXPECT_EQ(selected.status(2), run.status(1));
+  EXPECT_EQ(selected.Random(0, 3).NextU32(), run.Random(2, 3).NextU32());
+}
+
 }  // namespace
 }  // namespace millrace

@@ -14,11 +14,20 @@
 
 namespace millrace::pipeline {
 
+inline absl::StatusOr<std::unique_ptr<Pipeline>> TryOpenFake(PhysicalPlan plan,
+                                                             const FakeData& data,
+                                                             std::shared_ptr<Context> context,
+                                                             const OpenOptions& options = {}) {
+  std::vector<std::unique_ptr<readers::RecordSource>> sources;
+  sources.push_back(std::make_unique<FakeSource>(data));
+  OpenedSources opened = JoinSources(plan, std::move(sources));
+  return OpenPhysical(std::move(plan), std::move(opened), std::move(context), options);
+}
+
 inline std::unique_ptr<Pipeline> OpenFake(PhysicalPlan plan, const FakeData& data,
                                           std::shared_ptr<Context> context,
                                           const OpenOptions& options = {}) {
-  auto pipeline = OpenPhysical(std::move(plan), std::make_unique<FakeSource>(data),
-                               std::move(context), options);
+  auto pipeline = TryOpenFake(std::move(plan), data, std::move(context), options);
   EXPECT_TRUE(pipeline.ok()) << pipeline.status();
   return pipeline.ok() ? *std::move(pipeline) : nullptr;
 }

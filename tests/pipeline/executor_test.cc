@@ -108,8 +108,7 @@ TEST(ExecutorTest, EveryTokenContinuesIdenticallyAtAnotherWorld) {
 absl::Status OpenWithToken(PhysicalPlan plan, const FakeData& data, const std::string& token) {
   OpenOptions options;
   options.resume_token = token;
-  return OpenPhysical(std::move(plan), std::make_unique<FakeSource>(data), FakeContext(1), options)
-      .status();
+  return TryOpenFake(std::move(plan), data, FakeContext(1), options).status();
 }
 
 // S-STATE-2.
@@ -186,8 +185,8 @@ TEST(ExecutorTest, DropRemainderLeavesOutThePartialBatch) {
 // S-ORDER-3.
 TEST(ExecutorTest, EmptySourceEndsAtOnceUnlessRepeatedForEver) {
   EXPECT_TRUE(Drain(*OpenFake(ShuffledPlan(), MakeFakeData(0), FakeContext(1))).digests.empty());
-  const auto opened = OpenPhysical(MakePlan(2, {Step(Kind::kRepeat, 0)}),
-                                   std::make_unique<FakeSource>(FakeData()), FakeContext(1), {});
+  const auto opened =
+      TryOpenFake(MakePlan(2, {Step(Kind::kRepeat, 0)}), FakeData(), FakeContext(1));
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -196,10 +195,7 @@ TEST(ExecutorTest, WorldsLargerThanTheBatchAndUnbatchableFieldsAreInvalid) {
   OpenOptions options;
   options.world = 3;
   const auto open = [&](PhysicalPlan plan) {
-    return OpenPhysical(std::move(plan), std::make_unique<FakeSource>(MakeFakeData(4)),
-                        FakeContext(1), options)
-        .status()
-        .code();
+    return TryOpenFake(std::move(plan), MakeFakeData(4), FakeContext(1), options).status().code();
   };
   EXPECT_EQ(open(MakePlan(2)), absl::StatusCode::kInvalidArgument);
   PhysicalPlan plan = MakePlan(4);

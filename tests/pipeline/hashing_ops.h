@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -38,7 +39,12 @@ class HashingOp : public Op {
       }
       std::vector<Field> out;
       for (size_t i = 0; i < fields.writes.size(); ++i) {
-        out.push_back(Output(part.options, i, *schema.Find(fields.reads[0]), fields.writes[i]));
+        const Field& in = *schema.Find(ReadFor(fields, i));
+        const bool scalar = in.shape.rank() == 0;
+        if (std::holds_alternative<UnbatchOptions>(part.options) && scalar) {
+          return absl::InvalidArgumentError("cannot split " + in.name);
+        }
+        out.push_back(Output(part.options, i, in, fields.writes[i]));
       }
       for (const std::string& name : fields.removes) schema.Remove(name);
       for (const Field& field : out) schema.Set(field);
@@ -51,6 +57,11 @@ class HashingOp : public Op {
   }
 
  private:
+  // What output i is made of: one input each, or one for all.
+  static const std::string& ReadFor(const OpFields& fields, size_t i) {
+    return fields.reads[fields.reads.size() == fields.writes.size() ? i : 0];
+  }
+
   static Field Output(const OpOptions& options, size_t i, Field in, const std::string& name) {
     in.name = name;
     if (const auto* parse = std::get_if<readers::ParseExampleOptions>(&options)) {
@@ -66,6 +77,12 @@ class HashingOp : public Op {
     }
     if (const auto* resize = std::get_if<augment::ResizeOptions>(&options)) {
       in.shape = Shape{resize->height, resize->width, in.shape[2]};
+    }
+    if (const auto* raw = std::get_if<readers::DecodeRawOptions>(&options)) {
+      return {name, raw->dtype, raw->shape};
+    }
+    if (std::holds_alternative<UnbatchOptions>(options)) {
+      in.shape = Shape(in.shape.extents().subspan(1));
     }
     if (std::holds_alternative<augment::NormalizeOptions>(options)) in.dtype = DType::kF32;
     if (const auto* cast = std::get_if<augment::CastOptions>(&options)) in.dtype = cast->dtype;
@@ -96,8 +113,11 @@ class HashingOp : public Op {
 
   static void ApplyPart(const OpSpec& part, Run& run) {
     const OpFields fields = FieldsOf(part.options);
-    const Column in = run.Take(fields.reads[0]);
+    const bool in_common = fields.reads.size() != fields.writes.size();
+    std::optional<Column> in_of_all;
+    if (in_common && !fields.reads.empty()) in_of_all = run.Take(fields.reads[0]);
     for (size_t i = 0; i < fields.writes.size(); ++i) {
+      const Column in = in_common ? *in_of_all : run.Take(fields.reads[i]);
       const Field like{in.name(), in.dtype(), in.at(0).shape};
       const Field out = Output(part.options, i, like, fields.writes[i]);
       Column& column = run.Add(out.name, out.dtype);

@@ -117,11 +117,16 @@ std::vector<Rows> Evaluate(const BatchOrder& order, size_t max_batches) {
   for (uint64_t g = 0; g < order.num_batches() && batches.size() < max_batches; ++g) {
     const BatchPlace place = order.Place(g);
     Rows rows(place.valid_rows);
-    order.Fill(place, 0, rows);
+    order.Fill(place, 0, rows, nullptr);
     EXPECT_EQ(place.epoch, rows.front().epoch);
     batches.push_back(std::move(rows));
   }
   return batches;
+}
+
+absl::StatusOr<BatchOrder> MakeOrder(const PhysicalPlan& plan, uint64_t num_records) {
+  const OrderSource source{.num_records = num_records, .total_bytes = 0, .shard_records = {}};
+  return BatchOrder::Make(plan, {&source, 1});
 }
 
 std::vector<OrderStep> RandomSteps(std::mt19937& random, bool takes) {
@@ -146,7 +151,7 @@ TEST(BatchOrderTest, RandomPlansEqualTheIteratorModel) {
     plan.order.steps = RandomSteps(random, true);
     plan.batch_order = RandomSteps(random, !plan.batch.drop_remainder);
     const uint64_t records = 1 + random() % 12;
-    const auto order = BatchOrder::Make(plan, records);
+    const auto order = MakeOrder(plan, records);
     if (!order.ok()) continue;  // repeats nothing for ever
     ++compared;
     ASSERT_TRUE(Evaluate(*order, 60) == Expect(plan, records, 60)) << "plan " << i;
@@ -158,7 +163,7 @@ TEST(BatchOrderTest, RandomPlansEqualTheIteratorModel) {
 TEST(OrderTest, GlobalShuffleIsAnotherBijectionEachEpoch) {
   for (const uint64_t records : {1u, 2u, 5u, 64u, 1000u}) {
     PhysicalPlan plan = MakePlan(1, {Step(Kind::kGlobalShuffle), Step(Kind::kRepeat, 3)});
-    const auto order = BatchOrder::Make(plan, records);
+    const auto order = MakeOrder(plan, records);
     ASSERT_TRUE(order.ok());
     std::vector<std::vector<uint64_t>> epochs(3);
     for (const Rows& rows : Evaluate(*order, 3 * records)) {
@@ -177,14 +182,14 @@ TEST(OrderTest, GlobalShuffleIsAnotherBijectionEachEpoch) {
 
 TEST(OrderTest, ShuffleOfARepeatMixesItsEpochsAndBatchesCountItAsOne) {
   PhysicalPlan plan = MakePlan(4, {Step(Kind::kRepeat, 2), Step(Kind::kGlobalShuffle)});
-  const auto order = BatchOrder::Make(plan, 50);
+  const auto order = MakeOrder(plan, 50);
   ASSERT_TRUE(order.ok());
   Rows all;
   for (uint64_t g = 0; g < order->num_batches(); ++g) {
     const BatchPlace place = order->Place(g);
     EXPECT_EQ(place.epoch, 0u);
     Rows rows(place.valid_rows);
-    order->Fill(place, 0, rows);
+    order->Fill(place, 0, rows, nullptr);
     all.insert(all.end(), rows.begin(), rows.end());
   }
   std::ranges::sort(all, {}, [](const SampleId& id) { return std::pair(id.epoch, id.record); });
@@ -194,39 +199,39 @@ TEST(OrderTest, ShuffleOfARepeatMixesItsEpochsAndBatchesCountItAsOne) {
 
 TEST(OrderTest, SeedAndStageKeyTheShuffle) {
   PhysicalPlan plan = MakePlan(100, {Step(Kind::kGlobalShuffle)});
-  const auto base = Evaluate(*BatchOrder::Make(plan, 100), 1);
+  const auto base = Evaluate(*MakeOrder(plan, 100), 1);
   plan.seed = 8;
-  EXPECT_NE(Evaluate(*BatchOrder::Make(plan, 100), 1), base);
+  EXPECT_NE(Evaluate(*MakeOrder(plan, 100), 1), base);
   plan.seed = 7;
   plan.order.steps[0].key = HashName("other");
-  EXPECT_NE(Evaluate(*BatchOrder::Make(plan, 100), 1), base);
+  EXPECT_NE(Evaluate(*MakeOrder(plan, 100), 1), base);
 }
 
 // S-ORDER-3.
 TEST(OrderTest, RepeatingNothingForEverIsInvalid) {
-  const auto order = BatchOrder::Make(MakePlan(4, {Step(Kind::kRepeat, 0)}), 0);
+  const auto order = MakeOrder(MakePlan(4, {Step(Kind::kRepeat, 0)}), 0);
   EXPECT_EQ(order.status().code(), absl::StatusCode::kInvalidArgument);
   PhysicalPlan dropped = MakePlan(4);
   dropped.batch.drop_remainder = true;
   dropped.batch_order = {Step(Kind::kRepeat, 0)};
-  EXPECT_FALSE(BatchOrder::Make(dropped, 3).ok());
+  EXPECT_FALSE(MakeOrder(dropped, 3).ok());
 }
 
 // S-ORDER-3.
 TEST(OrderTest, CountsThatOverflowAreWithoutEnd) {
   PhysicalPlan plan = MakePlan(4, {Step(Kind::kRepeat, ~uint64_t{0})});
-  EXPECT_TRUE(BatchOrder::Make(plan, 10)->length().infinite);
+  EXPECT_TRUE(MakeOrder(plan, 10)->length().infinite);
   plan.order.steps = {Step(Kind::kSkip, ~uint64_t{0})};
-  EXPECT_EQ(BatchOrder::Make(plan, 10)->num_batches(), 0u);
+  EXPECT_EQ(MakeOrder(plan, 10)->num_batches(), 0u);
   plan.order.steps = {Step(Kind::kRepeat, 0), Step(Kind::kSkip, ~uint64_t{0})};
-  EXPECT_FALSE(BatchOrder::Make(plan, 10).ok());
+  EXPECT_FALSE(MakeOrder(plan, 10).ok());
   plan.order.steps = {Step(Kind::kRepeat, 0), Step(Kind::kGlobalShuffle)};
-  EXPECT_FALSE(BatchOrder::Make(plan, 10).ok());
+  EXPECT_FALSE(MakeOrder(plan, 10).ok());
 }
 
 TEST(OrderTest, LengthTellsBatchesPerEpochOnlyWhereEpochsAlign) {
   const auto per_epoch = [](const PhysicalPlan& plan) {
-    return BatchOrder::Make(plan, 12)->length().batches_per_epoch;
+    return MakeOrder(plan, 12)->length().batches_per_epoch;
   };
   EXPECT_EQ(per_epoch(MakePlan(5)), 3u);
   EXPECT_EQ(per_epoch(MakePlan(4, {Step(Kind::kRepeat, 0)})), 3u);
@@ -240,7 +245,7 @@ TEST(OrderTest, LengthTellsBatchesPerEpochOnlyWhereEpochsAlign) {
 TEST(OrderTest, LastBatchOfAnEpochEndsIt) {
   PhysicalPlan plan = MakePlan(5);
   plan.batch_order = {Step(Kind::kRepeat, 2)};
-  const auto order = BatchOrder::Make(plan, 12);
+  const auto order = MakeOrder(plan, 12);
   std::vector<bool> ends;
   for (uint64_t g = 0; g < order->num_batches(); ++g) ends.push_back(order->Place(g).ends_epoch);
   EXPECT_THAT(ends, testing::ElementsAre(false, false, true, false, false, true));

@@ -59,7 +59,7 @@ TEST(TextProtoTest, UnknownEnumNumberIsAnError) {
 TEST(TextProtoTest, FarFetchedNameListsWhatThereIs) {
   EXPECT_EQ(ErrorOf("bogus_thing: 3"),
             "p:1:1: \"bogus_thing\" is not a field of Pipeline; there is: name, stage, seed, "
-            "semantics_version");
+            "semantics_version, lanes");
 }
 
 TEST(TextProtoTest, AllMisspeltFieldsAreReportedAtOnce) {
@@ -221,6 +221,19 @@ TEST(TextProtoTest, LocationsFindFieldsAndFallBackToWhatEncloses) {
   EXPECT_EQ(at->At({{"stage", 1}, {"flip"}, {"field"}}), "dir/p:5:9");
   EXPECT_EQ(at->At({{"stage", 7}}), "dir/p:2:1");
   EXPECT_EQ(at->At({{"no_such_field"}}), "dir/p");
+}
+
+TEST(TextProtoTest, LocationsFindFieldsOfPipelinesInPipelines) {
+  proto::Pipeline pipeline;
+  const auto at = ParseTextProto(
+      "stage {\n mix {\n  input { stage { range { count: 1 } } }\n"
+      "  input {\n   stage { tfrecord { files: \"a\" } }\n   stage { take { count: 3 } } } } }",
+      "p", {}, &pipeline);
+  ASSERT_TRUE(at.ok()) << at.status();
+  const FieldStep stage = {"stage", 0};
+  EXPECT_EQ(at->At({stage, {"mix"}, {"input", 1}}), "p:4:3");
+  EXPECT_EQ(at->At({stage, {"mix"}, {"input", 1}, {"stage", 1}, {"take"}, {"count"}}), "p:6:19");
+  EXPECT_EQ(at->At({stage, {"mix"}, {"input", 0}, {"seed"}}), "p:3:3");
 }
 
 TEST(TextProtoTest, FileIsReadAndNamed) {

@@ -162,6 +162,69 @@ TEST_F(ParseExampleTest, DefaultsFillMissingFeatures) {
   EXPECT_EQ(run_->Get("text").bytes(0), "none");
 }
 
+TEST_F(ParseExampleTest, AnUnknownFirstExtentIsWhatTheRecordHas) {
+  ExampleBuilder two;
+  two.AddInts("ids", std::vector<int64_t>{1, -2, int64_t{1} << 60, 4, 5, 600});
+  two.AddFloats("box", std::vector<float>{1, 2});
+  ExampleBuilder none;
+  none.AddInts("ids", {});
+  none.AddFloats("box", {});
+  Parse({Spec("ids", DType::kI64, {Shape::kUnknown, 3}), Spec("box", DType::kF32, {-1})},
+        {two.Serialize(), none.Serialize(), ""});
+  ASSERT_TRUE(run_->all_ok());
+  EXPECT_EQ(run_->Get("ids").at(0).shape, (Shape{2, 3}));
+  EXPECT_THAT(Ints("ids", 0), ElementsAre(1, -2, int64_t{1} << 60, 4, 5, 600));
+  EXPECT_THAT(Floats("box", 0), ElementsAre(1, 2));
+  for (int64_t row = 1; row < 3; ++row) {
+    EXPECT_EQ(run_->Get("ids").at(row).shape, (Shape{0, 3}));
+    EXPECT_EQ(run_->Get("box").at(row).shape, (Shape{0}));
+    EXPECT_NE(run_->Get("box").at(row).data, nullptr);
+  }
+}
+
+TEST_F(ParseExampleTest, AnUnknownExtentTakesWholeRowsOnly) {
+  ExampleBuilder builder;
+  builder.AddInts("ids", std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7});
+  Parse({Spec("ids", DType::kI64, {Shape::kUnknown, 3})}, {builder.Serialize()});
+  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
+                "has 7 values, wanted a multiple of 3");
+}
+
+TEST_F(ParseExampleTest, TheDefaultOfAnUnknownExtentIsOneRow) {
+  FeatureSpec ids = Spec("ids", DType::kI64, {Shape::kUnknown, 2});
+  ids.has_default = true;
+  ids.default_int = 9;
+  ExampleBuilder builder;
+  builder.AddInts("ids", {});
+  Parse({ids}, {"", builder.Serialize()});
+  EXPECT_EQ(run_->Get("ids").at(0).shape, (Shape{1, 2}));
+  EXPECT_THAT(Ints("ids", 0), ElementsAre(9, 9));
+  EXPECT_EQ(run_->Get("ids").at(1).shape, (Shape{0, 2}));  // there, and empty
+}
+
+// Lists of any length, packed or not, given once or several times, against libprotobuf.
+TEST_F(ParseExampleTest, ListsOfAnyLengthReadLikeLibprotobuf) {
+  std::mt19937_64 random(11);
+  std::vector<std::string> records;
+  for (int i = 0; i < 500; ++i) {
+    std::string lists;
+    for (uint64_t part = random() % 4; part > 0; --part) {
+      std::string list;
+      for (uint64_t n = random() % 9; n > 0; --n) {
+        const std::string value = Varint(random() >> (random() % 64));
+        list += random() % 2 == 0 ? Tag(1, 0) + value : Message(1, value + value);
+      }
+      lists += Message(3, list);
+    }
+    records.push_back(Wrap(Entry("ids", lists)));
+  }
+  Parse({Spec("ids", DType::kI64, {Shape::kUnknown})}, records);
+  for (int64_t row = 0; row < run_->num_rows(); ++row) {
+    ASSERT_TRUE(run_->ok(row)) << run_->status(row);
+    EXPECT_EQ(Ints("ids", row), ParseWithProtobuf(records_[row])->at("ids").ints);
+  }
+}
+
 TEST_F(ParseExampleTest, EntriesThatNobodyAsksForAreNotParsed) {
   // A float list of three bytes: libprotobuf refuses it, but it is not wanted here.
   const std::string odd = Entry("odd", Message(2, Message(1, "abc")));
@@ -268,7 +331,11 @@ TEST(MakeParseExample, RefusesOptionsThatCannotWork) {
   };
   EXPECT_EQ(code({}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code({Spec("a", DType::kU8)}), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({Spec("a", DType::kI64, {Shape::kUnknown})}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({Spec("a", DType::kI64, {2, Shape::kUnknown})}),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({Spec("a", DType::kI64, {Shape::kUnknown, 0})}),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({Spec("a", DType::kI64, {-5})}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code({Spec("a", DType::kI64, {1 << 30, 1 << 30, 1 << 30})}),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code({Spec("a", DType::kI64), Spec("a", DType::kI64)}),

@@ -1,0 +1,69 @@
+#ifndef MILLRACE_PIPELINE_BATCH_OP_H_
+#define MILLRACE_PIPELINE_BATCH_OP_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/philox.h"
+#include "base/run.h"
+#include "base/schema.h"
+#include "base/tensor.h"
+
+namespace millrace::pipeline {
+
+// One rank's slice of a finished global batch, for a BatchOp to change in place. Borrows all it
+// shows; lives for one call of Apply.
+struct BatchView {
+  uint64_t index = 0;            // of the global batch
+  uint64_t epoch = 0;            // as Batch::epoch
+  int64_t first_global_row = 0;  // number in the global batch of row 0 here
+  int64_t num_global_valid_rows = 0;
+  std::span<const uint8_t> valid;  // one byte per row; a row without a sample stays all zero
+  std::span<const SampleId> ids;
+  std::span<const std::string> names;
+  std::span<const TensorView> tensors;  // [rows, ...], in the order of `names`
+  uint64_t seed = 0;                    // of the plan
+  uint64_t stage_key = 0;               // HashName of the stage's name
+
+  int64_t num_rows() const { return static_cast<int64_t>(valid.size()); }
+  // Returns the tensor; a view with data == nullptr when there is none of that name.
+  TensorView Find(std::string_view name) const;
+
+  // The words for the batch as a whole: the same on every rank.
+  RandomStream Random() const;
+  // The words for one row of the slice: the same in every world.
+  RandomStream RandomOfRow(int64_t row) const;
+};
+
+// A stage of the host program that works on finished batches. Thread-safe after Resolve: Apply runs
+// on several batches at once.
+class BatchOp {
+ public:
+  virtual ~BatchOp() = default;
+
+  // Checks the fields of a batch (per sample); called once, before the first Apply. Must return
+  // `batch_schema` itself: a batch op changes values, not fields.
+  virtual absl::StatusOr<Schema> Resolve(const Schema& batch_schema) = 0;
+
+  // Changes the batch's tensors in place. The result depends on the batch alone; that of a row on
+  // the rows of its group alone (group_rows). Rows with valid[r] == 0 must stay zero.
+  //   an error, or an exception, is the error of the batch
+  virtual absl::Status Apply(BatchView& batch) const = 0;
+
+  // Rows that are mixed with each other, counted from row 0 of the global batch: 1 when every row
+  // is worked on by itself. Every rank's slice has to hold whole groups.
+  virtual uint64_t group_rows() const { return 1; }
+};
+
+// Checks that every rank's slice holds whole groups. `units` units of batch_size / units rows each
+// are dealt to the ranks: the rows themselves, or the lanes of a plan with a cut.
+//   INVALID_ARGUMENT  a group would be torn; says what fits
+absl::Status CheckGroupRows(uint64_t group_rows, uint64_t batch_size, uint64_t units, int world);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_BATCH_OP_H_

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/record_error.h"
+#include "base/status.h"
+#include "pipeline/apply_caught_internal.h"
+#include "pipeline/executor_internal.h"
+#include "pipeline/resume_token_internal.h"
+#include "pipeline/row_store_internal.h"
+
+// Batches: opened with their slab, filled by runs, finished by the ops over the whole of them.
+
+namespace millrace::pipeline {
+namespace {
+
+// Rows of the slice [slice.first_row, slice.first_row + slice.num_rows) below `valid_rows`.
+int64_t ValidRowsOfSlice(const RankSlice& slice, uint64_t valid_rows) {
+  if (valid_rows <= slice.first_row) return 0;
+  return static_cast<int64_t>(std::min(slice.num_rows, valid_rows - slice.first_row));
+}
+
+std::vector<TensorView> TensorsOf(const BatchData& data) {
+  std::vector<TensorView> tensors;
+  const BatchLayout& layout = *data.layout;
+  for (size_t i = 0; i < layout.fields.size(); ++i) {
+    tensors.push_back({data.tensor(i), layout.fields[i].dtype, layout.shapes[i]});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+std::string Executor::TokenBehind(uint64_t batch, std::string state) const {
+  return ResumeToken{parts_.plan.semantics_version, parts_.plan.plan_fingerprint,
+                     parts_.source->Fingerprint(), batch + 1, std::move(state)}
+      .ToString();
+}
+
+// False, and then the batch is an error, when there is no memory.
+bool Executor::TakeSlab(OpenBatch& batch) {
+  absl::StatusOr<std::byte*> slab = pool_->Take(batch.data->layout->slab_bytes);
+  if (!slab.ok()) {
+    batch.error = slab.status();
+    return false;
+  }
+  batch.data->slab = *slab;
+  return true;
+}
+
+void Executor::OpenNext(const BatchOrder& order, uint64_t index) {
+  auto batch = std::make_unique<OpenBatch>();
+  batch->order = &order;
+  batch->place = order.Place(index);
+  batch->data = std::make_shared<BatchData>(parts_.layout, pool_, budget_);
+  batch->first_position = index * parts_.plan.batch.size + parts_.slice.first_row;
+  BatchData& data = *batch->data;
+  data.index = index;
+  data.epoch = batch->place.epoch;
+  data.ends_epoch = batch->place.ends_epoch;
+  data.num_global_valid_rows = static_cast<int64_t>(batch->place.valid_rows);
+  data.first_global_row = static_cast<int64_t>(parts_.slice.first_row);
+  data.resume_token = TokenBehind(index, "");
+  if (TakeSlab(*batch)) {
+    data.num_valid_rows = ValidRowsOfSlice(parts_.slice, batch->place.valid_rows);
+    batch->num_work_rows = batch->remaining_rows = data.num_valid_rows;
+    const auto valid = static_cast<size_t>(data.num_valid_rows);
+    std::memset(data.valid(), 1, valid);
+    std::memset(data.valid() + valid, 0, static_cast<size_t>(data.layout->num_rows) - valid);
+    ClearPadding(data);
+  }
+  PutIntoRing(std::move(batch));
+}
+
+void Executor::OpenClosed(std::unique_ptr<ClosedWork> work) {
+  const ClosedBatch& closed = work->batch;
+  auto batch = std::make_unique<OpenBatch>();
+  batch->closed = true;
+  const auto& layout = work->layout != nullptr ? work->layout : parts_.layout;
+  batch->data = std::make_shared<BatchData>(layout, pool_, budget_);
+  batch->first_position =
+      closed.index * parts_.plan.batch.size + static_cast<uint64_t>(closed.first_global_row);
+  BatchData& data = *batch->data;
+  data.index = closed.index;
+  data.epoch = closed.epoch;
+  data.ends_epoch = closed.ends_epoch;
+  data.num_valid_rows = static_cast<int64_t>(closed.rows.size());
+  data.num_global_valid_rows = closed.num_global_valid_rows;
+  data.first_global_row = closed.first_global_row;
+  data.resume_token = TokenBehind(closed.index, closed.state);
+  batch->error = work->layout_error;
+  if (batch->error.ok() && TakeSlab(*batch)) PlaceClosedRows(closed, *batch);
+  PutIntoRing(std::move(batch));
+}
+
+// Writes who the rows are; rows that pass 1 found bad are not worked on.
+void Executor::PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) const {
+  BatchData& data = *batch.data;
+  std::memset(data.valid(), 0, static_cast<size_t>(data.layout->num_rows));
+  for (const ClosedBatch::Row& row : closed.rows) {
+    data.valid()[row.slot] = 1;
+    data.ids()[row.slot] = row.origin.id;
+    if (row.error < 0) {
+      batch.slots.push_back(row.slot);
+      continue;
+    }
+    if (batch.num_bad_rows++ > 0) continue;  // slots ascend: the first is the lowest
+    batch.error_row = row.slot;
+    batch.error = processor_.Locate(closed.errors[static_cast<size_t>(row.error)],
+                                    parts_.source->Locate(row.origin.id.record),
+                                    batch.first_position + static_cast<uint64_t>(row.slot));
+  }
+  ClearPadding(data);
+  batch.num_work_rows = batch.remaining_rows = static_cast<int64_t>(batch.slots.size());
+}
+
+void Executor::PutIntoRing(std::unique_ptr<OpenBatch> batch) {
+  MutexLock lock(mu_);
+  opening_ = false;
+  error_seen_ = error_seen_ || !batch->error.ok();
+  OpenBatch* const opened = batch.get();
+  ring_.push_back(std::move(batch));
+  if (opened->remaining_rows == 0) FilledLocked(opened);
+}
+
+// All rows of the batch have landed.
+void Executor::FilledLocked(OpenBatch* batch) {
+  if (!parts_.batch_ops.empty() && batch->error.ok()) {
+    filled_.push_back(batch);
+  } else {
+    ReadyLocked(batch);
+  }
+}
+
+void Executor::ReadyLocked(OpenBatch* batch) {
+  batch->ready = true;
+  if (batch == ring_.front().get()) batch_ready_.NotifyAll();
+}
+
+void Executor::FinishBatch(OpenBatch* batch) {
+  const BatchData& data = *batch->data;
+  const std::vector<TensorView> tensors = TensorsOf(data);
+  const auto rows = static_cast<size_t>(data.layout->num_rows);
+  absl::Status status;
+  for (size_t i = 0; i < parts_.batch_ops.size() && status.ok(); ++i) {
+    BatchView view;
+    view.index = data.index;
+    view.epoch = data.epoch;
+    view.first_global_row = data.first_global_row;
+    view.num_global_valid_rows = data.num_global_valid_rows;
+    view.valid = {data.valid(), rows};
+    view.ids = {data.ids(), rows};
+    view.names = data.layout->names;
+    view.tensors = tensors;
+    view.seed = parts_.plan.seed;
+    const std::string& stage = parts_.plan.batch_ops[i].stage;
+    view.stage_key = HashName(stage);
+    status = Annotate(ApplyCaught(*parts_.batch_ops[i], view),
+                      ToStd(absl::StrCat("stage \"", stage, "\": batch ", data.index)));
+  }
+  MutexLock lock(mu_);
+  error_seen_ = error_seen_ || !status.ok();
+  batch->error = std::move(status);
+  ReadyLocked(batch);
+}
+
+}  // namespace millrace::pipeline

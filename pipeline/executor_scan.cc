@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/apply_caught_internal.h"
+#include "pipeline/executor_internal.h"
+
+// Pass 1: records are looked at in any order, settled in the order of their lanes. What was found
+// out about a stretch of positions waits on the board, a few words a row; read buffers are free
+// again before that, so pass 1 never holds memory that pass 2 waits for.
+
+namespace millrace::pipeline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kShareWindow = 1 << 16;  // positions over which the share of kept rows is taken
+
+uint64_t CountKept(const Examined& found, int num_filters) {
+  return static_cast<uint64_t>(std::ranges::count_if(
+      found.rows, [&](const Examined::Row& row) { return row.passed_filters == num_filters; }));
+}
+
+}  // namespace
+
+// The origins of a claim, by the order.
+std::vector<RowOrigin> Executor::OriginsOf(const ScanClaim& claim) {
+  const LaneOrder& lane = parts_.lanes[claim.lane];
+  std::vector<SampleId> ids(claim.count);
+  if (claim.reopens) {
+    for (size_t i = 0; i < ids.size(); ++i) lane.Fill(claim.positions[i], {&ids[i], 1}, &memo_);
+  } else {
+    lane.Fill(claim.first, ids, &memo_);
+  }
+  std::vector<RowOrigin> origins(claim.count);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    origins[i].id = ids[i];
+    origins[i].position = claim.reopens ? claim.positions[i] : claim.first + i;
+  }
+  return origins;
+}
+
+std::vector<RunWork*> Executor::CutScanRuns(const std::vector<RowOrigin>& origins) {
+  const readers::RecordSource& source = *parts_.source;
+  std::vector<RunWork*> runs;
+  for (const RowOrigin& origin : origins) {
+    const readers::RecordRef ref = source.Locate(origin.id.record);
+    const uint64_t bytes = source.FramedBytes(ref);
+    if (runs.empty() || RunIsFull(runs, bytes)) {
+      runs.push_back(TakeRun());
+      runs.back()->position = origin.position;
+    }
+    runs.back()->origins.push_back(origin);
+    runs.back()->Append(ref, bytes);
+  }
+  return runs;
+}
+
+void Executor::ScanRuns(const ScanClaim& claim) {
+  const std::vector<RunWork*> runs = CutScanRuns(OriginsOf(claim));
+  std::vector<RunWork*> admitted;
+  {
+    MutexLock lock(mu_);
+    // One worker plans at a time, so blocks come into the rings in the order of claims.
+    uint64_t first = claim.first;
+    for (RunWork* run : runs) {
+      const uint64_t end = first + static_cast<uint64_t>(run->num_rows());
+      run->block = board_.Append(claim, first, end);
+      first = end;
+    }
+    planning_ = false;
+    admitted = AdmitLocked(scan_, runs);
+    WakeWorkersLocked();
+  }
+  for (RunWork* run : admitted) Submit(run);
+}
+
+void Executor::Examine(const RunWork& work, RunScratch& scratch, Examined& found) const {
+  scratch.arena.Reset();
+  std::vector<SampleId> ids;
+  ids.reserve(work.origins.size());
+  for (const RowOrigin& origin : work.origins) ids.push_back(origin.id);
+  Run run(scratch.arena, parts_.plan.seed, work.position, std::move(ids));
+  processor_.Load(work, run);
+  examiner_->Examine(run, work.origins, &found);
+}
+
+// Ops may throw: then each record is looked at by itself, and only those that throw alone are bad.
+Examined Executor::ExamineCaught(const RunWork& work, RunScratch& scratch) const {
+  Examined found;
+  if (Caught([&] { Examine(work, scratch, found); }).ok()) return found;
+  found = Examined();
+  for (int64_t row = 0; row < work.num_rows(); ++row) {
+    const RunWork single = SingleRow(work, row);
+    const size_t rows = found.rows.size();
+    const size_t extents = found.extents.size();
+    const absl::Status thrown = Caught([&] { Examine(single, scratch, found); });
+    if (thrown.ok()) continue;
+    found.rows.resize(rows);
+    found.extents.resize(extents + examiner_->extents_per_row());
+    found.rows.push_back({.origin = single.origins[0],
+                          .passed_filters = parts_.plan.cut->num_filters,
+                          .error = static_cast<int32_t>(found.errors.size())});
+    found.errors.push_back(thrown);
+  }
+  return found;
+}
+
+void Executor::ExamineRun(RunWork* run) {
+  std::unique_ptr<RunScratch> scratch = TakeScratch();
+  const Clock::time_point start = Clock::now();
+  Examined found = ExamineCaught(*run, *scratch);
+  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  LearnCost(scan_nanoseconds_, spent.count(), run->num_rows());
+  counters_.records_examined.Add(run->num_rows());
+  GiveBackScratch(std::move(scratch));
+  ScanBlock* const block = run->block;
+  const auto num_rows = static_cast<uint64_t>(run->num_rows());
+  const int64_t reserved = std::exchange(run->reserved_bytes, 0);
+  run->Clear();
+  budget_->Release(reserved);
+  const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
+  MutexLock lock(mu_);
+  idle_runs_.push_back(run);
+  --scan_.unfinished;
+  --scan_.admitted;
+  found.lane = block->found.lane;
+  found.first = block->found.first;
+  found.end = block->found.end;
+  block->found = std::move(found);
+  block->done = true;
+  examined_rows_ += num_rows;
+  kept_rows_ += kept;
+  if (examined_rows_ < kShareWindow) return;
+  examined_rows_ /= 2;
+  kept_rows_ /= 2;
+}
+
+// Tells the settler what lies at the heads of the rings, until nothing does; owns it meanwhile.
+void Executor::Settle() {
+  while (true) {
+    ScanBoard::Heads heads;
+    size_t room = 0;
+    {
+      MutexLock lock(mu_);
+      heads = board_.TakeHeads();
+      room = ClosedRoomLocked();
+      const bool take = more_closed_ && room > 0;
+      if (stopped_ || settled_ || (heads.empty() && !take)) {
+        settling_ = false;
+        CheckProgressLocked();
+        return;
+      }
+    }
+    for (const Examined& rows : heads.reopened) {
+      const absl::Status status = settler_->Reopen(rows.lane, rows);
+      if (!status.ok()) return StopSettling(status);
+    }
+    for (Examined& found : heads.found) {
+      if (!settler_->ended()) settler_->Settle(std::move(found));
+    }
+    bool more = false;
+    std::vector<std::unique_ptr<ClosedWork>> closed = TakeClosed(room, &more);
+    MutexLock lock(mu_);
+    for (auto& work : closed) closed_.push_back(std::move(work));
+    more_closed_ = more;
+    settled_ = !more && settler_->ended();
+    board_.Update(*settler_);
+    WakeWorkersLocked();
+    if (settled_ && ring_.empty()) batch_ready_.NotifyAll();
+  }
+}
+
+// At most `room` closed batches; `more`: perhaps not all there are.
+std::vector<std::unique_ptr<Executor::ClosedWork>> Executor::TakeClosed(size_t room, bool* more) {
+  std::vector<std::unique_ptr<ClosedWork>> closed;
+  *more = true;
+  while (closed.size() < room) {
+    std::optional<ClosedBatch> batch = settler_->Take();
+    if (!batch.has_value()) {
+      *more = false;
+      break;
+    }
+    auto work = std::make_unique<ClosedWork>();
+    work->batch = *std::move(batch);
+    if (parts_.plan.batch.kind == BatchSpec::Kind::kFixed) {
+      work->layout = parts_.layout;
+    } else if (auto layout = MakeClosedLayout(parts_.plan, work->batch); layout.ok()) {
+      work->layout = std::make_shared<const BatchLayout>(*std::move(layout));
+    } else {
+      work->layout_error =
+          Annotate(layout.status(), ToStd(absl::StrCat("stage \"", parts_.plan.batch.stage, "\"")));
+    }
+    closed.push_back(std::move(work));
+  }
+  return closed;
+}
+
+void Executor::StopSettling(const absl::Status& status) {
+  MutexLock lock(mu_);
+  settling_ = false;
+  if (!stopped_) StopLocked(status);
+  batch_ready_.NotifyAll();
+}
+
+// A settler that neither ends nor asks for anything would be waited for without end.
+void Executor::CheckProgressLocked() {
+  const bool waits = !stopped_ && !settled_ && !more_closed_ && !planning_ && closed_.empty() &&
+                     ring_.empty() && !opening_ && board_.num_blocks() == 0;
+  if (!waits || board_.MayClaim(1)) return;
+  StopLocked(absl::InternalError("pass 1 came to its end before the settler did"));
+  batch_ready_.NotifyAll();
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,243 @@
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "pipeline/explain_internal.h"
+
+namespace millrace::pipeline {
+namespace {
+
+// "65,536"
+std::string Grouped(uint64_t number) {
+  std::string text = absl::StrCat(number);
+  for (size_t at = text.size(); at > 3;) {
+    at -= 3;
+    text.insert(at, 1, ',');
+  }
+  return text;
+}
+
+// "1 filter", "2 filters"
+std::string Count(uint64_t n, const char* what) {
+  return absl::StrCat(Grouped(n), " ", what, n == 1 ? "" : "s");
+}
+
+std::string GlobalShuffleText(const OrderStep& step) {
+  const std::string key = absl::StrFormat(", key %016x", step.key);
+  if (step.count == 0) return "keyed permutation" + key;
+  const std::string window =
+      step.second == 0 ? "16 blocks" : absl::StrCat(Grouped(step.second), " records");
+  return absl::StrCat("blocks of about ", BytesText(step.count), ", mixed within windows of ",
+                      window, key);
+}
+
+std::string StepText(const OrderStep& step) {
+  switch (step.kind) {
+    case OrderStep::Kind::kInterleave:
+      return absl::StrCat(step.stage, ": ", Count(step.count, "file"), " at once, ",
+                          Count(step.second, "record"), " of each in turn",
+                          step.shuffle_files ? ", files shuffled" : "");
+    case OrderStep::Kind::kShuffle:
+      return absl::StrFormat("%s: buffer %s ids, no payload, key %016x", step.stage,
+                             Grouped(step.count), step.key);
+    case OrderStep::Kind::kGlobalShuffle:
+      return absl::StrCat(step.stage, ": ", GlobalShuffleText(step));
+    case OrderStep::Kind::kShard:
+      return absl::StrCat(step.stage, ": elements ", step.second, ", ", step.second, " + ",
+                          step.count, ", ...");
+    case OrderStep::Kind::kRepeat:
+      if (step.count == 0) return absl::StrCat(step.stage, ": again without end");
+      return absl::StrCat(step.stage, ": ", step.count, " epochs");
+    case OrderStep::Kind::kTake:
+      return absl::StrCat(step.stage, ": the first ", step.count);
+    case OrderStep::Kind::kSkip:
+      return absl::StrCat(step.stage, ": without the first ", step.count);
+  }
+  return step.stage;
+}
+
+// Lines under one title, which only the first of them shows.
+class Block {
+ public:
+  Block(const char* title, std::string* text) : title_(title), text_(text) {}
+  void Add(const std::string& line, size_t indent = 0) {
+    absl::StrAppendFormat(text_, "  %-8s%s%s\n", title_, std::string(indent, ' '), line);
+    title_ = "";
+  }
+
+ private:
+  const char* title_;
+  std::string* const text_;
+};
+
+std::string SourceText(const SourceSpec& source) {
+  switch (source.kind) {
+    case SourceSpec::Kind::kRange:
+      return absl::StrCat("the numbers from 0 to ", source.count - 1);
+    case SourceSpec::Kind::kPush:
+      return "records that the host program pushes";
+    case SourceSpec::Kind::kTfRecord:
+      break;
+  }
+  return absl::StrCat(absl::StrJoin(source.file_patterns, ", "), " (compression ",
+                      source.compression, ", CRC ", source.verify_crc ? "checked" : "not checked",
+                      ")");
+}
+
+void AppendSources(const PhysicalPlan& physical, std::string* text) {
+  Block block("source", text);
+  for (const SourceSpec& source : physical.sources) {
+    const bool alone = physical.sources.size() == 1;
+    block.Add(
+        absl::StrCat(SourceText(source), alone ? "" : absl::StrCat("  [", source.stage, "]")));
+  }
+}
+
+// A join and its inputs, each deeper by four columns, then the steps behind it.
+void AddOrder(const OrderPlan& order, const PhysicalPlan& physical, size_t indent, Block* block) {
+  if (order.root == OrderPlan::Root::kConcatenate) {
+    block->Add(absl::StrCat(order.stage, ": ", Count(order.inputs.size(), "input"),
+                            ", one after the other"),
+               indent);
+  } else if (order.root == OrderPlan::Root::kMix) {
+    block->Add(absl::StrFormat("%s: %s, shares %s, key %016x", order.stage,
+                               Count(order.inputs.size(), "input"),
+                               absl::StrJoin(order.weights, " : "), order.key),
+               indent);
+  }
+  for (size_t k = 0; k < order.inputs.size(); ++k) {
+    const OrderPlan& input = order.inputs[k];
+    const bool is_source = input.root == OrderPlan::Root::kSource;
+    block->Add(
+        absl::StrCat("input ", k + 1, is_source ? ": " + physical.sources[input.source].stage : ""),
+        indent + 2);
+    AddOrder(input, physical, indent + 4, block);
+  }
+  for (const OrderStep& step : order.steps) block->Add(StepText(step), indent);
+}
+
+void AppendExamine(const CutPlan& cut, std::string* text) {
+  Block block("pass 1", text);
+  for (const ExamineStep& step : cut.examine) {
+    switch (step.kind) {
+      case ExamineStep::Kind::kOp:
+        block.Add(absl::StrCat(step.op.summary, "  [", step.stage, "]"));
+        break;
+      case ExamineStep::Kind::kFilter:
+        block.Add(absl::StrCat("filter: ", step.filter->text(), "  [", step.stage, "]"));
+        break;
+      case ExamineStep::Kind::kUnbatch:
+        block.Add(
+            absl::StrCat("unbatch: ", absl::StrJoin(step.split, ", "), "  [", step.stage, "]"));
+        break;
+    }
+  }
+  if (cut.extents_of.empty()) return;
+  block.Add(absl::StrCat("extents of ", absl::StrJoin(cut.extents_of, ", ")));
+}
+
+std::string SettleText(const SettleStep& step) {
+  const std::string behind =
+      step.after_filters == 0
+          ? ""
+          : absl::StrCat(" behind ", Count(static_cast<uint64_t>(step.after_filters), "filter"));
+  switch (step.kind) {
+    case SettleStep::Kind::kTake:
+      return absl::StrCat(step.stage, ": the first ", step.count, behind);
+    case SettleStep::Kind::kSkip:
+      return absl::StrCat(step.stage, ": without the first ", step.count, behind);
+    case SettleStep::Kind::kShuffle:
+      break;
+  }
+  return absl::StrFormat("%s: buffer %s rows over all lanes%s, no payload, key %016x", step.stage,
+                         Grouped(step.count), behind, step.key);
+}
+
+void AppendOps(const char* title, const std::vector<PhysicalOp>& ops, std::string* text) {
+  Block block(title, text);
+  for (const PhysicalOp& op : ops) {
+    block.Add(absl::StrCat(op.summary, "  [", op.stage, "]"));
+    if (op.binds.empty()) continue;
+    block.Add("stored into the batch: " + absl::StrJoin(op.binds, ", "), 2);
+  }
+}
+
+uint64_t RowBytes(const Schema& schema) {
+  uint64_t bytes = 0;
+  for (const Field& field : schema.fields()) {
+    bytes += SizeOf(field.dtype) * static_cast<uint64_t>(field.shape.num_elements());
+  }
+  return bytes;
+}
+
+std::string BucketText(const BatchSpec& batch) {
+  std::string text = absl::StrCat("by length of ", batch.length_field, ":");
+  for (size_t i = 0; i < batch.boundaries.size(); ++i) {
+    absl::StrAppend(&text, " below ", batch.boundaries[i], " ", Count(batch.bucket_sizes[i], "row"),
+                    ",");
+  }
+  absl::StrAppend(&text, " else ", Count(batch.bucket_sizes.back(), "row"), "; padded to ",
+                  batch.pad_to_boundary ? "the bucket's boundary" : "the longest");
+  return text;
+}
+
+std::string BatchText(const BatchSpec& batch, const Schema& schema) {
+  switch (batch.kind) {
+    case BatchSpec::Kind::kPadded:
+      return absl::StrCat(Count(batch.size, "row"), ", padded to the largest");
+    case BatchSpec::Kind::kRagged:
+      return absl::StrCat(Count(batch.size, "row"), ", values and row splits");
+    case BatchSpec::Kind::kBucket:
+      return BucketText(batch);
+    case BatchSpec::Kind::kFixed:
+      break;
+  }
+  const uint64_t row_bytes = RowBytes(schema);
+  return absl::StrCat(batch.size, " rows of ", BytesText(row_bytes), " = ",
+                      BytesText(row_bytes * batch.size));
+}
+
+void AppendBatch(const PhysicalPlan& physical, std::string* text) {
+  const BatchSpec& batch = physical.batch;
+  Block block("batch", text);
+  block.Add(absl::StrCat(BatchText(batch, physical.batch_schema),
+                         "; a last batch that is not full is ",
+                         batch.drop_remainder ? "left out" : "padded and masked"));
+  for (const Field& field : physical.batch_schema.fields()) {
+    block.Add(Schema({field}).ToString(), 2);
+  }
+  for (const BatchSpec::Padding& padding : batch.padding) {
+    block.Add(absl::StrCat(padding.field, " is padded with ", padding.float_value), 2);
+  }
+}
+
+}  // namespace
+
+std::string PhysicalText(const PhysicalPlan& physical) {
+  std::string text = "\nPhysical plan\n";
+  AppendSources(physical, &text);
+  Block order("order", &text);
+  AddOrder(physical.order, physical, 0, &order);
+  if (physical.cut) {
+    AppendExamine(*physical.cut, &text);
+    Block settle("settle", &text);
+    for (const SettleStep& step : physical.cut->settle) settle.Add(SettleText(step));
+    Block("lanes", &text)
+        .Add(absl::StrCat(physical.lanes, ", so that the world has at most ",
+                          Count(physical.lanes, "rank")));
+  }
+  AppendOps(physical.cut ? "pass 2" : "ops", physical.ops, &text);
+  AppendBatch(physical, &text);
+  Block batches("batches", &text);
+  for (const OrderStep& step : physical.batch_order) batches.Add(StepText(step));
+  Block custom("custom", &text);
+  for (const BatchOpSpec& op : physical.batch_ops) {
+    custom.Add(absl::StrCat(op.op, " version ", op.version, " on whole batches  [", op.stage, "]"));
+  }
+  Block("ring", &text).Add(absl::StrCat(physical.prefetch_batches, " batches ahead"));
+  return text;
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/status.h"
+#include "pipeline/growing_order_internal.h"
+#include "pipeline/op_table.h"
+#include "pipeline/open_source_internal.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using readers::RecordRef;
+using readers::RecordSource;
+
+constexpr uint64_t kRangeFingerprint = 0x72616E6765;  // "range"
+
+class RangeSource final : public RecordSource {
+ public:
+  explicit RangeSource(uint64_t count) : count_(count) {}
+  uint64_t num_records() const override { return count_; }
+  const std::vector<std::string>& files() const override { return files_; }
+  RecordRef Locate(uint64_t record) const override {
+    RecordRef ref;
+    ref.ordinal = record;
+    return ref;
+  }
+  const std::shared_ptr<const RandomAccessFile>& file(uint32_t) const override { return no_file_; }
+  uint64_t FramedBytes(const RecordRef&) const override { return 0; }
+  absl::StatusOr<std::string_view> Unframe(const RecordRef&,
+                                           std::span<const std::byte>) const override {
+    return std::string_view();
+  }
+  uint64_t Fingerprint() const override { return Mix64(Mix64(kRangeFingerprint) + count_); }
+
+ private:
+  const uint64_t count_;
+  const std::vector<std::string> files_ = {"range"};
+  const std::shared_ptr<const RandomAccessFile> no_file_;
+};
+
+class JoinedSource final : public RecordSource {
+ public:
+  explicit JoinedSource(std::vector<std::unique_ptr<RecordSource>> sources)
+      : sources_(std::move(sources)) {
+    for (const auto& source : sources_) {
+      first_records_.push_back(num_records_);
+      first_shards_.push_back(static_cast<uint32_t>(files_.size()));
+      num_records_ += source->num_records();
+      files_.insert(files_.end(), source->files().begin(), source->files().end());
+      fingerprint_ = Mix64(fingerprint_ + source->Fingerprint());
+    }
+  }
+  uint64_t num_records() const override { return num_records_; }
+  const std::vector<std::string>& files() const override { return files_; }
+  RecordRef Locate(uint64_t record) const override {
+    const size_t i = IndexOf(first_records_, record);
+    RecordRef ref = sources_[i]->Locate(record - first_records_[i]);
+    ref.shard += first_shards_[i];
+    return ref;
+  }
+  const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
+    const size_t i = IndexOf(first_shards_, shard);
+    return sources_[i]->file(shard - first_shards_[i]);
+  }
+  uint64_t FramedBytes(const RecordRef& ref) const override {
+    const auto [source, own] = OwnRef(ref);
+    return source->FramedBytes(own);
+  }
+  absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
+                                           std::span<const std::byte> framed) const override {
+    const auto [source, own] = OwnRef(ref);
+    return source->Unframe(own, framed);
+  }
+  uint64_t Fingerprint() const override { return fingerprint_; }
+
+ private:
+  // The last source that begins at or before `number` (empty ones begin where the next one does).
+  template <typename T>
+  static size_t IndexOf(const std::vector<T>& firsts, T number) {
+    return static_cast<size_t>(std::ranges::upper_bound(firsts, number) - firsts.begin()) - 1;
+  }
+  std::pair<const RecordSource*, RecordRef> OwnRef(RecordRef ref) const {
+    const size_t i = IndexOf(first_shards_, ref.shard);
+    ref.shard -= first_shards_[i];
+    return {sources_[i].get(), ref};
+  }
+
+  const std::vector<std::unique_ptr<RecordSource>> sources_;
+  std::vector<uint64_t> first_records_;
+  std::vector<uint32_t> first_shards_;
+  std::vector<std::string> files_;
+  uint64_t num_records_ = 0;
+  uint64_t fingerprint_ = 0;
+};
+
+absl::StatusOr<readers::Compression> ParseCompression(const std::string& name) {
+  using readers::Compression;
+  if (name.empty() || name == "auto") return Compression::kAuto;
+  if (name == "none") return Compression::kNone;
+  if (name == "gzip") return Compression::kGzip;
+  if (name == "zlib") return Compression::kZlib;
+  return absl::InvalidArgumentError(
+      absl::StrCat("compression \"", name, "\" is none of auto, none, gzip, zlib"));
+}
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec, Context& context,
+                                                        const OpenOptions& options) {
+  readers::RecordSourceOptions source;
+  MILLRACE_ASSIGN_OR_RETURN(source.compression, ParseCompression(spec.compression));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
+                            readers::ExpandFiles(spec.file_patterns));
+  source.verify_crc = spec.verify_crc;
+  if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
+  source.index_folder = options.index_folder;
+  source.threads = context.workers().num_threads();
+  source.progress = options.index_progress;
+  return RecordSource::Open(std::move(files), source);
+}
+
+absl::StatusOr<OpenedSources> OpenPush(const PhysicalPlan& plan, const OpenOptions& options) {
+  const std::string stage = absl::StrCat("stage \"", plan.sources[0].stage, "\"");
+  if (options.push == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(stage, ": the plan reads a push source, and OpenOptions.push is empty"));
+  }
+  if (!options.resume_token.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        stage, ": a push source cannot be read again, so it does not continue from a token"));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckGrowing(plan));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<GrowingSource> source, OpenPushSource(*options.push));
+  OpenedSources opened;
+  opened.growing = source.get();
+  opened.source = std::move(source);
+  opened.facts.push_back({.num_records = kInfinite, .total_bytes = 0, .shard_records = {}});
+  return opened;
+}
+
+bool HasStep(const OrderPlan& order, bool (*wanted)(const OrderStep&)) {
+  return std::ranges::any_of(order.steps, wanted) ||
+         std::ranges::any_of(order.inputs,
+                             [&](const OrderPlan& input) { return HasStep(input, wanted); });
+}
+
+// Interleave and blocks of bytes have to know the files.
+bool WantsShards(const PhysicalPlan& plan) {
+  return HasStep(plan.order, [](const OrderStep& step) {
+    return step.kind == OrderStep::Kind::kInterleave ||
+           (step.kind == OrderStep::Kind::kGlobalShuffle && step.count != 0);
+  });
+}
+
+// The number of the first record that lies in `shard` or behind it, from `from` on.
+uint64_t FirstOfShard(const RecordSource& source, uint32_t shard, uint64_t from) {
+  uint64_t end = source.num_records();
+  while (from < end) {
+    const uint64_t middle = from + (end - from) / 2;
+    if (source.Locate(middle).shard < shard) {
+      from = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return from;
+}
+
+OrderSource FactsOf(const RecordSource& source, bool with_shards) {
+  OrderSource facts{.num_records = source.num_records(), .total_bytes = 0, .shard_records = {}};
+  if (!with_shards) return facts;
+  uint64_t first = 0;
+  for (uint32_t shard = 0; shard < source.files().size(); ++shard) {
+    const uint64_t end = FirstOfShard(source, shard + 1, first);
+    facts.shard_records.push_back(end - first);
+    if (end > first) {
+      const RecordRef last = source.Locate(end - 1);
+      facts.total_bytes += last.offset + source.FramedBytes(last);
+    }
+    first = end;
+  }
+  return facts;
+}
+
+}  // namespace
+
+CustomFactory CustomOpsOf(const OpenOptions& options) {
+  if (options.ops == nullptr) return nullptr;
+  return [table = options.ops.get()](const CustomOptions& custom) {
+    return table->Make(custom.op, custom.version, custom.options, custom.stage);
+  };
+}
+
+std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
+  return std::make_unique<RangeSource>(count);
+}
+
+OpenedSources JoinSources(const PhysicalPlan& plan,
+                          std::vector<std::unique_ptr<RecordSource>> sources) {
+  OpenedSources opened;
+  for (const auto& source : sources) {
+    opened.facts.push_back(FactsOf(*source, WantsShards(plan)));
+  }
+  if (sources.size() == 1) {
+    opened.source = std::move(sources[0]);
+  } else {
+    opened.source = std::make_unique<JoinedSource>(std::move(sources));
+  }
+  return opened;
+}
+
+absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
+                                          const OpenOptions& options) {
+  std::vector<std::unique_ptr<RecordSource>> sources;
+  for (const SourceSpec& spec : plan.sources) {
+    if (spec.kind == SourceSpec::Kind::kPush) {
+      if (plan.sources.size() == 1) return OpenPush(plan, options);
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage \"", spec.stage, "\": a push source cannot be joined"));
+    }
+    if (spec.kind == SourceSpec::Kind::kRange) {
+      sources.push_back(MakeRangeSource(spec.count));
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(), OpenFiles(spec, context, options));
+  }
+  return JoinSources(plan, std::move(sources));
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,46 @@
+#ifndef MILLRACE_PIPELINE_OPEN_SOURCE_INTERNAL_H_
+#define MILLRACE_PIPELINE_OPEN_SOURCE_INTERNAL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/context.h"
+#include "pipeline/growing_source_internal.h"
+#include "pipeline/ops_from_plan_internal.h"
+#include "pipeline/order_internal.h"
+#include "pipeline/physical_plan_internal.h"
+#include "pipeline/pipeline.h"
+#include "readers/record_source.h"
+
+// The sources of a plan behind one view: records and files are numbered through all of them.
+
+namespace millrace::pipeline {
+
+struct OpenedSources {
+  std::unique_ptr<readers::RecordSource> source;
+  GrowingSource* growing = nullptr;  // `source`, if it is one
+  std::vector<OrderSource> facts;    // of each source of the plan
+};
+
+// Opens all sources of the plan. Blocks while indexes are made.
+//   INVALID_ARGUMENT     no push source in the options, or the plan cannot read one
+//   FAILED_PRECONDITION  another pipeline reads the push source
+//   the errors of readers::RecordSource::Open
+absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
+                                          const OpenOptions& options);
+
+// Sources that are open already, one per source of the plan. REQUIRES: none of them grows.
+OpenedSources JoinSources(const PhysicalPlan& plan,
+                          std::vector<std::unique_ptr<readers::RecordSource>> sources);
+
+// Makes the ops of custom stages from options.ops, which it borrows; empty when there is no table.
+CustomFactory CustomOpsOf(const OpenOptions& options);
+
+// The integers 0, 1, ..., count - 1: records of no bytes, their values are their numbers.
+std::unique_ptr<readers::RecordSource> MakeRangeSource(uint64_t count);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_OPEN_SOURCE_INTERNAL_H_

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/philox.h"
+#include "pipeline/optimizer_internal.h"
+#include "pipeline/plan_message_internal.h"
+
+// The stages that touch no payload, as the executor wants them.
+
+namespace millrace::pipeline {
+namespace {
+
+using Kind = OrderStep::Kind;
+
+OrderStep ToOrderStep(const proto::Stage& stage) {
+  OrderStep step;
+  step.stage = stage.name();
+  switch (stage.op_case()) {
+    case proto::Stage::kInterleave:
+      step.kind = Kind::kInterleave;
+      step.count = stage.interleave().cycle_length();
+      step.second = stage.interleave().block_length();
+      step.shuffle_files = stage.interleave().shuffle_files();
+      step.key = HashName(stage.name());
+      break;
+    case proto::Stage::kShuffle:
+      step.kind = Kind::kShuffle;
+      step.count = stage.shuffle().buffer_size();
+      step.key = HashName(stage.name());
+      break;
+    case proto::Stage::kGlobalShuffle:
+      step.kind = Kind::kGlobalShuffle;
+      step.count = stage.global_shuffle().block_bytes();
+      step.second = stage.global_shuffle().window();
+      step.key = HashName(stage.name());
+      break;
+    case proto::Stage::kShard:
+      step.kind = Kind::kShard;
+      step.count = stage.shard().num_shards();
+      step.second = stage.shard().index();
+      break;
+    case proto::Stage::kRepeat:
+      step.kind = Kind::kRepeat;
+      step.count = stage.repeat().epochs();
+      break;
+    case proto::Stage::kTake:
+      step.kind = Kind::kTake;
+      step.count = stage.take().count();
+      break;
+    default:
+      step.kind = Kind::kSkip;
+      step.count = stage.skip().count();
+      break;
+  }
+  return step;
+}
+
+SettleStep ToSettleStep(const proto::Stage& stage, int after_filters) {
+  SettleStep step;
+  step.stage = stage.name();
+  step.after_filters = after_filters;
+  if (stage.has_shuffle()) {
+    step.kind = SettleStep::Kind::kShuffle;
+    step.count = stage.shuffle().buffer_size();
+    step.key = HashName(stage.name());
+  } else {
+    step.kind = stage.has_take() ? SettleStep::Kind::kTake : SettleStep::Kind::kSkip;
+    step.count = stage.has_take() ? stage.take().count() : stage.skip().count();
+  }
+  return step;
+}
+
+SourceSpec ToSource(const proto::Stage& stage) {
+  SourceSpec source;
+  source.stage = stage.name();
+  if (stage.has_range()) {
+    source.kind = SourceSpec::Kind::kRange;
+    source.count = stage.range().count();
+  } else if (stage.has_push()) {
+    source.kind = SourceSpec::Kind::kPush;
+  } else {
+    const proto::TfRecord& files = stage.tfrecord();
+    source.file_patterns.assign(files.files().begin(), files.files().end());
+    source.compression = files.compression();
+    source.verify_crc = !files.skip_crc();
+    source.max_record_bytes = files.max_record_bytes();
+  }
+  return source;
+}
+
+// The root of the order at a source stage; sources are numbered in the order of the text.
+OrderPlan ToRoot(const proto::Stage& stage, std::vector<SourceSpec>* sources) {
+  OrderPlan order;
+  order.stage = stage.name();
+  const auto* inputs = InputsOf(stage);
+  if (inputs == nullptr) {
+    order.source = sources->size();
+    sources->push_back(ToSource(stage));
+    return order;
+  }
+  order.root = stage.has_mix() ? OrderPlan::Root::kMix : OrderPlan::Root::kConcatenate;
+  if (stage.has_mix()) {
+    order.weights.assign(stage.mix().weight().begin(), stage.mix().weight().end());
+    order.key = HashName(stage.name());
+  }
+  for (const proto::Pipeline& input : *inputs) {
+    order.inputs.push_back(ToRoot(input.stage(0), sources));
+    for (int i = 1; i < input.stage_size(); ++i) {
+      order.inputs.back().steps.push_back(ToOrderStep(input.stage(i)));
+    }
+  }
+  return order;
+}
+
+template <typename Batch>
+void FillPadding(const Batch& batch, BatchSpec* spec) {
+  for (const proto::Padding& padding : batch.padding()) {
+    const bool is_float = padding.value_case() == proto::Padding::kFloatValue;
+    spec->padding.push_back(
+        {padding.field(), padding.int_value(),
+         is_float ? padding.float_value() : static_cast<double>(padding.int_value())});
+  }
+}
+
+template <typename Batch>
+void FillSize(BatchSpec::Kind kind, const Batch& batch, BatchSpec* spec) {
+  spec->kind = kind;
+  spec->size = batch.size();
+  spec->drop_remainder = batch.drop_remainder();
+}
+
+void FillBucket(const proto::BucketByLength& bucket, BatchSpec* spec) {
+  spec->kind = BatchSpec::Kind::kBucket;
+  spec->size = *std::ranges::max_element(bucket.batch_size());
+  spec->drop_remainder = bucket.drop_remainder();
+  spec->length_field = bucket.field();
+  spec->boundaries.assign(bucket.boundary().begin(), bucket.boundary().end());
+  spec->bucket_sizes.assign(bucket.batch_size().begin(), bucket.batch_size().end());
+  spec->pad_to_boundary = bucket.pad_to_bucket_boundary();
+  FillPadding(bucket, spec);
+}
+
+BatchSpec ToBatch(const proto::Stage& stage) {
+  BatchSpec spec;
+  spec.stage = stage.name();
+  switch (stage.op_case()) {
+    case proto::Stage::kPaddedBatch:
+      FillSize(BatchSpec::Kind::kPadded, stage.padded_batch(), &spec);
+      FillPadding(stage.padded_batch(), &spec);
+      break;
+    case proto::Stage::kRaggedBatch:
+      FillSize(BatchSpec::Kind::kRagged, stage.ragged_batch(), &spec);
+      break;
+    case proto::Stage::kBucketByLength:
+      FillBucket(stage.bucket_by_length(), &spec);
+      break;
+    default:
+      FillSize(BatchSpec::Kind::kFixed, stage.batch(), &spec);
+      break;
+  }
+  return spec;
+}
+
+void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* plan) {
+  if (behind_batch) {
+    plan->batch_order.push_back(ToOrderStep(stage));
+  } else if (plan->cut) {
+    plan->cut->settle.push_back(ToSettleStep(stage, plan->cut->num_filters));
+  } else {
+    plan->order.steps.push_back(ToOrderStep(stage));
+  }
+}
+
+}  // namespace
+
+int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
+  plan->seed = pipeline.seed();
+  plan->semantics_version = pipeline.semantics_version();
+  plan->lanes = pipeline.lanes();
+  int batch = -1;
+  for (int i = 0; i < pipeline.stage_size(); ++i) {
+    const proto::Stage& stage = pipeline.stage(i);
+    switch (KindOf(stage)) {
+      case StageKind::kSource:
+        plan->order = ToRoot(stage, &plan->sources);
+        break;
+      case StageKind::kOrder:
+        FillOrderStage(stage, batch >= 0, plan);
+        break;
+      case StageKind::kCut:
+        if (!plan->cut) plan->cut.emplace();
+        if (stage.has_filter()) ++plan->cut->num_filters;
+        break;
+      case StageKind::kBatch:
+        batch = i;
+        plan->batch = ToBatch(stage);
+        break;
+      case StageKind::kPrefetch:
+        plan->prefetch_batches = static_cast<int>(stage.prefetch().batches());
+        break;
+      case StageKind::kMap:  // before the batch: OpsFromPlan
+        if (batch < 0) break;
+        plan->batch_ops.push_back({stage.name(), stage.custom().op(), stage.custom().version(),
+                                   stage.custom().options()});
+        break;
+    }
+  }
+  return batch;
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,148 @@
+#include <algorithm>
+
+#include "pipeline/order_internal.h"
+#include "pipeline/order_node_internal.h"
+
+// Evaluates an order: undoes the stages of a node from the outside inwards, for all places of a
+// call at once, and hands what comes from the inputs of a join down to them.
+
+namespace millrace::pipeline {
+
+NodeMemo::NodeMemo(const OrderNode& node) : stages(node.stages.size()), inputs(node.inputs.size()) {
+  for (size_t j = 0; j < inputs.size(); ++j) {
+    inputs[j].memo = std::make_unique<NodeMemo>(*node.inputs[j]);
+  }
+}
+
+namespace {
+
+using Kind = OrderStep::Kind;
+using Places = std::span<SampleId>;
+
+void UndoRepeat(const OrderStage& stage, Places places) {
+  for (SampleId& place : places) {
+    if (place.record < stage.inner_size) continue;
+    const uint64_t pass = place.record / stage.inner_size;
+    place.epoch += pass * stage.inner_epochs;
+    place.record -= pass * stage.inner_size;
+  }
+}
+
+// Calls `input_of(position, key)` for each place, with the key of its epoch.
+template <typename InputOf>
+void UndoKeyed(uint64_t seed, uint64_t stage_key, Places places, InputOf input_of) {
+  uint64_t epoch = 0;
+  uint64_t key = EpochKey(seed, stage_key, epoch);
+  for (SampleId& place : places) {
+    if (place.epoch != epoch) {
+      epoch = place.epoch;
+      key = EpochKey(seed, stage_key, epoch);
+    }
+    place.record = input_of(place.record, key);
+  }
+}
+
+void UndoGlobalShuffle(const OrderStage& stage, uint64_t seed, StageMemo& memo, Places places) {
+  BlockShuffle::Permutations& permutations = memo.permutations;
+  const uint64_t size = stage.inner_size;
+  if (stage.blocks.has_value()) {
+    UndoKeyed(seed, stage.key, places, [&](uint64_t position, uint64_t key) {
+      return stage.blocks->InputOf(position, size, key, permutations);
+    });
+    return;
+  }
+  UndoKeyed(seed, stage.key, places, [&](uint64_t position, uint64_t key) {
+    return permutations.whole.Get(size, key)(position);
+  });
+}
+
+void UndoShuffle(const OrderStage& stage, uint64_t seed, StageMemo& memo, Places places) {
+  if (memo.buffer == nullptr) memo.buffer = std::make_unique<BufferShuffleState>(&*stage.buffer);
+  UndoKeyed(seed, stage.key, places,
+            [&](uint64_t position, uint64_t key) { return memo.buffer->InputOf(position, key); });
+}
+
+void UndoInterleave(const OrderStage& stage, uint64_t seed, StageMemo& memo, Places places) {
+  if (memo.interleave == nullptr) memo.interleave = std::make_unique<InterleaveMemo>(&*stage.files);
+  UndoKeyed(seed, stage.key, places, [&](uint64_t position, uint64_t key) {
+    return memo.interleave->RecordAt(position, key);
+  });
+}
+
+void UndoStage(const OrderStage& stage, uint64_t seed, StageMemo* memo, Places places) {
+  switch (stage.kind) {
+    case Kind::kRepeat:
+      return UndoRepeat(stage, places);
+    case Kind::kSkip:
+      for (SampleId& place : places) place.record += stage.count;
+      return;
+    case Kind::kShard:
+      for (SampleId& place : places) place.record = stage.second + place.record * stage.count;
+      return;
+    case Kind::kTake:
+      return;
+    case Kind::kGlobalShuffle:
+      return UndoGlobalShuffle(stage, seed, *memo, places);
+    case Kind::kShuffle:
+      return UndoShuffle(stage, seed, *memo, places);
+    case Kind::kInterleave:
+      return UndoInterleave(stage, seed, *memo, places);
+  }
+}
+
+void MapNode(const OrderNode& node, NodeMemo* memo, Places places);
+
+void MapJoin(const OrderNode& node, NodeMemo& memo, Places places) {
+  if (node.mix.has_value() && memo.mix == nullptr) memo.mix = std::make_unique<MixMemo>();
+  for (size_t i = 0; i < places.size(); ++i) {
+    uint64_t input = 0, index = 0;
+    if (node.mix.has_value()) {
+      const MixSchedule::Pick pick = node.mix->At(places[i].record, *memo.mix);
+      input = pick.input;
+      index = pick.index;
+    } else {
+      const auto& ends = node.input_ends;
+      input =
+          static_cast<uint64_t>(std::ranges::upper_bound(ends, places[i].record) - ends.begin());
+      index = places[i].record - (input == 0 ? 0 : ends[input - 1]);
+    }
+    memo.inputs[input].places.push_back(
+        {.epoch = places[i].epoch * node.input_epochs[input], .record = index});
+    memo.inputs[input].rows.push_back(i);
+  }
+  for (size_t input = 0; input < memo.inputs.size(); ++input) {
+    NodeMemo::Input& part = memo.inputs[input];
+    MapNode(*node.inputs[input], part.memo.get(), part.places);
+    for (size_t i = 0; i < part.rows.size(); ++i) places[part.rows[i]] = part.places[i];
+    part.places.clear();
+    part.rows.clear();
+  }
+}
+
+// `memo` may be null where the node does not want one.
+void MapNode(const OrderNode& node, NodeMemo* memo, Places places) {
+  if (places.empty()) return;
+  for (size_t i = node.stages.size(); i-- > 0;) {
+    UndoStage(node.stages[i], node.seed, memo == nullptr ? nullptr : &memo->stages[i], places);
+  }
+  if (node.root != OrderPlan::Root::kSource) return MapJoin(node, *memo, places);
+  if (node.first_record == 0) return;
+  for (SampleId& place : places) place.record += node.first_record;
+}
+
+}  // namespace
+
+OrderMemo::OrderMemo(const Order& order)
+    : root_(order.root_), memo_(std::make_unique<NodeMemo>(*root_)) {}
+OrderMemo::OrderMemo(OrderMemo&&) noexcept = default;
+OrderMemo& OrderMemo::operator=(OrderMemo&&) noexcept = default;
+OrderMemo::~OrderMemo() = default;
+
+void Order::Map(std::span<SampleId> places, OrderMemo* memo) const {
+  if (!root_->wants_memo) return MapNode(*root_, nullptr, places);
+  if (memo != nullptr) return MapNode(*root_, memo->memo_.get(), places);
+  NodeMemo alone(*root_);
+  MapNode(*root_, &alone, places);
+}
+
+}  // namespace millrace::pipeline

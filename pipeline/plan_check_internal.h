@@ -1,0 +1,62 @@
+#ifndef MILLRACE_PIPELINE_PLAN_CHECK_INTERNAL_H_
+#define MILLRACE_PIPELINE_PLAN_CHECK_INTERNAL_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/plan_message_internal.h"
+
+// What the checks of all stages' options share.
+
+namespace millrace::pipeline {
+
+inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;  // of a feature, pixels of an image
+
+// Checks one stage; each method names the field when it fails.
+class OptionsChecker {
+ public:
+  OptionsChecker(const PipelineAt& at, int stage) : at_(at), stage_(stage) {}
+
+  absl::Status InRange(std::string_view field, uint64_t value, uint64_t low, uint64_t high,
+                       int index = -1) const {
+    if (value >= low && value <= high) return absl::OkStatus();
+    return Error(field, absl::StrCat(" is ", value, " but must be in [", low, ", ", high, "]"),
+                 index);
+  }
+
+ protected:
+  // "PLACE: " and the field's name before `what`.
+  absl::Status Error(std::string_view field, const std::string& what, int index = -1) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(at_.Where(stage_, field, index), ": ", ToAbsl(field), what));
+  }
+
+  // `what` at `steps` below the stage.
+  absl::Status ErrorAt(std::vector<FieldStep> steps, const std::string& what) const {
+    steps.insert(steps.begin(), {"stage", stage_});
+    return absl::InvalidArgumentError(absl::StrCat(at_.At(std::move(steps)), ": ", what));
+  }
+
+  absl::Status HasName(std::string_view field, const std::string& value) const {
+    if (value.empty()) return Error(field, " must name a field");
+    return absl::OkStatus();
+  }
+
+  // The op's name as the text has it.
+  const std::string& op_name() const { return OpName(at_.pipeline->stage(stage_)); }
+
+ private:
+  const PipelineAt& at_;
+  const int stage_;
+};
+
+// The part of CheckStageOptions for maps.
+absl::Status CheckMapOptions(const PipelineAt& at, int stage);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_PLAN_CHECK_INTERNAL_H_

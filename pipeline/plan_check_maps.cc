@@ -1,0 +1,241 @@
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/shape.h"
+#include "base/status.h"
+#include "pipeline/plan_check_internal.h"
+
+// The range of every option of the maps.
+
+namespace millrace::pipeline {
+namespace {
+
+constexpr uint64_t kMaxExtent = 1 << 16;  // of an image's side
+constexpr uint64_t kMaxDepth = 1 << 24;   // of one_hot
+
+// Checks one map; each method names the field when it fails.
+class MapChecker : public OptionsChecker {
+ public:
+  using OptionsChecker::OptionsChecker;
+
+  absl::Status Parse(const proto::ParseExample& parse) const;
+  absl::Status Decode(const proto::DecodeImage& decode) const;
+  absl::Status DecodeRaw(const proto::DecodeRaw& decode) const;
+  absl::Status Crop(const proto::RandomResizedCrop& crop) const;
+  absl::Status Flip(const proto::Flip& flip) const;
+  absl::Status Normalize(const proto::Normalize& normalize) const;
+  absl::Status Cast(const proto::Cast& cast) const;
+  absl::Status OneHot(const proto::OneHot& one_hot) const;
+  absl::Status Custom(const proto::Custom& custom) const;
+
+  absl::Status Size(const std::string& field, uint32_t height, uint32_t width) const {
+    MILLRACE_RETURN_IF_ERROR(HasName("field", field));
+    MILLRACE_RETURN_IF_ERROR(InRange("height", height, 1, kMaxExtent));
+    return InRange("width", width, 1, kMaxExtent);
+  }
+
+ private:
+  // Two numbers, 0 < first <= second (<= high).
+  template <typename Numbers>
+  absl::Status IsRange(std::string_view field, const Numbers& numbers, float high) const {
+    if (numbers.size() == 2 && numbers[0] > 0 && numbers[0] <= numbers[1] && numbers[1] <= high) {
+      return absl::OkStatus();
+    }
+    return Error(field, absl::StrCat(" must be two numbers, 0 < low <= high",
+                                     high < 2 ? " <= 1" : ", finite"));
+  }
+
+  absl::Status IsNumeric(std::string_view field, proto::DataType dtype) const {
+    if (dtype != proto::DATA_TYPE_UNSPECIFIED && dtype != proto::BYTES) return absl::OkStatus();
+    return Error(field,
+                 " must be a numeric type (UINT8, INT32, INT64, FLOAT16, BFLOAT16, "
+                 "FLOAT32, FLOAT64)");
+  }
+
+  absl::Status FeatureError(int i, std::string_view field, const std::string& what) const {
+    return ErrorAt({{"parse_example"}, {"feature", i}, {field}}, what);
+  }
+  absl::Status Feature(int i, const proto::Feature& feature) const;
+  absl::Status FeatureShape(int i, const proto::Feature& feature) const;
+  absl::Status FeatureDefault(int i, const proto::Feature& feature) const;
+};
+
+// What is wrong with extents of which only the first may be -1, or "".
+template <typename Extents>
+std::string WhyNotShape(const Extents& shape) {
+  if (shape.size() >= Shape::kMaxRank) {
+    return absl::StrCat("shape has more than ", Shape::kMaxRank - 1, " extents");
+  }
+  uint64_t elements = 1;
+  for (int k = 0; k < shape.size(); ++k) {
+    const int64_t extent = shape[k];
+    if (extent == Shape::kUnknown) {
+      if (k == 0) continue;
+      return "only the first extent of shape may be -1";
+    }
+    if (extent <= 0) return "extents of shape must be > 0, the first may be -1";
+    if (static_cast<uint64_t>(extent) > kMaxElements / elements) {
+      return absl::StrCat("shape has over ", kMaxElements, " elements");
+    }
+    elements *= static_cast<uint64_t>(extent);
+  }
+  return "";
+}
+
+absl::Status MapChecker::Parse(const proto::ParseExample& parse) const {
+  if (parse.feature().empty()) return Error("feature", ": none given; name those that are used");
+  std::set<std::string> keys;
+  std::set<std::string> names;
+  for (int i = 0; i < parse.feature_size(); ++i) {
+    const proto::Feature& feature = parse.feature(i);
+    MILLRACE_RETURN_IF_ERROR(Feature(i, feature));
+    if (!keys.insert(feature.key()).second) {
+      return FeatureError(i, "key", absl::StrCat("feature \"", feature.key(), "\" is there twice"));
+    }
+    if (!names.insert(feature.name()).second) {
+      return FeatureError(i, "name",
+                          absl::StrCat("two features are named \"", feature.name(), "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MapChecker::Feature(int i, const proto::Feature& feature) const {
+  if (feature.key().empty()) return FeatureError(i, "key", "a feature needs a key");
+  if (feature.name() == "record") {
+    return FeatureError(i, "name", "the name \"record\" is taken by the whole record");
+  }
+  const proto::DataType dtype = feature.dtype();
+  if (dtype != proto::BYTES && dtype != proto::INT64 && dtype != proto::FLOAT32) {
+    return FeatureError(i, "dtype",
+                        absl::StrCat("dtype of feature \"", feature.key(),
+                                     "\" must be BYTES, INT64 or FLOAT32, the kinds an Example "
+                                     "has; cast converts"));
+  }
+  MILLRACE_RETURN_IF_ERROR(FeatureShape(i, feature));
+  return FeatureDefault(i, feature);
+}
+
+absl::Status MapChecker::FeatureShape(int i, const proto::Feature& feature) const {
+  if (feature.dtype() == proto::BYTES && !feature.shape().empty()) {
+    return FeatureError(i, "shape", "a BYTES feature has no shape; it is one string");
+  }
+  const std::string why = WhyNotShape(feature.shape());
+  return why.empty() ? absl::OkStatus() : FeatureError(i, "shape", why);
+}
+
+absl::Status MapChecker::FeatureDefault(int i, const proto::Feature& feature) const {
+  proto::DataType dtype = feature.dtype();
+  std::string field;
+  switch (feature.default_case()) {
+    case proto::Feature::kDefaultInt:
+      dtype = proto::INT64;
+      field = "default_int";
+      break;
+    case proto::Feature::kDefaultFloat:
+      dtype = proto::FLOAT32;
+      field = "default_float";
+      break;
+    case proto::Feature::kDefaultBytes:
+      dtype = proto::BYTES;
+      field = "default_bytes";
+      break;
+    case proto::Feature::DEFAULT_NOT_SET:
+      break;
+  }
+  if (dtype == feature.dtype()) return absl::OkStatus();
+  return FeatureError(i, field,
+                      absl::StrCat(field, " does not fit the feature's dtype ",
+                                   proto::DataType_Name(feature.dtype())));
+}
+
+absl::Status MapChecker::Decode(const proto::DecodeImage& decode) const {
+  if (decode.channels() != 1 && decode.channels() != 3) {
+    return Error("channels", absl::StrCat(" is ", decode.channels(), " but must be 1 or 3"));
+  }
+  return InRange("max_pixels", decode.max_pixels(), 1, kMaxElements);
+}
+
+absl::Status MapChecker::Crop(const proto::RandomResizedCrop& crop) const {
+  MILLRACE_RETURN_IF_ERROR(Size(crop.field(), crop.height(), crop.width()));
+  MILLRACE_RETURN_IF_ERROR(IsRange("area", crop.area(), 1));
+  return IsRange("aspect", crop.aspect(), std::numeric_limits<float>::max());
+}
+
+absl::Status MapChecker::Flip(const proto::Flip& flip) const {
+  if (flip.probability() >= 0 && flip.probability() <= 1) return absl::OkStatus();
+  return Error("probability", absl::StrCat(" is ", flip.probability(), " but must be in [0, 1]"));
+}
+
+absl::Status MapChecker::Normalize(const proto::Normalize& normalize) const {
+  if (normalize.mean().empty()) return Error("mean", " is empty; give one number per channel");
+  if (normalize.mean_size() != normalize.stddev_size()) {
+    return Error("stddev", absl::StrCat(" has ", normalize.stddev_size(), " numbers but mean has ",
+                                        normalize.mean_size()));
+  }
+  for (int i = 0; i < normalize.mean_size(); ++i) {
+    if (!std::isfinite(normalize.mean(i))) return Error("mean", " must be finite", i);
+    if (!(normalize.stddev(i) > 0) || !std::isfinite(normalize.stddev(i))) {
+      return Error("stddev", " must be > 0 and finite", i);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MapChecker::Cast(const proto::Cast& cast) const {
+  MILLRACE_RETURN_IF_ERROR(HasName("field", cast.field()));
+  MILLRACE_RETURN_IF_ERROR(IsNumeric("dtype", cast.dtype()));
+  if (!std::isfinite(cast.scale())) return Error("scale", " must be finite");
+  return absl::OkStatus();
+}
+
+absl::Status MapChecker::OneHot(const proto::OneHot& one_hot) const {
+  return InRange("depth", one_hot.depth(), 1, kMaxDepth);
+}
+
+absl::Status MapChecker::DecodeRaw(const proto::DecodeRaw& decode) const {
+  MILLRACE_RETURN_IF_ERROR(IsNumeric("dtype", decode.dtype()));
+  const std::string why = WhyNotShape(decode.shape());
+  return why.empty() ? absl::OkStatus() : ErrorAt({{"decode_raw"}, {"shape"}}, why);
+}
+
+absl::Status MapChecker::Custom(const proto::Custom& custom) const {
+  return custom.op().empty() ? Error("op", " is empty; name the op as it is registered")
+                             : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckMapOptions(const PipelineAt& at, int i) {
+  const proto::Stage& stage = at.pipeline->stage(i);
+  const MapChecker check(at, i);
+  switch (stage.op_case()) {
+    case proto::Stage::kParseExample:
+      return check.Parse(stage.parse_example());
+    case proto::Stage::kDecodeImage:
+      return check.Decode(stage.decode_image());
+    case proto::Stage::kDecodeRaw:
+      return check.DecodeRaw(stage.decode_raw());
+    case proto::Stage::kRandomResizedCrop:
+      return check.Crop(stage.random_resized_crop());
+    case proto::Stage::kResize:
+      return check.Size(stage.resize().field(), stage.resize().height(), stage.resize().width());
+    case proto::Stage::kFlip:
+      return check.Flip(stage.flip());
+    case proto::Stage::kNormalize:
+      return check.Normalize(stage.normalize());
+    case proto::Stage::kCast:
+      return check.Cast(stage.cast());
+    case proto::Stage::kOneHot:
+      return check.OneHot(stage.one_hot());
+    case proto::Stage::kCustom:
+      return check.Custom(stage.custom());
+    default:
+      return absl::OkStatus();
+  }
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,251 @@
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/plan_message_internal.h"
+
+// Which stages may stand where (docs/semantics.md, S-PLAN-3 and S-PLAN-11 to S-PLAN-14).
+//
+// The rules follow from how a plan runs. What stands in front of the first cut is arithmetic and
+// may be composed freely, as long as nothing waits for the end of an endless stream. Behind a cut
+// rows are known only by looking at them, one after the other, so only steps that need neither a
+// length nor a second pass may follow. Behind the batch there are whole batches.
+
+namespace millrace::pipeline {
+namespace {
+
+absl::Status ErrorAt(const std::string& where, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
+}
+
+// What a join has to know of its inputs.
+struct Outlook {
+  std::string endless;   // where the repeat without end stands; empty: none
+  bool numbers = false;  // samples are numbers of a range, not records
+};
+
+bool DrawsAtRandom(const proto::Stage& stage) {
+  return stage.has_flip() || stage.has_random_resized_crop();
+}
+
+// Works on samples one by one, or on the order of samples.
+bool IsForSamplesOnly(const proto::Stage& stage) {
+  return !stage.has_repeat() && !stage.has_take() && !stage.has_skip();
+}
+
+// Walks the stages of one pipeline from the source outwards.
+class OrderChecker {
+ public:
+  explicit OrderChecker(PipelineAt at) : at_(std::move(at)) {}
+
+  absl::StatusOr<Outlook> Check() {
+    const int n = at_.pipeline->stage_size();
+    if (!at_.is_whole()) MILLRACE_RETURN_IF_ERROR(CheckInputHead());
+    for (int i = 0; i < n; ++i) MILLRACE_RETURN_IF_ERROR(CheckStage(i));
+    if (n == 0) {
+      return ErrorAt(at_.At({}), at_.is_whole() ? "a plan needs stages; the first is a source"
+                                                : "an input needs stages; the first is a source");
+    }
+    if (at_.is_whole() && batch_ < 0) {
+      return ErrorAt(at_.Where(n - 1), "no batch stage; add stage { batch { size: ... } }");
+    }
+    return outlook_;
+  }
+
+ private:
+  // Of an input of a join: what belongs to the whole plan.
+  absl::Status CheckInputHead() const {
+    const std::string what = " belongs to the whole plan, not to an input";
+    if (at_.pipeline->seed() != 0) return ErrorAt(at_.At({{"seed"}}), "seed" + what);
+    if (at_.pipeline->lanes() != 0) return ErrorAt(at_.At({{"lanes"}}), "lanes" + what);
+    if (at_.pipeline->semantics_version() != 0) {
+      return ErrorAt(at_.At({{"semantics_version"}}), "semantics_version" + what);
+    }
+    return absl::OkStatus();
+  }
+
+  const proto::Stage& stage(int i) const { return at_.pipeline->stage(i); }
+
+  absl::Status CheckStage(int i) {
+    const StageKind kind = KindOf(stage(i));
+    if (i == 0 && kind != StageKind::kSource) {
+      return ErrorAt(at_.Where(i),
+                     absl::StrCat("the first stage must be a source (tfrecord, range, push, "
+                                  "concatenate, mix), not ",
+                                  OpName(stage(i))));
+    }
+    if (i > 0 && kind == StageKind::kSource) {
+      return ErrorAt(at_.Where(i),
+                     "a second source; a plan has one, first (concatenate and mix "
+                     "join several)");
+    }
+    if (!at_.is_whole() && kind != StageKind::kSource && kind != StageKind::kOrder) {
+      return ErrorAt(at_.Where(i), absl::StrCat(OpName(stage(i)),
+                                                " cannot stand in an input, which has a source and "
+                                                "order stages only; put it behind the join"));
+    }
+    switch (kind) {
+      case StageKind::kSource:
+        return CheckSource(i);
+      case StageKind::kOrder:
+        return CheckOrder(i);
+      case StageKind::kMap:
+        if (DrawsAtRandom(stage(i))) random_ = i;
+        if (batch_ < 0 || stage(i).has_custom()) return absl::OkStatus();
+        return BehindBatch(i, " works on samples");
+      case StageKind::kCut:
+        return CheckCut(i);
+      case StageKind::kBatch:
+        return Once(i, "batch", &batch_);
+      case StageKind::kPrefetch:
+        if (batch_ < 0) return ErrorAt(at_.Where(i), "prefetch must stand after batch");
+        return Once(i, "prefetch", &prefetch_);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BehindBatch(int i, const char* why) const {
+    return ErrorAt(at_.Where(i),
+                   absl::StrCat(OpName(stage(i)), why, " and must stand before the batch at ",
+                                at_.Where(batch_)));
+  }
+
+  absl::Status Once(int i, const char* op, int* first) {
+    if (*first >= 0) {
+      return ErrorAt(at_.Where(i),
+                     absl::StrCat("a second ", op, "; the first is at ", at_.Where(*first)));
+    }
+    *first = i;
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckSource(int i) {
+    outlook_.numbers = stage(i).has_range();
+    if (stage(i).has_push() && !at_.is_whole()) {
+      return ErrorAt(at_.Where(i), "push cannot be an input: its length is unknown");
+    }
+    if (InputsOf(stage(i)) == nullptr) return absl::OkStatus();
+    const std::vector<PipelineAt> inputs = at_.Inputs(i);
+    bool all_endless = !inputs.empty();
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      MILLRACE_ASSIGN_OR_RETURN(const Outlook input, OrderChecker(inputs[k]).Check());
+      if (k == 0) outlook_ = input;
+      if (input.numbers != outlook_.numbers) {
+        return ErrorAt(inputs[k].At({}), "records and the numbers of a range cannot be joined");
+      }
+      if (stage(i).has_concatenate() && !input.endless.empty() && k + 1 < inputs.size()) {
+        return ErrorAt(inputs[k + 1].At({}), absl::StrCat("this input is never reached: the repeat "
+                                                          "at ",
+                                                          input.endless, " has no end"));
+      }
+      all_endless &= !input.endless.empty();
+      outlook_.endless = input.endless;
+    }
+    // A mix ends with the first input that does, a concatenate with its last.
+    if (stage(i).has_mix() && !all_endless) outlook_.endless.clear();
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOrder(int i) {
+    const proto::Stage& s = stage(i);
+    if (s.has_take()) outlook_.endless.clear();
+    if (batch_ >= 0 && IsForSamplesOnly(s)) {
+      const bool shuffle = s.has_global_shuffle() || s.has_shuffle();
+      return BehindBatch(i, shuffle ? " permutes samples" : " works on samples");
+    }
+    if (s.has_interleave() && (i != 1 || !stage(0).has_tfrecord())) {
+      return ErrorAt(at_.Where(i),
+                     "interleave reads files in turns and must stand directly after tfrecord");
+    }
+    MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
+    MILLRACE_RETURN_IF_ERROR(CheckBehindCut(i));
+    MILLRACE_RETURN_IF_ERROR(CheckEndless(i));
+    if (s.has_shuffle()) shuffle_ = i;
+    if (s.has_global_shuffle() && shuffle_ >= 0) {
+      return ErrorAt(at_.Where(i), absl::StrCat("global_shuffle permutes everything, which makes "
+                                                "the shuffle at ",
+                                                at_.Where(shuffle_), " pointless; drop one"));
+    }
+    if (s.has_repeat() && s.repeat().epochs() == 0) outlook_.endless = at_.Where(i);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckPushed(int i) const {
+    const proto::Stage& s = stage(i);
+    if (!stage(0).has_push()) return absl::OkStatus();
+    if (!s.has_repeat() && !s.has_global_shuffle() && !s.has_shard()) return absl::OkStatus();
+    return ErrorAt(at_.Where(i), absl::StrCat(OpName(s),
+                                              " cannot follow push: what is pushed comes "
+                                              "once, and how much is not known"));
+  }
+
+  absl::Status CheckBehindCut(int i) {
+    const proto::Stage& s = stage(i);
+    if (cut_ < 0 || batch_ >= 0) return absl::OkStatus();
+    order_behind_cut_ = i;
+    if (s.has_take() || s.has_skip() || s.has_shuffle()) return absl::OkStatus();
+    const char* advice = s.has_repeat() ? "in front of it or behind the batch" : "in front of it";
+    return ErrorAt(at_.Where(i), absl::StrCat(OpName(s), " cannot follow the ", OpName(stage(cut_)),
+                                              " at ", at_.Where(cut_),
+                                              ", behind which the number of samples is not known; "
+                                              "put it ",
+                                              advice));
+  }
+
+  absl::Status CheckEndless(int i) const {
+    const proto::Stage& s = stage(i);
+    if (outlook_.endless.empty()) return absl::OkStatus();
+    if (s.has_global_shuffle() || s.has_repeat()) {
+      return ErrorAt(at_.Where(i),
+                     absl::StrCat(OpName(s), " after the endless repeat at ", outlook_.endless,
+                                  " would wait for its end; put it before, or give "
+                                  "that one epochs"));
+    }
+    if (s.has_shuffle()) {
+      return ErrorAt(at_.Where(i),
+                     absl::StrCat("shuffle after the endless repeat at ", outlook_.endless,
+                                  " would mix epochs; put the repeat behind it",
+                                  cut_ < 0 ? "" : ", behind the batch"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCut(int i) {
+    if (batch_ >= 0) return BehindBatch(i, " works on samples");
+    if (cut_ < 0) cut_ = i;
+    if (!stage(i).has_unbatch()) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(Once(i, "unbatch", &unbatch_));
+    if (order_behind_cut_ >= 0) {
+      return ErrorAt(
+          at_.Where(i),
+          absl::StrCat(OpName(stage(order_behind_cut_)), " at ", at_.Where(order_behind_cut_),
+                       " stands between a filter and this unbatch; put it in front of "
+                       "the filter or behind the unbatch"));
+    }
+    if (random_ >= 0) {
+      return ErrorAt(at_.Where(i), absl::StrCat(OpName(stage(random_)), " at ", at_.Where(random_),
+                                                " draws for each sample that comes out of this "
+                                                "unbatch; put it behind the unbatch"));
+    }
+    return absl::OkStatus();
+  }
+
+  const PipelineAt at_;
+  Outlook outlook_;
+  int batch_ = -1;
+  int prefetch_ = -1;
+  int shuffle_ = -1;
+  int cut_ = -1;  // the first
+  int unbatch_ = -1;
+  int order_behind_cut_ = -1;
+  int random_ = -1;  // the last op that draws
+};
+
+}  // namespace
+
+absl::Status CheckStageOrder(const PlanMessage& plan) {
+  return OrderChecker(PipelineAt::Whole(plan)).Check().status();
+}
+
+}  // namespace millrace::pipeline

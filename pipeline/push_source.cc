@@ -1,0 +1,337 @@
+#include "pipeline/push_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/philox.h"
+#include "pipeline/growing_source_internal.h"
+
+// A queue of records in memory that the pipeline reads like a file. Offsets count the bytes of all
+// records ever pushed, each with the zero byte behind it that std::string keeps anyway: so a record
+// has a frame of at least one byte, and records that follow each other can be fetched by one read,
+// as the executor does with files. Records stay until the batches that they are in are delivered,
+// for a plan with a cut reads them twice.
+
+namespace millrace::pipeline {
+
+class PushQueue {
+ public:
+  explicit PushQueue(PushSourceOptions options) : options_(std::move(options)) {}
+
+  const PushSourceOptions& options() const { return options_; }
+
+  // The host program's side. `limit`: how long to wait; nullopt: as long as it takes.
+  absl::StatusOr<bool> Push(std::string_view record, std::optional<std::chrono::nanoseconds> limit)
+      MILLRACE_EXCLUDES(mu_);
+  void End(absl::Status status) MILLRACE_EXCLUDES(mu_);
+
+  // The pipeline's side.
+  bool Attach() MILLRACE_EXCLUDES(mu_);
+  uint64_t available() const MILLRACE_EXCLUDES(mu_);
+  uint64_t num_bytes() const MILLRACE_EXCLUDES(mu_);
+  bool ended() const MILLRACE_EXCLUDES(mu_);
+  absl::Status status() const MILLRACE_EXCLUDES(mu_);
+  readers::RecordRef Locate(uint64_t record) const MILLRACE_EXCLUDES(mu_);
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const
+      MILLRACE_EXCLUDES(mu_);
+  void SetOnGrow(std::function<void()> on_grow) MILLRACE_EXCLUDES(mu_);
+  void Want(uint64_t before) MILLRACE_EXCLUDES(mu_);
+  void Release(uint64_t before) MILLRACE_EXCLUDES(mu_);
+  void Close() MILLRACE_EXCLUDES(mu_);
+
+ private:
+  struct Entry {
+    uint64_t offset;
+    std::string payload;
+  };
+  static constexpr uint64_t kEntryBytes = 64;  // what a record costs beside its payload
+
+  bool HasRoomLocked(size_t bytes) const MILLRACE_REQUIRES(mu_);
+  absl::Status CheckOpenLocked() const MILLRACE_REQUIRES(mu_);
+  uint64_t AvailableLocked() const MILLRACE_REQUIRES(mu_) { return first_ + entries_.size(); }
+  // Waits for room: false when there was none in time, an error when the queue was closed.
+  absl::StatusOr<bool> WaitForRoomLocked(size_t bytes,
+                                         std::optional<std::chrono::nanoseconds> limit)
+      MILLRACE_REQUIRES(mu_);
+  void NotifyReader() MILLRACE_EXCLUDES(mu_);
+
+  // Constant after construction.
+  const PushSourceOptions options_;
+
+  mutable Mutex mu_;
+  CondVar room_;                                        // producers wait for room, or for the end
+  CondVar called_;                                      // SetOnGrow waits for calls_ == 0
+  std::deque<Entry> entries_ MILLRACE_GUARDED_BY(mu_);  // records first_, first_ + 1, ...
+  uint64_t first_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t end_offset_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t held_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;  // records below are taken in any case
+  bool attached_ MILLRACE_GUARDED_BY(mu_) = false;
+  bool ended_ MILLRACE_GUARDED_BY(mu_) = false;
+  bool closed_ MILLRACE_GUARDED_BY(mu_) = false;
+  absl::Status status_ MILLRACE_GUARDED_BY(mu_);
+  std::function<void()> on_grow_ MILLRACE_GUARDED_BY(mu_);
+  int calls_ MILLRACE_GUARDED_BY(mu_) = 0;  // of on_grow_ under way
+};
+
+bool PushQueue::HasRoomLocked(size_t bytes) const {
+  if (entries_.empty() || AvailableLocked() < wanted_) return true;
+  const uint64_t cost = bytes + kEntryBytes;
+  return cost <= options_.max_bytes && held_bytes_ <= options_.max_bytes - cost;
+}
+
+absl::Status PushQueue::CheckOpenLocked() const {
+  if (closed_) return absl::CancelledError("the pipeline that reads the push source was closed");
+  if (ended_) return absl::FailedPreconditionError("the push source was finished already");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> PushQueue::WaitForRoomLocked(size_t bytes,
+                                                  std::optional<std::chrono::nanoseconds> limit) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  while (true) {
+    if (absl::Status status = CheckOpenLocked(); !status.ok()) return status;
+    if (HasRoomLocked(bytes)) return true;
+    if (!limit) {
+      room_.Wait(mu_);
+      continue;
+    }
+    const std::chrono::nanoseconds left = *limit - (Clock::now() - start);
+    if (left <= std::chrono::nanoseconds::zero()) return false;
+    // The clock cannot count further than a few centuries; a day at a time is enough.
+    room_.WaitFor(mu_, std::min<std::chrono::nanoseconds>(left, std::chrono::hours(24)));
+  }
+}
+
+absl::StatusOr<bool> PushQueue::Push(std::string_view record,
+                                     std::optional<std::chrono::nanoseconds> limit) {
+  {
+    MutexLock lock(mu_);
+    const absl::StatusOr<bool> room = WaitForRoomLocked(record.size(), limit);
+    if (!room.ok() || !*room) return room;
+    entries_.push_back({end_offset_, std::string(record)});
+    end_offset_ += record.size() + 1;
+    held_bytes_ += record.size() + kEntryBytes;
+  }
+  NotifyReader();
+  return true;
+}
+
+void PushQueue::NotifyReader() {
+  std::function<void()> on_grow;
+  {
+    MutexLock lock(mu_);
+    if (!on_grow_) return;
+    on_grow = on_grow_;
+    ++calls_;
+  }
+  on_grow();
+  MutexLock lock(mu_);
+  if (--calls_ == 0) called_.NotifyAll();
+}
+
+void PushQueue::End(absl::Status status) {
+  {
+    MutexLock lock(mu_);
+    if (ended_) return;
+    ended_ = true;
+    status_ = std::move(status);
+    room_.NotifyAll();
+  }
+  NotifyReader();
+}
+
+bool PushQueue::Attach() {
+  MutexLock lock(mu_);
+  return !std::exchange(attached_, true);
+}
+
+uint64_t PushQueue::available() const {
+  MutexLock lock(mu_);
+  return AvailableLocked();
+}
+
+uint64_t PushQueue::num_bytes() const {
+  MutexLock lock(mu_);
+  return end_offset_;
+}
+
+bool PushQueue::ended() const {
+  MutexLock lock(mu_);
+  return ended_;
+}
+
+absl::Status PushQueue::status() const {
+  MutexLock lock(mu_);
+  return status_;
+}
+
+readers::RecordRef PushQueue::Locate(uint64_t record) const {
+  MutexLock lock(mu_);
+  readers::RecordRef ref;
+  ref.ordinal = record;
+  if (record < first_ || record >= AvailableLocked()) return ref;
+  const Entry& entry = entries_[record - first_];
+  ref.offset = entry.offset;
+  ref.length = entry.payload.size();
+  return ref;
+}
+
+absl::StatusOr<size_t> PushQueue::ReadAt(uint64_t offset, std::span<std::byte> out) const {
+  MutexLock lock(mu_);
+  if (offset >= end_offset_ || out.empty()) return 0;
+  if (entries_.empty() || offset < entries_.front().offset) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.name, ": the record at offset ", offset, " was released already"));
+  }
+  auto entry = std::ranges::upper_bound(entries_, offset, {}, &Entry::offset) - 1;
+  size_t done = 0;
+  for (; entry != entries_.end() && done < out.size(); ++entry) {
+    const uint64_t skip = offset + done - entry->offset;
+    const size_t size = std::min<size_t>(entry->payload.size() + 1 - skip, out.size() - done);
+    std::memcpy(out.data() + done, entry->payload.c_str() + skip, size);
+    done += size;
+  }
+  return done;
+}
+
+void PushQueue::SetOnGrow(std::function<void()> on_grow) {
+  MutexLock lock(mu_);
+  on_grow_ = std::move(on_grow);
+  while (calls_ > 0) called_.Wait(mu_);
+}
+
+void PushQueue::Want(uint64_t before) {
+  MutexLock lock(mu_);
+  if (before <= wanted_) return;
+  wanted_ = before;
+  room_.NotifyAll();
+}
+
+void PushQueue::Release(uint64_t before) {
+  std::vector<std::string> freed;  // outside the lock
+  MutexLock lock(mu_);
+  while (first_ < before && !entries_.empty()) {
+    held_bytes_ -= entries_.front().payload.size() + kEntryBytes;
+    freed.push_back(std::move(entries_.front().payload));
+    entries_.pop_front();
+    ++first_;
+  }
+  if (!freed.empty()) room_.NotifyAll();
+}
+
+void PushQueue::Close() {
+  MutexLock lock(mu_);
+  closed_ = true;
+  room_.NotifyAll();
+}
+
+namespace {
+
+// The queue as the one file of its source.
+class PushFile final : public RandomAccessFile {
+ public:
+  explicit PushFile(std::shared_ptr<const PushQueue> queue) : queue_(std::move(queue)) {}
+
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    return queue_->ReadAt(offset, out);
+  }
+  uint64_t size() const override { return queue_->num_bytes(); }
+  const std::string& path() const override { return queue_->options().name; }
+
+ private:
+  const std::shared_ptr<const PushQueue> queue_;
+};
+
+class PushRecords final : public GrowingSource {
+ public:
+  explicit PushRecords(std::shared_ptr<PushQueue> queue)
+      : queue_(std::move(queue)),
+        names_({queue_->options().name}),
+        file_(std::make_shared<PushFile>(queue_)) {}
+  ~PushRecords() override {
+    queue_->Close();
+    queue_->SetOnGrow({});
+  }
+
+  uint64_t num_records() const override { return queue_->available(); }
+  const std::vector<std::string>& files() const override { return names_; }
+  readers::RecordRef Locate(uint64_t record) const override { return queue_->Locate(record); }
+  const std::shared_ptr<const RandomAccessFile>& file(uint32_t) const override { return file_; }
+  uint64_t FramedBytes(const readers::RecordRef& ref) const override { return ref.length + 1; }
+  absl::StatusOr<std::string_view> Unframe(const readers::RecordRef& ref,
+                                           std::span<const std::byte> framed) const override {
+    if (framed.size() != ref.length + 1) {
+      return absl::InternalError(absl::StrCat(names_[0], ": the frame of record ", ref.ordinal,
+                                              " has ", framed.size(), " B, not ", ref.length + 1));
+    }
+    return std::string_view(reinterpret_cast<const char*>(framed.data()), ref.length);
+  }
+  uint64_t Fingerprint() const override { return HashName(names_[0]); }
+
+  uint64_t available() const override { return queue_->available(); }
+  bool ended() const override { return queue_->ended(); }
+  absl::Status status() const override { return queue_->status(); }
+  void SetOnGrow(std::function<void()> on_grow) override { queue_->SetOnGrow(std::move(on_grow)); }
+  void Want(uint64_t before) override { queue_->Want(before); }
+  void Release(uint64_t before) override { queue_->Release(before); }
+  void Close() override { queue_->Close(); }
+
+ private:
+  const std::shared_ptr<PushQueue> queue_;
+  const std::vector<std::string> names_;
+  const std::shared_ptr<const RandomAccessFile> file_;
+};
+
+}  // namespace
+
+std::shared_ptr<PushSource> PushSource::Make(PushSourceOptions options) {
+  return std::shared_ptr<PushSource>(
+      new PushSource(std::make_shared<PushQueue>(std::move(options))));
+}
+
+PushSource::~PushSource() {
+  queue_->End(absl::AbortedError(
+      absl::StrCat(name(), ": the push source was dropped before it was finished")));
+}
+
+absl::Status PushSource::Push(std::string_view record) {
+  return queue_->Push(record, std::nullopt).status();
+}
+
+absl::StatusOr<bool> PushSource::TryPush(std::string_view record) {
+  return queue_->Push(record, std::chrono::nanoseconds::zero());
+}
+
+absl::StatusOr<bool> PushSource::PushFor(std::string_view record, std::chrono::nanoseconds limit) {
+  return queue_->Push(record, limit);
+}
+
+void PushSource::Finish() { queue_->End(absl::OkStatus()); }
+
+void PushSource::Fail(absl::Status status) { queue_->End(std::move(status)); }
+
+const std::string& PushSource::name() const { return queue_->options().name; }
+
+uint64_t PushSource::num_pushed() const { return queue_->available(); }
+
+const std::shared_ptr<PushQueue>& QueueOf(const PushSource& source) { return source.queue_; }
+
+absl::StatusOr<std::unique_ptr<GrowingSource>> OpenPushSource(const PushSource& source) {
+  if (!QueueOf(source)->Attach()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("push source \"", source.name(), "\" is read by a pipeline already"));
+  }
+  return std::make_unique<PushRecords>(QueueOf(source));
+}
+
+}  // namespace millrace::pipeline

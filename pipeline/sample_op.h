@@ -1,0 +1,96 @@
+#ifndef MILLRACE_PIPELINE_SAMPLE_OP_H_
+#define MILLRACE_PIPELINE_SAMPLE_OP_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/op.h"
+#include "base/run.h"
+#include "base/schema.h"
+#include "base/tensor.h"
+
+// An Op from a function on one sample: what most user code is.
+
+namespace millrace::pipeline {
+
+// What a function on samples reads and writes.
+struct SampleOpSpec {
+  // The stage's name, the identity of its random draws: OpArgs::stage.
+  std::string stage;
+  // Fields that the function sees. Their dtype and shape, where one has to hold: see `expects`.
+  std::vector<std::string> reads;
+  // Dtypes and shapes (unknown extents admit any) that some of `reads` must have.
+  std::vector<Field> expects;
+  // Fields that it writes, anew or in place of fields of that name; shapes may have unknown extents
+  // (kBytes: one unknown extent, {Shape::kUnknown}).
+  std::vector<Field> writes;
+  std::vector<std::string> removes;
+
+  // performance only: results are the same for every value
+  int64_t preferred_rows = 1;
+};
+
+// The sample that a function works on. Borrows; lives for one call.
+class Sample {
+ public:
+  const SampleId& id() const { return run_.id(row_); }
+  // In the stream (docs/semantics.md, S-ORDER-5).
+  uint64_t position() const { return run_.position(row_); }
+  // The value of SampleOpSpec::reads[i].
+  ConstTensorView tensor(size_t i) const { return columns_[i]->at(row_); }
+  // The same of a kBytes field.
+  std::string_view bytes(size_t i) const { return columns_[i]->bytes(row_); }
+  // The stage's random words for this sample; every call begins anew.
+  RandomStream Random() const { return run_.Random(row_, key_); }
+
+ private:
+  friend class SampleOp;
+  Sample(const Run& run, std::span<const Column* const> columns, uint64_t key)
+      : run_(run), columns_(columns), key_(key) {}
+
+  const Run& run_;
+  const std::span<const Column* const> columns_;
+  const uint64_t key_;
+  int64_t row_ = 0;
+};
+
+// Where a function puts its results; every field of SampleOpSpec::writes must be set once. Borrows;
+// lives for one call.
+class SampleOutput {
+ public:
+  // Returns zeroed memory for the value of writes[i].
+  //   INVALID_ARGUMENT  writes[i] does not admit the shape, or it is absurdly large
+  absl::StatusOr<TensorView> Allocate(size_t i, const Shape& shape);
+  // The same with the declared shape, which must have no unknown extent.
+  absl::StatusOr<TensorView> Allocate(size_t i) { return Allocate(i, fields_[i].shape); }
+  // Copies the value of writes[i], a kBytes field.
+  absl::Status SetBytes(size_t i, std::string_view bytes);
+
+ private:
+  friend class SampleOp;
+  SampleOutput(Run& run, std::span<const Field> fields);
+
+  Run& run_;
+  const std::span<const Field> fields_;
+  std::vector<Column> columns_;
+  int64_t row_ = 0;
+};
+
+// Works on one sample. Called on many threads at once. An error is that of the sample (where it is
+// from is added); an exception is its INTERNAL error. The result must depend on the sample alone.
+using SampleFunction = std::function<absl::Status(const Sample& sample, SampleOutput& output)>;
+
+// Makes an op that calls `function` for every sample that is ok.
+//   INVALID_ARGUMENT  the function is empty, a field is named twice, or preferred_rows < 1
+absl::StatusOr<std::unique_ptr<Op>> MakeSampleOp(SampleOpSpec spec, SampleFunction function);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_SAMPLE_OP_H_
