@@ -407,6 +407,43 @@ TEST(ExamineTest, OpsBehindTheLastWantedFieldStayOut) {
   EXPECT_THAT(plan.ops[1].binds, ElementsAre("label"));
 }
 
+// The bytes of `field` in every row after the ops.
+std::vector<std::string> Values(const std::vector<const Op*>& ops, const std::string& field) {
+  RunArena arena;
+  Run run(arena, 5, 0, std::vector<SampleId>(4));
+  const std::vector<std::string> records = {"a", "bb", "ccc", "dddd"};
+  Column& record = run.Add("record", DType::kBytes);
+  for (int64_t row = 0; row < run.num_rows(); ++row) {
+    const std::string& bytes = records[static_cast<size_t>(row)];
+    record.Set(row, bytes.data(), {static_cast<int64_t>(bytes.size())});
+  }
+  for (const Op* op : ops) op->Apply(run);
+  std::vector<std::string> values;
+  for (int64_t row = 0; row < run.num_rows(); ++row) {
+    const ConstTensorView value = run.Get(field).at(row);
+    values.emplace_back(static_cast<const char*>(value.data),
+                        SizeOf(value.dtype) * static_cast<size_t>(value.shape.num_elements()));
+  }
+  return values;
+}
+
+// S-PLAN-15.
+TEST(ExamineTest, PassOneComputesWhatPassTwoDoes) {
+  for (const std::string& field : {std::string("image"), std::string("tokens")}) {
+    const PhysicalPlan plan =
+        LowerWhole(kFeatures + std::string("stage { cast { field: \"tokens\" dtype: INT32 } }") +
+                   kImage + "stage { flip {} } stage { filter { predicate: \"len(" + field +
+                   ") > 1\" } } stage { padded_batch { size: 8 } }");
+    std::vector<const Op*> pass_1;
+    std::vector<const Op*> pass_2;
+    for (const ExamineStep& step : plan.cut->examine) {
+      if (step.kind == ExamineStep::Kind::kOp) pass_1.push_back(step.op.op.get());
+    }
+    for (const PhysicalOp& op : plan.ops) pass_2.push_back(op.op.get());
+    EXPECT_EQ(Values(pass_1, field), Values(pass_2, field)) << field;
+  }
+}
+
 // S-PLAN-15.
 TEST(ExamineTest, CustomOpIsTakenToReadAndWriteEverything) {
   OptimizerOptions options;

@@ -451,6 +451,12 @@ TEST(PlanTest, OptionsOfDecodeRawAndCustomAreChecked) {
   EXPECT_THAT(StageError("decode_raw { shape: [-1, -1] }"), HasSubstr("only the first extent"));
   EXPECT_THAT(StageError("decode_raw { shape: -2 }"), HasSubstr("must be > 0"));
   EXPECT_THAT(StageError("decode_raw { dtype: BYTES }"), HasSubstr("p:2:22: dtype must be a"));
+  EXPECT_EQ(Make(std::string(kSource) + "stage { custom { op: \"x\" } }" + kBatch)
+                .message()
+                .pipeline.stage(1)
+                .custom()
+                .version(),
+            1u);
   EXPECT_EQ(StageError("custom {}"), "p:2:9: op is empty; name the op as it is registered");
 }
 
