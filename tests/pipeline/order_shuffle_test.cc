@@ -130,6 +130,24 @@ TEST(ShuffleTest, AGrowingStreamIsShuffledAsOneThatNeverEnds) {
   EXPECT_EQ(Records(growing, 0, 4970, nullptr), Records(finite, 0, 4970, nullptr));
 }
 
+// S-ORDER-10.
+TEST(ShuffleTest, BeginsNoEpochOfItsInputBeforeItNeedsOne) {
+  for (const uint64_t size : {1, 2, 3, 4, 5}) {
+    for (const uint64_t buffer : {1, 2, 3, 4, 9}) {
+      for (const uint64_t count : {1, 2, 3, 4, 5, 8}) {
+        const OrderPlan plan = Plan({Step(Kind::kRepeat, 0), Step(Kind::kShuffle, buffer),
+                                     Step(Kind::kTake, count), Step(Kind::kRepeat, 3)});
+        model::Model oracle({{.num_records = size, .total_bytes = 0, .shard_records = {}}}, kSeed);
+        Rows rows(3 * count);
+        for (size_t i = 0; i < rows.size(); ++i) rows[i] = {.epoch = 0, .record = i};
+        MakeOrder(plan, size).Map(rows, nullptr);
+        ASSERT_EQ(rows, oracle.Elements(plan, 1000))
+            << size << " records, " << buffer << " slots, take " << count;
+      }
+    }
+  }
+}
+
 // S-ORDER-9.
 TEST(BlockShuffleTest, BlocksStayTogetherWithoutAWindowOfMore) {
   // 16 bytes a record: blocks of 4 records, a window of one record mixes nothing.
