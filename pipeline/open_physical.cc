@@ -29,6 +29,7 @@ class ExecutorPipeline final : public Pipeline {
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
   StreamLength length() const override { return executor_->parts().order.length(); }
   uint64_t data_fingerprint() const override { return executor_->parts().source->Fingerprint(); }
+  uint64_t num_records() const override { return executor_->parts().source->num_records(); }
   RecordError Locate(const SampleId& id) const override {
     const readers::RecordSource& source = *executor_->parts().source;
     const readers::RecordRef ref = source.Locate(id.record);
