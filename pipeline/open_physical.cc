@@ -99,6 +99,7 @@ class ExecutorPipeline final : public Pipeline {
             .batches = 0,
             .batches_per_epoch = 0};
   }
+  uint64_t num_records() const override { return executor_->parts().source->num_records(); }
   RecordError Locate(const SampleId& id) const override {
     const readers::RecordSource& source = *executor_->parts().source;
     const readers::RecordRef ref = source.Locate(id.record);
