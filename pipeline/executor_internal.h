@@ -59,6 +59,8 @@ class Executor {
   void Start();
   // As Pipeline::Next.
   absl::StatusOr<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mu_);
+  // As Pipeline::TryNext.
+  std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
 
   const ExecutorParts& parts() const { return parts_; }

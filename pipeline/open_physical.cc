@@ -25,6 +25,9 @@ class ExecutorPipeline final : public Pipeline {
   }
 
   absl::StatusOr<std::optional<Batch>> Next() override { return executor_->Next(); }
+  std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() override {
+    return executor_->TryNext();
+  }
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
   StreamLength length() const override { return executor_->parts().order.length(); }
