@@ -47,7 +47,8 @@ struct DeviceTensorView {
 
 // One rank's slice of a global batch, its tensors in device memory. A handle: copies share the
 // slab. The slab is used again when the last handle is dropped and every stream told by RecordUse
-// is past its use. A batch may outlive its feed and its pipeline. Thread-safe.
+// is past its use. A batch may outlive its feed and its pipeline. Thread-safe; but the last handle
+// must not be dropped in a callback of the driver (cudaLaunchHostFunc), which may not call it.
 class DeviceBatch {
  public:
   explicit DeviceBatch(std::shared_ptr<DeviceBatchData> data) : data_(std::move(data)) {}
