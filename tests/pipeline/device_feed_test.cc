@@ -2,84 +2,16 @@
 #include <random>
 #include <thread>
 
-#include "pipeline/handoff_internal.h"
+#include "tests/pipeline/device_feed_fixture.h"
 #include "tests/pipeline/executor_fixture.h"
-#include "tests/pipeline/fake_device.h"
-#include "tests/pipeline/fake_pipeline.h"
 
 // The rules cited are those of docs/semantics.md.
 
 namespace millrace::pipeline {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::unique_ptr<DeviceFeed> OpenFeed(std::shared_ptr<Device> device,
-                                     std::unique_ptr<Pipeline> pipeline,
-                                     const DeviceFeedOptions& options = {}) {
-  auto handoff = Handoff::Make(std::move(device), std::move(pipeline), options);
-  EXPECT_TRUE(handoff.ok()) << handoff.status();
-  return std::make_unique<DeviceFeed>(*std::move(handoff));
-}
-
-// A fake device, a pipeline of batches that are ready, and a feed over both.
-struct Rig {
-  explicit Rig(std::vector<int64_t> rows, DeviceFeedOptions options = {}, bool automatic = false)
-      : device(std::make_shared<FakeDevice>(automatic)) {
-    auto owned = std::make_unique<FakePipeline>(std::move(rows), host);
-    pipeline = owned.get();
-    consumer = *device->CreateStream();
-    feed = OpenFeed(device, std::move(owned), options);
-  }
-  ~Rig() {
-    feed.reset();
-    device->DestroyStream(consumer);
-    device->RunAll();
-    EXPECT_THAT(device->violations(), IsEmpty());
-    EXPECT_EQ(device->allocated_bytes(), 0u);
-    EXPECT_EQ(device->live_events(), 0);
-    EXPECT_EQ(device->live_streams(), 0);
-    EXPECT_EQ(host->live(), 0);
-  }
-  DeviceBatch Next() {
-    auto batch = feed->Next();
-    EXPECT_TRUE(batch.ok()) << batch.status();
-    EXPECT_TRUE(batch->has_value());
-    return **batch;
-  }
-  absl::Status NextStatus() { return feed->Next().status(); }
-  // Runs the copy stream as far as it comes.
-  void RunCopies() {
-    while (device->StepNumber(1)) {
-    }
-  }
-
-  const std::shared_ptr<SpoilingAllocator> host = std::make_shared<SpoilingAllocator>();
-  const std::shared_ptr<FakeDevice> device;
-  FakePipeline* pipeline = nullptr;
-  void* consumer = nullptr;
-  std::unique_ptr<DeviceFeed> feed;
-};
-
-// True when `a` holds what FakePipeline put into the batch of that index.
-bool HoldsBatch(const DeviceTensorView& a, uint64_t index) {
-  const auto* const values = static_cast<const int32_t*>(a.data);
-  for (int64_t i = 0; i < a.shape.num_elements(); ++i) {
-    if (values[i] != FakeValue(index, i)) return false;
-  }
-  return true;
-}
-
-// A step of a consumer: a kernel that looks at the batch when the device comes to it.
-void UseLater(Rig& rig, const DeviceBatch& batch, int& right) {
-  ASSERT_TRUE(batch.WaitOn(rig.consumer).ok());
-  rig.device->Launch(rig.consumer, [a = batch.Find("a"), index = batch.index(), &right] {
-    right += HoldsBatch(a, index) ? 1 : 0;
-  });
-  ASSERT_TRUE(batch.RecordUse(rig.consumer).ok());
-}
 
 // S-HANDOFF-1.
 TEST(DeviceFeedTest, BatchOnTheDeviceIsThatOfThePipeline) {
@@ -263,101 +195,6 @@ TEST(DeviceFeedTest, NextWaitsForItsOwnCopiesWhenTheyTakeTheBudget) {
   EXPECT_FALSE(rig.feed->Next()->has_value());
 }
 
-// S-HANDOFF-5.
-TEST(DeviceFeedTest, FailedCopyIsTheErrorOfItsBatchBehindEarlierOnes) {
-  Rig rig({4, 4, 4, 4, 4, 4}, {.ring = 3});
-  rig.device->FailCopy(2 * 2);  // the first tensor of batch 2
-  EXPECT_EQ(rig.Next().index(), 0u);
-  rig.device->RunAll();
-  EXPECT_EQ(rig.Next().index(), 1u);
-  for (int i = 0; i < 3; ++i) {
-    const absl::Status status = rig.NextStatus();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("batch 2"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("injected"));
-  }
-}
-
-// S-HANDOFF-5.
-TEST(DeviceFeedTest, CopyThatFailsAfterDeliveryIsTheNextError) {
-  Rig rig({4, 4, 4, 4}, {.ring = 2});
-  rig.device->FailCopy(0);
-  const DeviceBatch batch = rig.Next();
-  rig.device->RunAll();
-  EXPECT_EQ(batch.Ready().status().code(), absl::StatusCode::kInternal);
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(std::string(rig.NextStatus().message()), HasSubstr("batch 0"));
-  }
-}
-
-// S-HANDOFF-5.
-TEST(DeviceFeedTest, CopyThatCannotBeIssuedIsTheErrorOfItsBatch) {
-  for (const char* call : {"Copy", "Allocate", "CreateEvent", "Record"}) {
-    Rig rig({4, 4, 4, 4}, {.ring = 1});
-    rig.device->FailCall(call, call == std::string("Copy") ? 3 : 1, absl::InternalError("refused"));
-    EXPECT_EQ(rig.Next().index(), 0u) << call;
-    for (int i = 0; i < 2; ++i) {
-      EXPECT_EQ(std::string(rig.NextStatus().message()), "batch 1: copy to the device: refused");
-    }
-    rig.device->RunAll();
-    EXPECT_THAT(std::string(rig.NextStatus().message()), HasSubstr("batch 1")) << call;
-  }
-}
-
-// S-HANDOFF-5.
-TEST(DeviceFeedTest, LostDeviceIsTheErrorOfTheLowestBatch) {
-  Rig rig({4, 4, 4, 4, 4}, {.ring = 3});
-  EXPECT_EQ(rig.Next().index(), 0u);
-  rig.device->FailCopy(2);
-  rig.device->RunAll();
-  rig.device->FailCall("Query", 2, absl::InternalError("lost"));  // batch 2, after 1 has failed
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(std::string(rig.NextStatus().message()), HasSubstr("batch 1"));
-  }
-}
-
-// S-HANDOFF-5.
-TEST(DeviceFeedTest, PipelinesErrorStandsBehindItsEarlierBatches) {
-  Rig rig({4, 4, 4, 4}, {.ring = 3});
-  rig.pipeline->errors[2] = absl::DataLossError("record 17");
-  EXPECT_EQ(rig.Next().index(), 0u);
-  EXPECT_EQ(rig.Next().index(), 1u);
-  EXPECT_EQ(rig.NextStatus(), absl::DataLossError("record 17"));
-  EXPECT_EQ(rig.NextStatus(), absl::DataLossError("record 17"));
-}
-
-TEST(DeviceFeedTest, EndIsTheEndForEver) {
-  Rig rig({4, 4});
-  EXPECT_EQ(rig.Next().index(), 0u);
-  EXPECT_EQ(rig.Next().index(), 1u);
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(rig.feed->Next()->has_value());
-}
-
-TEST(DeviceFeedTest, CancelWakesANextThatWaitsForThePipeline) {
-  Rig rig({4, 4});
-  rig.pipeline->stall_at = 0;
-  absl::Status status;
-  std::thread waiter([&] { status = rig.NextStatus(); });
-  rig.pipeline->AwaitWaiter();
-  rig.feed->Cancel();
-  waiter.join();
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(rig.NextStatus().code(), absl::StatusCode::kCancelled);
-}
-
-TEST(DeviceFeedTest, CancelWakesANextThatWaitsForACopy) {
-  Rig rig({4, 4, 4, 4}, {.ring = 1});
-  rig.Next();
-  rig.Next();
-  absl::Status status;
-  std::thread waiter([&] {
-    while (status.ok()) status = rig.NextStatus();  // no copy is ever done
-  });
-  rig.feed->Cancel();
-  waiter.join();
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
-}
-
 // S-HANDOFF-6.
 TEST(DeviceFeedTest, HeldBatchesThatTakeTheMemoryAreNamedAndMayBeDropped) {
   Rig rig({64, 64, 64, 64}, {.ring = 1, .max_device_bytes = 2 * 5120}, /*automatic=*/true);
@@ -487,27 +324,6 @@ TEST(DeviceFeedTest, DestructorWaitsForNothingWhenNothingIsCopied) {
   rig.feed->Poll();
   rig.feed.reset();
   EXPECT_EQ(rig.device->synchronizations(), 0);
-}
-
-TEST(DeviceFeedTest, StreamThatCannotBeMadeIsAnErrorOfOpen) {
-  const auto device = std::make_shared<FakeDevice>();
-  device->FailCall("CreateStream", 0, absl::InternalError("no stream"));
-  const auto handoff =
-      Handoff::Make(device, std::make_unique<FakePipeline>(std::vector<int64_t>{4}), {});
-  EXPECT_EQ(handoff.status(), absl::InternalError("no stream"));
-}
-
-TEST(DeviceFeedTest, OptionsThatMakeNoSenseAreNamed) {
-  const auto message = [](const DeviceFeedOptions& options) {
-    const absl::Status status =
-        DeviceFeed::Open(std::make_unique<FakePipeline>(std::vector<int64_t>{}), options).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    return std::string(status.message());
-  };
-  EXPECT_THAT(message({.device = -1}), HasSubstr("device"));
-  EXPECT_THAT(message({.ring = 0}), HasSubstr("ring"));
-  EXPECT_THAT(message({.ring = 1025}), HasSubstr("ring"));
-  EXPECT_THAT(message({.max_device_bytes = 0}), HasSubstr("max_device_bytes"));
 }
 
 }  // namespace
