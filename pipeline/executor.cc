@@ -178,6 +178,12 @@ absl::StatusOr<std::optional<Batch>> Executor::Next() {
   }
 }
 
+std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
+  if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
+  MutexLock lock(mu_);
+  return TryNextLocked();
+}
+
 // What Next returns now, or nullopt when it has to wait for work that is under way.
 std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
   using Outcome = absl::StatusOr<std::optional<Batch>>;

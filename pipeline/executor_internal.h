@@ -86,6 +86,8 @@ class Executor {
   absl::Status Start(StreamPlace place) MILLRACE_EXCLUDES(mu_);
   // As Pipeline::Next.
   absl::StatusOr<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mu_);
+  // As Pipeline::TryNext.
+  std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
   // The token of the batch delivered last, or of the place where the stream began.
   std::string Save() const MILLRACE_EXCLUDES(mu_);

@@ -85,6 +85,9 @@ class ExecutorPipeline final : public Pipeline {
   }
 
   absl::StatusOr<std::optional<Batch>> Next() override { return executor_->Next(); }
+  std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() override {
+    return executor_->TryNext();
+  }
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
   uint64_t data_fingerprint() const override { return executor_->parts().source->Fingerprint(); }

@@ -79,6 +79,10 @@ class Pipeline {
   //                        were delivered, and every later call returns the same error
   virtual absl::StatusOr<std::optional<Batch>> Next() = 0;
 
+  // What Next would return without waiting; nullopt when it would wait. Never blocks. From the
+  // thread that calls Next. A pipeline that cannot tell says nullopt.
+  virtual std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() { return std::nullopt; }
+
   // Makes every present and later Next return CANCELLED. Thread-safe.
   virtual void Cancel() = 0;
 

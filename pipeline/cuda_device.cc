@@ -1,0 +1,172 @@
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/device_internal.h"
+
+namespace millrace::pipeline {
+namespace {
+
+// The status of one call. The runtime keeps a thread's last error for whoever asks next: it is
+// cleared, so that the host program's own checks do not meet an error that was reported here.
+absl::Status ToStatus(cudaError_t error, std::string_view call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();
+  const std::string text =
+      absl::StrCat(ToAbsl(call), ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+  return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text)
+                                            : absl::InternalError(text);
+}
+
+// What is given back fails only when the device is lost, or while the process is being torn down
+// and the driver has freed everything already; there is nothing left to do then.
+void Ignore(cudaError_t error) {
+  if (error != cudaSuccess) cudaGetLastError();
+}
+
+// Makes a device the thread's current one, and then the one before it again.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int ordinal) {
+    error_ = cudaGetDevice(&before_);
+    if (error_ != cudaSuccess || before_ == ordinal) return;
+    error_ = cudaSetDevice(ordinal);
+    changed_ = error_ == cudaSuccess;
+  }
+  ~CurrentDevice() {
+    if (changed_) Ignore(cudaSetDevice(before_));
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+  absl::Status status() const { return ToStatus(error_, "cudaSetDevice"); }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
+cudaStream_t AsStream(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t AsEvent(void* event) { return static_cast<cudaEvent_t>(event); }
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, bool has_pools, std::string name)
+      : ordinal_(ordinal), has_pools_(has_pools), name_(std::move(name)) {}
+
+  std::string_view name() const override { return name_; }
+
+  // The stream-ordered allocator: cudaMalloc and cudaFree may wait for all of the device.
+  absl::StatusOr<std::byte*> Allocate(size_t bytes, void* stream) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    void* memory = nullptr;
+    const cudaError_t error =
+        has_pools_ ? cudaMallocAsync(&memory, bytes, AsStream(stream)) : cudaMalloc(&memory, bytes);
+    MILLRACE_RETURN_IF_ERROR(ToStatus(error, has_pools_ ? "cudaMallocAsync" : "cudaMalloc"));
+    return static_cast<std::byte*>(memory);
+  }
+  void Free(std::byte* memory, void* stream) override {
+    const CurrentDevice current(ordinal_);
+    Ignore(has_pools_ ? cudaFreeAsync(memory, AsStream(stream)) : cudaFree(memory));
+  }
+
+  absl::StatusOr<void*> CreateStream() override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    cudaStream_t stream = nullptr;
+    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                                      "cudaStreamCreateWithFlags"));
+    return static_cast<void*>(stream);
+  }
+  void DestroyStream(void* stream) override {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaStreamDestroy(AsStream(stream)));
+  }
+
+  absl::StatusOr<void*> CreateEvent() override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    cudaEvent_t event = nullptr;
+    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                                      "cudaEventCreateWithFlags"));
+    return static_cast<void*>(event);
+  }
+  void DestroyEvent(void* event) override {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaEventDestroy(AsEvent(event)));
+  }
+
+  absl::Status Copy(std::byte* device_memory, const void* host_memory, size_t bytes,
+                    void* stream) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return ToStatus(cudaMemcpyAsync(device_memory, host_memory, bytes, cudaMemcpyHostToDevice,
+                                    AsStream(stream)),
+                    "cudaMemcpyAsync");
+  }
+
+  absl::Status Record(void* event, void* stream) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return ToStatus(cudaEventRecord(AsEvent(event), AsStream(stream)), "cudaEventRecord");
+  }
+  absl::StatusOr<bool> Query(void* event) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    const cudaError_t error = cudaEventQuery(AsEvent(event));
+    if (error == cudaErrorNotReady) {
+      cudaGetLastError();  // it counts as the thread's last error too
+      return false;
+    }
+    MILLRACE_RETURN_IF_ERROR(ToStatus(error, "cudaEventQuery"));
+    return true;
+  }
+  absl::Status Wait(void* stream, void* event) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return ToStatus(cudaStreamWaitEvent(AsStream(stream), AsEvent(event), cudaEventWaitDefault),
+                    "cudaStreamWaitEvent");
+  }
+  absl::Status Synchronize(void* stream) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return ToStatus(cudaStreamSynchronize(AsStream(stream)), "cudaStreamSynchronize");
+  }
+
+ private:
+  const int ordinal_;
+  const bool has_pools_;
+  const std::string name_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int ordinal) {
+  int num_devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&num_devices);
+  if (error != cudaSuccess || num_devices == 0) {
+    cudaGetLastError();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no CUDA device: ", error != cudaSuccess ? cudaGetErrorString(error) : "none present"));
+  }
+  if (ordinal < 0 || ordinal >= num_devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no CUDA device ", ordinal, ": there are ", num_devices));
+  }
+  int has_pools = 0;
+  MILLRACE_RETURN_IF_ERROR(
+      ToStatus(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, ordinal),
+               "cudaDeviceGetAttribute"));
+  cudaDeviceProp properties;
+  MILLRACE_RETURN_IF_ERROR(
+      ToStatus(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"));
+  return std::make_shared<CudaDevice>(
+      ordinal, has_pools != 0, absl::StrCat("CUDA device ", ordinal, " (", properties.name, ")"));
+}
+
+}  // namespace millrace::pipeline

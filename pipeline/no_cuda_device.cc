@@ -1,0 +1,11 @@
+#include "pipeline/device_internal.h"
+
+// Stands in for cuda_device.cc in a build without CUDA.
+
+namespace millrace::pipeline {
+
+absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int) {
+  return absl::UnimplementedError("this build has no CUDA parts");
+}
+
+}  // namespace millrace::pipeline
