@@ -103,9 +103,7 @@ TEST(ExecutorBudgetTest, ARecordLargerThanTheBudgetIsReadAlone) {
   FakeData data = MakeFakeData(60, 10 << 10);
   for (const size_t large : {5, 6, 33}) data.payloads[large].resize(kRecord, 'x');
   for (const bool cut : {false, true}) {
-    const auto make = [&] {
-      return cut ? Filtered(MakePlan(4), 4, 10 << 10) : MakePlan(4);
-    };
+    const auto make = [&] { return cut ? Filtered(MakePlan(4), 4, 10 << 10) : MakePlan(4); };
     const Stream roomy = Drain(*OpenFake(make(), data, FakeContext(1)));
     const auto context = FakeContext(4, 64 * kKiB);
     const Stream stream = Drain(*OpenFake(make(), data, context));
@@ -139,11 +137,11 @@ TEST(ExecutorBudgetTest, ArenasThatGrewForOneRecordAreGivenBack) {
   const auto context = FakeContext(4, kLimit);
   PhysicalPlan plan = MakePlan(1);
   plan.prefetch_batches = 4;
-  plan.ops.push_back(MakeRowOp("scratch", "scratch", DType::kU8,
-                               [](Run& run, Column* output, int64_t row) {
-                                 const bool large = run.id(row).record < 8;
-                                 run.Allocate(*output, row, {large ? 8 * kMiB : 1});
-                               }));
+  plan.ops.push_back(
+      MakeRowOp("scratch", "scratch", DType::kU8, [](Run& run, Column* output, int64_t row) {
+        const bool large = run.id(row).record < 8;
+        run.Allocate(*output, row, {large ? 8 * kMiB : 1});
+      }));
   const auto pipeline = OpenFake(std::move(plan), MakeFakeData(200), context);
   EXPECT_EQ(CountBatches(*pipeline), 200);
   // Otherwise everything would be over the budget from here on, and go one by one.

@@ -62,8 +62,8 @@ PhysicalPlan PlanOf(uint64_t number) {
   if (Below(random, 2) == 0) order.push_back(Step(Kind::kGlobalShuffle));
   const std::vector<NamedPlan> cuts = CutPlans();
   const uint64_t kind = Below(random, 2 * cuts.size());
-  PhysicalPlan plan = kind < cuts.size() ? cuts[kind].make()
-                                         : MakePlan(1 + Below(random, 20), std::move(order));
+  PhysicalPlan plan =
+      kind < cuts.size() ? cuts[kind].make() : MakePlan(1 + Below(random, 20), std::move(order));
   if (Below(random, 3) == 0) {
     const auto bytes = static_cast<int64_t>(1 + Below(random, 4000));
     plan.ops.push_back(BigOp(bytes));

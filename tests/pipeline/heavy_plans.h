@@ -32,22 +32,21 @@ inline int64_t MostReserved(const Context& context) {
 
 // "big": `bytes` bytes, all equal, by the record's number; written into the slab.
 inline PhysicalOp BigOp(int64_t bytes) {
-  return MakeRowOp(
-      "big", "big", DType::kU8,
-      [bytes](Run& run, Column* output, int64_t row) {
-        void* const out = run.Allocate(*output, row, {bytes});
-        std::memset(out, static_cast<int>(run.id(row).record % 251), static_cast<size_t>(bytes));
-      },
-      {"big"});
+  return MakeRowOp("big", "big", DType::kU8,
+                   [bytes](Run& run, Column* output, int64_t row) {
+                     void* const out = run.Allocate(*output, row, {bytes});
+                     std::memset(out, static_cast<int>(run.id(row).record % 251),
+                                 static_cast<size_t>(bytes));
+                   },
+                   {"big"});
 }
 
 // Uses `bytes` of the worker's memory for each row and stores none of them.
 inline PhysicalOp ScratchOp(int64_t bytes) {
-  return MakeRowOp("scratch", "scratch", DType::kU8,
-                   [bytes](Run& run, Column* output, int64_t row) {
-                     std::memset(run.Allocate(*output, row, {bytes}), 1,
-                                 static_cast<size_t>(bytes));
-                   });
+  return MakeRowOp(
+      "scratch", "scratch", DType::kU8, [bytes](Run& run, Column* output, int64_t row) {
+        std::memset(run.Allocate(*output, row, {bytes}), 1, static_cast<size_t>(bytes));
+      });
 }
 
 // Batches of `batch` rows of `row_bytes`, up to `prefetch` of them at once.
