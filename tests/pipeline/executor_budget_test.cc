@@ -137,11 +137,11 @@ TEST(ExecutorBudgetTest, ArenasThatGrewForOneRecordAreGivenBack) {
   const auto context = FakeContext(4, kLimit);
   PhysicalPlan plan = MakePlan(1);
   plan.prefetch_batches = 4;
-  plan.ops.push_back(
-      MakeRowOp("scratch", "scratch", DType::kU8, [](Run& run, Column* output, int64_t row) {
-        const bool large = run.id(row).record < 8;
-        run.Allocate(*output, row, {large ? 8 * kMiB : 1});
-      }));
+  plan.ops.push_back(MakeRowOp("scratch", "scratch", DType::kU8,
+                               [](millrace::Run& run, Column* output, int64_t row) {
+                                 const bool large = run.id(row).record < 8;
+                                 run.Allocate(*output, row, {large ? 8 * kMiB : 1});
+                               }));
   const auto pipeline = OpenFake(std::move(plan), MakeFakeData(200), context);
   EXPECT_EQ(CountBatches(*pipeline), 200);
   // Otherwise everything would be over the budget from here on, and go one by one.
@@ -151,7 +151,7 @@ TEST(ExecutorBudgetTest, ArenasThatGrewForOneRecordAreGivenBack) {
 TEST(ExecutorBudgetTest, ABatchThatIsTooLargeGivesBackWhatItTook) {
   const auto context = FakeContext(2);
   PhysicalPlan plan = UnevenPlan(4, 2);
-  const RowOp::Body huge = [](Run&, Column* output, int64_t row) {
+  const RowOp::Body huge = [](millrace::Run&, Column* output, int64_t row) {
     static const char byte = 0;
     output->Set(row, &byte, {int64_t{1} << 50});
   };
@@ -233,7 +233,7 @@ TEST_P(ExecutorBudgetRssTest, PeakRssKeepsThePromise) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, ExecutorBudgetRssTest,
                          testing::Values("Plain", "Cut", "Uneven", "Records", "Scratch"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& plan) { return plan.param; });
 
 }  // namespace
 }  // namespace millrace::pipeline
