@@ -12,6 +12,10 @@
 namespace millrace::pipeline {
 namespace {
 
+std::pair<uint64_t, uint64_t> Key(const RowOrigin& origin) {
+  return {origin.position, origin.id.sub_index};
+}
+
 // Rows by place, to find again what was open.
 class FoundRows {
  public:
@@ -46,10 +50,6 @@ class FoundRows {
   }
 
  private:
-  static std::pair<uint64_t, uint64_t> Key(const RowOrigin& origin) {
-    return {origin.position, origin.id.sub_index};
-  }
-
   const Examined& found_;
   const size_t extents_per_row_;
   std::vector<size_t> order_;
