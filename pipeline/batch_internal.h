@@ -65,11 +65,15 @@ absl::StatusOr<BatchLayout> MakeClosedLayout(const PhysicalPlan& plan, const Clo
 // then freed.
 class SlabPool {
  public:
-  // Keeps at most `max_idle` slabs, those that came back last.
-  SlabPool(std::shared_ptr<HostAllocator> allocator, size_t max_idle);
+  // Keeps at most `max_idle` slabs, those that came back last, and only what the budget leaves.
+  // They are not reserved in it: what is reserved comes first, and a slab of another size takes
+  // their place.
+  SlabPool(std::shared_ptr<HostAllocator> allocator, std::shared_ptr<const MemoryBudget> budget,
+           size_t max_idle);
   ~SlabPool();
 
   //   RESOURCE_EXHAUSTED  the system has no memory
+  // REQUIRES: the caller has reserved its bytes, and released them before it gives it back.
   absl::StatusOr<std::byte*> Take(size_t slab_bytes);
   void GiveBack(std::byte* slab, size_t slab_bytes);
   // Frees idle slabs, and from now on those that come back.
@@ -80,11 +84,17 @@ class SlabPool {
     std::byte* memory;
     size_t bytes;
   };
-  const std::shared_ptr<HostAllocator> allocator_;  // constant after construction
+  std::vector<Slab> TakeSurplusLocked() MILLRACE_REQUIRES(mu_);
+  void Free(const std::vector<Slab>& slabs);
+
+  // Constant after construction.
+  const std::shared_ptr<HostAllocator> allocator_;
+  const std::shared_ptr<const MemoryBudget> budget_;
 
   Mutex mu_;
   size_t max_idle_ MILLRACE_GUARDED_BY(mu_);
-  std::vector<Slab> idle_ MILLRACE_GUARDED_BY(mu_);
+  std::vector<Slab> idle_ MILLRACE_GUARDED_BY(mu_);  // the oldest first
+  int64_t idle_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
 // What a Batch is a handle of. Filled by the executor, immutable from its delivery on. It owns its

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,12 +8,6 @@
 
 namespace millrace::pipeline {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-int64_t NanosecondsSince(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
 
 int MaxThreads(const ExecutorParts& parts) {
   const int threads = parts.context->workers().num_threads();
@@ -47,7 +40,9 @@ Executor::Counters::Counters(Metrics& metrics)
       batches(metrics.counter("millrace_batches_total")),
       work_nanoseconds(metrics.counter("millrace_work_nanoseconds_total")),
       wait_nanoseconds(metrics.counter("millrace_consumer_wait_nanoseconds_total")),
-      waits(metrics.counter("millrace_consumer_waits_total")) {}
+      waits(metrics.counter("millrace_consumer_waits_total")),
+      threads(metrics.gauge("millrace_worker_target")),
+      ring(metrics.gauge("millrace_ring_target_batches")) {}
 
 Executor::Executor(ExecutorParts parts)
     : parts_(std::move(parts)),
@@ -55,12 +50,16 @@ Executor::Executor(ExecutorParts parts)
       examiner_(parts_.plan.cut.has_value() ? std::make_unique<Examiner>(parts_.plan) : nullptr),
       budget_(parts_.context->memory_budget()),
       max_threads_(MaxThreads(parts_)),
-      pool_(std::make_shared<SlabPool>(parts_.allocator,
+      pool_(std::make_shared<SlabPool>(parts_.allocator, budget_,
                                        static_cast<size_t>(parts_.prefetch_batches) + 1)),
       counters_(parts_.context->metrics()),
       memo_(parts_.order.records()),
       thread_target_(max_threads_),
-      ring_target_(parts_.prefetch_batches) {
+      ring_target_(parts_.prefetch_batches),
+      adapter_({.threads = max_threads_, .ring = parts_.prefetch_batches}),
+      adapting_(parts_.adapt) {
+  counters_.threads.Add(thread_target_);
+  counters_.ring.Add(ring_target_);
   if (parts_.growing == nullptr) return;
   parts_.growing->SetOnGrow([this] {
     MutexLock lock(mu_);
@@ -76,6 +75,8 @@ Executor::~Executor() {
     MutexLock lock(mu_);
     WaitIdleAndClearLocked();
     for (const auto& scratch : idle_scratch_) budget_->Release(scratch->reserved_bytes);
+    counters_.threads.Add(-thread_target_);
+    counters_.ring.Add(-ring_target_);
   }
   pool_->Close();
 }
@@ -135,6 +136,7 @@ void Executor::WaitIdleAndClearLocked() {
   }
   opening_ = planning_ = settling_ = error_seen_ = more_closed_ = settled_ = false;
   examined_rows_ = kept_rows_ = 0;
+  ready_batches_ = 0;
 }
 
 void Executor::Cancel() {
@@ -153,9 +155,8 @@ std::string Executor::Save() const {
 
 void Executor::SetTargets(int threads, int batches) {
   MutexLock lock(mu_);
-  thread_target_ = std::clamp(threads, 1, max_threads_);
-  ring_target_ = std::clamp(batches, 1, parts_.prefetch_batches);
-  WakeWorkersLocked();
+  adapting_ = false;
+  ObeyLocked({.threads = threads, .ring = batches});
 }
 
 void Executor::StopLocked(absl::Status result) {
@@ -168,11 +169,15 @@ absl::StatusOr<std::optional<Batch>> Executor::Next() {
   MutexLock lock(mu_);
   if (auto outcome = TryNextLocked()) return *std::move(outcome);
   counters_.waits.Add();
-  const Clock::time_point start = Clock::now();
+  const int64_t start = Now();
+  wait_begins_ = start;
   while (true) {
     batch_ready_.Wait(mu_);
     if (auto outcome = TryNextLocked()) {
-      counters_.wait_nanoseconds.Add(NanosecondsSince(start));
+      wait_begins_ = -1;
+      const int64_t waited = Now() - start;
+      waited_ns_ += waited;
+      counters_.wait_nanoseconds.Add(waited);
       return *std::move(outcome);
     }
   }
@@ -205,6 +210,8 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
 absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   const std::unique_ptr<OpenBatch> batch = std::move(ring_.front());
   ring_.pop_front();
+  --ready_batches_;
+  AdaptLocked();
   if (!batch->error.ok()) {
     // Not when they are found: how many later batches are under way depends on timing.
     counters_.records_bad.Add(batch->num_bad_rows);

@@ -136,6 +136,8 @@ void Executor::FilledLocked(OpenBatch* batch) {
 
 void Executor::ReadyLocked(OpenBatch* batch) {
   batch->ready = true;
+  ++ready_batches_;
+  AdaptLocked();
   if (batch == ring_.front().get()) batch_ready_.NotifyAll();
 }
 

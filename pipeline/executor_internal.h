@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/context.h"
 #include "base/mutex.h"
+#include "pipeline/adapter_internal.h"
 #include "pipeline/batch.h"
 #include "pipeline/batch_internal.h"
 #include "pipeline/batch_op.h"
@@ -70,6 +72,9 @@ struct ExecutorParts {
   int world = 1;
   int prefetch_batches = 1;
   int cpu_budget = 0;  // 0: none
+  bool adapt = false;  // threads and open batches follow what is measured
+  // The clock that adapting goes by, in nanoseconds; empty: the steady clock.
+  std::function<int64_t()> clock;
   std::shared_ptr<HostAllocator> allocator;
   std::shared_ptr<Context> context;
 };
@@ -98,7 +103,7 @@ class Executor {
   std::string Save() const MILLRACE_EXCLUDES(mu_);
 
   // From now on at most `threads` workers at once and `batches` open batches; both are clamped to
-  // what the options allow. Never changes a result.
+  // what the options allow. Ends adapting. Never changes a result.
   void SetTargets(int threads, int batches) MILLRACE_EXCLUDES(mu_);
 
   const ExecutorParts& parts() const { return parts_; }
@@ -158,6 +163,8 @@ class Executor {
     Counter& work_nanoseconds;
     Counter& wait_nanoseconds;
     Counter& waits;
+    Gauge& threads;
+    Gauge& ring;
   };
 
   // Worker side (executor_work.cc).
@@ -233,6 +240,13 @@ class Executor {
   void WakeWorkersLocked() MILLRACE_REQUIRES(mu_);
   void NotifyIfIdleLocked() MILLRACE_REQUIRES(mu_);
 
+  // Adapting (executor_adapt.cc).
+  int64_t Now() const;
+  void AdaptLocked() MILLRACE_REQUIRES(mu_);
+  void ObeyLocked(const Targets& targets) MILLRACE_REQUIRES(mu_);
+  int64_t BeginWorkLocked() MILLRACE_REQUIRES(mu_);
+  void EndWorkLocked(int64_t begin_ns) MILLRACE_REQUIRES(mu_);
+
   // Consumer side (executor.cc).
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
@@ -293,6 +307,14 @@ class Executor {
   int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;      // given to the workers and not returned
   int busy_ MILLRACE_GUARDED_BY(mu_) = 0;       // of them, those that execute an item
   int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;  // groups of reads under way
+  // What the adapter goes by.
+  Adapter adapter_ MILLRACE_GUARDED_BY(mu_);
+  bool adapting_ MILLRACE_GUARDED_BY(mu_);
+  int ready_batches_ MILLRACE_GUARDED_BY(mu_) = 0;     // in the ring
+  int64_t worked_ns_ MILLRACE_GUARDED_BY(mu_) = 0;     // in items that have ended
+  int64_t work_begins_ MILLRACE_GUARDED_BY(mu_) = 0;   // of the items under way, added up
+  int64_t waited_ns_ MILLRACE_GUARDED_BY(mu_) = 0;     // of the consumer, in waits that have ended
+  int64_t wait_begins_ MILLRACE_GUARDED_BY(mu_) = -1;  // of the wait under way; -1: none
   // Pools.
   std::vector<std::unique_ptr<RunWork>> runs_ MILLRACE_GUARDED_BY(mu_);  // all there are
   std::vector<RunWork*> idle_runs_ MILLRACE_GUARDED_BY(mu_);

@@ -123,6 +123,7 @@ void Executor::ExamineRun(RunWork* run) {
   budget_->Release(reserved);
   const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
   MutexLock lock(mu_);
+  if (wait_begins_ >= 0) AdaptLocked();
   idle_runs_.push_back(run);
   --scan_.unfinished;
   --scan_.admitted;

@@ -13,27 +13,30 @@ constexpr int64_t kRunNanoseconds = 50'000;  // of work in a run, by measured co
 constexpr int64_t kMaxRunRows = 1024;
 constexpr int64_t kFirstRunRows = 32;  // before a cost was measured
 constexpr int64_t kMaxRunBytes = 256 << 10;
+constexpr int64_t kKeptArenaBytes = 512 << 10;  // of a worker, whatever the budget says
 // Items that one task executes before it queues up again behind other pipelines' tasks.
 constexpr int kItemsPerTask = 8;
 
 }  // namespace
 
 void Executor::RunTask() {
+  int64_t begin_ns = 0;
   for (int executed = 0;; ++executed) {
     Item item;
     {
       MutexLock lock(mu_);
-      if (executed > 0) --busy_;
+      if (executed > 0) EndWorkLocked(begin_ns);
       if (executed < kItemsPerTask) item = PickLocked();
       if (item.kind == Item::Kind::kNone) {
         --tasks_;
+        AdaptLocked();
         WakeWorkersLocked();
         // An opening that was put off may have been what the consumer waits for.
         if (ring_.empty() && !opening_) batch_ready_.NotifyAll();
         NotifyIfIdleLocked();
         return;
       }
-      ++busy_;
+      begin_ns = BeginWorkLocked();
       WakeWorkersLocked();
     }
     Execute(std::move(item));
@@ -214,11 +217,17 @@ std::unique_ptr<RunScratch> Executor::TakeScratch() {
   return std::make_unique<RunScratch>(processor_.MakeScratch());
 }
 
-// Counts what the arena has grown by, and keeps it for the next run.
+// Counts what the arena has grown by, and keeps it for the next run. A large one is freed when the
+// budget is over its limit, so that one large record does not take the room of all that follow.
 void Executor::GiveBackScratch(std::unique_ptr<RunScratch> scratch) {
   const auto capacity = static_cast<int64_t>(scratch->arena.capacity_bytes());
   budget_->Reserve(capacity - scratch->reserved_bytes);
   scratch->reserved_bytes = capacity;
+  if (capacity > kKeptArenaBytes && !budget_->Fits(0)) {
+    scratch.reset();
+    budget_->Release(capacity);
+    return;
+  }
   MutexLock lock(mu_);
   idle_scratch_.push_back(std::move(scratch));
 }
@@ -263,6 +272,7 @@ void Executor::FinishRun(RunWork* run, RunOutcome outcome) {
       batch->error = std::move(outcome.error);
     }
   }
+  if (wait_begins_ >= 0) AdaptLocked();
   batch->remaining_rows -= num_rows;
   if (batch->remaining_rows == 0) FilledLocked(batch);
 }

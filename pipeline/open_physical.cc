@@ -236,6 +236,8 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .world = options.world,
                       .prefetch_batches = std::clamp(prefetch, 1, kMaxPrefetch),
                       .cpu_budget = options.cpu_budget,
+                      .adapt = options.adapt,
+                      .clock = {},
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
   MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));

@@ -39,6 +39,8 @@ struct OpenOptions {
   // performance only: results are the same for every value
   int prefetch_batches = 0;  // 0: as the plan says
   int cpu_budget = 0;        // workers at once for this pipeline, at most; 0: all of the context's
+  // Uses fewer workers and open batches than allowed while the consumer needs no more.
+  bool adapt = true;
   std::string index_folder;  // see readers::RecordSourceOptions
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
 

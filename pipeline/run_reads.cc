@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/run_work_internal.h"
@@ -52,7 +51,7 @@ std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork&
     }
   }
   if (work.buffer == nullptr) {
-    work.buffer.reset(new (std::nothrow) std::byte[static_cast<size_t>(work.bytes())]);
+    work.buffer = MakeReadBuffer(static_cast<size_t>(work.bytes()));
   }
   std::vector<ReadRequest> reads;
   if (work.buffer == nullptr) {
@@ -86,7 +85,7 @@ RunWork SingleRow(const RunWork& work, int64_t row) {
     single.read_status = {work.read_status[span]};
   }
   if (work.buffer != nullptr) {
-    single.buffer = std::make_unique<std::byte[]>(static_cast<size_t>(single.bytes()));
+    single.buffer.reset(new std::byte[static_cast<size_t>(single.bytes())]);
     std::memcpy(single.buffer.get(), work.buffer.get() + work.starts[i],
                 static_cast<size_t>(single.bytes()));
   }

@@ -15,6 +15,7 @@
 #include "pipeline/batch_internal.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/physical_plan_internal.h"
+#include "pipeline/read_buffer_internal.h"
 #include "pipeline/settler_internal.h"
 #include "readers/record_source.h"
 
@@ -61,7 +62,7 @@ struct RunWork {
   std::vector<RowOrigin> origins;  // pass 1: of each row
   std::vector<readers::RecordRef> refs;
   std::vector<size_t> starts;  // of each record's frame in `buffer`, and the end of the last
-  std::unique_ptr<std::byte[]> buffer;
+  ReadBuffer buffer;
   std::vector<ReadSpan> spans;
   std::vector<absl::Status> read_status;  // of each span
   bool alone = false;                     // read every record by itself

@@ -83,10 +83,10 @@ inline std::shared_ptr<BatchData> MakeBatch(const PhysicalPlan& plan, int64_t nu
   auto layout = MakeClosedLayout(plan, Closed(plan, num_slots, rows));
   EXPECT_TRUE(layout.ok()) << layout.status();
   if (!layout.ok()) return nullptr;
+  const auto budget = std::make_shared<MemoryBudget>(1 << 20, std::make_shared<Metrics>());
   auto data = std::make_shared<BatchData>(
       std::make_shared<const BatchLayout>(*std::move(layout)),
-      std::make_shared<SlabPool>(MakePageableAllocator(), 0),
-      std::make_shared<MemoryBudget>(1 << 20, std::make_shared<Metrics>()));
+      std::make_shared<SlabPool>(MakePageableAllocator(), budget, 0), budget);
   data->budget->Reserve(static_cast<int64_t>(data->layout->slab_bytes));
   data->slab = *data->pool->Take(data->layout->slab_bytes);
   std::memset(data->slab, 0xEE, data->layout->slab_bytes);

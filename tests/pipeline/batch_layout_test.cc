@@ -211,9 +211,15 @@ class CountingAllocator final : public HostAllocator {
   const std::shared_ptr<HostAllocator> pageable_ = MakePageableAllocator();
 };
 
+constexpr int64_t kRoomy = int64_t{1} << 30;
+
+std::shared_ptr<MemoryBudget> MakeBudget(int64_t bytes) {
+  return std::make_shared<MemoryBudget>(bytes, std::make_shared<Metrics>());
+}
+
 TEST(SlabPoolTest, SlabOfTheSameSizeIsUsedAgain) {
   auto allocator = std::make_shared<CountingAllocator>();
-  SlabPool pool(allocator, 2);
+  SlabPool pool(allocator, MakeBudget(kRoomy), 2);
   std::byte* const small = *pool.Take(4096);
   std::byte* const large = *pool.Take(8192);
   pool.GiveBack(small, 4096);
@@ -227,14 +233,30 @@ TEST(SlabPoolTest, SlabOfTheSameSizeIsUsedAgain) {
 
 TEST(SlabPoolTest, IdleSlabsAreFewWhateverTheirSizes) {
   auto allocator = std::make_shared<CountingAllocator>();
-  SlabPool pool(allocator, 2);
+  SlabPool pool(allocator, MakeBudget(kRoomy), 2);
   for (size_t bytes = 64; bytes <= 64 * 100; bytes += 64) pool.GiveBack(*pool.Take(bytes), bytes);
   EXPECT_EQ(allocator->live_bytes, 64u * (99 + 100));
 }
 
+TEST(SlabPoolTest, IdleSlabsTakeOnlyWhatTheBudgetLeaves) {
+  auto allocator = std::make_shared<CountingAllocator>();
+  const auto budget = MakeBudget(10'000);
+  SlabPool pool(allocator, budget, 8);
+  std::vector<std::byte*> slabs;
+  for (size_t i = 0; i < 4; ++i) slabs.push_back(*pool.Take(3000 + i));
+  for (size_t i = 0; i < 4; ++i) pool.GiveBack(slabs[i], 3000 + i);
+  EXPECT_EQ(allocator->live_bytes, 3001u + 3002 + 3003);  // the oldest went
+  budget->Reserve(5000);
+  std::byte* const other = *pool.Take(5000);
+  EXPECT_EQ(allocator->live_bytes, 3003u + 5000);
+  budget->Release(5000);
+  pool.GiveBack(other, 5000);
+  EXPECT_EQ(allocator->live_bytes, 3003u + 5000);
+}
+
 TEST(SlabPoolTest, NothingIsLeftAfterClose) {
   auto allocator = std::make_shared<CountingAllocator>();
-  SlabPool pool(allocator, 4);
+  SlabPool pool(allocator, MakeBudget(kRoomy), 4);
   std::byte* const late = *pool.Take(4096);
   pool.GiveBack(*pool.Take(8192), 8192);
   pool.Close();

@@ -110,8 +110,8 @@ class FakePipeline final : public Pipeline {
     auto layout = std::make_shared<BatchLayout>(
         *MakeBatchLayout(schema_, static_cast<uint64_t>(rows_[index])));
     auto data = std::make_shared<BatchData>(
-        layout, std::make_shared<SlabPool>(allocator_, layout->slab_bytes, 0), budget_);
-    data->slab = *data->pool->Take();
+        layout, std::make_shared<SlabPool>(allocator_, budget_, 0), budget_);
+    data->slab = *data->pool->Take(layout->slab_bytes);
     auto* const values = reinterpret_cast<int32_t*>(data->tensor(0));
     for (int64_t i = 0; i < 16 * rows_[index]; ++i) values[i] = FakeValue(index, i);
     for (int64_t i = 0; i < rows_[index]; ++i) {
