@@ -12,7 +12,6 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr uint64_t kBlock = MixSchedule::kBlock;
 constexpr uint64_t kPeriod = MixSchedule::kPeriod;
 constexpr uint64_t kCachedBlocks = 1024;  // of 4 KiB
 

@@ -28,45 +28,29 @@ void UndoRepeat(const OrderStage& stage, Places places) {
   }
 }
 
-// Calls `input_of(position, key)` for each place, with the key of its epoch.
-template <typename InputOf>
-void UndoKeyed(uint64_t seed, uint64_t stage_key, Places places, InputOf input_of) {
-  uint64_t epoch = 0;
-  uint64_t key = EpochKey(seed, stage_key, epoch);
-  for (SampleId& place : places) {
-    if (place.epoch != epoch) {
-      epoch = place.epoch;
-      key = EpochKey(seed, stage_key, epoch);
-    }
-    place.record = input_of(place.record, key);
+// Calls `undo(places, key)` for each longest row of places of one epoch.
+template <typename Undo>
+void UndoKeyed(uint64_t seed, const OrderStage& stage, Places places, Undo undo) {
+  for (size_t begin = 0; begin < places.size();) {
+    const uint64_t epoch = places[begin].epoch;
+    size_t end = begin + 1;
+    while (end < places.size() && places[end].epoch == epoch) ++end;
+    undo(places.subspan(begin, end - begin), EpochKey(seed, stage.key, epoch));
+    begin = end;
   }
 }
 
-void UndoGlobalShuffle(const OrderStage& stage, uint64_t seed, StageMemo& memo, Places places) {
+void UndoGlobalShuffle(const OrderStage& stage, uint64_t key, StageMemo& memo, Places places) {
   BlockShuffle::Permutations& permutations = memo.permutations;
   const uint64_t size = stage.inner_size;
   if (stage.blocks.has_value()) {
-    UndoKeyed(seed, stage.key, places, [&](uint64_t position, uint64_t key) {
-      return stage.blocks->InputOf(position, size, key, permutations);
-    });
+    for (SampleId& place : places) {
+      place.record = stage.blocks->InputOf(place.record, size, key, permutations);
+    }
     return;
   }
-  UndoKeyed(seed, stage.key, places, [&](uint64_t position, uint64_t key) {
-    return permutations.whole.Get(size, key)(position);
-  });
-}
-
-void UndoShuffle(const OrderStage& stage, uint64_t seed, StageMemo& memo, Places places) {
-  if (memo.buffer == nullptr) memo.buffer = std::make_unique<BufferShuffleState>(&*stage.buffer);
-  UndoKeyed(seed, stage.key, places,
-            [&](uint64_t position, uint64_t key) { return memo.buffer->InputOf(position, key); });
-}
-
-void UndoInterleave(const OrderStage& stage, uint64_t seed, StageMemo& memo, Places places) {
-  if (memo.interleave == nullptr) memo.interleave = std::make_unique<InterleaveMemo>(&*stage.files);
-  UndoKeyed(seed, stage.key, places, [&](uint64_t position, uint64_t key) {
-    return memo.interleave->RecordAt(position, key);
-  });
+  const Permutation& permutation = permutations.whole.Get(size, key);
+  for (SampleId& place : places) place.record = permutation(place.record);
 }
 
 void UndoStage(const OrderStage& stage, uint64_t seed, StageMemo* memo, Places places) {
@@ -82,11 +66,20 @@ void UndoStage(const OrderStage& stage, uint64_t seed, StageMemo* memo, Places p
     case Kind::kTake:
       return;
     case Kind::kGlobalShuffle:
-      return UndoGlobalShuffle(stage, seed, *memo, places);
+      return UndoKeyed(seed, stage, places, [&](Places part, uint64_t key) {
+        UndoGlobalShuffle(stage, key, *memo, part);
+      });
     case Kind::kShuffle:
-      return UndoShuffle(stage, seed, *memo, places);
+      if (memo->buffer == nullptr) memo->buffer = MakeBufferShuffleState(&*stage.buffer);
+      return UndoKeyed(seed, stage, places,
+                       [&](Places part, uint64_t key) { memo->buffer->Undo(part, key); });
     case Kind::kInterleave:
-      return UndoInterleave(stage, seed, *memo, places);
+      if (memo->interleave == nullptr) {
+        memo->interleave = std::make_unique<InterleaveMemo>(&*stage.files);
+      }
+      return UndoKeyed(seed, stage, places, [&](Places part, uint64_t key) {
+        for (SampleId& place : part) place.record = memo->interleave->RecordAt(place.record, key);
+      });
   }
 }
 

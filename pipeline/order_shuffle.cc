@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 #include "base/permutation.h"
 #include "base/philox.h"
@@ -6,14 +8,6 @@
 #include "pipeline/order_shuffle_internal.h"
 
 namespace millrace::pipeline {
-namespace {
-
-constexpr uint64_t kUnknown = ~uint64_t{0};
-// Going on costs one step an output; walking back about ln b steps a slot, and a pass over them.
-constexpr uint64_t kForwardStepsPerSlot = 8;
-
-}  // namespace
-
 BufferShuffle::BufferShuffle(uint64_t buffer, uint64_t size) : buffer_(buffer), size_(size) {
   if (size == kInfinite) {
     drain_ = kInfinite;
@@ -35,59 +29,108 @@ uint64_t BufferShuffle::Slot(uint64_t i, uint64_t key) const {
   return static_cast<uint64_t>(product >> 64);
 }
 
-uint64_t BufferShuffleState::InputOf(uint64_t output, uint64_t key) {
-  const uint64_t drain = shuffle_.drain_;
-  if (output != next_ || key != key_ || slots_.empty()) MoveTo(std::min(output, drain), key);
-  if (output < drain) {
-    if (output < shuffle_.buffer_) slots_[output] = 2 * output;
-    uint64_t& slot = slots_[shuffle_.Slot(output, key)];
+// `SlotType` holds the number of an input: the narrower, the more of the buffer is in the cache.
+template <typename SlotType>
+class BufferSlots final : public BufferShuffleState {
+ public:
+  explicit BufferSlots(const BufferShuffle* shuffle)
+      : shuffle_(*shuffle), slots_(shuffle->num_slots()) {}
+
+  void Undo(std::span<SampleId> outputs, uint64_t key) override {
+    for (size_t i = 0; i < outputs.size();) {
+      const uint64_t output = outputs[i].record;
+      if (output != next_ || key != key_) MoveTo(std::min(output, shuffle_.drain_), key);
+      if (output >= shuffle_.drain_) {
+        outputs[i].record = Drained(output);
+        ++i;
+        continue;
+      }
+      const size_t end = EndOfRun(outputs, i);
+      for (; i < end && next_ < shuffle_.buffer_; ++i) {  // while the buffer fills
+        Begin(next_);
+        outputs[i].record = Exchange();
+      }
+      for (; i < end; ++i) outputs[i].record = Exchange();
+    }
+  }
+
+ private:
+  static constexpr SlotType kUnknown = ~SlotType{0};
+  // Going on costs one step an output; walking back about ln b steps a slot, and a pass over them.
+  static constexpr uint64_t kForwardStepsPerSlot = 8;
+
+  // Where the outputs that follow each other from `first` on end, at the drain at last.
+  size_t EndOfRun(std::span<const SampleId> outputs, size_t first) const {
+    const uint64_t most =
+        std::min<uint64_t>(outputs.size() - first, shuffle_.drain_ - outputs[first].record);
+    size_t length = 1;
+    while (length < most && outputs[first + length].record == outputs[first].record + length) {
+      ++length;
+    }
+    return first + length;
+  }
+
+  // Slot s comes into use at output s, with input 2 s.
+  void Begin(uint64_t slot) { slots_[slot] = static_cast<SlotType>(2 * slot); }
+
+  uint64_t Exchange() {
+    SlotType& slot = slots_[shuffle_.Slot(next_, key_)];
     const uint64_t input = slot;
-    slot = shuffle_.Refill(output);
+    slot = static_cast<SlotType>(shuffle_.Refill(next_));
     ++next_;
     return input;
   }
-  const uint64_t left = shuffle_.size_ - drain;
-  if (drain < left) slots_[drain] = 2 * drain;  // the slot that output `drain` would have begun
-  return slots_[drain_order_.Get(left, Mix64(key - 1))(output - drain)];
-}
 
-void BufferShuffleState::MoveTo(uint64_t output, uint64_t key) {
-  if (slots_.empty()) slots_.resize(shuffle_.slots_);
-  if (key != key_) {
-    key_ = key;
-    next_ = 0;
+  uint64_t Drained(uint64_t output) {
+    const uint64_t drain = shuffle_.drain_;
+    const uint64_t left = shuffle_.size_ - drain;
+    if (drain < left) Begin(drain);
+    return slots_[drain_order_.Get(left, Mix64(key_ - 1))(output - drain)];
   }
-  const uint64_t far = std::min(shuffle_.buffer_, output) * kForwardStepsPerSlot;
-  if (output >= next_ && output - next_ <= far) {
-    Advance(output);
-  } else {
-    Rebuild(output);
-  }
-}
 
-void BufferShuffleState::Advance(uint64_t output) {
-  for (uint64_t i = next_; i < output; ++i) {
-    if (i < shuffle_.buffer_) slots_[i] = 2 * i;
-    slots_[shuffle_.Slot(i, key_)] = shuffle_.Refill(i);
+  void MoveTo(uint64_t output, uint64_t key) {
+    if (key != key_) {
+      key_ = key;
+      next_ = 0;
+    }
+    const uint64_t far = std::min(shuffle_.buffer_, output) * kForwardStepsPerSlot;
+    if (output < next_ || output - next_ > far) return Rebuild(output);
+    while (next_ < output) {
+      if (next_ < shuffle_.buffer_) Begin(next_);
+      Exchange();
+    }
   }
-  next_ = output;
-}
 
-void BufferShuffleState::Rebuild(uint64_t output) {
-  uint64_t unknown = std::min(shuffle_.buffer_, output);
-  std::fill_n(slots_.begin(), unknown, kUnknown);
-  for (uint64_t i = output; i > 0 && unknown > 0; --i) {
-    uint64_t& slot = slots_[shuffle_.Slot(i - 1, key_)];
-    if (slot != kUnknown) continue;
-    slot = shuffle_.Refill(i - 1);
-    --unknown;
+  void Rebuild(uint64_t output) {
+    const uint64_t in_use = std::min(shuffle_.buffer_, output);
+    uint64_t unknown = in_use;
+    std::fill_n(slots_.begin(), in_use, kUnknown);
+    for (uint64_t i = output; i > 0 && unknown > 0; --i) {
+      SlotType& slot = slots_[shuffle_.Slot(i - 1, key_)];
+      if (slot != kUnknown) continue;
+      slot = static_cast<SlotType>(shuffle_.Refill(i - 1));
+      --unknown;
+    }
+    for (uint64_t slot = 0; unknown > 0; ++slot) {
+      if (slots_[slot] != kUnknown) continue;
+      Begin(slot);
+      --unknown;
+    }
+    next_ = output;
   }
-  for (uint64_t s = 0; unknown > 0; ++s) {
-    if (slots_[s] != kUnknown) continue;
-    slots_[s] = 2 * s;
-    --unknown;
+
+  const BufferShuffle& shuffle_;
+  uint64_t key_ = 0;
+  uint64_t next_ = 0;  // the output that the slots are before
+  std::vector<SlotType> slots_;
+  PermutationMemo drain_order_;
+};
+
+std::unique_ptr<BufferShuffleState> MakeBufferShuffleState(const BufferShuffle* shuffle) {
+  if (shuffle->size_ <= std::numeric_limits<uint32_t>::max()) {
+    return std::make_unique<BufferSlots<uint32_t>>(shuffle);
   }
-  next_ = output;
+  return std::make_unique<BufferSlots<uint64_t>>(shuffle);
 }
 
 uint64_t BlockShuffle::InputOf(uint64_t output, uint64_t size, uint64_t key,

@@ -2,10 +2,12 @@
 #define MILLRACE_PIPELINE_ORDER_SHUFFLE_INTERNAL_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "base/permutation.h"
+#include "base/run.h"
 
 // shuffle(buffer) and the block-wise global_shuffle as arithmetic (docs/semantics.md, S-ORDER-8 and
 // S-ORDER-9).
@@ -36,6 +38,8 @@ class PermutationMemo {
   uint64_t key_ = 0;
 };
 
+class BufferShuffleState;
+
 // A pass of shuffle over `size` elements (or kInfinite) with `buffer` slots.
 class BufferShuffle {
  public:
@@ -48,7 +52,9 @@ class BufferShuffle {
   uint64_t num_slots() const { return slots_; }
 
  private:
-  friend class BufferShuffleState;
+  template <typename Slot>
+  friend class BufferSlots;
+  friend std::unique_ptr<BufferShuffleState> MakeBufferShuffleState(const BufferShuffle* shuffle);
   // The slot that output i draws, and the input that refills it. REQUIRES: i < drain_.
   uint64_t Slot(uint64_t i, uint64_t key) const;
   uint64_t Refill(uint64_t i) const { return i < buffer_ - 1 ? 2 * i + 1 : i + buffer_; }
@@ -62,24 +68,14 @@ class BufferShuffle {
 // The buffer before some output of some pass. Thread-compatible.
 class BufferShuffleState {
  public:
-  // Borrows the shuffle.
-  explicit BufferShuffleState(const BufferShuffle* shuffle) : shuffle_(*shuffle) {}
-
-  // The input that comes out as `output` of the pass of this key. Fast when the output is at, or
-  // not far behind, the one asked for last. REQUIRES: output < size.
-  uint64_t InputOf(uint64_t output, uint64_t key);
-
- private:
-  void MoveTo(uint64_t output, uint64_t key);
-  void Advance(uint64_t output);
-  void Rebuild(uint64_t output);
-
-  const BufferShuffle& shuffle_;
-  uint64_t key_ = 0;
-  uint64_t next_ = 0;            // output that `slots_` is before
-  std::vector<uint64_t> slots_;  // the input in each; slot s comes into use at output s
-  PermutationMemo drain_order_;
+  virtual ~BufferShuffleState() = default;
+  // Replaces outputs, by their numbers in the pass of this key, with the inputs that come out. Fast
+  // when the first is at, or not far behind, the end of the last call, and each next one is one
+  // higher. REQUIRES: all < size.
+  virtual void Undo(std::span<SampleId> outputs, uint64_t key) = 0;
 };
+// Borrows the shuffle.
+std::unique_ptr<BufferShuffleState> MakeBufferShuffleState(const BufferShuffle* shuffle);
 
 // A pass of global_shuffle with block_bytes: permutes the full blocks; the elements behind them
 // stay last. Then permutes the elements of each window.

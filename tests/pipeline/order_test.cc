@@ -1,116 +1,19 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <random>
 
 #include "pipeline/order_internal.h"
 #include "tests/pipeline/fake_ops.h"
+#include "tests/pipeline/order_model.h"
 
 // The rules cited are those of docs/semantics.md.
 
 namespace millrace::pipeline {
 namespace {
 
-using Kind = OrderStep::Kind;
-using Rows = std::vector<SampleId>;
-
-// The oracle: iterators that pull from one another, as tf.data describes its stages. A repeat
-// begins its input again when it has come to its end; the source counts how often it is begun.
-class Iterator {
- public:
-  virtual ~Iterator() = default;
-  virtual std::optional<Rows> Pull() = 0;
-};
-using Factory = std::function<std::unique_ptr<Iterator>()>;
-
-class SourceIterator final : public Iterator {
- public:
-  SourceIterator(uint64_t size, uint64_t& begun) : size_(size), begun_(begun) {}
-  std::optional<Rows> Pull() override {
-    if (next_ == 0) epoch_ = begun_++;
-    if (next_ == size_) return std::nullopt;
-    return Rows{{epoch_, next_++}};
-  }
-
- private:
-  const uint64_t size_;
-  uint64_t& begun_;
-  uint64_t next_ = 0, epoch_ = 0;
-};
-
-class StepIterator final : public Iterator {
- public:
-  StepIterator(OrderStep step, Factory inner)
-      : step_(std::move(step)), make_(std::move(inner)), inner_(make_()) {}
-  std::optional<Rows> Pull() override {
-    if (step_.kind == Kind::kTake) return pulled_++ < step_.count ? inner_->Pull() : std::nullopt;
-    if (step_.kind == Kind::kSkip) {
-      for (; pulled_ < step_.count; ++pulled_) {
-        if (!inner_->Pull()) return std::nullopt;
-      }
-      return inner_->Pull();
-    }
-    while (true) {
-      if (auto rows = inner_->Pull()) return rows;
-      if (++pulled_ == step_.count) return std::nullopt;
-      inner_ = make_();
-    }
-  }
-
- private:
-  const OrderStep step_;
-  const Factory make_;
-  std::unique_ptr<Iterator> inner_;
-  uint64_t pulled_ = 0;
-};
-
-class BatchIterator final : public Iterator {
- public:
-  BatchIterator(uint64_t size, bool drop, const Factory& inner)
-      : size_(size), drop_(drop), inner_(inner()) {}
-  std::optional<Rows> Pull() override {
-    Rows batch;
-    while (!ended_ && batch.size() < size_) {
-      const auto row = inner_->Pull();
-      ended_ = !row.has_value();
-      if (row) batch.push_back(row->front());
-    }
-    if (batch.empty() || (drop_ && batch.size() < size_)) return std::nullopt;
-    return batch;
-  }
-
- private:
-  const uint64_t size_;
-  const bool drop_;
-  std::unique_ptr<Iterator> inner_;
-  bool ended_ = false;
-};
-
-Factory Chain(Factory inner, const std::vector<OrderStep>& steps) {
-  for (const OrderStep& step : steps) {
-    inner = [step, inner] { return std::make_unique<StepIterator>(step, inner); };
-  }
-  return inner;
-}
-
-std::vector<Rows> Expect(const PhysicalPlan& plan, uint64_t records, size_t max_batches) {
-  uint64_t begun = 0;
-  const Factory source = [&] { return std::make_unique<SourceIterator>(records, begun); };
-  const Factory record_order = Chain(source, plan.order.steps);
-  const Factory batch = [&] {
-    return std::make_unique<BatchIterator>(plan.batch.size, plan.batch.drop_remainder, record_order);
-  };
-  const auto stream = Chain(batch, plan.batch_order)();
-  std::vector<Rows> batches;
-  while (batches.size() < max_batches) {
-    auto rows = stream->Pull();
-    if (!rows) break;
-    batches.push_back(*std::move(rows));
-  }
-  return batches;
-}
+using model::Kind;
+using model::Rows;
 
 std::vector<Rows> Evaluate(const BatchOrder& order, size_t max_batches) {
   std::vector<Rows> batches;
@@ -154,7 +57,9 @@ TEST(BatchOrderTest, RandomPlansEqualTheIteratorModel) {
     const auto order = MakeOrder(plan, records);
     if (!order.ok()) continue;  // repeats nothing for ever
     ++compared;
-    ASSERT_TRUE(Evaluate(*order, 60) == Expect(plan, records, 60)) << "plan " << i;
+    model::Model oracle({{.num_records = records, .total_bytes = 0, .shard_records = {}}},
+                        plan.seed);
+    ASSERT_TRUE(Evaluate(*order, 60) == oracle.Batches(plan, 60)) << "plan " << i;
   }
   EXPECT_GT(compared, 3000);
 }
