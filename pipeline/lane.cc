@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "base/permutation.h"
 #include "base/philox.h"
@@ -32,14 +33,10 @@ void RowBuffer::Append(LaneRow row, const int64_t* extents) {
   }
 }
 
-void RowBuffer::Take(size_t i, LaneRow& row, std::vector<int64_t>& extents) {
-  extents.assign(this->extents(i), this->extents(i) + extents_per_row_);
-  row = std::move(rows_[i]);
-  if (i + 1 != size()) {
-    rows_[i] = std::move(rows_.back());
-    std::copy_n(this->extents(size() - 1), extents_per_row_,
-                extents_.begin() + static_cast<ptrdiff_t>(i * extents_per_row_));
-  }
+void RowBuffer::TakeLast(LaneRow& row, std::vector<int64_t>& extents) {
+  const size_t last = size() - 1;
+  extents.assign(this->extents(last), this->extents(last) + extents_per_row_);
+  row = std::move(rows_.back());
   rows_.pop_back();
   extents_.resize(extents_.size() - extents_per_row_);
 }
@@ -97,7 +94,7 @@ void Lane::SetPass(uint64_t pass) {
     state.draining = false;
     state.buffer.Clear();
     const uint64_t stage_key = Mix64(Mix64(plan_->seed) + plan_->steps[i].key);
-    state.key = Mix64(Mix64(stage_key + pass) + lane_);
+    state.key = Mix64(stage_key + pass) ^ Mix64(lane_);
   }
 }
 
@@ -207,28 +204,35 @@ void Lane::StartDrain(StepState& state) {
   state.draining = true;
   const size_t left = state.buffer.size();
   if (left == 0) return;
-  const Permutation permutation(left, state.key);
+  const Permutation permutation(left, Mix64(state.key - 1));
   state.buffer.Reorder([&](size_t i) { return permutation(left - 1 - i); });
 }
 
+// As the order's shuffle (order_shuffle.cc): a row leaves the slot that is drawn when the row that
+// takes its place is there.
 Lane::Outcome Lane::PullShuffled(size_t step, LaneRow& row) {
   StepState& state = steps_[step];
   const uint64_t width = std::min(state.limit, state.count + 1);
-  while (!state.draining && state.buffer.size() < width) {
+  while (!state.draining) {
     const Outcome outcome = PullInput(step, row);
     if (outcome == Outcome::kNeedsMore) return outcome;
     if (outcome == Outcome::kEnd) {
       StartDrain(state);
-    } else {
+    } else if (state.buffer.size() < width) {
       state.buffer.Append(std::move(row), extents_);
+    } else {
+      const auto slot = static_cast<size_t>(MulHigh(Mix64(state.key + state.count++), width));
+      LaneRow refill = std::exchange(row, state.buffer.row(slot));
+      const int64_t* const drawn = state.buffer.extents(slot);
+      state.extents.assign(drawn, drawn + plan_->extents_per_row);
+      state.buffer.Replace(slot, std::move(refill), extents_);
+      extents_ = state.extents.data();
+      return Outcome::kRow;
     }
   }
   if (state.buffer.size() == 0) return Outcome::kEnd;
-  const uint64_t slot =
-      state.draining ? state.buffer.size() - 1 : MulHigh(Mix64(state.key + state.count), width);
-  state.buffer.Take(static_cast<size_t>(slot), row, state.extents);
+  state.buffer.TakeLast(row, state.extents);
   extents_ = state.extents.data();
-  ++state.count;
   return Outcome::kRow;
 }
 

@@ -35,9 +35,9 @@ class RowBuffer {
   const int64_t* extents(size_t i) const { return extents_.data() + i * extents_per_row_; }
   // `extents` may be nullptr: all 0.
   void Append(LaneRow row, const int64_t* extents);
-  // Moves row `i` out, and the last one to its place.
-  void Take(size_t i, LaneRow& row, std::vector<int64_t>& extents);
   void Replace(size_t i, LaneRow row, const int64_t* extents);
+  // Moves the last row out.
+  void TakeLast(LaneRow& row, std::vector<int64_t>& extents);
   // Row i becomes the one that was row order(i).
   template <typename Order>
   void Reorder(const Order& order) {

@@ -12,6 +12,10 @@
 namespace millrace::pipeline {
 namespace {
 
+std::pair<uint64_t, uint64_t> Key(const RowOrigin& origin) {
+  return {origin.position, origin.id.sub_index};
+}
+
 // Rows by place, to find again what was open.
 class FoundRows {
  public:
@@ -46,10 +50,6 @@ class FoundRows {
   }
 
  private:
-  static std::pair<uint64_t, uint64_t> Key(const RowOrigin& origin) {
-    return {origin.position, origin.id.sub_index};
-  }
-
   const Examined& found_;
   const size_t extents_per_row_;
   std::vector<size_t> order_;
@@ -167,18 +167,13 @@ std::vector<RowBuffer*> LaneSettler::OpenBuffers(BatchLane& lane) {
   return buffers;
 }
 
-// Each record once, ascending.
 std::vector<RowOrigin> LaneSettler::FindOpenRows(BatchLane& lane) {
-  std::vector<uint64_t> positions;
+  std::vector<RowOrigin> rows;
   for (const RowBuffer* buffer : OpenBuffers(lane)) {
-    for (size_t i = 0; i < buffer->size(); ++i) positions.push_back(buffer->row(i).origin.position);
+    for (size_t i = 0; i < buffer->size(); ++i) rows.push_back(buffer->row(i).origin);
   }
-  std::ranges::sort(positions);
-  const auto repeated = std::ranges::unique(positions);
-  positions.erase(repeated.begin(), repeated.end());
-  std::vector<RowOrigin> origins;
-  for (const uint64_t position : positions) origins.push_back({.id = {}, .position = position});
-  return origins;
+  std::ranges::sort(rows, {}, Key);
+  return rows;
 }
 
 std::vector<RowOrigin> LaneSettler::OpenRows(uint64_t lane) const { return At(lane).open_rows; }

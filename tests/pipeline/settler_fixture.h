@@ -151,22 +151,20 @@ class PlainCut {
 
   std::vector<Row> Shuffled(const std::vector<Row>& rows, const SettleStep& step, uint64_t lane,
                             uint64_t pass) const {
-    const uint64_t key = Mix64(Mix64(Mix64(Mix64(cut_.plan.seed) + step.key) + pass) + lane);
+    const uint64_t key = Mix64(Mix64(Mix64(cut_.plan.seed) + step.key) + pass) ^ Mix64(lane);
     const size_t capacity = std::max<size_t>(1, step.count / Lanes());
     std::vector<Row> buffer, out;
     size_t next = 0;
     while (true) {
       const size_t width = std::min(capacity, out.size() + 1);
       while (buffer.size() < width && next < rows.size()) buffer.push_back(rows[next++]);
-      if (buffer.size() < width) break;
+      if (next == rows.size()) break;
       const auto slot = static_cast<size_t>(
           (static_cast<unsigned __int128>(Mix64(key + out.size())) * width) >> 64);
-      out.push_back(buffer[slot]);
-      buffer[slot] = buffer.back();
-      buffer.pop_back();
+      out.push_back(std::exchange(buffer[slot], rows[next++]));
     }
     for (size_t i = 0; i < buffer.size(); ++i) {
-      out.push_back(buffer[Permutation(buffer.size(), key)(i)]);
+      out.push_back(buffer[Permutation(buffer.size(), Mix64(key - 1))(i)]);
     }
     return out;
   }
@@ -290,7 +288,11 @@ inline absl::Status ReopenAll(const CutCase& cut, Settler& settler) {
     if (open.empty()) continue;
     Examined found;
     found.lane = lane;
-    for (const RowOrigin& origin : open) Examine(cut, lane, origin.position, &found);
+    uint64_t last = ~uint64_t{0};
+    for (const RowOrigin& origin : open) {
+      if (origin.position != last) Examine(cut, lane, origin.position, &found);
+      last = origin.position;
+    }
     if (absl::Status status = settler.Reopen(lane, found); !status.ok()) return status;
   }
   return absl::OkStatus();
