@@ -88,6 +88,7 @@ class ExecutorPipeline final : public Pipeline {
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
   uint64_t data_fingerprint() const override { return executor_->parts().source->Fingerprint(); }
+  uint64_t num_records() const override { return executor_->parts().source->num_records(); }
 
   StreamLength length() const override {
     const ExecutorParts& parts = executor_->parts();
