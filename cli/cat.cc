@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/flag_checks.h"
+#include "cli/where.h"
 #include "readers/example_view.h"
 #include "readers/record_reader.h"
 #include "readers/record_source.h"
@@ -25,6 +27,7 @@ struct Flags {
   std::vector<std::string> files;
   uint64_t count = 0;
   bool raw = false;
+  std::optional<std::string> where;
 };
 
 using Json = nlohmann::ordered_json;
@@ -80,7 +83,8 @@ void PrintRecord(const std::string& file, const readers::Record& record, bool ra
 // Prints records and keeps the first error for the end.
 class Printer {
  public:
-  explicit Printer(const Flags& flags) : flags_(flags) {}
+  // Prints the records that match `where`, all when it is null.
+  Printer(const Flags& flags, Where* where) : flags_(flags), where_(where) {}
 
   // False: that is all there is to print.
   bool File(const std::string& file) {
@@ -93,8 +97,7 @@ class Printer {
       const auto record = (*reader)->Next();
       if (record.ok() && !record->has_value()) return true;
       if (record.ok()) {
-        PrintRecord(file, **record, flags_.raw);
-        ++printed_;
+        PrintIfWanted(file, **record);
         continue;
       }
       Note(record.status());
@@ -107,10 +110,21 @@ class Printer {
     if (num_errors_ < 2) return first_error_;
     return absl::Status(first_error_.code(),
                         absl::StrCat(first_error_.message(), " (and ", num_errors_ - 1,
-                                     " more; millrace records verify lists them)"));
+                                     " more; millrace records verify lists damage)"));
   }
 
  private:
+  void PrintIfWanted(const std::string& file, const readers::Record& record) {
+    const absl::StatusOr<bool> wanted = where_ == nullptr ? true : where_->Matches(record.payload);
+    if (!wanted.ok()) {
+      return Note(
+          Annotate(wanted.status(), ToStd(absl::StrCat(file, ": record ", record.ref.ordinal,
+                                                       " at offset ", record.ref.offset))));
+    }
+    if (!*wanted) return;
+    PrintRecord(file, record, flags_.raw);
+    ++printed_;
+  }
   // Nobody reads what follows a failed write; main reports it.
   bool WantsMore() const {
     return (flags_.count == 0 || printed_ < flags_.count) && std::ferror(stdout) == 0;
@@ -124,18 +138,36 @@ class Printer {
   }
 
   const Flags& flags_;
+  Where* const where_;
   uint64_t printed_ = 0;
   uint64_t num_errors_ = 0;
   absl::Status first_error_;
 };
 
-absl::Status CatFiles(const Flags& flags) {
+absl::Status CatFiles(const Flags& flags, Where* where) {
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
-  Printer printer(flags);
+  Printer printer(flags, where);
   for (const std::string& file : files) {
     if (!printer.File(file)) break;
   }
+  if (where != nullptr) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s\n", where->Summary().c_str());
+  }
   return printer.status();
+}
+
+int Cat(const Flags& flags) {
+  std::optional<Where> where;
+  if (flags.where.has_value()) {
+    absl::StatusOr<Where> parsed = Where::Parse(*flags.where);
+    if (!parsed.ok()) {
+      return FailUsage(Annotate(parsed.status(), "--where"));
+    }
+    where.emplace(*std::move(parsed));
+  }
+  const absl::Status status = CatFiles(flags, where ? &*where : nullptr);
+  return status.ok() ? kDone : Fail(status);
 }
 
 }  // namespace
@@ -146,15 +178,14 @@ void AddCat(CLI::App& parent, Action& chosen) {
   app->add_option("files", flags->files, "TFRecord files or glob patterns")->required();
   app->add_option("--count", flags->count, "Print so many records (0: all)")->check(Whole(0));
   app->add_flag("--raw", flags->raw, "The payloads' bytes, one after the other");
+  app->add_option("--where", flags->where,
+                  "Only records whose features fulfil this condition (docs/predicates.md)");
   app->footer(
       "Damaged records are passed over; the first is told at the end, with exit code 1.\n"
-      "Example:\n  millrace records cat data/train-00000-of-00008.tfrecord --count 3");
-  app->callback([flags, &chosen] {
-    chosen = [flags] {
-      const absl::Status status = CatFiles(*flags);
-      return status.ok() ? kDone : Fail(status);
-    };
-  });
+      "Example:\n"
+      "  millrace records cat data/train-00000-of-00008.tfrecord --count 3\n"
+      "  millrace records cat 'data/train-*' --where '`image/class/label` in (3, 5)'");
+  app->callback([flags, &chosen] { chosen = [flags] { return Cat(*flags); }; });
 }
 
 }  // namespace millrace::cli

@@ -46,11 +46,12 @@ std::string_view KindName(FeatureKind kind) {
   return "nothing";
 }
 
-// Counts all values and keeps those that fit.
+// Counts all values and keeps those that fit, if they are of the wanted kind.
 struct ValueSink {
+  FeatureKind wanted = FeatureKind::kNone;
   FeatureKind kind = FeatureKind::kNone;
   int64_t count = 0;
-  int64_t capacity = 0;  // elements of `out`
+  int64_t capacity = 0;  // elements of `out`, which are of the wanted kind
   void* out = nullptr;
   std::string_view bytes;  // the last string
 
@@ -63,13 +64,13 @@ struct ValueSink {
     ++count;
   }
   void Int(int64_t value) {
-    if (count < capacity) static_cast<int64_t*>(out)[count] = value;
+    if (count < capacity && kind == wanted) static_cast<int64_t*>(out)[count] = value;
     ++count;
   }
   void Floats(std::string_view packed) {
     const int64_t n = static_cast<int64_t>(packed.size() / 4);
     const int64_t kept = std::min(n, std::max<int64_t>(capacity - count, 0));
-    if (kept > 0) {
+    if (kept > 0 && kind == wanted) {
       std::memcpy(static_cast<float*>(out) + count, packed.data(), static_cast<size_t>(kept) * 4);
     }
     count += n;
@@ -232,6 +233,7 @@ class ParseExample final : public Op {
     const bool is_bytes = spec.dtype == DType::kBytes;
     const int64_t wanted = is_bytes ? 1 : spec.shape.num_elements();
     ValueSink sink;
+    sink.wanted = KindOf(spec.dtype);
     // Numbers take at least these bytes, so a short entry cannot make us allocate a large value.
     const int64_t least = wanted * (spec.dtype == DType::kF32 ? 4 : 1);
     if (!is_bytes && static_cast<int64_t>(entry.body.size()) >= least) {
@@ -267,6 +269,7 @@ class ParseExample final : public Op {
   static void DecodeRagged(Run& run, Column& column, int64_t row, std::string_view record,
                            const FeatureSpec& spec, const FeatureEntry& entry) {
     ValueSink sink;
+    sink.wanted = KindOf(spec.dtype);
     sink.capacity = MostValues(spec, entry.body);
     sink.out = run.arena().Allocate(static_cast<size_t>(sink.capacity) * SizeOf(spec.dtype));
     WireError error;

@@ -89,6 +89,57 @@ class RecordsTest(unittest.TestCase):
             self.assertEqual(done.stderr.count("record 0 at offset 0"), 1, done.stderr)
             self.assertEqual([row["ordinal"] for row in rows], ordinals)
 
+    def labels(self, *args):
+        done = millrace("records", "cat", *args)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        return [row["features"]["image/class/label"][0] for row in rows], done
+
+    def test_cat_where_prints_the_records_that_match(self):
+        everything, _ = self.labels(*self.shards)
+        for where, keeps in (("`image/class/label` in (3, 5)", lambda x: x in (3, 5)),
+                             ("`image/class/label` < 2 or `image/class/label`[0] == 9",
+                              lambda x: x < 2 or x == 9),
+                             ("len(`image/encoded`) > 0 and not `image/class/label` >= 1.5",
+                              lambda x: x < 1.5)):
+            found, done = self.labels(*self.shards, "--where", where)
+            expected = [label for label in everything if keeps(label)]
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(found, expected)
+            self.assertEqual(done.stderr, f"matched {len(expected)} of 300 records\n")
+        found, done = self.labels(*self.shards, "--where", "`image/class/label` == 3", "--count", 2)
+        self.assertEqual(found, [3, 3])
+        self.assertIn("matched 2 of ", done.stderr)
+
+    def test_cat_where_counts_records_without_the_feature(self):
+        found, done = self.labels(self.shards[0], "--where", "weight > 1 or `image/class/label` == 1")
+        self.assertEqual((found, done.returncode), ([], 0))
+        self.assertEqual(done.stderr, "matched 0 of 75 records (75 without feature weight)\n")
+
+    def test_cat_where_tells_records_that_cannot_be_judged(self):
+        found, done = self.labels(self.shards[0], "--where", "`image/class/label`[1] == 3")
+        self.assertEqual((found, done.returncode), ([], 1))
+        self.assertIn("record 0 at offset 0: field \"image/class/label\" has shape [1]; the predicate "
+                      "reads image/class/label[1] (and 74 more", done.stderr)
+        _, done = self.labels(self.shards[0], "--where", "`image/class/label` == 'boot'")
+        self.assertIn("cannot compare image/class/label, a number, with \"boot\", bytes", done.stderr)
+        found, done = self.labels(self.shards[0], "--where",
+                                  "len(`image/class/label`) > 1 and `image/class/label`[1] == 3")
+        self.assertEqual((found, done.returncode), ([], 0))
+
+    def test_cat_where_passes_damage_over_and_tells_it(self):
+        damaged = self.damaged_copy("wherebad.tfrecord")
+        found, done = self.labels(damaged, "--where", "`image/class/label` >= 0")
+        self.assertEqual((len(found), done.returncode), (74, 1))
+        self.assertIn("matched 74 of 74 records\n", done.stderr)
+        self.assertIn("record 0 at offset 0", done.stderr)
+
+    def test_a_wrong_predicate_exits_with_2_and_names_the_column(self):
+        done = millrace("records", "cat", "x", "--where", "label = 3")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "millrace: usage: --where: column 7: unexpected character =; "
+                                      "a comparison is written ==\n")
+        self.assertEqual(millrace("records", "cat", "x", "--where", "").returncode, 2)
+
     def test_inspect_of_damage_prints_it_and_exits_with_1(self):
         done = millrace("records", "inspect", self.damaged_copy("inspectbad.tfrecord"))
         self.assertEqual(done.returncode, 1)

@@ -102,6 +102,32 @@ TEST_F(ParseExampleTest, NumbersOfABoundColumnGoStraightToTheSlab) {
   EXPECT_EQ(run_->Get("label").at(1).data, &slab[1]);
 }
 
+TEST_F(ParseExampleTest, NumbersOfAnotherKindAreNotWrittenBehindTheSlot) {
+  alignas(64) std::array<float, 6> slab = {0, 0, 0, 0, 77, 88};  // two rows of two, and a neighbour
+  slots_ = {{"box", DType::kF32, {2}, reinterpret_cast<std::byte*>(slab.data())}};
+  ExampleBuilder floats;
+  floats.AddFloats("box", std::vector<float>{1, 2});
+  ExampleBuilder ints;
+  ints.AddInts("box", std::vector<int64_t>{-1, -1});
+  Parse({Spec("box", DType::kF32, {2})}, {floats.Serialize(), ints.Serialize()});
+  EXPECT_THAT(slab, ElementsAre(1, 2, 0, 0, 77, 88));
+  ExpectFailure(1, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
+                "holds int64, wanted float");
+}
+
+TEST_F(ParseExampleTest, AListOfAnotherKindAndUnknownLengthIsAFeatureError) {
+  ExampleBuilder ints;
+  ints.AddInts("box", std::vector<int64_t>(100, 1));
+  ExampleBuilder floats;
+  floats.AddFloats("ids", std::vector<float>(100, 1));
+  Parse({Spec("box", DType::kF32, {-1}), Spec("ids", DType::kI64, {-1})},
+        {ints.Serialize(), floats.Serialize()});
+  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
+                "'box' holds int64, wanted float");
+  ExpectFailure(1, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
+                "'ids' holds float, wanted int64");
+}
+
 TEST_F(ParseExampleTest, ListsTakeTheDeclaredShape) {
   ExampleBuilder builder;
   builder.AddFloats("box", std::vector<float>{1, 2, 3, 4, 5, 6});
