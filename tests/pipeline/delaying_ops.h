@@ -1,0 +1,160 @@
+#ifndef MILLRACE_TESTS_PIPELINE_DELAYING_OPS_H_
+#define MILLRACE_TESTS_PIPELINE_DELAYING_OPS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/context.h"
+#include "base/mutex.h"
+#include "base/op.h"
+#include "base/philox.h"
+#include "base/status.h"
+#include "pipeline/physical_plan_internal.h"
+
+// Random delays for ops and reads, so that a test sees orders of events which a quiet machine never
+// shows. Nobody sleeps: a delay spins until others have come to delays of their own so many times,
+// or, when nobody else is at work, often enough; a few give the core away first. (All of them doing
+// that costs a time slice each on a busy machine, and minutes in all.) A seed names the delays of a
+// run; the threads' part in the order is the machine's.
+
+namespace millrace::pipeline {
+
+// Thread-safe.
+class Delays {
+ public:
+  explicit Delays(uint64_t seed) : seed_(seed) {}
+
+  // A delay named by `what` and how many there were before: none in half of all cases, mostly
+  // short, now and then longer than many others together.
+  void Delay(uint64_t what) {
+    const uint64_t count = count_.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t word = Mix64(seed_ ^ Mix64(what + count));
+    if (word % 2 == 0) return;
+    if (word % 64 == 1) std::this_thread::yield();
+    const uint64_t others = word % 64 == 1 ? 1 + (word >> 8) % 100 : 1 + (word >> 8) % 5;
+    for (uint64_t i = 0; i < 200 * others && this->count() < count + 1 + others; ++i) {
+    }
+  }
+  // A number below `limit` > 0, named by `what`.
+  uint64_t Pick(uint64_t what, uint64_t limit) {
+    const uint64_t count = count_.fetch_add(1, std::memory_order_relaxed);
+    return Mix64(seed_ + Mix64(what ^ (count << 20))) % limit;
+  }
+  // How many delays and picks there were.
+  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  const uint64_t seed_;
+  std::atomic<uint64_t> count_{0};  // any thread -> any thread, relaxed: a number, not a signal
+};
+
+// What `inner` does, with a delay before and after each run.
+class DelayingOp final : public Op {
+ public:
+  DelayingOp(std::unique_ptr<Op> inner, std::shared_ptr<Delays> delays)
+      : inner_(std::move(inner)), delays_(std::move(delays)) {}
+  absl::StatusOr<Schema> Resolve(const Schema& input) override { return inner_->Resolve(input); }
+  void Apply(Run& run) const override {
+    const uint64_t what = run.num_rows() > 0 ? run.id(0).record : 0;
+    delays_->Delay(what);
+    inner_->Apply(run);
+    delays_->Delay(~what);
+  }
+  int64_t preferred_rows() const override { return inner_->preferred_rows(); }
+
+ private:
+  const std::unique_ptr<Op> inner_;
+  const std::shared_ptr<Delays> delays_;
+};
+
+// Every op of `plan`, pass 1's too, delayed.
+inline PhysicalPlan WithDelays(PhysicalPlan plan, const std::shared_ptr<Delays>& delays) {
+  const auto wrap = [&](PhysicalOp& op) {
+    if (op.op != nullptr) op.op = std::make_unique<DelayingOp>(std::move(op.op), delays);
+  };
+  for (PhysicalOp& op : plan.ops) wrap(op);
+  if (plan.cut.has_value()) {
+    for (ExamineStep& step : plan.cut->examine) wrap(step.op);
+  }
+  return plan;
+}
+
+// Reads groups in random order on `num_threads` threads, each read and each answer delayed.
+class DelayingIo final : public IoEngine {
+ public:
+  DelayingIo(std::shared_ptr<Delays> delays, int num_threads = 3) : delays_(std::move(delays)) {
+    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Work(); });
+  }
+  ~DelayingIo() override {
+    {
+      MutexLock lock(mu_);
+      stop_ = true;
+      wake_.NotifyAll();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void Submit(std::vector<ReadRequest> requests,
+              std::function<void(std::vector<absl::Status>)> done) override {
+    MutexLock lock(mu_);
+    groups_.push_back({std::move(requests), std::move(done)});
+    wake_.NotifyOne();
+  }
+
+ private:
+  struct Group {
+    std::vector<ReadRequest> requests;
+    std::function<void(std::vector<absl::Status>)> done;
+  };
+  static absl::Status Read(const ReadRequest& request) {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t size, request.file->ReadAt(request.offset, request.out));
+    if (size == request.out.size()) return absl::OkStatus();
+    return absl::DataLossError("short read");
+  }
+  // False when there is none left and the engine is being destroyed.
+  bool Take(Group& group) {
+    MutexLock lock(mu_);
+    while (groups_.empty() && !stop_) wake_.Wait(mu_);
+    if (groups_.empty()) return false;
+    const auto place = groups_.begin() + static_cast<ptrdiff_t>(delays_->Pick(1, groups_.size()));
+    group = std::move(*place);
+    groups_.erase(place);
+    return true;
+  }
+  void Work() {
+    Group group;
+    while (Take(group)) {
+      std::vector<absl::Status> status;
+      for (const ReadRequest& request : group.requests) {
+        delays_->Delay(request.offset);
+        status.push_back(Read(request));
+      }
+      delays_->Delay(2);
+      group.done(std::move(status));
+    }
+  }
+
+  const std::shared_ptr<Delays> delays_;
+  Mutex mu_;
+  CondVar wake_;
+  std::vector<Group> groups_ MILLRACE_GUARDED_BY(mu_);
+  bool stop_ MILLRACE_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;
+};
+
+inline std::shared_ptr<Context> DelayingContext(int threads, std::shared_ptr<Delays> delays,
+                                                int64_t budget = int64_t{1} << 30) {
+  ContextOptions options;
+  options.threads = threads;
+  options.memory_budget_bytes = budget;
+  options.io = std::make_shared<DelayingIo>(std::move(delays));
+  return *Context::Make(std::move(options));
+}
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_TESTS_PIPELINE_DELAYING_OPS_H_
