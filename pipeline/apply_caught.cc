@@ -23,17 +23,17 @@ absl::Status ThrownError() {
 
 }  // namespace
 
-bool ApplyCaught(const Op& op, Run& run) {
+void ApplyAlone(const Op& op, Run& run) {
   try {
     op.Apply(run);
-    return true;
   } catch (...) {
-    if (run.num_rows() > 1) return false;
-    if (run.num_rows() == 1 && run.ok(0)) {
-      run.Fail(0, ThrownError());
-    }
-    return true;
+    if (run.num_rows() > 1) throw;
+    if (run.num_rows() == 1 && run.ok(0)) run.Fail(0, ThrownError());
   }
+}
+
+bool ApplyCaught(const Op& op, Run& run) {
+  return Caught([&] { ApplyAlone(op, run); }).ok();
 }
 
 absl::Status ApplyCaught(const BatchOp& op, BatchView& batch) {

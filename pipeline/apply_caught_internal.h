@@ -14,6 +14,8 @@ namespace millrace::pipeline {
 //   false  it threw in a run of several rows; what the run holds is good for nothing. Work on each
 //          row by itself, so that only rows that throw alone are bad, however rows are grouped.
 bool ApplyCaught(const Op& op, Run& run);
+// The same, but in a run of several rows lets the exception through.
+void ApplyAlone(const Op& op, Run& run);
 // An exception is INTERNAL.
 absl::Status ApplyCaught(const BatchOp& op, BatchView& batch);
 // Calls `work`; an exception is INTERNAL, "exception: ...".

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "pipeline/apply_caught_internal.h"
 #include "pipeline/cut_ops_internal.h"
 #include "pipeline/examiner_internal.h"
 
@@ -63,7 +64,7 @@ class Examination {
       const ExamineStep& at = plan_.examine[step];
       if (at.kind == ExamineStep::Kind::kFilter) return Filter(step, passed, run, places);
       if (at.kind == ExamineStep::Kind::kUnbatch) return Unbatch(step, passed, run, places);
-      at.op.op->Apply(run);
+      ApplyAlone(*at.op.op, run);
       NoteErrors(run, at.stage, places);
     }
     Finish(run, places);

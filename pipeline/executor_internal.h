@@ -74,7 +74,12 @@ struct ExecutorParts {
   std::shared_ptr<Context> context;
 };
 
-// Start, Next, Save and Restart from one thread at a time; Cancel and SetTargets from any.
+//   the errors of OpenPhysical
+absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
+                                                std::shared_ptr<Context> context,
+                                                const OpenOptions& options);
+
+// Start, Next and Save from one thread at a time; Cancel and SetTargets from any.
 class Executor {
  public:
   explicit Executor(ExecutorParts parts);

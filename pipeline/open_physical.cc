@@ -211,9 +211,9 @@ absl::Status OpenOptions::Validate() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
-                                                       std::shared_ptr<Context> context,
-                                                       const OpenOptions& options) {
+absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
+                                                std::shared_ptr<Context> context,
+                                                const OpenOptions& options) {
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
@@ -236,6 +236,15 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, Opened
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
   MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
+  return parts;
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
+                                                       std::shared_ptr<Context> context,
+                                                       const OpenOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      ExecutorParts parts,
+      MakeExecutorParts(std::move(plan), std::move(sources), std::move(context), options));
   auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume);
   MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
   return pipeline;

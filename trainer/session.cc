@@ -274,11 +274,15 @@ absl::Status Opener::CountSteps() {
       job.steps_per_epoch() > 0 ? job.steps_per_epoch() : length.batches_per_epoch;
   if (session.steps_per_epoch == 0) {
     return absl::InvalidArgumentError(
-        "batches straddle epochs here, so the job must say steps_per_epoch");
+        length.known ? "batches straddle epochs here, so the job must say steps_per_epoch"
+                     : "how many batches there are is not known before the end (a filter, unbatch "
+                       "or buckets), so the job must say steps_per_epoch");
   }
-  if (job.epochs() == 0 && length.infinite) {
+  if (job.epochs() == 0 && (length.infinite || !length.known)) {
     return absl::InvalidArgumentError(
-        "the pipeline repeats for ever, so the job must say how many epochs");
+        length.infinite ? "the pipeline repeats for ever, so the job must say how many epochs"
+                        : "how many batches there are is not known before the end, so the job "
+                          "must say how many epochs");
   }
   session.total_steps = length.batches;
   if (job.epochs() > 0 &&
@@ -289,7 +293,7 @@ absl::Status Opener::CountSteps() {
                                                    " steps are more than a job may have"));
   }
   if (session.total_steps == 0) return absl::InvalidArgumentError("there is nothing to train on");
-  if (!length.infinite && session.total_steps > length.batches) {
+  if (!length.infinite && length.known && session.total_steps > length.batches) {
     return absl::InvalidArgumentError(
         absl::StrCat("the pipeline ends after ", length.batches, " batches, but ", job.epochs(),
                      " epochs are ", session.total_steps, " steps; add repeat {} to it"));

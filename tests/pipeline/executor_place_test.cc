@@ -1,0 +1,435 @@
+#include <atomic>
+#include <latch>
+#include <stdexcept>
+#include <thread>
+
+#include "pipeline/op_table.h"
+#include "pipeline/push_source.h"
+#include "tests/pipeline/cut_plans.h"
+
+// Places of the stream, sources of every kind, ops of the host program, and limits that change
+// while a stream runs. The rules cited are those of docs/semantics.md.
+
+namespace millrace::pipeline {
+namespace {
+
+using Kind = OrderStep::Kind;
+using Code = absl::StatusCode;
+
+PhysicalPlan ShuffledPlan() {
+  return MakePlan(8, {Step(Kind::kGlobalShuffle), Step(Kind::kRepeat, 2)});
+}
+
+std::vector<uint64_t> From(const Stream& stream, size_t first) {
+  return {stream.digests.begin() + static_cast<int64_t>(first), stream.digests.end()};
+}
+
+// S-STATE-20.
+TEST(ExecutorPlaceTest, SeekGoesToAnyBatchFromAnywhere) {
+  const FakeData data = MakeFakeData(50);
+  const Stream whole = Drain(*OpenFake(ShuffledPlan(), data, FakeContext(2)));
+  const auto pipeline = OpenFake(ShuffledPlan(), data, FakeContext(2));
+  for (const size_t batch : {size_t{5}, size_t{0}, size_t{12}, whole.digests.size(), size_t{3}}) {
+    ASSERT_TRUE(pipeline->Seek(batch).ok());
+    if (batch < whole.digests.size()) {
+      ASSERT_EQ((*pipeline->Next())->index(), batch);
+      ASSERT_TRUE(pipeline->Seek(batch).ok());
+    }
+    EXPECT_EQ(Drain(*pipeline).digests, From(whole, batch)) << batch;
+  }
+  EXPECT_EQ(pipeline->Seek(whole.digests.size() + 1).code(), Code::kInvalidArgument);
+}
+
+// S-STATE-20.
+TEST(ExecutorPlaceTest, SaveIsTheTokenOfTheBatchDeliveredLast) {
+  const FakeData data = MakeFakeData(50);
+  const auto pipeline = OpenFake(ShuffledPlan(), data, FakeContext(2));
+  const std::string start = pipeline->Save();
+  const auto first = **pipeline->Next();
+  EXPECT_EQ(pipeline->Save(), first.resume_token());
+  const auto second = **pipeline->Next();
+  ASSERT_TRUE(pipeline->Restore(start).ok());
+  EXPECT_EQ(pipeline->Save(), start);
+  EXPECT_EQ((*pipeline->Next())->index(), 0u);
+  ASSERT_TRUE(pipeline->Restore(first.resume_token()).ok());
+  EXPECT_EQ(pipeline->Save(), first.resume_token());
+  // Batches that were delivered stay as they are.
+  StreamDigest before, after;
+  before.Add(second);
+  after.Add(**pipeline->Next());
+  EXPECT_EQ(before.value(), after.value());
+}
+
+// S-STATE-20.
+TEST(ExecutorPlaceTest, RestoreOfACutGoesOnBehindAnyBatch) {
+  const FakeData data = MakeFakeData(90);
+  for (const NamedPlan& plan : CutPlans()) {
+    const auto pipeline = OpenFake(plan.make(), data, FakeContext(2));
+    const std::string start = pipeline->Save();
+    const Stream whole = Drain(*pipeline);
+    for (size_t i = whole.tokens.size(); i-- > 0;) {
+      ASSERT_TRUE(pipeline->Restore(whole.tokens[i]).ok()) << plan.name;
+      EXPECT_EQ(Drain(*pipeline).digests, From(whole, i + 1)) << plan.name << " " << i;
+    }
+    ASSERT_TRUE(pipeline->Restore(start).ok());
+    EXPECT_EQ(Drain(*pipeline).digests, whole.digests) << plan.name;
+  }
+}
+
+// S-STATE-20.
+TEST(ExecutorPlaceTest, SeekOfACutSaysToUseTokens) {
+  const auto pipeline = OpenFake(FilterPlan(), MakeFakeData(50), FakeContext(2));
+  const absl::Status status = pipeline->Seek(2);
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("resume token"));
+  EXPECT_TRUE(pipeline->Next().ok());
+}
+
+TEST(ExecutorPlaceTest, ATokenThatIsRefusedLeavesTheStreamWhereItWas) {
+  const FakeData data = MakeFakeData(50);
+  const auto pipeline = OpenFake(FilterPlan(), data, FakeContext(2));
+  ASSERT_TRUE(pipeline->Next().ok());
+  const std::string token = pipeline->Save();
+  std::string damaged = token;
+  damaged[damaged.size() - 3] = damaged[damaged.size() - 3] == 'A' ? 'B' : 'A';
+  EXPECT_EQ(pipeline->Restore(damaged).code(), Code::kInvalidArgument);
+  EXPECT_EQ(pipeline->Restore("nonsense").code(), Code::kInvalidArgument);
+  const std::string stateless = token.substr(0, token.find(" state="));
+  EXPECT_EQ(pipeline->Restore(stateless).code(), Code::kInvalidArgument);
+  EXPECT_EQ((*pipeline->Next())->index(), 1u);
+  const auto plain = OpenFake(MakePlan(8), data, FakeContext(1));
+  EXPECT_EQ(plain->Restore(token).code(), Code::kInvalidArgument);
+}
+
+TEST(ExecutorPlaceTest, AnErrorIsLeftBehindBySeeking) {
+  FakeData data = MakeFakeData(50);
+  data.bad_crc = {17};
+  const auto pipeline = OpenFake(MakePlan(8), data, FakeContext(2));
+  EXPECT_FALSE(Drain(*pipeline).end.ok());
+  ASSERT_TRUE(pipeline->Seek(3).ok());
+  const Stream rest = Drain(*pipeline);
+  EXPECT_TRUE(rest.end.ok()) << rest.end;
+  EXPECT_EQ(rest.digests.size(), 4u);
+}
+
+TEST(ExecutorPlaceTest, ACancelledPipelineStaysCancelled) {
+  const auto pipeline = OpenFake(MakePlan(8), MakeFakeData(50), FakeContext(2));
+  pipeline->Cancel();
+  EXPECT_EQ(pipeline->Seek(3).code(), Code::kCancelled);
+  EXPECT_EQ(pipeline->Next().status().code(), Code::kCancelled);
+}
+
+// S-STATE-21.
+TEST(ExecutorPlaceTest, ForceTakesATokenOfOtherDataAndLogsTheLoss) {
+  FakeData data = MakeFakeData(50);
+  const std::string token = Drain(*OpenFake(MakePlan(8), data, FakeContext(1))).tokens[1];
+  data.fingerprint = 5;
+  std::vector<std::string> logged;
+  ContextOptions context_options;
+  context_options.threads = 1;
+  context_options.io = std::make_shared<FakeIo>();
+  context_options.log = [&](LogLevel level, std::string_view message) {
+    EXPECT_EQ(level, LogLevel::kWarning);
+    logged.emplace_back(message);
+  };
+  const auto context = *Context::Make(std::move(context_options));
+  OpenOptions options;
+  options.resume_token = token;
+  EXPECT_EQ(TryOpenFake(MakePlan(8), data, context, options).status().code(),
+            Code::kFailedPrecondition);
+  options.force_resume = true;
+  const auto pipeline = OpenFake(MakePlan(8), data, context, options);
+  EXPECT_EQ((*pipeline->Next())->index(), 2u);
+  EXPECT_THAT(logged, testing::ElementsAre(testing::HasSubstr("data fingerprint")));
+  PhysicalPlan newer = MakePlan(8);
+  newer.semantics_version = 2;
+  EXPECT_EQ(TryOpenFake(std::move(newer), data, context, options).status().code(),
+            Code::kFailedPrecondition);
+}
+
+OpenedSources RangeSources(const PhysicalPlan& plan) {
+  std::vector<std::unique_ptr<readers::RecordSource>> sources;
+  for (const SourceSpec& spec : plan.sources) sources.push_back(MakeRangeSource(spec.count));
+  return JoinSources(plan, std::move(sources));
+}
+
+SourceSpec RangeOf(uint64_t count) {
+  SourceSpec spec;
+  spec.kind = SourceSpec::Kind::kRange;
+  spec.count = count;
+  return spec;
+}
+
+// S-ORDER-20.
+TEST(ExecutorPlaceTest, ARangeIsItsNumbersAndReadsNothing) {
+  PhysicalPlan plan = MakePlan(16, {Step(Kind::kShard, 2)});
+  plan.order.steps[0].second = 1;
+  plan.ops.clear();
+  plan.batch_schema = Schema({{"value", DType::kI64, {}}});
+  plan.sources = {RangeOf(100)};
+  const auto context = FakeContext(2);
+  OpenedSources sources = RangeSources(plan);
+  auto pipeline = *OpenPhysical(std::move(plan), std::move(sources), context, {});
+  int64_t expected = 1;
+  for (int b = 0; b < 4; ++b) {
+    const auto batch = pipeline->Next();
+    ASSERT_TRUE(batch.ok() && batch->has_value());
+    for (int64_t row = 0; row < (*batch)->num_valid_rows(); ++row, expected += 2) {
+      EXPECT_EQ((*batch)->Find("value").as<int64_t>()[row], expected);
+    }
+  }
+  EXPECT_EQ(expected, 101);
+  EXPECT_FALSE((*pipeline->Next()).has_value());
+  EXPECT_EQ(context->metrics().counter("millrace_bytes_read_total").value(), 0);
+}
+
+// S-ORDER-20, S-ORDER-21.
+TEST(ExecutorPlaceTest, JoinedSourcesAreNumberedThrough) {
+  PhysicalPlan plan = MakePlan(4);
+  plan.order.root = OrderPlan::Root::kConcatenate;
+  plan.order.stage = "concatenate";
+  plan.order.inputs.resize(3);
+  for (size_t i = 0; i < 3; ++i) plan.order.inputs[i].source = i;
+  FakeData parts[3] = {MakeFakeData(9), MakeFakeData(0), MakeFakeData(5, 60)};
+  parts[2].bad_crc = {4};
+  std::vector<std::unique_ptr<readers::RecordSource>> sources;
+  for (const FakeData& part : parts) sources.push_back(std::make_unique<FakeSource>(part));
+  OpenedSources joined = JoinSources(plan, std::move(sources));
+  EXPECT_EQ(joined.source->num_records(), 14u);
+  EXPECT_EQ(joined.source->files().size(), 3u);
+  const auto pipeline =
+      *OpenPhysical(std::move(plan), std::move(joined), FakeContext(2), OpenOptions());
+  for (uint64_t b = 0; b < 3; ++b) {
+    const auto batch = pipeline->Next();
+    ASSERT_TRUE(batch.ok() && batch->has_value()) << batch.status();
+    for (uint64_t row = 0; row < 4; ++row) {
+      const uint64_t record = 4 * b + row;
+      EXPECT_EQ((*batch)->ids()[row].record, record);
+      const std::string& payload =
+          record < 9 ? parts[0].payloads[record] : parts[2].payloads[record - 9];
+      EXPECT_EQ((*batch)->Find("hash").as<int64_t>()[2 * row],
+                static_cast<int64_t>(HashName(payload)));
+    }
+  }
+  const absl::Status status = pipeline->Next().status();
+  EXPECT_EQ(status.code(), Code::kDataLoss) << status;
+  EXPECT_EQ(GetRecordError(status)->position, 13);
+}
+
+// S-ORDER-20: a joined range begins again at 0.
+TEST(ExecutorPlaceTest, EveryRangeOfAJoinBeginsAtZero) {
+  PhysicalPlan plan = MakePlan(5);
+  plan.ops.clear();
+  plan.batch_schema = Schema({{"value", DType::kI64, {}}});
+  plan.sources = {RangeOf(2), RangeOf(3)};
+  plan.order.root = OrderPlan::Root::kConcatenate;
+  plan.order.inputs.resize(2);
+  plan.order.inputs[1].source = 1;
+  OpenedSources sources = RangeSources(plan);
+  const auto pipeline = *OpenPhysical(std::move(plan), std::move(sources), FakeContext(1), {});
+  EXPECT_THAT((**pipeline->Next()).Find("value").as<int64_t>(),
+              testing::ElementsAre(0, 1, 0, 1, 2));
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenPushed(PhysicalPlan plan,
+                                                     std::shared_ptr<PushSource> push,
+                                                     std::string token = "") {
+  SourceSpec spec;
+  spec.kind = SourceSpec::Kind::kPush;
+  spec.stage = "push";
+  plan.sources = {spec};
+  const auto context = FakeContext(2);
+  OpenOptions options;
+  options.push = std::move(push);
+  options.resume_token = std::move(token);
+  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, *context, options));
+  return OpenPhysical(std::move(plan), std::move(sources), context, options);
+}
+
+// S-USER-6, S-USER-7.
+TEST(ExecutorPlaceTest, PushedRecordsComeAsBatchesAndTheLastOneIsPartial) {
+  const FakeData data = MakeFakeData(203);
+  const Stream expected =
+      Drain(*OpenFake(MakePlan(8, {Step(Kind::kSkip, 3)}), data, FakeContext(1)));
+  PushSourceOptions push_options;
+  push_options.max_bytes = 900;  // fewer than a batch of records
+  auto push = PushSource::Make(push_options);
+  auto pipeline = *OpenPushed(MakePlan(8, {Step(Kind::kSkip, 3)}), push);
+  EXPECT_FALSE(pipeline->length().known);
+  std::thread feeder([&] {
+    for (const std::string& payload : data.payloads) ASSERT_TRUE(push->Push(payload).ok());
+    push->Finish();
+  });
+  const Stream stream = Drain(*pipeline);
+  feeder.join();
+  EXPECT_TRUE(stream.end.ok()) << stream.end;
+  EXPECT_EQ(stream.digests, expected.digests);
+  EXPECT_EQ(pipeline->Restore(pipeline->Save()).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(OpenPushed(MakePlan(8), PushSource::Make(), pipeline->Save()).status().code(),
+            Code::kFailedPrecondition);
+}
+
+// S-USER-6.
+TEST(ExecutorPlaceTest, AFailedPushSourceIsAnErrorBehindItsRecords) {
+  auto push = PushSource::Make();
+  auto pipeline = *OpenPushed(MakePlan(4), push);
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(push->Push("payload").ok());
+  push->Fail(absl::UnavailableError("the feeder is gone"));
+  const Stream stream = Drain(*pipeline);
+  EXPECT_EQ(stream.digests.size(), 2u);
+  EXPECT_EQ(stream.end.code(), Code::kUnavailable);
+}
+
+// S-ORDER-22.
+TEST(ExecutorPlaceTest, CancelEndsAWaitForPushedRecords) {
+  auto push = PushSource::Make();
+  auto pipeline = *OpenPushed(MakePlan(4), push);
+  std::thread canceller([&] { pipeline->Cancel(); });
+  EXPECT_EQ(pipeline->Next().status().code(), Code::kCancelled);
+  canceller.join();
+  EXPECT_EQ(push->Push("late").code(), Code::kCancelled);
+  EXPECT_EQ(
+      OpenPushed(MakePlan(4, {Step(Kind::kGlobalShuffle)}), PushSource::Make()).status().code(),
+      Code::kInvalidArgument);
+  EXPECT_EQ(OpenPushed(FilterPlan(), PushSource::Make()).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(OpenPushed(MakePlan(4), nullptr).status().code(), Code::kInvalidArgument);
+}
+
+// S-USER-3: which rows share a run never shows.
+TEST(ExecutorPlaceTest, ExceptionsAreErrorsOfTheRowsThatThrow) {
+  const auto context = FakeContext(3);
+  for (int round = 0; round < 5; ++round) {
+    PhysicalPlan plan = MakePlan(16);
+    plan.ops.push_back(CheckOp([](uint64_t record) {
+      if (record == 37) throw std::runtime_error("deliberate");
+      if (record == 41) throw 17;
+      return true;
+    }));
+    const Stream stream = Drain(*OpenFake(std::move(plan), MakeFakeData(100), context));
+    EXPECT_EQ(stream.digests.size(), 2u);
+    EXPECT_EQ(stream.end.code(), Code::kInternal);
+    EXPECT_THAT(std::string(stream.end.message()),
+                testing::AllOf(testing::HasSubstr("stage \"check\""),
+                               testing::HasSubstr("exception: deliberate")));
+    EXPECT_EQ(GetRecordError(stream.end)->position, 37);
+  }
+  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 10);
+  EXPECT_EQ(context->memory_budget()->reserved_bytes(), 0);
+}
+
+class NegateOp final : public BatchOp {
+ public:
+  explicit NegateOp(uint64_t bad_batch) : bad_batch_(bad_batch) {}
+  absl::StatusOr<Schema> Resolve(const Schema& schema) override { return schema; }
+  absl::Status Apply(BatchView& batch) const override {
+    if (batch.index == bad_batch_) throw std::runtime_error("deliberate");
+    for (int64_t& value : batch.Find("hash").as<int64_t>()) value = -value;
+    return absl::OkStatus();
+  }
+
+ private:
+  const uint64_t bad_batch_;
+};
+
+// S-USER-5.
+TEST(ExecutorPlaceTest, BatchOpsWorkOnFilledBatchesInOrder) {
+  auto table = std::make_shared<OpTable>();
+  ASSERT_TRUE(
+      table
+          ->RegisterBatch("negate", 1,
+                          [](const OpArgs& args) -> absl::StatusOr<std::unique_ptr<BatchOp>> {
+                            return std::make_unique<NegateOp>(args.options == "bad" ? 2 : 99);
+                          })
+          .ok());
+  const FakeData data = MakeFakeData(30);
+  OpenOptions options;
+  options.ops = table;
+  for (const std::string& text : {std::string(), std::string("bad")}) {
+    PhysicalPlan plan = MakePlan(8);
+    plan.batch_ops.push_back({.stage = "mine", .op = "negate", .version = 1, .options = text});
+    const auto pipeline = OpenFake(std::move(plan), data, FakeContext(2), options);
+    const auto batch = pipeline->Next();
+    ASSERT_TRUE(batch.ok());
+    EXPECT_EQ((*batch)->Find("hash").as<int64_t>()[2],
+              -static_cast<int64_t>(HashName(data.payloads[1])));
+    const Stream rest = Drain(*pipeline);
+    EXPECT_EQ(rest.digests.size(), text.empty() ? 3u : 1u);
+    EXPECT_EQ(rest.end.code(), text.empty() ? Code::kOk : Code::kInternal) << rest.end;
+  }
+  PhysicalPlan plan = MakePlan(8);
+  plan.batch_ops.push_back({.stage = "mine", .op = "negate", .version = 1, .options = ""});
+  EXPECT_EQ(TryOpenFake(std::move(plan), data, FakeContext(1)).status().code(),
+            Code::kInvalidArgument);
+}
+
+// Counts how many rows are worked on at once.
+class Gauge {
+ public:
+  void Enter() {
+    const int now = ++now_;
+    int most = most_.load();
+    while (now > most && !most_.compare_exchange_weak(most, now)) {
+    }
+    for (int i = 0; i < 200; ++i) std::this_thread::yield();
+    --now_;
+  }
+  int TakeMost() { return most_.exchange(0); }
+
+ private:
+  std::atomic<int> now_{0}, most_{0};
+};
+
+TEST(ExecutorPlaceTest, TheCpuBudgetIsNeverExceeded) {
+  for (const int budget : {1, 2}) {
+    Gauge gauge;
+    PhysicalPlan plan = MakePlan(4);
+    plan.ops.push_back(CheckOp([&](uint64_t) {
+      gauge.Enter();
+      return true;
+    }));
+    OpenOptions options;
+    options.cpu_budget = budget;
+    const Stream stream =
+        Drain(*OpenFake(std::move(plan), MakeFakeData(100, 200 << 10), FakeContext(8), options));
+    EXPECT_EQ(stream.digests.size(), 25u);
+    EXPECT_LE(gauge.TakeMost(), budget);
+  }
+}
+
+TEST(ExecutorPlaceTest, TargetsAreObeyedWhenTheyShrinkAndGrow) {
+  Gauge gauge;
+  PhysicalPlan plan = MakePlan(4);
+  plan.prefetch_batches = 8;
+  plan.ops.push_back(CheckOp([&](uint64_t) {
+    gauge.Enter();
+    return true;
+  }));
+  std::vector<std::unique_ptr<readers::RecordSource>> sources;
+  sources.push_back(std::make_unique<FakeSource>(MakeFakeData(400, 100 << 10)));
+  OpenedSources opened = JoinSources(plan, std::move(sources));
+  auto parts = MakeExecutorParts(std::move(plan), std::move(opened), FakeContext(8), {});
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  Executor executor(*std::move(parts));
+  executor.SetTargets(1, 1);
+  ASSERT_TRUE(executor.Start({}).ok());
+  uint64_t index = 0;
+  const auto take = [&](int batches) {
+    for (int i = 0; i < batches; ++i) {
+      const auto batch = executor.Next();
+      ASSERT_TRUE(batch.ok() && batch->has_value());
+      EXPECT_EQ((*batch)->index(), index++);
+    }
+  };
+  take(20);
+  EXPECT_EQ(gauge.TakeMost(), 1);
+  executor.SetTargets(100, 100);
+  take(60);
+  executor.SetTargets(1, 1);
+  take(10);  // the ring may hold 8 that were begun before
+  gauge.TakeMost();
+  take(10);
+  EXPECT_EQ(gauge.TakeMost(), 1);
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
