@@ -39,7 +39,11 @@ void RunWork::Append(const readers::RecordRef& ref, uint64_t framed_bytes) {
 
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work) {
   work.spans.clear();
-  if (work.bytes() == 0) return {};  // a source of no bytes
+  if (work.bytes() == 0) {  // numbers, or empty records of a push source
+    work.spans.push_back({0, work.num_rows()});
+    work.read_status.assign(1, absl::OkStatus());
+    return {};
+  }
   for (int64_t row = 0; row < work.num_rows(); ++row) {
     if (row > 0 && !work.alone && FollowsInFile(work, row)) {
       work.spans.back().end = row + 1;

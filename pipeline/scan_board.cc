@@ -4,8 +4,8 @@
 #include "pipeline/scan_board_internal.h"
 
 namespace millrace::pipeline {
-void ScanBoard::Reset(const Settler& settler, std::span<const uint64_t> ends,
-                      size_t extents_per_row) {
+
+void ScanBoard::Reset(const Settler& settler, std::span<const uint64_t> ends) {
   lanes_.clear();
   num_blocks_ = 0;
   for (const uint64_t number : settler.lanes()) {

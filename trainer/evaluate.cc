@@ -20,8 +20,9 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
   if (length.infinite) {
     return absl::InvalidArgumentError("the pipeline repeats for ever; evaluation is one pass");
   }
-  if (length.known && length.batches == 0)
+  if (length.known && length.batches == 0) {
     return absl::InvalidArgumentError("there is nothing to evaluate on");
+  }
   return pipeline;
 }
 

@@ -233,7 +233,8 @@ TEST(ExecutorCutTest, OfBothPassesTheLowestRowWins) {
 // S-USER-3.
 TEST(ExecutorCutTest, ExceptionsOfPassOneAreErrorsOfTheRowsThatThrow) {
   PhysicalPlan plan = FilterPlan();
-  AddExamineOp(plan, MakeRowOp("thrower", "", DType::kU8, [](Run& run, Column*, int64_t row) {
+  AddExamineOp(plan,
+               MakeRowOp("thrower", "", DType::kU8, [](millrace::Run& run, Column*, int64_t row) {
                  if (run.id(row).record == 31) throw std::runtime_error("deliberate");
                }));
   const Stream stream = Drain(*OpenFake(std::move(plan), MakeFakeData(60), FakeContext(3)));
