@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/run.h"
 #include "readers/example_builder.h"
 #include "tests/pipeline/fake_source.h"
 

@@ -132,6 +132,15 @@ TEST(RandomStressTest, DroppedAndCancelledAtAnyMomentNothingIsLeft) {
       });
 }
 
+// The next batch; S-ERROR-4: waits while other consumers hold what the budget has.
+absl::StatusOr<std::optional<Batch>> NextWhenThereIsRoom(Pipeline& pipeline) {
+  while (true) {
+    auto batch = pipeline.Next();
+    if (batch.status().code() != absl::StatusCode::kResourceExhausted) return batch;
+    std::this_thread::yield();
+  }
+}
+
 // S-RANDOM-2: pipelines that share workers and a budget, each consumed by a thread of its own.
 TEST(RandomStressTest, PipelinesThatShareAContextDoNotChangeEachOther) {
   ForEachPlan(
@@ -141,7 +150,13 @@ TEST(RandomStressTest, PipelinesThatShareAContextDoNotChangeEachOther) {
         for (int i = 0; i < 3; ++i) {
           consumers.emplace_back([&, i] {
             const auto pipeline = OpenDelayed(plan, delays, context, 1 + i);
-            if (pipeline != nullptr) ExpectWhole(plan, *pipeline, whole);
+            for (size_t b = 0; pipeline != nullptr && b < whole.batches.size(); ++b) {
+              const auto batch = NextWhenThereIsRoom(*pipeline);
+              ASSERT_TRUE(batch.ok() && batch->has_value()) << batch.status();
+              SeenBatch seen;
+              Join(plan.made(), **batch, seen);
+              ASSERT_EQ(seen.digest, whole.batches[b].digest) << "batch " << b;
+            }
           });
         }
         for (std::thread& consumer : consumers) consumer.join();
