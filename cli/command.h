@@ -35,6 +35,7 @@ void AddVerify(CLI::App& parent, Action& chosen);
 void AddCat(CLI::App& parent, Action& chosen);
 void AddExplain(CLI::App& parent, Action& chosen);
 void AddRun(CLI::App& parent, Action& chosen);
+void AddAudit(CLI::App& parent, Action& chosen);
 void AddTrain(CLI::App& parent, Action& chosen);
 
 // Prints "millrace: error: ..." to standard error, after all standard output, and returns kFailed.

@@ -73,6 +73,7 @@ int Main(int argc, char** argv) {
   AddCat(*records, chosen);
   AddExplain(app, chosen);
   AddRun(app, chosen);
+  AddAudit(app, chosen);
   AddTrain(app, chosen);
 
   try {

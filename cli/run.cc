@@ -19,6 +19,7 @@
 #include "cli/flag_checks.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
+#include "cli/visit_record.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
@@ -47,6 +48,9 @@ struct Flags {
   int prefetch = 0;
   bool digest = false;
   bool json = false;
+  std::string resume;
+  std::string token_file;
+  std::string audit;
 };
 
 struct Report {
@@ -79,12 +83,18 @@ double ComputeSeconds(const Flags& flags, int64_t rows, double elapsed) {
 // One step: waits for a batch, then keeps the emulated accelerator busy until its nominal time is
 // over. Returns false at the end of the stream or on an error, which `report` then holds.
 bool Step(const Flags& flags, Clock::time_point start, pipeline::Pipeline& stream,
-          pipeline::StreamDigest& digest, Report& report) {
+          pipeline::StreamDigest& digest, VisitRecord& record, Report& report) {
   const auto begin = Clock::now();
   const auto batch = stream.Next();
   const auto arrived = Clock::now();
   if (!batch.ok()) report.status = batch.status();
-  if (!batch.ok() || !batch->has_value()) return false;
+  if (!batch.ok()) return false;
+  if (!batch->has_value()) {
+    report.status = record.Finish(/*end_of_stream=*/true);
+    return false;
+  }
+  report.status = record.Add(**batch);
+  if (!report.status.ok()) return false;
   const double nominal =
       ComputeSeconds(flags, (*batch)->num_valid_rows(), Seconds(arrived - start));
   if (flags.digest) digest.Add(**batch);
@@ -110,6 +120,10 @@ absl::StatusOr<Report> RunFile(const Flags& flags,
   open_options.rank = flags.rank;
   open_options.world = flags.world;
   open_options.prefetch_batches = flags.prefetch;
+  open_options.resume_token = flags.resume;
+  if (!flags.token_file.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(open_options.resume_token, ReadTokenFile(flags.token_file));
+  }
   std::optional<Progress> indexing(std::in_place, "index", "bytes");
   open_options.index_progress = [&indexing](int64_t done, int64_t total) {
     indexing->SetTotal(total);
@@ -121,12 +135,17 @@ absl::StatusOr<Report> RunFile(const Flags& flags,
   Report report;
   report.needs_limit = stream->length().infinite && flags.batches == 0 && flags.seconds <= 0;
   if (report.needs_limit) return report;
+  MILLRACE_ASSIGN_OR_RETURN(VisitRecord record, VisitRecord::Open(flags.audit, flags.token_file,
+                                                                  plan, *stream, open_options));
   pipeline::StreamDigest digest;
   Progress progress("run", "batches", static_cast<int64_t>(flags.batches));
   const auto start = Clock::now();
-  while (WantsMore(flags, report, start) && Step(flags, start, *stream, digest, report)) {
-    progress.Add(1);
+  bool more = true;
+  while (more && WantsMore(flags, report, start)) {
+    more = Step(flags, start, *stream, digest, record, report);
+    if (more) progress.Add(1);
   }
+  if (more) report.status = record.Finish(/*end_of_stream=*/false);
   report.seconds = Seconds(Clock::now() - start);
   report.digest = digest.value();
   report.records_bad = context->metrics().counter("millrace_records_bad_total").value();
@@ -208,13 +227,23 @@ void AddRun(CLI::App& parent, Action& chosen) {
       ->capture_default_str();
   app->add_option("--prefetch", flags->prefetch, "Batches made ahead (0: as the plan says)")
       ->check(Whole(0, 1024));
+  CLI::Option* resume =
+      app->add_option("--resume", flags->resume, "Continue from this resume token");
+  app->add_option(
+         "--token-file", flags->token_file,
+         "Continue from the token in this file, if there is one, and keep that of the last "
+         "batch there")
+      ->excludes(resume);
+  app->add_option("--audit", flags->audit,
+                  "Log the samples of every batch to this file, one for each rank (see audit)");
   app->add_flag("--digest", flags->digest, "Digest of all valid rows; the ranks' digests add up");
   app->add_flag("--json", flags->json, "One JSON object on standard output");
   app->footer(
       "Examples:\n"
       "  millrace run examples/imagenet/train.pbtxt --var DATA=shards --seconds 10 --json\n"
       "  millrace run pipeline.pbtxt --batches 100 --digest --rank 1 --world 2\n"
-      "  millrace run pipeline.pbtxt --seconds 30 --pace 1786");
+      "  millrace run pipeline.pbtxt --seconds 30 --pace 1786\n"
+      "  millrace run pipeline.pbtxt --token-file run.token --audit run.audit");
   app->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
 }
 

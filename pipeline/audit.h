@@ -99,6 +99,10 @@ class AuditLog {
   virtual absl::Status Add(const AuditBatch& batch) = 0;
   absl::Status Add(const Batch& batch) { return Add(MakeAuditBatch(batch)); }
 
+  // Says that the pipeline was moved (Seek, Restore) and goes on at `start_batch`: takes back what
+  // was logged at or behind it.
+  virtual absl::Status Restart(uint64_t start_batch) = 0;
+
   // Marks an orderly stop before `next_batch`, or the end of the stream, and syncs the file.
   virtual absl::Status Finish(uint64_t next_batch, bool end_of_stream) = 0;
 };

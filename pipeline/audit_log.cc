@@ -2,6 +2,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <span>
@@ -17,10 +18,23 @@
 namespace millrace::pipeline {
 namespace {
 
+uint64_t Now() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
+}
+
 class AuditLogFile final : public AuditLog {
  public:
-  AuditLogFile(readers::UniqueFd fd, std::string path, bool sync)
-      : fd_(std::move(fd)), path_(std::move(path)), sync_(sync) {}
+  AuditLogFile(readers::UniqueFd fd, std::string path, const AuditHeader& header, bool sync)
+      : fd_(std::move(fd)), path_(std::move(path)), sync_(sync), header_(header) {}
+
+  absl::Status Restart(uint64_t start_batch) override {
+    header_.start_batch = start_batch;
+    header_.started_ns = std::max(header_.started_ns, Now());
+    return Begin();
+  }
+  absl::Status Begin() { return Write(EncodeAuditHeader(header_), sync_); }
 
   absl::Status Add(const AuditBatch& batch) override {
     return Write(EncodeAuditBatch(batch), sync_);
@@ -42,6 +56,7 @@ class AuditLogFile final : public AuditLog {
   const readers::UniqueFd fd_;
   const std::string path_;
   const bool sync_;
+  AuditHeader header_;
   absl::Status status_;  // the first error
 };
 
@@ -84,12 +99,6 @@ absl::StatusOr<uint64_t> WholeBytes(const AuditReader& reader, const AuditHeader
   }
 }
 
-uint64_t Now() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::system_clock::now().time_since_epoch())
-                                   .count());
-}
-
 }  // namespace
 
 AuditBatch MakeAuditBatch(const Batch& batch, std::span<const AuditReplaced> replaced) {
@@ -125,8 +134,8 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path
     return ErrnoStatus(errno, "ftruncate", path);
   }
   if (header.started_ns == 0) header.started_ns = Now();
-  auto log = std::make_unique<AuditLogFile>(std::move(fd), path, options.sync);
-  MILLRACE_RETURN_IF_ERROR(log->Write(EncodeAuditHeader(header), options.sync));
+  auto log = std::make_unique<AuditLogFile>(std::move(fd), path, header, options.sync);
+  MILLRACE_RETURN_IF_ERROR(log->Begin());
   return log;
 }
 

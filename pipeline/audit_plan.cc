@@ -55,10 +55,12 @@ absl::StatusOr<AuditHeader> MakeAuditHeader(const Plan& plan, const Pipeline& pi
     MILLRACE_ASSIGN_OR_RETURN(const ResumeToken token, ResumeToken::Parse(options.resume_token));
     header.start_batch = token.next_batch;
   }
-  if (VisitsEveryRecord(plan.message().pipeline)) header.expected_records = pipeline.num_records();
-  if (!pipeline.length().infinite && BatchesAreArithmetic(plan.message().pipeline)) {
-    header.stream_batches = pipeline.length().batches;
+  if (VisitsEveryRecord(plan.message().pipeline) && pipeline.num_records() > 0) {
+    header.expected_records = pipeline.num_records();
   }
+  const StreamLength length = pipeline.length();
+  const bool known = !length.infinite && BatchesAreArithmetic(plan.message().pipeline);
+  if (known && length.batches > 0) header.stream_batches = length.batches;
   return header;
 }
 

@@ -92,6 +92,29 @@ std::vector<std::byte> BytesOf(T value) {
   return bytes;
 }
 
+// Rounded to nearest, ties to even, as `cast` does.
+uint16_t ToHalf(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+  const uint32_t magnitude = bits & 0x7FFFFFFF;
+  if (magnitude > 0x7F800000) return sign | 0x7E00;
+  if (magnitude >= 0x477FF000) return sign | 0x7C00;
+  if (magnitude >= 0x38800000) {
+    return static_cast<uint16_t>(
+        sign | ((magnitude - 0x38000000 + 0xFFF + ((magnitude >> 13) & 1)) >> 13));
+  }
+  // Below 2^-14: the sum's last place is the smallest half, 2^-24.
+  const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+  return static_cast<uint16_t>(sign |
+                               (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f)));
+}
+
+uint16_t ToBFloat(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
 std::vector<std::byte> FillElement(const BatchSpec& batch, const Field& field, DType dtype) {
   const auto it = std::ranges::find(batch.padding, field.name, &BatchSpec::Padding::field);
   if (it == batch.padding.end()) return std::vector<std::byte>(SizeOf(dtype));
@@ -102,12 +125,16 @@ std::vector<std::byte> FillElement(const BatchSpec& batch, const Field& field, D
       return BytesOf(static_cast<int32_t>(it->int_value));
     case DType::kI64:
       return BytesOf(it->int_value);
+    case DType::kF16:
+      return BytesOf(ToHalf(static_cast<float>(it->float_value)));
+    case DType::kBF16:
+      return BytesOf(ToBFloat(static_cast<float>(it->float_value)));
     case DType::kF32:
       return BytesOf(static_cast<float>(it->float_value));
     case DType::kF64:
       return BytesOf(it->float_value);
-    default:
-      break;
+    case DType::kBytes:
+      break;  // stored as kU8
   }
   return std::vector<std::byte>(SizeOf(dtype));
 }
@@ -141,6 +168,7 @@ class ClosedLayout {
     size_t first = 0;
     for (auto before = told.begin(); before != it; ++before) first += RankOf(*before);
     std::vector<Shape> own = OwnShapes(first, RankOf(field.name));
+    MILLRACE_RETURN_IF_ERROR(CheckShapes(field, own));
     const DType dtype = field.dtype == DType::kBytes ? DType::kU8 : field.dtype;
     if (plan_.batch.kind == BatchSpec::Kind::kRagged)
       return AddRagged(field, dtype, std::move(own));
@@ -168,6 +196,18 @@ class ClosedLayout {
           Shape(std::span(batch_.extents).subspan(i * per_row + first, rank));
     }
     return own;
+  }
+
+  // What is copied later is measured by the field's own extents.
+  absl::Status CheckShapes(const Field& field, const std::vector<Shape>& own) const {
+    for (const ClosedBatch::Row& row : batch_.rows) {
+      const Shape& shape = own[static_cast<size_t>(row.slot)];
+      const bool negative = std::ranges::any_of(shape.extents(), [](int64_t e) { return e < 0; });
+      if (row.error < 0 && (negative || !field.shape.Admits(shape))) {
+        return FieldError(field, ToStd(absl::StrCat("a sample has ", shape.ToString())));
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status AddPadded(const Field& field, DType dtype, std::vector<Shape> own) {

@@ -92,6 +92,9 @@ void FillOp(proto::Stage* stage) {
       return FillInputs(stage->mutable_mix());
     case proto::Stage::kInterleave:
       return FillInterleave(stage->mutable_interleave());
+    case proto::Stage::kCustom:
+      if (stage->custom().version() == 0) stage->mutable_custom()->set_version(1);
+      return;
     case proto::Stage::kDecodeRaw:
       return FillRaw(stage->mutable_decode_raw());
     case proto::Stage::kPaddedBatch:

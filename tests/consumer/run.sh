@@ -1,6 +1,7 @@
 #!/bin/bash
 # Proves that an installed Millrace can be used: installs the release build to a temporary prefix,
-# builds examples/embed_cpp against it, and reads the test images of Fashion-MNIST with it.
+# builds examples/embed_cpp against it, and reads the test images of Fashion-MNIST with it; and
+# examples/embed, which has an op and a source of its own.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -28,6 +29,15 @@ batches=$(wc -l <"$work/batches.txt")
 tail -n 1 "$work/batches.txt"
 if [ "$batches" != 157 ] || ! tail -n 1 "$work/batches.txt" | grep -q '^batch 156: 16 rows'; then
   echo "expected 157 batches, the last of 16 rows; got $batches" >&2
+  exit 1
+fi
+cmake -S examples/embed -B "$work/embed_own" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix"
+cmake --build "$work/embed_own"
+"$work/embed_own/embed_own" >"$work/words.txt"
+# 13 words in batches of 4; the last one is "still".
+if [ "$(tail -n 1 "$work/words.txt")" != "batch 3: 1 words of 5 letters" ]; then
+  echo "expected 4 batches of words; got:" >&2
+  cat "$work/words.txt" >&2
   exit 1
 fi
 echo "an installed Millrace was found, linked and read $batches batches"

@@ -211,6 +211,19 @@ TEST_F(AuditTest, ARestartTakesBackWhatItDeliversAgain) {
   EXPECT_EQ(report.visits, kRecords);
 }
 
+TEST_F(AuditTest, APipelineThatIsMovedTakesBackWhatItDeliversAgain) {
+  // S-VISIT-2.
+  auto log = AuditLog::Open(Path("a"), Header(0, 1, 0, 1));
+  ASSERT_TRUE(log.ok());
+  for (uint64_t i = 0; i < 5; ++i) ASSERT_TRUE((*log)->Add(Slice(i, 0, 1)).ok());
+  ASSERT_TRUE((*log)->Restart(2).ok());
+  for (uint64_t i = 2; i < 7; ++i) ASSERT_TRUE((*log)->Add(Slice(i, 0, 1)).ok());
+  ASSERT_TRUE((*log)->Finish(7, true).ok());
+  const AuditReport report = Check({"a"});
+  EXPECT_TRUE(report.exactly_once()) << Words(report);
+  EXPECT_EQ(report.withdrawn_slices, 3u);
+}
+
 TEST_F(AuditTest, ARestartBehindWhatWasDeliveredIsALoss) {
   // S-VISIT-2: batch 3 was taken back by the second start, and the third goes on behind it.
   Log("a", 0, 1, 0, 5);

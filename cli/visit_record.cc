@@ -1,0 +1,60 @@
+#include "cli/visit_record.h"
+
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/atomic_file.h"
+#include "readers/record_source.h"
+
+namespace millrace::cli {
+
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  constexpr uint64_t kMaxBytes = 1 << 20;
+  const auto file = readers::OpenFile(path);
+  if (absl::IsNotFound(file.status())) return "";
+  MILLRACE_RETURN_IF_ERROR(file.status());
+  if ((*file)->size() > kMaxBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " holds no resume token"));
+  }
+  std::string token((*file)->size(), '\0');
+  MILLRACE_ASSIGN_OR_RETURN(const size_t size,
+                            (*file)->ReadAt(0, std::as_writable_bytes(std::span(token))));
+  token.resize(size);
+  if (token.ends_with('\n')) token.pop_back();
+  return token;
+}
+
+absl::StatusOr<VisitRecord> VisitRecord::Open(const std::string& audit_path,
+                                              const std::string& token_path,
+                                              const pipeline::Plan& plan,
+                                              const pipeline::Pipeline& stream,
+                                              const pipeline::OpenOptions& options) {
+  VisitRecord record;
+  record.token_path_ = token_path;
+  if (audit_path.empty()) return record;
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::AuditHeader header,
+                            pipeline::MakeAuditHeader(plan, stream, options));
+  record.next_batch_ = header.start_batch;
+  MILLRACE_ASSIGN_OR_RETURN(record.log_, pipeline::AuditLog::Open(audit_path, header));
+  return record;
+}
+
+// The log first: were the process killed between the two, the batch is delivered again and the log
+// knows. The other way round nobody would ever log it.
+absl::Status VisitRecord::Add(const pipeline::Batch& batch) {
+  next_batch_ = batch.index() + 1;
+  if (log_ != nullptr) MILLRACE_RETURN_IF_ERROR(log_->Add(batch));
+  if (token_path_.empty()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(auto file, readers::AtomicFile::Create(token_path_));
+  const std::string line = batch.resume_token() + "\n";
+  MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(line))));
+  return file->Commit(/*sync=*/false);
+}
+
+absl::Status VisitRecord::Finish(bool end_of_stream) {
+  return log_ == nullptr ? absl::OkStatus() : log_->Finish(next_batch_, end_of_stream);
+}
+
+}  // namespace millrace::cli
