@@ -110,10 +110,9 @@ class Settler {
 
   // The lanes that this rank settles, ascending.
   virtual std::vector<uint64_t> lanes() const = 0;
-  // Rows that were open when the state was made (in buckets, in a shuffle's buffer), ascending by
-  // position and sub-index; nothing else is filled in. Their records have to be examined again and
-  // given to Reopen, in one call and before the lane's first Settle; other rows of the records may
-  // be among them. A lane without any needs none.
+  // Records with rows that were open when the state was made (in buckets, in a shuffle's buffer):
+  // each once, ascending, with `position` alone filled in. They have to be examined again, whole,
+  // and given to Reopen in one call before the lane's first Settle; a lane without any needs none.
   //   FAILED_PRECONDITION  an open row is not among them: the data was changed
   virtual std::vector<RowOrigin> OpenRows(uint64_t lane) const = 0;
   virtual absl::Status Reopen(uint64_t lane, const Examined& rows) = 0;

@@ -167,13 +167,18 @@ std::vector<RowBuffer*> LaneSettler::OpenBuffers(BatchLane& lane) {
   return buffers;
 }
 
+// Each record once, ascending.
 std::vector<RowOrigin> LaneSettler::FindOpenRows(BatchLane& lane) {
-  std::vector<RowOrigin> rows;
+  std::vector<uint64_t> positions;
   for (const RowBuffer* buffer : OpenBuffers(lane)) {
-    for (size_t i = 0; i < buffer->size(); ++i) rows.push_back(buffer->row(i).origin);
+    for (size_t i = 0; i < buffer->size(); ++i) positions.push_back(buffer->row(i).origin.position);
   }
-  std::ranges::sort(rows, {}, Key);
-  return rows;
+  std::ranges::sort(positions);
+  const auto repeated = std::ranges::unique(positions);
+  positions.erase(repeated.begin(), repeated.end());
+  std::vector<RowOrigin> origins;
+  for (const uint64_t position : positions) origins.push_back({.id = {}, .position = position});
+  return origins;
 }
 
 std::vector<RowOrigin> LaneSettler::OpenRows(uint64_t lane) const { return At(lane).open_rows; }

@@ -288,11 +288,7 @@ inline absl::Status ReopenAll(const CutCase& cut, Settler& settler) {
     if (open.empty()) continue;
     Examined found;
     found.lane = lane;
-    uint64_t last = ~uint64_t{0};
-    for (const RowOrigin& origin : open) {
-      if (origin.position != last) Examine(cut, lane, origin.position, &found);
-      last = origin.position;
-    }
+    for (const RowOrigin& origin : open) Examine(cut, lane, origin.position, &found);
     if (absl::Status status = settler.Reopen(lane, found); !status.ok()) return status;
   }
   return absl::OkStatus();
