@@ -84,10 +84,10 @@ uint64_t Executor::ScanAheadLocked() const {
   return std::max(least, static_cast<uint64_t>(std::min<Wide>(ahead, kMaxScanAhead)));
 }
 
-bool Executor::MayScanLocked() const {
-  return examiner_ != nullptr && !planning_ && !error_seen_ && !settled_ && !more_closed_ &&
-         scan_.waiting.empty() && ClosedRoomLocked() > 0 &&
-         board_.num_blocks() < ReadAheadLocked() && board_.MayClaim(ScanAheadLocked());
+bool Executor::MayScanLocked(uint64_t ahead) const {
+  return !planning_ && !error_seen_ && !settled_ && !more_closed_ && scan_.waiting.empty() &&
+         ClosedRoomLocked() > 0 && board_.num_blocks() < ReadAheadLocked() &&
+         board_.MayClaim(ahead);
 }
 
 bool Executor::RunFitsLocked(const Pass& pass) const {
@@ -152,10 +152,12 @@ Executor::Item Executor::PickOpenLocked() {
 }
 
 Executor::Item Executor::PickScanLocked() {
-  if (MayScanLocked()) {
+  if (examiner_ == nullptr) return {};
+  const uint64_t ahead = ScanAheadLocked();  // once: it follows costs that others measure meanwhile
+  if (MayScanLocked(ahead)) {
     planning_ = true;
     Item item(Item::Kind::kScan);
-    item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ScanAheadLocked());
+    item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ahead);
     return item;
   }
   if (scan_.ready.empty()) return {};
@@ -218,7 +220,7 @@ int64_t Executor::AvailableLocked() const {
   if (examiner_ == nullptr) return items;
   items += static_cast<int64_t>(scan_.ready.size());
   items += (RunFitsLocked(scan_) ? 1 : 0) + (MaySettleLocked() ? 1 : 0);
-  return items + (MayScanLocked() ? 1 : 0);
+  return items + (MayScanLocked(ScanAheadLocked()) ? 1 : 0);
 }
 
 // From the end of a growing source on, how many records there are is known.

@@ -223,7 +223,7 @@ class Executor {
   bool MayClaimRowsLocked() const MILLRACE_REQUIRES(mu_);
   bool MayOpenLocked() const MILLRACE_REQUIRES(mu_);
   bool MaySettleLocked() const MILLRACE_REQUIRES(mu_);
-  bool MayScanLocked() const MILLRACE_REQUIRES(mu_);
+  bool MayScanLocked(uint64_t ahead) const MILLRACE_REQUIRES(mu_);
   size_t ClosedRoomLocked() const MILLRACE_REQUIRES(mu_);
   uint64_t ScanAheadLocked() const MILLRACE_REQUIRES(mu_);
   bool AtEndLocked() const MILLRACE_REQUIRES(mu_);

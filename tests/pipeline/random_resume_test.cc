@@ -1,0 +1,168 @@
+#include <cstdlib>
+#include <random>
+
+#include "tests/pipeline/plan_model.h"
+#include "tests/pipeline/plan_worlds.h"
+
+// Stopping anywhere and going on, over drawn plans: the stitched stream is the whole one.
+// MILLRACE_RANDOM_PLANS says how many plans, MILLRACE_RANDOM_SEED from which on. The rules cited
+// are those of docs/semantics.md.
+
+namespace millrace::pipeline {
+namespace {
+
+constexpr size_t kMaxBatches = 8;
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+// A plan, what one rank delivers of it, and the largest world that it may go on at.
+struct Whole {
+  SeenStream seen;
+  size_t max_batches = kMaxBatches;
+  uint64_t max_world = 1;
+};
+
+bool MakeWhole(const OpenablePlan& plan, const std::shared_ptr<Context>& context, Whole& whole) {
+  const RandomPlan& made = plan.made();
+  const auto opened = plan.Open(context);
+  if (!opened.ok() || (made.in_blocks && made.endless && made.has_cut)) return false;
+  const PhysicalPlan physical = plan.Physical();
+  if (made.endless && made.has_cut) {
+    const OpenedSources sources = plan.Sources(physical);
+    const ModelStream model = PlanModel(made, physical, sources.facts).Stream(kMaxBatches);
+    if (!model.ends) whole.max_batches = model.batches.size();
+  }
+  whole.max_world = made.has_cut ? physical.lanes : physical.batch.size;
+  DrainRank(made, **opened, 0, whole.max_batches, 0, whole.seen);
+  EXPECT_TRUE(whole.seen.end.ok()) << whole.seen.end;
+  return !whole.seen.batches.empty();
+}
+
+template <typename Check>
+void ForEachPlan(uint64_t plans, const Check& check) {
+  const auto context = FakeContext(2);
+  const uint64_t first = FromEnvironment("MILLRACE_RANDOM_SEED", 1'000'000);
+  const uint64_t end = first + FromEnvironment("MILLRACE_RANDOM_PLANS", plans);
+  for (uint64_t seed = first; seed < end && !testing::Test::HasFailure(); ++seed) {
+    const OpenablePlan plan(seed);
+    const testing::ScopedTrace trace(__FILE__, __LINE__,
+                                     absl::StrCat("seed ", seed, "\n", plan.made().text));
+    Whole whole;
+    std::mt19937_64 random(seed);
+    if (MakeWhole(plan, context, whole)) check(plan, context, whole, random);
+  }
+}
+
+// A rank of an endless input holds the places of its own lanes only, so it goes on at its world.
+bool GoesOnAtAnyWorld(const RandomPlan& plan) { return !plan.endless || !plan.has_cut; }
+
+void ExpectTail(const SeenStream& tail, const SeenStream& whole, size_t from) {
+  const std::vector<uint64_t> digests = whole.digests();
+  ASSERT_EQ(tail.digests(),
+            std::vector<uint64_t>(digests.begin() + static_cast<ptrdiff_t>(from), digests.end()))
+      << "from batch " << from;
+  for (size_t b = 0; b < tail.batches.size(); ++b) {
+    EXPECT_EQ(tail.batches[b].rows, whole.batches[from + b].rows);
+    EXPECT_EQ(tail.batches[b].epoch, whole.batches[from + b].epoch);
+    EXPECT_EQ(tail.batches[b].ends_epoch, whole.batches[from + b].ends_epoch);
+  }
+}
+
+// S-STATE-1, S-STATE-10.
+TEST(RandomResumeTest, EveryTokenGoesOnAtAnotherWorldWithTheSameBits) {
+  ForEachPlan(
+      50, [](const OpenablePlan& plan, const auto& context, const Whole& whole, auto& random) {
+        if (!GoesOnAtAnyWorld(plan.made())) return;
+        for (size_t b = 0; b < whole.seen.batches.size(); ++b) {
+          const int world = 1 + static_cast<int>(random() % std::min<uint64_t>(whole.max_world, 4));
+          const SeenStream tail = RunWorld(plan, context, world, whole.max_batches - b - 1,
+                                           whole.seen.batches[b].tokens, b + 1);
+          ExpectTail(tail, whole.seen, b + 1);
+          for (size_t i = 0; i < tail.batches.size(); ++i) {
+            for (const std::string& token : tail.batches[i].tokens) {
+              EXPECT_EQ(token, whole.seen.batches[b + 1 + i].tokens[0]);
+            }
+          }
+        }
+      });
+}
+
+// S-STATE-1: one batch at each world, all the way.
+TEST(RandomResumeTest, AnEpochStitchedBatchByBatchOverChangingWorldsIsTheWholeOne) {
+  ForEachPlan(
+      50, [](const OpenablePlan& plan, const auto& context, const Whole& whole, auto& random) {
+        if (!GoesOnAtAnyWorld(plan.made())) return;
+        SeenStream stitched;
+        std::vector<std::string> tokens;
+        for (size_t b = 0; b < whole.seen.batches.size(); ++b) {
+          const int world = 1 + static_cast<int>(random() % std::min<uint64_t>(whole.max_world, 8));
+          SeenStream one = RunWorld(plan, context, world, 1, tokens, b);
+          ASSERT_EQ(one.batches.size(), 1u);
+          tokens = one.batches[0].tokens;
+          stitched.batches.push_back(std::move(one.batches[0]));
+        }
+        ExpectTail(stitched, whole.seen, 0);
+        if (!whole.seen.ended) return;
+        EXPECT_TRUE(RunWorld(plan, context, 1, 1, tokens).batches.empty());
+      });
+}
+
+// S-STATE-11.
+TEST(RandomResumeTest, RanksOfAnEndlessInputGoOnAtTheirWorld) {
+  ForEachPlan(
+      100, [](const OpenablePlan& plan, const auto& context, const Whole& whole, auto& random) {
+        if (GoesOnAtAnyWorld(plan.made())) return;
+        const int world = 1 + static_cast<int>(random() % std::min<uint64_t>(whole.max_world, 4));
+        const SeenStream first = RunWorld(plan, context, world, whole.max_batches);
+        ASSERT_EQ(first.digests(), whole.seen.digests());
+        for (size_t b = 0; b < first.batches.size(); ++b) {
+          const SeenStream tail = RunWorld(plan, context, world, whole.max_batches - b - 1,
+                                           first.batches[b].tokens, b + 1);
+          ExpectTail(tail, first, b + 1);
+        }
+      });
+}
+
+// S-STATE-1, S-STATE-2: in one pipeline, jumping about.
+TEST(RandomResumeTest, SaveRestoreAndSeekAtRandomMomentsChangeNothing) {
+  ForEachPlan(60,
+              [](const OpenablePlan& plan, const auto& context, const Whole& whole, auto& random) {
+                const auto opened = plan.Open(context, OfRank(0, 1));
+                ASSERT_TRUE(opened.ok()) << opened.status();
+                Pipeline& pipeline = **opened;
+                std::vector<std::string> tokens = {pipeline.Save()};  // before batch i
+                for (const SeenBatch& batch : whole.seen.batches) tokens.push_back(batch.tokens[0]);
+                size_t next = 0;
+                const size_t end = whole.seen.batches.size();
+                for (int move = 0; move < 12; ++move) {
+                  const size_t target = random() % (end + 1);
+                  if (random() % 2 == 0) {
+                    ASSERT_TRUE(pipeline.Restore(tokens[target]).ok());
+                    next = target;
+                  } else if (plan.made().has_cut) {
+                    const absl::Status status = pipeline.Seek(target);
+                    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+                    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("token"));
+                  } else {
+                    ASSERT_TRUE(pipeline.Seek(target).ok());
+                    next = target;
+                  }
+                  for (uint64_t n = random() % 4; n > 0 && next < end; --n, ++next) {
+                    const auto batch = pipeline.Next();
+                    ASSERT_TRUE(batch.ok() && batch->has_value()) << batch.status();
+                    SeenBatch seen;
+                    Join(plan.made(), **batch, seen);
+                    ASSERT_EQ(seen.digest, whole.seen.batches[next].digest) << "batch " << next;
+                    ASSERT_EQ((*batch)->index(), next);
+                    ASSERT_EQ(seen.tokens[0], tokens[next + 1]);
+                  }
+                  EXPECT_EQ(pipeline.Save(), tokens[next]);
+                }
+              });
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
