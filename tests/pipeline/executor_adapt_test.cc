@@ -140,9 +140,9 @@ class Simulation {
 // A consumer that is slower than the work, for four seconds: what comes then is no regret of a
 // shrink in the first of them.
 void BeSlow(Simulation& simulation) {
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 80; ++i) {
     simulation.Next();
-    simulation.Pause(20 * kMillisecond);
+    simulation.Pause(50 * kMillisecond);
   }
 }
 

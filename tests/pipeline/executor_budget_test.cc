@@ -198,7 +198,7 @@ TEST(ExecutorBudgetProbe, DISABLED_Uneven) { PeakRssOf(UnevenPlan(4, 32), MakeFa
 TEST(ExecutorBudgetProbe, DISABLED_Records) {
   PhysicalPlan plan = Filtered(MakePlan(64), 8, 0);
   plan.prefetch_batches = 64;
-  PeakRssOf(std::move(plan), MakeFakeData(160, kMiB), kMiB);
+  PeakRssOf(std::move(plan), MakeFakeData(128, kMiB), kMiB);
 }
 TEST(ExecutorBudgetProbe, DISABLED_Scratch) {
   PhysicalPlan plan = MakePlan(1);

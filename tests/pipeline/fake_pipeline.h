@@ -95,6 +95,10 @@ class FakePipeline final : public Pipeline {
     while (!waiting_) changed_.Wait(mu_);
   }
 
+  std::string Save() const override { return ""; }
+  absl::Status Restore(const std::string&) override { return absl::UnimplementedError("a fake"); }
+  absl::Status Seek(uint64_t) override { return absl::UnimplementedError("a fake"); }
+
   const Schema& schema() const override { return schema_; }
   StreamLength length() const override { return {.batches = rows_.size()}; }
   uint64_t data_fingerprint() const override { return 0; }
