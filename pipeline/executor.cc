@@ -27,7 +27,7 @@ Executor::Counters::Counters(Metrics& metrics)
 
 Executor::Executor(ExecutorParts parts)
     : parts_(std::move(parts)),
-      processor_(parts_.plan, *parts_.layout, *parts_.source),
+      processor_(parts_.plan, *parts_.source),
       budget_(parts_.context->memory_budget()),
       num_threads_(parts_.context->workers().num_threads()),
       read_ahead_runs_(2 * num_threads_ + 8),

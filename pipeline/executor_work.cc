@@ -130,19 +130,14 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
   const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
   parts_.order.Fill(item.batch->place, first_row, {ids, static_cast<size_t>(item.num_rows)});
   std::vector<RunWork*> runs;
-  for (int64_t row = 0; row < item.num_rows; ++row) {
-    const readers::RecordRef ref = source.Locate(ids[row].record);
-    const uint64_t bytes = source.FramedBytes(ref);
-    const bool full = !runs.empty() && runs.back()->num_rows() >= processor_.preferred_rows() &&
-                      runs.back()->bytes() + static_cast<int64_t>(bytes) > kMaxRunBytes;
-    if (runs.empty() || full) {
-      runs.push_back(TakeRun());
-      runs.back()->batch = item.batch;
-      runs.back()->first_row = item.first_row + row;
-      runs.back()->position =
-          item.batch->place.index * parts_.plan.batch.size + first_row + static_cast<uint64_t>(row);
-    }
-    runs.back()->Append(ref, bytes);
+  for (int64_t row = 0; row < item.num_rows;) {
+    RunWork* const run = runs.emplace_back(TakeRun());
+    run->batch = item.batch;
+    run->first_row = item.first_row + row;
+    run->position =
+        item.batch->place.index * parts_.plan.batch.size + first_row + static_cast<uint64_t>(row);
+    row += LocateRun(source, {ids + row, static_cast<size_t>(item.num_rows - row)},
+                     processor_.preferred_rows(), kMaxRunBytes, *run);
   }
   return runs;
 }

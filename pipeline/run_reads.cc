@@ -33,8 +33,27 @@ void RunWork::Append(const readers::RecordRef& ref, uint64_t framed_bytes) {
   starts.push_back(starts.back() + framed_bytes);
 }
 
+int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
+                  int64_t min_rows, int64_t max_bytes, RunWork& work) {
+  work.refs.resize(ids.size());
+  source.LocateAll(ids, work.refs);
+  work.starts.resize(ids.size() + 1);
+  work.starts[0] = 0;
+  size_t rows = 0;
+  for (size_t end = 0; rows < ids.size(); ++rows) {
+    end += source.FramedBytes(work.refs[rows]);
+    const bool full = static_cast<int64_t>(end) > max_bytes;
+    if (full && rows > 0 && static_cast<int64_t>(rows) >= min_rows) break;
+    work.starts[rows + 1] = end;
+  }
+  work.refs.resize(rows);
+  work.starts.resize(rows + 1);
+  return static_cast<int64_t>(rows);
+}
+
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work) {
   work.spans.clear();
+  if (work.bytes() == 0) return {};  // of a source without bytes
   for (int64_t row = 0; row < work.num_rows(); ++row) {
     if (row > 0 && !work.alone && FollowsInFile(work, row)) {
       work.spans.back().end = row + 1;

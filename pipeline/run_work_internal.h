@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -64,6 +65,11 @@ struct RunWork {
   void Append(const readers::RecordRef& ref, uint64_t framed_bytes);
 };
 
+// Makes `work`, cleared, a run of the first of these samples: as many as have frames of at most
+// `max_bytes` together, but at least `min_rows`, if there are so many. Returns their number.
+int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
+                  int64_t min_rows, int64_t max_bytes, RunWork& work);
+
 // Takes the buffer of `work` and returns the reads that fill it: records that follow each other in
 // a file in one, unless work.alone. No reads when there is no memory: read_status says so.
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work);
@@ -88,9 +94,8 @@ struct RunOutcome {
 // Turns the bytes of a run into rows of its batch. Immutable, thread-safe.
 class RunProcessor {
  public:
-  // Borrows all three for its lifetime.
-  RunProcessor(const PhysicalPlan& plan, const BatchLayout& layout,
-               const readers::RecordSource& source);
+  // Borrows both for its lifetime.
+  RunProcessor(const PhysicalPlan& plan, const readers::RecordSource& source);
 
   RunScratch MakeScratch() const;
   RunOutcome Process(const RunWork& work, RunScratch& scratch) const;
@@ -100,15 +105,23 @@ class RunProcessor {
  private:
   void PlaceSlots(const RunWork& work, RunScratch& scratch) const;
   void Unframe(const RunWork& work, Run& run) const;
+  // Rows [begin, end), whose bytes were read.
+  void UnframeRows(const RunWork& work, int64_t begin, int64_t end, Column& column, Run& run) const;
+  // The column of a range: the records' numbers, where they lie in the batch's ids.
+  void ReadNumbers(const RunWork& work, Run& run) const;
   void Store(const RunWork& work, Run& run) const;
   void StoreField(const RunWork& work, size_t field, Run& run) const;
+  // Stores all rows of a field at once, if the column lies as the field wants it.
+  bool StoreDense(const RunWork& work, size_t field, const Column& column) const;
+  void StoreRow(const RunWork& work, size_t field, int64_t row, const ConstTensorView& value,
+                Run& run) const;
   absl::Status Describe(const RunWork& work, int64_t row, const absl::Status& status,
                         std::string_view stage) const;
 
   const PhysicalPlan& plan_;
-  const BatchLayout& layout_;
   const readers::RecordSource& source_;
-  std::vector<std::vector<size_t>> bound_fields_;  // per op, indices into the layout
+  std::vector<std::vector<size_t>> bound_fields_;  // per op, indices into the batch's schema
+  const bool reads_numbers_;                       // of a range, which has no bytes
   int64_t preferred_rows_ = 1;
 };
 

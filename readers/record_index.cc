@@ -119,35 +119,63 @@ absl::Status Damaged(std::string_view what) {
 absl::StatusOr<RecordIndex> DecodeLengths(std::span<const std::byte> lengths, uint32_t width,
                                           uint64_t framed_bytes) {
   RecordIndex index;
+  index.Reserve(lengths.size() / width, framed_bytes);
+  uint64_t left = framed_bytes;
   for (size_t at = 0; at < lengths.size(); at += width) {
     const uint64_t length = LoadLength(lengths.data() + at, width);
-    const uint64_t left = framed_bytes - index.framed_bytes();
     if (left < kFrameBytes || length > left - kFrameBytes) return Damaged("lengths");
+    left -= length + kFrameBytes;
     index.Append(length);
   }
-  if (index.framed_bytes() != framed_bytes) return Damaged("lengths");
-  index.ShrinkToFit();
+  if (left != 0) return Damaged("lengths");
   return index;
 }
 
 }  // namespace
 
 uint64_t RecordIndex::length(uint64_t record) const {
-  return begins_[record + 1] - begins_[record] - kFrameBytes;
+  return offset(record + 1) - offset(record) - kFrameBytes;
 }
 
 void RecordIndex::Append(uint64_t length) {
-  begins_.push_back(begins_.back() + length + kFrameBytes);
+  const uint64_t end = framed_bytes() + length + kFrameBytes;
+  longest_ = std::max(longest_, length);
+  if (wide_.empty() && end <= std::numeric_limits<uint32_t>::max()) {
+    begins_.push_back(static_cast<uint32_t>(end));
+    return;
+  }
+  if (wide_.empty()) Widen();
+  wide_.push_back(end);
+}
+
+void RecordIndex::Widen() {
+  wide_.assign(begins_.begin(), begins_.end());
+  begins_ = {};
+}
+
+void RecordIndex::Reserve(uint64_t num_records, uint64_t framed_bytes) {
+  if (framed_bytes <= std::numeric_limits<uint32_t>::max()) {
+    begins_.reserve(num_records + 1);
+    return;
+  }
+  Widen();
+  wide_.reserve(num_records + 1);
+}
+
+void RecordIndex::ShrinkToFit() {
+  begins_.shrink_to_fit();
+  wide_.shrink_to_fit();
 }
 
 uint64_t RecordIndex::LengthsDigest() const {
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
                                                                               XXH3_freeState);
   XXH3_64bits_reset(state.get());
-  std::array<std::byte, 8> bytes;
-  for (uint64_t record = 0; record < num_records(); ++record) {
-    StoreU64(length(record), bytes.data());
-    XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+  std::array<uint64_t, 512> lengths;  // the format's order of bytes is the processor's
+  for (uint64_t record = 0; record < num_records();) {
+    const size_t count = std::min<uint64_t>(lengths.size(), num_records() - record);
+    for (size_t i = 0; i < count; ++i) lengths[i] = length(record++);
+    XXH3_64bits_update(state.get(), lengths.data(), count * sizeof lengths[0]);
   }
   return XXH3_64bits_digest(state.get());
 }
@@ -165,9 +193,7 @@ absl::StatusOr<ShardStamp> StampOf(const std::string& path) {
 }
 
 std::vector<std::byte> EncodeIndex(const RecordIndex& index, const ShardStamp& stamp) {
-  uint64_t longest = 0;
-  for (uint64_t i = 0; i < index.num_records(); ++i) longest = std::max(longest, index.length(i));
-  const uint32_t width = longest <= std::numeric_limits<uint32_t>::max() ? 4 : 8;
+  const uint32_t width = index.longest() <= std::numeric_limits<uint32_t>::max() ? 4 : 8;
   std::vector<std::byte> bytes(kIndexHeaderBytes + index.num_records() * width + kChecksumBytes);
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
   StoreU32(kVersion, &bytes[8]);

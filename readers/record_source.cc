@@ -31,6 +31,7 @@ struct Shard {
   std::shared_ptr<const RandomAccessFile> file;  // inflated
   RecordIndex index;
   uint64_t file_size = 0;  // as it lies on disk
+  uint64_t lengths_digest = 0;
 };
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -48,7 +49,7 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
     bytes.insert(bytes.end(), name_bytes.begin(), name_bytes.end());
     append(shards[i].file_size);
     append(shards[i].index.num_records());
-    append(shards[i].index.LengthsDigest());
+    append(shards[i].lengths_digest);
   }
   return XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -71,13 +72,32 @@ class Source : public RecordSource {
   const std::vector<std::string>& files() const override { return files_; }
 
   RecordRef Locate(uint64_t record) const override {
-    const auto next = std::upper_bound(first_record_.begin(), first_record_.end(), record);
     RecordRef ref;
-    ref.shard = static_cast<uint32_t>(next - first_record_.begin() - 1);
+    ref.shard = ShardOf(record);
     ref.ordinal = record - first_record_[ref.shard];
     ref.offset = shards_[ref.shard].index.offset(ref.ordinal);
     ref.length = shards_[ref.shard].index.length(ref.ordinal);
     return ref;
+  }
+
+  void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs) const override {
+    // Two passes, so that the loads from the indexes, which miss every cache when the order is
+    // random, are under way together.
+    uint32_t shard = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const uint64_t record = ids[i].record;
+      if (record < first_record_[shard] || record >= first_record_[shard + 1]) {
+        shard = ShardOf(record);
+      }
+      refs[i].shard = shard;
+      refs[i].ordinal = record - first_record_[shard];
+      shards_[shard].index.Prefetch(refs[i].ordinal);
+    }
+    for (RecordRef& ref : refs) {
+      const RecordIndex& index = shards_[ref.shard].index;
+      ref.offset = index.offset(ref.ordinal);
+      ref.length = index.length(ref.ordinal);
+    }
   }
 
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
@@ -107,9 +127,28 @@ class Source : public RecordSource {
     return std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size());
   }
 
+  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                    std::span<const size_t> starts,
+                    std::span<std::string_view> payloads) const override {
+    for (size_t i = 0; i < refs.size(); ++i) {
+      const std::byte* const frame = framed + starts[i];
+      if (starts[i + 1] - starts[i] < refs[i].length + kFrameBytes ||
+          !FrameOk(frame, refs[i].length, verify_crc_)) {
+        return i;
+      }
+      payloads[i] = {reinterpret_cast<const char*>(frame + kHeaderBytes), refs[i].length};
+    }
+    return refs.size();
+  }
+
   uint64_t Fingerprint() const override { return fingerprint_; }
 
  private:
+  uint32_t ShardOf(uint64_t record) const {
+    const auto next = std::upper_bound(first_record_.begin(), first_record_.end(), record);
+    return static_cast<uint32_t>(next - first_record_.begin() - 1);
+  }
+
   absl::Status Damage(const RecordRef& ref, RecordErrorReason reason, std::string_view text) const {
     RecordError error;
     error.file = files_[ref.shard];
@@ -189,6 +228,7 @@ class Opener {
     };
     MILLRACE_ASSIGN_OR_RETURN(shard.index, cache_.Get(path, stamp, shard.file->size(),
                                                       /*keep=*/options_.verify_crc, build));
+    shard.lengths_digest = shard.index.LengthsDigest();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
     return walked ? absl::OkStatus() : CheckLengths(shard);
   }
@@ -226,6 +266,7 @@ class Opener {
 
   // A kept index may have been made under a larger limit.
   absl::Status CheckLengths(const Shard& shard) const {
+    if (shard.index.longest() <= options_.max_record_bytes) return absl::OkStatus();
     for (uint64_t i = 0; i < shard.index.num_records(); ++i) {
       if (shard.index.length(i) <= options_.max_record_bytes) continue;
       RecordError error;
@@ -262,6 +303,21 @@ class Opener {
 };
 
 }  // namespace
+
+void RecordSource::LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs) const {
+  for (size_t i = 0; i < ids.size(); ++i) refs[i] = Locate(ids[i].record);
+}
+
+size_t RecordSource::UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                                std::span<const size_t> starts,
+                                std::span<std::string_view> payloads) const {
+  for (size_t i = 0; i < refs.size(); ++i) {
+    const auto payload = Unframe(refs[i], {framed + starts[i], starts[i + 1] - starts[i]});
+    if (!payload.ok()) return i;
+    payloads[i] = *payload;
+  }
+  return refs.size();
+}
 
 absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
     std::vector<std::string> files, const RecordSourceOptions& options) {

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "base/run.h"
 #include "readers/record.h"
 
 namespace millrace::readers {
@@ -50,6 +51,8 @@ class RecordSource {
   virtual const std::vector<std::string>& files() const = 0;
   // REQUIRES: record < num_records().
   virtual RecordRef Locate(uint64_t record) const = 0;
+  // The same for the record of each id. REQUIRES: refs.size() == ids.size().
+  virtual void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs) const;
   // The inflated bytes of a shard.
   virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
 
@@ -62,6 +65,14 @@ class RecordSource {
   //              index names
   virtual absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                                    std::span<const std::byte> framed) const = 0;
+
+  // Unframe for records whose frames lie in one buffer, record i at framed[starts[i]]. Writes the
+  // payloads of the first records up to a damaged one and returns their number; what is wrong with
+  // the one after them Unframe says. REQUIRES: starts.size() > refs.size(), payloads.size() >=
+  // refs.size().
+  virtual size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                            std::span<const size_t> starts,
+                            std::span<std::string_view> payloads) const;
 
   // The data fingerprint (docs/semantics.md): digest of the ordered (basename, size, record count,
   // digest of the lengths); no paths, no times.
