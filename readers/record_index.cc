@@ -116,21 +116,6 @@ absl::Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("damaged index: ", ToAbsl(what)));
 }
 
-absl::StatusOr<RecordIndex> DecodeLengths(std::span<const std::byte> lengths, uint32_t width,
-                                          uint64_t framed_bytes) {
-  RecordIndex index;
-  index.Reserve(lengths.size() / width, framed_bytes);
-  uint64_t left = framed_bytes;
-  for (size_t at = 0; at < lengths.size(); at += width) {
-    const uint64_t length = LoadLength(lengths.data() + at, width);
-    if (left < kFrameBytes || length > left - kFrameBytes) return Damaged("lengths");
-    left -= length + kFrameBytes;
-    index.Append(length);
-  }
-  if (left != 0) return Damaged("lengths");
-  return index;
-}
-
 }  // namespace
 
 uint64_t RecordIndex::length(uint64_t record) const {
@@ -153,13 +138,40 @@ void RecordIndex::Widen() {
   begins_ = {};
 }
 
-void RecordIndex::Reserve(uint64_t num_records, uint64_t framed_bytes) {
-  if (framed_bytes <= std::numeric_limits<uint32_t>::max()) {
-    begins_.reserve(num_records + 1);
-    return;
+// The usual case in one tight loop: ten million records are opened this way while a user waits.
+bool RecordIndex::FillNarrow(std::span<const std::byte> lengths, uint64_t framed_bytes) {
+  const size_t count = lengths.size() / sizeof(uint32_t);
+  begins_.resize(count + 1);
+  uint64_t end = 0;  // cannot overflow; when it ends as wanted, every begin fitted into 32 bits
+  uint32_t longest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t length = 0;
+    std::memcpy(&length, lengths.data() + i * sizeof length, sizeof length);
+    longest = std::max(longest, length);
+    end += length + kFrameBytes;
+    begins_[i + 1] = static_cast<uint32_t>(end);
   }
-  Widen();
-  wide_.reserve(num_records + 1);
+  longest_ = longest;
+  return end == framed_bytes;
+}
+
+std::optional<RecordIndex> RecordIndex::FromLengths(std::span<const std::byte> lengths,
+                                                    uint32_t width, uint64_t framed_bytes) {
+  RecordIndex index;
+  if (width == sizeof(uint32_t) && framed_bytes <= std::numeric_limits<uint32_t>::max()) {
+    if (!index.FillNarrow(lengths, framed_bytes)) return std::nullopt;
+    return index;
+  }
+  uint64_t left = framed_bytes;
+  for (size_t at = 0; at < lengths.size(); at += width) {
+    const uint64_t length = LoadLength(lengths.data() + at, width);
+    if (left < kFrameBytes || length > left - kFrameBytes) return std::nullopt;
+    left -= length + kFrameBytes;
+    index.Append(length);
+  }
+  if (left != 0) return std::nullopt;
+  index.ShrinkToFit();
+  return index;
 }
 
 void RecordIndex::ShrinkToFit() {
@@ -172,10 +184,19 @@ uint64_t RecordIndex::LengthsDigest() const {
                                                                               XXH3_freeState);
   XXH3_64bits_reset(state.get());
   std::array<uint64_t, 512> lengths;  // the format's order of bytes is the processor's
-  for (uint64_t record = 0; record < num_records();) {
-    const size_t count = std::min<uint64_t>(lengths.size(), num_records() - record);
-    for (size_t i = 0; i < count; ++i) lengths[i] = length(record++);
-    XXH3_64bits_update(state.get(), lengths.data(), count * sizeof lengths[0]);
+  const auto update = [&](const auto& begins) {
+    for (size_t record = 0; record + 1 < begins.size();) {
+      const size_t count = std::min(lengths.size(), begins.size() - 1 - record);
+      for (size_t i = 0; i < count; ++i, ++record) {
+        lengths[i] = uint64_t{begins[record + 1]} - begins[record] - kFrameBytes;
+      }
+      XXH3_64bits_update(state.get(), lengths.data(), count * sizeof lengths[0]);
+    }
+  };
+  if (wide_.empty()) {
+    update(begins_);
+  } else {
+    update(wide_);
   }
   return XXH3_64bits_digest(state.get());
 }
@@ -231,7 +252,10 @@ absl::StatusOr<RecordIndex> DecodeIndex(std::span<const std::byte> bytes, const 
   if (width != 4 && width != 8) return Damaged("width");
   const size_t lengths_bytes = body - kIndexHeaderBytes;
   if (lengths_bytes % width != 0 || lengths_bytes / width != count) return Damaged("count");
-  return DecodeLengths(bytes.subspan(kIndexHeaderBytes, lengths_bytes), width, LoadU64(&bytes[40]));
+  auto index = RecordIndex::FromLengths(bytes.subspan(kIndexHeaderBytes, lengths_bytes), width,
+                                        LoadU64(&bytes[40]));
+  if (!index.has_value()) return Damaged("lengths");
+  return *std::move(index);
 }
 
 std::string IndexName(const std::string& absolute_path) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,11 +42,14 @@ class RecordIndex {
 
   // Adds the next record. REQUIRES: the sum of all frames fits into 63 bits.
   void Append(uint64_t length);
-  // Makes room for so many records of `framed_bytes` in all.
-  void Reserve(uint64_t num_records, uint64_t framed_bytes);
+  // Makes an index of lengths stored as little-endian numbers of `width` bytes, 4 or 8; nullopt
+  // when their frames do not have `framed_bytes` together.
+  static std::optional<RecordIndex> FromLengths(std::span<const std::byte> lengths, uint32_t width,
+                                                uint64_t framed_bytes);
   void ShrinkToFit();
 
  private:
+  bool FillNarrow(std::span<const std::byte> lengths, uint64_t framed_bytes);
   uint64_t num_begins() const { return wide_.empty() ? begins_.size() : wide_.size(); }
   void Widen();
 

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/block_cache.h"
 #include "readers/byte_source.h"
 #include "readers/index_cache.h"
 #include "readers/record_index.h"
@@ -175,7 +176,9 @@ class Opener {
         cache_(options.index_folder),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
         shards_(files.size()),
-        statuses_(files.size()) {}
+        statuses_(files.size()) {
+    if (options.cache_bytes > 0) blocks_ = std::make_shared<BlockCache>(options.cache_bytes);
+  }
 
   absl::StatusOr<std::vector<Shard>> Run() {
     MILLRACE_RETURN_IF_ERROR(SumSizes());
@@ -203,6 +206,9 @@ class Opener {
       const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
       if (i >= files_.size()) return;
       statuses_[i] = OpenShard(files_[i], spool, shards_[i]);
+      if (statuses_[i].ok() && blocks_ != nullptr) {
+        shards_[i].file = blocks_->Wrap(shards_[i].file, i);
+      }
       // Shards are taken in order, so those before a failed one are under way: the first wins.
       if (!statuses_[i].ok()) next_.store(files_.size(), std::memory_order_relaxed);
     }
@@ -291,7 +297,8 @@ class Opener {
   const RecordSourceOptions& options_;
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
-  int64_t total_bytes_ = 0;  // constant once threads run
+  std::shared_ptr<BlockCache> blocks_;  // null: none
+  int64_t total_bytes_ = 0;             // constant once threads run
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.

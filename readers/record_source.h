@@ -26,6 +26,10 @@ struct RecordSourceOptions {
   // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
   std::string index_folder;
   int threads = 1;  // shards indexed at once
+  // Memory for blocks of the shards, for an order that jumps about within windows no larger than
+  // this: then short records cost a copy each, not a system call. 0: none; any other order is
+  // slower with it.
+  size_t cache_bytes = 0;
   // Called now and then, by one thread at a time, while shards without an index are walked or
   // compressed ones inflated: bytes done, bytes in all (as they lie on disk). May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
