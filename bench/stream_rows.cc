@@ -61,7 +61,10 @@ class Numbers final : public readers::RecordSource {
   uint64_t num_records() const override { return count_; }
   const std::vector<std::string>& files() const override { return files_; }
   readers::RecordRef Locate(uint64_t record) const override { return {.ordinal = record}; }
-  void LocateAll(std::span<const SampleId>, std::span<readers::RecordRef>) const override {}
+  void LocateAll(std::span<const SampleId>, std::span<readers::RecordRef>,
+                 std::span<size_t> starts) const override {
+    std::ranges::fill(starts, size_t{0});
+  }
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t) const override { return file_; }
   uint64_t FramedBytes(const readers::RecordRef&) const override { return 0; }
   absl::StatusOr<std::string_view> Unframe(const readers::RecordRef&,
@@ -161,7 +164,8 @@ absl::Status Identity(double seconds) {
   std::vector<uint8_t> valid(kBatch);
   uint64_t next = 0;
   const double cpu = ProcessSeconds();
-  while (ProcessSeconds() - cpu < seconds / 4) {
+  // Reading this clock is a system call.
+  while (next % (64 * kBatch) != 0 || ProcessSeconds() - cpu < seconds / 4) {
     for (size_t i = 0; i < kBatch; ++i, ++next) {
       values[i] = static_cast<int64_t>(next);
       ids[i] = {.epoch = 0, .record = next};

@@ -36,19 +36,17 @@ void RunWork::Append(const readers::RecordRef& ref, uint64_t framed_bytes) {
 int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
                   int64_t min_rows, int64_t max_bytes, RunWork& work) {
   work.refs.resize(ids.size());
-  source.LocateAll(ids, work.refs);
   work.starts.resize(ids.size() + 1);
-  work.starts[0] = 0;
-  size_t rows = 0;
-  for (size_t end = 0; rows < ids.size(); ++rows) {
-    end += source.FramedBytes(work.refs[rows]);
-    const bool full = static_cast<int64_t>(end) > max_bytes;
-    if (full && rows > 0 && static_cast<int64_t>(rows) >= min_rows) break;
-    work.starts[rows + 1] = end;
-  }
-  work.refs.resize(rows);
-  work.starts.resize(rows + 1);
-  return static_cast<int64_t>(rows);
+  source.LocateAll(ids, work.refs, work.starts);
+  // The last row that ends within max_bytes.
+  const auto limit = static_cast<size_t>(max_bytes);
+  const auto full = std::upper_bound(work.starts.begin() + 1, work.starts.end(), limit);
+  const auto fitting = static_cast<int64_t>(full - work.starts.begin()) - 1;
+  const int64_t rows =
+      std::min(std::max({fitting, min_rows, int64_t{1}}), static_cast<int64_t>(ids.size()));
+  work.refs.resize(static_cast<size_t>(rows));
+  work.starts.resize(static_cast<size_t>(rows) + 1);
+  return rows;
 }
 
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work) {

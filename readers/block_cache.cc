@@ -50,9 +50,9 @@ class BlockCache::CachedFile : public RandomAccessFile {
   bool CopyKept(uint64_t block, size_t at, std::span<std::byte> part) const {
     Slot& slot = cache_->SlotOf(number_, block);
     MutexLock lock(slot.mu);
-    const Block& kept = slot.block;
-    if (kept.file != number_ || kept.number != block || kept.size < at + part.size()) return false;
-    std::memcpy(part.data(), kept.bytes.get() + at, part.size());
+    const bool other = slot.block.file != number_ || slot.block.number != block;
+    if (other || slot.block.size < at + part.size()) return false;
+    std::memcpy(part.data(), slot.block.bytes.get() + at, part.size());
     return true;
   }
 

@@ -81,7 +81,8 @@ class Source : public RecordSource {
     return ref;
   }
 
-  void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs) const override {
+  void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
+                 std::span<size_t> starts) const override {
     // Two passes, so that the loads from the indexes, which miss every cache when the order is
     // random, are under way together.
     uint32_t shard = 0;
@@ -94,10 +95,13 @@ class Source : public RecordSource {
       refs[i].ordinal = record - first_record_[shard];
       shards_[shard].index.Prefetch(refs[i].ordinal);
     }
-    for (RecordRef& ref : refs) {
+    starts[0] = 0;
+    for (size_t i = 0; i < refs.size(); ++i) {
+      RecordRef& ref = refs[i];
       const RecordIndex& index = shards_[ref.shard].index;
       ref.offset = index.offset(ref.ordinal);
-      ref.length = index.length(ref.ordinal);
+      ref.length = index.offset(ref.ordinal + 1) - ref.offset - kFrameBytes;
+      starts[i + 1] = starts[i] + ref.length + kFrameBytes;
     }
   }
 
@@ -311,8 +315,13 @@ class Opener {
 
 }  // namespace
 
-void RecordSource::LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs) const {
-  for (size_t i = 0; i < ids.size(); ++i) refs[i] = Locate(ids[i].record);
+void RecordSource::LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
+                             std::span<size_t> starts) const {
+  starts[0] = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    refs[i] = Locate(ids[i].record);
+    starts[i + 1] = starts[i] + FramedBytes(refs[i]);
+  }
 }
 
 size_t RecordSource::UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,

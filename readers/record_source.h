@@ -55,8 +55,11 @@ class RecordSource {
   virtual const std::vector<std::string>& files() const = 0;
   // REQUIRES: record < num_records().
   virtual RecordRef Locate(uint64_t record) const = 0;
-  // The same for the record of each id. REQUIRES: refs.size() == ids.size().
-  virtual void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs) const;
+  // The same for the record of each id. starts[i] becomes the place of its frame in a buffer that
+  // holds all these frames one after the other, starts.back() their end.
+  // REQUIRES: refs.size() == ids.size(), starts.size() == ids.size() + 1.
+  virtual void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
+                         std::span<size_t> starts) const;
   // The inflated bytes of a shard.
   virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
 

@@ -340,13 +340,16 @@ TEST_F(RecordSourceTest, ManyRecordsAreLocatedAsOneByOne) {
   std::vector<SampleId> ids;
   for (uint64_t i = 0; i < 200; ++i) ids.push_back({.epoch = i, .record = i * i % 63});
   std::vector<RecordRef> refs(ids.size());
-  (*source)->LocateAll(ids, refs);
+  std::vector<size_t> starts(ids.size() + 1);
+  (*source)->LocateAll(ids, refs, starts);
+  EXPECT_EQ(starts[0], 0u);
   for (size_t i = 0; i < ids.size(); ++i) {
     const RecordRef want = (*source)->Locate(ids[i].record);
     EXPECT_EQ(refs[i].shard, want.shard);
     EXPECT_EQ(refs[i].ordinal, want.ordinal);
     EXPECT_EQ(refs[i].offset, want.offset);
     EXPECT_EQ(refs[i].length, want.length);
+    EXPECT_EQ(starts[i + 1] - starts[i], (*source)->FramedBytes(want));
   }
 }
 
