@@ -26,6 +26,10 @@ class RandomAccessFile {
   //   other  the read failed; the status names the file and the offset
   virtual absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
 
+  // Fills `out` from `offset` if that takes no waiting for a device (the bytes are in memory) and
+  // returns true; false says nothing about the file and leaves anything in `out`.
+  virtual bool TryReadAt(uint64_t /*offset*/, std::span<std::byte> /*out*/) const { return false; }
+
   virtual uint64_t size() const = 0;
   // For messages.
   virtual const std::string& path() const = 0;
@@ -43,9 +47,9 @@ class IoEngine {
  public:
   virtual ~IoEngine() = default;  // waits for reads under way; unstarted ones end as CANCELLED
 
-  // Starts the reads of one group in order of submission and returns at once. `done` runs once, on
-  // an I/O thread, after the last of them, with one status per request (in order). It must not
-  // block.
+  // Starts the reads of one group in order of submission and returns at once. `done` runs once,
+  // after the last of them, with one status per request (in order): on an I/O thread, or, where no
+  // read has to wait for a device, before Submit returns. It must not block.
   virtual void Submit(std::vector<ReadRequest> requests,
                       std::function<void(std::vector<absl::Status>)> done) = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
 #include <utility>
 
 namespace millrace {
@@ -37,8 +38,32 @@ void RunArena::Reset() {
   used_ = 0;
 }
 
+void Column::SetApart(int64_t row, const void* data, const Shape& shape) {
+  if (values_ == nullptr) {
+    if (row < num_dense_ && data == dense_row(row) && shape == shape_) return;
+    const auto count = static_cast<size_t>(num_rows_);
+    auto* const values = reinterpret_cast<Value*>(arena_->Allocate(count * sizeof(Value)));
+    std::uninitialized_value_construct_n(values, count);
+    for (int64_t i = 0; i < num_dense_; ++i) values[i] = {dense_row(i), shape_};
+    values_ = values;
+    num_dense_ = -1;
+  }
+  values_[row] = {data, shape};
+}
+
 Run::Run(RunArena& arena, uint64_t seed, uint64_t first_position, std::vector<SampleId> ids)
-    : arena_(arena), seed_(seed), first_position_(first_position), ids_(std::move(ids)) {}
+    : arena_(arena),
+      seed_(seed),
+      first_position_(first_position),
+      own_ids_(std::move(ids)),
+      ids_(own_ids_) {}
+
+Run::Run(RunArena& arena, uint64_t seed, uint64_t first_position, const SampleId* ids,
+         int64_t num_rows)
+    : arena_(arena),
+      seed_(seed),
+      first_position_(first_position),
+      ids_(ids, static_cast<size_t>(num_rows)) {}
 
 RandomStream Run::Random(int64_t row, uint64_t op) const {
   const SampleId& id = ids_[row];
@@ -66,8 +91,13 @@ Column Run::Take(std::string_view name) {
 }
 
 Column& Run::Add(std::string_view name, DType dtype) {
+  constexpr size_t kUsualColumns = 4;  // one allocation for most runs
   std::erase_if(columns_, [&](const Column& column) { return column.name() == name; });
-  return columns_.emplace_back(std::string(name), dtype, num_rows());
+  if (columns_.capacity() == 0) columns_.reserve(kUsualColumns);
+  Column& column = columns_.emplace_back(std::string(name), dtype, num_rows(), arena_);
+  const auto slots = std::ranges::find(slots_, name, &FieldSlots::name);
+  if (slots != slots_.end() && slots->dtype == dtype) column.slots_ = &*slots;
+  return column;
 }
 
 Run Run::Select(std::span<const int64_t> rows, std::vector<SampleId> ids) const {
@@ -89,11 +119,19 @@ Run Run::Select(std::span<const int64_t> rows, std::vector<SampleId> ids) const 
 
 void* Run::Allocate(Column& column, int64_t row, const Shape& shape) {
   const size_t bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(column.dtype());
-  const auto slot = std::ranges::find(slots_, column.name(), &FieldSlots::name);
-  const bool bound = slot != slots_.end() && slot->dtype == column.dtype() && slot->shape == shape;
-  std::byte* memory =
-      bound ? slot->first_row + static_cast<size_t>(row) * bytes : arena_.Allocate(bytes);
+  std::byte* const memory = column.slots_ != nullptr && column.slots_->shape == shape
+                                ? column.slots_->first_row + static_cast<size_t>(row) * bytes
+                                : arena_.Allocate(bytes);
   column.Set(row, memory, shape);
+  return memory;
+}
+
+void* Run::AllocateAll(Column& column, const Shape& shape) {
+  const size_t bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(column.dtype());
+  std::byte* const memory = column.slots_ != nullptr && column.slots_->shape == shape
+                                ? column.slots_->first_row
+                                : arena_.Allocate(bytes * static_cast<size_t>(num_rows()));
+  column.SetAll(memory, static_cast<int64_t>(bytes), shape);
   return memory;
 }
 

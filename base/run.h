@@ -54,34 +54,6 @@ struct SampleId {
   friend bool operator==(const SampleId&, const SampleId&) = default;
 };
 
-// One column: a value per row. Values borrow: from the arena, a read buffer or a slab.
-class Column {
- public:
-  Column(std::string name, DType dtype, int64_t num_rows)
-      : name_(std::move(name)), dtype_(dtype), data_(num_rows, nullptr), shapes_(num_rows) {}
-
-  const std::string& name() const { return name_; }
-  DType dtype() const { return dtype_; }
-  int64_t num_rows() const { return static_cast<int64_t>(data_.size()); }
-
-  ConstTensorView at(int64_t row) const { return {data_[row], dtype_, shapes_[row]}; }
-  // The bytes of a kBytes value.
-  std::string_view bytes(int64_t row) const {
-    return {static_cast<const char*>(data_[row]), static_cast<size_t>(shapes_[row][0])};
-  }
-  // Points the row at memory that outlives the run's work.
-  void Set(int64_t row, const void* data, const Shape& shape) {
-    data_[row] = data;
-    shapes_[row] = shape;
-  }
-
- private:
-  std::string name_;
-  DType dtype_;
-  std::vector<const void*> data_;
-  std::vector<Shape> shapes_;
-};
-
 // Where the rows of one field of a batch lie.
 struct FieldSlots {
   std::string name;
@@ -91,12 +63,106 @@ struct FieldSlots {
       nullptr;  // the slab's row for the run's row 0; rows follow each other densely
 };
 
+// One column: a value per row. Values borrow: from the arena, a read buffer or a slab.
+//
+// Most columns are dense: rows of one shape at equal distances, as decoded values in a slab are,
+// and records of one length in a read buffer. Such a column is an address, a distance and a shape;
+// only when a row breaks the pattern does every row get an address and a shape of its own.
+class Column {
+ public:
+  // The arena must outlive the column.
+  Column(std::string name, DType dtype, int64_t num_rows, RunArena& arena)
+      : name_(std::move(name)), dtype_(dtype), num_rows_(num_rows), arena_(&arena) {}
+
+  const std::string& name() const { return name_; }
+  DType dtype() const { return dtype_; }
+  int64_t num_rows() const { return num_rows_; }
+
+  // A row that was never set has no data.
+  ConstTensorView at(int64_t row) const {
+    if (values_ != nullptr) return {values_[row].data, dtype_, values_[row].shape};
+    if (row >= num_dense_) return {nullptr, dtype_, Shape()};
+    return {dense_row(row), dtype_, shape_};
+  }
+  // The bytes of a kBytes value.
+  std::string_view bytes(int64_t row) const {
+    const ConstTensorView value = at(row);
+    return {static_cast<const char*>(value.data), static_cast<size_t>(value.shape[0])};
+  }
+  // Points the row at memory that outlives the run's work. Fastest in the order of rows.
+  void Set(int64_t row, const void* data, const Shape& shape) {
+    if (row == num_dense_ && Continues(data, shape)) {
+      ++num_dense_;
+    } else {
+      SetApart(row, data, shape);
+    }
+  }
+  // Points every row at once: row r at first + r * stride_bytes.
+  void SetAll(const void* first, int64_t stride_bytes, const Shape& shape) {
+    values_ = nullptr;
+    first_ = static_cast<const std::byte*>(first);
+    stride_bytes_ = stride_bytes;
+    shape_ = shape;
+    num_dense_ = num_rows_;
+  }
+
+  // True when every row is set, rows have one shape and lie stride_bytes() apart. Then, and not
+  // otherwise, the next three tell where.
+  bool is_dense() const { return num_dense_ == num_rows_; }
+  const std::byte* first() const { return first_; }
+  int64_t stride_bytes() const { return stride_bytes_; }
+  const Shape& row_shape() const { return shape_; }
+
+ private:
+  friend class Run;
+  struct Value {
+    const void* data = nullptr;
+    Shape shape;
+  };
+
+  const std::byte* dense_row(int64_t row) const { return first_ + row * stride_bytes_; }
+  bool Continues(const void* data, const Shape& shape);
+  void SetApart(int64_t row, const void* data, const Shape& shape);
+
+  std::string name_;
+  DType dtype_;
+  int64_t num_rows_;
+  RunArena* arena_;
+  const FieldSlots* slots_ = nullptr;  // where Run::Allocate puts values; Run::Add says
+  // Rows [0, num_dense_) are dense; the others are not set. -1 once values_ holds every row.
+  int64_t num_dense_ = 0;
+  const std::byte* first_ = nullptr;
+  int64_t stride_bytes_ = 0;
+  Shape shape_;
+  Value* values_ = nullptr;  // of the arena
+};
+
+inline bool Column::Continues(const void* data, const Shape& shape) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  if (num_dense_ >= 2) return bytes == dense_row(num_dense_) && shape == shape_;
+  if (num_dense_ == 0) {
+    first_ = bytes;
+    shape_ = shape;
+    return true;
+  }
+  // The two rows may lie in different allocations, so their distance is one of addresses.
+  stride_bytes_ = static_cast<int64_t>(reinterpret_cast<uintptr_t>(bytes) -
+                                       reinterpret_cast<uintptr_t>(first_));
+  return shape == shape_;
+}
+
 // Thread-compatible: one worker at a time.
 class Run {
  public:
   // `first_position` is the stream position of row 0. `seed` is the plan's. The arena must outlive
   // the run.
   Run(RunArena& arena, uint64_t seed, uint64_t first_position, std::vector<SampleId> ids);
+  // The same over `num_rows` ids that must outlive the run.
+  Run(RunArena& arena, uint64_t seed, uint64_t first_position, const SampleId* ids,
+      int64_t num_rows);
+  Run(Run&&) = default;
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   int64_t num_rows() const { return static_cast<int64_t>(ids_.size()); }
   const SampleId& id(int64_t row) const { return ids_[row]; }
@@ -127,6 +193,10 @@ class Run {
   // column is bound and dtype and shape fit, arena memory otherwise. Uninitialised.
   void* Allocate(Column& column, int64_t row, const Shape& shape);
 
+  // Allocate for all rows at once, one after the other without gaps: for an op whose every row has
+  // this shape. Returns the first.
+  void* AllocateAll(Column& column, const Shape& shape);
+
   // Names where columns added from now on should be stored. Used by the executor before the op that
   // writes a batch's field last. The slots must outlive the run.
   void Bind(std::span<const FieldSlots> slots) { slots_ = slots; }
@@ -145,7 +215,8 @@ class Run {
   RunArena& arena_;
   const uint64_t seed_;
   const uint64_t first_position_;
-  const std::vector<SampleId> ids_;
+  std::vector<SampleId> own_ids_;  // empty when borrowed
+  std::span<const SampleId> ids_;
   std::vector<Column> columns_;
   std::vector<absl::Status> errors_;  // empty until the first Fail
   std::span<const FieldSlots> slots_;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <vector>
 
 #include "bench/tfrecord_frame.h"
@@ -99,9 +100,10 @@ int main(int argc, char** argv) {
   } while (seconds.count() < least_seconds);
   close(file);
   std::printf(
-      "{\"records\": %llu, \"seconds\": %.6f, \"records_per_second\": %.1f, "
-      "\"bytes_per_second\": %.1f}\n",
+      "{\"records\": %llu, \"seconds\": %.6f, \"cpu_seconds\": %.6f, "
+      "\"records_per_second\": %.1f, \"bytes_per_second\": %.1f}\n",
       static_cast<unsigned long long>(totals.num_records), seconds.count(),
+      static_cast<double>(std::clock()) / CLOCKS_PER_SEC,
       static_cast<double>(totals.num_records) / seconds.count(),
       static_cast<double>(totals.num_bytes) / seconds.count());
   return 0;

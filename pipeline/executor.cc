@@ -46,7 +46,7 @@ Executor::Counters::Counters(Metrics& metrics)
 
 Executor::Executor(ExecutorParts parts)
     : parts_(std::move(parts)),
-      processor_(parts_.plan, *parts_.layout, *parts_.source),
+      processor_(parts_.plan, *parts_.source),
       examiner_(parts_.plan.cut.has_value() ? std::make_unique<Examiner>(parts_.plan) : nullptr),
       budget_(parts_.context->memory_budget()),
       max_threads_(MaxThreads(parts_)),

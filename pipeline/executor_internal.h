@@ -182,7 +182,6 @@ class Executor {
   void FinishRun(RunWork* run, RunOutcome outcome) MILLRACE_EXCLUDES(mu_);
   int64_t RowsAtCost(int64_t cost) const;
   int64_t RowsPerRun() const;
-  bool RunIsFull(const std::vector<RunWork*>& runs, uint64_t next_bytes) const;
   RunWork* TakeRun() MILLRACE_EXCLUDES(mu_);
   std::unique_ptr<RunScratch> TakeScratch() MILLRACE_EXCLUDES(mu_);
   void LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanoseconds, int64_t rows);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,17 +44,18 @@ std::vector<RowOrigin> Executor::OriginsOf(const ScanClaim& claim) {
 }
 
 std::vector<RunWork*> Executor::CutScanRuns(const std::vector<RowOrigin>& origins) {
-  const readers::RecordSource& source = *parts_.source;
+  std::vector<SampleId> ids;
+  ids.reserve(origins.size());
+  for (const RowOrigin& origin : origins) ids.push_back(origin.id);
   std::vector<RunWork*> runs;
-  for (const RowOrigin& origin : origins) {
-    const readers::RecordRef ref = source.Locate(origin.id.record);
-    const uint64_t bytes = source.FramedBytes(ref);
-    if (runs.empty() || RunIsFull(runs, bytes)) {
-      runs.push_back(TakeRun());
-      runs.back()->position = origin.position;
-    }
-    runs.back()->origins.push_back(origin);
-    runs.back()->Append(ref, bytes);
+  for (size_t i = 0; i < ids.size();) {
+    RunWork* const run = runs.emplace_back(TakeRun());
+    run->position = origins[i].position;
+    const auto first = origins.begin() + static_cast<ptrdiff_t>(i);
+    const int64_t rows =
+        LocateRun(*parts_.source, std::span(ids).subspan(i), processor_.preferred_rows(), *run);
+    run->origins.assign(first, first + rows);
+    i += static_cast<size_t>(rows);
   }
   return runs;
 }

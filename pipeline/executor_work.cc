@@ -12,7 +12,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kRunNanoseconds = 50'000;  // of work in a run, by measured cost
 constexpr int64_t kMaxRunRows = 1024;
 constexpr int64_t kFirstRunRows = 32;  // before a cost was measured
-constexpr int64_t kMaxRunBytes = 256 << 10;
 constexpr int64_t kKeptArenaBytes = 512 << 10;  // of a worker, whatever the budget says
 // Items that one task executes before it queues up again behind other pipelines' tasks.
 constexpr int kItemsPerTask = 8;
@@ -103,26 +102,17 @@ void Executor::FillIds(const Item& item) {
   WakeWorkersLocked();
 }
 
-bool Executor::RunIsFull(const std::vector<RunWork*>& runs, uint64_t next_bytes) const {
-  return runs.back()->num_rows() >= processor_.preferred_rows() &&
-         runs.back()->bytes() + static_cast<int64_t>(next_bytes) > kMaxRunBytes;
-}
-
 std::vector<RunWork*> Executor::CutRuns(const Item& item) {
   const readers::RecordSource& source = *parts_.source;
   const SampleId* const ids = item.batch->data->ids() + item.first_row;
   std::vector<RunWork*> runs;
-  for (int64_t row = 0; row < item.num_rows; ++row) {
-    const readers::RecordRef ref = source.Locate(ids[row].record);
-    const uint64_t bytes = source.FramedBytes(ref);
-    if (runs.empty() || RunIsFull(runs, bytes)) {
-      runs.push_back(TakeRun());
-      runs.back()->batch = item.batch;
-      runs.back()->first_row = item.first_row + row;
-      runs.back()->position =
-          item.batch->first_position + static_cast<uint64_t>(item.first_row + row);
-    }
-    runs.back()->Append(ref, bytes);
+  for (int64_t row = 0; row < item.num_rows;) {
+    RunWork* const run = runs.emplace_back(TakeRun());
+    run->batch = item.batch;
+    run->first_row = item.first_row + row;
+    run->position = item.batch->first_position + static_cast<uint64_t>(item.first_row + row);
+    row += LocateRun(source, {ids + row, static_cast<size_t>(item.num_rows - row)},
+                     processor_.preferred_rows(), *run);
   }
   return runs;
 }
@@ -132,19 +122,18 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
 std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
   const readers::RecordSource& source = *parts_.source;
   const OpenBatch& batch = *item.batch;
+  const int64_t end = item.first_row + item.num_rows;
   std::vector<RunWork*> runs;
-  for (int64_t i = item.first_row; i < item.first_row + item.num_rows; ++i) {
+  for (int64_t i = item.first_row; i < end;) {
     const int64_t slot = batch.slots[static_cast<size_t>(i)];
-    const readers::RecordRef ref = source.Locate(batch.data->ids()[slot].record);
-    const uint64_t bytes = source.FramedBytes(ref);
-    const bool follows = !runs.empty() && runs.back()->first_row + runs.back()->num_rows() == slot;
-    if (!follows || RunIsFull(runs, bytes)) {
-      runs.push_back(TakeRun());
-      runs.back()->batch = item.batch;
-      runs.back()->first_row = slot;
-      runs.back()->position = batch.first_position + static_cast<uint64_t>(slot);
-    }
-    runs.back()->Append(ref, bytes);
+    int64_t next = i + 1;
+    while (next < end && batch.slots[static_cast<size_t>(next)] == slot + next - i) ++next;
+    RunWork* const run = runs.emplace_back(TakeRun());
+    run->batch = item.batch;
+    run->first_row = slot;
+    run->position = batch.first_position + static_cast<uint64_t>(slot);
+    i += LocateRun(source, {batch.data->ids() + slot, static_cast<size_t>(next - i)},
+                   processor_.preferred_rows(), *run);
   }
   return runs;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,11 @@ class RangeSource final : public RecordSource {
     RecordRef ref;
     ref.ordinal = record;
     return ref;
+  }
+  void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
+                 std::span<size_t> starts) const override {
+    for (size_t i = 0; i < ids.size(); ++i) refs[i] = Locate(ids[i].record);
+    std::ranges::fill(starts, size_t{0});
   }
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t) const override { return no_file_; }
   uint64_t FramedBytes(const RecordRef&) const override { return 0; }

@@ -34,6 +34,18 @@ bool Fits(const Shape& own, const Shape& place) {
   return own.rank() == place.rank();
 }
 
+absl::Status StoreDenseRow(BatchData& data, size_t tensor, int64_t slot,
+                           const ConstTensorView& value) {
+  const Field& field = data.layout->fields[tensor];
+  if (value.dtype != field.dtype || value.shape != field.shape) {
+    return ShapeError(field, value, field.shape);
+  }
+  const size_t bytes = data.layout->row_bytes[tensor];
+  std::byte* const place = data.tensor(tensor) + static_cast<size_t>(slot) * bytes;
+  if (value.data != place && bytes != 0) std::memcpy(place, value.data, bytes);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void VisitPadded(const Shape& own, const Field& padded,
@@ -67,6 +79,7 @@ void VisitPadded(const Shape& own, const Field& padded,
 absl::Status StoreRow(BatchData& data, size_t tensor, int64_t slot, const ConstTensorView& value) {
   const BatchLayout& layout = *data.layout;
   const Field& field = layout.fields[tensor];
+  if (layout.store(tensor) == RowStore::kDense) return StoreDenseRow(data, tensor, slot, value);
   const Shape& own = layout.own[tensor][static_cast<size_t>(slot)];
   const DType dtype = value.dtype == DType::kBytes ? DType::kU8 : value.dtype;
   if (dtype != field.dtype || value.shape != own) return ShapeError(field, value, own);

@@ -8,6 +8,8 @@
 namespace millrace::pipeline {
 namespace {
 
+constexpr size_t kMaxRunBytes = 256 << 10;
+
 // True when record `row` begins in the file where the one before it ends.
 bool FollowsInFile(const RunWork& work, int64_t row) {
   const readers::RecordRef& before = work.refs[row - 1];
@@ -30,19 +32,23 @@ void RunWork::Clear() {
   alone = false;
 }
 
-void RunWork::Append(const readers::RecordRef& ref, uint64_t framed_bytes) {
-  if (starts.empty()) starts.push_back(0);
-  refs.push_back(ref);
-  starts.push_back(starts.back() + framed_bytes);
+int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
+                  int64_t min_rows, RunWork& work) {
+  work.refs.resize(ids.size());
+  work.starts.resize(ids.size() + 1);
+  source.LocateAll(ids, work.refs, work.starts);
+  const auto full = std::upper_bound(work.starts.begin() + 1, work.starts.end(), kMaxRunBytes);
+  const auto fitting = static_cast<int64_t>(full - work.starts.begin()) - 1;
+  const int64_t rows =
+      std::min(std::max({fitting, min_rows, int64_t{1}}), static_cast<int64_t>(ids.size()));
+  work.refs.resize(static_cast<size_t>(rows));
+  work.starts.resize(static_cast<size_t>(rows) + 1);
+  return rows;
 }
 
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work) {
   work.spans.clear();
-  if (work.bytes() == 0) {  // numbers, or empty records of a push source
-    work.spans.push_back({0, work.num_rows()});
-    work.read_status.assign(1, absl::OkStatus());
-    return {};
-  }
+  if (work.bytes() == 0) return {};  // a range: numbers are nowhere in a file
   for (int64_t row = 0; row < work.num_rows(); ++row) {
     if (row > 0 && !work.alone && FollowsInFile(work, row)) {
       work.spans.back().end = row + 1;
@@ -78,7 +84,8 @@ RunWork SingleRow(const RunWork& work, int64_t row) {
   single.first_row = work.first_row + row;
   single.position = work.position + static_cast<uint64_t>(row);
   if (!work.origins.empty()) single.origins = {work.origins[i]};
-  single.Append(work.refs[i], work.starts[i + 1] - work.starts[i]);
+  single.refs = {work.refs[i]};
+  single.starts = {0, work.starts[i + 1] - work.starts[i]};
   for (size_t span = 0; span < work.spans.size(); ++span) {
     if (row < work.spans[span].begin || row >= work.spans[span].end) continue;
     single.spans = {{0, 1}};

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -72,9 +73,13 @@ struct RunWork {
   int64_t bytes() const { return starts.empty() ? 0 : static_cast<int64_t>(starts.back()); }
   // Empties it for its next use.
   void Clear();
-  // Appends a record whose frame has `framed_bytes`.
-  void Append(const readers::RecordRef& ref, uint64_t framed_bytes);
 };
+
+// Makes `work`, cleared, a run of the first of these samples: as many as have frames of at most
+// 256 KiB together, but at least `min_rows`, if there are so many. Returns their number, at
+// least 1. REQUIRES: ids is not empty.
+int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
+                  int64_t min_rows, RunWork& work);
 
 // Takes the buffer of `work` and returns the reads that fill it: records that follow each other in
 // a file in one, unless work.alone. No reads when there is no memory: read_status says so.
@@ -103,9 +108,8 @@ struct RunOutcome {
 // Turns the bytes of a run into rows of its batch. Immutable, thread-safe.
 class RunProcessor {
  public:
-  // Borrows all three for its lifetime.
-  RunProcessor(const PhysicalPlan& plan, const BatchLayout& layout,
-               const readers::RecordSource& source);
+  // Borrows both for its lifetime.
+  RunProcessor(const PhysicalPlan& plan, const readers::RecordSource& source);
 
   RunScratch MakeScratch() const;
   // Adds the source's column, "record" or (range) "value"; rows that could not be read are failed.
@@ -122,17 +126,24 @@ class RunProcessor {
   std::optional<RunOutcome> TryProcess(const RunWork& work, RunScratch& scratch) const;
   void PlaceSlots(const RunWork& work, RunScratch& scratch) const;
   void Unframe(const RunWork& work, Run& run) const;
+  // Rows [begin, end), whose bytes were read.
+  void UnframeRows(const RunWork& work, int64_t begin, int64_t end, Column& column, Run& run) const;
+  // The column of a range: the records' numbers, where they lie in the rows' ids.
+  void LoadNumbers(const RunWork& work, Run& run) const;
+  // The same where several ranges are joined: each begins at 0 again.
+  void LoadJoinedNumbers(const RunWork& work, Run& run) const;
   void Store(const RunWork& work, Run& run) const;
   void StoreField(const RunWork& work, size_t field, Run& run) const;
+  // Stores all rows of a field at once, if the column lies as the field wants it.
+  bool StoreDense(const RunWork& work, size_t field, const Column& column) const;
   absl::Status Describe(const RunWork& work, int64_t row, const absl::Status& status,
                         std::string_view stage) const;
 
   const PhysicalPlan& plan_;
-  const BatchLayout& layout_;
   const readers::RecordSource& source_;
-  std::vector<std::vector<size_t>> bound_fields_;  // per op, indices into the layout
+  std::vector<std::vector<size_t>> bound_fields_;  // per op, indices into the batch's schema
+  const bool reads_numbers_;                       // of a range, which has no bytes
   int64_t preferred_rows_ = 1;
-  bool values_ = false;  // the source is a range
 };
 
 }  // namespace millrace::pipeline

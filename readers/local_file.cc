@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -18,7 +20,18 @@ class LocalFile : public RandomAccessFile {
  public:
   LocalFile(UniqueFd fd, std::string path, uint64_t size, PreadFunction pread_function)
       : fd_(std::move(fd)), path_(std::move(path)), size_(size), pread_(std::move(pread_function)) {
+    try_.store(!pread_, std::memory_order_relaxed);
     if (!pread_) pread_ = ::pread;
+  }
+
+  bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    if (!try_.load(std::memory_order_relaxed)) return false;
+    const iovec part = {out.data(), out.size()};
+    const ssize_t got = ::preadv2(fd_.get(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+    if (got == static_cast<ssize_t>(out.size())) return true;
+    const bool unknown = got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL);
+    if (unknown) try_.store(false, std::memory_order_relaxed);
+    return false;
   }
 
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
@@ -46,6 +59,9 @@ class LocalFile : public RandomAccessFile {
   const std::string path_;
   const uint64_t size_;
   PreadFunction pread_;  // set in the constructor only
+  // False where the file system cannot tell, or reads are a test's; readers -> readers, relaxed: a
+  // late look costs one call.
+  mutable std::atomic<bool> try_{true};
 };
 
 }  // namespace

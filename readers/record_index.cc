@@ -116,38 +116,87 @@ absl::Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("damaged index: ", ToAbsl(what)));
 }
 
-absl::StatusOr<RecordIndex> DecodeLengths(std::span<const std::byte> lengths, uint32_t width,
-                                          uint64_t framed_bytes) {
+}  // namespace
+
+uint64_t RecordIndex::length(uint64_t record) const {
+  return offset(record + 1) - offset(record) - kFrameBytes;
+}
+
+void RecordIndex::Append(uint64_t length) {
+  const uint64_t end = framed_bytes() + length + kFrameBytes;
+  longest_ = std::max(longest_, length);
+  if (wide_.empty() && end <= std::numeric_limits<uint32_t>::max()) {
+    begins_.push_back(static_cast<uint32_t>(end));
+    return;
+  }
+  if (wide_.empty()) Widen();
+  wide_.push_back(end);
+}
+
+void RecordIndex::Widen() {
+  wide_.assign(begins_.begin(), begins_.end());
+  begins_ = {};
+}
+
+// The usual case in one tight loop: ten million records are opened this way while a user waits.
+bool RecordIndex::FillNarrow(std::span<const std::byte> lengths, uint64_t framed_bytes) {
+  const size_t count = lengths.size() / sizeof(uint32_t);
+  begins_.resize(count + 1);
+  uint64_t end = 0;  // cannot overflow; when it ends as wanted, every begin fitted into 32 bits
+  uint32_t longest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t length = 0;
+    std::memcpy(&length, lengths.data() + i * sizeof length, sizeof length);
+    longest = std::max(longest, length);
+    end += length + kFrameBytes;
+    begins_[i + 1] = static_cast<uint32_t>(end);
+  }
+  longest_ = longest;
+  return end == framed_bytes;
+}
+
+std::optional<RecordIndex> RecordIndex::FromLengths(std::span<const std::byte> lengths,
+                                                    uint32_t width, uint64_t framed_bytes) {
   RecordIndex index;
+  if (width == sizeof(uint32_t) && framed_bytes <= std::numeric_limits<uint32_t>::max()) {
+    if (!index.FillNarrow(lengths, framed_bytes)) return std::nullopt;
+    return index;
+  }
+  uint64_t left = framed_bytes;
   for (size_t at = 0; at < lengths.size(); at += width) {
     const uint64_t length = LoadLength(lengths.data() + at, width);
-    const uint64_t left = framed_bytes - index.framed_bytes();
-    if (left < kFrameBytes || length > left - kFrameBytes) return Damaged("lengths");
+    if (left < kFrameBytes || length > left - kFrameBytes) return std::nullopt;
+    left -= length + kFrameBytes;
     index.Append(length);
   }
-  if (index.framed_bytes() != framed_bytes) return Damaged("lengths");
+  if (left != 0) return std::nullopt;
   index.ShrinkToFit();
   return index;
 }
 
-}  // namespace
-
-uint64_t RecordIndex::length(uint64_t record) const {
-  return begins_[record + 1] - begins_[record] - kFrameBytes;
-}
-
-void RecordIndex::Append(uint64_t length) {
-  begins_.push_back(begins_.back() + length + kFrameBytes);
+void RecordIndex::ShrinkToFit() {
+  begins_.shrink_to_fit();
+  wide_.shrink_to_fit();
 }
 
 uint64_t RecordIndex::LengthsDigest() const {
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
                                                                               XXH3_freeState);
   XXH3_64bits_reset(state.get());
-  std::array<std::byte, 8> bytes;
-  for (uint64_t record = 0; record < num_records(); ++record) {
-    StoreU64(length(record), bytes.data());
-    XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+  std::array<uint64_t, 512> lengths;  // the format's order of bytes is the processor's
+  const auto update = [&](const auto& begins) {
+    for (size_t record = 0; record + 1 < begins.size();) {
+      const size_t count = std::min(lengths.size(), begins.size() - 1 - record);
+      for (size_t i = 0; i < count; ++i, ++record) {
+        lengths[i] = uint64_t{begins[record + 1]} - begins[record] - kFrameBytes;
+      }
+      XXH3_64bits_update(state.get(), lengths.data(), count * sizeof lengths[0]);
+    }
+  };
+  if (wide_.empty()) {
+    update(begins_);
+  } else {
+    update(wide_);
   }
   return XXH3_64bits_digest(state.get());
 }
@@ -165,9 +214,7 @@ absl::StatusOr<ShardStamp> StampOf(const std::string& path) {
 }
 
 std::vector<std::byte> EncodeIndex(const RecordIndex& index, const ShardStamp& stamp) {
-  uint64_t longest = 0;
-  for (uint64_t i = 0; i < index.num_records(); ++i) longest = std::max(longest, index.length(i));
-  const uint32_t width = longest <= std::numeric_limits<uint32_t>::max() ? 4 : 8;
+  const uint32_t width = index.longest() <= std::numeric_limits<uint32_t>::max() ? 4 : 8;
   std::vector<std::byte> bytes(kIndexHeaderBytes + index.num_records() * width + kChecksumBytes);
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
   StoreU32(kVersion, &bytes[8]);
@@ -205,7 +252,10 @@ absl::StatusOr<RecordIndex> DecodeIndex(std::span<const std::byte> bytes, const 
   if (width != 4 && width != 8) return Damaged("width");
   const size_t lengths_bytes = body - kIndexHeaderBytes;
   if (lengths_bytes % width != 0 || lengths_bytes / width != count) return Damaged("count");
-  return DecodeLengths(bytes.subspan(kIndexHeaderBytes, lengths_bytes), width, LoadU64(&bytes[40]));
+  auto index = RecordIndex::FromLengths(bytes.subspan(kIndexHeaderBytes, lengths_bytes), width,
+                                        LoadU64(&bytes[40]));
+  if (!index.has_value()) return Damaged("lengths");
+  return *std::move(index);
 }
 
 std::string IndexName(const std::string& absolute_path) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,23 +18,44 @@
 
 namespace millrace::readers {
 
-// Begins of frames in the inflated shard, and the end of the last one: records + 1 numbers, 8 bytes
-// of memory per record. Lengths follow from neighbours.
+// Begins of frames in the inflated shard, and the end of the last one: records + 1 numbers. Lengths
+// follow from neighbours. 4 bytes of memory per record while the frames have less than 4 GiB
+// together, else 8.
 class RecordIndex {
  public:
-  uint64_t num_records() const { return begins_.size() - 1; }
-  uint64_t offset(uint64_t record) const { return begins_[record]; }
+  uint64_t num_records() const { return num_begins() - 1; }
+  uint64_t offset(uint64_t record) const { return wide_.empty() ? begins_[record] : wide_[record]; }
   uint64_t length(uint64_t record) const;
-  uint64_t framed_bytes() const { return begins_.back(); }
+  // Begins to load what offset and length of `record` need.
+  void Prefetch(uint64_t record) const {
+    if (wide_.empty()) {
+      __builtin_prefetch(&begins_[record]);
+    } else {
+      __builtin_prefetch(&wide_[record]);
+    }
+  }
+  uint64_t framed_bytes() const { return offset(num_records()); }
+  // The length of the longest record, 0 for none.
+  uint64_t longest() const { return longest_; }
   // xxh3 over the lengths, each as a little-endian u64.
   uint64_t LengthsDigest() const;
 
   // Adds the next record. REQUIRES: the sum of all frames fits into 63 bits.
   void Append(uint64_t length);
-  void ShrinkToFit() { begins_.shrink_to_fit(); }
+  // Makes an index of lengths stored as little-endian numbers of `width` bytes, 4 or 8; nullopt
+  // when their frames do not have `framed_bytes` together.
+  static std::optional<RecordIndex> FromLengths(std::span<const std::byte> lengths, uint32_t width,
+                                                uint64_t framed_bytes);
+  void ShrinkToFit();
 
  private:
-  std::vector<uint64_t> begins_ = {0};
+  bool FillNarrow(std::span<const std::byte> lengths, uint64_t framed_bytes);
+  uint64_t num_begins() const { return wide_.empty() ? begins_.size() : wide_.size(); }
+  void Widen();
+
+  std::vector<uint32_t> begins_ = {0};
+  std::vector<uint64_t> wide_;  // instead of begins_, which then is empty
+  uint64_t longest_ = 0;
 };
 
 struct WalkOptions {

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/block_cache.h"
 #include "readers/byte_source.h"
 #include "readers/index_cache.h"
 #include "readers/record_index.h"
@@ -31,6 +32,7 @@ struct Shard {
   std::shared_ptr<const RandomAccessFile> file;  // inflated
   RecordIndex index;
   uint64_t file_size = 0;  // as it lies on disk
+  uint64_t lengths_digest = 0;
 };
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -48,7 +50,7 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
     bytes.insert(bytes.end(), name_bytes.begin(), name_bytes.end());
     append(shards[i].file_size);
     append(shards[i].index.num_records());
-    append(shards[i].index.LengthsDigest());
+    append(shards[i].lengths_digest);
   }
   return XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -71,13 +73,36 @@ class Source : public RecordSource {
   const std::vector<std::string>& files() const override { return files_; }
 
   RecordRef Locate(uint64_t record) const override {
-    const auto next = std::upper_bound(first_record_.begin(), first_record_.end(), record);
     RecordRef ref;
-    ref.shard = static_cast<uint32_t>(next - first_record_.begin() - 1);
+    ref.shard = ShardOf(record);
     ref.ordinal = record - first_record_[ref.shard];
     ref.offset = shards_[ref.shard].index.offset(ref.ordinal);
     ref.length = shards_[ref.shard].index.length(ref.ordinal);
     return ref;
+  }
+
+  void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
+                 std::span<size_t> starts) const override {
+    // Two passes, so that the loads from the indexes, which miss every cache when the order is
+    // random, are under way together.
+    uint32_t shard = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const uint64_t record = ids[i].record;
+      if (record < first_record_[shard] || record >= first_record_[shard + 1]) {
+        shard = ShardOf(record);
+      }
+      refs[i].shard = shard;
+      refs[i].ordinal = record - first_record_[shard];
+      shards_[shard].index.Prefetch(refs[i].ordinal);
+    }
+    starts[0] = 0;
+    for (size_t i = 0; i < refs.size(); ++i) {
+      RecordRef& ref = refs[i];
+      const RecordIndex& index = shards_[ref.shard].index;
+      ref.offset = index.offset(ref.ordinal);
+      ref.length = index.offset(ref.ordinal + 1) - ref.offset - kFrameBytes;
+      starts[i + 1] = starts[i] + ref.length + kFrameBytes;
+    }
   }
 
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
@@ -107,9 +132,28 @@ class Source : public RecordSource {
     return std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size());
   }
 
+  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                    std::span<const size_t> starts,
+                    std::span<std::string_view> payloads) const override {
+    for (size_t i = 0; i < refs.size(); ++i) {
+      const std::byte* const frame = framed + starts[i];
+      if (starts[i + 1] - starts[i] < refs[i].length + kFrameBytes ||
+          !FrameOk(frame, refs[i].length, verify_crc_)) {
+        return i;
+      }
+      payloads[i] = {reinterpret_cast<const char*>(frame + kHeaderBytes), refs[i].length};
+    }
+    return refs.size();
+  }
+
   uint64_t Fingerprint() const override { return fingerprint_; }
 
  private:
+  uint32_t ShardOf(uint64_t record) const {
+    const auto next = std::upper_bound(first_record_.begin(), first_record_.end(), record);
+    return static_cast<uint32_t>(next - first_record_.begin() - 1);
+  }
+
   absl::Status Damage(const RecordRef& ref, RecordErrorReason reason, std::string_view text) const {
     RecordError error;
     error.file = files_[ref.shard];
@@ -136,7 +180,9 @@ class Opener {
         cache_(options.index_folder),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
         shards_(files.size()),
-        statuses_(files.size()) {}
+        statuses_(files.size()) {
+    if (options.cache_bytes > 0) blocks_ = std::make_shared<BlockCache>(options.cache_bytes);
+  }
 
   absl::StatusOr<std::vector<Shard>> Run() {
     MILLRACE_RETURN_IF_ERROR(SumSizes());
@@ -164,6 +210,9 @@ class Opener {
       const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
       if (i >= files_.size()) return;
       statuses_[i] = OpenShard(files_[i], spool, shards_[i]);
+      if (statuses_[i].ok() && blocks_ != nullptr) {
+        shards_[i].file = blocks_->Wrap(shards_[i].file, i);
+      }
       // Shards are taken in order, so those before a failed one are under way: the first wins.
       if (!statuses_[i].ok()) next_.store(files_.size(), std::memory_order_relaxed);
     }
@@ -189,6 +238,7 @@ class Opener {
     };
     MILLRACE_ASSIGN_OR_RETURN(shard.index, cache_.Get(path, stamp, shard.file->size(),
                                                       /*keep=*/options_.verify_crc, build));
+    shard.lengths_digest = shard.index.LengthsDigest();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
     return walked ? absl::OkStatus() : CheckLengths(shard);
   }
@@ -226,6 +276,7 @@ class Opener {
 
   // A kept index may have been made under a larger limit.
   absl::Status CheckLengths(const Shard& shard) const {
+    if (shard.index.longest() <= options_.max_record_bytes) return absl::OkStatus();
     for (uint64_t i = 0; i < shard.index.num_records(); ++i) {
       if (shard.index.length(i) <= options_.max_record_bytes) continue;
       RecordError error;
@@ -250,7 +301,8 @@ class Opener {
   const RecordSourceOptions& options_;
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
-  int64_t total_bytes_ = 0;  // constant once threads run
+  std::shared_ptr<BlockCache> blocks_;  // null: none
+  int64_t total_bytes_ = 0;             // constant once threads run
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.
@@ -262,6 +314,26 @@ class Opener {
 };
 
 }  // namespace
+
+void RecordSource::LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
+                             std::span<size_t> starts) const {
+  starts[0] = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    refs[i] = Locate(ids[i].record);
+    starts[i + 1] = starts[i] + FramedBytes(refs[i]);
+  }
+}
+
+size_t RecordSource::UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                                std::span<const size_t> starts,
+                                std::span<std::string_view> payloads) const {
+  for (size_t i = 0; i < refs.size(); ++i) {
+    const auto payload = Unframe(refs[i], {framed + starts[i], starts[i + 1] - starts[i]});
+    if (!payload.ok()) return i;
+    payloads[i] = *payload;
+  }
+  return refs.size();
+}
 
 absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
     std::vector<std::string> files, const RecordSourceOptions& options) {

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "base/run.h"
 #include "readers/record.h"
 
 namespace millrace::readers {
@@ -25,6 +26,10 @@ struct RecordSourceOptions {
   // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
   std::string index_folder;
   int threads = 1;  // shards indexed at once
+  // Memory for blocks of the shards, for an order that jumps about within windows no larger than
+  // this: then short records cost a copy each, not a system call. 0: none; any other order is
+  // slower with it.
+  size_t cache_bytes = 0;
   // Called now and then, by one thread at a time, while shards without an index are walked or
   // compressed ones inflated: bytes done, bytes in all (as they lie on disk). May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
@@ -50,6 +55,11 @@ class RecordSource {
   virtual const std::vector<std::string>& files() const = 0;
   // REQUIRES: record < num_records().
   virtual RecordRef Locate(uint64_t record) const = 0;
+  // The same for the record of each id. starts[i] becomes the place of its frame in a buffer that
+  // holds all these frames one after the other, starts.back() their end.
+  // REQUIRES: refs.size() == ids.size(), starts.size() == ids.size() + 1.
+  virtual void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
+                         std::span<size_t> starts) const;
   // The inflated bytes of a shard.
   virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
 
@@ -62,6 +72,14 @@ class RecordSource {
   //              index names
   virtual absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                                    std::span<const std::byte> framed) const = 0;
+
+  // Unframe for records whose frames lie in one buffer, record i at framed[starts[i]]. Writes the
+  // payloads of the first records up to a damaged one and returns their number; what is wrong with
+  // the one after them Unframe says. REQUIRES: starts.size() > refs.size(), payloads.size() >=
+  // refs.size().
+  virtual size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                            std::span<const size_t> starts,
+                            std::span<std::string_view> payloads) const;
 
   // The data fingerprint (docs/semantics.md): digest of the ordered (basename, size, record count,
   // digest of the lengths); no paths, no times.

@@ -29,6 +29,10 @@ class ReopenedFile : public RandomAccessFile {
     MILLRACE_ASSIGN_OR_RETURN(const auto file, files_->Get(slot_, path_));
     return file->ReadAt(offset, out);
   }
+  bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    const auto file = files_->GetIfOpen(slot_);  // opening may wait
+    return file != nullptr && file->TryReadAt(offset, out);
+  }
   uint64_t size() const override { return size_; }
   const std::string& path() const override { return path_; }
 
@@ -50,6 +54,10 @@ class Slice : public RandomAccessFile {
     if (offset >= size_) return size_t{0};
     return whole_->ReadAt(begin_ + offset,
                           out.first(std::min<uint64_t>(out.size(), size_ - offset)));
+  }
+  bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    const bool inside = offset <= size_ && out.size() <= size_ - offset;
+    return inside && whole_->TryReadAt(begin_ + offset, out);
   }
   uint64_t size() const override { return size_; }
   const std::string& path() const override { return path_; }
@@ -102,6 +110,12 @@ absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFiles::Get(size_t sl
     MILLRACE_ASSIGN_OR_RETURN(slots_[slot].file, OpenFile(path));
     ++num_open_;
   }
+  return slots_[slot].file;
+}
+
+std::shared_ptr<const RandomAccessFile> OpenFiles::GetIfOpen(size_t slot) {
+  MutexLock lock(mu_);
+  if (slots_[slot].file != nullptr) slots_[slot].last_used = ++clock_;
   return slots_[slot].file;
 }
 

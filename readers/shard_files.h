@@ -30,6 +30,8 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
 
   // For the files: the descriptor of slot `slot`, opened again if it was closed.
   absl::StatusOr<std::shared_ptr<const RandomAccessFile>> Get(size_t slot, const std::string& path);
+  // The same without opening: nullptr when it is closed.
+  std::shared_ptr<const RandomAccessFile> GetIfOpen(size_t slot);
 
  private:
   struct Slot {

@@ -35,6 +35,9 @@ FrameHeader DecodeHeader(const std::byte* header);
 void EncodeHeader(uint64_t length, std::byte* header);
 // Whether the payload and the kFooterBytes after it agree.
 bool PayloadCrcOk(std::span<const std::byte> payload_and_footer);
+// Whether the whole frame at `frame` is one of a payload of `length` bytes; without `verify_crc`
+// only the length is compared.
+bool FrameOk(const std::byte* frame, uint64_t length, bool verify_crc);
 
 }  // namespace millrace::readers
 

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import shutil
 import statistics
 import subprocess
@@ -44,6 +45,18 @@ def run_json(command):
         return json.loads(text.splitlines()[-1])
 
 
+def samples_per_core(command):
+    """Samples of a `millrace run --json` by the processor time of the whole program."""
+    words = [str(word) for word in command]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise Skip((done.stderr.strip().splitlines() or ["it failed"])[-1])
+    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return json.loads(done.stdout.strip().splitlines()[-1])["samples"] / seconds
+
+
 def spread(figures):
     return (max(figures) - min(figures)) / statistics.median(figures)
 
@@ -58,14 +71,20 @@ def measure(name, unit, value, limit, repeats):
             "value_spread": spread(values), "limit_spread": spread(limits), "repeats": repeats}
 
 
-def record_row(name, record_bytes, total_bytes, repeats):
-    path = DATA / f"{name}.tfrecord"
+def record_file(record_bytes, total_bytes):
+    """A TFRecord file of equal records, made once."""
+    path = DATA / f"{record_bytes}b-{total_bytes}.tfrecord"
     if not path.exists():
         DATA.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         subprocess.run([BIN / "bench_make_records", part, str(record_bytes), str(total_bytes)],
                        check=True)
         part.rename(path)
+    return path
+
+
+def record_row(name, record_bytes, total_bytes, repeats):
+    path = record_file(record_bytes, total_bytes)
     field = "records_per_second"
 
     def one_of(program):
@@ -79,8 +98,114 @@ def large_records(repeats):
     return record_row("large_records", 110_000, 512 << 20, repeats)
 
 
+def medium_records(repeats):
+    return record_row("medium_records", 620, 256 << 20, repeats)
+
+
+def raw_per_core(path):
+    """What the plain loop reads of `path` in a second of processor time."""
+    loop = run_json([BIN / "bench_raw_record_loop", path, RECORD_SECONDS])
+    return loop["records"] / loop["cpu_seconds"]
+
+
+def stream_row(row, *words):
+    """The JSON of bench_stream_rows; indexes are kept beside the data."""
+    os.environ["XDG_CACHE_HOME"] = str(DATA / "cache")
+    return run_json([BIN / "bench_stream_rows", row, *words])
+
+
+def small_file():
+    return record_file(100, 1_048_576 * 116)
+
+
+def plan_per_core(name, *variables):
+    """Samples per second of processor time of a plan of bench/, run as a whole program."""
+    os.environ["XDG_CACHE_HOME"] = str(DATA / "cache")
+    words = [word for variable in variables for word in ("--var", variable)]
+    return samples_per_core([BIN / "millrace", "run", f"bench/{name}.pbtxt", *words,
+                             "--seconds", "2", "--threads", "1", "--json"])
+
+
+def identity(repeats):
+    return measure("identity", "ns", lambda: 1e9 / plan_per_core("identity"),
+                   lambda: stream_row("element_loop", RECORD_SECONDS)["ns_per_element"], repeats)
+
+
+def records_plan(name, repeats):
+    path = small_file()
+    return measure(name, "records/s", lambda: plan_per_core(name, f"FILE={path}"),
+                   lambda: raw_per_core(path), repeats)
+
+
 def small_records(repeats):
-    return record_row("small_records", 620, 256 << 20, repeats)
+    return records_plan("small_records", repeats)
+
+
+def small_shuffle(repeats):
+    return records_plan("small_shuffle", repeats)
+
+
+def small_filter(repeats):
+    return records_plan("small_filter", repeats)
+
+
+def scaling_2(repeats):
+    """Value and limit are scalings; one and two threads, piped and bare, take turns."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core only")
+    turns = [(stream_row("scaling", 1, RECORD_SECONDS), stream_row("scaling", 2, RECORD_SECONDS))
+             for _ in range(repeats)]
+
+    def scalings(field):
+        figures = iter([two[field] / one[field] for one, two in turns])
+        return lambda: next(figures)
+
+    return measure("scaling_2", "times", scalings("rows_per_second"), scalings("bare_per_second"),
+                   repeats)
+
+
+def next_ready(repeats):
+    return measure("next_ready", "us", lambda: stream_row("next_ready")["us"],
+                   lambda: stream_row("next_ready")["clock_us"], repeats)
+
+
+def run_overhead(repeats):
+    def us(threads):
+        return lambda: stream_row("overhead", threads)["us_per_run"]
+
+    return measure("run_overhead", "us", us(8), us(1), repeats)
+
+
+def index_folder(shards, records):
+    """Links of one shard of empty records: the indexes are whole, the data is next to nothing."""
+    folder = DATA / f"index-{shards}x{records}"
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        shard = part / "shard-0000.tfrecord"
+        subprocess.run([BIN / "bench_make_records", shard, "1", str(records * 17)], check=True)
+        for i in range(1, shards):
+            os.link(shard, part / f"shard-{i:04}.tfrecord")
+        part.rename(folder)
+        stream_row("first_batch", folder)  # makes the indexes
+    return folder
+
+
+def first_batch_10m(repeats):
+    folder = index_folder(1000, 10_000)
+    bytes_per_record = []
+
+    def ms(field):
+        def run():
+            row = stream_row("first_batch", folder)
+            bytes_per_record.append(row["bytes_per_record"])
+            return row[field]
+        return run
+
+    row = measure("first_batch_10m", "ms", ms("ms"), ms("raw_ms"), repeats)
+    row["note"] = f"{statistics.median(bytes_per_record):.1f} B of memory per record"
+    return row
 
 
 def imagenet_shards(tar):
@@ -116,9 +241,26 @@ def imagenet_cpu(repeats):
 AREAS = {
     "readers": {
         "targets": ["bench_make_records", "bench_raw_record_loop", "bench_read_records"],
-        "rows": [large_records, small_records],
+        "rows": [large_records, medium_records],
     },
-    "pipeline": {"targets": ["millrace", "bench_raw_jpeg"], "rows": [imagenet_cpu]},
+    "pipeline": {
+        "targets": ["millrace", "bench_make_records", "bench_raw_record_loop", "bench_raw_jpeg",
+                    "bench_stream_rows"],
+        "rows": [imagenet_cpu, identity, small_records, small_filter, small_shuffle, scaling_2,
+                 next_ready, run_overhead, first_batch_10m],
+    },
+}
+
+# What each row should reach; shown, never asserted.
+BARS = {
+    "identity": "<= 10 ns",
+    "small_records": ">= 20 M/s where the limit is 60 M/s: ratio 0.33",
+    "small_filter": ">= 8 M/s where the limit is 60 M/s: ratio 0.13",
+    "small_shuffle": ">= 5 M/s where the limit is 60 M/s: ratio 0.083",
+    "scaling_2": "ratio >= 0.97",
+    "next_ready": "<= 2 us",
+    "run_overhead": "<= 2 us",
+    "first_batch_10m": "<= 50 ms, <= 12 B of memory per record",
 }
 
 
@@ -126,25 +268,35 @@ def show(row):
     if "skipped" in row:
         print(f"{row['name']:16} skipped: {row['skipped']}")
         return
-    print(f"{row['name']:16} {row['value']:14,.0f} {row['unit']:10} limit {row['limit']:14,.0f}"
+    def figure(value):
+        return f"{value:14,.0f}" if value >= 1000 else f"{value:14,.3f}"
+
+    print(f"{row['name']:16} {figure(row['value'])} {row['unit']:10} limit {figure(row['limit'])}"
           f"  ratio {row['ratio']:.3f}"
           f"  spread {row['value_spread']:.1%} / {row['limit_spread']:.1%}"
-          f"  of {row['repeats']}")
+          f"  of {row['repeats']}"
+          f"{'  bar ' + row['bar'] if 'bar' in row else ''}"
+          f"{'  (' + row['note'] + ')' if 'note' in row else ''}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("area", choices=sorted(AREAS))
     parser.add_argument("--json", action="store_true", help="one JSON object per row")
+    parser.add_argument("--row", action="append", help="only this row; repeatable")
     parser.add_argument("--repeats", type=int, default=9, help="turns per row, at least 1")
     options = parser.parse_args()
     area = AREAS[options.area]
     build(area["targets"])
     for bench in area["rows"]:
+        if options.row and bench.__name__ not in options.row:
+            continue
         try:
             row = bench(max(options.repeats, 1))
         except Skip as reason:
             row = {"name": bench.__name__, "skipped": str(reason)}
+        if row["name"] in BARS:
+            row["bar"] = BARS[row["name"]]
         if options.json:
             print(json.dumps(row), flush=True)
         else:

@@ -152,6 +152,65 @@ TEST_F(RunTest, ValuesThatDoNotFitTheirSlotGoToTheArena) {
   EXPECT_NE(run_.Allocate(other, 0, Shape{4}), slab.data());
 }
 
+// Every way to fill a column, against a plain list of addresses and shapes.
+TEST_F(RunTest, RowsAreWhereTheyWereSetHoweverTheyLie) {
+  const std::string bytes(4096, 'x');
+  struct Row {
+    int64_t row, offset, size;
+  };
+  const std::vector<std::vector<Row>> ways = {
+      {{0, 0, 8}, {1, 16, 8}, {2, 32, 8}},            // at equal distances
+      {{0, 32, 8}, {1, 16, 8}, {2, 0, 8}},            // backwards
+      {{0, 0, 8}, {1, 0, 8}, {2, 0, 8}},              // all the same
+      {{0, 0, 8}, {1, 16, 8}, {2, 40, 8}},            // the last breaks the pattern
+      {{0, 0, 8}, {1, 16, 9}, {2, 32, 8}},            // another shape
+      {{0, 0, 8}, {2, 32, 8}},                        // one is missing
+      {{1, 0, 8}},                                    // the first and the last are
+      {{2, 0, 8}, {1, 16, 8}, {0, 32, 8}},            // in no order
+      {{0, 0, 8}, {1, 16, 8}, {0, 64, 4}, {2, 0, 1}}  // one is set again
+  };
+  for (size_t way = 0; way < ways.size(); ++way) {
+    Column& column = run_.Add("record", DType::kBytes);
+    std::vector<std::string_view> want(3);
+    for (const Row& row : ways[way]) {
+      column.Set(row.row, bytes.data() + row.offset, Shape{row.size});
+      want[static_cast<size_t>(row.row)] = std::string_view(bytes).substr(
+          static_cast<size_t>(row.offset), static_cast<size_t>(row.size));
+    }
+    for (int64_t row = 0; row < 3; ++row) {
+      const std::string_view value = want[static_cast<size_t>(row)];
+      EXPECT_EQ(column.at(row).data, value.data()) << "way " << way << ", row " << row;
+      if (value.data() == nullptr) continue;
+      EXPECT_EQ(column.bytes(row), value) << "way " << way << ", row " << row;
+    }
+    EXPECT_EQ(column.is_dense(), way < 3) << "way " << way;
+  }
+}
+
+TEST_F(RunTest, AllRowsAtOnceLieInTheSlotsOrDenseInTheArena) {
+  std::vector<int64_t> slab(3 * 2, -1);
+  const std::vector<FieldSlots> slots = {
+      {"x", DType::kI64, Shape{2}, reinterpret_cast<std::byte*>(slab.data())}};
+  run_.Bind(slots);
+  EXPECT_EQ(run_.AllocateAll(run_.Add("x", DType::kI64), Shape{2}), slab.data());
+  EXPECT_EQ(run_.Get("x").at(2).data, slab.data() + 4);
+  Column& other = run_.Add("y", DType::kI64);
+  auto* const values = static_cast<int64_t*>(run_.AllocateAll(other, Shape{2}));
+  EXPECT_TRUE(IsAligned(values));
+  EXPECT_TRUE(other.is_dense());
+  EXPECT_EQ(other.stride_bytes(), 16);
+  EXPECT_EQ(other.at(1).data, values + 2);
+}
+
+TEST_F(RunTest, BorrowedIdsAndMovedRunsKeepTheirIds) {
+  const std::vector<SampleId> ids = {{0, 4}, {2, 1}};
+  millrace::Run borrowed(arena_, 17, 0, ids.data(), 2);
+  EXPECT_EQ(borrowed.num_rows(), 2);
+  EXPECT_EQ(&borrowed.id(1), &ids[1]);
+  const millrace::Run moved = std::move(run_);
+  EXPECT_EQ(moved.id(2), (SampleId{1, 2}));
+}
+
 TEST_F(RunTest, TheFirstErrorOfARowWins) {
   EXPECT_TRUE(run_.ok(1));
   run_.Fail(1, absl::DataLossError("first"));

@@ -55,6 +55,45 @@ class GateFile : public FakeFile {
   bool open_ MILLRACE_GUARDED_BY(mu_) = false;
 };
 
+// Some of its bytes are in memory.
+class CachedFile : public FakeFile {
+ public:
+  explicit CachedFile(uint64_t cached_bytes)
+      : FakeFile("0123456789"), cached_bytes_(cached_bytes) {}
+  bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    return offset + out.size() <= cached_bytes_ && FakeFile::ReadAt(offset, out).ok();
+  }
+
+ private:
+  const uint64_t cached_bytes_;
+};
+
+TEST(PreadEngineTest, BytesInMemoryComeBeforeSubmitReturns) {
+  const auto engine = MakePreadEngine(1).value();
+  const auto file = std::make_shared<CachedFile>(6);
+  std::string a(2, '.'), b(4, '.');
+  bool is_done = false;
+  engine->Submit({Request(file, 4, a), Request(file, 0, b)},
+                 [&](const std::vector<absl::Status>& statuses) {
+                   EXPECT_THAT(statuses, SizeIs(2));
+                   is_done = true;
+                 });
+  EXPECT_TRUE(is_done);
+  EXPECT_EQ(a, "45");
+  EXPECT_EQ(b, "0123");
+}
+
+TEST(PreadEngineTest, WhatIsNotInMemoryIsReadWithAllThatComesAfterIt) {
+  const auto engine = MakePreadEngine(1).value();
+  const auto file = std::make_shared<CachedFile>(6);
+  std::string a(2, '.'), b(4, '.'), c(1, '.');
+  const auto statuses =
+      ReadGroup(*engine, {Request(file, 0, a), Request(file, 5, b), Request(file, 1, c)});
+  ASSERT_THAT(statuses, SizeIs(3));
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(a + b + c, "0156781");
+}
+
 TEST(PreadEngineTest, GroupEndsOnceWithOneStatusPerRequest) {
   const auto engine = MakePreadEngine(2).value();
   const auto good = std::make_shared<FakeFile>("0123456789");

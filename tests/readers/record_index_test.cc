@@ -47,6 +47,32 @@ TEST(RecordIndexTest, EncodedIndexComesBackForItsStampOnly) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+// Frames end on, below and above what 32 bits hold, appended one by one or taken from a file.
+TEST(RecordIndexTest, OffsetsStayExactWhereAShardPassesFourGibibytes) {
+  for (const uint64_t last : {uint64_t{999}, uint64_t{1000}, uint64_t{1 << 20}}) {
+    RecordIndex index;
+    std::vector<uint64_t> lengths(4, (uint64_t{1} << 30) - 16);
+    lengths[3] -= 1000 + 1 + 16;  // then 2^32 - 1 after a record of 1000
+    lengths.push_back(last);
+    lengths.push_back(5);
+    for (const uint64_t length : lengths) index.Append(length);
+    EXPECT_EQ(index.longest(), lengths[0]);
+    const ShardStamp stamp = {index.framed_bytes(), 1};
+    const auto back = DecodeIndex(EncodeIndex(index, stamp), stamp);
+    ASSERT_TRUE(back.ok()) << back.status();
+    uint64_t offset = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      EXPECT_EQ(index.offset(i), offset);
+      EXPECT_EQ(back->offset(i), offset);
+      EXPECT_EQ(index.length(i), lengths[i]);
+      EXPECT_EQ(back->length(i), lengths[i]);
+      offset += lengths[i] + 16;
+    }
+    EXPECT_EQ(back->longest(), lengths[0]);
+    EXPECT_EQ(back->LengthsDigest(), index.LengthsDigest());
+  }
+}
+
 TEST(RecordIndexTest, RecordsOverFourGibibytesTakeWideLengths) {
   RecordIndex index;
   index.Append(uint64_t{5} << 30);

@@ -333,6 +333,59 @@ TEST_F(RecordSourceTest, BadPayloadIsFoundByUnframe) {
   EXPECT_TRUE(ReadRecord(**source, 1).ok());
 }
 
+TEST_F(RecordSourceTest, ManyRecordsAreLocatedAsOneByOne) {
+  const auto source = Open({Shard("a", Frames(Payloads(60, 1))), Shard("b", Frames({})),
+                            Shard("c", Frames(Payloads(3, 2)))});
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<SampleId> ids;
+  for (uint64_t i = 0; i < 200; ++i) ids.push_back({.epoch = i, .record = i * i % 63});
+  std::vector<RecordRef> refs(ids.size());
+  std::vector<size_t> starts(ids.size() + 1);
+  (*source)->LocateAll(ids, refs, starts);
+  EXPECT_EQ(starts[0], 0u);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const RecordRef want = (*source)->Locate(ids[i].record);
+    EXPECT_EQ(refs[i].shard, want.shard);
+    EXPECT_EQ(refs[i].ordinal, want.ordinal);
+    EXPECT_EQ(refs[i].offset, want.offset);
+    EXPECT_EQ(refs[i].length, want.length);
+    EXPECT_EQ(starts[i + 1] - starts[i], (*source)->FramedBytes(want));
+  }
+}
+
+// Lengths on both sides of every way to sum them; each byte of a frame, damaged, is noticed.
+TEST_F(RecordSourceTest, ManyFramesAreCheckedAsOneByOne) {
+  std::vector<std::string> payloads;
+  for (size_t size = 0; size < 40; ++size)
+    payloads.emplace_back(size, static_cast<char>('!' + size));
+  for (const size_t size : {100, 511, 512, 513, 4000}) payloads.emplace_back(size, 'q');
+  const std::string frames = Frames(payloads);
+  const auto source = Open({Shard("a", frames)});
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<RecordRef> refs;
+  std::vector<size_t> starts;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    refs.push_back((*source)->Locate(i));
+    starts.push_back(refs.back().offset);
+  }
+  starts.push_back(frames.size());
+  std::vector<std::string_view> found(refs.size());
+  const auto unframe = [&](const std::string& bytes) {
+    return (*source)->UnframeAll(refs, reinterpret_cast<const std::byte*>(bytes.data()), starts,
+                                 found);
+  };
+  ASSERT_EQ(unframe(frames), payloads.size());
+  for (size_t i = 0; i < payloads.size(); ++i) EXPECT_TRUE(found[i] == payloads[i]) << i;
+  std::string damaged = frames;
+  size_t record = 0;
+  for (size_t at = 0; at < frames.size(); at += at < 3000 ? 1 : 97) {
+    while (at >= starts[record + 1]) ++record;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    ASSERT_EQ(unframe(damaged), record) << "byte " << at;
+    damaged[at] = frames[at];
+  }
+}
+
 TEST_F(RecordSourceTest, ShardThatWasCutAfterOpenIsDataLoss) {
   const std::string shard = Shard("a", Frames({"one", "two"}));
   const auto source = Open({shard});

@@ -1,0 +1,298 @@
+// bench_stream_rows ROW ...: rows of the pipeline bench that need a clock inside the process, or an
+// op of a known cost. Each prints one JSON object.
+//
+//   element_loop SECONDS     the least work per element, without a pipeline
+//   next_ready               Next() when the batch waits
+//   overhead THREADS         what a run costs besides its op
+//   scaling THREADS SECONDS  an op of 20 us
+//   first_batch FOLDER       from opening to the first batch of a global shuffle
+//
+// Figures "per core" divide by the processor time of the whole process, workers, I/O threads and
+// consumer, so that neighbours on the machine hardly change them. The plans are put together by
+// hand (OpenPhysical): no op of a plan file has a known cost.
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/status.h"
+#include "pipeline/executor_internal.h"
+#include "pipeline/open_source_internal.h"
+#include "pipeline/pipeline.h"
+#include "readers/record_source.h"
+
+namespace millrace::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double CpuSeconds(clockid_t clock) {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double ProcessSeconds() { return CpuSeconds(CLOCK_PROCESS_CPUTIME_ID); }
+
+// Calls a function on every run.
+class RunOp final : public Op {
+ public:
+  explicit RunOp(std::function<void(Run&)> body) : body_(std::move(body)) {}
+  absl::StatusOr<Schema> Resolve(const Schema& input) override { return input; }
+  void Apply(Run& run) const override { body_(run); }
+
+ private:
+  const std::function<void(Run&)> body_;
+};
+
+pipeline::PhysicalOp MakeOp(std::function<void(Run&)> body) {
+  pipeline::PhysicalOp op;
+  op.stage = "op";
+  op.op = std::make_unique<RunOp>(std::move(body));
+  return op;
+}
+
+// Runs for `seconds` of processor time of this thread.
+void Burn(double seconds) {
+  const double end = CpuSeconds(CLOCK_THREAD_CPUTIME_ID) + seconds;
+  while (CpuSeconds(CLOCK_THREAD_CPUTIME_ID) < end) {
+  }
+}
+
+pipeline::OrderStep Step(pipeline::OrderStep::Kind kind, uint64_t count = 0) {
+  pipeline::OrderStep step;
+  step.kind = kind;
+  step.count = count;
+  return step;
+}
+
+pipeline::PhysicalPlan PlanOf(uint64_t batch, Schema schema) {
+  pipeline::PhysicalPlan plan;
+  plan.sources.emplace_back();
+  plan.order.steps.push_back(Step(pipeline::OrderStep::Kind::kRepeat));
+  plan.batch.size = batch;
+  plan.batch_schema = std::move(schema);
+  return plan;
+}
+
+pipeline::PhysicalPlan NumbersPlan(uint64_t batch) {
+  pipeline::PhysicalPlan plan = PlanOf(batch, Schema({{"value", DType::kI64, {}}}));
+  plan.sources[0].kind = pipeline::SourceSpec::Kind::kRange;
+  return plan;
+}
+
+absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> Open(
+    pipeline::PhysicalPlan plan, std::unique_ptr<readers::RecordSource> source, int threads) {
+  ContextOptions options;
+  options.threads = threads;
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(options)));
+  std::vector<std::unique_ptr<readers::RecordSource>> sources;
+  sources.push_back(std::move(source));
+  pipeline::OpenedSources opened = pipeline::JoinSources(plan, std::move(sources));
+  return pipeline::OpenPhysical(std::move(plan), std::move(opened), std::move(context), {});
+}
+
+absl::Status Skip(pipeline::Pipeline& stream, int batches) {
+  for (int i = 0; i < batches; ++i) MILLRACE_RETURN_IF_ERROR(stream.Next().status());
+  return absl::OkStatus();
+}
+
+// The least that a stream of numbers does: number, id and valid byte of each row, in one loop.
+absl::Status ElementLoop(double seconds) {
+  constexpr uint64_t kBatch = 1024;
+  std::vector<int64_t> values(kBatch);
+  std::vector<SampleId> ids(kBatch);
+  std::vector<uint8_t> valid(kBatch);
+  uint64_t next = 0;
+  const double cpu = ProcessSeconds();
+  // Reading this clock is a system call.
+  while (next % (64 * kBatch) != 0 || ProcessSeconds() - cpu < seconds) {
+    for (size_t i = 0; i < kBatch; ++i, ++next) {
+      values[i] = static_cast<int64_t>(next);
+      ids[i] = {.epoch = 0, .record = next};
+      valid[i] = 1;
+    }
+    asm volatile("" ::"r"(values.data()), "r"(ids.data()), "r"(valid.data()) : "memory");
+  }
+  std::printf("{\"ns_per_element\": %.2f}\n",
+              1e9 * (ProcessSeconds() - cpu) / static_cast<double>(next));
+  return absl::OkStatus();
+}
+
+absl::Status NextReady() {
+  constexpr int kTurns = 300;
+  MILLRACE_ASSIGN_OR_RETURN(auto stream,
+                            Open(NumbersPlan(64), pipeline::MakeRangeSource(uint64_t{1} << 40), 2));
+  std::vector<double> us;
+  for (int i = 0; i < kTurns; ++i) {
+    usleep(1000);  // long enough for the ring to be full
+    const Clock::time_point start = Clock::now();
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream->Next());
+    us.push_back(1e6 * Seconds(start));
+  }
+  std::vector<double> clock_us;
+  for (int i = 0; i < kTurns; ++i) {
+    usleep(1000);
+    const Clock::time_point start = Clock::now();
+    clock_us.push_back(1e6 * Seconds(start));
+  }
+  std::ranges::nth_element(us, us.begin() + kTurns / 2);
+  std::ranges::nth_element(clock_us, clock_us.begin() + kTurns / 2);
+  std::printf("{\"us\": %.3f, \"clock_us\": %.3f}\n", us[kTurns / 2], clock_us[kTurns / 2]);
+  return absl::OkStatus();
+}
+
+// Rows of a cost above what a run is cut for, so that each is a run of its own.
+absl::Status Overhead(int threads) {
+  constexpr double kBurn = 60e-6;
+  constexpr int kBatch = 64;
+  constexpr int kBatches = 400;
+  std::atomic<int64_t> burnt_ns = 0, runs = 0;
+  pipeline::PhysicalPlan plan = NumbersPlan(kBatch);
+  plan.ops.push_back(MakeOp([&](Run& run) {
+    const double start = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
+    Burn(kBurn * static_cast<double>(run.num_rows()));
+    burnt_ns += static_cast<int64_t>(1e9 * (CpuSeconds(CLOCK_THREAD_CPUTIME_ID) - start));
+    ++runs;
+  }));
+  plan.prefetch_batches = 4;
+  MILLRACE_ASSIGN_OR_RETURN(
+      auto stream, Open(std::move(plan), pipeline::MakeRangeSource(uint64_t{1} << 40), threads));
+  MILLRACE_RETURN_IF_ERROR(Skip(*stream, 20));
+  const double cpu = ProcessSeconds();
+  const int64_t burnt_before = burnt_ns, runs_before = runs;
+  MILLRACE_RETURN_IF_ERROR(Skip(*stream, kBatches));
+  const double spent = ProcessSeconds() - cpu - 1e-9 * static_cast<double>(burnt_ns - burnt_before);
+  const auto num_runs = static_cast<double>(runs - runs_before);
+  std::printf("{\"us_per_run\": %.3f, \"rows_per_run\": %.2f}\n", 1e6 * spent / num_runs,
+              kBatch * kBatches / num_runs);
+  return absl::OkStatus();
+}
+
+absl::Status Scaling(int threads, double seconds) {
+  constexpr double kBurn = 20e-6;
+  pipeline::PhysicalPlan plan = NumbersPlan(256);
+  plan.prefetch_batches = 4;
+  plan.ops.push_back(MakeOp([](Run& run) {
+    for (int64_t row = 0; row < run.num_rows(); ++row) Burn(kBurn);
+  }));
+  int64_t rows = 0;
+  double piped = 0;
+  {
+    MILLRACE_ASSIGN_OR_RETURN(
+        auto stream, Open(std::move(plan), pipeline::MakeRangeSource(uint64_t{1} << 40), threads));
+    MILLRACE_RETURN_IF_ERROR(Skip(*stream, 4));
+    const Clock::time_point start = Clock::now();
+    for (; Seconds(start) < seconds; rows += 256) MILLRACE_RETURN_IF_ERROR(Skip(*stream, 1));
+    piped = static_cast<double>(rows) / Seconds(start);
+  }
+  std::atomic<int64_t> bare = 0;
+  const Clock::time_point start = Clock::now();
+  {
+    std::vector<std::jthread> others;
+    for (int i = 0; i < threads; ++i) {
+      others.emplace_back([&] {
+        while (Seconds(start) < seconds) {
+          Burn(kBurn);
+          ++bare;
+        }
+      });
+    }
+  }
+  std::printf("{\"rows_per_second\": %.0f, \"bare_per_second\": %.0f}\n", piped,
+              static_cast<double>(bare) / Seconds(start));
+  return absl::OkStatus();
+}
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Where the indexes of first_batch are kept: a folder of its own.
+std::string IndexFolder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  return std::string(cache != nullptr ? cache : "/tmp") + "/first_batch";
+}
+
+absl::Status FirstBatch(const std::string& folder) {
+  const int64_t resident = ResidentBytes();
+  const Clock::time_point start = Clock::now();
+  const std::vector<std::string> patterns = {folder + "/*.tfrecord"};
+  MILLRACE_ASSIGN_OR_RETURN(auto files, readers::ExpandFiles(patterns));
+  readers::RecordSourceOptions options;
+  options.index_folder = IndexFolder();
+  MILLRACE_ASSIGN_OR_RETURN(auto source, readers::RecordSource::Open(std::move(files), options));
+  const double opened = Seconds(start);
+  const auto records = static_cast<double>(source->num_records());
+  const auto length = static_cast<int64_t>(source->Locate(0).length);
+  pipeline::PhysicalPlan plan = PlanOf(256, Schema({{"record", DType::kU8, {length}}}));
+  plan.order.steps.insert(plan.order.steps.begin(),
+                          Step(pipeline::OrderStep::Kind::kGlobalShuffle));
+  plan.ops.push_back(MakeOp([shape = Shape{length}](Run& run) {
+    const Column record = run.Take("record");
+    Column& raw = run.Add("record", DType::kU8);
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      raw.Set(row, record.bytes(row).data(), shape);
+    }
+  }));
+  MILLRACE_ASSIGN_OR_RETURN(auto stream, Open(std::move(plan), std::move(source), 1));
+  MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream->Next());
+  const double seconds = Seconds(start);
+  const double bytes = static_cast<double>(ResidentBytes() - resident);
+  // The least: the indexes' bytes, read from their files.
+  const Clock::time_point raw_start = Clock::now();
+  std::vector<char> buffer;
+  for (const auto& entry : std::filesystem::directory_iterator(IndexFolder())) {
+    buffer.resize(std::filesystem::file_size(entry));
+    std::ifstream(entry.path(), std::ios::binary)
+        .read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+  }
+  std::printf(
+      "{\"ms\": %.1f, \"source_ms\": %.1f, \"raw_ms\": %.1f, \"records\": %.0f, "
+      "\"bytes_per_record\": %.2f}\n",
+      1e3 * seconds, 1e3 * opened, 1e3 * Seconds(raw_start), records, bytes / records);
+  return absl::OkStatus();
+}
+
+absl::Status Main(const std::vector<std::string>& words) {
+  const auto is = [&](std::string_view row, size_t count) {
+    return !words.empty() && words[0] == row && words.size() == count + 1;
+  };
+  if (is("element_loop", 1)) return ElementLoop(std::stod(words[1]));
+  if (is("next_ready", 0)) return NextReady();
+  if (is("overhead", 1)) return Overhead(std::stoi(words[1]));
+  if (is("scaling", 2)) return Scaling(std::stoi(words[1]), std::stod(words[2]));
+  if (is("first_batch", 1)) return FirstBatch(words[1]);
+  return absl::InvalidArgumentError("usage: bench_stream_rows ROW ... (see bench/README.md)");
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  const absl::Status status = millrace::bench::Main({argv + 1, argv + argc});
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
