@@ -31,8 +31,7 @@ ConstTensorView Batch::tensor(size_t i) const {
 
 Shape Batch::row_shape(size_t i, int64_t row) const {
   const BatchLayout& layout = *data_->layout;
-  const bool differs =
-      layout.store(i) == RowStore::kPadded || layout.store(i) == RowStore::kRagged;
+  const bool differs = layout.store(i) == RowStore::kPadded || layout.store(i) == RowStore::kRagged;
   return differs ? layout.own[i][static_cast<size_t>(row)] : layout.fields[i].shape;
 }
 
