@@ -12,7 +12,7 @@ import unittest
 
 from cli_testutil import BIN, convert_slice, millrace, run_json
 
-KILLS = int(os.environ.get("MILLRACE_KILLS", "10"))
+KILLS = int(os.environ.get("MILLRACE_KILLS", "8"))
 PARSE = ('parse_example { feature { key: "image/class/label" name: "label" dtype: INT64 } '
          'feature { key: "image/encoded" name: "png" dtype: BYTES } }')
 FILES = 'tfrecord { files: "${DATA}/train*.tfrecord" }'
@@ -160,7 +160,7 @@ class ResumeTest(unittest.TestCase):
                                 token[:rng.randrange(1, len(token) - 1)])
                 self.assertIn(done.returncode, (0, 1), done.stderr)  # 0: "batch=12" cut to "batch=1"
                 if done.returncode == 1:
-                    self.assertIn("token", done.stderr)
+                    self.assertRegex(done.stderr, "token|state .* is damaged")
 
     def test_more_ranks_than_lanes_are_refused_with_the_advice(self):
         # S-CUT-11.
