@@ -19,11 +19,6 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-struct Range {
-  uint64_t first = FromEnvironment("MILLRACE_RANDOM_SEED", 0);
-  uint64_t end = first + FromEnvironment("MILLRACE_RANDOM_PLANS", 60);
-};
-
 // The reference: one rank, two threads. How many batches may be asked for is what the model says of
 // an endless input, of which a lane may get no row for ever.
 struct Reference {
@@ -55,11 +50,12 @@ bool MakeReference(const OpenablePlan& plan, const std::shared_ptr<Context>& con
 
 // Calls `check(plan, context, reference)` for each plan; the message of a failure has its text.
 template <typename Check>
-void ForEachPlan(const Check& check) {
+void ForEachPlan(uint64_t plans, const Check& check) {
   const auto context = FakeContext(2);
   uint64_t opened = 0, batches = 0;
-  const Range seeds;
-  for (uint64_t seed = seeds.first; seed < seeds.end && !testing::Test::HasFailure(); ++seed) {
+  const uint64_t first = FromEnvironment("MILLRACE_RANDOM_SEED", 0);
+  plans = FromEnvironment("MILLRACE_RANDOM_PLANS", plans);
+  for (uint64_t seed = first; seed < first + plans; ++seed) {
     const OpenablePlan plan(seed);
     const testing::ScopedTrace trace(__FILE__, __LINE__,
                                      absl::StrCat("seed ", seed, "\n", plan.made().text));
@@ -68,16 +64,17 @@ void ForEachPlan(const Check& check) {
     ++opened;
     batches += reference.seen.batches.size();
     check(plan, context, reference, seed);
+    if (testing::Test::HasFailure()) return;
   }
-  if (seeds.end - seeds.first < 20) return;
-  EXPECT_GT(opened, (seeds.end - seeds.first) * 8 / 10);
+  if (plans < 20) return;
+  EXPECT_GT(opened, plans * 8 / 10);
   EXPECT_GT(batches, 2 * opened);
 }
 
 // S-ORDER-1 to S-ORDER-14, S-BATCH-1, S-BATCH-2, S-BATCH-10, S-BATCH-11, S-CUT-1, S-CUT-5, S-CUT-10
 // to S-CUT-16.
 TEST(RandomPlanTest, BatchesHoldTheRowsThatAPlainModelGives) {
-  ForEachPlan([](const OpenablePlan& plan, const auto&, const Reference& reference, uint64_t) {
+  ForEachPlan(100, [](const OpenablePlan& plan, const auto&, const Reference& reference, uint64_t) {
     if (plan.made().in_blocks) return;
     const ModelStream& model = reference.model;
     const SeenStream& seen = reference.seen;
@@ -97,7 +94,7 @@ TEST(RandomPlanTest, BatchesHoldTheRowsThatAPlainModelGives) {
 // S-RANK-1, S-RANK-2, S-CUT-11.
 TEST(RandomPlanTest, RanksTogetherAreTheStreamOfOneBitForBit) {
   ForEachPlan(
-      [](const OpenablePlan& plan, const auto& context, const Reference& reference, uint64_t) {
+      60, [](const OpenablePlan& plan, const auto& context, const Reference& reference, uint64_t) {
         const PhysicalPlan physical = plan.Physical();
         const uint64_t limit = plan.made().has_cut ? physical.lanes : physical.batch.size;
         for (const int world : {2, 3, 4, 8}) {
@@ -114,7 +111,7 @@ TEST(RandomPlanTest, RanksTogetherAreTheStreamOfOneBitForBit) {
 
 // S-CUT-11.
 TEST(RandomPlanTest, MoreRanksThanLanesOfACutAreRefusedWithTheAdvice) {
-  ForEachPlan([](const OpenablePlan& plan, const auto& context, const Reference&, uint64_t) {
+  ForEachPlan(60, [](const OpenablePlan& plan, const auto& context, const Reference&, uint64_t) {
     for (const int world : {2, 3, 4, 8}) {
       if (!plan.made().has_cut || static_cast<uint64_t>(world) <= plan.Physical().lanes) continue;
       const auto opened = plan.Open(context, OfRank(world - 1, world));
@@ -127,31 +124,32 @@ TEST(RandomPlanTest, MoreRanksThanLanesOfACutAreRefusedWithTheAdvice) {
 
 // S-RANDOM-2.
 TEST(RandomPlanTest, BitsAreTheSameForThreadsRingBudgetAndRules) {
-  ForEachPlan([](const OpenablePlan& plan, const auto&, const Reference& reference, uint64_t seed) {
-    std::mt19937_64 random(seed);
-    for (const int threads : {1, 2, 8, 32}) {
-      const int64_t budgets[] = {1, 3000, 60'000, int64_t{1} << 30};
-      const auto context = FakeContext(threads, budgets[random() % 4]);
-      OpenOptions options;
-      options.prefetch_batches = 1 + static_cast<int>(random() % 4);
-      options.cpu_budget = random() % 3 == 0 ? 1 : 0;
-      OptimizerOptions rules;
-      rules.project = random() % 2 == 0;
-      rules.decode_region = random() % 2 == 0;
-      rules.map_into_batch = random() % 2 == 0;
-      const auto pipeline = plan.Open(context, options, rules);
-      ASSERT_TRUE(pipeline.ok()) << pipeline.status();
-      SeenStream seen;
-      DrainRank(plan.made(), **pipeline, 0, reference.max_batches, 0, seen);
-      EXPECT_TRUE(seen.end.ok()) << seen.end;
-      ASSERT_EQ(seen.digests(), reference.seen.digests())
-          << threads << " threads, ring " << options.prefetch_batches << ", budget "
-          << context->memory_budget()->limit_bytes();
-      for (size_t b = 0; b < seen.batches.size(); ++b) {
-        ASSERT_EQ(seen.batches[b].tokens, reference.seen.batches[b].tokens);
-      }
-    }
-  });
+  ForEachPlan(30,
+              [](const OpenablePlan& plan, const auto&, const Reference& reference, uint64_t seed) {
+                std::mt19937_64 random(seed);
+                for (const int threads : {1, 2, 8, 32}) {
+                  const int64_t budgets[] = {1, 3000, 60'000, int64_t{1} << 30};
+                  const auto context = FakeContext(threads, budgets[random() % 4]);
+                  OpenOptions options;
+                  options.prefetch_batches = 1 + static_cast<int>(random() % 4);
+                  options.cpu_budget = random() % 3 == 0 ? 1 : 0;
+                  OptimizerOptions rules;
+                  rules.project = random() % 2 == 0;
+                  rules.decode_region = random() % 2 == 0;
+                  rules.map_into_batch = random() % 2 == 0;
+                  const auto pipeline = plan.Open(context, options, rules);
+                  ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+                  SeenStream seen;
+                  DrainRank(plan.made(), **pipeline, 0, reference.max_batches, 0, seen);
+                  EXPECT_TRUE(seen.end.ok()) << seen.end;
+                  ASSERT_EQ(seen.digests(), reference.seen.digests())
+                      << threads << " threads, ring " << options.prefetch_batches << ", budget "
+                      << context->memory_budget()->limit_bytes();
+                  for (size_t b = 0; b < seen.batches.size(); ++b) {
+                    ASSERT_EQ(seen.batches[b].tokens, reference.seen.batches[b].tokens);
+                  }
+                }
+              });
 }
 
 }  // namespace

@@ -1,0 +1,173 @@
+"""Stopping `millrace run` and going on in another process, at another world, also with cuts. MILLRACE_KILLS
+says how many processes are killed."""
+
+import os
+import pathlib
+import random
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cli_testutil import BIN, convert_slice, millrace, run_json
+
+KILLS = int(os.environ.get("MILLRACE_KILLS", "8"))
+PARSE = ('parse_example { feature { key: "image/class/label" name: "label" dtype: INT64 } '
+         'feature { key: "image/encoded" name: "png" dtype: BYTES } }')
+FILES = 'tfrecord { files: "${DATA}/train*.tfrecord" }'
+PLANS = {
+    "no cut": [FILES, "global_shuffle {}", "repeat { epochs: 2 }", PARSE,
+               'decode_image { field: "png" output: "image" channels: 1 }', "resize { height: 28 width: 28 }",
+               "flip {}", "normalize { mean: 72 stddev: 90 }", "batch { size: 24 }"],
+    "filter, shuffle, take": [
+        FILES, "interleave { cycle_length: 3 block_length: 2 shuffle_files: true }", PARSE,
+        'filter { predicate: "label in (0, 1, 4, 7, 9)" }', "shuffle { buffer_size: 20 }",
+        "take { count: 90 }", 'filter { predicate: "label != 4 or len(png) > 350" }',
+        'decode_image { field: "png" output: "image" channels: 1 }', "resize { height: 28 width: 28 }",
+        "flip {}", "batch { size: 12 }", "repeat { epochs: 2 }"],
+    "buckets": [FILES, "global_shuffle {}", PARSE,
+                'bucket_by_length { field: "png" boundary: 300 boundary: 450 batch_size: 24 '
+                "batch_size: 12 batch_size: 12 }", "repeat { epochs: 2 }", "skip { count: 2 }"],
+    "ragged, joined": [
+        "mix { " + " ".join(f"input {{ stage {{ {FILES} }} stage {{ shuffle {{ buffer_size: {n} }} }} }} "
+                            f"weight: {w}" for n, w in ((9, 3), (30, 1))) + " }",
+        PARSE, 'filter { predicate: "label < 8" }', "ragged_batch { size: 16 drop_remainder: true }"],
+}
+
+
+def batch_of(token):
+    return int(re.search(r"batch=(\d+)", token)[1]) if token else 0
+
+
+class ResumeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        convert_slice(cls.folder, "train", 160, 4)
+        cls.wholes = {name: cls.whole(name) for name in PLANS}
+
+    @classmethod
+    def plan(cls, name):
+        file = cls.folder / f"{re.sub('[^a-z]', '_', name)}.pbtxt"
+        if not file.exists():
+            stages = "\n".join(f"stage {{ {stage} }}" for stage in PLANS[name])
+            file.write_text(f"seed: 3 lanes: 4\n{stages}\n")
+        return [file, "--var", f"DATA={cls.folder}"]
+
+    @classmethod
+    def whole(cls, name):
+        """The digests and tokens of all batches, each batch by a process of its own."""
+        digests, tokens = [], [""]
+        while True:
+            token_file = cls.folder / "whole.token"
+            token_file.write_text(tokens[-1] + "\n" if tokens[-1] else "")
+            if not tokens[-1]:
+                token_file.unlink()
+            report = run_json(*cls.plan(name), "--token-file", token_file, "--batches", 1, "--digest")
+            if report["batches"] == 0:
+                return digests, tokens
+            digests.append(int(report["digest"], 16))
+            tokens.append(token_file.read_text().strip())
+
+    def start(self, name, rank, world, token, *args):
+        """The command line of a rank that goes on from a token, and the file that keeps its tokens."""
+        token_file = self.folder / f"rank{rank}.token"
+        token_file.unlink(missing_ok=True)
+        if token:
+            token_file.write_text(token + "\n")
+        return [*self.plan(name), "--token-file", token_file, "--rank", rank, "--world", world,
+                *args], token_file
+
+    def test_batches_made_one_by_one_are_those_of_one_process(self):
+        # S-STATE-1.
+        for name in PLANS:
+            with self.subTest(name):
+                digests, tokens = self.wholes[name]
+                self.assertGreater(len(digests), 5)
+                report = run_json(*self.plan(name), "--digest")
+                self.assertEqual(report["batches"], len(digests))
+                self.assertEqual(int(report["digest"], 16), sum(digests) % 2**64)
+                self.assertEqual(len(set(tokens)), len(tokens))
+
+    def test_every_batch_goes_on_in_a_new_process_at_another_world(self):
+        # S-STATE-1, S-STATE-10, S-RANK-2.
+        rng = random.Random(5)
+        for name in PLANS:
+            digests, tokens = self.wholes[name]
+            for i, digest in enumerate(digests):
+                world, seen = rng.choice((2, 3, 4)), 0
+                for rank in range(world):
+                    command, token_file = self.start(name, rank, world, tokens[i])
+                    report = run_json(*command, "--batches", 1, "--digest")
+                    self.assertEqual(report["batches"], 1)
+                    seen += int(report["digest"], 16)
+                    self.assertEqual(token_file.read_text().strip(), tokens[i + 1])
+                self.assertEqual(seen % 2**64, digest, f"{name}, batch {i}, world {world}")
+
+    def kill_all(self, name, world, token, rng):
+        """Starts all ranks, kills them at a random moment, returns the least of their tokens."""
+        started = [self.start(name, rank, world, token, "--pace", "400") for rank in range(world)]
+        processes = [subprocess.Popen([BIN, "run", *map(str, command)], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL) for command, _ in started]
+        wanted = batch_of(token) + rng.randrange(3)
+        deadline = time.monotonic() + rng.uniform(0.02, 3)
+        def saved(file):
+            return file.read_text().strip() if file.exists() else ""
+        while time.monotonic() < deadline and any(p.poll() is None for p in processes):
+            if batch_of(saved(started[0][1])) > wanted:
+                break
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+        return min((saved(file) for _, file in started), key=batch_of)
+
+    def test_killed_at_any_moment_the_last_saved_token_goes_on_with_the_same_bits(self):
+        # S-STATE-1: kill -9 of all ranks; what their files hold is a token of the whole stream.
+        rng = random.Random(7)
+        kills = 0
+        while kills < KILLS:
+            for name in PLANS:
+                digests, tokens = self.wholes[name]
+                token = ""
+                while kills < KILLS and batch_of(token) < batch_of(tokens[-1]):
+                    token = self.kill_all(name, rng.choice((1, 2, 4)), token, rng)
+                    kills += 1
+                    self.assertIn(token, tokens)
+                    if rng.random() < 0.3:
+                        break
+                command = [*self.plan(name), "--digest"]
+                report = run_json(*command, *(["--resume", token] if token else []))
+                self.assertEqual(int(report["digest"], 16),
+                                 sum(digests[tokens.index(token):]) % 2**64, name)
+
+    def test_damaged_tokens_and_those_of_other_plans_are_errors_that_say_so(self):
+        # S-STATE-2, S-STATE-12.
+        rng = random.Random(9)
+        for name in PLANS:
+            token = self.wholes[name][1][2]
+            for other in PLANS:
+                if other == name:
+                    continue
+                done = millrace("run", *self.plan(other), "--resume", token)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("plan fingerprint", done.stderr)
+            for _ in range(4):
+                done = millrace("run", *self.plan(name), "--batches", 1, "--resume",
+                                token[:rng.randrange(1, len(token) - 1)])
+                self.assertIn(done.returncode, (0, 1), done.stderr)  # 0: "batch=12" cut to "batch=1"
+                if done.returncode == 1:
+                    self.assertRegex(done.stderr, "token|state .* is damaged")
+
+    def test_more_ranks_than_lanes_are_refused_with_the_advice(self):
+        # S-CUT-11.
+        done = millrace("run", *self.plan("buckets"), "--rank", 4, "--world", 5)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("set lanes: 5", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
