@@ -57,7 +57,9 @@ absl::Status CheckSpec(const SampleOpSpec& spec) {
 
 SampleOutput::SampleOutput(Run& run, std::span<const Field> fields) : run_(run), fields_(fields) {
   columns_.reserve(fields.size());
-  for (const Field& field : fields) columns_.emplace_back(field.name, field.dtype, run.num_rows());
+  for (const Field& field : fields) {
+    columns_.emplace_back(field.name, field.dtype, run.num_rows(), run.arena());
+  }
 }
 
 absl::StatusOr<TensorView> SampleOutput::Allocate(size_t i, const Shape& shape) {
