@@ -191,7 +191,7 @@ class RecordsTest(unittest.TestCase):
         done = millrace("nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn('"nonsense" is no subcommand of millrace; there are: records, explain, run, '
-                      "train", done.stderr)
+                      "audit, train", done.stderr)
         self.assertIn('"inspekt" is no subcommand of records; there are: convert, inspect',
                       millrace("records", "inspekt", "x").stderr)
 

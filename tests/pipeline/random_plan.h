@@ -2,6 +2,7 @@
 #define MILLRACE_TESTS_PIPELINE_RANDOM_PLAN_H_
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <random>
 #include <string>
@@ -53,6 +54,16 @@ struct RandomPlan {
   std::vector<std::string> features;  // fields of a batch whose values are known
   size_t num_sources() const { return std::max(files.size(), ranges.size()); }
 };
+
+// The plans of a test: [first, end). MILLRACE_RANDOM_PLANS says how many instead of `plans`, and
+// MILLRACE_RANDOM_SEED from which on.
+inline std::pair<uint64_t, uint64_t> SeedsFromEnvironment(uint64_t first, uint64_t plans) {
+  const char* const from = std::getenv("MILLRACE_RANDOM_SEED");
+  const char* const count = std::getenv("MILLRACE_RANDOM_PLANS");
+  if (from != nullptr) first = std::strtoull(from, nullptr, 10);
+  if (count != nullptr) plans = std::strtoull(count, nullptr, 10);
+  return {first, first + plans};
+}
 
 class RandomPlanMaker {
  public:

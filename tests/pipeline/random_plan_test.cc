@@ -1,7 +1,5 @@
 #include "tests/pipeline/random_plan.h"
 
-#include <cstdlib>
-
 #include "tests/pipeline/plan_model.h"
 #include "tests/pipeline/plan_worlds.h"
 
@@ -13,11 +11,6 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr size_t kMaxBatches = 16;
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
 
 // The reference: one rank, two threads. How many batches may be asked for is what the model says of
 // an endless input, of which a lane may get no row for ever.
@@ -53,9 +46,8 @@ template <typename Check>
 void ForEachPlan(uint64_t plans, const Check& check) {
   const auto context = FakeContext(2);
   uint64_t opened = 0, batches = 0;
-  const uint64_t first = FromEnvironment("MILLRACE_RANDOM_SEED", 0);
-  plans = FromEnvironment("MILLRACE_RANDOM_PLANS", plans);
-  for (uint64_t seed = first; seed < first + plans; ++seed) {
+  const auto [first, end] = SeedsFromEnvironment(0, plans);
+  for (uint64_t seed = first; seed < end; ++seed) {
     const OpenablePlan plan(seed);
     const testing::ScopedTrace trace(__FILE__, __LINE__,
                                      absl::StrCat("seed ", seed, "\n", plan.made().text));
@@ -66,9 +58,41 @@ void ForEachPlan(uint64_t plans, const Check& check) {
     check(plan, context, reference, seed);
     if (testing::Test::HasFailure()) return;
   }
-  if (plans < 20) return;
-  EXPECT_GT(opened, plans * 8 / 10);
+  if (end - first < 20) return;
+  EXPECT_GT(opened, (end - first) * 8 / 10);
   EXPECT_GT(batches, 2 * opened);
+}
+
+TEST(RandomPlanTest, EveryStageIsDrawnNowAndThen) {
+  std::vector<RandomPlan> plans;
+  for (uint64_t seed = 0; seed < 1000; ++seed) plans.push_back(RandomPlanMaker(seed).Make());
+  for (const std::string op : {"tfrecord",       "range",
+                               "concatenate",    "mix",
+                               "interleave",     "shuffle",
+                               "global_shuffle", "shard",
+                               "repeat",         "take",
+                               "skip",           "parse_example",
+                               "filter",         "unbatch",
+                               "decode_raw",     "flip",
+                               "normalize",      "one_hot",
+                               "batch",          "padded_batch",
+                               "ragged_batch",   "bucket_by_length",
+                               "prefetch"}) {
+    int drawn = 0, with_cut = 0, behind_cut = 0;
+    for (const RandomPlan& plan : plans) {
+      const size_t at = plan.text.rfind(absl::StrCat("\" ", op, " {"));
+      if (at == std::string::npos) continue;
+      ++drawn;
+      with_cut += plan.has_cut ? 1 : 0;
+      const size_t cut = std::min(plan.text.find(" filter {"), plan.text.find(" unbatch {"));
+      behind_cut += cut < at ? 1 : 0;
+    }
+    EXPECT_GT(drawn, 30) << op;
+    EXPECT_GT(with_cut, 15) << op;
+    if (op == "shuffle" || op == "take" || op == "skip" || op == "filter") {
+      EXPECT_GT(behind_cut, 60) << op;
+    }
+  }
 }
 
 // S-ORDER-1 to S-ORDER-14, S-BATCH-1, S-BATCH-2, S-BATCH-10, S-BATCH-11, S-CUT-1, S-CUT-5, S-CUT-10

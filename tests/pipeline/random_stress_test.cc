@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -13,11 +12,6 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr size_t kMaxBatches = 8;
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
 
 // A pipeline whose ops and reads are delayed, its context its own.
 std::unique_ptr<Pipeline> OpenDelayed(const OpenablePlan& plan,
@@ -35,8 +29,7 @@ std::unique_ptr<Pipeline> OpenDelayed(const OpenablePlan& plan,
 template <typename Check>
 void ForEachPlan(uint64_t plans, const Check& check) {
   const auto context = FakeContext(2);
-  const uint64_t first = FromEnvironment("MILLRACE_RANDOM_SEED", 3'000'000);
-  const uint64_t end = first + FromEnvironment("MILLRACE_RANDOM_PLANS", plans);
+  const auto [first, end] = SeedsFromEnvironment(3'000'000, plans);
   for (uint64_t seed = first; seed < end && !testing::Test::HasFailure(); ++seed) {
     const OpenablePlan plan(seed);
     if (plan.made().endless && plan.made().has_cut) continue;

@@ -26,7 +26,8 @@ std::vector<std::string> TokensOf(Pipeline& pipeline) {
 template <typename Check>
 void ForEachPlan(uint64_t first, uint64_t plans, const Check& check) {
   const auto context = FakeContext(2);
-  for (uint64_t seed = first; seed < first + plans && !testing::Test::HasFailure(); ++seed) {
+  const auto [begin, end] = SeedsFromEnvironment(first, plans);
+  for (uint64_t seed = begin; seed < end && !testing::Test::HasFailure(); ++seed) {
     const OpenablePlan plan(seed);
     if (plan.made().endless && plan.made().has_cut) continue;
     const testing::ScopedTrace trace(__FILE__, __LINE__,
@@ -57,6 +58,28 @@ TEST(RandomTokenTest, TokensAreAsSmallAsTheRuleSays) {
         physical.cut.has_value() ? 2048 + 16 * (physical.lanes + MaxOpenRows(physical)) : 200;
     for (const std::string& token : tokens) EXPECT_LE(token.size(), limit) << token;
   });
+}
+
+// S-STATE-13: thousands of open rows.
+TEST(RandomTokenTest, OpenRowsOfALargeShuffleCostAtMost16BytesEach) {
+  RandomPlan made;
+  made.ranges = {20'000};
+  made.text =
+      "lanes: 8 stage { range { count: 20000 } } stage { global_shuffle {} } "
+      "stage { filter { predicate: \"value >= 3000\" } } stage { shuffle { buffer_size: 4000 } } "
+      "stage { batch { size: 512 } }";
+  const OpenablePlan plan(made);
+  const auto opened = plan.Open(FakeContext(2));
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  size_t largest = 0;
+  while (true) {
+    const auto batch = (*opened)->Next();
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    if (!batch->has_value()) break;
+    largest = std::max(largest, (*batch)->resume_token().size());
+  }
+  EXPECT_GT(largest, 4000u);
+  EXPECT_LE(largest, 2048 + 16 * (8 + 4000u));
 }
 
 std::string Damaged(std::string token, std::mt19937_64& random) {
