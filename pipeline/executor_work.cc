@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kRunNanoseconds = 50'000;  // of work in a run, by measured cost
 constexpr int64_t kMaxRunRows = 1024;
-constexpr int64_t kFirstRunRows = 32;  // before a cost was measured
+constexpr int64_t kFirstRunRows = 32;           // before a cost was measured
 constexpr int64_t kKeptArenaBytes = 512 << 10;  // of a worker, whatever the budget says
 // Items that one task executes before it queues up again behind other pipelines' tasks.
 constexpr int kItemsPerTask = 8;
