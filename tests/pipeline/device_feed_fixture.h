@@ -58,6 +58,7 @@ struct Rig {
   FakePipeline* pipeline = nullptr;
   void* consumer = nullptr;
   std::unique_ptr<DeviceFeed> feed;
+  int right = 0;  // batches that UseLater found whole; read by the device until it is done
 };
 
 // True when `a` holds what FakePipeline put into the batch of that index.
@@ -70,11 +71,10 @@ inline bool HoldsBatch(const DeviceTensorView& a, uint64_t index) {
 }
 
 // A step of a consumer: a kernel that looks at the batch when the device comes to it.
-inline void UseLater(Rig& rig, const DeviceBatch& batch, int& right) {
+inline void UseLater(Rig& rig, const DeviceBatch& batch) {
   ASSERT_TRUE(batch.WaitOn(rig.consumer).ok());
-  rig.device->Launch(rig.consumer, [a = batch.Find("a"), index = batch.index(), &right] {
-    right += HoldsBatch(a, index) ? 1 : 0;
-  });
+  rig.device->Launch(rig.consumer, [a = batch.Find("a"), index = batch.index(),
+                                    &right = rig.right] { right += HoldsBatch(a, index) ? 1 : 0; });
   ASSERT_TRUE(batch.RecordUse(rig.consumer).ok());
 }
 

@@ -59,11 +59,10 @@ TEST(DeviceFeedTest, LaterBatchesAreCopiedWhileThisOneIsUsed) {
   EXPECT_EQ(batch.index(), 0u);
   EXPECT_EQ(rig.device->copies_issued(), 2 * 3);  // of two tensors, for batches 0, 1 and 2
   // And they do not wait for the consumer's work on this one.
-  int right = 0;
-  UseLater(rig, batch, right);
+  UseLater(rig, batch);
   rig.RunCopies();
   EXPECT_EQ(rig.device->copies_done(), 2 * 3);
-  EXPECT_EQ(right, 0);
+  EXPECT_EQ(rig.right, 0);
 }
 
 // S-HANDOFF-2.
@@ -79,26 +78,24 @@ TEST(DeviceFeedTest, NextDoesNotWaitForTheCopy) {
 // S-HANDOFF-2.
 TEST(DeviceFeedTest, ConsumersStreamWaitsForTheBytes) {
   Rig rig({4});
-  int right = 0;
-  UseLater(rig, rig.Next(), right);
+  UseLater(rig, rig.Next());
   rig.device->RunStream(rig.consumer);
-  EXPECT_EQ(right, 0);  // held up by the event
+  EXPECT_EQ(rig.right, 0);  // held up by the event
   rig.device->RunAll();
-  EXPECT_EQ(right, 1);
+  EXPECT_EQ(rig.right, 1);
 }
 
 // S-HANDOFF-3.
 TEST(DeviceFeedTest, SlabIsNotWrittenBeforeRecordedUseIsDone) {
   Rig rig({4, 4, 4, 4, 4, 4}, {.ring = 1, .max_device_bytes = 2 * 4096});
-  int right = 0;
-  for (int i = 0; i < 2; ++i) UseLater(rig, rig.Next(), right);
+  for (int i = 0; i < 2; ++i) UseLater(rig, rig.Next());
   rig.RunCopies();
   // Both slabs are dropped, and their uses have not begun: the third copy is issued behind them.
   const DeviceBatch third = rig.Next();
   rig.RunCopies();
   EXPECT_FALSE(*third.Ready());
   rig.device->RunAll();
-  EXPECT_EQ(right, 2);
+  EXPECT_EQ(rig.right, 2);
   EXPECT_TRUE(HoldsBatch(third.Find("a"), 2));
 }
 
@@ -114,12 +111,12 @@ TEST(DeviceFeedTest, SlabOfAHeldBatchIsLeftAlone) {
 TEST(DeviceFeedTest, EveryStreamToldByRecordUseCounts) {
   Rig rig({4, 4, 4}, {.ring = 1, .max_device_bytes = 4096});
   void* const second = *rig.device->CreateStream();
-  int right = 0;
   {
     const DeviceBatch batch = rig.Next();
-    UseLater(rig, batch, right);
+    UseLater(rig, batch);
     ASSERT_TRUE(batch.WaitOn(second).ok());
-    rig.device->Launch(second, [a = batch.Find("a"), &right] { right += HoldsBatch(a, 0); });
+    rig.device->Launch(second,
+                       [a = batch.Find("a"), &right = rig.right] { right += HoldsBatch(a, 0); });
     ASSERT_TRUE(batch.RecordUse(second).ok());
     ASSERT_TRUE(batch.RecordUse(second).ok());  // again: the last one counts
   }
@@ -129,9 +126,9 @@ TEST(DeviceFeedTest, EveryStreamToldByRecordUseCounts) {
     rig.device->Step(rig.consumer);
   }
   EXPECT_FALSE(*next.Ready());
-  EXPECT_EQ(right, 1);
+  EXPECT_EQ(rig.right, 1);
   rig.device->RunAll();
-  EXPECT_EQ(right, 2);
+  EXPECT_EQ(rig.right, 2);
   rig.device->DestroyStream(second);
 }
 
@@ -146,7 +143,7 @@ TEST(DeviceFeedTest, RandomOrdersOfStreamsNeverMixBatches) {
     rig.pipeline->max_host_slabs = 1 + static_cast<int>(random() % 8);
     rig.device->progress_on_query = true;
     std::vector<DeviceBatch> held;
-    int right = 0, delivered = 0;
+    int delivered = 0;
     while (delivered < 40) {
       auto batch = rig.feed->Next();
       if (absl::IsResourceExhausted(batch.status())) {
@@ -157,7 +154,7 @@ TEST(DeviceFeedTest, RandomOrdersOfStreamsNeverMixBatches) {
       }
       ASSERT_TRUE(batch.ok() && batch->has_value()) << batch.status();
       ASSERT_EQ((*batch)->index(), static_cast<uint64_t>(delivered++));
-      UseLater(rig, **batch, right);
+      UseLater(rig, **batch);
       if (random() % 4 == 0) held.push_back(**batch);
       if (random() % 4 == 0) held.clear();
       for (size_t steps = random() % 12; steps > 0; --steps) rig.device->StepNumber(random());
@@ -166,7 +163,7 @@ TEST(DeviceFeedTest, RandomOrdersOfStreamsNeverMixBatches) {
     EXPECT_FALSE(rig.feed->Next()->has_value());
     held.clear();
     rig.device->RunAll();
-    EXPECT_EQ(right, 40) << "seed " << seed;
+    EXPECT_EQ(rig.right, 40) << "seed " << seed;
   }
 }
 
