@@ -202,9 +202,13 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
     StopLocked(parts_.growing == nullptr ? absl::OkStatus() : parts_.growing->status());
     return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
   }
-  if (BatchAdmissionLocked() == Admission::kHeldByConsumer) return Outcome(HeldErrorLocked());
-  WakeWorkersLocked();
-  return std::nullopt;
+  while (true) {
+    WakeWorkersLocked();
+    if (tasks_ > 0 || reads_ > 0 || !HasNextLocked()) return std::nullopt;
+    // Nothing was begun: consumers held too much. Those of other pipelines may have let go since,
+    // and would not wake this one.
+    if (BatchAdmissionLocked() == Admission::kHeldByConsumer) return Outcome(HeldErrorLocked());
+  }
 }
 
 absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
