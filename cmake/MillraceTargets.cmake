@@ -7,6 +7,28 @@ set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallt
 # Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md).
 set(MILLRACE_FLAGS -ffp-contract=off)
 
+# Headers that nearly every file includes: parsing them takes most of the time of a small file. They
+# are compiled once for the libraries, once for the program and once for the tests. Files include
+# what they use all the same: the tsa preset builds without.
+set(MILLRACE_PRECOMPILED <algorithm> <atomic> <chrono> <cstdint> <cstring> <deque> <functional> <map>
+    <memory> <mutex> <condition_variable> <optional> <span> <string> <string_view> <unordered_map>
+    <utility> <vector> <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>)
+
+# Compiles `target` with these headers and those named. Targets of one `kind` have the same flags,
+# and share what is compiled for the first of them.
+function(millrace_precompile target kind)
+  if(NOT MILLRACE_PRECOMPILE)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY MILLRACE_PRECOMPILED_${kind})
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE ${MILLRACE_PRECOMPILED} ${ARGN})
+    set_property(GLOBAL PROPERTY MILLRACE_PRECOMPILED_${kind} ${target})
+  endif()
+endfunction()
+
 function(millrace_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)  # whoever includes our headers needs it too
   target_compile_options(${target} PRIVATE ${MILLRACE_WARNINGS} ${MILLRACE_FLAGS})
@@ -22,6 +44,7 @@ function(millrace_library name)
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
   millrace_target_defaults(millrace_${name})
   target_link_libraries(millrace_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  millrace_precompile(millrace_${name} LIBRARIES)
   set_property(GLOBAL APPEND PROPERTY MILLRACE_INSTALL_TARGETS millrace_${name})
 endfunction()
 
@@ -33,6 +56,7 @@ function(millrace_test file)
   add_executable(${target} ${file})
   millrace_target_defaults(${target})
   target_link_libraries(${target} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  millrace_precompile(${target} TESTS <gmock/gmock.h>)
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
   add_test(NAME ${target} COMMAND ${target})

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "pipeline/ops_from_plan_internal.h"
+#include "pipeline/plan_message_internal.h"
 
 namespace millrace::pipeline {
 namespace {

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "augment/image_ops.h"
 #include "base/op.h"
-#include "pipeline/plan_message_internal.h"
 #include "pipeline/predicate.h"
 #include "readers/decode_raw.h"
 #include "readers/parse_example.h"
@@ -20,6 +19,12 @@
 // the optimizer's rules rewrite. Ops are made from them afterwards.
 
 namespace millrace::pipeline {
+
+namespace proto {
+class Pipeline;
+class Stage;
+}  // namespace proto
+struct PlanMessage;
 
 // The field that a range has.
 inline constexpr char kValueField[] = "value";
