@@ -1,5 +1,6 @@
 """`millrace train` as users run it: two ranks, kill -9 and resume, signals, refusals."""
 
+import os
 import pathlib
 import re
 import signal
@@ -23,6 +24,18 @@ log_every_steps: 1
 optimizer {{ base_lr: 0.05 base_batch: 64 momentum: 0.9 weight_decay: 1e-4 warmup_steps: 5 }}
 checkpoint {{ folder: "{checkpoints}" every_steps: {every} keep: 2 }}
 """
+
+
+def processes():
+    """(pid, arguments) of every process there is."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:  # it has ended
+            continue
+        found.append((int(folder.name), arguments))
+    return found
 
 
 class TrainTest(unittest.TestCase):
@@ -86,6 +99,32 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(self.newest(checkpoints).read_bytes(),
                          self.newest(whole_checkpoints).read_bytes())
 
+    def kill_ranks_at(self, job, step):
+        """Starts two ranks and kills both, not their launcher, when rank 0 prints `step`."""
+        command = [*mpirun(2), BIN, *map(str, self.args(job))]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True) as process:
+            for line in process.stdout:
+                if re.match(rf"step {step}/", line):
+                    break
+            ranks = [pid for pid in processes() if pid[1][:1] == [BIN] and str(job) in pid[1]]
+            self.assertEqual(len(ranks), 2)
+            for pid, _ in ranks:
+                os.kill(pid, signal.SIGKILL)
+            process.communicate(timeout=TIMEOUT)
+            return process.returncode
+
+    def test_two_ranks_killed_in_mid_epoch_resume_to_the_same_weights(self):
+        # S-TRAIN-4.
+        whole, whole_checkpoints = self.job("whole-mpi")
+        self.train(whole, prefix=mpirun(2))
+        killed, checkpoints = self.job("killed-mpi")
+        self.assertNotEqual(self.kill_ranks_at(killed, 17), 0)
+        self.assertIn("checkpoint-00000014", self.newest(checkpoints).name)
+        self.train(killed, "--resume", prefix=mpirun(2))
+        self.assertEqual(self.newest(checkpoints).read_bytes(),
+                         self.newest(whole_checkpoints).read_bytes())
+
     def test_sigterm_saves_and_exits_with_75(self):
         job, checkpoints = self.job("sigterm", every=1000)
         code, output = self.interrupt_at(job, 9, signal.SIGTERM)
@@ -103,8 +142,11 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(code, 75, output)
         self.assertIn("stopped after step", output)
         self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
+        whole, whole_checkpoints = self.job("sigterm-mpi-whole", every=1000)
+        self.train(whole, prefix=mpirun(2))
         self.train(job, "--resume", prefix=mpirun(2))
-        self.assertIn("checkpoint-00000040", self.newest(checkpoints).name)
+        self.assertEqual(self.newest(checkpoints).read_bytes(),
+                         self.newest(whole_checkpoints).read_bytes())
 
     def run_with_little_memory(self, name, layers, megabytes):
         """Runs two ranks on a model of `layers`, rank 1 with an address space of `megabytes`."""

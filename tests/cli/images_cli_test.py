@@ -1,0 +1,87 @@
+"""Real JPEGs: `records convert --from images`, and the ImageNet example over what it writes."""
+
+import json
+import pathlib
+import random
+import subprocess
+import tarfile
+import tempfile
+import unittest
+
+from cli_testutil import SOURCE, millrace, run_json
+
+PLAN = SOURCE / "examples/imagenet/train.pbtxt"
+CLASSES = 3
+IMAGES = 24
+
+
+def write_jpeg(path, draw):
+    """Writes a JPEG of blurred noise, of a size and a chroma sampling of its own, with cjpeg."""
+    width, height = draw.randrange(150, 420), draw.randrange(150, 420)
+    row = bytes(draw.randrange(256) for _ in range(3 * width))
+    pixels = b"".join(bytes((value + 3 * y) % 256 for value in row) for y in range(height))
+    image = b"P6\n%d %d\n255\n" % (width, height) + pixels
+    command = ["cjpeg", "-quality", "85", "-sample", draw.choice(["1x1", "2x1", "2x2"])]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(subprocess.run(command, input=image, capture_output=True, check=True).stdout)
+
+
+class ImagesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        draw = random.Random(1)
+        for i in range(IMAGES):
+            write_jpeg(cls.folder / "photos" / f"class{i % CLASSES}" / f"{i:03}.jpg", draw)
+        with tarfile.open(cls.folder / "photos.tar", "w") as tar:
+            tar.add(cls.folder / "photos", arcname=".")
+        for name in ("photos", "photos.tar"):
+            done = millrace("records", "convert", "--from", "images", "--images", cls.folder / name,
+                            "--out", cls.folder / f"{name}-shards", "--shards", 3)
+            assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def digest(self, *args, data="photos-shards"):
+        report = run_json(PLAN, "--var", f"DATA={self.folder / data}", "--var", "BATCH=8",
+                          "--batches", 2 * IMAGES // 8, "--digest", *args)
+        self.assertEqual(report["records_bad"], 0)
+        return report["samples"], int(report["digest"], 16)
+
+    def test_every_image_is_in_the_shards_with_its_class(self):
+        for name in ("photos", "photos.tar"):
+            shards = sorted((self.folder / f"{name}-shards").glob("*.tfrecord"))
+            self.assertEqual(len(shards), 3)
+            done = millrace("records", "inspect", *shards)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(str(IMAGES), done.stdout)
+            self.assertIn("image/class/label", done.stdout)
+
+    def test_two_epochs_are_the_same_bits_for_every_number_of_threads(self):
+        # S-RANDOM-2.
+        digests = {self.digest("--threads", threads) for threads in (1, 2, 8)}
+        self.assertEqual(len(digests), 1)
+        self.assertEqual(digests.pop()[0], 2 * IMAGES)
+
+    def test_two_ranks_together_see_what_one_sees(self):
+        # S-RANK-2.
+        samples, whole = self.digest()
+        ranks = [self.digest("--rank", rank, "--world", 2) for rank in range(2)]
+        self.assertEqual(sum(rank[0] for rank in ranks), samples)
+        self.assertEqual(sum(rank[1] for rank in ranks) % 2**64, whole)
+
+    def test_a_tar_holds_the_images_of_its_folder(self):
+        def contents(name):
+            shards = sorted((self.folder / f"{name}-shards").glob("*.tfrecord"))
+            lines = millrace("records", "cat", *shards).stdout.splitlines()
+            return sorted(json.dumps(json.loads(line)["features"]) for line in lines)
+        self.assertEqual(len(contents("photos")), IMAGES)
+        self.assertEqual(len(contents("photos.tar")), IMAGES)
+        self.assertEqual(contents("photos"), contents("photos.tar"))
+
+
+if __name__ == "__main__":
+    unittest.main()
