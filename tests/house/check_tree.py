@@ -18,13 +18,12 @@ FOLDERS = {
     "readers": {"base"},
     "augment": {"readers"},
     "pipeline": {"readers", "augment"},
-    "service": {"pipeline"},
     "collectives": {"base"},
-    "trainer": {"pipeline", "service", "collectives"},
+    "trainer": {"pipeline", "collectives"},
     "cli": {"trainer"},
 }
 # Tests and benches may include every folder, and internal headers of all.
-UNBOUND = {"tests", "bench", "examples", "python"}
+UNBOUND = {"tests", "bench", "examples"}
 # Internal headers that another folder may include: (folder, header).
 INTERNAL_EXCEPTIONS = {("trainer", "pipeline/text_proto_internal.h")}
 FORBIDDEN_IN_INSTALLED = re.compile(
@@ -45,8 +44,10 @@ def allowed_folders(folder):
     return reached | {"base"}
 
 
-def check_include(path, folder, header):
-    """Returns what is wrong with `folder` including "header", or None."""
+def check_include(folder, header):
+    """Returns what is wrong with `folder` including `header`, or None."""
+    if header.startswith("."):
+        return f"includes start at the root of the tree ({header})"
     target = header.split("/")[0]
     if "/" not in header or target not in FOLDERS:
         return None
@@ -86,7 +87,7 @@ def check_file(relative, text):
         if not match:
             continue
         quote, header = match.groups()
-        if quote == '"' and folder in FOLDERS and (wrong := check_include(relative, folder, header)):
+        if folder in FOLDERS and (wrong := check_include(folder, header)):
             found.append((number, wrong))
         if is_installed(relative) and FORBIDDEN_IN_INSTALLED.match(quote + header):
             found.append((number, f"an installed header must not include {header}"))

@@ -33,7 +33,6 @@ class CheckTreeTest(unittest.TestCase):
             "readers/a.cc": '#include "base/run.h"\n',
             "augment/a.cc": '#include "readers/record.h"\n',
             "pipeline/a.cc": '#include "augment/image_ops.h"\n#include "pipeline/x_internal.h"\n',
-            "service/a.cc": '#include "pipeline/plan.h"\n#include "readers/record.h"\n',
             "collectives/a.cc": '#include "base/tensor.h"\n',
             "trainer/a.cc": '#include "collectives/factory.h"\n#include "readers/record.h"\n'
                             '#include "pipeline/text_proto_internal.h"\n',
@@ -45,8 +44,13 @@ class CheckTreeTest(unittest.TestCase):
         order = list(check_tree.FOLDERS)
         for folder in order:
             for target in set(order) - check_tree.allowed_folders(folder):
-                self.expect_one(f"{folder}/a.cc", f'#include "{target}/b.h"\n',
-                                f"{folder}/ must not include {target}/")
+                for name in (f'"{target}/b.h"', f"<{target}/b.h>"):
+                    self.expect_one(f"{folder}/a.cc", f"#include {name}\n",
+                                    f"{folder}/ must not include {target}/")
+
+    def test_paths_that_start_elsewhere_than_at_the_root_are_found(self):
+        for name in ('"../pipeline/b.h"', '"./b.h"', "<../pipeline/b.h>"):
+            self.expect_one("collectives/a.cc", f"#include {name}\n", "start at the root")
 
     def test_no_two_folders_may_include_each_other(self):
         for folder in check_tree.FOLDERS:
