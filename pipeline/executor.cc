@@ -97,6 +97,9 @@ absl::Status Executor::Start(StreamPlace place) {
   settler_ = std::move(settler);
   if (settler_ != nullptr) {
     board_.Reset(*settler_, LaneEnds(parts_));
+    const Order& records = parts_.order.records();
+    const bool endless = records.size() == kInfinite;
+    barren_.Reset(endless ? records.EpochSize() : 0, parts_.plan.lanes, settler_->lanes());
     settled_ = settler_->ended();
     more_closed_ = true;  // perhaps; its first turn tells
   }
@@ -204,7 +207,12 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
   }
   while (true) {
     WakeWorkersLocked();
-    if (tasks_ > 0 || reads_ > 0 || !HasNextLocked()) return std::nullopt;
+    if (tasks_ > 0 || reads_ > 0) return std::nullopt;
+    if (!HasNextLocked()) {
+      if (!barren_.barren()) return std::nullopt;
+      StopLocked(BarrenError());
+      return Outcome(result_);
+    }
     // Nothing was begun: consumers held too much. Those of other pipelines may have let go since,
     // and would not wake this one.
     if (BatchAdmissionLocked() == Admission::kHeldByConsumer) return Outcome(HeldErrorLocked());
@@ -239,6 +247,14 @@ absl::Status Executor::HeldErrorLocked() const {
       "the next batch needs ", NextSlabBytesLocked(), " B, but batches held by consumers take ",
       budget_->held_bytes(), " of the ", budget_->limit_bytes(),
       " B of the memory budget: drop batches, or raise memory_budget_bytes"));
+}
+
+absl::Status Executor::BarrenError() const {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no batch can be made any more: the input has no end, and epoch after epoch (of ",
+      parts_.order.records().EpochSize(), " samples) nothing passes the filters ",
+      parts_.plan.lanes == 1 ? "" : "in one of the lanes ",
+      "at all; change the predicate, or shuffle the input"));
 }
 
 }  // namespace millrace::pipeline

@@ -86,7 +86,7 @@ uint64_t Executor::ScanAheadLocked() const {
 
 bool Executor::MayScanLocked(uint64_t ahead) const {
   return !planning_ && !error_seen_ && !settled_ && !more_closed_ && scan_.waiting.empty() &&
-         ClosedRoomLocked() > 0 && board_.num_blocks() < ReadAheadLocked() &&
+         ClosedRoomLocked() > 0 && board_.num_blocks() < ReadAheadLocked() && !barren_.barren() &&
          board_.MayClaim(ahead);
 }
 

@@ -15,6 +15,7 @@
 #include "base/context.h"
 #include "base/mutex.h"
 #include "pipeline/adapter_internal.h"
+#include "pipeline/barren_watch_internal.h"
 #include "pipeline/batch.h"
 #include "pipeline/batch_internal.h"
 #include "pipeline/batch_op.h"
@@ -250,6 +251,7 @@ class Executor {
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
   absl::Status HeldErrorLocked() const MILLRACE_REQUIRES(mu_);
+  absl::Status BarrenError() const;
   void StopLocked(absl::Status result) MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const std::string& state) const;
   void WaitIdleAndClearLocked() MILLRACE_REQUIRES(mu_);
@@ -294,6 +296,7 @@ class Executor {
   std::vector<OpenBatch*> filled_ MILLRACE_GUARDED_BY(mu_);  // the ops over the whole are to come
   // Plans with a cut.
   ScanBoard board_ MILLRACE_GUARDED_BY(mu_);
+  BarrenWatch barren_ MILLRACE_GUARDED_BY(mu_);
   std::deque<std::unique_ptr<ClosedWork>> closed_ MILLRACE_GUARDED_BY(mu_);  // to open, in order
   bool settling_ MILLRACE_GUARDED_BY(mu_) = false;       // a worker has the settler
   bool more_closed_ MILLRACE_GUARDED_BY(mu_) = false;    // the settler may have more closed batches

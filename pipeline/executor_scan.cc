@@ -134,6 +134,7 @@ void Executor::ExamineRun(RunWork* run) {
   found.end = block->found.end;
   block->found = std::move(found);
   block->done = true;
+  barren_.Add(block->found.lane, num_rows, kept);
   examined_rows_ += num_rows;
   kept_rows_ += kept;
   if (examined_rows_ < kShareWindow) return;
@@ -211,7 +212,7 @@ void Executor::StopSettling(const absl::Status& status) {
 // A settler that neither ends nor asks for anything would be waited for without end.
 void Executor::CheckProgressLocked() {
   const bool waits = !stopped_ && !settled_ && !more_closed_ && !planning_ && closed_.empty() &&
-                     ring_.empty() && !opening_ && board_.num_blocks() == 0;
+                     ring_.empty() && !opening_ && board_.num_blocks() == 0 && !barren_.barren();
   if (!waits || board_.MayClaim(1)) return;
   StopLocked(absl::InternalError("pass 1 came to its end before the settler did"));
   batch_ready_.NotifyAll();
