@@ -1,12 +1,14 @@
 """Real JPEGs: `records convert --from images`, and the ImageNet example over what it writes."""
 
 import json
+import os
 import pathlib
 import random
 import subprocess
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 
 from cli_testutil import SOURCE, millrace, run_json
 
@@ -65,6 +67,14 @@ class ImagesTest(unittest.TestCase):
         digests = {self.digest("--threads", threads) for threads in (1, 2, 8)}
         self.assertEqual(len(digests), 1)
         self.assertEqual(digests.pop()[0], 2 * IMAGES)
+
+    def test_the_vector_units_of_the_machine_change_no_bit(self):
+        # S-RANDOM-2. libjpeg-turbo is the library that chooses its kernels when it runs.
+        digests = {self.digest()}
+        for variable in ("JSIMD_FORCENONE", "JSIMD_FORCESSE2"):
+            with unittest.mock.patch.dict(os.environ, {variable: "1"}):
+                digests.add(self.digest())
+        self.assertEqual(len(digests), 1)
 
     def test_two_ranks_together_see_what_one_sees(self):
         # S-RANK-2.
