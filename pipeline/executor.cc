@@ -137,7 +137,7 @@ void Executor::WaitIdleAndClearLocked() {
     run->Clear();
     idle_runs_.push_back(run.get());
   }
-  opening_ = planning_ = settling_ = error_seen_ = more_closed_ = settled_ = false;
+  opening_ = planning_ = settling_ = error_seen_ = more_closed_ = settled_ = wake_due_ = false;
   examined_rows_ = kept_rows_ = 0;
   ready_batches_ = 0;
 }
@@ -222,6 +222,7 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
 absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   const std::unique_ptr<OpenBatch> batch = std::move(ring_.front());
   ring_.pop_front();
+  wake_due_ = false;
   --ready_batches_;
   AdaptLocked();
   if (!batch->error.ok()) {

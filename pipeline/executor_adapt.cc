@@ -24,10 +24,13 @@ int64_t Executor::BeginWorkLocked() {
   return now;
 }
 
-void Executor::EndWorkLocked(int64_t begin_ns) {
+// Returns when it ended.
+int64_t Executor::EndWorkLocked(int64_t begin_ns) {
+  const int64_t now = Now();
   --busy_;
   work_begins_ -= begin_ns;
-  worked_ns_ += Now() - begin_ns;
+  worked_ns_ += now - begin_ns;
+  return now;
 }
 
 void Executor::AdaptLocked() {

@@ -138,7 +138,14 @@ void Executor::ReadyLocked(OpenBatch* batch) {
   batch->ready = true;
   ++ready_batches_;
   AdaptLocked();
-  if (batch == ring_.front().get()) batch_ready_.NotifyAll();
+  if (batch != ring_.front().get()) return;
+  // Where batches take less time than a wake-up, several of them share one: the worker that is here
+  // tells the consumer soon.
+  if (wait_begins_ >= 0 && ItemsAreShortLocked()) {
+    wake_due_ = true;
+  } else {
+    batch_ready_.NotifyAll();
+  }
 }
 
 void Executor::FinishBatch(OpenBatch* batch) {

@@ -195,6 +195,7 @@ class Executor {
   void FinishBatch(OpenBatch* batch) MILLRACE_EXCLUDES(mu_);
   void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
   void ReadyLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
+  bool ItemsAreShortLocked() const MILLRACE_REQUIRES(mu_);
   void PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) const;
   bool TakeSlab(OpenBatch& batch);
   std::string TokenBehind(uint64_t batch, std::string state) const;
@@ -245,7 +246,7 @@ class Executor {
   void AdaptLocked() MILLRACE_REQUIRES(mu_);
   void ObeyLocked(const Targets& targets) MILLRACE_REQUIRES(mu_);
   int64_t BeginWorkLocked() MILLRACE_REQUIRES(mu_);
-  void EndWorkLocked(int64_t begin_ns) MILLRACE_REQUIRES(mu_);
+  int64_t EndWorkLocked(int64_t begin_ns) MILLRACE_REQUIRES(mu_);
 
   // Consumer side (executor.cc).
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
@@ -281,6 +282,7 @@ class Executor {
   std::deque<std::unique_ptr<OpenBatch>> ring_ MILLRACE_GUARDED_BY(mu_);  // not delivered, in order
   uint64_t next_batch_ MILLRACE_GUARDED_BY(mu_) = 0;                      // to open
   std::string last_token_ MILLRACE_GUARDED_BY(mu_);                       // what Save says
+  bool wake_due_ MILLRACE_GUARDED_BY(mu_) = false;  // the consumer is to hear of the front soon
   bool opening_ MILLRACE_GUARDED_BY(mu_) = false;   // a worker opens next_batch_ - 1
   bool planning_ MILLRACE_GUARDED_BY(mu_) = false;  // a worker evaluates the order
   std::optional<BatchOrder> final_order_

@@ -10,34 +10,46 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kRunNanoseconds = 50'000;  // of work in a run, by measured cost
+// How long a consumer may have waited before it is woken between two short items. A wake-up takes
+// about 10 us of processor time, more than a batch of a thousand numbers.
+constexpr int64_t kWakeNanoseconds = 50'000;
 constexpr int64_t kMaxRunRows = 1024;
 constexpr int64_t kFirstRunRows = 32;           // before a cost was measured
+constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
 constexpr int64_t kKeptArenaBytes = 512 << 10;  // of a worker, whatever the budget says
-// Items that one task executes before it queues up again behind other pipelines' tasks.
-constexpr int kItemsPerTask = 8;
+// After so long a task queues up again, behind those of other pipelines.
+constexpr int64_t kTaskNanoseconds = 8 * kRunNanoseconds;
 
 }  // namespace
 
 void Executor::RunTask() {
   int64_t begin_ns = 0;
-  for (int executed = 0;; ++executed) {
+  int64_t task_begin_ns = 0;
+  for (bool first = true;; first = false) {
     Item item;
+    bool wake = false;
     {
       MutexLock lock(mu_);
-      if (executed > 0) EndWorkLocked(begin_ns);
-      if (executed < kItemsPerTask) item = PickLocked();
-      if (item.kind == Item::Kind::kNone) {
+      const int64_t now_ns = first ? 0 : EndWorkLocked(begin_ns);
+      if (first || now_ns - task_begin_ns < kTaskNanoseconds) item = PickLocked();
+      const bool ends = item.kind == Item::Kind::kNone;
+      wake = wake_due_ && (ends || now_ns - wait_begins_ >= kWakeNanoseconds);
+      if (wake) wake_due_ = false;
+      if (ends) {
         --tasks_;
         AdaptLocked();
         WakeWorkersLocked();
         // An opening that was put off may have been what the consumer waits for.
-        if (ring_.empty() && !opening_) batch_ready_.NotifyAll();
+        if (wake || (ring_.empty() && !opening_)) batch_ready_.NotifyAll();
         NotifyIfIdleLocked();
         return;
       }
       begin_ns = BeginWorkLocked();
+      if (first) task_begin_ns = begin_ns;
       WakeWorkersLocked();
     }
+    // Not under the mutex, which the consumer takes first. This task keeps the executor alive.
+    if (wake) batch_ready_.NotifyAll();
     Execute(std::move(item));
   }
 }
@@ -77,6 +89,13 @@ int64_t Executor::RowsPerRun() const {
 
 int64_t Executor::RowsPerScan() const {
   return RowsAtCost(scan_nanoseconds_.load(std::memory_order_relaxed));
+}
+
+// Whether whatever a worker does next ends soon.
+bool Executor::ItemsAreShortLocked() const {
+  const int64_t cost = row_nanoseconds_.load(std::memory_order_relaxed);
+  return cost > 0 && cost * processor_.preferred_rows() <= kRunNanoseconds &&
+         parts_.batch_ops.empty() && ring_.front()->data->layout->slab_bytes <= kSmallSlabBytes;
 }
 
 RunWork* Executor::TakeRun() {

@@ -236,7 +236,10 @@ std::string PhysicalText(const PhysicalPlan& physical) {
   for (const BatchOpSpec& op : physical.batch_ops) {
     custom.Add(absl::StrCat(op.op, " version ", op.version, " on whole batches  [", op.stage, "]"));
   }
-  Block("ring", &text).Add(absl::StrCat(physical.prefetch_batches, " batches ahead"));
+  Block("ring", &text)
+      .Add(physical.prefetch_batches == 0
+               ? "2 batches ahead; up to 16 that fit a MiB together"
+               : absl::StrCat(physical.prefetch_batches, " batches ahead"));
   return text;
 }
 

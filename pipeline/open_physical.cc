@@ -234,13 +234,14 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .batch_ops = std::move(batch_ops),
                       .rank = options.rank,
                       .world = options.world,
-                      .prefetch_batches = std::clamp(prefetch, 1, kMaxPrefetch),
+                      .prefetch_batches = std::clamp(prefetch, 0, kMaxPrefetch),
                       .cpu_budget = options.cpu_budget,
                       .adapt = options.adapt,
                       .clock = {},
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
   MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
+  if (parts.prefetch_batches == 0) parts.prefetch_batches = DefaultPrefetch(*parts.layout);
   return parts;
 }
 

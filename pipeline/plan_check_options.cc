@@ -190,7 +190,7 @@ absl::Status CheckStageOptions(const PipelineAt& at, int i) {
     case proto::Stage::kBucketByLength:
       return check.Bucket(stage.bucket_by_length());
     case proto::Stage::kPrefetch:
-      return check.InRange("batches", stage.prefetch().batches(), 1, kMaxPrefetch);
+      return check.InRange("batches", stage.prefetch().batches(), 0, kMaxPrefetch);
     default:
       return CheckMapOptions(at, i);
   }

@@ -118,9 +118,6 @@ void FillOp(proto::Stage* stage) {
       return;
     case proto::Stage::kOneHot:
       return Default(stage->mutable_one_hot()->mutable_field(), "label");
-    case proto::Stage::kPrefetch:
-      if (stage->prefetch().batches() == 0) stage->mutable_prefetch()->set_batches(2);
-      return;
     default:
       return;  // nothing may be left out
   }

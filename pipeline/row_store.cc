@@ -104,13 +104,16 @@ absl::Status StoreRow(BatchData& data, size_t tensor, int64_t slot, const ConstT
 
 void ClearPadding(BatchData& data) {
   const BatchLayout& layout = *data.layout;
-  for (int64_t first = 0; first < layout.num_rows;) {
-    int64_t end = first;
-    while (end < layout.num_rows && data.valid()[end] == 0) ++end;
-    const auto rows = static_cast<size_t>(end - first);
-    const auto row = static_cast<size_t>(first);
-    first = end + 1;
-    if (rows == 0) continue;
+  const uint8_t* const valid = data.valid();
+  const uint8_t* const valid_end = valid + layout.num_rows;
+  const auto find = [&](const uint8_t* at, int value) {
+    const void* const found = std::memchr(at, value, static_cast<size_t>(valid_end - at));
+    return found == nullptr ? valid_end : static_cast<const uint8_t*>(found);
+  };
+  for (const uint8_t* at = valid; (at = find(at, 0)) != valid_end;) {
+    const auto row = static_cast<size_t>(at - valid);
+    at = find(at, 1);
+    const auto rows = static_cast<size_t>(at - valid) - row;
     std::fill_n(data.ids() + row, rows, SampleId{});
     for (size_t i = 0; i < layout.fields.size(); ++i) {
       const bool has_place =

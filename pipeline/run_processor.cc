@@ -125,9 +125,10 @@ void RunProcessor::LoadNumbers(const RunWork& work, Run& run) const {
 }
 
 void RunProcessor::LoadJoinedNumbers(const RunWork& work, Run& run) const {
-  const size_t bytes = sizeof(int64_t) * work.refs.size();
+  const auto rows = static_cast<size_t>(work.num_rows());
+  const size_t bytes = sizeof(int64_t) * rows;
   auto* const values = reinterpret_cast<int64_t*>(run.arena().Allocate(bytes));
-  for (size_t row = 0; row < work.refs.size(); ++row) {
+  for (size_t row = 0; row < rows; ++row) {
     values[row] = static_cast<int64_t>(work.refs[row].ordinal);
   }
   run.Add(kValueColumn, DType::kI64).SetAll(values, sizeof(int64_t), Shape());

@@ -24,8 +24,7 @@ void RunWork::Clear() {
   batch = nullptr;
   block = nullptr;
   origins.clear();
-  refs.clear();
-  starts.clear();
+  rows = 0;
   buffer.reset();
   spans.clear();
   read_status.clear();
@@ -34,16 +33,14 @@ void RunWork::Clear() {
 
 int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
                   int64_t min_rows, RunWork& work) {
-  work.refs.resize(ids.size());
-  work.starts.resize(ids.size() + 1);
-  source.LocateAll(ids, work.refs, work.starts);
-  const auto full = std::upper_bound(work.starts.begin() + 1, work.starts.end(), kMaxRunBytes);
-  const auto fitting = static_cast<int64_t>(full - work.starts.begin()) - 1;
-  const int64_t rows =
-      std::min(std::max({fitting, min_rows, int64_t{1}}), static_cast<int64_t>(ids.size()));
-  work.refs.resize(static_cast<size_t>(rows));
-  work.starts.resize(static_cast<size_t>(rows) + 1);
-  return rows;
+  if (work.refs.size() < ids.size()) work.refs.resize(ids.size());
+  if (work.starts.size() < ids.size() + 1) work.starts.resize(ids.size() + 1);
+  const std::span<size_t> starts(work.starts.data(), ids.size() + 1);
+  source.LocateAll(ids, {work.refs.data(), ids.size()}, starts);
+  const auto full = std::upper_bound(starts.begin() + 1, starts.end(), kMaxRunBytes);
+  const auto fitting = static_cast<int64_t>(full - starts.begin()) - 1;
+  work.rows = std::min(std::max({fitting, min_rows, int64_t{1}}), static_cast<int64_t>(ids.size()));
+  return work.rows;
 }
 
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work) {
@@ -84,6 +81,7 @@ RunWork SingleRow(const RunWork& work, int64_t row) {
   single.first_row = work.first_row + row;
   single.position = work.position + static_cast<uint64_t>(row);
   if (!work.origins.empty()) single.origins = {work.origins[i]};
+  single.rows = 1;
   single.refs = {work.refs[i]};
   single.starts = {0, work.starts[i + 1] - work.starts[i]};
   for (size_t span = 0; span < work.spans.size(); ++span) {

@@ -61,16 +61,20 @@ struct RunWork {
   uint64_t position = 0;           // of the first row: in the stream; in pass 1 in its lane
   ScanBlock* block = nullptr;      // pass 1: what the findings are for
   std::vector<RowOrigin> origins;  // pass 1: of each row
-  std::vector<readers::RecordRef> refs;
-  std::vector<size_t> starts;  // of each record's frame in `buffer`, and the end of the last
+  int64_t rows = 0;
+  // At least so long: they keep the length that some run needed, so that none is cleared twice.
+  std::vector<readers::RecordRef> refs;  // of each row
+  std::vector<size_t> starts;            // of each record's frame in `buffer`, and the last's end
   ReadBuffer buffer;
   std::vector<ReadSpan> spans;
   std::vector<absl::Status> read_status;  // of each span
   bool alone = false;                     // read every record by itself
   int64_t reserved_bytes = 0;             // in the budget
 
-  int64_t num_rows() const { return static_cast<int64_t>(refs.size()); }
-  int64_t bytes() const { return starts.empty() ? 0 : static_cast<int64_t>(starts.back()); }
+  int64_t num_rows() const { return rows; }
+  int64_t bytes() const {
+    return rows == 0 ? 0 : static_cast<int64_t>(starts[static_cast<size_t>(rows)]);
+  }
   // Empties it for its next use.
   void Clear();
 };

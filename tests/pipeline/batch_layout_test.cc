@@ -265,5 +265,16 @@ TEST(SlabPoolTest, NothingIsLeftAfterClose) {
   EXPECT_EQ(allocator->live_bytes, 0u);
 }
 
+TEST(BatchLayoutTest, SmallBatchesAreMadeFurtherAhead) {
+  const auto prefetch = [](int64_t bytes, uint64_t rows) {
+    const auto layout = MakeBatchLayout(Schema({{"a", DType::kU8, {bytes}}}), rows);
+    EXPECT_TRUE(layout.ok()) << layout.status();
+    return DefaultPrefetch(*layout);
+  };
+  EXPECT_EQ(prefetch(1, 1), 16);
+  EXPECT_EQ(prefetch(100, 1024), 8);  // 100 bytes, an id of 24 and a valid byte a row: 125 KiB
+  EXPECT_EQ(prefetch(224 * 224 * 3, 64), 2);
+}
+
 }  // namespace
 }  // namespace millrace::pipeline

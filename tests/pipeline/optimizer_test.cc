@@ -93,7 +93,7 @@ TEST(OptimizerTest, PlanBecomesSourceOrderOpsAndBatch) {
   EXPECT_TRUE(physical.sources[0].verify_crc);
   EXPECT_EQ(physical.seed, 5u);
   EXPECT_EQ(physical.batch.size, 8u);
-  EXPECT_EQ(physical.prefetch_batches, 2);
+  EXPECT_EQ(physical.prefetch_batches, 0);
   ASSERT_EQ(physical.order.steps.size(), 3u);
   EXPECT_EQ(physical.order.steps[0].kind, OrderStep::Kind::kSkip);
   EXPECT_EQ(physical.order.steps[0].count, 2u);

@@ -53,7 +53,7 @@ TEST(PlanTest, DefaultsAreFilledIn) {
   EXPECT_EQ(p.stage(2).decode_image().output(), "image");
   EXPECT_EQ(p.stage(2).decode_image().channels(), 3u);
   EXPECT_THAT(p.stage(3).random_resized_crop().area(), ElementsAre(0.08f, 1.0f));
-  EXPECT_EQ(p.stage(5).prefetch().batches(), 2u);
+  EXPECT_EQ(p.stage(5).prefetch().batches(), 0u);
 }
 
 TEST(PlanTest, ExplicitZeroProbabilityAndScaleAreKept) {
