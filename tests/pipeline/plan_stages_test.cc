@@ -196,6 +196,8 @@ TEST(PlanStagesTest, OptionsOfOrderStagesAndJoinsAreChecked) {
   EXPECT_EQ(StageError("shuffle {}"), "p:2:9: buffer_size is 0 but must be in [1, 134217728]");
   EXPECT_THAT(StageError("shuffle { buffer_size: 134217729 }"), HasSubstr("p:2:19: buffer_size"));
   EXPECT_THAT(StageError("shard {}"), HasSubstr("p:2:9: num_shards is 0"));
+  EXPECT_EQ(StageError("shard { num_shards: 2147483649 }"),
+            "p:2:17: num_shards is 2147483649 but must be in [1, 2147483648]");
   EXPECT_EQ(StageError("shard { num_shards: 3 index: 3 }"),
             "p:2:31: index is 3 but must be in [0, 2]");
   EXPECT_EQ(StageError("global_shuffle { window: 9 }"),
