@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_check_internal.h"
 
 // Which stages may stand where (docs/semantics.md, S-PLAN-3 and S-PLAN-11 to S-PLAN-14).
 //
@@ -14,10 +14,6 @@
 
 namespace millrace::pipeline {
 namespace {
-
-absl::Status ErrorAt(const std::string& where, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
-}
 
 // What a join has to know of its inputs.
 struct Outlook {
