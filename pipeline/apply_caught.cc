@@ -17,11 +17,11 @@ std::string WhatIsThrown() {
   }
 }
 
+}  // namespace
+
 absl::Status ThrownError() {
   return absl::InternalError(absl::StrCat("exception: ", WhatIsThrown()));
 }
-
-}  // namespace
 
 void ApplyAlone(const Op& op, Run& run) {
   try {
@@ -39,15 +39,6 @@ bool ApplyCaught(const Op& op, Run& run) {
 absl::Status ApplyCaught(const BatchOp& op, BatchView& batch) {
   try {
     return op.Apply(batch);
-  } catch (...) {
-    return ThrownError();
-  }
-}
-
-absl::Status Caught(const std::function<void()>& work) {
-  try {
-    work();
-    return absl::OkStatus();
   } catch (...) {
     return ThrownError();
   }

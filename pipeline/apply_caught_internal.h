@@ -1,8 +1,6 @@
 #ifndef MILLRACE_PIPELINE_APPLY_CAUGHT_INTERNAL_H_
 #define MILLRACE_PIPELINE_APPLY_CAUGHT_INTERNAL_H_
 
-#include <functional>
-
 #include "absl/status/status.h"
 #include "base/op.h"
 #include "pipeline/batch_op.h"
@@ -18,8 +16,18 @@ bool ApplyCaught(const Op& op, Run& run);
 void ApplyAlone(const Op& op, Run& run);
 // An exception is INTERNAL.
 absl::Status ApplyCaught(const BatchOp& op, BatchView& batch);
-// Calls `work`; an exception is INTERNAL, "exception: ...".
-absl::Status Caught(const std::function<void()>& work);
+// The exception that is being handled: INTERNAL, "exception: ...".
+absl::Status ThrownError();
+// Calls `work`; an exception is ThrownError.
+template <typename Work>
+absl::Status Caught(const Work& work) {
+  try {
+    work();
+    return absl::OkStatus();
+  } catch (...) {
+    return ThrownError();
+  }
+}
 
 }  // namespace millrace::pipeline
 

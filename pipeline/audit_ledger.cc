@@ -76,7 +76,6 @@ void AuditLedger::CompareWithRecords(Epoch& epoch) {
   Listing lost;
   epoch.visited.ForEachMissing(expected, [&](uint64_t record) {
     lost.Add({epoch.summary.epoch, record, 0});
-    return true;
   });
   epoch.summary.expected = expected;
   epoch.summary.lost = lost.count;

@@ -71,6 +71,16 @@ absl::Status CheckSameStream(const std::string& path, const AuditHeader& logged,
       absl::StrCat(path, ": the audit log is of another stream; it differs in:", differs));
 }
 
+// A file system without locks (some network ones) has nothing to say about other writers.
+absl::Status Lock(int fd, const std::string& path) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  const int error = errno;
+  if (error == ENOSYS || error == EOPNOTSUPP) return absl::OkStatus();
+  if (error != EWOULDBLOCK) return ErrnoStatus(error, "flock", path);
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": another process writes this audit log"));
+}
+
 // Where the last whole block ends. Everything behind it was torn by a kill.
 absl::StatusOr<uint64_t> WholeBytes(const AuditReader& reader, const AuditHeader& header) {
   AuditBlock block;
@@ -124,10 +134,7 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path
                                                          const AuditLogOptions& options) {
   readers::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": another process writes this audit log"));
-  }
+  MILLRACE_RETURN_IF_ERROR(Lock(fd.get(), path));
   MILLRACE_ASSIGN_OR_RETURN(const AuditReader reader, AuditReader::Open(path));
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t whole_bytes, WholeBytes(reader, header));
   if (whole_bytes < reader.size() && ::ftruncate(fd.get(), static_cast<off_t>(whole_bytes)) != 0) {

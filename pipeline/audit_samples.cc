@@ -37,9 +37,9 @@ bool SampleSet::Contains(const SampleId& id) const {
 }
 
 void SampleSet::ForEachMissing(uint64_t count,
-                               const std::function<bool(uint64_t record)>& visit) const {
+                               const std::function<void(uint64_t record)>& visit) const {
   for (uint64_t record = 0; record < count; ++record) {
-    if (!Contains({.epoch = 0, .record = record, .sub_index = 0}) && !visit(record)) return;
+    if (!Contains({.epoch = 0, .record = record, .sub_index = 0})) visit(record);
   }
 }
 

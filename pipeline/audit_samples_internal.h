@@ -22,9 +22,8 @@ class SampleSet {
   bool Insert(const SampleId& id);
   bool Contains(const SampleId& id) const;
   uint64_t size() const { return size_; }
-  // Calls `visit` for every whole record in [0, count) that is not there, ascending, until it
-  // returns false.
-  void ForEachMissing(uint64_t count, const std::function<bool(uint64_t record)>& visit) const;
+  // Calls `visit` for every whole record in [0, count) that is not there, ascending.
+  void ForEachMissing(uint64_t count, const std::function<void(uint64_t record)>& visit) const;
 
  private:
   using Page = std::array<uint64_t, 64>;

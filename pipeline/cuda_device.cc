@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "pipeline/cuda_devices_internal.h"
 #include "pipeline/device_internal.h"
 
 namespace millrace::pipeline {
@@ -146,7 +147,7 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int ordinal) {
+absl::StatusOr<int> CountCudaDevices() {
   int num_devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&num_devices);
   if (error != cudaSuccess || num_devices == 0) {
@@ -154,6 +155,11 @@ absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int ordinal) {
     return absl::FailedPreconditionError(absl::StrCat(
         "no CUDA device: ", error != cudaSuccess ? cudaGetErrorString(error) : "none present"));
   }
+  return num_devices;
+}
+
+absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int ordinal) {
+  MILLRACE_ASSIGN_OR_RETURN(const int num_devices, CountCudaDevices());
   if (ordinal < 0 || ordinal >= num_devices) {
     return absl::InvalidArgumentError(
         absl::StrCat("no CUDA device ", ordinal, ": there are ", num_devices));

@@ -41,7 +41,7 @@
 // Without a cut, the rows of a batch are arithmetic. With one, pass 1 goes before: workers look at
 // records lane by lane, whoever finds the head of a lane's reorder ring complete settles it, and
 // the batches that the settler closes are opened in their order. docs/executor.md has the tables of
-// threads and buffers and the argument against deadlock.
+// threads and buffers, ARCHITECTURE.md the argument against deadlock.
 
 namespace millrace::pipeline {
 

@@ -1,3 +1,4 @@
+#include <charconv>
 #include <string>
 #include <utility>
 
@@ -199,6 +200,20 @@ std::string BatchText(const BatchSpec& batch, const Schema& schema) {
                       BytesText(row_bytes * batch.size));
 }
 
+// With as many digits as tell it from every other number.
+std::string FloatText(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+std::string PaddingText(const BatchSpec::Padding& padding, const Schema& schema) {
+  const DType dtype = schema.Find(padding.field)->dtype;
+  const bool is_float =
+      dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32 || dtype == DType::kF64;
+  return absl::StrCat(padding.field, " is padded with ",
+                      is_float ? FloatText(padding.float_value) : absl::StrCat(padding.int_value));
+}
+
 void AppendBatch(const PhysicalPlan& physical, std::string* text) {
   const BatchSpec& batch = physical.batch;
   Block block("batch", text);
@@ -209,7 +224,7 @@ void AppendBatch(const PhysicalPlan& physical, std::string* text) {
     block.Add(Schema({field}).ToString(), 2);
   }
   for (const BatchSpec::Padding& padding : batch.padding) {
-    block.Add(absl::StrCat(padding.field, " is padded with ", padding.float_value), 2);
+    block.Add(PaddingText(padding, physical.batch_schema), 2);
   }
 }
 

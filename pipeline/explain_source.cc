@@ -14,24 +14,9 @@
 namespace millrace::pipeline {
 namespace {
 
-readers::Compression ToCompression(const std::string& name) {
-  if (name == "none") return readers::Compression::kNone;
-  if (name == "gzip") return readers::Compression::kGzip;
-  if (name == "zlib") return readers::Compression::kZlib;
-  return readers::Compression::kAuto;
-}
-
-absl::StatusOr<SourceFacts::Source> OpenFiles(const SourceSpec& spec, const OpenOptions& options) {
-  readers::RecordSourceOptions source_options;
-  source_options.compression = ToCompression(spec.compression);
-  source_options.verify_crc = spec.verify_crc;
-  source_options.max_record_bytes = spec.max_record_bytes;
-  source_options.index_folder = options.index_folder;
-  source_options.progress = options.index_progress;
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                            readers::ExpandFiles(spec.file_patterns));
-  MILLRACE_ASSIGN_OR_RETURN(auto source,
-                            readers::RecordSource::Open(std::move(files), source_options));
+absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, Context* context,
+                                            const OpenOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto source, OpenTfRecords(spec, context, options));
   SourceFacts::Source facts;
   facts.shards = source->files().size();
   facts.records = source->num_records();
@@ -41,14 +26,15 @@ absl::StatusOr<SourceFacts::Source> OpenFiles(const SourceSpec& spec, const Open
   return facts;
 }
 
-absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, const OpenOptions& options) {
+absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context,
+                                      const OpenOptions& options) {
   SourceFacts facts;
   facts.rank = options.rank;
   facts.world = options.world;
   for (const SourceSpec& spec : plan.sources) {
     SourceFacts::Source source;
     if (spec.kind == SourceSpec::Kind::kTfRecord) {
-      MILLRACE_ASSIGN_OR_RETURN(source, OpenFiles(spec, options));
+      MILLRACE_ASSIGN_OR_RETURN(source, FactsOf(spec, context, options));
     }
     if (spec.kind == SourceSpec::Kind::kRange) source.records = spec.count;
     if (spec.kind == SourceSpec::Kind::kPush) source.known = false;
@@ -68,7 +54,7 @@ absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> c
   if (options.prefetch_batches > 0) physical.prefetch_batches = options.prefetch_batches;
   if (options.rank == kNoRank) return ExplainText(plan, physical, std::nullopt);
   MILLRACE_RETURN_IF_ERROR(options.Validate());
-  MILLRACE_ASSIGN_OR_RETURN(const SourceFacts facts, OpenFacts(physical, options));
+  MILLRACE_ASSIGN_OR_RETURN(const SourceFacts facts, OpenFacts(physical, context.get(), options));
   return ExplainText(plan, physical, facts);
 }
 

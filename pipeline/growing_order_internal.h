@@ -8,16 +8,17 @@
 
 // A source that grows while it is read (push) has the order of a stream without end until it ends;
 // then its size is known and the order is that of so many records. Both agree on every row whose
-// record is there, since a stage that would have to see the end first is refused.
+// record is there, since a stage that would have to see the end first is refused: which may stand
+// is said by plan_check_order.cc, and by CheckGrowing what only the fields of a plan tell.
 
 namespace millrace::pipeline {
 
-// Whether a plan can read a growing source.
-//   INVALID_ARGUMENT  names the stage that has to see the end first, or the cut
+// Whether a plan whose stages may follow push can read a growing source.
+//   INVALID_ARGUMENT  its rows would have to be looked at first; names the batch stage
 absl::Status CheckGrowing(const PhysicalPlan& plan);
 
 // How many records there have to be for the first `elements` elements of the plan's order.
-// REQUIRES: CheckGrowing.
+// REQUIRES: the order is made of take, skip and shard.
 uint64_t RecordsNeeded(const PhysicalPlan& plan, uint64_t elements);
 
 }  // namespace millrace::pipeline

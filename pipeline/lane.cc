@@ -6,17 +6,11 @@
 #include "base/philox.h"
 #include "pipeline/lane_internal.h"
 #include "pipeline/order_internal.h"
+#include "pipeline/order_shuffle_internal.h"
 
 namespace millrace::pipeline {
-namespace {
 
 using Kind = SettleStep::Kind;
-
-uint64_t MulHigh(uint64_t a, uint64_t b) {
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
-}
-
-}  // namespace
 
 uint64_t ShareOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes) {
   using Wide = unsigned __int128;
@@ -221,7 +215,7 @@ Lane::Outcome Lane::PullShuffled(size_t step, LaneRow& row) {
     } else if (state.buffer.size() < width) {
       state.buffer.Append(std::move(row), extents_);
     } else {
-      const auto slot = static_cast<size_t>(MulHigh(Mix64(state.key + state.count++), width));
+      const auto slot = static_cast<size_t>(DrawSlot(state.key + state.count++, width));
       LaneRow refill = std::exchange(row, state.buffer.row(slot));
       const int64_t* const drawn = state.buffer.extents(slot);
       state.extents.assign(drawn, drawn + plan_->extents_per_row);

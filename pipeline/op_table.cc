@@ -2,29 +2,27 @@
 
 #include <algorithm>
 #include <cctype>
-#include <exception>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "pipeline/apply_caught_internal.h"
 
 namespace millrace::pipeline {
 namespace {
 
 constexpr size_t kMaxNameBytes = 64;
 
-// Calls user code and turns an exception into INTERNAL.
+// Calls user code; the INTERNAL error of an exception names the op and what was called.
 template <typename Result, typename Body>
 Result Guard(const std::string& op, std::string_view what, const Body& body) {
-  const auto where = [&] { return absl::StrCat("op \"", op, "\", ", ToAbsl(what), ": "); };
-  try {
-    return body();
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat(where(), "exception: ", error.what()));
-  } catch (...) {
-    return absl::InternalError(absl::StrCat(where(), "exception that is no std::exception"));
-  }
+  std::optional<Result> result;
+  const absl::Status thrown = Caught([&] { result.emplace(body()); });
+  if (thrown.ok()) return *std::move(result);
+  return Result(
+      absl::InternalError(absl::StrCat("op \"", op, "\", ", ToAbsl(what), ": ", thrown.message())));
 }
 
 // An op of the host program. What it throws becomes the error of its row; out of a run of several
@@ -37,16 +35,7 @@ class GuardedOp final : public Op {
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     return Guard<absl::StatusOr<Schema>>(name_, "Resolve", [&] { return op_->Resolve(input); });
   }
-  void Apply(Run& run) const override {
-    if (run.num_rows() > 1) return op_->Apply(run);
-    const absl::Status status = Guard<absl::Status>(name_, "Apply", [&] {
-      op_->Apply(run);
-      return absl::OkStatus();
-    });
-    for (int64_t row = 0; !status.ok() && row < run.num_rows(); ++row) {
-      if (run.ok(row)) run.Fail(row, status);
-    }
-  }
+  void Apply(Run& run) const override { ApplyAlone(*op_, run); }
   int64_t preferred_rows() const override { return op_->preferred_rows(); }
 
  private:
@@ -68,9 +57,7 @@ class GuardedBatchOp final : public BatchOp {
                                                    "batch (", batch_schema.ToString(), ") to (",
                                                    output.ToString(), "); it may change values"));
   }
-  absl::Status Apply(BatchView& batch) const override {
-    return Guard<absl::Status>(name_, "Apply", [&] { return op_->Apply(batch); });
-  }
+  absl::Status Apply(BatchView& batch) const override { return ApplyCaught(*op_, batch); }
   uint64_t group_rows() const override { return op_->group_rows(); }
 
  private:

@@ -52,7 +52,7 @@ class OpTable {
   // Makes an op. An exception from Resolve is INTERNAL, and one from Apply the INTERNAL error of
   // the row of a run of one row; a run of several rows lets it through (ApplyCaught).
   //   NOT_FOUND         no such op (with the nearest name), or no such version (with those there
-  //   are)
+  //                     are)
   //   INVALID_ARGUMENT  it is an op of the other kind
   //   INTERNAL          the factory threw, or returned nullptr
   //   other             what the factory says

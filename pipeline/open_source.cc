@@ -112,20 +112,6 @@ absl::StatusOr<readers::Compression> ParseCompression(const std::string& name) {
       absl::StrCat("compression \"", name, "\" is none of auto, none, gzip, zlib"));
 }
 
-absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec, Context& context,
-                                                        const OpenOptions& options) {
-  readers::RecordSourceOptions source;
-  MILLRACE_ASSIGN_OR_RETURN(source.compression, ParseCompression(spec.compression));
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                            readers::ExpandFiles(spec.file_patterns));
-  source.verify_crc = spec.verify_crc;
-  if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
-  source.index_folder = options.index_folder;
-  source.threads = context.workers().num_threads();
-  source.progress = options.index_progress;
-  return RecordSource::Open(std::move(files), source);
-}
-
 absl::StatusOr<OpenedSources> OpenPush(const PhysicalPlan& plan, const OpenOptions& options) {
   const std::string stage = absl::StrCat("stage \"", plan.sources[0].stage, "\"");
   if (options.push == nullptr) {
@@ -202,6 +188,21 @@ std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
   return std::make_unique<RangeSource>(count);
 }
 
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenTfRecords(const SourceSpec& spec,
+                                                            Context* context,
+                                                            const OpenOptions& options) {
+  readers::RecordSourceOptions source;
+  MILLRACE_ASSIGN_OR_RETURN(source.compression, ParseCompression(spec.compression));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
+                            readers::ExpandFiles(spec.file_patterns));
+  source.verify_crc = spec.verify_crc;
+  if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
+  source.index_folder = options.index_folder;
+  if (context != nullptr) source.threads = context->workers().num_threads();
+  source.progress = options.index_progress;
+  return RecordSource::Open(std::move(files), source);
+}
+
 OpenedSources JoinSources(const PhysicalPlan& plan,
                           std::vector<std::unique_ptr<RecordSource>> sources) {
   OpenedSources opened;
@@ -229,7 +230,7 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
       sources.push_back(MakeRangeSource(spec.count));
       continue;
     }
-    MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(), OpenFiles(spec, context, options));
+    MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(), OpenTfRecords(spec, &context, options));
   }
   return JoinSources(plan, std::move(sources));
 }

@@ -31,6 +31,13 @@ struct OpenedSources {
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options);
 
+// Opens the files of one source. Blocks while indexes are made, by the context's workers; without a
+// context by the calling thread. REQUIRES: spec.kind is kTfRecord.
+//   the errors of readers::RecordSource::Open
+absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenTfRecords(const SourceSpec& spec,
+                                                                     Context* context,
+                                                                     const OpenOptions& options);
+
 // Sources that are open already, one per source of the plan. REQUIRES: none of them grows.
 OpenedSources JoinSources(const PhysicalPlan& plan,
                           std::vector<std::unique_ptr<readers::RecordSource>> sources);

@@ -13,8 +13,6 @@ namespace {
 using Kind = OrderStep::Kind;
 using NodePtr = std::shared_ptr<const OrderNode>;
 
-constexpr uint64_t kMaxShuffleSlots = uint64_t{1} << 26;
-constexpr uint64_t kMaxShards = uint64_t{1} << 31;
 constexpr uint64_t kWindowBlocks = 16;
 
 absl::Status StageError(std::string_view stage, std::string_view text) {
@@ -236,16 +234,17 @@ absl::Status Builder::AppendShuffle(const OrderStep& step, const OrderNode& node
                                     OrderStage& stage) const {
   if (step.count == 0) return StageError(step.stage, "the buffer needs at least one slot");
   stage.buffer.emplace(std::min(step.count, kMaxCount), node.size);
-  if (stage.buffer->num_slots() > kMaxShuffleSlots) {
-    return StageError(step.stage,
-                      "a buffer of more than 2^26 elements; global_shuffle needs no buffer");
+  if (stage.buffer->num_slots() > kMaxShuffleBuffer) {
+    return StageError(step.stage, ToStd(absl::StrCat("a buffer of more than ", kMaxShuffleBuffer,
+                                                     " elements; global_shuffle needs none")));
   }
   return absl::OkStatus();
 }
 
 absl::Status Builder::AppendShard(const OrderStep& step, OrderNode& node) const {
   if (step.count == 0 || step.count > kMaxShards || step.second >= step.count) {
-    return StageError(step.stage, "needs 1 to 2^31 shards and an index below their number");
+    return StageError(step.stage, ToStd(absl::StrCat("needs 1 to ", kMaxShards,
+                                                     " shards and an index below their number")));
   }
   if (node.size == kInfinite) return absl::OkStatus();
   const uint64_t rest = node.size % step.count;

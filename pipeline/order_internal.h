@@ -28,6 +28,10 @@ inline constexpr uint64_t kInfinite = ~uint64_t{0};
 // lasts a century), and sums of two counts cannot overflow.
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
+// Slots of a shuffle's buffer: 512 MiB of 4 bytes each (OrderMemo).
+inline constexpr uint64_t kMaxShuffleBuffer = uint64_t{1} << 27;
+inline constexpr uint64_t kMaxShards = uint64_t{1} << 31;
+
 // What the order has to know of a source of the plan.
 struct OrderSource {
   uint64_t num_records = 0;             // kInfinite: a growing stream

@@ -8,6 +8,7 @@
 #include "pipeline/order_shuffle_internal.h"
 
 namespace millrace::pipeline {
+
 BufferShuffle::BufferShuffle(uint64_t buffer, uint64_t size) : buffer_(buffer), size_(size) {
   if (size == kInfinite) {
     drain_ = kInfinite;
@@ -24,9 +25,7 @@ uint64_t BufferShuffle::Consumed(uint64_t outputs) const {
 }
 
 uint64_t BufferShuffle::Slot(uint64_t i, uint64_t key) const {
-  const uint64_t filled = std::min(buffer_, i + 1);
-  const auto product = static_cast<unsigned __int128>(Mix64(key + i)) * filled;
-  return static_cast<uint64_t>(product >> 64);
+  return DrawSlot(key + i, std::min(buffer_, i + 1));
 }
 
 // `SlotType` holds the number of an input: the narrower, the more of the buffer is in the cache.

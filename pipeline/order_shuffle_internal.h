@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/permutation.h"
+#include "base/philox.h"
 #include "base/run.h"
 
 // shuffle(buffer) and the block-wise global_shuffle as arithmetic (docs/semantics.md, S-ORDER-8 and
@@ -37,6 +38,11 @@ class PermutationMemo {
   std::optional<Permutation> permutation_;
   uint64_t key_ = 0;
 };
+
+// The slot that a draw takes of `filled` ones: floor(M(draw) filled / 2^64).
+inline uint64_t DrawSlot(uint64_t draw, uint64_t filled) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(Mix64(draw)) * filled) >> 64);
+}
 
 class BufferShuffleState;
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/cuda_devices_internal.h"
 #include "pipeline/host_allocator_internal.h"
 
 namespace millrace::pipeline {
@@ -32,13 +34,7 @@ class PinnedAllocator final : public HostAllocator {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<HostAllocator>> MakePinnedAllocator() {
-  int num_devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&num_devices);
-  if (error != cudaSuccess || num_devices == 0) {
-    cudaGetLastError();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no CUDA device: ", error != cudaSuccess ? cudaGetErrorString(error) : "none present"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CountCudaDevices().status());
   return std::make_shared<PinnedAllocator>();
 }
 

@@ -75,10 +75,10 @@ class Pipeline {
   //   value                a batch
   //   nullopt              the end of the stream; every later call returns nullopt too
   //   CANCELLED            Cancel was called
-  //   RESOURCE_EXHAUSTED   the consumer holds so many batches that the budget has no room for the
-  //   next FAILED_PRECONDITION  in a forked process other                the lowest-position error
-  //   of this batch (RecordError says which record); earlier batches
-  //                        were delivered, and every later call returns the same error
+  //   RESOURCE_EXHAUSTED   the consumer holds so much that the budget has no room for the next one
+  //   FAILED_PRECONDITION  in a forked process
+  //   other                the lowest-position error of this batch (RecordError says which record);
+  //                        earlier ones were delivered, and every later call returns the same error
   virtual absl::StatusOr<std::optional<Batch>> Next() = 0;
 
   // What Next would return without waiting; nullopt when it would wait. Never blocks. From the

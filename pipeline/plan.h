@@ -23,8 +23,8 @@ class Plan {
   // Reads a pipeline file in protobuf text format.
   //   NOT_FOUND         no such file
   //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for what is wrong, with the nearest name for a
-  //   misspelt field, op or
-  //                     variable; for stages in an impossible order; for options out of range
+  //                     misspelt field, op or variable; for stages in an impossible order; for
+  //                     options out of range
   static absl::StatusOr<Plan> FromFile(const std::string& path, const Variables& variables = {});
   // The same from text; `origin` stands for the file's name in messages.
   static absl::StatusOr<Plan> FromText(std::string_view text, const std::string& origin,

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_check_internal.h"
 
 // What holds for the plan as a whole: version, names, lanes. Which stage may stand where is in
 // plan_check_order.cc, options are in plan_check_options.cc.
@@ -13,10 +13,6 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr uint32_t kMaxLanes = 1 << 16;
-
-absl::Status ErrorAt(const std::string& where, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
-}
 
 bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||

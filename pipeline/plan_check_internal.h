@@ -16,6 +16,11 @@ namespace millrace::pipeline {
 
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;  // of a feature, pixels of an image
 
+// "PLACE: what".
+inline absl::Status ErrorAt(const std::string& where, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
+}
+
 // Checks one stage; each method names the field when it fails.
 class OptionsChecker {
  public:

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "pipeline/order_internal.h"
 #include "pipeline/plan_check_internal.h"
 
 // The range of every option of sources, order stages, cuts and batches; maps are in
@@ -18,9 +19,7 @@ namespace {
 constexpr uint64_t kMaxBatch = uint64_t{1} << 31;  // rows
 constexpr uint32_t kMaxPrefetch = 1024;
 constexpr uint64_t kMaxRecord = uint64_t{1} << 40;
-constexpr uint64_t kMaxShuffle = uint64_t{1} << 27;  // 8 bytes each
-constexpr uint64_t kMaxCycle = 1 << 16;              // open files
-constexpr uint64_t kMaxFinite = (uint64_t{1} << 62) - 1;
+constexpr uint64_t kMaxCycle = 1 << 16;  // open files
 
 class StageChecker : public OptionsChecker {
  public:
@@ -75,11 +74,11 @@ absl::Status StageChecker::Mix(const proto::Mix& mix) const {
 
 absl::Status StageChecker::Interleave(const proto::Interleave& interleave) const {
   MILLRACE_RETURN_IF_ERROR(InRange("cycle_length", interleave.cycle_length(), 1, kMaxCycle));
-  return InRange("block_length", interleave.block_length(), 1, kMaxFinite);
+  return InRange("block_length", interleave.block_length(), 1, kMaxCount - 1);
 }
 
 absl::Status StageChecker::Shard(const proto::Shard& shard) const {
-  MILLRACE_RETURN_IF_ERROR(InRange("num_shards", shard.num_shards(), 1, kMaxFinite));
+  MILLRACE_RETURN_IF_ERROR(InRange("num_shards", shard.num_shards(), 1, kMaxShards));
   return InRange("index", shard.index(), 0, shard.num_shards() - 1);
 }
 
@@ -160,7 +159,7 @@ absl::Status CheckStageOptions(const PipelineAt& at, int i) {
     case proto::Stage::kTfrecord:
       return check.Source(stage.tfrecord());
     case proto::Stage::kRange:
-      return check.InRange("count", stage.range().count(), 1, kMaxFinite);
+      return check.InRange("count", stage.range().count(), 1, kMaxCount - 1);
     case proto::Stage::kConcatenate:
       return check.HasInputs(stage.concatenate().input_size());
     case proto::Stage::kMix:
@@ -168,7 +167,7 @@ absl::Status CheckStageOptions(const PipelineAt& at, int i) {
     case proto::Stage::kInterleave:
       return check.Interleave(stage.interleave());
     case proto::Stage::kShuffle:
-      return check.InRange("buffer_size", stage.shuffle().buffer_size(), 1, kMaxShuffle);
+      return check.InRange("buffer_size", stage.shuffle().buffer_size(), 1, kMaxShuffleBuffer);
     case proto::Stage::kShard:
       return check.Shard(stage.shard());
     case proto::Stage::kGlobalShuffle:

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_check_internal.h"
 
 // Which stages may stand where (docs/semantics.md, S-PLAN-3 and S-PLAN-11 to S-PLAN-14).
 //
@@ -14,10 +14,6 @@
 
 namespace millrace::pipeline {
 namespace {
-
-absl::Status ErrorAt(const std::string& where, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
-}
 
 // What a join has to know of its inputs.
 struct Outlook {
@@ -97,6 +93,7 @@ class OrderChecker {
       case StageKind::kCut:
         return CheckCut(i);
       case StageKind::kBatch:
+        MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
         return Once(i, "batch", &batch_);
       case StageKind::kPrefetch:
         if (batch_ < 0) return ErrorAt(at_.Where(i), "prefetch must stand after batch");
@@ -171,13 +168,18 @@ class OrderChecker {
     return absl::OkStatus();
   }
 
+  // Exactly what growing_order.cc can count without seeing the end of the source.
   absl::Status CheckPushed(int i) const {
     const proto::Stage& s = stage(i);
     if (!stage(0).has_push()) return absl::OkStatus();
-    if (!s.has_repeat() && !s.has_global_shuffle() && !s.has_shard()) return absl::OkStatus();
-    return ErrorAt(at_.Where(i), absl::StrCat(OpName(s),
-                                              " cannot follow push: what is pushed comes "
-                                              "once, and how much is not known"));
+    const bool counts = s.has_take() || s.has_skip() || s.has_shard();
+    const bool is_plain = s.has_batch() || s.has_padded_batch() || s.has_ragged_batch();
+    if ((batch_ < 0 && counts) || is_plain) return absl::OkStatus();
+    return ErrorAt(
+        at_.Where(i),
+        absl::StrCat(OpName(s), batch_ >= 0 && KindOf(s) == StageKind::kOrder ? " of batches" : "",
+                     " cannot follow push: what is pushed comes once, and how much is "
+                     "not known; take, skip and shard in front of the batch can"));
   }
 
   absl::Status CheckBehindCut(int i) {
@@ -213,6 +215,7 @@ class OrderChecker {
 
   absl::Status CheckCut(int i) {
     if (batch_ >= 0) return BehindBatch(i, " works on samples");
+    MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
     if (cut_ < 0) cut_ = i;
     if (!stage(i).has_unbatch()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(Once(i, "unbatch", &unbatch_));

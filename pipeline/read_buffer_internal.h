@@ -7,7 +7,7 @@
 // Memory for the frames of one run. Large buffers are mapped, each by itself: malloc keeps what a
 // thread has freed for that thread, so with many workers buffers of a megabyte would stay in the
 // process several times over, where no budget counts them (measured with 8 workers, 1 MiB records
-// and a budget of 32 MiB: 128 MiB).
+// and a budget of 32 MiB: 122 MiB).
 
 namespace millrace::pipeline {
 

@@ -82,7 +82,12 @@ absl::Status StoreRow(BatchData& data, size_t tensor, int64_t slot, const ConstT
   if (layout.store(tensor) == RowStore::kDense) return StoreDenseRow(data, tensor, slot, value);
   const Shape& own = layout.own[tensor][static_cast<size_t>(slot)];
   const DType dtype = value.dtype == DType::kBytes ? DType::kU8 : value.dtype;
-  if (dtype != field.dtype || value.shape != own) return ShapeError(field, value, own);
+  if (dtype != field.dtype) return ShapeError(field, value, own);
+  if (value.shape != own) {
+    return absl::InternalError(absl::StrCat("field \"", field.name, "\" has the shape ",
+                                            value.shape.ToString(), ", and had ", own.ToString(),
+                                            " when its record was looked at first"));
+  }
   const auto* const from = static_cast<const std::byte*>(value.data);
   if (layout.store(tensor) == RowStore::kRagged) {
     const size_t first = static_cast<size_t>(layout.splits[tensor][static_cast<size_t>(slot)]);

@@ -19,9 +19,8 @@ void VisitPadded(const Shape& own, const Field& padded,
 
 // Stores the value of row `slot` of a tensor, and fills the rest of a padded place. REQUIRES: the
 // tensor is a field's; a value of a dense one has data, if it has elements.
-//   INVALID_ARGUMENT  it has another dtype or shape than the field, or than pass 1 told, or does
-//   not
-//                     fit its place
+//   INVALID_ARGUMENT  it has another dtype or shape than the field, or does not fit its place
+//   INTERNAL          it has another shape than pass 1 told: its ops do not repeat what they did
 absl::Status StoreRow(BatchData& data, size_t tensor, int64_t slot, const ConstTensorView& value);
 
 // Makes a slab that was just taken one without samples: zeroes what lies in rows that `data` does

@@ -1,13 +1,13 @@
 #include "pipeline/sample_op.h"
 
 #include <cstring>
-#include <exception>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/status.h"
+#include "pipeline/apply_caught_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -129,13 +129,9 @@ class SampleOp final : public Op {
 
  private:
   absl::Status Call(const Sample& sample, SampleOutput& output) const {
-    try {
-      MILLRACE_RETURN_IF_ERROR(function_(sample, output));
-    } catch (const std::exception& error) {
-      return absl::InternalError(absl::StrCat("the op threw an exception: ", error.what()));
-    } catch (...) {
-      return absl::InternalError("the op threw something that is no std::exception");
-    }
+    absl::Status status;
+    MILLRACE_RETURN_IF_ERROR(Caught([&] { status = function_(sample, output); }));
+    MILLRACE_RETURN_IF_ERROR(status);
     for (const Column& column : output.columns_) {
       if (column.at(output.row_).data != nullptr) continue;
       return absl::InternalError(

@@ -72,11 +72,6 @@ bool ScanBoard::HasHeads() const {
       lanes_, [](const Lane& lane) { return !lane.ring.empty() && lane.ring.front()->done; });
 }
 
-bool ScanBoard::AnyLaneWantsMore() const {
-  return std::ranges::any_of(
-      lanes_, [](const Lane& lane) { return lane.wants_more && lane.next < lane.end; });
-}
-
 ScanBoard::Heads ScanBoard::TakeHeads() {
   Heads heads;
   for (Lane& lane : lanes_) {

@@ -64,7 +64,6 @@ class ScanBoard {
 
   // Blocks that are not settled.
   int64_t num_blocks() const { return num_blocks_; }
-  bool AnyLaneWantsMore() const;
 
  private:
   struct Lane {

@@ -8,6 +8,9 @@
 #include "pipeline/settler_internal.h"
 
 namespace millrace::pipeline {
+
+// docs/executor.md, Buffers.
+static_assert(sizeof(Examined::Row) == 40 && sizeof(ClosedBatch::Row) == 48);
 namespace {
 
 // Rows that lie examined in a lane before it says that it has enough: two batches' worth, and so

@@ -2,21 +2,18 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <algorithm>
 #include <fstream>
-#include <functional>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "base/philox.h"
-#include "base/status.h"
-#include "pipeline/audit_samples_internal.h"
+#include "tests/pipeline/audit_fixture.h"
 #include "tests/pipeline/executor_fixture.h"
+
+// What a set of whole logs proves. Logs that are torn, damaged or of another stream are in
+// audit_log_test.cc.
 
 namespace millrace::pipeline {
 namespace {
@@ -24,86 +21,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-// A stream of numbers, written down without the pipeline: batches of 8 over epochs of 50 records,
-// another order each epoch.
-constexpr uint64_t kRecords = 50, kBatch = 8, kBatchesPerEpoch = 7;
-
-AuditBatch Slice(uint64_t index, int rank, int world) {
-  AuditBatch batch;
-  batch.index = index;
-  batch.epoch = index / kBatchesPerEpoch;
-  batch.ends_epoch = index % kBatchesPerEpoch == kBatchesPerEpoch - 1;
-  const uint64_t first = index % kBatchesPerEpoch * kBatch;
-  const uint64_t valid = std::min(kBatch, kRecords - first);
-  const auto begin = static_cast<uint64_t>(rank) * kBatch / static_cast<uint64_t>(world);
-  const auto end = static_cast<uint64_t>(rank + 1) * kBatch / static_cast<uint64_t>(world);
-  batch.first_global_row = static_cast<int64_t>(begin);
-  batch.num_rows = static_cast<int64_t>(end - begin);
-  batch.num_global_valid_rows = static_cast<int64_t>(valid);
-  for (uint64_t row = begin; row < std::min(end, valid); ++row) {
-    const uint64_t record = ((first + row) * 7 + batch.epoch * 3) % kRecords;
-    batch.visits.push_back({static_cast<int64_t>(row - begin), {batch.epoch, record, 0}});
-  }
-  return batch;
-}
-
-AuditHeader Header(int rank, int world, uint64_t start, uint64_t started_ns) {
-  AuditHeader header;
-  header.semantics_version = 1;
-  header.plan_fingerprint = 0xABCD;
-  header.data_fingerprint = 0xDA7A;
-  header.rank = rank;
-  header.world = world;
-  header.start_batch = start;
-  header.expected_records = kRecords;
-  header.started_ns = started_ns;
-  return header;
-}
-
-class AuditTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "millrace-audit-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-
-  // One start of a rank: logs batches [start, end). `change` may spoil a slice, or leave it out by
-  // returning false. Starts are ordered as they are logged.
-  using Change = std::function<bool(AuditBatch&)>;
-  void Log(const std::string& name, int rank, int world, uint64_t start, uint64_t end,
-           bool end_of_stream = false, const Change& change = {}) {
-    auto log = AuditLog::Open(Path(name), Header(rank, world, start, ++clock_));
-    ASSERT_TRUE(log.ok()) << log.status();
-    for (uint64_t index = start; index < end; ++index) {
-      AuditBatch slice = Slice(index, rank, world);
-      if (change && !change(slice)) continue;
-      ASSERT_TRUE((*log)->Add(slice).ok());
-    }
-    if (end_of_stream) {
-      ASSERT_TRUE((*log)->Finish(end, true).ok());
-    }
-  }
-
-  AuditReport Check(std::vector<std::string> names, const AuditOptions& options = {}) const {
-    for (std::string& name : names) name = Path(name);
-    auto report = CheckAudit(names, options);
-    EXPECT_TRUE(report.ok()) << report.status();
-    return report.ok() ? *std::move(report) : AuditReport();
-  }
-
-  std::filesystem::path folder_;
-  uint64_t clock_ = 0;
-};
-
-std::string Words(const AuditReport& report) {
-  return absl::StrCat(absl::StrJoin(report.violations, "\n"), "\nnotes:\n",
-                      absl::StrJoin(report.notes, "\n"));
-}
 
 // The number of a sample at a place of the stream.
 uint64_t RecordAt(uint64_t index, uint64_t row) { return Slice(index, 0, 1).visits[row].id.record; }
@@ -259,94 +176,6 @@ TEST_F(AuditTest, RanksOfOneWorldMayGoOnFromTokensOfTheirOwn) {
   EXPECT_TRUE(report.exactly_once()) << Words(report);
 }
 
-TEST_F(AuditTest, ABlockThatAKillToreIsCutOffAndDeliveredAgain) {
-  // S-VISIT-3.
-  Log("a", 0, 1, 0, 5);
-  const auto size = std::filesystem::file_size(Path("a"));
-  std::filesystem::resize_file(Path("a"), size - 3);
-  Log("a", 0, 1, 4, 7, true);
-  const AuditReport report = Check({"a"});
-  EXPECT_TRUE(report.exactly_once()) << Words(report);
-  EXPECT_EQ(report.withdrawn_slices, 0u);
-}
-
-TEST_F(AuditTest, ATruncatedLogProvesNothing) {
-  // S-VISIT-3: wherever it is cut.
-  Log("whole", 0, 1, 0, 7, true);
-  std::ifstream in(Path("whole"), std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  ASSERT_TRUE(Check({"whole"}).proven());
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    std::ofstream(Path("cut"), std::ios::binary).write(bytes.data(), static_cast<long>(size));
-    const AuditReport report = Check({"cut"});
-    ASSERT_FALSE(report.proven()) << size;
-    if (size > 0) {
-      ASSERT_FALSE(report.notes.empty()) << size;
-    }
-  }
-}
-
-TEST_F(AuditTest, ATruncatedLogOfOneRankIsALossWhenAnotherSawTheEnd) {
-  // S-VISIT-3.
-  Log("a", 0, 2, 0, 7, true);
-  Log("b", 1, 2, 0, 7, true);
-  std::filesystem::resize_file(Path("b"), std::filesystem::file_size(Path("b")) - 90);
-  const AuditReport report = Check({"a", "b"});
-  EXPECT_GT(report.num_violations, 0u);
-  EXPECT_GT(report.lost_rows, 0u);
-  EXPECT_THAT(report.notes, Contains(HasSubstr("torn block")));
-}
-
-TEST_F(AuditTest, DamageInTheMiddleIsCaughtAndNeverOverwritten) {
-  // S-VISIT-3: every byte counts.
-  Log("whole", 0, 1, 0, 7, true);
-  std::ifstream in(Path("whole"), std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  for (size_t at = 0; at + 60 < bytes.size(); at += 5) {
-    std::string damaged = bytes;
-    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
-    std::ofstream(Path("bad"), std::ios::binary) << damaged;
-    ASSERT_GT(Check({"bad"}).num_violations, 0u) << at;
-    ASSERT_FALSE(AuditLog::Open(Path("bad"), Header(0, 1, 0, 5)).ok()) << at;
-    ASSERT_EQ(std::filesystem::file_size(Path("bad")), bytes.size());
-  }
-}
-
-TEST_F(AuditTest, ALogOfAnotherPlanIsRefusedAndCaught) {
-  // S-VISIT-4.
-  Log("a", 0, 2, 0, 7, true);
-  AuditHeader other = Header(1, 2, 0, 5);
-  other.plan_fingerprint = 0x1234;
-  {
-    auto log = AuditLog::Open(Path("b"), other);
-    ASSERT_TRUE(log.ok());
-    for (uint64_t i = 0; i < 7; ++i) ASSERT_TRUE((*log)->Add(Slice(i, 1, 2)).ok());
-  }
-  const AuditReport report = Check({"a", "b"});
-  EXPECT_FALSE(report.proven());
-  EXPECT_THAT(report.violations,
-              Contains(AllOf(HasSubstr("does not belong to"), HasSubstr(Path("b")))));
-  const auto refused = AuditLog::Open(Path("a"), other);
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.status().message(), HasSubstr("plan"));
-}
-
-TEST_F(AuditTest, AFileThatIsNoLogIsNeverTouched) {
-  const std::string text = "a file that somebody named by mistake\n";
-  std::ofstream(Path("notes.txt")) << text;
-  EXPECT_EQ(AuditLog::Open(Path("notes.txt"), Header(0, 1, 0, 1)).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(std::filesystem::file_size(Path("notes.txt")), text.size());
-  EXPECT_THAT(Check({"notes.txt"}).violations, Contains(HasSubstr("is no audit log")));
-}
-
-TEST_F(AuditTest, ALogIsWrittenByOneAtATime) {
-  const auto first = AuditLog::Open(Path("a"), Header(0, 1, 0, 1));
-  ASSERT_TRUE(first.ok());
-  EXPECT_EQ(AuditLog::Open(Path("a"), Header(0, 1, 0, 2)).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-}
-
 TEST_F(AuditTest, AMissingRankIsCaught) {
   // S-VISIT-4.
   Log("a", 0, 2, 0, 7, true);
@@ -485,23 +314,6 @@ TEST_F(AuditTest, RandomKillsAndWorldsAreProvenAndOneSpoiltSampleIsNot) {
       EXPECT_TRUE(report.exactly_once()) << round << "\n" << Words(report);
     }
   }
-}
-
-TEST(SampleSetTest, AgreesWithASetOfIds) {
-  std::set<std::pair<uint64_t, uint64_t>> oracle;
-  SampleSet set;
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 20000; ++i) {
-    const SampleId id = {0, random() % 9000, random() % 3 == 0 ? random() % 200 : 0};
-    EXPECT_EQ(set.Insert(id), oracle.insert({id.record, id.sub_index}).second);
-  }
-  EXPECT_EQ(set.size(), oracle.size());
-  for (uint64_t record = 0; record < 9000; ++record) {
-    for (const uint64_t sub : {uint64_t{0}, random() % 200}) {
-      EXPECT_EQ(set.Contains({5, record, sub}), oracle.contains({record, sub}));
-    }
-  }
-  EXPECT_FALSE(set.Contains({0, ~uint64_t{0}, 0}));
 }
 
 TEST_F(AuditTest, ARunningPipelineOverAllWorldsAndStopsIsProven) {

@@ -3,18 +3,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/context.h"
-#include "base/mutex.h"
 #include "base/op.h"
 #include "base/philox.h"
-#include "base/status.h"
 #include "pipeline/physical_plan_internal.h"
+#include "tests/pipeline/fake_source.h"
 
 // Random delays for ops and reads, so that a test sees orders of events which a quiet machine never
 // shows. Nobody sleeps: a delay spins until others have come to delays of their own so many times,
@@ -85,73 +82,22 @@ inline PhysicalPlan WithDelays(PhysicalPlan plan, const std::shared_ptr<Delays>&
 }
 
 // Reads groups in random order on `num_threads` threads, each read and each answer delayed.
-class DelayingIo final : public IoEngine {
+class DelayingIo final : public ThreadedIo {
  public:
-  DelayingIo(std::shared_ptr<Delays> delays, int num_threads = 3) : delays_(std::move(delays)) {
-    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Work(); });
-  }
-  ~DelayingIo() override {
-    {
-      MutexLock lock(mu_);
-      stop_ = true;
-      wake_.NotifyAll();
-    }
-    for (std::thread& thread : threads_) thread.join();
-  }
-  void Submit(std::vector<ReadRequest> requests,
-              std::function<void(std::vector<absl::Status>)> done) override {
-    MutexLock lock(mu_);
-    groups_.push_back({std::move(requests), std::move(done)});
-    wake_.NotifyOne();
-  }
-
- private:
-  struct Group {
-    std::vector<ReadRequest> requests;
-    std::function<void(std::vector<absl::Status>)> done;
-  };
-  static absl::Status Read(const ReadRequest& request) {
-    MILLRACE_ASSIGN_OR_RETURN(const size_t size, request.file->ReadAt(request.offset, request.out));
-    if (size == request.out.size()) return absl::OkStatus();
-    return absl::DataLossError("short read");
-  }
-  // False when there is none left and the engine is being destroyed.
-  bool Take(Group& group) {
-    MutexLock lock(mu_);
-    while (groups_.empty() && !stop_) wake_.Wait(mu_);
-    if (groups_.empty()) return false;
-    const auto place = groups_.begin() + static_cast<ptrdiff_t>(delays_->Pick(1, groups_.size()));
-    group = std::move(*place);
-    groups_.erase(place);
-    return true;
-  }
-  void Work() {
-    Group group;
-    while (Take(group)) {
-      std::vector<absl::Status> status;
-      for (const ReadRequest& request : group.requests) {
-        delays_->Delay(request.offset);
-        status.push_back(Read(request));
-      }
-      delays_->Delay(2);
-      group.done(std::move(status));
-    }
-  }
-
-  const std::shared_ptr<Delays> delays_;
-  Mutex mu_;
-  CondVar wake_;
-  std::vector<Group> groups_ MILLRACE_GUARDED_BY(mu_);
-  bool stop_ MILLRACE_GUARDED_BY(mu_) = false;
-  std::vector<std::thread> threads_;
+  explicit DelayingIo(const std::shared_ptr<Delays>& delays, int num_threads = 3)
+      : ThreadedIo(
+            num_threads,
+            {.pick = [delays](size_t num_groups) { return delays->Pick(1, num_groups); },
+             .before_read = [delays](const ReadRequest& request) { delays->Delay(request.offset); },
+             .before_done = [delays] { delays->Delay(2); }}) {}
 };
 
-inline std::shared_ptr<Context> DelayingContext(int threads, std::shared_ptr<Delays> delays,
+inline std::shared_ptr<Context> DelayingContext(int threads, const std::shared_ptr<Delays>& delays,
                                                 int64_t budget = int64_t{1} << 30) {
   ContextOptions options;
   options.threads = threads;
   options.memory_budget_bytes = budget;
-  options.io = std::make_shared<DelayingIo>(std::move(delays));
+  options.io = std::make_shared<DelayingIo>(delays);
   return *Context::Make(std::move(options));
 }
 

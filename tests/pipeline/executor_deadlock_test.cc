@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 uint64_t Below(Random& random, uint64_t limit) { return random() % limit; }
 
-// Ends the process, naming the seed, when nobody has told it of progress for long. It does not
-// judge speed: the limit is far beyond what any case takes.
+// Ends the process, naming the seed, when it is still there after 90 s. It does not judge speed:
+// that is far beyond what any case takes.
 class Watchdog {
  public:
   explicit Watchdog(uint64_t seed) : seed_(seed), thread_([this] { Watch(); }) {}

@@ -163,6 +163,21 @@ TEST(ExplainTest, BlocksOfAGlobalShuffleArePrinted) {
               HasSubstr("mixed within windows of 5,000 records, key "));
 }
 
+TEST(ExplainTest, APaddingIsPrintedToItsLastDigit) {
+  const std::string text = TextOf(
+      "stage { tfrecord { files: \"a\" } } stage { parse_example {"
+      "  feature { key: \"ids\" dtype: INT64 shape: -1 }"
+      "  feature { key: \"whole\" dtype: FLOAT32 shape: -1 }"
+      "  feature { key: \"part\" dtype: FLOAT32 shape: -1 } } } stage { padded_batch { size: 4"
+      "  padding { field: \"ids\" int_value: -9007199254740993 }"
+      "  padding { field: \"whole\" int_value: 1234567 }"
+      "  padding { field: \"part\" float_value: 0.12345678 } } }",
+      std::nullopt);
+  EXPECT_THAT(text, HasSubstr(" ids is padded with -9007199254740993\n"));
+  EXPECT_THAT(text, HasSubstr(" whole is padded with 1234567\n"));
+  EXPECT_THAT(text, HasSubstr(" part is padded with 0.12345678\n"));
+}
+
 TEST(ExplainTest, PushedAndCountedSourcesAreNamed) {
   const std::string tail = "stage { padded_batch { size: 4 } }";
   const std::string pushed =

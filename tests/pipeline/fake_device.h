@@ -161,11 +161,6 @@ class FakeDevice final : public Device {
     MutexLock lock(mu_);
     return StepLocked(*streams_[number % streams_.size()]);
   }
-  void set_automatic(bool automatic) {
-    MutexLock lock(mu_);
-    automatic_ = automatic;
-    if (automatic_) RunAllLocked();
-  }
   // The copy that runs as number `copy`, from 0, fails.
   void FailCopy(int64_t copy) {
     MutexLock lock(mu_);
@@ -263,8 +258,8 @@ class FakeDevice final : public Device {
     }
   }
 
+  const bool automatic_;
   mutable Mutex mu_;
-  bool automatic_ MILLRACE_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<Stream>> streams_ MILLRACE_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<Event>> events_ MILLRACE_GUARDED_BY(mu_);
   std::map<std::byte*, Slab> slabs_;     // guarded by mu_; its users run inside work

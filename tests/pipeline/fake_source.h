@@ -2,7 +2,6 @@
 #define MILLRACE_TESTS_PIPELINE_FAKE_SOURCE_H_
 
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <set>
@@ -125,13 +124,18 @@ class FakeSource final : public readers::RecordSource {
   std::vector<std::shared_ptr<const RandomAccessFile>> files_;
 };
 
-// Two threads that read; the newest group first, so that runs become ready out of order.
-class FakeIo final : public IoEngine {
+// Reads groups on threads of its own, in an order and at a pace that a test chooses.
+class ThreadedIo : public IoEngine {
  public:
-  FakeIo() {
-    for (int i = 0; i < 2; ++i) threads_.emplace_back([this] { Work(); });
+  struct Habits {
+    std::function<size_t(size_t num_groups)> pick;  // which of the groups, oldest first, is next
+    std::function<void(const ReadRequest&)> before_read = nullptr;
+    std::function<void()> before_done = nullptr;
+  };
+  ThreadedIo(int num_threads, Habits habits) : habits_(std::move(habits)) {
+    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Work(); });
   }
-  ~FakeIo() override {
+  ~ThreadedIo() override {
     {
       MutexLock lock(mu_);
       stop_ = true;
@@ -156,27 +160,41 @@ class FakeIo final : public IoEngine {
     if (size == request.out.size()) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(request.file->path(), ": short read"));
   }
+  // False when there is none left and the engine is being destroyed.
+  bool Take(Group& group) {
+    MutexLock lock(mu_);
+    while (groups_.empty() && !stop_) wake_.Wait(mu_);
+    if (groups_.empty()) return false;
+    const auto place = groups_.begin() + static_cast<ptrdiff_t>(habits_.pick(groups_.size()));
+    group = std::move(*place);
+    groups_.erase(place);
+    return true;
+  }
   void Work() {
-    while (true) {
-      Group group;
-      {
-        MutexLock lock(mu_);
-        while (groups_.empty() && !stop_) wake_.Wait(mu_);
-        if (groups_.empty()) return;
-        group = std::move(groups_.back());
-        groups_.pop_back();
-      }
+    Group group;
+    while (Take(group)) {
       std::vector<absl::Status> status;
-      for (const ReadRequest& request : group.requests) status.push_back(Read(request));
+      for (const ReadRequest& request : group.requests) {
+        if (habits_.before_read) habits_.before_read(request);
+        status.push_back(Read(request));
+      }
+      if (habits_.before_done) habits_.before_done();
       group.done(std::move(status));
     }
   }
 
+  const Habits habits_;
   Mutex mu_;
   CondVar wake_;
-  std::deque<Group> groups_ MILLRACE_GUARDED_BY(mu_);
+  std::vector<Group> groups_ MILLRACE_GUARDED_BY(mu_);
   bool stop_ MILLRACE_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;
+};
+
+// Two threads that read; the newest group first, so that runs become ready out of order.
+class FakeIo final : public ThreadedIo {
+ public:
+  FakeIo() : ThreadedIo(2, {.pick = [](size_t num_groups) { return num_groups - 1; }}) {}
 };
 
 inline std::shared_ptr<Context> FakeContext(int threads, int64_t budget = int64_t{1} << 30) {

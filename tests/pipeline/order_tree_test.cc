@@ -296,12 +296,15 @@ TEST(OrderTreeTest, StepsThatMakeNoSenseAreInvalid) {
   EXPECT_EQ(code(2, {Step2(Kind::kInterleave, 2, 1)}), kInvalid);
   EXPECT_EQ(code(2, {Step(Kind::kGlobalShuffle)}), kInvalid);
   EXPECT_EQ(code(2, {Step(Kind::kShuffle, 100)}), absl::StatusCode::kOk);
-  EXPECT_EQ(code(2, {Step(Kind::kShuffle, uint64_t{1} << 40)}), kInvalid);
+  EXPECT_EQ(code(2, {Step(Kind::kShuffle, kMaxShuffleBuffer)}), absl::StatusCode::kOk);
+  EXPECT_EQ(code(2, {Step(Kind::kShuffle, kMaxShuffleBuffer + 1)}), kInvalid);
   EXPECT_EQ(code(1, {Step(Kind::kShuffle, uint64_t{1} << 40)}), absl::StatusCode::kOk);
   EXPECT_EQ(code(1, {Step(Kind::kShuffle, 0)}), kInvalid);
   EXPECT_EQ(code(1, {Step2(Kind::kShard, 0, 0)}), kInvalid);
   EXPECT_EQ(code(1, {Step2(Kind::kShard, 3, 3)}), kInvalid);
   EXPECT_EQ(code(1, {Step2(Kind::kShard, 30, 29)}), absl::StatusCode::kOk);
+  EXPECT_EQ(code(1, {Step2(Kind::kShard, kMaxShards, 29)}), absl::StatusCode::kOk);
+  EXPECT_EQ(code(1, {Step2(Kind::kShard, kMaxShards + 1, 29)}), kInvalid);
 }
 
 // S-ORDER-14.

@@ -170,20 +170,34 @@ TEST(PlanStagesTest, EndlessInputsAreLastInAConcatenateAndAllOfAMix) {
 // S-PLAN-14.
 TEST(PlanStagesTest, WhatIsPushedCannotBeRewound) {
   const std::string push = "stage { push {} }\n";
-  Make(push + "stage { take { count: 9 } } stage { shuffle { buffer_size: 4 } }" + kBatch);
-  for (const char* stage : {"repeat {}", "repeat { epochs: 2 }", "global_shuffle {}",
-                            "shard { num_shards: 2 index: 1 }"}) {
-    EXPECT_THAT(ErrorOf(push + "stage { " + stage + " }\n" + kBatch),
-                HasSubstr("cannot follow push: what is pushed comes once"))
-        << stage;
+  Make(push +
+       "stage { take { count: 9 } } stage { skip { count: 2 } } "
+       "stage { shard { num_shards: 2 index: 1 } }" +
+       kBatch);
+  for (const char* batch : {"padded_batch { size: 4 }", "ragged_batch { size: 4 }"}) {
+    Make(push + "stage { " + batch + " }");
   }
-  EXPECT_THAT(ErrorOf(push + kBatch + "stage { repeat {} }"), HasSubstr("p:3:1: repeat cannot"));
+  for (const std::string stage :
+       {"repeat {}", "repeat { epochs: 2 }", "global_shuffle {}", "shuffle { buffer_size: 4 }",
+        "filter { predicate: \"x > 1\" }", "unbatch {}",
+        "bucket_by_length { field: \"x\" boundary: 4 batch_size: [2, 2] }"}) {
+    const std::string op = stage.substr(0, stage.find(' '));
+    EXPECT_THAT(ErrorOf(push + "stage { " + stage + " }\n" + kBatch),
+                HasSubstr("p:2:1: " + op + " cannot follow push: what is pushed comes once"));
+  }
+  for (const std::string stage : {"repeat {}", "take { count: 2 }", "skip { count: 2 }"}) {
+    const std::string op = stage.substr(0, stage.find(' '));
+    EXPECT_THAT(ErrorOf(push + kBatch + "stage { " + stage + " }"),
+                HasSubstr("p:3:1: " + op + " of batches cannot follow push"));
+  }
 }
 
 TEST(PlanStagesTest, OptionsOfOrderStagesAndJoinsAreChecked) {
   EXPECT_EQ(StageError("shuffle {}"), "p:2:9: buffer_size is 0 but must be in [1, 134217728]");
   EXPECT_THAT(StageError("shuffle { buffer_size: 134217729 }"), HasSubstr("p:2:19: buffer_size"));
   EXPECT_THAT(StageError("shard {}"), HasSubstr("p:2:9: num_shards is 0"));
+  EXPECT_EQ(StageError("shard { num_shards: 2147483649 }"),
+            "p:2:17: num_shards is 2147483649 but must be in [1, 2147483648]");
   EXPECT_EQ(StageError("shard { num_shards: 3 index: 3 }"),
             "p:2:31: index is 3 but must be in [0, 2]");
   EXPECT_EQ(StageError("global_shuffle { window: 9 }"),

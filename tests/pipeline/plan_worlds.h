@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -176,6 +177,25 @@ inline SeenStream RunWorld(const OpenablePlan& plan, const std::shared_ptr<Conte
     DrainRank(plan.made(), **pipeline, rank, max_batches, first_index, seen);
   }
   return seen;
+}
+
+// Draws plans whose every lane gets rows and that can be opened, from seed `first` on (or as
+// SeedsFromEnvironment says), and calls `check(plan, context, pipeline, random)` for each until one
+// fails.
+template <typename Check>
+void ForEachOpenedPlan(uint64_t first, uint64_t plans, const Check& check) {
+  const auto context = FakeContext(2);
+  const auto [begin, end] = SeedsFromEnvironment(first, plans);
+  for (uint64_t seed = begin; seed < end && !testing::Test::HasFailure(); ++seed) {
+    const OpenablePlan plan(seed);
+    if (plan.made().endless && plan.made().has_cut) continue;
+    const testing::ScopedTrace trace(__FILE__, __LINE__,
+                                     absl::StrCat("seed ", seed, "\n", plan.made().text));
+    const auto opened = plan.Open(context);
+    if (!opened.ok()) continue;
+    std::mt19937_64 random(seed);
+    check(plan, context, **opened, random);
+  }
 }
 
 }  // namespace millrace::pipeline

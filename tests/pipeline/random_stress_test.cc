@@ -24,25 +24,16 @@ std::unique_ptr<Pipeline> OpenDelayed(const OpenablePlan& plan,
   return opened.ok() ? *std::move(opened) : nullptr;
 }
 
-// Calls `check(plan, digests, random, delays)` for finite plans, which never wait for rows that do
-// not come.
+// Calls `check(plan, whole, random, delays)` with the stream of a quiet run.
 template <typename Check>
 void ForEachPlan(uint64_t plans, const Check& check) {
-  const auto context = FakeContext(2);
-  const auto [first, end] = SeedsFromEnvironment(3'000'000, plans);
-  for (uint64_t seed = first; seed < end && !testing::Test::HasFailure(); ++seed) {
-    const OpenablePlan plan(seed);
-    if (plan.made().endless && plan.made().has_cut) continue;
-    const testing::ScopedTrace trace(__FILE__, __LINE__,
-                                     absl::StrCat("seed ", seed, "\n", plan.made().text));
-    const auto opened = plan.Open(context);
-    if (!opened.ok()) continue;
-    SeenStream whole;
-    DrainRank(plan.made(), **opened, 0, kMaxBatches, 0, whole);
-    ASSERT_TRUE(whole.end.ok()) << whole.end;
-    std::mt19937_64 random(seed);
-    check(plan, whole, random, std::make_shared<Delays>(seed));
-  }
+  ForEachOpenedPlan(3'000'000, plans,
+                    [&](const OpenablePlan& plan, const auto&, Pipeline& quiet, auto& random) {
+                      SeenStream whole;
+                      DrainRank(plan.made(), quiet, 0, kMaxBatches, 0, whole);
+                      ASSERT_TRUE(whole.end.ok()) << whole.end;
+                      check(plan, whole, random, std::make_shared<Delays>(random()));
+                    });
 }
 
 int64_t Budget(std::mt19937_64& random) {

@@ -22,21 +22,12 @@ std::vector<std::string> TokensOf(Pipeline& pipeline) {
   return tokens;
 }
 
-// Calls `check(plan, context, tokens, random)` for plans whose every lane gets rows.
+// Calls `check(plan, context, tokens, random)`.
 template <typename Check>
 void ForEachPlan(uint64_t first, uint64_t plans, const Check& check) {
-  const auto context = FakeContext(2);
-  const auto [begin, end] = SeedsFromEnvironment(first, plans);
-  for (uint64_t seed = begin; seed < end && !testing::Test::HasFailure(); ++seed) {
-    const OpenablePlan plan(seed);
-    if (plan.made().endless && plan.made().has_cut) continue;
-    const testing::ScopedTrace trace(__FILE__, __LINE__,
-                                     absl::StrCat("seed ", seed, "\n", plan.made().text));
-    const auto opened = plan.Open(context);
-    if (!opened.ok()) continue;
-    std::mt19937_64 random(seed);
-    check(plan, context, TokensOf(**opened), random);
-  }
+  ForEachOpenedPlan(first, plans,
+                    [&](const OpenablePlan& plan, const auto& context, Pipeline& pipeline,
+                        auto& random) { check(plan, context, TokensOf(pipeline), random); });
 }
 
 // Rows that may be open between two batches: those in buffers, and in buckets that are not full.
