@@ -80,10 +80,9 @@ class TfRecordReader : public RecordReader {
 
   absl::Status CheckHeader(const FrameHeader& header) const {
     if (options_.verify_crc && !header.crc_ok) {
-      return Damage(RecordErrorReason::kLengthCrc,
-                    offset_ == 0 ? "the CRC of the length does not match; is this a TFRecord file, "
-                                   "and is the compression right?"
-                                 : "the CRC of the length does not match");
+      const bool plain = source_->Remaining().has_value();
+      const BadHeader bad = ExplainBadHeader(Front(), offset_, plain);
+      return Damage(bad.reason, bad.text);
     }
     if (header.length > max_length_) {
       return Damage(
