@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "pipeline/text_proto_internal.h"
 #include "pipeline/text_variables_internal.h"
 
@@ -135,24 +136,6 @@ absl::Status ErrorsAt(const std::string& origin, std::string_view text,
     absl::StrAppend(&lines, "\n", origin, ": and ", errors.size() - kMaxErrors, " more errors");
   }
   return absl::InvalidArgumentError(lines);
-}
-
-bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t more = lead < 0x80 ? 0 : lead < 0xC2 ? 9 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-    if (lead > 0xF4 || more > 3 || i + more >= text.size()) return false;
-    for (size_t k = 1; k <= more; ++k) {
-      if ((text[i + k] & 0xC0) != 0x80) return false;
-    }
-    const auto second = more > 0 ? static_cast<unsigned char>(text[i + 1]) : 0;
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
-      return false;
-    }
-    i += more + 1;
-  }
-  return true;
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

@@ -210,9 +210,6 @@ bool DecodeFeature(std::string_view example, const FeatureEntry& entry, WireErro
 // True when `example` is a valid tf.train.Example in every part.
 bool CheckExample(std::string_view example, WireError* error);
 
-// True when `text` is well-formed UTF-8.
-bool IsUtf8(std::string_view text);
-
 }  // namespace millrace::readers::internal
 
 #endif  // MILLRACE_READERS_EXAMPLE_PARSER_INTERNAL_H_
