@@ -1,38 +1,23 @@
-#include <spng.h>
-
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
 #include "augment/image_decoder_internal.h"
 #include "base/status.h"
+#include "readers/png_internal.h"
 
 namespace millrace::augment {
 namespace {
+
+using readers::internal::ChannelsOfPng;
+using readers::internal::SpngContext;
 
 // Deflate expands at most 1032 times, so fewer bytes than this cannot hold the image.
 constexpr uint64_t kMaxInflation = 1032;
 // Ancillary chunks (profiles, texts) are read past; a larger one is not an image for training.
 constexpr size_t kMaxChunkBytes = 64 << 20;
 
-struct FreeContext {
-  void operator()(spng_ctx* context) const { spng_ctx_free(context); }
-};
-
 absl::Status PngError(int code) {
   if (code == SPNG_EMEM) return absl::ResourceExhaustedError("PNG: out of memory");
   return RowError(RecordErrorReason::kImage, absl::StrCat("PNG: ", spng_strerror(code)));
-}
-
-int ChannelsOf(uint8_t color_type) {
-  switch (color_type) {
-    case SPNG_COLOR_TYPE_GRAYSCALE:
-      return 1;
-    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
-      return 2;
-    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA:
-      return 4;
-    default:
-      return 3;
-  }
 }
 
 class PngDecoder final : public ImageDecoder {
@@ -48,11 +33,11 @@ class PngDecoder final : public ImageDecoder {
     if (code != 0) return PngError(code);
     bits_per_pixel_ =
         uint64_t{header.bit_depth} *
-        (header.color_type == SPNG_COLOR_TYPE_INDEXED ? 1 : ChannelsOf(header.color_type));
+        (header.color_type == SPNG_COLOR_TYPE_INDEXED ? 1 : ChannelsOfPng(header.color_type));
     info_ = {.format = "png",
              .height = header.height,
              .width = header.width,
-             .channels = ChannelsOf(header.color_type)};
+             .channels = ChannelsOfPng(header.color_type)};
     return absl::OkStatus();
   }
 
@@ -90,7 +75,7 @@ class PngDecoder final : public ImageDecoder {
                                  " x ", info_.width, " pixels"));
   }
 
-  std::unique_ptr<spng_ctx, FreeContext> context_;
+  SpngContext context_;
   size_t encoded_bytes_ = 0;
   uint64_t bits_per_pixel_ = 0;
 };

@@ -9,14 +9,6 @@ namespace {
 constexpr uint32_t kGroupStart = 3;
 constexpr uint32_t kGroupEnd = 4;
 
-// Takes what DecodeFeature gives and keeps nothing.
-struct NullSink {
-  void Begin(FeatureKind) {}
-  void Bytes(std::string_view) {}
-  void Int(int64_t) {}
-  void Floats(std::string_view) {}
-};
-
 }  // namespace
 
 std::string WireError::ToString() const {
@@ -160,7 +152,7 @@ bool ReadEntry(const WireReader& features, FeatureEntry* entry) {
 }
 
 bool CheckExample(std::string_view example, WireError* error) {
-  NullSink sink;
+  IgnoreSink sink;
   WireError value_error;  // the first one; VisitExample goes on to look at the framing
   const bool framed = VisitExample(example, error, [&](const FeatureEntry& entry) {
     if (value_error.ok()) DecodeFeature(example, entry, &value_error, sink);

@@ -207,6 +207,14 @@ bool DecodeFeature(std::string_view example, const FeatureEntry& entry, WireErro
   return values.ok();
 }
 
+// A sink that keeps nothing.
+struct IgnoreSink {
+  void Begin(FeatureKind) {}
+  void Bytes(std::string_view) {}
+  void Int(int64_t) {}
+  void Floats(std::string_view) {}
+};
+
 // True when `example` is a valid tf.train.Example in every part.
 bool CheckExample(std::string_view example, WireError* error);
 

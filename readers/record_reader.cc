@@ -36,9 +36,7 @@ class TfRecordReader : public RecordReader {
     if (!dead_.ok()) return dead_;
     auto record = Cut();
     if (record.ok()) return record;
-    const std::optional<RecordError> error = GetRecordError(record.status());
-    const bool goes_on = error.has_value() && error->reason == RecordErrorReason::kDataCrc;
-    if (!goes_on) dead_ = record.status();
+    if (!ReadsOnAfter(record.status())) dead_ = record.status();
     return record;
   }
 
@@ -161,6 +159,11 @@ class TfRecordReader : public RecordReader {
 };
 
 }  // namespace
+
+bool ReadsOnAfter(const absl::Status& status) {
+  const std::optional<RecordError> error = GetRecordError(status);
+  return error.has_value() && error->reason == RecordErrorReason::kDataCrc;
+}
 
 std::unique_ptr<RecordReader> MakeTfRecordReader(std::unique_ptr<ByteSource> source,
                                                  const TfRecordReaderOptions& options) {
