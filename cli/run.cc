@@ -121,10 +121,7 @@ absl::StatusOr<Report> RunFile(const Flags& flags,
     MILLRACE_ASSIGN_OR_RETURN(open_options.resume_token, ReadTokenFile(flags.token_file));
   }
   std::optional<Progress> indexing(std::in_place, "index", "bytes");
-  open_options.index_progress = [&indexing](int64_t done, int64_t total) {
-    indexing->SetTotal(total);
-    indexing->Update(done);
-  };
+  open_options.index_progress = indexing->Callback();
   MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, open_options));
   indexing.reset();
 
