@@ -1,19 +1,22 @@
+#include <spng.h>
+
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
 #include "augment/image_decoder_internal.h"
 #include "base/status.h"
-#include "readers/png_internal.h"
+#include "readers/image_header.h"
 
 namespace millrace::augment {
 namespace {
-
-using readers::internal::ChannelsOfPng;
-using readers::internal::SpngContext;
 
 // Deflate expands at most 1032 times, so fewer bytes than this cannot hold the image.
 constexpr uint64_t kMaxInflation = 1032;
 // Ancillary chunks (profiles, texts) are read past; a larger one is not an image for training.
 constexpr size_t kMaxChunkBytes = 64 << 20;
+
+struct FreeContext {
+  void operator()(spng_ctx* context) const { spng_ctx_free(context); }
+};
 
 absl::Status PngError(int code) {
   if (code == SPNG_EMEM) return absl::ResourceExhaustedError("PNG: out of memory");
@@ -31,13 +34,13 @@ class PngDecoder final : public ImageDecoder {
     spng_ihdr header{};
     if (code == 0) code = spng_get_ihdr(context_.get(), &header);
     if (code != 0) return PngError(code);
-    bits_per_pixel_ =
-        uint64_t{header.bit_depth} *
-        (header.color_type == SPNG_COLOR_TYPE_INDEXED ? 1 : ChannelsOfPng(header.color_type));
+    bits_per_pixel_ = uint64_t{header.bit_depth} * (header.color_type == SPNG_COLOR_TYPE_INDEXED
+                                                        ? 1
+                                                        : readers::PngChannels(header.color_type));
     info_ = {.format = "png",
              .height = header.height,
              .width = header.width,
-             .channels = ChannelsOfPng(header.color_type)};
+             .channels = readers::PngChannels(header.color_type)};
     return absl::OkStatus();
   }
 
@@ -75,7 +78,7 @@ class PngDecoder final : public ImageDecoder {
                                  " x ", info_.width, " pixels"));
   }
 
-  SpngContext context_;
+  std::unique_ptr<spng_ctx, FreeContext> context_;
   size_t encoded_bytes_ = 0;
   uint64_t bits_per_pixel_ = 0;
 };

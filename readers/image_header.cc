@@ -63,7 +63,7 @@ absl::StatusOr<ImageHeader> ReadPngHeader(std::string_view bytes) {
   return ImageHeader{.format = "png",
                      .height = ihdr.height,
                      .width = ihdr.width,
-                     .channels = internal::ChannelsOfPng(ihdr.color_type)};
+                     .channels = PngChannels(ihdr.color_type)};
 }
 
 }  // namespace
@@ -80,6 +80,19 @@ std::string_view GuessImageFormat(std::string_view bytes) {
     return "bmp";
   }
   return {};
+}
+
+int PngChannels(uint8_t color_type) {
+  switch (color_type) {
+    case SPNG_COLOR_TYPE_GRAYSCALE:
+      return 1;
+    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
+      return 2;
+    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA:
+      return 4;
+    default:
+      return 3;
+  }
 }
 
 absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes) {
