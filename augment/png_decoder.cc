@@ -4,6 +4,7 @@
 #include "augment/errors_internal.h"
 #include "augment/image_decoder_internal.h"
 #include "base/status.h"
+#include "readers/image_header.h"
 
 namespace millrace::augment {
 namespace {
@@ -22,19 +23,6 @@ absl::Status PngError(int code) {
   return RowError(RecordErrorReason::kImage, absl::StrCat("PNG: ", spng_strerror(code)));
 }
 
-int ChannelsOf(uint8_t color_type) {
-  switch (color_type) {
-    case SPNG_COLOR_TYPE_GRAYSCALE:
-      return 1;
-    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
-      return 2;
-    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA:
-      return 4;
-    default:
-      return 3;
-  }
-}
-
 class PngDecoder final : public ImageDecoder {
  public:
   absl::Status Open(std::string_view encoded) {
@@ -46,13 +34,13 @@ class PngDecoder final : public ImageDecoder {
     spng_ihdr header{};
     if (code == 0) code = spng_get_ihdr(context_.get(), &header);
     if (code != 0) return PngError(code);
-    bits_per_pixel_ =
-        uint64_t{header.bit_depth} *
-        (header.color_type == SPNG_COLOR_TYPE_INDEXED ? 1 : ChannelsOf(header.color_type));
+    bits_per_pixel_ = uint64_t{header.bit_depth} * (header.color_type == SPNG_COLOR_TYPE_INDEXED
+                                                        ? 1
+                                                        : readers::PngChannels(header.color_type));
     info_ = {.format = "png",
              .height = header.height,
              .width = header.width,
-             .channels = ChannelsOf(header.color_type)};
+             .channels = readers::PngChannels(header.color_type)};
     return absl::OkStatus();
   }
 

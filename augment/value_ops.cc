@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -8,55 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
+#include "base/half.h"
 #include "base/status.h"
 
 namespace millrace::augment {
 namespace {
-
-struct Half {
-  uint16_t bits;
-};
-struct BFloat {
-  uint16_t bits;
-};
-
-float ToFloat(BFloat value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
-
-float ToFloat(Half value) {
-  const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
-  const uint32_t exponent = (value.bits >> 10) & 0x1F;
-  const uint32_t mantissa = value.bits & 0x3FF;
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24, exact
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
-}
-
-BFloat ToBFloat(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return {static_cast<uint16_t>((bits >> 16) | 0x40)};
-  return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
-}
-
-Half ToHalf(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = (bits >> 16) & 0x8000;
-  const uint32_t magnitude = bits & 0x7FFFFFFF;
-  uint32_t half;
-  if (magnitude > 0x7F800000) {
-    half = 0x7E00;
-  } else if (magnitude >= 0x477FF000) {  // 65520, half way to the next power: infinity
-    half = 0x7C00;
-  } else if (magnitude < 0x38800000) {  // below 2^-14: the sum's unit is the subnormal's, 2^-24
-    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-    half = std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f);
-  } else {
-    half = (magnitude - 0x38000000 + 0xFFF + ((magnitude >> 13) & 1)) >> 13;
-  }
-  return {static_cast<uint16_t>(sign | half)};
-}
 
 template <typename From>
 constexpr bool kIsHalf = std::is_same_v<From, Half> || std::is_same_v<From, BFloat>;

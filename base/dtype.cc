@@ -26,11 +26,4 @@ size_t SizeOf(DType dtype) { return kEntries[static_cast<size_t>(dtype)].size; }
 
 std::string_view Name(DType dtype) { return kEntries[static_cast<size_t>(dtype)].name; }
 
-std::optional<DType> ParseDType(std::string_view name) {
-  for (size_t i = 0; i < kEntries.size(); ++i) {
-    if (kEntries[i].name == name) return static_cast<DType>(i);
-  }
-  return std::nullopt;
-}
-
 }  // namespace millrace

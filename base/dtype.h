@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace millrace {
@@ -25,9 +24,6 @@ size_t SizeOf(DType dtype);
 
 // "bytes", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64".
 std::string_view Name(DType dtype);
-
-// The inverse of Name; nullopt for any other text.
-std::optional<DType> ParseDType(std::string_view name);
 
 }  // namespace millrace
 

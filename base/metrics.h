@@ -36,9 +36,8 @@ class Gauge {
   std::atomic<int64_t> max_{0};    // any thread -> snapshot, relaxed
 };
 
-// Named counters and gauges of one Context. Names follow Prometheus: base units, "_total",
-// "_seconds",
-// "_bytes". A returned reference lives as long as the registry. Thread-safe.
+// Named counters and gauges of one Context. Names follow Prometheus: base units,
+// "_total", "_seconds", "_bytes". A returned reference lives as long as the registry. Thread-safe.
 class Metrics {
  public:
   Counter& counter(std::string_view name);

@@ -18,7 +18,6 @@
 #define MILLRACE_CAPABILITY(x) MILLRACE_ANNOTATION_(capability(x))
 #define MILLRACE_SCOPED_CAPABILITY MILLRACE_ANNOTATION_(scoped_lockable)
 #define MILLRACE_GUARDED_BY(x) MILLRACE_ANNOTATION_(guarded_by(x))
-#define MILLRACE_PT_GUARDED_BY(x) MILLRACE_ANNOTATION_(pt_guarded_by(x))
 #define MILLRACE_REQUIRES(...) MILLRACE_ANNOTATION_(requires_capability(__VA_ARGS__))
 #define MILLRACE_EXCLUDES(...) MILLRACE_ANNOTATION_(locks_excluded(__VA_ARGS__))
 #define MILLRACE_ACQUIRE(...) MILLRACE_ANNOTATION_(acquire_capability(__VA_ARGS__))

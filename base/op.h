@@ -18,9 +18,9 @@ class Op {
   virtual ~Op() = default;
 
   // Checks the incoming fields and returns the outgoing ones; called once, before the first Apply.
-  //   value             the schema after this op
-  //   INVALID_ARGUMENT, NOT_FOUND  a field is missing or has a dtype or shape that the op does not
-  //   take
+  //   value                        the schema after this op
+  //   INVALID_ARGUMENT, NOT_FOUND  a field is missing, or has a dtype or shape that the op does
+  //                                not take
   virtual absl::StatusOr<Schema> Resolve(const Schema& input) = 0;
 
   // Works on all rows that are ok; a bad row is told with run.Fail and must not stop the others.

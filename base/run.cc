@@ -126,15 +126,6 @@ void* Run::Allocate(Column& column, int64_t row, const Shape& shape) {
   return memory;
 }
 
-void* Run::AllocateAll(Column& column, const Shape& shape) {
-  const size_t bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(column.dtype());
-  std::byte* const memory = column.slots_ != nullptr && column.slots_->shape == shape
-                                ? column.slots_->first_row
-                                : arena_.Allocate(bytes * static_cast<size_t>(num_rows()));
-  column.SetAll(memory, static_cast<int64_t>(bytes), shape);
-  return memory;
-}
-
 void Run::Fail(int64_t row, absl::Status status) {
   if (errors_.empty()) errors_.resize(ids_.size());
   if (errors_[row].ok()) errors_[row] = std::move(status);

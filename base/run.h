@@ -193,10 +193,6 @@ class Run {
   // column is bound and dtype and shape fit, arena memory otherwise. Uninitialised.
   void* Allocate(Column& column, int64_t row, const Shape& shape);
 
-  // Allocate for all rows at once, one after the other without gaps: for an op whose every row has
-  // this shape. Returns the first.
-  void* AllocateAll(Column& column, const Shape& shape);
-
   // Names where columns added from now on should be stored. Used by the executor before the op that
   // writes a batch's field last. The slots must outlive the run.
   void Bind(std::span<const FieldSlots> slots) { slots_ = slots; }

@@ -27,7 +27,7 @@ bool Proven(const Flags& flags, const pipeline::AuditReport& report) {
   return report.num_violations == 0 && report.finished_epochs() >= flags.epochs;
 }
 
-// "epoch 0: 500 of 500 samples, each once".
+// "epoch 0: 500 of 500 samples, none twice".
 std::string EpochLine(const pipeline::AuditEpoch& epoch) {
   std::string line = absl::StrCat("epoch ", epoch.epoch, ": ", epoch.visited);
   if (epoch.expected) absl::StrAppend(&line, " of ", *epoch.expected);

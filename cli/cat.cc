@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/record_error.h"
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/flag_checks.h"
@@ -101,7 +100,7 @@ class Printer {
         continue;
       }
       Note(record.status());
-      if (!ReadsOnAfter(record.status())) return true;
+      if (!readers::ReadsOnAfter(record.status())) return true;
     }
     return false;
   }
@@ -128,10 +127,6 @@ class Printer {
   // Nobody reads what follows a failed write; main reports it.
   bool WantsMore() const {
     return (flags_.count == 0 || printed_ < flags_.count) && std::ferror(stdout) == 0;
-  }
-  static bool ReadsOnAfter(const absl::Status& status) {
-    const auto error = GetRecordError(status);
-    return error.has_value() && error->reason == RecordErrorReason::kDataCrc;
   }
   void Note(const absl::Status& status) {
     if (num_errors_++ == 0) first_error_ = status;

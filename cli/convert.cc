@@ -31,10 +31,7 @@ absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags flags) {
   if (error) return ErrnoStatus(error.value(), "create folder", flags.out);
   flags.options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
   Progress progress("convert", "images");
-  return readers::Convert(flags.options, [&progress](int64_t done, int64_t total) {
-    progress.SetTotal(total);
-    progress.Update(done);
-  });
+  return readers::Convert(flags.options, progress.Callback());
 }
 
 void Print(const readers::ConvertReport& report) {

@@ -31,10 +31,7 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags,
   options.rank = flags.rank;
   options.world = flags.world;
   Progress indexing("index", "bytes");
-  options.index_progress = [&indexing](int64_t done, int64_t total) {
-    indexing.SetTotal(total);
-    indexing.Update(done);
-  };
+  options.index_progress = indexing.Callback();
   return pipeline::Explain(plan, context, options);
 }
 

@@ -25,10 +25,7 @@ struct Flags {
 absl::StatusOr<readers::InspectReport> InspectFiles(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
   Progress progress("inspect", "bytes");
-  return readers::Inspect(files, flags.options, [&progress](int64_t done, int64_t total) {
-    progress.SetTotal(total);
-    progress.Update(done);
-  });
+  return readers::Inspect(files, flags.options, progress.Callback());
 }
 
 template <typename T>

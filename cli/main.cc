@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "cli/command.h"
 #include "collectives/factory.h"
+#include "pipeline/device_feed.h"
 #include "trainer/backend.h"
 
 namespace millrace::cli {
@@ -33,7 +34,7 @@ std::string VersionText() {
   return absl::StrCat("millrace ", std::string(Version()), " (", std::string(Commit()), ")\n",
                       "communicators: ", absl::StrJoin(collectives::BackendNames(), ", "), "\n",
                       "compute: ", absl::StrJoin(trainer::BackendNames(), ", "), "\n",
-                      "vectors: ", WidestIsa());
+                      "devices: ", pipeline::BuiltInDevices(), "\n", "vectors: ", WidestIsa());
 }
 
 // The word where a subcommand should stand: CLI11 says only that one is missing.
@@ -57,8 +58,7 @@ int AfterOutput(int code) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"Millrace: an input pipeline and data-parallel trainer that never starves the GPUs",
-               "millrace"};
+  CLI::App app{"Millrace: an input pipeline and a data-parallel trainer", "millrace"};
   app.footer(kFooter);
   app.set_version_flag("--version", VersionText);
   app.require_subcommand(1);

@@ -43,6 +43,13 @@ void Progress::Update(int64_t done) {
   Print(/*last=*/false);
 }
 
+std::function<void(int64_t done, int64_t total)> Progress::Callback() {
+  return [this](int64_t done, int64_t total) {
+    SetTotal(total);
+    Update(done);
+  };
+}
+
 void Progress::Clear() {
   if (!terminal_) return;
   std::fputs("\r\x1b[K", stderr);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,8 @@ class Progress {
   void Add(int64_t amount) { Update(done_ + amount); }
   void Update(int64_t done);
   int64_t done() const { return done_; }
+  // A function that sets both, for work that reports them. It must not outlive this.
+  std::function<void(int64_t done, int64_t total)> Callback();
   // Takes the bar off the terminal so that a line can be printed; it comes back with a later
   // Update.
   void Clear();

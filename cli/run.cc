@@ -19,15 +19,15 @@
 #include "cli/flag_checks.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
+#include "cli/step_sums.h"
 #include "cli/visit_record.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
 // `millrace run` drives a pipeline with no trainer behind it. With --pace it stands in for an
-// accelerator that takes a nominal time for each batch, and reports utilisation as MLPerf Storage
-// defines it, with the nominal time in the numerator (a measured sleep would reward an
-// oversubscribed host): AU = nominal compute time / elapsed time, first step excluded.
+// accelerator that takes a nominal time for each batch, and reports its utilisation
+// (cli/step_sums.h).
 
 namespace millrace::cli {
 namespace {
@@ -57,10 +57,7 @@ struct Report {
   int64_t samples = 0;
   uint64_t batches = 0;
   double seconds = 0;
-  // Over all steps but the first.
-  double steady_seconds = 0;
-  double wait_seconds = 0;
-  double nominal_seconds = 0;
+  StepSums steps;
   uint64_t digest = 0;
   int64_t records_bad = 0;
   bool needs_limit = false;  // an endless plan and no flag that ends it: nothing was run
@@ -101,11 +98,10 @@ bool Step(const Flags& flags, Clock::time_point start, pipeline::Pipeline& strea
   report.samples += (*batch)->num_valid_rows();
   std::this_thread::sleep_until(arrived + std::chrono::duration_cast<Clock::duration>(
                                               std::chrono::duration<double>(nominal)));
-  if (report.batches++ > 0) {
-    report.wait_seconds += Seconds(arrived - begin);
-    report.nominal_seconds += nominal;
-    report.steady_seconds += Seconds(Clock::now() - begin);
-  }
+  ++report.batches;
+  report.steps.Add({.wait = Seconds(arrived - begin),
+                    .nominal = nominal,
+                    .whole = Seconds(Clock::now() - begin)});
   return true;
 }
 
@@ -125,10 +121,7 @@ absl::StatusOr<Report> RunFile(const Flags& flags,
     MILLRACE_ASSIGN_OR_RETURN(open_options.resume_token, ReadTokenFile(flags.token_file));
   }
   std::optional<Progress> indexing(std::in_place, "index", "bytes");
-  open_options.index_progress = [&indexing](int64_t done, int64_t total) {
-    indexing->SetTotal(total);
-    indexing->Update(done);
-  };
+  open_options.index_progress = indexing->Callback();
   MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, open_options));
   indexing.reset();
 
@@ -152,20 +145,21 @@ absl::StatusOr<Report> RunFile(const Flags& flags,
   return report;
 }
 
-double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+double SamplesPerSecond(const Report& report) {
+  return report.seconds > 0 ? static_cast<double>(report.samples) / report.seconds : 0;
+}
 
 void PrintJson(const Flags& flags, const Report& report) {
-  nlohmann::ordered_json json{
-      {"samples", report.samples},
-      {"batches", report.batches},
-      {"seconds", report.seconds},
-      {"samples_per_second", Share(static_cast<double>(report.samples), report.seconds)},
-      {"wait_fraction", Share(report.wait_seconds, report.steady_seconds)},
-      {"au", nullptr},
-      {"digest", nullptr},
-      {"records_bad", report.records_bad},
-      {"peak_rss_bytes", PeakRssBytes()}};
-  if (flags.pace > 0) json["au"] = Share(report.nominal_seconds, report.steady_seconds);
+  nlohmann::ordered_json json{{"samples", report.samples},
+                              {"batches", report.batches},
+                              {"seconds", report.seconds},
+                              {"samples_per_second", SamplesPerSecond(report)},
+                              {"wait_fraction", report.steps.wait_fraction()},
+                              {"au", nullptr},
+                              {"digest", nullptr},
+                              {"records_bad", report.records_bad},
+                              {"peak_rss_bytes", PeakRssBytes()}};
+  if (flags.pace > 0) json["au"] = report.steps.utilisation();
   if (flags.digest) json["digest"] = absl::StrFormat("%016x", report.digest);
   if (!report.status.ok()) json["error"] = std::string(report.status.message());
   std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
@@ -173,11 +167,11 @@ void PrintJson(const Flags& flags, const Report& report) {
 
 void PrintText(const Flags& flags, const Report& report) {
   absl::PrintF("%d samples in %d batches, %.2f s: %.0f samples/s\n", report.samples, report.batches,
-               report.seconds, Share(static_cast<double>(report.samples), report.seconds));
-  absl::PrintF("wait %.1f %% of the time", 100 * Share(report.wait_seconds, report.steady_seconds));
+               report.seconds, SamplesPerSecond(report));
+  absl::PrintF("wait %.1f %% of the time", 100 * report.steps.wait_fraction());
   if (flags.pace > 0) {
-    absl::PrintF(", accelerator utilisation %.3f at %.0f img/s",
-                 Share(report.nominal_seconds, report.steady_seconds), flags.pace);
+    absl::PrintF(", accelerator utilisation %.3f at %.0f img/s", report.steps.utilisation(),
+                 flags.pace);
   }
   absl::PrintF("; peak memory %s; %d bad records\n",
                HumanBytes(static_cast<double>(PeakRssBytes())), report.records_bad);

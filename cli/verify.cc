@@ -27,10 +27,7 @@ struct Flags {
 absl::StatusOr<readers::VerifyReport> VerifyFiles(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
   Progress progress("verify", "bytes");
-  return readers::Verify(files, flags.options, [&progress](int64_t done, int64_t total) {
-    progress.SetTotal(total);
-    progress.Update(done);
-  });
+  return readers::Verify(files, flags.options, progress.Callback());
 }
 
 void PrintJson(const readers::VerifyReport& report) {

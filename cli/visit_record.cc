@@ -6,23 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/atomic_file.h"
-#include "readers/record_source.h"
+#include "readers/local_file.h"
 
 namespace millrace::cli {
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   constexpr uint64_t kMaxBytes = 1 << 20;
-  const auto file = readers::OpenFile(path);
-  if (absl::IsNotFound(file.status())) return "";
-  MILLRACE_RETURN_IF_ERROR(file.status());
-  if ((*file)->size() > kMaxBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " holds no resume token"));
-  }
-  std::string token((*file)->size(), '\0');
-  MILLRACE_ASSIGN_OR_RETURN(const size_t size,
-                            (*file)->ReadAt(0, std::as_writable_bytes(std::span(token))));
-  token.resize(size);
-  if (token.ends_with('\n')) token.pop_back();
+  absl::StatusOr<std::string> token = readers::ReadWholeFile(path, kMaxBytes);
+  if (absl::IsNotFound(token.status())) return "";
+  if (!token.ok()) return Annotate(token.status(), "resume token");
+  if (token->ends_with('\n')) token->pop_back();
   return token;
 }
 

@@ -1,7 +1,6 @@
 #include "collectives/gradient_reducer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <utility>
 
@@ -47,7 +46,6 @@ class PlannedReducer final : public GradientReducer {
   absl::Status MarkReady(size_t i) override;
   absl::Status Finish() override;
   size_t num_buckets() const override { return plan_.buckets.size(); }
-  double last_step_seconds() const override { return last_step_seconds_; }
   std::string Summary() const override;
 
  private:
@@ -65,10 +63,7 @@ class PlannedReducer final : public GradientReducer {
   std::vector<bool> ready_;      // by gradient
   std::vector<size_t> missing_;  // by bucket: gradients that are not ready
   size_t next_bucket_ = 0;       // buckets before it are reduced
-  double step_seconds_ = 0;
   absl::Status failed_;  // of a reduction: half of the sums are lost, so no later call succeeds
-
-  double last_step_seconds_ = 0;
 };
 
 void PlannedReducer::StartStep() {
@@ -78,7 +73,6 @@ void PlannedReducer::StartStep() {
     missing_.push_back(bucket.last - bucket.first);
   }
   next_bucket_ = 0;
-  step_seconds_ = 0;
 }
 
 absl::Status PlannedReducer::MarkReady(size_t i) {
@@ -104,9 +98,7 @@ absl::Status PlannedReducer::ReduceNextBucket() {
   const BucketPlan::Bucket& bucket = plan_.buckets[next_bucket_];
   const TensorView view{memory_.get() + bucket.offset, DType::kF32,
                         Shape{static_cast<int64_t>(bucket.size)}};
-  const auto begin = std::chrono::steady_clock::now();
   const absl::Status status = communicator_.AllReduce(view, ReduceOp::kSum);
-  step_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!status.ok()) return Annotate(status, absl::StrCat("gradient bucket ", next_bucket_));
   ++next_bucket_;
   return absl::OkStatus();
@@ -119,7 +111,6 @@ absl::Status PlannedReducer::Finish() {
     return absl::FailedPreconditionError(absl::StrCat(
         "gradient '", gradients_[missing - ready_.begin()].name, "' was not marked in this step"));
   }
-  last_step_seconds_ = step_seconds_;
   StartStep();
   return absl::OkStatus();
 }

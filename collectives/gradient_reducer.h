@@ -60,8 +60,6 @@ class GradientReducer {
   virtual absl::Status Finish() = 0;
 
   virtual size_t num_buckets() const = 0;
-  // Time spent inside the reductions of the step that Finish ended last, in seconds.
-  virtual double last_step_seconds() const = 0;
   // "3 buckets: 1.0, 25.0, 12.4 MB; plan 0x..." for the start-up table.
   virtual std::string Summary() const = 0;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/half.h"
 #include "base/status.h"
 #include "pipeline/batch_internal.h"
 #include "pipeline/physical_plan_internal.h"
@@ -92,29 +93,6 @@ std::vector<std::byte> BytesOf(T value) {
   return bytes;
 }
 
-// Rounded to nearest, ties to even, as `cast` does.
-uint16_t ToHalf(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-  const uint32_t magnitude = bits & 0x7FFFFFFF;
-  if (magnitude > 0x7F800000) return sign | 0x7E00;
-  if (magnitude >= 0x477FF000) return sign | 0x7C00;
-  if (magnitude >= 0x38800000) {
-    return static_cast<uint16_t>(
-        sign | ((magnitude - 0x38000000 + 0xFFF + ((magnitude >> 13) & 1)) >> 13));
-  }
-  // Below 2^-14: the sum's last place is the smallest half, 2^-24.
-  const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-  return static_cast<uint16_t>(sign |
-                               (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f)));
-}
-
-uint16_t ToBFloat(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
 std::vector<std::byte> FillElement(const BatchSpec& batch, const Field& field, DType dtype) {
   const auto it = std::ranges::find(batch.padding, field.name, &BatchSpec::Padding::field);
   if (it == batch.padding.end()) return std::vector<std::byte>(SizeOf(dtype));
@@ -126,9 +104,9 @@ std::vector<std::byte> FillElement(const BatchSpec& batch, const Field& field, D
     case DType::kI64:
       return BytesOf(it->int_value);
     case DType::kF16:
-      return BytesOf(ToHalf(static_cast<float>(it->float_value)));
+      return BytesOf(ToHalf(static_cast<float>(it->float_value)).bits);
     case DType::kBF16:
-      return BytesOf(ToBFloat(static_cast<float>(it->float_value)));
+      return BytesOf(ToBFloat(static_cast<float>(it->float_value)).bits);
     case DType::kF32:
       return BytesOf(static_cast<float>(it->float_value));
     case DType::kF64:

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/cuda_devices_internal.h"
+#include "pipeline/device_feed.h"
 #include "pipeline/device_internal.h"
 
 namespace millrace::pipeline {
@@ -173,6 +174,12 @@ absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int ordinal) {
       ToStatus(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"));
   return std::make_shared<CudaDevice>(
       ordinal, has_pools != 0, absl::StrCat("CUDA device ", ordinal, " (", properties.name, ")"));
+}
+
+std::string BuiltInDevices() {
+  int version = 0;  // 1000 * major + 10 * minor
+  if (cudaRuntimeGetVersion(&version) != cudaSuccess) return "cuda, of an unknown version";
+  return absl::StrCat("cuda ", version / 1000, ".", version % 1000 / 10);
 }
 
 }  // namespace millrace::pipeline

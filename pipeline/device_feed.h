@@ -153,6 +153,10 @@ class DeviceFeed {
   const std::unique_ptr<Handoff> handoff_;
 };
 
+// The devices that this build can feed, for people: "cuda 12.4" (the version of the runtime), or
+// "none built in". Needs no driver.
+std::string BuiltInDevices();
+
 }  // namespace millrace::pipeline
 
 #endif  // MILLRACE_PIPELINE_DEVICE_FEED_H_

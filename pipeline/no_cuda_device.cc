@@ -1,3 +1,4 @@
+#include "pipeline/device_feed.h"
 #include "pipeline/device_internal.h"
 
 // Stands in for cuda_device.cc in a build without CUDA.
@@ -7,5 +8,7 @@ namespace millrace::pipeline {
 absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int) {
   return absl::UnimplementedError("this build has no CUDA parts");
 }
+
+std::string BuiltInDevices() { return "none built in"; }
 
 }  // namespace millrace::pipeline

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/half.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/predicate_internal.h"
@@ -29,27 +28,13 @@ constexpr uint8_t kFalse = 0;
 constexpr uint8_t kUnknown = 1;
 constexpr uint8_t kTrue = 2;
 
-// Element types that the machine does not have.
-struct Half {
-  uint16_t bits;
-  explicit operator double() const {
-    const int exponent = bits >> 10 & 0x1F;
-    const int fraction = bits & 0x3FF;
-    double value = 0;
-    if (exponent == 0x1F) {
-      value = fraction == 0 ? HUGE_VAL : std::nan("");
-    } else if (exponent == 0) {
-      value = std::ldexp(fraction, -24);
-    } else {
-      value = std::ldexp(fraction + 0x400, exponent - 25);
-    }
-    return (bits & 0x8000) != 0 ? -value : value;
-  }
-};
-struct BFloat {
-  uint16_t bits;
-  explicit operator double() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
-};
+// An element as a type that the machine has.
+template <typename Element>
+Element Native(Element element) {
+  return element;
+}
+float Native(Half element) { return ToFloat(element); }
+float Native(BFloat element) { return ToFloat(element); }
 
 // How many elements the row's value has along its first extent; -1: there is no value.
 int64_t ElementsOf(const ConstTensorView& value) {
@@ -149,7 +134,7 @@ class Evaluation {
     ForReadable(operand, out, mask, [offset](const ConstTensorView& view) {
       Element element;
       std::memcpy(&element, static_cast<const char*>(view.data) + offset, sizeof(Element));
-      return static_cast<T>(element);
+      return static_cast<T>(Native(element));
     });
   }
 

@@ -1,12 +1,9 @@
-#include <fcntl.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -14,8 +11,10 @@
 #include "absl/strings/str_split.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "pipeline/text_proto_internal.h"
 #include "pipeline/text_variables_internal.h"
+#include "readers/local_file.h"
 
 namespace millrace::pipeline {
 
@@ -135,46 +134,6 @@ absl::Status ErrorsAt(const std::string& origin, std::string_view text,
     absl::StrAppend(&lines, "\n", origin, ": and ", errors.size() - kMaxErrors, " more errors");
   }
   return absl::InvalidArgumentError(lines);
-}
-
-bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t more = lead < 0x80 ? 0 : lead < 0xC2 ? 9 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-    if (lead > 0xF4 || more > 3 || i + more >= text.size()) return false;
-    for (size_t k = 1; k <= more; ++k) {
-      if ((text[i + k] & 0xC0) != 0x80) return false;
-    }
-    const auto second = more > 0 ? static_cast<unsigned char>(text[i + 1]) : 0;
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
-      return false;
-    }
-    i += more + 1;
-  }
-  return true;
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
-  std::string text;
-  std::string chunk(64 << 10, '\0');
-  absl::Status status;
-  while (status.ok()) {
-    const ssize_t n = read(fd, chunk.data(), chunk.size());
-    if (n == 0) break;
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) status = ErrnoStatus(errno, "read", path);
-    if (n > 0) text.append(chunk, 0, static_cast<size_t>(n));
-    if (text.size() > kMaxTextProtoBytes) {
-      status = absl::InvalidArgumentError(
-          absl::StrCat(path, ": longer than ", kMaxTextProtoBytes >> 20, " MiB"));
-    }
-  }
-  close(fd);  // opened for reading: nothing can be lost
-  if (!status.ok()) return status;
-  return text;
 }
 
 }  // namespace
@@ -311,7 +270,8 @@ absl::StatusOr<TextLocations> ParseTextProto(std::string_view text, const std::s
 absl::StatusOr<TextLocations> LoadTextProto(const std::string& path,
                                             const std::map<std::string, std::string>& variables,
                                             Message* message, std::set<std::string>* used) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text,
+                            readers::ReadWholeFile(path, kMaxTextProtoBytes));
   return ParseTextProto(text, path, variables, message, used);
 }
 

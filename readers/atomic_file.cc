@@ -46,6 +46,22 @@ int RenameKeeping(const std::string& from, const std::string& to) {
   return errno == EINVAL || errno == ENOSYS ? LinkOrLook(from, to) : errno;
 }
 
+// Reports what only a close does (a full disk, on some file systems). The lock stays with `fd`.
+absl::Status CloseDuplicate(int fd, const std::string& path) {
+  const int duplicate = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) return ErrnoStatus(errno, "dup", path);
+  if (::close(duplicate) != 0 && errno != EINTR) return ErrnoStatus(errno, "close", path);
+  return absl::OkStatus();
+}
+
+// Locks a temporary that was just made. False: somebody took it for abandoned before that, and has
+// removed it or will.
+bool Claim(int fd) {
+  if (!TakeUseLock(fd) && errno == EWOULDBLOCK) return false;
+  struct stat info = {};
+  return ::fstat(fd, &info) != 0 || info.st_nlink > 0;
+}
+
 absl::Status SyncFolder(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open", folder);
@@ -99,7 +115,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string
     std::string temporary = TemporaryName(path, attempt);
     UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (fd.valid()) {
-      TakeUseLock(fd.get());  // without one it is not taken for abandoned either
+      if (!Claim(fd.get())) continue;
       return std::unique_ptr<AtomicFile>(
           new AtomicFile(path, std::move(temporary), std::move(fd), std::move(write_function)));
     }
@@ -126,11 +142,10 @@ absl::Status AtomicFile::Append(std::span<const std::byte> data) {
 
 absl::Status AtomicFile::Commit(bool sync, Existing existing) {
   if (sync && ::fsync(fd_.get()) != 0) return ErrnoStatus(errno, "fsync", temporary_);
-  if (::close(fd_.Release()) != 0 && errno != EINTR) {
-    return ErrnoStatus(errno, "close", temporary_);
-  }
+  MILLRACE_RETURN_IF_ERROR(CloseDuplicate(fd_.get(), temporary_));
   MILLRACE_RETURN_IF_ERROR(Rename(temporary_, path_, existing));
   committed_ = true;
+  fd_.Reset();
   return sync ? SyncFolder(FolderOf(path_)) : absl::OkStatus();
 }
 

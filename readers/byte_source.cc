@@ -28,6 +28,13 @@ class PlainSource : public ByteSource {
   uint64_t offset_ = 0;
 };
 
+// Which stream begins with `first`; kNone when neither does.
+Compression CompressionOf(std::span<const std::byte> first) {
+  if (first.size() >= 3 && LooksLike(Compression::kGzip, first)) return Compression::kGzip;
+  if (first.size() >= 2 && LooksLike(Compression::kZlib, first)) return Compression::kZlib;
+  return Compression::kNone;
+}
+
 }  // namespace
 
 bool LooksLike(Compression compression, std::span<const std::byte> first) {
@@ -48,10 +55,23 @@ absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file) {
   std::array<std::byte, kHeaderBytes> first = {};
   MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, first));
   if (got == first.size() && DecodeHeader(first.data()).crc_ok) return Compression::kNone;
-  const std::span<const std::byte> head(first.data(), got);
-  if (got >= 3 && LooksLike(Compression::kGzip, head)) return Compression::kGzip;
-  if (got >= 2 && LooksLike(Compression::kZlib, head)) return Compression::kZlib;
-  return Compression::kNone;
+  return CompressionOf({first.data(), got});
+}
+
+BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain) {
+  if (offset > 0) return {RecordErrorReason::kLengthCrc, "the CRC of the length does not match"};
+  switch (plain ? CompressionOf({header, kHeaderBytes}) : Compression::kNone) {
+    case Compression::kGzip:
+      return {RecordErrorReason::kWrongCompression,
+              "this is a gzip stream; compression is \"none\""};
+    case Compression::kZlib:
+      return {RecordErrorReason::kWrongCompression,
+              "this is a zlib stream; compression is \"none\""};
+    default:
+      return {RecordErrorReason::kLengthCrc,
+              "the CRC of the length does not match; is this a TFRecord file, and is the "
+              "compression right?"};
+  }
 }
 
 absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(

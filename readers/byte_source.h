@@ -7,9 +7,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "base/record_error.h"
 #include "readers/record.h"
 
 namespace millrace::readers {
@@ -37,6 +39,16 @@ class ByteSource {
 // Decides what `file` is compressed with by its first bytes: kNone when they are a TFRecord header
 // with a good CRC, kGzip or kZlib when they start such a stream, otherwise kNone.
 absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file);
+
+// What a record header with a bad CRC means.
+struct BadHeader {
+  RecordErrorReason reason = RecordErrorReason::kLengthCrc;
+  std::string_view text;
+};
+
+// Explains the kHeaderBytes at `header`, whose CRC is bad and which stand at `offset` of the bytes
+// of a file. At the front of a `plain` one they may start a gzip or zlib stream: kWrongCompression.
+BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain);
 
 // Opens the bytes of `file`. kAuto is DetectCompression. Reads `chunk_bytes` of compressed bytes at
 // a time.

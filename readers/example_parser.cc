@@ -1,5 +1,6 @@
 #include <array>
 
+#include "base/utf8.h"
 #include "readers/example_parser_internal.h"
 
 namespace millrace::readers::internal {
@@ -7,33 +8,6 @@ namespace {
 
 constexpr uint32_t kGroupStart = 3;
 constexpr uint32_t kGroupEnd = 4;
-
-// Takes what DecodeFeature gives and keeps nothing.
-struct NullSink {
-  void Begin(FeatureKind) {}
-  void Bytes(std::string_view) {}
-  void Int(int64_t) {}
-  void Floats(std::string_view) {}
-};
-
-bool IsContinuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
-
-// The length of the UTF-8 sequence at the front of `text`, 0 when it is malformed.
-size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(byte(i))) return 0;
-  }
-  if (lead == 0xe0 && byte(1) < 0xa0) return 0;  // overlong
-  if (lead == 0xed && byte(1) > 0x9f) return 0;  // surrogates
-  if (lead == 0xf0 && byte(1) < 0x90) return 0;  // overlong
-  if (lead == 0xf4 && byte(1) > 0x8f) return 0;  // above U+10FFFF
-  return length;
-}
 
 }  // namespace
 
@@ -178,22 +152,13 @@ bool ReadEntry(const WireReader& features, FeatureEntry* entry) {
 }
 
 bool CheckExample(std::string_view example, WireError* error) {
-  NullSink sink;
+  IgnoreSink sink;
   WireError value_error;  // the first one; VisitExample goes on to look at the framing
   const bool framed = VisitExample(example, error, [&](const FeatureEntry& entry) {
     if (value_error.ok()) DecodeFeature(example, entry, &value_error, sink);
   });
   if (!value_error.ok()) *error = value_error;
   return framed && value_error.ok();
-}
-
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = SequenceLength(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 }  // namespace millrace::readers::internal

@@ -12,9 +12,10 @@
 // stay. The messages are
 //
 //   Example  { Features features = 1; }
-//   Features { map<string, Feature> feature = 1; }   an entry is { string key = 1; Feature value =
-//   2; } Feature  { oneof { BytesList = 1; FloatList = 2; Int64List = 3; } } *List    { repeated
-//   bytes/float/int64 value = 1; }   packed or not
+//   Features { map<string, Feature> feature = 1; }
+//            an entry is { string key = 1; Feature value = 2; }
+//   Feature  { oneof { BytesList = 1; FloatList = 2; Int64List = 3; } }
+//   *List    { repeated bytes/float/int64 value = 1; }   packed or not
 //
 // What counts as valid, and what it means, is what libprotobuf makes of it: unknown fields and
 // known ones of another wire type are skipped, of a key given twice the later entry wins, a message
@@ -206,11 +207,16 @@ bool DecodeFeature(std::string_view example, const FeatureEntry& entry, WireErro
   return values.ok();
 }
 
+// A sink that keeps nothing.
+struct IgnoreSink {
+  void Begin(FeatureKind) {}
+  void Bytes(std::string_view) {}
+  void Int(int64_t) {}
+  void Floats(std::string_view) {}
+};
+
 // True when `example` is a valid tf.train.Example in every part.
 bool CheckExample(std::string_view example, WireError* error);
-
-// True when `text` is well-formed UTF-8.
-bool IsUtf8(std::string_view text);
 
 }  // namespace millrace::readers::internal
 

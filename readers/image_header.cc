@@ -1,7 +1,5 @@
 #include "readers/image_header.h"
 
-#include <spng.h>
-
 #include <array>
 #include <csetjmp>
 #include <cstdio>
@@ -10,16 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/png_internal.h"
 // After <cstdio>: libjpeg's header needs FILE.
 #include <jpeglib.h>
 
 namespace millrace::readers {
 namespace {
-
-struct SpngFree {
-  void operator()(spng_ctx* context) const { spng_ctx_free(context); }
-};
-using SpngContext = std::unique_ptr<spng_ctx, SpngFree>;
 
 // libjpeg leaves by longjmp to where the call began; nothing with a destructor lies between.
 struct JpegErrors {
@@ -58,7 +52,7 @@ bool ParseJpegHeader(std::string_view bytes, JpegErrors* errors, ImageHeader* he
 }
 
 absl::StatusOr<ImageHeader> ReadPngHeader(std::string_view bytes) {
-  const SpngContext context(spng_ctx_new(0));
+  const internal::SpngContext context(spng_ctx_new(0));
   if (context == nullptr) return absl::ResourceExhaustedError("spng: no memory");
   spng_ihdr ihdr{};
   int error = spng_set_png_buffer(context.get(), bytes.data(), bytes.size());
@@ -66,11 +60,10 @@ absl::StatusOr<ImageHeader> ReadPngHeader(std::string_view bytes) {
   if (error != 0) {
     return absl::DataLossError(absl::StrCat("damaged PNG header: ", spng_strerror(error)));
   }
-  constexpr std::array<int, 7> kChannels = {1, 0, 3, 3, 2, 0, 4};  // by colour type; palette: 3
   return ImageHeader{.format = "png",
                      .height = ihdr.height,
                      .width = ihdr.width,
-                     .channels = kChannels.at(ihdr.color_type)};
+                     .channels = PngChannels(ihdr.color_type)};
 }
 
 }  // namespace
@@ -87,6 +80,19 @@ std::string_view GuessImageFormat(std::string_view bytes) {
     return "bmp";
   }
   return {};
+}
+
+int PngChannels(uint8_t color_type) {
+  switch (color_type) {
+    case SPNG_COLOR_TYPE_GRAYSCALE:
+      return 1;
+    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
+      return 2;
+    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA:
+      return 4;
+    default:
+      return 3;
+  }
 }
 
 absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes) {

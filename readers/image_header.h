@@ -20,6 +20,9 @@ struct ImageHeader {
   int channels = 0;
 };
 
+// Channels of a PNG of this colour type (ISO/IEC 15948, table 11.1), as ImageHeader counts them.
+int PngChannels(uint8_t color_type);
+
 // Reads the header of an encoded image; no pixel is decoded and nothing of its size is allocated.
 // Thread-safe.
 //   INVALID_ARGUMENT  neither PNG nor JPEG

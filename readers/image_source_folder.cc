@@ -1,9 +1,4 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -12,38 +7,12 @@
 #include "base/status.h"
 #include "readers/image_labels_internal.h"
 #include "readers/image_source.h"
+#include "readers/local_file.h"
 
 namespace millrace::readers {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::StatusOr<std::string> ReadOpenFile(int fd, const std::string& path) {
-  struct stat info {};
-  if (fstat(fd, &info) != 0) return ErrnoStatus(errno, "fstat", path);
-  if (info.st_size > internal::kMaxImageBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", info.st_size, " bytes are too many for an image"));
-  }
-  std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  size_t have = 0;
-  while (have < bytes.size()) {
-    const ssize_t n = read(fd, bytes.data() + have, bytes.size() - have);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, "read", path);
-    if (n == 0) return absl::DataLossError(absl::StrCat(path, ": became shorter while read"));
-    have += static_cast<size_t>(n);
-  }
-  return bytes;
-}
-
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
-  absl::StatusOr<std::string> bytes = ReadOpenFile(fd, path);
-  close(fd);
-  return bytes;
-}
 
 absl::StatusOr<std::vector<std::string>> ListImages(const std::string& root) {
   std::vector<std::string> paths;
@@ -69,7 +38,8 @@ class FolderSource final : public ImageSource {
   const std::vector<std::string>& class_names() const override { return labels_.class_names; }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
-    MILLRACE_ASSIGN_OR_RETURN(std::string bytes, ReadWholeFile(root_ + "/" + paths_[index]));
+    MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
+                              ReadWholeFile(root_ + "/" + paths_[index], internal::kMaxImageBytes));
     auto image = internal::MakeSourceImage(std::move(bytes), paths_[index], labels_, index);
     if (!image.ok()) return Annotate(image.status(), root_);
     return image;

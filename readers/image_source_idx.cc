@@ -1,4 +1,3 @@
-#include <spng.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "readers/image_source.h"
+#include "readers/png_internal.h"
 
 // An IDX file is big-endian: a magic (0, 0, type, number of dimensions), one uint32 per dimension,
 // then the values, here bytes. Nothing in it says how long it is but the dimensions, so they are
@@ -34,8 +34,7 @@ struct Idx {
 // Encodes `height` rows of `width` grey bytes as PNG; the same pixels give the same bytes.
 absl::StatusOr<std::string> EncodeGreyPng(std::span<const uint8_t> pixels, uint32_t height,
                                           uint32_t width) {
-  const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER),
-                                                                    &spng_ctx_free);
+  const internal::SpngContext context(spng_ctx_new(SPNG_CTX_ENCODER));
   if (context == nullptr) return absl::ResourceExhaustedError("spng: no memory");
   spng_ihdr ihdr{};
   ihdr.height = height;

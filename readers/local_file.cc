@@ -64,6 +64,23 @@ class LocalFile : public RandomAccessFile {
   mutable std::atomic<bool> try_{true};
 };
 
+struct OpenedFile {
+  UniqueFd fd;
+  bool regular = false;
+  uint64_t size = 0;  // 0 where a file has none
+};
+
+absl::StatusOr<OpenedFile> OpenAny(const std::string& path) {
+  // O_NONBLOCK keeps the open of a pipe without a writer from blocking; regular files ignore it.
+  OpenedFile file{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  if (!file.fd.valid()) return ErrnoStatus(errno, "open", path);
+  struct stat info = {};
+  if (::fstat(file.fd.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path);
+  file.regular = S_ISREG(info.st_mode);
+  if (file.regular) file.size = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
 }  // namespace
 
 std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
@@ -73,15 +90,11 @@ std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string p
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {
-  // O_NONBLOCK keeps the open of a pipe without a writer from blocking; regular files ignore it.
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  struct stat info = {};
-  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path);
-  if (!S_ISREG(info.st_mode)) {
+  MILLRACE_ASSIGN_OR_RETURN(OpenedFile file, OpenAny(path));
+  if (!file.regular) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   }
-  return MakeLocalFile(std::move(fd), path, static_cast<uint64_t>(info.st_size));
+  return MakeLocalFile(std::move(file.fd), path, file.size);
 }
 
 absl::Status ReadFully(const RandomAccessFile& file, uint64_t offset, std::span<std::byte> out) {
@@ -89,6 +102,30 @@ absl::Status ReadFully(const RandomAccessFile& file, uint64_t offset, std::span<
   if (got == out.size()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(file.path(), ": short read at offset ", offset, ": ", got,
                                           " of ", out.size(), " bytes"));
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes) {
+  const auto too_long = [&] {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": longer than ", max_bytes, " bytes"));
+  };
+  MILLRACE_ASSIGN_OR_RETURN(const OpenedFile file, OpenAny(path));
+  if (file.size > max_bytes) return too_long();
+  if (::fcntl(file.fd.get(), F_SETFL, 0) != 0) return ErrnoStatus(errno, "fcntl", path);
+  constexpr uint64_t kLeastBytes = 4095;
+  // A byte more than there should be shows the end.
+  std::string bytes(std::min(max_bytes, std::max(file.size, kLeastBytes)) + 1, '\0');
+  size_t have = 0;
+  while (true) {
+    if (have == bytes.size()) bytes.resize(std::min<uint64_t>(2 * have, max_bytes + 1));
+    const ssize_t got = ::read(file.fd.get(), bytes.data() + have, bytes.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read", path);
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+    if (have > max_bytes) return too_long();
+  }
+  bytes.resize(have);
+  return bytes;
 }
 
 }  // namespace millrace::readers

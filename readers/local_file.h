@@ -23,6 +23,12 @@ std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string p
 // Reads the whole of `out` at `offset`. A short read is DATA_LOSS.
 absl::Status ReadFully(const RandomAccessFile& file, uint64_t offset, std::span<std::byte> out);
 
+// Reads a whole file. One that is not regular (a pipe) is read to its end; a named pipe that nobody
+// writes to is empty.
+//   INVALID_ARGUMENT     it holds more than `max_bytes`
+//   NOT_FOUND, other     it cannot be opened or read
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes);
+
 }  // namespace millrace::readers
 
 #endif  // MILLRACE_READERS_LOCAL_FILE_H_

@@ -77,13 +77,6 @@ struct ValueSink {
   }
 };
 
-struct IgnoreSink {
-  void Begin(FeatureKind) {}
-  void Bytes(std::string_view) {}
-  void Int(int64_t) {}
-  void Floats(std::string_view) {}
-};
-
 void FailRow(Run& run, int64_t row, absl::StatusCode code, RecordErrorReason reason,
              std::string_view text) {
   absl::Status status(code, ToAbsl(text));
@@ -218,7 +211,8 @@ class ParseExample final : public Op {
         if (guess.key != entry.key) guess = {entry.key, Lookup(entry.key)};
         if (guess.feature == kUnwanted) return;
         FeatureEntry& slot = found[guess.feature];
-        IgnoreSink ignore;  // a value that a later one replaces must be valid nevertheless
+        internal::IgnoreSink
+            ignore;  // a value that a later one replaces must be valid nevertheless
         internal::DecodeFeature(record, slot, &replaced_error, ignore);
         slot = entry;
       };

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/byte_source.h"
 #include "readers/tfrecord_format.h"
 #include "xxhash.h"
 
@@ -52,9 +53,11 @@ class HeaderWalk {
           absl::StrCat("the file ends after ", remaining, " of ", kHeaderBytes, " header bytes"));
     }
     MILLRACE_RETURN_IF_ERROR(Load(offset));
-    const FrameHeader header = DecodeHeader(window_.data() + (offset - window_begin_));
+    const std::byte* const at = window_.data() + (offset - window_begin_);
+    const FrameHeader header = DecodeHeader(at);
     if (options_.verify_crc && !header.crc_ok) {
-      return Damage(RecordErrorReason::kLengthCrc, "the CRC of the length does not match");
+      const BadHeader bad = ExplainBadHeader(at, offset, options_.plain);
+      return Damage(bad.reason, bad.text);
     }
     if (header.length > std::min(options_.max_record_bytes, kMaxLength)) {
       return Damage(RecordErrorReason::kAbsurdLength,

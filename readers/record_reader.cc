@@ -36,9 +36,7 @@ class TfRecordReader : public RecordReader {
     if (!dead_.ok()) return dead_;
     auto record = Cut();
     if (record.ok()) return record;
-    const std::optional<RecordError> error = GetRecordError(record.status());
-    const bool goes_on = error.has_value() && error->reason == RecordErrorReason::kDataCrc;
-    if (!goes_on) dead_ = record.status();
+    if (!ReadsOnAfter(record.status())) dead_ = record.status();
     return record;
   }
 
@@ -80,10 +78,9 @@ class TfRecordReader : public RecordReader {
 
   absl::Status CheckHeader(const FrameHeader& header) const {
     if (options_.verify_crc && !header.crc_ok) {
-      return Damage(RecordErrorReason::kLengthCrc,
-                    offset_ == 0 ? "the CRC of the length does not match; is this a TFRecord file, "
-                                   "and is the compression right?"
-                                 : "the CRC of the length does not match");
+      const bool plain = source_->Remaining().has_value();
+      const BadHeader bad = ExplainBadHeader(Front(), offset_, plain);
+      return Damage(bad.reason, bad.text);
     }
     if (header.length > max_length_) {
       return Damage(
@@ -162,6 +159,11 @@ class TfRecordReader : public RecordReader {
 };
 
 }  // namespace
+
+bool ReadsOnAfter(const absl::Status& status) {
+  const std::optional<RecordError> error = GetRecordError(status);
+  return error.has_value() && error->reason == RecordErrorReason::kDataCrc;
+}
 
 std::unique_ptr<RecordReader> MakeTfRecordReader(std::unique_ptr<ByteSource> source,
                                                  const TfRecordReaderOptions& options) {

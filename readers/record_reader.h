@@ -27,6 +27,9 @@ class RecordReader {
   virtual absl::StatusOr<std::optional<Record>> Next() = 0;
 };
 
+// Whether a reader whose Next returned `status` goes on with the following record: after kDataCrc.
+bool ReadsOnAfter(const absl::Status& status);
+
 struct TfRecordReaderOptions {
   Compression compression = Compression::kAuto;
   bool verify_crc = true;  // both CRCs; false trusts the lengths

@@ -251,7 +251,7 @@ class Opener {
     if (inflated.damage.ok()) return absl::OkStatus();
     // What came before the damage says which record it hit, or has an earlier fault of its own.
     RecordIndex before;
-    const absl::Status walked = WalkRecords(*shard.file, Walk(/*tell=*/false), before);
+    const absl::Status walked = WalkRecords(*shard.file, Walk(/*plain=*/false), before);
     RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
     if (const auto earlier = GetRecordError(walked)) {
       const bool only_cut = earlier->reason == RecordErrorReason::kTruncatedHeader ||
@@ -266,11 +266,12 @@ class Opener {
     return damage;
   }
 
-  WalkOptions Walk(bool tell) {
+  WalkOptions Walk(bool plain) {
     WalkOptions walk;
+    walk.plain = plain;
     walk.verify_crc = options_.verify_crc;
     walk.max_record_bytes = options_.max_record_bytes;
-    if (tell) walk.advanced = [this](uint64_t bytes) { Advance(bytes, /*tell=*/true); };
+    if (plain) walk.advanced = [this](uint64_t bytes) { Advance(bytes, /*tell=*/true); };
     return walk;
   }
 

@@ -8,12 +8,12 @@
 #include "readers/record_reader.h"
 #include "readers/record_source.h"
 #include "readers/scan_internal.h"
+#include "readers/tfrecord_format.h"
 
 namespace millrace::readers::internal {
 namespace {
 
 constexpr int64_t kReportEveryBytes = int64_t{4} << 20;
-constexpr uint64_t kFrameOverhead = 16;  // header and footer (readers/FORMAT.md)
 
 // Fills in `facts`' size and compression.
 absl::Status LookAt(const std::string& path, Compression declared, FileFacts* facts) {
@@ -26,11 +26,6 @@ absl::Status LookAt(const std::string& path, Compression declared, FileFacts* fa
   if (!detected.ok()) return detected.status();
   facts->compression = *detected;
   return absl::OkStatus();
-}
-
-bool ContinuesAfter(const absl::Status& status) {
-  const std::optional<RecordError> error = GetRecordError(status);
-  return error.has_value() && error->reason == RecordErrorReason::kDataCrc;
 }
 
 }  // namespace
@@ -80,13 +75,13 @@ FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMete
     }
     if (!record.ok()) {
       on_damage(record.status());
-      if (!ContinuesAfter(record.status())) return facts;
+      if (!ReadsOnAfter(record.status())) return facts;
       continue;
     }
     if (!record->has_value()) break;
     on_record(**record);
     if (facts.compression == Compression::kNone) {
-      meter.InFile((*record)->ref.offset + (*record)->ref.length + kFrameOverhead);
+      meter.InFile((*record)->ref.offset + (*record)->ref.length + kFrameBytes);
     }
   }
   facts.whole = true;

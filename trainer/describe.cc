@@ -32,8 +32,9 @@ std::string CoresOf(const Session& session) {
 
 std::string EvaluationOf(const Session& session) {
   if (!session.eval_plan) return "none";
-  return absl::StrCat(session.job.eval_path, ", batches of ", session.eval_numbers.batch,
-                      ", after each epoch");
+  const uint64_t batch = session.eval_numbers.batch;
+  return absl::StrCat(session.job.eval_path, ", batches of ",
+                      batch > 0 ? absl::StrCat(batch) : "several sizes", ", after each epoch");
 }
 
 std::string Checkpoints(const JobFile& job) {

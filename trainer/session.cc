@@ -45,6 +45,15 @@ absl::Status CheckWritable(const std::string& folder) {
   return absl::OkStatus();
 }
 
+// Rows of the global batch that `stage` makes; 0: it makes none, or its buckets' sizes differ.
+uint64_t BatchOf(const pipeline::proto::Stage& stage) {
+  if (stage.has_batch()) return stage.batch().size();
+  if (stage.has_padded_batch()) return stage.padded_batch().size();
+  if (stage.has_ragged_batch()) return stage.ragged_batch().size();
+  const auto& sizes = stage.bucket_by_length().batch_size();
+  return !sizes.empty() && std::ranges::count(sizes, sizes[0]) == sizes.size() ? sizes[0] : 0;
+}
+
 class Opener {
  public:
   Opener(const TrainOptions& options, Communicator& communicator)
@@ -113,7 +122,7 @@ absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNum
   const auto parsed = pipeline::LoadTextProto(path, options_.variables, &message, &used);
   if (!parsed.ok()) return parsed.status();
   for (const auto& stage : message.stage()) {
-    if (stage.has_batch()) numbers.batch = stage.batch().size();
+    numbers.batch = std::max(numbers.batch, BatchOf(stage));
     if (stage.prefetch().batches() > 0) numbers.prefetch = stage.prefetch().batches();
   }
   numbers.seed = message.seed();
@@ -133,6 +142,12 @@ absl::Status Opener::LoadFiles() {
   MILLRACE_ASSIGN_OR_RETURN(session.model,
                             LoadModel(job.model_path, options_.variables, used_variables_));
   MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
+  if (session.train_numbers.batch == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(job.train_path,
+                     ": the batch sizes of the buckets differ; a training needs "
+                     "one, which its learning rate is for"));
+  }
   if (!job.eval_path.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, session.eval_numbers));
   }

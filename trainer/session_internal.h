@@ -27,7 +27,7 @@ namespace millrace::trainer {
 
 // Of a plan, for the start-up table.
 struct PlanNumbers {
-  uint64_t batch = 0;  // rows, over all ranks
+  uint64_t batch = 0;  // rows, over all ranks; 0: buckets of several sizes
   uint64_t seed = 0;
   uint32_t prefetch = 2;  // batches made ahead
 };

@@ -12,8 +12,9 @@ namespace millrace::trainer {
 class Optimizer;  // job.proto
 
 // Stochastic gradient descent with momentum and weight decay, one fused pass per parameter:
-//   d = g + decay * w;  v = momentum * v + d;  w -= rate * v   (nesterov: rate * (d + momentum *
-//   v))
+//   d = g + decay * w
+//   v = momentum * v + d
+//   w -= rate * v   (nesterov: w -= rate * (d + momentum * v))
 // The rate stays outside the momentum, so a changing rate needs no correction (Goyal et al. 2017,
 // section 3). Thread-compatible.
 class Sgd {

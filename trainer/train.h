@@ -48,9 +48,11 @@ struct TrainOutcome {
 //   ALREADY_EXISTS       a checkpoint exists and `resume` is not set
 //   NOT_FOUND            `resume` is set and there is no checkpoint
 //   FAILED_PRECONDITION  the checkpoint is of another job, model, plan or data (what differs is
-//   named) DATA_LOSS            the checkpoint is damaged (file named) OUT_OF_RANGE         the
-//   loss or a weight is not finite (step named); nothing is saved any more RESOURCE_EXHAUSTED   no
-//   memory CANCELLED            another rank failed, and reports it
+//                        named)
+//   DATA_LOSS            the checkpoint is damaged (file named)
+//   OUT_OF_RANGE         the loss or a weight is not finite (step named); nothing is saved any more
+//   RESOURCE_EXHAUSTED   no memory
+//   CANCELLED            another rank failed, and reports it
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,
                                    collectives::Communicator& communicator);
 

@@ -187,21 +187,6 @@ TEST_F(RunTest, RowsAreWhereTheyWereSetHoweverTheyLie) {
   }
 }
 
-TEST_F(RunTest, AllRowsAtOnceLieInTheSlotsOrDenseInTheArena) {
-  std::vector<int64_t> slab(3 * 2, -1);
-  const std::vector<FieldSlots> slots = {
-      {"x", DType::kI64, Shape{2}, reinterpret_cast<std::byte*>(slab.data())}};
-  run_.Bind(slots);
-  EXPECT_EQ(run_.AllocateAll(run_.Add("x", DType::kI64), Shape{2}), slab.data());
-  EXPECT_EQ(run_.Get("x").at(2).data, slab.data() + 4);
-  Column& other = run_.Add("y", DType::kI64);
-  auto* const values = static_cast<int64_t*>(run_.AllocateAll(other, Shape{2}));
-  EXPECT_TRUE(IsAligned(values));
-  EXPECT_TRUE(other.is_dense());
-  EXPECT_EQ(other.stride_bytes(), 16);
-  EXPECT_EQ(other.at(1).data, values + 2);
-}
-
 TEST_F(RunTest, BorrowedIdsAndMovedRunsKeepTheirIds) {
   const std::vector<SampleId> ids = {{0, 4}, {2, 1}};
   millrace::Run borrowed(arena_, 17, 0, ids.data(), 2);

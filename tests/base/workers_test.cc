@@ -27,7 +27,10 @@ TEST(Workers, EveryTaskRunsOnceAndTheDestructorWaits) {
   }
 }
 
-TEST(Workers, NoTasksIsFine) { Workers workers(2, /*batch_priority=*/false); }
+TEST(Workers, WithoutTasksTheyAreReadyAndEnd) {
+  const Workers workers(2, /*batch_priority=*/false);
+  EXPECT_EQ(workers.num_threads(), 2);
+}
 
 TEST(Workers, TasksMayEnqueueTasksAndTheDestructorWaitsForThoseToo) {
   std::atomic<int> runs = 0;

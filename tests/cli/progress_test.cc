@@ -41,8 +41,7 @@ TEST(Progress, RatesCountFromTheStartAndNotFromTheFirstUpdate) {
   EXPECT_EQ(PlainOutputOf([] {
               Progress progress("index", "bytes", 0, &FakeNow);
               g_passed = std::chrono::seconds(10);
-              progress.SetTotal(50'000'000);
-              progress.Update(20'000'000);
+              progress.Callback()(20'000'000, 50'000'000);
             }),
             "index:  40% of 50.0 MB, 2.0 MB/s, 15 s left\n"
             "index: 20.0 MB in 10.0 s (2.0 MB/s)\n");

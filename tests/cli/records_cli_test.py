@@ -212,7 +212,9 @@ class RecordsTest(unittest.TestCase):
             done = millrace(*args)
             self.assertEqual(done.returncode, 0, args)
             self.assertIn("Example", done.stdout)
-        self.assertRegex(millrace("--version").stdout, r"millrace \d+\.\d+\.\d+ \(.+\)")
+        version = millrace("--version").stdout
+        self.assertRegex(version, r"millrace \d+\.\d+\.\d+ \(.+\)")
+        self.assertRegex(version, r"\ndevices: (cuda \d+\.\d+|none built in)\n")
 
 
 if __name__ == "__main__":

@@ -5,15 +5,10 @@
 #include <archive_entry.h>
 #include <gtest/gtest.h>
 #include <spng.h>
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
-#include <zlib.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,41 +16,11 @@
 // After <cstdio>: libjpeg's header needs FILE.
 #include <jpeglib.h>
 
+#include "tests/readers/temp_files.h"
+
 // Small images, IDX files, folders and tars, made by the libraries themselves.
 
 namespace millrace::readers {
-
-// A new folder that goes away with the test.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string path = testing::TempDir() + "/millrace-XXXXXX";
-    EXPECT_NE(mkdtemp(path.data()), nullptr);
-    path_ = path;
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-inline void WriteFile(const std::string& path, std::string_view bytes) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  EXPECT_TRUE(out.good()) << path;
-}
-
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 inline std::string MakePng(uint32_t height, uint32_t width, uint8_t value = 7) {
   spng_ctx* const context = spng_ctx_new(SPNG_CTX_ENCODER);
@@ -133,20 +98,6 @@ inline std::string IdxImages(uint32_t count, uint32_t height, uint32_t width) {
 inline std::string IdxLabels(uint32_t count) {
   std::string out = BigEndian32(0x801) + BigEndian32(count);
   for (uint32_t i = 0; i < count; ++i) out.push_back(static_cast<char>(i % 10));
-  return out;
-}
-
-inline std::string Gzip(std::string_view bytes) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
   return out;
 }
 

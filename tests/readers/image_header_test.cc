@@ -1,6 +1,7 @@
 #include "readers/image_header.h"
 
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include "tests/readers/image_fixtures.h"
 

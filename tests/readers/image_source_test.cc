@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/record_error.h"
+#include "tests/readers/deflated.h"
 #include "tests/readers/image_fixtures.h"
 
 namespace millrace::readers {
@@ -63,7 +64,8 @@ TEST_F(IdxTest, ImagesBecomeGreyPngWithTheSamePixels) {
 TEST_F(IdxTest, GzipAndPlainGiveTheSame) {
   const Opened plain = Open(IdxImages(2, 3, 3), IdxLabels(2));
   const auto expected = (*plain)->Read(1)->encoded;
-  const Opened packed = Open(Gzip(IdxImages(2, 3, 3)), Gzip(IdxLabels(2)));
+  const Opened packed =
+      Open(Deflated(IdxImages(2, 3, 3), Wrapper::kGzip), Deflated(IdxLabels(2), Wrapper::kGzip));
   ASSERT_TRUE(packed.ok()) << packed.status();
   EXPECT_EQ((*packed)->Read(1)->encoded, expected);
 }
@@ -81,14 +83,14 @@ TEST_F(IdxTest, EveryCutIsDataLoss) {
     EXPECT_THAT(Open(images.substr(0, size), IdxLabels(2)),
                 FailsWith(absl::StatusCode::kDataLoss, "cut"));
   }
-  const std::string packed = Gzip(images);
+  const std::string packed = Deflated(images, Wrapper::kGzip);
   for (size_t size = 3; size < packed.size(); ++size) {
     EXPECT_FALSE(Open(packed.substr(0, size), IdxLabels(2)).ok()) << size;
   }
 }
 
 TEST_F(IdxTest, DamagedGzipIsAnError) {
-  std::string packed = Gzip(IdxImages(2, 3, 3));
+  std::string packed = Deflated(IdxImages(2, 3, 3), Wrapper::kGzip);
   packed[packed.size() - 6] ^= 0x40;  // in the CRC
   EXPECT_THAT(Open(packed, IdxLabels(2)), FailsWith(absl::StatusCode::kDataLoss, "gzip"));
 }

@@ -308,9 +308,24 @@ TEST(RecordReaderTest, DeclaredCompressionIsChecked) {
   ExpectDamage(ReadBytes(Deflated(Frames({"x"}), Wrapper::kZlib), options),
                RecordErrorReason::kWrongCompression, 0, 0);
   options.compression = Compression::kNone;
-  const ReadLog log = ReadBytes(Deflated(Frames({"x"}), Wrapper::kGzip), options);
-  ExpectDamage(log, RecordErrorReason::kLengthCrc, 0, 0);
-  EXPECT_THAT(std::string(log.last_error.message()), HasSubstr("compression"));
+  for (const auto& [wrapper, name] :
+       {std::pair(Wrapper::kGzip, "gzip"), std::pair(Wrapper::kZlib, "zlib")}) {
+    const ReadLog log = ReadBytes(Deflated(Frames({"x"}), wrapper), options);
+    ExpectDamage(log, RecordErrorReason::kWrongCompression, 0, 0);
+    EXPECT_THAT(std::string(log.last_error.message()),
+                HasSubstr("this is a " + std::string(name) + " stream; compression is \"none\""));
+  }
+}
+
+TEST(RecordReaderTest, OnlyTheFrontOfAPlainFileIsTakenForAnotherCompression) {
+  const std::string stream = Deflated(Frames({"x"}), Wrapper::kGzip);
+  TfRecordReaderOptions options;
+  options.compression = Compression::kGzip;
+  const ReadLog twice = ReadBytes(Deflated(stream, Wrapper::kGzip), options);
+  ExpectDamage(twice, RecordErrorReason::kLengthCrc, 0, 0);
+  EXPECT_THAT(std::string(twice.last_error.message()), HasSubstr("is the compression right?"));
+  options.compression = Compression::kNone;
+  ExpectDamage(ReadBytes(Frame("x") + stream, options), RecordErrorReason::kLengthCrc, 1, 17);
 }
 
 TEST(RecordReaderTest, ConcatenatedGzipMembersAreOneShard) {

@@ -315,6 +315,20 @@ TEST_F(RecordSourceTest, DamagedCompressionSaysWhichRecordItHit) {
   EXPECT_EQ(ReasonOf(source.status()), RecordErrorReason::kWrongCompression);
 }
 
+TEST_F(RecordSourceTest, CompressedShardDeclaredPlainSaysWhatItIs) {
+  options_.compression = Compression::kNone;
+  for (const auto& [wrapper, name] :
+       {std::pair(Wrapper::kGzip, "gzip"), std::pair(Wrapper::kZlib, "zlib")}) {
+    const auto source = Open({Shard(name, Deflated(Frames({"x"}), wrapper))});
+    EXPECT_EQ(ReasonOf(source.status()), RecordErrorReason::kWrongCompression);
+    EXPECT_THAT(std::string(source.status().message()),
+                HasSubstr("this is a " + std::string(name) + " stream; compression is \"none\""));
+  }
+  options_.compression = Compression::kGzip;
+  const std::string twice = Deflated(Deflated(Frames({"x"}), Wrapper::kGzip), Wrapper::kGzip);
+  EXPECT_EQ(ReasonOf(Open({Shard("twice", twice)}).status()), RecordErrorReason::kLengthCrc);
+}
+
 TEST_F(RecordSourceTest, BadPayloadIsFoundByUnframe) {
   std::string bytes = Frames({"one", "two"});
   bytes[19 + 13] ^= 1;

@@ -4,16 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <unistd.h>
-#include <zlib.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,9 +19,10 @@
 #include "base/io.h"
 #include "base/record_error.h"
 #include "readers/record_reader.h"
+#include "tests/readers/deflated.h"
+#include "tests/readers/temp_files.h"
 
-// Frames, compressed streams and files for the tests of readers, made without the code under test:
-// CRC-32C bit by bit, compression by zlib.
+// Frames for the tests of readers, made without the code under test: CRC-32C bit by bit.
 
 namespace millrace::readers {
 
@@ -65,69 +61,6 @@ inline std::string Frames(const std::vector<std::string>& payloads) {
   std::string bytes;
   for (const std::string& payload : payloads) bytes += Frame(payload);
   return bytes;
-}
-
-enum class Wrapper { kGzip, kZlib };
-
-inline std::string Deflated(std::string_view bytes, Wrapper wrapper, int level = 6) {
-  z_stream stream = {};
-  const int bits = wrapper == Wrapper::kGzip ? MAX_WBITS + 16 : MAX_WBITS;
-  EXPECT_EQ(deflateInit2(&stream, level, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, bytes.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-inline std::string Inflated(std::string bytes) {  // gzip or zlib, told apart by zlib
-  z_stream stream = {};
-  EXPECT_EQ(inflateInit2(&stream, MAX_WBITS + 32), Z_OK);
-  std::string out(16 << 20, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
-  EXPECT_EQ(stream.avail_in, 0u);
-  out.resize(stream.total_out);
-  inflateEnd(&stream);
-  return out;
-}
-
-// A new folder that is removed with everything in it.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = testing::TempDir() + "/millrace-readers-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-inline void WriteFile(const std::string& path, std::string_view bytes) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  ASSERT_TRUE(out.good()) << path;
-}
-
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 inline std::string TestData(const std::string& name) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +9,7 @@
 
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
+#include "tests/readers/temp_files.h"
 
 namespace millrace::readers {
 namespace {
@@ -18,16 +18,10 @@ using testing::HasSubstr;
 
 class VerifyTest : public testing::Test {
  protected:
-  VerifyTest() {
-    folder_ = testing::TempDir() + "/millrace-XXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  ~VerifyTest() override { std::filesystem::remove_all(folder_); }
-
   // Records of 100 bytes, so that record i stands at offset 116 * i.
   std::string Write(const std::string& name, size_t num_records,
                     Compression compression = Compression::kNone) {
-    const std::string path = folder_ + "/" + name;
+    const std::string path = folder_ / name;
     auto writer = TfRecordWriter::Open(path, {.compression = compression});
     EXPECT_TRUE(writer.ok()) << writer.status();
     for (size_t i = 0; i < num_records; ++i) {
@@ -50,7 +44,7 @@ class VerifyTest : public testing::Test {
     return *report;
   }
 
-  std::string folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(VerifyTest, WholeFilesAreFine) {
@@ -102,7 +96,7 @@ TEST_F(VerifyTest, CutGzipIsFound) {
 }
 
 TEST_F(VerifyTest, PayloadsAreParsedWhenAsked) {
-  const std::string path = folder_ + "/a";
+  const std::string path = folder_ / "a";
   auto writer = TfRecordWriter::Open(path);
   ExampleBuilder example;
   example.AddInt("label", 1);
@@ -128,10 +122,10 @@ TEST_F(VerifyTest, PlacesAreKeptUpToTheLimitAndAllCounted) {
 }
 
 TEST_F(VerifyTest, UnreadableFilesAreReportedAndTheRestIsRead) {
-  const VerifyReport report = Check({folder_ + "/none", Write("a", 1)});
+  const VerifyReport report = Check({folder_ / "none", Write("a", 1)});
   EXPECT_EQ(report.num_records, 1u);
   ASSERT_EQ(report.places.size(), 1u);
-  EXPECT_EQ(report.places[0].error.file, folder_ + "/none");
+  EXPECT_EQ(report.places[0].error.file, folder_ / "none");
   EXPECT_EQ(Verify({}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -397,6 +397,36 @@ TEST_F(TrainTest, AnEmptyEvaluationIsRefusedBeforeTraining) {
   EXPECT_TRUE(steps_.empty());
 }
 
+TEST_F(TrainTest, EveryKindOfBatchScalesTheLearningRate) {
+  // How many batches buckets make is not known before the end, so steps_per_epoch is given.
+  WriteJob("checkpoints", "base_lr: 0.05 base_batch: 16", "epochs: 1 steps_per_epoch: 5");
+  const std::string plain = PipelineText("${DATA}/train-*.tfrecord", 8, true);
+  for (const std::string kind :
+       {"batch { size: 8 }", "padded_batch { size: 8 }", "ragged_batch { size: 8 }",
+        "bucket_by_length { field: \"image\" boundary: 9 batch_size: 8 batch_size: 8 }"}) {
+    std::string text = plain;
+    text.replace(text.find("batch { size: 8 }"), std::string_view("batch { size: 8 }").size(),
+                 kind);
+    Write(folder_ / "train.pbtxt", text);
+    const auto outcome = Run(1);
+    ASSERT_TRUE(outcome.ok()) << kind << ": " << outcome.status();
+    EXPECT_THAT(lines_, Contains(HasSubstr("0.025 after scaling"))) << kind;
+    EXPECT_THAT(lines_, Contains(HasSubstr("8 global"))) << kind;
+    RemoveCheckpoints();
+  }
+}
+
+TEST_F(TrainTest, BucketsOfSeveralBatchSizesHaveNoLearningRate) {
+  std::string text = PipelineText("${DATA}/train-*.tfrecord", 8, true);
+  text.replace(text.find("batch { size: 8 }"), std::string_view("batch { size: 8 }").size(),
+               "bucket_by_length { field: \"image\" boundary: 9 batch_size: 8 batch_size: 4 }");
+  Write(folder_ / "train.pbtxt", text);
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()),
+              AllOf(HasSubstr("train.pbtxt"), HasSubstr("batch sizes of the buckets differ")));
+}
+
 TEST_F(TrainTest, NothingToTrainOnIsRefused) {
   WriteShard(folder_ / "train-0.tfrecord", 0, 0);
   WriteShard(folder_ / "train-1.tfrecord", 0, 0);
