@@ -82,7 +82,7 @@ TEST(AtomicFileTest, ACleanerNeverTakesAFileThatIsBeingWritten) {
       }
     }
   });
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const absl::Status status = WriteAtOnce(folder / "f", "x", false, Existing::kReplace);
     EXPECT_TRUE(status.ok()) << status;
   }
