@@ -36,8 +36,8 @@ bool VisitsEveryRecord(const proto::Pipeline& plan) {
 // True when the number of batches is known without looking at records.
 bool BatchesAreArithmetic(const proto::Pipeline& plan) {
   return std::ranges::none_of(plan.stage(), [](const proto::Stage& stage) {
-    return stage.has_filter() || stage.has_unbatch() || stage.has_bucket_by_length() ||
-           stage.has_push();
+    const bool looks = stage.has_filter() && !stage.filter().materialize();
+    return looks || stage.has_unbatch() || stage.has_bucket_by_length() || stage.has_push();
   });
 }
 

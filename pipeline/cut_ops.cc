@@ -88,6 +88,31 @@ class UnbatchSlice final : public Op {
   const std::vector<std::string> fields_;
 };
 
+class FilterCheck final : public Op {
+ public:
+  explicit FilterCheck(Predicate predicate) : predicate_(std::move(predicate)) {}
+
+  absl::StatusOr<Schema> Resolve(const Schema& input) override {
+    MILLRACE_RETURN_IF_ERROR(predicate_.Resolve(input));
+    return input;
+  }
+
+  void Apply(Run& run) const override {
+    const auto rows = static_cast<size_t>(run.num_rows());
+    const std::span keep(reinterpret_cast<uint8_t*>(run.arena().Allocate(rows)), rows);
+    predicate_.Evaluate(run, keep);
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row) || keep[static_cast<size_t>(row)] != 0) continue;
+      run.Fail(row, absl::DataLossError(
+                        absl::StrCat("not (", predicate_.text(),
+                                     "): the file changed after the filter's outcome was kept")));
+    }
+  }
+
+ private:
+  Predicate predicate_;
+};
+
 class Identity final : public Op {
  public:
   absl::StatusOr<Schema> Resolve(const Schema& input) override { return input; }
@@ -146,6 +171,10 @@ absl::StatusOr<std::unique_ptr<Op>> MakeUnbatchSlice(std::vector<std::string> fi
     }
   }
   return std::make_unique<UnbatchSlice>(std::move(fields));
+}
+
+absl::StatusOr<std::unique_ptr<Op>> MakeFilterCheck(Predicate predicate) {
+  return std::make_unique<FilterCheck>(std::move(predicate));
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakeIdentity() { return std::make_unique<Identity>(); }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/op.h"
 #include "base/run.h"
+#include "pipeline/predicate.h"
 
 // What a split sample is, for both passes over it: pass 1 counts its elements, pass 2 takes one.
 
@@ -29,6 +30,11 @@ void TakeElements(Run& run, std::span<const std::string> split);
 // their first extent. Row errors are those of CountElements, and INVALID_ARGUMENT kFeature where
 // there is no such element.
 absl::StatusOr<std::unique_ptr<Op>> MakeUnbatchSlice(std::vector<std::string> fields);
+
+// What a materialized filter is for rows: an op that fails those which the predicate does not hold
+// for. Row errors are those of Predicate::Evaluate, and DATA_LOSS where it is false: the record is
+// not the one that was looked at.
+absl::StatusOr<std::unique_ptr<Op>> MakeFilterCheck(Predicate predicate);
 
 // The stage `identity`: does nothing.
 absl::StatusOr<std::unique_ptr<Op>> MakeIdentity();

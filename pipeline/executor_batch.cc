@@ -35,7 +35,7 @@ std::vector<TensorView> TensorsOf(const BatchData& data) {
 
 std::string Executor::TokenBehind(uint64_t batch, std::string state) const {
   return ResumeToken{parts_.plan.semantics_version, parts_.plan.plan_fingerprint,
-                     parts_.source->Fingerprint(), batch + 1, std::move(state)}
+                     parts_.data_fingerprint, batch + 1, std::move(state)}
       .ToString();
 }
 

@@ -63,6 +63,7 @@ struct ExecutorParts {
   PhysicalPlan plan;
   std::unique_ptr<readers::RecordSource> source;
   GrowingSource* growing = nullptr;  // `source`, if it grows
+  uint64_t data_fingerprint = 0;     // in tokens
   BatchOrder order;                  // of all records; with a cut only records() counts
   std::vector<LaneOrder> lanes;      // with a cut
   // Of every batch; where they differ, that of one without rows.

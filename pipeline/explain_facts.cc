@@ -96,12 +96,16 @@ void AppendSources(const PhysicalPlan& physical, const SourceFacts& facts, std::
     sum.records = SaturatingSum(sum.records, source.records);
     sum.bytes += source.bytes;
     sum.known &= source.known;
+    if (source.selected) sum.selected = sum.selected.value_or(0) + *source.selected;
   }
   absl::StrAppendFormat(text, "\nSource\n  shards  %d\n  records ", sum.shards);
   if (sum.known) {
     absl::StrAppendFormat(text, "%d (%s)\n", sum.records, BytesText(sum.bytes));
   } else {
     absl::StrAppend(text, "as many as are pushed\n");
+  }
+  if (sum.selected) {
+    absl::StrAppendFormat(text, "  select  %d of %d records\n", *sum.selected, sum.records);
   }
   for (size_t i = 0; i < facts.sources.size() && facts.sources.size() > 1; ++i) {
     const SourceFacts::Source& source = facts.sources[i];
@@ -139,8 +143,8 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
     return CountAfter(CountOfJoin(order, facts), order.steps);
   }
   const SourceFacts::Source& source = facts.sources[order.source];
-  return CountAfter(source.known ? StreamCount{source.records} : StreamCount::Unknown(),
-                    order.steps);
+  const uint64_t records = source.selected.value_or(source.records);
+  return CountAfter(source.known ? StreamCount{records} : StreamCount::Unknown(), order.steps);
 }
 
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts) {

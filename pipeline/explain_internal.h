@@ -18,6 +18,8 @@ struct SourceFacts {
     uint64_t records = 0;
     uint64_t bytes = 0;  // of the inflated shards
     bool known = true;   // false: of what will be pushed
+    // Records that materialized filters keep, where the plan has any.
+    std::optional<uint64_t> selected = std::nullopt;
   };
   std::vector<Source> sources;  // as in PhysicalPlan
   int rank = 0;                 // of whom the rows are told

@@ -96,6 +96,16 @@ void AppendSources(const PhysicalPlan& physical, std::string* text) {
   }
 }
 
+// What materialized filters keep; how much that is, the source tells.
+void AppendSelect(const SelectPlan& select, std::string* text) {
+  Block block("select", text);
+  for (const ExamineStep& step : select.scan->cut->examine) {
+    if (step.kind != ExamineStep::Kind::kFilter) continue;
+    block.Add(absl::StrCat("records with ", step.filter->text(), "; kept beside the index  [",
+                           step.stage, "]"));
+  }
+}
+
 // A join and its inputs, each deeper by four columns, then the steps behind it.
 void AddOrder(const OrderPlan& order, const PhysicalPlan& physical, size_t indent, Block* block) {
   if (order.root == OrderPlan::Root::kConcatenate) {
@@ -233,6 +243,7 @@ void AppendBatch(const PhysicalPlan& physical, std::string* text) {
 std::string PhysicalText(const PhysicalPlan& physical) {
   std::string text = "\nPhysical plan\n";
   AppendSources(physical, &text);
+  if (physical.select) AppendSelect(*physical.select, &text);
   Block order("order", &text);
   AddOrder(physical.order, physical, 0, &order);
   if (physical.cut) {

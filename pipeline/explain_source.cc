@@ -7,6 +7,7 @@
 #include "pipeline/open_source_internal.h"
 #include "pipeline/optimizer_internal.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/selection_internal.h"
 #include "readers/record_source.h"
 
 // Explain with the real ops and the real source; the text itself is made in explain.cc.
@@ -43,6 +44,23 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context
   return facts;
 }
 
+// How many records of each source the plan's materialized filters keep, if it has any.
+absl::Status AddSelected(const PhysicalPlan& plan, std::shared_ptr<Context> context,
+                         const OpenOptions& options, SourceFacts* facts) {
+  if (!plan.select.has_value()) return absl::OkStatus();
+  if (context == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(context, MakeContext());
+  }
+  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, *context, options));
+  MILLRACE_RETURN_IF_ERROR(sources.Select(plan, *context, options));
+  uint64_t first = 0;
+  for (SourceFacts::Source& source : facts->sources) {
+    source.selected = sources.selection->KeptOf(first, source.records);
+    first += source.records;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> context,
@@ -54,7 +72,8 @@ absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> c
   if (options.prefetch_batches > 0) physical.prefetch_batches = options.prefetch_batches;
   if (options.rank == kNoRank) return ExplainText(plan, physical, std::nullopt);
   MILLRACE_RETURN_IF_ERROR(options.Validate());
-  MILLRACE_ASSIGN_OR_RETURN(const SourceFacts facts, OpenFacts(physical, context.get(), options));
+  MILLRACE_ASSIGN_OR_RETURN(SourceFacts facts, OpenFacts(physical, context.get(), options));
+  MILLRACE_RETURN_IF_ERROR(AddSelected(physical, std::move(context), options, &facts));
   return ExplainText(plan, physical, facts);
 }
 

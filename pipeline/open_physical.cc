@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <string>
 #include <utility>
 
@@ -90,7 +91,7 @@ class ExecutorPipeline final : public Pipeline {
   }
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
-  uint64_t data_fingerprint() const override { return executor_->parts().source->Fingerprint(); }
+  uint64_t data_fingerprint() const override { return executor_->parts().data_fingerprint; }
   uint64_t num_records() const override { return executor_->parts().source->num_records(); }
 
   StreamLength length() const override {
@@ -219,14 +220,17 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                                                 const OpenOptions& options) {
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
+  assert(!plan.select.has_value() || sources.selection != nullptr);
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
                             MakeBatchOps(plan, options));
+  const uint64_t data_fingerprint = sources.Fingerprint();
   const int prefetch =
       options.prefetch_batches != 0 ? options.prefetch_batches : plan.prefetch_batches;
   ExecutorParts parts{.plan = std::move(plan),
                       .source = std::move(sources.source),
                       .growing = sources.growing,
+                      .data_fingerprint = data_fingerprint,
                       .order = std::move(order),
                       .lanes = {},
                       .layout = nullptr,

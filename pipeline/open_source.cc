@@ -9,6 +9,7 @@
 #include "pipeline/growing_order_internal.h"
 #include "pipeline/op_table.h"
 #include "pipeline/open_source_internal.h"
+#include "pipeline/selection_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -176,6 +177,18 @@ OrderSource FactsOf(const RecordSource& source, bool with_shards) {
 }
 
 }  // namespace
+
+absl::Status OpenedSources::Select(const PhysicalPlan& plan, Context& context,
+                                   const OpenOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(selection, OpenSelection(plan, *source, context, options));
+  for (OrderSource& fact : facts) fact.selection = selection;
+  return absl::OkStatus();
+}
+
+uint64_t OpenedSources::Fingerprint() const {
+  const uint64_t records = source->Fingerprint();
+  return selection == nullptr ? records : Mix64(records + selection->Digest());
+}
 
 CustomFactory CustomOpsOf(const OpenOptions& options) {
   if (options.ops == nullptr) return nullptr;

@@ -20,8 +20,14 @@ namespace millrace::pipeline {
 
 struct OpenedSources {
   std::unique_ptr<readers::RecordSource> source;
-  GrowingSource* growing = nullptr;  // `source`, if it is one
-  std::vector<OrderSource> facts;    // of each source of the plan
+  GrowingSource* growing = nullptr;            // `source`, if it is one
+  std::vector<OrderSource> facts;              // of each source of the plan
+  std::shared_ptr<const Selection> selection;  // that the facts have; null: none
+
+  // Decides which records there are, if the plan selects any (OpenSelection).
+  absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
+  // Of the data that the stream is made of: the source's, and which of its records there are.
+  uint64_t Fingerprint() const;
 };
 
 // Opens all sources of the plan. Blocks while indexes are made.

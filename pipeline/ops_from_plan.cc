@@ -105,7 +105,8 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
     case proto::Stage::kCustom:
       return ToCustomOptions(stage);
     case proto::Stage::kFilter:
-      return FilterOptions{"", stage.filter().predicate(), std::nullopt};
+      return FilterOptions{"", stage.filter().predicate(), std::nullopt,
+                           stage.filter().materialize()};
     case proto::Stage::kUnbatch:
       return UnbatchOptions{{stage.unbatch().field().begin(), stage.unbatch().field().end()}};
     default:

@@ -45,11 +45,13 @@ struct CustomOptions {
   std::string options;
 };
 
-// A cut; no op in pass 2.
+// A cut, and no op in pass 2; or, materialized, an op that checks what was found when the outcome
+// was kept.
 struct FilterOptions {
   std::string where;  // FILE:LINE:COLUMN of the predicate
   std::string text;
   std::optional<Predicate> predicate;  // parsed by the optimizer, before any rule
+  bool materialize = false;
 };
 
 // A cut; in pass 2 the op that takes one element.
@@ -70,6 +72,10 @@ struct OpSpec {
   OpOptions options;
 
   bool is_filter() const { return std::holds_alternative<FilterOptions>(options); }
+  bool is_materialized() const {
+    const auto* filter = std::get_if<FilterOptions>(&options);
+    return filter != nullptr && filter->materialize;
+  }
 };
 
 // Fields by name that an op reads, writes (all of them anew), and takes away.

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "pipeline/cut_ops_internal.h"
 #include "pipeline/optimizer_internal.h"
 #include "pipeline/plan_message_internal.h"
 
@@ -14,6 +15,7 @@ namespace {
 std::string Summary(const OpSpec& spec, const Schema& after) {
   const OpFields fields = FieldsOf(spec.options);
   const std::string name = OpName(spec.options);
+  if (spec.is_filter()) return absl::StrCat(name, ": checks what was kept");
   if (fields.any) return absl::StrCat(name, ": -> ", after.ToString());
   if (fields.reads.empty() && fields.writes.empty()) return name;
   std::string text = absl::StrCat(name, ": ", absl::StrJoin(fields.reads, ", "), " -> ");
@@ -63,7 +65,8 @@ absl::StatusOr<std::vector<Schema>> MakeOps(const OpMaker& maker, std::vector<Op
       Predicate predicate = *filter->predicate;
       const absl::Status status = predicate.Resolve(schema);
       if (!status.ok()) return AtStage(filter->where, spec.stage, status);
-    } else {
+    }
+    if (!spec.is_filter() || spec.is_materialized()) {
       MILLRACE_ASSIGN_OR_RETURN(PhysicalOp op, maker.Make(spec, &schema));
       plan->ops.push_back(std::move(op));
     }
@@ -88,6 +91,9 @@ absl::Status AtStage(const std::string& where, const std::string& stage,
 
 absl::StatusOr<PhysicalOp> OpMaker::Make(const OpSpec& spec, Schema* schema) const {
   const auto make = [&]() -> absl::StatusOr<std::unique_ptr<Op>> {
+    if (const auto* filter = std::get_if<FilterOptions>(&spec.options)) {
+      return MakeFilterCheck(*filter->predicate);
+    }
     const auto* custom = std::get_if<CustomOptions>(&spec.options);
     if (custom == nullptr) return factory_(spec);
     if (custom_ != nullptr) return custom_(*custom);
@@ -117,8 +123,10 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Schema> schemas, MakeOps(maker, &specs, &physical));
   physical.batch_schema = schemas.back();
   MILLRACE_RETURN_IF_ERROR(FillBatch(message, batch, &physical));
+  MILLRACE_RETURN_IF_ERROR(FillSelect(specs, schemas, maker, &physical));
   if (physical.cut) MILLRACE_RETURN_IF_ERROR(FillExamine(specs, schemas, maker, &physical));
-  std::erase_if(specs, [](const OpSpec& spec) { return spec.is_filter(); });
+  std::erase_if(specs,
+                [](const OpSpec& spec) { return spec.is_filter() && !spec.is_materialized(); });
   if (options.map_into_batch) MapIntoBatchRule(specs, &physical);
   return physical;
 }

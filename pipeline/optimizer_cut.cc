@@ -99,7 +99,8 @@ OpSpec Shrunk(const OpSpec& spec, const Names& wanted) {
 absl::StatusOr<ExamineStep> MakeStep(const OpSpec& spec, const OpMaker& maker, Schema* schema) {
   ExamineStep step;
   step.stage = spec.stage;
-  if (const auto* filter = std::get_if<FilterOptions>(&spec.options)) {
+  const auto* filter = std::get_if<FilterOptions>(&spec.options);
+  if (filter != nullptr && !filter->materialize) {
     step.kind = ExamineStep::Kind::kFilter;
     step.filter = filter->predicate;
     const absl::Status status = step.filter->Resolve(*schema);

@@ -83,6 +83,11 @@ absl::Status FillBatch(const PlanMessage& message, int batch_stage, PhysicalPlan
 absl::Status FillExamine(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
                          const OpMaker& maker, PhysicalPlan* plan);
 
+// What the filters that are materialized need to be decided, if there are any. REQUIRES: in front
+// of the last of them there are only parse_example, decode_raw and such filters.
+absl::Status FillSelect(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
+                        const OpMaker& maker, PhysicalPlan* plan);
+
 }  // namespace millrace::pipeline
 
 #endif  // MILLRACE_PIPELINE_OPTIMIZER_INTERNAL_H_

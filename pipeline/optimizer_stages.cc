@@ -188,6 +188,7 @@ int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
         FillOrderStage(stage, batch >= 0, plan);
         break;
       case StageKind::kCut:
+        if (stage.filter().materialize()) break;  // FillSelect
         if (!plan->cut) plan->cut.emplace();
         if (stage.has_filter()) ++plan->cut->num_filters;
         break;

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/order_node_internal.h"
+#include "pipeline/selection_internal.h"
 
 // Makes the tree, counts its elements and its epochs. order_map.cc evaluates it.
 
@@ -96,6 +98,7 @@ class Builder {
   const std::span<const OrderSource> sources_;
   const uint64_t seed_;
   const OrderSource* source_ = nullptr;  // of the node being built, when its root is one
+  uint64_t first_record_ = 0;            // of that source, where records are selected
   Extent extent_;                        // of the node being built
 };
 
@@ -129,6 +132,11 @@ absl::Status Builder::MakeSource(const OrderPlan& plan, OrderNode& node) {
   source_ = &sources_[plan.source];
   node.size = source_->num_records < kMaxCount ? source_->num_records : kInfinite;
   extent_ = {std::min(source_->total_bytes, kMaxCount), std::min(node.size, kMaxCount)};
+  if (source_->selection != nullptr) {
+    node.selection = source_->selection;
+    node.size = node.selection->KeptOf(node.first_record, node.size);
+    first_record_ = std::exchange(node.first_record, node.selection->KeptBefore(node.first_record));
+  }
   return absl::OkStatus();
 }
 
@@ -271,6 +279,13 @@ absl::Status Builder::AppendInterleave(const OrderStep& step, const OrderNode& n
   }
   InterleaveFiles files;
   files.lengths = source_->shard_records;
+  if (node.selection != nullptr) {
+    uint64_t first = first_record_;
+    for (uint64_t& length : files.lengths) {
+      const uint64_t records = std::exchange(length, node.selection->KeptOf(first, length));
+      first += records;
+    }
+  }
   files.cycle_length = step.count;
   files.block_length = step.second;
   files.shuffle = step.shuffle_files;

@@ -32,11 +32,15 @@ inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 inline constexpr uint64_t kMaxShuffleBuffer = uint64_t{1} << 27;
 inline constexpr uint64_t kMaxShards = uint64_t{1} << 31;
 
+class Selection;
+
 // What the order has to know of a source of the plan.
 struct OrderSource {
   uint64_t num_records = 0;             // kInfinite: a growing stream
   uint64_t total_bytes = 0;             // of all records; for global_shuffle's block_bytes
   std::vector<uint64_t> shard_records;  // in the order of the files; for interleave
+  // Over all sources: the records that there are for the order. Null: all.
+  std::shared_ptr<const Selection> selection = nullptr;
 };
 
 struct OrderNode;
@@ -47,7 +51,7 @@ class OrderMemo;
 // thread-safe.
 class Order {
  public:
-  // Records are numbered through all sources in order.
+  // Records are numbered through all sources in order, those that are not selected included.
   //   INVALID_ARGUMENT  names the stage: an option out of range, interleave anywhere but directly
   //                     on a source of shards, repeat for ever of nothing, global_shuffle, a huge
   //                     skip or an interleave of an infinite stream

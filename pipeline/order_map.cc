@@ -2,6 +2,7 @@
 
 #include "pipeline/order_internal.h"
 #include "pipeline/order_node_internal.h"
+#include "pipeline/selection_internal.h"
 
 // Evaluates an order: undoes the stages of a node from the outside inwards, for all places of a
 // call at once, and hands what comes from the inputs of a join down to them.
@@ -119,6 +120,7 @@ void MapNode(const OrderNode& node, NodeMemo* memo, Places places) {
     UndoStage(node.stages[i], node.seed, memo == nullptr ? nullptr : &memo->stages[i], places);
   }
   if (node.root != OrderPlan::Root::kSource) return MapJoin(node, *memo, places);
+  if (node.selection != nullptr) return node.selection->ToRecords(node.first_record, places);
   if (node.first_record == 0) return;
   for (SampleId& place : places) place.record += node.first_record;
 }

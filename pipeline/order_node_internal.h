@@ -46,6 +46,7 @@ struct OrderNode {
   uint64_t seed = 0;
   // kSource
   uint64_t first_record = 0;                       // number of the source's record 0
+  std::shared_ptr<const Selection> selection;      // then among the records that are kept
   std::function<uint64_t(uint64_t)> epochs_begun;  // MakeOver; else it is begun once
   // Joins
   std::vector<std::shared_ptr<const OrderNode>> inputs;

@@ -74,6 +74,16 @@ struct ExamineStep {
   std::vector<std::string> split;   // kUnbatch: the fields that are split, of those present
 };
 
+struct PhysicalPlan;
+
+// Present when filters are materialized: they decide at Open which records of the sources there
+// are, and the order knows no others.
+struct SelectPlan {
+  // Sources, seed, and a cut of the filters alone with the ops that they need.
+  std::shared_ptr<const PhysicalPlan> scan;
+  std::string key;  // equal only where the same records are kept of the same data
+};
+
 // A step over the rows that are left after a cut, lane by lane.
 struct SettleStep {
   enum class Kind { kTake, kSkip, kShuffle };
@@ -125,6 +135,7 @@ struct BatchOpSpec {
 
 struct PhysicalPlan {
   std::vector<SourceSpec> sources;
+  std::optional<SelectPlan> select;
   // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
   // kSkip, over whole batches).
   uint64_t seed = 0;

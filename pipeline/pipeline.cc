@@ -18,6 +18,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
   optimizer.custom = CustomOpsOf(options);
   MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan, optimizer));
   MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(physical, *context, options));
+  MILLRACE_RETURN_IF_ERROR(sources.Select(physical, *context, options));
   return OpenPhysical(std::move(physical), std::move(sources), std::move(context), options);
 }
 

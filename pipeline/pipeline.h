@@ -48,8 +48,8 @@ struct OpenOptions {
 };
 
 // How many batches there are; `infinite` when the plan repeats for ever. Where a stage changes how
-// many samples there are by looking at them (filter, unbatch, buckets), or the source still grows,
-// the number is not known before the stream ends.
+// many samples there are by looking at them (filter, unless it is materialized, unbatch, buckets),
+// or the source still grows, the number is not known before the stream ends.
 struct StreamLength {
   bool infinite = false;
   bool known = true;               // false: the two numbers below are 0

@@ -25,6 +25,11 @@ bool DrawsAtRandom(const proto::Stage& stage) {
   return stage.has_flip() || stage.has_random_resized_crop();
 }
 
+// Makes fields of nothing but the record.
+bool Parses(const proto::Stage& stage) {
+  return stage.has_parse_example() || stage.has_decode_raw();
+}
+
 // Works on samples one by one, or on the order of samples.
 bool IsForSamplesOnly(const proto::Stage& stage) {
   return !stage.has_repeat() && !stage.has_take() && !stage.has_skip();
@@ -88,6 +93,7 @@ class OrderChecker {
         return CheckOrder(i);
       case StageKind::kMap:
         if (DrawsAtRandom(stage(i))) random_ = i;
+        if (map_ < 0 && !Parses(stage(i))) map_ = i;
         if (batch_ < 0 || stage(i).has_custom()) return absl::OkStatus();
         return BehindBatch(i, " works on samples");
       case StageKind::kCut:
@@ -215,6 +221,7 @@ class OrderChecker {
 
   absl::Status CheckCut(int i) {
     if (batch_ >= 0) return BehindBatch(i, " works on samples");
+    if (stage(i).filter().materialize()) return CheckMaterialized(i);
     MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
     if (cut_ < 0) cut_ = i;
     if (!stage(i).has_unbatch()) return absl::OkStatus();
@@ -234,11 +241,32 @@ class OrderChecker {
     return absl::OkStatus();
   }
 
+  // It is decided once and for all records, before anything else.
+  absl::Status CheckMaterialized(int i) const {
+    const auto error = [&](const std::string& why) {
+      return ErrorAt(at_.Where(i, "materialize"),
+                     absl::StrCat("materialize keeps what is found out about each record of the "
+                                  "source, ",
+                                  why));
+    };
+    if (stage(0).has_push()) {
+      return error("and what is pushed comes once; leave materialize out");
+    }
+    const int blocker = cut_ >= 0 && (map_ < 0 || cut_ < map_) ? cut_ : map_;
+    if (blocker < 0) return absl::OkStatus();
+    return error(absl::StrCat(
+        "so only order stages, parse_example, decode_raw and other "
+        "materialized filters may stand in front of it; put it in front of "
+        "the ",
+        OpName(stage(blocker)), " at ", at_.Where(blocker), ", or leave materialize out"));
+  }
+
   const PipelineAt at_;
   Outlook outlook_;
   int batch_ = -1;
   int prefetch_ = -1;
   int shuffle_ = -1;
+  int map_ = -1;  // the first that does more than parse
   int cut_ = -1;  // the first
   int unbatch_ = -1;
   int order_behind_cut_ = -1;

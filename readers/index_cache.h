@@ -6,19 +6,18 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "readers/cache_folder.h"
 #include "readers/record_index.h"
-#include "readers/unique_fd.h"
 
 namespace millrace::readers {
 
-// The folder in which the indexes of shards are kept. Immutable, thread-safe, and safe between
-// processes: an index is built under a file lock and renamed into place. A folder that cannot be
-// used costs speed, never an error. Internal.
+// The indexes of shards in a CacheFolder. Immutable, thread-safe, and safe between processes. A
+// folder that cannot be used costs speed, never an error. Internal.
 class IndexCache {
  public:
   using Build = std::function<absl::StatusOr<RecordIndex>()>;
 
-  // `folder` empty: $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, else nothing is kept.
+  // `folder` as CacheFolder takes it; where there is none, nothing is kept.
   explicit IndexCache(const std::string& folder);
 
   // Returns the kept index of the shard at `path` if it is whole, made for `stamp` and frames
@@ -31,7 +30,7 @@ class IndexCache {
   static std::optional<RecordIndex> Load(const std::string& file, const ShardStamp& stamp,
                                          uint64_t framed_bytes);
 
-  const std::string folder_;
+  const CacheFolder folder_;
 };
 
 }  // namespace millrace::readers

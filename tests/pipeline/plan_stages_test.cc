@@ -212,12 +212,6 @@ TEST(PlanStagesTest, OptionsOfOrderStagesAndJoinsAreChecked) {
 
 TEST(PlanStagesTest, OptionsOfCutsAndBatchesAreChecked) {
   EXPECT_THAT(StageError("filter {}"), HasSubstr("p:2:9: predicate is empty"));
-  EXPECT_EQ(Plan::FromText(std::string(kSource) +
-                               "stage { filter { predicate: \"x\" materialize: true } }" + kBatch,
-                           "p")
-                .status()
-                .code(),
-            absl::StatusCode::kUnimplemented);
   EXPECT_EQ(StageError("unbatch { field: [\"a\", \"a\"] }"), "p:2:19: field \"a\" is there twice");
   const auto batch = [](const std::string& stage) {
     return ErrorOf(std::string(kSource) + "stage { " + stage + " }");

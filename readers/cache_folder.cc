@@ -1,0 +1,59 @@
+#include "readers/cache_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "readers/atomic_file.h"
+#include "readers/local_file.h"
+#include "readers/record_source.h"
+
+namespace millrace::readers {
+namespace {
+
+std::string DefaultFolder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/millrace";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/millrace";
+  return "";
+}
+
+}  // namespace
+
+CacheFolder::CacheFolder(const std::string& folder)
+    : folder_(folder.empty() ? DefaultFolder() : folder) {}
+
+std::optional<std::vector<std::byte>> CacheFolder::Load(const std::string& path,
+                                                        uint64_t max_bytes) {
+  const auto opened = OpenFile(path);
+  if (!opened.ok() || (*opened)->size() > max_bytes) return std::nullopt;
+  std::vector<std::byte> bytes((*opened)->size());
+  if (!ReadFully(**opened, 0, bytes).ok()) return std::nullopt;
+  return bytes;
+}
+
+UniqueFd CacheFolder::Lock(const std::string& path) const {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  UniqueFd fd(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd.valid()) return fd;
+  int result = 0;
+  do {
+    result = ::flock(fd.get(), LOCK_EX);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) fd.Reset();
+  return fd;
+}
+
+absl::Status CacheFolder::Store(const std::string& path, std::span<const std::byte> bytes) {
+  auto out = AtomicFile::Create(path);
+  if (!out.ok()) return out.status();
+  const absl::Status status = (*out)->Append(bytes);
+  return status.ok() ? (*out)->Commit(/*sync=*/false) : status;
+}
+
+}  // namespace millrace::readers
