@@ -151,7 +151,7 @@ struct PhysicalPlan {
   // Never kPadded or kRagged without a field whose extents differ: such a batch is kFixed.
   BatchSpec batch;
   std::vector<BatchOpSpec> batch_ops;  // in order
-  int prefetch_batches = 0;  // 0: as many small ones as fit a MiB (DefaultPrefetch)
+  int prefetch_batches = 0;            // 0: as many small ones as fit a MiB (DefaultPrefetch)
   // Rules that fired, for explain: "map_into_batch: image stored by normalize".
   std::vector<std::string> rules;
   uint64_t plan_fingerprint = 0;
