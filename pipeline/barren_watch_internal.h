@@ -1,51 +1,48 @@
 #ifndef MILLRACE_PIPELINE_BARREN_WATCH_INTERNAL_H_
 #define MILLRACE_PIPELINE_BARREN_WATCH_INTERNAL_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 #include <vector>
 
-// Notices an endless input of a cut that no batch can be made of: it comes round again and again,
-// and nothing passes.
+#include "pipeline/physical_plan_internal.h"
+#include "pipeline/settler_internal.h"
+#include "readers/record_source.h"
+
+// Notices that the endless input of a cut can give no batch any more: it comes round again and
+// again, and nothing passes the filters. Only where that is certain, whatever the rows cost and
+// whoever examines them first: an order without shuffles repeats itself, so a lane that had nothing
+// in one round never gets a row; in any other order, no row comes once every record was looked at
+// and none has ever passed.
 
 namespace millrace::pipeline {
 
 // Thread-compatible: under a lock of the executor.
 class BarrenWatch {
  public:
-  // `epoch_size` as Order::EpochSize says, 0: not known, and nothing is noticed; dealt to
-  // `num_lanes` lanes, of which `lanes` are looked at.
-  void Reset(uint64_t epoch_size, uint64_t num_lanes, const std::vector<uint64_t>& lanes) {
-    epoch_size_ = epoch_size;
-    rows_per_lane_ = epoch_size / num_lanes + 1;
-    barren_rows_.clear();
-    for (const uint64_t lane : lanes) barren_rows_[lane] = 0;
-  }
+  BarrenWatch() = default;  // notices nothing
+  // `endless`: the plan's order has no end, and `epoch_size` is as Order::EpochSize says.
+  BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_size, uint64_t num_records);
 
-  // `rows` positions of a lane were looked at, and `kept` rows passed.
-  void Add(uint64_t lane, uint64_t rows, uint64_t kept) {
-    uint64_t& barren = barren_rows_[lane];
-    barren = kept > 0 ? 0 : barren + rows;
-  }
-
-  // True when nothing passed in whole epochs, or when a lane had nothing for so long that it can
-  // have no share: an order that repeats itself gives it the same records each time. In a shuffled
-  // order with one record that passes, it would have come by e^-kLaneEpochs.
-  bool barren() const {
-    if (epoch_size_ == 0 || barren_rows_.empty()) return false;
-    const auto [least, most] =
-        std::ranges::minmax_element(barren_rows_, {}, [](const auto& lane) { return lane.second; });
-    return least->second >= kEpochs * rows_per_lane_ || most->second >= kLaneEpochs * epoch_size_;
-  }
+  // Whether there is anything to Add.
+  bool on() const { return round_ > 0 || unseen_records_ > 0; }
+  // Rows of a lane were looked at, at equally many positions, and `kept` rows passed.
+  void Add(uint64_t lane, std::span<const RowOrigin> origins, uint64_t kept);
+  bool barren() const { return !reason_.empty(); }
+  // Why no batch can be made. REQUIRES: barren().
+  const std::string& reason() const { return reason_; }
 
  private:
-  static constexpr uint64_t kEpochs = 4;
-  static constexpr uint64_t kLaneEpochs = 64;
-
-  uint64_t epoch_size_ = 0;
-  uint64_t rows_per_lane_ = 1;                // of an epoch
-  std::map<uint64_t, uint64_t> barren_rows_;  // by lane: since a row passed
+  uint64_t num_lanes_ = 0;
+  // Orders that repeat themselves.
+  uint64_t round_ = 0;                 // positions of a lane until it is where it was; 0: another
+  std::map<uint64_t, uint64_t> idle_;  // by lane: positions since a row passed
+  // Other orders.
+  uint64_t unseen_records_ = 0;  // 0: not watched
+  std::vector<bool> seen_;
+  std::string reason_;
 };
 
 }  // namespace millrace::pipeline

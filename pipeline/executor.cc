@@ -98,8 +98,8 @@ absl::Status Executor::Start(StreamPlace place) {
   if (settler_ != nullptr) {
     board_.Reset(*settler_, LaneEnds(parts_));
     const Order& records = parts_.order.records();
-    const bool endless = records.size() == kInfinite;
-    barren_.Reset(endless ? records.EpochSize() : 0, parts_.plan.lanes, settler_->lanes());
+    barren_ = BarrenWatch(parts_.plan, records.size() == kInfinite, records.EpochSize(),
+                          parts_.source->num_records());
     settled_ = settler_->ended();
     more_closed_ = true;  // perhaps; its first turn tells
   }
@@ -210,7 +210,8 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
     if (tasks_ > 0 || reads_ > 0) return std::nullopt;
     if (!HasNextLocked()) {
       if (!barren_.barren()) return std::nullopt;
-      StopLocked(BarrenError());
+      StopLocked(absl::FailedPreconditionError(absl::StrCat(
+          "no batch can be made any more: ", barren_.reason(), "; change the predicate")));
       return Outcome(result_);
     }
     // Nothing was begun: consumers held too much. Those of other pipelines may have let go since,
@@ -239,7 +240,9 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
     parts_.growing->Release(
         RecordsNeeded(parts_.plan, batch->place.first_position + batch->place.valid_rows));
   }
-  WakeWorkersLocked();
+  // A ring of short work is filled again in no time, so that half of it may go before workers are
+  // woken, which would take Next several microseconds.
+  if (ready_batches_ <= ring_target_ / 2 || !ItemsAreShortLocked()) WakeWorkersLocked();
   return std::optional<Batch>(Batch(batch->data));
 }
 
@@ -248,14 +251,6 @@ absl::Status Executor::HeldErrorLocked() const {
       "the next batch needs ", NextSlabBytesLocked(), " B, but batches held by consumers take ",
       budget_->held_bytes(), " of the ", budget_->limit_bytes(),
       " B of the memory budget: drop batches, or raise memory_budget_bytes"));
-}
-
-absl::Status Executor::BarrenError() const {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "no batch can be made any more: the input has no end, and epoch after epoch (of ",
-      parts_.order.records().EpochSize(), " samples) nothing passes the filters ",
-      parts_.plan.lanes == 1 ? "" : "in one of the lanes ",
-      "at all; change the predicate, or shuffle the input"));
 }
 
 }  // namespace millrace::pipeline

@@ -253,7 +253,6 @@ class Executor {
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
   absl::Status HeldErrorLocked() const MILLRACE_REQUIRES(mu_);
-  absl::Status BarrenError() const;
   void StopLocked(absl::Status result) MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const std::string& state) const;
   void WaitIdleAndClearLocked() MILLRACE_REQUIRES(mu_);

@@ -120,10 +120,14 @@ void Executor::ExamineRun(RunWork* run) {
   GiveBackScratch(std::move(scratch));
   ScanBlock* const block = run->block;
   const auto num_rows = static_cast<uint64_t>(run->num_rows());
+  const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
+  {
+    MutexLock lock(mu_);
+    barren_.Add(block->found.lane, run->origins, kept);
+  }
   const int64_t reserved = std::exchange(run->reserved_bytes, 0);
   run->Clear();
   budget_->Release(reserved);
-  const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
   MutexLock lock(mu_);
   if (wait_begins_ >= 0) AdaptLocked();
   idle_runs_.push_back(run);
@@ -134,7 +138,6 @@ void Executor::ExamineRun(RunWork* run) {
   found.end = block->found.end;
   block->found = std::move(found);
   block->done = true;
-  barren_.Add(block->found.lane, num_rows, kept);
   examined_rows_ += num_rows;
   kept_rows_ += kept;
   if (examined_rows_ < kShareWindow) return;

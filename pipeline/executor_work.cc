@@ -95,7 +95,8 @@ int64_t Executor::RowsPerScan() const {
 bool Executor::ItemsAreShortLocked() const {
   const int64_t cost = row_nanoseconds_.load(std::memory_order_relaxed);
   return cost > 0 && cost * processor_.preferred_rows() <= kRunNanoseconds &&
-         parts_.batch_ops.empty() && ring_.front()->data->layout->slab_bytes <= kSmallSlabBytes;
+         examiner_ == nullptr && parts_.batch_ops.empty() &&
+         ring_.front()->data->layout->slab_bytes <= kSmallSlabBytes;
 }
 
 RunWork* Executor::TakeRun() {

@@ -29,49 +29,91 @@ std::unique_ptr<Pipeline> OpenText(const std::string& stages, int lanes, int ran
   return *std::move(pipeline);
 }
 
-std::string Endless(int count, const std::string& predicate, const std::string& between = "") {
+std::string Endless(int count, const std::string& predicate, const std::string& between = "",
+                    int batch = 8) {
   return absl::StrCat("stage { range { count: ", count, " } }\n", between,
                       "stage { repeat { epochs: 0 } }\n", "stage { filter { predicate: \"",
-                      predicate, "\" } }\n", "stage { batch { size: 8 } }\n");
+                      predicate, "\" } }\n", "stage { batch { size: ", batch, " } }\n");
 }
 
-void ExpectBarren(Pipeline& pipeline) {
+void ExpectBarren(Pipeline& pipeline, const std::string& why) {
   for (int i = 0; i < 2; ++i) {
     const auto batch = pipeline.Next();
     EXPECT_EQ(batch.status().code(), absl::StatusCode::kFailedPrecondition) << batch.status();
-    EXPECT_THAT(std::string(batch.status().message()), HasSubstr("epoch after epoch"));
+    EXPECT_THAT(std::string(batch.status().message()), HasSubstr(why));
   }
 }
+
+void ExpectBatches(Pipeline& pipeline, int count) {
+  for (int i = 0; i < count; ++i) {
+    const auto batch = pipeline.Next();
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    ASSERT_TRUE(batch->has_value());
+  }
+}
+
+constexpr char kShuffle[] = "stage { global_shuffle {} }\n";
 
 TEST(BarrenTest, AFilterThatDropsAllOfAnEndlessInputIsAnError) {
   for (const int count : {1, 100, 5000}) {
     for (const int lanes : {1, 8}) {
-      ExpectBarren(*OpenText(Endless(count, "value < 0"), lanes));
-      ExpectBarren(*OpenText(Endless(count, "value < 0", "stage { global_shuffle {} }\n"), lanes));
+      ExpectBarren(*OpenText(Endless(count, "value < 0"), lanes), "repeats itself without end");
+      ExpectBarren(*OpenText(Endless(count, "value < 0", kShuffle), lanes),
+                   absl::StrCat("none of its ", count, " records"));
     }
   }
 }
 
 TEST(BarrenTest, EveryRankOfAWorldIsTold) {
-  for (const int rank : {0, 1}) ExpectBarren(*OpenText(Endless(100, "value < 0"), 8, rank, 2));
+  for (const int rank : {0, 1}) {
+    ExpectBarren(*OpenText(Endless(96, "value < 0"), 8, rank, 2), "repeats itself");
+    ExpectBarren(*OpenText(Endless(96, "value < 0", kShuffle), 8, rank, 2), "none of its 96");
+  }
 }
 
 // Of eight records dealt to eight lanes in order, lane 3 sees the fourth and nothing else.
 TEST(BarrenTest, ALaneThatNeverGetsARowIsAnError) {
-  ExpectBarren(*OpenText(Endless(8, "value == 3"), 8));
+  ExpectBarren(*OpenText(Endless(8, "value == 3"), 8), "in lane");
 }
 
+TEST(BarrenTest, WhatATakeLeavesIsLookedAtAlone) {
+  ExpectBarren(*OpenText(Endless(1000, "value >= 10", "stage { take { count: 10 } }\n"), 1),
+               "repeats itself");
+}
+
+// Whoever examines them: at any rank, in any order, with rounds shorter and longer than a run.
 TEST(BarrenTest, OneRecordThatPassesIsEnough) {
-  const auto shuffled = "stage { global_shuffle {} }\n";
-  for (const int lanes : {1, 8}) {
-    const auto pipeline = OpenText(Endless(500, "value == 77", shuffled), lanes);
-    for (int i = 0; i < 5; ++i) {
-      const auto batch = pipeline->Next();
-      ASSERT_TRUE(batch.ok()) << batch.status();
-      ASSERT_TRUE(batch->has_value());
-      for (int row = 0; row < 8; ++row) EXPECT_EQ((*batch)->ids()[row].record, 77u);
-    }
+  for (const int rank : {0, 1, 7}) {
+    ExpectBatches(*OpenText(Endless(500, "value == 77", kShuffle), 8, rank, 8), 5);
+    ExpectBatches(*OpenText(Endless(501, "value == 77"), 8, rank, 8), 5);
+    const auto some = absl::StrCat(kShuffle, "stage { take { count: 20 } }\n");
+    ExpectBatches(*OpenText(Endless(500, "value < 3", some), 8, rank, 8), 5);
   }
+  for (const int count : {3, 7, 128}) {
+    const auto last = absl::StrCat("value == ", count - 1);
+    ExpectBatches(*OpenText(Endless(count, last, "", 1024), 1), 3);
+    ExpectBatches(*OpenText(Endless(count, last, kShuffle, 1024), 8), 3);
+  }
+}
+
+// The take is used up by rows that the filter behind it drops: an end, not an error.
+TEST(BarrenTest, ATakeBehindAFilterEndsTheStream) {
+  const auto pipeline = OpenText(
+      "stage { range { count: 100 } } stage { repeat { epochs: 0 } }\n"
+      "stage { filter { predicate: \"value < 50\" } } stage { take { count: 80 } }\n"
+      "stage { filter { predicate: \"value > 60\" } } stage { batch { size: 8 } }\n",
+      1);
+  const auto batch = pipeline->Next();
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_FALSE(batch->has_value());
+}
+
+TEST(BarrenTest, InputsTooLongToComeRoundAreNoError) {
+  const auto pipeline = OpenText(
+      "stage { range { count: 288230376151711744 } } stage { repeat { epochs: 0 } }\n"
+      "stage { filter { predicate: \"value >= 100000\" } } stage { batch { size: 8 } }\n",
+      8);
+  ExpectBatches(*pipeline, 1);
 }
 
 }  // namespace
