@@ -72,6 +72,10 @@ class JoinedSource final : public RecordSource {
     const size_t i = IndexOf(first_shards_, shard);
     return sources_[i]->file(shard - first_shards_[i]);
   }
+  std::optional<readers::ShardStamp> stamp(uint32_t shard) const override {
+    const size_t i = IndexOf(first_shards_, shard);
+    return sources_[i]->stamp(shard - first_shards_[i]);
+  }
   uint64_t FramedBytes(const RecordRef& ref) const override {
     const auto [source, own] = OwnRef(ref);
     return source->FramedBytes(own);

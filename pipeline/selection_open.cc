@@ -38,17 +38,23 @@ struct Keys {
   SelectionKey content;  // changes with the files too
 };
 
-// Nullopt when the files cannot be told from changed ones.
-std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const readers::RecordSource& source) {
+// Of the files as they were when they were opened, or as they are `now`. Nullopt when they cannot be
+// told from changed ones.
+std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const readers::RecordSource& source,
+                             bool now) {
   std::string name = plan.select->key;
   std::string stamps = absl::StrCat(source.Fingerprint());
   const bool has_files = plan.sources[0].kind == SourceSpec::Kind::kTfRecord;
-  for (size_t i = 0; has_files && i < source.files().size(); ++i) {
+  for (uint32_t i = 0; has_files && i < source.files().size(); ++i) {
     std::error_code error;
     const std::string path =
         std::filesystem::absolute(source.files()[i], error).lexically_normal().string();
-    const auto stamp = readers::StampOf(path);
-    if (error || !stamp.ok()) return std::nullopt;
+    std::optional<readers::ShardStamp> stamp = source.stamp(i);
+    if (now) {
+      const auto found = readers::StampOf(path);
+      stamp = found.ok() ? std::optional(*found) : std::nullopt;
+    }
+    if (error || !stamp.has_value()) return std::nullopt;
     absl::StrAppend(&name, "|", path.size(), ":", path);
     absl::StrAppend(&stamps, "|", stamp->file_size, ",", stamp->mtime_ns);
   }
@@ -65,7 +71,7 @@ class Keeper {
       : plan_(plan),
         source_(source),
         folder_(folder),
-        keys_(folder_.exists() ? MakeKeys(plan, source) : std::nullopt),
+        keys_(folder_.exists() ? MakeKeys(plan, source, /*now=*/false) : std::nullopt),
         file_(keys_ ? folder_.PathOf(keys_->file) : "") {}
 
   std::optional<Selection> Load() const {
@@ -81,7 +87,7 @@ class Keeper {
   absl::Status Keep(const Selection& selection, bool locked) const {
     if (!locked) return absl::UnavailableError("the folder of indexes cannot be used");
     // The key would vouch for it.
-    const std::optional<Keys> now = MakeKeys(plan_, source_);
+    const std::optional<Keys> now = MakeKeys(plan_, source_, /*now=*/true);
     if (!now.has_value() || now->content != keys_->content) {
       return absl::AbortedError("a file changed meanwhile");
     }
@@ -150,6 +156,11 @@ absl::StatusOr<std::shared_ptr<const Selection>> OpenSelection(const PhysicalPla
                                                                Context& context,
                                                                const OpenOptions& options) {
   if (!plan.select.has_value()) return std::shared_ptr<const Selection>();
+  if (source.num_records() / 8 > static_cast<uint64_t>(context.memory_budget_bytes())) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a materialized filter keeps a bit for each of ", source.num_records(),
+        " records: more than the ", context.memory_budget_bytes(), " B of the memory budget"));
+  }
   const Keeper keeper(plan, source, options.index_folder);
   std::optional<Selection> selection = keeper.Load();
   if (!selection.has_value()) {

@@ -25,8 +25,7 @@ class CacheFolder {
   std::string PathOf(const std::string& name) const { return folder_ + "/" + name; }
 
   // The bytes of a whole file; nullopt when it cannot be read or has more than `max_bytes`.
-  static std::optional<std::vector<std::byte>> Load(const std::string& path,
-                                                    uint64_t max_bytes = UINT64_MAX);
+  static std::optional<std::vector<std::byte>> Load(const std::string& path, uint64_t max_bytes);
   // Makes the folder where it is missing, waits for the lock of `path`, which nobody else takes
   // meanwhile, and holds it until the descriptor is closed, also by death. Not valid when the
   // folder cannot be used.

@@ -3,13 +3,18 @@
 #include <filesystem>
 #include <utility>
 
+#include "readers/tfrecord_format.h"
+
 namespace millrace::readers {
 
 IndexCache::IndexCache(const std::string& folder) : folder_(folder) {}
 
 std::optional<RecordIndex> IndexCache::Load(const std::string& file, const ShardStamp& stamp,
                                             uint64_t framed_bytes) {
-  const auto bytes = CacheFolder::Load(file);
+  // An index has at most eight bytes per record, and a header.
+  constexpr uint64_t kMostHeaderBytes = 4096;
+  const auto bytes =
+      CacheFolder::Load(file, kMostHeaderBytes + 8 * (framed_bytes / kFrameBytes + 1));
   if (!bytes.has_value()) return std::nullopt;
   auto index = DecodeIndex(*bytes, stamp);
   if (!index.ok() || index->framed_bytes() != framed_bytes) return std::nullopt;

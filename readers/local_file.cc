@@ -124,6 +124,10 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_
     have += static_cast<size_t>(got);
     if (have > max_bytes) return too_long();
   }
+  if (have < file.size) {
+    return absl::DataLossError(absl::StrCat(path, ": became shorter while it was read: ", have,
+                                            " of ", file.size, " bytes"));
+  }
   bytes.resize(have);
   return bytes;
 }

@@ -32,6 +32,7 @@ struct Shard {
   std::shared_ptr<const RandomAccessFile> file;  // inflated
   RecordIndex index;
   uint64_t file_size = 0;  // as it lies on disk
+  ShardStamp stamp;        // from before it was opened
   uint64_t lengths_digest = 0;
 };
 
@@ -108,6 +109,8 @@ class Source : public RecordSource {
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
     return shards_[shard].file;
   }
+
+  std::optional<ShardStamp> stamp(uint32_t shard) const override { return shards_[shard].stamp; }
 
   uint64_t FramedBytes(const RecordRef& ref) const override { return ref.length + kFrameBytes; }
 
@@ -219,7 +222,7 @@ class Opener {
   }
 
   absl::Status OpenShard(const std::string& path, InflateSpool& spool, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(const ShardStamp stamp, StampOf(path));
+    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));
     MILLRACE_ASSIGN_OR_RETURN(shard.file, open_files_->Open(path));
     shard.file_size = shard.file->size();
     Compression compression = options_.compression;
@@ -236,7 +239,7 @@ class Opener {
       index.ShrinkToFit();
       return index;
     };
-    MILLRACE_ASSIGN_OR_RETURN(shard.index, cache_.Get(path, stamp, shard.file->size(),
+    MILLRACE_ASSIGN_OR_RETURN(shard.index, cache_.Get(path, shard.stamp, shard.file->size(),
                                                       /*keep=*/options_.verify_crc, build));
     shard.lengths_digest = shard.index.LengthsDigest();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "base/io.h"
 #include "base/run.h"
 #include "readers/record.h"
+#include "readers/record_index.h"
 
 namespace millrace::readers {
 
@@ -62,6 +64,8 @@ class RecordSource {
                          std::span<size_t> starts) const;
   // The inflated bytes of a shard.
   virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
+  // Of the shard on disk, taken before it was opened; nullopt: it is no file.
+  virtual std::optional<ShardStamp> stamp(uint32_t) const { return std::nullopt; }
 
   // The bytes of a record with its frame: file offset ref.offset, this many bytes.
   virtual uint64_t FramedBytes(const RecordRef& ref) const = 0;

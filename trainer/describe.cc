@@ -64,6 +64,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
   const Job& job = session.job.job;
   const uint64_t batch = session.state.global_batch;
   const int ranks = communicator.size();
+  const uint32_t ahead = session.train_numbers.prefetch;
   return FormatTable({
       {"job", options.job_path},
       {"variables", options.variables.empty()
@@ -78,7 +79,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
                                 session.model.num_parameters(), session.state.model_fingerprint)},
       {"gradients", session.reducer->Summary()},
       {"batch", absl::StrCat(batch, " global, ", (batch + ranks - 1) / ranks, " per rank at most, ",
-                             session.train_numbers.prefetch, " ahead")},
+                             ahead == 0 ? "2 to 16 (small ones)" : absl::StrCat(ahead), " ahead")},
       {"epochs", job.epochs() > 0 ? absl::StrCat(job.epochs()) : "until the pipeline ends"},
       {"steps", absl::StrCat(session.steps_per_epoch, " per epoch, ", session.total_steps,
                              " in all, ", session.state.step, " done")},

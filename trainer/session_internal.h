@@ -29,7 +29,7 @@ namespace millrace::trainer {
 struct PlanNumbers {
   uint64_t batch = 0;  // rows, over all ranks; 0: buckets of several sizes
   uint64_t seed = 0;
-  uint32_t prefetch = 2;  // batches made ahead
+  uint32_t prefetch = 0;  // batches made ahead; 0: the plan does not say
 };
 
 // Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse

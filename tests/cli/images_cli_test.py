@@ -59,7 +59,7 @@ class ImagesTest(unittest.TestCase):
             self.assertEqual(len(shards), 3)
             done = millrace("records", "inspect", *shards)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn(str(IMAGES), done.stdout)
+            self.assertRegex(done.stdout, rf"3 shards +{IMAGES} ")
             self.assertIn("image/class/label", done.stdout)
 
     def test_two_epochs_are_the_same_bits_for_every_number_of_threads(self):
