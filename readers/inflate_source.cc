@@ -53,6 +53,7 @@ class InflateSource : public ByteSource {
       }
       MILLRACE_RETURN_IF_ERROR(StartMember());
     }
+    if (in_header_) return ReadHeader();
     const uint32_t in_before = state_.avail_in;
     const uint32_t out_before = state_.avail_out;
     const int result = isal_inflate(&state_);
@@ -89,8 +90,21 @@ class InflateSource : public ByteSource {
       return Damage(RecordErrorReason::kCompressedData, "stray bytes after the compressed stream");
     }
     isal_inflate_reset(&state_);
-    state_.crc_flag = is_gzip ? ISAL_GZIP : ISAL_ZLIB;
+    isal_gzip_header_init(&header_);
+    state_.crc_flag = is_gzip ? ISAL_GZIP_NO_HDR_VER : ISAL_ZLIB;
+    in_header_ = is_gzip;
     in_member_ = true;
+    return absl::OkStatus();
+  }
+
+  // Not left to isal_inflate, which forgets between two calls how long the extra field is.
+  absl::Status ReadHeader() {
+    const int result = isal_read_gzip_header(&state_, &header_);
+    if (result == ISAL_END_INPUT && state_.avail_in == 0) {
+      return input_ended_ ? Cut() : absl::OkStatus();
+    }
+    if (result != ISAL_DECOMP_OK) return Damage(RecordErrorReason::kCompressedData, Text(result));
+    in_header_ = false;
     return absl::OkStatus();
   }
 
@@ -127,10 +141,12 @@ class InflateSource : public ByteSource {
   uint64_t offset_ = 0;  // of the byte after input_, in the file
   bool input_ended_ = false;
   bool in_member_ = false;
+  bool in_header_ = false;
   bool finished_ = false;
   uint64_t num_members_ = 0;  // that ended well
   absl::Status status_;       // the first failure
   inflate_state state_ = {};
+  isal_gzip_header header_ = {};  // nothing of it is kept
 };
 
 }  // namespace
