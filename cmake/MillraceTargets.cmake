@@ -63,7 +63,7 @@ function(millrace_test file)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
   add_test(NAME ${target} COMMAND ${target})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 400)  # a guard against hangs: sanitizers make a test ten times slower
   endif()
   set_tests_properties(${target} PROPERTIES LABELS "${folder};${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "MILLRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};MILLRACE_BIN=${PROJECT_BINARY_DIR}/bin/millrace")
