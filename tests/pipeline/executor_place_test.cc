@@ -246,6 +246,18 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPushed(PhysicalPlan plan,
   return OpenPhysical(std::move(plan), std::move(sources), context, options);
 }
 
+// What comes out while another thread pushes all of `data`.
+Stream DrainPushed(Pipeline& pipeline, PushSource& push, const FakeData& data) {
+  std::thread feeder([&] {
+    for (const std::string& payload : data.payloads) ASSERT_TRUE(push.Push(payload).ok());
+    push.Finish();
+  });
+  Stream stream = Drain(pipeline);
+  feeder.join();
+  EXPECT_TRUE(stream.end.ok()) << stream.end;
+  return stream;
+}
+
 // S-USER-6, S-USER-7.
 TEST(ExecutorPlaceTest, PushedRecordsComeAsBatchesAndTheLastOneIsPartial) {
   const FakeData data = MakeFakeData(203);
@@ -256,13 +268,7 @@ TEST(ExecutorPlaceTest, PushedRecordsComeAsBatchesAndTheLastOneIsPartial) {
   auto push = PushSource::Make(push_options);
   auto pipeline = *OpenPushed(MakePlan(8, {Step(Kind::kSkip, 3)}), push);
   EXPECT_FALSE(pipeline->length().known);
-  std::thread feeder([&] {
-    for (const std::string& payload : data.payloads) ASSERT_TRUE(push->Push(payload).ok());
-    push->Finish();
-  });
-  const Stream stream = Drain(*pipeline);
-  feeder.join();
-  EXPECT_TRUE(stream.end.ok()) << stream.end;
+  const Stream stream = DrainPushed(*pipeline, *push, data);
   EXPECT_EQ(stream.digests, expected.digests);
   EXPECT_EQ(pipeline->Restore(pipeline->Save()).code(), Code::kFailedPrecondition);
   EXPECT_EQ(OpenPushed(MakePlan(8), PushSource::Make(), pipeline->Save()).status().code(),
@@ -279,13 +285,7 @@ TEST(ExecutorPlaceTest, PushedRecordsAreTakenSkippedAndShardedAsThoseOfAFileAre)
     const Stream expected = Drain(*OpenFake(MakePlan(8, steps), data, FakeContext(1)));
     auto push = PushSource::Make();
     auto pipeline = *OpenPushed(MakePlan(8, steps), push);
-    std::thread feeder([&] {
-      for (const std::string& payload : data.payloads) ASSERT_TRUE(push->Push(payload).ok());
-      push->Finish();
-    });
-    const Stream stream = Drain(*pipeline);
-    feeder.join();
-    EXPECT_TRUE(stream.end.ok()) << stream.end;
+    const Stream stream = DrainPushed(*pipeline, *push, data);
     EXPECT_EQ(stream.digests.size(), most == 43 ? 6u : 7u);
     EXPECT_EQ(stream.digests, expected.digests);
   }
