@@ -17,7 +17,8 @@ namespace {
 
 absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, Context* context,
                                             const OpenOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto source, OpenTfRecords(spec, context, options));
+  MILLRACE_ASSIGN_OR_RETURN(const auto source,
+                            OpenTfRecords(spec, /*window_records=*/0, context, options));
   SourceFacts::Source facts;
   facts.shards = source->files().size();
   facts.records = source->num_records();

@@ -17,6 +17,7 @@ namespace {
 using readers::RecordRef;
 using readers::RecordSource;
 
+constexpr int64_t kCacheShare = 16;  // blocks take at most one part in so many of the budget
 constexpr uint64_t kRangeFingerprint = 0x72616E6765;  // "range"
 
 class RangeSource final : public RecordSource {
@@ -150,6 +151,26 @@ bool WantsShards(const PhysicalPlan& plan) {
   });
 }
 
+// Of all records at most so many lie between two that follow each other in the order, as a rule: 0
+// where it goes straight on, and where it goes anywhere.
+uint64_t WindowOf(const OrderPlan& order) {
+  uint64_t window = 0;
+  for (const OrderPlan& input : order.inputs) window = std::max(window, WindowOf(input));
+  for (const OrderStep& step : order.steps) {
+    if (step.kind == OrderStep::Kind::kShuffle) window = std::max(window, step.count);
+  }
+  return window;
+}
+
+uint64_t WindowOf(const PhysicalPlan& plan) {
+  uint64_t window = WindowOf(plan.order);
+  if (!plan.cut.has_value()) return window;
+  for (const SettleStep& step : plan.cut->settle) {
+    if (step.kind == SettleStep::Kind::kShuffle) window = std::max(window, step.count);
+  }
+  return window;
+}
+
 // The number of the first record that lies in `shard` or behind it, from `from` on.
 uint64_t FirstOfShard(const RecordSource& source, uint32_t shard, uint64_t from) {
   uint64_t end = source.num_records();
@@ -206,6 +227,7 @@ std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
 }
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenTfRecords(const SourceSpec& spec,
+                                                            uint64_t window_records,
                                                             Context* context,
                                                             const OpenOptions& options) {
   readers::RecordSourceOptions source;
@@ -215,7 +237,11 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenTfRecords(const SourceSpec& sp
   source.verify_crc = spec.verify_crc;
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
   source.index_folder = options.index_folder;
-  if (context != nullptr) source.threads = context->workers().num_threads();
+  if (context != nullptr) {
+    source.threads = context->workers().num_threads();
+    source.window_records = window_records;
+    source.cache_bytes = static_cast<size_t>(context->memory_budget_bytes() / kCacheShare);
+  }
   source.progress = options.index_progress;
   return RecordSource::Open(std::move(files), source);
 }
@@ -247,7 +273,8 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
       sources.push_back(MakeRangeSource(spec.count));
       continue;
     }
-    MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(), OpenTfRecords(spec, &context, options));
+    MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(),
+                              OpenTfRecords(spec, WindowOf(plan), &context, options));
   }
   return JoinSources(plan, std::move(sources));
 }

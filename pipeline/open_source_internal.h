@@ -38,9 +38,12 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
                                           const OpenOptions& options);
 
 // Opens the files of one source. Blocks while indexes are made, by the context's workers; without a
-// context by the calling thread. REQUIRES: spec.kind is kTfRecord.
+// context by the calling thread. An order that jumps about within `window_records` records may keep
+// blocks of the files, of a 16th of the memory budget at most and beside it.
+// REQUIRES: spec.kind is kTfRecord.
 //   the errors of readers::RecordSource::Open
 absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenTfRecords(const SourceSpec& spec,
+                                                                     uint64_t window_records,
                                                                      Context* context,
                                                                      const OpenOptions& options);
 

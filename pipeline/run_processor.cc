@@ -154,7 +154,7 @@ void RunProcessor::UnframeRows(const RunWork& work, int64_t begin, int64_t end, 
     if (row == end) return;
     const size_t bad = first + good;
     const absl::StatusOr<std::string_view> payload = source_.Unframe(
-        refs[bad], {work.buffer.get() + starts[bad], starts[bad + 1] - starts[bad]});
+        refs[bad], {work.buffer.get() + starts[bad], source_.FramedBytes(refs[bad])});
     run.Fail(row++, payload.ok() ? absl::InternalError("a frame both good and damaged")
                                  : payload.status());
   }

@@ -53,16 +53,22 @@ class BlockCache::CachedFile : public RandomAccessFile {
     const bool other = slot.block.file != number_ || slot.block.number != block;
     if (other || slot.block.size < at + part.size()) return false;
     std::memcpy(part.data(), slot.block.bytes.get() + at, part.size());
+    slot.wanted_number = kNone;
     return true;
   }
 
-  // Reads the block outside the mutex, into the memory of the one it throws out.
+  // Reads the block outside the mutex, into the memory of the one it throws out. False also when
+  // that one stays.
   template <typename ReadBlock>
   bool Fetch(uint64_t block, size_t at, std::span<std::byte> part, const ReadBlock& read) const {
     Slot& slot = cache_->SlotOf(number_, block);
     Block fetched;
     {
       MutexLock lock(slot.mu);
+      const bool again = slot.wanted_file == number_ && slot.wanted_number == block;
+      slot.wanted_file = number_;
+      slot.wanted_number = block;
+      if (slot.block.size != 0 && !again) return false;
       fetched.bytes = std::move(slot.block.bytes);
       slot.block.size = 0;
     }

@@ -13,7 +13,10 @@
 // each, 0.5 to 2 us for 100 bytes, although all bytes of the window are asked for soon. The cache
 // fetches whole blocks and copies records out of them. A slot holds one block; neighbouring blocks
 // lie in neighbouring slots, so a window that fits never throws out its own blocks, and no list has
-// to be kept in order of use. Each slot has its own mutex, held for a copy, never for a read.
+// to be kept in order of use. A block takes the place of another only when it is asked for twice and
+// that one not at all meanwhile: a straggler behind the window, or an order that jumps farther than
+// the cache reaches, costs a read of the record and no more. Each slot has its own mutex, held for a
+// copy, never for a read.
 //
 // Nothing depends on it: a block that cannot be read as a whole makes the record be read alone.
 
@@ -34,6 +37,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
                                                uint64_t number);
 
  private:
+  static constexpr uint64_t kNone = ~uint64_t{0};
+
   class CachedFile;
   struct Block {
     uint64_t file = 0;
@@ -44,6 +49,9 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   struct Slot {
     Mutex mu;
     Block block MILLRACE_GUARDED_BY(mu);
+    // What was asked for last, if it was not `block`.
+    uint64_t wanted_file MILLRACE_GUARDED_BY(mu) = 0;
+    uint64_t wanted_number MILLRACE_GUARDED_BY(mu) = kNone;
   };
 
   Slot& SlotOf(uint64_t file, uint64_t block);

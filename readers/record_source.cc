@@ -28,6 +28,8 @@
 namespace millrace::readers {
 namespace {
 
+constexpr uint64_t kShortRecordBytes = 1 << 10;
+
 struct Shard {
   std::shared_ptr<const RandomAccessFile> file;  // inflated
   RecordIndex index;
@@ -183,9 +185,7 @@ class Opener {
         cache_(options.index_folder),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
         shards_(files.size()),
-        statuses_(files.size()) {
-    if (options.cache_bytes > 0) blocks_ = std::make_shared<BlockCache>(options.cache_bytes);
-  }
+        statuses_(files.size()) {}
 
   absl::StatusOr<std::vector<Shard>> Run() {
     MILLRACE_RETURN_IF_ERROR(SumSizes());
@@ -195,6 +195,7 @@ class Opener {
     OpenShards();
     for (std::jthread& thread : others) thread.join();
     for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
+    KeepBlocks();
     return std::move(shards_);
   }
 
@@ -213,9 +214,6 @@ class Opener {
       const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
       if (i >= files_.size()) return;
       statuses_[i] = OpenShard(files_[i], spool, shards_[i]);
-      if (statuses_[i].ok() && blocks_ != nullptr) {
-        shards_[i].file = blocks_->Wrap(shards_[i].file, i);
-      }
       // Shards are taken in order, so those before a failed one are under way: the first wins.
       if (!statuses_[i].ok()) next_.store(files_.size(), std::memory_order_relaxed);
     }
@@ -295,6 +293,27 @@ class Opener {
     return absl::OkStatus();
   }
 
+  // Reads the shards through a cache, if the options say so and records are short.
+  void KeepBlocks() {
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    for (const Shard& shard : shards_) {
+      records += shard.index.num_records();
+      bytes += shard.index.framed_bytes();
+    }
+    if (options_.window_records == 0 || options_.cache_bytes == 0 || records == 0) return;
+    const uint64_t mean_bytes = bytes / records;
+    if (mean_bytes > kShortRecordBytes) return;
+    // Of a shuffle's records two in a hundred lie farther back than four times its buffer.
+    constexpr uint64_t kWindows = 4;
+    const uint64_t window = std::min(options_.window_records, records);
+    const auto blocks = std::make_shared<BlockCache>(
+        std::min<uint64_t>(options_.cache_bytes, kWindows * window * mean_bytes));
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      shards_[i].file = blocks->Wrap(std::move(shards_[i].file), i);
+    }
+  }
+
   void Advance(uint64_t bytes, bool tell) {
     MutexLock lock(mu_);
     done_bytes_ += static_cast<int64_t>(bytes);
@@ -305,8 +324,7 @@ class Opener {
   const RecordSourceOptions& options_;
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
-  std::shared_ptr<BlockCache> blocks_;  // null: none
-  int64_t total_bytes_ = 0;             // constant once threads run
+  int64_t total_bytes_ = 0;  // constant once threads run
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.
@@ -332,7 +350,7 @@ size_t RecordSource::UnframeAll(std::span<const RecordRef> refs, const std::byte
                                 std::span<const size_t> starts,
                                 std::span<std::string_view> payloads) const {
   for (size_t i = 0; i < refs.size(); ++i) {
-    const auto payload = Unframe(refs[i], {framed + starts[i], starts[i + 1] - starts[i]});
+    const auto payload = Unframe(refs[i], {framed + starts[i], FramedBytes(refs[i])});
     if (!payload.ok()) return i;
     payloads[i] = *payload;
   }

@@ -28,9 +28,10 @@ struct RecordSourceOptions {
   // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
   std::string index_folder;
   int threads = 1;  // shards indexed at once
-  // Memory for blocks of the shards, for an order that jumps about within windows no larger than
-  // this: then short records cost a copy each, not a system call. 0: none; any other order is
-  // slower with it.
+  // An order that jumps about within so many records reads short ones (1 KiB on average) from blocks
+  // of the shards that are kept in memory: a copy each, not a system call. 0: none does. At most
+  // cache_bytes, whatever the records take.
+  uint64_t window_records = 0;
   size_t cache_bytes = 0;
   // Called now and then, by one thread at a time, while shards without an index are walked or
   // compressed ones inflated: bytes done, bytes in all (as they lie on disk). May be empty.
@@ -77,7 +78,8 @@ class RecordSource {
   virtual absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                                    std::span<const std::byte> framed) const = 0;
 
-  // Unframe for records whose frames lie in one buffer, record i at framed[starts[i]]. Writes the
+  // Unframe for records whose frames lie in one buffer, in order and perhaps with gaps, record i at
+  // framed[starts[i]] and before starts[i + 1]. Writes the
   // payloads of the first records up to a damaged one and returns their number; what is wrong with
   // the one after them Unframe says. REQUIRES: starts.size() > refs.size(), payloads.size() >=
   // refs.size().

@@ -53,6 +53,25 @@ TEST(BlockCacheTest, AWindowThatFitsIsReadOnceBlockByBlock) {
   EXPECT_LE(file->num_reads(), 8);
 }
 
+TEST(BlockCacheTest, AStragglerIsReadAloneAndDisplacesNothing) {
+  const std::string bytes = Noise(8 * kBlock);
+  const auto file = std::make_shared<FakeFile>(bytes);
+  const auto cached = std::make_shared<BlockCache>(2 * kBlock)->Wrap(file, 0);
+  const auto read = [&](size_t offset) {
+    EXPECT_TRUE(*Read(*cached, offset, 100) == bytes.substr(offset, 100));
+  };
+  read(4 * kBlock);      // fetches block 4
+  read(0);               // of a block in the same slot: the record alone
+  read(4 * kBlock + 7);  // still there
+  read(2 * kBlock);      // another one
+  read(4 * kBlock + 8);  // and still there
+  EXPECT_EQ(file->num_reads(), 3);
+  read(6 * kBlock);        // the window moves on: asked for twice
+  read(6 * kBlock + 500);  // with block 4 not at all in between, block 6 takes its place
+  read(6 * kBlock + 1000);
+  EXPECT_EQ(file->num_reads(), 5);
+}
+
 TEST(BlockCacheTest, RecordsBesideDamagedBytesAreReadAlone) {
   const std::string bytes = Noise(2 * kBlock);
   const auto file = std::make_shared<FakeFile>(bytes);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <random>
 #include <thread>
 
 #include "readers/local_file.h"
@@ -110,6 +111,24 @@ TEST_F(RecordSourceTest, CompressedShardsAreReadAnywhere) {
     all.insert(all.end(), c.begin(), c.end());
     ExpectRecords(**source, all);
     EXPECT_EQ((*source)->file(0)->path(), data_ / "a.gz") << "messages name the shard";
+  }
+}
+
+TEST_F(RecordSourceTest, ShortRecordsThroughBlocksInMemoryAreTheSame) {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 5000; ++i) payloads.emplace_back(40 + i % 100, static_cast<char>(i % 251));
+  const std::string one = Shard("one.tfrecord", Frames(payloads));
+  const std::string two = Shard("two.tfrecord", Frames(payloads));
+  options_.window_records = 700;
+  options_.cache_bytes = 200 << 10;  // less than the window takes
+  const auto source = Open({one, two});
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::mt19937 random(8);
+  for (uint64_t i = 0; i < 9000; ++i) {
+    const uint64_t record = i + random() % 1000;
+    const auto got = ReadRecord(**source, record);
+    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_EQ(*got, payloads[record % 5000]);
   }
 }
 
