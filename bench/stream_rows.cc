@@ -160,29 +160,53 @@ absl::Status NextReady() {
   return absl::OkStatus();
 }
 
-// Rows of a cost above what a run is cut for, so that each is a run of its own.
+// Burns processor time and adds up what it says it took.
+class Meter {
+ public:
+  void Burn(double seconds) {
+    const double start = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
+    bench::Burn(seconds);
+    burnt_ns_ += static_cast<int64_t>(1e9 * (CpuSeconds(CLOCK_THREAD_CPUTIME_ID) - start));
+    ++calls_;
+  }
+  int64_t calls() const { return calls_; }
+  // Processor time of the process besides what was burnt, of each call from here to the end of
+  // `work`, in microseconds.
+  absl::StatusOr<double> Rest(const std::function<absl::Status()>& work) {
+    const double cpu = ProcessSeconds();
+    const int64_t burnt = burnt_ns_, calls = calls_;
+    MILLRACE_RETURN_IF_ERROR(work());
+    const double rest = ProcessSeconds() - cpu - 1e-9 * static_cast<double>(burnt_ns_ - burnt);
+    return 1e6 * rest / static_cast<double>(calls_ - calls);
+  }
+
+ private:
+  std::atomic<int64_t> burnt_ns_ = 0, calls_ = 0;
+};
+
+// Rows of a cost above what a run is cut for, so that each is a run of its own. A loop that does
+// nothing but burn shows what of the rest is the clocks' own.
 absl::Status Overhead(int threads) {
   constexpr double kBurn = 60e-6;
   constexpr int kBatch = 64;
   constexpr int kBatches = 400;
-  std::atomic<int64_t> burnt_ns = 0, runs = 0;
+  Meter meter;
   pipeline::PhysicalPlan plan = NumbersPlan(kBatch);
-  plan.ops.push_back(MakeOp([&](Run& run) {
-    const double start = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
-    Burn(kBurn * static_cast<double>(run.num_rows()));
-    burnt_ns += static_cast<int64_t>(1e9 * (CpuSeconds(CLOCK_THREAD_CPUTIME_ID) - start));
-    ++runs;
-  }));
+  plan.ops.push_back(
+      MakeOp([&](Run& run) { meter.Burn(kBurn * static_cast<double>(run.num_rows())); }));
   plan.prefetch_batches = 4;
   MILLRACE_ASSIGN_OR_RETURN(
       auto stream, Open(std::move(plan), pipeline::MakeRangeSource(uint64_t{1} << 40), threads));
   MILLRACE_RETURN_IF_ERROR(Skip(*stream, 20));
-  const double cpu = ProcessSeconds();
-  const int64_t burnt_before = burnt_ns, runs_before = runs;
-  MILLRACE_RETURN_IF_ERROR(Skip(*stream, kBatches));
-  const double spent = ProcessSeconds() - cpu - 1e-9 * static_cast<double>(burnt_ns - burnt_before);
-  const auto num_runs = static_cast<double>(runs - runs_before);
-  std::printf("{\"us_per_run\": %.3f, \"rows_per_run\": %.2f}\n", 1e6 * spent / num_runs,
+  const int64_t runs = meter.calls();
+  MILLRACE_ASSIGN_OR_RETURN(const double us, meter.Rest([&] { return Skip(*stream, kBatches); }));
+  const auto num_runs = static_cast<double>(meter.calls() - runs);
+  stream.reset();
+  MILLRACE_ASSIGN_OR_RETURN(const double bare_us, meter.Rest([&] {
+    for (int run = 0; run < kBatch * kBatches; ++run) meter.Burn(kBurn);
+    return absl::OkStatus();
+  }));
+  std::printf("{\"us_per_run\": %.3f, \"bare_us\": %.3f, \"rows_per_run\": %.2f}\n", us, bare_us,
               kBatch * kBatches / num_runs);
   return absl::OkStatus();
 }

@@ -221,29 +221,32 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
 }
 
 absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
-  const std::unique_ptr<OpenBatch> batch = std::move(ring_.front());
+  std::unique_ptr<OpenBatch> batch = std::move(ring_.front());
   ring_.pop_front();
   wake_due_ = false;
   --ready_batches_;
-  AdaptLocked();
   if (!batch->error.ok()) {
     // Not when they are found: how many later batches are under way depends on timing.
     counters_.records_bad.Add(batch->num_bad_rows);
     StopLocked(batch->error);
     return batch->error;
   }
-  batch->data->held = true;
-  budget_->Hold(static_cast<int64_t>(batch->data->layout->slab_bytes));
+  std::shared_ptr<BatchData> data = std::move(batch->data);
+  const size_t slab_bytes = data->layout->slab_bytes;
+  data->held = true;
+  budget_->Hold(static_cast<int64_t>(slab_bytes));
   counters_.batches.Add();
-  last_token_ = batch->data->resume_token;
+  last_token_ = data->resume_token;
   if (parts_.growing != nullptr) {
     parts_.growing->Release(
         RecordsNeeded(parts_.plan, batch->place.first_position + batch->place.valid_rows));
   }
+  *batch = OpenBatch();
+  idle_batches_.push_back(std::move(batch));
   // A ring of short work is filled again in no time, so that half of it may go before workers are
   // woken, which would take Next several microseconds.
-  if (ready_batches_ <= ring_target_ / 2 || !ItemsAreShortLocked()) WakeWorkersLocked();
-  return std::optional<Batch>(Batch(batch->data));
+  if (ready_batches_ <= ring_target_ / 2 || !ItemsAreShort(slab_bytes)) WakeWorkersLocked();
+  return std::optional<Batch>(Batch(std::move(data)));
 }
 
 absl::Status Executor::HeldErrorLocked() const {

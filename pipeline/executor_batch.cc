@@ -50,39 +50,46 @@ bool Executor::TakeSlab(OpenBatch& batch) {
   return true;
 }
 
-void Executor::OpenNext(const BatchOrder& order, uint64_t index) {
-  auto batch = std::make_unique<OpenBatch>();
-  batch->order = &order;
-  batch->place = order.Place(index);
-  batch->data = std::make_shared<BatchData>(parts_.layout, pool_, budget_);
-  batch->first_position = index * parts_.plan.batch.size + parts_.slice.first_row;
-  BatchData& data = *batch->data;
-  data.index = index;
-  data.epoch = batch->place.epoch;
-  data.ends_epoch = batch->place.ends_epoch;
-  data.num_global_valid_rows = static_cast<int64_t>(batch->place.valid_rows);
-  data.first_global_row = static_cast<int64_t>(parts_.slice.first_row);
-  data.resume_token = TokenBehind(index, "");
-  if (TakeSlab(*batch)) {
-    data.num_valid_rows = ValidRowsOfSlice(parts_.slice, batch->place.valid_rows);
-    batch->num_work_rows = batch->remaining_rows = data.num_valid_rows;
-    const auto valid = static_cast<size_t>(data.num_valid_rows);
-    std::memset(data.valid(), 1, valid);
-    std::memset(data.valid() + valid, 0, static_cast<size_t>(data.layout->num_rows) - valid);
-    ClearPadding(data);
+void Executor::Open(Item item) {
+  std::unique_ptr<OpenBatch> batch = std::move(item.blank);
+  if (batch == nullptr) batch = std::make_unique<OpenBatch>();
+  if (item.closed != nullptr) {
+    OpenClosed(*item.closed, *batch);
+  } else {
+    OpenNext(*item.order, item.batch_index, *batch);
   }
   PutIntoRing(std::move(batch));
 }
 
-void Executor::OpenClosed(std::unique_ptr<ClosedWork> work) {
-  const ClosedBatch& closed = work->batch;
-  auto batch = std::make_unique<OpenBatch>();
-  batch->closed = true;
-  const auto& layout = work->layout != nullptr ? work->layout : parts_.layout;
-  batch->data = std::make_shared<BatchData>(layout, pool_, budget_);
-  batch->first_position =
+void Executor::OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batch) {
+  batch.order = &order;
+  batch.place = order.Place(index);
+  batch.data = std::make_shared<BatchData>(parts_.layout, pool_, budget_);
+  batch.first_position = index * parts_.plan.batch.size + parts_.slice.first_row;
+  BatchData& data = *batch.data;
+  data.index = index;
+  data.epoch = batch.place.epoch;
+  data.ends_epoch = batch.place.ends_epoch;
+  data.num_global_valid_rows = static_cast<int64_t>(batch.place.valid_rows);
+  data.first_global_row = static_cast<int64_t>(parts_.slice.first_row);
+  data.resume_token = TokenBehind(index, "");
+  if (!TakeSlab(batch)) return;
+  data.num_valid_rows = ValidRowsOfSlice(parts_.slice, batch.place.valid_rows);
+  batch.num_work_rows = batch.remaining_rows = data.num_valid_rows;
+  const auto valid = static_cast<size_t>(data.num_valid_rows);
+  std::memset(data.valid(), 1, valid);
+  std::memset(data.valid() + valid, 0, static_cast<size_t>(data.layout->num_rows) - valid);
+  ClearPadding(data);
+}
+
+void Executor::OpenClosed(const ClosedWork& work, OpenBatch& batch) {
+  const ClosedBatch& closed = work.batch;
+  batch.closed = true;
+  const auto& layout = work.layout != nullptr ? work.layout : parts_.layout;
+  batch.data = std::make_shared<BatchData>(layout, pool_, budget_);
+  batch.first_position =
       closed.index * parts_.plan.batch.size + static_cast<uint64_t>(closed.first_global_row);
-  BatchData& data = *batch->data;
+  BatchData& data = *batch.data;
   data.index = closed.index;
   data.epoch = closed.epoch;
   data.ends_epoch = closed.ends_epoch;
@@ -90,9 +97,8 @@ void Executor::OpenClosed(std::unique_ptr<ClosedWork> work) {
   data.num_global_valid_rows = closed.num_global_valid_rows;
   data.first_global_row = closed.first_global_row;
   data.resume_token = TokenBehind(closed.index, closed.state);
-  batch->error = work->layout_error;
-  if (batch->error.ok() && TakeSlab(*batch)) PlaceClosedRows(closed, *batch);
-  PutIntoRing(std::move(batch));
+  batch.error = work.layout_error;
+  if (batch.error.ok() && TakeSlab(batch)) PlaceClosedRows(closed, batch);
 }
 
 // Writes who the rows are; rows that pass 1 found bad are not worked on.
@@ -141,7 +147,7 @@ void Executor::ReadyLocked(OpenBatch* batch) {
   if (batch != ring_.front().get()) return;
   // Where batches take less time than a wake-up, several of them share one: the worker that is here
   // tells the consumer soon.
-  if (wait_begins_ >= 0 && ItemsAreShortLocked()) {
+  if (wait_begins_ >= 0 && ItemsAreShort(batch->data->layout->slab_bytes)) {
     wake_due_ = true;
   } else {
     batch_ready_.NotifyAll();

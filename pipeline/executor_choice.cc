@@ -118,7 +118,7 @@ Executor::Item Executor::PickPlanLocked() {
   if (MayClaimRowsLocked()) {
     OpenBatch* batch = ring_.back().get();
     const int64_t first = batch->claimed_rows;
-    const int64_t rows = std::min(RowsPerRun(), batch->num_work_rows - first);
+    const int64_t rows = std::min(RowsPerPlan(), batch->num_work_rows - first);
     batch->claimed_rows += rows;
     planning_ = planning_ || !batch->closed;
     Item item(Item::Kind::kPlan);
@@ -140,6 +140,10 @@ Executor::Item Executor::PickOpenLocked() {
   }
   opening_ = true;
   Item item(Item::Kind::kOpen);
+  if (!idle_batches_.empty()) {
+    item.blank = std::move(idle_batches_.back());
+    idle_batches_.pop_back();
+  }
   if (examiner_ != nullptr) {
     item.closed = std::move(closed_.front());
     closed_.pop_front();
@@ -160,10 +164,19 @@ Executor::Item Executor::PickScanLocked() {
     item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ahead);
     return item;
   }
-  if (scan_.ready.empty()) return {};
-  Item item(Item::Kind::kExamine);
-  item.run = scan_.ready.top();
-  scan_.ready.pop();
+  return PickReadyLocked(Item::Kind::kExamine, scan_);
+}
+
+// The lowest run whose bytes have come, and what a worker needs for it.
+Executor::Item Executor::PickReadyLocked(Item::Kind kind, Pass& pass) {
+  if (pass.ready.empty()) return {};
+  Item item(kind);
+  item.run = pass.ready.top();
+  pass.ready.pop();
+  if (!idle_scratch_.empty()) {
+    item.scratch = std::move(idle_scratch_.back());
+    idle_scratch_.pop_back();
+  }
   return item;
 }
 
@@ -196,12 +209,7 @@ Executor::Item Executor::PickLocked() {
   if (may_plan && rows_.unfinished < ReadAheadLocked()) {
     if (Item item = PickPlanLocked(); item.kind != Item::Kind::kNone) return item;
   }
-  if (!rows_.ready.empty()) {
-    Item item(Item::Kind::kProcess);
-    item.run = rows_.ready.top();
-    rows_.ready.pop();
-    return item;
-  }
+  if (Item item = PickReadyLocked(Item::Kind::kProcess, rows_); item.run != nullptr) return item;
   if (may_plan) {
     if (Item item = PickPlanLocked(); item.kind != Item::Kind::kNone) return item;
   }

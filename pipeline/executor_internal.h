@@ -137,10 +137,12 @@ class Executor {
     uint64_t batch_index = 0;
     const BatchOrder* order = nullptr;  // kOpen, without a cut
     std::unique_ptr<ClosedWork> closed;
+    std::unique_ptr<OpenBatch> blank;  // kOpen; null: none was idle
     OpenBatch* batch = nullptr;
     int64_t first_row = 0;
     int64_t num_rows = 0;
     RunWork* run = nullptr;
+    std::unique_ptr<RunScratch> scratch;  // kProcess, kExamine; null: none was idle
     ScanClaim claim;
   };
   enum class Admission { kYes, kWait, kHeldByConsumer };
@@ -180,23 +182,27 @@ class Executor {
       MILLRACE_REQUIRES(mu_);
   void Submit(RunWork* run) MILLRACE_EXCLUDES(mu_);
   void OnRead(RunWork* run, std::vector<absl::Status> status) MILLRACE_EXCLUDES(mu_);
-  void ProcessRun(RunWork* run) MILLRACE_EXCLUDES(mu_);
-  void FinishRun(RunWork* run, RunOutcome outcome) MILLRACE_EXCLUDES(mu_);
+  void ProcessRun(Item item) MILLRACE_EXCLUDES(mu_);
+  void FinishRun(RunWork* run, RunOutcome outcome, std::unique_ptr<RunScratch> scratch)
+      MILLRACE_EXCLUDES(mu_);
   int64_t RowsAtCost(int64_t cost) const;
   int64_t RowsPerRun() const;
+  int64_t RowsPerPlan() const;
   RunWork* TakeRun() MILLRACE_EXCLUDES(mu_);
-  std::unique_ptr<RunScratch> TakeScratch() MILLRACE_EXCLUDES(mu_);
+  std::unique_ptr<RunScratch> MakeScratch() const;
   void LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanoseconds, int64_t rows);
-  void GiveBackScratch(std::unique_ptr<RunScratch> scratch) MILLRACE_EXCLUDES(mu_);
+  std::unique_ptr<RunScratch> CountScratch(std::unique_ptr<RunScratch> scratch);
+  void KeepScratchLocked(std::unique_ptr<RunScratch> scratch) MILLRACE_REQUIRES(mu_);
 
   // Batches (executor_batch.cc).
-  void OpenNext(const BatchOrder& order, uint64_t index) MILLRACE_EXCLUDES(mu_);
-  void OpenClosed(std::unique_ptr<ClosedWork> closed) MILLRACE_EXCLUDES(mu_);
+  void Open(Item item) MILLRACE_EXCLUDES(mu_);
+  void OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batch);
+  void OpenClosed(const ClosedWork& work, OpenBatch& batch);
   void PutIntoRing(std::unique_ptr<OpenBatch> batch) MILLRACE_EXCLUDES(mu_);
   void FinishBatch(OpenBatch* batch) MILLRACE_EXCLUDES(mu_);
   void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
   void ReadyLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
-  bool ItemsAreShortLocked() const MILLRACE_REQUIRES(mu_);
+  bool ItemsAreShort(size_t next_slab_bytes) const;
   void PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) const;
   bool TakeSlab(OpenBatch& batch);
   std::string TokenBehind(uint64_t batch, std::string state) const;
@@ -207,7 +213,7 @@ class Executor {
   std::vector<RunWork*> CutScanRuns(const std::vector<RowOrigin>& origins) MILLRACE_EXCLUDES(mu_);
   void Examine(const RunWork& work, RunScratch& scratch, Examined& found) const;
   Examined ExamineCaught(const RunWork& work, RunScratch& scratch) const;
-  void ExamineRun(RunWork* run) MILLRACE_EXCLUDES(mu_);
+  void ExamineRun(Item item) MILLRACE_EXCLUDES(mu_);
   void Settle() MILLRACE_EXCLUDES(mu_);
   std::vector<std::unique_ptr<ClosedWork>> TakeClosed(size_t room, bool* more);
   void StopSettling(const absl::Status& status) MILLRACE_EXCLUDES(mu_);
@@ -219,6 +225,7 @@ class Executor {
   Item PickPlanLocked() MILLRACE_REQUIRES(mu_);
   Item PickOpenLocked() MILLRACE_REQUIRES(mu_);
   Item PickScanLocked() MILLRACE_REQUIRES(mu_);
+  Item PickReadyLocked(Item::Kind kind, Pass& pass) MILLRACE_REQUIRES(mu_);
   Item PickUrgentLocked() MILLRACE_REQUIRES(mu_);
   RunWork* PickWaitingLocked(Pass& pass) MILLRACE_REQUIRES(mu_);
   bool RowsUnclaimedLocked() const MILLRACE_REQUIRES(mu_);
@@ -323,6 +330,7 @@ class Executor {
   std::vector<std::unique_ptr<RunWork>> runs_ MILLRACE_GUARDED_BY(mu_);  // all there are
   std::vector<RunWork*> idle_runs_ MILLRACE_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<RunScratch>> idle_scratch_ MILLRACE_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<OpenBatch>> idle_batches_ MILLRACE_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace::pipeline

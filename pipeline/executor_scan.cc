@@ -110,25 +110,24 @@ Examined Executor::ExamineCaught(const RunWork& work, RunScratch& scratch) const
   return found;
 }
 
-void Executor::ExamineRun(RunWork* run) {
-  std::unique_ptr<RunScratch> scratch = TakeScratch();
+void Executor::ExamineRun(Item item) {
+  RunWork* const run = item.run;
+  if (item.scratch == nullptr) item.scratch = MakeScratch();
   const Clock::time_point start = Clock::now();
-  Examined found = ExamineCaught(*run, *scratch);
+  Examined found = ExamineCaught(*run, *item.scratch);
   const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   LearnCost(scan_nanoseconds_, spent.count(), run->num_rows());
   counters_.records_examined.Add(run->num_rows());
-  GiveBackScratch(std::move(scratch));
+  std::unique_ptr<RunScratch> scratch = CountScratch(std::move(item.scratch));
   ScanBlock* const block = run->block;
   const auto num_rows = static_cast<uint64_t>(run->num_rows());
   const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
-  {
-    MutexLock lock(mu_);
-    barren_.Add(block->found.lane, run->origins, kept);
-  }
-  const int64_t reserved = std::exchange(run->reserved_bytes, 0);
-  run->Clear();
-  budget_->Release(reserved);
+  run->buffer.reset();  // not under the mutex
   MutexLock lock(mu_);
+  KeepScratchLocked(std::move(scratch));
+  barren_.Add(block->found.lane, run->origins, kept);
+  budget_->Release(std::exchange(run->reserved_bytes, 0));
+  run->Clear();
   if (wait_begins_ >= 0) AdaptLocked();
   idle_runs_.push_back(run);
   --scan_.unfinished;

@@ -12,7 +12,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kRunNanoseconds = 50'000;  // of work in a run, by measured cost
 // How long a consumer may have waited before it is woken between two short items. A wake-up takes
 // about 10 us of processor time, more than a batch of a thousand numbers.
-constexpr int64_t kWakeNanoseconds = 50'000;
+constexpr int64_t kWakeNanoseconds = 200'000;
+constexpr int64_t kRunsPerPlan = 4;  // cut in one go
 constexpr int64_t kMaxRunRows = 1024;
 constexpr int64_t kFirstRunRows = 32;           // before a cost was measured
 constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
@@ -59,20 +60,19 @@ void Executor::Execute(Item item) {
     case Item::Kind::kNone:
       return;
     case Item::Kind::kOpen:
-      return item.closed != nullptr ? OpenClosed(std::move(item.closed))
-                                    : OpenNext(*item.order, item.batch_index);
+      return Open(std::move(item));
     case Item::Kind::kPlan:
       return PlanRuns(item);
     case Item::Kind::kSubmit:
       return Submit(item.run);
     case Item::Kind::kProcess:
-      return ProcessRun(item.run);
+      return ProcessRun(std::move(item));
     case Item::Kind::kFinish:
       return FinishBatch(item.batch);
     case Item::Kind::kScan:
       return ScanRuns(item.claim);
     case Item::Kind::kExamine:
-      return ExamineRun(item.run);
+      return ExamineRun(std::move(item));
     case Item::Kind::kSettle:
       return Settle();
   }
@@ -87,16 +87,21 @@ int64_t Executor::RowsPerRun() const {
   return RowsAtCost(row_nanoseconds_.load(std::memory_order_relaxed));
 }
 
+// Dear rows are planned several runs at a time.
+int64_t Executor::RowsPerPlan() const { return std::min(kRunsPerPlan * RowsPerRun(), kMaxRunRows); }
+
 int64_t Executor::RowsPerScan() const {
   return RowsAtCost(scan_nanoseconds_.load(std::memory_order_relaxed));
 }
 
 // Whether whatever a worker does next ends soon.
-bool Executor::ItemsAreShortLocked() const {
-  const int64_t cost = row_nanoseconds_.load(std::memory_order_relaxed);
-  return cost > 0 && cost * processor_.preferred_rows() <= kRunNanoseconds &&
-         examiner_ == nullptr && parts_.batch_ops.empty() &&
-         ring_.front()->data->layout->slab_bytes <= kSmallSlabBytes;
+bool Executor::ItemsAreShort(size_t next_slab_bytes) const {
+  const auto is_short = [this](const std::atomic<int64_t>& row_nanoseconds) {
+    const int64_t cost = row_nanoseconds.load(std::memory_order_relaxed);
+    return cost > 0 && cost * processor_.preferred_rows() <= kRunNanoseconds;
+  };
+  return is_short(row_nanoseconds_) && (examiner_ == nullptr || is_short(scan_nanoseconds_)) &&
+         parts_.batch_ops.empty() && next_slab_bytes <= kSmallSlabBytes;
 }
 
 RunWork* Executor::TakeRun() {
@@ -125,14 +130,15 @@ void Executor::FillIds(const Item& item) {
 std::vector<RunWork*> Executor::CutRuns(const Item& item) {
   const readers::RecordSource& source = *parts_.source;
   const SampleId* const ids = item.batch->data->ids() + item.first_row;
+  const int64_t most = RowsPerRun();
   std::vector<RunWork*> runs;
   for (int64_t row = 0; row < item.num_rows;) {
     RunWork* const run = runs.emplace_back(TakeRun());
     run->batch = item.batch;
     run->first_row = item.first_row + row;
     run->position = item.batch->first_position + static_cast<uint64_t>(item.first_row + row);
-    row += LocateRun(source, {ids + row, static_cast<size_t>(item.num_rows - row)},
-                     processor_.preferred_rows(), *run);
+    const auto rows = static_cast<size_t>(std::min(most, item.num_rows - row));
+    row += LocateRun(source, {ids + row, rows}, processor_.preferred_rows(), *run);
   }
   return runs;
 }
@@ -143,11 +149,15 @@ std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
   const readers::RecordSource& source = *parts_.source;
   const OpenBatch& batch = *item.batch;
   const int64_t end = item.first_row + item.num_rows;
+  const int64_t most = RowsPerRun();
   std::vector<RunWork*> runs;
   for (int64_t i = item.first_row; i < end;) {
     const int64_t slot = batch.slots[static_cast<size_t>(i)];
     int64_t next = i + 1;
-    while (next < end && batch.slots[static_cast<size_t>(next)] == slot + next - i) ++next;
+    while (next < std::min(end, i + most) &&
+           batch.slots[static_cast<size_t>(next)] == slot + next - i) {
+      ++next;
+    }
     RunWork* const run = runs.emplace_back(TakeRun());
     run->batch = item.batch;
     run->first_row = slot;
@@ -169,15 +179,18 @@ void Executor::PlanRuns(const Item& item) {
   for (RunWork* run : admitted) Submit(run);
 }
 
-// Returns the runs that the budget takes now; the others wait.
+// Returns the runs that are to be read and that the budget takes now; the others wait, or need no
+// bytes.
 std::vector<RunWork*> Executor::AdmitLocked(Pass& pass, const std::vector<RunWork*>& runs) {
   std::vector<RunWork*> admitted;
   pass.unfinished += static_cast<int64_t>(runs.size());
   for (RunWork* run : runs) {
-    if (pass.waiting.empty() && AdmitRunLocked(pass, *run)) {
-      admitted.push_back(run);
-    } else {
+    if (!pass.waiting.empty() || !AdmitRunLocked(pass, *run)) {
       pass.waiting.push(run);
+    } else if (run->bytes() == 0) {
+      pass.ready.push(run);
+    } else {
+      admitted.push_back(run);
     }
   }
   return admitted;
@@ -214,31 +227,25 @@ void Executor::OnRead(RunWork* run, std::vector<absl::Status> status) {
   NotifyIfIdleLocked();
 }
 
-std::unique_ptr<RunScratch> Executor::TakeScratch() {
-  {
-    MutexLock lock(mu_);
-    if (!idle_scratch_.empty()) {
-      std::unique_ptr<RunScratch> scratch = std::move(idle_scratch_.back());
-      idle_scratch_.pop_back();
-      return scratch;
-    }
-  }
+std::unique_ptr<RunScratch> Executor::MakeScratch() const {
   return std::make_unique<RunScratch>(processor_.MakeScratch());
 }
 
-// Counts what the arena has grown by, and keeps it for the next run. A large one is freed when the
-// budget is over its limit, so that one large record does not take the room of all that follow.
-void Executor::GiveBackScratch(std::unique_ptr<RunScratch> scratch) {
+// Counts what the arena has grown by. A large one is freed when the budget is over its limit, so
+// that one large record does not take the room of all that follow.
+std::unique_ptr<RunScratch> Executor::CountScratch(std::unique_ptr<RunScratch> scratch) {
   const auto capacity = static_cast<int64_t>(scratch->arena.capacity_bytes());
   budget_->Reserve(capacity - scratch->reserved_bytes);
   scratch->reserved_bytes = capacity;
   if (capacity > kKeptArenaBytes && !budget_->Fits(0)) {
     scratch.reset();
     budget_->Release(capacity);
-    return;
   }
-  MutexLock lock(mu_);
-  idle_scratch_.push_back(std::move(scratch));
+  return scratch;
+}
+
+void Executor::KeepScratchLocked(std::unique_ptr<RunScratch> scratch) {
+  if (scratch != nullptr) idle_scratch_.push_back(std::move(scratch));
 }
 
 // A running mean over about eight runs; racing updates lose one sample, which does no harm.
@@ -251,18 +258,18 @@ void Executor::LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanosec
                          std::memory_order_relaxed);
 }
 
-void Executor::ProcessRun(RunWork* run) {
-  std::unique_ptr<RunScratch> scratch = TakeScratch();
+void Executor::ProcessRun(Item item) {
+  RunWork* const run = item.run;
+  if (item.scratch == nullptr) item.scratch = MakeScratch();
   const Clock::time_point start = Clock::now();
-  RunOutcome outcome = processor_.Process(*run, *scratch);
+  RunOutcome outcome = processor_.Process(*run, *item.scratch);
   const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   LearnCost(row_nanoseconds_, spent.count(), run->num_rows());
   counters_.records_read.Add(run->num_rows());
-  GiveBackScratch(std::move(scratch));
-  FinishRun(run, std::move(outcome));
+  FinishRun(run, std::move(outcome), CountScratch(std::move(item.scratch)));
 }
 
-void Executor::FinishRun(RunWork* run, RunOutcome outcome) {
+void Executor::FinishRun(RunWork* run, RunOutcome outcome, std::unique_ptr<RunScratch> scratch) {
   OpenBatch* const batch = run->batch;
   const int64_t first_row = run->first_row;
   const int64_t num_rows = run->num_rows();
@@ -270,6 +277,7 @@ void Executor::FinishRun(RunWork* run, RunOutcome outcome) {
   run->Clear();
   budget_->Release(reserved);
   MutexLock lock(mu_);
+  KeepScratchLocked(std::move(scratch));
   idle_runs_.push_back(run);
   --rows_.unfinished;
   --rows_.admitted;
