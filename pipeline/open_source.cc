@@ -24,16 +24,12 @@ class RangeSource final : public RecordSource {
  public:
   explicit RangeSource(uint64_t count) : count_(count) {}
   uint64_t num_records() const override { return count_; }
+  bool has_bytes() const override { return false; }
   const std::vector<std::string>& files() const override { return files_; }
   RecordRef Locate(uint64_t record) const override {
     RecordRef ref;
     ref.ordinal = record;
     return ref;
-  }
-  void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
-                 std::span<size_t> starts) const override {
-    for (size_t i = 0; i < ids.size(); ++i) refs[i] = Locate(ids[i].record);
-    std::ranges::fill(starts, size_t{0});
   }
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t) const override { return no_file_; }
   uint64_t FramedBytes(const RecordRef&) const override { return 0; }

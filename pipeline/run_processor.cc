@@ -246,7 +246,9 @@ absl::Status RunProcessor::Locate(const absl::Status& status, const readers::Rec
 
 absl::Status RunProcessor::Describe(const RunWork& work, int64_t row, const absl::Status& status,
                                     std::string_view stage) const {
-  return Annotate(Locate(status, work.refs[row], work.position + static_cast<uint64_t>(row)),
+  const SampleId& id = work.batch->data->ids()[work.first_row + row];
+  const readers::RecordRef ref = work.refs.empty() ? source_.Locate(id.record) : work.refs[row];
+  return Annotate(Locate(status, ref, work.position + static_cast<uint64_t>(row)),
                   ToStd(absl::StrCat("stage \"", ToAbsl(stage), "\"")));
 }
 

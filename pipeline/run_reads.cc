@@ -51,6 +51,7 @@ void RunWork::Clear() {
 
 int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
                   int64_t min_rows, RunWork& work) {
+  if (!source.has_bytes()) return work.rows = static_cast<int64_t>(ids.size());
   if (work.refs.size() < ids.size()) work.refs.resize(ids.size());
   if (work.starts.size() < ids.size() + 1) work.starts.resize(ids.size() + 1);
   const std::span<size_t> starts(work.starts.data(), ids.size() + 1);
@@ -101,8 +102,10 @@ RunWork SingleRow(const RunWork& work, int64_t row) {
   single.position = work.position + static_cast<uint64_t>(row);
   if (!work.origins.empty()) single.origins = {work.origins[i]};
   single.rows = 1;
-  single.refs = {work.refs[i]};
-  single.starts = {0, work.starts[i + 1] - work.starts[i]};
+  if (!work.starts.empty()) {
+    single.refs = {work.refs[i]};
+    single.starts = {0, work.starts[i + 1] - work.starts[i]};
+  }
   for (size_t span = 0; span < work.spans.size(); ++span) {
     if (row < work.spans[span].begin || row >= work.spans[span].end) continue;
     single.spans = {{0, 1}};

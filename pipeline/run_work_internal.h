@@ -63,6 +63,7 @@ struct RunWork {
   std::vector<RowOrigin> origins;  // pass 1: of each row
   int64_t rows = 0;
   // At least so long: they keep the length that some run needed, so that none is cleared twice.
+  // Empty when records have no bytes.
   std::vector<readers::RecordRef> refs;  // of each row
   std::vector<size_t> starts;            // of each record's frame in `buffer`, and the last's end
   ReadBuffer buffer;
@@ -73,7 +74,8 @@ struct RunWork {
 
   int64_t num_rows() const { return rows; }
   int64_t bytes() const {
-    return rows == 0 ? 0 : static_cast<int64_t>(starts[static_cast<size_t>(rows)]);
+    return rows == 0 || starts.empty() ? 0
+                                       : static_cast<int64_t>(starts[static_cast<size_t>(rows)]);
   }
   // Empties it for its next use.
   void Clear();

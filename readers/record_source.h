@@ -55,6 +55,8 @@ class RecordSource {
                                                             const RecordSourceOptions& options);
 
   virtual uint64_t num_records() const = 0;
+  // False when all that a record is lies in its number.
+  virtual bool has_bytes() const { return true; }
   virtual const std::vector<std::string>& files() const = 0;
   // REQUIRES: record < num_records().
   virtual RecordRef Locate(uint64_t record) const = 0;
