@@ -1,5 +1,7 @@
 #include "readers/block_cache.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -7,6 +9,18 @@
 #include <utility>
 
 namespace millrace::readers {
+namespace {
+
+// Whole huge pages, which take memory only as they are written to. Null when there is none.
+std::byte* NewMemory(size_t bytes) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  void* const memory = std::aligned_alloc(kHugePage, size);
+  if (memory != nullptr) madvise(memory, size, MADV_HUGEPAGE);  // a hint
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
 
 class BlockCache::CachedFile : public RandomAccessFile {
  public:
@@ -52,38 +66,34 @@ class BlockCache::CachedFile : public RandomAccessFile {
     MutexLock lock(slot.mu);
     const bool other = slot.block.file != number_ || slot.block.number != block;
     if (other || slot.block.size < at + part.size()) return false;
-    std::memcpy(part.data(), slot.block.bytes.get() + at, part.size());
+    std::memcpy(part.data(), slot.bytes + at, part.size());
     slot.wanted_number = kNone;
     return true;
   }
 
-  // Reads the block outside the mutex, into the memory of the one it throws out. False also when
-  // that one stays.
+  // Reads the block outside the mutex, over the one it throws out. False also when that one stays,
+  // or somebody else reads there.
   template <typename ReadBlock>
   bool Fetch(uint64_t block, size_t at, std::span<std::byte> part, const ReadBlock& read) const {
     Slot& slot = cache_->SlotOf(number_, block);
-    Block fetched;
+    std::byte* bytes = nullptr;
     {
       MutexLock lock(slot.mu);
       const bool again = slot.wanted_file == number_ && slot.wanted_number == block;
       slot.wanted_file = number_;
       slot.wanted_number = block;
-      if (slot.block.size != 0 && !again) return false;
-      fetched.bytes = std::move(slot.block.bytes);
+      if (slot.bytes == nullptr || (slot.block.size != 0 && !again)) return false;
+      bytes = std::exchange(slot.bytes, nullptr);
       slot.block.size = 0;
     }
-    if (fetched.bytes == nullptr) {
-      fetched.bytes = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
-    }
     const uint64_t begin = block * kBlockBytes;
-    fetched.file = number_;
-    fetched.number = block;
-    fetched.size = std::min<uint64_t>(kBlockBytes, size() - begin);
-    if (!read(begin, {fetched.bytes.get(), fetched.size})) return false;
-    std::memcpy(part.data(), fetched.bytes.get() + at, part.size());
+    const size_t block_bytes = std::min<uint64_t>(kBlockBytes, size() - begin);
+    const bool good = read(begin, {bytes, block_bytes});
+    if (good) std::memcpy(part.data(), bytes + at, part.size());
     MutexLock lock(slot.mu);
-    slot.block = std::move(fetched);
-    return true;
+    slot.bytes = bytes;
+    if (good) slot.block = {.file = number_, .number = block, .size = block_bytes};
+    return good;
   }
 
   const std::shared_ptr<BlockCache> cache_;
@@ -91,7 +101,15 @@ class BlockCache::CachedFile : public RandomAccessFile {
   const uint64_t number_;
 };
 
-BlockCache::BlockCache(size_t bytes) : slots_(std::max<size_t>(bytes / kBlockBytes, 1)) {}
+BlockCache::BlockCache(size_t bytes)
+    : memory_(NewMemory(std::max(bytes, kBlockBytes))),
+      slots_(std::max<size_t>(bytes / kBlockBytes, 1)) {
+  if (memory_ == nullptr) return;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    MutexLock lock(slots_[i].mu);
+    slots_[i].bytes = memory_.get() + i * kBlockBytes;
+  }
+}
 
 BlockCache::Slot& BlockCache::SlotOf(uint64_t file, uint64_t block) {
   constexpr uint64_t kFileStride = 7919;  // a prime: files that are read side by side lie apart

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -28,7 +29,7 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   static constexpr size_t kBlockBytes = 64 << 10;
   static constexpr size_t kLargestRead = 4 << 10;  // longer reads go past the cache
 
-  // Keeps at most `bytes`, in whole blocks, at least one.
+  // Keeps at most `bytes`, in whole blocks, at least one; none when there is no memory.
   explicit BlockCache(size_t bytes);
 
   // Returns `file` read through this cache, which it keeps alive. `number` tells the files of one
@@ -44,11 +45,12 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
     uint64_t file = 0;
     uint64_t number = 0;
     size_t size = 0;  // 0: nothing is kept
-    std::unique_ptr<std::byte[]> bytes;
   };
   struct Slot {
     Mutex mu;
     Block block MILLRACE_GUARDED_BY(mu);
+    // The slot's part of memory_; null while someone reads into it.
+    std::byte* bytes MILLRACE_GUARDED_BY(mu) = nullptr;
     // What was asked for last, if it was not `block`.
     uint64_t wanted_file MILLRACE_GUARDED_BY(mu) = 0;
     uint64_t wanted_number MILLRACE_GUARDED_BY(mu) = kNone;
@@ -56,6 +58,12 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
 
   Slot& SlotOf(uint64_t file, uint64_t block);
 
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  // Of all slots: in huge pages where the system has them, since a copy out of so much memory
+  // otherwise waits for address translation twice.
+  const std::unique_ptr<std::byte, Free> memory_;
   std::vector<Slot> slots_;  // constant but for what the slots' mutexes guard
 };
 
