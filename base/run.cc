@@ -41,14 +41,36 @@ void RunArena::Reset() {
 void Column::SetApart(int64_t row, const void* data, const Shape& shape) {
   if (values_ == nullptr) {
     if (row < num_dense_ && data == dense_row(row) && shape == shape_) return;
-    const auto count = static_cast<size_t>(num_rows_);
-    auto* const values = reinterpret_cast<Value*>(arena_->Allocate(count * sizeof(Value)));
-    std::uninitialized_value_construct_n(values, count);
-    for (int64_t i = 0; i < num_dense_; ++i) values[i] = {dense_row(i), shape_};
-    values_ = values;
-    num_dense_ = -1;
+    if (data != nullptr && num_dense_ != 0 && shape == shape_) {
+      if (places_ == nullptr) MakePlaces();
+      places_[row] = data;
+      return;
+    }
+    MakeValues();
   }
   values_[row] = {data, shape};
+}
+
+void Column::MakePlaces() {
+  const auto count = static_cast<size_t>(num_rows_);
+  auto* const places = reinterpret_cast<const void**>(arena_->Allocate(count * sizeof(void*)));
+  std::uninitialized_value_construct_n(places, count);
+  for (int64_t i = 0; i < num_dense_; ++i) places[i] = dense_row(i);
+  places_ = places;
+  num_dense_ = -1;
+}
+
+void Column::MakeValues() {
+  const auto count = static_cast<size_t>(num_rows_);
+  auto* const values = reinterpret_cast<Value*>(arena_->Allocate(count * sizeof(Value)));
+  std::uninitialized_value_construct_n(values, count);
+  for (int64_t i = 0; i < num_rows_; ++i) {
+    const ConstTensorView value = at(i);
+    values[i] = {value.data, value.shape};
+  }
+  places_ = nullptr;
+  values_ = values;
+  num_dense_ = -1;
 }
 
 Run::Run(RunArena& arena, uint64_t seed, uint64_t first_position, std::vector<SampleId> ids)

@@ -80,6 +80,9 @@ class Column {
 
   // A row that was never set has no data.
   ConstTensorView at(int64_t row) const {
+    if (places_ != nullptr) {
+      return {places_[row], dtype_, places_[row] == nullptr ? Shape() : shape_};
+    }
     if (values_ != nullptr) return {values_[row].data, dtype_, values_[row].shape};
     if (row >= num_dense_) return {nullptr, dtype_, Shape()};
     return {dense_row(row), dtype_, shape_};
@@ -91,7 +94,7 @@ class Column {
   }
   // Points the row at memory that outlives the run's work. Fastest in the order of rows.
   void Set(int64_t row, const void* data, const Shape& shape) {
-    if (row == num_dense_ && Continues(data, shape)) {
+    if (row == num_dense_ && data != nullptr && Continues(data, shape)) {
       ++num_dense_;
     } else {
       SetApart(row, data, shape);
@@ -99,6 +102,7 @@ class Column {
   }
   // Points every row at once: row r at first + r * stride_bytes.
   void SetAll(const void* first, int64_t stride_bytes, const Shape& shape) {
+    places_ = nullptr;
     values_ = nullptr;
     first_ = static_cast<const std::byte*>(first);
     stride_bytes_ = stride_bytes;
@@ -123,18 +127,23 @@ class Column {
   const std::byte* dense_row(int64_t row) const { return first_ + row * stride_bytes_; }
   bool Continues(const void* data, const Shape& shape);
   void SetApart(int64_t row, const void* data, const Shape& shape);
+  void MakePlaces();
+  void MakeValues();
 
   std::string name_;
   DType dtype_;
   int64_t num_rows_;
   RunArena* arena_;
   const FieldSlots* slots_ = nullptr;  // where Run::Allocate puts values; Run::Add says
-  // Rows [0, num_dense_) are dense; the others are not set. -1 once values_ holds every row.
+  // Rows [0, num_dense_) are dense; the others are not set. -1 once places_ or values_ holds every
+  // row.
   int64_t num_dense_ = 0;
   const std::byte* first_ = nullptr;
   int64_t stride_bytes_ = 0;
   Shape shape_;
-  Value* values_ = nullptr;  // of the arena
+  // Of the arena, at most one of them: rows of one shape, shape_, wherever they lie, and any rows.
+  const void** places_ = nullptr;
+  Value* values_ = nullptr;
 };
 
 inline bool Column::Continues(const void* data, const Shape& shape) {

@@ -42,11 +42,15 @@ class Shape {
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b) {
-    return a.rank_ == b.rank_ && a.extents_ == b.extents_;
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i) {
+      if (a.extents_[i] != b.extents_[i]) return false;
+    }
+    return true;
   }
 
  private:
-  std::array<int64_t, kMaxRank> extents_{};  // zero behind rank_, so that == compares whole arrays
+  std::array<int64_t, kMaxRank> extents_{};
   int rank_ = 0;
 };
 

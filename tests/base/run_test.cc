@@ -159,15 +159,16 @@ TEST_F(RunTest, RowsAreWhereTheyWereSetHoweverTheyLie) {
     int64_t row, offset, size;
   };
   const std::vector<std::vector<Row>> ways = {
-      {{0, 0, 8}, {1, 16, 8}, {2, 32, 8}},            // at equal distances
-      {{0, 32, 8}, {1, 16, 8}, {2, 0, 8}},            // backwards
-      {{0, 0, 8}, {1, 0, 8}, {2, 0, 8}},              // all the same
-      {{0, 0, 8}, {1, 16, 8}, {2, 40, 8}},            // the last breaks the pattern
-      {{0, 0, 8}, {1, 16, 9}, {2, 32, 8}},            // another shape
-      {{0, 0, 8}, {2, 32, 8}},                        // one is missing
-      {{1, 0, 8}},                                    // the first and the last are
-      {{2, 0, 8}, {1, 16, 8}, {0, 32, 8}},            // in no order
-      {{0, 0, 8}, {1, 16, 8}, {0, 64, 4}, {2, 0, 1}}  // one is set again
+      {{0, 0, 8}, {1, 16, 8}, {2, 32, 8}},             // at equal distances
+      {{0, 32, 8}, {1, 16, 8}, {2, 0, 8}},             // backwards
+      {{0, 0, 8}, {1, 0, 8}, {2, 0, 8}},               // all the same
+      {{0, 0, 8}, {1, 16, 8}, {2, 40, 8}},             // the last breaks the pattern
+      {{0, 0, 8}, {1, 16, 9}, {2, 32, 8}},             // another shape
+      {{0, 0, 8}, {2, 32, 8}},                         // one is missing
+      {{1, 0, 8}},                                     // the first and the last are
+      {{2, 0, 8}, {1, 16, 8}, {0, 32, 8}},             // in no order
+      {{0, 0, 8}, {1, 16, 8}, {0, 64, 4}, {2, 0, 1}},  // one is set again
+      {{0, 0, 8}, {1, 16, 8}, {2, 40, 8}, {1, 80, 8}}  // after the pattern broke
   };
   for (size_t way = 0; way < ways.size(); ++way) {
     Column& column = run_.Add("record", DType::kBytes);
@@ -184,6 +185,20 @@ TEST_F(RunTest, RowsAreWhereTheyWereSetHoweverTheyLie) {
       EXPECT_EQ(column.bytes(row), value) << "way " << way << ", row " << row;
     }
     EXPECT_EQ(column.is_dense(), way < 3) << "way " << way;
+  }
+}
+
+TEST_F(RunTest, ARowWithoutBytesKeepsItsShape) {
+  const std::string bytes(64, 'x');
+  for (const int64_t empty : {0, 1, 2}) {
+    Column& column = run_.Add("ints", DType::kI64);
+    for (int64_t row = 0; row < 3; ++row) {
+      column.Set(row, row == empty ? nullptr : bytes.data() + 24 * row,
+                 Shape{row == empty ? 0 : 1});
+    }
+    EXPECT_EQ(column.at(empty).shape, Shape{0});
+    EXPECT_EQ(column.at((empty + 1) % 3).shape, Shape{1});
+    EXPECT_FALSE(column.is_dense());
   }
 }
 
