@@ -6,6 +6,10 @@
 
 namespace millrace {
 
+// Tasks that get a share of the workers together: as much processor time as any other group that
+// always has tasks, whatever its tasks' number and length (fair_queue_internal.h). Opaque.
+class TaskGroup;
+
 // The worker threads of one Context: a TBB arena, the only place where TBB is named.
 // Thread-safe. Tasks must not block on other tasks.
 class Workers {
@@ -18,8 +22,12 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   int num_threads() const { return num_threads_; }
-  // Runs `task` once, on some worker, some time after this call. What happened before the call is
-  // visible to the task. The task must not throw.
+  // Makes a group for tasks of one set of workers; it may outlive them.
+  static std::shared_ptr<TaskGroup> MakeGroup();
+  // Runs `task` once, on some worker, some time after this call; tasks of a group begin in the
+  // order of the calls. What happened before the call is visible to the task. It must not throw.
+  void Enqueue(const std::shared_ptr<TaskGroup>& group, std::function<void()> task);
+  // The same in one group for all such calls.
   void Enqueue(std::function<void()> task);
 
  private:

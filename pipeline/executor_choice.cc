@@ -250,7 +250,7 @@ void Executor::WakeWorkersLocked() {
   const int64_t available = AvailableLocked();
   while (tasks_ < thread_target_ && tasks_ - busy_ < available) {
     ++tasks_;
-    parts_.context->workers().Enqueue([this] { RunTask(); });
+    parts_.context->workers().Enqueue(group_, [this] { RunTask(); });
   }
 }
 

@@ -270,6 +270,7 @@ class Executor {
   const std::unique_ptr<const Examiner> examiner_;  // with a cut
   const std::shared_ptr<MemoryBudget> budget_;
   const int max_threads_;
+  const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // of its tasks
   const std::shared_ptr<SlabPool> pool_;
 
   // Synchronise themselves.

@@ -108,7 +108,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
 
   void Enqueue(std::shared_ptr<RunWork> work) {
     context_.workers().Enqueue(
-        [self = shared_from_this(), work = std::move(work)] { self->Examine(*work); });
+        group_, [self = shared_from_this(), work = std::move(work)] { self->Examine(*work); });
   }
 
   void Examine(const RunWork& work) {
@@ -185,6 +185,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
   const int64_t max_bytes_;
   const Examiner examiner_;
   const RunProcessor processor_;
+  const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // of its tasks
   int64_t total_bytes_ = 0;
 
   Mutex mu_;

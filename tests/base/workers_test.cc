@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -82,6 +84,36 @@ TEST(Workers, WhatHappenedBeforeEnqueueIsVisibleToTheTask) {
   MutexLock lock(mu);
   while (finished < 200) done.Wait(mu);
   EXPECT_EQ(sum, int64_t{100} * 199 * 200 / 2);
+}
+
+// Holds the only worker until everything is queued.
+TEST(Workers, ATaskDoesNotWaitForAllThatAnotherGroupHasQueued) {
+  std::vector<int> begun;
+  {
+    Workers workers(1, /*batch_priority=*/false);
+    std::latch queued(1);
+    workers.Enqueue([&] { queued.wait(); });
+    const auto many = workers.MakeGroup(), one = workers.MakeGroup();
+    for (int i = 0; i < 1000; ++i) workers.Enqueue(many, [&begun, i] { begun.push_back(i); });
+    workers.Enqueue(one, [&begun] { begun.push_back(-1); });
+    queued.count_down();
+  }
+  ASSERT_EQ(begun.size(), 1001u);
+  EXPECT_NE(begun.back(), -1);
+  std::erase(begun, -1);
+  EXPECT_TRUE(std::is_sorted(begun.begin(), begun.end()));
+}
+
+TEST(Workers, AGroupMayOutliveThem) {
+  std::shared_ptr<TaskGroup> group;
+  bool ran = false;
+  {
+    Workers workers(2, /*batch_priority=*/false);
+    group = workers.MakeGroup();
+    workers.Enqueue(group, [&ran] { ran = true; });
+  }
+  EXPECT_TRUE(ran);
+  group.reset();
 }
 
 TEST(Workers, CapturesAreDestroyedBeforeTheDestructorReturns) {

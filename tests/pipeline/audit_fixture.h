@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/audit.h"
-#include "tests/pipeline/temp_folder.h"
+#include "tests/temp_folder.h"
 
 // Audit logs of a stream that is known without a pipeline.
 
@@ -55,7 +55,7 @@ inline AuditHeader Header(int rank, int world, uint64_t start, uint64_t started_
 
 class AuditTest : public ::testing::Test {
  protected:
-  std::string Path(const std::string& name) const { return folder_.File(name); }
+  std::string Path(const std::string& name) const { return folder_ / name; }
 
   // One start of a rank: logs batches [start, end). `change` may spoil a slice, or leave it out by
   // returning false. Starts are ordered as they are logged.
@@ -81,7 +81,7 @@ class AuditTest : public ::testing::Test {
     return report.ok() ? *std::move(report) : AuditReport();
   }
 
-  const TempFolder folder_{"audit"};
+  const TempFolder folder_;
   uint64_t clock_ = 0;
 };
 

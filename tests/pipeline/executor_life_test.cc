@@ -13,7 +13,7 @@
 #include "pipeline/op_table.h"
 #include "readers/record_writer.h"
 #include "tests/pipeline/cut_plans.h"
-#include "tests/pipeline/temp_folder.h"
+#include "tests/temp_folder.h"
 
 // From opening to the end, and every early way out: cancelled, dropped, blocked in an op or a read,
 // an op that throws, a forked process.
@@ -182,7 +182,7 @@ class ExecutorLeftoversTest : public testing::Test {
  protected:
   ExecutorLeftoversTest() {
     for (int shard = 0; shard < 3; ++shard) {
-      auto writer = readers::TfRecordWriter::Open(folder_.File(absl::StrCat("data-", shard)));
+      auto writer = readers::TfRecordWriter::Open(folder_ / absl::StrCat("data-", shard));
       EXPECT_TRUE(writer.ok()) << writer.status();
       for (int i = 0; i < 40; ++i) {
         EXPECT_TRUE((*writer)->Write(absl::StrCat("record ", shard, " ", i)).ok());
@@ -203,12 +203,12 @@ class ExecutorLeftoversTest : public testing::Test {
                                     })
                     .ok());
     options_.ops = ops;
-    options_.index_folder = folder_.File("index");
+    options_.index_folder = folder_ / "index";
   }
 
   std::unique_ptr<Pipeline> Open(std::shared_ptr<Context> context, bool shuffled) const {
     const auto plan = Plan::FromText(
-        absl::StrCat("seed: 3 stage { tfrecord { files: \"", folder_.File("data-*"), "\" } } ",
+        absl::StrCat("seed: 3 stage { tfrecord { files: \"", folder_ / "data-*", "\" } } ",
                      shuffled ? "stage { global_shuffle {} } " : "",
                      "stage { repeat {} } stage { custom { op: \"value\" version: 1 } } "
                      "stage { batch { size: 8 } } stage { prefetch { batches: 3 } }"),
@@ -249,7 +249,7 @@ class ExecutorLeftoversTest : public testing::Test {
   std::atomic<uint64_t> throws_at_{~uint64_t{0}};  // test -> workers
 
  private:
-  const TempFolder folder_{"life"};
+  const TempFolder folder_;
   OpenOptions options_;
 };
 

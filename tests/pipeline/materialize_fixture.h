@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -20,6 +19,7 @@
 #include "readers/example_builder.h"
 #include "readers/record_source.h"
 #include "readers/record_writer.h"
+#include "tests/temp_folder.h"
 
 // Data sets for `filter { materialize: true }`: one with all records, and as its oracle one whose
 // files have only those that the filter keeps. Both hold each record's number in the first.
@@ -57,13 +57,9 @@ class MaterializeTest : public testing::Test {
   static constexpr int kShards = 6;
 
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "millrace-select-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
     for (const char* part : {"all", "kept"}) std::filesystem::create_directory(folder_ / part);
     io_ = std::make_shared<CountingIo>();
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Of the record with this number; shard 3 has no record with label 1 or 4.
   static int64_t Label(int number, int shard) { return shard == 3 ? 2 : number % 5; }
@@ -87,8 +83,8 @@ class MaterializeTest : public testing::Test {
     int number = 0;
     for (int shard = 0; shard < kShards; ++shard) {
       const std::string name = absl::StrCat("data-", shard);
-      auto all = *readers::TfRecordWriter::Open(folder_ / "all" / name);
-      auto kept = *readers::TfRecordWriter::Open(folder_ / "kept" / name);
+      auto all = *readers::TfRecordWriter::Open(folder_ / absl::StrCat("all/", name));
+      auto kept = *readers::TfRecordWriter::Open(folder_ / absl::StrCat("kept/", name));
       for (int i = 0; i < 20 + shard; ++i, ++number) {
         const std::string example = Example(number, Label(number, shard));
         ASSERT_TRUE(all->Write(example).ok());
@@ -101,7 +97,7 @@ class MaterializeTest : public testing::Test {
   }
 
   std::string Source(const std::string& part, const std::string& pattern = "data-*") const {
-    return absl::StrCat("stage { tfrecord { files: \"", (folder_ / part / pattern).string(),
+    return absl::StrCat("stage { tfrecord { files: \"", folder_ / absl::StrCat(part, "/", pattern),
                         "\" } }\n");
   }
   static std::string Filter(std::string_view predicate = kKeep) {
@@ -130,7 +126,7 @@ class MaterializeTest : public testing::Test {
                                                  OpenOptions options = {}) {
     const auto plan = Plan::FromText(text, "p");
     if (!plan.ok()) return plan.status();
-    if (options.index_folder.empty()) options.index_folder = (folder_ / "index").string();
+    if (options.index_folder.empty()) options.index_folder = folder_ / "index";
     return Pipeline::Open(*plan, MakeTestContext(1 + options.rank), options);
   }
 
@@ -177,7 +173,7 @@ class MaterializeTest : public testing::Test {
     return files;
   }
 
-  std::filesystem::path folder_;
+  const TempFolder folder_;
   std::shared_ptr<CountingIo> io_;
   std::string log_;
 };

@@ -24,7 +24,7 @@ class MaterializeKeepTest : public MaterializeTest {
     const PhysicalPlan plan = *BuildPhysicalPlan(*Plan::FromText(text, "p"));
     const auto context = MakeTestContext();
     OpenOptions options;
-    options.index_folder = (folder_ / "index").string();
+    options.index_folder = folder_ / "index";
     OpenedSources sources = *OpenSources(plan, *context, options);
     io_->reads = 0;
     EXPECT_TRUE(sources.Select(plan, *context, options).ok());
@@ -38,7 +38,7 @@ class MaterializeKeepTest : public MaterializeTest {
   static void Write(const fs::path& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   }
-  fs::path Shard(int shard) const { return folder_ / "all" / absl::StrCat("data-", shard); }
+  fs::path Shard(int shard) const { return folder_ / absl::StrCat("all/data-", shard); }
   static void WriteShard(const fs::path& path, const std::vector<std::string>& records) {
     auto writer = *readers::TfRecordWriter::Open(path);
     for (const std::string& record : records) ASSERT_TRUE(writer->Write(record).ok());
@@ -199,7 +199,7 @@ TEST_F(MaterializeKeepTest, ProcessesThatStartTogetherLookOnce) {
   io_->reads = 0;
   const PhysicalPlan plan = *BuildPhysicalPlan(*Plan::FromText(Plain(), "p"));
   OpenOptions options;
-  options.index_folder = (folder_ / "index").string();
+  options.index_folder = folder_ / "index";
   const auto context = MakeTestContext();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank) {

@@ -228,7 +228,7 @@ TEST_F(MaterializeTest, ExplainSaysHowManyRecordsAreSelected) {
   WriteData();
   const auto plan = *Plan::FromText(Plain(), "p");
   OpenOptions options;
-  options.index_folder = (folder_ / "index").string();
+  options.index_folder = folder_ / "index";
   for (const auto& context : {MakeTestContext(), std::shared_ptr<Context>()}) {
     const std::string text = *Explain(plan, context, options);
     EXPECT_THAT(text, HasSubstr("  select  records with label in (1, 4); kept beside the index  "

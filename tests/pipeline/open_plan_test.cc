@@ -11,7 +11,7 @@
 #include "pipeline/pipeline.h"
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
-#include "tests/pipeline/temp_folder.h"
+#include "tests/temp_folder.h"
 
 // Text plans of every kind of stage, from files to batches: the same stream for every number of
 // threads, ring and world, and from every token.
@@ -26,13 +26,13 @@ constexpr int kPerShard = 23;
 class OpenPlanTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TempFolder("open-plan");
+    folder_ = new TempFolder;
     for (int shard = 0; shard < kShards; ++shard) WriteShard(shard);
   }
   static void TearDownTestSuite() { delete folder_; }
 
   static void WriteShard(int shard) {
-    auto writer = readers::TfRecordWriter::Open(folder_->File(absl::StrCat("data-", shard)));
+    auto writer = readers::TfRecordWriter::Open(*folder_ / absl::StrCat("data-", shard));
     ASSERT_TRUE(writer.ok()) << writer.status();
     for (int i = 0; i < kPerShard; ++i) {
       const int number = shard * kPerShard + i;
@@ -48,7 +48,7 @@ class OpenPlanTest : public testing::Test {
   }
 
   static std::string Files(std::string_view pattern) {
-    return absl::StrCat("stage { tfrecord { files: \"", folder_->File(pattern), "\" } }\n");
+    return absl::StrCat("stage { tfrecord { files: \"", *folder_ / pattern, "\" } }\n");
   }
   static std::string Join(std::string_view kind, std::string_view more) {
     return absl::StrCat("stage { ", std::string(kind), " { input { ", Files("data-[012]"),
@@ -117,7 +117,7 @@ class OpenPlanTest : public testing::Test {
     context_options.threads = threads;
     auto context = MakeContext(std::move(context_options));
     EXPECT_TRUE(context.ok()) << context.status();
-    options.index_folder = folder_->File("index");
+    options.index_folder = *folder_ / "index";
     auto pipeline = Pipeline::Open(*plan, *context, options);
     EXPECT_TRUE(pipeline.ok()) << pipeline.status() << "\n" << text;
     return pipeline.ok() ? *std::move(pipeline) : nullptr;

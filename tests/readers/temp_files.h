@@ -2,38 +2,16 @@
 #define MILLRACE_TESTS_READERS_TEMP_FILES_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <system_error>
+
+#include "tests/temp_folder.h"
 
 namespace millrace::readers {
-
-// A new folder that is removed with everything in it.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = testing::TempDir() + "/millrace-readers-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-
- private:
-  std::string path_;
-};
 
 // Makes the folders that it needs.
 inline void WriteFile(const std::string& path, std::string_view bytes) {
