@@ -6,6 +6,8 @@
 //   overhead THREADS         what a run costs besides its op
 //   scaling THREADS SECONDS  an op of 20 us
 //   first_batch FOLDER       from opening to the first batch of a global shuffle
+//   restore FOLDER SLOTS     from opening with a resume token to the first batch, over places spread
+//                            through the stream; shuffle(SLOTS), or with 0 a global shuffle
 //
 // Figures "per core" divide by the processor time of the whole process, workers, I/O threads and
 // consumer, so that neighbours on the machine hardly change them. The plans are put together by
@@ -253,26 +255,29 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// Where the indexes of first_batch are kept: a folder of its own.
+// Where the indexes of first_batch and restore are kept: a folder of its own.
 std::string IndexFolder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   return std::string(cache != nullptr ? cache : "/tmp") + "/first_batch";
 }
 
-absl::Status FirstBatch(const std::string& folder) {
-  const int64_t resident = ResidentBytes();
-  const Clock::time_point start = Clock::now();
-  const std::vector<std::string> patterns = {folder + "/*.tfrecord"};
-  MILLRACE_ASSIGN_OR_RETURN(auto files, readers::ExpandFiles(patterns));
-  readers::RecordSourceOptions options;
-  options.index_folder = IndexFolder();
-  MILLRACE_ASSIGN_OR_RETURN(auto source, readers::RecordSource::Open(std::move(files), options));
-  const double opened = Seconds(start);
-  const auto records = static_cast<double>(source->num_records());
-  const auto length = static_cast<int64_t>(source->Locate(0).length);
-  pipeline::PhysicalPlan plan = PlanOf(256, Schema({{"record", DType::kU8, {length}}}));
+// Batches of 256 of the records of FOLDER, shuffled through `slots` slots, or globally (0), opened
+// as a plan file is: by all workers there are.
+absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenRecords(const std::string& folder,
+                                                                uint64_t slots,
+                                                                const std::string& token) {
+  using Kind = pipeline::OrderStep::Kind;
+  pipeline::PhysicalPlan plan = PlanOf(256, Schema());
+  plan.sources[0].file_patterns = {folder + "/*.tfrecord"};
   plan.order.steps.insert(plan.order.steps.begin(),
-                          Step(pipeline::OrderStep::Kind::kGlobalShuffle));
+                          Step(slots == 0 ? Kind::kGlobalShuffle : Kind::kShuffle, slots));
+  pipeline::OpenOptions options;
+  options.index_folder = IndexFolder();
+  options.resume_token = token;
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext({}));
+  MILLRACE_ASSIGN_OR_RETURN(auto opened, pipeline::OpenSources(plan, *context, options));
+  const auto length = static_cast<int64_t>(opened.source->Locate(0).length);
+  plan.batch_schema = Schema({{"record", DType::kU8, {length}}});
   plan.ops.push_back(MakeOp([shape = Shape{length}](Run& run) {
     const Column record = run.Take("record");
     Column& raw = run.Add("record", DType::kU8);
@@ -280,22 +285,57 @@ absl::Status FirstBatch(const std::string& folder) {
       raw.Set(row, record.bytes(row).data(), shape);
     }
   }));
-  MILLRACE_ASSIGN_OR_RETURN(auto stream, Open(std::move(plan), std::move(source), 1));
-  MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream->Next());
-  const double seconds = Seconds(start);
-  const double bytes = static_cast<double>(ResidentBytes() - resident);
-  // The least: the indexes' bytes, read from their files.
-  const Clock::time_point raw_start = Clock::now();
+  return pipeline::OpenPhysical(std::move(plan), std::move(opened), std::move(context), options);
+}
+
+// The least that opening does: the indexes' bytes, read from their files.
+double ReadIndexesMs() {
+  const Clock::time_point start = Clock::now();
   std::vector<char> buffer;
   for (const auto& entry : std::filesystem::directory_iterator(IndexFolder())) {
     buffer.resize(std::filesystem::file_size(entry));
     std::ifstream(entry.path(), std::ios::binary)
         .read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
   }
-  std::printf(
-      "{\"ms\": %.1f, \"source_ms\": %.1f, \"raw_ms\": %.1f, \"records\": %.0f, "
-      "\"bytes_per_record\": %.2f}\n",
-      1e3 * seconds, 1e3 * opened, 1e3 * Seconds(raw_start), records, bytes / records);
+  return 1e3 * Seconds(start);
+}
+
+absl::Status FirstBatch(const std::string& folder) {
+  const int64_t resident = ResidentBytes();
+  const Clock::time_point start = Clock::now();
+  const double cpu = ProcessSeconds();
+  MILLRACE_ASSIGN_OR_RETURN(const auto stream, OpenRecords(folder, 0, ""));
+  MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream->Next());
+  const double seconds = Seconds(start);
+  const double cpu_seconds = ProcessSeconds() - cpu;
+  const auto bytes = static_cast<double>(ResidentBytes() - resident);
+  std::printf("{\"ms\": %.1f, \"cpu_ms\": %.1f, \"raw_ms\": %.1f, \"bytes_per_record\": %.2f}\n",
+              1e3 * seconds, 1e3 * cpu_seconds, ReadIndexesMs(),
+              bytes / static_cast<double>(stream->num_records()));
+  return absl::OkStatus();
+}
+
+absl::Status Restore(const std::string& folder, uint64_t slots) {
+  constexpr uint64_t kPlaces = 9;
+  std::vector<std::string> tokens;
+  {
+    MILLRACE_ASSIGN_OR_RETURN(const auto stream, OpenRecords(folder, slots, ""));
+    const uint64_t batches = stream->num_records() / 256;
+    for (uint64_t i = 0; i < kPlaces; ++i) {
+      MILLRACE_RETURN_IF_ERROR(stream->Seek(batches * (2 * i + 1) / (2 * kPlaces)));
+      tokens.push_back(stream->Save());
+    }
+  }
+  std::vector<double> ms;
+  for (const std::string& token : tokens) {
+    const Clock::time_point start = Clock::now();
+    MILLRACE_ASSIGN_OR_RETURN(const auto stream, OpenRecords(folder, slots, token));
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream->Next());
+    ms.push_back(1e3 * Seconds(start));
+  }
+  std::ranges::sort(ms);
+  std::printf("{\"ms\": %.1f, \"max_ms\": %.1f, \"raw_ms\": %.1f}\n", ms[kPlaces / 2], ms.back(),
+              ReadIndexesMs());
   return absl::OkStatus();
 }
 
@@ -308,6 +348,7 @@ absl::Status Main(const std::vector<std::string>& words) {
   if (is("overhead", 1)) return Overhead(std::stoi(words[1]));
   if (is("scaling", 2)) return Scaling(std::stoi(words[1]), std::stod(words[2]));
   if (is("first_batch", 1)) return FirstBatch(words[1]);
+  if (is("restore", 2)) return Restore(words[1], std::stoull(words[2]));
   return absl::InvalidArgumentError("usage: bench_stream_rows ROW ... (see bench/README.md)");
 }
 

@@ -3,45 +3,59 @@
 #include <filesystem>
 #include <utility>
 
-#include "readers/tfrecord_format.h"
+#include "readers/record_source.h"
 
 namespace millrace::readers {
+namespace {
+
+// Nullopt when the path is relative to a folder that is gone.
+std::optional<IndexKey> KeyOf(const IndexedShard& shard) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(shard.path, error);
+  if (error) return std::nullopt;
+  return MakeIndexKey(absolute.lexically_normal().string(), shard.stamp, shard.compression);
+}
+
+std::optional<ShardIndex> Load(const std::string& file, const IndexKey& key, uint64_t framed_bytes,
+                               const std::shared_ptr<IndexMemory>& memory) {
+  const auto opened = OpenFile(file);
+  if (!opened.ok()) return std::nullopt;
+  auto index = ReadIndex(**opened, key, framed_bytes, memory);
+  if (!index.ok()) return std::nullopt;
+  return *std::move(index);
+}
+
+}  // namespace
 
 IndexCache::IndexCache(const std::string& folder) : folder_(folder) {}
 
-std::optional<RecordIndex> IndexCache::Load(const std::string& file, const ShardStamp& stamp,
-                                            uint64_t framed_bytes) {
-  // An index has at most eight bytes per record, and a header.
-  constexpr uint64_t kMostHeaderBytes = 4096;
-  const auto bytes =
-      CacheFolder::Load(file, kMostHeaderBytes + 8 * (framed_bytes / kFrameBytes + 1));
-  if (!bytes.has_value()) return std::nullopt;
-  auto index = DecodeIndex(*bytes, stamp);
-  if (!index.ok() || index->framed_bytes() != framed_bytes) return std::nullopt;
-  return std::move(index).value();
+std::optional<ShardIndex> IndexCache::Find(const IndexedShard& shard,
+                                           const std::shared_ptr<IndexMemory>& memory) const {
+  const std::optional<IndexKey> key = KeyOf(shard);
+  if (!folder_.exists() || !key.has_value()) return std::nullopt;
+  return Load(folder_.PathOf(IndexName(*key)), *key, shard.framed_bytes, memory);
 }
 
-absl::StatusOr<RecordIndex> IndexCache::Get(const std::string& path, const ShardStamp& stamp,
-                                            uint64_t framed_bytes, bool keep,
-                                            const Build& build) const {
-  std::error_code error;
-  const std::string absolute = std::filesystem::absolute(path, error).lexically_normal().string();
-  if (!folder_.exists() || error) return build();
-  const std::string file = folder_.PathOf(IndexName(absolute));
-  if (auto index = Load(file, stamp, framed_bytes)) return *std::move(index);
+absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
+                                                   const std::shared_ptr<IndexMemory>& memory,
+                                                   bool keep, const Build& build) const {
+  const std::optional<IndexKey> key = KeyOf(shard);
+  if (!folder_.exists() || !key.has_value()) return build();
+  const std::string file = folder_.PathOf(IndexName(*key));
+  if (auto index = Load(file, *key, shard.framed_bytes, memory)) return *std::move(index);
 
   const UniqueFd lock = folder_.Lock(file);
   if (lock.valid()) {  // whoever held it may have built the index meanwhile
-    if (auto index = Load(file, stamp, framed_bytes)) return *std::move(index);
+    if (auto index = Load(file, *key, shard.framed_bytes, memory)) return *std::move(index);
   }
   auto index = build();
   if (!index.ok() || !keep || !lock.valid()) return index;
   // A shard that changed under the walk gets no index on disk: the stamp would vouch for it.
-  const auto after = StampOf(path);
-  const bool unchanged =
-      after.ok() && after->file_size == stamp.file_size && after->mtime_ns == stamp.mtime_ns;
+  const auto after = StampOf(shard.path);
   // After a crash a half-written index fails its checksum and is built again.
-  if (unchanged) CacheFolder::Store(file, EncodeIndex(*index, stamp)).IgnoreError();
+  if (after.ok() && *after == shard.stamp) {
+    CacheFolder::Store(file, EncodeIndex(*index, *key)).IgnoreError();
+  }
   return index;
 }
 

@@ -1,35 +1,48 @@
 #ifndef MILLRACE_READERS_INDEX_CACHE_H_
 #define MILLRACE_READERS_INDEX_CACHE_H_
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "readers/cache_folder.h"
+#include "readers/index_memory.h"
+#include "readers/record.h"
 #include "readers/record_index.h"
 
 namespace millrace::readers {
+
+// A shard whose index is asked for.
+struct IndexedShard {
+  std::string path;
+  ShardStamp stamp;
+  Compression compression = Compression::kNone;  // never kAuto
+  uint64_t framed_bytes = 0;                     // the (inflated) size
+};
 
 // The indexes of shards in a CacheFolder. Immutable, thread-safe, and safe between processes. A
 // folder that cannot be used costs speed, never an error. Internal.
 class IndexCache {
  public:
-  using Build = std::function<absl::StatusOr<RecordIndex>()>;
+  using Build = std::function<absl::StatusOr<ShardIndex>()>;
 
   // `folder` as CacheFolder takes it; where there is none, nothing is kept.
   explicit IndexCache(const std::string& folder);
 
-  // Returns the kept index of the shard at `path` if it is whole, made for `stamp` and frames
-  // `framed_bytes` bytes; otherwise calls `build` (one process at a time) and, with `keep`, keeps
-  // what it returns.
-  absl::StatusOr<RecordIndex> Get(const std::string& path, const ShardStamp& stamp,
-                                  uint64_t framed_bytes, bool keep, const Build& build) const;
+  // Reads the kept index into `memory`; nullopt when there is none that is whole and made of this
+  // shard.
+  std::optional<ShardIndex> Find(const IndexedShard& shard,
+                                 const std::shared_ptr<IndexMemory>& memory) const;
+  // The same, but otherwise calls `build` (one process at a time) and, with `keep`, keeps what it
+  // returns.
+  absl::StatusOr<ShardIndex> FindOrBuild(const IndexedShard& shard,
+                                         const std::shared_ptr<IndexMemory>& memory, bool keep,
+                                         const Build& build) const;
 
  private:
-  static std::optional<RecordIndex> Load(const std::string& file, const ShardStamp& stamp,
-                                         uint64_t framed_bytes);
-
   const CacheFolder folder_;
 };
 

@@ -15,6 +15,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/byte_source.h"
+#include "readers/local_file.h"
 #include "readers/tfrecord_format.h"
 #include "xxhash.h"
 
@@ -22,9 +23,9 @@ namespace millrace::readers {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'M', 'L', 'R', 'I', 'N', 'D', 'E', 'X'};
-constexpr uint32_t kVersion = 1;
-constexpr size_t kIndexHeaderBytes = 48;
-constexpr size_t kChecksumBytes = 8;
+constexpr uint32_t kVersion = 2;
+constexpr size_t kIndexHeaderBytes = 96;
+constexpr size_t kHeaderChecksumAt = kIndexHeaderBytes - sizeof(uint64_t);
 
 // Headers are picked out of windows of the file: wide ones while records are small, so that one
 // read serves many headers; narrow ones where a record is longer than a wide window saves.
@@ -34,18 +35,21 @@ constexpr uint64_t kLargeRecord = 64 << 10;
 
 class HeaderWalk {
  public:
-  HeaderWalk(const RandomAccessFile& file, const WalkOptions& options, RecordIndex& index)
-      : file_(file), options_(options), index_(index), window_(kWideWindow) {}
+  HeaderWalk(const RandomAccessFile& file, const WalkOptions& options,
+             std::vector<uint64_t>& begins)
+      : file_(file), options_(options), begins_(begins), window_(kWideWindow) {
+    begins_.assign(1, 0);
+  }
 
   absl::Status Run() {
-    while (index_.framed_bytes() < file_.size()) MILLRACE_RETURN_IF_ERROR(Step());
+    while (begins_.back() < file_.size()) MILLRACE_RETURN_IF_ERROR(Step());
     Report();
     return absl::OkStatus();
   }
 
  private:
   absl::Status Step() {
-    const uint64_t offset = index_.framed_bytes();
+    const uint64_t offset = begins_.back();
     const uint64_t remaining = file_.size() - offset;
     if (remaining < kHeaderBytes) {
       return Damage(
@@ -68,14 +72,14 @@ class HeaderWalk {
       return Damage(RecordErrorReason::kTruncatedPayload,
                     absl::StrCat("the file ends inside a record of ", header.length, " bytes"));
     }
-    index_.Append(header.length);
+    begins_.push_back(offset + kFrameBytes + header.length);
     last_length_ = header.length;
     return absl::OkStatus();
   }
 
   void Report() {
-    if (options_.advanced) options_.advanced(index_.framed_bytes() - reported_);
-    reported_ = index_.framed_bytes();
+    if (options_.advanced) options_.advanced(begins_.back() - reported_);
+    reported_ = begins_.back();
   }
 
   // Makes the window hold the header at `offset`.
@@ -95,15 +99,15 @@ class HeaderWalk {
   absl::Status Damage(RecordErrorReason reason, std::string_view text) const {
     RecordError error;
     error.file = file_.path();
-    error.offset = static_cast<int64_t>(index_.framed_bytes());
-    error.ordinal = static_cast<int64_t>(index_.num_records());
+    error.offset = static_cast<int64_t>(begins_.back());
+    error.ordinal = static_cast<int64_t>(begins_.size() - 1);
     error.reason = reason;
     return MakeRecordError(absl::StatusCode::kDataLoss, error, text);
   }
 
   const RandomAccessFile& file_;
   const WalkOptions& options_;
-  RecordIndex& index_;
+  std::vector<uint64_t>& begins_;
   std::vector<std::byte> window_;
   uint64_t window_begin_ = 0;
   uint64_t window_end_ = 0;
@@ -111,75 +115,53 @@ class HeaderWalk {
   uint64_t reported_ = 0;
 };
 
-uint64_t LoadLength(const std::byte* from, uint32_t width) {
-  return width == 4 ? LoadU32(from) : LoadU64(from);
+absl::Status Damaged(const RandomAccessFile& file, std::string_view what) {
+  return absl::DataLossError(absl::StrCat(file.path(), ": damaged index: ", ToAbsl(what)));
 }
 
-absl::Status Damaged(std::string_view what) {
-  return absl::DataLossError(absl::StrCat("damaged index: ", ToAbsl(what)));
+absl::Status Other(const RandomAccessFile& file, std::string_view what) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(file.path(), ": index of another ", ToAbsl(what)));
+}
+
+absl::Status NoMemory(uint64_t bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat("no memory for an index of ", bytes, " bytes"));
 }
 
 }  // namespace
 
-uint64_t RecordIndex::length(uint64_t record) const {
-  return offset(record + 1) - offset(record) - kFrameBytes;
-}
-
-void RecordIndex::Append(uint64_t length) {
-  const uint64_t end = framed_bytes() + length + kFrameBytes;
-  longest_ = std::max(longest_, length);
-  if (wide_.empty() && end <= std::numeric_limits<uint32_t>::max()) {
-    begins_.push_back(static_cast<uint32_t>(end));
-    return;
+RecordIndex::RecordIndex(std::shared_ptr<const IndexMemory> memory,
+                         std::span<const std::byte> begins, uint32_t width, uint64_t longest)
+    : memory_(std::move(memory)), num_records_(begins.size() / width - 1), longest_(longest) {
+  if (width == sizeof *begins_) {
+    begins_ = reinterpret_cast<const uint32_t*>(begins.data());
+  } else {
+    wide_ = reinterpret_cast<const uint64_t*>(begins.data());
   }
-  if (wide_.empty()) Widen();
-  wide_.push_back(end);
 }
 
-void RecordIndex::Widen() {
-  wide_.assign(begins_.begin(), begins_.end());
-  begins_ = {};
-}
-
-// The usual case in one tight loop: ten million records are opened this way while a user waits.
-bool RecordIndex::FillNarrow(std::span<const std::byte> lengths, uint64_t framed_bytes) {
-  const size_t count = lengths.size() / sizeof(uint32_t);
-  begins_.resize(count + 1);
-  uint64_t end = 0;  // cannot overflow; when it ends as wanted, every begin fitted into 32 bits
-  uint32_t longest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    uint32_t length = 0;
-    std::memcpy(&length, lengths.data() + i * sizeof length, sizeof length);
-    longest = std::max(longest, length);
-    end += length + kFrameBytes;
-    begins_[i + 1] = static_cast<uint32_t>(end);
+absl::StatusOr<RecordIndex> RecordIndex::Make(std::span<const uint64_t> begins,
+                                              std::shared_ptr<IndexMemory> memory) {
+  const bool narrow = begins.back() <= std::numeric_limits<uint32_t>::max();
+  const uint32_t width = narrow ? sizeof(uint32_t) : sizeof(uint64_t);
+  const std::span<std::byte> bytes = memory->Take(begins.size() * width);
+  if (bytes.empty()) return NoMemory(begins.size() * width);
+  if (narrow) {
+    std::ranges::copy(begins, reinterpret_cast<uint32_t*>(bytes.data()));
+  } else {
+    std::ranges::copy(begins, reinterpret_cast<uint64_t*>(bytes.data()));
   }
-  longest_ = longest;
-  return end == framed_bytes;
+  uint64_t longest_frame = kFrameBytes;
+  for (size_t i = 1; i < begins.size(); ++i) {
+    longest_frame = std::max(longest_frame, begins[i] - begins[i - 1]);
+  }
+  return RecordIndex(std::move(memory), bytes, width, longest_frame - kFrameBytes);
 }
 
-std::optional<RecordIndex> RecordIndex::FromLengths(std::span<const std::byte> lengths,
-                                                    uint32_t width, uint64_t framed_bytes) {
-  RecordIndex index;
-  if (width == sizeof(uint32_t) && framed_bytes <= std::numeric_limits<uint32_t>::max()) {
-    if (!index.FillNarrow(lengths, framed_bytes)) return std::nullopt;
-    return index;
-  }
-  uint64_t left = framed_bytes;
-  for (size_t at = 0; at < lengths.size(); at += width) {
-    const uint64_t length = LoadLength(lengths.data() + at, width);
-    if (left < kFrameBytes || length > left - kFrameBytes) return std::nullopt;
-    left -= length + kFrameBytes;
-    index.Append(length);
-  }
-  if (left != 0) return std::nullopt;
-  index.ShrinkToFit();
-  return index;
-}
-
-void RecordIndex::ShrinkToFit() {
-  begins_.shrink_to_fit();
-  wide_.shrink_to_fit();
+std::span<const std::byte> RecordIndex::bytes() const {
+  const size_t num_begins = num_records_ + 1;
+  return wide_ == nullptr ? std::as_bytes(std::span(begins_, num_begins))
+                          : std::as_bytes(std::span(wide_, num_begins));
 }
 
 uint64_t RecordIndex::LengthsDigest() const {
@@ -187,26 +169,18 @@ uint64_t RecordIndex::LengthsDigest() const {
                                                                               XXH3_freeState);
   XXH3_64bits_reset(state.get());
   std::array<uint64_t, 512> lengths;  // the format's order of bytes is the processor's
-  const auto update = [&](const auto& begins) {
-    for (size_t record = 0; record + 1 < begins.size();) {
-      const size_t count = std::min(lengths.size(), begins.size() - 1 - record);
-      for (size_t i = 0; i < count; ++i, ++record) {
-        lengths[i] = uint64_t{begins[record + 1]} - begins[record] - kFrameBytes;
-      }
-      XXH3_64bits_update(state.get(), lengths.data(), count * sizeof lengths[0]);
-    }
-  };
-  if (wide_.empty()) {
-    update(begins_);
-  } else {
-    update(wide_);
+  for (uint64_t record = 0; record < num_records_;) {
+    const size_t count = std::min<uint64_t>(lengths.size(), num_records_ - record);
+    for (size_t i = 0; i < count; ++i) lengths[i] = length(record + i);
+    XXH3_64bits_update(state.get(), lengths.data(), count * sizeof lengths[0]);
+    record += count;
   }
   return XXH3_64bits_digest(state.get());
 }
 
 absl::Status WalkRecords(const RandomAccessFile& file, const WalkOptions& options,
-                         RecordIndex& index) {
-  return HeaderWalk(file, options, index).Run();
+                         std::vector<uint64_t>& begins) {
+  return HeaderWalk(file, options, begins).Run();
 }
 
 absl::StatusOr<ShardStamp> StampOf(const std::string& path) {
@@ -216,54 +190,72 @@ absl::StatusOr<ShardStamp> StampOf(const std::string& path) {
                     int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
-std::vector<std::byte> EncodeIndex(const RecordIndex& index, const ShardStamp& stamp) {
-  const uint32_t width = index.longest() <= std::numeric_limits<uint32_t>::max() ? 4 : 8;
-  std::vector<std::byte> bytes(kIndexHeaderBytes + index.num_records() * width + kChecksumBytes);
+IndexKey MakeIndexKey(const std::string& absolute_path, const ShardStamp& stamp,
+                      Compression compression) {
+  const XXH128_hash_t hash = XXH3_128bits(absolute_path.data(), absolute_path.size());
+  return {hash.high64, hash.low64, stamp, compression};
+}
+
+std::string IndexName(const IndexKey& key) {
+  return absl::StrFormat("%016x%016x.index", key.path_high, key.path_low);
+}
+
+std::vector<std::byte> EncodeIndex(const ShardIndex& index, const IndexKey& key) {
+  const std::span<const std::byte> begins = index.records.bytes();
+  std::vector<std::byte> bytes(kIndexHeaderBytes + begins.size());
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
   StoreU32(kVersion, &bytes[8]);
-  StoreU32(width, &bytes[12]);
-  StoreU64(stamp.file_size, &bytes[16]);
-  StoreU64(static_cast<uint64_t>(stamp.mtime_ns), &bytes[24]);
-  StoreU64(index.num_records(), &bytes[32]);
-  StoreU64(index.framed_bytes(), &bytes[40]);
-  std::byte* to = bytes.data() + kIndexHeaderBytes;
-  for (uint64_t i = 0; i < index.num_records(); ++i, to += width) {
-    if (width == 4) {
-      StoreU32(static_cast<uint32_t>(index.length(i)), to);
-    } else {
-      StoreU64(index.length(i), to);
-    }
-  }
-  StoreU64(XXH3_64bits(bytes.data(), bytes.size() - kChecksumBytes), to);
+  StoreU32(index.records.width(), &bytes[12]);
+  StoreU64(key.path_high, &bytes[16]);
+  StoreU64(key.path_low, &bytes[24]);
+  StoreU64(key.stamp.file_size, &bytes[32]);
+  StoreU64(static_cast<uint64_t>(key.stamp.mtime_ns), &bytes[40]);
+  StoreU64(static_cast<uint64_t>(key.compression), &bytes[48]);
+  StoreU64(index.records.num_records(), &bytes[56]);
+  StoreU64(index.records.longest(), &bytes[64]);
+  StoreU64(index.lengths_digest, &bytes[72]);
+  StoreU64(XXH3_64bits(begins.data(), begins.size()), &bytes[80]);
+  StoreU64(XXH3_64bits(bytes.data(), kHeaderChecksumAt), &bytes[kHeaderChecksumAt]);
+  std::memcpy(&bytes[kIndexHeaderBytes], begins.data(), begins.size());
   return bytes;
 }
 
-absl::StatusOr<RecordIndex> DecodeIndex(std::span<const std::byte> bytes, const ShardStamp& stamp) {
-  if (bytes.size() < kIndexHeaderBytes + kChecksumBytes) return Damaged("too short");
-  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return Damaged("magic");
-  const size_t body = bytes.size() - kChecksumBytes;
-  if (XXH3_64bits(bytes.data(), body) != LoadU64(bytes.data() + body)) return Damaged("checksum");
-  if (LoadU32(&bytes[8]) != kVersion) {
-    return absl::FailedPreconditionError("index of another version");
+absl::StatusOr<ShardIndex> ReadIndex(const RandomAccessFile& file, const IndexKey& key,
+                                     uint64_t framed_bytes, std::shared_ptr<IndexMemory> memory) {
+  std::array<std::byte, kIndexHeaderBytes> header = {};
+  MILLRACE_RETURN_IF_ERROR(ReadFully(file, 0, header));
+  if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(file, "magic");
+  if (LoadU32(&header[8]) != kVersion) return Other(file, "version");
+  if (XXH3_64bits(header.data(), kHeaderChecksumAt) != LoadU64(&header[kHeaderChecksumAt])) {
+    return Damaged(file, "checksum of the header");
   }
-  if (LoadU64(&bytes[16]) != stamp.file_size ||
-      static_cast<int64_t>(LoadU64(&bytes[24])) != stamp.mtime_ns) {
-    return absl::FailedPreconditionError("index of an earlier state of the shard");
+  const ShardStamp stamp = {LoadU64(&header[32]), static_cast<int64_t>(LoadU64(&header[40]))};
+  const auto compression = static_cast<Compression>(LoadU64(&header[48]));
+  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), stamp, compression} != key) {
+    return Other(file, "shard, or of an earlier state of it");
   }
-  const uint32_t width = LoadU32(&bytes[12]);
-  const uint64_t count = LoadU64(&bytes[32]);
-  if (width != 4 && width != 8) return Damaged("width");
-  const size_t lengths_bytes = body - kIndexHeaderBytes;
-  if (lengths_bytes % width != 0 || lengths_bytes / width != count) return Damaged("count");
-  auto index = RecordIndex::FromLengths(bytes.subspan(kIndexHeaderBytes, lengths_bytes), width,
-                                        LoadU64(&bytes[40]));
-  if (!index.has_value()) return Damaged("lengths");
-  return *std::move(index);
-}
-
-std::string IndexName(const std::string& absolute_path) {
-  const XXH128_hash_t hash = XXH3_128bits(absolute_path.data(), absolute_path.size());
-  return absl::StrFormat("%016x%016x.index", hash.high64, hash.low64);
+  const uint32_t width = LoadU32(&header[12]);
+  const uint64_t num_records = LoadU64(&header[56]);
+  const uint64_t longest = LoadU64(&header[64]);
+  if (width != 4 && width != 8) return Damaged(file, "width");
+  const uint64_t num_begins = (file.size() - kIndexHeaderBytes) / width;
+  if (num_begins == 0 || num_begins - 1 != num_records ||
+      file.size() != kIndexHeaderBytes + num_begins * width) {
+    return Damaged(file, "count");
+  }
+  // Whatever else is wrong, this bounds what is allocated, here and for a record.
+  if (num_records > framed_bytes / kFrameBytes || longest > framed_bytes) {
+    return Other(file, "size");
+  }
+  const std::span<std::byte> begins = memory->Take(num_begins * width);
+  if (begins.empty()) return NoMemory(num_begins * width);
+  MILLRACE_RETURN_IF_ERROR(ReadFully(file, kIndexHeaderBytes, begins));
+  if (XXH3_64bits(begins.data(), begins.size()) != LoadU64(&header[80])) {
+    return Damaged(file, "checksum of the begins");
+  }
+  RecordIndex records(std::move(memory), begins, width, longest);
+  if (records.framed_bytes() != framed_bytes) return Other(file, "size");
+  return ShardIndex{std::move(records), LoadU64(&header[72])};
 }
 
 }  // namespace millrace::readers

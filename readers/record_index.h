@@ -1,18 +1,21 @@
 #ifndef MILLRACE_READERS_RECORD_INDEX_H_
 #define MILLRACE_READERS_RECORD_INDEX_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "readers/index_memory.h"
+#include "readers/record.h"
+#include "readers/tfrecord_format.h"
 
 // The index of one shard: where its records begin. Internal; the file is in readers/FORMAT.md.
 
@@ -20,15 +23,30 @@ namespace millrace::readers {
 
 // Begins of frames in the inflated shard, and the end of the last one: records + 1 numbers. Lengths
 // follow from neighbours. 4 bytes of memory per record while the frames have less than 4 GiB
-// together, else 8.
+// together, else 8. Immutable and thread-safe; shares ownership of the memory.
 class RecordIndex {
  public:
-  uint64_t num_records() const { return num_begins() - 1; }
-  uint64_t offset(uint64_t record) const { return wide_.empty() ? begins_[record] : wide_[record]; }
-  uint64_t length(uint64_t record) const;
+  RecordIndex() = default;  // of no records
+  // Copies `begins` into `memory`. REQUIRES: they start with 0, and each is at least kFrameBytes
+  // above the one before.
+  //   RESOURCE_EXHAUSTED  there is not as much memory
+  static absl::StatusOr<RecordIndex> Make(std::span<const uint64_t> begins,
+                                          std::shared_ptr<IndexMemory> memory);
+  // Takes over `begins` of `width` bytes each, which lie in `memory`, little-endian and aligned;
+  // at least one. No length will be above `longest`, whatever they say.
+  RecordIndex(std::shared_ptr<const IndexMemory> memory, std::span<const std::byte> begins,
+              uint32_t width, uint64_t longest);
+
+  uint64_t num_records() const { return num_records_; }
+  uint64_t offset(uint64_t record) const {
+    return wide_ == nullptr ? begins_[record] : wide_[record];
+  }
+  uint64_t length(uint64_t record) const {
+    return std::min(offset(record + 1) - offset(record) - kFrameBytes, longest_);
+  }
   // Begins to load what offset and length of `record` need.
   void Prefetch(uint64_t record) const {
-    if (wide_.empty()) {
+    if (wide_ == nullptr) {
       __builtin_prefetch(&begins_[record]);
     } else {
       __builtin_prefetch(&wide_[record]);
@@ -40,21 +58,17 @@ class RecordIndex {
   // xxh3 over the lengths, each as a little-endian u64.
   uint64_t LengthsDigest() const;
 
-  // Adds the next record. REQUIRES: the sum of all frames fits into 63 bits.
-  void Append(uint64_t length);
-  // Makes an index of lengths stored as little-endian numbers of `width` bytes, 4 or 8; nullopt
-  // when their frames do not have `framed_bytes` together.
-  static std::optional<RecordIndex> FromLengths(std::span<const std::byte> lengths, uint32_t width,
-                                                uint64_t framed_bytes);
-  void ShrinkToFit();
+  // Bytes of a begin, 4 or 8, and the begins as they lie in memory.
+  uint32_t width() const { return wide_ == nullptr ? sizeof *begins_ : sizeof *wide_; }
+  std::span<const std::byte> bytes() const;
 
  private:
-  bool FillNarrow(std::span<const std::byte> lengths, uint64_t framed_bytes);
-  uint64_t num_begins() const { return wide_.empty() ? begins_.size() : wide_.size(); }
-  void Widen();
+  static constexpr uint32_t kNothing = 0;
 
-  std::vector<uint32_t> begins_ = {0};
-  std::vector<uint64_t> wide_;  // instead of begins_, which then is empty
+  std::shared_ptr<const IndexMemory> memory_;
+  const uint32_t* begins_ = &kNothing;
+  const uint64_t* wide_ = nullptr;  // instead of begins_
+  uint64_t num_records_ = 0;
   uint64_t longest_ = 0;
 };
 
@@ -65,29 +79,49 @@ struct WalkOptions {
   std::function<void(uint64_t bytes)> advanced;  // called with the bytes walked since; may be empty
 };
 
-// Appends to `index` every whole record of `file` (inflated bytes) by walking the headers; payloads
-// are jumped over, not read, where they are large. On an error `index` holds the records before it.
+// Replaces `begins` by the begins of all records of `file` (inflated bytes) and the end of the last,
+// found by walking the headers; payloads are jumped over, not read, where they are large. On an
+// error `begins` tells of the records before it.
 //   DATA_LOSS  with RecordError: the framing is damaged, as a RecordReader says it
 absl::Status WalkRecords(const RandomAccessFile& file, const WalkOptions& options,
-                         RecordIndex& index);
+                         std::vector<uint64_t>& begins);
 
 // What an index is made for; another size or time makes it stale.
 struct ShardStamp {
   uint64_t file_size = 0;
   int64_t mtime_ns = 0;
+  bool operator==(const ShardStamp&) const = default;
 };
 
 // Reads size and modification time of `path`.
 absl::StatusOr<ShardStamp> StampOf(const std::string& path);
 
-std::vector<std::byte> EncodeIndex(const RecordIndex& index, const ShardStamp& stamp);
-// Takes an index apart again.
-//   DATA_LOSS            damaged, or not an index
-//   FAILED_PRECONDITION  a good one, but of another version or for another stamp
-absl::StatusOr<RecordIndex> DecodeIndex(std::span<const std::byte> bytes, const ShardStamp& stamp);
+// What an index is made of: a shard, its state, and what it was read as.
+struct IndexKey {
+  uint64_t path_high = 0;  // xxh3-128 of the absolute path
+  uint64_t path_low = 0;
+  ShardStamp stamp;
+  Compression compression = Compression::kNone;  // never kAuto
+  bool operator==(const IndexKey&) const = default;
+};
+IndexKey MakeIndexKey(const std::string& absolute_path, const ShardStamp& stamp,
+                      Compression compression);
+// The name of its file within the folder of indexes.
+std::string IndexName(const IndexKey& key);
 
-// The name of the index of the shard at `absolute_path`, within the folder of indexes.
-std::string IndexName(const std::string& absolute_path);
+// What is kept of a shard.
+struct ShardIndex {
+  RecordIndex records;
+  uint64_t lengths_digest = 0;  // records.LengthsDigest(), which has to look at every record
+};
+
+std::vector<std::byte> EncodeIndex(const ShardIndex& index, const IndexKey& key);
+// Reads an index file into `memory`, and no more than its header if that is not as it should be.
+//   DATA_LOSS            damaged, or not an index
+//   FAILED_PRECONDITION  a good one, but of another version or key, or not of `framed_bytes`
+//   other                the file cannot be read, or there is no memory
+absl::StatusOr<ShardIndex> ReadIndex(const RandomAccessFile& file, const IndexKey& key,
+                                     uint64_t framed_bytes, std::shared_ptr<IndexMemory> memory);
 
 }  // namespace millrace::readers
 

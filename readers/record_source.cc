@@ -14,6 +14,7 @@
 #include "readers/block_cache.h"
 #include "readers/byte_source.h"
 #include "readers/index_cache.h"
+#include "readers/index_memory.h"
 #include "readers/record_index.h"
 #include "readers/shard_files.h"
 #include "readers/start_threads_internal.h"
@@ -31,7 +32,7 @@ namespace {
 constexpr uint64_t kShortRecordBytes = 1 << 10;
 
 struct Shard {
-  std::shared_ptr<const RandomAccessFile> file;  // inflated
+  std::shared_ptr<const RandomAccessFile> file;  // inflated; null: not opened yet
   RecordIndex index;
   uint64_t file_size = 0;  // as it lies on disk
   ShardStamp stamp;        // from before it was opened
@@ -103,7 +104,7 @@ class Source : public RecordSource {
       RecordRef& ref = refs[i];
       const RecordIndex& index = shards_[ref.shard].index;
       ref.offset = index.offset(ref.ordinal);
-      ref.length = index.offset(ref.ordinal + 1) - ref.offset - kFrameBytes;
+      ref.length = index.length(ref.ordinal);
       starts[i + 1] = starts[i] + ref.length + kFrameBytes;
     }
   }
@@ -176,7 +177,8 @@ class Source : public RecordSource {
   std::vector<uint64_t> first_record_;  // of each shard, and the number of all records
 };
 
-// Opens the shards of one source, several at a time.
+// Opens the shards of one source, several at a time: first those that are plain and have an index,
+// without touching them; then, now that it is known how much is left to do, the others.
 class Opener {
  public:
   Opener(const std::vector<std::string>& files, const RecordSourceOptions& options)
@@ -188,39 +190,76 @@ class Opener {
         statuses_(files.size()) {}
 
   absl::StatusOr<std::vector<Shard>> Run() {
-    MILLRACE_RETURN_IF_ERROR(SumSizes());
-    const size_t num_threads =
-        std::clamp<size_t>(static_cast<size_t>(std::max(options_.threads, 1)), 1, files_.size());
-    std::vector<std::jthread> others = StartThreads(num_threads - 1, [this] { OpenShards(); });
-    OpenShards();
-    for (std::jthread& thread : others) thread.join();
-    for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
+    MILLRACE_RETURN_IF_ERROR(
+        ForEachShard(files_.size(), [this](size_t i, Place& place) { return Find(i, place); }));
+    size_t num_left = 0;
+    for (const Shard& shard : shards_) {
+      total_bytes_ += static_cast<int64_t>(shard.stamp.file_size);
+      if (shard.file == nullptr) ++num_left;
+      if (shard.file != nullptr) Advance(shard.file_size, /*tell=*/false);
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        ForEachShard(num_left, [this](size_t i, Place& place) { return Complete(i, place); }));
     KeepBlocks();
     return std::move(shards_);
   }
 
  private:
-  absl::Status SumSizes() {
-    for (const std::string& file : files_) {
-      MILLRACE_ASSIGN_OR_RETURN(const ShardStamp stamp, StampOf(file));
-      total_bytes_ += static_cast<int64_t>(stamp.file_size);
-    }
+  // Where a thread puts what it makes of shards.
+  struct Place {
+    InflateSpool spool;
+    std::shared_ptr<IndexMemory> memory = std::make_shared<IndexMemory>();
+  };
+
+  // Calls `work` for every shard, on as many threads as may be of use where `num_slow` calls take
+  // long. Shards are taken in order, so those before a failed one are under way: the first error
+  // wins.
+  template <typename Work>
+  absl::Status ForEachShard(size_t num_slow, Work work) {
+    next_.store(0, std::memory_order_relaxed);
+    const auto take_shards = [&] {
+      Place place;
+      while (true) {
+        const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
+        if (i >= files_.size()) return;
+        statuses_[i] = work(i, place);
+        if (!statuses_[i].ok()) next_.store(files_.size(), std::memory_order_relaxed);
+      }
+    };
+    const size_t num_threads =
+        std::clamp<size_t>(num_slow, 1, static_cast<size_t>(std::max(options_.threads, 1)));
+    std::vector<std::jthread> others = StartThreads(num_threads - 1, take_shards);
+    take_shards();
+    for (std::jthread& thread : others) thread.join();
+    for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
     return absl::OkStatus();
   }
 
-  void OpenShards() {
-    InflateSpool spool;  // of this thread
-    while (true) {
-      const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
-      if (i >= files_.size()) return;
-      statuses_[i] = OpenShard(files_[i], spool, shards_[i]);
-      // Shards are taken in order, so those before a failed one are under way: the first wins.
-      if (!statuses_[i].ok()) next_.store(files_.size(), std::memory_order_relaxed);
+  absl::Status Find(size_t i, Place& place) {
+    const std::string& path = files_[i];
+    Shard& shard = shards_[i];
+    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));
+    if (options_.compression != Compression::kAuto && options_.compression != Compression::kNone) {
+      return absl::OkStatus();
     }
+    auto index =
+        cache_.Find({path, shard.stamp, Compression::kNone, shard.stamp.file_size}, place.memory);
+    if (!index.has_value()) return absl::OkStatus();
+    shard.index = std::move(index->records);
+    shard.lengths_digest = index->lengths_digest;
+    shard.file_size = shard.stamp.file_size;
+    shard.file = open_files_->OpenLater(path, shard.file_size);
+    return absl::OkStatus();
   }
 
-  absl::Status OpenShard(const std::string& path, InflateSpool& spool, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));
+  absl::Status Complete(size_t i, Place& place) {
+    Shard& shard = shards_[i];
+    if (shard.file == nullptr) MILLRACE_RETURN_IF_ERROR(OpenShard(files_[i], place, shard));
+    return CheckLengths(shard);
+  }
+
+  absl::Status OpenShard(const std::string& path, Place& place, Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));  // others may have taken their time
     MILLRACE_ASSIGN_OR_RETURN(shard.file, open_files_->Open(path));
     shard.file_size = shard.file->size();
     Compression compression = options_.compression;
@@ -228,20 +267,24 @@ class Opener {
       MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file));
     }
     const bool compressed = compression != Compression::kNone;
-    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, spool, shard));
+    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, place.spool, shard));
     bool walked = false;
-    const auto build = [&]() -> absl::StatusOr<RecordIndex> {
+    const auto build = [&]() -> absl::StatusOr<ShardIndex> {
       walked = true;
-      RecordIndex index;
-      MILLRACE_RETURN_IF_ERROR(WalkRecords(*shard.file, Walk(!compressed), index));
-      index.ShrinkToFit();
-      return index;
+      std::vector<uint64_t> begins;
+      MILLRACE_RETURN_IF_ERROR(WalkRecords(*shard.file, Walk(!compressed), begins));
+      MILLRACE_ASSIGN_OR_RETURN(RecordIndex records, RecordIndex::Make(begins, place.memory));
+      const uint64_t digest = records.LengthsDigest();
+      return ShardIndex{std::move(records), digest};
     };
-    MILLRACE_ASSIGN_OR_RETURN(shard.index, cache_.Get(path, shard.stamp, shard.file->size(),
-                                                      /*keep=*/options_.verify_crc, build));
-    shard.lengths_digest = shard.index.LengthsDigest();
+    MILLRACE_ASSIGN_OR_RETURN(
+        ShardIndex index,
+        cache_.FindOrBuild({path, shard.stamp, compression, shard.file->size()}, place.memory,
+                           /*keep=*/options_.verify_crc, build));
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
-    return walked ? absl::OkStatus() : CheckLengths(shard);
+    shard.index = std::move(index.records);
+    shard.lengths_digest = index.lengths_digest;
+    return absl::OkStatus();
   }
 
   // Replaces shard.file by its inflated bytes.
@@ -251,7 +294,7 @@ class Opener {
     shard.file = std::move(inflated.file);
     if (inflated.damage.ok()) return absl::OkStatus();
     // What came before the damage says which record it hit, or has an earlier fault of its own.
-    RecordIndex before;
+    std::vector<uint64_t> before;
     const absl::Status walked = WalkRecords(*shard.file, Walk(/*plain=*/false), before);
     RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
     if (const auto earlier = GetRecordError(walked)) {
@@ -259,8 +302,8 @@ class Opener {
                             earlier->reason == RecordErrorReason::kTruncatedPayload;
       if (!only_cut) return walked;
     }
-    error.offset = static_cast<int64_t>(before.framed_bytes());
-    error.ordinal = static_cast<int64_t>(before.num_records());
+    error.offset = static_cast<int64_t>(before.back());
+    error.ordinal = static_cast<int64_t>(before.size() - 1);
     absl::Status damage = Annotate(
         inflated.damage, absl::StrCat("record ", error.ordinal, " at offset ", error.offset));
     SetRecordError(damage, error);
@@ -324,7 +367,7 @@ class Opener {
   const RecordSourceOptions& options_;
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
-  int64_t total_bytes_ = 0;  // constant once threads run
+  int64_t total_bytes_ = 0;  // constant while shards are walked
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.

@@ -27,7 +27,7 @@ struct RecordSourceOptions {
   // performance only: results are the same for every value
   // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
   std::string index_folder;
-  int threads = 1;  // shards indexed at once
+  int threads = 1;  // shards opened at once
   // An order that jumps about within so many records reads short ones (1 KiB on average) from blocks
   // of the shards that are kept in memory: a copy each, not a system call. 0: none does. At most
   // cache_bytes, whatever the records take.
@@ -40,9 +40,9 @@ struct RecordSourceOptions {
 
 // Random access to the records of a list of TFRecord shards, by their number in the whole source.
 // The index of a shard is read from the cache, or made on first touch by walking its record
-// headers. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp).
-// Holds at most half of the process's file descriptors and opens shards again as needed. Immutable
-// after Open, thread-safe.
+// headers. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp); a
+// plain one that has an index is opened when it is first read. Holds at most half of the process's
+// file descriptors and opens shards again as needed. Immutable after Open, thread-safe.
 class RecordSource {
  public:
   virtual ~RecordSource() = default;

@@ -90,24 +90,33 @@ size_t OpenFiles::DefaultMaxOpen() {
   return std::clamp<size_t>(std::min<rlim_t>(limit.rlim_cur, 2 * kMost) / 2, kFewest, kMost);
 }
 
+size_t OpenFiles::AddSlot() {
+  MutexLock lock(mu_);
+  slots_.emplace_back();
+  return slots_.size() - 1;
+}
+
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFiles::Open(const std::string& path) {
-  size_t slot = 0;
-  {
-    MutexLock lock(mu_);
-    slot = slots_.size();
-    slots_.emplace_back();
-  }
+  const size_t slot = AddSlot();
   MILLRACE_ASSIGN_OR_RETURN(const auto file, Get(slot, path));
   return std::make_shared<ReopenedFile>(shared_from_this(), slot, path, file->size());
 }
 
+std::shared_ptr<const RandomAccessFile> OpenFiles::OpenLater(const std::string& path,
+                                                             uint64_t size) {
+  return std::make_shared<ReopenedFile>(shared_from_this(), AddSlot(), path, size);
+}
+
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFiles::Get(size_t slot,
                                                                        const std::string& path) {
+  if (auto file = GetIfOpen(slot)) return file;
+  // Opening may wait for a server, and others need not wait with it.
+  MILLRACE_ASSIGN_OR_RETURN(auto opened, OpenFile(path));
   MutexLock lock(mu_);
   slots_[slot].last_used = ++clock_;
   if (slots_[slot].file == nullptr) {
     if (num_open_ >= max_open_) CloseOldest();
-    MILLRACE_ASSIGN_OR_RETURN(slots_[slot].file, OpenFile(path));
+    slots_[slot].file = std::move(opened);
     ++num_open_;
   }
   return slots_[slot].file;

@@ -27,6 +27,8 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
 
   // Opens `path` as OpenFile does; its descriptor comes and goes afterwards.
   absl::StatusOr<std::shared_ptr<const RandomAccessFile>> Open(const std::string& path);
+  // A file of `size` bytes that is opened when it is first read.
+  std::shared_ptr<const RandomAccessFile> OpenLater(const std::string& path, uint64_t size);
 
   // For the files: the descriptor of slot `slot`, opened again if it was closed.
   absl::StatusOr<std::shared_ptr<const RandomAccessFile>> Get(size_t slot, const std::string& path);
@@ -39,6 +41,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
     uint64_t last_used = 0;
   };
 
+  size_t AddSlot();
   void CloseOldest() MILLRACE_REQUIRES(mu_);
 
   const size_t max_open_;

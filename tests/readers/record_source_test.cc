@@ -211,6 +211,50 @@ TEST_F(RecordSourceTest, EveryDamageOfAnIndexLeadsToANewOne) {
   }
 }
 
+TEST_F(RecordSourceTest, IndexOfAnotherShardIsNotUsed) {
+  const std::vector<std::string> files = {Shard("a", Frames({"12", "3"})),
+                                          Shard("b", Frames({"4", "56"}))};  // of one size and time
+  std::vector<std::string> indexes;
+  for (const std::string& file : files) {
+    std::filesystem::remove(IndexFile());
+    ASSERT_TRUE(Open({file}).ok());
+    indexes.push_back(IndexFile());
+  }
+  ASSERT_TRUE(Open({files[0]}).ok());
+  std::filesystem::rename(indexes[0], indexes[0] + ".kept");
+  std::filesystem::rename(indexes[1], indexes[0]);
+  std::filesystem::rename(indexes[0] + ".kept", indexes[1]);
+  const auto source = Open(files);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_TRUE(walked_);
+  ExpectRecords(**source, {"12", "3", "4", "56"});
+}
+
+TEST_F(RecordSourceTest, PlainShardWithAnIndexIsNotTouchedBeforeItIsRead) {
+  const std::string shard = Shard("a", Frames({"one", "two"}));
+  ASSERT_TRUE(Open({shard}).ok());
+  const auto source = Open({shard});
+  ASSERT_TRUE(source.ok()) << source.status();
+  const std::string away = data_ / "away";
+  std::filesystem::rename(shard, away);
+  EXPECT_EQ((*source)->num_records(), 2u);
+  const absl::Status missing = ReadRecord(**source, 0).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr(shard));
+  std::filesystem::rename(away, shard);
+  EXPECT_EQ(ReadRecord(**source, 0).value(), "one");
+}
+
+TEST_F(RecordSourceTest, IndexOfAPlainShardDoesNotHideAWrongCompression) {
+  const std::string plain = Shard("plain", Frames({"x"}));
+  const std::string zipped = Shard("zipped", Deflated(Frames({"x"}), Wrapper::kGzip));
+  ASSERT_TRUE(Open({plain, zipped}).ok());
+  options_.compression = Compression::kGzip;
+  EXPECT_EQ(ReasonOf(Open({plain}).status()), RecordErrorReason::kWrongCompression);
+  options_.compression = Compression::kNone;
+  EXPECT_EQ(ReasonOf(Open({zipped}).status()), RecordErrorReason::kWrongCompression);
+}
+
 TEST_F(RecordSourceTest, UnusableIndexFolderCostsOnlySpeed) {
   const std::string shard = Shard("a", Frames({"one"}));
   WriteFile(data_ / "file", "");
