@@ -39,7 +39,7 @@ BarrenWatch::BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_
   // Rows that are taken away by a take have passed the filters before it alone.
   const bool takes = std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake,
                                        &SettleStep::kind) != plan.cut->settle.end();
-  if (!endless || takes) return;
+  if (!endless || takes || plan.cut->may_vary) return;
   if (epoch_size > 0 && RepeatsItself(plan.order)) {
     round_ = RoundOf(plan, epoch_size);
   } else if (num_records <= kMaxRecords) {
@@ -48,17 +48,18 @@ BarrenWatch::BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_
   }
 }
 
-void BarrenWatch::Add(uint64_t lane, std::span<const RowOrigin> origins, uint64_t kept) {
-  if (!on() || barren()) return;
-  if (round_ > 0) {
-    uint64_t& idle = idle_[lane];
-    idle = kept > 0 ? 0 : idle + origins.size();
-    if (idle < round_) return;
-    reason_ =
-        absl::StrCat("the input repeats itself without end, and nothing of it passes the filters");
-    if (num_lanes_ > 1) absl::StrAppend(&reason_, " in lane ", lane, " of ", num_lanes_);
-    return;
-  }
+void BarrenWatch::CameBy(uint64_t lane, uint64_t positions, uint64_t kept) {
+  if (round_ == 0 || barren()) return;
+  uint64_t& idle = idle_[lane];
+  idle = kept > 0 ? 0 : idle + positions;
+  if (idle < round_) return;
+  reason_ =
+      absl::StrCat("the input repeats itself without end, and nothing of it passes the filters");
+  if (num_lanes_ > 1) absl::StrAppend(&reason_, " in lane ", lane, " of ", num_lanes_);
+}
+
+void BarrenWatch::LookedAt(std::span<const RowOrigin> origins, uint64_t kept) {
+  if (unseen_records_ == 0 || barren()) return;
   if (kept > 0) {
     unseen_records_ = 0;
     seen_ = {};

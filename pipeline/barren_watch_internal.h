@@ -26,10 +26,10 @@ class BarrenWatch {
   // `endless`: the plan's order has no end, and `epoch_size` is as Order::EpochSize says.
   BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_size, uint64_t num_records);
 
-  // Whether there is anything to Add.
-  bool on() const { return round_ > 0 || unseen_records_ > 0; }
-  // Rows of a lane were looked at, at equally many positions, and `kept` rows passed.
-  void Add(uint64_t lane, std::span<const RowOrigin> origins, uint64_t kept);
+  // Records were looked at, in whatever order, and `kept` rows of them passed.
+  void LookedAt(std::span<const RowOrigin> origins, uint64_t kept);
+  // The next `positions` of a lane, of which `kept` rows passed. In the order of the lane.
+  void CameBy(uint64_t lane, uint64_t positions, uint64_t kept);
   bool barren() const { return !reason_.empty(); }
   // Why no batch can be made. REQUIRES: barren().
   const std::string& reason() const { return reason_; }

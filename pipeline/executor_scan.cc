@@ -125,13 +125,14 @@ void Executor::ExamineRun(Item item) {
   run->buffer.reset();  // not under the mutex
   MutexLock lock(mu_);
   KeepScratchLocked(std::move(scratch));
-  barren_.Add(block->found.lane, run->origins, kept);
+  barren_.LookedAt(run->origins, kept);
   budget_->Release(std::exchange(run->reserved_bytes, 0));
   run->Clear();
   if (wait_begins_ >= 0) AdaptLocked();
   idle_runs_.push_back(run);
   --scan_.unfinished;
   --scan_.admitted;
+  found.num_kept = kept;
   found.lane = block->found.lane;
   found.first = block->found.first;
   found.end = block->found.end;
@@ -152,6 +153,9 @@ void Executor::Settle() {
     {
       MutexLock lock(mu_);
       heads = board_.TakeHeads();
+      for (const Examined& found : heads.found) {
+        barren_.CameBy(found.lane, found.end - found.first, found.num_kept);
+      }
       room = ClosedRoomLocked();
       const bool take = more_closed_ && room > 0;
       if (stopped_ || settled_ || (heads.empty() && !take)) {

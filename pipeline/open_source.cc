@@ -235,6 +235,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenTfRecords(const SourceSpec& sp
   source.index_folder = options.index_folder;
   if (context != nullptr) {
     source.threads = context->workers().num_threads();
+    if (options.cpu_budget > 0) source.threads = std::min(source.threads, options.cpu_budget);
     source.window_records = window_records;
     source.cache_bytes = static_cast<size_t>(context->memory_budget_bytes() / kCacheShare);
   }

@@ -96,6 +96,14 @@ OpSpec Shrunk(const OpSpec& spec, const Names& wanted) {
   return shrunk;
 }
 
+// Whether the op may make something else of a record in another epoch.
+bool MayVary(const OpOptions& options) {
+  return std::holds_alternative<augment::FlipOptions>(options) ||
+         std::holds_alternative<augment::RandomResizedCropOptions>(options) ||
+         std::holds_alternative<DecodeRegionOptions>(options) ||
+         std::holds_alternative<CustomOptions>(options);
+}
+
 absl::StatusOr<ExamineStep> MakeStep(const OpSpec& spec, const OpMaker& maker, Schema* schema) {
   ExamineStep step;
   step.stage = spec.stage;
@@ -131,6 +139,7 @@ absl::Status FillExamine(const std::vector<OpSpec>& specs, const std::vector<Sch
     const OpSpec spec = is_cut ? specs[i] : Shrunk(specs[i], entry->second);
     MILLRACE_ASSIGN_OR_RETURN(ExamineStep step, MakeStep(spec, maker, &schema));
     plan->cut->examine.push_back(std::move(step));
+    plan->cut->may_vary |= MayVary(spec.options);
   }
   return absl::OkStatus();
 }

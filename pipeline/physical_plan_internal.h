@@ -100,6 +100,9 @@ struct SettleStep {
 struct CutPlan {
   std::vector<ExamineStep> examine;  // in order; the ops that filters, unbatch and extents need
   int num_filters = 0;
+  // One of these ops draws at random, or is the host program's: what it makes of a record may differ
+  // from epoch to epoch.
+  bool may_vary = false;
   std::vector<SettleStep> settle;  // in order
   // Batch fields whose extents differ from row to row: pass 1 tells them, in this order, all
   // extents of each field.

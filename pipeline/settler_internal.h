@@ -48,6 +48,7 @@ struct Examined {
   uint64_t first = 0;
   uint64_t end = 0;
   std::vector<Row> rows;
+  uint64_t num_kept = 0;  // of rows, that passed every filter
   // Per row, the extents of CutPlan::extents_of in order, `extents_per_row` numbers.
   std::vector<int64_t> extents;
   std::vector<absl::Status> errors;  // complete (stage, file, offset; without the stream position)
