@@ -20,6 +20,7 @@ void FillSource(proto::TfRecord* source) {
 }
 
 void FillParse(proto::ParseExample* parse) {
+  Default(parse->mutable_field(), "record");
   for (proto::Feature& feature : *parse->mutable_feature()) {
     Default(feature.mutable_name(), feature.key().c_str());
   }
