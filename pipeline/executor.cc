@@ -99,7 +99,7 @@ absl::Status Executor::Start(StreamPlace place) {
     board_.Reset(*settler_, LaneEnds(parts_));
     const Order& records = parts_.order.records();
     barren_ = BarrenWatch(parts_.plan, records.size() == kInfinite, records.EpochSize(),
-                          parts_.source->num_records());
+                          parts_.num_records());
     settled_ = settler_->ended();
     more_closed_ = true;  // perhaps; its first turn tells
   }

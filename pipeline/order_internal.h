@@ -74,6 +74,9 @@ class Order {
   // How often the source, or the outermost join, is begun for the first `consumed` elements of a
   // pass.
   uint64_t EpochsBegun(uint64_t consumed) const;
+  // By how many epochs the source, or the outermost join, goes on from one pass to the next where a
+  // join begins the passes (S-ORDER-13).
+  uint64_t EpochsOfPass() const;
   // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
   uint64_t EpochSize() const;
 

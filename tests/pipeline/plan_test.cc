@@ -72,11 +72,11 @@ TEST(PlanTest, StagesInImpossibleOrderAreRefusedAtTheirPlace) {
   EXPECT_EQ(ErrorOf(""), "p: a plan needs stages; the first is a source");
   EXPECT_EQ(
       ErrorOf(b),
-      "p:1:1: the first stage must be a source (tfrecord, range, push, concatenate, mix), not "
+      "p:1:1: the first stage must be a source (tfrecord, range, push, concatenate, mix, zip), not "
       "batch");
   EXPECT_EQ(
       ErrorOf(s + s + b),
-      "p:2:1: a second source; a plan has one, first (concatenate and mix join several)");
+      "p:2:1: a second source; a plan has one, first (concatenate, mix and zip join several)");
   EXPECT_EQ(ErrorOf(s), "p:1:1: no batch stage; add stage { batch { size: ... } }");
   EXPECT_EQ(ErrorOf(s + b + b), "p:3:1: a second batch; the first is at p:2:1");
   EXPECT_EQ(ErrorOf(s + b + "stage { flip {} }"),
