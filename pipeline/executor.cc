@@ -209,6 +209,8 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
     WakeWorkersLocked();
     if (tasks_ > 0 || reads_ > 0) return std::nullopt;
     if (!HasNextLocked()) {
+      if (examiner_ != nullptr) CheckProgressLocked();
+      if (stopped_) return Outcome(result_);
       if (!barren_.barren()) return std::nullopt;
       StopLocked(absl::FailedPreconditionError(absl::StrCat(
           "no batch can be made any more: ", barren_.reason(), "; change the predicate")));
