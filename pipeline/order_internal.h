@@ -36,7 +36,7 @@ class Selection;
 
 // What the order has to know of a source of the plan.
 struct OrderSource {
-  uint64_t num_records = 0;             // kInfinite: a growing stream
+  uint64_t num_records = 0;             // kInfinite: a growing stream, a zip without end
   uint64_t total_bytes = 0;             // of all records; for global_shuffle's block_bytes
   std::vector<uint64_t> shard_records;  // in the order of the files; for interleave
   // Over all sources: the records that there are for the order. Null: all.
