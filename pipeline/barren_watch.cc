@@ -12,13 +12,25 @@ namespace {
 constexpr uint64_t kMaxRound = uint64_t{1} << 48;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 27;
 
-// True when every pass of the source gives the same records in the same order.
-bool RepeatsItself(const OrderPlan& order) {
-  return order.root == OrderPlan::Root::kSource &&
-         std::ranges::none_of(order.steps, [](const OrderStep& step) {
+// True when a step draws, anywhere in the order.
+bool Shuffles(const OrderPlan& order) {
+  return std::ranges::any_of(order.inputs, Shuffles) ||
+         std::ranges::any_of(order.steps, [](const OrderStep& step) {
            return step.kind == OrderStep::Kind::kShuffle ||
                   step.kind == OrderStep::Kind::kGlobalShuffle || step.shuffle_files;
          });
+}
+
+// True when every pass of the source gives the same records in the same order.
+bool RepeatsItself(const OrderPlan& order) {
+  return order.root == OrderPlan::Root::kSource && !Shuffles(order);
+}
+
+// True when an element of a zip is other records in another epoch.
+bool ZipChanges(const PhysicalPlan& plan) {
+  return plan.zip.has_value() &&
+         std::ranges::any_of(plan.zip->inputs,
+                             [](const ZipPlan::Input& input) { return Shuffles(input.order); });
 }
 
 // Positions of one lane after which its blocks begin at the same places of an epoch again; 0: too
@@ -39,7 +51,7 @@ BarrenWatch::BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_
   // Rows that are taken away by a take have passed the filters before it alone.
   const bool takes = std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake,
                                        &SettleStep::kind) != plan.cut->settle.end();
-  if (!endless || takes || plan.cut->may_vary) return;
+  if (!endless || takes || plan.cut->may_vary || ZipChanges(plan)) return;
   if (epoch_size > 0 && RepeatsItself(plan.order)) {
     round_ = RoundOf(plan, epoch_size);
   } else if (num_records <= kMaxRecords) {

@@ -15,7 +15,8 @@
 // again, and nothing passes the filters. Only where that is certain, whatever the rows cost and
 // whoever examines them first: an order without shuffles repeats itself, so a lane that had nothing
 // in one round never gets a row; in any other order, no row comes once every record was looked at
-// and none has ever passed.
+// and none has ever passed. Elements of a zip whose inputs are shuffled are new in each epoch, so
+// that nothing is ever certain of them.
 
 namespace millrace::pipeline {
 

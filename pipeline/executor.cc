@@ -99,7 +99,7 @@ absl::Status Executor::Start(StreamPlace place) {
     board_.Reset(*settler_, LaneEnds(parts_));
     const Order& records = parts_.order.records();
     barren_ = BarrenWatch(parts_.plan, records.size() == kInfinite, records.EpochSize(),
-                          parts_.source->num_records());
+                          parts_.num_records());
     settled_ = settler_->ended();
     more_closed_ = true;  // perhaps; its first turn tells
   }
@@ -209,6 +209,8 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
     WakeWorkersLocked();
     if (tasks_ > 0 || reads_ > 0) return std::nullopt;
     if (!HasNextLocked()) {
+      if (examiner_ != nullptr) CheckProgressLocked();
+      if (stopped_) return Outcome(result_);
       if (!barren_.barren()) return std::nullopt;
       StopLocked(absl::FailedPreconditionError(absl::StrCat(
           "no batch can be made any more: ", barren_.reason(), "; change the predicate")));

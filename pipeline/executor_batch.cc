@@ -115,7 +115,7 @@ void Executor::PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) cons
     if (batch.num_bad_rows++ > 0) continue;  // slots ascend: the first is the lowest
     batch.error_row = row.slot;
     batch.error = processor_.Locate(closed.errors[static_cast<size_t>(row.error)],
-                                    parts_.source->Locate(row.origin.id.record),
+                                    LocateSample(*parts_.source, parts_.zip.get(), row.origin.id),
                                     batch.first_position + static_cast<uint64_t>(row.slot));
   }
   ClearPadding(data);

@@ -63,6 +63,7 @@ struct ExecutorParts {
   PhysicalPlan plan;
   std::unique_ptr<readers::RecordSource> source;
   GrowingSource* growing = nullptr;  // `source`, if it grows
+  std::unique_ptr<const Zip> zip;    // over `source`, if the plan has one
   uint64_t data_fingerprint = 0;     // in tokens
   BatchOrder order;                  // of all records; with a cut only records() counts
   std::vector<LaneOrder> lanes;      // with a cut
@@ -79,6 +80,9 @@ struct ExecutorParts {
   std::function<int64_t()> clock;
   std::shared_ptr<HostAllocator> allocator;
   std::shared_ptr<Context> context;
+
+  // Of what samples are named by; kInfinite without end.
+  uint64_t num_records() const { return zip != nullptr ? zip->size() : source->num_records(); }
 };
 
 //   the errors of OpenPhysical

@@ -52,8 +52,8 @@ std::vector<RunWork*> Executor::CutScanRuns(const std::vector<RowOrigin>& origin
     RunWork* const run = runs.emplace_back(TakeRun());
     run->position = origins[i].position;
     const auto first = origins.begin() + static_cast<ptrdiff_t>(i);
-    const int64_t rows =
-        LocateRun(*parts_.source, std::span(ids).subspan(i), processor_.preferred_rows(), *run);
+    const int64_t rows = LocateRun(*parts_.source, parts_.zip.get(), std::span(ids).subspan(i),
+                                   processor_.preferred_rows(), *run);
     run->origins.assign(first, first + rows);
     i += static_cast<size_t>(rows);
   }

@@ -138,7 +138,8 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
     run->first_row = item.first_row + row;
     run->position = item.batch->first_position + static_cast<uint64_t>(item.first_row + row);
     const auto rows = static_cast<size_t>(std::min(most, item.num_rows - row));
-    row += LocateRun(source, {ids + row, rows}, processor_.preferred_rows(), *run);
+    row +=
+        LocateRun(source, parts_.zip.get(), {ids + row, rows}, processor_.preferred_rows(), *run);
   }
   return runs;
 }
@@ -162,7 +163,8 @@ std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
     run->batch = item.batch;
     run->first_row = slot;
     run->position = batch.first_position + static_cast<uint64_t>(slot);
-    i += LocateRun(source, {batch.data->ids() + slot, static_cast<size_t>(next - i)},
+    i += LocateRun(source, parts_.zip.get(),
+                   {batch.data->ids() + slot, static_cast<size_t>(next - i)},
                    processor_.preferred_rows(), *run);
   }
   return runs;

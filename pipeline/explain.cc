@@ -31,6 +31,11 @@ std::string OptionsText(const proto::Stage& stage) {
     mix.clear_input();
     return OptionsText(mix);
   }
+  if (stage.has_zip()) {
+    proto::Zip zip = stage.zip();
+    zip.clear_input();
+    return OptionsText(zip);
+  }
   return OptionsText(stage.GetReflection()->GetMessage(
       stage, stage.GetDescriptor()->FindFieldByNumber(stage.op_case())));
 }

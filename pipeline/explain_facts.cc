@@ -65,6 +65,22 @@ StreamCount CountOfJoin(const OrderPlan& order, const SourceFacts& facts) {
   return sum.count ? StreamCount{sum.count, false} : StreamCount::Unknown();
 }
 
+// Of a pass: as many as the shortest input has.
+StreamCount CountOfZip(const ZipPlan& zip, const SourceFacts& facts) {
+  StreamCount least{std::nullopt};
+  for (const ZipPlan::Input& input : zip.inputs) {
+    const StreamCount count = CountOf(input.order, facts);
+    least.exact &= count.exact;
+    if (count.count) least.count = std::min(least.count.value_or(UINT64_MAX), *count.count);
+  }
+  return least;
+}
+
+StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts) {
+  if (!physical.zip) return CountOf(physical.order, facts);
+  return CountAfter(CountOfZip(*physical.zip, facts), physical.order.steps);
+}
+
 // Rows that are left behind the cut.
 StreamCount CountBehindCut(StreamCount count, const CutPlan& cut) {
   for (const ExamineStep& step : cut.examine) {
@@ -150,7 +166,7 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts) {
   std::string text;
   AppendSources(physical, facts, &text);
-  StreamCount samples = CountOf(physical.order, facts);
+  StreamCount samples = CountOfSamples(physical, facts);
   if (physical.cut) samples = CountBehindCut(samples, *physical.cut);
   const StreamCount batches = CountAfter(BatchesOf(samples, physical.batch), physical.batch_order);
   absl::StrAppend(&text, "  samples ", samples.ToString(), "\n  batches ", batches.ToString(),

@@ -38,7 +38,7 @@ struct StreamCount {
 
 // How many elements come out of `steps` when `count` go in.
 StreamCount CountAfter(StreamCount count, const std::vector<OrderStep>& steps);
-// Samples of a pass over the plan's order, before any cut.
+// Samples of a pass over an order of sources.
 StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts);
 
 // "3.0 MiB", "12 B".

@@ -106,7 +106,19 @@ void AppendSelect(const SelectPlan& select, std::string* text) {
   }
 }
 
-// A join and its inputs, each deeper by four columns, then the steps behind it.
+void AddOrder(const OrderPlan& order, const PhysicalPlan& physical, size_t indent, Block* block);
+
+// Input k of a join, deeper by four columns.
+void AddInput(size_t k, const OrderPlan& input, const PhysicalPlan& physical, size_t indent,
+              Block* block) {
+  const bool is_source = input.root == OrderPlan::Root::kSource;
+  block->Add(
+      absl::StrCat("input ", k + 1, is_source ? ": " + physical.sources[input.source].stage : ""),
+      indent + 2);
+  AddOrder(input, physical, indent + 4, block);
+}
+
+// A join and its inputs, then the steps behind it.
 void AddOrder(const OrderPlan& order, const PhysicalPlan& physical, size_t indent, Block* block) {
   if (order.root == OrderPlan::Root::kConcatenate) {
     block->Add(absl::StrCat(order.stage, ": ", Count(order.inputs.size(), "input"),
@@ -119,14 +131,18 @@ void AddOrder(const OrderPlan& order, const PhysicalPlan& physical, size_t inden
                indent);
   }
   for (size_t k = 0; k < order.inputs.size(); ++k) {
-    const OrderPlan& input = order.inputs[k];
-    const bool is_source = input.root == OrderPlan::Root::kSource;
-    block->Add(
-        absl::StrCat("input ", k + 1, is_source ? ": " + physical.sources[input.source].stage : ""),
-        indent + 2);
-    AddOrder(input, physical, indent + 4, block);
+    AddInput(k, order.inputs[k], physical, indent, block);
   }
   for (const OrderStep& step : order.steps) block->Add(StepText(step), indent);
+}
+
+void AddZip(const ZipPlan& zip, const PhysicalPlan& physical, Block* block) {
+  const auto field = [](std::string* text, const ZipPlan::Input& input) { *text += input.field; };
+  block->Add(absl::StrCat(zip.stage, ": ", Count(zip.inputs.size(), "input"), " side by side, as ",
+                          absl::StrJoin(zip.inputs, ", ", field)));
+  for (size_t k = 0; k < zip.inputs.size(); ++k) {
+    AddInput(k, zip.inputs[k].order, physical, 0, block);
+  }
 }
 
 void AppendExamine(const CutPlan& cut, std::string* text) {
@@ -245,6 +261,7 @@ std::string PhysicalText(const PhysicalPlan& physical) {
   AppendSources(physical, &text);
   if (physical.select) AppendSelect(*physical.select, &text);
   Block order("order", &text);
+  if (physical.zip) AddZip(*physical.zip, physical, &order);
   AddOrder(physical.order, physical, 0, &order);
   if (physical.cut) {
     AppendExamine(*physical.cut, &text);

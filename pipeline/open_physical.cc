@@ -92,7 +92,10 @@ class ExecutorPipeline final : public Pipeline {
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
   uint64_t data_fingerprint() const override { return executor_->parts().data_fingerprint; }
-  uint64_t num_records() const override { return executor_->parts().source->num_records(); }
+  uint64_t num_records() const override {
+    const uint64_t records = executor_->parts().num_records();
+    return records == kInfinite ? 0 : records;
+  }
 
   StreamLength length() const override {
     const ExecutorParts& parts = executor_->parts();
@@ -106,7 +109,7 @@ class ExecutorPipeline final : public Pipeline {
   }
   RecordError Locate(const SampleId& id) const override {
     const readers::RecordSource& source = *executor_->parts().source;
-    const readers::RecordRef ref = source.Locate(id.record);
+    const readers::RecordRef ref = LocateSample(source, executor_->parts().zip.get(), id);
     RecordError where;
     where.file = source.files()[ref.shard];
     where.offset = static_cast<int64_t>(ref.offset);
@@ -221,6 +224,11 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
   assert(!plan.select.has_value() || sources.selection != nullptr);
+  std::unique_ptr<const Zip> zip;
+  if (plan.zip.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(zip, Zip::Make(*plan.zip, sources.facts, plan.seed));
+    sources.facts = {zip->facts()};
+  }
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
                             MakeBatchOps(plan, options));
@@ -230,6 +238,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
   ExecutorParts parts{.plan = std::move(plan),
                       .source = std::move(sources.source),
                       .growing = sources.growing,
+                      .zip = std::move(zip),
                       .data_fingerprint = data_fingerprint,
                       .order = std::move(order),
                       .lanes = {},

@@ -141,10 +141,15 @@ bool HasStep(const OrderPlan& order, bool (*wanted)(const OrderStep&)) {
 
 // Interleave and blocks of bytes have to know the files.
 bool WantsShards(const PhysicalPlan& plan) {
-  return HasStep(plan.order, [](const OrderStep& step) {
+  const auto wants = [](const OrderStep& step) {
     return step.kind == OrderStep::Kind::kInterleave ||
            (step.kind == OrderStep::Kind::kGlobalShuffle && step.count != 0);
-  });
+  };
+  const bool zip_wants =
+      plan.zip.has_value() && std::ranges::any_of(plan.zip->inputs, [&](const auto& input) {
+        return HasStep(input.order, wants);
+      });
+  return zip_wants || HasStep(plan.order, wants);
 }
 
 // Of all records at most so many lie between two that follow each other in the order, as a rule: 0

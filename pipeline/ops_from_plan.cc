@@ -41,6 +41,7 @@ readers::FeatureSpec ToSpec(const proto::Feature& feature) {
 
 readers::ParseExampleOptions ToOptions(const proto::ParseExample& parse) {
   readers::ParseExampleOptions options;
+  options.field = parse.field();
   for (const proto::Feature& feature : parse.feature()) {
     options.features.push_back(ToSpec(feature));
   }
@@ -125,7 +126,7 @@ OpFields FieldsOfDecode(const Options& decode) {
 }
 
 OpFields FieldsOfParse(const readers::ParseExampleOptions& parse) {
-  OpFields fields{{readers::kRecordField}, {}, {readers::kRecordField}, false};
+  OpFields fields{{parse.field}, {}, {parse.field}, false};
   for (const readers::FeatureSpec& feature : parse.features) fields.writes.push_back(feature.name);
   return fields;
 }

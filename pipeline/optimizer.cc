@@ -40,10 +40,19 @@ absl::Status ParseFilters(std::vector<OpSpec>* specs) {
 
 // What samples have before the first map.
 Schema SourceSchema(const PhysicalPlan& plan) {
-  if (plan.sources[0].kind == SourceSpec::Kind::kRange) {
-    return Schema({{kValueField, DType::kI64, {}}});
+  const auto field = [](std::string name, bool numbers) {
+    return numbers ? Field{std::move(name), DType::kI64, {}}
+                   : Field{std::move(name), DType::kBytes, {Shape::kUnknown}};
+  };
+  if (!plan.zip.has_value()) {
+    const bool numbers = plan.sources[0].kind == SourceSpec::Kind::kRange;
+    return Schema({field(numbers ? kValueField : readers::kRecordField, numbers)});
   }
-  return Schema({{readers::kRecordField, DType::kBytes, {Shape::kUnknown}}});
+  Schema schema;
+  for (const ZipPlan::Input& input : plan.zip->inputs) {
+    schema.Set(field(input.field, input.numbers));
+  }
+  return schema;
 }
 
 // Names the fields of an unbatch that has none: all there are.

@@ -27,9 +27,10 @@ std::string WhyNotFixed(const Field& field) {
     return "samples are still whole records; add a parse_example stage before batch";
   }
   if (field.dtype == DType::kBytes) {
-    return absl::StrCat("field \"", field.name,
-                        "\" is bytes, which a batch cannot hold; decode it (decode_image) or leave "
-                        "the feature out of parse_example");
+    return absl::StrCat(
+        "field \"", field.name,
+        "\" is bytes, which a batch cannot hold; decode it (decode_image), parse it "
+        "(parse_example) or leave the feature out of parse_example");
   }
   if (!field.shape.IsKnown()) {
     return absl::StrCat("field \"", field.name, "\" differs in shape from sample to sample (",

@@ -48,6 +48,7 @@ std::string SpecText(const OpSpec& spec) {
   }
   std::string text = "parse_example ";
   if (const auto* parse = std::get_if<readers::ParseExampleOptions>(&spec.options)) {
+    if (parse->field != readers::kRecordField) text += "of " + Quoted(parse->field);
     for (const readers::FeatureSpec& feature : parse->features) text += FeatureText(feature);
   }
   return text + "\n";

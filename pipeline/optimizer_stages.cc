@@ -88,6 +88,14 @@ SourceSpec ToSource(const proto::Stage& stage) {
   return source;
 }
 
+OrderPlan ToRoot(const proto::Stage& stage, std::vector<SourceSpec>* sources);
+
+OrderPlan ToInput(const proto::Pipeline& input, std::vector<SourceSpec>* sources) {
+  OrderPlan order = ToRoot(input.stage(0), sources);
+  for (int i = 1; i < input.stage_size(); ++i) order.steps.push_back(ToOrderStep(input.stage(i)));
+  return order;
+}
+
 // The root of the order at a source stage; sources are numbered in the order of the text.
 OrderPlan ToRoot(const proto::Stage& stage, std::vector<SourceSpec>* sources) {
   OrderPlan order;
@@ -103,13 +111,23 @@ OrderPlan ToRoot(const proto::Stage& stage, std::vector<SourceSpec>* sources) {
     order.weights.assign(stage.mix().weight().begin(), stage.mix().weight().end());
     order.key = HashName(stage.name());
   }
-  for (const proto::Pipeline& input : *inputs) {
-    order.inputs.push_back(ToRoot(input.stage(0), sources));
-    for (int i = 1; i < input.stage_size(); ++i) {
-      order.inputs.back().steps.push_back(ToOrderStep(input.stage(i)));
-    }
-  }
+  for (const proto::Pipeline& input : *inputs) order.inputs.push_back(ToInput(input, sources));
   return order;
+}
+
+void FillSource(const proto::Stage& stage, PhysicalPlan* plan) {
+  if (!stage.has_zip()) {
+    plan->order = ToRoot(stage, &plan->sources);
+    return;
+  }
+  plan->order.stage = stage.name();
+  plan->zip.emplace().stage = stage.name();
+  for (int k = 0; k < stage.zip().input_size(); ++k) {
+    const size_t first = plan->sources.size();
+    OrderPlan order = ToInput(stage.zip().input(k), &plan->sources);
+    const bool numbers = plan->sources[first].kind == SourceSpec::Kind::kRange;
+    plan->zip->inputs.push_back({std::move(order), stage.zip().field(k), numbers});
+  }
 }
 
 template <typename Batch>
@@ -182,7 +200,7 @@ int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
     const proto::Stage& stage = pipeline.stage(i);
     switch (KindOf(stage)) {
       case StageKind::kSource:
-        plan->order = ToRoot(stage, &plan->sources);
+        FillSource(stage, plan);
         break;
       case StageKind::kOrder:
         FillOrderStage(stage, batch >= 0, plan);

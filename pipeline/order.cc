@@ -69,6 +69,10 @@ uint64_t EpochsBegunOf(const OrderNode& node, uint64_t consumed) {
   return epochs + (node.epochs_begun ? node.epochs_begun(consumed) : 1);
 }
 
+uint64_t EpochsOfPassOf(const OrderNode& node) {
+  return node.size == kInfinite ? kEndlessInputEpochs : EpochsBegunOf(node, node.size);
+}
+
 // Bytes and records of the sources below a node, for the mean size of a record.
 struct Extent {
   uint64_t bytes = 0;
@@ -150,8 +154,7 @@ absl::Status Builder::MakeJoin(const OrderPlan& plan, OrderNode& node) {
     extent.records = std::min(extent.records + extent_.records, kMaxCount);
     sizes.push_back(made->size);
     node.input_ends.push_back(end = SaturatingSum(end, made->size));
-    node.input_epochs.push_back(made->size == kInfinite ? kEndlessInputEpochs
-                                                        : EpochsBegunOf(*made, made->size));
+    node.input_epochs.push_back(EpochsOfPassOf(*made));
     node.inputs.push_back(std::move(made));
   }
   source_ = nullptr;
@@ -328,6 +331,8 @@ absl::StatusOr<Order> Order::MakeOver(uint64_t size, std::span<const OrderStep> 
 uint64_t Order::size() const { return root_->size; }
 
 uint64_t Order::EpochsBegun(uint64_t consumed) const { return EpochsBegunOf(*root_, consumed); }
+
+uint64_t Order::EpochsOfPass() const { return EpochsOfPassOf(*root_); }
 
 uint64_t Order::EpochAt(uint64_t position, uint64_t epoch) const {
   for (auto stage = root_->stages.rbegin(); stage != root_->stages.rend(); ++stage) {

@@ -36,7 +36,7 @@ class Selection;
 
 // What the order has to know of a source of the plan.
 struct OrderSource {
-  uint64_t num_records = 0;             // kInfinite: a growing stream
+  uint64_t num_records = 0;             // kInfinite: a growing stream, a zip without end
   uint64_t total_bytes = 0;             // of all records; for global_shuffle's block_bytes
   std::vector<uint64_t> shard_records;  // in the order of the files; for interleave
   // Over all sources: the records that there are for the order. Null: all.
@@ -74,6 +74,9 @@ class Order {
   // How often the source, or the outermost join, is begun for the first `consumed` elements of a
   // pass.
   uint64_t EpochsBegun(uint64_t consumed) const;
+  // By how many epochs the source, or the outermost join, goes on from one pass to the next where a
+  // join begins the passes (S-ORDER-13).
+  uint64_t EpochsOfPass() const;
   // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
   uint64_t EpochSize() const;
 

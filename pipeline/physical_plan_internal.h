@@ -16,7 +16,7 @@
 
 namespace millrace::pipeline {
 
-// Where records come from. A plan has one, or several under a concatenate or mix; records are
+// Where records come from. A plan has one, or several under a concatenate, mix or zip; records are
 // numbered through all of them in the order of this list.
 struct SourceSpec {
   enum class Kind { kTfRecord, kRange, kPush };
@@ -54,6 +54,18 @@ struct OrderPlan {
   uint64_t key = 0;               // kMix
   std::string stage;              // of the join
   std::vector<OrderStep> steps;
+};
+
+// Present when the source of the plan is a zip: to PhysicalPlan::order it is source 0, and there is
+// no other.
+struct ZipPlan {
+  struct Input {
+    OrderPlan order;       // over PhysicalPlan::sources
+    std::string field;     // of the samples
+    bool numbers = false;  // of a range, int64; else records
+  };
+  std::string stage;
+  std::vector<Input> inputs;
 };
 
 struct PhysicalOp {
@@ -138,6 +150,7 @@ struct BatchOpSpec {
 
 struct PhysicalPlan {
   std::vector<SourceSpec> sources;
+  std::optional<ZipPlan> zip;
   std::optional<SelectPlan> select;
   // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
   // kSkip, over whole batches).

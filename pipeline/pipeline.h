@@ -109,10 +109,10 @@ class Pipeline {
   virtual const Schema& schema() const = 0;
   virtual StreamLength length() const = 0;
   virtual uint64_t data_fingerprint() const = 0;
-  // Records of the source; 0 when that is not known.
+  // Records of the source, or elements of a zip; 0 when that is not known.
   virtual uint64_t num_records() const { return 0; }
-  // Where the sample of a batch's row lies: file, offset and ordinal, for messages about it
-  // (MakeRecordError). REQUIRES: `id` comes from a valid row of a batch of this pipeline.
+  // Where the sample of a batch's row (of a zip: its first input) lies: file, offset and ordinal,
+  // for messages (MakeRecordError). REQUIRES: `id` is of a valid row of a batch of this pipeline.
   virtual RecordError Locate(const SampleId& id) const = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/status.h"
 #include "pipeline/plan_message_internal.h"
+#include "readers/parse_example.h"
 
 namespace millrace::pipeline {
 
@@ -49,7 +50,10 @@ proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   if (cleared.lanes() == 1) cleared.clear_lanes();
   proto::Pipeline canonical = cleared;
   canonical.clear_stage();
-  for (const proto::Stage& stage : cleared.stage()) {
+  for (proto::Stage& stage : *cleared.mutable_stage()) {
+    // And so for what parse_example read before it could read other fields.
+    if (stage.parse_example().field() == readers::kRecordField)
+      stage.mutable_parse_example()->clear_field();
     if (stage.op_case() != proto::Stage::OP_NOT_SET) *canonical.add_stage() = stage;
   }
   return canonical;

@@ -125,6 +125,7 @@ StageKind KindOf(const proto::Stage& stage) {
     case proto::Stage::kPush:
     case proto::Stage::kConcatenate:
     case proto::Stage::kMix:
+    case proto::Stage::kZip:
       return StageKind::kSource;
     case proto::Stage::kInterleave:
     case proto::Stage::kShuffle:
@@ -152,6 +153,7 @@ StageKind KindOf(const proto::Stage& stage) {
 const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage) {
   if (stage.has_concatenate()) return &stage.concatenate().input();
   if (stage.has_mix()) return &stage.mix().input();
+  if (stage.has_zip()) return &stage.zip().input();
   return nullptr;
 }
 

@@ -58,7 +58,8 @@ class MapChecker : public OptionsChecker {
   absl::Status FeatureError(int i, std::string_view field, const std::string& what) const {
     return ErrorAt({{"parse_example"}, {"feature", i}, {field}}, what);
   }
-  absl::Status Feature(int i, const proto::Feature& feature) const;
+  // `record`: the field that is parsed.
+  absl::Status Feature(int i, const proto::Feature& feature, const std::string& record) const;
   absl::Status FeatureShape(int i, const proto::Feature& feature) const;
   absl::Status FeatureDefault(int i, const proto::Feature& feature) const;
 };
@@ -91,7 +92,7 @@ absl::Status MapChecker::Parse(const proto::ParseExample& parse) const {
   std::set<std::string> names;
   for (int i = 0; i < parse.feature_size(); ++i) {
     const proto::Feature& feature = parse.feature(i);
-    MILLRACE_RETURN_IF_ERROR(Feature(i, feature));
+    MILLRACE_RETURN_IF_ERROR(Feature(i, feature, parse.field()));
     if (!keys.insert(feature.key()).second) {
       return FeatureError(i, "key", absl::StrCat("feature \"", feature.key(), "\" is there twice"));
     }
@@ -103,10 +104,12 @@ absl::Status MapChecker::Parse(const proto::ParseExample& parse) const {
   return absl::OkStatus();
 }
 
-absl::Status MapChecker::Feature(int i, const proto::Feature& feature) const {
+absl::Status MapChecker::Feature(int i, const proto::Feature& feature,
+                                 const std::string& record) const {
   if (feature.key().empty()) return FeatureError(i, "key", "a feature needs a key");
-  if (feature.name() == "record") {
-    return FeatureError(i, "name", "the name \"record\" is taken by the whole record");
+  if (feature.name() == record) {
+    return FeatureError(i, "name",
+                        absl::StrCat("the name \"", record, "\" is taken by the whole record"));
   }
   const proto::DataType dtype = feature.dtype();
   if (dtype != proto::BYTES && dtype != proto::INT64 && dtype != proto::FLOAT32) {

@@ -27,11 +27,14 @@ class StageChecker : public OptionsChecker {
 
   absl::Status Source(const proto::TfRecord& source) const;
   absl::Status Mix(const proto::Mix& mix) const;
+  absl::Status Zip(const proto::Zip& zip) const;
   absl::Status Interleave(const proto::Interleave& interleave) const;
   absl::Status Shard(const proto::Shard& shard) const;
   absl::Status GlobalShuffle(const proto::GlobalShuffle& shuffle) const;
   absl::Status Filter(const proto::Filter& filter) const;
-  absl::Status Unbatch(const proto::Unbatch& unbatch) const;
+  absl::Status Unbatch(const proto::Unbatch& unbatch) const {
+    return DistinctFields(unbatch.field());
+  }
   absl::Status Padded(const proto::PaddedBatch& batch) const;
   absl::Status Bucket(const proto::BucketByLength& bucket) const;
 
@@ -41,6 +44,8 @@ class StageChecker : public OptionsChecker {
   absl::Status BatchSize(uint64_t size) const { return InRange("size", size, 1, kMaxBatch); }
 
  private:
+  // Each names a field, and no two the same.
+  absl::Status DistinctFields(const google::protobuf::RepeatedPtrField<std::string>& fields) const;
   template <typename Paddings>
   absl::Status CheckPaddings(const Paddings& paddings) const;
 };
@@ -72,6 +77,15 @@ absl::Status StageChecker::Mix(const proto::Mix& mix) const {
   return absl::OkStatus();
 }
 
+absl::Status StageChecker::Zip(const proto::Zip& zip) const {
+  MILLRACE_RETURN_IF_ERROR(HasInputs(zip.input_size()));
+  if (zip.field_size() != zip.input_size()) {
+    return Error("field", absl::StrCat(" names ", zip.field_size(), " fields for ",
+                                       zip.input_size(), " inputs; each input's samples need one"));
+  }
+  return DistinctFields(zip.field());
+}
+
 absl::Status StageChecker::Interleave(const proto::Interleave& interleave) const {
   MILLRACE_RETURN_IF_ERROR(InRange("cycle_length", interleave.cycle_length(), 1, kMaxCycle));
   return InRange("block_length", interleave.block_length(), 1, kMaxCount - 1);
@@ -94,12 +108,13 @@ absl::Status StageChecker::Filter(const proto::Filter& filter) const {
   return absl::OkStatus();
 }
 
-absl::Status StageChecker::Unbatch(const proto::Unbatch& unbatch) const {
+absl::Status StageChecker::DistinctFields(
+    const google::protobuf::RepeatedPtrField<std::string>& fields) const {
   std::set<std::string> seen;
-  for (int i = 0; i < unbatch.field_size(); ++i) {
-    if (unbatch.field(i).empty()) return Error("field", " must name a field", i);
-    if (!seen.insert(unbatch.field(i)).second) {
-      return Error("field", absl::StrCat(" \"", unbatch.field(i), "\" is there twice"), i);
+  for (int i = 0; i < fields.size(); ++i) {
+    if (fields[i].empty()) return Error("field", " must name a field", i);
+    if (!seen.insert(fields[i]).second) {
+      return Error("field", absl::StrCat(" \"", fields[i], "\" is there twice"), i);
     }
   }
   return absl::OkStatus();
@@ -162,6 +177,8 @@ absl::Status CheckStageOptions(const PipelineAt& at, int i) {
       return check.HasInputs(stage.concatenate().input_size());
     case proto::Stage::kMix:
       return check.Mix(stage.mix());
+    case proto::Stage::kZip:
+      return check.Zip(stage.zip());
     case proto::Stage::kInterleave:
       return check.Interleave(stage.interleave());
     case proto::Stage::kShuffle:

@@ -73,12 +73,12 @@ class OrderChecker {
     if (i == 0 && kind != StageKind::kSource) {
       return ErrorAt(at_.Where(i),
                      absl::StrCat("the first stage must be a source (tfrecord, range, push, "
-                                  "concatenate, mix), not ",
+                                  "concatenate, mix, zip), not ",
                                   OpName(stage(i))));
     }
     if (i > 0 && kind == StageKind::kSource) {
       return ErrorAt(at_.Where(i),
-                     "a second source; a plan has one, first (concatenate and mix "
+                     "a second source; a plan has one, first (concatenate, mix and zip "
                      "join several)");
     }
     if (!at_.is_whole() && kind != StageKind::kSource && kind != StageKind::kOrder) {
@@ -128,13 +128,19 @@ class OrderChecker {
     if (stage(i).has_push() && !at_.is_whole()) {
       return ErrorAt(at_.Where(i), "push cannot be an input: its length is unknown");
     }
+    if (stage(i).has_zip() && !at_.is_whole()) {
+      return ErrorAt(
+          at_.Where(i),
+          "zip cannot be an input: what it makes is no record; it can only be the source "
+          "of the whole plan");
+    }
     if (InputsOf(stage(i)) == nullptr) return absl::OkStatus();
     const std::vector<PipelineAt> inputs = at_.Inputs(i);
     bool all_endless = !inputs.empty();
     for (size_t k = 0; k < inputs.size(); ++k) {
       MILLRACE_ASSIGN_OR_RETURN(const Outlook input, OrderChecker(inputs[k]).Check());
       if (k == 0) outlook_ = input;
-      if (input.numbers != outlook_.numbers) {
+      if (input.numbers != outlook_.numbers && !stage(i).has_zip()) {
         return ErrorAt(inputs[k].At({}), "records and the numbers of a range cannot be joined");
       }
       if (stage(i).has_concatenate() && !input.endless.empty() && k + 1 < inputs.size()) {
@@ -145,8 +151,8 @@ class OrderChecker {
       all_endless &= !input.endless.empty();
       outlook_.endless = input.endless;
     }
-    // A mix ends with the first input that does, a concatenate with its last.
-    if (stage(i).has_mix() && !all_endless) outlook_.endless.clear();
+    // A mix or zip ends with the first input that does, a concatenate with its last.
+    if (!stage(i).has_concatenate() && !all_endless) outlook_.endless.clear();
     return absl::OkStatus();
   }
 
@@ -251,6 +257,11 @@ class OrderChecker {
     };
     if (stage(0).has_push()) {
       return error("and what is pushed comes once; leave materialize out");
+    }
+    if (stage(0).has_zip()) {
+      return error(absl::StrCat("and which records the zip at ", at_.Where(0),
+                                " puts side by side may differ from epoch to epoch; leave "
+                                "materialize out"));
     }
     const int blocker = cut_ >= 0 && (map_ < 0 || cut_ < map_) ? cut_ : map_;
     if (blocker < 0) return absl::OkStatus();

@@ -20,6 +20,7 @@ void FillSource(proto::TfRecord* source) {
 }
 
 void FillParse(proto::ParseExample* parse) {
+  Default(parse->mutable_field(), "record");
   for (proto::Feature& feature : *parse->mutable_feature()) {
     Default(feature.mutable_name(), feature.key().c_str());
   }
@@ -90,6 +91,8 @@ void FillOp(proto::Stage* stage) {
     case proto::Stage::kMix:
       FillMix(stage->mutable_mix());
       return FillInputs(stage->mutable_mix());
+    case proto::Stage::kZip:
+      return FillInputs(stage->mutable_zip());
     case proto::Stage::kInterleave:
       return FillInterleave(stage->mutable_interleave());
     case proto::Stage::kCustom:
@@ -126,6 +129,7 @@ void FillOp(proto::Stage* stage) {
 google::protobuf::RepeatedPtrField<proto::Pipeline>* MutableInputs(proto::Stage* stage) {
   if (stage->has_concatenate()) return stage->mutable_concatenate()->mutable_input();
   if (stage->has_mix()) return stage->mutable_mix()->mutable_input();
+  if (stage->has_zip()) return stage->mutable_zip()->mutable_input();
   return nullptr;
 }
 

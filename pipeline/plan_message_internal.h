@@ -28,7 +28,7 @@ struct PlanMessage {
   std::string Where(int stage, std::string_view field, int index = -1) const;
 };
 
-// The whole plan, or an input of a concatenate or mix somewhere in it. Borrows the plan.
+// The whole plan, or an input of a concatenate, mix or zip somewhere in it. Borrows the plan.
 struct PipelineAt {
   const PlanMessage* plan;
   const proto::Pipeline* pipeline;
@@ -40,7 +40,7 @@ struct PipelineAt {
   std::string At(std::vector<FieldStep> steps) const;
   std::string Where(int stage) const { return At({{"stage", stage}}); }
   std::string Where(int stage, std::string_view field, int index = -1) const;
-  // The inputs of stage i, in order; none when it is no concatenate or mix.
+  // The inputs of stage i, in order; none when it is no concatenate, mix or zip.
   std::vector<PipelineAt> Inputs(int stage) const;
 };
 
@@ -48,7 +48,7 @@ struct PipelineAt {
 const std::string& OpName(const proto::Stage& stage);
 // REQUIRES: the op is set.
 StageKind KindOf(const proto::Stage& stage);
-// The inputs of a concatenate or mix; null for any other op.
+// The inputs of a concatenate, mix or zip; null for any other op.
 const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage);
 
 // Names unnamed stages and sets what the text leaves out. Stages without an op stay as they are.

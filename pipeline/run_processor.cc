@@ -109,9 +109,21 @@ void RunProcessor::PlaceSlots(const RunWork& work, RunScratch& scratch) const {
 }
 
 void RunProcessor::Load(const RunWork& work, Run& run) const {
-  if (!reads_numbers_) return Unframe(work, run);
-  if (plan_.sources.size() > 1) return LoadJoinedNumbers(work, run);
+  if (plan_.zip.has_value()) return LoadZip(work, run);
+  if (!reads_numbers_) return Unframe(work, 0, kRecordColumn, run);
+  if (plan_.sources.size() > 1) return LoadJoinedNumbers(work, 0, kValueColumn, run);
   LoadNumbers(work, run);
+}
+
+void RunProcessor::LoadZip(const RunWork& work, Run& run) const {
+  for (int64_t column = 0; column < work.columns; ++column) {
+    const ZipPlan::Input& input = plan_.zip->inputs[static_cast<size_t>(column)];
+    if (input.numbers) {
+      LoadJoinedNumbers(work, column, input.field, run);
+    } else {
+      Unframe(work, column, input.field, run);
+    }
+  }
 }
 
 void RunProcessor::LoadNumbers(const RunWork& work, Run& run) const {
@@ -124,20 +136,22 @@ void RunProcessor::LoadNumbers(const RunWork& work, Run& run) const {
   }
 }
 
-void RunProcessor::LoadJoinedNumbers(const RunWork& work, Run& run) const {
+void RunProcessor::LoadJoinedNumbers(const RunWork& work, int64_t from, std::string_view name,
+                                     Run& run) const {
+  const std::span<const readers::RecordRef> refs = work.column_refs(from);
   const auto rows = static_cast<size_t>(work.num_rows());
   const size_t bytes = sizeof(int64_t) * rows;
   auto* const values = reinterpret_cast<int64_t*>(run.arena().Allocate(bytes));
   for (size_t row = 0; row < rows; ++row) {
-    values[row] = static_cast<int64_t>(work.refs[row].ordinal);
+    values[row] = static_cast<int64_t>(refs[row].ordinal);
   }
-  run.Add(kValueColumn, DType::kI64).SetAll(values, sizeof(int64_t), Shape());
+  run.Add(name, DType::kI64).SetAll(values, sizeof(int64_t), Shape());
 }
 
-void RunProcessor::UnframeRows(const RunWork& work, int64_t begin, int64_t end, Column& column,
-                               Run& run) const {
-  const std::span<const readers::RecordRef> refs(work.refs);
-  const std::span<const size_t> starts(work.starts);
+void RunProcessor::UnframeRows(const RunWork& work, int64_t from, int64_t begin, int64_t end,
+                               Column& column, Run& run) const {
+  const std::span<const readers::RecordRef> refs = work.column_refs(from);
+  const std::span<const size_t> starts = work.column_starts(from);
   const auto count = static_cast<size_t>(end - begin);
   auto* const memory =
       reinterpret_cast<std::string_view*>(run.arena().Allocate(count * sizeof(std::string_view)));
@@ -160,18 +174,21 @@ void RunProcessor::UnframeRows(const RunWork& work, int64_t begin, int64_t end, 
   }
 }
 
-void RunProcessor::Unframe(const RunWork& work, Run& run) const {
-  Column& column = run.Add(kRecordColumn, DType::kBytes);
-  int64_t unframed = 0;  // rows before this one are done
+void RunProcessor::Unframe(const RunWork& work, int64_t from, std::string_view name,
+                           Run& run) const {
+  Column& column = run.Add(name, DType::kBytes);
+  const int64_t first = from * work.num_rows();  // of the column's records
+  int64_t unframed = 0;                          // rows before this one are done
   for (size_t i = 0; i < work.spans.size(); ++i) {
-    if (work.read_status[i].ok()) continue;
-    UnframeRows(work, unframed, work.spans[i].begin, column, run);
-    unframed = work.spans[i].end;
-    for (int64_t row = work.spans[i].begin; row < unframed; ++row) {
-      run.Fail(row, work.read_status[i]);
+    const int64_t begin = work.spans[i].begin - first;
+    if (work.read_status[i].ok() || begin < 0 || begin >= work.num_rows()) continue;
+    UnframeRows(work, from, unframed, begin, column, run);
+    unframed = work.spans[i].end - first;
+    for (int64_t row = begin; row < unframed; ++row) {
+      run.Fail(row, At(work.read_status[i], work.column_refs(from)[static_cast<size_t>(row)]));
     }
   }
-  UnframeRows(work, unframed, work.num_rows(), column, run);
+  UnframeRows(work, from, unframed, work.num_rows(), column, run);
 }
 
 bool RunProcessor::StoreDense(const RunWork& work, size_t field, const Column& column) const {
@@ -226,20 +243,27 @@ void RunProcessor::Store(const RunWork& work, Run& run) const {
   }
 }
 
-absl::Status RunProcessor::Locate(const absl::Status& status, const readers::RecordRef& ref,
-                                  uint64_t position) const {
+absl::Status RunProcessor::At(const absl::Status& status, const readers::RecordRef& ref) const {
   RecordError error = GetRecordError(status).value_or(RecordError());
   const bool located = !error.file.empty();
   if (!located) error.file = source_.files()[ref.shard];
   if (error.offset < 0) error.offset = static_cast<int64_t>(ref.offset);
   if (error.ordinal < 0) error.ordinal = static_cast<int64_t>(ref.ordinal);
-  error.position = static_cast<int64_t>(position);
   absl::Status described = status;
   if (!located) {
     const std::string where =
         absl::StrCat(error.file, ": record ", error.ordinal, " at offset ", error.offset);
     described = Annotate(described, where);
   }
+  SetRecordError(described, error);
+  return described;
+}
+
+absl::Status RunProcessor::Locate(const absl::Status& status, const readers::RecordRef& ref,
+                                  uint64_t position) const {
+  absl::Status described = At(status, ref);
+  RecordError error = *GetRecordError(described);
+  error.position = static_cast<int64_t>(position);
   SetRecordError(described, error);
   return described;
 }

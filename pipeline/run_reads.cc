@@ -13,12 +13,97 @@ constexpr size_t kMaxRunBytes = 256 << 10;
 // takes less time than a second system call.
 constexpr size_t kMaxGapBytes = 2 << 10;
 
-// True when record `row` begins in the file where the one before it ends.
-bool FollowsInFile(const RunWork& work, int64_t row) {
-  const readers::RecordRef& before = work.refs[row - 1];
-  const readers::RecordRef& ref = work.refs[row];
+// True when record `i` begins in the file where the one before it ends.
+bool FollowsInFile(const RunWork& work, int64_t i) {
+  const readers::RecordRef& before = work.refs[i - 1];
+  const readers::RecordRef& ref = work.refs[i];
   return ref.shard == before.shard &&
-         ref.offset == before.offset + (work.starts[row] - work.starts[row - 1]);
+         ref.offset == before.offset + (work.starts[i] - work.starts[i - 1]);
+}
+
+// Cuts the records of a column into reads; a column of numbers needs none.
+void AddSpans(int64_t column, RunWork& work) {
+  if (work.column_starts(column).front() == work.column_starts(column).back()) return;
+  const int64_t first = column * work.num_rows();
+  for (int64_t i = first; i < first + work.num_rows(); ++i) {
+    if (i > first && !work.alone && FollowsInFile(work, i)) {
+      work.spans.back().end = i + 1;
+    } else {
+      work.spans.push_back({i, i + 1});
+    }
+  }
+}
+
+void MakeRoom(size_t records, RunWork& work) {
+  if (work.refs.size() < records) work.refs.resize(records);
+  if (work.starts.size() < records + 1) work.starts.resize(records + 1);
+}
+
+// How many of the `located` rows make a run.
+int64_t RowsThatFit(const RunWork& work, size_t located, int64_t min_rows) {
+  size_t rows = 0;
+  for (size_t bytes = 0; rows < located; ++rows) {
+    for (size_t i = rows; i < located * static_cast<size_t>(work.columns); i += located) {
+      bytes += work.starts[i + 1] - work.starts[i];
+    }
+    if (bytes > kMaxRunBytes) break;
+  }
+  return std::min(std::max({static_cast<int64_t>(rows), min_rows, int64_t{1}}),
+                  static_cast<int64_t>(located));
+}
+
+// Leaves the first rows of each column of `located`.
+void KeepRows(size_t located, int64_t rows, RunWork& work) {
+  work.rows = rows;
+  size_t kept = 0;
+  size_t start = 0;
+  for (size_t column = 0; column < static_cast<size_t>(work.columns); ++column) {
+    for (size_t row = 0; row < static_cast<size_t>(rows); ++row, ++kept) {
+      const size_t i = column * located + row;
+      const size_t bytes = work.starts[i + 1] - work.starts[i];
+      work.refs[kept] = work.refs[i];
+      work.starts[kept] = start;
+      start += bytes;
+    }
+  }
+  work.starts[kept] = start;
+}
+
+// Where the records of a row lie, and what became of their reads.
+void TakeRecords(const RunWork& work, int64_t row, RunWork& single) {
+  single.starts = {0};
+  for (int64_t column = 0; column < work.columns; ++column) {
+    const int64_t i = column * work.rows + row;
+    single.refs.push_back(work.refs[i]);
+    single.starts.push_back(single.starts.back() + work.starts[i + 1] - work.starts[i]);
+    for (size_t span = 0; span < work.spans.size(); ++span) {
+      if (i < work.spans[span].begin || i >= work.spans[span].end) continue;
+      single.spans.push_back({column, column + 1});
+      single.read_status.push_back(work.read_status[span]);
+    }
+  }
+}
+
+void CopyFrames(const RunWork& work, int64_t row, RunWork& single) {
+  single.buffer.reset(new std::byte[static_cast<size_t>(single.bytes())]);
+  for (int64_t column = 0; column < work.columns; ++column) {
+    std::memcpy(single.buffer.get() + single.starts[column],
+                work.buffer.get() + work.starts[column * work.rows + row],
+                single.starts[column + 1] - single.starts[column]);
+  }
+}
+
+int64_t LocateZipped(const readers::RecordSource& source, const Zip& zip,
+                     std::span<const SampleId> ids, int64_t min_rows, RunWork& work) {
+  work.columns = static_cast<int64_t>(zip.num_inputs());
+  const size_t records = ids.size() * zip.num_inputs();
+  work.zipped.resize(records);
+  zip.Locate(ids, work.zipped);
+  MakeRoom(records, work);
+  source.LocateAll(work.zipped, {work.refs.data(), records}, {work.starts.data(), records + 1});
+  const int64_t rows = RowsThatFit(work, ids.size(), min_rows);
+  KeepRows(ids.size(), rows, work);
+  return rows;
 }
 
 // Moves frames apart in the buffer as far as they lie apart in the file, where that is not far.
@@ -49,11 +134,11 @@ void RunWork::Clear() {
   alone = false;
 }
 
-int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
-                  int64_t min_rows, RunWork& work) {
+int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
+                  std::span<const SampleId> ids, int64_t min_rows, RunWork& work) {
+  if (zip != nullptr) return LocateZipped(source, *zip, ids, min_rows, work);
   if (!source.has_bytes()) return work.rows = static_cast<int64_t>(ids.size());
-  if (work.refs.size() < ids.size()) work.refs.resize(ids.size());
-  if (work.starts.size() < ids.size() + 1) work.starts.resize(ids.size() + 1);
+  MakeRoom(ids.size(), work);
   const std::span<size_t> starts(work.starts.data(), ids.size() + 1);
   source.LocateAll(ids, {work.refs.data(), ids.size()}, starts);
   KeepShortGaps({work.refs.data(), ids.size()}, starts);
@@ -63,16 +148,18 @@ int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId>
   return work.rows;
 }
 
+readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* zip,
+                                const SampleId& id) {
+  if (zip == nullptr) return source.Locate(id.record);
+  std::vector<SampleId> records(zip->num_inputs());
+  zip->Locate({&id, 1}, records);
+  return source.Locate(records.front().record);
+}
+
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork& work) {
   work.spans.clear();
-  if (work.bytes() == 0) return {};  // a range: numbers are nowhere in a file
-  for (int64_t row = 0; row < work.num_rows(); ++row) {
-    if (row > 0 && !work.alone && FollowsInFile(work, row)) {
-      work.spans.back().end = row + 1;
-    } else {
-      work.spans.push_back({row, row + 1});
-    }
-  }
+  if (work.bytes() == 0) return {};  // numbers are nowhere in a file
+  for (int64_t column = 0; column < work.columns; ++column) AddSpans(column, work);
   if (work.buffer == nullptr) {
     work.buffer = MakeReadBuffer(static_cast<size_t>(work.bytes()));
   }
@@ -95,27 +182,15 @@ std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunWork&
 }
 
 RunWork SingleRow(const RunWork& work, int64_t row) {
-  const auto i = static_cast<size_t>(row);
   RunWork single;
   single.batch = work.batch;
   single.first_row = work.first_row + row;
   single.position = work.position + static_cast<uint64_t>(row);
-  if (!work.origins.empty()) single.origins = {work.origins[i]};
+  if (!work.origins.empty()) single.origins = {work.origins[static_cast<size_t>(row)]};
   single.rows = 1;
-  if (!work.starts.empty()) {
-    single.refs = {work.refs[i]};
-    single.starts = {0, work.starts[i + 1] - work.starts[i]};
-  }
-  for (size_t span = 0; span < work.spans.size(); ++span) {
-    if (row < work.spans[span].begin || row >= work.spans[span].end) continue;
-    single.spans = {{0, 1}};
-    single.read_status = {work.read_status[span]};
-  }
-  if (work.buffer != nullptr) {
-    single.buffer.reset(new std::byte[static_cast<size_t>(single.bytes())]);
-    std::memcpy(single.buffer.get(), work.buffer.get() + work.starts[i],
-                static_cast<size_t>(single.bytes()));
-  }
+  single.columns = work.columns;
+  if (!work.starts.empty()) TakeRecords(work, row, single);
+  if (work.buffer != nullptr) CopyFrames(work, row, single);
   single.alone = true;
   return single;
 }

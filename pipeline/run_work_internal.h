@@ -18,6 +18,7 @@
 #include "pipeline/physical_plan_internal.h"
 #include "pipeline/read_buffer_internal.h"
 #include "pipeline/settler_internal.h"
+#include "pipeline/zip_internal.h"
 #include "readers/record_source.h"
 
 // One run on its way from positions to rows of a slab: cut, read, worked on. How rows are grouped
@@ -47,7 +48,7 @@ struct OpenBatch {
   absl::Status error;  // of error_row, the lowest bad row so far
 };
 
-// Records that one read fetches: rows [begin, end) of a run.
+// Records that one read fetches: [begin, end) of RunWork::refs, of one column.
 struct ReadSpan {
   int64_t begin = 0;
   int64_t end = 0;
@@ -62,10 +63,12 @@ struct RunWork {
   ScanBlock* block = nullptr;      // pass 1: what the findings are for
   std::vector<RowOrigin> origins;  // pass 1: of each row
   int64_t rows = 0;
-  // At least so long: they keep the length that some run needed, so that none is cleared twice.
-  // Empty when records have no bytes.
-  std::vector<readers::RecordRef> refs;  // of each row
-  std::vector<size_t> starts;            // of each record's frame in `buffer`, and the last's end
+  int64_t columns = 1;  // records of a row: inputs of a zip
+  // Column after column, each of all rows. At least so long: they keep the length that some run
+  // needed, so that none is cleared twice. Empty when records have no bytes.
+  std::vector<readers::RecordRef> refs;
+  std::vector<size_t> starts;    // of each record's frame in `buffer`, and the last's end
+  std::vector<SampleId> zipped;  // a zip's records, before it is known how many rows fit
   ReadBuffer buffer;
   std::vector<ReadSpan> spans;
   std::vector<absl::Status> read_status;  // of each span
@@ -74,18 +77,30 @@ struct RunWork {
 
   int64_t num_rows() const { return rows; }
   int64_t bytes() const {
-    return rows == 0 || starts.empty() ? 0
-                                       : static_cast<int64_t>(starts[static_cast<size_t>(rows)]);
+    const auto records = static_cast<size_t>(rows * columns);
+    return records == 0 || starts.empty() ? 0 : static_cast<int64_t>(starts[records]);
+  }
+  // Of the rows of a column.
+  std::span<const readers::RecordRef> column_refs(int64_t column) const {
+    return {refs.data() + column * rows, static_cast<size_t>(rows)};
+  }
+  // And the end of its last frame.
+  std::span<const size_t> column_starts(int64_t column) const {
+    return {starts.data() + column * rows, static_cast<size_t>(rows) + 1};
   }
   // Empties it for its next use.
   void Clear();
 };
 
 // Makes `work`, cleared, a run of the first of these samples: as many as have frames of at most
-// 256 KiB together, but at least `min_rows`, if there are so many. Returns their number, at
-// least 1. REQUIRES: ids is not empty.
-int64_t LocateRun(const readers::RecordSource& source, std::span<const SampleId> ids,
-                  int64_t min_rows, RunWork& work);
+// 256 KiB together, but at least `min_rows`, if there are so many. `zip` is null where the samples
+// are records of the source. Returns their number, at least 1. REQUIRES: ids is not empty.
+int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
+                  std::span<const SampleId> ids, int64_t min_rows, RunWork& work);
+
+// Where a sample lies; of a zip, its first input's record.
+readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* zip,
+                                const SampleId& id);
 
 // Takes the buffer of `work` and returns the reads that fill it: records that follow each other in
 // a file in one, unless work.alone. No reads when there is no memory: read_status says so.
@@ -118,7 +133,8 @@ class RunProcessor {
   RunProcessor(const PhysicalPlan& plan, const readers::RecordSource& source);
 
   RunScratch MakeScratch() const;
-  // Adds the source's column, "record" or (range) "value"; rows that could not be read are failed.
+  // Adds the source's column, "record" or (range) "value", or those of a zip; rows that could not be
+  // read are failed.
   void Load(const RunWork& work, Run& run) const;
   // An op that throws makes its row INTERNAL.
   RunOutcome Process(const RunWork& work, RunScratch& scratch) const;
@@ -131,13 +147,18 @@ class RunProcessor {
  private:
   std::optional<RunOutcome> TryProcess(const RunWork& work, RunScratch& scratch) const;
   void PlaceSlots(const RunWork& work, RunScratch& scratch) const;
-  void Unframe(const RunWork& work, Run& run) const;
-  // Rows [begin, end), whose bytes were read.
-  void UnframeRows(const RunWork& work, int64_t begin, int64_t end, Column& column, Run& run) const;
+  void LoadZip(const RunWork& work, Run& run) const;
+  // The records of a column of `work`, as the column `name`.
+  void Unframe(const RunWork& work, int64_t from, std::string_view name, Run& run) const;
+  // Its rows [begin, end), whose bytes were read.
+  void UnframeRows(const RunWork& work, int64_t from, int64_t begin, int64_t end, Column& column,
+                   Run& run) const;
   // The column of a range: the records' numbers, where they lie in the rows' ids.
   void LoadNumbers(const RunWork& work, Run& run) const;
-  // The same where several ranges are joined: each begins at 0 again.
-  void LoadJoinedNumbers(const RunWork& work, Run& run) const;
+  // The same where several ranges are joined or zipped: each begins at 0 again.
+  void LoadJoinedNumbers(const RunWork& work, int64_t from, std::string_view name, Run& run) const;
+  // Adds to an error where its record lies.
+  absl::Status At(const absl::Status& status, const readers::RecordRef& ref) const;
   void Store(const RunWork& work, Run& run) const;
   void StoreField(const RunWork& work, size_t field, Run& run) const;
   // Stores all rows of a field at once, if the column lies as the field wants it.

@@ -72,7 +72,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
     std::vector<SampleId> ids(count);
     for (uint64_t i = 0; i < count; ++i) ids[i].record = next_record_ + i;
     auto work = std::make_unique<RunWork>();
-    const int64_t rows = LocateRun(source_, ids, 1, *work);
+    const int64_t rows = LocateRun(source_, nullptr, ids, 1, *work);
     work->position = next_record_;
     work->origins.resize(static_cast<size_t>(rows));
     for (size_t i = 0; i < work->origins.size(); ++i) work->origins[i] = {ids[i], ids[i].record};

@@ -140,7 +140,8 @@ absl::Status CheckSpec(const FeatureSpec& spec) {
 
 class ParseExample final : public Op {
  public:
-  explicit ParseExample(std::vector<FeatureSpec> features) : features_(std::move(features)) {
+  explicit ParseExample(ParseExampleOptions options)
+      : features_(std::move(options.features)), field_(std::move(options.field)) {
     for (size_t i = 0; i < features_.size(); ++i) {
       by_key_.emplace_back(features_[i].key, static_cast<int>(i));
     }
@@ -148,12 +149,13 @@ class ParseExample final : public Op {
   }
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    MILLRACE_RETURN_IF_ERROR(Annotate(input.CheckHas(kRecordField), "parse_example"));
-    if (input.Find(kRecordField)->dtype != DType::kBytes) {
-      return absl::InvalidArgumentError("parse_example: field 'record' must be bytes");
+    MILLRACE_RETURN_IF_ERROR(Annotate(input.CheckHas(field_), "parse_example"));
+    if (input.Find(field_)->dtype != DType::kBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parse_example: field '", field_, "' must be bytes"));
     }
     Schema output = input;
-    output.Remove(kRecordField);
+    output.Remove(field_);
     for (const FeatureSpec& spec : features_) {
       if (output.Find(spec.name) != nullptr) {
         return absl::InvalidArgumentError(
@@ -166,7 +168,7 @@ class ParseExample final : public Op {
   }
 
   void Apply(Run& run) const override {
-    const Column records = run.Take(kRecordField);
+    const Column records = run.Take(field_);
     const std::vector<FeatureEntry> entries = FindEntries(run, records);
     for (size_t i = 0; i < features_.size(); ++i) {
       Column& column = run.Add(features_[i].name, features_[i].dtype);
@@ -300,6 +302,7 @@ class ParseExample final : public Op {
   }
 
   const std::vector<FeatureSpec> features_;
+  const std::string field_;
   std::vector<std::pair<std::string, int>> by_key_;  // sorted; constant after construction
 };
 
@@ -322,7 +325,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeParseExample(ParseExampleOptions options
           absl::StrCat("parse_example: column '", spec.name, "' is given twice"));
     }
   }
-  return std::make_unique<ParseExample>(std::move(options.features));
+  return std::make_unique<ParseExample>(std::move(options));
 }
 
 }  // namespace millrace::readers

@@ -10,7 +10,7 @@
 
 namespace millrace::readers {
 
-// The column in which records enter the first op.
+// The column in which records enter the first op, unless the plan names another.
 inline constexpr char kRecordField[] = "record";
 
 // One feature of tf.train.Example that becomes a column.
@@ -31,9 +31,10 @@ struct FeatureSpec {
 
 struct ParseExampleOptions {
   std::vector<FeatureSpec> features;
+  std::string field = kRecordField;  // bytes
 };
 
-// The op `parse_example`: column "record" (consumed) to one column per feature. Features that are
+// The op `parse_example`: the column `field` (consumed) to one column per feature. Features that are
 // not asked for are skipped without being parsed. Packed and unpacked lists are accepted; of a key
 // given twice the later wins. Row errors: DATA_LOSS kExample (not a valid message),
 // INVALID_ARGUMENT kFeature (missing, other kind, other length).

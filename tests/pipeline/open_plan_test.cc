@@ -55,6 +55,20 @@ class OpenPlanTest : public testing::Test {
                         "stage { global_shuffle {} } } input { ", Files("data-[34]"), " } ",
                         std::string(more), " } }\n");
   }
+  // Labels and scores of three shards beside the labels of two, as "beside", and numbers.
+  static std::string Zipped(const std::string& order, const std::string& stages) {
+    return absl::StrCat(
+        "seed: 3 lanes: 8\nstage { zip { input { ", Files("data-[012]"),
+        "stage { global_shuffle {} } } input { ", Files("data-[34]"),
+        "stage { shuffle { buffer_size: 9 } } stage { repeat {} } }\n"
+        "  input { stage { range { count: 60 } } } field: [\"one\", \"two\", \"number\"] } }\n",
+        order,
+        "stage { parse_example { field: \"one\" feature { key: \"label\" dtype: INT64 }\n"
+        "  feature { key: \"score\" dtype: FLOAT32 } } }\n"
+        "stage { parse_example { field: \"two\"\n"
+        "  feature { key: \"label\" name: \"beside\" dtype: INT64 } } }\n",
+        stages);
+  }
   static std::string Text(const std::string& source, bool tokens, const std::string& stages) {
     return absl::StrCat("seed: 3 lanes: 8\n", source,
                         "stage { parse_example { feature { key: \"label\" dtype: INT64 }\n"
@@ -75,6 +89,9 @@ class OpenPlanTest : public testing::Test {
               false, absl::StrCat("stage { repeat { epochs: 2 } }\n", batch))},
         {"concatenate", Text(Join("concatenate", ""), false, batch)},
         {"mix", Text(Join("mix", "weight: [0.7, 0.3]"), false, batch)},
+        {"zip",
+         Zipped("stage { shuffle { buffer_size: 15 } } stage { repeat { epochs: 2 } }\n", batch)},
+        {"zip_filter", Zipped("", absl::StrCat(filter, batch, "stage { repeat { epochs: 2 } }\n"))},
         {"filter", Text(absl::StrCat(all, "stage { global_shuffle {} }\n"), false,
                         absl::StrCat(filter, batch, "stage { repeat { epochs: 2 } }\n"))},
         {"mixed_filter",

@@ -150,7 +150,8 @@ TEST(OptimizerTest, FieldsThatCannotBeBatchedAreErrorsWithAdvice) {
             "before batch");
   EXPECT_EQ(LowerErrorOf(kParse),
             "p:3:1: stage \"batch\": field \"image/encoded\" is bytes, which a batch cannot hold; "
-            "decode it (decode_image) or leave the feature out of parse_example");
+            "decode it (decode_image), parse it (parse_example) or leave the feature out of "
+            "parse_example");
   EXPECT_EQ(
       LowerErrorOf(kParse + std::string("stage { decode_image {} }\n")),
       "p:4:1: stage \"batch\": field \"image\" differs in shape from sample to sample (image: "

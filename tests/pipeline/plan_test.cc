@@ -72,10 +72,11 @@ TEST(PlanTest, StagesInImpossibleOrderAreRefusedAtTheirPlace) {
   EXPECT_EQ(ErrorOf(""), "p: a plan needs stages; the first is a source");
   EXPECT_EQ(
       ErrorOf(b),
-      "p:1:1: the first stage must be a source (tfrecord, range, push, concatenate, mix), not "
+      "p:1:1: the first stage must be a source (tfrecord, range, push, concatenate, mix, zip), not "
       "batch");
-  EXPECT_EQ(ErrorOf(s + s + b),
-            "p:2:1: a second source; a plan has one, first (concatenate and mix join several)");
+  EXPECT_EQ(
+      ErrorOf(s + s + b),
+      "p:2:1: a second source; a plan has one, first (concatenate, mix and zip join several)");
   EXPECT_EQ(ErrorOf(s), "p:1:1: no batch stage; add stage { batch { size: ... } }");
   EXPECT_EQ(ErrorOf(s + b + b), "p:3:1: a second batch; the first is at p:2:1");
   EXPECT_EQ(ErrorOf(s + b + "stage { flip {} }"),
@@ -159,6 +160,8 @@ TEST(PlanTest, FeatureOptionsAreChecked) {
           "feature { key: \"a\" dtype: INT64 } feature { key: \"b\" name: \"a\" dtype: INT64 }"),
       "p:2:78: two features are named \"a\"");
   EXPECT_THAT(feature("feature { key: \"record\" dtype: INT64 }"), HasSubstr("is taken"));
+  EXPECT_THAT(feature("field: \"x\" feature { key: \"x\" dtype: INT64 }"),
+              HasSubstr("the name \"x\" is taken by the whole record"));
   EXPECT_THAT(feature("feature { key: \"a\" dtype: BYTES shape: 2 }"),
               HasSubstr("p:2:57: a BYTES feature has no shape"));
   EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [2, 0] }"),
@@ -262,6 +265,19 @@ TEST(PlanTest, FingerprintCoversWhatChangesResults) {
 // S-FINGERPRINT-3: resume tokens and checkpoints hold this number.
 TEST(PlanTest, FingerprintNeverChanges) {
   EXPECT_EQ(Make(std::string(kSource) + kBatch).Fingerprint(), 9837109802709686586u);
+}
+
+// S-FINGERPRINT-3: the number was taken before parse_example could name its field.
+TEST(PlanTest, TheDefaultFieldOfAParseLeavesFingerprintsAsTheyWere) {
+  const auto plan = [](const std::string& field) {
+    return Make(kSource +
+                ("stage { parse_example { " + field + "feature { key: \"x\" dtype: INT64 } } }\n") +
+                kBatch);
+  };
+  EXPECT_EQ(plan("").Fingerprint(), 0x5C87734D85ABCA4Bu);
+  EXPECT_EQ(plan("field: \"record\" ").Fingerprint(), plan("").Fingerprint());
+  EXPECT_NE(plan("field: \"other\" ").Fingerprint(), plan("").Fingerprint());
+  EXPECT_EQ(plan("").message().pipeline.stage(1).parse_example().field(), "record");
 }
 
 TEST(PlanTest, VariablesFillAPlan) {

@@ -38,6 +38,11 @@ class OpenablePlan {
     for (const uint64_t count : made_.ranges) sources.push_back(MakeRangeSource(count));
     return JoinSources(physical, std::move(sources));
   }
+  // Of what the order takes for sources.
+  std::vector<OrderSource> Facts(const PhysicalPlan& physical) const {
+    if (physical.zip.has_value()) return {{made_.samples.size(), 0, {}}};
+    return Sources(physical).facts;
+  }
   absl::StatusOr<std::unique_ptr<Pipeline>> Open(std::shared_ptr<Context> context,
                                                  const OpenOptions& options = {},
                                                  const OptimizerOptions& optimizer = {}) const {
@@ -92,6 +97,7 @@ inline void CheckValues(const RandomPlan& plan, const Batch& batch) {
   const size_t field =
       static_cast<size_t>(std::ranges::find(names, std::string("tokens")) - names.begin());
   const ConstTensorView splits = batch.Find("tokens/row_splits");
+  const ConstTensorView beside = batch.Find("beside");
   for (int64_t row = 0; row < batch.num_rows(); ++row) {
     if (batch.valid()[row] == 0) {
       ASSERT_EQ(numbers[row], 0);
@@ -101,6 +107,9 @@ inline void CheckValues(const RandomPlan& plan, const Batch& batch) {
     const SampleId id = batch.ids()[row];
     const MadeSample& sample = plan.samples.at(id.record);
     ASSERT_EQ(numbers[row], sample.number);
+    if (beside.data != nullptr) {
+      ASSERT_EQ(beside.as<int64_t>()[row], sample.beside);
+    }
     if (field == names.size()) continue;
     const ConstTensorView tokens = batch.tensor(field);
     const auto values = tokens.as<int64_t>();

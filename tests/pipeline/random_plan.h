@@ -25,6 +25,7 @@ struct MadeSample {
   int64_t number = 0;  // "id" of an Example, "value" of a range
   int64_t label = 0;   // 0 to 9
   std::vector<int64_t> tokens;
+  int64_t beside = 0;  // of a zip: what its second input, a range, has there
 };
 
 struct MadeRow {
@@ -44,15 +45,14 @@ struct RowStep {
 
 struct RandomPlan {
   std::string text;
-  std::vector<FakeData> files;        // one per source; none where the plan counts numbers
-  std::vector<uint64_t> ranges;       // one per source of a plan that counts numbers
-  std::vector<MadeSample> samples;    // of each record, numbered through all sources
+  std::vector<FakeData> files;        // one per source of files, which are in front of ranges
+  std::vector<uint64_t> ranges;       // one per range
+  std::vector<MadeSample> samples;    // of each record, numbered through all sources, or of a zip
   std::vector<RowStep> steps;         // from the first cut on, in order
   bool has_cut = false;               // also by a batch of extents that differ
   bool endless = false;               // what comes before the cut
   bool in_blocks = false;             // a global_shuffle of blocks, which order_model.h has not
   std::vector<std::string> features;  // fields of a batch whose values are known
-  size_t num_sources() const { return std::max(files.size(), ranges.size()); }
 };
 
 // The plans of a test: [first, end). MILLRACE_RANDOM_PLANS says how many instead of `plans`, and
@@ -67,7 +67,8 @@ inline std::pair<uint64_t, uint64_t> SeedsFromEnvironment(uint64_t first, uint64
 
 class RandomPlanMaker {
  public:
-  explicit RandomPlanMaker(uint64_t seed) : random_(seed) {}
+  explicit RandomPlanMaker(uint64_t seed)
+      : random_(seed), zipped_(std::mt19937_64(~seed)() % 7 == 0) {}
 
   RandomPlan Make() {
     numbers_ = OneIn(8);
@@ -111,8 +112,9 @@ class RandomPlanMaker {
   }
 
   Size Root() {
+    if (zipped_) return Zip();
     const uint64_t kind = Below(6);
-    if (kind > 1) return Source();
+    if (kind > 1) return Source(true);
     const bool mix = kind == 1;
     const uint64_t inputs = 1 + Below(3);
     const std::string before = std::exchange(text_, "");
@@ -120,7 +122,7 @@ class RandomPlanMaker {
     Size joined;
     uint64_t endless_inputs = 0;
     for (uint64_t i = 0; i < inputs; ++i) {
-      Size size = Source();
+      Size size = Source(true);
       size = OrderSteps(size, 1, mix ? OneIn(3) : i + 1 == inputs && OneIn(6));
       endless_inputs += size.endless ? 1 : 0;
       joined.elements += size.elements;
@@ -137,7 +139,43 @@ class RandomPlanMaker {
     return joined;
   }
 
-  Size Source() {
+  // Records beside numbers, of which it is known without an order which belong together.
+  Size Zip() {
+    Source(false);
+    const std::vector<MadeSample> records = std::exchange(plan_.samples, {});
+    const std::vector<size_t> first = ZipInput(records.size());
+    const std::string first_text = std::exchange(text_, "");
+    const uint64_t count = 4 + Below(50);
+    plan_.ranges.push_back(count);
+    Stage("range", absl::StrCat("count: ", count));
+    const std::vector<size_t> second = ZipInput(count);
+    const std::string second_text = std::exchange(text_, "");
+    Stage("zip", absl::StrCat("input {\n", first_text, "}\ninput {\n", second_text, "}\nfield: \"",
+                              numbers_ ? "value" : "packed", "\" field: \"beside\""));
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      plan_.samples.push_back(records[first[i]]);
+      plan_.samples.back().beside = static_cast<int64_t>(second[i]);
+    }
+    return {.elements = plan_.samples.size()};
+  }
+
+  // One stage, or none, behind a source, and what it leaves.
+  std::vector<size_t> ZipInput(uint64_t records) {
+    const uint64_t kind = Below(4);
+    const uint64_t count = 1 + Below(3);
+    const uint64_t index = Below(count);
+    std::vector<size_t> left;
+    for (uint64_t i = 0; i < records * (kind == 1 ? count : 1); ++i) {
+      const bool keeps = kind == 0 ? i % count == index : kind != 2 || i >= count;
+      if (keeps) left.push_back(i % records);
+    }
+    if (kind == 0) Stage("shard", absl::StrCat("num_shards: ", count, " index: ", index));
+    if (kind == 1) Stage("repeat", absl::StrCat("epochs: ", count));
+    if (kind == 2) Stage("skip", absl::StrCat("count: ", count));
+    return left;
+  }
+
+  Size Source(bool may_interleave) {
     const uint64_t records = OneIn(20) ? 1 : 4 + Below(50);
     for (uint64_t i = 0; i < records; ++i) {
       MadeSample& sample = plan_.samples.emplace_back();
@@ -153,7 +191,7 @@ class RandomPlanMaker {
     } else {
       plan_.files.push_back(Files(plan_.samples.size() - records));
       Stage("tfrecord", absl::StrCat("files: \"fake-", plan_.files.size(), "\""));
-      if (OneIn(4)) {
+      if (may_interleave && OneIn(4)) {
         Stage("interleave", absl::StrCat("cycle_length: ", 1 + Below(5), " block_length: ",
                                          1 + Below(4), OneIn(2) ? " shuffle_files: true" : ""));
       }
@@ -253,7 +291,7 @@ class RandomPlanMaker {
     }
     if (wants_image_) text += " feature { key: \"image\" dtype: BYTES }";
     if (wants_image_) text += " feature { key: \"spare\" dtype: BYTES }";
-    Stage("parse_example", text);
+    Stage("parse_example", zipped_ ? "field: \"packed\" " + text : text);
   }
 
   // The "spare" feature is never parsed, by the rule `project`.
@@ -303,7 +341,12 @@ class RandomPlanMaker {
     const auto low = static_cast<int64_t>(Below(5));
     std::string text;
     std::function<bool(const MadeRow&)> keep;
-    if (numbers_) {
+    if (zipped_ && OneIn(2)) {
+      text = absl::StrCat("beside != ", low, " and beside < 30");
+      keep = [low](const MadeRow& row) {
+        return row.sample->beside != low && row.sample->beside < 30;
+      };
+    } else if (numbers_) {
       text = absl::StrCat("value < ", 3 * low, " or value >= ", 4 * low);
       keep = [low](const MadeRow& row) {
         return row.sample->number < 3 * low || row.sample->number >= 4 * low;
@@ -372,6 +415,7 @@ class RandomPlanMaker {
   }
 
   std::mt19937_64 random_;
+  const bool zipped_;
   RandomPlan plan_;
   std::string text_;
   int num_stages_ = 0;

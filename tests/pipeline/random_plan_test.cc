@@ -30,8 +30,8 @@ bool MakeReference(const OpenablePlan& plan, const std::shared_ptr<Context>& con
   }
   const PhysicalPlan physical = plan.Physical();
   if (!plan.made().in_blocks) {
-    const OpenedSources sources = plan.Sources(physical);
-    reference.model = PlanModel(plan.made(), physical, sources.facts).Stream(kMaxBatches);
+    const std::vector<OrderSource> facts = plan.Facts(physical);
+    reference.model = PlanModel(plan.made(), physical, facts).Stream(kMaxBatches);
     if (!reference.model.ends) reference.max_batches = reference.model.batches.size();
   } else if (plan.made().endless && plan.made().has_cut) {
     return false;
@@ -66,18 +66,12 @@ void ForEachPlan(uint64_t plans, const Check& check) {
 TEST(RandomPlanTest, EveryStageIsDrawnNowAndThen) {
   std::vector<RandomPlan> plans;
   for (uint64_t seed = 0; seed < 1000; ++seed) plans.push_back(RandomPlanMaker(seed).Make());
-  for (const std::string op : {"tfrecord",       "range",
-                               "concatenate",    "mix",
-                               "interleave",     "shuffle",
-                               "global_shuffle", "shard",
-                               "repeat",         "take",
-                               "skip",           "parse_example",
-                               "filter",         "unbatch",
-                               "decode_raw",     "flip",
-                               "normalize",      "one_hot",
-                               "batch",          "padded_batch",
-                               "ragged_batch",   "bucket_by_length",
-                               "prefetch"}) {
+  for (const std::string op :
+       {"tfrecord",     "range",        "concatenate",      "mix",     "zip",
+        "interleave",   "shuffle",      "global_shuffle",   "shard",   "repeat",
+        "take",         "skip",         "parse_example",    "filter",  "unbatch",
+        "decode_raw",   "flip",         "normalize",        "one_hot", "batch",
+        "padded_batch", "ragged_batch", "bucket_by_length", "prefetch"}) {
     int drawn = 0, with_cut = 0, behind_cut = 0;
     for (const RandomPlan& plan : plans) {
       const size_t at = plan.text.rfind(absl::StrCat("\" ", op, " {"));

@@ -25,8 +25,7 @@ bool MakeWhole(const OpenablePlan& plan, const std::shared_ptr<Context>& context
   if (!opened.ok() || (made.in_blocks && made.endless && made.has_cut)) return false;
   const PhysicalPlan physical = plan.Physical();
   if (made.endless && made.has_cut) {
-    const OpenedSources sources = plan.Sources(physical);
-    const ModelStream model = PlanModel(made, physical, sources.facts).Stream(kMaxBatches);
+    const ModelStream model = PlanModel(made, physical, plan.Facts(physical)).Stream(kMaxBatches);
     if (!model.ends) whole.max_batches = model.batches.size();
   }
   whole.max_world = made.has_cut ? physical.lanes : physical.batch.size;

@@ -1,3 +1,4 @@
+#include <functional>
 #include <random>
 
 #include "pipeline/settler_state_internal.h"
@@ -127,7 +128,8 @@ TEST(RandomTokenTest, DamagedTokensNeverCrash) {
 }
 
 // The state with one of its numbers changed and everything around it right again.
-std::string Forged(const std::string& token, std::mt19937_64& random) {
+std::string ForgedAt(const std::string& token,
+                     const std::function<void(std::vector<uint64_t>& numbers)>& forge) {
   constexpr std::string_view kMark = " state=";
   const size_t at = token.find(kMark);
   if (at == std::string::npos) return token;
@@ -135,12 +137,18 @@ std::string Forged(const std::string& token, std::mt19937_64& random) {
   EXPECT_TRUE(reader.ok()) << reader.status();
   std::vector<uint64_t> numbers;
   while (!reader->at_end()) numbers.push_back(reader->Number());
-  uint64_t& number = numbers[random() % numbers.size()];
-  const uint64_t values[] = {number + 1, number - 1, random() % 100, random(), ~uint64_t{0}};
-  number = values[random() % 5];
+  forge(numbers);
   StateWriter writer;
   for (const uint64_t value : numbers) writer.Number(value);
   return token.substr(0, at + kMark.size()) + writer.Finish();
+}
+
+std::string Forged(const std::string& token, std::mt19937_64& random) {
+  return ForgedAt(token, [&](std::vector<uint64_t>& numbers) {
+    uint64_t& number = numbers[random() % numbers.size()];
+    const uint64_t values[] = {number + 1, number - 1, random() % 100, random(), ~uint64_t{0}};
+    number = values[random() % 5];
+  });
 }
 
 // S-STATE-12.
@@ -151,6 +159,32 @@ TEST(RandomTokenTest, ForgedTokensNeverCrash) {
                   TryToken(plan, context, Forged(tokens[random() % tokens.size()], random));
                 }
               });
+}
+
+// S-STATE-12: batches of the last pass are delivered; there are no records for one behind it.
+TEST(RandomTokenTest, APassBehindTheLastIsAnErrorNotAWaitWithoutEnd) {
+  RandomPlan made;
+  made.ranges = {20};
+  made.text =
+      "lanes: 2 stage { range { count: 20 } } stage { filter { predicate: \"value >= 0\" } } "
+      "stage { batch { size: 4 } } stage { repeat { epochs: 3 } }";
+  const OpenablePlan plan(made);
+  const auto opened = plan.Open(FakeContext(2));
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  for (int i = 0; i < 7; ++i) ASSERT_TRUE((*opened)->Next().ok());  // two of the second pass
+  constexpr size_t kPass = 3;  // behind the hash, whether it ended, and the index
+  const std::string token =
+      ForgedAt((*opened)->Save(), [](std::vector<uint64_t>& numbers) { ++numbers.at(kPass); });
+  for (const int prefetch : {1, 2, 16}) {
+    OpenOptions options = OfRank(0, 1, token);
+    options.prefetch_batches = prefetch;
+    const auto forged = plan.Open(FakeContext(2), options);
+    ASSERT_TRUE(forged.ok()) << forged.status();
+    const Stream stream = Drain(**forged);
+    // The third would have to know whether it ends its epoch.
+    EXPECT_EQ(stream.digests.size(), 2u);
+    EXPECT_EQ(stream.end.code(), absl::StatusCode::kInternal) << stream.end;
+  }
 }
 
 // S-STATE-12: the stream goes on where it was.

@@ -42,7 +42,7 @@ TEST(RunReadsTest, RecordsWithShortGapsAreOneRead) {
   const FakeData data = MakeFakeData(40, 100);
   const std::vector<uint64_t> records = {0, 2, 3, 7, 8, 9, 20};
   RunWork work;
-  ASSERT_EQ(LocateRun(source, Ids(records), 1, work), 7);
+  ASSERT_EQ(LocateRun(source, nullptr, Ids(records), 1, work), 7);
   const std::vector<ReadRequest> reads = MakeReads(source, work);
   ASSERT_EQ(reads.size(), 1);
   EXPECT_EQ(reads[0].offset, 0);
@@ -57,7 +57,7 @@ TEST(RunReadsTest, RecordsThatLieFarApartOrBackwardsAreReadByThemselves) {
   const FakeData data = MakeFakeData(40, 900);
   const std::vector<uint64_t> records = {0, 4, 3, 3, 30, 32};  // gaps: 3, none, none, 26, 1
   RunWork work;
-  ASSERT_EQ(LocateRun(source, Ids(records), 1, work), 6);
+  ASSERT_EQ(LocateRun(source, nullptr, Ids(records), 1, work), 6);
   const std::vector<ReadRequest> reads = MakeReads(source, work);
   ASSERT_EQ(reads.size(), 5);
   for (size_t i = 0; i < 4; ++i) {
@@ -70,7 +70,7 @@ TEST(RunReadsTest, RecordsThatLieFarApartOrBackwardsAreReadByThemselves) {
 TEST(RunReadsTest, ReadAloneARecordIsItsFrameAndNothingBesideIt) {
   const FakeSource source = SourceOf(10, 100);
   RunWork work;
-  ASSERT_EQ(LocateRun(source, Ids({1, 3, 4}), 1, work), 3);
+  ASSERT_EQ(LocateRun(source, nullptr, Ids({1, 3, 4}), 1, work), 3);
   work.alone = true;
   const std::vector<ReadRequest> reads = MakeReads(source, work);
   ASSERT_EQ(reads.size(), 3);
@@ -86,7 +86,7 @@ TEST(RunReadsTest, GapsCountInTheBytesOfARun) {
   std::vector<uint64_t> records(500);
   for (size_t i = 0; i < records.size(); ++i) records[i] = 2 * i;
   RunWork work;
-  const int64_t rows = LocateRun(source, Ids(records), 1, work);
+  const int64_t rows = LocateRun(source, nullptr, Ids(records), 1, work);
   EXPECT_GT(rows, 100);
   EXPECT_LT(rows, 256 * 1024 / 2000 + 1);
   EXPECT_LE(work.bytes(), 256 << 10);

@@ -344,6 +344,23 @@ TEST(ParseExampleResolve, OutputIsTheInputWithoutTheRecordPlusTheFeatures) {
   EXPECT_EQ(schema->ToString(), "index: int64[], image: bytes[?], box: float32[4]");
 }
 
+TEST(ParseExampleResolve, AnotherFieldMayBeWhatIsParsed) {
+  const auto op = *MakeParseExample({{Spec("x", DType::kI64)}, "packed"});
+  const Schema input({{"record", DType::kI64, {}}, {"packed", DType::kBytes, {Shape::kUnknown}}});
+  EXPECT_EQ(op->Resolve(input)->ToString(), "record: int64[], x: int64[]");
+  EXPECT_THAT(op->Resolve(Schema({{"packed", DType::kI64, {}}})).status().message(),
+              HasSubstr("field 'packed' must be bytes"));
+  ExampleBuilder example;
+  example.AddInt("x", 7);
+  const std::string record = example.Serialize();
+  RunArena arena;
+  millrace::Run run(arena, 1, 0, {SampleId()});
+  run.Add("packed", DType::kBytes).Set(0, record.data(), {static_cast<int64_t>(record.size())});
+  op->Apply(run);
+  EXPECT_EQ(run.Get("x").at(0).as<int64_t>()[0], 7);
+  EXPECT_EQ(run.Find("packed"), nullptr);
+}
+
 TEST(ParseExampleResolve, NeedsTheRecordField) {
   auto op = MakeParseExample({{Spec("label", DType::kI64)}});
   EXPECT_EQ((*op)->Resolve(Schema()).status().code(), absl::StatusCode::kNotFound);
