@@ -9,7 +9,7 @@ set(MILLRACE_FLAGS -ffp-contract=off)
 
 # Headers that nearly every file includes: parsing them takes most of the time of a small file. They
 # are compiled once for the libraries, once for the program and once for the tests. Files include
-# what they use all the same: the tsa preset builds without.
+# what they use all the same: the CUDA gate of .ci/run builds without.
 set(MILLRACE_PRECOMPILED <algorithm> <atomic> <chrono> <cstdint> <cstring> <deque> <functional> <map>
     <memory> <mutex> <condition_variable> <optional> <span> <string> <string_view> <unordered_map>
     <utility> <vector> <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>)

@@ -11,7 +11,7 @@
 #include "pipeline/optimizer_internal.h"
 #include "readers/example_builder.h"
 #include "tests/pipeline/executor_fixture.h"
-#include "tests/pipeline/temp_folder.h"
+#include "tests/temp_folder.h"
 
 // Records of two sources side by side on their way into batches: read, looked at, damaged, audited.
 
