@@ -29,8 +29,8 @@ struct OpenOptions {
   // Continue after the batch this token came from; empty: from the start. A token of another plan,
   // other data or another semantics_version is FAILED_PRECONDITION that says what differs.
   std::string resume_token;
-  // Takes the token of another plan or of other data all the same, and logs what may be lost. Not
-  // one of another semantics_version.
+  // Takes the token of another plan or of other data all the same, and logs a warning that says
+  // where the stream goes on and what is lost. Not one of another semantics_version.
   bool force_resume = false;
 
   std::shared_ptr<const OpTable> ops;  // for custom stages

@@ -1,6 +1,7 @@
 """Stopping `millrace run` and going on in another process, at another world, also with cuts. MILLRACE_KILLS
 says how many processes are killed."""
 
+import json
 import os
 import pathlib
 import random
@@ -143,6 +144,37 @@ class ResumeTest(unittest.TestCase):
                 report = run_json(*command, *(["--resume", token] if token else []))
                 self.assertEqual(int(report["digest"], 16),
                                  sum(digests[tokens.index(token):]) % 2**64, name)
+
+    def test_force_goes_on_with_other_data_and_says_what_is_lost(self):
+        # S-STATE-2, S-STATE-21.
+        other = self.folder / "other"
+        other.mkdir()
+        convert_slice(other, "train", 150, 4)
+        digests, tokens = self.wholes["no cut"]
+        token = tokens[8]
+        plan = self.plan("no cut")
+        changed = [plan[0], "--var", f"DATA={other}"]
+        refused = millrace("run", *changed, "--resume", token)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("data fingerprint", refused.stderr)
+        forced = millrace("run", *changed, "--resume", token, "--force", "--json")
+        self.assertEqual(forced.returncode, 0, forced.stderr)
+        self.assertEqual(json.loads(forced.stdout)["batches"], 13 - 8)  # 300 samples in batches of 24
+        self.assertRegex(forced.stderr, (
+            r"^millrace: warning: resuming by force: .* differs in: data fingerprint \(token [0-9a-f]+, here "
+            r"[0-9a-f]+\)\. The stream goes on with batch 8 of epoch 1\. Samples of this epoch before that "
+            r"batch are not delivered again; of the changed data samples may be missing or come twice\."))
+        same = millrace("run", *plan, "--resume", token, "--force", "--json")
+        self.assertEqual((same.returncode, same.stderr), (0, ""))
+        self.assertEqual(json.loads(same.stdout)["batches"], len(digests) - 8)
+        newer = millrace("run", *plan, "--resume", token.replace("semantics=1", "semantics=2"), "--force")
+        self.assertEqual(newer.returncode, 1)
+        self.assertIn("semantics_version", newer.stderr)
+
+    def test_force_without_a_token_is_a_wrong_command_line(self):
+        done = millrace("run", *self.plan("no cut"), "--force")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--force goes with --resume or --token-file", done.stderr)
 
     def test_damaged_tokens_and_those_of_other_plans_are_errors_that_say_so(self):
         # S-STATE-2, S-STATE-12.
