@@ -22,6 +22,9 @@ class PushSource;  // push_source.h
 // Makes a context whose I/O engine is the pread pool (ContextOptions.io may be left empty).
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options = {});
 
+// No resume token has more bytes (docs/semantics.md, S-STATE-13).
+inline constexpr uint64_t kMaxTokenBytes = uint64_t{32} << 20;
+
 struct OpenOptions {
   // Which slice of every global batch is read. Never part of the plan.
   int rank = 0;

@@ -145,6 +145,22 @@ class ResumeTest(unittest.TestCase):
                 self.assertEqual(int(report["digest"], 16),
                                  sum(digests[tokens.index(token):]) % 2**64, name)
 
+    def test_a_token_of_several_megabytes_goes_on(self):
+        # S-STATE-1, S-STATE-13, S-CUT-19: a large shuffle behind a filter.
+        plan, token = self.folder / "large.pbtxt", self.folder / "large.token"
+        plan.write_text("""
+            stage { range { count: 700000 } }
+            stage { filter { predicate: "value >= 100000" } }
+            stage { shuffle { buffer_size: 500000 } }
+            stage { batch { size: 60000 } }""")
+        whole = run_json(plan, "--digest")
+        first = run_json(plan, "--digest", "--token-file", token, "--batches", 4)
+        self.assertGreater(token.stat().st_size, 1 << 20)
+        rest = run_json(plan, "--digest", "--token-file", token)
+        self.assertEqual((first["batches"], rest["batches"]), (4, 6))
+        self.assertEqual((int(first["digest"], 16) + int(rest["digest"], 16)) % 2**64,
+                         int(whole["digest"], 16))
+
     def test_force_goes_on_with_other_data_and_says_what_is_lost(self):
         # S-STATE-2, S-STATE-21.
         other = self.folder / "other"
