@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -50,6 +51,7 @@ struct Flags {
   bool json = false;
   std::string resume;
   std::string token_file;
+  bool force = false;
   std::string audit;
 };
 
@@ -105,18 +107,25 @@ bool Step(const Flags& flags, Clock::time_point start, pipeline::Pipeline& strea
   return true;
 }
 
+void PrintWarning(LogLevel level, std::string_view message) {
+  if (level == LogLevel::kInfo) return;
+  absl::FPrintF(stderr, "millrace: warning: %s\n", message);
+}
+
 absl::StatusOr<Report> RunFile(const Flags& flags,
                                const std::map<std::string, std::string>& variables) {
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
                             pipeline::Plan::FromFile(flags.file, variables));
   ContextOptions context_options;
   context_options.threads = flags.threads;
+  context_options.log = PrintWarning;
   MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
   pipeline::OpenOptions open_options;
   open_options.rank = flags.rank;
   open_options.world = flags.world;
   open_options.prefetch_batches = flags.prefetch;
   open_options.resume_token = flags.resume;
+  open_options.force_resume = flags.force;
   if (!flags.token_file.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(open_options.resume_token, ReadTokenFile(flags.token_file));
   }
@@ -182,6 +191,9 @@ int Run(const Flags& flags) {
   if (const absl::Status status = CheckRank(flags.rank, flags.world); !status.ok()) {
     return FailUsage(status);
   }
+  if (flags.force && flags.resume.empty() && flags.token_file.empty()) {
+    return FailUsage("--force goes with --resume or --token-file");
+  }
   const auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
   const auto report = RunFile(flags, *variables);
@@ -228,6 +240,9 @@ void AddRun(CLI::App& parent, Action& chosen) {
          "Continue from the token in this file, if there is one, and keep that of the last "
          "batch there")
       ->excludes(resume);
+  app->add_flag("--force", flags->force,
+                "Continue from a token of another plan or other data all the same, and say what is "
+                "lost; one of another semantics_version is refused even so");
   app->add_option("--audit", flags->audit,
                   "Log the samples of every batch to this file, one for each rank (see audit)");
   app->add_flag("--digest", flags->digest, "Digest of all valid rows; the ranks' digests add up");

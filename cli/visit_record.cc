@@ -11,8 +11,8 @@
 namespace millrace::cli {
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
-  constexpr uint64_t kMaxBytes = 1 << 20;
-  absl::StatusOr<std::string> token = readers::ReadWholeFile(path, kMaxBytes);
+  absl::StatusOr<std::string> token =
+      readers::ReadWholeFile(path, pipeline::kMaxTokenBytes + 1);  // and the end of the line
   if (absl::IsNotFound(token.status())) return "";
   if (!token.ok()) return Annotate(token.status(), "resume token");
   if (token->ends_with('\n')) token->pop_back();

@@ -177,7 +177,6 @@ class ExecutorPipeline final : public Pipeline {
     const absl::Status same = token.CheckSameStream(Here());
     const bool semantics = token.semantics_version == Here().semantics_version;
     if (!same.ok() && (!force_resume_ || !semantics)) return same;
-    if (!same.ok()) LogLoss(same);
     const bool cut = executor_->parts().plan.cut.has_value();
     if (cut ? token.state.empty() && token.next_batch != 0 : !token.state.empty()) {
       return absl::InvalidArgumentError(
@@ -185,15 +184,30 @@ class ExecutorPipeline final : public Pipeline {
               : "the resume token is of a plan with a cut, and this one has none");
     }
     if (!cut) MILLRACE_RETURN_IF_ERROR(CheckBatch(token.next_batch, "the resume token"));
+    if (!same.ok()) LogLoss(token, same);
     return StreamPlace{.batch = token.next_batch, .state = std::move(token.state), .token = text};
   }
 
-  void LogLoss(const absl::Status& difference) const {
+  // " of epoch 3"; nothing where that is known only by looking at the samples, and at the end.
+  std::string OfEpoch(uint64_t batch) const {
+    const ExecutorParts& parts = executor_->parts();
+    const uint64_t end = std::min(parts.order.num_batches(), kMaxCount / parts.plan.batch.size);
+    if (parts.plan.cut.has_value() || parts.growing != nullptr || batch >= end) return "";
+    return absl::StrCat(" of epoch ", parts.order.Place(batch).epoch);
+  }
+
+  void LogLoss(const ResumeToken& token, const absl::Status& difference) const {
+    const bool plan = token.plan_fingerprint != Here().plan_fingerprint;
+    const bool data = token.data_fingerprint != Here().data_fingerprint;
+    const char* changed = plan && data ? "plan and data" : plan ? "plan" : "data";
     context_->Log(
         LogLevel::kWarning,
         ToStd(absl::StrCat("resuming by force: ", difference.message(),
-                           ". Samples of this epoch may be lost or come twice, and results are not "
-                           "those of a run that was not interrupted")));
+                           ". The stream goes on with batch ", token.next_batch,
+                           OfEpoch(token.next_batch), ". Samples of this epoch before that batch ",
+                           "are not delivered again; of the changed ", changed,
+                           " samples may be missing or come twice. Results are not those of a run ",
+                           "that was not interrupted")));
   }
 
   const std::shared_ptr<Context> context_;

@@ -22,6 +22,9 @@ class PushSource;  // push_source.h
 // Makes a context whose I/O engine is the pread pool (ContextOptions.io may be left empty).
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options = {});
 
+// No resume token has more bytes (docs/semantics.md, S-STATE-13).
+inline constexpr uint64_t kMaxTokenBytes = uint64_t{32} << 20;
+
 struct OpenOptions {
   // Which slice of every global batch is read. Never part of the plan.
   int rank = 0;
@@ -29,8 +32,8 @@ struct OpenOptions {
   // Continue after the batch this token came from; empty: from the start. A token of another plan,
   // other data or another semantics_version is FAILED_PRECONDITION that says what differs.
   std::string resume_token;
-  // Takes the token of another plan or of other data all the same, and logs what may be lost. Not
-  // one of another semantics_version.
+  // Takes the token of another plan or of other data all the same, and logs a warning that says
+  // where the stream goes on and what is lost. Not one of another semantics_version.
   bool force_resume = false;
 
   std::shared_ptr<const OpTable> ops;  // for custom stages

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "pipeline/pipeline.h"
 #include "pipeline/plan_check_internal.h"
 
 // What holds for the plan as a whole: version, names, lanes. Which stage may stand where is in
@@ -12,7 +13,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr uint32_t kMaxLanes = 1 << 16;
+// What a token may have at most, by S-STATE-13.
+static_assert(2048 + 16 * (kMaxLanes + kMaxOpenRows) <= kMaxTokenBytes);
 
 bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||

@@ -15,6 +15,9 @@
 namespace millrace::pipeline {
 
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;  // of a feature, pixels of an image
+inline constexpr uint32_t kMaxLanes = 1 << 16;
+// Rows in the buffers of shuffles behind a cut and in buckets: every batch's token holds them.
+inline constexpr uint64_t kMaxOpenRows = uint64_t{1} << 20;
 
 // "PLACE: what".
 inline absl::Status ErrorAt(const std::string& where, const std::string& what) {

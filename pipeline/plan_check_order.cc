@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -100,6 +101,7 @@ class OrderChecker {
         return CheckCut(i);
       case StageKind::kBatch:
         MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
+        MILLRACE_RETURN_IF_ERROR(CheckBuckets(i));
         return Once(i, "batch", &batch_);
       case StageKind::kPrefetch:
         if (batch_ < 0) return ErrorAt(at_.Where(i), "prefetch must stand after batch");
@@ -198,13 +200,40 @@ class OrderChecker {
     const proto::Stage& s = stage(i);
     if (cut_ < 0 || batch_ >= 0) return absl::OkStatus();
     order_behind_cut_ = i;
-    if (s.has_take() || s.has_skip() || s.has_shuffle()) return absl::OkStatus();
+    if (s.has_shuffle()) {
+      // Every lane has at least one slot.
+      const uint64_t rows = std::max<uint64_t>(s.shuffle().buffer_size(), at_.pipeline->lanes());
+      return CountOpenRows(at_.Where(i, "buffer_size"), "buffer_size", rows);
+    }
+    if (s.has_take() || s.has_skip()) return absl::OkStatus();
     const char* advice = s.has_repeat() ? "in front of it or behind the batch" : "in front of it";
     return ErrorAt(at_.Where(i), absl::StrCat(OpName(s), " cannot follow the ", OpName(stage(cut_)),
                                               " at ", at_.Where(cut_),
                                               ", behind which the number of samples is not known; "
                                               "put it ",
                                               advice));
+  }
+
+  absl::Status CheckBuckets(int i) {
+    const proto::BucketByLength& bucket = stage(i).bucket_by_length();
+    for (int k = 0; k < bucket.batch_size_size(); ++k) {
+      MILLRACE_RETURN_IF_ERROR(
+          CountOpenRows(at_.Where(i, "batch_size", k), "batch_size", bucket.batch_size(k)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Counts `rows` more that may be open between two batches, by the field at `where`.
+  absl::Status CountOpenRows(const std::string& where, const char* field, uint64_t rows) {
+    if (rows <= kMaxOpenRows - open_rows_) {
+      open_rows_ += rows;
+      return absl::OkStatus();
+    }
+    return ErrorAt(
+        where, absl::StrCat(field, " is ", rows, " but may be at most ", kMaxOpenRows - open_rows_,
+                            ": shuffles behind a filter or unbatch and buckets hold ", kMaxOpenRows,
+                            " rows together at most, because every batch's resume token "
+                            "names them"));
   }
 
   absl::Status CheckEndless(int i) const {
@@ -281,7 +310,8 @@ class OrderChecker {
   int cut_ = -1;  // the first
   int unbatch_ = -1;
   int order_behind_cut_ = -1;
-  int random_ = -1;  // the last op that draws
+  uint64_t open_rows_ = 0;  // that a token may have to name, of the stages so far
+  int random_ = -1;         // the last op that draws
 };
 
 }  // namespace

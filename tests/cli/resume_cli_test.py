@@ -1,6 +1,7 @@
 """Stopping `millrace run` and going on in another process, at another world, also with cuts. MILLRACE_KILLS
-says how many processes are killed."""
+says how many times all ranks are killed."""
 
+import json
 import os
 import pathlib
 import random
@@ -10,9 +11,10 @@ import tempfile
 import time
 import unittest
 
-from cli_testutil import BIN, convert_slice, millrace, run_json
+from cli_testutil import BIN, TIMEOUT, convert_slice, millrace, run_json
 
 KILLS = int(os.environ.get("MILLRACE_KILLS", "8"))
+PACE = 100  # rows a second of all ranks: batches of 0.1 s and more leave time to kill between them
 PARSE = ('parse_example { feature { key: "image/class/label" name: "label" dtype: INT64 } '
          'feature { key: "image/encoded" name: "png" dtype: BYTES } }')
 FILES = 'tfrecord { files: "${DATA}/train*.tfrecord" }'
@@ -48,6 +50,7 @@ class ResumeTest(unittest.TestCase):
         cls.folder = pathlib.Path(scratch.name)
         convert_slice(cls.folder, "train", 160, 4)
         cls.wholes = {name: cls.whole(name) for name in PLANS}
+        cls.audits = {name: cls.audit_of_one_process(name) for name in PLANS}
 
     @classmethod
     def plan(cls, name):
@@ -71,6 +74,13 @@ class ResumeTest(unittest.TestCase):
                 return digests, tokens
             digests.append(int(report["digest"], 16))
             tokens.append(token_file.read_text().strip())
+
+    @classmethod
+    def audit_of_one_process(cls, name):
+        log = cls.folder / "one.audit"
+        log.unlink(missing_ok=True)
+        run_json(*cls.plan(name), "--audit", log)
+        return json.loads(millrace("audit", log, "--json").stdout)
 
     def start(self, name, rank, world, token, *args):
         """The command line of a rank that goes on from a token, and the file that keeps its tokens."""
@@ -107,42 +117,123 @@ class ResumeTest(unittest.TestCase):
                     self.assertEqual(token_file.read_text().strip(), tokens[i + 1])
                 self.assertEqual(seen % 2**64, digest, f"{name}, batch {i}, world {world}")
 
-    def kill_all(self, name, world, token, rng):
-        """Starts all ranks, kills them at a random moment, returns the least of their tokens."""
-        started = [self.start(name, rank, world, token, "--pace", "400") for rank in range(world)]
+    def kill_all(self, name, world, token, logs, rng):
+        """Starts all ranks, kills them when each has gone on by some batches, returns the least of their
+        tokens."""
+        started = [self.start(name, rank, world, token, "--audit", logs[rank], "--pace", PACE / world)
+                   for rank in range(world)]
+        def least():
+            return min((file.read_text().strip() if file.exists() else "" for _, file in started),
+                       key=batch_of)
+        wanted = batch_of(token) + rng.randrange(4)
         processes = [subprocess.Popen([BIN, "run", *map(str, command)], stdout=subprocess.DEVNULL,
                                       stderr=subprocess.DEVNULL) for command, _ in started]
-        wanted = batch_of(token) + rng.randrange(3)
-        deadline = time.monotonic() + rng.uniform(0.02, 3)
-        def saved(file):
-            return file.read_text().strip() if file.exists() else ""
-        while time.monotonic() < deadline and any(p.poll() is None for p in processes):
-            if batch_of(saved(started[0][1])) > wanted:
-                break
+        guard = time.monotonic() + TIMEOUT
+        while (batch_of(least()) < wanted and any(p.poll() is None for p in processes)
+               and time.monotonic() < guard):
+            time.sleep(rng.uniform(0, 0.01))  # leaves the cores to the ranks, and varies the moment
         for process in processes:
             process.kill()
         for process in processes:
             process.wait()
-        return min((saved(file) for _, file in started), key=batch_of)
+        self.assertLess(time.monotonic(), guard)
+        return least()
+
+    def run_ranks(self, name, world, token, logs):
+        """Runs all ranks to the end of the stream and returns the sum of their digests."""
+        total = 0
+        for rank in range(world):
+            command, _ = self.start(name, rank, world, token, "--audit", logs[rank], "--digest")
+            total += int(run_json(*command)["digest"], 16)
+        return total % 2**64
+
+    def audit(self, logs):
+        done = millrace("audit", *filter(pathlib.Path.exists, logs), "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
+    def kill_chain(self, name, most, rng):
+        """Kills at most so many runs, each of which goes on from the token of the one before, finishes
+        the last and has all of them audited. Returns the tokens that the kills left."""
+        digests, tokens = self.wholes[name]
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        logs = [pathlib.Path(scratch.name) / f"rank{rank}.audit" for rank in range(4)]
+        token, saved = "", []
+        while len(saved) < most and token != tokens[-1]:
+            token = self.kill_all(name, rng.choice((1, 2, 4)), token, logs, rng)
+            self.assertIn(token, tokens)
+            saved.append(token)
+        rest = self.run_ranks(name, rng.choice((1, 2, 4)), token, logs)
+        self.assertEqual(rest, sum(digests[tokens.index(token):]) % 2**64, name)
+        # None twice, and of each epoch as many as one process visits.
+        killed, whole = self.audit(logs), self.audits[name]
+        self.assertEqual(killed["epochs"], whole["epochs"])
+        self.assertEqual(killed["exactly_once"], whole["exactly_once"])
+        return saved
 
     def test_killed_at_any_moment_the_last_saved_token_goes_on_with_the_same_bits(self):
-        # S-STATE-1: kill -9 of all ranks; what their files hold is a token of the whole stream.
+        # S-STATE-1, S-VISIT-2, S-VISIT-3: kill -9 of all ranks; what their files hold is a token of the whole
+        # stream, and their logs prove that nothing was lost or came twice.
         rng = random.Random(7)
-        kills = 0
-        while kills < KILLS:
-            for name in PLANS:
-                digests, tokens = self.wholes[name]
-                token = ""
-                while kills < KILLS and batch_of(token) < batch_of(tokens[-1]):
-                    token = self.kill_all(name, rng.choice((1, 2, 4)), token, rng)
-                    kills += 1
-                    self.assertIn(token, tokens)
-                    if rng.random() < 0.3:
-                        break
-                command = [*self.plan(name), "--digest"]
-                report = run_json(*command, *(["--resume", token] if token else []))
-                self.assertEqual(int(report["digest"], 16),
-                                 sum(digests[tokens.index(token):]) % 2**64, name)
+        in_mid_stream = kills = 0
+        for name in PLANS:
+            tokens = self.wholes[name][1]
+            left = max(1, KILLS // len(PLANS))
+            while left > 0:
+                saved = self.kill_chain(name, left, rng)
+                left -= len(saved)
+                kills += len(saved)
+                in_mid_stream += sum(token in tokens[1:-1] for token in saved)
+        self.assertGreaterEqual(2 * in_mid_stream, kills)
+        self.assertTrue(self.audits["no cut"]["exactly_once"])
+
+    def test_a_token_of_several_megabytes_goes_on(self):
+        # S-STATE-1, S-STATE-13, S-CUT-19: a large shuffle behind a filter.
+        plan, token = self.folder / "large.pbtxt", self.folder / "large.token"
+        plan.write_text("""
+            stage { range { count: 700000 } }
+            stage { filter { predicate: "value >= 100000" } }
+            stage { shuffle { buffer_size: 500000 } }
+            stage { batch { size: 60000 } }""")
+        whole = run_json(plan, "--digest")
+        first = run_json(plan, "--digest", "--token-file", token, "--batches", 4)
+        self.assertGreater(token.stat().st_size, 1 << 20)
+        rest = run_json(plan, "--digest", "--token-file", token)
+        self.assertEqual((first["batches"], rest["batches"]), (4, 6))
+        self.assertEqual((int(first["digest"], 16) + int(rest["digest"], 16)) % 2**64,
+                         int(whole["digest"], 16))
+
+    def test_force_goes_on_with_other_data_and_says_what_is_lost(self):
+        # S-STATE-2, S-STATE-21.
+        other = self.folder / "other"
+        other.mkdir()
+        convert_slice(other, "train", 150, 4)
+        digests, tokens = self.wholes["no cut"]
+        token = tokens[8]
+        plan = self.plan("no cut")
+        changed = [plan[0], "--var", f"DATA={other}"]
+        refused = millrace("run", *changed, "--resume", token)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("data fingerprint", refused.stderr)
+        forced = millrace("run", *changed, "--resume", token, "--force", "--json")
+        self.assertEqual(forced.returncode, 0, forced.stderr)
+        self.assertEqual(json.loads(forced.stdout)["batches"], 13 - 8)  # 300 samples in batches of 24
+        self.assertRegex(forced.stderr, (
+            r"^millrace: warning: resuming by force: .* differs in: data fingerprint \(token [0-9a-f]+, here "
+            r"[0-9a-f]+\)\. The stream goes on with batch 8 of epoch 1\. Samples of this epoch before that "
+            r"batch are not delivered again; of the changed data samples may be missing or come twice\."))
+        same = millrace("run", *plan, "--resume", token, "--force", "--json")
+        self.assertEqual((same.returncode, same.stderr), (0, ""))
+        self.assertEqual(json.loads(same.stdout)["batches"], len(digests) - 8)
+        newer = millrace("run", *plan, "--resume", token.replace("semantics=1", "semantics=2"), "--force")
+        self.assertEqual(newer.returncode, 1)
+        self.assertIn("semantics_version", newer.stderr)
+
+    def test_force_without_a_token_is_a_wrong_command_line(self):
+        done = millrace("run", *self.plan("no cut"), "--force")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--force goes with --resume or --token-file", done.stderr)
 
     def test_damaged_tokens_and_those_of_other_plans_are_errors_that_say_so(self):
         # S-STATE-2, S-STATE-12.

@@ -119,32 +119,77 @@ TEST(ExecutorPlaceTest, ACancelledPipelineStaysCancelled) {
   EXPECT_EQ(pipeline->Next().status().code(), Code::kCancelled);
 }
 
-// S-STATE-21.
-TEST(ExecutorPlaceTest, ForceTakesATokenOfOtherDataAndLogsTheLoss) {
-  FakeData data = MakeFakeData(50);
-  const std::string token = Drain(*OpenFake(MakePlan(8), data, FakeContext(1))).tokens[1];
-  data.fingerprint = 5;
-  std::vector<std::string> logged;
-  ContextOptions context_options;
-  context_options.threads = 1;
-  context_options.io = std::make_shared<FakeIo>();
-  context_options.log = [&](LogLevel level, std::string_view message) {
+// A context that keeps what is logged as a warning.
+std::shared_ptr<Context> LoggingContext(std::vector<std::string>& logged) {
+  ContextOptions options;
+  options.threads = 1;
+  options.io = std::make_shared<FakeIo>();
+  options.log = [&](LogLevel level, std::string_view message) {
     EXPECT_EQ(level, LogLevel::kWarning);
     logged.emplace_back(message);
   };
-  const auto context = *Context::Make(std::move(context_options));
+  return *Context::Make(std::move(options));
+}
+
+// S-STATE-2, S-STATE-21.
+TEST(ExecutorPlaceTest, ForceTakesATokenOfOtherDataAndSaysWhatIsLost) {
+  FakeData data = MakeFakeData(50);
+  const auto plan = [] { return MakePlan(5, {Step(Kind::kRepeat, 2)}); };
   OpenOptions options;
-  options.resume_token = token;
-  EXPECT_EQ(TryOpenFake(MakePlan(8), data, context, options).status().code(),
-            Code::kFailedPrecondition);
+  options.resume_token = Drain(*OpenFake(plan(), data, FakeContext(1))).tokens[11];
+  data.fingerprint = 0x5;
+  const std::string before =
+      options.resume_token.substr(options.resume_token.find("data=") + 5, 16);
+  std::vector<std::string> logged;
+  const auto context = LoggingContext(logged);
+  EXPECT_EQ(TryOpenFake(plan(), data, context, options).status().code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(logged.empty());
   options.force_resume = true;
-  const auto pipeline = OpenFake(MakePlan(8), data, context, options);
-  EXPECT_EQ((*pipeline->Next())->index(), 2u);
-  EXPECT_THAT(logged, testing::ElementsAre(testing::HasSubstr("data fingerprint")));
+  const auto pipeline = OpenFake(plan(), data, context, options);
+  EXPECT_EQ((*pipeline->Next())->index(), 12u);
+  const std::string here = absl::StrCat(absl::Hex(pipeline->data_fingerprint()));
+  EXPECT_THAT(
+      logged,
+      testing::ElementsAre(absl::StrCat(
+          "resuming by force: the resume token is of another stream; it differs in: data "
+          "fingerprint (token ",
+          before.substr(before.find_first_not_of('0')), ", here ", here,
+          "). The stream goes on with batch 12 of epoch 1. Samples of this epoch before that batch "
+          "are not delivered again; of the changed data samples may be missing or come twice. "
+          "Results are not those of a run that was not interrupted")));
+}
+
+// S-STATE-21.
+TEST(ExecutorPlaceTest, ForceNamesBothPlanAndDataAndNoEpochBehindTheEnd) {
+  FakeData data = MakeFakeData(50);
+  OpenOptions options;
+  options.force_resume = true;
+  options.resume_token = Drain(*OpenFake(MakePlan(8), data, FakeContext(1))).tokens.back();
+  data.fingerprint = 0x5;
+  PhysicalPlan other = MakePlan(8);
+  other.plan_fingerprint = 0xEF;
+  std::vector<std::string> logged;
+  const auto pipeline = OpenFake(std::move(other), data, LoggingContext(logged), options);
+  EXPECT_FALSE((*pipeline->Next()).has_value());
+  EXPECT_THAT(logged, testing::ElementsAre(testing::AllOf(
+                          testing::HasSubstr("plan fingerprint (token abcd, here ef), data "),
+                          testing::HasSubstr("goes on with batch 7. Samples of this epoch"),
+                          testing::HasSubstr("of the changed plan and data samples may be"))));
+}
+
+// S-STATE-21.
+TEST(ExecutorPlaceTest, ForceDoesNotTakeATokenOfOtherSemantics) {
+  const FakeData data = MakeFakeData(50);
+  OpenOptions options;
+  options.force_resume = true;
+  options.resume_token = Drain(*OpenFake(MakePlan(8), data, FakeContext(1))).tokens[1];
   PhysicalPlan newer = MakePlan(8);
   newer.semantics_version = 2;
-  EXPECT_EQ(TryOpenFake(std::move(newer), data, context, options).status().code(),
-            Code::kFailedPrecondition);
+  std::vector<std::string> logged;
+  const auto opened = TryOpenFake(std::move(newer), data, LoggingContext(logged), options);
+  EXPECT_EQ(opened.status().code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(opened.status().message()), testing::HasSubstr("semantics_version"));
+  EXPECT_TRUE(logged.empty());
 }
 
 OpenedSources RangeSources(const PhysicalPlan& plan) {

@@ -53,6 +53,32 @@ TEST(PlanStagesTest, UnbatchStandsOnceDirectlyBehindFiltersAndBeforeRandomOps) {
             "behind the unbatch");
 }
 
+// S-CUT-19.
+TEST(PlanStagesTest, ShufflesBehindACutAndBucketsHoldAMillionRowsAtMost) {
+  const std::string s = kSource;
+  const auto shuffle = [](uint64_t rows) {
+    return "stage { shuffle { buffer_size: " + std::to_string(rows) + " } }\n";
+  };
+  const auto buckets = [](const std::string& sizes) {
+    return "stage { bucket_by_length { field: \"x\" boundary: 3 batch_size: [" + sizes + "] } }\n";
+  };
+  constexpr uint64_t kMost = 1 << 20;
+  Make(s + shuffle(kMost + 1) + kFilter + shuffle(kMost) + kBatch);
+  EXPECT_EQ(ErrorOf(s + kFilter + shuffle(kMost + 1) + kBatch),
+            "p:3:19: buffer_size is 1048577 but may be at most 1048576: shuffles behind a filter "
+            "or unbatch and buckets hold 1048576 rows together at most, because every batch's "
+            "resume token names them");
+  EXPECT_THAT(ErrorOf(s + kFilter + shuffle(kMost - 5) + shuffle(6) + kBatch),
+              HasSubstr("p:4:19: buffer_size is 6 but may be at most 5:"));
+  // Every lane has a slot.
+  EXPECT_THAT(ErrorOf("lanes: 4\n" + s + kFilter + shuffle(kMost) + shuffle(1) + kBatch),
+              HasSubstr("p:5:19: buffer_size is 4 but may be at most 0:"));
+  Make(s + kFilter + shuffle(kMost - 6) + buckets("4, 2"));
+  EXPECT_THAT(ErrorOf(s + kFilter + shuffle(kMost - 5) + buckets("4, 2")),
+              HasSubstr("p:4:51: batch_size is 2 but may be at most 1:"));
+  EXPECT_THAT(ErrorOf(s + buckets("1048576, 1")), HasSubstr("p:2:51: batch_size is 1 but"));
+}
+
 // S-PLAN-3.
 TEST(PlanStagesTest, ShufflesThatMakeNoSenseAreRefused) {
   const std::string s = kSource;

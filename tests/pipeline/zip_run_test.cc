@@ -282,7 +282,7 @@ TEST_F(ZipRunTest, TheDataFingerprintIsThatOfAllSourcesInOrder) {
 
 // S-VISIT-1.
 TEST_F(ZipRunTest, AnAuditProvesEachElementVisitedOnce) {
-  const TempFolder folder("zip-audit");
+  const TempFolder folder;
   const std::string text =
       TextOf({"stage { global_shuffle {} }", "stage { shuffle { buffer_size: 5 } }",
               "stage { global_shuffle {} } stage { repeat { epochs: 2 } }\n", ""});
