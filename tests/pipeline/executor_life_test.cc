@@ -13,6 +13,7 @@
 #include "pipeline/op_table.h"
 #include "readers/record_writer.h"
 #include "tests/pipeline/cut_plans.h"
+#include "tests/pipeline/push_fixture.h"
 #include "tests/temp_folder.h"
 
 // From opening to the end, and every early way out: cancelled, dropped, blocked in an op or a read,
@@ -26,7 +27,14 @@ using Code = absl::StatusCode;
 
 constexpr int kThreads = 4;
 
-// An I/O engine whose reads wait until a latch opens.
+// What work does last that a destructor has to wait for. One that does not wait would return while
+// this goes on.
+void LeaveLate(std::atomic<bool>& left) {
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  left = true;
+}
+
+// An I/O engine whose first read waits until a latch opens, and then leaves late.
 class LatchedIo final : public IoEngine {
  public:
   LatchedIo(std::latch* entered, std::latch* release) : entered_(entered), release_(release) {}
@@ -36,7 +44,7 @@ class LatchedIo final : public IoEngine {
       if (!was_first_.test_and_set()) {
         entered_->count_down();
         release_->wait();
-        passed_ = true;
+        LeaveLate(passed_);
       }
       inner_.Submit(std::move(requests), std::move(done));
     };
@@ -107,29 +115,31 @@ TEST(ExecutorLifeTest, CancelEndsANextThatWaitsForPassOne) {
   release.count_down();
 }
 
-// The work that blocks is let go only once the destructor was called; it must still be over when
-// the destructor returns.
+// The op pushes records until the source is closed, which is what cancelling does: it leaves only
+// behind the destructor's Cancel, and must still have left when the destructor returns.
 TEST(ExecutorLifeTest, TheDestructorWaitsForAnOpThatBlocks) {
   for (const bool cancel_first : {false, true}) {
-    std::latch entered(1), destroying(1);
+    std::latch entered(1);
     std::atomic<bool> left{false};
+    PushSourceOptions push_options;
+    push_options.max_bytes = 1;  // only what the first batch lacks
+    const auto push = PushSource::Make(push_options);
     PhysicalPlan plan = MakePlan(4);
     plan.ops.push_back(CheckOp([&](uint64_t record) {
       if (record != 0) return true;
       entered.count_down();
-      destroying.wait();
-      left = true;
+      while (push->Push("more").ok()) {
+      }
+      LeaveLate(left);
       return true;
     }));
-    auto pipeline = OpenFake(std::move(plan), MakeFakeData(20), FakeContext(2));
+    auto pipeline = *OpenPushed(std::move(plan), push, FakeContext(2));
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(push->Push("record").ok());
     entered.wait();
+    EXPECT_FALSE(left);
     if (cancel_first) pipeline->Cancel();
-    std::thread destroyer([&] {
-      destroying.count_down();
-      pipeline.reset();
-      EXPECT_TRUE(left);
-    });
-    destroyer.join();
+    pipeline.reset();
+    EXPECT_TRUE(left);
   }
 }
 
@@ -138,10 +148,9 @@ TEST(ExecutorLifeTest, TheDestructorWaitsForAReadThatBlocks) {
   auto io = std::make_shared<LatchedIo>(&entered, &release);
   auto pipeline = OpenFake(MakePlan(4), MakeFakeData(20), ContextWith(io));
   entered.wait();
-  std::thread releaser([&] { release.count_down(); });
+  release.count_down();
   pipeline.reset();
   EXPECT_TRUE(io->passed());
-  releaser.join();
 }
 
 TEST(ExecutorLifeTest, AForkedChildIsRefusedByEveryCall) {

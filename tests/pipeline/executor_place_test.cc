@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "pipeline/op_table.h"
-#include "pipeline/push_source.h"
 #include "tests/pipeline/cut_plans.h"
+#include "tests/pipeline/push_fixture.h"
 
 // Places of the stream, sources of every kind, ops of the host program, and limits that change
 // while a stream runs. The rules cited are those of docs/semantics.md.
@@ -231,21 +231,6 @@ TEST(ExecutorPlaceTest, EveryRangeOfAJoinBeginsAtZero) {
               testing::ElementsAre(0, 1, 0, 1, 2));
 }
 
-absl::StatusOr<std::unique_ptr<Pipeline>> OpenPushed(PhysicalPlan plan,
-                                                     std::shared_ptr<PushSource> push,
-                                                     std::string token = "") {
-  SourceSpec spec;
-  spec.kind = SourceSpec::Kind::kPush;
-  spec.stage = "push";
-  plan.sources = {spec};
-  const auto context = FakeContext(2);
-  OpenOptions options;
-  options.push = std::move(push);
-  options.resume_token = std::move(token);
-  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, *context, options));
-  return OpenPhysical(std::move(plan), std::move(sources), context, options);
-}
-
 // What comes out while another thread pushes all of `data`.
 Stream DrainPushed(Pipeline& pipeline, PushSource& push, const FakeData& data) {
   std::thread feeder([&] {
@@ -266,13 +251,14 @@ TEST(ExecutorPlaceTest, PushedRecordsComeAsBatchesAndTheLastOneIsPartial) {
   PushSourceOptions push_options;
   push_options.max_bytes = 900;  // fewer than a batch of records
   auto push = PushSource::Make(push_options);
-  auto pipeline = *OpenPushed(MakePlan(8, {Step(Kind::kSkip, 3)}), push);
+  auto pipeline = *OpenPushed(MakePlan(8, {Step(Kind::kSkip, 3)}), push, FakeContext(2));
   EXPECT_FALSE(pipeline->length().known);
   const Stream stream = DrainPushed(*pipeline, *push, data);
   EXPECT_EQ(stream.digests, expected.digests);
   EXPECT_EQ(pipeline->Restore(pipeline->Save()).code(), Code::kFailedPrecondition);
-  EXPECT_EQ(OpenPushed(MakePlan(8), PushSource::Make(), pipeline->Save()).status().code(),
-            Code::kFailedPrecondition);
+  EXPECT_EQ(
+      OpenPushed(MakePlan(8), PushSource::Make(), FakeContext(2), pipeline->Save()).status().code(),
+      Code::kFailedPrecondition);
 }
 
 // S-ORDER-22.
@@ -284,7 +270,7 @@ TEST(ExecutorPlaceTest, PushedRecordsAreTakenSkippedAndShardedAsThoseOfAFileAre)
     steps[1].second = 1;
     const Stream expected = Drain(*OpenFake(MakePlan(8, steps), data, FakeContext(1)));
     auto push = PushSource::Make();
-    auto pipeline = *OpenPushed(MakePlan(8, steps), push);
+    auto pipeline = *OpenPushed(MakePlan(8, steps), push, FakeContext(2));
     const Stream stream = DrainPushed(*pipeline, *push, data);
     EXPECT_EQ(stream.digests.size(), most == 43 ? 6u : 7u);
     EXPECT_EQ(stream.digests, expected.digests);
@@ -294,7 +280,7 @@ TEST(ExecutorPlaceTest, PushedRecordsAreTakenSkippedAndShardedAsThoseOfAFileAre)
 // S-USER-6.
 TEST(ExecutorPlaceTest, AFailedPushSourceIsAnErrorBehindItsRecords) {
   auto push = PushSource::Make();
-  auto pipeline = *OpenPushed(MakePlan(4), push);
+  auto pipeline = *OpenPushed(MakePlan(4), push, FakeContext(2));
   for (int i = 0; i < 6; ++i) ASSERT_TRUE(push->Push("payload").ok());
   push->Fail(absl::UnavailableError("the feeder is gone"));
   const Stream stream = Drain(*pipeline);
@@ -305,13 +291,15 @@ TEST(ExecutorPlaceTest, AFailedPushSourceIsAnErrorBehindItsRecords) {
 // S-ORDER-22.
 TEST(ExecutorPlaceTest, CancelEndsAWaitForPushedRecords) {
   auto push = PushSource::Make();
-  auto pipeline = *OpenPushed(MakePlan(4), push);
+  auto pipeline = *OpenPushed(MakePlan(4), push, FakeContext(2));
   std::thread canceller([&] { pipeline->Cancel(); });
   EXPECT_EQ(pipeline->Next().status().code(), Code::kCancelled);
   canceller.join();
   EXPECT_EQ(push->Push("late").code(), Code::kCancelled);
-  EXPECT_EQ(OpenPushed(FilterPlan(), PushSource::Make()).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(OpenPushed(MakePlan(4), nullptr).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(OpenPushed(FilterPlan(), PushSource::Make(), FakeContext(2)).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(OpenPushed(MakePlan(4), nullptr, FakeContext(2)).status().code(),
+            Code::kInvalidArgument);
 }
 
 // S-USER-3: which rows share a run never shows.
