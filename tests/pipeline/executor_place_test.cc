@@ -1,5 +1,6 @@
 #include <atomic>
 #include <latch>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -377,13 +378,20 @@ class Gauge {
     int most = most_.load();
     while (now > most && !most_.compare_exchange_weak(most, now)) {
     }
+    if (--to_meet_ >= 0) meeting_->arrive_and_wait();
     for (int i = 0; i < 200; ++i) std::this_thread::yield();
     --now_;
+  }
+  // Each of the next `rows` rows waits for the others of them; once.
+  void Meet(int rows) {
+    meeting_.emplace(rows);
+    to_meet_ = rows;
   }
   int TakeMost() { return most_.exchange(0); }
 
  private:
-  std::atomic<int> now_{0}, most_{0};
+  std::atomic<int> now_{0}, most_{0}, to_meet_{0};
+  std::optional<std::latch> meeting_;
 };
 
 TEST(ExecutorPlaceTest, TheCpuBudgetIsNeverExceeded) {
@@ -404,35 +412,46 @@ TEST(ExecutorPlaceTest, TheCpuBudgetIsNeverExceeded) {
 }
 
 TEST(ExecutorPlaceTest, TargetsAreObeyedWhenTheyShrinkAndGrow) {
+  constexpr int kThreads = 8;
+  constexpr uint64_t kRing = 8, kBatch = 4;
   Gauge gauge;
-  PhysicalPlan plan = MakePlan(4);
-  plan.prefetch_batches = 8;
-  plan.ops.push_back(CheckOp([&](uint64_t) {
+  std::atomic<uint64_t> asked{0}, ring{1};  // test -> workers: batches
+  std::atomic<uint64_t> rows{0};            // workers -> test
+  PhysicalPlan plan = MakePlan(kBatch);
+  plan.prefetch_batches = kRing;
+  plan.ops.push_back(CheckOp([&](uint64_t record) {
+    EXPECT_LT(record / kBatch, asked + ring);
     gauge.Enter();
+    ++rows;
     return true;
   }));
   std::vector<std::unique_ptr<readers::RecordSource>> sources;
   sources.push_back(std::make_unique<FakeSource>(MakeFakeData(400, 100 << 10)));
   OpenedSources opened = JoinSources(plan, std::move(sources));
-  auto parts = MakeExecutorParts(std::move(plan), std::move(opened), FakeContext(8), {});
+  auto parts = MakeExecutorParts(std::move(plan), std::move(opened), FakeContext(kThreads), {});
   ASSERT_TRUE(parts.ok()) << parts.status();
   Executor executor(*std::move(parts));
   executor.SetTargets(1, 1);
   ASSERT_TRUE(executor.Start({}).ok());
-  uint64_t index = 0;
   const auto take = [&](int batches) {
     for (int i = 0; i < batches; ++i) {
+      const uint64_t index = asked++;
       const auto batch = executor.Next();
       ASSERT_TRUE(batch.ok() && batch->has_value());
-      EXPECT_EQ((*batch)->index(), index++);
+      EXPECT_EQ((*batch)->index(), index);
     }
   };
   take(20);
   EXPECT_EQ(gauge.TakeMost(), 1);
+  gauge.Meet(kThreads);
+  ring = kRing;
   executor.SetTargets(100, 100);
-  take(60);
+  take(40);
+  EXPECT_EQ(gauge.TakeMost(), kThreads);
+  while (rows < (asked + kRing) * kBatch) std::this_thread::yield();  // before anybody asks
   executor.SetTargets(1, 1);
-  take(10);  // the ring may hold 8 that were begun before
+  take(10);  // the ring holds 8 that were made before
+  ring = 1;
   gauge.TakeMost();
   take(10);
   EXPECT_EQ(gauge.TakeMost(), 1);
