@@ -291,9 +291,14 @@ TEST(ExecutorPlaceTest, AFailedPushSourceIsAnErrorBehindItsRecords) {
 
 // S-ORDER-22.
 TEST(ExecutorPlaceTest, CancelEndsAWaitForPushedRecords) {
+  const auto context = FakeContext(2);
   auto push = PushSource::Make();
-  auto pipeline = *OpenPushed(MakePlan(4), push, FakeContext(2));
-  std::thread canceller([&] { pipeline->Cancel(); });
+  auto pipeline = *OpenPushed(MakePlan(4), push, context);
+  const Counter& waits = context->metrics().counter("millrace_consumer_waits_total");
+  std::thread canceller([&] {
+    while (waits.value() == 0) std::this_thread::yield();
+    pipeline->Cancel();
+  });
   EXPECT_EQ(pipeline->Next().status().code(), Code::kCancelled);
   canceller.join();
   EXPECT_EQ(push->Push("late").code(), Code::kCancelled);
