@@ -107,7 +107,7 @@ class AuditLog {
   virtual absl::Status Finish(uint64_t next_batch, bool end_of_stream) = 0;
 };
 
-// Calls its argument for every sample that epoch `epoch` should visit.
+// Calls its argument for every sample that epoch `epoch` should visit; may be asked again.
 using ExpectedSamples =
     std::function<void(uint64_t epoch, const std::function<void(const SampleId&)>& expect)>;
 
@@ -151,7 +151,7 @@ struct AuditReport {
 };
 
 // Reads logs of one job, of all ranks and restarts in any order. Memory: 16 B per logged slice and
-// a bit per sample of the epochs that are open.
+// a bit per sample of the epochs that are open or not known to be complete.
 //   INVALID_ARGUMENT  no files
 //   other             a file cannot be read; what is wrong with its content is a violation
 absl::StatusOr<AuditReport> CheckAudit(std::span<const std::string> files,

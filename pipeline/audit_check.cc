@@ -85,6 +85,16 @@ uint64_t Checker::CountRows(uint64_t batch,
   return static_cast<uint64_t>(std::unique(rows.begin(), rows.end(), same_row) - rows.begin());
 }
 
+// Of the rows of a batch. They differ where lanes are not equally far, or epochs are mixed.
+uint64_t LowestEpoch(const std::vector<std::pair<size_t, AuditBatch>>& slices) {
+  uint64_t lowest = slices[0].second.epoch;
+  for (const auto& [start, slice] : slices) {
+    for (const AuditVisit& visit : slice.visits) lowest = std::min(lowest, visit.id.epoch);
+    for (const AuditReplaced& one : slice.replaced) lowest = std::min(lowest, one.id.epoch);
+  }
+  return lowest;
+}
+
 absl::Status Checker::MergeBatch(uint64_t batch, const std::vector<size_t>& starts) {
   std::vector<std::pair<size_t, AuditBatch>> slices;
   for (const size_t at : starts) {
@@ -114,7 +124,7 @@ absl::Status Checker::MergeBatch(uint64_t batch, const std::vector<size_t>& star
   }
   if (have >= want) {
     GapsAreLosses();
-    ledger_->FinishBefore(slices[0].second.epoch);
+    ledger_->EndBefore(LowestEpoch(slices));
     ++report_.batches;
   } else {
     AddGap(batch, batch, want - have, starts);
@@ -226,7 +236,7 @@ void Checker::End() {
   }
   if (next_batch_ < *end) AddGap(next_batch_, *end - 1, 0, {});
   GapsAreLosses();
-  ledger_->FinishBefore(AuditStart::kNever);
+  ledger_->EndBefore(AuditStart::kNever);
 }
 
 // Reads the logs once more for the places of what was visited twice.
@@ -268,6 +278,7 @@ absl::Status Checker::Check() {
                   starts_.empty() ? std::nullopt : starts_[0].header.expected_records);
   MILLRACE_RETURN_IF_ERROR(Merge());
   End();
+  ledger_->FinishOver();
   MILLRACE_RETURN_IF_ERROR(TellDuplicates());
   ledger_->Close();
   for (const auto& [reason, count] : reasons_) {

@@ -24,6 +24,13 @@ struct Listing {
 
 }  // namespace
 
+struct AuditLedger::Comparison {
+  uint64_t expected = 0;
+  Listing lost;
+  // All that was visited beside what should be.
+  uint64_t unexpected = 0;
+};
+
 void AuditLedger::Count(const AuditBatch& slice) {
   for (const AuditVisit& visit : slice.visits) CountOne(visit.id, /*replaced=*/false);
   for (const AuditReplaced& replaced : slice.replaced) CountOne(replaced.id, /*replaced=*/true);
@@ -41,10 +48,10 @@ void AuditLedger::CountOne(const SampleId& id, bool replaced) {
   epoch.summary.epoch = id.epoch;
   if (!epoch.visited.Insert(id)) {
     ++epoch.summary.duplicates;
-    Remember(id);
-  } else if (replaced) {
-    ++epoch.summary.replaced;
+    return Remember(id);
   }
+  epoch.over = false;
+  if (replaced) ++epoch.summary.replaced;
 }
 
 void AuditLedger::Remember(const SampleId& id) {
@@ -52,64 +59,83 @@ void AuditLedger::Remember(const SampleId& id) {
   duplicates_.insert({id.epoch, id.record, id.sub_index});
 }
 
-void AuditLedger::FinishBefore(uint64_t epoch) {
-  while (!open_.empty() && open_.begin()->first < epoch) {
-    Epoch& done = open_.begin()->second;
-    done.summary.finished = true;
-    Compare(done);
-    done.summary.visited = done.visited.size();
-    finished_[done.summary.epoch] = done.summary;
-    open_.erase(open_.begin());
+void AuditLedger::EndBefore(uint64_t epoch) {
+  for (auto it = open_.begin(); it != open_.end() && it->first < epoch;) {
+    const auto one = it++;
+    const bool was_over = std::exchange(one->second.over, true);
+    if (!was_over && FinishIfComplete(one->second)) open_.erase(one);
   }
 }
 
-void AuditLedger::Compare(Epoch& epoch) {
-  if (options_.expected) {
-    CompareWithSamples(epoch);
-  } else if (expected_records_) {
-    CompareWithRecords(epoch);
-  }
+bool AuditLedger::FinishIfComplete(Epoch& epoch) {
+  if (epoch.visited.size() < epoch.expected) return false;
+  const std::optional<Comparison> found = Compare(epoch);
+  if (!found) return false;
+  epoch.expected = found->expected;
+  if (found->lost.count > 0) return false;
+  Finish(epoch, found);
+  return true;
 }
 
-void AuditLedger::CompareWithRecords(Epoch& epoch) {
-  const uint64_t expected = *expected_records_;
-  Listing lost;
-  epoch.visited.ForEachMissing(expected, [&](uint64_t record) {
-    lost.Add({epoch.summary.epoch, record, 0});
+void AuditLedger::FinishOver() {
+  for (auto& [number, epoch] : open_) {
+    if (epoch.over) Finish(epoch, Compare(epoch));
+  }
+  std::erase_if(open_, [](const auto& entry) { return entry.second.over; });
+}
+
+void AuditLedger::Finish(Epoch& epoch, const std::optional<Comparison>& found) {
+  epoch.summary.finished = true;
+  epoch.summary.visited = epoch.visited.size();
+  if (found) {
+    epoch.summary.expected = found->expected;
+    epoch.summary.lost = found->lost.count;
+    epoch.summary.unexpected = found->unexpected;
+    Tell(epoch.summary.epoch, *found);
+  }
+  finished_[epoch.summary.epoch] = epoch.summary;
+}
+
+// Nullopt where it is not known.
+std::optional<AuditLedger::Comparison> AuditLedger::Compare(const Epoch& epoch) const {
+  if (options_.expected) return CompareWithSamples(epoch);
+  if (expected_records_) return CompareWithRecords(epoch);
+  return std::nullopt;
+}
+
+AuditLedger::Comparison AuditLedger::CompareWithRecords(const Epoch& epoch) const {
+  Comparison found;
+  found.expected = *expected_records_;
+  epoch.visited.ForEachMissing(found.expected, [&](uint64_t record) {
+    found.lost.Add({epoch.summary.epoch, record, 0});
   });
-  epoch.summary.expected = expected;
-  epoch.summary.lost = lost.count;
-  // All that was visited beside the records that should be.
-  epoch.summary.unexpected = epoch.visited.size() - (expected - lost.count);
-  if (lost.count > 0) {
-    findings_.Violation(absl::StrCat("epoch ", epoch.summary.epoch, ": ", lost.count, " of ",
-                                     expected, " records were not visited: ", lost.names));
-  }
-  if (epoch.summary.unexpected > 0) {
-    findings_.Violation(absl::StrCat("epoch ", epoch.summary.epoch, ": ", epoch.summary.unexpected,
-                                     " samples were visited that the source does not have (it has ",
-                                     expected, " records)"));
-  }
+  found.unexpected = epoch.visited.size() - (found.expected - found.lost.count);
+  return found;
 }
 
-void AuditLedger::CompareWithSamples(Epoch& epoch) {
+AuditLedger::Comparison AuditLedger::CompareWithSamples(const Epoch& epoch) const {
+  Comparison found;
   SampleSet expected;
-  Listing lost;
   options_.expected(epoch.summary.epoch, [&](const SampleId& id) {
-    if (expected.Insert(id) && !epoch.visited.Contains(id)) lost.Add(id);
+    if (expected.Insert(id) && !epoch.visited.Contains(id)) found.lost.Add(id);
   });
-  epoch.summary.expected = expected.size();
-  epoch.summary.lost = lost.count;
-  epoch.summary.unexpected = epoch.visited.size() - (expected.size() - lost.count);
-  if (lost.count > 0) {
-    findings_.Violation(absl::StrCat("epoch ", epoch.summary.epoch, ": ", lost.count, " of ",
-                                     expected.size(),
-                                     " expected samples were not visited: ", lost.names));
+  found.expected = expected.size();
+  found.unexpected = epoch.visited.size() - (found.expected - found.lost.count);
+  return found;
+}
+
+void AuditLedger::Tell(uint64_t epoch, const Comparison& found) {
+  const bool samples = options_.expected != nullptr;
+  if (found.lost.count > 0) {
+    findings_.Violation(absl::StrCat("epoch ", epoch, ": ", found.lost.count, " of ",
+                                     found.expected, samples ? " expected samples" : " records",
+                                     " were not visited: ", found.lost.names));
   }
-  if (epoch.summary.unexpected > 0) {
-    findings_.Violation(absl::StrCat("epoch ", epoch.summary.epoch, ": ", epoch.summary.unexpected,
-                                     " samples were visited that are not expected"));
-  }
+  if (found.unexpected == 0) return;
+  findings_.Violation(absl::StrCat(
+      "epoch ", epoch, ": ", found.unexpected, " samples were visited that ",
+      samples ? "are not expected"
+              : absl::StrCat("the source does not have (it has ", found.expected, " records)")));
 }
 
 void AuditLedger::Close() {

@@ -30,8 +30,9 @@ class AuditFindings {
   const size_t max_messages_;
 };
 
-// Which samples were visited, epoch by epoch. An epoch is compared with what it should visit when
-// it is finished, and forgotten. Thread-compatible.
+// Which samples were visited, epoch by epoch. An epoch is over when later ones were seen, unless one
+// of its samples comes after all, from a lane that lags or out of a shuffle. When it is over and
+// every sample that it should visit is there, its samples are forgotten. Thread-compatible.
 class AuditLedger {
  public:
   // Borrows all three. `expected_records`: what the logs say.
@@ -43,9 +44,11 @@ class AuditLedger {
         expected_records_(expected_records) {}
 
   void Count(const AuditBatch& slice);
-  // No sample of an epoch before `epoch` comes any more.
-  void FinishBefore(uint64_t epoch);
-  // Writes the epochs into the report, those still open as unfinished.
+  // What comes now is of `epoch` and later ones: those before are over.
+  void EndBefore(uint64_t epoch);
+  // Tells what is wrong with the epochs that are over.
+  void FinishOver();
+  // Writes the epochs into the report, those that are not over as unfinished.
   void Close();
 
   // The samples that were visited more than once, as far as they are told in words.
@@ -56,12 +59,18 @@ class AuditLedger {
   struct Epoch {
     SampleSet visited;
     AuditEpoch summary;
+    bool over = false;
+    uint64_t expected = 0;  // samples, once they were counted
   };
+  struct Comparison;  // with what the epoch should visit
   void CountOne(const SampleId& id, bool replaced);
   void Remember(const SampleId& id);
-  void Compare(Epoch& epoch);
-  void CompareWithRecords(Epoch& epoch);
-  void CompareWithSamples(Epoch& epoch);
+  std::optional<Comparison> Compare(const Epoch& epoch) const;
+  Comparison CompareWithRecords(const Epoch& epoch) const;
+  Comparison CompareWithSamples(const Epoch& epoch) const;
+  bool FinishIfComplete(Epoch& epoch);
+  void Finish(Epoch& epoch, const std::optional<Comparison>& found);
+  void Tell(uint64_t epoch, const Comparison& found);
 
   AuditReport& report_;
   AuditFindings& findings_;

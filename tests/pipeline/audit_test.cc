@@ -73,6 +73,18 @@ TEST_F(AuditTest, ADuplicateInAnEpochThatIsOverIsCaught) {
   EXPECT_EQ(report.epochs[1].lost, 1u);
 }
 
+TEST_F(AuditTest, ASampleThatComesBehindABatchOfTheNextEpochIsNoDuplicate) {
+  // S-VISIT-1: as out of a shuffle behind a repeat, or from a lane that lags.
+  Log("late", 0, 1, 0, 14, true, [](AuditBatch& batch) {
+    if (batch.index == 6) batch.visits[0].id = Slice(8, 0, 1).visits[0].id;
+    if (batch.index == 8) batch.visits[0].id = Slice(6, 0, 1).visits[0].id;
+    return true;
+  });
+  const AuditReport report = Check({"late"});
+  EXPECT_TRUE(report.exactly_once()) << Words(report);
+  EXPECT_EQ(report.finished_epochs(), 2u);
+}
+
 TEST_F(AuditTest, AnInjectedLossIsCaughtWithItsIdsBatchRankAndFile) {
   // S-VISIT-1.
   Log("a", 0, 2, 0, 7, true);

@@ -185,33 +185,6 @@ TEST_F(ExaminerTest, LaterStepsNeverSeeDroppedRows) {
   EXPECT_EQ(behind, 3);
 }
 
-// S-CUT-6. Pass 1 on all records and pass 2 on what it kept decode what is delivered, once.
-TEST_F(ExaminerTest, AFilterOnTheLabelDecodesNothingThatItDrops) {
-  std::atomic<int> decoded = 0;
-  AddOp(ParseOp(&parsed_));
-  AddFilter("label == 4");
-  plan_.ops.push_back(ParseOp(&parsed_));
-  plan_.ops.push_back(Counting("decode", &decoded));
-  std::vector<int64_t> labels(1000);
-  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i % 10);
-  Examine(Labels(labels));
-  EXPECT_EQ(decoded, 0);
-  ASSERT_EQ(found_.rows.size(), 100u);
-  std::vector<SampleId> ids;
-  for (const Examined::Row& row : found_.rows) ids.push_back(row.origin.id);
-  millrace::Run second(arena_, 1, 0, ids);
-  Column& column = second.Add("record", DType::kBytes);
-  for (int64_t row = 0; row < second.num_rows(); ++row) {
-    const std::string& record = records_[second.id(row).record - 10];
-    column.Set(row, record.data(), {static_cast<int64_t>(record.size())});
-  }
-  for (const PhysicalOp& op : plan_.ops) op.op->Apply(second);
-  EXPECT_EQ(decoded, 100);
-  for (int64_t row = 0; row < second.num_rows(); ++row) {
-    EXPECT_EQ(*second.Get("label").at(row).as<int64_t>().data(), 4);
-  }
-}
-
 TEST_F(ExaminerTest, RowsDroppedBehindASettleStepAreKept) {
   AddOp(ParseOp(&parsed_));
   AddFilter("label > 0");

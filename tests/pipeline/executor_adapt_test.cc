@@ -1,5 +1,6 @@
 #include <atomic>
 #include <latch>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -12,6 +13,7 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kSecond = 1000 * kMillisecond;
 constexpr int kThreads = 4;
 constexpr int kRing = 6;
 constexpr int64_t kBatch = 8;
@@ -97,9 +99,12 @@ class Simulation {
     in_next_ = false;
     ++taken_;
   }
+  void WaitUntilFull() {
+    while (rows_ < (taken_ + ring()) * kBatch) std::this_thread::yield();
+  }
   // Waits until the ring is full, then lets time pass while all workers are kept from it.
   void Pause(int64_t nanoseconds) {
-    while (rows_ < (taken_ + ring()) * kBatch) std::this_thread::yield();
+    WaitUntilFull();
     auto meeting = std::make_shared<Meeting>();
     for (int i = 0; i < kThreads; ++i) {
       context_->workers().Enqueue([meeting] {
@@ -111,6 +116,14 @@ class Simulation {
     now_ += nanoseconds;
     meeting->release.count_down();
   }
+  // Takes batches until the rows of all workers have met.
+  void MeetAllWorkers() {
+    meeting_.emplace(kThreads);
+    to_meet_ = kThreads;
+    while (!meeting_->try_wait()) Next();
+  }
+  // Batches that were worked on before anybody asked for them.
+  int64_t batches_ahead() const { return rows_ / kBatch - taken_; }
   int64_t now() const { return now_; }
   int64_t threads() { return context_->metrics().gauge("millrace_worker_target").value(); }
   int64_t ring() { return context_->metrics().gauge("millrace_ring_target_batches").value(); }
@@ -125,6 +138,7 @@ class Simulation {
   };
   void Work() {
     ++rows_;
+    if (--to_meet_ >= 0) meeting_->arrive_and_wait();
     while (work_takes_time && !in_next_) std::this_thread::yield();
     if (work_takes_time) now_ += kMillisecond;
   }
@@ -133,14 +147,15 @@ class Simulation {
   std::atomic<int64_t> now_{kMillisecond};  // workers and test -> workers and test
   std::atomic<int64_t> rows_{0};            // workers -> test
   std::atomic<bool> in_next_{false};        // test -> workers
+  std::atomic<int64_t> to_meet_{0};         // test -> workers: rows
+  std::optional<std::latch> meeting_;
   int64_t taken_ = 0;
   std::unique_ptr<Executor> executor_;
 };
 
-// A consumer that is slower than the work, for four seconds: what comes then is no regret of a
-// shrink in the first of them.
-void BeSlow(Simulation& simulation) {
-  for (int i = 0; i < 80; ++i) {
+// A consumer that is slower than the work.
+void BeSlow(Simulation& simulation, int64_t nanoseconds) {
+  for (const int64_t end = simulation.now() + nanoseconds; simulation.now() < end;) {
     simulation.Next();
     simulation.Pause(50 * kMillisecond);
   }
@@ -151,17 +166,25 @@ TEST(ExecutorAdaptTest, AChangeOfPhaseMovesTheTargetsWithinASecond) {
   EXPECT_EQ(simulation.threads(), kThreads);
   EXPECT_EQ(simulation.ring(), kRing);
   for (int round = 0; round < 2; ++round) {
-    BeSlow(simulation);
+    BeSlow(simulation, kSecond);
     EXPECT_EQ(simulation.threads(), 1);
     EXPECT_LT(simulation.ring(), kRing);
+    // So long that what comes then is no regret of the shrink.
+    BeSlow(simulation, 3 * kSecond);
+    EXPECT_EQ(simulation.threads(), 1);
+    const int64_t ring = simulation.ring();
+    EXPECT_EQ(simulation.batches_ahead(), ring);
     // Now the consumer waits for all of the work.
     simulation.work_takes_time = true;
     const int64_t begin = simulation.now();
-    while (simulation.threads() < kThreads && simulation.now() - begin < 1000 * kMillisecond) {
+    while (simulation.threads() < kThreads && simulation.now() - begin < kSecond) {
       simulation.Next();
     }
     EXPECT_EQ(simulation.threads(), kThreads);
+    EXPECT_GT(simulation.ring(), ring);
     simulation.work_takes_time = false;
+    simulation.MeetAllWorkers();
+    simulation.WaitUntilFull();
   }
 }
 
@@ -169,7 +192,7 @@ TEST(ExecutorAdaptTest, SwitchedOffNothingMoves) {
   OpenOptions options;
   options.adapt = false;
   Simulation simulation(options);
-  BeSlow(simulation);
+  BeSlow(simulation, 4 * kSecond);
   EXPECT_EQ(simulation.threads(), kThreads);
   EXPECT_EQ(simulation.ring(), kRing);
 }
@@ -179,7 +202,7 @@ TEST(ExecutorAdaptTest, TheCpuBudgetIsTheMostThatItGrowsTo) {
   options.cpu_budget = 2;
   Simulation simulation(options);
   EXPECT_EQ(simulation.threads(), 2);
-  BeSlow(simulation);
+  BeSlow(simulation, 4 * kSecond);
   simulation.work_takes_time = true;
   for (int i = 0; i < 50; ++i) simulation.Next();
   EXPECT_EQ(simulation.context().metrics().gauge("millrace_worker_target").max(), 2);

@@ -1,11 +1,12 @@
 #include <atomic>
 #include <latch>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
 #include "pipeline/op_table.h"
-#include "pipeline/push_source.h"
 #include "tests/pipeline/cut_plans.h"
+#include "tests/pipeline/push_fixture.h"
 
 // Places of the stream, sources of every kind, ops of the host program, and limits that change
 // while a stream runs. The rules cited are those of docs/semantics.md.
@@ -276,21 +277,6 @@ TEST(ExecutorPlaceTest, EveryRangeOfAJoinBeginsAtZero) {
               testing::ElementsAre(0, 1, 0, 1, 2));
 }
 
-absl::StatusOr<std::unique_ptr<Pipeline>> OpenPushed(PhysicalPlan plan,
-                                                     std::shared_ptr<PushSource> push,
-                                                     std::string token = "") {
-  SourceSpec spec;
-  spec.kind = SourceSpec::Kind::kPush;
-  spec.stage = "push";
-  plan.sources = {spec};
-  const auto context = FakeContext(2);
-  OpenOptions options;
-  options.push = std::move(push);
-  options.resume_token = std::move(token);
-  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, *context, options));
-  return OpenPhysical(std::move(plan), std::move(sources), context, options);
-}
-
 // What comes out while another thread pushes all of `data`.
 Stream DrainPushed(Pipeline& pipeline, PushSource& push, const FakeData& data) {
   std::thread feeder([&] {
@@ -311,13 +297,14 @@ TEST(ExecutorPlaceTest, PushedRecordsComeAsBatchesAndTheLastOneIsPartial) {
   PushSourceOptions push_options;
   push_options.max_bytes = 900;  // fewer than a batch of records
   auto push = PushSource::Make(push_options);
-  auto pipeline = *OpenPushed(MakePlan(8, {Step(Kind::kSkip, 3)}), push);
+  auto pipeline = *OpenPushed(MakePlan(8, {Step(Kind::kSkip, 3)}), push, FakeContext(2));
   EXPECT_FALSE(pipeline->length().known);
   const Stream stream = DrainPushed(*pipeline, *push, data);
   EXPECT_EQ(stream.digests, expected.digests);
   EXPECT_EQ(pipeline->Restore(pipeline->Save()).code(), Code::kFailedPrecondition);
-  EXPECT_EQ(OpenPushed(MakePlan(8), PushSource::Make(), pipeline->Save()).status().code(),
-            Code::kFailedPrecondition);
+  EXPECT_EQ(
+      OpenPushed(MakePlan(8), PushSource::Make(), FakeContext(2), pipeline->Save()).status().code(),
+      Code::kFailedPrecondition);
 }
 
 // S-ORDER-22.
@@ -329,7 +316,7 @@ TEST(ExecutorPlaceTest, PushedRecordsAreTakenSkippedAndShardedAsThoseOfAFileAre)
     steps[1].second = 1;
     const Stream expected = Drain(*OpenFake(MakePlan(8, steps), data, FakeContext(1)));
     auto push = PushSource::Make();
-    auto pipeline = *OpenPushed(MakePlan(8, steps), push);
+    auto pipeline = *OpenPushed(MakePlan(8, steps), push, FakeContext(2));
     const Stream stream = DrainPushed(*pipeline, *push, data);
     EXPECT_EQ(stream.digests.size(), most == 43 ? 6u : 7u);
     EXPECT_EQ(stream.digests, expected.digests);
@@ -339,7 +326,7 @@ TEST(ExecutorPlaceTest, PushedRecordsAreTakenSkippedAndShardedAsThoseOfAFileAre)
 // S-USER-6.
 TEST(ExecutorPlaceTest, AFailedPushSourceIsAnErrorBehindItsRecords) {
   auto push = PushSource::Make();
-  auto pipeline = *OpenPushed(MakePlan(4), push);
+  auto pipeline = *OpenPushed(MakePlan(4), push, FakeContext(2));
   for (int i = 0; i < 6; ++i) ASSERT_TRUE(push->Push("payload").ok());
   push->Fail(absl::UnavailableError("the feeder is gone"));
   const Stream stream = Drain(*pipeline);
@@ -349,14 +336,21 @@ TEST(ExecutorPlaceTest, AFailedPushSourceIsAnErrorBehindItsRecords) {
 
 // S-ORDER-22.
 TEST(ExecutorPlaceTest, CancelEndsAWaitForPushedRecords) {
+  const auto context = FakeContext(2);
   auto push = PushSource::Make();
-  auto pipeline = *OpenPushed(MakePlan(4), push);
-  std::thread canceller([&] { pipeline->Cancel(); });
+  auto pipeline = *OpenPushed(MakePlan(4), push, context);
+  const Counter& waits = context->metrics().counter("millrace_consumer_waits_total");
+  std::thread canceller([&] {
+    while (waits.value() == 0) std::this_thread::yield();
+    pipeline->Cancel();
+  });
   EXPECT_EQ(pipeline->Next().status().code(), Code::kCancelled);
   canceller.join();
   EXPECT_EQ(push->Push("late").code(), Code::kCancelled);
-  EXPECT_EQ(OpenPushed(FilterPlan(), PushSource::Make()).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(OpenPushed(MakePlan(4), nullptr).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(OpenPushed(FilterPlan(), PushSource::Make(), FakeContext(2)).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(OpenPushed(MakePlan(4), nullptr, FakeContext(2)).status().code(),
+            Code::kInvalidArgument);
 }
 
 // S-USER-3: which rows share a run never shows.
@@ -434,13 +428,20 @@ class Gauge {
     int most = most_.load();
     while (now > most && !most_.compare_exchange_weak(most, now)) {
     }
+    if (--to_meet_ >= 0) meeting_->arrive_and_wait();
     for (int i = 0; i < 200; ++i) std::this_thread::yield();
     --now_;
+  }
+  // Each of the next `rows` rows waits for the others of them; once.
+  void Meet(int rows) {
+    meeting_.emplace(rows);
+    to_meet_ = rows;
   }
   int TakeMost() { return most_.exchange(0); }
 
  private:
-  std::atomic<int> now_{0}, most_{0};
+  std::atomic<int> now_{0}, most_{0}, to_meet_{0};
+  std::optional<std::latch> meeting_;
 };
 
 TEST(ExecutorPlaceTest, TheCpuBudgetIsNeverExceeded) {
@@ -461,35 +462,46 @@ TEST(ExecutorPlaceTest, TheCpuBudgetIsNeverExceeded) {
 }
 
 TEST(ExecutorPlaceTest, TargetsAreObeyedWhenTheyShrinkAndGrow) {
+  constexpr int kThreads = 8;
+  constexpr uint64_t kRing = 8, kBatch = 4;
   Gauge gauge;
-  PhysicalPlan plan = MakePlan(4);
-  plan.prefetch_batches = 8;
-  plan.ops.push_back(CheckOp([&](uint64_t) {
+  std::atomic<uint64_t> asked{0}, ring{1};  // test -> workers: batches
+  std::atomic<uint64_t> rows{0};            // workers -> test
+  PhysicalPlan plan = MakePlan(kBatch);
+  plan.prefetch_batches = kRing;
+  plan.ops.push_back(CheckOp([&](uint64_t record) {
+    EXPECT_LT(record / kBatch, asked + ring);
     gauge.Enter();
+    ++rows;
     return true;
   }));
   std::vector<std::unique_ptr<readers::RecordSource>> sources;
   sources.push_back(std::make_unique<FakeSource>(MakeFakeData(400, 100 << 10)));
   OpenedSources opened = JoinSources(plan, std::move(sources));
-  auto parts = MakeExecutorParts(std::move(plan), std::move(opened), FakeContext(8), {});
+  auto parts = MakeExecutorParts(std::move(plan), std::move(opened), FakeContext(kThreads), {});
   ASSERT_TRUE(parts.ok()) << parts.status();
   Executor executor(*std::move(parts));
   executor.SetTargets(1, 1);
   ASSERT_TRUE(executor.Start({}).ok());
-  uint64_t index = 0;
   const auto take = [&](int batches) {
     for (int i = 0; i < batches; ++i) {
+      const uint64_t index = asked++;
       const auto batch = executor.Next();
       ASSERT_TRUE(batch.ok() && batch->has_value());
-      EXPECT_EQ((*batch)->index(), index++);
+      EXPECT_EQ((*batch)->index(), index);
     }
   };
   take(20);
   EXPECT_EQ(gauge.TakeMost(), 1);
+  gauge.Meet(kThreads);
+  ring = kRing;
   executor.SetTargets(100, 100);
-  take(60);
+  take(40);
+  EXPECT_EQ(gauge.TakeMost(), kThreads);
+  while (rows < (asked + kRing) * kBatch) std::this_thread::yield();  // before anybody asks
   executor.SetTargets(1, 1);
-  take(10);  // the ring may hold 8 that were begun before
+  take(10);  // the ring holds 8 that were made before
+  ring = 1;
   gauge.TakeMost();
   take(10);
   EXPECT_EQ(gauge.TakeMost(), 1);

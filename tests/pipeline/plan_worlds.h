@@ -26,6 +26,7 @@ class OpenablePlan {
   explicit OpenablePlan(uint64_t seed) : OpenablePlan(RandomPlanMaker(seed).Make()) {}
 
   const RandomPlan& made() const { return made_; }
+  const Plan& logical() const { return *logical_; }
 
   PhysicalPlan Physical(const OptimizerOptions& optimizer = {}) const {
     auto physical = BuildPhysicalPlan(*logical_, optimizer);

@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <filesystem>
 #include <random>
 
+#include "tests/pipeline/audit_fixture.h"
 #include "tests/pipeline/plan_model.h"
 #include "tests/pipeline/plan_worlds.h"
 
@@ -161,6 +164,105 @@ TEST(RandomResumeTest, SaveRestoreAndSeekAtRandomMomentsChangeNothing) {
                   EXPECT_EQ(pipeline.Save(), tokens[next]);
                 }
               });
+}
+
+// Runs a plan in starts that stop anywhere, at worlds that change, and logs what is delivered.
+class RestartedRun {
+ public:
+  RestartedRun(const OpenablePlan& plan, std::shared_ptr<Context> context, std::mt19937_64& random)
+      : plan_(plan), context_(std::move(context)), random_(random) {}
+
+  // The logs of a run to the end of the stream.
+  std::vector<std::string> LogsToTheEnd(uint64_t max_world) {
+    for (bool ended = false; !ended && !testing::Test::HasFailure();) {
+      const int world = 1 + static_cast<int>(random_() % max_world);
+      const uint64_t saved = random_() % 4;  // batches behind the start
+      std::string token = token_;
+      ended = true;
+      for (int rank = 0; rank < world; ++rank) {
+        // What a rank takes behind the saved token is delivered again.
+        ended &= RunRank(rank, world, saved, saved + random_() % 3, token);
+      }
+      token_ = std::move(token);
+      start_ += saved;
+    }
+    std::vector<std::string> files;
+    for (uint64_t rank = 0; rank < max_world; ++rank) {
+      if (std::filesystem::exists(FileOf(rank))) files.push_back(FileOf(rank));
+    }
+    return files;
+  }
+
+ private:
+  std::string FileOf(uint64_t rank) const { return folder_ / absl::StrCat("rank-", rank); }
+
+  // Takes up to `takes` batches; true at the end of the stream. `token` becomes that of batch number
+  // `saved`, counted from 1.
+  bool RunRank(int rank, int world, uint64_t saved, uint64_t takes, std::string& token) {
+    const OpenOptions options = OfRank(rank, world, token_);
+    const auto pipeline = plan_.Open(context_, options);
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status();
+    if (!pipeline.ok()) return true;
+    auto header = *MakeAuditHeader(plan_.logical(), **pipeline, options);
+    EXPECT_EQ(header.start_batch, start_);
+    header.started_ns = ++clock_;
+    const auto log = AuditLog::Open(FileOf(static_cast<uint64_t>(rank)), header);
+    EXPECT_TRUE(log.ok()) << log.status();
+    for (uint64_t taken = 1; taken <= takes; ++taken) {
+      const auto batch = (*pipeline)->Next();
+      EXPECT_TRUE(batch.ok()) << batch.status();
+      if (!batch.ok()) return true;
+      if (!batch->has_value()) {
+        EXPECT_TRUE((*log)->Finish(start_ + taken - 1, /*end_of_stream=*/true).ok());
+        return true;
+      }
+      EXPECT_TRUE((*log)->Add(**batch).ok());
+      if (taken == saved) token = (*batch)->resume_token();
+    }
+    return false;
+  }
+
+  const OpenablePlan& plan_;
+  const std::shared_ptr<Context> context_;
+  std::mt19937_64& random_;
+  const TempFolder folder_;
+  std::string token_;
+  uint64_t start_ = 0;  // the batch behind the token
+  uint64_t clock_ = 0;
+};
+
+bool HasFilter(const RandomPlan& plan) {
+  return std::ranges::any_of(
+      plan.steps, [](const RowStep& step) { return step.kind == RowStep::Kind::kFilter; });
+}
+
+// S-VISIT-1, S-VISIT-2, S-STATE-10: what is expected are the rows of the oracle.
+TEST(RandomResumeTest, BehindAFilterEverySampleIsVisitedOnceOverAllRestarts) {
+  int checked = 0;
+  ForEachPlan(
+      120, [&](const OpenablePlan& plan, const auto& context, const Whole& whole, auto& random) {
+        if (!HasFilter(plan.made()) || plan.made().in_blocks) return;
+        const PhysicalPlan physical = plan.Physical();
+        const OpenedSources sources = plan.Sources(physical);
+        const ModelStream model = PlanModel(plan.made(), physical, sources.facts).Stream(100);
+        if (!model.ends) return;
+        AuditOptions options;
+        options.expected = [&](uint64_t epoch, const auto& expect) {
+          for (const ModelBatch& batch : model.batches) {
+            for (const auto& [row, id] : batch.rows) {
+              if (id.epoch == epoch) expect(id);
+            }
+          }
+        };
+        RestartedRun run(plan, context, random);
+        const auto report =
+            CheckAudit(run.LogsToTheEnd(std::min<uint64_t>(whole.max_world, 4)), options);
+        ASSERT_TRUE(report.ok()) << report.status();
+        EXPECT_TRUE(report->exactly_once()) << Words(*report);
+        EXPECT_EQ(report->batches, model.batches.size());
+        ++checked;
+      });
+  EXPECT_GT(checked, 0);
 }
 
 }  // namespace
