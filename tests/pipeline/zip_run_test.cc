@@ -298,7 +298,7 @@ TEST_F(ZipRunTest, AnAuditProvesEachElementVisitedOnce) {
       const auto header = MakeAuditHeader(plan, *pipeline, options);
       ASSERT_TRUE(header.ok()) << header.status();
       EXPECT_EQ(header->expected_records, kFirst);
-      logs.push_back(folder.File(absl::StrCat("log-", forgets, rank)));
+      logs.push_back(folder / absl::StrCat("log-", forgets, rank));
       const auto log = *AuditLog::Open(logs.back(), *header);
       uint64_t index = 0;
       while (const auto batch = *pipeline->Next()) {
