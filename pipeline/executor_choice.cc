@@ -92,14 +92,17 @@ bool Executor::MayScanLocked(uint64_t ahead) const {
 
 bool Executor::RunFitsLocked(const Pass& pass) const {
   return !pass.waiting.empty() &&
-         (pass.admitted == 0 || budget_->Fits(pass.waiting.top()->bytes()));
+         (NoRunAdmittedLocked() || budget_->Fits(pass.waiting.top()->bytes()));
 }
 
-// Reserves the run's read buffer; alone in its pass it is always admitted. The caller submits it at
-// once.
+// One that is admitted comes to its end whatever else waits.
+bool Executor::NoRunAdmittedLocked() const { return rows_.admitted + scan_.admitted == 0; }
+
+// Reserves the run's read buffer; alone in both passes it is always admitted. The caller submits it
+// at once.
 bool Executor::AdmitRunLocked(Pass& pass, RunWork& run) {
   if (!budget_->TryReserve(run.bytes())) {
-    if (pass.admitted > 0) return false;
+    if (!NoRunAdmittedLocked()) return false;
     budget_->Reserve(run.bytes());
   }
   run.reserved_bytes = run.bytes();

@@ -247,6 +247,7 @@ class Executor {
   int64_t NextSlabBytesLocked() const MILLRACE_REQUIRES(mu_);
   Admission BatchAdmissionLocked() const MILLRACE_REQUIRES(mu_);
   bool RunFitsLocked(const Pass& pass) const MILLRACE_REQUIRES(mu_);
+  bool NoRunAdmittedLocked() const MILLRACE_REQUIRES(mu_);
   bool AdmitRunLocked(Pass& pass, RunWork& run) MILLRACE_REQUIRES(mu_);
   int64_t AvailableLocked() const MILLRACE_REQUIRES(mu_);
   void NoticeEndLocked() MILLRACE_REQUIRES(mu_);
