@@ -239,29 +239,28 @@ bool HasFilter(const RandomPlan& plan) {
 // S-VISIT-1, S-VISIT-2, S-STATE-10: what is expected are the rows of the oracle.
 TEST(RandomResumeTest, BehindAFilterEverySampleIsVisitedOnceOverAllRestarts) {
   int checked = 0;
-  ForEachPlan(
-      120, [&](const OpenablePlan& plan, const auto& context, const Whole& whole, auto& random) {
-        if (!HasFilter(plan.made()) || plan.made().in_blocks) return;
-        const PhysicalPlan physical = plan.Physical();
-        const OpenedSources sources = plan.Sources(physical);
-        const ModelStream model = PlanModel(plan.made(), physical, sources.facts).Stream(100);
-        if (!model.ends) return;
-        AuditOptions options;
-        options.expected = [&](uint64_t epoch, const auto& expect) {
-          for (const ModelBatch& batch : model.batches) {
-            for (const auto& [row, id] : batch.rows) {
-              if (id.epoch == epoch) expect(id);
-            }
-          }
-        };
-        RestartedRun run(plan, context, random);
-        const auto report =
-            CheckAudit(run.LogsToTheEnd(std::min<uint64_t>(whole.max_world, 4)), options);
-        ASSERT_TRUE(report.ok()) << report.status();
-        EXPECT_TRUE(report->exactly_once()) << Words(*report);
-        EXPECT_EQ(report->batches, model.batches.size());
-        ++checked;
-      });
+  ForEachPlan(120, [&](const OpenablePlan& plan, const auto& context, const Whole& whole,
+                       auto& random) {
+    if (!HasFilter(plan.made()) || plan.made().in_blocks) return;
+    const PhysicalPlan physical = plan.Physical();
+    const ModelStream model = PlanModel(plan.made(), physical, plan.Facts(physical)).Stream(100);
+    if (!model.ends) return;
+    AuditOptions options;
+    options.expected = [&](uint64_t epoch, const auto& expect) {
+      for (const ModelBatch& batch : model.batches) {
+        for (const auto& [row, id] : batch.rows) {
+          if (id.epoch == epoch) expect(id);
+        }
+      }
+    };
+    RestartedRun run(plan, context, random);
+    const auto report =
+        CheckAudit(run.LogsToTheEnd(std::min<uint64_t>(whole.max_world, 4)), options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->exactly_once()) << Words(*report);
+    EXPECT_EQ(report->batches, model.batches.size());
+    ++checked;
+  });
   EXPECT_GT(checked, 0);
 }
 
