@@ -89,9 +89,9 @@ TEST(Workers, WhatHappenedBeforeEnqueueIsVisibleToTheTask) {
 // Holds the only worker until everything is queued.
 TEST(Workers, ATaskDoesNotWaitForAllThatAnotherGroupHasQueued) {
   std::vector<int> begun;
+  std::latch queued(1);
   {
     Workers workers(1, /*batch_priority=*/false);
-    std::latch queued(1);
     workers.Enqueue([&] { queued.wait(); });
     const auto many = workers.MakeGroup(), one = workers.MakeGroup();
     for (int i = 0; i < 1000; ++i) workers.Enqueue(many, [&begun, i] { begun.push_back(i); });
