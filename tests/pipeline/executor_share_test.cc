@@ -131,7 +131,7 @@ void ExpectEqualShares(const std::vector<Work>& works) {
   }
 }
 
-constexpr Work kCheap = {.row_ns = 50 * kMicrosecond, .rows = 6};
+constexpr Work kCheap = {.row_ns = 50 * kMicrosecond, .rows = 20};
 constexpr Work kDear = {.row_ns = 3 * kMillisecond};
 
 TEST(ExecutorShareTest, TwoPipelinesOfEqualWorkGetHalfEach) {
