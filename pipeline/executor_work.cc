@@ -18,7 +18,7 @@ constexpr int64_t kMaxRunRows = 1024;
 constexpr int64_t kFirstRunRows = 32;           // before a cost was measured
 constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
 constexpr int64_t kKeptArenaBytes = 512 << 10;  // of a worker, whatever the budget says
-// After so long a task queues up again, behind those of other pipelines.
+// After so long a task queues up again, so that a pipeline which has used less may be next.
 constexpr int64_t kTaskNanoseconds = 8 * kRunNanoseconds;
 
 }  // namespace

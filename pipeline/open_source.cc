@@ -165,6 +165,11 @@ uint64_t WindowOf(const OrderPlan& order) {
 
 uint64_t WindowOf(const PhysicalPlan& plan) {
   uint64_t window = WindowOf(plan.order);
+  if (plan.zip.has_value()) {
+    for (const ZipPlan::Input& input : plan.zip->inputs) {
+      window = std::max(window, WindowOf(input.order));
+    }
+  }
   if (!plan.cut.has_value()) return window;
   for (const SettleStep& step : plan.cut->settle) {
     if (step.kind == SettleStep::Kind::kShuffle) window = std::max(window, step.count);
