@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <system_error>
 #include <utility>
 
 #include "base/host.h"
@@ -30,7 +31,18 @@ Context::Context(ContextOptions options)
 absl::StatusOr<std::shared_ptr<Context>> Context::Make(ContextOptions options) {
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   if (options.threads == 0) options.threads = ReadCores().usable;
-  return std::shared_ptr<Context>(new Context(std::move(options)));
+  try {
+    return std::shared_ptr<Context>(new Context(std::move(options)));
+  } catch (const std::system_error&) {
+    return absl::ResourceExhaustedError("the system has no thread to give for working");
+  }
+}
+
+// The threads are not in a forked child: who waited for them there would hang.
+Context::~Context() {
+  if (CheckNotForked().ok()) return;
+  static_cast<void>(workers_.release());
+  static_cast<void>(new std::shared_ptr<IoEngine>(std::move(io_)));
 }
 
 void Context::Log(LogLevel level, std::string_view message) const {

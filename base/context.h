@@ -35,7 +35,14 @@ struct ContextOptions {
 // shared state in the libraries. Thread-safe. It must outlive its pipelines (they hold it).
 class Context {
  public:
+  //   INVALID_ARGUMENT    options out of range
+  //   RESOURCE_EXHAUSTED  the system gives no thread
   static absl::StatusOr<std::shared_ptr<Context>> Make(ContextOptions options);
+  // Waits for tasks, and for the I/O threads if nobody else has the engine. In a forked child it
+  // waits for nothing, and leaks both.
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
   Workers& workers() { return *workers_; }
   IoEngine& io() { return *io_; }

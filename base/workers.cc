@@ -2,36 +2,29 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <tbb/global_control.h>
-#include <tbb/task_arena.h>
 #include <time.h>  // NOLINT: clock_gettime is POSIX
 
 #include <cstdint>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/fair_queue_internal.h"
 #include "base/mutex.h"
 
-// TBB supplies the threads and nothing else: a thread that it brings here takes tasks until none is
-// left, so that a task costs 100 ns and not the 500 to 1,100 of one of TBB's. Which task is next,
-// FairQueue says. Tasks change hands under the mutex, by which ThreadSanitizer sees it, though this
-// file and the library are not instrumented (base/CMakeLists.txt).
+// Threads that take tasks, and sleep at once when there is none. Which task is next, FairQueue says.
+// A library's pool looks for more work before it sleeps, TBB's for about 100 us of processor time:
+// as long as a ring of cheap batches takes to fill, each time that it is full.
 
 namespace millrace {
 namespace {
 
-// One limit for every Workers of the process, over ContextOptions' largest number of threads: of
-// several global_controls the smallest counts, so limits of their own would make two contexts share
-// the threads of the smaller one. Threads are made on demand only.
-constexpr size_t kMaxParallelism = 4097;
-
 // How much time a group may catch up on, per worker: some tasks of the usual length.
 constexpr int64_t kCreditNanoseconds = 10'000'000;
 
-// The scheduling class in which the tasks of one Workers run. TBB's threads wander between arenas
-// and keep the class they were given, so each asks when it begins to serve (0.45 us) and sets it
-// where it differs. (An observer of the arena misses threads that leave while the arena is
-// destroyed, and leaks.)
+// The scheduling class in which the tasks of one Workers run. Threads are started by whoever brings
+// a task, and would have that one's.
 class SchedulingClass {
  public:
   // SCHED_BATCH, or the class of the calling thread.
@@ -43,10 +36,7 @@ class SchedulingClass {
     }
   }
   // A refusal (seccomp) leaves the thread as it is, which is only slower.
-  void Enter() const {
-    if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == policy_) return;
-    pthread_setschedparam(pthread_self(), policy_, &parameter_);
-  }
+  void Enter() const { pthread_setschedparam(pthread_self(), policy_, &parameter_); }
 
  private:
   int policy_ = SCHED_OTHER;
@@ -61,91 +51,124 @@ int64_t ProcessorTime() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
+void Run(FairQueue::Turn& turn) {
+  const int64_t begin_ns = turn.counts ? ProcessorTime() : 0;
+  turn.task();
+  turn.task = nullptr;  // with what it holds, and not under the mutex
+  if (turn.counts) turn.spent_ns = ProcessorTime() - begin_ns;
+}
+
 }  // namespace
 
 struct Workers::Impl {
   Impl(int num_threads, bool batch_priority)
-      : limit(tbb::global_control::max_allowed_parallelism, kMaxParallelism),
-        arena(num_threads, /*reserved_for_masters=*/0),
+      : max_threads(static_cast<size_t>(num_threads)),
         scheduling_class(batch_priority),
         common(MakeGroup()),
         queue(num_threads * kCreditNanoseconds) {}
 
+  void StartThreadLocked() MILLRACE_REQUIRES(mu);
+  void ArriveLocked() MILLRACE_REQUIRES(mu);
   void Serve() MILLRACE_EXCLUDES(mu);
-  bool TakeFirst(FairQueue::Turn& turn) MILLRACE_EXCLUDES(mu);
-  bool TakeNext(FairQueue::Turn& turn) MILLRACE_EXCLUDES(mu);
   bool TakeLocked(FairQueue::Turn& turn) MILLRACE_REQUIRES(mu);
+  bool CallLocked() MILLRACE_REQUIRES(mu);
 
-  tbb::global_control limit;
-  tbb::task_arena arena;
+  const size_t max_threads;
   const SchedulingClass scheduling_class;
   const std::shared_ptr<TaskGroup> common;  // of tasks without a group
   Mutex mu;
-  CondVar idle;  // the destructor waits for serving == 0
+  CondVar work;  // threads wait for a task, or for the end
   FairQueue queue MILLRACE_GUARDED_BY(mu);
-  int serving MILLRACE_GUARDED_BY(mu) = 0;  // threads in Serve, or called there
-  int called MILLRACE_GUARDED_BY(mu) = 0;   // of them, those that have not come yet
+  std::vector<std::jthread> threads MILLRACE_GUARDED_BY(mu);
+  int64_t waiting MILLRACE_GUARDED_BY(mu) = 0;
+  int64_t called MILLRACE_GUARDED_BY(mu) = 0;  // started or woken, and have not come yet
+  bool ending MILLRACE_GUARDED_BY(mu) = false;
 };
 
-// A thread comes and runs tasks until none is left.
+void Workers::Impl::StartThreadLocked() {
+  threads.emplace_back([this] { Serve(); });
+  ++called;
+}
+
 void Workers::Impl::Serve() {
-  FairQueue::Turn turn;
-  if (!TakeFirst(turn)) return;
+  pthread_setname_np(pthread_self(), "millrace-worker");
   scheduling_class.Enter();
-  do {
-    const int64_t begin_ns = turn.counts ? ProcessorTime() : 0;
-    turn.task();
-    turn.task = nullptr;  // with what it holds, and not under the mutex
-    if (turn.counts) turn.spent_ns = ProcessorTime() - begin_ns;
-  } while (TakeNext(turn));
+  FairQueue::Turn turn;
+  {
+    MutexLock lock(mu);
+    ArriveLocked();
+    if (!TakeLocked(turn)) return;
+  }
+  while (true) {
+    Run(turn);
+    MutexLock lock(mu);
+    queue.End(turn);
+    if (!TakeLocked(turn)) return;
+  }
 }
 
-bool Workers::Impl::TakeFirst(FairQueue::Turn& turn) {
-  MutexLock lock(mu);
-  --called;
-  return TakeLocked(turn);
+// Perhaps without having been called, and then in the place of another, who comes besides.
+void Workers::Impl::ArriveLocked() {
+  if (called > 0) --called;
 }
 
-bool Workers::Impl::TakeNext(FairQueue::Turn& turn) {
-  MutexLock lock(mu);
-  queue.End(turn);
-  return TakeLocked(turn);
-}
-
-// False: there is none, and the thread leaves.
+// Waits for a task; false at the end.
 bool Workers::Impl::TakeLocked(FairQueue::Turn& turn) {
-  if (queue.size() == 0) {
-    if (--serving == 0) idle.NotifyAll();
-    return false;
+  while (queue.size() == 0) {
+    if (ending) return false;
+    ++waiting;
+    work.Wait(mu);
+    --waiting;
+    ArriveLocked();
   }
   turn = queue.Take();
   return true;
 }
 
+// Sees to it that threads come until as many are on their way as tasks are queued, or none is left:
+// then one that is busy takes the task next. True: a waiting one is to be woken.
+bool Workers::Impl::CallLocked() {
+  if (called >= queue.size()) return false;
+  if (waiting > called) {
+    ++called;
+    return true;
+  }
+  if (threads.size() == max_threads || ending) return false;
+  try {
+    StartThreadLocked();
+  } catch (const std::system_error&) {  // fewer threads do the same more slowly
+  }
+  return false;
+}
+
 Workers::Workers(int num_threads, bool batch_priority)
     : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads, batch_priority)) {
-  impl_->arena.initialize();
+  MutexLock lock(impl_->mu);
+  impl_->threads.reserve(impl_->max_threads);
+  impl_->StartThreadLocked();
 }
 
 Workers::~Workers() {
-  MutexLock lock(impl_->mu);
-  while (impl_->serving != 0) impl_->idle.Wait(impl_->mu);
+  std::vector<std::jthread> threads;
+  {
+    MutexLock lock(impl_->mu);
+    impl_->ending = true;
+    threads = std::move(impl_->threads);
+  }
+  impl_->work.NotifyAll();
+  for (std::jthread& thread : threads) thread.join();
 }
 
 std::shared_ptr<TaskGroup> Workers::MakeGroup() { return std::make_shared<TaskGroup>(); }
 
-// Threads are called until as many are on their way as tasks are queued, or all serve. So no task
-// is left: a thread leaves only when none is queued.
 void Workers::Enqueue(const std::shared_ptr<TaskGroup>& group, std::function<void()> task) {
-  Impl* const impl = impl_.get();
+  bool wake = false;
   {
-    MutexLock lock(impl->mu);
-    impl->queue.Add(group, std::move(task));
-    if (impl->serving == num_threads_ || impl->called >= impl->queue.size()) return;
-    ++impl->serving;
-    ++impl->called;
+    MutexLock lock(impl_->mu);
+    impl_->queue.Add(group, std::move(task));
+    wake = impl_->CallLocked();
   }
-  impl->arena.enqueue([impl] { impl->Serve(); });
+  if (wake) impl_->work.NotifyOne();
 }
 
 void Workers::Enqueue(std::function<void()> task) { Enqueue(impl_->common, std::move(task)); }

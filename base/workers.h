@@ -10,12 +10,13 @@ namespace millrace {
 // always has tasks, whatever its tasks' number and length (fair_queue_internal.h). Opaque.
 class TaskGroup;
 
-// The worker threads of one Context: a TBB arena, the only place where TBB is named.
-// Thread-safe. Tasks must not block on other tasks.
+// The worker threads of one Context, started when there is a task for them. Thread-safe. Tasks must not block on other tasks.
 class Workers {
  public:
   // `num_threads` >= 1 threads take tasks; with `batch_priority` they run as SCHED_BATCH, so that
   // they yield to a compute thread of equal priority (a busy equal halves a static OpenMP loop).
+  // Where the system gives fewer, fewer do the work.
+  //   throws std::system_error  it gives none
   Workers(int num_threads, bool batch_priority);
   ~Workers();  // waits until every task has run
   Workers(const Workers&) = delete;

@@ -105,5 +105,22 @@ TEST(Context, AForkedChildIsToldToMakeItsOwn) {
   EXPECT_TRUE(context->CheckNotForked().ok());
 }
 
+// Whoever forks and exits may drop what the parent had.
+TEST(Context, AForkedChildMayDropIt) {
+  auto context = *Context::Make(GoodOptions());
+  context->workers().Enqueue([] {});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);  // the test's way to see that it hangs
+    context.reset();
+    _exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -2,7 +2,7 @@
 """Checks the rules of the house that no compiler checks.
 
   - include arrows: which folder may include whom (ARCHITECTURE.md);
-  - installed headers include no protobuf, TBB, MPI or oneDNN header;
+  - installed headers include no protobuf, MPI or oneDNN header;
   - header guards are MILLRACE_PATH_H_;
   - no source file is longer than 800 lines.
 
@@ -27,7 +27,7 @@ UNBOUND = {"tests", "bench", "examples"}
 # Internal headers that another folder may include: (folder, header).
 INTERNAL_EXCEPTIONS = {("trainer", "pipeline/text_proto_internal.h")}
 FORBIDDEN_IN_INSTALLED = re.compile(
-    r'[<"](google/protobuf/|tbb/|oneapi/|mpi\.h|mpi/|dnnl|.*\.pb\.h)')
+    r'[<"](google/protobuf/|mpi\.h|mpi/|dnnl|.*\.pb\.h)')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 MAX_LINES = 800
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
