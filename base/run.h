@@ -116,6 +116,9 @@ class Column {
   const std::byte* first() const { return first_; }
   int64_t stride_bytes() const { return stride_bytes_; }
   const Shape& row_shape() const { return shape_; }
+  // Otherwise: where each row lies, if all that were set have one shape, row_shape(); null where none
+  // was set. nullptr when shapes differ.
+  const void* const* places() const { return places_; }
 
  private:
   friend class Run;

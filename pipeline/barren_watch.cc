@@ -70,16 +70,16 @@ void BarrenWatch::CameBy(uint64_t lane, uint64_t positions, uint64_t kept) {
   if (num_lanes_ > 1) absl::StrAppend(&reason_, " in lane ", lane, " of ", num_lanes_);
 }
 
-void BarrenWatch::LookedAt(std::span<const RowOrigin> origins, uint64_t kept) {
+void BarrenWatch::LookedAt(std::span<const SampleId> ids, uint64_t kept) {
   if (unseen_records_ == 0 || barren()) return;
   if (kept > 0) {
     unseen_records_ = 0;
     seen_ = {};
     return;
   }
-  for (const RowOrigin& origin : origins) {
-    if (seen_[origin.id.record]) continue;
-    seen_[origin.id.record] = true;
+  for (const SampleId& id : ids) {
+    if (seen_[id.record]) continue;
+    seen_[id.record] = true;
     --unseen_records_;
   }
   if (unseen_records_ > 0) return;

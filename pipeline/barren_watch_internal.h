@@ -28,7 +28,7 @@ class BarrenWatch {
   BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_size, uint64_t num_records);
 
   // Records were looked at, in whatever order, and `kept` rows of them passed.
-  void LookedAt(std::span<const RowOrigin> origins, uint64_t kept);
+  void LookedAt(std::span<const SampleId> ids, uint64_t kept);
   // The next `positions` of a lane, of which `kept` rows passed. In the order of the lane.
   void CameBy(uint64_t lane, uint64_t positions, uint64_t kept);
   bool barren() const { return !reason_.empty(); }

@@ -257,7 +257,7 @@ int DefaultPrefetch(const BatchLayout& layout) {
   constexpr size_t kRingBytes = 1 << 20;
   if (!layout.stores.empty()) return 2;  // not known before each is made
   return static_cast<int>(
-      std::clamp<size_t>(kRingBytes / std::max<size_t>(layout.slab_bytes, 1), 2, 16));
+      std::clamp<size_t>(kRingBytes / std::max<size_t>(layout.slab_bytes, 1), 2, 32));
 }
 
 }  // namespace millrace::pipeline

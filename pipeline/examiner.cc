@@ -26,7 +26,7 @@ constexpr size_t kMaxBlockRows = 4096;  // of a run made by unbatch
 
 // A row of the run being worked on.
 struct Place {
-  size_t origin = 0;  // index of its record's origin
+  int64_t origin = 0;  // its record's row in the source's run
   uint64_t sub_index = 0;
   int32_t error = -1;
 };
@@ -35,17 +35,20 @@ struct Place {
 class Examination {
  public:
   Examination(const CutPlan& plan, std::span<const int> extent_ranks, size_t extents_per_row,
-              int first_settled_filter, std::span<const RowOrigin> origins, Examined* found)
+              int first_settled_filter, const Run& source, std::span<const uint64_t> positions,
+              Examined* found)
       : plan_(plan),
         extent_ranks_(extent_ranks),
         extents_per_row_(extents_per_row),
         first_settled_filter_(first_settled_filter),
-        origins_(origins),
+        source_(source),
+        positions_(positions),
         found_(*found) {}
 
   void Examine(Run& run) {
-    std::vector<Place> places(origins_.size());
-    for (size_t i = 0; i < places.size(); ++i) places[i].origin = i;
+    std::vector<Place> places(static_cast<size_t>(run.num_rows()));
+    for (size_t i = 0; i < places.size(); ++i) places[i].origin = static_cast<int64_t>(i);
+    rows_.reserve(places.size());
     NoteErrors(run, "source", places);
     Continue(0, 0, run, std::move(places));
     Append();
@@ -75,8 +78,13 @@ class Examination {
     std::vector<uint8_t> keep(places.size(), 0);
     at.filter->Evaluate(run, keep);
     NoteErrors(run, at.stage, places);
+    if (step + 1 == plan_.examine.size() && extents_per_row_ == 0) {
+      return EmitFiltered(passed, keep, places);
+    }
     std::vector<int64_t> rows;
     std::vector<Place> kept;
+    rows.reserve(places.size());
+    kept.reserve(places.size());
     for (size_t i = 0; i < places.size(); ++i) {
       if (places[i].error >= 0) {
         Emit(places[i], plan_.num_filters);
@@ -88,13 +96,23 @@ class Examination {
       }
     }
     if (rows.empty()) return;
-    if (step + 1 == plan_.examine.size() && extents_per_row_ == 0) {
-      for (const Place& place : kept) Emit(place, plan_.num_filters);
-    } else if (rows.size() == places.size()) {
+    if (rows.size() == places.size()) {
       Continue(step + 1, passed + 1, run, std::move(kept));
     } else {
       Run selected = run.Select(rows, IdsOf(kept));
       Continue(step + 1, passed + 1, selected, std::move(kept));
+    }
+  }
+
+  // What a filter without any step behind it leaves.
+  void EmitFiltered(int passed, const std::vector<uint8_t>& keep,
+                    const std::vector<Place>& places) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i].error >= 0 || keep[i] != 0) {
+        Emit(places[i], plan_.num_filters);
+      } else if (passed >= first_settled_filter_) {
+        Emit(places[i], passed);
+      }
     }
   }
 
@@ -166,8 +184,11 @@ class Examination {
   }
 
   RowOrigin OriginOf(const Place& place) const {
-    RowOrigin origin = origins_[place.origin];
+    RowOrigin origin;
+    origin.id = source_.id(place.origin);
     origin.id.sub_index = place.sub_index;
+    origin.position = positions_.empty() ? source_.position(place.origin)
+                                         : positions_[static_cast<size_t>(place.origin)];
     return origin;
   }
 
@@ -197,6 +218,8 @@ class Examination {
       return std::tuple(row.place.origin, row.place.sub_index);
     };
     if (!std::ranges::is_sorted(rows_, {}, key)) std::ranges::sort(rows_, {}, key);
+    found_.rows.reserve(found_.rows.size() + rows_.size());
+    found_.extents.reserve(found_.extents.size() + rows_.size() * extents_per_row_);
     for (const Row& row : rows_) {
       found_.rows.push_back({OriginOf(row.place), row.passed_filters, row.place.error});
       const size_t end = found_.extents.size();
@@ -213,7 +236,8 @@ class Examination {
   const std::span<const int> extent_ranks_;
   const size_t extents_per_row_;
   const int first_settled_filter_;
-  const std::span<const RowOrigin> origins_;
+  const Run& source_;                          // the whole run; others are made from its rows
+  const std::span<const uint64_t> positions_;  // empty: those of source_
   Examined& found_;
   std::vector<Row> rows_;
   std::vector<int64_t> extents_;
@@ -234,9 +258,9 @@ Examiner::Examiner(const PhysicalPlan& plan) : plan_(*plan.cut) {
   }
 }
 
-void Examiner::Examine(Run& run, std::span<const RowOrigin> origins, Examined* found) const {
-  assert(static_cast<int64_t>(origins.size()) == run.num_rows());
-  Examination(plan_, extent_ranks_, extents_per_row_, first_settled_filter_, origins, found)
+void Examiner::Examine(Run& run, std::span<const uint64_t> positions, Examined* found) const {
+  assert(positions.empty() || static_cast<int64_t>(positions.size()) == run.num_rows());
+  Examination(plan_, extent_ranks_, extents_per_row_, first_settled_filter_, run, positions, found)
       .Examine(run);
 }
 

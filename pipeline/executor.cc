@@ -9,6 +9,8 @@
 namespace millrace::pipeline {
 namespace {
 
+constexpr int64_t kKeptShare = 8;  // of the memory budget, for records between the two passes
+
 int MaxThreads(const ExecutorParts& parts) {
   const int threads = parts.context->workers().num_threads();
   return parts.cpu_budget == 0 ? threads : std::min(threads, parts.cpu_budget);
@@ -50,9 +52,11 @@ Executor::Executor(ExecutorParts parts)
       examiner_(parts_.plan.cut.has_value() ? std::make_unique<Examiner>(parts_.plan) : nullptr),
       budget_(parts_.context->memory_budget()),
       max_threads_(MaxThreads(parts_)),
+      own_lanes_(SliceOfRank(parts_.plan.lanes, parts_.rank, parts_.world)),
       pool_(std::make_shared<SlabPool>(parts_.allocator, budget_,
                                        static_cast<size_t>(parts_.prefetch_batches) + 1)),
       counters_(parts_.context->metrics()),
+      keeper_(budget_->limit_bytes() / kKeptShare),
       memo_(parts_.order.records()),
       thread_target_(max_threads_),
       ring_target_(parts_.prefetch_batches),
@@ -62,9 +66,9 @@ Executor::Executor(ExecutorParts parts)
   counters_.ring.Add(ring_target_);
   if (parts_.growing == nullptr) return;
   parts_.growing->SetOnGrow([this] {
-    MutexLock lock(mu_);
+    Locked lock(*this);
     WakeWorkersLocked();
-    if (ring_.empty()) batch_ready_.NotifyAll();
+    if (ring_.empty()) consumer_to_call_ = true;
   });
 }
 
@@ -86,7 +90,7 @@ absl::Status Executor::Start(StreamPlace place) {
   if (examiner_ != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(settler, MakeSettler(place.state));
   }
-  MutexLock lock(mu_);
+  Locked lock(*this);
   stopped_ = true;
   WaitIdleAndClearLocked();
   if (cancelled_) return result_;
@@ -127,6 +131,7 @@ void Executor::WaitIdleAndClearLocked() {
   while (tasks_ > 0 || reads_ > 0) idle_.Wait(mu_);
   ring_.clear();
   closed_.clear();
+  keeper_.Clear();
   rows_ = Pass();
   scan_ = Pass();
   retry_.clear();
@@ -157,7 +162,7 @@ std::string Executor::Save() const {
 }
 
 void Executor::SetTargets(int threads, int batches) {
-  MutexLock lock(mu_);
+  Locked lock(*this);
   adapting_ = false;
   ObeyLocked({.threads = threads, .ring = batches});
 }
@@ -169,26 +174,31 @@ void Executor::StopLocked(absl::Status result) {
 
 absl::StatusOr<std::optional<Batch>> Executor::Next() {
   if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
-  MutexLock lock(mu_);
-  if (auto outcome = TryNextLocked()) return *std::move(outcome);
-  counters_.waits.Add();
-  const int64_t start = Now();
-  wait_begins_ = start;
+  Locked lock(*this);
   while (true) {
-    batch_ready_.Wait(mu_);
     if (auto outcome = TryNextLocked()) {
-      wait_begins_ = -1;
-      const int64_t waited = Now() - start;
-      waited_ns_ += waited;
-      counters_.wait_nanoseconds.Add(waited);
+      EndWaitLocked();
       return *std::move(outcome);
     }
+    if (lock.Call()) continue;
+    if (wait_begins_ < 0) {
+      counters_.waits.Add();
+      wait_begins_ = Now();
+    }
+    batch_ready_.Wait(mu_);
   }
+}
+
+void Executor::EndWaitLocked() {
+  if (wait_begins_ < 0) return;
+  const int64_t waited = Now() - std::exchange(wait_begins_, -1);
+  waited_ns_ += waited;
+  counters_.wait_nanoseconds.Add(waited);
 }
 
 std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
   if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
-  MutexLock lock(mu_);
+  Locked lock(*this);
   return TryNextLocked();
 }
 

@@ -5,7 +5,7 @@
 
 // The executor's side of adapting: what it sees (a few additions at the ends of items, under the
 // mutex that is held there anyway), when the adapter is asked (a batch is delivered or ready, a
-// worker finds nothing to do, a run ends while the consumer waits), and that it is obeyed at once:
+// worker finds nothing to do, an item ends while the consumer waits), and that it is obeyed at once:
 // no item is begun beyond the target, and no batch opened.
 
 namespace millrace::pipeline {
@@ -36,7 +36,7 @@ int64_t Executor::EndWorkLocked(int64_t begin_ns) {
 void Executor::AdaptLocked() {
   if (!adapting_ || stopped_) return;
   Observation seen;
-  seen.now_ns = Now();
+  seen.now_ns = adapted_ns_ = Now();
   seen.consumer_wait_ns = waited_ns_ + (wait_begins_ < 0 ? 0 : seen.now_ns - wait_begins_);
   seen.busy_ns = worked_ns_ + busy_ * seen.now_ns - work_begins_;
   seen.ready_batches = ready_batches_;

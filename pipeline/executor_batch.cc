@@ -50,11 +50,11 @@ bool Executor::TakeSlab(OpenBatch& batch) {
   return true;
 }
 
-void Executor::Open(Item item) {
+void Executor::Open(Item& item) {
   std::unique_ptr<OpenBatch> batch = std::move(item.blank);
   if (batch == nullptr) batch = std::make_unique<OpenBatch>();
   if (item.closed != nullptr) {
-    OpenClosed(*item.closed, *batch);
+    OpenClosed(std::move(*item.closed), *batch);
   } else {
     OpenNext(*item.order, item.batch_index, *batch);
   }
@@ -82,8 +82,8 @@ void Executor::OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batc
   ClearPadding(data);
 }
 
-void Executor::OpenClosed(const ClosedWork& work, OpenBatch& batch) {
-  const ClosedBatch& closed = work.batch;
+void Executor::OpenClosed(ClosedWork work, OpenBatch& batch) {
+  ClosedBatch& closed = work.batch;
   batch.closed = true;
   const auto& layout = work.layout != nullptr ? work.layout : parts_.layout;
   batch.data = std::make_shared<BatchData>(layout, pool_, budget_);
@@ -102,16 +102,13 @@ void Executor::OpenClosed(const ClosedWork& work, OpenBatch& batch) {
 }
 
 // Writes who the rows are; rows that pass 1 found bad are not worked on.
-void Executor::PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) const {
+void Executor::PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const {
   BatchData& data = *batch.data;
   std::memset(data.valid(), 0, static_cast<size_t>(data.layout->num_rows));
   for (const ClosedBatch::Row& row : closed.rows) {
     data.valid()[row.slot] = 1;
     data.ids()[row.slot] = row.origin.id;
-    if (row.error < 0) {
-      batch.slots.push_back(row.slot);
-      continue;
-    }
+    if (row.error < 0) continue;
     if (batch.num_bad_rows++ > 0) continue;  // slots ascend: the first is the lowest
     batch.error_row = row.slot;
     batch.error = processor_.Locate(closed.errors[static_cast<size_t>(row.error)],
@@ -119,11 +116,15 @@ void Executor::PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) cons
                                     batch.first_position + static_cast<uint64_t>(row.slot));
   }
   ClearPadding(data);
-  batch.num_work_rows = batch.remaining_rows = static_cast<int64_t>(batch.slots.size());
+  batch.rows = std::move(closed.rows);
+  if (batch.num_bad_rows > 0) {
+    std::erase_if(batch.rows, [](const ClosedBatch::Row& row) { return row.error >= 0; });
+  }
+  batch.num_work_rows = batch.remaining_rows = static_cast<int64_t>(batch.rows.size());
 }
 
 void Executor::PutIntoRing(std::unique_ptr<OpenBatch> batch) {
-  MutexLock lock(mu_);
+  Locked lock(*this);
   opening_ = false;
   error_seen_ = error_seen_ || !batch->error.ok();
   OpenBatch* const opened = batch.get();
@@ -150,7 +151,7 @@ void Executor::ReadyLocked(OpenBatch* batch) {
   if (wait_begins_ >= 0 && ItemsAreShort(batch->data->layout->slab_bytes)) {
     wake_due_ = true;
   } else {
-    batch_ready_.NotifyAll();
+    consumer_to_call_ = true;
   }
 }
 
@@ -175,7 +176,7 @@ void Executor::FinishBatch(OpenBatch* batch) {
     status = Annotate(ApplyCaught(*parts_.batch_ops[i], view),
                       ToStd(absl::StrCat("stage \"", stage, "\": batch ", data.index)));
   }
-  MutexLock lock(mu_);
+  Locked lock(*this);
   error_seen_ = error_seen_ || !status.ok();
   batch->error = std::move(status);
   ReadyLocked(batch);

@@ -101,11 +101,12 @@ bool Executor::NoRunAdmittedLocked() const { return rows_.admitted + scan_.admit
 // Reserves the run's read buffer; alone in both passes it is always admitted. The caller submits it
 // at once.
 bool Executor::AdmitRunLocked(Pass& pass, RunWork& run) {
-  if (!budget_->TryReserve(run.bytes())) {
+  const int64_t bytes = run.bytes();
+  if (bytes > 0 && !budget_->TryReserve(bytes)) {
     if (!NoRunAdmittedLocked()) return false;
-    budget_->Reserve(run.bytes());
+    budget_->Reserve(bytes);
   }
-  run.reserved_bytes = run.bytes();
+  run.reserved_bytes = bytes;
   ++pass.admitted;
   return true;
 }
@@ -117,32 +118,32 @@ RunWork* Executor::PickWaitingLocked(Pass& pass) {
   return run;
 }
 
-Executor::Item Executor::PickPlanLocked() {
+bool Executor::PickPlanLocked(Item& item) {
   if (MayClaimRowsLocked()) {
     OpenBatch* batch = ring_.back().get();
     const int64_t first = batch->claimed_rows;
     const int64_t rows = std::min(RowsPerPlan(), batch->num_work_rows - first);
     batch->claimed_rows += rows;
     planning_ = planning_ || !batch->closed;
-    Item item(Item::Kind::kPlan);
+    item.kind = Item::Kind::kPlan;
     item.batch = batch;
     item.first_row = first;
     item.num_rows = rows;
-    return item;
+    return true;
   }
-  return MayOpenLocked() ? PickOpenLocked() : Item();
+  return MayOpenLocked() && PickOpenLocked(item);
 }
 
-Executor::Item Executor::PickOpenLocked() {
+bool Executor::PickOpenLocked(Item& item) {
   const int64_t bytes = NextSlabBytesLocked();
   // Between the check and here another pipeline may have taken the room: with batches of our own in
   // the ring that means waiting, without any the batch is the oldest and goes over the limit.
   if (!budget_->TryReserve(bytes)) {
-    if (!ring_.empty()) return {};
+    if (!ring_.empty()) return false;
     budget_->Reserve(bytes);
   }
   opening_ = true;
-  Item item(Item::Kind::kOpen);
+  item.kind = Item::Kind::kOpen;
   if (!idle_batches_.empty()) {
     item.blank = std::move(idle_batches_.back());
     idle_batches_.pop_back();
@@ -155,68 +156,69 @@ Executor::Item Executor::PickOpenLocked() {
     item.order = &OrderLocked();
     item.batch_index = next_batch_++;
   }
-  return item;
+  return true;
 }
 
-Executor::Item Executor::PickScanLocked() {
-  if (examiner_ == nullptr) return {};
+bool Executor::PickScanLocked(Item& item) {
+  if (examiner_ == nullptr) return false;
   const uint64_t ahead = ScanAheadLocked();  // once: it follows costs that others measure meanwhile
   if (MayScanLocked(ahead)) {
     planning_ = true;
-    Item item(Item::Kind::kScan);
+    item.kind = Item::Kind::kScan;
     item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ahead);
-    return item;
+    return true;
   }
-  return PickReadyLocked(Item::Kind::kExamine, scan_);
+  return PickReadyLocked(Item::Kind::kExamine, scan_, item);
 }
 
 // The lowest run whose bytes have come, and what a worker needs for it.
-Executor::Item Executor::PickReadyLocked(Item::Kind kind, Pass& pass) {
-  if (pass.ready.empty()) return {};
-  Item item(kind);
+bool Executor::PickReadyLocked(Item::Kind kind, Pass& pass, Item& item) {
+  if (pass.ready.empty()) return false;
+  item.kind = kind;
   item.run = pass.ready.top();
   pass.ready.pop();
   if (!idle_scratch_.empty()) {
     item.scratch = std::move(idle_scratch_.back());
     idle_scratch_.pop_back();
   }
-  return item;
+  return true;
+}
+
+// A run whose reads are to begin.
+RunWork* Executor::PickSubmitLocked() {
+  if (!retry_.empty()) {
+    RunWork* const run = retry_.back();
+    retry_.pop_back();
+    return run;
+  }
+  RunWork* const run = PickWaitingLocked(rows_);
+  return run != nullptr ? run : PickWaitingLocked(scan_);
 }
 
 // Reads to begin, and short work that others wait for.
-Executor::Item Executor::PickUrgentLocked() {
-  Item item(Item::Kind::kSubmit);
-  if (!retry_.empty()) {
-    item.run = retry_.back();
-    retry_.pop_back();
-    return item;
-  }
-  item.run = PickWaitingLocked(rows_);
-  if (item.run == nullptr) item.run = PickWaitingLocked(scan_);
-  if (item.run != nullptr) return item;
-  if (!filled_.empty()) {
+bool Executor::PickUrgentLocked(Item& item) {
+  item.run = PickSubmitLocked();
+  if (item.run != nullptr) {
+    item.kind = Item::Kind::kSubmit;
+  } else if (!filled_.empty()) {
     item.kind = Item::Kind::kFinish;
     item.batch = filled_.back();
     filled_.pop_back();
-    return item;
+  } else if (MaySettleLocked()) {
+    item.kind = Item::Kind::kSettle;
+    settling_ = true;
   }
-  if (!MaySettleLocked()) return {};
-  settling_ = true;
-  return Item(Item::Kind::kSettle);
+  return item.kind != Item::Kind::kNone;
 }
 
-Executor::Item Executor::PickLocked() {
-  if (stopped_ || busy_ >= thread_target_) return {};
-  if (Item item = PickUrgentLocked(); item.kind != Item::Kind::kNone) return item;
+// Makes `item`, which is blank, what to do next; false when there is nothing.
+bool Executor::PickLocked(Item& item) {
+  if (stopped_ || busy_ >= thread_target_) return false;
+  if (PickUrgentLocked(item)) return true;
   const bool may_plan = rows_.waiting.empty();
-  if (may_plan && rows_.unfinished < ReadAheadLocked()) {
-    if (Item item = PickPlanLocked(); item.kind != Item::Kind::kNone) return item;
-  }
-  if (Item item = PickReadyLocked(Item::Kind::kProcess, rows_); item.run != nullptr) return item;
-  if (may_plan) {
-    if (Item item = PickPlanLocked(); item.kind != Item::Kind::kNone) return item;
-  }
-  return PickScanLocked();
+  if (may_plan && rows_.unfinished < ReadAheadLocked() && PickPlanLocked(item)) return true;
+  if (PickReadyLocked(Item::Kind::kProcess, rows_, item)) return true;
+  return (may_plan && PickPlanLocked(item)) || PickScanLocked(item);
 }
 
 // Items that could be begun now; planning counts as one, since whoever begins it wakes the next.
@@ -253,7 +255,7 @@ void Executor::WakeWorkersLocked() {
   const int64_t available = AvailableLocked();
   while (tasks_ < thread_target_ && tasks_ - busy_ < available) {
     ++tasks_;
-    parts_.context->workers().Enqueue(group_, [this] { RunTask(); });
+    ++tasks_to_call_;
   }
 }
 

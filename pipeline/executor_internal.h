@@ -9,6 +9,8 @@
 #include <optional>
 #include <queue>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,6 +24,7 @@
 #include "pipeline/examiner_internal.h"
 #include "pipeline/growing_source_internal.h"
 #include "pipeline/host_allocator_internal.h"
+#include "pipeline/kept_records_internal.h"
 #include "pipeline/open_source_internal.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/physical_plan_internal.h"
@@ -134,9 +137,6 @@ class Executor {
       kExamine,  // `run`, in pass 1
       kSettle,
     };
-    Item() = default;
-    explicit Item(Kind kind_in) : kind(kind_in) {}
-
     Kind kind = Kind::kNone;
     uint64_t batch_index = 0;
     const BatchOrder* order = nullptr;  // kOpen, without a cut
@@ -150,6 +150,13 @@ class Executor {
     ScanClaim claim;
   };
   enum class Admission { kYes, kWait, kHeldByConsumer };
+  class Locked;
+  // When a task and its item began.
+  struct TaskClock {
+    bool begun = false;
+    int64_t task_ns = 0;
+    int64_t item_ns = 0;
+  };
   struct Later {
     bool operator()(const RunWork* a, const RunWork* b) const { return a->position > b->position; }
   };
@@ -177,16 +184,20 @@ class Executor {
 
   // Worker side (executor_work.cc).
   void RunTask() MILLRACE_EXCLUDES(mu_);
-  void Execute(Item item) MILLRACE_EXCLUDES(mu_);
+  bool NextItem(TaskClock& clock, Item& item) MILLRACE_EXCLUDES(mu_);
+  void EndTaskLocked() MILLRACE_REQUIRES(mu_);
+  void CallWorkers(int tasks) MILLRACE_EXCLUDES(mu_);
+  void Execute(Item& item) MILLRACE_EXCLUDES(mu_);
   void FillIds(const Item& item) MILLRACE_EXCLUDES(mu_);
   void PlanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
   std::vector<RunWork*> CutRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
   std::vector<RunWork*> CutClosedRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
+  int64_t FindRows(const OpenBatch& batch, int64_t begin, int64_t end, RunWork& run);
   std::vector<RunWork*> AdmitLocked(Pass& pass, const std::vector<RunWork*>& runs)
       MILLRACE_REQUIRES(mu_);
   void Submit(RunWork* run) MILLRACE_EXCLUDES(mu_);
   void OnRead(RunWork* run, std::vector<absl::Status> status) MILLRACE_EXCLUDES(mu_);
-  void ProcessRun(Item item) MILLRACE_EXCLUDES(mu_);
+  void ProcessRun(Item& item) MILLRACE_EXCLUDES(mu_);
   void FinishRun(RunWork* run, RunOutcome outcome, std::unique_ptr<RunScratch> scratch)
       MILLRACE_EXCLUDES(mu_);
   int64_t RowsAtCost(int64_t cost) const;
@@ -199,25 +210,29 @@ class Executor {
   void KeepScratchLocked(std::unique_ptr<RunScratch> scratch) MILLRACE_REQUIRES(mu_);
 
   // Batches (executor_batch.cc).
-  void Open(Item item) MILLRACE_EXCLUDES(mu_);
+  void Open(Item& item) MILLRACE_EXCLUDES(mu_);
   void OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batch);
-  void OpenClosed(const ClosedWork& work, OpenBatch& batch);
+  void OpenClosed(ClosedWork work, OpenBatch& batch);
   void PutIntoRing(std::unique_ptr<OpenBatch> batch) MILLRACE_EXCLUDES(mu_);
   void FinishBatch(OpenBatch* batch) MILLRACE_EXCLUDES(mu_);
   void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
   void ReadyLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
   bool ItemsAreShort(size_t next_slab_bytes) const;
-  void PlaceClosedRows(const ClosedBatch& closed, OpenBatch& batch) const;
+  void PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const;
   bool TakeSlab(OpenBatch& batch);
   std::string TokenBehind(uint64_t batch, std::string state) const;
 
   // Pass 1 (executor_scan.cc).
   void ScanRuns(const ScanClaim& claim) MILLRACE_EXCLUDES(mu_);
-  std::vector<RowOrigin> OriginsOf(const ScanClaim& claim);
-  std::vector<RunWork*> CutScanRuns(const std::vector<RowOrigin>& origins) MILLRACE_EXCLUDES(mu_);
-  void Examine(const RunWork& work, RunScratch& scratch, Examined& found) const;
-  Examined ExamineCaught(const RunWork& work, RunScratch& scratch) const;
-  void ExamineRun(Item item) MILLRACE_EXCLUDES(mu_);
+  std::vector<SampleId> IdsOf(const ScanClaim& claim);
+  std::vector<RunWork*> CutScanRuns(const ScanClaim& claim) MILLRACE_EXCLUDES(mu_);
+  void Examine(const RunWork& work, RunScratch& scratch, Examined& found,
+               std::vector<std::string_view>* payloads) const;
+  Examined ExamineCaught(const RunWork& work, RunScratch& scratch,
+                         std::vector<std::string_view>* payloads) const;
+  bool MayKeep(const RunWork& run) const;
+  void Keep(RunWork& run, std::vector<std::string_view> payloads);
+  void ExamineRun(Item& item) MILLRACE_EXCLUDES(mu_);
   void Settle() MILLRACE_EXCLUDES(mu_);
   std::vector<std::unique_ptr<ClosedWork>> TakeClosed(size_t room, bool* more);
   void StopSettling(const absl::Status& status) MILLRACE_EXCLUDES(mu_);
@@ -225,12 +240,13 @@ class Executor {
   int64_t RowsPerScan() const;
 
   // Choice of work (executor_choice.cc).
-  Item PickLocked() MILLRACE_REQUIRES(mu_);
-  Item PickPlanLocked() MILLRACE_REQUIRES(mu_);
-  Item PickOpenLocked() MILLRACE_REQUIRES(mu_);
-  Item PickScanLocked() MILLRACE_REQUIRES(mu_);
-  Item PickReadyLocked(Item::Kind kind, Pass& pass) MILLRACE_REQUIRES(mu_);
-  Item PickUrgentLocked() MILLRACE_REQUIRES(mu_);
+  bool PickLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  bool PickPlanLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  bool PickOpenLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  bool PickScanLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  bool PickReadyLocked(Item::Kind kind, Pass& pass, Item& item) MILLRACE_REQUIRES(mu_);
+  bool PickUrgentLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  RunWork* PickSubmitLocked() MILLRACE_REQUIRES(mu_);
   RunWork* PickWaitingLocked(Pass& pass) MILLRACE_REQUIRES(mu_);
   bool RowsUnclaimedLocked() const MILLRACE_REQUIRES(mu_);
   bool MayClaimRowsLocked() const MILLRACE_REQUIRES(mu_);
@@ -263,6 +279,7 @@ class Executor {
 
   // Consumer side (executor.cc).
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
+  void EndWaitLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
   absl::Status HeldErrorLocked() const MILLRACE_REQUIRES(mu_);
   void StopLocked(absl::Status result) MILLRACE_REQUIRES(mu_);
@@ -275,11 +292,13 @@ class Executor {
   const std::unique_ptr<const Examiner> examiner_;  // with a cut
   const std::shared_ptr<MemoryBudget> budget_;
   const int max_threads_;
+  const RankSlice own_lanes_;                                      // with a cut
   const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // of its tasks
   const std::shared_ptr<SlabPool> pool_;
 
   // Synchronise themselves.
   Counters counters_;
+  RecordKeeper keeper_;
   // Worker -> worker, relaxed: guesses for RowsPerRun and RowsPerScan.
   std::atomic<int64_t> row_nanoseconds_{0};
   std::atomic<int64_t> scan_nanoseconds_{0};
@@ -296,6 +315,9 @@ class Executor {
   uint64_t next_batch_ MILLRACE_GUARDED_BY(mu_) = 0;                      // to open
   std::string last_token_ MILLRACE_GUARDED_BY(mu_);                       // what Save says
   bool wake_due_ MILLRACE_GUARDED_BY(mu_) = false;  // the consumer is to hear of the front soon
+  // For Locked: who is to be called without the mutex.
+  bool consumer_to_call_ MILLRACE_GUARDED_BY(mu_) = false;
+  int tasks_to_call_ MILLRACE_GUARDED_BY(mu_) = 0;
   bool opening_ MILLRACE_GUARDED_BY(mu_) = false;   // a worker opens next_batch_ - 1
   bool planning_ MILLRACE_GUARDED_BY(mu_) = false;  // a worker evaluates the order
   std::optional<BatchOrder> final_order_
@@ -321,12 +343,13 @@ class Executor {
   // Threads at work for this executor.
   int thread_target_ MILLRACE_GUARDED_BY(mu_);  // at most max_threads_
   int ring_target_ MILLRACE_GUARDED_BY(mu_);    // at most parts_.prefetch_batches
-  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;      // given to the workers and not returned
+  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;      // for the workers, and not returned
   int busy_ MILLRACE_GUARDED_BY(mu_) = 0;       // of them, those that execute an item
   int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;  // groups of reads under way
   // What the adapter goes by.
   Adapter adapter_ MILLRACE_GUARDED_BY(mu_);
   bool adapting_ MILLRACE_GUARDED_BY(mu_);
+  int64_t adapted_ns_ MILLRACE_GUARDED_BY(mu_) = 0;    // when the adapter was last asked
   int ready_batches_ MILLRACE_GUARDED_BY(mu_) = 0;     // in the ring
   int64_t worked_ns_ MILLRACE_GUARDED_BY(mu_) = 0;     // in items that have ended
   int64_t work_begins_ MILLRACE_GUARDED_BY(mu_) = 0;   // of the items under way, added up
@@ -337,6 +360,39 @@ class Executor {
   std::vector<RunWork*> idle_runs_ MILLRACE_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<RunScratch>> idle_scratch_ MILLRACE_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<OpenBatch>> idle_batches_ MILLRACE_GUARDED_BY(mu_);
+};
+
+// Holds the executor's mutex, and calls the workers and the consumer who are wanted when it has let
+// go. Called earlier they would wait for the mutex at once, and cost two more calls to the system.
+// What keeps the executor until then: the tasks that are about to be called are counted, and the
+// consumer is called by a task under way, or by itself.
+class MILLRACE_SCOPED_CAPABILITY Executor::Locked {
+ public:
+  explicit Locked(Executor& executor) MILLRACE_ACQUIRE(executor.mu_) : executor_(executor) {
+    executor_.mu_.Lock();
+  }
+  ~Locked() MILLRACE_RELEASE() { LetGo(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+  // Lets go, calls, and holds the mutex again; false when nobody was to be called.
+  bool Call() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
+    if (!executor_.consumer_to_call_ && executor_.tasks_to_call_ == 0) return false;
+    LetGo();
+    executor_.mu_.Lock();
+    return true;
+  }
+
+ private:
+  void LetGo() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
+    const bool consumer = std::exchange(executor_.consumer_to_call_, false);
+    const int tasks = std::exchange(executor_.tasks_to_call_, 0);
+    executor_.mu_.Unlock();
+    if (consumer) executor_.batch_ready_.NotifyAll();
+    if (tasks > 0) executor_.CallWorkers(tasks);
+  }
+
+  Executor& executor_;
 };
 
 }  // namespace millrace::pipeline

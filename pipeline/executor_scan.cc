@@ -19,6 +19,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kShareWindow = 1 << 16;  // positions over which the share of kept rows is taken
 
+std::vector<std::string_view> PayloadsOf(const Run& run) {
+  const Column& column = run.Get(kRecordColumn);
+  std::vector<std::string_view> payloads(static_cast<size_t>(run.num_rows()));
+  for (int64_t row = 0; row < run.num_rows(); ++row) {
+    if (run.ok(row)) payloads[static_cast<size_t>(row)] = column.bytes(row);
+  }
+  return payloads;
+}
+
 uint64_t CountKept(const Examined& found, int num_filters) {
   return static_cast<uint64_t>(std::ranges::count_if(
       found.rows, [&](const Examined::Row& row) { return row.passed_filters == num_filters; }));
@@ -26,8 +35,8 @@ uint64_t CountKept(const Examined& found, int num_filters) {
 
 }  // namespace
 
-// The origins of a claim, by the order.
-std::vector<RowOrigin> Executor::OriginsOf(const ScanClaim& claim) {
+// The samples of a claim, by the order.
+std::vector<SampleId> Executor::IdsOf(const ScanClaim& claim) {
   const LaneOrder& lane = parts_.lanes[claim.lane];
   std::vector<SampleId> ids(claim.count);
   if (claim.reopens) {
@@ -35,36 +44,34 @@ std::vector<RowOrigin> Executor::OriginsOf(const ScanClaim& claim) {
   } else {
     lane.Fill(claim.first, ids, &memo_);
   }
-  std::vector<RowOrigin> origins(claim.count);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    origins[i].id = ids[i];
-    origins[i].position = claim.reopens ? claim.positions[i] : claim.first + i;
-  }
-  return origins;
+  return ids;
 }
 
-std::vector<RunWork*> Executor::CutScanRuns(const std::vector<RowOrigin>& origins) {
-  std::vector<SampleId> ids;
-  ids.reserve(origins.size());
-  for (const RowOrigin& origin : origins) ids.push_back(origin.id);
+std::vector<RunWork*> Executor::CutScanRuns(const ScanClaim& claim) {
+  const std::vector<SampleId> all = IdsOf(claim);
   std::vector<RunWork*> runs;
-  for (size_t i = 0; i < ids.size();) {
+  for (size_t i = 0; i < all.size();) {
     RunWork* const run = runs.emplace_back(TakeRun());
-    run->position = origins[i].position;
-    const auto first = origins.begin() + static_cast<ptrdiff_t>(i);
-    const int64_t rows = LocateRun(*parts_.source, parts_.zip.get(), std::span(ids).subspan(i),
-                                   processor_.preferred_rows(), *run);
-    run->origins.assign(first, first + rows);
-    i += static_cast<size_t>(rows);
+    const std::span<const SampleId> rest = std::span(all).subspan(i);
+    const auto rows = static_cast<size_t>(
+        LocateRun(*parts_.source, parts_.zip.get(), rest, processor_.preferred_rows(), *run));
+    run->ids.assign(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(rows));
+    run->position = claim.first + i;
+    if (claim.reopens) {
+      const auto first = claim.positions.begin() + static_cast<ptrdiff_t>(i);
+      run->position = *first;
+      run->positions.assign(first, first + static_cast<ptrdiff_t>(rows));
+    }
+    i += rows;
   }
   return runs;
 }
 
 void Executor::ScanRuns(const ScanClaim& claim) {
-  const std::vector<RunWork*> runs = CutScanRuns(OriginsOf(claim));
+  const std::vector<RunWork*> runs = CutScanRuns(claim);
   std::vector<RunWork*> admitted;
   {
-    MutexLock lock(mu_);
+    Locked lock(*this);
     // One worker plans at a time, so blocks come into the rings in the order of claims.
     uint64_t first = claim.first;
     for (RunWork* run : runs) {
@@ -79,30 +86,32 @@ void Executor::ScanRuns(const ScanClaim& claim) {
   for (RunWork* run : admitted) Submit(run);
 }
 
-void Executor::Examine(const RunWork& work, RunScratch& scratch, Examined& found) const {
+// `payloads`, where it is not null: of the records, in the read buffer.
+void Executor::Examine(const RunWork& work, RunScratch& scratch, Examined& found,
+                       std::vector<std::string_view>* payloads) const {
   scratch.arena.Reset();
-  std::vector<SampleId> ids;
-  ids.reserve(work.origins.size());
-  for (const RowOrigin& origin : work.origins) ids.push_back(origin.id);
-  Run run(scratch.arena, parts_.plan.seed, work.position, std::move(ids));
+  Run run(scratch.arena, parts_.plan.seed, work.position, work.ids.data(), work.num_rows());
   processor_.Load(work, run);
-  examiner_->Examine(run, work.origins, &found);
+  if (payloads != nullptr) *payloads = PayloadsOf(run);
+  examiner_->Examine(run, work.positions, &found);
 }
 
 // Ops may throw: then each record is looked at by itself, and only those that throw alone are bad.
-Examined Executor::ExamineCaught(const RunWork& work, RunScratch& scratch) const {
+Examined Executor::ExamineCaught(const RunWork& work, RunScratch& scratch,
+                                 std::vector<std::string_view>* payloads) const {
   Examined found;
-  if (Caught([&] { Examine(work, scratch, found); }).ok()) return found;
+  if (Caught([&] { Examine(work, scratch, found, payloads); }).ok()) return found;
   found = Examined();
+  if (payloads != nullptr) payloads->clear();
   for (int64_t row = 0; row < work.num_rows(); ++row) {
     const RunWork single = SingleRow(work, row);
     const size_t rows = found.rows.size();
     const size_t extents = found.extents.size();
-    const absl::Status thrown = Caught([&] { Examine(single, scratch, found); });
+    const absl::Status thrown = Caught([&] { Examine(single, scratch, found, nullptr); });
     if (thrown.ok()) continue;
     found.rows.resize(rows);
     found.extents.resize(extents + examiner_->extents_per_row());
-    found.rows.push_back({.origin = single.origins[0],
+    found.rows.push_back({.origin = {work.ids[static_cast<size_t>(row)], work.position_of(row)},
                           .passed_filters = parts_.plan.cut->num_filters,
                           .error = static_cast<int32_t>(found.errors.size())});
     found.errors.push_back(thrown);
@@ -110,11 +119,33 @@ Examined Executor::ExamineCaught(const RunWork& work, RunScratch& scratch) const
   return found;
 }
 
-void Executor::ExamineRun(Item item) {
+// Whether pass 2 may want the records that `run` looks at, and they may wait for it.
+bool Executor::MayKeep(const RunWork& run) const {
+  const ScanBlock& block = *run.block;
+  return run.bytes() > 0 && parts_.zip == nullptr && !block.reopens &&
+         block.found.lane - own_lanes_.first_row < static_cast<uint64_t>(own_lanes_.num_rows) &&
+         keeper_.HasRoomFor(run.bytes()) && budget_->Fits(0);
+}
+
+void Executor::Keep(RunWork& run, std::vector<std::string_view> payloads) {
+  const auto view_bytes = static_cast<int64_t>(payloads.size() * sizeof(std::string_view));
+  budget_->Reserve(view_bytes);
+  auto records = std::make_shared<KeptRecords>();
+  records->first = run.position;
+  records->payloads = std::move(payloads);
+  records->buffer = std::move(run.buffer);
+  records->budget = budget_;
+  records->reserved_bytes = std::exchange(run.reserved_bytes, 0) + view_bytes;
+  keeper_.Keep(run.block->found.lane, std::move(records));
+}
+
+void Executor::ExamineRun(Item& item) {
   RunWork* const run = item.run;
   if (item.scratch == nullptr) item.scratch = MakeScratch();
   const Clock::time_point start = Clock::now();
-  Examined found = ExamineCaught(*run, *item.scratch);
+  const bool may_keep = MayKeep(*run);
+  std::vector<std::string_view> payloads;
+  Examined found = ExamineCaught(*run, *item.scratch, may_keep ? &payloads : nullptr);
   const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   LearnCost(scan_nanoseconds_, spent.count(), run->num_rows());
   counters_.records_examined.Add(run->num_rows());
@@ -122,13 +153,13 @@ void Executor::ExamineRun(Item item) {
   ScanBlock* const block = run->block;
   const auto num_rows = static_cast<uint64_t>(run->num_rows());
   const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
+  if (kept > 0 && !payloads.empty()) Keep(*run, std::move(payloads));
   run->buffer.reset();  // not under the mutex
-  MutexLock lock(mu_);
+  Locked lock(*this);
   KeepScratchLocked(std::move(scratch));
-  barren_.LookedAt(run->origins, kept);
-  budget_->Release(std::exchange(run->reserved_bytes, 0));
+  barren_.LookedAt(run->ids, kept);
+  if (run->reserved_bytes != 0) budget_->Release(std::exchange(run->reserved_bytes, 0));
   run->Clear();
-  if (wait_begins_ >= 0) AdaptLocked();
   idle_runs_.push_back(run);
   --scan_.unfinished;
   --scan_.admitted;
@@ -151,7 +182,7 @@ void Executor::Settle() {
     ScanBoard::Heads heads;
     size_t room = 0;
     {
-      MutexLock lock(mu_);
+      Locked lock(*this);
       heads = board_.TakeHeads();
       for (const Examined& found : heads.found) {
         barren_.CameBy(found.lane, found.end - found.first, found.num_kept);
@@ -173,13 +204,13 @@ void Executor::Settle() {
     }
     bool more = false;
     std::vector<std::unique_ptr<ClosedWork>> closed = TakeClosed(room, &more);
-    MutexLock lock(mu_);
+    Locked lock(*this);
     for (auto& work : closed) closed_.push_back(std::move(work));
     more_closed_ = more;
     settled_ = !more && settler_->ended();
     board_.Update(*settler_);
     WakeWorkersLocked();
-    if (settled_ && ring_.empty()) batch_ready_.NotifyAll();
+    if (settled_ && ring_.empty()) consumer_to_call_ = true;
   }
 }
 
@@ -209,10 +240,10 @@ std::vector<std::unique_ptr<Executor::ClosedWork>> Executor::TakeClosed(size_t r
 }
 
 void Executor::StopSettling(const absl::Status& status) {
-  MutexLock lock(mu_);
+  Locked lock(*this);
   settling_ = false;
   if (!stopped_) StopLocked(status);
-  batch_ready_.NotifyAll();
+  consumer_to_call_ = true;
 }
 
 // A settler that neither ends nor asks for anything would be waited for without end.
@@ -221,7 +252,7 @@ void Executor::CheckProgressLocked() {
                      ring_.empty() && !opening_ && board_.num_blocks() == 0 && !barren_.barren();
   if (!waits || board_.MayClaim(1)) return;
   StopLocked(absl::InternalError("pass 1 came to its end before the settler did"));
-  batch_ready_.NotifyAll();
+  consumer_to_call_ = true;
 }
 
 }  // namespace millrace::pipeline

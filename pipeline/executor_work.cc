@@ -12,8 +12,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kRunNanoseconds = 50'000;  // of work in a run, by measured cost
 // How long a consumer may have waited before it is woken between two short items. A wake-up takes
 // about 10 us of processor time, more than a batch of a thousand numbers.
-constexpr int64_t kWakeNanoseconds = 200'000;
-constexpr int64_t kRunsPerPlan = 4;  // cut in one go
+constexpr int64_t kWakeNanoseconds = 500'000;
+constexpr int64_t kAdaptNanoseconds = 1'000'000;  // between two looks while the consumer waits
+constexpr int64_t kRunsPerPlan = 4;               // cut in one go
 constexpr int64_t kMaxRunRows = 1024;
 constexpr int64_t kFirstRunRows = 32;           // before a cost was measured
 constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
@@ -23,56 +24,73 @@ constexpr int64_t kTaskNanoseconds = 8 * kRunNanoseconds;
 
 }  // namespace
 
+void Executor::CallWorkers(int tasks) {
+  Workers& workers = parts_.context->workers();
+  for (int i = 0; i < tasks; ++i) workers.Enqueue(group_, [this] { RunTask(); });
+}
+
 void Executor::RunTask() {
-  int64_t begin_ns = 0;
-  int64_t task_begin_ns = 0;
-  for (bool first = true;; first = false) {
+  TaskClock clock;
+  while (true) {
     Item item;
-    bool wake = false;
-    {
-      MutexLock lock(mu_);
-      const int64_t now_ns = first ? 0 : EndWorkLocked(begin_ns);
-      if (first || now_ns - task_begin_ns < kTaskNanoseconds) item = PickLocked();
-      const bool ends = item.kind == Item::Kind::kNone;
-      wake = wake_due_ && (ends || now_ns - wait_begins_ >= kWakeNanoseconds);
-      if (wake) wake_due_ = false;
-      if (ends) {
-        --tasks_;
-        AdaptLocked();
-        WakeWorkersLocked();
-        // An opening that was put off may have been what the consumer waits for.
-        if (wake || (ring_.empty() && !opening_)) batch_ready_.NotifyAll();
-        NotifyIfIdleLocked();
-        return;
-      }
-      begin_ns = BeginWorkLocked();
-      if (first) task_begin_ns = begin_ns;
-      WakeWorkersLocked();
-    }
-    // Not under the mutex, which the consumer takes first. This task keeps the executor alive.
-    if (wake) batch_ready_.NotifyAll();
-    Execute(std::move(item));
+    if (!NextItem(clock, item)) return;
+    Execute(item);
   }
 }
 
-void Executor::Execute(Item item) {
+// Makes `item`, which is blank, what the task does next. False: it has ended, and the executor may
+// be gone.
+bool Executor::NextItem(TaskClock& clock, Item& item) {
+  Locked lock(*this);
+  const int64_t now_ns = clock.begun ? EndWorkLocked(clock.item_ns) : 0;
+  if (wait_begins_ >= 0 && now_ns - adapted_ns_ >= kAdaptNanoseconds) AdaptLocked();
+  const bool may_go_on = !clock.begun || now_ns - clock.task_ns < kTaskNanoseconds;
+  bool goes_on = may_go_on && PickLocked(item);
+  if (wake_due_ && (!goes_on || now_ns - wait_begins_ >= kWakeNanoseconds)) {
+    wake_due_ = false;
+    consumer_to_call_ = true;
+    // While this task keeps the executor.
+    if (!goes_on && lock.Call()) goes_on = may_go_on && PickLocked(item);
+  }
+  if (!goes_on) {
+    EndTaskLocked();
+    return false;
+  }
+  clock.item_ns = BeginWorkLocked();
+  if (!clock.begun) clock.task_ns = clock.item_ns;
+  clock.begun = true;
+  WakeWorkersLocked();
+  return true;
+}
+
+void Executor::EndTaskLocked() {
+  --tasks_;
+  AdaptLocked();
+  WakeWorkersLocked();
+  // An opening that was put off may have been what the consumer waits for. Called under the mutex:
+  // nothing may keep the executor afterwards.
+  if (wake_due_ || (ring_.empty() && !opening_)) batch_ready_.NotifyAll();
+  NotifyIfIdleLocked();
+}
+
+void Executor::Execute(Item& item) {
   switch (item.kind) {
     case Item::Kind::kNone:
       return;
     case Item::Kind::kOpen:
-      return Open(std::move(item));
+      return Open(item);
     case Item::Kind::kPlan:
       return PlanRuns(item);
     case Item::Kind::kSubmit:
       return Submit(item.run);
     case Item::Kind::kProcess:
-      return ProcessRun(std::move(item));
+      return ProcessRun(item);
     case Item::Kind::kFinish:
       return FinishBatch(item.batch);
     case Item::Kind::kScan:
       return ScanRuns(item.claim);
     case Item::Kind::kExamine:
-      return ExamineRun(std::move(item));
+      return ExamineRun(item);
     case Item::Kind::kSettle:
       return Settle();
   }
@@ -105,7 +123,7 @@ bool Executor::ItemsAreShort(size_t next_slab_bytes) const {
 }
 
 RunWork* Executor::TakeRun() {
-  MutexLock lock(mu_);
+  Locked lock(*this);
   if (idle_runs_.empty()) {
     runs_.push_back(std::make_unique<RunWork>());
     return runs_.back().get();
@@ -122,7 +140,7 @@ void Executor::FillIds(const Item& item) {
   batch.order->Fill(batch.place, first_row,
                     {batch.data->ids() + item.first_row, static_cast<size_t>(item.num_rows)},
                     parts_.growing == nullptr ? &memo_ : nullptr);
-  MutexLock lock(mu_);
+  Locked lock(*this);
   planning_ = false;
   WakeWorkersLocked();
 }
@@ -147,27 +165,37 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
 // Rows of a closed batch need not lie side by side: the slots of a short lane's missing rows are
 // between them.
 std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
-  const readers::RecordSource& source = *parts_.source;
   const OpenBatch& batch = *item.batch;
   const int64_t end = item.first_row + item.num_rows;
   const int64_t most = RowsPerRun();
   std::vector<RunWork*> runs;
   for (int64_t i = item.first_row; i < end;) {
-    const int64_t slot = batch.slots[static_cast<size_t>(i)];
+    const int64_t slot = batch.rows[static_cast<size_t>(i)].slot;
     int64_t next = i + 1;
     while (next < std::min(end, i + most) &&
-           batch.slots[static_cast<size_t>(next)] == slot + next - i) {
+           batch.rows[static_cast<size_t>(next)].slot == slot + next - i) {
       ++next;
     }
     RunWork* const run = runs.emplace_back(TakeRun());
     run->batch = item.batch;
     run->first_row = slot;
     run->position = batch.first_position + static_cast<uint64_t>(slot);
-    i += LocateRun(source, parts_.zip.get(),
-                   {batch.data->ids() + slot, static_cast<size_t>(next - i)},
-                   processor_.preferred_rows(), *run);
+    i += FindRows(batch, i, next, *run);
   }
   return runs;
+}
+
+// Makes `run` one of rows [begin, end) of a closed batch, or of the first of them; returns their
+// number.
+int64_t Executor::FindRows(const OpenBatch& batch, int64_t begin, int64_t end, RunWork& run) {
+  const auto rows =
+      std::span(batch.rows).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  const ClosedBatch::Row& first = rows.front();
+  if (auto kept = keeper_.Find(first.lane, first.origin.position)) {
+    return TakeKept(std::move(kept), rows, run);
+  }
+  return LocateRun(*parts_.source, parts_.zip.get(), {batch.data->ids() + first.slot, rows.size()},
+                   processor_.preferred_rows(), run);
 }
 
 void Executor::PlanRuns(const Item& item) {
@@ -175,7 +203,7 @@ void Executor::PlanRuns(const Item& item) {
   const std::vector<RunWork*> runs = item.batch->closed ? CutClosedRuns(item) : CutRuns(item);
   std::vector<RunWork*> admitted;
   {
-    MutexLock lock(mu_);
+    Locked lock(*this);
     admitted = AdmitLocked(rows_, runs);
   }
   for (RunWork* run : admitted) Submit(run);
@@ -201,7 +229,7 @@ std::vector<RunWork*> Executor::AdmitLocked(Pass& pass, const std::vector<RunWor
 void Executor::Submit(RunWork* run) {
   std::vector<ReadRequest> reads = MakeReads(*parts_.source, *run);
   {
-    MutexLock lock(mu_);
+    Locked lock(*this);
     if (reads.empty()) {
       (run->batch != nullptr ? rows_ : scan_).ready.push(run);
       return;
@@ -217,15 +245,18 @@ void Executor::Submit(RunWork* run) {
 void Executor::OnRead(RunWork* run, std::vector<absl::Status> status) {
   run->read_status = std::move(status);
   counters_.bytes_read.Add(run->bytes());
-  MutexLock lock(mu_);
-  --reads_;
-  if (!run->alone && NeedsSingleReads(*run)) {
-    run->alone = true;
-    retry_.push_back(run);
-  } else {
-    (run->batch != nullptr ? rows_ : scan_).ready.push(run);
+  {
+    Locked lock(*this);
+    if (!run->alone && NeedsSingleReads(*run)) {
+      run->alone = true;
+      retry_.push_back(run);
+    } else {
+      (run->batch != nullptr ? rows_ : scan_).ready.push(run);
+    }
+    WakeWorkersLocked();
   }
-  WakeWorkersLocked();
+  MutexLock lock(mu_);
+  --reads_;  // until here it keeps the executor
   NotifyIfIdleLocked();
 }
 
@@ -237,7 +268,7 @@ std::unique_ptr<RunScratch> Executor::MakeScratch() const {
 // that one large record does not take the room of all that follow.
 std::unique_ptr<RunScratch> Executor::CountScratch(std::unique_ptr<RunScratch> scratch) {
   const auto capacity = static_cast<int64_t>(scratch->arena.capacity_bytes());
-  budget_->Reserve(capacity - scratch->reserved_bytes);
+  if (capacity != scratch->reserved_bytes) budget_->Reserve(capacity - scratch->reserved_bytes);
   scratch->reserved_bytes = capacity;
   if (capacity > kKeptArenaBytes && !budget_->Fits(0)) {
     scratch.reset();
@@ -260,7 +291,7 @@ void Executor::LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanosec
                          std::memory_order_relaxed);
 }
 
-void Executor::ProcessRun(Item item) {
+void Executor::ProcessRun(Item& item) {
   RunWork* const run = item.run;
   if (item.scratch == nullptr) item.scratch = MakeScratch();
   const Clock::time_point start = Clock::now();
@@ -277,8 +308,8 @@ void Executor::FinishRun(RunWork* run, RunOutcome outcome, std::unique_ptr<RunSc
   const int64_t num_rows = run->num_rows();
   const int64_t reserved = std::exchange(run->reserved_bytes, 0);
   run->Clear();
-  budget_->Release(reserved);
-  MutexLock lock(mu_);
+  if (reserved != 0) budget_->Release(reserved);
+  Locked lock(*this);
   KeepScratchLocked(std::move(scratch));
   idle_runs_.push_back(run);
   --rows_.unfinished;
@@ -291,7 +322,6 @@ void Executor::FinishRun(RunWork* run, RunOutcome outcome, std::unique_ptr<RunSc
       batch->error = std::move(outcome.error);
     }
   }
-  if (wait_begins_ >= 0) AdaptLocked();
   batch->remaining_rows -= num_rows;
   if (batch->remaining_rows == 0) FilledLocked(batch);
 }

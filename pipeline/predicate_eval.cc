@@ -131,11 +131,28 @@ class Evaluation {
     const size_t offset = operand.kind == Operand::Kind::kElement
                               ? static_cast<size_t>(operand.int_value) * sizeof(Element)
                               : 0;
+    if (LoadDense<Element>(operand, offset, out)) return;
     ForReadable(operand, out, mask, [offset](const ConstTensorView& view) {
       Element element;
       std::memcpy(&element, static_cast<const char*>(view.data) + offset, sizeof(Element));
       return static_cast<T>(Native(element));
     });
+  }
+
+  // False unless every row is readable and lies where a column without gaps has it.
+  template <typename Element, typename T>
+  bool LoadDense(const Operand& operand, size_t offset, T* out) {
+    const Column* const column = run_.Find(operand.text);
+    const bool dense = num_rows_ > 0 && column != nullptr && column->dtype() == operand.dtype &&
+                       column->is_dense() && run_.all_ok();
+    if (!dense || !IsReadable(operand, column->at(0))) return false;
+    const std::byte* from = column->first() + offset;
+    for (size_t i = 0; i < num_rows_; ++i, from += column->stride_bytes()) {
+      Element element;
+      std::memcpy(&element, from, sizeof(Element));
+      out[i] = static_cast<T>(Native(element));
+    }
+    return true;
   }
 
   // T is int64_t or double.

@@ -15,7 +15,6 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr std::string_view kRecordColumn = "record";
 constexpr std::string_view kValueColumn = "value";  // of a range
 
 // A loop whose bounds of a copy are known is several times faster than calls of memcpy.
@@ -23,6 +22,17 @@ void CopyWords(const std::byte* from, int64_t stride, size_t count, std::byte* t
   for (size_t i = 0; i < count; ++i, from += stride, to += sizeof(uint64_t)) {
     std::memcpy(to, from, sizeof(uint64_t));
   }
+}
+
+// Copies rows of one shape, wherever they lie; false when one is missing.
+bool CopyPlaces(const Column& column, size_t row_bytes, std::byte* to) {
+  const std::span places(column.places(), static_cast<size_t>(column.num_rows()));
+  if (std::ranges::find(places, nullptr) != places.end()) return false;
+  for (const void* const from : places) {
+    if (from != to) std::memcpy(to, from, row_bytes);
+    to += row_bytes;
+  }
+  return true;
 }
 
 // The tensor of a field of the schema; row splits are tensors too.
@@ -110,6 +120,7 @@ void RunProcessor::PlaceSlots(const RunWork& work, RunScratch& scratch) const {
 
 void RunProcessor::Load(const RunWork& work, Run& run) const {
   if (plan_.zip.has_value()) return LoadZip(work, run);
+  if (work.kept != nullptr) return LoadKept(work, run);
   if (!reads_numbers_) return Unframe(work, 0, kRecordColumn, run);
   if (plan_.sources.size() > 1) return LoadJoinedNumbers(work, 0, kValueColumn, run);
   LoadNumbers(work, run);
@@ -126,10 +137,18 @@ void RunProcessor::LoadZip(const RunWork& work, Run& run) const {
   }
 }
 
+void RunProcessor::LoadKept(const RunWork& work, Run& run) const {
+  Column& column = run.Add(kRecordColumn, DType::kBytes);
+  int64_t row = 0;
+  for (const std::string_view payload : work.payloads) {
+    column.Set(row++, payload.data(), {static_cast<int64_t>(payload.size())});
+  }
+}
+
 void RunProcessor::LoadNumbers(const RunWork& work, Run& run) const {
   Column& column = run.Add(kValueColumn, DType::kI64);
   if (work.batch == nullptr) {
-    column.SetAll(&work.origins.front().id.record, sizeof(RowOrigin), Shape());
+    column.SetAll(&work.ids.front().record, sizeof(SampleId), Shape());
   } else {
     const SampleId* const ids = work.batch->data->ids() + work.first_row;
     column.SetAll(&ids->record, sizeof(SampleId), Shape());
@@ -191,11 +210,11 @@ void RunProcessor::Unframe(const RunWork& work, int64_t from, std::string_view n
   UnframeRows(work, from, unframed, work.num_rows(), column, run);
 }
 
-bool RunProcessor::StoreDense(const RunWork& work, size_t field, const Column& column) const {
+bool RunProcessor::StoreAtOnce(const RunWork& work, size_t field, const Column& column) const {
   const BatchLayout& layout = *work.batch->data->layout;
   const Field& expected = layout.fields[field];
-  if (!column.is_dense() || column.dtype() != expected.dtype ||
-      column.row_shape() != expected.shape) {
+  const bool known = column.is_dense() || column.places() != nullptr;
+  if (!known || column.dtype() != expected.dtype || column.row_shape() != expected.shape) {
     return false;
   }
   const size_t row_bytes = layout.row_bytes[field];
@@ -203,6 +222,7 @@ bool RunProcessor::StoreDense(const RunWork& work, size_t field, const Column& c
   if (column.first() == nullptr) return false;
   std::byte* slot =
       work.batch->data->tensor(field) + static_cast<size_t>(work.first_row) * row_bytes;
+  if (!column.is_dense()) return CopyPlaces(column, row_bytes, slot);
   const auto rows = static_cast<size_t>(column.num_rows());
   const auto stride = static_cast<size_t>(column.stride_bytes());
   if (stride == row_bytes || rows == 1) {
@@ -221,7 +241,7 @@ void RunProcessor::StoreField(const RunWork& work, size_t field, Run& run) const
   const BatchLayout& layout = *work.batch->data->layout;
   const Column* column = run.Find(layout.fields[field].name);
   const bool dense = layout.store(field) == RowStore::kDense;
-  if (dense && column != nullptr && run.all_ok() && StoreDense(work, field, *column)) return;
+  if (dense && column != nullptr && run.all_ok() && StoreAtOnce(work, field, *column)) return;
   const bool needs_data = dense && layout.row_bytes[field] != 0;
   for (int64_t row = 0; row < run.num_rows(); ++row) {
     if (!run.ok(row)) continue;
@@ -271,7 +291,8 @@ absl::Status RunProcessor::Locate(const absl::Status& status, const readers::Rec
 absl::Status RunProcessor::Describe(const RunWork& work, int64_t row, const absl::Status& status,
                                     std::string_view stage) const {
   const SampleId& id = work.batch->data->ids()[work.first_row + row];
-  const readers::RecordRef ref = work.refs.empty() ? source_.Locate(id.record) : work.refs[row];
+  const bool located = work.kept == nullptr && !work.refs.empty();
+  const readers::RecordRef ref = located ? work.refs[row] : source_.Locate(id.record);
   return Annotate(Locate(status, ref, work.position + static_cast<uint64_t>(row)),
                   ToStd(absl::StrCat("stage \"", ToAbsl(stage), "\"")));
 }

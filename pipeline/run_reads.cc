@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/run_work_internal.h"
@@ -126,9 +127,12 @@ void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> s
 void RunWork::Clear() {
   batch = nullptr;
   block = nullptr;
-  origins.clear();
+  ids.clear();
+  positions.clear();
   rows = 0;
   buffer.reset();
+  kept.reset();
+  payloads.clear();
   spans.clear();
   read_status.clear();
   alone = false;
@@ -146,6 +150,16 @@ int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
   const auto fitting = static_cast<int64_t>(full - starts.begin()) - 1;
   work.rows = std::min(std::max({fitting, min_rows, int64_t{1}}), static_cast<int64_t>(ids.size()));
   return work.rows;
+}
+
+int64_t TakeKept(std::shared_ptr<const KeptRecords> kept, std::span<const ClosedBatch::Row> rows,
+                 RunWork& work) {
+  for (const ClosedBatch::Row& row : rows) {
+    if (row.lane != rows[0].lane || !kept->Has(row.origin.position)) break;
+    work.payloads.push_back(kept->payload(row.origin.position));
+  }
+  work.kept = std::move(kept);
+  return work.rows = static_cast<int64_t>(work.payloads.size());
 }
 
 readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* zip,
@@ -186,10 +200,16 @@ RunWork SingleRow(const RunWork& work, int64_t row) {
   single.batch = work.batch;
   single.first_row = work.first_row + row;
   single.position = work.position + static_cast<uint64_t>(row);
-  if (!work.origins.empty()) single.origins = {work.origins[static_cast<size_t>(row)]};
+  if (!work.ids.empty()) single.ids = {work.ids[static_cast<size_t>(row)]};
+  if (!work.positions.empty()) single.positions = {work.position_of(row)};
   single.rows = 1;
   single.columns = work.columns;
-  if (!work.starts.empty()) TakeRecords(work, row, single);
+  if (work.kept != nullptr) {
+    single.kept = work.kept;
+    single.payloads = {work.payloads[static_cast<size_t>(row)]};
+  } else if (!work.starts.empty()) {
+    TakeRecords(work, row, single);
+  }
   if (work.buffer != nullptr) CopyFrames(work, row, single);
   single.alone = true;
   return single;

@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "base/run.h"
 #include "pipeline/batch_internal.h"
+#include "pipeline/kept_records_internal.h"
 #include "pipeline/order_internal.h"
 #include "pipeline/physical_plan_internal.h"
 #include "pipeline/read_buffer_internal.h"
@@ -32,12 +33,12 @@ struct ScanBlock;  // scan_board_internal.h
 struct OpenBatch {
   // Constant once the batch is in the ring.
   std::shared_ptr<BatchData> data;
-  const BatchOrder* order = nullptr;  // without a cut
-  BatchPlace place;                   // without a cut
-  bool closed = false;                // of a plan with a cut: the slab holds the rows' ids
-  std::vector<int64_t> slots;         // with a cut: of the rows to work on, ascending
-  int64_t num_work_rows = 0;          // of this rank; without a cut they fill slots from 0 on
-  uint64_t first_position = 0;        // of slot 0 in the stream
+  const BatchOrder* order = nullptr;   // without a cut
+  BatchPlace place;                    // without a cut
+  bool closed = false;                 // of a plan with a cut: the slab holds the rows' ids
+  std::vector<ClosedBatch::Row> rows;  // with a cut: to work on, ascending slots
+  int64_t num_work_rows = 0;           // of this rank; without a cut they fill slots from 0 on
+  uint64_t first_position = 0;         // of slot 0 in the stream
 
   // Guarded by the executor's mutex.
   bool ready = false;          // to be delivered
@@ -59,9 +60,11 @@ struct ReadSpan {
 struct RunWork {
   OpenBatch* batch = nullptr;  // null in pass 1
   int64_t first_row = 0;
-  uint64_t position = 0;           // of the first row: in the stream; in pass 1 in its lane
-  ScanBlock* block = nullptr;      // pass 1: what the findings are for
-  std::vector<RowOrigin> origins;  // pass 1: of each row
+  uint64_t position = 0;       // of the first row: in the stream; in pass 1 in its lane
+  ScanBlock* block = nullptr;  // pass 1: what the findings are for
+  std::vector<SampleId> ids;   // pass 1: of each row
+  // Pass 1: of each row, in its lane; empty where they count on from the first one's.
+  std::vector<uint64_t> positions;
   int64_t rows = 0;
   int64_t columns = 1;  // records of a row: inputs of a zip
   // Column after column, each of all rows. At least so long: they keep the length that some run
@@ -70,13 +73,22 @@ struct RunWork {
   std::vector<size_t> starts;    // of each record's frame in `buffer`, and the last's end
   std::vector<SampleId> zipped;  // a zip's records, before it is known how many rows fit
   ReadBuffer buffer;
+  // In the place of refs, starts and buffer: records that pass 1 has read, one a row.
+  std::shared_ptr<const KeptRecords> kept;
+  std::vector<std::string_view> payloads;  // in `kept`
   std::vector<ReadSpan> spans;
   std::vector<absl::Status> read_status;  // of each span
   bool alone = false;                     // read every record by itself
   int64_t reserved_bytes = 0;             // in the budget
 
   int64_t num_rows() const { return rows; }
+  uint64_t position_of(int64_t row) const {
+    return positions.empty() ? position + static_cast<uint64_t>(row)
+                             : positions[static_cast<size_t>(row)];
+  }
+  // To be read.
   int64_t bytes() const {
+    if (kept != nullptr) return 0;
     const auto records = static_cast<size_t>(rows * columns);
     return records == 0 || starts.empty() ? 0 : static_cast<int64_t>(starts[records]);
   }
@@ -98,6 +110,11 @@ struct RunWork {
 int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
                   std::span<const SampleId> ids, int64_t min_rows, RunWork& work);
 
+// Makes `work`, cleared, a run of the first of `rows`, at least of one, whose records are in `kept`.
+// Returns their number. REQUIRES: kept->Has(rows[0].origin.position).
+int64_t TakeKept(std::shared_ptr<const KeptRecords> kept, std::span<const ClosedBatch::Row> rows,
+                 RunWork& work);
+
 // Where a sample lies; of a zip, its first input's record.
 readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* zip,
                                 const SampleId& id);
@@ -111,6 +128,9 @@ RunWork SingleRow(const RunWork& work, int64_t row);
 
 // True when a read of several records failed: which of them is bad only single reads can tell.
 bool NeedsSingleReads(const RunWork& work);
+
+// The column of a source whose records have bytes.
+inline constexpr std::string_view kRecordColumn = "record";
 
 // What a worker needs besides the run. Pooled; owned by one thread at a time.
 struct RunScratch {
@@ -133,8 +153,8 @@ class RunProcessor {
   RunProcessor(const PhysicalPlan& plan, const readers::RecordSource& source);
 
   RunScratch MakeScratch() const;
-  // Adds the source's column, "record" or (range) "value", or those of a zip; rows that could not be
-  // read are failed.
+  // Adds the source's column, kRecordColumn or (range) "value", or those of a zip; rows that could
+  // not be read are failed.
   void Load(const RunWork& work, Run& run) const;
   // An op that throws makes its row INTERNAL.
   RunOutcome Process(const RunWork& work, RunScratch& scratch) const;
@@ -148,6 +168,7 @@ class RunProcessor {
   std::optional<RunOutcome> TryProcess(const RunWork& work, RunScratch& scratch) const;
   void PlaceSlots(const RunWork& work, RunScratch& scratch) const;
   void LoadZip(const RunWork& work, Run& run) const;
+  void LoadKept(const RunWork& work, Run& run) const;
   // The records of a column of `work`, as the column `name`.
   void Unframe(const RunWork& work, int64_t from, std::string_view name, Run& run) const;
   // Its rows [begin, end), whose bytes were read.
@@ -162,7 +183,7 @@ class RunProcessor {
   void Store(const RunWork& work, Run& run) const;
   void StoreField(const RunWork& work, size_t field, Run& run) const;
   // Stores all rows of a field at once, if the column lies as the field wants it.
-  bool StoreDense(const RunWork& work, size_t field, const Column& column) const;
+  bool StoreAtOnce(const RunWork& work, size_t field, const Column& column) const;
   absl::Status Describe(const RunWork& work, int64_t row, const absl::Status& status,
                         std::string_view stage) const;
 

@@ -74,8 +74,8 @@ class Scan : public std::enable_shared_from_this<Scan> {
     auto work = std::make_unique<RunWork>();
     const int64_t rows = LocateRun(source_, nullptr, ids, 1, *work);
     work->position = next_record_;
-    work->origins.resize(static_cast<size_t>(rows));
-    for (size_t i = 0; i < work->origins.size(); ++i) work->origins[i] = {ids[i], ids[i].record};
+    ids.resize(static_cast<size_t>(rows));
+    work->ids = std::move(ids);
     next_record_ += static_cast<uint64_t>(rows);
     return work;
   }
@@ -139,14 +139,11 @@ class Scan : public std::enable_shared_from_this<Scan> {
 
   void ExamineRun(const RunWork& work, Examined& found) {
     std::unique_ptr<RunScratch> scratch = TakeScratch();
-    std::vector<SampleId> ids;
-    ids.reserve(work.origins.size());
-    for (const RowOrigin& origin : work.origins) ids.push_back(origin.id);
     scratch->arena.Reset();
     {
-      millrace::Run run(scratch->arena, seed_, work.position, std::move(ids));
+      millrace::Run run(scratch->arena, seed_, work.position, work.ids.data(), work.num_rows());
       processor_.Load(work, run);
-      examiner_.Examine(run, work.origins, &found);
+      examiner_.Examine(run, work.positions, &found);
     }
     MutexLock lock(mu_);
     idle_scratch_.push_back(std::move(scratch));

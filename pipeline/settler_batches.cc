@@ -141,20 +141,22 @@ ClosedBatch LaneSettler::Assemble() const {
     break;
   }
   if (is_bucket()) PlaceBuckets(batch);
+  batch.rows.reserve(static_cast<size_t>(batch.num_slots));
   int64_t slot = 0;
   for (uint64_t index = own_.first; index < own_.end; ++index) {
     const BatchLane& lane = At(index);
     for (size_t i = 0; i < lane.rows.size(); ++i) {
       const LaneRow& row = lane.rows.row(i);
-      ClosedBatch::Row placed{row.origin, slot + static_cast<int64_t>(i), -1};
+      ClosedBatch::Row placed{row.origin, slot + static_cast<int64_t>(i),
+                              static_cast<uint32_t>(index), -1};
       if (!row.error.ok()) {
         placed.error = static_cast<int32_t>(batch.errors.size());
         batch.errors.push_back(row.error);
       }
       batch.rows.push_back(placed);
-      batch.extents.insert(batch.extents.end(), lane.rows.extents(i),
-                           lane.rows.extents(i) + options_.extents_per_row);
     }
+    batch.extents.insert(batch.extents.end(), lane.rows.extents(0),
+                         lane.rows.extents(lane.rows.size()));
     slot += SlotsOf(lane);
   }
   return batch;

@@ -60,6 +60,7 @@ struct ClosedBatch {
   struct Row {
     RowOrigin origin;
     int64_t slot = 0;  // row of this rank's slab
+    uint32_t lane = 0;
     int32_t error = -1;
   };
   uint64_t index = 0;

@@ -40,24 +40,41 @@ class DecodeRaw final : public Op {
   void Apply(Run& run) const override {
     const Column bytes = run.Take(options_.field);
     Column& column = run.Add(options_.output, options_.dtype);
+    if (SharesAll(run, bytes)) {
+      return column.SetAll(bytes.first(), bytes.stride_bytes(), options_.shape);
+    }
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (run.ok(row)) Decode(run, column, row, bytes.bytes(row));
     }
   }
 
  private:
+  bool IsAligned(uint64_t address) const { return address % SizeOf(options_.dtype) == 0; }
+
+  // True when every value may stay where its bytes lie, at equal distances.
+  bool SharesAll(const Run& run, const Column& bytes) const {
+    return !ragged_ && step_bytes_ > 0 && run.all_ok() && bytes.is_dense() && run.num_rows() > 0 &&
+           static_cast<size_t>(bytes.row_shape()[0]) == step_bytes_ &&
+           IsAligned(reinterpret_cast<uintptr_t>(bytes.first())) &&
+           (run.num_rows() == 1 || IsAligned(static_cast<uint64_t>(bytes.stride_bytes())));
+  }
+
   void Decode(Run& run, Column& column, int64_t row, std::string_view bytes) const {
-    if (ragged_ ? bytes.size() % step_bytes_ != 0 : bytes.size() != step_bytes_) {
-      return FailLength(run, row, bytes.size());
-    }
-    Shape shape = options_.shape;
-    if (ragged_) {
-      shape = Shape(shape.extents().subspan(1))
-                  .Prepend(static_cast<int64_t>(bytes.size() / step_bytes_));
-    }
-    const bool aligned =
-        reinterpret_cast<uintptr_t>(bytes.data()) % SizeOf(options_.dtype) == 0 && !bytes.empty();
-    if (aligned) return column.Set(row, bytes.data(), shape);
+    if (ragged_) return DecodeRagged(run, column, row, bytes);
+    if (bytes.size() != step_bytes_) return FailLength(run, row, bytes.size());
+    Store(run, column, row, bytes, options_.shape);
+  }
+
+  void DecodeRagged(Run& run, Column& column, int64_t row, std::string_view bytes) const {
+    if (bytes.size() % step_bytes_ != 0) return FailLength(run, row, bytes.size());
+    const auto steps = static_cast<int64_t>(bytes.size() / step_bytes_);
+    Store(run, column, row, bytes, Shape(options_.shape.extents().subspan(1)).Prepend(steps));
+  }
+
+  void Store(Run& run, Column& column, int64_t row, std::string_view bytes,
+             const Shape& shape) const {
+    const bool stays = !bytes.empty() && IsAligned(reinterpret_cast<uintptr_t>(bytes.data()));
+    if (stays) return column.Set(row, bytes.data(), shape);
     void* const out = run.Allocate(column, row, shape);
     if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
   }

@@ -106,11 +106,11 @@ class ExaminerTest : public testing::Test {
   // Examines the records as numbers 10, 11, ... at positions 50, 51, ...
   const Examined& Examine(const std::vector<std::string>& records) {
     records_ = records;
-    std::vector<RowOrigin> origins;
+    std::vector<uint64_t> positions;
     std::vector<SampleId> ids;
     for (size_t i = 0; i < records_.size(); ++i) {
       ids.push_back({3, 10 + i, 0});
-      origins.push_back({ids.back(), 50 + i});
+      positions.push_back(50 + i);
     }
     millrace::Run run(arena_, 1, 1234, ids);
     Column& column = run.Add("record", DType::kBytes);
@@ -122,7 +122,7 @@ class ExaminerTest : public testing::Test {
         column.Set(row, records_[i].data(), {static_cast<int64_t>(records_[i].size())});
       }
     }
-    Examiner(plan_).Examine(run, origins, &found_);
+    Examiner(plan_).Examine(run, positions, &found_);
     return found_;
   }
 

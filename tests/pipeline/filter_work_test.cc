@@ -112,7 +112,8 @@ FakeData Examples() {
 constexpr char kDecode[] = "stage { decode_image {} }\n";
 constexpr char kFilter[] = "stage { filter { predicate: \"label == 4\" } }\n";
 
-std::unique_ptr<Pipeline> OpenCounted(const std::string& maps, Work* work) {
+std::unique_ptr<Pipeline> OpenCounted(const std::string& maps, Work* work,
+                                      std::shared_ptr<Context> context = FakeContext(8)) {
   const auto plan = Plan::FromText(
       "seed: 3 lanes: 4 stage { tfrecord { files: \"a\" } } stage { global_shuffle {} }\n"
       "stage { repeat { epochs: 2 } }\n"
@@ -123,7 +124,7 @@ std::unique_ptr<Pipeline> OpenCounted(const std::string& maps, Work* work) {
   EXPECT_TRUE(plan.ok()) << plan.status();
   auto physical = MakePhysicalPlan(*plan, {}, CountingFactory(work));
   EXPECT_TRUE(physical.ok()) << physical.status();
-  return OpenFake(*std::move(physical), Examples(), FakeContext(8));
+  return OpenFake(*std::move(physical), Examples(), std::move(context));
 }
 
 // Checks every batch's rows, and returns how many there were.
@@ -167,6 +168,21 @@ TEST(FilterWorkTest, AFilterOnTheLabelDecodesNothingThatItDrops) {
     EXPECT_EQ(parsed_labels, kEpochs * kNumRecords);  // pass 1
     EXPECT_EQ(parsed_images, rows);                   // pass 2
   }
+}
+
+// One worker, so that pass 2 follows the order of the lanes.
+TEST(FilterWorkTest, WhatIsKeptIsNotReadAgain) {
+  Work work;
+  const std::shared_ptr<Context> context = FakeContext(1);
+  const auto pipeline = OpenCounted(std::string(kFilter) + kDecode, &work, context);
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_GT(DrainDecodedOnce(*pipeline, work), 0u);
+  int64_t framed_bytes = 0;
+  for (const std::string& payload : Examples().payloads) {
+    framed_bytes += static_cast<int64_t>(payload.size()) + 1;
+  }
+  EXPECT_EQ(context->metrics().counter("millrace_bytes_read_total").value(),
+            static_cast<int64_t>(kEpochs) * framed_bytes);
 }
 
 }  // namespace
