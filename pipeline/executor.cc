@@ -252,10 +252,10 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
 }
 
 absl::Status Executor::HeldErrorLocked() const {
-  return absl::ResourceExhaustedError(absl::StrCat(
+  return MarkRetryable(absl::ResourceExhaustedError(absl::StrCat(
       "the next batch needs ", NextSlabBytesLocked(), " B, but batches held by consumers take ",
       budget_->held_bytes(), " of the ", budget_->limit_bytes(),
-      " B of the memory budget: drop batches, or raise memory_budget_bytes"));
+      " B of the memory budget: drop batches, or raise memory_budget_bytes")));
 }
 
 }  // namespace millrace::pipeline

@@ -37,7 +37,7 @@ int64_t CountBatchesHeld(Pipeline& pipeline, const Context& context) {
   int refusals = 0;
   while (true) {
     auto batch = pipeline.Next();
-    if (batch.status().code() == Code::kResourceExhausted) {
+    if (IsRetryable(batch.status())) {
       ++refusals;
       // Nothing else may be to blame: what is held leaves no room for one more.
       EXPECT_GT(context.memory_budget()->held_bytes(), kBudget - 9 * kMiB);

@@ -118,7 +118,7 @@ class Consumer {
   }
 
   bool Take(absl::StatusOr<std::optional<Batch>> batch) {
-    if (batch.status().code() == absl::StatusCode::kResourceExhausted) {
+    if (IsRetryable(batch.status())) {
       // Only what consumers hold may be to blame: here, or in another thread that drops it soon.
       DropAll();
       std::this_thread::yield();
