@@ -33,6 +33,17 @@ std::vector<TensorView> TensorsOf(const BatchData& data) {
 
 }  // namespace
 
+Executor::ClosedWork::ClosedWork(ClosedBatch batch_in, MemoryBudget& budget_in)
+    : batch(std::move(batch_in)),
+      budget(budget_in),
+      reserved_bytes(static_cast<int64_t>(batch.rows.size() * sizeof(ClosedBatch::Row) +
+                                          batch.extents.size() * sizeof(int64_t) +
+                                          batch.state.size())) {
+  budget.Reserve(reserved_bytes);
+}
+
+Executor::ClosedWork::~ClosedWork() { budget.Release(reserved_bytes); }
+
 std::string Executor::TokenBehind(uint64_t batch, std::string state) const {
   return ResumeToken{parts_.plan.semantics_version, parts_.plan.plan_fingerprint,
                      parts_.data_fingerprint, batch + 1, std::move(state)}
@@ -58,6 +69,8 @@ void Executor::Open(Item item) {
   } else {
     OpenNext(*item.order, item.batch_index, *batch);
   }
+  batch->data->reserved_bytes = item.reserved_bytes;
+  item.closed.reset();  // not under the mutex
   PutIntoRing(std::move(batch));
 }
 
@@ -82,8 +95,8 @@ void Executor::OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batc
   ClearPadding(data);
 }
 
-void Executor::OpenClosed(const ClosedWork& work, OpenBatch& batch) {
-  const ClosedBatch& closed = work.batch;
+void Executor::OpenClosed(ClosedWork& work, OpenBatch& batch) {
+  ClosedBatch& closed = work.batch;
   batch.closed = true;
   const auto& layout = work.layout != nullptr ? work.layout : parts_.layout;
   batch.data = std::make_shared<BatchData>(layout, pool_, budget_);
@@ -96,7 +109,7 @@ void Executor::OpenClosed(const ClosedWork& work, OpenBatch& batch) {
   data.num_valid_rows = static_cast<int64_t>(closed.rows.size());
   data.num_global_valid_rows = closed.num_global_valid_rows;
   data.first_global_row = closed.first_global_row;
-  data.resume_token = TokenBehind(closed.index, closed.state);
+  data.resume_token = TokenBehind(closed.index, std::move(closed.state));
   batch.error = work.layout_error;
   if (batch.error.ok() && TakeSlab(batch)) PlaceClosedRows(closed, batch);
 }

@@ -132,7 +132,6 @@ class FakePipeline final : public Pipeline {
     data->num_global_valid_rows = 7 * rows_[index];
     data->first_global_row = 5;
     data->resume_token = absl::StrCat("token ", index);
-    budget_->Reserve(static_cast<int64_t>(layout->slab_bytes));
     return Batch(data);
   }
 
