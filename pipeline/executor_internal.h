@@ -79,6 +79,8 @@ struct ExecutorParts {
   int prefetch_batches = 1;
   int cpu_budget = 0;  // 0: none
   bool adapt = false;  // threads and open batches follow what is measured
+  // For tests: at most so many rows in every run, whatever they cost; 0: as their cost says.
+  int64_t rows_per_run = 0;
   // The clock that adapting goes by, in nanoseconds; empty: the steady clock.
   std::function<int64_t()> clock;
   std::shared_ptr<HostAllocator> allocator;
@@ -92,6 +94,11 @@ struct ExecutorParts {
 absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
                                                 std::shared_ptr<Context> context,
                                                 const OpenOptions& options);
+
+// Opens a pipeline over its parts, at the place that the options name.
+//   the errors of OpenPhysical
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
+                                                    const OpenOptions& options);
 
 // Start, Next and Save from one thread at a time; Cancel and SetTargets from any.
 class Executor {

@@ -215,6 +215,18 @@ class ExecutorPipeline final : public Pipeline {
   std::unique_ptr<Executor> executor_;
 };
 
+// Says so where what stands leaves work less than all the rest of the budget.
+void WarnOfStanding(const Context& context) {
+  const MemoryBudget& budget = *context.memory_budget();
+  if (budget.standing_bytes() <= budget.limit_bytes() - budget.work_limit_bytes()) return;
+  context.Log(LogLevel::kWarning,
+              ToStd(absl::StrCat(
+                  "indexes, shuffles and pushed records of the open pipelines may take ",
+                  budget.standing_bytes(), " B of the memory budget of ", budget.limit_bytes(),
+                  " B. Reads and batches have ", budget.work_limit_bytes(),
+                  " B beside them, which may be slow: raise memory_budget_bytes")));
+}
+
 }  // namespace
 
 absl::Status OpenOptions::Validate() const {
@@ -267,6 +279,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .prefetch_batches = std::clamp(prefetch, 0, kMaxPrefetch),
                       .cpu_budget = options.cpu_budget,
                       .adapt = options.adapt,
+                      .rows_per_run = 0,
                       .clock = {},
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
@@ -275,16 +288,13 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
   return parts;
 }
 
-// Says so where what stands leaves work less than all the rest of the budget.
-void WarnOfStanding(const Context& context) {
-  const MemoryBudget& budget = *context.memory_budget();
-  if (budget.standing_bytes() <= budget.limit_bytes() - budget.work_limit_bytes()) return;
-  context.Log(LogLevel::kWarning,
-              ToStd(absl::StrCat(
-                  "indexes, shuffles and pushed records of the open pipelines may take ",
-                  budget.standing_bytes(), " B of the memory budget of ", budget.limit_bytes(),
-                  " B. Reads and batches have ", budget.work_limit_bytes(),
-                  " B beside them, which may be slow: raise memory_budget_bytes")));
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
+                                                    const OpenOptions& options) {
+  const std::shared_ptr<const Context> context = parts.context;
+  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume);
+  WarnOfStanding(*context);
+  MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
+  return pipeline;
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
@@ -293,11 +303,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, Opened
   MILLRACE_ASSIGN_OR_RETURN(
       ExecutorParts parts,
       MakeExecutorParts(std::move(plan), std::move(sources), std::move(context), options));
-  const std::shared_ptr<const Context> shared = parts.context;
-  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume);
-  WarnOfStanding(*shared);
-  MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
-  return pipeline;
+  return OpenParts(std::move(parts), options);
 }
 
 }  // namespace millrace::pipeline
