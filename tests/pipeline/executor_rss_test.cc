@@ -1,5 +1,3 @@
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -7,6 +5,7 @@
 #include <thread>
 
 #include "tests/pipeline/heavy_plans.h"
+#include "tests/pipeline/own_process.h"
 
 // How much memory a pipeline takes, by what the system says of a process that does nothing else.
 
@@ -149,26 +148,11 @@ bool ShadowMemoryCounts() {
 
 class ExecutorRssTest : public testing::TestWithParam<std::string> {};
 
-// What a command writes, and whether it ended with 0.
-bool RunCommand(const std::string& command, std::string& output) {
-  std::FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return false;
-  char buffer[4096];
-  while (const size_t size = std::fread(buffer, 1, sizeof(buffer), pipe)) {
-    output.append(buffer, size);
-  }
-  return pclose(pipe) == 0;
-}
-
 TEST_P(ExecutorRssTest, PeakRssKeepsThePromise) {
   if (ShadowMemoryCounts()) GTEST_SKIP() << "a sanitizer's own memory counts as ours";
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::string output;
-  EXPECT_TRUE(RunCommand(absl::StrCat("'", program, "' --gtest_also_run_disabled_tests ",
-                                      "--gtest_filter=ExecutorRssProbe.DISABLED_", GetParam()),
-                         output))
+  EXPECT_TRUE(RunInOwnProcess(absl::StrCat("ExecutorRssProbe.DISABLED_", GetParam()), "", output))
       << output;
-  // A filter that matches nothing ends with 0 as well.
   EXPECT_THAT(output, testing::HasSubstr(kMeasured));
 }
 
