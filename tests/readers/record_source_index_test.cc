@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "readers/atomic_file.h"
 #include "tests/readers/record_source_fixture.h"
 
 // The indexes of a record source: kept, checked, made anew, and shared by threads and processes.
@@ -202,6 +203,27 @@ TEST_F(RecordSourceIndexTest, LimitHoldsForKeptIndexesToo) {
   ASSERT_TRUE(error.has_value()) << source.status();
   EXPECT_EQ(error->reason, RecordErrorReason::kAbsurdLength);
   EXPECT_EQ(error->ordinal, 1);
+}
+
+// What a killed process leaves goes; what is being written, or is not ours, stays.
+TEST_F(RecordSourceIndexTest, BuildingAnIndexRemovesWhatKilledProcessesLeft) {
+  const std::string hash = "0123456789abcdef0123456789abcdef";
+  const std::string abandoned = index_ / ("." + hash + ".index.tmp-1-0");
+  const std::string other = index_ / ("." + hash + ".select.tmp-1-7");
+  const std::string foreign = index_ / ".notes.tmp-1-0";
+  const auto in_use = AtomicFile::Create(index_ / (hash + ".index"));
+  ASSERT_TRUE(in_use.ok());
+  for (const std::string& path : {abandoned, other, foreign}) WriteFile(path, "half");
+  const std::string shard = Shard("a", Frames({"one"}));
+  ASSERT_TRUE(Open({shard}).ok());
+  EXPECT_FALSE(std::filesystem::exists(abandoned));
+  EXPECT_FALSE(std::filesystem::exists(other));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+  EXPECT_TRUE((*in_use)->Commit(/*sync=*/false).ok()) << "its temporary is there";
+
+  WriteFile(abandoned, "half");
+  ASSERT_TRUE(Open({shard}).ok());
+  EXPECT_TRUE(std::filesystem::exists(abandoned)) << "with its index there, nobody looks";
 }
 
 }  // namespace
