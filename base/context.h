@@ -24,7 +24,7 @@ using LogSink = std::function<void(LogLevel, std::string_view message)>;
 struct ContextOptions {
   int threads = 0;              // pipeline workers; 0: the cores this process may use
   bool batch_priority = false;  // run the workers as SCHED_BATCH, below an equal compute thread
-  int64_t memory_budget_bytes = int64_t{2} << 30;  // for read buffers and batches of all pipelines
+  int64_t memory_budget_bytes = int64_t{2} << 30;  // of all pipelines (docs/executor.md, Buffers)
   std::shared_ptr<IoEngine> io;  // required here; pipeline::MakeContext fills it in
   LogSink log;                   // empty: messages are dropped
 

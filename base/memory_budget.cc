@@ -1,5 +1,6 @@
 #include "base/memory_budget.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace {
@@ -9,21 +10,33 @@ MemoryBudget::MemoryBudget(int64_t limit_bytes, std::shared_ptr<Metrics> metrics
       metrics_(std::move(metrics)),
       gauge_(metrics_->gauge("millrace_memory_reserved_bytes")) {}
 
+int64_t MemoryBudget::WorkLimitLocked() const {
+  return std::max(limit_bytes_ - standing_, limit_bytes_ / kLeastWorkShare);
+}
+
+void MemoryBudget::ShowLocked() { gauge_.Set(work_ + standing_); }
+
 bool MemoryBudget::TryReserve(int64_t bytes) {
   MutexLock lock(mu_);
-  if (bytes > limit_bytes_ - reserved_) return false;
-  reserved_ += bytes;
-  gauge_.Set(reserved_);
+  if (bytes > WorkLimitLocked() - work_) return false;
+  work_ += bytes;
+  ShowLocked();
   return true;
 }
 
 void MemoryBudget::Reserve(int64_t bytes) {
   MutexLock lock(mu_);
-  reserved_ += bytes;
-  gauge_.Set(reserved_);
+  work_ += bytes;
+  ShowLocked();
 }
 
 void MemoryBudget::Release(int64_t bytes) { Reserve(-bytes); }
+
+void MemoryBudget::Stand(int64_t bytes) {
+  MutexLock lock(mu_);
+  standing_ += bytes;
+  ShowLocked();
+}
 
 void MemoryBudget::Hold(int64_t bytes) {
   MutexLock lock(mu_);
@@ -32,7 +45,22 @@ void MemoryBudget::Hold(int64_t bytes) {
 
 int64_t MemoryBudget::reserved_bytes() const {
   MutexLock lock(mu_);
-  return reserved_;
+  return work_ + standing_;
+}
+
+int64_t MemoryBudget::standing_bytes() const {
+  MutexLock lock(mu_);
+  return standing_;
+}
+
+int64_t MemoryBudget::work_bytes() const {
+  MutexLock lock(mu_);
+  return work_;
+}
+
+int64_t MemoryBudget::work_limit_bytes() const {
+  MutexLock lock(mu_);
+  return WorkLimitLocked();
 }
 
 int64_t MemoryBudget::held_bytes() const {
@@ -42,12 +70,12 @@ int64_t MemoryBudget::held_bytes() const {
 
 bool MemoryBudget::Fits(int64_t bytes) const {
   MutexLock lock(mu_);
-  return bytes <= limit_bytes_ - reserved_;
+  return bytes <= WorkLimitLocked() - work_;
 }
 
 bool MemoryBudget::HeldLeavesNoRoomFor(int64_t bytes) const {
   MutexLock lock(mu_);
-  return held_ > 0 && bytes > limit_bytes_ - held_;
+  return held_ > 0 && bytes > WorkLimitLocked() - held_;
 }
 
 }  // namespace millrace

@@ -3,48 +3,83 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/metrics.h"
 #include "base/mutex.h"
 
 namespace millrace {
 
-// The bytes that all pipelines of one Context may use for read buffers, arenas and batches. It only
-// counts: who may go over the limit is the caller's rule. Batches hold it, so it may outlive the
-// Context. Thread-safe; never blocks.
+// The bytes that all pipelines of one Context may use. Some stand as long as a pipeline is open,
+// whatever it does: indexes, slots of shuffles. The rest is for work: read buffers, arenas, batches.
+// It only counts: who may go over the limit is the caller's rule. Batches hold it, so it may outlive
+// the Context. Thread-safe; never blocks.
 class MemoryBudget {
  public:
+  // Work has a 16th of the limit, however much stands; so the sum stays within 17/16 of the limit
+  // unless what stands is above it alone.
+  static constexpr int64_t kLeastWorkShare = 16;
+
   // Shows what is reserved as the gauge "millrace_memory_reserved_bytes" of `metrics`.
   MemoryBudget(int64_t limit_bytes, std::shared_ptr<Metrics> metrics);
 
   int64_t limit_bytes() const { return limit_bytes_; }
 
-  // Reserves `bytes` and returns true, or returns false when they do not fit.
+  // Reserves `bytes` for work and returns true, or returns false when they do not fit.
   bool TryReserve(int64_t bytes);
-  // Reserves `bytes`, over the limit if need be.
+  // Reserves `bytes` for work, over the limit if need be.
   void Reserve(int64_t bytes);
   void Release(int64_t bytes);
+  // Counts `bytes` that stand from now on, or, with a negative number, no longer do.
+  void Stand(int64_t bytes);
 
   // Says that `bytes`, reserved earlier, are now in the consumer's hands (or no longer, with a
   // negative number), where no work of ours can free them.
   void Hold(int64_t bytes);
 
-  int64_t reserved_bytes() const;
+  int64_t reserved_bytes() const;  // all that is counted: work_bytes and standing_bytes
+  int64_t standing_bytes() const;
+  int64_t work_bytes() const;
+  // What the limit leaves for work.
+  int64_t work_limit_bytes() const;
   int64_t held_bytes() const;
   // True when `bytes` would fit now.
   bool Fits(int64_t bytes) const;
-  // True when `bytes` would not fit even if everything were freed but what consumers hold.
+  // True when `bytes` would not fit even if all work were freed but what consumers hold.
   bool HeldLeavesNoRoomFor(int64_t bytes) const;
 
  private:
+  int64_t WorkLimitLocked() const MILLRACE_REQUIRES(mu_);
+  void ShowLocked() MILLRACE_REQUIRES(mu_);
+
   // Constant after construction.
   const int64_t limit_bytes_;
   const std::shared_ptr<Metrics> metrics_;
   Gauge& gauge_;  // synchronises itself
 
   mutable Mutex mu_;
-  int64_t reserved_ MILLRACE_GUARDED_BY(mu_) = 0;
+  int64_t work_ MILLRACE_GUARDED_BY(mu_) = 0;
+  int64_t standing_ MILLRACE_GUARDED_BY(mu_) = 0;
   int64_t held_ MILLRACE_GUARDED_BY(mu_) = 0;
+};
+
+// Bytes that stand as long as this lives. Immutable.
+class StandingMemory {
+ public:
+  // A null budget counts nothing.
+  StandingMemory(std::shared_ptr<MemoryBudget> budget, int64_t bytes)
+      : budget_(std::move(budget)), bytes_(bytes) {
+    if (budget_ != nullptr) budget_->Stand(bytes_);
+  }
+  ~StandingMemory() {
+    if (budget_ != nullptr) budget_->Stand(-bytes_);
+  }
+  StandingMemory(const StandingMemory&) = delete;
+  StandingMemory& operator=(const StandingMemory&) = delete;
+
+ private:
+  const std::shared_ptr<MemoryBudget> budget_;
+  const int64_t bytes_;
 };
 
 }  // namespace millrace

@@ -2,9 +2,15 @@
 
 #include <string>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace millrace {
+namespace {
+
+constexpr char kRetryableUrl[] = "millrace/retryable";
+
+}  // namespace
 
 absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
@@ -17,6 +23,15 @@ absl::Status Annotate(const absl::Status& status, std::string_view context) {
 
 absl::Status ErrnoStatus(int error_number, std::string_view call, std::string_view subject) {
   return absl::ErrnoToStatus(error_number, absl::StrCat(ToAbsl(subject), ": ", ToAbsl(call)));
+}
+
+absl::Status MarkRetryable(absl::Status status) {
+  status.SetPayload(kRetryableUrl, absl::Cord());
+  return status;
+}
+
+bool IsRetryable(const absl::Status& status) {
+  return status.GetPayload(kRetryableUrl).has_value();
 }
 
 }  // namespace millrace

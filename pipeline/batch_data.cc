@@ -69,9 +69,8 @@ BatchData::BatchData(std::shared_ptr<const BatchLayout> layout_in,
     : layout(std::move(layout_in)), pool(std::move(pool_in)), budget(std::move(budget_in)) {}
 
 BatchData::~BatchData() {
-  const auto bytes = static_cast<int64_t>(layout->slab_bytes);
-  if (held) budget->Hold(-bytes);
-  budget->Release(bytes);
+  if (held) budget->Hold(-reserved_bytes);
+  budget->Release(reserved_bytes);
   if (slab != nullptr) pool->GiveBack(slab, layout->slab_bytes);
 }
 

@@ -119,7 +119,8 @@ struct BatchData {
   const std::shared_ptr<SlabPool> pool;
   const std::shared_ptr<MemoryBudget> budget;
   std::byte* slab = nullptr;
-  bool held = false;  // counted as held by the consumer
+  int64_t reserved_bytes = 0;  // in the budget
+  bool held = false;           // of them, counted as held by the consumer
 
   uint64_t index = 0;
   uint64_t epoch = 0;

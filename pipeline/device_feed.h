@@ -132,8 +132,9 @@ class DeviceFeed {
   //   value      a batch whose copy is issued; see DeviceBatch::WaitOn
   //   nullopt    the end of the stream; every later call returns nullopt too
   //   CANCELLED  Cancel was called
-  //   RESOURCE_EXHAUSTED  the consumer holds so many batches that max_device_bytes, or the
-  //              pipeline's memory budget, has no room for the next: drop batches and call again
+  //   RESOURCE_EXHAUSTED  and IsRetryable (base/status.h): the consumer holds so many batches that
+  //              max_device_bytes, or the pipeline's memory budget, has no room for the next: drop
+  //              batches and call again. Without the mark it is an error as any other
   //   other      the pipeline's error, or that of this batch's copy; earlier batches were
   //              delivered, and every later call returns the same error. A copy that fails after
   //              its batch was delivered is the error of the next call.

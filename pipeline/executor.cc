@@ -32,6 +32,13 @@ std::vector<uint64_t> LaneEnds(const ExecutorParts& parts) {
   return ends;
 }
 
+int64_t StandingBytes(const ExecutorParts& parts, const Examiner* examiner) {
+  if (examiner == nullptr) return parts.standing_bytes;
+  return parts.standing_bytes +
+         static_cast<int64_t>(
+             SettlerBytes(parts.plan, examiner->extents_per_row(), parts.order.records().size()));
+}
+
 }  // namespace
 
 Executor::Counters::Counters(Metrics& metrics)
@@ -51,6 +58,7 @@ Executor::Executor(ExecutorParts parts)
       processor_(parts_.plan, *parts_.source),
       examiner_(parts_.plan.cut.has_value() ? std::make_unique<Examiner>(parts_.plan) : nullptr),
       budget_(parts_.context->memory_budget()),
+      standing_(budget_, StandingBytes(parts_, examiner_.get())),
       max_threads_(MaxThreads(parts_)),
       own_lanes_(SliceOfRank(parts_.plan.lanes, parts_.rank, parts_.world)),
       pool_(std::make_shared<SlabPool>(parts_.allocator, budget_,
@@ -246,14 +254,13 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   std::shared_ptr<BatchData> data = std::move(batch->data);
   const size_t slab_bytes = data->layout->slab_bytes;
   data->held = true;
-  budget_->Hold(static_cast<int64_t>(slab_bytes));
+  budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
   last_token_ = data->resume_token;
   if (parts_.growing != nullptr) {
     parts_.growing->Release(
         RecordsNeeded(parts_.plan, batch->place.first_position + batch->place.valid_rows));
   }
-  *batch = OpenBatch();
   idle_batches_.push_back(std::move(batch));
   // A ring of short work is filled again in no time, so that half of it may go before workers are
   // woken, which would take Next several microseconds.
@@ -262,10 +269,11 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
 }
 
 absl::Status Executor::HeldErrorLocked() const {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the next batch needs ", NextSlabBytesLocked(), " B, but batches held by consumers take ",
-      budget_->held_bytes(), " of the ", budget_->limit_bytes(),
-      " B of the memory budget: drop batches, or raise memory_budget_bytes"));
+  return MarkRetryable(absl::ResourceExhaustedError(absl::StrCat(
+      "the next batch needs ", NextBatchBytesLocked(), " B, but batches held by consumers take ",
+      budget_->held_bytes(), " of the ", budget_->work_limit_bytes(),
+      " B that the memory budget of ", budget_->limit_bytes(),
+      " B has for batches: drop some, or raise memory_budget_bytes")));
 }
 
 }  // namespace millrace::pipeline

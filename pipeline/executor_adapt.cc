@@ -40,8 +40,8 @@ void Executor::AdaptLocked() {
   seen.consumer_wait_ns = waited_ns_ + (wait_begins_ < 0 ? 0 : seen.now_ns - wait_begins_);
   seen.busy_ns = worked_ns_ + busy_ * seen.now_ns - work_begins_;
   seen.ready_batches = ready_batches_;
-  seen.reserved_bytes = budget_->reserved_bytes();
-  seen.budget_bytes = budget_->limit_bytes();
+  seen.reserved_bytes = budget_->work_bytes();
+  seen.budget_bytes = budget_->work_limit_bytes();
   ObeyLocked(adapter_.Update(seen));
 }
 

@@ -33,6 +33,17 @@ std::vector<TensorView> TensorsOf(const BatchData& data) {
 
 }  // namespace
 
+Executor::ClosedWork::ClosedWork(ClosedBatch batch_in, MemoryBudget& budget_in)
+    : batch(std::move(batch_in)),
+      budget(budget_in),
+      reserved_bytes(static_cast<int64_t>(batch.rows.size() * sizeof(ClosedBatch::Row) +
+                                          batch.extents.size() * sizeof(int64_t) +
+                                          batch.state.size())) {
+  budget.Reserve(reserved_bytes);
+}
+
+Executor::ClosedWork::~ClosedWork() { budget.Release(reserved_bytes); }
+
 std::string Executor::TokenBehind(uint64_t batch, std::string state) const {
   return ResumeToken{parts_.plan.semantics_version, parts_.plan.plan_fingerprint,
                      parts_.data_fingerprint, batch + 1, std::move(state)}
@@ -53,11 +64,14 @@ bool Executor::TakeSlab(OpenBatch& batch) {
 void Executor::Open(Item& item) {
   std::unique_ptr<OpenBatch> batch = std::move(item.blank);
   if (batch == nullptr) batch = std::make_unique<OpenBatch>();
+  *batch = OpenBatch();  // not while a consumer waits for its delivery
   if (item.closed != nullptr) {
-    OpenClosed(std::move(*item.closed), *batch);
+    OpenClosed(*item.closed, *batch);
   } else {
     OpenNext(*item.order, item.batch_index, *batch);
   }
+  batch->data->reserved_bytes = item.reserved_bytes;
+  item.closed.reset();  // not under the mutex
   PutIntoRing(std::move(batch));
 }
 
@@ -82,7 +96,7 @@ void Executor::OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batc
   ClearPadding(data);
 }
 
-void Executor::OpenClosed(ClosedWork work, OpenBatch& batch) {
+void Executor::OpenClosed(ClosedWork& work, OpenBatch& batch) {
   ClosedBatch& closed = work.batch;
   batch.closed = true;
   const auto& layout = work.layout != nullptr ? work.layout : parts_.layout;
@@ -96,7 +110,7 @@ void Executor::OpenClosed(ClosedWork work, OpenBatch& batch) {
   data.num_valid_rows = static_cast<int64_t>(closed.rows.size());
   data.num_global_valid_rows = closed.num_global_valid_rows;
   data.first_global_row = closed.first_global_row;
-  data.resume_token = TokenBehind(closed.index, closed.state);
+  data.resume_token = TokenBehind(closed.index, std::move(closed.state));
   batch.error = work.layout_error;
   if (batch.error.ok() && TakeSlab(batch)) PlaceClosedRows(closed, batch);
 }

@@ -32,17 +32,19 @@ bool Executor::HasNextLocked() const {
   return !AtEndLocked() && RecordsAreHereLocked();
 }
 
-int64_t Executor::NextSlabBytesLocked() const {
+// Of the slab, and of what its token holds of a cut.
+int64_t Executor::NextBatchBytesLocked() const {
   if (closed_.empty()) return static_cast<int64_t>(parts_.layout->slab_bytes);
   const ClosedWork& next = *closed_.front();
-  return next.layout == nullptr ? 0 : static_cast<int64_t>(next.layout->slab_bytes);
+  const size_t slab_bytes = next.layout == nullptr ? 0 : next.layout->slab_bytes;
+  return static_cast<int64_t>(slab_bytes + next.batch.state.size());
 }
 
 // A batch may be opened when the budget has room for its slab. The oldest batch is opened in any
 // case, so that there is always progress, unless consumers hold so much that it could never fit.
 Executor::Admission Executor::BatchAdmissionLocked() const {
   if (!HasNextLocked()) return Admission::kWait;
-  const int64_t bytes = NextSlabBytesLocked();
+  const int64_t bytes = NextBatchBytesLocked();
   if (budget_->Fits(bytes)) return Admission::kYes;
   if (!ring_.empty()) return Admission::kWait;
   return budget_->HeldLeavesNoRoomFor(bytes) ? Admission::kHeldByConsumer : Admission::kYes;
@@ -63,8 +65,9 @@ bool Executor::MayOpenLocked() const {
          !RowsUnclaimedLocked() && BatchAdmissionLocked() == Admission::kYes;
 }
 
+// Closed batches wait as far as the ring will need them, but one at a time while there is no room.
 size_t Executor::ClosedRoomLocked() const {
-  const auto limit = static_cast<size_t>(ring_target_);
+  const size_t limit = budget_->Fits(0) ? static_cast<size_t>(ring_target_) : 1;
   return closed_.size() < limit ? limit - closed_.size() : 0;
 }
 
@@ -135,7 +138,7 @@ bool Executor::PickPlanLocked(Item& item) {
 }
 
 bool Executor::PickOpenLocked(Item& item) {
-  const int64_t bytes = NextSlabBytesLocked();
+  const int64_t bytes = NextBatchBytesLocked();
   // Between the check and here another pipeline may have taken the room: with batches of our own in
   // the ring that means waiting, without any the batch is the oldest and goes over the limit.
   if (!budget_->TryReserve(bytes)) {
@@ -144,6 +147,7 @@ bool Executor::PickOpenLocked(Item& item) {
   }
   opening_ = true;
   item.kind = Item::Kind::kOpen;
+  item.reserved_bytes = bytes;
   if (!idle_batches_.empty()) {
     item.blank = std::move(idle_batches_.back());
     idle_batches_.pop_back();

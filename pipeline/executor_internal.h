@@ -68,8 +68,11 @@ struct ExecutorParts {
   GrowingSource* growing = nullptr;  // `source`, if it grows
   std::unique_ptr<const Zip> zip;    // over `source`, if the plan has one
   uint64_t data_fingerprint = 0;     // in tokens
-  BatchOrder order;                  // of all records; with a cut only records() counts
-  std::vector<LaneOrder> lanes;      // with a cut
+  // Of what stands as long as the pipeline is open: the source, the bits of a selection, and slots of
+  // the order's shuffles.
+  int64_t standing_bytes = 0;
+  BatchOrder order;              // of all records; with a cut only records() counts
+  std::vector<LaneOrder> lanes;  // with a cut
   // Of every batch; where they differ, that of one without rows.
   std::shared_ptr<const BatchLayout> layout;
   RankSlice slice;                                  // without a cut
@@ -79,6 +82,8 @@ struct ExecutorParts {
   int prefetch_batches = 1;
   int cpu_budget = 0;  // 0: none
   bool adapt = false;  // threads and open batches follow what is measured
+  // For tests: at most so many rows in every run, whatever they cost; 0: as their cost says.
+  int64_t rows_per_run = 0;
   // The clock that adapting goes by, in nanoseconds; empty: the steady clock.
   std::function<int64_t()> clock;
   std::shared_ptr<HostAllocator> allocator;
@@ -92,6 +97,11 @@ struct ExecutorParts {
 absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
                                                 std::shared_ptr<Context> context,
                                                 const OpenOptions& options);
+
+// Opens a pipeline over its parts, at the place that the options name.
+//   the errors of OpenPhysical
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
+                                                    const OpenOptions& options);
 
 // Start, Next and Save from one thread at a time; Cancel and SetTargets from any.
 class Executor {
@@ -120,7 +130,14 @@ class Executor {
  private:
   // A closed batch of a plan with a cut, ready to be opened.
   struct ClosedWork {
+    ClosedWork(ClosedBatch batch_in, MemoryBudget& budget);
+    ~ClosedWork();
+    ClosedWork(const ClosedWork&) = delete;
+    ClosedWork& operator=(const ClosedWork&) = delete;
+
     ClosedBatch batch;
+    MemoryBudget& budget;
+    const int64_t reserved_bytes;  // in it
     std::shared_ptr<const BatchLayout> layout;
     absl::Status layout_error;  // then there is no layout
   };
@@ -142,6 +159,7 @@ class Executor {
     const BatchOrder* order = nullptr;  // kOpen, without a cut
     std::unique_ptr<ClosedWork> closed;
     std::unique_ptr<OpenBatch> blank;  // kOpen; null: none was idle
+    int64_t reserved_bytes = 0;        // kOpen
     OpenBatch* batch = nullptr;
     int64_t first_row = 0;
     int64_t num_rows = 0;
@@ -212,7 +230,7 @@ class Executor {
   // Batches (executor_batch.cc).
   void Open(Item& item) MILLRACE_EXCLUDES(mu_);
   void OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batch);
-  void OpenClosed(ClosedWork work, OpenBatch& batch);
+  void OpenClosed(ClosedWork& work, OpenBatch& batch);
   void PutIntoRing(std::unique_ptr<OpenBatch> batch) MILLRACE_EXCLUDES(mu_);
   void FinishBatch(OpenBatch* batch) MILLRACE_EXCLUDES(mu_);
   void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
@@ -260,7 +278,7 @@ class Executor {
   bool RecordsAreHereLocked() const MILLRACE_REQUIRES(mu_);
   const BatchOrder& OrderLocked() const MILLRACE_REQUIRES(mu_);
   int64_t ReadAheadLocked() const MILLRACE_REQUIRES(mu_);
-  int64_t NextSlabBytesLocked() const MILLRACE_REQUIRES(mu_);
+  int64_t NextBatchBytesLocked() const MILLRACE_REQUIRES(mu_);
   Admission BatchAdmissionLocked() const MILLRACE_REQUIRES(mu_);
   bool RunFitsLocked(const Pass& pass) const MILLRACE_REQUIRES(mu_);
   bool NoRunAdmittedLocked() const MILLRACE_REQUIRES(mu_);
@@ -291,6 +309,7 @@ class Executor {
   const RunProcessor processor_;
   const std::unique_ptr<const Examiner> examiner_;  // with a cut
   const std::shared_ptr<MemoryBudget> budget_;
+  const StandingMemory standing_;
   const int max_threads_;
   const RankSlice own_lanes_;                                      // with a cut
   const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // of its tasks

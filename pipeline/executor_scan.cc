@@ -214,18 +214,18 @@ void Executor::Settle() {
   }
 }
 
-// At most `room` closed batches; `more`: perhaps not all there are.
+// At most `room` closed batches, and one where the memory budget has no more room; `more`: perhaps
+// not all there are.
 std::vector<std::unique_ptr<Executor::ClosedWork>> Executor::TakeClosed(size_t room, bool* more) {
   std::vector<std::unique_ptr<ClosedWork>> closed;
   *more = true;
-  while (closed.size() < room) {
+  while (closed.size() < room && (closed.empty() || budget_->Fits(0))) {
     std::optional<ClosedBatch> batch = settler_->Take();
     if (!batch.has_value()) {
       *more = false;
       break;
     }
-    auto work = std::make_unique<ClosedWork>();
-    work->batch = *std::move(batch);
+    auto work = std::make_unique<ClosedWork>(*std::move(batch), *budget_);
     if (parts_.plan.batch.kind == BatchSpec::Kind::kFixed) {
       work->layout = parts_.layout;
     } else if (auto layout = MakeClosedLayout(parts_.plan, work->batch); layout.ok()) {

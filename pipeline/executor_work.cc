@@ -97,6 +97,7 @@ void Executor::Execute(Item& item) {
 }
 
 int64_t Executor::RowsAtCost(int64_t cost) const {
+  if (parts_.rows_per_run > 0) return std::min(parts_.rows_per_run, kMaxRunRows);
   const int64_t rows = cost == 0 ? kFirstRunRows : kRunNanoseconds / cost;
   return std::clamp(rows, std::min(processor_.preferred_rows(), kMaxRunRows), kMaxRunRows);
 }

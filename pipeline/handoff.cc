@@ -183,7 +183,7 @@ absl::Status Handoff::FillQueue() {
       if (!Issue()) return HeldError();
     } else {
       Outcome outcome = pipeline_->Next();
-      if (absl::IsResourceExhausted(outcome.status()) && !copying_.empty()) {
+      if (IsRetryable(outcome.status()) && !copying_.empty()) {
         MILLRACE_RETURN_IF_ERROR(WaitForCopy());  // of the host slabs held some are ours
       } else {
         MILLRACE_RETURN_IF_ERROR(Take(std::move(outcome)));
@@ -213,7 +213,7 @@ absl::Status Handoff::Take(Outcome outcome) {
     ended_ = !parked_.has_value();
     return absl::OkStatus();
   }
-  if (absl::IsCancelled(outcome.status()) || absl::IsResourceExhausted(outcome.status())) {
+  if (absl::IsCancelled(outcome.status()) || IsRetryable(outcome.status())) {
     return outcome.status();
   }
   ended_ = true;
@@ -279,10 +279,10 @@ absl::Status Handoff::WaitForCopy() {
 }
 
 absl::Status Handoff::HeldError() const {
-  return absl::ResourceExhaustedError(
+  return MarkRetryable(absl::ResourceExhaustedError(
       absl::StrCat("the next batch needs ", DeviceBytes(*parked_),
                    " B on the device, but batches held take ", slabs_->allocated_bytes(),
-                   " of max_device_bytes ", slabs_->max_bytes(), ": drop batches, or raise it"));
+                   " of max_device_bytes ", slabs_->max_bytes(), ": drop batches, or raise it")));
 }
 
 }  // namespace millrace::pipeline

@@ -18,6 +18,11 @@ uint64_t ShareOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes) {
                                Wide{count} * lane / num_lanes);
 }
 
+void RowBuffer::Reserve(uint64_t rows) {
+  rows_.reserve(rows);
+  extents_.reserve(rows * extents_per_row_);
+}
+
 void RowBuffer::Append(LaneRow row, const int64_t* extents) {
   rows_.push_back(std::move(row));
   if (extents == nullptr) {
@@ -39,6 +44,14 @@ void RowBuffer::Replace(size_t i, LaneRow row, const int64_t* extents) {
   rows_[i] = std::move(row);
   std::copy_n(extents, extents_per_row_,
               extents_.begin() + static_cast<ptrdiff_t>(i * extents_per_row_));
+}
+
+void RowBuffer::Swap(size_t i, size_t j) {
+  std::swap(rows_[i], rows_[j]);
+  const auto begin = extents_.begin();
+  std::swap_ranges(begin + static_cast<ptrdiff_t>(i * extents_per_row_),
+                   begin + static_cast<ptrdiff_t>((i + 1) * extents_per_row_),
+                   begin + static_cast<ptrdiff_t>(j * extents_per_row_));
 }
 
 void RowBuffer::Clear() {
@@ -73,6 +86,9 @@ Lane::Lane(const LanePlan& plan, uint64_t lane, uint64_t size)
                                ? std::max<uint64_t>(1, step.count / plan.num_lanes)
                                : ShareOfLane(step.count, lane, plan.num_lanes);
     steps_.push_back({share, 0, 0, false, RowBuffer(plan.extents_per_row), {}});
+    if (step.kind == Kind::kShuffle && !plan.splits_records) {
+      steps_.back().buffer.Reserve(std::min(share, size));
+    }
   }
 }
 

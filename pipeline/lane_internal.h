@@ -33,20 +33,26 @@ class RowBuffer {
   size_t size() const { return rows_.size(); }
   const LaneRow& row(size_t i) const { return rows_[i]; }
   const int64_t* extents(size_t i) const { return extents_.data() + i * extents_per_row_; }
+  // Takes memory for so many rows, once: a vector that grows leaves as much again behind.
+  void Reserve(uint64_t rows);
   // `extents` may be nullptr: all 0.
   void Append(LaneRow row, const int64_t* extents);
   void Replace(size_t i, LaneRow row, const int64_t* extents);
   // Moves the last row out.
   void TakeLast(LaneRow& row, std::vector<int64_t>& extents);
-  // Row i becomes the one that was row order(i).
+  void Swap(size_t i, size_t j);
+  // Row i becomes the one that was row order(i), in place: cycle by cycle of the permutation.
   template <typename Order>
   void Reorder(const Order& order) {
-    RowBuffer ordered(extents_per_row_);
-    for (size_t i = 0; i < size(); ++i) {
-      const auto from = static_cast<size_t>(order(i));
-      ordered.Append(std::move(rows_[from]), extents(from));
+    std::vector<bool> done(size());
+    for (size_t first = 0; first < size(); ++first) {
+      for (size_t i = first; !done[i];) {
+        done[i] = true;
+        const auto from = static_cast<size_t>(order(i));
+        if (from != first) Swap(i, from);
+        i = from;
+      }
     }
-    *this = std::move(ordered);
   }
   void Clear();
 

@@ -79,7 +79,7 @@ class LaneSettler final : public Settler {
   void Apply(BatchCounter::After after);
 
   // State (settler_restore.cc).
-  std::string WriteState() const;
+  std::string WriteState();
   uint64_t ShapeHash() const;
   absl::Status ReadState(StateReader& reader);
   void ReadLane(StateReader& reader, BatchLane& lane) const;
@@ -104,6 +104,7 @@ class LaneSettler final : public Settler {
   size_t lanes_to_reopen_ = 0;
   bool ended_ = false;  // no more batches will be closed
   std::deque<ClosedBatch> closed_;
+  StateWriter writer_;
 };
 
 }  // namespace millrace::pipeline

@@ -215,6 +215,18 @@ class ExecutorPipeline final : public Pipeline {
   std::unique_ptr<Executor> executor_;
 };
 
+// Says so where what stands leaves work less than all the rest of the budget.
+void WarnOfStanding(const Context& context) {
+  const MemoryBudget& budget = *context.memory_budget();
+  if (budget.standing_bytes() <= budget.limit_bytes() - budget.work_limit_bytes()) return;
+  context.Log(LogLevel::kWarning,
+              ToStd(absl::StrCat(
+                  "indexes, shuffles and pushed records of the open pipelines may take ",
+                  budget.standing_bytes(), " B of the memory budget of ", budget.limit_bytes(),
+                  " B. Reads and batches have ", budget.work_limit_bytes(),
+                  " B beside them, which may be slow: raise memory_budget_bytes")));
+}
+
 }  // namespace
 
 absl::Status OpenOptions::Validate() const {
@@ -240,13 +252,15 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
   assert(!plan.select.has_value() || sources.selection != nullptr);
   std::unique_ptr<const Zip> zip;
   if (plan.zip.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(zip, Zip::Make(*plan.zip, sources.facts, plan.seed));
+    MILLRACE_ASSIGN_OR_RETURN(
+        zip, Zip::Make(*plan.zip, sources.facts, plan.seed, context->memory_budget()));
     sources.facts = {zip->facts()};
   }
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
                             MakeBatchOps(plan, options));
   const uint64_t data_fingerprint = sources.Fingerprint();
+  const uint64_t standing_bytes = sources.MemoryBytes() + order.records().MemoBytes();
   const int prefetch =
       options.prefetch_batches != 0 ? options.prefetch_batches : plan.prefetch_batches;
   ExecutorParts parts{.plan = std::move(plan),
@@ -254,6 +268,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .growing = sources.growing,
                       .zip = std::move(zip),
                       .data_fingerprint = data_fingerprint,
+                      .standing_bytes = static_cast<int64_t>(standing_bytes),
                       .order = std::move(order),
                       .lanes = {},
                       .layout = nullptr,
@@ -264,6 +279,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .prefetch_batches = std::clamp(prefetch, 0, kMaxPrefetch),
                       .cpu_budget = options.cpu_budget,
                       .adapt = options.adapt,
+                      .rows_per_run = 0,
                       .clock = {},
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
@@ -272,15 +288,22 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
   return parts;
 }
 
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
+                                                    const OpenOptions& options) {
+  const std::shared_ptr<const Context> context = parts.context;
+  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume);
+  WarnOfStanding(*context);
+  MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
+  return pipeline;
+}
+
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
                                                        std::shared_ptr<Context> context,
                                                        const OpenOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(
       ExecutorParts parts,
       MakeExecutorParts(std::move(plan), std::move(sources), std::move(context), options));
-  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume);
-  MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
-  return pipeline;
+  return OpenParts(std::move(parts), options);
 }
 
 }  // namespace millrace::pipeline

@@ -55,9 +55,11 @@ class JoinedSource final : public RecordSource {
       num_records_ += source->num_records();
       files_.insert(files_.end(), source->files().begin(), source->files().end());
       fingerprint_ = Mix64(fingerprint_ + source->Fingerprint());
+      memory_bytes_ += source->memory_bytes();
     }
   }
   uint64_t num_records() const override { return num_records_; }
+  uint64_t memory_bytes() const override { return memory_bytes_; }
   const std::vector<std::string>& files() const override { return files_; }
   RecordRef Locate(uint64_t record) const override {
     const size_t i = IndexOf(first_records_, record);
@@ -101,6 +103,7 @@ class JoinedSource final : public RecordSource {
   std::vector<uint32_t> first_shards_;
   std::vector<std::string> files_;
   uint64_t num_records_ = 0;
+  uint64_t memory_bytes_ = 0;
   uint64_t fingerprint_ = 0;
 };
 
@@ -214,6 +217,10 @@ absl::Status OpenedSources::Select(const PhysicalPlan& plan, Context& context,
   MILLRACE_ASSIGN_OR_RETURN(selection, OpenSelection(plan, *source, context, options));
   for (OrderSource& fact : facts) fact.selection = selection;
   return absl::OkStatus();
+}
+
+uint64_t OpenedSources::MemoryBytes() const {
+  return source->memory_bytes() + (selection == nullptr ? 0 : selection->memory_bytes());
 }
 
 uint64_t OpenedSources::Fingerprint() const {

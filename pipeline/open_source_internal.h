@@ -26,6 +26,8 @@ struct OpenedSources {
 
   // Decides which records there are, if the plan selects any (OpenSelection).
   absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
+  // What they keep in memory as long as they live, at most.
+  uint64_t MemoryBytes() const;
   // Of the data that the stream is made of: the source's, and which of its records there are.
   uint64_t Fingerprint() const;
 };
@@ -39,7 +41,7 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
 
 // Opens the files of one source. Blocks while indexes are made, by the context's workers; without a
 // context by the calling thread. An order that jumps about within `window_records` records may keep
-// blocks of the files, of a 16th of the memory budget at most and beside it.
+// blocks of the files, of a 16th of the memory budget at most.
 // REQUIRES: spec.kind is kTfRecord.
 //   the errors of readers::RecordSource::Open
 absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenTfRecords(const SourceSpec& spec,

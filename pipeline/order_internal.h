@@ -77,6 +77,8 @@ class Order {
   // By how many epochs the source, or the outermost join, goes on from one pass to the next where a
   // join begins the passes (S-ORDER-13).
   uint64_t EpochsOfPass() const;
+  // What a memo keeps of all shuffles' slots, which is by far the most of it.
+  uint64_t MemoBytes() const;
   // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
   uint64_t EpochSize() const;
 

@@ -84,6 +84,15 @@ void UndoStage(const OrderStage& stage, uint64_t seed, StageMemo* memo, Places p
   }
 }
 
+uint64_t SlotBytes(const OrderNode& node) {
+  uint64_t bytes = 0;
+  for (const OrderStage& stage : node.stages) {
+    if (stage.buffer.has_value()) bytes += stage.buffer->state_bytes();
+  }
+  for (const auto& input : node.inputs) bytes += SlotBytes(*input);
+  return bytes;
+}
+
 void MapNode(const OrderNode& node, NodeMemo* memo, Places places);
 
 void MapJoin(const OrderNode& node, NodeMemo& memo, Places places) {
@@ -126,6 +135,8 @@ void MapNode(const OrderNode& node, NodeMemo* memo, Places places) {
 }
 
 }  // namespace
+
+uint64_t Order::MemoBytes() const { return SlotBytes(*root_); }
 
 OrderMemo::OrderMemo(const Order& order)
     : root_(order.root_), memo_(std::make_unique<NodeMemo>(*root_)) {}

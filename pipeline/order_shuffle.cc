@@ -126,7 +126,7 @@ class BufferSlots final : public BufferShuffleState {
 };
 
 std::unique_ptr<BufferShuffleState> MakeBufferShuffleState(const BufferShuffle* shuffle) {
-  if (shuffle->size_ <= std::numeric_limits<uint32_t>::max()) {
+  if (shuffle->narrow()) {
     return std::make_unique<BufferSlots<uint32_t>>(shuffle);
   }
   return std::make_unique<BufferSlots<uint64_t>>(shuffle);

@@ -78,7 +78,9 @@ class Pipeline {
   //   value                a batch
   //   nullopt              the end of the stream; every later call returns nullopt too
   //   CANCELLED            Cancel was called
-  //   RESOURCE_EXHAUSTED   the consumer holds so much that the budget has no room for the next one
+  //   RESOURCE_EXHAUSTED   and IsRetryable (base/status.h): consumers hold so much that the budget
+  //                        has no room for the next one; drop batches and call again. Without the
+  //                        mark it is an error as any other
   //   FAILED_PRECONDITION  in a forked process
   //   other                the lowest-position error of this batch (RecordError says which record);
   //                        earlier ones were delivered, and every later call returns the same error

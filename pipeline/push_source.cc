@@ -277,6 +277,7 @@ class PushRecords final : public GrowingSource {
     return std::string_view(reinterpret_cast<const char*>(framed.data()), ref.length);
   }
   uint64_t Fingerprint() const override { return HashName(names_[0]); }
+  uint64_t memory_bytes() const override { return queue_->options().max_bytes; }
 
   uint64_t available() const override { return queue_->available(); }
   bool ended() const override { return queue_->ended(); }

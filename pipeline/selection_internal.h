@@ -32,6 +32,7 @@ class Selection {
   uint64_t num_records() const { return num_records_; }
   uint64_t num_kept() const { return kept_before_.back(); }
   std::span<const uint64_t> bits() const { return bits_; }
+  uint64_t memory_bytes() const { return 8 * (bits_.size() + kept_before_.size()); }
   // Of the records that are kept: equal for equal selections.
   uint64_t Digest() const;
 

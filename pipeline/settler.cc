@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -10,7 +11,8 @@
 namespace millrace::pipeline {
 
 // docs/executor.md, Buffers.
-static_assert(sizeof(Examined::Row) == 40 && sizeof(ClosedBatch::Row) == 48);
+static_assert(sizeof(Examined::Row) == 40 && sizeof(ClosedBatch::Row) == 48 &&
+              sizeof(LaneRow) == 48);
 namespace {
 
 // Rows that lie examined in a lane before it says that it has enough: two batches' worth, and so
@@ -65,7 +67,31 @@ absl::Status CheckLanes(const PhysicalPlan& plan, const SettlerOptions& options)
   return absl::OkStatus();
 }
 
+// Rows in shuffles and buckets (S-CUT-19). A record that is split may be any number of rows.
+uint64_t MaxOpenRows(const PhysicalPlan& plan, uint64_t num_records) {
+  const uint64_t most = SplitsRecords(*plan.cut) ? kInfinite : num_records;
+  uint64_t rows = 0;
+  for (const SettleStep& step : plan.cut->settle) {
+    if (step.kind == SettleStep::Kind::kShuffle) {
+      rows += std::min(most, std::max(step.count, plan.lanes));
+    }
+  }
+  if (plan.batch.kind != BatchSpec::Kind::kBucket) return rows;
+  return rows + std::min(most, std::accumulate(plan.batch.bucket_sizes.begin(),
+                                               plan.batch.bucket_sizes.end(), uint64_t{0}));
+}
+
 }  // namespace
+
+uint64_t SettlerBytes(const PhysicalPlan& plan, size_t extents_per_row, uint64_t num_records) {
+  // In the states of two closed batches and of the one that was delivered last (S-STATE-13).
+  constexpr uint64_t kStateBytes = 3 * 12;
+  // Two batches' rows are examined and not used; one is open, and two are closed.
+  constexpr uint64_t kRowsOfBatch = 2 + 1 + 2;
+  const uint64_t row_bytes = sizeof(LaneRow) + extents_per_row * sizeof(int64_t);
+  return MaxOpenRows(plan, num_records) * (row_bytes + kStateBytes) +
+         plan.batch.size * kRowsOfBatch * row_bytes;
+}
 
 absl::StatusOr<std::unique_ptr<Settler>> Settler::Make(const PhysicalPlan& plan,
                                                        SettlerOptions options) {

@@ -77,6 +77,10 @@ struct ClosedBatch {
   std::string state;    // the settler's state behind this batch (Settler::Restore)
 };
 
+// What a settler of the plan keeps in memory, but for the blocks that it was given at once;
+// `num_records`: elements of a pass over its input. REQUIRES: plan.cut.
+uint64_t SettlerBytes(const PhysicalPlan& plan, size_t extents_per_row, uint64_t num_records);
+
 struct SettlerOptions {
   int rank = 0;
   int world = 1;

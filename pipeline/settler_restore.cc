@@ -84,21 +84,20 @@ uint64_t LaneSettler::ShapeHash() const {
   return hash & 0xFFFFFFFF;
 }
 
-std::string LaneSettler::WriteState() const {
-  StateWriter writer;
-  writer.Number(ShapeHash());
-  writer.Number(ended_ ? 1 : 0);
-  writer.Number(next_index_);
-  writer.Number(pass_);
-  counter_.Write(writer);
-  writer.Number(settled_.first);
-  writer.Number(settled_.end - settled_.first);
+std::string LaneSettler::WriteState() {
+  writer_.Number(ShapeHash());
+  writer_.Number(ended_ ? 1 : 0);
+  writer_.Number(next_index_);
+  writer_.Number(pass_);
+  counter_.Write(writer_);
+  writer_.Number(settled_.first);
+  writer_.Number(settled_.end - settled_.first);
   for (const BatchLane& lane : lanes_) {
     if (ended_) break;
-    lane.lane.Write(writer);
-    for (const RowBuffer& bucket : lane.buckets) bucket.Write(writer, lane.lane.used_position());
+    lane.lane.Write(writer_);
+    for (const RowBuffer& bucket : lane.buckets) bucket.Write(writer_, lane.lane.used_position());
   }
-  return writer.Finish();
+  return writer_.Finish();
 }
 
 absl::Status LaneSettler::Restore(std::string_view state) {

@@ -35,7 +35,10 @@ void StateWriter::Number(uint64_t value) {
 
 std::string StateWriter::Finish() {
   bytes_ += Checksum(bytes_);
-  return absl::WebSafeBase64Escape(bytes_);
+  std::string text = absl::WebSafeBase64Escape(bytes_);
+  bytes_.clear();
+  Number(kVersion);
+  return text;
 }
 
 absl::StatusOr<StateReader> StateReader::Open(std::string_view text) {

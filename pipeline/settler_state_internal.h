@@ -15,7 +15,7 @@ class StateWriter {
  public:
   StateWriter();
   void Number(uint64_t value);
-  // The text. Once, at the end.
+  // The text. The next one is begun, in the memory of this one.
   std::string Finish();
 
  private:

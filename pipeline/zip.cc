@@ -34,7 +34,7 @@ uint64_t BytesOf(const OrderPlan& input, std::span<const OrderSource> sources, u
 // and the next one asks for the rest again.
 class Zip::Memo {
  public:
-  explicit Memo(const Zip& zip) : zip_(zip) {
+  explicit Memo(const Zip& zip) : zip_(zip), slots_(zip.budget_, zip.MemoBytes()) {
     for (const Input& input : zip.inputs_) orders_.emplace_back(input.order);
   }
 
@@ -98,20 +98,22 @@ class Zip::Memo {
   }
 
   const Zip& zip_;
+  const StandingMemory slots_;  // of the orders' shuffles
   std::vector<OrderMemo> orders_;
   std::vector<SampleId> places_;   // of the last Map, ascending, each once
   std::vector<SampleId> records_;  // of these, input after input
   std::vector<size_t> at_;         // of the last Find
 };
 
-Zip::Zip(std::vector<Input> inputs, OrderSource facts)
-    : inputs_(std::move(inputs)), facts_(std::move(facts)) {}
+Zip::Zip(std::vector<Input> inputs, OrderSource facts, std::shared_ptr<MemoryBudget> budget)
+    : inputs_(std::move(inputs)), facts_(std::move(facts)), budget_(std::move(budget)) {}
 
 Zip::~Zip() = default;
 
 absl::StatusOr<std::unique_ptr<const Zip>> Zip::Make(const ZipPlan& plan,
                                                      std::span<const OrderSource> sources,
-                                                     uint64_t seed) {
+                                                     uint64_t seed,
+                                                     std::shared_ptr<MemoryBudget> budget) {
   std::vector<Input> inputs;
   OrderSource facts{.num_records = kInfinite, .total_bytes = 0, .shard_records = {}};
   for (const ZipPlan::Input& input : plan.inputs) {
@@ -124,7 +126,14 @@ absl::StatusOr<std::unique_ptr<const Zip>> Zip::Make(const ZipPlan& plan,
     if (facts.num_records == kInfinite) break;
     facts.total_bytes += BytesOf(input.order, sources, facts.num_records);
   }
-  return std::unique_ptr<const Zip>(new Zip(std::move(inputs), std::move(facts)));
+  return std::unique_ptr<const Zip>(
+      new Zip(std::move(inputs), std::move(facts), std::move(budget)));
+}
+
+int64_t Zip::MemoBytes() const {
+  uint64_t bytes = 0;
+  for (const Input& input : inputs_) bytes += input.order.MemoBytes();
+  return static_cast<int64_t>(bytes);
 }
 
 // Of those that reach `first` by going ahead, the one that is farthest on.

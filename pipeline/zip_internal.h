@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "base/run.h"
 #include "pipeline/order_internal.h"
@@ -26,11 +27,13 @@ namespace millrace::pipeline {
 class Zip {
  public:
   ~Zip();
-  // `sources`: of the inputs' orders, all of the plan.
+  // `sources`: of the inputs' orders, all of the plan. The slots of shuffles stand in `budget`, if
+  // there is one.
   //   INVALID_ARGUMENT  as Order::Make, of an input
   static absl::StatusOr<std::unique_ptr<const Zip>> Make(const ZipPlan& plan,
                                                          std::span<const OrderSource> sources,
-                                                         uint64_t seed);
+                                                         uint64_t seed,
+                                                         std::shared_ptr<MemoryBudget> budget);
 
   // Elements of a pass: as many as the shortest input has; kInfinite when none ends.
   uint64_t size() const { return facts_.num_records; }
@@ -52,11 +55,13 @@ class Zip {
   };
   class Memo;
 
-  Zip(std::vector<Input> inputs, OrderSource facts);
+  Zip(std::vector<Input> inputs, OrderSource facts, std::shared_ptr<MemoryBudget> budget);
+  int64_t MemoBytes() const;
   std::unique_ptr<Memo> TakeMemo(const SampleId& first) const MILLRACE_EXCLUDES(mu_);
 
   const std::vector<Input> inputs_;
   const OrderSource facts_;
+  const std::shared_ptr<MemoryBudget> budget_;
   mutable Mutex mu_;
   mutable std::vector<std::unique_ptr<Memo>> idle_ MILLRACE_GUARDED_BY(mu_);
 };

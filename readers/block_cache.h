@@ -32,6 +32,9 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   // Keeps at most `bytes`, in whole blocks, at least one; none when there is no memory.
   explicit BlockCache(size_t bytes);
 
+  // Of the blocks that it keeps, at most.
+  size_t memory_bytes() const { return memory_ == nullptr ? 0 : slots_.size() * kBlockBytes; }
+
   // Returns `file` read through this cache, which it keeps alive. `number` tells the files of one
   // cache apart.
   std::shared_ptr<const RandomAccessFile> Wrap(std::shared_ptr<const RandomAccessFile> file,

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "readers/atomic_file.h"
 #include "readers/local_file.h"
@@ -20,6 +21,13 @@ std::string DefaultFolder() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/millrace";
   return "";
+}
+
+// Whether a file of that name may be one of ours: 32 hex digits, and what it is.
+bool IsCacheName(std::string_view name) {
+  constexpr size_t kHashDigits = 32;
+  return name.size() > kHashDigits && name[kHashDigits] == '.' &&
+         name.find_first_not_of("0123456789abcdef") == kHashDigits;
 }
 
 }  // namespace
@@ -47,6 +55,15 @@ UniqueFd CacheFolder::Lock(const std::string& path) const {
   } while (result != 0 && errno == EINTR);
   if (result != 0) fd.Reset();
   return fd;
+}
+
+void CacheFolder::RemoveAbandoned() const {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder_, error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename().string();
+    if (IsCacheName(AtomicFile::TemporaryOf(name))) RemoveIfAbandoned(entries->path().string());
+  }
 }
 
 absl::Status CacheFolder::Store(const std::string& path, std::span<const std::byte> bytes) {

@@ -30,6 +30,8 @@ class CacheFolder {
   // meanwhile, and holds it until the descriptor is closed, also by death. Not valid when the
   // folder cannot be used.
   UniqueFd Lock(const std::string& path) const;
+  // Removes what processes that were killed were writing. What cannot be removed stays.
+  void RemoveAbandoned() const;
   // Not synced: whoever reads the file has to check that it is whole.
   static absl::Status Store(const std::string& path, std::span<const std::byte> bytes);
 

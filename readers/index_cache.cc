@@ -48,6 +48,7 @@ absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
   if (lock.valid()) {  // whoever held it may have built the index meanwhile
     if (auto index = Load(file, *key, shard.framed_bytes, memory)) return *std::move(index);
   }
+  std::call_once(cleared_, [this] { folder_.RemoveAbandoned(); });
   auto index = build();
   if (!index.ok() || !keep || !lock.valid()) return index;
   // A shard that changed under the walk gets no index on disk: the stamp would vouch for it.

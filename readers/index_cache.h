@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -37,13 +38,14 @@ class IndexCache {
   std::optional<ShardIndex> Find(const IndexedShard& shard,
                                  const std::shared_ptr<IndexMemory>& memory) const;
   // The same, but otherwise calls `build` (one process at a time) and, with `keep`, keeps what it
-  // returns.
+  // returns. The first one that is built also clears the folder of what killed processes left there.
   absl::StatusOr<ShardIndex> FindOrBuild(const IndexedShard& shard,
                                          const std::shared_ptr<IndexMemory>& memory, bool keep,
                                          const Build& build) const;
 
  private:
   const CacheFolder folder_;
+  mutable std::once_flag cleared_;
 };
 
 }  // namespace millrace::readers

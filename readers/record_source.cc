@@ -59,11 +59,19 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+uint64_t IndexBytes(const std::vector<Shard>& shards) {
+  uint64_t bytes = 0;
+  for (const Shard& shard : shards) bytes += shard.index.bytes().size();
+  return bytes;
+}
+
 class Source : public RecordSource {
  public:
-  Source(std::vector<std::string> files, std::vector<Shard> shards, bool verify_crc)
+  Source(std::vector<std::string> files, std::vector<Shard> shards, size_t block_bytes,
+         bool verify_crc)
       : files_(std::move(files)),
         shards_(std::move(shards)),
+        memory_bytes_(block_bytes + IndexBytes(shards_)),
         verify_crc_(verify_crc),
         fingerprint_(DigestOf(files_, shards_)) {
     first_record_.reserve(shards_.size() + 1);
@@ -108,6 +116,8 @@ class Source : public RecordSource {
       starts[i + 1] = starts[i] + ref.length + kFrameBytes;
     }
   }
+
+  uint64_t memory_bytes() const override { return memory_bytes_; }
 
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
     return shards_[shard].file;
@@ -172,6 +182,7 @@ class Source : public RecordSource {
   // All constant after construction.
   const std::vector<std::string> files_;
   const std::vector<Shard> shards_;
+  const uint64_t memory_bytes_;
   const bool verify_crc_;
   const uint64_t fingerprint_;
   std::vector<uint64_t> first_record_;  // of each shard, and the number of all records
@@ -203,6 +214,9 @@ class Opener {
     KeepBlocks();
     return std::move(shards_);
   }
+
+  // After Run: of the blocks of shards that are kept.
+  size_t block_bytes() const { return block_bytes_; }
 
  private:
   // Where a thread puts what it makes of shards.
@@ -352,6 +366,7 @@ class Opener {
     const uint64_t window = std::min(options_.window_records, records);
     const auto blocks = std::make_shared<BlockCache>(
         std::min<uint64_t>(options_.cache_bytes, kWindows * window * mean_bytes));
+    block_bytes_ = blocks->memory_bytes();
     for (size_t i = 0; i < shards_.size(); ++i) {
       shards_[i].file = blocks->Wrap(std::move(shards_[i].file), i);
     }
@@ -368,6 +383,7 @@ class Opener {
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
   int64_t total_bytes_ = 0;  // constant while shards are walked
+  size_t block_bytes_ = 0;
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.
@@ -406,8 +422,10 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   if (files.size() > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(auto shards, Opener(files, options).Run());
-  return std::make_unique<Source>(std::move(files), std::move(shards), options.verify_crc);
+  Opener opener(files, options);
+  MILLRACE_ASSIGN_OR_RETURN(auto shards, opener.Run());
+  return std::make_unique<Source>(std::move(files), std::move(shards), opener.block_bytes(),
+                                  options.verify_crc);
 }
 
 }  // namespace millrace::readers

@@ -65,6 +65,8 @@ class RecordSource {
   // REQUIRES: refs.size() == ids.size(), starts.size() == ids.size() + 1.
   virtual void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
                          std::span<size_t> starts) const;
+  // What it keeps in memory as long as it lives, at most: indexes, blocks of the shards.
+  virtual uint64_t memory_bytes() const { return 0; }
   // The inflated bytes of a shard.
   virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
   // Of the shard on disk, taken before it was opened; nullopt: it is no file.

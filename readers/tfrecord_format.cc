@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace millrace::readers {
 namespace {
@@ -17,7 +19,12 @@ uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; 
 constexpr size_t kInlineCrcBytes = 512;
 
 #ifdef __x86_64__
-bool HasCrcInstruction() { return __builtin_cpu_supports("sse4.2") != 0; }
+// Constant from the start of the program on, like the processor.
+const bool kHasCrcInstruction = [] {
+  const char* const simd = std::getenv("MILLRACE_SIMD");
+  const bool off = simd != nullptr && std::string_view(simd) == "none";
+  return __builtin_cpu_supports("sse4.2") != 0 && !off;
+}();
 
 __attribute__((target("sse4.2"))) inline uint32_t InlineMaskedCrc(const std::byte* at,
                                                                   size_t size) {
@@ -49,15 +56,17 @@ __attribute__((target("sse4.2"))) bool InlineFrameCrcsOk(const std::byte* frame,
          InlineMaskedCrc(frame + kHeaderBytes, length) == payload_crc;
 }
 #else
-bool HasCrcInstruction() { return false; }
+constexpr bool kHasCrcInstruction = false;
 uint32_t InlineMaskedCrc(const std::byte*, size_t) { return 0; }
 bool InlineFrameCrcsOk(const std::byte*, uint64_t) { return false; }
 #endif
 
 }  // namespace
 
+bool HasCrcInstruction() { return kHasCrcInstruction; }
+
 uint32_t MaskedCrc32c(std::span<const std::byte> bytes) {
-  if (bytes.size() <= kInlineCrcBytes && HasCrcInstruction()) {
+  if (bytes.size() <= kInlineCrcBytes && kHasCrcInstruction) {
     return InlineMaskedCrc(bytes.data(), bytes.size());
   }
   // ISA-L takes an int for the size and a pointer to non-const, which it only reads.
@@ -109,7 +118,7 @@ bool PayloadCrcOk(std::span<const std::byte> payload_and_footer) {
 bool FrameOk(const std::byte* frame, uint64_t length, bool verify_crc) {
   if (LoadU64(frame) != length) return false;
   if (!verify_crc) return true;
-  if (length <= kInlineCrcBytes && HasCrcInstruction()) return InlineFrameCrcsOk(frame, length);
+  if (length <= kInlineCrcBytes && kHasCrcInstruction) return InlineFrameCrcsOk(frame, length);
   return DecodeHeader(frame).crc_ok && PayloadCrcOk({frame + kHeaderBytes, length + kFooterBytes});
 }
 

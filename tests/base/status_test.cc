@@ -63,6 +63,16 @@ TEST(Annotate, KeepsTheCodeAndEveryPayload) {
 
 TEST(Annotate, OkStaysOk) { EXPECT_TRUE(Annotate(absl::OkStatus(), "context").ok()); }
 
+TEST(IsRetryable, IsTheMarkAloneAndSurvivesAnnotate) {
+  const absl::Status full = absl::ResourceExhaustedError("full");
+  EXPECT_FALSE(IsRetryable(full));
+  EXPECT_FALSE(IsRetryable(absl::OkStatus()));
+  const absl::Status marked = Annotate(MarkRetryable(full), "outer");
+  EXPECT_TRUE(IsRetryable(marked));
+  EXPECT_EQ(marked.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Message(marked), "outer: full");
+}
+
 TEST(ErrnoStatus, NamesTheSubjectAndTheCall) {
   const absl::Status status = ErrnoStatus(ENOENT, "open", "/no/such/file");
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

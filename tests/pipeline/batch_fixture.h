@@ -87,7 +87,6 @@ inline std::shared_ptr<BatchData> MakeBatch(const PhysicalPlan& plan, int64_t nu
   auto data = std::make_shared<BatchData>(
       std::make_shared<const BatchLayout>(*std::move(layout)),
       std::make_shared<SlabPool>(MakePageableAllocator(), budget, 0), budget);
-  data->budget->Reserve(static_cast<int64_t>(data->layout->slab_bytes));
   data->slab = *data->pool->Take(data->layout->slab_bytes);
   std::memset(data->slab, 0xEE, data->layout->slab_bytes);
   std::memset(data->valid(), 0, static_cast<size_t>(num_slots));

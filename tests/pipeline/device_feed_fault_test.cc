@@ -72,6 +72,17 @@ TEST(DeviceFeedFaultTest, PipelinesErrorStandsBehindItsEarlierBatches) {
   EXPECT_EQ(rig.NextStatus(), absl::DataLossError("record 17"));
 }
 
+// S-ERROR-4: a copy that ends would make room for a batch, and mends no record. Here none ends.
+TEST(DeviceFeedFaultTest, ExhaustedThatIsNotRetryableIsNotWaitedOut) {
+  Rig rig({4, 4, 4, 4}, {.ring = 3});
+  rig.pipeline->errors[2] = absl::ResourceExhaustedError("over its cap");
+  EXPECT_EQ(rig.Next().index(), 0u);
+  EXPECT_EQ(rig.Next().index(), 1u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(rig.NextStatus(), absl::ResourceExhaustedError("over its cap"));
+  }
+}
+
 TEST(DeviceFeedFaultTest, EndIsTheEndForEver) {
   Rig rig({4, 4});
   EXPECT_EQ(rig.Next().index(), 0u);

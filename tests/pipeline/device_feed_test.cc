@@ -146,7 +146,7 @@ TEST(DeviceFeedTest, RandomOrdersOfStreamsNeverMixBatches) {
     int delivered = 0;
     while (delivered < 40) {
       auto batch = rig.feed->Next();
-      if (absl::IsResourceExhausted(batch.status())) {
+      if (IsRetryable(batch.status())) {
         ASSERT_FALSE(held.empty());
         held.clear();
         rig.device->RunAll();
@@ -199,6 +199,7 @@ TEST(DeviceFeedTest, HeldBatchesThatTakeTheMemoryAreNamedAndMayBeDropped) {
   for (int i = 0; i < 2; ++i) {
     const absl::Status status = rig.NextStatus();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_TRUE(IsRetryable(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("max_device_bytes"));
   }
   held.pop_back();
@@ -240,6 +241,7 @@ TEST(DeviceFeedTest, FullDeviceFreesIdleSlabsBeforeItGivesUp) {
   rig.pipeline->stall_at = SIZE_MAX;
   const absl::Status status = rig.NextStatus();  // too large for the device, though not for us
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(IsRetryable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("batch 2"));
   EXPECT_EQ(rig.NextStatus(), status);
 }

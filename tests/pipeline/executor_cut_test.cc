@@ -284,6 +284,7 @@ TEST(ExecutorCutTest, HeldBatchesExhaustTheBudgetUntilTheyAreDropped) {
     if (batch.ok()) held.push_back(**batch);
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(IsRetryable(status)) << status;
   const uint64_t next = held.size();
   held.clear();
   const auto batch = pipeline->Next();

@@ -59,7 +59,9 @@ PhysicalPlan PlanOf(uint64_t number) {
   Random random(number);
   using Kind = OrderStep::Kind;
   std::vector<OrderStep> order;
-  if (Below(random, 2) == 0) order.push_back(Step(Kind::kGlobalShuffle));
+  const uint64_t shuffle = Below(random, 3);
+  if (shuffle == 0) order.push_back(Step(Kind::kGlobalShuffle));
+  if (shuffle == 1) order.push_back(Step(Kind::kShuffle, 1 + Below(random, 400)));
   const std::vector<NamedPlan> cuts = CutPlans();
   const uint64_t kind = Below(random, 2 * cuts.size());
   PhysicalPlan plan =
@@ -82,6 +84,7 @@ FakeData DataOf(uint64_t number) {
   Random random(number + 1);
   FakeData data = MakeFakeData(20 + Below(random, 150));
   data.records_per_shard = 1 + Below(random, 40);
+  if (Below(random, 3) == 0) data.memory_bytes = Below(random, uint64_t{1} << Below(random, 18));
   for (std::string& payload : data.payloads) {
     const uint64_t what = Below(random, 40);
     if (what == 0) payload.resize(20'000 + Below(random, 300'000), 'y');
@@ -118,7 +121,7 @@ class Consumer {
   }
 
   bool Take(absl::StatusOr<std::optional<Batch>> batch) {
-    if (batch.status().code() == absl::StatusCode::kResourceExhausted) {
+    if (IsRetryable(batch.status())) {
       // Only what consumers hold may be to blame: here, or in another thread that drops it soon.
       DropAll();
       std::this_thread::yield();

@@ -73,6 +73,21 @@ TEST(ExecutorFaultTest, OpErrorsNameStageFileAndPosition) {
   EXPECT_EQ(GetRecordError(stream.end)->position, 17);
 }
 
+// S-ERROR-4: the code of an op is its own affair, and nothing that is dropped mends the row.
+TEST(ExecutorFaultTest, ResourceExhaustedOfARowIsFinalAndNotRetryable) {
+  PhysicalPlan plan = MakePlan(5);
+  plan.ops.push_back(MakeRowOp("cap", "", DType::kU8, [](millrace::Run& run, Column*, int64_t row) {
+    if (run.id(row).record == 12) run.Fail(row, absl::ResourceExhaustedError("over its cap"));
+  }));
+  const auto pipeline = OpenFake(std::move(plan), MakeFakeData(40), FakeContext(2));
+  const Stream stream = Drain(*pipeline);
+  EXPECT_EQ(stream.digests.size(), 2u);
+  EXPECT_EQ(stream.end.code(), absl::StatusCode::kResourceExhausted) << stream.end;
+  EXPECT_FALSE(IsRetryable(stream.end));
+  EXPECT_EQ(GetRecordError(stream.end)->position, 12);
+  EXPECT_EQ(pipeline->Next().status(), stream.end);
+}
+
 // S-PLAN-4.
 TEST(ExecutorFaultTest, WrongShapeIsAnErrorOfItsRow) {
   PhysicalPlan plan = MakePlan(5);

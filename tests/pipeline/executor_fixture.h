@@ -56,6 +56,19 @@ inline Stream Drain(Pipeline& pipeline, size_t max_batches = 1000) {
   return stream;
 }
 
+// Calls `see(batch, row)` for every row that has a sample, to the end of the stream.
+template <typename See>
+void ForEachRow(Pipeline& pipeline, const See& see) {
+  while (true) {
+    const auto batch = pipeline.Next();
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    if (!batch.ok() || !batch->has_value()) return;
+    for (int64_t row = 0; row < (*batch)->num_rows(); ++row) {
+      if ((*batch)->valid()[row] != 0) see(**batch, row);
+    }
+  }
+}
+
 }  // namespace millrace::pipeline
 
 #endif  // MILLRACE_TESTS_PIPELINE_EXECUTOR_FIXTURE_H_

@@ -261,6 +261,7 @@ TEST(ExecutorTest, HeldBatchesExhaustTheBudgetUntilOneIsDropped) {
     if (batch.ok()) held.push_back(**batch);
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(IsRetryable(status)) << status;
   ASSERT_FALSE(held.empty());
   const uint64_t next = held.size();
   held.clear();

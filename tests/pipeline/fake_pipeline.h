@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status.h"
 #include "pipeline/batch_internal.h"
 #include "pipeline/pipeline.h"
 
@@ -79,7 +80,7 @@ class FakePipeline final : public Pipeline {
     if (next_ == stall_at) return std::nullopt;
     if (errors.contains(next_)) return Outcome(errors[next_]);
     if (allocator_->live() >= max_host_slabs) {
-      return Outcome(absl::ResourceExhaustedError("too many host slabs are held"));
+      return Outcome(MarkRetryable(absl::ResourceExhaustedError("too many host slabs are held")));
     }
     if (next_ == rows_.size()) return Outcome(std::nullopt);
     return Outcome(MakeBatch(next_++));
@@ -131,7 +132,6 @@ class FakePipeline final : public Pipeline {
     data->num_global_valid_rows = 7 * rows_[index];
     data->first_global_row = 5;
     data->resume_token = absl::StrCat("token ", index);
-    budget_->Reserve(static_cast<int64_t>(layout->slab_bytes));
     return Batch(data);
   }
 

@@ -57,6 +57,7 @@ struct FakeData {
   size_t records_per_shard = 7;
   std::set<uint64_t> io_errors, short_reads, bad_crc;
   uint64_t fingerprint = 0xDA7A;
+  uint64_t memory_bytes = 0;  // says the source
 };
 
 inline FakeData MakeFakeData(size_t records, size_t payload_bytes = 40) {
@@ -71,12 +72,14 @@ inline FakeData MakeFakeData(size_t records, size_t payload_bytes = 40) {
 // A frame is the payload and one byte that sums it.
 class FakeSource final : public readers::RecordSource {
  public:
-  explicit FakeSource(const FakeData& data) : fingerprint_(data.fingerprint) {
+  explicit FakeSource(const FakeData& data)
+      : fingerprint_(data.fingerprint), memory_bytes_(data.memory_bytes) {
     for (size_t first = 0; first < data.payloads.size(); first += data.records_per_shard) {
       AddShard(data, first, std::min(data.payloads.size(), first + data.records_per_shard));
     }
   }
   uint64_t num_records() const override { return refs_.size(); }
+  uint64_t memory_bytes() const override { return memory_bytes_; }
   const std::vector<std::string>& files() const override { return names_; }
   readers::RecordRef Locate(uint64_t record) const override { return refs_[record]; }
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
@@ -119,6 +122,7 @@ class FakeSource final : public readers::RecordSource {
   }
 
   const uint64_t fingerprint_;
+  const uint64_t memory_bytes_;
   std::vector<readers::RecordRef> refs_;
   std::vector<std::string> names_;
   std::vector<std::shared_ptr<const RandomAccessFile>> files_;

@@ -130,18 +130,13 @@ std::unique_ptr<Pipeline> OpenCounted(const std::string& maps, Work* work,
 // Checks every batch's rows, and returns how many there were.
 uint64_t DrainDecodedOnce(Pipeline& pipeline, Work& work) {
   uint64_t rows = 0;
-  while (true) {
-    const auto batch = pipeline.Next();
-    EXPECT_TRUE(batch.ok()) << batch.status();
-    if (!batch.ok() || !batch->has_value()) return rows;
-    for (int64_t row = 0; row < (*batch)->num_rows(); ++row) {
-      if ((*batch)->valid()[row] == 0) continue;
-      ++rows;
-      const SampleId id = (*batch)->ids()[row];
-      EXPECT_EQ(LabelOf(id.record), 4);
-      EXPECT_EQ(work.DecodesOf(id), 1) << "epoch " << id.epoch << " record " << id.record;
-    }
-  }
+  ForEachRow(pipeline, [&](const Batch& batch, int64_t row) {
+    ++rows;
+    const SampleId id = batch.ids()[row];
+    EXPECT_EQ(LabelOf(id.record), 4);
+    EXPECT_EQ(work.DecodesOf(id), 1) << "epoch " << id.epoch << " record " << id.record;
+  });
+  return rows;
 }
 
 // S-CUT-6, wherever the decoder stands: what is delivered is decoded once, and nothing else is.

@@ -19,6 +19,7 @@ namespace millrace::pipeline {
 
 constexpr int64_t kKiB = int64_t{1} << 10;
 constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kBudget = 32 * kMiB;
 
 // What issue and README promise, in bytes.
 inline int64_t PromisedBytes(int64_t budget, int64_t largest_run) {
@@ -88,6 +89,79 @@ inline PhysicalPlan UnevenPlan(uint64_t batch, int prefetch) {
   plan.batch.kind = BatchSpec::Kind::kPadded;
   plan.batch.stage = "batch";
   return plan;
+}
+
+// Makes the plan one of the numbers below `count` (OpenRange).
+inline PhysicalPlan OfNumbers(PhysicalPlan plan, uint64_t count) {
+  SourceSpec range;
+  range.kind = SourceSpec::Kind::kRange;
+  range.stage = "range";
+  range.count = count;
+  plan.sources = {range};
+  plan.ops.erase(plan.ops.begin(), plan.ops.begin() + 2);  // those of MakePlan look at records
+  plan.batch_schema = Schema({{"big", DType::kU8, plan.batch_schema.Find("big")->shape}});
+  return plan;
+}
+
+// Makes the plan one that keeps all numbers and shuffles them behind the filter.
+inline PhysicalPlan ShuffledBehindAFilter(PhysicalPlan plan, uint64_t buffer) {
+  plan.cut.emplace();
+  ExamineStep step;
+  step.kind = ExamineStep::Kind::kFilter;
+  step.stage = "filter";
+  step.filter = *Predicate::Parse("value >= 0");
+  EXPECT_TRUE(step.filter->Resolve(Schema({{"value", DType::kI64, {}}})).ok());
+  plan.cut->examine.push_back(std::move(step));
+  plan.cut->num_filters = 1;
+  SettleStep shuffle;
+  shuffle.kind = SettleStep::Kind::kShuffle;
+  shuffle.count = buffer;
+  shuffle.after_filters = 1;
+  shuffle.stage = "shuffle";
+  plan.cut->settle.push_back(shuffle);
+  return plan;
+}
+
+inline OpenedSources OpenRange(const PhysicalPlan& plan) {
+  std::vector<std::unique_ptr<readers::RecordSource>> sources;
+  sources.push_back(MakeRangeSource(plan.sources[0].count));
+  return JoinSources(plan, std::move(sources));
+}
+
+// Takes all batches, one at a time, and returns how many there were.
+inline int64_t CountBatches(Pipeline& pipeline) {
+  int64_t batches = 0;
+  while (true) {
+    const auto batch = pipeline.Next();
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    if (!batch.ok() || !batch->has_value()) return batches;
+    ++batches;
+  }
+}
+
+// The same with every batch held until the next is refused; then the oldest is dropped.
+inline int64_t CountBatchesHeld(Pipeline& pipeline, const Context& context) {
+  std::vector<Batch> held;
+  int64_t batches = 0;
+  int refusals = 0;
+  while (true) {
+    auto batch = pipeline.Next();
+    if (IsRetryable(batch.status())) {
+      ++refusals;
+      // Nothing else may be to blame: what is held leaves no room for one more.
+      const MemoryBudget& budget = *context.memory_budget();
+      EXPECT_GT(budget.held_bytes(), budget.work_limit_bytes() - 9 * kMiB);
+      if (held.empty()) break;
+      held.erase(held.begin());
+      continue;
+    }
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    if (!batch.ok() || !batch->has_value()) break;
+    EXPECT_EQ((*batch)->index(), static_cast<uint64_t>(batches++));
+    held.push_back(**batch);
+  }
+  EXPECT_GT(refusals, batches / 2);
+  return batches;
 }
 
 }  // namespace millrace::pipeline

@@ -49,11 +49,17 @@ class OpenablePlan {
                                                  const OptimizerOptions& optimizer = {}) const {
     return Open(Physical(optimizer), std::move(context), options);
   }
+  // `rows_per_run`: of the executor's parts.
   absl::StatusOr<std::unique_ptr<Pipeline>> Open(PhysicalPlan physical,
                                                  std::shared_ptr<Context> context,
-                                                 const OpenOptions& options = {}) const {
+                                                 const OpenOptions& options = {},
+                                                 int64_t rows_per_run = 0) const {
     OpenedSources sources = Sources(physical);
-    return OpenPhysical(std::move(physical), std::move(sources), std::move(context), options);
+    MILLRACE_ASSIGN_OR_RETURN(
+        ExecutorParts parts,
+        MakeExecutorParts(std::move(physical), std::move(sources), std::move(context), options));
+    parts.rows_per_run = rows_per_run;
+    return OpenParts(std::move(parts), options);
   }
 
  private:

@@ -141,7 +141,7 @@ TEST(RandomPlanTest, MoreRanksThanLanesOfACutAreRefusedWithTheAdvice) {
 }
 
 // S-RANDOM-2.
-TEST(RandomPlanTest, BitsAreTheSameForThreadsRingBudgetAndRules) {
+TEST(RandomPlanTest, BitsAreTheSameForThreadsRingRunsBudgetAndRules) {
   ForEachPlan(30,
               [](const OpenablePlan& plan, const auto&, const Reference& reference, uint64_t seed) {
                 std::mt19937_64 random(seed);
@@ -155,14 +155,16 @@ TEST(RandomPlanTest, BitsAreTheSameForThreadsRingBudgetAndRules) {
                   rules.project = random() % 2 == 0;
                   rules.decode_region = random() % 2 == 0;
                   rules.map_into_batch = random() % 2 == 0;
-                  const auto pipeline = plan.Open(context, options, rules);
+                  const int64_t rows_per_run[] = {0, 1, 7, 1024};
+                  const int64_t rows = rows_per_run[random() % 4];
+                  const auto pipeline = plan.Open(plan.Physical(rules), context, options, rows);
                   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
                   SeenStream seen;
                   DrainRank(plan.made(), **pipeline, 0, reference.max_batches, 0, seen);
                   EXPECT_TRUE(seen.end.ok()) << seen.end;
                   ASSERT_EQ(seen.digests(), reference.seen.digests())
                       << threads << " threads, ring " << options.prefetch_batches << ", budget "
-                      << context->memory_budget()->limit_bytes();
+                      << context->memory_budget()->limit_bytes() << ", runs of " << rows;
                   for (size_t b = 0; b < seen.batches.size(); ++b) {
                     ASSERT_EQ(seen.batches[b].tokens, reference.seen.batches[b].tokens);
                   }

@@ -120,7 +120,7 @@ TEST(RandomStressTest, DroppedAndCancelledAtAnyMomentNothingIsLeft) {
 absl::StatusOr<std::optional<Batch>> NextWhenThereIsRoom(Pipeline& pipeline) {
   while (true) {
     auto batch = pipeline.Next();
-    if (batch.status().code() != absl::StatusCode::kResourceExhausted) return batch;
+    if (!IsRetryable(batch.status())) return batch;
     std::this_thread::yield();
   }
 }

@@ -100,16 +100,11 @@ struct SeenRow {
 
 std::vector<SeenRow> RowsOf(Pipeline& pipeline) {
   std::vector<SeenRow> rows;
-  while (true) {
-    const auto batch = pipeline.Next();
-    EXPECT_TRUE(batch.ok()) << batch.status();
-    if (!batch.ok() || !batch->has_value()) return rows;
-    for (int64_t row = 0; row < (*batch)->num_rows(); ++row) {
-      if ((*batch)->valid()[row] == 0) continue;
-      rows.push_back({(*batch)->ids()[row], (*batch)->Find("a").as<int64_t>()[row],
-                      (*batch)->Find("b").as<int64_t>()[row]});
-    }
-  }
+  ForEachRow(pipeline, [&](const Batch& batch, int64_t row) {
+    rows.push_back(
+        {batch.ids()[row], batch.Find("a").as<int64_t>()[row], batch.Find("b").as<int64_t>()[row]});
+  });
+  return rows;
 }
 
 constexpr char kKeepSome[] = "stage { filter { predicate: \"a >= 3 and b < 350\" } }\n";

@@ -192,7 +192,7 @@ TEST(ZipTest, JoinsAndMoreThanTwoInputsMayStandSideBySide) {
 TEST(ZipTest, BlocksOfBytesCountTheRecordsOfAllInputs) {
   const PhysicalPlan plan = PlanOf(TextOf("", "stage { repeat {} }", ""));
   const std::vector<OrderSource> sources = {{23, 2300, {}}, {17, 17 * 50, {}}};
-  const auto zip = Zip::Make(*plan.zip, sources, plan.seed);
+  const auto zip = Zip::Make(*plan.zip, sources, plan.seed, /*budget=*/nullptr);
   ASSERT_TRUE(zip.ok()) << zip.status();
   EXPECT_EQ((*zip)->facts().num_records, 23u);
   EXPECT_EQ((*zip)->facts().total_bytes, 23u * 150);
@@ -201,7 +201,7 @@ TEST(ZipTest, BlocksOfBytesCountTheRecordsOfAllInputs) {
 TEST(ZipTest, AnInputThatCannotBeOrderedIsNamed) {
   PhysicalPlan plan = PlanOf(TextOf("", "stage { name: \"s\" shuffle { buffer_size: 3 } }", ""));
   plan.zip->inputs[1].order.steps[0].count = 0;
-  const auto zip = Zip::Make(*plan.zip, RangeFacts(plan), plan.seed);
+  const auto zip = Zip::Make(*plan.zip, RangeFacts(plan), plan.seed, /*budget=*/nullptr);
   EXPECT_EQ(zip.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(zip.status().message()), testing::HasSubstr("stage \"s\""));
 }
@@ -226,14 +226,14 @@ TEST(ZipTest, WhatWasAskedBeforeNeverMatters) {
       zip.Locate(part, seen);
       for (size_t i = 0; i < part.size(); ++i) {
         std::vector<SampleId> one(2);
-        (*Zip::Make(*plan.zip, facts, plan.seed))->Locate({&part[i], 1}, one);
+        (*Zip::Make(*plan.zip, facts, plan.seed, /*budget=*/nullptr))->Locate({&part[i], 1}, one);
         expected[i] = one[0];
         expected[part.size() + i] = one[1];
       }
       ASSERT_EQ(seen, expected);
     }
   };
-  const auto zip = *Zip::Make(*plan.zip, facts, plan.seed);
+  const auto zip = *Zip::Make(*plan.zip, facts, plan.seed, /*budget=*/nullptr);
   std::vector<std::thread> threads;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     threads.emplace_back([&, seed] {

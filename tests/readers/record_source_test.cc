@@ -1,86 +1,16 @@
 #include "readers/record_source.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <atomic>
 #include <random>
-#include <thread>
 
-#include "readers/local_file.h"
 #include "readers/shard_files.h"
-#include "tests/readers/record_test_util.h"
+#include "tests/readers/record_source_fixture.h"
 
 namespace millrace::readers {
 namespace {
 
 using testing::HasSubstr;
-
-// Payload i of a shard: 0 to 2 KiB, and a few large ones.
-std::vector<std::string> Payloads(int num, int seed) {
-  std::vector<std::string> payloads;
-  for (int i = 0; i < num; ++i) {
-    const int size = i % 50 == 49 ? 300'000 : (i * 131 + seed) % 2048;
-    payloads.emplace_back(static_cast<size_t>(size), static_cast<char>('a' + (i + seed) % 26));
-  }
-  return payloads;
-}
-
-absl::StatusOr<std::string> ReadRecord(const RecordSource& source, uint64_t record) {
-  const RecordRef ref = source.Locate(record);
-  std::vector<std::byte> framed(source.FramedBytes(ref));
-  const absl::Status status = ReadFully(*source.file(ref.shard), ref.offset, framed);
-  if (!status.ok()) return status;
-  const auto payload = source.Unframe(ref, framed);
-  if (!payload.ok()) return payload.status();
-  return std::string(*payload);
-}
-
-void SetTime(const std::string& path, int64_t seconds) {
-  const timespec times[2] = {{seconds, 0}, {seconds, 0}};
-  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
-}
-
-class RecordSourceTest : public testing::Test {
- protected:
-  RecordSourceTest() { options_.index_folder = index_.path(); }
-
-  std::string Shard(const std::string& name, std::string_view bytes) {
-    WriteFile(data_ / name, bytes);
-    SetTime(data_ / name, 1'700'000'000);
-    return data_ / name;
-  }
-
-  absl::StatusOr<std::unique_ptr<RecordSource>> Open(std::vector<std::string> files) {
-    walked_ = false;
-    options_.progress = [this](int64_t, int64_t) { walked_ = true; };
-    return RecordSource::Open(std::move(files), options_);
-  }
-
-  void ExpectRecords(const RecordSource& source, const std::vector<std::string>& want) {
-    ASSERT_EQ(source.num_records(), want.size());
-    for (uint64_t i = want.size(); i-- > 0;) {  // backwards: any order works
-      const auto got = ReadRecord(source, i);
-      ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_TRUE(*got == want[i]) << i;
-    }
-  }
-
-  // The file of the only index in the cache.
-  std::string IndexFile() const {
-    for (const auto& entry : std::filesystem::directory_iterator(index_.path())) {
-      if (entry.path().extension() == ".index") return entry.path();
-    }
-    return "";
-  }
-
-  const TempFolder data_;
-  const TempFolder index_;
-  RecordSourceOptions options_;
-  bool walked_ = false;  // whether the last Open walked a plain shard
-};
+using RecordSourceTest = RecordSourceFixture;
 
 TEST_F(RecordSourceTest, NumbersRunThroughAllShards) {
   const auto a = Payloads(120, 1);
@@ -132,6 +62,15 @@ TEST_F(RecordSourceTest, ShortRecordsThroughBlocksInMemoryAreTheSame) {
   }
 }
 
+TEST_F(RecordSourceTest, MemoryIsThatOfIndexesAndBlocks) {
+  const std::vector<std::string> files = {Shard("a", Frames(std::vector<std::string>(3000, "x"))),
+                                          Shard("b", Frames({"y"}))};
+  EXPECT_EQ((*Open(files))->memory_bytes(), 4u * (3001 + 2)) << "an end for each shard";
+  options_.window_records = 3000;
+  options_.cache_bytes = 128 << 10;
+  EXPECT_EQ((*Open(files))->memory_bytes(), 4u * (3001 + 2) + (128 << 10));
+}
+
 TEST_F(RecordSourceTest, WithoutThreadsToStartTheCallerOpensAllShards) {
   const auto payloads = Payloads(20, 1);
   options_.threads = 4;
@@ -140,185 +79,6 @@ TEST_F(RecordSourceTest, WithoutThreadsToStartTheCallerOpensAllShards) {
   const auto source = Open(files);
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->num_records(), 21u);
-}
-
-TEST_F(RecordSourceTest, SecondOpenUsesTheKeptIndex) {
-  const std::string shard = Shard("a", Frames(Payloads(100, 1)));
-  ASSERT_TRUE(Open({shard}).ok());
-  EXPECT_TRUE(walked_);
-  const auto written = std::filesystem::last_write_time(IndexFile());
-  const auto again = Open({shard});
-  ASSERT_TRUE(again.ok());
-  EXPECT_FALSE(walked_);
-  EXPECT_EQ(std::filesystem::last_write_time(IndexFile()), written);
-  ExpectRecords(**again, Payloads(100, 1));
-}
-
-TEST_F(RecordSourceTest, RelativeAndAbsoluteNamesShareAnIndex) {
-  const std::string shard = Shard("a", Frames({"x"}));
-  ASSERT_TRUE(Open({shard}).ok());
-  ASSERT_TRUE(Open({std::filesystem::relative(shard).string()}).ok());
-  EXPECT_FALSE(walked_);
-}
-
-TEST_F(RecordSourceTest, ChangedShardIsIndexedAgain) {
-  const std::string shard = Shard("a", Frames({"one", "two"}));
-  ASSERT_TRUE(Open({shard}).ok());
-  WriteFile(shard, Frames({"three", "3"}));  // the same size, another time
-  SetTime(shard, 1'700'000'001);
-  auto source = Open({shard});
-  ASSERT_TRUE(source.ok());
-  EXPECT_TRUE(walked_);
-  ExpectRecords(**source, {"three", "3"});
-  WriteFile(shard, Frames({"three", "3", "and more"}));  // another size, the same time
-  SetTime(shard, 1'700'000'001);
-  source = Open({shard});
-  ASSERT_TRUE(source.ok());
-  ExpectRecords(**source, {"three", "3", "and more"});
-}
-
-TEST_F(RecordSourceTest, IndexThatLiesIsCaughtAtTheRecord) {
-  const std::string shard = Shard("a", Frames({"one", "seven", "xyz"}));
-  ASSERT_TRUE(Open({shard}).ok());
-  Shard("a", Frames({"seven", "one", "xyz"}));  // the same size and time: the index looks good
-  const auto source = Open({shard});
-  ASSERT_TRUE(source.ok());
-  EXPECT_FALSE(walked_);
-  const auto first = ReadRecord(**source, 0);
-  EXPECT_EQ(first.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(first.status().message()), HasSubstr("changed after it was indexed"));
-  EXPECT_EQ(ReasonOf(ReadRecord(**source, 1).status()), RecordErrorReason::kLengthCrc);
-  EXPECT_EQ(ReadRecord(**source, 2).value(), "xyz");
-}
-
-TEST_F(RecordSourceTest, EveryDamageOfAnIndexLeadsToANewOne) {
-  const auto payloads = std::vector<std::string>{"one", "two", "four"};
-  const std::string shard = Shard("a", Frames(payloads));
-  ASSERT_TRUE(Open({shard}).ok());
-  const std::string file = IndexFile();
-  const std::string good = ReadFile(file);
-  for (size_t at = 0; at < good.size(); ++at) {
-    std::string flipped = good;
-    flipped[at] ^= 0x10;
-    for (const std::string& bad : {flipped, good.substr(0, at)}) {
-      WriteFile(file, bad);
-      const auto source = Open({shard});
-      ASSERT_TRUE(source.ok()) << source.status();
-      EXPECT_TRUE(walked_) << at;
-      EXPECT_EQ((*source)->num_records(), 3u);
-      EXPECT_EQ(ReadFile(file), good) << "written again";
-    }
-  }
-}
-
-TEST_F(RecordSourceTest, IndexOfAnotherShardIsNotUsed) {
-  const std::vector<std::string> files = {Shard("a", Frames({"12", "3"})),
-                                          Shard("b", Frames({"4", "56"}))};  // of one size and time
-  std::vector<std::string> indexes;
-  for (const std::string& file : files) {
-    std::filesystem::remove(IndexFile());
-    ASSERT_TRUE(Open({file}).ok());
-    indexes.push_back(IndexFile());
-  }
-  ASSERT_TRUE(Open({files[0]}).ok());
-  std::filesystem::rename(indexes[0], indexes[0] + ".kept");
-  std::filesystem::rename(indexes[1], indexes[0]);
-  std::filesystem::rename(indexes[0] + ".kept", indexes[1]);
-  const auto source = Open(files);
-  ASSERT_TRUE(source.ok()) << source.status();
-  EXPECT_TRUE(walked_);
-  ExpectRecords(**source, {"12", "3", "4", "56"});
-}
-
-TEST_F(RecordSourceTest, PlainShardWithAnIndexIsNotTouchedBeforeItIsRead) {
-  const std::string shard = Shard("a", Frames({"one", "two"}));
-  ASSERT_TRUE(Open({shard}).ok());
-  const auto source = Open({shard});
-  ASSERT_TRUE(source.ok()) << source.status();
-  const std::string away = data_ / "away";
-  std::filesystem::rename(shard, away);
-  EXPECT_EQ((*source)->num_records(), 2u);
-  const absl::Status missing = ReadRecord(**source, 0).status();
-  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr(shard));
-  std::filesystem::rename(away, shard);
-  EXPECT_EQ(ReadRecord(**source, 0).value(), "one");
-}
-
-TEST_F(RecordSourceTest, IndexOfAPlainShardDoesNotHideAWrongCompression) {
-  const std::string plain = Shard("plain", Frames({"x"}));
-  const std::string zipped = Shard("zipped", Deflated(Frames({"x"}), Wrapper::kGzip));
-  ASSERT_TRUE(Open({plain, zipped}).ok());
-  options_.compression = Compression::kGzip;
-  EXPECT_EQ(ReasonOf(Open({plain}).status()), RecordErrorReason::kWrongCompression);
-  options_.compression = Compression::kNone;
-  EXPECT_EQ(ReasonOf(Open({zipped}).status()), RecordErrorReason::kWrongCompression);
-}
-
-TEST_F(RecordSourceTest, UnusableIndexFolderCostsOnlySpeed) {
-  const std::string shard = Shard("a", Frames({"one"}));
-  WriteFile(data_ / "file", "");
-  for (const std::string& folder :
-       {data_ / "file", data_ / "file/below", std::string("/proc/no")}) {
-    options_.index_folder = folder;
-    for (int i = 0; i < 2; ++i) {
-      const auto source = Open({shard});
-      ASSERT_TRUE(source.ok()) << source.status();
-      EXPECT_TRUE(walked_);
-      ExpectRecords(**source, {"one"});
-    }
-  }
-}
-
-TEST_F(RecordSourceTest, IndexFolderIsMade) {
-  options_.index_folder = index_ / "deep/er";
-  ASSERT_TRUE(Open({Shard("a", Frames({"one"}))}).ok());
-  EXPECT_FALSE(std::filesystem::is_empty(options_.index_folder));
-}
-
-TEST_F(RecordSourceTest, ThreadsAtOnceBuildAnIndexOnce) {
-  const std::string shard = Shard("a", Frames(Payloads(300, 5)));
-  std::atomic<int> walks = 0;
-  std::atomic<int> good = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      RecordSourceOptions options = options_;
-      bool walked = false;
-      options.progress = [&walked](int64_t, int64_t) { walked = true; };
-      const auto source = RecordSource::Open({shard}, options);
-      if (source.ok() && (*source)->num_records() == 300) ++good;
-      if (walked) ++walks;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(good, 4);
-  EXPECT_EQ(walks, 1);
-}
-
-TEST_F(RecordSourceTest, ProcessesAtOnceBuildAnIndexOnce) {
-  constexpr int kWalked = 10;
-  const std::string shard = Shard("a", Frames(Payloads(300, 5)));
-  std::vector<pid_t> children;
-  for (int i = 0; i < 3; ++i) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      const auto source = Open({shard});
-      if (!source.ok() || (*source)->num_records() != 300) ::_exit(1);
-      ::_exit(walked_ ? kWalked : 0);
-    }
-    children.push_back(child);
-  }
-  int walks = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
-    EXPECT_NE(WEXITSTATUS(status), 1);
-    if (WEXITSTATUS(status) == kWalked) ++walks;
-  }
-  EXPECT_EQ(walks, 1);
 }
 
 // S-FINGERPRINT-4.
@@ -472,18 +232,6 @@ TEST_F(RecordSourceTest, ShardThatWasCutAfterOpenIsDataLoss) {
   const RecordRef ref = (*source)->Locate(1);
   const std::vector<std::byte> few(5);
   EXPECT_EQ(ReasonOf((*source)->Unframe(ref, few).status()), RecordErrorReason::kTruncatedPayload);
-}
-
-TEST_F(RecordSourceTest, LimitHoldsForKeptIndexesToo) {
-  const std::string shard = Shard("a", Frames({"short", std::string(1000, 'x')}));
-  ASSERT_TRUE(Open({shard}).ok());
-  options_.max_record_bytes = 999;
-  const auto source = Open({shard});
-  EXPECT_FALSE(walked_);
-  const auto error = GetRecordError(source.status());
-  ASSERT_TRUE(error.has_value()) << source.status();
-  EXPECT_EQ(error->reason, RecordErrorReason::kAbsurdLength);
-  EXPECT_EQ(error->ordinal, 1);
 }
 
 TEST_F(RecordSourceTest, MissingFilesAndEmptyListsAreErrors) {
