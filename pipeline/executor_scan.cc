@@ -27,13 +27,14 @@ uint64_t CountKept(const Examined& found, int num_filters) {
 }  // namespace
 
 // The origins of a claim, by the order.
-std::vector<RowOrigin> Executor::OriginsOf(const ScanClaim& claim) {
-  const LaneOrder& lane = parts_.lanes[claim.lane];
+std::vector<RowOrigin> Executor::OriginsOf(const BatchOrder& order, const ScanClaim& claim) {
+  const LaneOrder lane(order.records(), claim.lane, parts_.plan.lanes, LaneBlock(parts_.plan));
+  OrderMemo* const memo = MemoOf(order);
   std::vector<SampleId> ids(claim.count);
   if (claim.reopens) {
-    for (size_t i = 0; i < ids.size(); ++i) lane.Fill(claim.positions[i], {&ids[i], 1}, &memo_);
+    for (size_t i = 0; i < ids.size(); ++i) lane.Fill(claim.positions[i], {&ids[i], 1}, memo);
   } else {
-    lane.Fill(claim.first, ids, &memo_);
+    lane.Fill(claim.first, ids, memo);
   }
   std::vector<RowOrigin> origins(claim.count);
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -60,8 +61,11 @@ std::vector<RunWork*> Executor::CutScanRuns(const std::vector<RowOrigin>& origin
   return runs;
 }
 
-void Executor::ScanRuns(const ScanClaim& claim) {
-  const std::vector<RunWork*> runs = CutScanRuns(OriginsOf(claim));
+void Executor::ScanRuns(const Item& item) {
+  const ScanClaim& claim = item.claim;
+  const std::vector<RowOrigin> origins = OriginsOf(*item.order, claim);
+  if (claim.discards) return Discard(origins);
+  const std::vector<RunWork*> runs = CutScanRuns(origins);
   std::vector<RunWork*> admitted;
   {
     MutexLock lock(mu_);
@@ -122,6 +126,7 @@ void Executor::ExamineRun(Item item) {
   ScanBlock* const block = run->block;
   const auto num_rows = static_cast<uint64_t>(run->num_rows());
   const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
+  if (parts_.growing != nullptr) TellUses(*run, found);
   run->buffer.reset();  // not under the mutex
   MutexLock lock(mu_);
   KeepScratchLocked(std::move(scratch));
@@ -150,6 +155,8 @@ void Executor::Settle() {
   while (true) {
     ScanBoard::Heads heads;
     size_t room = 0;
+    bool end_is_due = false;
+    uint64_t elements = 0;
     {
       MutexLock lock(mu_);
       heads = board_.TakeHeads();
@@ -158,7 +165,9 @@ void Executor::Settle() {
       }
       room = ClosedRoomLocked();
       const bool take = more_closed_ && room > 0;
-      if (stopped_ || settled_ || (heads.empty() && !take)) {
+      end_is_due = std::exchange(end_is_due_, false);
+      elements = known_elements_;
+      if (stopped_ || settled_ || (heads.empty() && !take && !end_is_due)) {
         settling_ = false;
         CheckProgressLocked();
         return;
@@ -171,12 +180,15 @@ void Executor::Settle() {
     for (Examined& found : heads.found) {
       if (!settler_->ended()) settler_->Settle(std::move(found));
     }
+    if (end_is_due) settler_->EndInput(LaneSizes(parts_.plan, elements));
     bool more = false;
     std::vector<std::unique_ptr<ClosedWork>> closed = TakeClosed(room, &more);
+    if (parts_.growing != nullptr) parts_.growing->Release(settler_->TakeDropped());
     MutexLock lock(mu_);
     for (auto& work : closed) closed_.push_back(std::move(work));
     more_closed_ = more;
     settled_ = !more && settler_->ended();
+    reached_end_ = settler_->reached_end();
     board_.Update(*settler_);
     WakeWorkersLocked();
     if (settled_ && ring_.empty()) batch_ready_.NotifyAll();
@@ -218,7 +230,8 @@ void Executor::StopSettling(const absl::Status& status) {
 // A settler that neither ends nor asks for anything would be waited for without end.
 void Executor::CheckProgressLocked() {
   const bool waits = !stopped_ && !settled_ && !more_closed_ && !planning_ && closed_.empty() &&
-                     ring_.empty() && !opening_ && board_.num_blocks() == 0 && !barren_.barren();
+                     ring_.empty() && !opening_ && board_.num_blocks() == 0 && !barren_.barren() &&
+                     !MayGrowLocked() && !end_is_due_;
   if (!waits || board_.MayClaim(1)) return;
   StopLocked(absl::InternalError("pass 1 came to its end before the settler did"));
   batch_ready_.NotifyAll();
