@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/executor_internal.h"
-#include "pipeline/growing_order_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -23,11 +22,12 @@ std::vector<uint64_t> LaneEnds(const ExecutorParts& parts) {
     if (step.kind != OrderStep::Kind::kRepeat) continue;
     if (step.count == 0 || __builtin_mul_overflow(passes, step.count, &passes)) passes = kMaxCount;
   }
-  std::vector<uint64_t> ends;
-  for (const LaneOrder& lane : parts.lanes) {
-    uint64_t end = 0;
-    const bool huge = __builtin_mul_overflow(lane.size(), passes, &end) || end >= kMaxCount;
-    ends.push_back(huge ? kInfinite : end);
+  // What has to grow first is told later.
+  const uint64_t elements = parts.growing != nullptr ? 0 : parts.order.records().size();
+  std::vector<uint64_t> ends = LaneSizes(parts.plan, elements);
+  for (uint64_t& end : ends) {
+    const bool huge = __builtin_mul_overflow(end, passes, &end) || end >= kMaxCount;
+    if (huge) end = kInfinite;
   }
   return ends;
 }
@@ -66,6 +66,7 @@ Executor::Executor(ExecutorParts parts)
       counters_(parts_.context->metrics()),
       keeper_(budget_->limit_bytes() / kKeptShare),
       memo_(parts_.order.records()),
+      memo_order_(&parts_.order),
       thread_target_(max_threads_),
       ring_target_(parts_.prefetch_batches),
       adapter_({.threads = max_threads_, .ring = parts_.prefetch_batches}),
@@ -98,6 +99,10 @@ absl::Status Executor::Start(StreamPlace place) {
   if (examiner_ != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(settler, MakeSettler(place.state));
   }
+  std::optional<LeftOut> left_out;
+  if (parts_.growing != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(left_out, LeftOut::Make(parts_.plan, parts_.slice));
+  }
   Locked lock(*this);
   stopped_ = true;
   WaitIdleAndClearLocked();
@@ -107,11 +112,12 @@ absl::Status Executor::Start(StreamPlace place) {
   next_batch_ = place.batch;
   last_token_ = std::move(place.token);
   settler_ = std::move(settler);
+  left_out_ = std::move(left_out);
   if (settler_ != nullptr) {
     board_.Reset(*settler_, LaneEnds(parts_));
     const Order& records = parts_.order.records();
-    barren_ = BarrenWatch(parts_.plan, records.size() == kInfinite, records.EpochSize(),
-                          parts_.num_records());
+    const bool comes_round = records.size() == kInfinite && parts_.growing == nullptr;
+    barren_ = BarrenWatch(parts_.plan, comes_round, records.EpochSize(), parts_.num_records());
     settled_ = settler_->ended();
     more_closed_ = true;  // perhaps; its first turn tells
   }
@@ -126,8 +132,10 @@ absl::StatusOr<std::unique_ptr<Settler>> Executor::MakeSettler(const std::string
   options.num_lanes = parts_.plan.lanes;
   options.seed = parts_.plan.seed;
   options.extents_per_row = examiner_->extents_per_row();
-  for (const LaneOrder& lane : parts_.lanes) options.lane_sizes.push_back(lane.size());
-  options.endless = parts_.order.records().size() == kInfinite;
+  const uint64_t elements = parts_.order.records().size();
+  options.lane_sizes = LaneSizes(parts_.plan, elements);
+  options.grows = parts_.growing != nullptr;
+  options.endless = elements == kInfinite && !options.grows;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Settler> settler,
                             Settler::Make(parts_.plan, std::move(options)));
   if (!state.empty()) MILLRACE_RETURN_IF_ERROR(settler->Restore(state));
@@ -220,7 +228,7 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
   }
   if (opening_) return std::nullopt;
   if (AtEndLocked()) {
-    StopLocked(parts_.growing == nullptr ? absl::OkStatus() : parts_.growing->status());
+    StopLocked(EndStatusLocked());
     return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
   }
   while (true) {
@@ -257,10 +265,7 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
   last_token_ = data->resume_token;
-  if (parts_.growing != nullptr) {
-    parts_.growing->Release(
-        RecordsNeeded(parts_.plan, batch->place.first_position + batch->place.valid_rows));
-  }
+  if (parts_.growing != nullptr) ReleaseRows(*data);
   idle_batches_.push_back(std::move(batch));
   // A ring of short work is filled again in no time, so that half of it may go before workers are
   // woken, which would take Next several microseconds.

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "pipeline/executor_internal.h"
-#include "pipeline/growing_order_internal.h"
 
 // What to do next, under the executor's mutex. The order of choices: single reads of a run that
 // could not be read whole; reads that wait for the budget; the ops over a filled batch; settling;
@@ -14,10 +13,6 @@ namespace {
 constexpr uint64_t kMaxScanAhead = uint64_t{1} << 22;
 
 }  // namespace
-
-const BatchOrder& Executor::OrderLocked() const {
-  return final_order_.has_value() ? *final_order_ : parts_.order;
-}
 
 int64_t Executor::ReadAheadLocked() const { return 2 * thread_target_ + 8; }
 
@@ -73,7 +68,7 @@ size_t Executor::ClosedRoomLocked() const {
 
 bool Executor::MaySettleLocked() const {
   if (examiner_ == nullptr || settling_ || settled_) return false;
-  return board_.HasHeads() || (more_closed_ && ClosedRoomLocked() > 0);
+  return board_.HasHeads() || (more_closed_ && ClosedRoomLocked() > 0) || end_is_due_;
 }
 
 // How far a lane is looked at ahead of the settler: for the batches that are wanted, by the share
@@ -169,6 +164,7 @@ bool Executor::PickScanLocked(Item& item) {
   if (MayScanLocked(ahead)) {
     planning_ = true;
     item.kind = Item::Kind::kScan;
+    item.order = &OrderLocked();
     item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ahead);
     return true;
   }
@@ -240,41 +236,18 @@ int64_t Executor::AvailableLocked() const {
   return items + (MayScanLocked(ScanAheadLocked()) ? 1 : 0);
 }
 
-// From the end of a growing source on, how many records there are is known.
-void Executor::NoticeEndLocked() {
-  if (parts_.growing == nullptr || final_order_.has_value() || stopped_) return;
-  if (!parts_.growing->ended()) return;
-  OrderSource source;
-  source.num_records = parts_.growing->available();
-  absl::StatusOr<BatchOrder> order = BatchOrder::Make(parts_.plan, {&source, 1});
-  if (order.ok()) {
-    final_order_ = *std::move(order);
-  } else {
-    StopLocked(order.status());
-  }
-}
-
 void Executor::WakeWorkersLocked() {
-  NoticeEndLocked();
+  NoticeGrowthLocked();
   const int64_t available = AvailableLocked();
   while (tasks_ < thread_target_ && tasks_ - busy_ < available) {
     ++tasks_;
     ++tasks_to_call_;
   }
+  WantForPass1Locked();
 }
 
 void Executor::NotifyIfIdleLocked() {
   if (tasks_ == 0 && reads_ == 0) idle_.NotifyAll();
-}
-
-// Of a growing source: whether the records of the next batch are there, or no more come.
-bool Executor::RecordsAreHereLocked() const {
-  if (parts_.growing == nullptr || final_order_.has_value()) return true;
-  const BatchPlace place = parts_.order.Place(next_batch_);
-  const uint64_t needed = RecordsNeeded(parts_.plan, place.first_position + place.valid_rows);
-  if (parts_.growing->available() >= needed) return true;
-  if (ring_.empty()) parts_.growing->Want(needed);
-  return false;
 }
 
 }  // namespace millrace::pipeline

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "pipeline/batch_internal.h"
 #include "pipeline/batch_op.h"
 #include "pipeline/examiner_internal.h"
+#include "pipeline/growing_order_internal.h"
 #include "pipeline/growing_source_internal.h"
 #include "pipeline/host_allocator_internal.h"
 #include "pipeline/kept_records_internal.h"
@@ -71,8 +73,7 @@ struct ExecutorParts {
   // Of what stands as long as the pipeline is open: the source, the bits of a selection, and slots of
   // the order's shuffles.
   int64_t standing_bytes = 0;
-  BatchOrder order;              // of all records; with a cut only records() counts
-  std::vector<LaneOrder> lanes;  // with a cut
+  BatchOrder order;  // of all records; with a cut only records() counts
   // Of every batch; where they differ, that of one without rows.
   std::shared_ptr<const BatchLayout> layout;
   RankSlice slice;                                  // without a cut
@@ -156,7 +157,7 @@ class Executor {
     };
     Kind kind = Kind::kNone;
     uint64_t batch_index = 0;
-    const BatchOrder* order = nullptr;  // kOpen, without a cut
+    const BatchOrder* order = nullptr;  // kOpen, without a cut; kScan
     std::unique_ptr<ClosedWork> closed;
     std::unique_ptr<OpenBatch> blank;  // kOpen; null: none was idle
     int64_t reserved_bytes = 0;        // kOpen
@@ -206,6 +207,7 @@ class Executor {
   void EndTaskLocked() MILLRACE_REQUIRES(mu_);
   void CallWorkers(int tasks) MILLRACE_EXCLUDES(mu_);
   void Execute(Item& item) MILLRACE_EXCLUDES(mu_);
+  OrderMemo* MemoOf(const BatchOrder& order);
   void FillIds(const Item& item) MILLRACE_EXCLUDES(mu_);
   void PlanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
   std::vector<RunWork*> CutRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
@@ -241,9 +243,9 @@ class Executor {
   std::string TokenBehind(uint64_t batch, std::string state) const;
 
   // Pass 1 (executor_scan.cc).
-  void ScanRuns(const ScanClaim& claim) MILLRACE_EXCLUDES(mu_);
-  std::vector<SampleId> IdsOf(const ScanClaim& claim);
-  std::vector<RunWork*> CutScanRuns(const ScanClaim& claim) MILLRACE_EXCLUDES(mu_);
+  void ScanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<SampleId> IdsOf(const BatchOrder& order, const ScanClaim& claim);
+  std::vector<RunWork*> CutScanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
   void Examine(const RunWork& work, RunScratch& scratch, Examined& found,
                std::vector<std::string_view>* payloads) const;
   Examined ExamineCaught(const RunWork& work, RunScratch& scratch,
@@ -275,8 +277,6 @@ class Executor {
   uint64_t ScanAheadLocked() const MILLRACE_REQUIRES(mu_);
   bool AtEndLocked() const MILLRACE_REQUIRES(mu_);
   bool HasNextLocked() const MILLRACE_REQUIRES(mu_);
-  bool RecordsAreHereLocked() const MILLRACE_REQUIRES(mu_);
-  const BatchOrder& OrderLocked() const MILLRACE_REQUIRES(mu_);
   int64_t ReadAheadLocked() const MILLRACE_REQUIRES(mu_);
   int64_t NextBatchBytesLocked() const MILLRACE_REQUIRES(mu_);
   Admission BatchAdmissionLocked() const MILLRACE_REQUIRES(mu_);
@@ -284,9 +284,20 @@ class Executor {
   bool NoRunAdmittedLocked() const MILLRACE_REQUIRES(mu_);
   bool AdmitRunLocked(Pass& pass, RunWork& run) MILLRACE_REQUIRES(mu_);
   int64_t AvailableLocked() const MILLRACE_REQUIRES(mu_);
-  void NoticeEndLocked() MILLRACE_REQUIRES(mu_);
   void WakeWorkersLocked() MILLRACE_REQUIRES(mu_);
   void NotifyIfIdleLocked() MILLRACE_REQUIRES(mu_);
+
+  // A source that grows (executor_growing.cc).
+  bool MayGrowLocked() const MILLRACE_REQUIRES(mu_);
+  const BatchOrder& OrderLocked() const MILLRACE_REQUIRES(mu_);
+  void NoticeGrowthLocked() MILLRACE_REQUIRES(mu_);
+  void NoticeEndLocked(uint64_t records) MILLRACE_REQUIRES(mu_);
+  bool RecordsAreHereLocked() const MILLRACE_REQUIRES(mu_);
+  void WantForPass1Locked() MILLRACE_REQUIRES(mu_);
+  void Discard(std::span<const SampleId> ids) MILLRACE_EXCLUDES(mu_);
+  void TellUses(const RunWork& run, const Examined& found) const;
+  void ReleaseRows(const BatchData& batch) const;
+  absl::Status EndStatusLocked() const MILLRACE_REQUIRES(mu_);
 
   // Adapting (executor_adapt.cc).
   int64_t Now() const;
@@ -325,6 +336,7 @@ class Executor {
   // Owned by the worker that set settling_, or planning_; by Start while nothing is under way.
   std::unique_ptr<Settler> settler_;
   OrderMemo memo_;
+  const BatchOrder* memo_order_ = nullptr;  // whose memo it is
 
   mutable Mutex mu_;
   CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end
@@ -337,10 +349,8 @@ class Executor {
   // For Locked: who is to be called without the mutex.
   bool consumer_to_call_ MILLRACE_GUARDED_BY(mu_) = false;
   int tasks_to_call_ MILLRACE_GUARDED_BY(mu_) = 0;
-  bool opening_ MILLRACE_GUARDED_BY(mu_) = false;   // a worker opens next_batch_ - 1
-  bool planning_ MILLRACE_GUARDED_BY(mu_) = false;  // a worker evaluates the order
-  std::optional<BatchOrder> final_order_
-      MILLRACE_GUARDED_BY(mu_);                       // of a source that ended growing
+  bool opening_ MILLRACE_GUARDED_BY(mu_) = false;     // a worker opens next_batch_ - 1
+  bool planning_ MILLRACE_GUARDED_BY(mu_) = false;    // a worker evaluates the order
   bool error_seen_ MILLRACE_GUARDED_BY(mu_) = false;  // so no batch after it is needed
   bool stopped_ MILLRACE_GUARDED_BY(mu_) = true;      // no work is begun
   bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
@@ -359,6 +369,13 @@ class Executor {
   bool settled_ MILLRACE_GUARDED_BY(mu_) = false;        // it has none any more
   uint64_t examined_rows_ MILLRACE_GUARDED_BY(mu_) = 0;  // lately, and how many of them were kept
   uint64_t kept_rows_ MILLRACE_GUARDED_BY(mu_) = 0;
+  // A source that grows.
+  std::optional<BatchOrder> final_order_ MILLRACE_GUARDED_BY(mu_);  // once it has ended
+  std::optional<LeftOut> left_out_ MILLRACE_GUARDED_BY(mu_);        // until then
+  uint64_t known_records_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t known_elements_ MILLRACE_GUARDED_BY(mu_) = 0;  // of the order
+  bool end_is_due_ MILLRACE_GUARDED_BY(mu_) = false;      // the settler is to be told of the end
+  bool reached_end_ MILLRACE_GUARDED_BY(mu_) = false;     // as Settler::reached_end, once settled_
   // Threads at work for this executor.
   int thread_target_ MILLRACE_GUARDED_BY(mu_);  // at most max_threads_
   int ring_target_ MILLRACE_GUARDED_BY(mu_);    // at most parts_.prefetch_batches

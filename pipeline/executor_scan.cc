@@ -36,23 +36,23 @@ uint64_t CountKept(const Examined& found, int num_filters) {
 }  // namespace
 
 // The samples of a claim, by the order.
-std::vector<SampleId> Executor::IdsOf(const ScanClaim& claim) {
-  const LaneOrder& lane = parts_.lanes[claim.lane];
+std::vector<SampleId> Executor::IdsOf(const BatchOrder& order, const ScanClaim& claim) {
+  const LaneOrder lane(order.records(), claim.lane, parts_.plan.lanes, LaneBlock(parts_.plan));
+  OrderMemo* const memo = MemoOf(order);
   std::vector<SampleId> ids(claim.count);
   if (claim.reopens) {
-    for (size_t i = 0; i < ids.size(); ++i) lane.Fill(claim.positions[i], {&ids[i], 1}, &memo_);
+    for (size_t i = 0; i < ids.size(); ++i) lane.Fill(claim.positions[i], {&ids[i], 1}, memo);
   } else {
-    lane.Fill(claim.first, ids, &memo_);
+    lane.Fill(claim.first, ids, memo);
   }
   return ids;
 }
 
-std::vector<RunWork*> Executor::CutScanRuns(const ScanClaim& claim) {
-  const std::vector<SampleId> all = IdsOf(claim);
+std::vector<RunWork*> Executor::CutScanRuns(const ScanClaim& claim, std::span<const SampleId> ids) {
   std::vector<RunWork*> runs;
-  for (size_t i = 0; i < all.size();) {
+  for (size_t i = 0; i < ids.size();) {
     RunWork* const run = runs.emplace_back(TakeRun());
-    const std::span<const SampleId> rest = std::span(all).subspan(i);
+    const std::span<const SampleId> rest = ids.subspan(i);
     const auto rows = static_cast<size_t>(
         LocateRun(*parts_.source, parts_.zip.get(), rest, processor_.preferred_rows(), *run));
     run->ids.assign(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(rows));
@@ -67,8 +67,11 @@ std::vector<RunWork*> Executor::CutScanRuns(const ScanClaim& claim) {
   return runs;
 }
 
-void Executor::ScanRuns(const ScanClaim& claim) {
-  const std::vector<RunWork*> runs = CutScanRuns(claim);
+void Executor::ScanRuns(const Item& item) {
+  const ScanClaim& claim = item.claim;
+  const std::vector<SampleId> ids = IdsOf(*item.order, claim);
+  if (claim.discards) return Discard(ids);
+  const std::vector<RunWork*> runs = CutScanRuns(claim, ids);
   std::vector<RunWork*> admitted;
   {
     Locked lock(*this);
@@ -153,6 +156,7 @@ void Executor::ExamineRun(Item& item) {
   ScanBlock* const block = run->block;
   const auto num_rows = static_cast<uint64_t>(run->num_rows());
   const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
+  if (parts_.growing != nullptr) TellUses(*run, found);
   if (kept > 0 && !payloads.empty()) Keep(*run, std::move(payloads));
   run->buffer.reset();  // not under the mutex
   Locked lock(*this);
@@ -181,6 +185,8 @@ void Executor::Settle() {
   while (true) {
     ScanBoard::Heads heads;
     size_t room = 0;
+    bool end_is_due = false;
+    uint64_t elements = 0;
     {
       Locked lock(*this);
       heads = board_.TakeHeads();
@@ -189,7 +195,9 @@ void Executor::Settle() {
       }
       room = ClosedRoomLocked();
       const bool take = more_closed_ && room > 0;
-      if (stopped_ || settled_ || (heads.empty() && !take)) {
+      end_is_due = std::exchange(end_is_due_, false);
+      elements = known_elements_;
+      if (stopped_ || settled_ || (heads.empty() && !take && !end_is_due)) {
         settling_ = false;
         CheckProgressLocked();
         return;
@@ -202,12 +210,15 @@ void Executor::Settle() {
     for (Examined& found : heads.found) {
       if (!settler_->ended()) settler_->Settle(std::move(found));
     }
+    if (end_is_due) settler_->EndInput(LaneSizes(parts_.plan, elements));
     bool more = false;
     std::vector<std::unique_ptr<ClosedWork>> closed = TakeClosed(room, &more);
+    if (parts_.growing != nullptr) parts_.growing->Release(settler_->TakeDropped());
     Locked lock(*this);
     for (auto& work : closed) closed_.push_back(std::move(work));
     more_closed_ = more;
     settled_ = !more && settler_->ended();
+    reached_end_ = settler_->reached_end();
     board_.Update(*settler_);
     WakeWorkersLocked();
     if (settled_ && ring_.empty()) consumer_to_call_ = true;
@@ -249,7 +260,8 @@ void Executor::StopSettling(const absl::Status& status) {
 // A settler that neither ends nor asks for anything would be waited for without end.
 void Executor::CheckProgressLocked() {
   const bool waits = !stopped_ && !settled_ && !more_closed_ && !planning_ && closed_.empty() &&
-                     ring_.empty() && !opening_ && board_.num_blocks() == 0 && !barren_.barren();
+                     ring_.empty() && !opening_ && board_.num_blocks() == 0 && !barren_.barren() &&
+                     !MayGrowLocked() && !end_is_due_;
   if (!waits || board_.MayClaim(1)) return;
   StopLocked(absl::InternalError("pass 1 came to its end before the settler did"));
   consumer_to_call_ = true;

@@ -88,7 +88,7 @@ void Executor::Execute(Item& item) {
     case Item::Kind::kFinish:
       return FinishBatch(item.batch);
     case Item::Kind::kScan:
-      return ScanRuns(item.claim);
+      return ScanRuns(item);
     case Item::Kind::kExamine:
       return ExamineRun(item);
     case Item::Kind::kSettle:
@@ -135,12 +135,18 @@ RunWork* Executor::TakeRun() {
 }
 
 // The order is evaluated by one worker at a time, mostly in ascending order.
+OrderMemo* Executor::MemoOf(const BatchOrder& order) {
+  if (&order != memo_order_) memo_ = OrderMemo(order.records());
+  memo_order_ = &order;
+  return &memo_;
+}
+
 void Executor::FillIds(const Item& item) {
   OpenBatch& batch = *item.batch;
   const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
   batch.order->Fill(batch.place, first_row,
                     {batch.data->ids() + item.first_row, static_cast<size_t>(item.num_rows)},
-                    parts_.growing == nullptr ? &memo_ : nullptr);
+                    MemoOf(*batch.order));
   Locked lock(*this);
   planning_ = false;
   WakeWorkersLocked();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,8 +34,12 @@ class GrowingSource : public readers::RecordSource {
   // source is full. Without it a batch whose records are larger than the source's max_bytes would
   // never be complete, since records are kept until they are released.
   virtual void Want(uint64_t before) = 0;
-  // Frees records [0, before): no batch needs them any more.
-  virtual void Release(uint64_t before) = 0;
+  // Frees records that no batch needs any more, in any order. A record with several uses is freed
+  // with the last of them; each is named for itself.
+  virtual void Release(std::span<const uint64_t> records) = 0;
+  // Says how often Release will name a record; once, unless this says otherwise. Without any use it
+  // is freed at once. Before its first Release.
+  virtual void SetUses(uint64_t record, uint64_t uses) = 0;
   // Tells those who feed it to stop. Does not wait.
   virtual void Close() = 0;
 };

@@ -121,11 +121,37 @@ void Lane::Finish() {
   ended_ = true;
 }
 
+// Nothing comes round again.
+bool Lane::has_one_pass() const { return size_ == kInfinite || plan_->grows; }
+
+void Lane::EndInput(uint64_t size) {
+  size_ = size;
+  end_ = size;
+}
+
+bool Lane::IsDone() const {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (plan_->steps[i].kind == Kind::kTake && steps_[i].count >= steps_[i].limit) return true;
+  }
+  return ended_;
+}
+
+void Lane::Drop(const RowOrigin& origin) {
+  if (plan_->grows) dropped_.push_back(origin.id.record);
+}
+
+void Lane::TakeDropped(std::vector<uint64_t>& records) {
+  records.insert(records.end(), dropped_.begin(), dropped_.end());
+  dropped_.clear();
+}
+
 void Lane::DropPendingBefore(uint64_t position) {
   while (!pending_.empty()) {
     Pending& front = pending_.front();
     for (; front.next < front.block.rows.size(); ++front.next, --pending_rows_) {
-      if (front.block.rows[front.next].origin.position >= position) return;
+      const RowOrigin& origin = front.block.rows[front.next].origin;
+      if (origin.position >= position) return;
+      Drop(origin);
     }
     pending_.pop_front();
   }
@@ -135,7 +161,10 @@ void Lane::DropPendingBefore(uint64_t position) {
 void Lane::EndPass() {
   ended_ = true;
   DropPendingBefore(end_);
-  if (size_ == kInfinite) return;
+  for (const StepState& state : steps_) {
+    for (size_t i = 0; i < state.buffer.size(); ++i) Drop(state.buffer.row(i).origin);
+  }
+  if (has_one_pass()) return;
   used_ = {end_, 0};
   frontier_ = std::max(frontier_, used_);
 }
@@ -148,7 +177,10 @@ bool Lane::WantsMore(uint64_t max_rows, bool may_pass_again) const {
 
 void Lane::Add(Examined block) {
   assert(block.extents.size() == block.rows.size() * plan_->extents_per_row);
-  if (ended_ && size_ == kInfinite) return;
+  if (ended_ && has_one_pass()) {
+    for (const Examined::Row& row : block.rows) Drop(row.origin);
+    return;
+  }
   assert(block.first <= frontier_.position);
   if (block.end <= frontier_.position) return;
   Pending pending{std::move(block), 0};
@@ -164,7 +196,11 @@ Lane::Outcome Lane::PullSource(LaneRow& row) {
   while (!pending_.empty() && pending_.front().next == pending_.front().block.rows.size()) {
     pending_.pop_front();  // not earlier: extents_ may have pointed there
   }
-  if (pending_.empty()) return frontier_.position >= end_ ? Outcome::kEnd : Outcome::kNeedsMore;
+  if (pending_.empty()) {
+    if (frontier_.position < end_) return Outcome::kNeedsMore;
+    reached_end_ = true;
+    return Outcome::kEnd;
+  }
   Pending& front = pending_.front();
   const Examined::Row& next = front.block.rows[front.next];
   if (next.origin.position >= end_) return Outcome::kEnd;
@@ -191,6 +227,7 @@ Lane::Outcome Lane::PullStep(size_t num_steps, LaneRow& row) {
   if (plan_->steps[step].kind == Kind::kSkip) {
     for (; state.count < state.limit; ++state.count) {
       if (const Outcome outcome = PullInput(step, row); outcome != Outcome::kRow) return outcome;
+      Drop(row.origin);
     }
     return PullInput(step, row);
   }
@@ -207,6 +244,7 @@ Lane::Outcome Lane::PullInput(size_t step, LaneRow& row) {
     if (outcome != Outcome::kRow || row.passed_filters >= plan_->steps[step].after_filters) {
       return outcome;
     }
+    Drop(row.origin);
   }
 }
 
@@ -253,6 +291,8 @@ Lane::Outcome Lane::Next(LaneRow& row) {
       EndPass();
     } else if (outcome == Outcome::kNeedsMore || row.passed_filters >= plan_->num_filters) {
       return outcome;
+    } else {
+      Drop(row.origin);
     }
   }
   return Outcome::kEnd;

@@ -81,6 +81,7 @@ struct LanePlan {
   size_t extents_per_row = 0;
   uint64_t seed = 0;
   uint64_t num_lanes = 1;
+  bool grows = false;  // as SettlerOptions::grows
 };
 
 // Thread-compatible.
@@ -95,6 +96,14 @@ class Lane {
   void BeginPass(uint64_t pass);
   // Nothing more is wanted, ever.
   void Finish();
+  // Of an input that grows, as Settler::EndInput and reached_end.
+  void EndInput(uint64_t size);
+  bool reached_end() const { return reached_end_; }
+  // Appends what Settler::TakeDropped tells of the lane's steps.
+  void TakeDropped(std::vector<uint64_t>& records);
+  // True when no more rows of the input are wanted in this pass: it has ended, or a take has what
+  // it takes.
+  bool IsDone() const;
 
   // As Settler::NextPosition, WantsMore, Settle.
   uint64_t next_position() const { return frontier_.position; }
@@ -139,6 +148,8 @@ class Lane {
     return {row.origin.position, row.origin.id.sub_index};
   }
   void SetPass(uint64_t pass);
+  bool has_one_pass() const;
+  void Drop(const RowOrigin& origin);
   void DropPendingBefore(uint64_t position);
   void EndPass();
   Outcome PullSource(LaneRow& row);
@@ -155,10 +166,12 @@ class Lane {
   Place frontier_;      // examined so far
   Place used_;          // pulled so far
   bool ended_ = false;
+  bool reached_end_ = false;
   std::deque<Pending> pending_;  // the first may be used up
   uint64_t pending_rows_ = 0;
   std::vector<StepState> steps_;
   const int64_t* extents_ = nullptr;
+  std::vector<uint64_t> dropped_;  // of an input that grows
 };
 
 // Lane `lane`'s share of `count` things: count (lane + 1) / L - count lane / L, rounded down each.

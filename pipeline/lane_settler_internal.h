@@ -34,6 +34,10 @@ class LaneSettler final : public Settler {
   void Settle(Examined block) override;
   std::optional<ClosedBatch> Take() override;
   bool ended() const override { return ended_ && closed_.empty(); }
+  void EndInput(const std::vector<uint64_t>& lane_sizes) override;
+  bool reached_end() const override;
+  bool LaneIsDone(uint64_t lane) const override;
+  std::vector<uint64_t> TakeDropped() override;
 
  private:
   // A lane and what it has for the open batch.
@@ -69,7 +73,7 @@ class LaneSettler final : public Settler {
   bool FillLane(BatchLane& lane);
   bool FillFromBuckets(BatchLane& lane);
   size_t BucketOf(LaneRow& row, const int64_t* extents) const;
-  static void CloseBucket(BatchLane& lane, size_t bucket);
+  void CloseBucket(BatchLane& lane, size_t bucket);
   void CloseBatch();
   ClosedBatch Assemble() const;
   void PlaceBuckets(ClosedBatch& batch) const;
@@ -105,6 +109,7 @@ class LaneSettler final : public Settler {
   bool ended_ = false;  // no more batches will be closed
   std::deque<ClosedBatch> closed_;
   StateWriter writer_;
+  std::vector<uint64_t> dropped_;  // of an input that grows: records of rows of other ranks
 };
 
 }  // namespace millrace::pipeline

@@ -56,10 +56,6 @@ absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
       return absl::InvalidArgumentError(absl::StrCat(
           "lanes: ", plan.lanes, " do not divide the batch of ", plan.batch.size, " rows"));
     }
-    const uint64_t block = LaneBlock(plan);
-    for (uint64_t lane = 0; lane < plan.lanes; ++lane) {
-      parts.lanes.emplace_back(parts.order.records(), lane, plan.lanes, block);
-    }
     // Slots of the rank with most lanes.
     const uint64_t lanes = plan.lanes / world + (plan.lanes % world != 0 ? 1 : 0);
     if (plan.batch.kind == BatchSpec::Kind::kFixed) {
@@ -270,7 +266,6 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .data_fingerprint = data_fingerprint,
                       .standing_bytes = static_cast<int64_t>(standing_bytes),
                       .order = std::move(order),
-                      .lanes = {},
                       .layout = nullptr,
                       .slice = {},
                       .batch_ops = std::move(batch_ops),

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/status.h"
-#include "pipeline/growing_order_internal.h"
 #include "pipeline/op_table.h"
 #include "pipeline/open_source_internal.h"
 #include "pipeline/selection_internal.h"
@@ -127,7 +126,6 @@ absl::StatusOr<OpenedSources> OpenPush(const PhysicalPlan& plan, const OpenOptio
     return absl::FailedPreconditionError(absl::StrCat(
         stage, ": a push source cannot be read again, so it does not continue from a token"));
   }
-  MILLRACE_RETURN_IF_ERROR(CheckGrowing(plan));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<GrowingSource> source, OpenPushSource(*options.push));
   OpenedSources opened;
   opened.growing = source.get();

@@ -112,6 +112,8 @@ class OrderMemo {
 uint64_t LaneBlock(const PhysicalPlan& plan);
 // Positions of a pass of `order_size` that go to a lane. REQUIRES: lane < lanes, block > 0.
 uint64_t LaneSize(uint64_t order_size, uint64_t lane, uint64_t lanes, uint64_t block);
+// The same of all lanes of a plan.
+std::vector<uint64_t> LaneSizes(const PhysicalPlan& plan, uint64_t order_size);
 // The position of element i of a lane in its pass.
 uint64_t LanePosition(uint64_t i, uint64_t lane, uint64_t lanes, uint64_t block);
 

@@ -17,6 +17,15 @@ uint64_t LaneSize(uint64_t order_size, uint64_t lane, uint64_t lanes, uint64_t b
   return order_size / turn * block + (rest > before ? std::min(rest - before, block) : 0);
 }
 
+std::vector<uint64_t> LaneSizes(const PhysicalPlan& plan, uint64_t order_size) {
+  const uint64_t block = LaneBlock(plan);
+  std::vector<uint64_t> sizes;
+  for (uint64_t lane = 0; lane < plan.lanes; ++lane) {
+    sizes.push_back(LaneSize(order_size, lane, plan.lanes, block));
+  }
+  return sizes;
+}
+
 uint64_t LanePosition(uint64_t i, uint64_t lane, uint64_t lanes, uint64_t block) {
   return i / block * block * lanes + lane * block + i % block;
 }

@@ -100,7 +100,6 @@ class OrderChecker {
       case StageKind::kCut:
         return CheckCut(i);
       case StageKind::kBatch:
-        MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
         MILLRACE_RETURN_IF_ERROR(CheckBuckets(i));
         return Once(i, "batch", &batch_);
       case StageKind::kPrefetch:
@@ -186,14 +185,13 @@ class OrderChecker {
   absl::Status CheckPushed(int i) const {
     const proto::Stage& s = stage(i);
     if (!stage(0).has_push()) return absl::OkStatus();
-    const bool counts = s.has_take() || s.has_skip() || s.has_shard();
-    const bool is_plain = s.has_batch() || s.has_padded_batch() || s.has_ragged_batch();
-    if ((batch_ < 0 && counts) || is_plain) return absl::OkStatus();
-    return ErrorAt(
-        at_.Where(i),
-        absl::StrCat(OpName(s), batch_ >= 0 && KindOf(s) == StageKind::kOrder ? " of batches" : "",
-                     " cannot follow push: what is pushed comes once, and how much is "
-                     "not known; take, skip and shard in front of the batch can"));
+    const bool counts = s.has_take() || s.has_skip() || s.has_shard() || s.has_shuffle();
+    if (batch_ < 0 && counts) return absl::OkStatus();
+    return ErrorAt(at_.Where(i),
+                   absl::StrCat(OpName(s), batch_ >= 0 ? " of batches" : "",
+                                " cannot follow push: what is pushed comes once, and how much is "
+                                "not known; take, skip, shard and shuffle in front of the batch "
+                                "can"));
   }
 
   absl::Status CheckBehindCut(int i) {
@@ -257,7 +255,6 @@ class OrderChecker {
   absl::Status CheckCut(int i) {
     if (batch_ >= 0) return BehindBatch(i, " works on samples");
     if (stage(i).filter().materialize()) return CheckMaterialized(i);
-    MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
     if (cut_ < 0) cut_ = i;
     if (!stage(i).has_unbatch()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(Once(i, "unbatch", &unbatch_));

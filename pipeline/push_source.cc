@@ -18,9 +18,18 @@
 // records ever pushed, each with the zero byte behind it that std::string keeps anyway: so a record
 // has a frame of at least one byte, and records that follow each other can be fetched by one read,
 // as the executor does with files. Records stay until the batches that they are in are delivered,
-// for a plan with a cut reads them twice.
+// for a plan with a cut reads them twice; behind a shuffle or a bucket that is in any order. One
+// that stays long must not keep what came after it: released records leave holes, and before the
+// holes are more than an eighth of the records, all of them are closed.
 
 namespace millrace::pipeline {
+
+namespace {
+
+// Stands in the place of released records, where a held one has its last byte, 0.
+constexpr std::byte kReleased{0xFF};
+
+}  // namespace
 
 class PushQueue {
  public:
@@ -37,6 +46,7 @@ class PushQueue {
   bool Attach() MILLRACE_EXCLUDES(mu_);
   uint64_t available() const MILLRACE_EXCLUDES(mu_);
   uint64_t num_bytes() const MILLRACE_EXCLUDES(mu_);
+  uint64_t held_bytes() const MILLRACE_EXCLUDES(mu_);
   bool ended() const MILLRACE_EXCLUDES(mu_);
   absl::Status status() const MILLRACE_EXCLUDES(mu_);
   readers::RecordRef Locate(uint64_t record) const MILLRACE_EXCLUDES(mu_);
@@ -44,19 +54,28 @@ class PushQueue {
       MILLRACE_EXCLUDES(mu_);
   void SetOnGrow(std::function<void()> on_grow) MILLRACE_EXCLUDES(mu_);
   void Want(uint64_t before) MILLRACE_EXCLUDES(mu_);
-  void Release(uint64_t before) MILLRACE_EXCLUDES(mu_);
+  void Release(std::span<const uint64_t> records) MILLRACE_EXCLUDES(mu_);
+  void SetUses(uint64_t record, uint64_t uses) MILLRACE_EXCLUDES(mu_);
   void Close() MILLRACE_EXCLUDES(mu_);
 
  private:
   struct Entry {
+    uint64_t record;
     uint64_t offset;
+    uint64_t uses;  // until it is released; 0: a hole
     std::string payload;
   };
+  using Entries = std::deque<Entry>;
   static constexpr uint64_t kEntryBytes = 64;  // what a record costs beside its payload
+  static_assert(sizeof(Entry) + sizeof(Entry) / 8 <= kEntryBytes);
 
   bool HasRoomLocked(size_t bytes) const MILLRACE_REQUIRES(mu_);
   absl::Status CheckOpenLocked() const MILLRACE_REQUIRES(mu_);
-  uint64_t AvailableLocked() const MILLRACE_REQUIRES(mu_) { return first_ + entries_.size(); }
+  // Where entries_ has a record; nullopt: it is not held.
+  std::optional<size_t> FindLocked(uint64_t record) const MILLRACE_REQUIRES(mu_);
+  // Takes the payload of an entry without uses.
+  std::string FreeLocked(Entry& entry) MILLRACE_REQUIRES(mu_);
+  void CloseHolesLocked() MILLRACE_REQUIRES(mu_);
   // Waits for room: false when there was none in time, an error when the queue was closed.
   absl::StatusOr<bool> WaitForRoomLocked(size_t bytes,
                                          std::optional<std::chrono::nanoseconds> limit)
@@ -67,10 +86,11 @@ class PushQueue {
   const PushSourceOptions options_;
 
   mutable Mutex mu_;
-  CondVar room_;                                        // producers wait for room, or for the end
-  CondVar called_;                                      // SetOnGrow waits for calls_ == 0
-  std::deque<Entry> entries_ MILLRACE_GUARDED_BY(mu_);  // records first_, first_ + 1, ...
-  uint64_t first_ MILLRACE_GUARDED_BY(mu_) = 0;
+  CondVar room_;                              // producers wait for room, or for the end
+  CondVar called_;                            // SetOnGrow waits for calls_ == 0
+  Entries entries_ MILLRACE_GUARDED_BY(mu_);  // ascending; the first is no hole
+  size_t num_holes_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t end_record_ MILLRACE_GUARDED_BY(mu_) = 0;  // records ever pushed
   uint64_t end_offset_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t held_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;  // records below are taken in any case
@@ -83,7 +103,7 @@ class PushQueue {
 };
 
 bool PushQueue::HasRoomLocked(size_t bytes) const {
-  if (entries_.empty() || AvailableLocked() < wanted_) return true;
+  if (entries_.empty() || end_record_ < wanted_) return true;
   const uint64_t cost = bytes + kEntryBytes;
   return cost <= options_.max_bytes && held_bytes_ <= options_.max_bytes - cost;
 }
@@ -118,7 +138,7 @@ absl::StatusOr<bool> PushQueue::Push(std::string_view record,
     MutexLock lock(mu_);
     const absl::StatusOr<bool> room = WaitForRoomLocked(record.size(), limit);
     if (!room.ok() || !*room) return room;
-    entries_.push_back({end_offset_, std::string(record)});
+    entries_.push_back({end_record_++, end_offset_, 1, std::string(record)});
     end_offset_ += record.size() + 1;
     held_bytes_ += record.size() + kEntryBytes;
   }
@@ -157,12 +177,17 @@ bool PushQueue::Attach() {
 
 uint64_t PushQueue::available() const {
   MutexLock lock(mu_);
-  return AvailableLocked();
+  return end_record_;
 }
 
 uint64_t PushQueue::num_bytes() const {
   MutexLock lock(mu_);
   return end_offset_;
+}
+
+uint64_t PushQueue::held_bytes() const {
+  MutexLock lock(mu_);
+  return held_bytes_;
 }
 
 bool PushQueue::ended() const {
@@ -179,29 +204,37 @@ readers::RecordRef PushQueue::Locate(uint64_t record) const {
   MutexLock lock(mu_);
   readers::RecordRef ref;
   ref.ordinal = record;
-  if (record < first_ || record >= AvailableLocked()) return ref;
-  const Entry& entry = entries_[record - first_];
-  ref.offset = entry.offset;
-  ref.length = entry.payload.size();
+  if (const std::optional<size_t> at = FindLocked(record)) {
+    ref.offset = entries_[*at].offset;
+    ref.length = entries_[*at].payload.size();
+  }
   return ref;
 }
 
+// Begins in a record that is held. What lies between records that are held is filled up.
 absl::StatusOr<size_t> PushQueue::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   MutexLock lock(mu_);
   if (offset >= end_offset_ || out.empty()) return 0;
-  if (entries_.empty() || offset < entries_.front().offset) {
+  auto entry = std::ranges::upper_bound(entries_, offset, {}, &Entry::offset);
+  const bool held = entry != entries_.begin() && (--entry)->uses > 0 &&
+                    offset - entry->offset <= entry->payload.size();
+  if (!held) {
     return absl::FailedPreconditionError(
         absl::StrCat(options_.name, ": the record at offset ", offset, " was released already"));
   }
-  auto entry = std::ranges::upper_bound(entries_, offset, {}, &Entry::offset) - 1;
+  const size_t size = std::min<uint64_t>(out.size(), end_offset_ - offset);
   size_t done = 0;
-  for (; entry != entries_.end() && done < out.size(); ++entry) {
-    const uint64_t skip = offset + done - entry->offset;
-    const size_t size = std::min<size_t>(entry->payload.size() + 1 - skip, out.size() - done);
-    std::memcpy(out.data() + done, entry->payload.c_str() + skip, size);
-    done += size;
+  for (; entry != entries_.end() && entry->offset < offset + size; ++entry) {
+    if (entry->uses == 0) continue;
+    const uint64_t skip = offset > entry->offset ? offset - entry->offset : 0;
+    const size_t place = static_cast<size_t>(entry->offset + skip - offset);
+    const size_t length = std::min<size_t>(entry->payload.size() + 1 - skip, size - place);
+    std::ranges::fill(out.subspan(done, place - done), kReleased);
+    std::memcpy(out.data() + place, entry->payload.c_str() + skip, length);
+    done = place + length;
   }
-  return done;
+  std::ranges::fill(out.subspan(done, size - done), kReleased);
+  return size;
 }
 
 void PushQueue::SetOnGrow(std::function<void()> on_grow) {
@@ -217,16 +250,48 @@ void PushQueue::Want(uint64_t before) {
   room_.NotifyAll();
 }
 
-void PushQueue::Release(uint64_t before) {
+std::optional<size_t> PushQueue::FindLocked(uint64_t record) const {
+  const auto entry = std::ranges::lower_bound(entries_, record, {}, &Entry::record);
+  const bool held = entry != entries_.end() && entry->record == record && entry->uses > 0;
+  return held ? std::optional(static_cast<size_t>(entry - entries_.begin())) : std::nullopt;
+}
+
+std::string PushQueue::FreeLocked(Entry& entry) {
+  held_bytes_ -= entry.payload.size() + kEntryBytes;
+  ++num_holes_;
+  return std::move(entry.payload);
+}
+
+void PushQueue::CloseHolesLocked() {
+  for (; !entries_.empty() && entries_.front().uses == 0; --num_holes_) entries_.pop_front();
+  if (num_holes_ <= entries_.size() / 8) return;
+  std::erase_if(entries_, [](const Entry& entry) { return entry.uses == 0; });
+  num_holes_ = 0;
+}
+
+void PushQueue::Release(std::span<const uint64_t> records) {
+  if (records.empty()) return;
   std::vector<std::string> freed;  // outside the lock
   MutexLock lock(mu_);
-  while (first_ < before && !entries_.empty()) {
-    held_bytes_ -= entries_.front().payload.size() + kEntryBytes;
-    freed.push_back(std::move(entries_.front().payload));
-    entries_.pop_front();
-    ++first_;
+  for (const uint64_t record : records) {
+    const std::optional<size_t> at = FindLocked(record);
+    if (at && --entries_[*at].uses == 0) freed.push_back(FreeLocked(entries_[*at]));
   }
-  if (!freed.empty()) room_.NotifyAll();
+  if (freed.empty()) return;
+  CloseHolesLocked();
+  room_.NotifyAll();
+}
+
+void PushQueue::SetUses(uint64_t record, uint64_t uses) {
+  std::string freed;  // outside the lock
+  MutexLock lock(mu_);
+  const std::optional<size_t> at = FindLocked(record);
+  if (!at) return;
+  entries_[*at].uses = uses;
+  if (uses > 0) return;
+  freed = FreeLocked(entries_[*at]);
+  CloseHolesLocked();
+  room_.NotifyAll();
 }
 
 void PushQueue::Close() {
@@ -274,6 +339,10 @@ class PushRecords final : public GrowingSource {
       return absl::InternalError(absl::StrCat(names_[0], ": the frame of record ", ref.ordinal,
                                               " has ", framed.size(), " B, not ", ref.length + 1));
     }
+    if (framed.back() == kReleased) {
+      return absl::InternalError(
+          absl::StrCat(names_[0], ": record ", ref.ordinal, " was released before it was read"));
+    }
     return std::string_view(reinterpret_cast<const char*>(framed.data()), ref.length);
   }
   uint64_t Fingerprint() const override { return HashName(names_[0]); }
@@ -284,7 +353,8 @@ class PushRecords final : public GrowingSource {
   absl::Status status() const override { return queue_->status(); }
   void SetOnGrow(std::function<void()> on_grow) override { queue_->SetOnGrow(std::move(on_grow)); }
   void Want(uint64_t before) override { queue_->Want(before); }
-  void Release(uint64_t before) override { queue_->Release(before); }
+  void Release(std::span<const uint64_t> records) override { queue_->Release(records); }
+  void SetUses(uint64_t record, uint64_t uses) override { queue_->SetUses(record, uses); }
   void Close() override { queue_->Close(); }
 
  private:
@@ -324,6 +394,8 @@ void PushSource::Fail(absl::Status status) { queue_->End(std::move(status)); }
 const std::string& PushSource::name() const { return queue_->options().name; }
 
 uint64_t PushSource::num_pushed() const { return queue_->available(); }
+
+uint64_t PushSource::held_bytes() const { return queue_->held_bytes(); }
 
 const std::shared_ptr<PushQueue>& QueueOf(const PushSource& source) { return source.queue_; }
 

@@ -19,8 +19,8 @@ struct PushSourceOptions {
   std::string name = "push";
 
   // performance only: results are the same for every value
-  // Records that no delivered batch has used up: their bytes and 64 B each. A record that is larger
-  // is taken alone; what the oldest batch lacks is always taken.
+  // Records that rows which are not delivered yet may need: their bytes and 64 B each. A record
+  // that is larger is taken alone; what the oldest batch lacks is always taken.
   uint64_t max_bytes = uint64_t{64} << 20;
 };
 
@@ -53,6 +53,8 @@ class PushSource {
   const std::string& name() const;
   // Records pushed so far.
   uint64_t num_pushed() const;
+  // Bytes of records that are kept now, as max_bytes counts them.
+  uint64_t held_bytes() const;
 
  private:
   friend const std::shared_ptr<PushQueue>& QueueOf(const PushSource& source);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipeline/order_internal.h"
 #include "pipeline/scan_board_internal.h"
 
 namespace millrace::pipeline {
@@ -19,13 +20,28 @@ void ScanBoard::Reset(const Settler& settler, std::span<const uint64_t> ends) {
   }
 }
 
+void ScanBoard::SetEnds(std::span<const uint64_t> ends) {
+  for (Lane& lane : lanes_) lane.end = ends[lane.lane];
+}
+
+std::optional<uint64_t> ScanBoard::FirstMissing(uint64_t lanes, uint64_t block) const {
+  std::optional<uint64_t> first;
+  for (const Lane& lane : lanes_) {
+    if (!lane.wants_more || lane.is_done || lane.next < lane.end) continue;
+    const uint64_t position = LanePosition(lane.next, lane.lane, lanes, block);
+    first = std::min(first.value_or(position), position);
+  }
+  return first;
+}
+
 // Of the lanes that want more, the one with the least under way; then the one furthest behind.
 size_t ScanBoard::FindLane(uint64_t ahead) const {
   size_t best = lanes_.size();
   for (size_t i = 0; i < lanes_.size(); ++i) {
     const Lane& lane = lanes_[i];
     const bool reopens = lane.reopen_next < lane.reopen.size();
-    if (!reopens && (!lane.wants_more || lane.next >= lane.end)) continue;
+    const bool claims = lane.next < lane.end && (lane.wants_more || lane.is_done);
+    if (!reopens && !claims) continue;
     if (lane.under_way >= ahead) continue;
     if (best == lanes_.size() || std::pair(lane.under_way, lane.next) <
                                      std::pair(lanes_[best].under_way, lanes_[best].next)) {
@@ -51,9 +67,10 @@ ScanClaim ScanBoard::Claim(uint64_t rows, uint64_t ahead) {
   } else {
     claim.first = lane.next;
     claim.count = std::min(limit, lane.end - lane.next);
+    claim.discards = lane.is_done;
     lane.next += claim.count;
   }
-  lane.under_way += claim.count;
+  if (!claim.discards) lane.under_way += claim.count;
   return claim;
 }
 
@@ -109,6 +126,7 @@ void ScanBoard::Gather(Lane& lane, const Examined& found) {
 void ScanBoard::Update(const Settler& settler) {
   for (Lane& lane : lanes_) {
     lane.wants_more = settler.WantsMore(lane.lane);
+    lane.is_done = settler.LaneIsDone(lane.lane);
     lane.next = std::max(lane.next, settler.NextPosition(lane.lane));
   }
 }

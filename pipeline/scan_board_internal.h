@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct ScanClaim {
   size_t lane_index = 0;  // on the board
   uint64_t lane = 0;
   bool reopens = false;
-  uint64_t first = 0;  // position; or which of the lane's positions to look at again
+  bool discards = false;  // of a lane that is done: not to be looked at
+  uint64_t first = 0;     // position; or which of the lane's positions to look at again
   uint64_t count = 0;
   std::vector<uint64_t> positions;  // to look at again, ascending: `count` of them
 };
@@ -41,6 +43,8 @@ class ScanBoard {
   // Forgets everything and begins where the settler stands. `ends`: of all lanes, positions that
   // they have in all passes.
   void Reset(const Settler& settler, std::span<const uint64_t> ends);
+  // Other ends, not before those that were given last.
+  void SetEnds(std::span<const uint64_t> ends);
 
   // True when a lane wants more and has fewer than `ahead` positions under way.
   bool MayClaim(uint64_t ahead) const { return FindLane(ahead) != lanes_.size(); }
@@ -62,6 +66,10 @@ class ScanBoard {
   // Learns from the settler what it wants.
   void Update(const Settler& settler);
 
+  // Of lanes that want more than there is, the lane and position that come first in the pass, as
+  // its position there; `lanes` and `block` as of LanePosition.
+  std::optional<uint64_t> FirstMissing(uint64_t lanes, uint64_t block) const;
+
   // Blocks that are not settled.
   int64_t num_blocks() const { return num_blocks_; }
 
@@ -72,6 +80,7 @@ class ScanBoard {
     uint64_t end = 0;
     uint64_t under_way = 0;  // positions claimed and not settled
     bool wants_more = true;
+    bool is_done = false;  // its positions are not needed, and claimed to be discarded
     std::deque<std::unique_ptr<ScanBlock>> ring;
     std::vector<uint64_t> reopen;  // positions to look at again, ascending
     size_t reopen_next = 0;        // of them, to claim

@@ -39,6 +39,7 @@ LanePlan MakeLanePlan(const PhysicalPlan& plan, const SettlerOptions& options) {
   lanes.extents_per_row = options.extents_per_row;
   lanes.seed = options.seed;
   lanes.num_lanes = options.num_lanes;
+  lanes.grows = options.grows;
   return lanes;
 }
 
@@ -214,6 +215,26 @@ std::optional<ClosedBatch> LaneSettler::Take() {
   batch.ends_epoch = next_epoch != batch.epoch;
   Advance();
   return batch;
+}
+
+void LaneSettler::EndInput(const std::vector<uint64_t>& lane_sizes) {
+  for (uint64_t lane = settled_.first; lane < settled_.end; ++lane) {
+    At(lane).lane.EndInput(lane_sizes[lane]);
+  }
+}
+
+bool LaneSettler::reached_end() const {
+  return std::ranges::any_of(lanes_, [](const BatchLane& lane) { return lane.lane.reached_end(); });
+}
+
+bool LaneSettler::LaneIsDone(uint64_t lane) const {
+  return options_.grows && At(lane).lane.IsDone();
+}
+
+std::vector<uint64_t> LaneSettler::TakeDropped() {
+  std::vector<uint64_t> dropped = std::exchange(dropped_, {});
+  for (BatchLane& lane : lanes_) lane.lane.TakeDropped(dropped);
+  return dropped;
 }
 
 // Of the batch that is being filled, when it is sure to be delivered.

@@ -51,7 +51,11 @@ bool LaneSettler::FillLane(BatchLane& lane) {
         break;
       case Lane::Outcome::kRow:
         if (lane.num_rows++ == 0) lane.first_epoch = row.origin.id.epoch;
-        if (lane.own) lane.rows.Append(std::move(row), lane.lane.extents());
+        if (lane.own) {
+          lane.rows.Append(std::move(row), lane.lane.extents());
+        } else if (options_.grows) {
+          dropped_.push_back(row.origin.id.record);
+        }
         break;
     }
   }
@@ -107,7 +111,11 @@ void LaneSettler::CloseBucket(BatchLane& lane, size_t bucket) {
   std::swap(lane.rows, lane.buckets[bucket]);
   lane.num_rows = lane.rows.size();
   lane.first_epoch = lane.rows.row(0).origin.id.epoch;
-  if (!lane.own) lane.rows.Clear();
+  if (lane.own) return;
+  for (size_t i = 0; options_.grows && i < lane.rows.size(); ++i) {
+    dropped_.push_back(lane.rows.row(i).origin.id.record);
+  }
+  lane.rows.Clear();
 }
 
 void LaneSettler::CloseBatch() {

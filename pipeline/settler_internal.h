@@ -93,6 +93,9 @@ struct SettlerOptions {
   // ranks count as full. Otherwise every rank settles all lanes, since where an epoch ends depends
   // on all of them.
   bool endless = false;
+  // The input goes on until EndInput says where it ends, and every record counts (TakeDropped).
+  // Every rank settles all lanes.
+  bool grows = false;
 };
 
 // Thread-compatible: under a lock of the executor.
@@ -138,6 +141,17 @@ class Settler {
   virtual std::optional<ClosedBatch> Take() = 0;
   // True once every batch was taken.
   virtual bool ended() const = 0;
+
+  // Of an input that grows.
+  // Its one pass has so many elements in each lane. Once.
+  virtual void EndInput(const std::vector<uint64_t>& lane_sizes) = 0;
+  // True when the rows of some lane came to the end of the input; false where a take went before.
+  virtual bool reached_end() const = 0;
+  // True when no batch holds rows of the lane's next positions, however the input goes on.
+  virtual bool LaneIsDone(uint64_t lane) const = 0;
+  // The records of rows that were given to Settle and are in no ClosedBatch of this rank, nor will
+  // be: each in one call, once for every such row. Not of what is left at the end of the input.
+  virtual std::vector<uint64_t> TakeDropped() = 0;
 };
 
 }  // namespace millrace::pipeline

@@ -245,13 +245,13 @@ class ExecutorLeftoversTest : public testing::Test {
   std::unique_ptr<Pipeline> OpenFed(const std::shared_ptr<Context>& context, std::mt19937& random,
                                     std::thread& feeder) const {
     auto push = PushSource::Make();
-    PhysicalPlan plan = MakePlan(8);
+    PhysicalPlan plan = random() % 2 == 0 ? MakePlan(8) : FilterPlan(8, 4);
     plan.ops.push_back(ThrowingOp());
     auto pipeline = OpenPushed(std::move(plan), push, context);
     EXPECT_TRUE(pipeline.ok()) << pipeline.status();
     feeder = std::thread([push = std::move(push), records = random() % 60, ends = random() % 2] {
       for (uint64_t i = 0; i < records; ++i) {
-        if (!push->Push("record").ok()) return;
+        if (!push->Push(std::string(40 + i % 5, 'x')).ok()) return;
       }
       if (ends != 0) push->Finish();
     });

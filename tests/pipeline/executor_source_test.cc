@@ -166,8 +166,6 @@ TEST(ExecutorSourceTest, CancelEndsAWaitForPushedRecords) {
   EXPECT_EQ(pipeline->Next().status().code(), Code::kCancelled);
   canceller.join();
   EXPECT_EQ(push->Push("late").code(), Code::kCancelled);
-  EXPECT_EQ(OpenPushed(FilterPlan(), PushSource::Make(), FakeContext(2)).status().code(),
-            Code::kInvalidArgument);
   EXPECT_EQ(OpenPushed(MakePlan(4), nullptr, FakeContext(2)).status().code(),
             Code::kInvalidArgument);
 }

@@ -198,15 +198,17 @@ TEST(PlanStagesTest, WhatIsPushedCannotBeRewound) {
   const std::string push = "stage { push {} }\n";
   Make(push +
        "stage { take { count: 9 } } stage { skip { count: 2 } } "
-       "stage { shard { num_shards: 2 index: 1 } }" +
+       "stage { shard { num_shards: 2 index: 1 } } stage { shuffle { buffer_size: 4 } }" +
        kBatch);
-  for (const char* batch : {"padded_batch { size: 4 }", "ragged_batch { size: 4 }"}) {
-    Make(push + "stage { " + batch + " }");
-  }
-  for (const std::string stage :
-       {"repeat {}", "repeat { epochs: 2 }", "global_shuffle {}", "shuffle { buffer_size: 4 }",
-        "filter { predicate: \"x > 1\" }", "unbatch {}",
+  for (const char* batch :
+       {"batch { size: 4 }", "padded_batch { size: 4 }", "ragged_batch { size: 4 }",
         "bucket_by_length { field: \"x\" boundary: 4 batch_size: [2, 2] }"}) {
+    Make(push +
+         "stage { filter { predicate: \"x > 1\" } } stage { unbatch {} } "
+         "stage { shuffle { buffer_size: 4 } } stage { " +
+         batch + " }");
+  }
+  for (const std::string stage : {"repeat {}", "repeat { epochs: 2 }", "global_shuffle {}"}) {
     const std::string op = stage.substr(0, stage.find(' '));
     EXPECT_THAT(ErrorOf(push + "stage { " + stage + " }\n" + kBatch),
                 HasSubstr("p:2:1: " + op + " cannot follow push: what is pushed comes once"));

@@ -2,7 +2,9 @@
 #define MILLRACE_TESTS_PIPELINE_PUSH_FIXTURE_H_
 
 #include <memory>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/status.h"
@@ -11,20 +13,51 @@
 
 namespace millrace::pipeline {
 
-// Opens a plan whose records the test pushes.
+// Opens a plan whose records the test pushes into `options.push`.
 inline absl::StatusOr<std::unique_ptr<Pipeline>> OpenPushed(PhysicalPlan plan,
-                                                            std::shared_ptr<PushSource> push,
                                                             std::shared_ptr<Context> context,
-                                                            std::string token = "") {
+                                                            const OpenOptions& options) {
   SourceSpec spec;
   spec.kind = SourceSpec::Kind::kPush;
   spec.stage = "push";
   plan.sources = {spec};
+  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, *context, options));
+  return OpenPhysical(std::move(plan), std::move(sources), std::move(context), options);
+}
+
+inline absl::StatusOr<std::unique_ptr<Pipeline>> OpenPushed(PhysicalPlan plan,
+                                                            std::shared_ptr<PushSource> push,
+                                                            std::shared_ptr<Context> context,
+                                                            std::string token = "") {
   OpenOptions options;
   options.push = std::move(push);
   options.resume_token = std::move(token);
-  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, *context, options));
-  return OpenPhysical(std::move(plan), std::move(sources), std::move(context), options);
+  return OpenPushed(std::move(plan), std::move(context), options);
+}
+
+// Pushes all of `data` on a thread of its own; a push that fails ends it. Now and then it lets
+// others go first.
+class Feeder {
+ public:
+  Feeder(std::shared_ptr<PushSource> push, const FakeData& data, unsigned seed = 0)
+      : thread_([push = std::move(push), &data, seed] {
+          std::mt19937 random(seed);
+          for (const std::string& payload : data.payloads) {
+            if (seed != 0 && random() % 8 == 0) std::this_thread::yield();
+            if (!push->Push(payload).ok()) return;
+          }
+          push->Finish();
+        }) {}
+  ~Feeder() { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+inline std::shared_ptr<PushSource> MakePush(uint64_t max_bytes) {
+  PushSourceOptions options;
+  options.max_bytes = max_bytes;
+  return PushSource::Make(options);
 }
 
 }  // namespace millrace::pipeline

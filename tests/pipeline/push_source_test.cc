@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <numeric>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +38,12 @@ std::string Read(const GrowingSource& source, uint64_t record) {
   if (!size.ok()) return absl::StrCat("error: ", size.status().message());
   EXPECT_EQ(*size, frame.size());
   return std::string(*source.Unframe(ref, frame));
+}
+
+std::vector<uint64_t> Numbers(uint64_t first, uint64_t end) {
+  std::vector<uint64_t> numbers(end - first);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
 }
 
 // Lets a test wait until something has grown.
@@ -95,7 +103,7 @@ TEST(PushSourceTest, AFullSourceTakesNoMoreUntilRecordsAreReleased) {
   EXPECT_TRUE(*host->TryPush(record));
   EXPECT_FALSE(*host->TryPush(record));
   EXPECT_FALSE(*host->PushFor(record, 1ms));
-  source->Release(1);
+  source->Release(Numbers(0, 1));
   EXPECT_TRUE(*host->TryPush(record));
   EXPECT_FALSE(*host->TryPush(""));
   EXPECT_EQ(source->available(), 3u);
@@ -108,7 +116,7 @@ TEST(PushSourceTest, ARecordLargerThanTheLimitIsTakenAlone) {
   const auto source = Open(*host);
   EXPECT_TRUE(*host->TryPush(std::string(5000, 'x')));
   EXPECT_FALSE(*host->TryPush("y"));
-  source->Release(1);
+  source->Release(Numbers(0, 1));
   EXPECT_TRUE(*host->TryPush(std::string(6000, 'z')));
   EXPECT_EQ(Read(*source, 1).size(), 6000u);
 }
@@ -136,7 +144,7 @@ TEST(PushSourceTest, APushThatWaitsGoesOnWhenThereIsRoom) {
     bell.WaitFor([&] { return source->available() > i; });
     EXPECT_EQ(Read(*source, i), absl::StrCat(i));
     EXPECT_EQ(source->available(), i + 1);
-    source->Release(i + 1);
+    source->Release(Numbers(i, i + 1));
   }
   producer.join();
 }
@@ -189,16 +197,76 @@ TEST(PushSourceTest, AReleasedRecordCannotBeReadButKeepsItsNumber) {
   const auto source = Open(*host);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(host->Push("abc").ok());
   const readers::RecordRef ref = source->Locate(1);
-  source->Release(2);
-  source->Release(1);  // never back
+  source->Release(Numbers(0, 2));
+  source->Release(Numbers(0, 1));  // never back
   std::vector<std::byte> frame(4);
   EXPECT_EQ(source->file(0)->ReadAt(ref.offset, frame).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(source->Locate(1).ordinal, 1u);
   EXPECT_EQ(Read(*source, 2), "abc");
-  source->Release(100);  // no further than there are
+  source->Release(Numbers(0, 100));  // no further than there are
   ASSERT_TRUE(host->Push("d").ok());
   EXPECT_EQ(Read(*source, 3), "d");
+}
+
+TEST(PushSourceTest, RecordsAreReleasedInAnyOrderAndTheRestIsReadAsBefore) {
+  // S-USER-8.
+  constexpr uint64_t kRecords = 500;
+  const auto host = PushSource::Make();
+  const auto source = Open(*host);
+  std::vector<readers::RecordRef> refs;
+  for (uint64_t i = 0; i < kRecords; ++i) {
+    ASSERT_TRUE(host->Push(std::string(i % 7, static_cast<char>('a' + i % 26))).ok());
+    refs.push_back(source->Locate(i));
+  }
+  std::vector<uint64_t> order = Numbers(0, kRecords);
+  std::shuffle(order.begin(), order.end(), std::mt19937(7));
+  std::vector<bool> held(kRecords, true);
+  uint64_t bytes = host->held_bytes();
+  for (const uint64_t record : order) {
+    source->Release({&record, 1});
+    held[record] = false;
+    EXPECT_EQ(host->held_bytes(), bytes -= record % 7 + 64);
+    for (const uint64_t other : {record, (record + 1) % kRecords, (record * 31 + 7) % kRecords}) {
+      std::vector<std::byte> frame(other % 7 + 1);
+      const auto size = source->file(0)->ReadAt(refs[other].offset, frame);
+      ASSERT_EQ(size.ok(), held[other]) << other;
+      if (held[other]) {
+        EXPECT_EQ(*source->Unframe(refs[other], frame),
+                  std::string(other % 7, static_cast<char>('a' + other % 26)));
+      }
+    }
+  }
+  EXPECT_EQ(host->held_bytes(), 0u);
+}
+
+TEST(PushSourceTest, AReadPassesOverWhatWasReleased) {
+  const auto host = PushSource::Make();
+  const auto source = Open(*host);
+  for (const char* record : {"ab", "cd", "ef", "gh"}) ASSERT_TRUE(host->Push(record).ok());
+  const readers::RecordRef released = source->Locate(1);
+  source->Release(std::vector<uint64_t>{1, 3});
+  std::string bytes(12, '?');
+  EXPECT_EQ(*source->file(0)->ReadAt(0, std::as_writable_bytes(std::span(bytes))), 12u);
+  EXPECT_EQ(bytes, std::string("ab\0\xFF\xFF\xFF"
+                               "ef\0\xFF\xFF\xFF",
+                               12));
+  const auto frame = std::as_bytes(std::span(bytes)).subspan(3, 3);
+  EXPECT_EQ(source->Unframe(released, frame).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST(PushSourceTest, ARecordOfSeveralRowsIsReleasedWithTheLast) {
+  // S-USER-8.
+  const auto host = PushSource::Make();
+  const auto source = Open(*host);
+  for (const char* record : {"ab", "cd"}) ASSERT_TRUE(host->Push(record).ok());
+  source->SetUses(0, 3);
+  source->SetUses(1, 0);
+  EXPECT_EQ(host->held_bytes(), 66u);
+  source->Release(std::vector<uint64_t>{0, 0});
+  EXPECT_EQ(Read(*source, 0), "ab");
+  source->Release(std::vector<uint64_t>{0});
+  EXPECT_EQ(host->held_bytes(), 0u);
 }
 
 TEST(PushSourceTest, AFrameOfAnotherSizeIsRefused) {
@@ -268,7 +336,7 @@ TEST(PushSourceTest, ManyProducersAndOneReaderLoseAndRepeatNothing) {
     const std::string text = Read(*source, record);
     const std::string producer = text.substr(0, text.find(':'));
     EXPECT_EQ(text, absl::StrCat(producer, ":", next[producer]++));
-    source->Release(record + 1);
+    source->Release(Numbers(record, record + 1));
   }
   for (std::thread& producer : producers) producer.join();
   EXPECT_EQ(next.size(), static_cast<size_t>(kProducers));
