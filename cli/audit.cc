@@ -1,6 +1,5 @@
 #include "pipeline/audit.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -11,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
-#include "cli/flag_checks.h"
 
 namespace millrace::cli {
 namespace {
@@ -106,25 +104,24 @@ int Audit(const Flags& flags) {
 
 }  // namespace
 
-void AddAudit(CLI::App& parent, Action& chosen) {
+void AddAudit(Command parent) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand(
+  Command command = parent.AddCommand(
       "audit", "Prove from the logs of `run --audit` that every sample was visited exactly once");
-  app->add_option("files", flags->files, "Logs of all ranks and restarts, in any order")
-      ->required();
-  app->add_option("--epochs", flags->epochs, "How many epochs have to be finished at least")
-      ->check(Whole(0, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
-  app->add_option("--messages", flags->messages, "How many violations are told in words")
-      ->check(Whole(1, 1000000))
-      ->capture_default_str();
-  app->add_flag("--json", flags->json, "One JSON object on standard output");
-  app->footer(
+  command.Add("files", flags->files, "Logs of all ranks and restarts, in any order").Required();
+  command.Add("--epochs", flags->epochs, "How many epochs have to be finished at least")
+      .Whole(0, std::numeric_limits<int64_t>::max())
+      .ShowDefault();
+  command.Add("--messages", flags->messages, "How many violations are told in words")
+      .Whole(1, 1000000)
+      .ShowDefault();
+  command.AddSwitch("--json", flags->json, "One JSON object on standard output");
+  command.Footer(
       "Exit codes: 0 proven; 1 violated, or too few epochs were finished; 2 wrong command line.\n\n"
       "Examples:\n"
       "  millrace run p.pbtxt --rank 0 --world 2 --audit rank0.audit --token-file rank0.token\n"
       "  millrace audit rank*.audit");
-  app->callback([flags, &chosen] { chosen = [flags] { return Audit(*flags); }; });
+  command.Do([flags] { return Audit(*flags); });
 }
 
 }  // namespace millrace::cli

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -13,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "cli/command.h"
-#include "cli/flag_checks.h"
 #include "cli/where.h"
 #include "readers/example_view.h"
 #include "readers/record_reader.h"
@@ -167,20 +165,20 @@ int Cat(const Flags& flags) {
 
 }  // namespace
 
-void AddCat(CLI::App& parent, Action& chosen) {
+void AddCat(Command parent) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand("cat", "Print records, one JSON object per line");
-  app->add_option("files", flags->files, "TFRecord files or glob patterns")->required();
-  app->add_option("--count", flags->count, "Print so many records (0: all)")->check(Whole(0));
-  app->add_flag("--raw", flags->raw, "The payloads' bytes, one after the other");
-  app->add_option("--where", flags->where,
-                  "Only records whose features fulfil this condition (docs/predicates.md)");
-  app->footer(
+  Command command = parent.AddCommand("cat", "Print records, one JSON object per line");
+  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.Add("--count", flags->count, "Print so many records (0: all)").Whole(0);
+  command.AddSwitch("--raw", flags->raw, "The payloads' bytes, one after the other");
+  command.Add("--where", flags->where,
+              "Only records whose features fulfil this condition (docs/predicates.md)");
+  command.Footer(
       "Damaged records are passed over; the first is told at the end, with exit code 1.\n"
       "Example:\n"
       "  millrace records cat data/train-00000-of-00008.tfrecord --count 3\n"
       "  millrace records cat 'data/train-*' --where '`image/class/label` in (3, 5)'");
-  app->callback([flags, &chosen] { chosen = [flags] { return Cat(*flags); }; });
+  command.Do([flags] { return Cat(*flags); });
 }
 
 }  // namespace millrace::cli

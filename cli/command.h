@@ -1,21 +1,16 @@
 #ifndef MILLRACE_CLI_COMMAND_H_
 #define MILLRACE_CLI_COMMAND_H_
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/command_line.h"
 
-namespace CLI {
-class App;
-}
-
-// The `millrace` command: one file per subcommand. Each Add function hangs its subcommand's flags
-// on `parent` and, when that subcommand was chosen, leaves what to do in `chosen`. Nothing runs
-// while flags are parsed.
+// The `millrace` command: one file per subcommand. Each Add function hangs its subcommand, its flags
+// and what it does on `parent`.
 
 namespace millrace::cli {
 
@@ -26,17 +21,14 @@ inline constexpr int kUsage = 2;
 inline constexpr int kStoppedResumable =
     75;  // sysexits.h EX_TEMPFAIL, as schedulers that requeue expect
 
-// Returns the exit code.
-using Action = std::function<int()>;
-
-void AddConvert(CLI::App& parent, Action& chosen);
-void AddInspect(CLI::App& parent, Action& chosen);
-void AddVerify(CLI::App& parent, Action& chosen);
-void AddCat(CLI::App& parent, Action& chosen);
-void AddExplain(CLI::App& parent, Action& chosen);
-void AddRun(CLI::App& parent, Action& chosen);
-void AddAudit(CLI::App& parent, Action& chosen);
-void AddTrain(CLI::App& parent, Action& chosen);
+void AddConvert(Command parent);
+void AddInspect(Command parent);
+void AddVerify(Command parent);
+void AddCat(Command parent);
+void AddExplain(Command parent);
+void AddRun(Command parent);
+void AddAudit(Command parent);
+void AddTrain(Command parent);
 
 // Prints "millrace: error: ..." to standard error, after all standard output, and returns kFailed.
 int Fail(const absl::Status& status);

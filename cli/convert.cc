@@ -1,6 +1,5 @@
 #include "readers/convert.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -12,7 +11,6 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
-#include "cli/flag_checks.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 
@@ -67,50 +65,47 @@ std::vector<std::string> Words(const std::map<std::string, T>& meanings) {
 
 }  // namespace
 
-void AddConvert(CLI::App& parent, Action& chosen) {
+void AddConvert(Command parent) {
   auto flags = std::make_shared<Flags>();
   readers::ConvertOptions& options = flags->options;
-  CLI::App* app = parent.add_subcommand("convert", "Write images as TFRecord shards of Examples");
+  Command command = parent.AddCommand("convert", "Write images as TFRecord shards of Examples");
   // The checks list the words; CLI11's transformers would list the enums' numbers too.
-  app->add_option_function<std::string>(
-         "--from", [&options](const std::string& word) { options.input = kInputs.at(word); },
-         "What is read: idx, or images (a folder or a tar)")
-      ->required()
-      ->check(CLI::IsMember(Words(kInputs)));
-  app->add_option("--images", options.images, "The IDX file of images, the folder, or the tar")
-      ->required();
-  app->add_option("--labels", options.labels,
-                  "The IDX file of labels (default: named as the images are, with labels-idx1)");
-  app->add_option("--label", options.label, "The label of images whose names tell no class");
-  app->add_option("--out", flags->out, "Folder for the shards; made when it is missing")
-      ->required();
-  app->add_option("--prefix", flags->prefix, "Shards are PREFIX-00000-of-00008.tfrecord")
-      ->capture_default_str();
-  app->add_option("--shards", options.num_shards, "How many shards")
-      ->check(Whole(1, 99999))
-      ->capture_default_str();
-  app->add_option("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
-      ->check(Whole(0));
-  app->add_option_function<std::string>(
-         "--compression",
-         [&options](const std::string& word) { options.compression = kCompressions.at(word); },
-         "none, gzip or zlib")
-      ->check(CLI::IsMember(Words(kCompressions)));
-  app->add_flag("--overwrite", options.overwrite, "Replace the shards of this prefix that exist");
-  app->footer(
+  command
+      .AddWord(
+          "--from", [&options](const std::string& word) { options.input = kInputs.at(word); },
+          "What is read: idx, or images (a folder or a tar)")
+      .Required()
+      .OneOf(Words(kInputs));
+  command.Add("--images", options.images, "The IDX file of images, the folder, or the tar")
+      .Required();
+  command.Add("--labels", options.labels,
+              "The IDX file of labels (default: named as the images are, with labels-idx1)");
+  command.Add("--label", options.label, "The label of images whose names tell no class");
+  command.Add("--out", flags->out, "Folder for the shards; made when it is missing").Required();
+  command.Add("--prefix", flags->prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
+  command.Add("--shards", options.num_shards, "How many shards").Whole(1, 99999).ShowDefault();
+  command.Add("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
+      .Whole(0);
+  command
+      .AddWord(
+          "--compression",
+          [&options](const std::string& word) { options.compression = kCompressions.at(word); },
+          "none, gzip or zlib")
+      .OneOf(Words(kCompressions));
+  command.AddSwitch("--overwrite", options.overwrite,
+                    "Replace the shards of this prefix that exist");
+  command.Footer(
       "Examples:\n"
       "  millrace records convert --from idx --images train-images-idx3-ubyte.gz "
       "--out data --prefix train --shards 8\n"
       "  millrace records convert --from images --images photos/ --out data --shards 4 "
       "--shuffle 1\n"
       "  millrace records convert --from images --images imagenet.tar --out data --prefix train");
-  app->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto report = ConvertFiles(*flags);
-      if (!report.ok()) return Fail(report.status());
-      Print(*report);
-      return kDone;
-    };
+  command.Do([flags] {
+    const auto report = ConvertFiles(*flags);
+    if (!report.ok()) return Fail(report.status());
+    Print(*report);
+    return kDone;
   });
 }
 

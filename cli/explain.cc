@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -7,7 +6,6 @@
 
 #include "base/status.h"
 #include "cli/command.h"
-#include "cli/flag_checks.h"
 #include "cli/progress.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
@@ -49,21 +47,17 @@ int Run(const Flags& flags) {
 
 }  // namespace
 
-void AddExplain(CLI::App& parent, Action& chosen) {
+void AddExplain(Command parent) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand("explain", "Print a pipeline's logical and physical plan");
-  app->add_option("file", flags->file, "Pipeline file (protobuf text format)")->required();
-  app->add_option("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
-      ->allow_extra_args(false);
-  app->add_option("--rank", flags->rank, "Rank whose rows are shown")
-      ->check(Whole(0, kMaxInt))
-      ->capture_default_str();
-  app->add_option("--world", flags->world, "Number of ranks")
-      ->check(Whole(1, kMaxInt))
-      ->capture_default_str();
-  app->footer(
+  Command command = parent.AddCommand("explain", "Print a pipeline's logical and physical plan");
+  command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
+  command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
+      .OneValueEach();
+  command.Add("--rank", flags->rank, "Rank whose rows are shown").Whole(0, kMaxInt).ShowDefault();
+  command.Add("--world", flags->world, "Number of ranks").Whole(1, kMaxInt).ShowDefault();
+  command.Footer(
       "Example:\n  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --world 2");
-  app->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
+  command.Do([flags] { return Run(*flags); });
 }
 
 }  // namespace millrace::cli

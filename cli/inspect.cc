@@ -1,6 +1,5 @@
 #include "readers/inspect.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
-#include "cli/flag_checks.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "readers/record_source.h"
@@ -118,23 +116,21 @@ int Verdict(const readers::InspectReport& report) {
 
 }  // namespace
 
-void AddInspect(CLI::App& parent, Action& chosen) {
+void AddInspect(Command parent) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand(
+  Command command = parent.AddCommand(
       "inspect", "Say what is in record files: records, sizes, CRCs, features and their ranges");
-  app->add_option("files", flags->files, "TFRecord files or glob patterns")->required();
-  app->add_option("--records", flags->options.max_records, "Look at so many per file (0: all)")
-      ->check(Whole(0));
-  app->footer(
+  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.Add("--records", flags->options.max_records, "Look at so many per file (0: all)")
+      .Whole(0);
+  command.Footer(
       "Exit code 1 when a file cannot be read, or what was read of it is damaged.\n"
       "Example:\n  millrace records inspect data/*.tfrecord");
-  app->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto report = InspectFiles(*flags);
-      if (!report.ok()) return Fail(report.status());
-      Print(*report);
-      return Verdict(*report);
-    };
+  command.Do([flags] {
+    const auto report = InspectFiles(*flags);
+    if (!report.ok()) return Fail(report.status());
+    Print(*report);
+    return Verdict(*report);
   });
 }
 

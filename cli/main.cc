@@ -1,9 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,6 +9,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "collectives/factory.h"
 #include "pipeline/device_feed.h"
 #include "trainer/backend.h"
@@ -37,17 +36,6 @@ std::string VersionText() {
                       "devices: ", pipeline::BuiltInDevices(), "\n", "vectors: ", WidestIsa());
 }
 
-// The word where a subcommand should stand: CLI11 says only that one is missing.
-std::string UnknownSubcommand(const CLI::App& app) {
-  const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  const std::vector<std::string> rest = at->remaining();
-  if (at->get_require_subcommand_min() == 0 || rest.empty()) return "";
-  const auto name = [](std::string* out, const CLI::App* one) { *out += one->get_name(); };
-  return absl::StrCat("\"", rest.front(), "\" is no subcommand of ", at->get_name(),
-                      "; there are: ", absl::StrJoin(at->get_subcommands({}), ", ", name));
-}
-
 // What could not be written was not done.
 int AfterOutput(int code) {
   const bool flushed = std::fflush(stdout) == 0;
@@ -58,32 +46,20 @@ int AfterOutput(int code) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"Millrace: an input pipeline and a data-parallel trainer", "millrace"};
-  app.footer(kFooter);
-  app.set_version_flag("--version", VersionText);
-  app.require_subcommand(1);
-
-  Action chosen;
-  CLI::App* records =
-      app.add_subcommand("records", "Convert, inspect, verify and print record files");
-  records->require_subcommand(1);
-  AddConvert(*records, chosen);
-  AddInspect(*records, chosen);
-  AddVerify(*records, chosen);
-  AddCat(*records, chosen);
-  AddExplain(app, chosen);
-  AddRun(app, chosen);
-  AddAudit(app, chosen);
-  AddTrain(app, chosen);
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const std::string unknown = UnknownSubcommand(app);
-    if (error.get_exit_code() != 0 && !unknown.empty()) return FailUsage(unknown);
-    return app.exit(error) == 0 ? kDone : kUsage;
-  }
-  return chosen();
+  CommandLine line("millrace", "Millrace: an input pipeline and a data-parallel trainer",
+                   VersionText);
+  Command top = line.top();
+  top.Footer(kFooter);
+  Command records = top.AddCommand("records", "Convert, inspect, verify and print record files");
+  AddConvert(records);
+  AddInspect(records);
+  AddVerify(records);
+  AddCat(records);
+  AddExplain(top);
+  AddRun(top);
+  AddAudit(top);
+  AddTrain(top);
+  return line.Run(argc, argv);
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +16,6 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/command.h"
-#include "cli/flag_checks.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "cli/step_sums.h"
@@ -211,49 +209,47 @@ int Run(const Flags& flags) {
 
 }  // namespace
 
-void AddRun(CLI::App& parent, Action& chosen) {
+void AddRun(Command parent) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand("run", "Drive a pipeline without a trainer and measure it");
-  app->add_option("file", flags->file, "Pipeline file (protobuf text format)")->required();
-  app->add_option("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
-      ->allow_extra_args(false);
-  app->add_option("--batches", flags->batches, "Stop after this many batches (0: no limit)")
-      ->check(Whole(0, std::numeric_limits<int64_t>::max()));
-  app->add_option("--seconds", flags->seconds, "Stop after this many seconds (0: no limit)")
-      ->check(Finite(0, 1e9));
-  app->add_option("--threads", flags->threads, "Pipeline threads (0: usable cores)")
-      ->check(Whole(0, 4096));
-  app->add_option("--pace", flags->pace, "Emulate an accelerator that takes this many img/s")
-      ->check(Finite(1e-3, 1e12));
-  app->add_option("--rank", flags->rank, "Read this rank's slice of every batch")
-      ->check(Whole(0, kMaxInt))
-      ->capture_default_str();
-  app->add_option("--world", flags->world, "Number of ranks")
-      ->check(Whole(1, kMaxInt))
-      ->capture_default_str();
-  app->add_option("--prefetch", flags->prefetch, "Batches made ahead (0: as the plan says)")
-      ->check(Whole(0, 1024));
-  CLI::Option* resume =
-      app->add_option("--resume", flags->resume, "Continue from this resume token");
-  app->add_option(
-         "--token-file", flags->token_file,
-         "Continue from the token in this file, if there is one, and keep that of the last "
-         "batch there")
-      ->excludes(resume);
-  app->add_flag("--force", flags->force,
-                "Continue from a token of another plan or other data all the same, and say what is "
-                "lost; one of another semantics_version is refused even so");
-  app->add_option("--audit", flags->audit,
-                  "Log the samples of every batch to this file, one for each rank (see audit)");
-  app->add_flag("--digest", flags->digest, "Digest of all valid rows; the ranks' digests add up");
-  app->add_flag("--json", flags->json, "One JSON object on standard output");
-  app->footer(
+  Command command = parent.AddCommand("run", "Drive a pipeline without a trainer and measure it");
+  command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
+  command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
+      .OneValueEach();
+  command.Add("--batches", flags->batches, "Stop after this many batches (0: no limit)")
+      .Whole(0, std::numeric_limits<int64_t>::max());
+  command.Add("--seconds", flags->seconds, "Stop after this many seconds (0: no limit)")
+      .Finite(0, 1e9);
+  command.Add("--threads", flags->threads, "Pipeline threads (0: usable cores)").Whole(0, 4096);
+  command.Add("--pace", flags->pace, "Emulate an accelerator that takes this many img/s")
+      .Finite(1e-3, 1e12);
+  command.Add("--rank", flags->rank, "Read this rank's slice of every batch")
+      .Whole(0, kMaxInt)
+      .ShowDefault();
+  command.Add("--world", flags->world, "Number of ranks").Whole(1, kMaxInt).ShowDefault();
+  command.Add("--prefetch", flags->prefetch, "Batches made ahead (0: as the plan says)")
+      .Whole(0, 1024);
+  const Flag resume = command.Add("--resume", flags->resume, "Continue from this resume token");
+  command
+      .Add("--token-file", flags->token_file,
+           "Continue from the token in this file, if there is one, and keep that of the last "
+           "batch there")
+      .Excludes(resume);
+  command.AddSwitch(
+      "--force", flags->force,
+      "Continue from a token of another plan or other data all the same, and say what is "
+      "lost; one of another semantics_version is refused even so");
+  command.Add("--audit", flags->audit,
+              "Log the samples of every batch to this file, one for each rank (see audit)");
+  command.AddSwitch("--digest", flags->digest,
+                    "Digest of all valid rows; the ranks' digests add up");
+  command.AddSwitch("--json", flags->json, "One JSON object on standard output");
+  command.Footer(
       "Examples:\n"
       "  millrace run examples/imagenet/train.pbtxt --var DATA=shards --seconds 10 --json\n"
       "  millrace run pipeline.pbtxt --batches 100 --digest --rank 1 --world 2\n"
       "  millrace run pipeline.pbtxt --seconds 30 --pace 1786\n"
       "  millrace run pipeline.pbtxt --token-file run.token --audit run.audit");
-  app->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
+  command.Do([flags] { return Run(*flags); });
 }
 
 }  // namespace millrace::cli

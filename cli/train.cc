@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -96,18 +95,17 @@ int TrainJob(const Flags& flags) {
 
 }  // namespace
 
-void AddTrain(CLI::App& parent, Action& chosen) {
+void AddTrain(Command parent) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand("train", "Train a model, data-parallel over all ranks");
-  app->add_option("job", flags->job, "Job file (protobuf text format)")->required();
-  app->add_option("--var", flags->variables,
-                  "NAME=VALUE for ${NAME} in the job's files; repeatable")
-      ->allow_extra_args(false);
-  app->add_flag("--resume", flags->resume, "Continue from the job's newest checkpoint");
-  app->add_option("--threads", flags->threads,
-                  "Cores of this rank (0: usable cores / ranks of this host)")
-      ->check(CLI::Range(0, 4096));
-  app->footer(
+  Command command = parent.AddCommand("train", "Train a model, data-parallel over all ranks");
+  command.Add("job", flags->job, "Job file (protobuf text format)").Required();
+  command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the job's files; repeatable")
+      .OneValueEach();
+  command.AddSwitch("--resume", flags->resume, "Continue from the job's newest checkpoint");
+  command
+      .Add("--threads", flags->threads, "Cores of this rank (0: usable cores / ranks of this host)")
+      .Whole(0, 4096);
+  command.Footer(
       "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
       "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead, as scripts/mpirun.sh "
       "does\n"
@@ -115,7 +113,7 @@ void AddTrain(CLI::App& parent, Action& chosen) {
       "Examples:\n"
       "  millrace train examples/fashion_mnist/job.pbtxt\n"
       "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt --resume");
-  app->callback([flags, &chosen] { chosen = [flags] { return TrainJob(*flags); }; });
+  command.Do([flags] { return TrainJob(*flags); });
 }
 
 }  // namespace millrace::cli

@@ -1,6 +1,5 @@
 #include "readers/verify.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
-#include "cli/flag_checks.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "readers/record_source.h"
@@ -66,19 +64,19 @@ int Run(const Flags& flags) {
 
 }  // namespace
 
-void AddVerify(CLI::App& parent, Action& chosen) {
+void AddVerify(Command parent) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand(
+  Command command = parent.AddCommand(
       "verify", "Read every byte, list every damaged place; exit 1 when there is one");
-  app->add_option("files", flags->files, "TFRecord files or glob patterns")->required();
-  app->add_flag("--examples", flags->options.check_examples,
-                "Each payload must be a valid tf.train.Example too");
-  app->add_option("--max-places", flags->options.max_places, "List so many; all are counted")
-      ->check(Whole(0))
-      ->capture_default_str();
-  app->add_flag("--json", flags->json, "One JSON object on standard output");
-  app->footer("Example:\n  millrace records verify --examples data/*.tfrecord");
-  app->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
+  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.AddSwitch("--examples", flags->options.check_examples,
+                    "Each payload must be a valid tf.train.Example too");
+  command.Add("--max-places", flags->options.max_places, "List so many; all are counted")
+      .Whole(0)
+      .ShowDefault();
+  command.AddSwitch("--json", flags->json, "One JSON object on standard output");
+  command.Footer("Example:\n  millrace records verify --examples data/*.tfrecord");
+  command.Do([flags] { return Run(*flags); });
 }
 
 }  // namespace millrace::cli

@@ -1,11 +1,16 @@
 # millrace_library(NAME SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS private::deps ...)
 #   makes the static library millrace_NAME (alias millrace::NAME) of one folder.
-# millrace_test(FILE.cc DEPS ... [LABELS ...] [TIMEOUT seconds])
+# millrace_test(FILE.cc [NO_THREADS] DEPS ... [LABELS ...] [TIMEOUT seconds])
 #   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
+#   With NO_THREADS it may start none: ThreadSanitizer would see nothing, and does without it.
 set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough
     $<$<BOOL:${MILLRACE_WERROR}>:-Werror>)
 # Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md).
 set(MILLRACE_FLAGS -ffp-contract=off)
+
+# Of protobuf's generated sources, which are not ours to warn about; a sanitizer takes four times as
+# long to optimise them.
+set(MILLRACE_GENERATED_FLAGS -w $<$<CONFIG:None>:-O0>)
 
 # Headers that nearly every file includes: parsing them takes most of the time of a small file. They
 # are compiled once for the libraries, once for the program and once for the tests. Files include
@@ -49,13 +54,19 @@ function(millrace_library name)
 endfunction()
 
 function(millrace_test file)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_THREADS" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  if(ARG_NO_THREADS AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
+    return()
+  endif()
   get_filename_component(stem ${file} NAME_WE)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   set(target ${folder}_${stem})
   add_executable(${target} ${file})
   millrace_target_defaults(${target})
   target_link_libraries(${target} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  if(ARG_NO_THREADS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # which has a pthread_create too
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:millrace_no_threads>)
+  endif()
   # A test runs for less time than its matchers take to optimise, three times less with a sanitizer.
   target_compile_options(${target} PRIVATE -O0)
   millrace_precompile(${target} TESTS <gmock/gmock.h> <random> <thread>)

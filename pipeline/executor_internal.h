@@ -245,7 +245,8 @@ class Executor {
   // Pass 1 (executor_scan.cc).
   void ScanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
   std::vector<SampleId> IdsOf(const BatchOrder& order, const ScanClaim& claim);
-  std::vector<RunWork*> CutScanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<RunWork*> CutScanRuns(const ScanClaim& claim, std::span<const SampleId> ids)
+      MILLRACE_EXCLUDES(mu_);
   void Examine(const RunWork& work, RunScratch& scratch, Examined& found,
                std::vector<std::string_view>* payloads) const;
   Examined ExamineCaught(const RunWork& work, RunScratch& scratch,

@@ -21,7 +21,7 @@ packages=(
   # the data of the quick start
   dataset-fashion-mnist
 )
-gate_packages=(clang-16 libclang-rt-16-dev llvm-16 clang-format-16)
+gate_packages=(clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16)
 
 step() { echo "install-deps: $*"; }
 die() {
