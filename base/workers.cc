@@ -23,22 +23,27 @@ namespace {
 // How much time a group may catch up on, per worker: some tasks of the usual length.
 constexpr int64_t kCreditNanoseconds = 10'000'000;
 
-// The scheduling class in which the tasks of one Workers run. Threads are started by whoever brings
-// a task, and would have that one's.
-class SchedulingClass {
+// What a thread has from whoever starts it, here from the thread that makes the Workers: threads
+// are started by whoever brings a task, which may be bound to one core.
+class Inherited {
  public:
-  // SCHED_BATCH, or the class of the calling thread.
-  explicit SchedulingClass(bool batch_priority) {
+  explicit Inherited(bool batch_priority) {
+    has_cores_ = sched_getaffinity(0, sizeof(cores_), &cores_) == 0;
     if (batch_priority) {
       policy_ = SCHED_BATCH;
     } else if (pthread_getschedparam(pthread_self(), &policy_, &parameter_) != 0) {
       policy_ = SCHED_OTHER;
     }
   }
-  // A refusal (seccomp) leaves the thread as it is, which is only slower.
-  void Enter() const { pthread_setschedparam(pthread_self(), policy_, &parameter_); }
+  // A refusal (seccomp) leaves the calling thread as it is, which is only slower.
+  void Take() const {
+    if (has_cores_) sched_setaffinity(0, sizeof(cores_), &cores_);
+    pthread_setschedparam(pthread_self(), policy_, &parameter_);
+  }
 
  private:
+  cpu_set_t cores_{};
+  bool has_cores_ = false;
   int policy_ = SCHED_OTHER;
   sched_param parameter_{};
 };
@@ -61,114 +66,122 @@ void Run(FairQueue::Turn& turn) {
 }  // namespace
 
 struct Workers::Impl {
+  // Each sleeps on a variable of its own: of several threads that wait on one, glibc may wake none
+  // (its bug 25847, up to 2.40).
+  struct Thread {
+    CondVar wake;
+    bool called = false;  // to come; guarded by mu
+    std::jthread thread;
+  };
+
   Impl(int num_threads, bool batch_priority)
       : max_threads(static_cast<size_t>(num_threads)),
-        scheduling_class(batch_priority),
+        inherited(batch_priority),
         common(MakeGroup()),
         queue(num_threads * kCreditNanoseconds) {}
 
   void StartThreadLocked() MILLRACE_REQUIRES(mu);
-  void ArriveLocked() MILLRACE_REQUIRES(mu);
-  void Serve() MILLRACE_EXCLUDES(mu);
-  bool TakeLocked(FairQueue::Turn& turn) MILLRACE_REQUIRES(mu);
-  bool CallLocked() MILLRACE_REQUIRES(mu);
+  void Serve(Thread& self) MILLRACE_EXCLUDES(mu);
+  bool TakeLocked(Thread& self, FairQueue::Turn& turn) MILLRACE_REQUIRES(mu);
+  Thread* CallLocked() MILLRACE_REQUIRES(mu);
 
   const size_t max_threads;
-  const SchedulingClass scheduling_class;
+  const Inherited inherited;
   const std::shared_ptr<TaskGroup> common;  // of tasks without a group
   Mutex mu;
-  CondVar work;  // threads wait for a task, or for the end
   FairQueue queue MILLRACE_GUARDED_BY(mu);
-  std::vector<std::jthread> threads MILLRACE_GUARDED_BY(mu);
-  int64_t waiting MILLRACE_GUARDED_BY(mu) = 0;
-  int64_t called MILLRACE_GUARDED_BY(mu) = 0;  // started or woken, and have not come yet
+  std::vector<std::unique_ptr<Thread>> threads MILLRACE_GUARDED_BY(mu);
+  std::vector<Thread*> sleeping MILLRACE_GUARDED_BY(mu);  // the last one fell asleep last
+  int64_t called MILLRACE_GUARDED_BY(mu) = 0;             // threads that have not come yet
   bool ending MILLRACE_GUARDED_BY(mu) = false;
 };
 
 void Workers::Impl::StartThreadLocked() {
-  threads.emplace_back([this] { Serve(); });
+  auto started = std::make_unique<Thread>();
+  started->called = true;
+  started->thread = std::jthread([this, self = started.get()] { Serve(*self); });
+  threads.push_back(std::move(started));
   ++called;
 }
 
-void Workers::Impl::Serve() {
+void Workers::Impl::Serve(Thread& self) {
   pthread_setname_np(pthread_self(), "millrace-worker");
-  scheduling_class.Enter();
+  inherited.Take();
   FairQueue::Turn turn;
   {
     MutexLock lock(mu);
-    ArriveLocked();
-    if (!TakeLocked(turn)) return;
+    --called;
+    if (!TakeLocked(self, turn)) return;
   }
   while (true) {
     Run(turn);
     MutexLock lock(mu);
     queue.End(turn);
-    if (!TakeLocked(turn)) return;
+    if (!TakeLocked(self, turn)) return;
   }
 }
 
-// Perhaps without having been called, and then in the place of another, who comes besides.
-void Workers::Impl::ArriveLocked() {
-  if (called > 0) --called;
-}
-
-// Waits for a task; false at the end.
-bool Workers::Impl::TakeLocked(FairQueue::Turn& turn) {
+// Sleeps until there is a task; false at the end.
+bool Workers::Impl::TakeLocked(Thread& self, FairQueue::Turn& turn) {
   while (queue.size() == 0) {
     if (ending) return false;
-    ++waiting;
-    work.Wait(mu);
-    --waiting;
-    ArriveLocked();
+    self.called = false;
+    sleeping.push_back(&self);
+    while (!self.called && !ending) self.wake.Wait(mu);
+    if (self.called) --called;
   }
   turn = queue.Take();
   return true;
 }
 
 // Sees to it that threads come until as many are on their way as tasks are queued, or none is left:
-// then one that is busy takes the task next. True: a waiting one is to be woken.
-bool Workers::Impl::CallLocked() {
-  if (called >= queue.size()) return false;
-  if (waiting > called) {
+// then one that is busy takes the task next. Returns one to be woken, or nullptr.
+Workers::Impl::Thread* Workers::Impl::CallLocked() {
+  if (called >= queue.size()) return nullptr;
+  if (!sleeping.empty()) {
+    Thread* const thread = sleeping.back();
+    sleeping.pop_back();
+    thread->called = true;
     ++called;
-    return true;
+    return thread;
   }
-  if (threads.size() == max_threads || ending) return false;
+  if (threads.size() == max_threads || ending) return nullptr;
   try {
     StartThreadLocked();
   } catch (const std::system_error&) {  // fewer threads do the same more slowly
   }
-  return false;
+  return nullptr;
 }
 
 Workers::Workers(int num_threads, bool batch_priority)
     : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads, batch_priority)) {
   MutexLock lock(impl_->mu);
   impl_->threads.reserve(impl_->max_threads);
+  impl_->sleeping.reserve(impl_->max_threads);
   impl_->StartThreadLocked();
 }
 
 Workers::~Workers() {
-  std::vector<std::jthread> threads;
+  std::vector<std::unique_ptr<Impl::Thread>> threads;
   {
     MutexLock lock(impl_->mu);
     impl_->ending = true;
     threads = std::move(impl_->threads);
   }
-  impl_->work.NotifyAll();
-  for (std::jthread& thread : threads) thread.join();
+  for (const auto& thread : threads) thread->wake.NotifyOne();
+  for (const auto& thread : threads) thread->thread.join();
 }
 
 std::shared_ptr<TaskGroup> Workers::MakeGroup() { return std::make_shared<TaskGroup>(); }
 
 void Workers::Enqueue(const std::shared_ptr<TaskGroup>& group, std::function<void()> task) {
-  bool wake = false;
+  Impl::Thread* called = nullptr;
   {
     MutexLock lock(impl_->mu);
     impl_->queue.Add(group, std::move(task));
-    wake = impl_->CallLocked();
+    called = impl_->CallLocked();
   }
-  if (wake) impl_->work.NotifyOne();
+  if (called != nullptr) called->wake.NotifyOne();
 }
 
 void Workers::Enqueue(std::function<void()> task) { Enqueue(impl_->common, std::move(task)); }

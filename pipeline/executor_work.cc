@@ -197,11 +197,10 @@ std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
 int64_t Executor::FindRows(const OpenBatch& batch, int64_t begin, int64_t end, RunWork& run) {
   const auto rows =
       std::span(batch.rows).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-  const ClosedBatch::Row& first = rows.front();
-  if (auto kept = keeper_.Find(first.lane, first.origin.position)) {
-    return TakeKept(std::move(kept), rows, run);
-  }
-  return LocateRun(*parts_.source, parts_.zip.get(), {batch.data->ids() + first.slot, rows.size()},
+  const int64_t kept = TakeKept(keeper_, rows, processor_.preferred_rows(), run);
+  if (kept > 0) return kept;
+  return LocateRun(*parts_.source, parts_.zip.get(),
+                   {batch.data->ids() + rows.front().slot, rows.size()},
                    processor_.preferred_rows(), run);
 }
 
@@ -264,6 +263,8 @@ void Executor::OnRead(RunWork* run, std::vector<absl::Status> status) {
   }
   MutexLock lock(mu_);
   --reads_;  // until here it keeps the executor
+  // The consumer may wait for no more than that nothing is under way.
+  if (tasks_ == 0 && reads_ == 0 && ring_.empty() && !opening_) batch_ready_.NotifyAll();
   NotifyIfIdleLocked();
 }
 

@@ -120,7 +120,7 @@ void RunProcessor::PlaceSlots(const RunWork& work, RunScratch& scratch) const {
 
 void RunProcessor::Load(const RunWork& work, Run& run) const {
   if (plan_.zip.has_value()) return LoadZip(work, run);
-  if (work.kept != nullptr) return LoadKept(work, run);
+  if (!work.kept.empty()) return LoadKept(work, run);
   if (!reads_numbers_) return Unframe(work, 0, kRecordColumn, run);
   if (plan_.sources.size() > 1) return LoadJoinedNumbers(work, 0, kValueColumn, run);
   LoadNumbers(work, run);
@@ -291,7 +291,7 @@ absl::Status RunProcessor::Locate(const absl::Status& status, const readers::Rec
 absl::Status RunProcessor::Describe(const RunWork& work, int64_t row, const absl::Status& status,
                                     std::string_view stage) const {
   const SampleId& id = work.batch->data->ids()[work.first_row + row];
-  const bool located = work.kept == nullptr && !work.refs.empty();
+  const bool located = work.kept.empty() && !work.refs.empty();
   const readers::RecordRef ref = located ? work.refs[row] : source_.Locate(id.record);
   return Annotate(Locate(status, ref, work.position + static_cast<uint64_t>(row)),
                   ToStd(absl::StrCat("stage \"", ToAbsl(stage), "\"")));

@@ -131,7 +131,7 @@ void RunWork::Clear() {
   positions.clear();
   rows = 0;
   buffer.reset();
-  kept.reset();
+  kept.clear();
   payloads.clear();
   spans.clear();
   read_status.clear();
@@ -152,14 +152,22 @@ int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
   return work.rows;
 }
 
-int64_t TakeKept(std::shared_ptr<const KeptRecords> kept, std::span<const ClosedBatch::Row> rows,
+int64_t TakeKept(RecordKeeper& keeper, std::span<const ClosedBatch::Row> rows, int64_t enough,
                  RunWork& work) {
+  std::shared_ptr<const KeptRecords> kept;
+  uint64_t lane = 0;
   for (const ClosedBatch::Row& row : rows) {
-    if (row.lane != rows[0].lane || !kept->Has(row.origin.position)) break;
+    if (kept == nullptr || row.lane != lane || !kept->Has(row.origin.position)) {
+      if (work.rows >= enough) break;
+      lane = row.lane;
+      kept = keeper.Find(lane, row.origin.position);
+      if (kept == nullptr) break;
+      work.kept.push_back(kept);
+    }
     work.payloads.push_back(kept->payload(row.origin.position));
+    ++work.rows;
   }
-  work.kept = std::move(kept);
-  return work.rows = static_cast<int64_t>(work.payloads.size());
+  return work.rows;
 }
 
 readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* zip,
@@ -204,7 +212,7 @@ RunWork SingleRow(const RunWork& work, int64_t row) {
   if (!work.positions.empty()) single.positions = {work.position_of(row)};
   single.rows = 1;
   single.columns = work.columns;
-  if (work.kept != nullptr) {
+  if (!work.kept.empty()) {
     single.kept = work.kept;
     single.payloads = {work.payloads[static_cast<size_t>(row)]};
   } else if (!work.starts.empty()) {

@@ -74,7 +74,7 @@ struct RunWork {
   std::vector<SampleId> zipped;  // a zip's records, before it is known how many rows fit
   ReadBuffer buffer;
   // In the place of refs, starts and buffer: records that pass 1 has read, one a row.
-  std::shared_ptr<const KeptRecords> kept;
+  std::vector<std::shared_ptr<const KeptRecords>> kept;
   std::vector<std::string_view> payloads;  // in `kept`
   std::vector<ReadSpan> spans;
   std::vector<absl::Status> read_status;  // of each span
@@ -88,7 +88,7 @@ struct RunWork {
   }
   // To be read.
   int64_t bytes() const {
-    if (kept != nullptr) return 0;
+    if (!kept.empty()) return 0;
     const auto records = static_cast<size_t>(rows * columns);
     return records == 0 || starts.empty() ? 0 : static_cast<int64_t>(starts[records]);
   }
@@ -110,9 +110,9 @@ struct RunWork {
 int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
                   std::span<const SampleId> ids, int64_t min_rows, RunWork& work);
 
-// Makes `work`, cleared, a run of the first of `rows`, at least of one, whose records are in `kept`.
-// Returns their number. REQUIRES: kept->Has(rows[0].origin.position).
-int64_t TakeKept(std::shared_ptr<const KeptRecords> kept, std::span<const ClosedBatch::Row> rows,
+// Makes `work`, cleared, a run of the first of `rows`, whose records were kept: all there are in a
+// row, but from `enough` rows on no further than one read of pass 1 goes. Returns their number.
+int64_t TakeKept(RecordKeeper& keeper, std::span<const ClosedBatch::Row> rows, int64_t enough,
                  RunWork& work);
 
 // Where a sample lies; of a zip, its first input's record.

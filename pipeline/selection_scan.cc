@@ -99,10 +99,17 @@ class Scan : public std::enable_shared_from_this<Scan> {
     if (reads.empty()) return Enqueue(std::move(work));
     // std::function wants something that can be copied.
     const std::shared_ptr<RunWork> shared = std::move(work);
+    {
+      MutexLock lock(mu_);
+      ++reads_;
+    }
     context_.io().Submit(std::move(reads),
                          [self = shared_from_this(), shared](std::vector<absl::Status> status) {
                            shared->read_status = std::move(status);
                            self->Enqueue(shared);
+                           MutexLock lock(self->mu_);
+                           --self->reads_;  // until here it keeps the workers
+                           self->changed_.NotifyAll();
                          });
   }
 
@@ -166,7 +173,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
         told_bytes_ = done_bytes_;
         return done_bytes_;
       }
-      if (runs_ == 0) return std::nullopt;
+      if (runs_ == 0 && reads_ == 0) return std::nullopt;
       changed_.Wait(mu_);
     }
   }
@@ -191,6 +198,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
   uint64_t next_record_ MILLRACE_GUARDED_BY(mu_) = 0;  // to locate
   Work located_ MILLRACE_GUARDED_BY(mu_);              // and not begun
   int runs_ MILLRACE_GUARDED_BY(mu_) = 0;              // under way
+  int reads_ MILLRACE_GUARDED_BY(mu_) = 0;             // of them or of runs that just ended
   int64_t bytes_ MILLRACE_GUARDED_BY(mu_) = 0;         // of them
   int64_t done_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
   int64_t told_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;

@@ -272,7 +272,7 @@ TEST(BatchLayoutTest, SmallBatchesAreMadeFurtherAhead) {
     EXPECT_TRUE(layout.ok()) << layout.status();
     return DefaultPrefetch(*layout);
   };
-  EXPECT_EQ(prefetch(1, 1), 16);
+  EXPECT_EQ(prefetch(1, 1), 32);
   EXPECT_EQ(prefetch(100, 1024), 8);  // 100 bytes, an id of 24 and a valid byte a row: 125 KiB
   EXPECT_EQ(prefetch(224 * 224 * 3, 64), 2);
 }
