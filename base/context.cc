@@ -1,13 +1,31 @@
 #include "base/context.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <system_error>
 #include <utility>
 
 #include "base/host.h"
 
 namespace millrace {
+namespace {
+
+// getpid is a system call, which Next would make for every batch (0.2 us). Written in a forked child
+// only, before it has threads; read relaxed: it is the same for all that a process ever reads.
+std::atomic<pid_t> this_process{0};
+
+pid_t ThisProcess() {
+  static const bool kept = [] {
+    this_process.store(getpid(), std::memory_order_relaxed);
+    return pthread_atfork(nullptr, nullptr,
+                          [] { this_process.store(getpid(), std::memory_order_relaxed); }) == 0;
+  }();
+  return kept ? this_process.load(std::memory_order_relaxed) : getpid();
+}
+
+}  // namespace
 
 absl::Status ContextOptions::Validate() const {
   if (threads < 0 || threads > 4096) {
@@ -21,7 +39,7 @@ absl::Status ContextOptions::Validate() const {
 }
 
 Context::Context(ContextOptions options)
-    : pid_(getpid()),
+    : pid_(ThisProcess()),
       log_(std::move(options.log)),
       metrics_(std::make_shared<Metrics>()),
       memory_budget_(std::make_shared<MemoryBudget>(options.memory_budget_bytes, metrics_)),
@@ -50,7 +68,7 @@ void Context::Log(LogLevel level, std::string_view message) const {
 }
 
 absl::Status Context::CheckNotForked() const {
-  if (getpid() == pid_) return absl::OkStatus();
+  if (ThisProcess() == pid_) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this process was forked after the context was made; make a new context in the child");
 }

@@ -139,6 +139,42 @@ TEST(Workers, BatchPriorityRunsTasksAsSchedBatch) {
   EXPECT_EQ(policy.load(), SCHED_OTHER);
 }
 
+cpu_set_t CoresOfThisThread() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  return cores;
+}
+
+int FirstOf(const cpu_set_t& cores) {
+  int core = 0;
+  while (!CPU_ISSET(core, &cores)) ++core;
+  return core;
+}
+
+// The first worker is held, so that the second task starts another thread, from one that is bound.
+TEST(Workers, ThreadsHaveTheCoresOfWhoeverMadeThemNotOfWhoeverBringsATask) {
+  const cpu_set_t all = CoresOfThisThread();
+  cpu_set_t seen;
+  CPU_ZERO(&seen);
+  std::latch done(1);
+  {
+    Workers workers(2, /*batch_priority=*/false);
+    workers.Enqueue([&] { done.wait(); });
+    const std::jthread bound([&] {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(FirstOf(all), &one);
+      ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+      workers.Enqueue([&] {
+        seen = CoresOfThisThread();
+        done.count_down();
+      });
+    });
+  }
+  EXPECT_TRUE(CPU_EQUAL(&seen, &all));
+}
+
 // The threads of one set are not taken from the other's: a task of each is under way at once.
 TEST(Workers, EverySetOfWorkersHasThreadsOfItsOwn) {
   Mutex mu;
