@@ -139,26 +139,50 @@ absl::Status ElementLoop(double seconds) {
   return absl::OkStatus();
 }
 
+double Median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// Times of Next, in microseconds, after a pause that is long enough for the ring to be full again.
+struct NextTimes {
+  double first = 0;   // after the pause, when caches may be another's
+  double second = 0;  // right after that
+};
+
+absl::StatusOr<NextTimes> TimeNext(pipeline::Pipeline& stream, const std::function<void()>& pause) {
+  std::vector<double> first, second;
+  for (int turn = 0; turn < 300; ++turn) {
+    pause();
+    const Clock::time_point start = Clock::now();
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream.Next());
+    const Clock::time_point then = Clock::now();
+    MILLRACE_ASSIGN_OR_RETURN(const auto next_batch, stream.Next());
+    first.push_back(1e6 * std::chrono::duration<double>(then - start).count());
+    second.push_back(1e6 * Seconds(then));
+  }
+  return NextTimes{Median(first), Median(second)};
+}
+
 absl::Status NextReady() {
-  constexpr int kTurns = 300;
   MILLRACE_ASSIGN_OR_RETURN(auto stream,
                             Open(NumbersPlan(64), pipeline::MakeRangeSource(uint64_t{1} << 40), 2));
-  std::vector<double> us;
-  for (int i = 0; i < kTurns; ++i) {
-    usleep(1000);  // long enough for the ring to be full
+  const auto work = [] {
     const Clock::time_point start = Clock::now();
-    MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream->Next());
-    us.push_back(1e6 * Seconds(start));
-  }
+    while (Seconds(start) < 1e-3) {
+    }
+  };
+  MILLRACE_ASSIGN_OR_RETURN(const NextTimes after_work, TimeNext(*stream, work));
+  MILLRACE_ASSIGN_OR_RETURN(const NextTimes after_sleep, TimeNext(*stream, [] { usleep(1000); }));
   std::vector<double> clock_us;
-  for (int i = 0; i < kTurns; ++i) {
-    usleep(1000);
+  for (int turn = 0; turn < 300; ++turn) {
+    work();
     const Clock::time_point start = Clock::now();
     clock_us.push_back(1e6 * Seconds(start));
   }
-  std::ranges::nth_element(us, us.begin() + kTurns / 2);
-  std::ranges::nth_element(clock_us, clock_us.begin() + kTurns / 2);
-  std::printf("{\"us\": %.3f, \"clock_us\": %.3f}\n", us[kTurns / 2], clock_us[kTurns / 2]);
+  std::printf("{\"us\": %.3f, \"second_us\": %.3f, \"after_sleep_us\": %.3f, \"clock_us\": %.3f}\n",
+              after_work.first, after_work.second, after_sleep.first, Median(clock_us));
   return absl::OkStatus();
 }
 
