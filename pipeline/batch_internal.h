@@ -61,7 +61,7 @@ absl::StatusOr<BatchLayout> MakeBatchLayout(const Schema& schema, uint64_t num_r
 //   INVALID_ARGUMENT  the slab would be larger than 2^46 B
 absl::StatusOr<BatchLayout> MakeClosedLayout(const PhysicalPlan& plan, const ClosedBatch& batch);
 
-// Batches that are made ahead where nobody says how many: 2, or up to 16 while their slabs take
+// Batches that are made ahead where nobody says how many: 2, or up to 32 while their slabs take
 // 1 MiB together. A batch of little work takes less time than waking a thread, so that two would leave
 // workers and consumer waiting for each other.
 int DefaultPrefetch(const BatchLayout& layout);

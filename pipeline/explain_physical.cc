@@ -281,7 +281,7 @@ std::string PhysicalText(const PhysicalPlan& physical) {
   }
   Block("ring", &text)
       .Add(physical.prefetch_batches == 0
-               ? "2 batches ahead; up to 16 that fit a MiB together"
+               ? "2 batches ahead; up to 32 that fit a MiB together"
                : absl::StrCat(physical.prefetch_batches, " batches ahead"));
   return text;
 }
