@@ -113,9 +113,8 @@ Column Run::Take(std::string_view name) {
 }
 
 Column& Run::Add(std::string_view name, DType dtype) {
-  constexpr size_t kUsualColumns = 4;  // one allocation for most runs
-  std::erase_if(columns_, [&](const Column& column) { return column.name() == name; });
-  if (columns_.capacity() == 0) columns_.reserve(kUsualColumns);
+  const auto same = std::ranges::find(columns_, name, &Column::name);
+  if (same != columns_.end()) columns_.erase(same);
   Column& column = columns_.emplace_back(std::string(name), dtype, num_rows(), arena_);
   const auto slots = std::ranges::find(slots_, name, &FieldSlots::name);
   if (slots != slots_.end() && slots->dtype == dtype) column.slots_ = &*slots;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "base/dtype.h"
 #include "base/philox.h"
@@ -225,8 +226,8 @@ class Run {
   const uint64_t first_position_;
   std::vector<SampleId> own_ids_;  // empty when borrowed
   std::span<const SampleId> ids_;
-  std::vector<Column> columns_;
-  std::vector<absl::Status> errors_;  // empty until the first Fail
+  absl::InlinedVector<Column, 4> columns_;  // most runs have no more
+  std::vector<absl::Status> errors_;        // empty until the first Fail
   std::span<const FieldSlots> slots_;
 };
 

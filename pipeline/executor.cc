@@ -67,8 +67,8 @@ Executor::Executor(ExecutorParts parts)
       keeper_(budget_->limit_bytes() / kKeptShare),
       memo_(parts_.order.records()),
       memo_order_(&parts_.order),
-      thread_target_(max_threads_),
       ring_target_(parts_.prefetch_batches),
+      thread_target_(max_threads_),
       adapter_({.threads = max_threads_, .ring = parts_.prefetch_batches}),
       adapting_(parts_.adapt) {
   counters_.threads.Add(thread_target_);
@@ -260,7 +260,6 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
     return batch->error;
   }
   std::shared_ptr<BatchData> data = std::move(batch->data);
-  const size_t slab_bytes = data->layout->slab_bytes;
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
@@ -269,7 +268,7 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   idle_batches_.push_back(std::move(batch));
   // A ring of short work is filled again in no time, so that half of it may go before workers are
   // woken, which would take Next several microseconds.
-  if (ready_batches_ <= ring_target_ / 2 || !ItemsAreShort(slab_bytes)) WakeWorkersLocked();
+  if (ready_batches_ <= ring_target_ / 2 || !items_are_short_) WakeWorkersLocked();
   return std::optional<Batch>(Batch(std::move(data)));
 }
 

@@ -16,21 +16,15 @@ int64_t Executor::Now() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-// Returns when it began, for EndWorkLocked.
-int64_t Executor::BeginWorkLocked() {
-  const int64_t now = Now();
+void Executor::BeginWorkLocked(int64_t now_ns) {
   ++busy_;
-  work_begins_ += now;
-  return now;
+  work_begins_ += now_ns;
 }
 
-// Returns when it ended.
-int64_t Executor::EndWorkLocked(int64_t begin_ns) {
-  const int64_t now = Now();
+void Executor::EndWorkLocked(int64_t begin_ns, int64_t now_ns) {
   --busy_;
   work_begins_ -= begin_ns;
-  worked_ns_ += now - begin_ns;
-  return now;
+  worked_ns_ += now_ns - begin_ns;
 }
 
 void Executor::AdaptLocked() {

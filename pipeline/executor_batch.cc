@@ -158,11 +158,12 @@ void Executor::FilledLocked(OpenBatch* batch) {
 void Executor::ReadyLocked(OpenBatch* batch) {
   batch->ready = true;
   ++ready_batches_;
+  items_are_short_ = ItemsAreShort(batch->data->layout->slab_bytes);
   AdaptLocked();
   if (batch != ring_.front().get()) return;
   // Where batches take less time than a wake-up, several of them share one: the worker that is here
   // tells the consumer soon.
-  if (wait_begins_ >= 0 && ItemsAreShort(batch->data->layout->slab_bytes)) {
+  if (wait_begins_ >= 0 && items_are_short_) {
     wake_due_ = true;
   } else {
     consumer_to_call_ = true;

@@ -11,6 +11,7 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr uint64_t kMaxScanAhead = uint64_t{1} << 22;
+constexpr int64_t kTurnNanoseconds = 200'000;  // of runs that are done in one item
 
 }  // namespace
 
@@ -123,6 +124,7 @@ bool Executor::PickPlanLocked(Item& item) {
     const int64_t rows = std::min(RowsPerPlan(), batch->num_work_rows - first);
     batch->claimed_rows += rows;
     planning_ = planning_ || !batch->closed;
+    TakeIdleRunsLocked((rows - 1) / RowsPerRun() + 1, item);
     item.kind = Item::Kind::kPlan;
     item.batch = batch;
     item.first_row = first;
@@ -166,22 +168,60 @@ bool Executor::PickScanLocked(Item& item) {
     item.kind = Item::Kind::kScan;
     item.order = &OrderLocked();
     item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ahead);
+    TakeIdleRunsLocked(1, item);
     return true;
   }
-  return PickReadyLocked(Item::Kind::kExamine, scan_, item);
+  return PickExamineLocked(item);
 }
 
-// The lowest run whose bytes have come, and what a worker needs for it.
-bool Executor::PickReadyLocked(Item::Kind kind, Pass& pass, Item& item) {
-  if (pass.ready.empty()) return false;
-  item.kind = kind;
-  item.run = pass.ready.top();
-  pass.ready.pop();
-  if (!idle_scratch_.empty()) {
-    item.scratch = std::move(idle_scratch_.back());
-    idle_scratch_.pop_back();
-  }
+bool Executor::PickExamineLocked(Item& item) {
+  if (scan_.ready.empty()) return false;
+  item.kind = Item::Kind::kExamine;
+  item.run = scan_.ready.top();
+  scan_.ready.pop();
+  TakeIdleScratchLocked(item);
   return true;
+}
+
+// The lowest runs whose bytes have come.
+bool Executor::PickProcessLocked(Item& item) {
+  if (rows_.ready.empty()) return false;
+  item.kind = Item::Kind::kProcess;
+  item.batch = rows_.ready.top()->batch;
+  do {
+    RunWork* const run = rows_.ready.top();
+    rows_.ready.pop();
+    item.runs.push_back(run);
+    item.num_rows += run->num_rows();
+  } while (MayJoinLocked(item));
+  TakeIdleScratchLocked(item);
+  return true;
+}
+
+// Whether `item` may have the lowest ready run too: of the same batch, done soon, and with one left
+// for every worker.
+bool Executor::MayJoinLocked(const Item& item) const {
+  if (item.runs.size() == kMostRuns) return false;
+  if (rows_.ready.size() < static_cast<size_t>(thread_target_)) return false;
+  const RunWork& run = *rows_.ready.top();
+  const int64_t cost = row_nanoseconds_.load(std::memory_order_relaxed);
+  return cost > 0 && run.batch == item.batch &&
+         (item.num_rows + run.num_rows()) * cost <= kTurnNanoseconds;
+}
+
+// What a worker needs for a run, if some is idle.
+void Executor::TakeIdleScratchLocked(Item& item) {
+  if (idle_scratch_.empty()) return;
+  item.scratch = std::move(idle_scratch_.back());
+  idle_scratch_.pop_back();
+}
+
+// Runs to be made, so that each need not be asked for under the mutex.
+void Executor::TakeIdleRunsLocked(int64_t count, Item& item) {
+  while (count-- > 0 && item.runs.size() < kMostRuns && !idle_runs_.empty()) {
+    item.runs.push_back(idle_runs_.back());
+    idle_runs_.pop_back();
+  }
 }
 
 // A run whose reads are to begin.
@@ -217,7 +257,7 @@ bool Executor::PickLocked(Item& item) {
   if (PickUrgentLocked(item)) return true;
   const bool may_plan = rows_.waiting.empty();
   if (may_plan && rows_.unfinished < ReadAheadLocked() && PickPlanLocked(item)) return true;
-  if (PickReadyLocked(Item::Kind::kProcess, rows_, item)) return true;
+  if (PickProcessLocked(item)) return true;
   return (may_plan && PickPlanLocked(item)) || PickScanLocked(item);
 }
 
@@ -237,13 +277,15 @@ int64_t Executor::AvailableLocked() const {
 }
 
 void Executor::WakeWorkersLocked() {
-  NoticeGrowthLocked();
-  const int64_t available = AvailableLocked();
-  while (tasks_ < thread_target_ && tasks_ - busy_ < available) {
-    ++tasks_;
-    ++tasks_to_call_;
+  if (parts_.growing != nullptr) NoticeGrowthLocked();
+  if (tasks_ < thread_target_) {
+    const int64_t available = AvailableLocked();
+    while (tasks_ < thread_target_ && tasks_ - busy_ < available) {
+      ++tasks_;
+      ++tasks_to_call_;
+    }
   }
-  WantForPass1Locked();
+  if (parts_.growing != nullptr) WantForPass1Locked();
 }
 
 void Executor::NotifyIfIdleLocked() {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "base/context.h"
 #include "base/mutex.h"
@@ -142,6 +143,7 @@ class Executor {
     std::shared_ptr<const BatchLayout> layout;
     absl::Status layout_error;  // then there is no layout
   };
+  static constexpr size_t kMostRuns = 8;  // of an item
   // What a worker does next.
   struct Item {
     enum class Kind {
@@ -149,7 +151,7 @@ class Executor {
       kOpen,     // the batch `batch_index`, or the closed batch
       kPlan,     // rows [first_row, first_row + num_rows) of `batch`
       kSubmit,   // reads of `run`
-      kProcess,  // `run`
+      kProcess,  // `runs`, which are of `batch`
       kFinish,   // the ops over the whole of `batch`
       kScan,     // plan pass 1 of `claim`
       kExamine,  // `run`, in pass 1
@@ -165,14 +167,14 @@ class Executor {
     int64_t first_row = 0;
     int64_t num_rows = 0;
     RunWork* run = nullptr;
-    std::unique_ptr<RunScratch> scratch;  // kProcess, kExamine; null: none was idle
+    absl::InlinedVector<RunWork*, kMostRuns> runs;  // kPlan, kScan: idle ones, to be made
+    std::unique_ptr<RunScratch> scratch;            // kProcess, kExamine; null: none was idle
     ScanClaim claim;
   };
   enum class Admission { kYes, kWait, kHeldByConsumer };
   class Locked;
   // When a task and its item began.
   struct TaskClock {
-    bool begun = false;
     int64_t task_ns = 0;
     int64_t item_ns = 0;
   };
@@ -203,27 +205,28 @@ class Executor {
 
   // Worker side (executor_work.cc).
   void RunTask() MILLRACE_EXCLUDES(mu_);
-  bool NextItem(TaskClock& clock, Item& item) MILLRACE_EXCLUDES(mu_);
+  bool NextItem(TaskClock& clock, std::optional<Item>& item) MILLRACE_EXCLUDES(mu_);
+  void EndItemLocked(Item& item, int64_t spent_ns) MILLRACE_REQUIRES(mu_);
   void EndTaskLocked() MILLRACE_REQUIRES(mu_);
   void CallWorkers(int tasks) MILLRACE_EXCLUDES(mu_);
   void Execute(Item& item) MILLRACE_EXCLUDES(mu_);
   OrderMemo* MemoOf(const BatchOrder& order);
   void FillIds(const Item& item) MILLRACE_EXCLUDES(mu_);
-  void PlanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
-  std::vector<RunWork*> CutRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
-  std::vector<RunWork*> CutClosedRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
+  void PlanRuns(Item& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<RunWork*> CutRuns(Item& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<RunWork*> CutClosedRuns(Item& item) MILLRACE_EXCLUDES(mu_);
   int64_t FindRows(const OpenBatch& batch, int64_t begin, int64_t end, RunWork& run);
   std::vector<RunWork*> AdmitLocked(Pass& pass, const std::vector<RunWork*>& runs)
       MILLRACE_REQUIRES(mu_);
   void Submit(RunWork* run) MILLRACE_EXCLUDES(mu_);
   void OnRead(RunWork* run, std::vector<absl::Status> status) MILLRACE_EXCLUDES(mu_);
-  void ProcessRun(Item& item) MILLRACE_EXCLUDES(mu_);
-  void FinishRun(RunWork* run, RunOutcome outcome, std::unique_ptr<RunScratch> scratch)
-      MILLRACE_EXCLUDES(mu_);
+  void ProcessRuns(Item& item);
+  void FinishRunLocked(RunWork& run) MILLRACE_REQUIRES(mu_);
   int64_t RowsAtCost(int64_t cost) const;
   int64_t RowsPerRun() const;
   int64_t RowsPerPlan() const;
-  RunWork* TakeRun() MILLRACE_EXCLUDES(mu_);
+  void TakeIdleRunsLocked(int64_t count, Item& item) MILLRACE_REQUIRES(mu_);
+  RunWork* TakeRun(Item& item) MILLRACE_EXCLUDES(mu_);
   std::unique_ptr<RunScratch> MakeScratch() const;
   void LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanoseconds, int64_t rows);
   std::unique_ptr<RunScratch> CountScratch(std::unique_ptr<RunScratch> scratch);
@@ -243,9 +246,9 @@ class Executor {
   std::string TokenBehind(uint64_t batch, std::string state) const;
 
   // Pass 1 (executor_scan.cc).
-  void ScanRuns(const Item& item) MILLRACE_EXCLUDES(mu_);
+  void ScanRuns(Item& item) MILLRACE_EXCLUDES(mu_);
   std::vector<SampleId> IdsOf(const BatchOrder& order, const ScanClaim& claim);
-  std::vector<RunWork*> CutScanRuns(const ScanClaim& claim, std::span<const SampleId> ids)
+  std::vector<RunWork*> CutScanRuns(Item& item, std::span<const SampleId> ids)
       MILLRACE_EXCLUDES(mu_);
   void Examine(const RunWork& work, RunScratch& scratch, Examined& found,
                std::vector<std::string_view>* payloads) const;
@@ -265,7 +268,10 @@ class Executor {
   bool PickPlanLocked(Item& item) MILLRACE_REQUIRES(mu_);
   bool PickOpenLocked(Item& item) MILLRACE_REQUIRES(mu_);
   bool PickScanLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  bool PickReadyLocked(Item::Kind kind, Pass& pass, Item& item) MILLRACE_REQUIRES(mu_);
+  bool PickProcessLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  bool MayJoinLocked(const Item& item) const MILLRACE_REQUIRES(mu_);
+  bool PickExamineLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  void TakeIdleScratchLocked(Item& item) MILLRACE_REQUIRES(mu_);
   bool PickUrgentLocked(Item& item) MILLRACE_REQUIRES(mu_);
   RunWork* PickSubmitLocked() MILLRACE_REQUIRES(mu_);
   RunWork* PickWaitingLocked(Pass& pass) MILLRACE_REQUIRES(mu_);
@@ -304,8 +310,8 @@ class Executor {
   int64_t Now() const;
   void AdaptLocked() MILLRACE_REQUIRES(mu_);
   void ObeyLocked(const Targets& targets) MILLRACE_REQUIRES(mu_);
-  int64_t BeginWorkLocked() MILLRACE_REQUIRES(mu_);
-  int64_t EndWorkLocked(int64_t begin_ns) MILLRACE_REQUIRES(mu_);
+  void BeginWorkLocked(int64_t now_ns) MILLRACE_REQUIRES(mu_);
+  void EndWorkLocked(int64_t begin_ns, int64_t now_ns) MILLRACE_REQUIRES(mu_);
 
   // Consumer side (executor.cc).
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
@@ -339,21 +345,28 @@ class Executor {
   OrderMemo memo_;
   const BatchOrder* memo_order_ = nullptr;  // whose memo it is
 
-  mutable Mutex mu_;
-  CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end
-  CondVar idle_;         // who waits for tasks_ == 0 and reads_ == 0
-  // The stream.
-  std::deque<std::unique_ptr<OpenBatch>> ring_ MILLRACE_GUARDED_BY(mu_);  // not delivered, in order
-  uint64_t next_batch_ MILLRACE_GUARDED_BY(mu_) = 0;                      // to open
-  std::string last_token_ MILLRACE_GUARDED_BY(mu_);                       // what Save says
+  // What Next needs when a batch is ready lies side by side: after a pause none of it is in a cache.
+  alignas(64) mutable Mutex mu_;
+  bool stopped_ MILLRACE_GUARDED_BY(mu_) = true;    // no work is begun
   bool wake_due_ MILLRACE_GUARDED_BY(mu_) = false;  // the consumer is to hear of the front soon
+  // Whatever a worker does next ends soon, by the batch that was ready last.
+  bool items_are_short_ MILLRACE_GUARDED_BY(mu_) = false;
   // For Locked: who is to be called without the mutex.
   bool consumer_to_call_ MILLRACE_GUARDED_BY(mu_) = false;
   int tasks_to_call_ MILLRACE_GUARDED_BY(mu_) = 0;
+  int ready_batches_ MILLRACE_GUARDED_BY(mu_) = 0;     // in the ring
+  int ring_target_ MILLRACE_GUARDED_BY(mu_);           // at most parts_.prefetch_batches
+  int64_t wait_begins_ MILLRACE_GUARDED_BY(mu_) = -1;  // of the consumer's wait under way; -1: none
+  std::deque<std::unique_ptr<OpenBatch>> ring_ MILLRACE_GUARDED_BY(mu_);  // not delivered, in order
+  std::vector<std::unique_ptr<OpenBatch>> idle_batches_ MILLRACE_GUARDED_BY(mu_);
+  std::string last_token_ MILLRACE_GUARDED_BY(mu_);  // what Save says
+  CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end
+  CondVar idle_;         // who waits for tasks_ == 0 and reads_ == 0
+  // The stream.
+  uint64_t next_batch_ MILLRACE_GUARDED_BY(mu_) = 0;  // to open
   bool opening_ MILLRACE_GUARDED_BY(mu_) = false;     // a worker opens next_batch_ - 1
   bool planning_ MILLRACE_GUARDED_BY(mu_) = false;    // a worker evaluates the order
   bool error_seen_ MILLRACE_GUARDED_BY(mu_) = false;  // so no batch after it is needed
-  bool stopped_ MILLRACE_GUARDED_BY(mu_) = true;      // no work is begun
   bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
   absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // what Next says once stopped_; OK: the end
   // Runs on their way.
@@ -379,24 +392,20 @@ class Executor {
   bool reached_end_ MILLRACE_GUARDED_BY(mu_) = false;     // as Settler::reached_end, once settled_
   // Threads at work for this executor.
   int thread_target_ MILLRACE_GUARDED_BY(mu_);  // at most max_threads_
-  int ring_target_ MILLRACE_GUARDED_BY(mu_);    // at most parts_.prefetch_batches
   int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;      // for the workers, and not returned
   int busy_ MILLRACE_GUARDED_BY(mu_) = 0;       // of them, those that execute an item
   int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;  // groups of reads under way
   // What the adapter goes by.
   Adapter adapter_ MILLRACE_GUARDED_BY(mu_);
   bool adapting_ MILLRACE_GUARDED_BY(mu_);
-  int64_t adapted_ns_ MILLRACE_GUARDED_BY(mu_) = 0;    // when the adapter was last asked
-  int ready_batches_ MILLRACE_GUARDED_BY(mu_) = 0;     // in the ring
-  int64_t worked_ns_ MILLRACE_GUARDED_BY(mu_) = 0;     // in items that have ended
-  int64_t work_begins_ MILLRACE_GUARDED_BY(mu_) = 0;   // of the items under way, added up
-  int64_t waited_ns_ MILLRACE_GUARDED_BY(mu_) = 0;     // of the consumer, in waits that have ended
-  int64_t wait_begins_ MILLRACE_GUARDED_BY(mu_) = -1;  // of the wait under way; -1: none
+  int64_t adapted_ns_ MILLRACE_GUARDED_BY(mu_) = 0;   // when the adapter was last asked
+  int64_t worked_ns_ MILLRACE_GUARDED_BY(mu_) = 0;    // in items that have ended
+  int64_t work_begins_ MILLRACE_GUARDED_BY(mu_) = 0;  // of the items under way, added up
+  int64_t waited_ns_ MILLRACE_GUARDED_BY(mu_) = 0;    // of the consumer, in waits that have ended
   // Pools.
   std::vector<std::unique_ptr<RunWork>> runs_ MILLRACE_GUARDED_BY(mu_);  // all there are
   std::vector<RunWork*> idle_runs_ MILLRACE_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<RunScratch>> idle_scratch_ MILLRACE_GUARDED_BY(mu_);
-  std::vector<std::unique_ptr<OpenBatch>> idle_batches_ MILLRACE_GUARDED_BY(mu_);
 };
 
 // Holds the executor's mutex, and calls the workers and the consumer who are wanted when it has let

@@ -48,10 +48,11 @@ std::vector<SampleId> Executor::IdsOf(const BatchOrder& order, const ScanClaim& 
   return ids;
 }
 
-std::vector<RunWork*> Executor::CutScanRuns(const ScanClaim& claim, std::span<const SampleId> ids) {
+std::vector<RunWork*> Executor::CutScanRuns(Item& item, std::span<const SampleId> ids) {
+  const ScanClaim& claim = item.claim;
   std::vector<RunWork*> runs;
   for (size_t i = 0; i < ids.size();) {
-    RunWork* const run = runs.emplace_back(TakeRun());
+    RunWork* const run = runs.emplace_back(TakeRun(item));
     const std::span<const SampleId> rest = ids.subspan(i);
     const auto rows = static_cast<size_t>(
         LocateRun(*parts_.source, parts_.zip.get(), rest, processor_.preferred_rows(), *run));
@@ -67,11 +68,11 @@ std::vector<RunWork*> Executor::CutScanRuns(const ScanClaim& claim, std::span<co
   return runs;
 }
 
-void Executor::ScanRuns(const Item& item) {
+void Executor::ScanRuns(Item& item) {
   const ScanClaim& claim = item.claim;
   const std::vector<SampleId> ids = IdsOf(*item.order, claim);
   if (claim.discards) return Discard(ids);
-  const std::vector<RunWork*> runs = CutScanRuns(claim, ids);
+  const std::vector<RunWork*> runs = CutScanRuns(item, ids);
   std::vector<RunWork*> admitted;
   {
     Locked lock(*this);
@@ -158,7 +159,7 @@ void Executor::ExamineRun(Item& item) {
   const uint64_t kept = CountKept(found, parts_.plan.cut->num_filters);
   if (parts_.growing != nullptr) TellUses(*run, found);
   if (kept > 0 && !payloads.empty()) Keep(*run, std::move(payloads));
-  run->buffer.reset();  // not under the mutex
+  run->DropRecords();  // not under the mutex
   Locked lock(*this);
   KeepScratchLocked(std::move(scratch));
   barren_.LookedAt(run->ids, kept);

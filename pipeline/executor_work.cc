@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "pipeline/executor_internal.h"
@@ -7,14 +6,11 @@
 namespace millrace::pipeline {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kRunNanoseconds = 50'000;  // of work in a run, by measured cost
 // How long a consumer may have waited before it is woken between two short items. A wake-up takes
 // about 10 us of processor time, more than a batch of a thousand numbers.
 constexpr int64_t kWakeNanoseconds = 500'000;
 constexpr int64_t kAdaptNanoseconds = 1'000'000;  // between two looks while the consumer waits
-constexpr int64_t kRunsPerPlan = 4;               // cut in one go
 constexpr int64_t kMaxRunRows = 1024;
 constexpr int64_t kFirstRunRows = 32;           // before a cost was measured
 constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
@@ -31,36 +27,52 @@ void Executor::CallWorkers(int tasks) {
 
 void Executor::RunTask() {
   TaskClock clock;
-  while (true) {
-    Item item;
-    if (!NextItem(clock, item)) return;
-    Execute(item);
-  }
+  std::optional<Item> item;
+  while (NextItem(clock, item)) Execute(*item);
 }
 
-// Makes `item`, which is blank, what the task does next. False: it has ended, and the executor may
-// be gone.
-bool Executor::NextItem(TaskClock& clock, Item& item) {
+// Ends `item`, if there is one, and makes it what the task does next. False: the task has ended, and
+// the executor may be gone.
+bool Executor::NextItem(TaskClock& clock, std::optional<Item>& item) {
   Locked lock(*this);
-  const int64_t now_ns = clock.begun ? EndWorkLocked(clock.item_ns) : 0;
+  const int64_t now_ns = Now();
+  if (!item.has_value()) {
+    clock.task_ns = now_ns;
+  } else {
+    EndWorkLocked(clock.item_ns, now_ns);
+    EndItemLocked(*item, now_ns - clock.item_ns);
+  }
+  item.emplace();
   if (wait_begins_ >= 0 && now_ns - adapted_ns_ >= kAdaptNanoseconds) AdaptLocked();
-  const bool may_go_on = !clock.begun || now_ns - clock.task_ns < kTaskNanoseconds;
-  bool goes_on = may_go_on && PickLocked(item);
+  const bool may_go_on = now_ns - clock.task_ns < kTaskNanoseconds;
+  bool goes_on = may_go_on && PickLocked(*item);
   if (wake_due_ && (!goes_on || now_ns - wait_begins_ >= kWakeNanoseconds)) {
     wake_due_ = false;
     consumer_to_call_ = true;
-    // While this task keeps the executor.
-    if (!goes_on && lock.Call()) goes_on = may_go_on && PickLocked(item);
   }
+  // While this task keeps the executor.
+  if (!goes_on && lock.Call()) goes_on = may_go_on && PickLocked(*item);
   if (!goes_on) {
     EndTaskLocked();
     return false;
   }
-  clock.item_ns = BeginWorkLocked();
-  if (!clock.begun) clock.task_ns = clock.item_ns;
-  clock.begun = true;
+  clock.item_ns = now_ns;
+  BeginWorkLocked(now_ns);
   WakeWorkersLocked();
   return true;
+}
+
+// What an item leaves to be done under the mutex, which is held between two items anyway. Runs that
+// are done, or that a plan did not need, are idle again.
+void Executor::EndItemLocked(Item& item, int64_t spent_ns) {
+  if (item.kind == Item::Kind::kProcess) {
+    LearnCost(row_nanoseconds_, spent_ns, item.num_rows);
+    for (RunWork* const run : item.runs) FinishRunLocked(*run);
+    KeepScratchLocked(std::move(item.scratch));
+    item.batch->remaining_rows -= item.num_rows;
+    if (item.batch->remaining_rows == 0) FilledLocked(item.batch);
+  }
+  idle_runs_.insert(idle_runs_.end(), item.runs.begin(), item.runs.end());
 }
 
 void Executor::EndTaskLocked() {
@@ -84,7 +96,7 @@ void Executor::Execute(Item& item) {
     case Item::Kind::kSubmit:
       return Submit(item.run);
     case Item::Kind::kProcess:
-      return ProcessRun(item);
+      return ProcessRuns(item);
     case Item::Kind::kFinish:
       return FinishBatch(item.batch);
     case Item::Kind::kScan:
@@ -107,7 +119,9 @@ int64_t Executor::RowsPerRun() const {
 }
 
 // Dear rows are planned several runs at a time.
-int64_t Executor::RowsPerPlan() const { return std::min(kRunsPerPlan * RowsPerRun(), kMaxRunRows); }
+int64_t Executor::RowsPerPlan() const {
+  return std::min(int64_t{kMostRuns} * RowsPerRun(), kMaxRunRows);
+}
 
 int64_t Executor::RowsPerScan() const {
   return RowsAtCost(scan_nanoseconds_.load(std::memory_order_relaxed));
@@ -123,14 +137,18 @@ bool Executor::ItemsAreShort(size_t next_slab_bytes) const {
          parts_.batch_ops.empty() && next_slab_bytes <= kSmallSlabBytes;
 }
 
-RunWork* Executor::TakeRun() {
-  Locked lock(*this);
-  if (idle_runs_.empty()) {
-    runs_.push_back(std::make_unique<RunWork>());
-    return runs_.back().get();
+// One of those that `item` has, or else of all.
+RunWork* Executor::TakeRun(Item& item) {
+  if (item.runs.empty()) {
+    Locked lock(*this);
+    TakeIdleRunsLocked(1, item);
+    if (item.runs.empty()) {
+      runs_.push_back(std::make_unique<RunWork>());
+      return runs_.back().get();
+    }
   }
-  RunWork* run = idle_runs_.back();
-  idle_runs_.pop_back();
+  RunWork* const run = item.runs.back();
+  item.runs.pop_back();
   return run;
 }
 
@@ -152,13 +170,14 @@ void Executor::FillIds(const Item& item) {
   WakeWorkersLocked();
 }
 
-std::vector<RunWork*> Executor::CutRuns(const Item& item) {
+std::vector<RunWork*> Executor::CutRuns(Item& item) {
   const readers::RecordSource& source = *parts_.source;
   const SampleId* const ids = item.batch->data->ids() + item.first_row;
   const int64_t most = RowsPerRun();
   std::vector<RunWork*> runs;
+  runs.reserve(kMostRuns);
   for (int64_t row = 0; row < item.num_rows;) {
-    RunWork* const run = runs.emplace_back(TakeRun());
+    RunWork* const run = runs.emplace_back(TakeRun(item));
     run->batch = item.batch;
     run->first_row = item.first_row + row;
     run->position = item.batch->first_position + static_cast<uint64_t>(item.first_row + row);
@@ -171,7 +190,7 @@ std::vector<RunWork*> Executor::CutRuns(const Item& item) {
 
 // Rows of a closed batch need not lie side by side: the slots of a short lane's missing rows are
 // between them.
-std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
+std::vector<RunWork*> Executor::CutClosedRuns(Item& item) {
   const OpenBatch& batch = *item.batch;
   const int64_t end = item.first_row + item.num_rows;
   const int64_t most = RowsPerRun();
@@ -183,7 +202,7 @@ std::vector<RunWork*> Executor::CutClosedRuns(const Item& item) {
            batch.rows[static_cast<size_t>(next)].slot == slot + next - i) {
       ++next;
     }
-    RunWork* const run = runs.emplace_back(TakeRun());
+    RunWork* const run = runs.emplace_back(TakeRun(item));
     run->batch = item.batch;
     run->first_row = slot;
     run->position = batch.first_position + static_cast<uint64_t>(slot);
@@ -204,7 +223,7 @@ int64_t Executor::FindRows(const OpenBatch& batch, int64_t begin, int64_t end, R
                    processor_.preferred_rows(), run);
 }
 
-void Executor::PlanRuns(const Item& item) {
+void Executor::PlanRuns(Item& item) {
   if (!item.batch->closed) FillIds(item);
   const std::vector<RunWork*> runs = item.batch->closed ? CutClosedRuns(item) : CutRuns(item);
   std::vector<RunWork*> admitted;
@@ -299,39 +318,33 @@ void Executor::LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanosec
                          std::memory_order_relaxed);
 }
 
-void Executor::ProcessRun(Item& item) {
-  RunWork* const run = item.run;
+void Executor::ProcessRuns(Item& item) {
   if (item.scratch == nullptr) item.scratch = MakeScratch();
-  const Clock::time_point start = Clock::now();
-  RunOutcome outcome = processor_.Process(*run, *item.scratch);
-  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
-  LearnCost(row_nanoseconds_, spent.count(), run->num_rows());
-  counters_.records_read.Add(run->num_rows());
-  FinishRun(run, std::move(outcome), CountScratch(std::move(item.scratch)));
+  int64_t reserved = 0;
+  for (RunWork* const run : item.runs) {
+    run->outcome = processor_.Process(*run, *item.scratch);
+    reserved += std::exchange(run->reserved_bytes, 0);
+    run->DropRecords();
+  }
+  if (reserved != 0) budget_->Release(reserved);
+  counters_.records_read.Add(item.num_rows);
+  item.scratch = CountScratch(std::move(item.scratch));
 }
 
-void Executor::FinishRun(RunWork* run, RunOutcome outcome, std::unique_ptr<RunScratch> scratch) {
-  OpenBatch* const batch = run->batch;
-  const int64_t first_row = run->first_row;
-  const int64_t num_rows = run->num_rows();
-  const int64_t reserved = std::exchange(run->reserved_bytes, 0);
-  run->Clear();
-  if (reserved != 0) budget_->Release(reserved);
-  Locked lock(*this);
-  KeepScratchLocked(std::move(scratch));
-  idle_runs_.push_back(run);
-  --rows_.unfinished;
-  --rows_.admitted;
+void Executor::FinishRunLocked(RunWork& run) {
+  OpenBatch& batch = *run.batch;
+  RunOutcome& outcome = run.outcome;
   if (outcome.num_bad_rows > 0) {
     error_seen_ = true;
-    batch->num_bad_rows += outcome.num_bad_rows;
-    if (first_row + outcome.first_bad_row < batch->error_row) {
-      batch->error_row = first_row + outcome.first_bad_row;
-      batch->error = std::move(outcome.error);
+    batch.num_bad_rows += outcome.num_bad_rows;
+    if (run.first_row + outcome.first_bad_row < batch.error_row) {
+      batch.error_row = run.first_row + outcome.first_bad_row;
+      batch.error = std::move(outcome.error);
     }
   }
-  batch->remaining_rows -= num_rows;
-  if (batch->remaining_rows == 0) FilledLocked(batch);
+  --rows_.unfinished;
+  --rows_.admitted;
+  run.Clear();
 }
 
 }  // namespace millrace::pipeline

@@ -124,18 +124,23 @@ void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> s
 
 }  // namespace
 
+void RunWork::DropRecords() {
+  buffer.reset();
+  kept.clear();
+  payloads.clear();
+}
+
 void RunWork::Clear() {
+  DropRecords();
   batch = nullptr;
   block = nullptr;
   ids.clear();
   positions.clear();
   rows = 0;
-  buffer.reset();
-  kept.clear();
-  payloads.clear();
   spans.clear();
   read_status.clear();
   alone = false;
+  if (outcome.num_bad_rows > 0) outcome = RunOutcome();
 }
 
 int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,

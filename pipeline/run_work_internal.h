@@ -55,6 +55,13 @@ struct ReadSpan {
   int64_t end = 0;
 };
 
+// What became of a run.
+struct RunOutcome {
+  int64_t num_bad_rows = 0;
+  int64_t first_bad_row = -1;  // of the run
+  absl::Status error;          // of that row, complete
+};
+
 // Rows [first_row, first_row + num_rows()) of a batch's slab, or records that pass 1 looks at.
 // Pooled; owned by one thread at a time.
 struct RunWork {
@@ -80,6 +87,7 @@ struct RunWork {
   std::vector<absl::Status> read_status;  // of each span
   bool alone = false;                     // read every record by itself
   int64_t reserved_bytes = 0;             // in the budget
+  RunOutcome outcome;                     // of pass 2, once it was worked on
 
   int64_t num_rows() const { return rows; }
   uint64_t position_of(int64_t row) const {
@@ -100,6 +108,8 @@ struct RunWork {
   std::span<const size_t> column_starts(int64_t column) const {
     return {starts.data() + column * rows, static_cast<size_t>(rows) + 1};
   }
+  // Gives back what holds the records' bytes, once nobody looks at them.
+  void DropRecords();
   // Empties it for its next use.
   void Clear();
 };
@@ -137,13 +147,6 @@ struct RunScratch {
   RunArena arena;
   std::vector<std::vector<FieldSlots>> slots;  // per op, where the fields that it binds lie
   int64_t reserved_bytes = 0;                  // of the arena, in the budget
-};
-
-// What became of a run.
-struct RunOutcome {
-  int64_t num_bad_rows = 0;
-  int64_t first_bad_row = -1;  // of the run
-  absl::Status error;          // of that row, complete
 };
 
 // Turns the bytes of a run into rows of its batch. Immutable, thread-safe.
