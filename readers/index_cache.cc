@@ -8,12 +8,15 @@
 namespace millrace::readers {
 namespace {
 
-// Nullopt when the path is relative to a folder that is gone.
-std::optional<IndexKey> KeyOf(const IndexedShard& shard) {
+// Empty when the process is in a folder that is gone.
+std::filesystem::path CurrentFolder() {
   std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(shard.path, error);
-  if (error) return std::nullopt;
-  return MakeIndexKey(absolute.lexically_normal().string(), shard.stamp, shard.compression);
+  return std::filesystem::current_path(error);
+}
+
+// True for the absolute names that are their own lexically_normal(), but for some of hidden files.
+bool IsNormal(std::string_view path) {
+  return path.starts_with('/') && path.find("//") == path.npos && path.find("/.") == path.npos;
 }
 
 std::optional<ShardIndex> Load(const std::string& file, const IndexKey& key, uint64_t framed_bytes,
@@ -27,7 +30,17 @@ std::optional<ShardIndex> Load(const std::string& file, const IndexKey& key, uin
 
 }  // namespace
 
-IndexCache::IndexCache(const std::string& folder) : folder_(folder) {}
+IndexCache::IndexCache(const std::string& folder)
+    : folder_(folder), current_folder_(CurrentFolder()) {}
+
+std::optional<IndexKey> IndexCache::KeyOf(const IndexedShard& shard) const {
+  const auto key = [&](const std::string& absolute_path) {
+    return MakeIndexKey(absolute_path, shard.stamp, shard.compression);
+  };
+  if (IsNormal(shard.path)) return key(shard.path);
+  if (!shard.path.starts_with('/') && current_folder_.empty()) return std::nullopt;
+  return key((current_folder_ / shard.path).lexically_normal().string());
+}
 
 std::optional<ShardIndex> IndexCache::Find(const IndexedShard& shard,
                                            const std::shared_ptr<IndexMemory>& memory) const {

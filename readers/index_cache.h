@@ -2,6 +2,7 @@
 #define MILLRACE_READERS_INDEX_CACHE_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -44,7 +45,11 @@ class IndexCache {
                                          const Build& build) const;
 
  private:
+  // Nullopt when the path is relative to a folder that is gone.
+  std::optional<IndexKey> KeyOf(const IndexedShard& shard) const;
+
   const CacheFolder folder_;
+  const std::filesystem::path current_folder_;  // where relative paths begin; empty: it is gone
   mutable std::once_flag cleared_;
 };
 

@@ -26,11 +26,16 @@ TEST_F(RecordSourceIndexTest, SecondOpenUsesTheKeptIndex) {
   ExpectRecords(**again, Payloads(100, 1));
 }
 
-TEST_F(RecordSourceIndexTest, RelativeAndAbsoluteNamesShareAnIndex) {
+TEST_F(RecordSourceIndexTest, AllNamesOfAFileShareAnIndex) {
   const std::string shard = Shard("a", Frames({"x"}));
   ASSERT_TRUE(Open({shard}).ok());
-  ASSERT_TRUE(Open({std::filesystem::relative(shard).string()}).ok());
-  EXPECT_FALSE(walked_);
+  const std::string roundabout =
+      data_ / "../" + std::filesystem::path(data_.path()).filename().string();
+  for (const std::string& same : {std::filesystem::relative(shard).string(), data_ / "/a",
+                                  data_ / "./a", roundabout + "/a"}) {
+    ASSERT_TRUE(Open({same}).ok()) << same;
+    EXPECT_FALSE(walked_) << same;
+  }
 }
 
 TEST_F(RecordSourceIndexTest, ChangedShardIsIndexedAgain) {
