@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,9 +25,9 @@ bool IsFolder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-bool Exists(const std::string& path) {
+bool IsFile(const std::string& path) {
   struct stat info = {};
-  return ::stat(path.c_str(), &info) == 0;
+  return ::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
 }
 
 // At most kMaxNamesCompared names of `folder`, sorted.
@@ -89,23 +91,14 @@ absl::Status NothingMatches(const std::string& pattern) {
       absl::StrCat(text, WhatThereIs(folder.string(), std::move(names), path.filename())));
 }
 
-// Appends what one pattern stands for, folders left out.
-absl::Status Expand(const std::string& pattern, std::vector<std::string>& files) {
-  if (Exists(pattern) && !IsFolder(pattern)) {  // also names with [ or * in them
-    files.push_back(pattern);
-    return absl::OkStatus();
-  }
+// The names that match, in any order.
+absl::StatusOr<std::vector<std::string>> Glob(const std::string& pattern) {
   glob_t found = {};
   errno = 0;
   const int result = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
   const int error_number = errno;
-  size_t num_files = 0;
-  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-    std::string path = found.gl_pathv[i];
-    if (IsFolder(path)) continue;
-    files.push_back(std::move(path));
-    ++num_files;
-  }
+  std::vector<std::string> names;
+  if (result == 0) names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   if (result == GLOB_NOSPACE) {
     return absl::ResourceExhaustedError(absl::StrCat("no memory to expand ", pattern));
@@ -113,7 +106,32 @@ absl::Status Expand(const std::string& pattern, std::vector<std::string>& files)
   if (result == GLOB_ABORTED && error_number != ENOENT) {
     return ErrnoStatus(error_number == 0 ? EIO : error_number, "read folder", pattern);
   }
-  return num_files > 0 ? absl::OkStatus() : NothingMatches(pattern);
+  return names;
+}
+
+// The names that match and are folders. Their parents' entries say which these are on most file
+// systems; asking for each name by itself took longer than to find them all.
+absl::StatusOr<std::set<std::string>> GlobFolders(const std::string& pattern) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Glob(pattern + "/"));
+  std::set<std::string> folders;
+  for (const std::string& name : names) folders.insert(name.substr(0, name.size() - 1));
+  return folders;
+}
+
+// Appends what one pattern stands for, folders left out.
+absl::Status Expand(const std::string& pattern, std::vector<std::string>& files) {
+  if (IsFile(pattern)) {  // also names with [ or * in them
+    files.push_back(pattern);
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> names, Glob(pattern));
+  MILLRACE_ASSIGN_OR_RETURN(const std::set<std::string> folders, GlobFolders(pattern));
+  std::erase_if(names, [&](const std::string& name) {
+    return name.ends_with('/') || folders.contains(name);
+  });
+  if (names.empty()) return NothingMatches(pattern);
+  std::ranges::move(names, std::back_inserter(files));
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -3,37 +3,49 @@
 #include <filesystem>
 #include <utility>
 
-#include "readers/record_source.h"
+#include "readers/local_file.h"
 
 namespace millrace::readers {
 namespace {
 
-// Nullopt when the path is relative to a folder that is gone.
-std::optional<IndexKey> KeyOf(const IndexedShard& shard) {
+// Empty when the process is in a folder that is gone.
+std::filesystem::path CurrentFolder() {
   std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(shard.path, error);
-  if (error) return std::nullopt;
-  return MakeIndexKey(absolute.lexically_normal().string(), shard.stamp, shard.compression);
+  return std::filesystem::current_path(error);
 }
 
-std::optional<ShardIndex> Load(const std::string& file, const IndexKey& key, uint64_t framed_bytes,
-                               const std::shared_ptr<IndexMemory>& memory) {
-  const auto opened = OpenFile(file);
-  if (!opened.ok()) return std::nullopt;
-  auto index = ReadIndex(**opened, key, framed_bytes, memory);
-  if (!index.ok()) return std::nullopt;
-  return *std::move(index);
+// True for the absolute names that are their own lexically_normal(), but for some of hidden files.
+bool IsNormal(std::string_view path) {
+  return path.starts_with('/') && path.find("//") == path.npos && path.find("/.") == path.npos;
 }
 
 }  // namespace
 
-IndexCache::IndexCache(const std::string& folder) : folder_(folder) {}
+IndexCache::IndexCache(const std::string& folder)
+    : folder_(folder), current_folder_(CurrentFolder()) {}
 
-std::optional<ShardIndex> IndexCache::Find(const IndexedShard& shard,
-                                           const std::shared_ptr<IndexMemory>& memory) const {
+std::optional<IndexKey> IndexCache::KeyOf(const IndexedShard& shard) const {
+  const auto key = [&](const std::string& absolute_path) {
+    return MakeIndexKey(absolute_path, shard.stamp, shard.compression);
+  };
+  if (IsNormal(shard.path)) return key(shard.path);
+  if (!shard.path.starts_with('/') && current_folder_.empty()) return std::nullopt;
+  return key((current_folder_ / shard.path).lexically_normal().string());
+}
+
+std::optional<IndexCache::Opened> IndexCache::Open(const IndexedShard& shard) const {
   const std::optional<IndexKey> key = KeyOf(shard);
   if (!folder_.exists() || !key.has_value()) return std::nullopt;
-  return Load(folder_.PathOf(IndexName(*key)), *key, shard.framed_bytes, memory);
+  auto file = OpenAndFetch(folder_.PathOf(IndexName(*key)));
+  if (!file.ok()) return std::nullopt;
+  return Opened{*std::move(file), *key, shard.framed_bytes};
+}
+
+std::optional<ShardIndex> IndexCache::Read(const Opened& index,
+                                           const std::shared_ptr<IndexMemory>& memory) {
+  auto read = ReadIndex(*index.file, index.key, index.framed_bytes, memory);
+  if (!read.ok()) return std::nullopt;
+  return *std::move(read);
 }
 
 absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
@@ -41,12 +53,16 @@ absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
                                                    bool keep, const Build& build) const {
   const std::optional<IndexKey> key = KeyOf(shard);
   if (!folder_.exists() || !key.has_value()) return build();
-  const std::string file = folder_.PathOf(IndexName(*key));
-  if (auto index = Load(file, *key, shard.framed_bytes, memory)) return *std::move(index);
+  const auto find = [&]() -> std::optional<ShardIndex> {
+    const std::optional<Opened> kept = Open(shard);
+    return kept.has_value() ? Read(*kept, memory) : std::nullopt;
+  };
+  if (auto index = find()) return *std::move(index);
 
+  const std::string file = folder_.PathOf(IndexName(*key));
   const UniqueFd lock = folder_.Lock(file);
   if (lock.valid()) {  // whoever held it may have built the index meanwhile
-    if (auto index = Load(file, *key, shard.framed_bytes, memory)) return *std::move(index);
+    if (auto index = find()) return *std::move(index);
   }
   std::call_once(cleared_, [this] { folder_.RemoveAbandoned(); });
   auto index = build();

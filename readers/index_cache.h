@@ -2,6 +2,7 @@
 #define MILLRACE_READERS_INDEX_CACHE_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -33,18 +34,33 @@ class IndexCache {
   // `folder` as CacheFolder takes it; where there is none, nothing is kept.
   explicit IndexCache(const std::string& folder);
 
-  // Reads the kept index into `memory`; nullopt when there is none that is whole and made of this
-  // shard.
-  std::optional<ShardIndex> Find(const IndexedShard& shard,
-                                 const std::shared_ptr<IndexMemory>& memory) const;
-  // The same, but otherwise calls `build` (one process at a time) and, with `keep`, keeps what it
-  // returns. The first one that is built also clears the folder of what killed processes left there.
+  // A kept index that is on its way from the disk.
+  struct Opened {
+    std::shared_ptr<const RandomAccessFile> file;
+    IndexKey key;
+    uint64_t framed_bytes = 0;
+  };
+
+  // Begins to fetch the kept index and does not wait, so that whoever opens several before it reads
+  // the first waits for all of them at once. Nullopt when there is none.
+  std::optional<Opened> Open(const IndexedShard& shard) const;
+  // Reads it into `memory`; nullopt when it is not whole, or was made of another shard.
+  static std::optional<ShardIndex> Read(const Opened& index,
+                                        const std::shared_ptr<IndexMemory>& memory);
+
+  // Reads the kept index too, but where there is no good one calls `build` (one process at a time)
+  // and, with `keep`, keeps what it returns. The first one that is built also clears the folder of
+  // what killed processes left there.
   absl::StatusOr<ShardIndex> FindOrBuild(const IndexedShard& shard,
                                          const std::shared_ptr<IndexMemory>& memory, bool keep,
                                          const Build& build) const;
 
  private:
+  // Nullopt when the path is relative to a folder that is gone.
+  std::optional<IndexKey> KeyOf(const IndexedShard& shard) const;
+
   const CacheFolder folder_;
+  const std::filesystem::path current_folder_;  // where relative paths begin; empty: it is gone
   mutable std::once_flag cleared_;
 };
 

@@ -21,12 +21,16 @@ IndexMemory::~IndexMemory() {
 }
 
 std::span<std::byte> IndexMemory::Take(size_t bytes) {
+  const std::span<std::byte> taken = Peek(bytes);
+  if (!taken.empty()) left_ = {left_.data(), taken.data()};
+  return taken;
+}
+
+std::span<std::byte> IndexMemory::Peek(size_t bytes) {
   const size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (padded < bytes) return {};
   if (padded > left_.size() && !Map(padded)) return {};
-  const std::span<std::byte> taken = left_.first(bytes);
-  left_ = left_.subspan(padded);
-  return taken;
+  return left_.last(padded).first(bytes);
 }
 
 bool IndexMemory::Map(size_t bytes) {

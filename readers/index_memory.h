@@ -21,12 +21,15 @@ class IndexMemory {
   // `bytes` bytes of no value yet, aligned to 8, which live as long as this; a null span when the
   // system has no more. REQUIRES: bytes > 0.
   std::span<std::byte> Take(size_t bytes);
+  // The same, but they are only lent, until the next Peek or Take. A Take of k bytes fewer, k a
+  // multiple of 8, gives what lies behind the first k of them, as it was left there.
+  std::span<std::byte> Peek(size_t bytes);
 
  private:
   bool Map(size_t bytes);
 
   std::vector<std::span<std::byte>> chunks_;  // mapped
-  std::span<std::byte> left_;                 // of the last chunk
+  std::span<std::byte> left_;                 // of the last chunk, which is taken from its end
 };
 
 }  // namespace millrace::readers

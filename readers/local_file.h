@@ -20,6 +20,10 @@ using PreadFunction = std::function<ssize_t(int fd, void* out, size_t size, off_
 std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
                                                       PreadFunction pread_function = {});
 
+// OpenFile for a file that is soon read as a whole: begins to fetch it from the disk and does not
+// wait for it.
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenAndFetch(const std::string& path);
+
 // Reads the whole of `out` at `offset`. A short read is DATA_LOSS.
 absl::Status ReadFully(const RandomAccessFile& file, uint64_t offset, std::span<std::byte> out);
 

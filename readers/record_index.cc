@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/byte_source.h"
@@ -25,6 +24,7 @@ namespace {
 constexpr std::array<char, 8> kMagic = {'M', 'L', 'R', 'I', 'N', 'D', 'E', 'X'};
 constexpr uint32_t kVersion = 2;
 constexpr size_t kIndexHeaderBytes = 96;
+static_assert(kIndexHeaderBytes % 8 == 0, "begins are aligned where the whole file is");
 constexpr size_t kHeaderChecksumAt = kIndexHeaderBytes - sizeof(uint64_t);
 
 // Headers are picked out of windows of the file: wide ones while records are small, so that one
@@ -128,6 +128,41 @@ absl::Status NoMemory(uint64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("no memory for an index of ", bytes, " bytes"));
 }
 
+// Bounds what is allocated, whatever the file says.
+absl::Status CheckSize(const RandomAccessFile& file, uint64_t framed_bytes) {
+  if (file.size() <= kIndexHeaderBytes) return Damaged(file, "size");
+  const uint64_t most_begins = framed_bytes / kFrameBytes + 1;
+  const bool too_long = (file.size() - kIndexHeaderBytes) / sizeof(uint64_t) > most_begins;
+  return too_long ? Other(file, "size") : absl::OkStatus();
+}
+
+absl::Status CheckHeader(const RandomAccessFile& file,
+                         std::span<const std::byte, kIndexHeaderBytes> header, const IndexKey& key,
+                         uint64_t framed_bytes) {
+  if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(file, "magic");
+  if (LoadU32(&header[8]) != kVersion) return Other(file, "version");
+  if (XXH3_64bits(header.data(), kHeaderChecksumAt) != LoadU64(&header[kHeaderChecksumAt])) {
+    return Damaged(file, "checksum of the header");
+  }
+  const ShardStamp stamp = {LoadU64(&header[32]), static_cast<int64_t>(LoadU64(&header[40]))};
+  const auto compression = static_cast<Compression>(LoadU64(&header[48]));
+  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), stamp, compression} != key) {
+    return Other(file, "shard, or of an earlier state of it");
+  }
+  const uint32_t width = LoadU32(&header[12]);
+  if (width != 4 && width != 8) return Damaged(file, "width");
+  const uint64_t num_records = LoadU64(&header[56]);
+  const uint64_t num_begins = (file.size() - kIndexHeaderBytes) / width;
+  if (num_begins == 0 || num_begins - 1 != num_records ||
+      file.size() != kIndexHeaderBytes + num_begins * width) {
+    return Damaged(file, "count");
+  }
+  // The longest record bounds what is allocated for one.
+  const bool too_large =
+      num_records > framed_bytes / kFrameBytes || LoadU64(&header[64]) > framed_bytes;
+  return too_large ? Other(file, "size") : absl::OkStatus();
+}
+
 }  // namespace
 
 RecordIndex::RecordIndex(std::shared_ptr<const IndexMemory> memory,
@@ -197,7 +232,8 @@ IndexKey MakeIndexKey(const std::string& absolute_path, const ShardStamp& stamp,
 }
 
 std::string IndexName(const IndexKey& key) {
-  return absl::StrFormat("%016x%016x.index", key.path_high, key.path_low);
+  return absl::StrCat(absl::Hex(key.path_high, absl::kZeroPad16),
+                      absl::Hex(key.path_low, absl::kZeroPad16), ".index");
 }
 
 std::vector<std::byte> EncodeIndex(const ShardIndex& index, const IndexKey& key) {
@@ -221,41 +257,24 @@ std::vector<std::byte> EncodeIndex(const ShardIndex& index, const IndexKey& key)
 }
 
 absl::StatusOr<ShardIndex> ReadIndex(const RandomAccessFile& file, const IndexKey& key,
-                                     uint64_t framed_bytes, std::shared_ptr<IndexMemory> memory) {
-  std::array<std::byte, kIndexHeaderBytes> header = {};
-  MILLRACE_RETURN_IF_ERROR(ReadFully(file, 0, header));
-  if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(file, "magic");
-  if (LoadU32(&header[8]) != kVersion) return Other(file, "version");
-  if (XXH3_64bits(header.data(), kHeaderChecksumAt) != LoadU64(&header[kHeaderChecksumAt])) {
-    return Damaged(file, "checksum of the header");
-  }
-  const ShardStamp stamp = {LoadU64(&header[32]), static_cast<int64_t>(LoadU64(&header[40]))};
-  const auto compression = static_cast<Compression>(LoadU64(&header[48]));
-  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), stamp, compression} != key) {
-    return Other(file, "shard, or of an earlier state of it");
-  }
-  const uint32_t width = LoadU32(&header[12]);
-  const uint64_t num_records = LoadU64(&header[56]);
-  const uint64_t longest = LoadU64(&header[64]);
-  if (width != 4 && width != 8) return Damaged(file, "width");
-  const uint64_t num_begins = (file.size() - kIndexHeaderBytes) / width;
-  if (num_begins == 0 || num_begins - 1 != num_records ||
-      file.size() != kIndexHeaderBytes + num_begins * width) {
-    return Damaged(file, "count");
-  }
-  // Whatever else is wrong, this bounds what is allocated, here and for a record.
-  if (num_records > framed_bytes / kFrameBytes || longest > framed_bytes) {
-    return Other(file, "size");
-  }
-  const std::span<std::byte> begins = memory->Take(num_begins * width);
-  if (begins.empty()) return NoMemory(num_begins * width);
-  MILLRACE_RETURN_IF_ERROR(ReadFully(file, kIndexHeaderBytes, begins));
+                                     uint64_t framed_bytes,
+                                     const std::shared_ptr<IndexMemory>& memory) {
+  MILLRACE_RETURN_IF_ERROR(CheckSize(file, framed_bytes));
+  // One read for header and begins: each is a request to the disk where the file is not in memory.
+  const std::span<std::byte> bytes = memory->Peek(file.size());
+  if (bytes.empty()) return NoMemory(file.size());
+  MILLRACE_RETURN_IF_ERROR(ReadFully(file, 0, bytes));
+  const auto header = bytes.first<kIndexHeaderBytes>();
+  MILLRACE_RETURN_IF_ERROR(CheckHeader(file, header, key, framed_bytes));
+  const std::span<const std::byte> begins = bytes.subspan(kIndexHeaderBytes);
   if (XXH3_64bits(begins.data(), begins.size()) != LoadU64(&header[80])) {
     return Damaged(file, "checksum of the begins");
   }
-  RecordIndex records(std::move(memory), begins, width, longest);
+  RecordIndex records(memory, begins, LoadU32(&header[12]), LoadU64(&header[64]));
   if (records.framed_bytes() != framed_bytes) return Other(file, "size");
-  return ShardIndex{std::move(records), LoadU64(&header[72])};
+  const uint64_t lengths_digest = LoadU64(&header[72]);
+  memory->Take(begins.size());  // where they lie
+  return ShardIndex{std::move(records), lengths_digest};
 }
 
 }  // namespace millrace::readers

@@ -116,12 +116,13 @@ struct ShardIndex {
 };
 
 std::vector<std::byte> EncodeIndex(const ShardIndex& index, const IndexKey& key);
-// Reads an index file into `memory`, and no more than its header if that is not as it should be.
+// Reads an index file into `memory`, of which one that is not returned takes nothing.
 //   DATA_LOSS            damaged, or not an index
 //   FAILED_PRECONDITION  a good one, but of another version or key, or not of `framed_bytes`
 //   other                the file cannot be read, or there is no memory
 absl::StatusOr<ShardIndex> ReadIndex(const RandomAccessFile& file, const IndexKey& key,
-                                     uint64_t framed_bytes, std::shared_ptr<IndexMemory> memory);
+                                     uint64_t framed_bytes,
+                                     const std::shared_ptr<IndexMemory>& memory);
 
 }  // namespace millrace::readers
 

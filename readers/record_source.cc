@@ -1,23 +1,13 @@
 #include "readers/record_source.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "base/record_error.h"
 #include "base/status.h"
-#include "readers/block_cache.h"
-#include "readers/byte_source.h"
-#include "readers/index_cache.h"
-#include "readers/index_memory.h"
-#include "readers/record_index.h"
-#include "readers/shard_files.h"
-#include "readers/start_threads_internal.h"
+#include "readers/open_shards_internal.h"
 #include "readers/tfrecord_format.h"
 #include "xxhash.h"
 
@@ -28,16 +18,6 @@
 
 namespace millrace::readers {
 namespace {
-
-constexpr uint64_t kShortRecordBytes = 1 << 10;
-
-struct Shard {
-  std::shared_ptr<const RandomAccessFile> file;  // inflated; null: not opened yet
-  RecordIndex index;
-  uint64_t file_size = 0;  // as it lies on disk
-  ShardStamp stamp;        // from before it was opened
-  uint64_t lengths_digest = 0;
-};
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -188,212 +168,6 @@ class Source : public RecordSource {
   std::vector<uint64_t> first_record_;  // of each shard, and the number of all records
 };
 
-// Opens the shards of one source, several at a time: first those that are plain and have an index,
-// without touching them; then, now that it is known how much is left to do, the others.
-class Opener {
- public:
-  Opener(const std::vector<std::string>& files, const RecordSourceOptions& options)
-      : files_(files),
-        options_(options),
-        cache_(options.index_folder),
-        open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
-        shards_(files.size()),
-        statuses_(files.size()) {}
-
-  absl::StatusOr<std::vector<Shard>> Run() {
-    MILLRACE_RETURN_IF_ERROR(
-        ForEachShard(files_.size(), [this](size_t i, Place& place) { return Find(i, place); }));
-    size_t num_left = 0;
-    for (const Shard& shard : shards_) {
-      total_bytes_ += static_cast<int64_t>(shard.stamp.file_size);
-      if (shard.file == nullptr) ++num_left;
-      if (shard.file != nullptr) Advance(shard.file_size, /*tell=*/false);
-    }
-    MILLRACE_RETURN_IF_ERROR(
-        ForEachShard(num_left, [this](size_t i, Place& place) { return Complete(i, place); }));
-    KeepBlocks();
-    return std::move(shards_);
-  }
-
-  // After Run: of the blocks of shards that are kept.
-  size_t block_bytes() const { return block_bytes_; }
-
- private:
-  // Where a thread puts what it makes of shards.
-  struct Place {
-    InflateSpool spool;
-    std::shared_ptr<IndexMemory> memory = std::make_shared<IndexMemory>();
-  };
-
-  // Calls `work` for every shard, on as many threads as may be of use where `num_slow` calls take
-  // long. Shards are taken in order, so those before a failed one are under way: the first error
-  // wins.
-  template <typename Work>
-  absl::Status ForEachShard(size_t num_slow, Work work) {
-    next_.store(0, std::memory_order_relaxed);
-    const auto take_shards = [&] {
-      Place place;
-      while (true) {
-        const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
-        if (i >= files_.size()) return;
-        statuses_[i] = work(i, place);
-        if (!statuses_[i].ok()) next_.store(files_.size(), std::memory_order_relaxed);
-      }
-    };
-    const size_t num_threads =
-        std::clamp<size_t>(num_slow, 1, static_cast<size_t>(std::max(options_.threads, 1)));
-    std::vector<std::jthread> others = StartThreads(num_threads - 1, take_shards);
-    take_shards();
-    for (std::jthread& thread : others) thread.join();
-    for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
-    return absl::OkStatus();
-  }
-
-  absl::Status Find(size_t i, Place& place) {
-    const std::string& path = files_[i];
-    Shard& shard = shards_[i];
-    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));
-    if (options_.compression != Compression::kAuto && options_.compression != Compression::kNone) {
-      return absl::OkStatus();
-    }
-    auto index =
-        cache_.Find({path, shard.stamp, Compression::kNone, shard.stamp.file_size}, place.memory);
-    if (!index.has_value()) return absl::OkStatus();
-    shard.index = std::move(index->records);
-    shard.lengths_digest = index->lengths_digest;
-    shard.file_size = shard.stamp.file_size;
-    shard.file = open_files_->OpenLater(path, shard.file_size);
-    return absl::OkStatus();
-  }
-
-  absl::Status Complete(size_t i, Place& place) {
-    Shard& shard = shards_[i];
-    if (shard.file == nullptr) MILLRACE_RETURN_IF_ERROR(OpenShard(files_[i], place, shard));
-    return CheckLengths(shard);
-  }
-
-  absl::Status OpenShard(const std::string& path, Place& place, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));  // others may have taken their time
-    MILLRACE_ASSIGN_OR_RETURN(shard.file, open_files_->Open(path));
-    shard.file_size = shard.file->size();
-    Compression compression = options_.compression;
-    if (compression == Compression::kAuto) {
-      MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file));
-    }
-    const bool compressed = compression != Compression::kNone;
-    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, place.spool, shard));
-    bool walked = false;
-    const auto build = [&]() -> absl::StatusOr<ShardIndex> {
-      walked = true;
-      std::vector<uint64_t> begins;
-      MILLRACE_RETURN_IF_ERROR(WalkRecords(*shard.file, Walk(!compressed), begins));
-      MILLRACE_ASSIGN_OR_RETURN(RecordIndex records, RecordIndex::Make(begins, place.memory));
-      const uint64_t digest = records.LengthsDigest();
-      return ShardIndex{std::move(records), digest};
-    };
-    MILLRACE_ASSIGN_OR_RETURN(
-        ShardIndex index,
-        cache_.FindOrBuild({path, shard.stamp, compression, shard.file->size()}, place.memory,
-                           /*keep=*/options_.verify_crc, build));
-    if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
-    shard.index = std::move(index.records);
-    shard.lengths_digest = index.lengths_digest;
-    return absl::OkStatus();
-  }
-
-  // Replaces shard.file by its inflated bytes.
-  absl::Status Inflate(Compression compression, InflateSpool& spool, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated, spool.Add(shard.file, compression));
-    Advance(shard.file_size, /*tell=*/true);
-    shard.file = std::move(inflated.file);
-    if (inflated.damage.ok()) return absl::OkStatus();
-    // What came before the damage says which record it hit, or has an earlier fault of its own.
-    std::vector<uint64_t> before;
-    const absl::Status walked = WalkRecords(*shard.file, Walk(/*plain=*/false), before);
-    RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
-    if (const auto earlier = GetRecordError(walked)) {
-      const bool only_cut = earlier->reason == RecordErrorReason::kTruncatedHeader ||
-                            earlier->reason == RecordErrorReason::kTruncatedPayload;
-      if (!only_cut) return walked;
-    }
-    error.offset = static_cast<int64_t>(before.back());
-    error.ordinal = static_cast<int64_t>(before.size() - 1);
-    absl::Status damage = Annotate(
-        inflated.damage, absl::StrCat("record ", error.ordinal, " at offset ", error.offset));
-    SetRecordError(damage, error);
-    return damage;
-  }
-
-  WalkOptions Walk(bool plain) {
-    WalkOptions walk;
-    walk.plain = plain;
-    walk.verify_crc = options_.verify_crc;
-    walk.max_record_bytes = options_.max_record_bytes;
-    if (plain) walk.advanced = [this](uint64_t bytes) { Advance(bytes, /*tell=*/true); };
-    return walk;
-  }
-
-  // A kept index may have been made under a larger limit.
-  absl::Status CheckLengths(const Shard& shard) const {
-    if (shard.index.longest() <= options_.max_record_bytes) return absl::OkStatus();
-    for (uint64_t i = 0; i < shard.index.num_records(); ++i) {
-      if (shard.index.length(i) <= options_.max_record_bytes) continue;
-      RecordError error;
-      error.file = shard.file->path();
-      error.offset = static_cast<int64_t>(shard.index.offset(i));
-      error.ordinal = static_cast<int64_t>(i);
-      error.reason = RecordErrorReason::kAbsurdLength;
-      return MakeRecordError(absl::StatusCode::kDataLoss, error,
-                             absl::StrCat("a record of ", shard.index.length(i),
-                                          " bytes; the limit is ", options_.max_record_bytes));
-    }
-    return absl::OkStatus();
-  }
-
-  // Reads the shards through a cache, if the options say so and records are short.
-  void KeepBlocks() {
-    uint64_t records = 0;
-    uint64_t bytes = 0;
-    for (const Shard& shard : shards_) {
-      records += shard.index.num_records();
-      bytes += shard.index.framed_bytes();
-    }
-    if (options_.window_records == 0 || options_.cache_bytes == 0 || records == 0) return;
-    const uint64_t mean_bytes = bytes / records;
-    if (mean_bytes > kShortRecordBytes) return;
-    // Of a shuffle's records two in a hundred lie farther back than four times its buffer.
-    constexpr uint64_t kWindows = 4;
-    const uint64_t window = std::min(options_.window_records, records);
-    const auto blocks = std::make_shared<BlockCache>(
-        std::min<uint64_t>(options_.cache_bytes, kWindows * window * mean_bytes));
-    block_bytes_ = blocks->memory_bytes();
-    for (size_t i = 0; i < shards_.size(); ++i) {
-      shards_[i].file = blocks->Wrap(std::move(shards_[i].file), i);
-    }
-  }
-
-  void Advance(uint64_t bytes, bool tell) {
-    MutexLock lock(mu_);
-    done_bytes_ += static_cast<int64_t>(bytes);
-    if (tell && options_.progress) options_.progress(done_bytes_, total_bytes_);
-  }
-
-  const std::vector<std::string>& files_;
-  const RecordSourceOptions& options_;
-  const IndexCache cache_;
-  const std::shared_ptr<OpenFiles> open_files_;
-  int64_t total_bytes_ = 0;  // constant while shards are walked
-  size_t block_bytes_ = 0;
-
-  std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
-  // Element i is written by the thread that took shard i, and read after the join.
-  std::vector<Shard> shards_;
-  std::vector<absl::Status> statuses_;
-
-  Mutex mu_;
-  int64_t done_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
-};
-
 }  // namespace
 
 void RecordSource::LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
@@ -422,9 +196,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   if (files.size() > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
   }
-  Opener opener(files, options);
-  MILLRACE_ASSIGN_OR_RETURN(auto shards, opener.Run());
-  return std::make_unique<Source>(std::move(files), std::move(shards), opener.block_bytes(),
+  MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, options));
+  return std::make_unique<Source>(std::move(files), std::move(opened.shards), opened.block_bytes,
                                   options.verify_crc);
 }
 

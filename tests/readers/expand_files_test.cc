@@ -40,6 +40,22 @@ TEST_F(ExpandFilesTest, PatternsGiveSortedFilesWithoutFoldersAndHiddenNames) {
   EXPECT_EQ(Expand({"*"})->size(), 5u);
 }
 
+TEST_F(ExpandFilesTest, FoldersAreLeftOutUnderEveryName) {
+  std::filesystem::create_directory(folder_ / "a*b");
+  WriteFile(folder_ / "a*b/train-9.tfrecord", "x");
+  std::filesystem::create_directory(folder_ / "a*b/train-x");
+  std::filesystem::create_symlink("train-folder.tfrecord", folder_ / "train-7.tfrecord");
+  std::filesystem::create_symlink("train-0.tfrecord", folder_ / "train-8.tfrecord");
+  std::filesystem::create_symlink("nowhere", folder_ / "train-9.tfrecord");
+  EXPECT_THAT(Expand({"train-[789fx]*"}).value(),
+              ElementsAre(folder_ / "train-8.tfrecord", folder_ / "train-9.tfrecord"));
+  EXPECT_THAT(Expand({"a?b/train-*"}).value(), ElementsAre(folder_ / "a*b/train-9.tfrecord"));
+  EXPECT_THAT(Expand({"./train-[0f]*"}).value(), ElementsAre(folder_ / "./train-0.tfrecord"));
+  for (const char* folders : {"train-fold*", "*/", "a?b/train-x*", "train-folder.tfrecord/"}) {
+    EXPECT_EQ(Expand({folders}).status().code(), absl::StatusCode::kNotFound) << folders;
+  }
+}
+
 TEST_F(ExpandFilesTest, ManyPatternsAreOneSortedListWithoutDuplicates) {
   EXPECT_THAT(Expand({"train-[12]*", "train-1.tfrecord", "eval-*"}).value(),
               ElementsAre(folder_ / "eval-0.tfrecord", folder_ / "train-1.tfrecord",

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <array>
 #include <string>
 #include <thread>
 
@@ -9,6 +10,22 @@
 
 namespace millrace::readers {
 namespace {
+
+TEST(OpenAndFetchTest, IsAnOpenFileOrItsError) {
+  const TempFolder folder;
+  WriteFile(folder / "f", "0123456789");
+  const auto opened = OpenAndFetch(folder / "f");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->size(), 10u);
+  EXPECT_EQ((*opened)->path(), folder / "f");
+  std::array<std::byte, 4> bytes = {};
+  ASSERT_TRUE(ReadFully(**opened, 3, bytes).ok());
+  EXPECT_EQ(bytes[0], std::byte{'3'});
+  EXPECT_EQ(OpenAndFetch(folder / "absent").status().code(), absl::StatusCode::kNotFound);
+  const absl::Status of_folder = OpenAndFetch(folder.path()).status();
+  EXPECT_EQ(of_folder.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(of_folder.message().find(folder.path()), absl::string_view::npos);
+}
 
 TEST(ReadWholeFileTest, BytesUpToTheLimitAreReadAndOneMoreIsRefused) {
   const TempFolder folder;

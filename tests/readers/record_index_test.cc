@@ -133,16 +133,34 @@ TEST(RecordIndexTest, NoLengthIsAboveTheLongest) {
   EXPECT_EQ(back->records.length(1), 70'000u) << "less than nothing";
 }
 
-TEST(RecordIndexTest, ABadHeaderIsSeenBeforeTheBeginsAreRead) {
+TEST(RecordIndexTest, AnIndexIsReadAtOnceAndTakesMemoryOnlyIfItIsGood) {
   const std::string good = Encoded(IndexOf(std::vector<uint64_t>(1000, 54)));
-  for (size_t at = 0; at < kIndexHeader; ++at) {
+  const auto memory = std::make_shared<IndexMemory>();
+  const std::byte* const free_end = memory->Peek(8).data() + 8;
+  for (size_t at = 0; at < good.size(); ++at) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 4);
     const FakeFile file(bad);
-    EXPECT_FALSE(ReadIndex(file, kKey, 70'000, std::make_shared<IndexMemory>()).ok()) << at;
+    EXPECT_FALSE(ReadIndex(file, kKey, 70'000, memory).ok()) << at;
     EXPECT_EQ(file.num_reads(), 1) << at;
   }
-  EXPECT_TRUE(Read(good, kKey, 70'000).ok());
+  EXPECT_FALSE(ReadIndex(FakeFile(good), kKey, 70'001, memory).ok());
+  EXPECT_EQ(memory->Peek(8).data() + 8, free_end);
+  const FakeFile file(good);
+  const auto index = ReadIndex(file, kKey, 70'000, memory);
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_EQ(file.num_reads(), 1);
+  EXPECT_EQ(memory->Peek(8).data() + 8, index->records.bytes().data());
+}
+
+TEST(RecordIndexTest, AFileLongerThanAnyIndexOfTheShardIsNotRead) {
+  const std::string good = Encoded(IndexOf({54, 54}));
+  const FakeFile longest(good + std::string(3 * 4, 'x'));  // three begins of 8 bytes
+  const FakeFile longer(good + std::string(3 * 4 + 8, 'x'));
+  EXPECT_FALSE(ReadIndex(longest, kKey, 2 * 16, std::make_shared<IndexMemory>()).ok());
+  EXPECT_EQ(longest.num_reads(), 1);
+  EXPECT_FALSE(ReadIndex(longer, kKey, 2 * 16, std::make_shared<IndexMemory>()).ok());
+  EXPECT_EQ(longer.num_reads(), 0);
 }
 
 // Frames end on, below and above what 32 bits hold.
@@ -193,7 +211,22 @@ TEST(IndexMemoryTest, WhatIsTakenIsApartAndAligned) {
     EXPECT_EQ(taken[i].back(), std::byte(i + 1));
   }
   EXPECT_TRUE(memory.Take(size_t{1} << 60).empty()) << "more than there is";
+  EXPECT_TRUE(memory.Peek(size_t{1} << 60).empty());
   EXPECT_TRUE(memory.Take(~size_t{0}).empty());
+}
+
+TEST(IndexMemoryTest, ATakeGivesTheEndOfWhatWasPeekedAt) {
+  IndexMemory memory;
+  const std::span<std::byte> first = memory.Take(8);
+  std::memset(first.data(), 1, first.size());
+  const std::span<std::byte> peeked = memory.Peek(16 + 13);
+  ASSERT_EQ(peeked.size(), 16u + 13u);
+  std::memset(peeked.data(), 2, peeked.size());
+  EXPECT_EQ(memory.Peek(16 + 13).data(), peeked.data()) << "nothing was taken";
+  const std::span<std::byte> taken = memory.Take(13);
+  EXPECT_EQ(taken.data(), peeked.data() + 16);
+  EXPECT_EQ(taken.back(), std::byte{2});
+  EXPECT_EQ(first.front(), std::byte{1});
 }
 
 }  // namespace

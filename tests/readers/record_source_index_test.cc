@@ -26,11 +26,16 @@ TEST_F(RecordSourceIndexTest, SecondOpenUsesTheKeptIndex) {
   ExpectRecords(**again, Payloads(100, 1));
 }
 
-TEST_F(RecordSourceIndexTest, RelativeAndAbsoluteNamesShareAnIndex) {
+TEST_F(RecordSourceIndexTest, AllNamesOfAFileShareAnIndex) {
   const std::string shard = Shard("a", Frames({"x"}));
   ASSERT_TRUE(Open({shard}).ok());
-  ASSERT_TRUE(Open({std::filesystem::relative(shard).string()}).ok());
-  EXPECT_FALSE(walked_);
+  const std::string roundabout =
+      data_ / "../" + std::filesystem::path(data_.path()).filename().string();
+  for (const std::string& same : {std::filesystem::relative(shard).string(), data_ / "/a",
+                                  data_ / "./a", roundabout + "/a"}) {
+    ASSERT_TRUE(Open({same}).ok()) << same;
+    EXPECT_FALSE(walked_) << same;
+  }
 }
 
 TEST_F(RecordSourceIndexTest, ChangedShardIsIndexedAgain) {
@@ -100,6 +105,50 @@ TEST_F(RecordSourceIndexTest, IndexOfAnotherShardIsNotUsed) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_TRUE(walked_);
   ExpectRecords(**source, {"12", "3", "4", "56"});
+}
+
+TEST_F(RecordSourceIndexTest, GoodBadAndMissingIndexesAndCompressedShardsMayBeMixed) {
+  std::vector<std::string> files;
+  std::vector<std::string> want;
+  for (int i = 0; i < 37; ++i) {
+    want.push_back("one of " + std::to_string(i));
+    want.push_back("two of " + std::to_string(i));
+    const std::string bytes = Frames({want.end() - 2, want.end()});
+    files.push_back(Shard("shard-" + std::to_string(100 + i),
+                          i % 5 == 4 ? Deflated(bytes, Wrapper::kGzip) : bytes));
+  }
+  ASSERT_TRUE(Open(files).ok());
+  int seen = 0;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(index_.path())) {
+    if (entry.path().extension() == ".index") names.push_back(entry.path());
+  }
+  ASSERT_EQ(names.size(), files.size());
+  for (const int threads : {1, 3}) {
+    options_.threads = threads;
+    for (const std::string& name : names) {
+      if (++seen % 4 == 1) WriteFile(name, "damaged");
+      if (seen % 4 == 2) std::filesystem::remove(name);
+    }
+    const auto source = Open(files);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_TRUE(walked_);
+    ExpectRecords(**source, want);
+  }
+}
+
+TEST_F(RecordSourceIndexTest, FirstMissingShardOfManyIsTheError) {
+  std::vector<std::string> files;
+  for (int i = 0; i < 37; ++i) files.push_back(Shard("s" + std::to_string(i), Frames({"x"})));
+  ASSERT_TRUE(Open(files).ok());
+  for (const int missing : {9, 8, 30, 36})
+    std::filesystem::remove(files[static_cast<size_t>(missing)]);
+  for (const int threads : {1, 3}) {
+    options_.threads = threads;
+    const absl::Status status = Open(files).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(files[8]));
+  }
 }
 
 TEST_F(RecordSourceIndexTest, PlainShardWithAnIndexIsNotTouchedBeforeItIsRead) {

@@ -1,0 +1,37 @@
+#ifndef MILLRACE_READERS_OPEN_SHARDS_INTERNAL_H_
+#define MILLRACE_READERS_OPEN_SHARDS_INTERNAL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "readers/record_index.h"
+#include "readers/record_source.h"
+
+namespace millrace::readers {
+
+struct Shard {
+  std::shared_ptr<const RandomAccessFile> file;  // inflated; null only while shards are opened
+  RecordIndex index;
+  uint64_t file_size = 0;  // as it lies on disk
+  ShardStamp stamp;        // from before it was opened
+  uint64_t lengths_digest = 0;
+};
+
+struct OpenedShards {
+  std::vector<Shard> shards;  // one for each file
+  size_t block_bytes = 0;     // of memory for the blocks that the files keep, at most
+};
+
+// Opens the shards of a source. Blocks while indexes are made.
+//   the errors of RecordSource::Open
+absl::StatusOr<OpenedShards> OpenShards(const std::vector<std::string>& files,
+                                        const RecordSourceOptions& options);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_OPEN_SHARDS_INTERNAL_H_
