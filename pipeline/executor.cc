@@ -148,8 +148,8 @@ void Executor::WaitIdleAndClearLocked() {
   ring_.clear();
   closed_.clear();
   keeper_.Clear();
-  rows_ = Pass();
-  scan_ = Pass();
+  rows_ = RunPass();
+  scan_ = RunPass();
   retry_.clear();
   filled_.clear();
   idle_runs_.clear();

@@ -33,7 +33,7 @@ std::vector<TensorView> TensorsOf(const BatchData& data) {
 
 }  // namespace
 
-Executor::ClosedWork::ClosedWork(ClosedBatch batch_in, MemoryBudget& budget_in)
+ClosedWork::ClosedWork(ClosedBatch batch_in, MemoryBudget& budget_in)
     : batch(std::move(batch_in)),
       budget(budget_in),
       reserved_bytes(static_cast<int64_t>(batch.rows.size() * sizeof(ClosedBatch::Row) +
@@ -42,7 +42,7 @@ Executor::ClosedWork::ClosedWork(ClosedBatch batch_in, MemoryBudget& budget_in)
   budget.Reserve(reserved_bytes);
 }
 
-Executor::ClosedWork::~ClosedWork() { budget.Release(reserved_bytes); }
+ClosedWork::~ClosedWork() { budget.Release(reserved_bytes); }
 
 std::string Executor::TokenBehind(uint64_t batch, std::string state) const {
   return ResumeToken{parts_.plan.semantics_version, parts_.plan.plan_fingerprint,
@@ -61,7 +61,7 @@ bool Executor::TakeSlab(OpenBatch& batch) {
   return true;
 }
 
-void Executor::Open(Item& item) {
+void Executor::Open(WorkItem& item) {
   std::unique_ptr<OpenBatch> batch = std::move(item.blank);
   if (batch == nullptr) batch = std::make_unique<OpenBatch>();
   *batch = OpenBatch();  // not while a consumer waits for its delivery

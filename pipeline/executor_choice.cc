@@ -89,7 +89,7 @@ bool Executor::MayScanLocked(uint64_t ahead) const {
          board_.MayClaim(ahead);
 }
 
-bool Executor::RunFitsLocked(const Pass& pass) const {
+bool Executor::RunFitsLocked(const RunPass& pass) const {
   return !pass.waiting.empty() &&
          (NoRunAdmittedLocked() || budget_->Fits(pass.waiting.top()->bytes()));
 }
@@ -99,7 +99,7 @@ bool Executor::NoRunAdmittedLocked() const { return rows_.admitted + scan_.admit
 
 // Reserves the run's read buffer; alone in both passes it is always admitted. The caller submits it
 // at once.
-bool Executor::AdmitRunLocked(Pass& pass, RunWork& run) {
+bool Executor::AdmitRunLocked(RunPass& pass, RunWork& run) {
   const int64_t bytes = run.bytes();
   if (bytes > 0 && !budget_->TryReserve(bytes)) {
     if (!NoRunAdmittedLocked()) return false;
@@ -110,14 +110,14 @@ bool Executor::AdmitRunLocked(Pass& pass, RunWork& run) {
   return true;
 }
 
-RunWork* Executor::PickWaitingLocked(Pass& pass) {
+RunWork* Executor::PickWaitingLocked(RunPass& pass) {
   if (pass.waiting.empty() || !AdmitRunLocked(pass, *pass.waiting.top())) return nullptr;
   RunWork* run = pass.waiting.top();
   pass.waiting.pop();
   return run;
 }
 
-bool Executor::PickPlanLocked(Item& item) {
+bool Executor::PickPlanLocked(WorkItem& item) {
   if (MayClaimRowsLocked()) {
     OpenBatch* batch = ring_.back().get();
     const int64_t first = batch->claimed_rows;
@@ -125,7 +125,7 @@ bool Executor::PickPlanLocked(Item& item) {
     batch->claimed_rows += rows;
     planning_ = planning_ || !batch->closed;
     TakeIdleRunsLocked((rows - 1) / RowsPerRun() + 1, item);
-    item.kind = Item::Kind::kPlan;
+    item.kind = WorkItem::Kind::kPlan;
     item.batch = batch;
     item.first_row = first;
     item.num_rows = rows;
@@ -134,7 +134,7 @@ bool Executor::PickPlanLocked(Item& item) {
   return MayOpenLocked() && PickOpenLocked(item);
 }
 
-bool Executor::PickOpenLocked(Item& item) {
+bool Executor::PickOpenLocked(WorkItem& item) {
   const int64_t bytes = NextBatchBytesLocked();
   // Between the check and here another pipeline may have taken the room: with batches of our own in
   // the ring that means waiting, without any the batch is the oldest and goes over the limit.
@@ -143,7 +143,7 @@ bool Executor::PickOpenLocked(Item& item) {
     budget_->Reserve(bytes);
   }
   opening_ = true;
-  item.kind = Item::Kind::kOpen;
+  item.kind = WorkItem::Kind::kOpen;
   item.reserved_bytes = bytes;
   if (!idle_batches_.empty()) {
     item.blank = std::move(idle_batches_.back());
@@ -160,12 +160,12 @@ bool Executor::PickOpenLocked(Item& item) {
   return true;
 }
 
-bool Executor::PickScanLocked(Item& item) {
+bool Executor::PickScanLocked(WorkItem& item) {
   if (examiner_ == nullptr) return false;
   const uint64_t ahead = ScanAheadLocked();  // once: it follows costs that others measure meanwhile
   if (MayScanLocked(ahead)) {
     planning_ = true;
-    item.kind = Item::Kind::kScan;
+    item.kind = WorkItem::Kind::kScan;
     item.order = &OrderLocked();
     item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ahead);
     TakeIdleRunsLocked(1, item);
@@ -174,9 +174,9 @@ bool Executor::PickScanLocked(Item& item) {
   return PickExamineLocked(item);
 }
 
-bool Executor::PickExamineLocked(Item& item) {
+bool Executor::PickExamineLocked(WorkItem& item) {
   if (scan_.ready.empty()) return false;
-  item.kind = Item::Kind::kExamine;
+  item.kind = WorkItem::Kind::kExamine;
   item.run = scan_.ready.top();
   scan_.ready.pop();
   TakeIdleScratchLocked(item);
@@ -184,9 +184,9 @@ bool Executor::PickExamineLocked(Item& item) {
 }
 
 // The lowest runs whose bytes have come.
-bool Executor::PickProcessLocked(Item& item) {
+bool Executor::PickProcessLocked(WorkItem& item) {
   if (rows_.ready.empty()) return false;
-  item.kind = Item::Kind::kProcess;
+  item.kind = WorkItem::Kind::kProcess;
   item.batch = rows_.ready.top()->batch;
   do {
     RunWork* const run = rows_.ready.top();
@@ -200,7 +200,7 @@ bool Executor::PickProcessLocked(Item& item) {
 
 // Whether `item` may have the lowest ready run too: of the same batch, done soon, and with one left
 // for every worker.
-bool Executor::MayJoinLocked(const Item& item) const {
+bool Executor::MayJoinLocked(const WorkItem& item) const {
   if (item.runs.size() == kMostRuns) return false;
   if (rows_.ready.size() < static_cast<size_t>(thread_target_)) return false;
   const RunWork& run = *rows_.ready.top();
@@ -210,14 +210,14 @@ bool Executor::MayJoinLocked(const Item& item) const {
 }
 
 // What a worker needs for a run, if some is idle.
-void Executor::TakeIdleScratchLocked(Item& item) {
+void Executor::TakeIdleScratchLocked(WorkItem& item) {
   if (idle_scratch_.empty()) return;
   item.scratch = std::move(idle_scratch_.back());
   idle_scratch_.pop_back();
 }
 
 // Runs to be made, so that each need not be asked for under the mutex.
-void Executor::TakeIdleRunsLocked(int64_t count, Item& item) {
+void Executor::TakeIdleRunsLocked(int64_t count, WorkItem& item) {
   while (count-- > 0 && item.runs.size() < kMostRuns && !idle_runs_.empty()) {
     item.runs.push_back(idle_runs_.back());
     idle_runs_.pop_back();
@@ -236,23 +236,23 @@ RunWork* Executor::PickSubmitLocked() {
 }
 
 // Reads to begin, and short work that others wait for.
-bool Executor::PickUrgentLocked(Item& item) {
+bool Executor::PickUrgentLocked(WorkItem& item) {
   item.run = PickSubmitLocked();
   if (item.run != nullptr) {
-    item.kind = Item::Kind::kSubmit;
+    item.kind = WorkItem::Kind::kSubmit;
   } else if (!filled_.empty()) {
-    item.kind = Item::Kind::kFinish;
+    item.kind = WorkItem::Kind::kFinish;
     item.batch = filled_.back();
     filled_.pop_back();
   } else if (MaySettleLocked()) {
-    item.kind = Item::Kind::kSettle;
+    item.kind = WorkItem::Kind::kSettle;
     settling_ = true;
   }
-  return item.kind != Item::Kind::kNone;
+  return item.kind != WorkItem::Kind::kNone;
 }
 
 // Makes `item`, which is blank, what to do next; false when there is nothing.
-bool Executor::PickLocked(Item& item) {
+bool Executor::PickLocked(WorkItem& item) {
   if (stopped_ || busy_ >= thread_target_) return false;
   if (PickUrgentLocked(item)) return true;
   const bool may_plan = rows_.waiting.empty();

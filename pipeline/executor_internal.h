@@ -7,14 +7,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "base/context.h"
 #include "base/mutex.h"
@@ -35,6 +33,7 @@
 #include "pipeline/run_work_internal.h"
 #include "pipeline/scan_board_internal.h"
 #include "pipeline/settler_internal.h"
+#include "pipeline/work_item_internal.h"
 #include "readers/record_source.h"
 
 // The executor: a ring of open batches, filled by the workers of a Context.
@@ -130,64 +129,12 @@ class Executor {
   const ExecutorParts& parts() const { return parts_; }
 
  private:
-  // A closed batch of a plan with a cut, ready to be opened.
-  struct ClosedWork {
-    ClosedWork(ClosedBatch batch_in, MemoryBudget& budget);
-    ~ClosedWork();
-    ClosedWork(const ClosedWork&) = delete;
-    ClosedWork& operator=(const ClosedWork&) = delete;
-
-    ClosedBatch batch;
-    MemoryBudget& budget;
-    const int64_t reserved_bytes;  // in it
-    std::shared_ptr<const BatchLayout> layout;
-    absl::Status layout_error;  // then there is no layout
-  };
-  static constexpr size_t kMostRuns = 8;  // of an item
-  // What a worker does next.
-  struct Item {
-    enum class Kind {
-      kNone,
-      kOpen,     // the batch `batch_index`, or the closed batch
-      kPlan,     // rows [first_row, first_row + num_rows) of `batch`
-      kSubmit,   // reads of `run`
-      kProcess,  // `runs`, which are of `batch`
-      kFinish,   // the ops over the whole of `batch`
-      kScan,     // plan pass 1 of `claim`
-      kExamine,  // `run`, in pass 1
-      kSettle,
-    };
-    Kind kind = Kind::kNone;
-    uint64_t batch_index = 0;
-    const BatchOrder* order = nullptr;  // kOpen, without a cut; kScan
-    std::unique_ptr<ClosedWork> closed;
-    std::unique_ptr<OpenBatch> blank;  // kOpen; null: none was idle
-    int64_t reserved_bytes = 0;        // kOpen
-    OpenBatch* batch = nullptr;
-    int64_t first_row = 0;
-    int64_t num_rows = 0;
-    RunWork* run = nullptr;
-    absl::InlinedVector<RunWork*, kMostRuns> runs;  // kPlan, kScan: idle ones, to be made
-    std::unique_ptr<RunScratch> scratch;            // kProcess, kExamine; null: none was idle
-    ScanClaim claim;
-  };
   enum class Admission { kYes, kWait, kHeldByConsumer };
   class Locked;
   // When a task and its item began.
   struct TaskClock {
     int64_t task_ns = 0;
     int64_t item_ns = 0;
-  };
-  struct Later {
-    bool operator()(const RunWork* a, const RunWork* b) const { return a->position > b->position; }
-  };
-  using RunQueue = std::priority_queue<RunWork*, std::vector<RunWork*>, Later>;
-  // The runs of one pass on their way, from planning to their end.
-  struct Pass {
-    RunQueue waiting;  // for the budget
-    RunQueue ready;
-    int64_t unfinished = 0;
-    int64_t admitted = 0;  // of them, those with a place in the budget
   };
   struct Counters {
     explicit Counters(Metrics& metrics);
@@ -205,35 +152,35 @@ class Executor {
 
   // Worker side (executor_work.cc).
   void RunTask() MILLRACE_EXCLUDES(mu_);
-  bool NextItem(TaskClock& clock, std::optional<Item>& item) MILLRACE_EXCLUDES(mu_);
-  void EndItemLocked(Item& item, int64_t spent_ns) MILLRACE_REQUIRES(mu_);
+  bool NextItem(TaskClock& clock, std::optional<WorkItem>& item) MILLRACE_EXCLUDES(mu_);
+  void EndItemLocked(WorkItem& item, int64_t spent_ns) MILLRACE_REQUIRES(mu_);
   void EndTaskLocked() MILLRACE_REQUIRES(mu_);
   void CallWorkers(int tasks) MILLRACE_EXCLUDES(mu_);
-  void Execute(Item& item) MILLRACE_EXCLUDES(mu_);
+  void Execute(WorkItem& item) MILLRACE_EXCLUDES(mu_);
   OrderMemo* MemoOf(const BatchOrder& order);
-  void FillIds(const Item& item) MILLRACE_EXCLUDES(mu_);
-  void PlanRuns(Item& item) MILLRACE_EXCLUDES(mu_);
-  std::vector<RunWork*> CutRuns(Item& item) MILLRACE_EXCLUDES(mu_);
-  std::vector<RunWork*> CutClosedRuns(Item& item) MILLRACE_EXCLUDES(mu_);
+  void FillIds(const WorkItem& item) MILLRACE_EXCLUDES(mu_);
+  void PlanRuns(WorkItem& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<RunWork*> CutRuns(WorkItem& item) MILLRACE_EXCLUDES(mu_);
+  std::vector<RunWork*> CutClosedRuns(WorkItem& item) MILLRACE_EXCLUDES(mu_);
   int64_t FindRows(const OpenBatch& batch, int64_t begin, int64_t end, RunWork& run);
-  std::vector<RunWork*> AdmitLocked(Pass& pass, const std::vector<RunWork*>& runs)
+  std::vector<RunWork*> AdmitLocked(RunPass& pass, const std::vector<RunWork*>& runs)
       MILLRACE_REQUIRES(mu_);
   void Submit(RunWork* run) MILLRACE_EXCLUDES(mu_);
   void OnRead(RunWork* run, std::vector<absl::Status> status) MILLRACE_EXCLUDES(mu_);
-  void ProcessRuns(Item& item);
+  void ProcessRuns(WorkItem& item);
   void FinishRunLocked(RunWork& run) MILLRACE_REQUIRES(mu_);
   int64_t RowsAtCost(int64_t cost) const;
   int64_t RowsPerRun() const;
   int64_t RowsPerPlan() const;
-  void TakeIdleRunsLocked(int64_t count, Item& item) MILLRACE_REQUIRES(mu_);
-  RunWork* TakeRun(Item& item) MILLRACE_EXCLUDES(mu_);
+  void TakeIdleRunsLocked(int64_t count, WorkItem& item) MILLRACE_REQUIRES(mu_);
+  RunWork* TakeRun(WorkItem& item) MILLRACE_EXCLUDES(mu_);
   std::unique_ptr<RunScratch> MakeScratch() const;
   void LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanoseconds, int64_t rows);
   std::unique_ptr<RunScratch> CountScratch(std::unique_ptr<RunScratch> scratch);
   void KeepScratchLocked(std::unique_ptr<RunScratch> scratch) MILLRACE_REQUIRES(mu_);
 
   // Batches (executor_batch.cc).
-  void Open(Item& item) MILLRACE_EXCLUDES(mu_);
+  void Open(WorkItem& item) MILLRACE_EXCLUDES(mu_);
   void OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batch);
   void OpenClosed(ClosedWork& work, OpenBatch& batch);
   void PutIntoRing(std::unique_ptr<OpenBatch> batch) MILLRACE_EXCLUDES(mu_);
@@ -246,9 +193,9 @@ class Executor {
   std::string TokenBehind(uint64_t batch, std::string state) const;
 
   // Pass 1 (executor_scan.cc).
-  void ScanRuns(Item& item) MILLRACE_EXCLUDES(mu_);
+  void ScanRuns(WorkItem& item) MILLRACE_EXCLUDES(mu_);
   std::vector<SampleId> IdsOf(const BatchOrder& order, const ScanClaim& claim);
-  std::vector<RunWork*> CutScanRuns(Item& item, std::span<const SampleId> ids)
+  std::vector<RunWork*> CutScanRuns(WorkItem& item, std::span<const SampleId> ids)
       MILLRACE_EXCLUDES(mu_);
   void Examine(const RunWork& work, RunScratch& scratch, Examined& found,
                std::vector<std::string_view>* payloads) const;
@@ -256,7 +203,7 @@ class Executor {
                          std::vector<std::string_view>* payloads) const;
   bool MayKeep(const RunWork& run) const;
   void Keep(RunWork& run, std::vector<std::string_view> payloads);
-  void ExamineRun(Item& item) MILLRACE_EXCLUDES(mu_);
+  void ExamineRun(WorkItem& item) MILLRACE_EXCLUDES(mu_);
   void Settle() MILLRACE_EXCLUDES(mu_);
   std::vector<std::unique_ptr<ClosedWork>> TakeClosed(size_t room, bool* more);
   void StopSettling(const absl::Status& status) MILLRACE_EXCLUDES(mu_);
@@ -264,17 +211,17 @@ class Executor {
   int64_t RowsPerScan() const;
 
   // Choice of work (executor_choice.cc).
-  bool PickLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  bool PickPlanLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  bool PickOpenLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  bool PickScanLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  bool PickProcessLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  bool MayJoinLocked(const Item& item) const MILLRACE_REQUIRES(mu_);
-  bool PickExamineLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  void TakeIdleScratchLocked(Item& item) MILLRACE_REQUIRES(mu_);
-  bool PickUrgentLocked(Item& item) MILLRACE_REQUIRES(mu_);
+  bool PickLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  bool PickPlanLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  bool PickOpenLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  bool PickScanLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  bool PickProcessLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  bool MayJoinLocked(const WorkItem& item) const MILLRACE_REQUIRES(mu_);
+  bool PickExamineLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  void TakeIdleScratchLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  bool PickUrgentLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
   RunWork* PickSubmitLocked() MILLRACE_REQUIRES(mu_);
-  RunWork* PickWaitingLocked(Pass& pass) MILLRACE_REQUIRES(mu_);
+  RunWork* PickWaitingLocked(RunPass& pass) MILLRACE_REQUIRES(mu_);
   bool RowsUnclaimedLocked() const MILLRACE_REQUIRES(mu_);
   bool MayClaimRowsLocked() const MILLRACE_REQUIRES(mu_);
   bool MayOpenLocked() const MILLRACE_REQUIRES(mu_);
@@ -287,9 +234,9 @@ class Executor {
   int64_t ReadAheadLocked() const MILLRACE_REQUIRES(mu_);
   int64_t NextBatchBytesLocked() const MILLRACE_REQUIRES(mu_);
   Admission BatchAdmissionLocked() const MILLRACE_REQUIRES(mu_);
-  bool RunFitsLocked(const Pass& pass) const MILLRACE_REQUIRES(mu_);
+  bool RunFitsLocked(const RunPass& pass) const MILLRACE_REQUIRES(mu_);
   bool NoRunAdmittedLocked() const MILLRACE_REQUIRES(mu_);
-  bool AdmitRunLocked(Pass& pass, RunWork& run) MILLRACE_REQUIRES(mu_);
+  bool AdmitRunLocked(RunPass& pass, RunWork& run) MILLRACE_REQUIRES(mu_);
   int64_t AvailableLocked() const MILLRACE_REQUIRES(mu_);
   void WakeWorkersLocked() MILLRACE_REQUIRES(mu_);
   void NotifyIfIdleLocked() MILLRACE_REQUIRES(mu_);
@@ -370,8 +317,8 @@ class Executor {
   bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
   absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // what Next says once stopped_; OK: the end
   // Runs on their way.
-  Pass rows_ MILLRACE_GUARDED_BY(mu_);                       // into slabs
-  Pass scan_ MILLRACE_GUARDED_BY(mu_);                       // pass 1
+  RunPass rows_ MILLRACE_GUARDED_BY(mu_);                    // into slabs
+  RunPass scan_ MILLRACE_GUARDED_BY(mu_);                    // pass 1
   std::vector<RunWork*> retry_ MILLRACE_GUARDED_BY(mu_);     // to be read record by record
   std::vector<OpenBatch*> filled_ MILLRACE_GUARDED_BY(mu_);  // the ops over the whole are to come
   // Plans with a cut.

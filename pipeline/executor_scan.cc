@@ -48,7 +48,7 @@ std::vector<SampleId> Executor::IdsOf(const BatchOrder& order, const ScanClaim& 
   return ids;
 }
 
-std::vector<RunWork*> Executor::CutScanRuns(Item& item, std::span<const SampleId> ids) {
+std::vector<RunWork*> Executor::CutScanRuns(WorkItem& item, std::span<const SampleId> ids) {
   const ScanClaim& claim = item.claim;
   std::vector<RunWork*> runs;
   for (size_t i = 0; i < ids.size();) {
@@ -68,7 +68,7 @@ std::vector<RunWork*> Executor::CutScanRuns(Item& item, std::span<const SampleId
   return runs;
 }
 
-void Executor::ScanRuns(Item& item) {
+void Executor::ScanRuns(WorkItem& item) {
   const ScanClaim& claim = item.claim;
   const std::vector<SampleId> ids = IdsOf(*item.order, claim);
   if (claim.discards) return Discard(ids);
@@ -143,7 +143,7 @@ void Executor::Keep(RunWork& run, std::vector<std::string_view> payloads) {
   keeper_.Keep(run.block->found.lane, std::move(records));
 }
 
-void Executor::ExamineRun(Item& item) {
+void Executor::ExamineRun(WorkItem& item) {
   RunWork* const run = item.run;
   if (item.scratch == nullptr) item.scratch = MakeScratch();
   const Clock::time_point start = Clock::now();
@@ -228,7 +228,7 @@ void Executor::Settle() {
 
 // At most `room` closed batches, and one where the memory budget has no more room; `more`: perhaps
 // not all there are.
-std::vector<std::unique_ptr<Executor::ClosedWork>> Executor::TakeClosed(size_t room, bool* more) {
+std::vector<std::unique_ptr<ClosedWork>> Executor::TakeClosed(size_t room, bool* more) {
   std::vector<std::unique_ptr<ClosedWork>> closed;
   *more = true;
   while (closed.size() < room && (closed.empty() || budget_->Fits(0))) {

@@ -27,13 +27,13 @@ void Executor::CallWorkers(int tasks) {
 
 void Executor::RunTask() {
   TaskClock clock;
-  std::optional<Item> item;
+  std::optional<WorkItem> item;
   while (NextItem(clock, item)) Execute(*item);
 }
 
 // Ends `item`, if there is one, and makes it what the task does next. False: the task has ended, and
 // the executor may be gone.
-bool Executor::NextItem(TaskClock& clock, std::optional<Item>& item) {
+bool Executor::NextItem(TaskClock& clock, std::optional<WorkItem>& item) {
   Locked lock(*this);
   const int64_t now_ns = Now();
   if (!item.has_value()) {
@@ -64,8 +64,8 @@ bool Executor::NextItem(TaskClock& clock, std::optional<Item>& item) {
 
 // What an item leaves to be done under the mutex, which is held between two items anyway. Runs that
 // are done, or that a plan did not need, are idle again.
-void Executor::EndItemLocked(Item& item, int64_t spent_ns) {
-  if (item.kind == Item::Kind::kProcess) {
+void Executor::EndItemLocked(WorkItem& item, int64_t spent_ns) {
+  if (item.kind == WorkItem::Kind::kProcess) {
     LearnCost(row_nanoseconds_, spent_ns, item.num_rows);
     for (RunWork* const run : item.runs) FinishRunLocked(*run);
     KeepScratchLocked(std::move(item.scratch));
@@ -85,25 +85,25 @@ void Executor::EndTaskLocked() {
   NotifyIfIdleLocked();
 }
 
-void Executor::Execute(Item& item) {
+void Executor::Execute(WorkItem& item) {
   switch (item.kind) {
-    case Item::Kind::kNone:
+    case WorkItem::Kind::kNone:
       return;
-    case Item::Kind::kOpen:
+    case WorkItem::Kind::kOpen:
       return Open(item);
-    case Item::Kind::kPlan:
+    case WorkItem::Kind::kPlan:
       return PlanRuns(item);
-    case Item::Kind::kSubmit:
+    case WorkItem::Kind::kSubmit:
       return Submit(item.run);
-    case Item::Kind::kProcess:
+    case WorkItem::Kind::kProcess:
       return ProcessRuns(item);
-    case Item::Kind::kFinish:
+    case WorkItem::Kind::kFinish:
       return FinishBatch(item.batch);
-    case Item::Kind::kScan:
+    case WorkItem::Kind::kScan:
       return ScanRuns(item);
-    case Item::Kind::kExamine:
+    case WorkItem::Kind::kExamine:
       return ExamineRun(item);
-    case Item::Kind::kSettle:
+    case WorkItem::Kind::kSettle:
       return Settle();
   }
 }
@@ -138,7 +138,7 @@ bool Executor::ItemsAreShort(size_t next_slab_bytes) const {
 }
 
 // One of those that `item` has, or else of all.
-RunWork* Executor::TakeRun(Item& item) {
+RunWork* Executor::TakeRun(WorkItem& item) {
   if (item.runs.empty()) {
     Locked lock(*this);
     TakeIdleRunsLocked(1, item);
@@ -159,7 +159,7 @@ OrderMemo* Executor::MemoOf(const BatchOrder& order) {
   return &memo_;
 }
 
-void Executor::FillIds(const Item& item) {
+void Executor::FillIds(const WorkItem& item) {
   OpenBatch& batch = *item.batch;
   const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
   batch.order->Fill(batch.place, first_row,
@@ -170,7 +170,7 @@ void Executor::FillIds(const Item& item) {
   WakeWorkersLocked();
 }
 
-std::vector<RunWork*> Executor::CutRuns(Item& item) {
+std::vector<RunWork*> Executor::CutRuns(WorkItem& item) {
   const readers::RecordSource& source = *parts_.source;
   const SampleId* const ids = item.batch->data->ids() + item.first_row;
   const int64_t most = RowsPerRun();
@@ -190,7 +190,7 @@ std::vector<RunWork*> Executor::CutRuns(Item& item) {
 
 // Rows of a closed batch need not lie side by side: the slots of a short lane's missing rows are
 // between them.
-std::vector<RunWork*> Executor::CutClosedRuns(Item& item) {
+std::vector<RunWork*> Executor::CutClosedRuns(WorkItem& item) {
   const OpenBatch& batch = *item.batch;
   const int64_t end = item.first_row + item.num_rows;
   const int64_t most = RowsPerRun();
@@ -223,7 +223,7 @@ int64_t Executor::FindRows(const OpenBatch& batch, int64_t begin, int64_t end, R
                    processor_.preferred_rows(), run);
 }
 
-void Executor::PlanRuns(Item& item) {
+void Executor::PlanRuns(WorkItem& item) {
   if (!item.batch->closed) FillIds(item);
   const std::vector<RunWork*> runs = item.batch->closed ? CutClosedRuns(item) : CutRuns(item);
   std::vector<RunWork*> admitted;
@@ -236,7 +236,7 @@ void Executor::PlanRuns(Item& item) {
 
 // Returns the runs that are to be read and that the budget takes now; the others wait, or need no
 // bytes.
-std::vector<RunWork*> Executor::AdmitLocked(Pass& pass, const std::vector<RunWork*>& runs) {
+std::vector<RunWork*> Executor::AdmitLocked(RunPass& pass, const std::vector<RunWork*>& runs) {
   std::vector<RunWork*> admitted;
   pass.unfinished += static_cast<int64_t>(runs.size());
   for (RunWork* run : runs) {
@@ -318,7 +318,7 @@ void Executor::LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanosec
                          std::memory_order_relaxed);
 }
 
-void Executor::ProcessRuns(Item& item) {
+void Executor::ProcessRuns(WorkItem& item) {
   if (item.scratch == nullptr) item.scratch = MakeScratch();
   int64_t reserved = 0;
   for (RunWork* const run : item.runs) {
