@@ -92,7 +92,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
                                         session.state.plan_fingerprint)},
       {"training data", absl::StrFormat("fingerprint %016x", session.state.data_fingerprint)},
       {"evaluation", EvaluationOf(session)},
-      {"memory budget", absl::StrCat(job.memory_budget_mib(), " MiB for read buffers and batches")},
+      {"memory budget", absl::StrCat(job.memory_budget_mib(), " MiB for what the pipelines hold")},
       {"log", absl::StrCat("every ", job.log_every_steps(), " steps")},
       {"checkpoints", Checkpoints(session.job)},
       {"resumed from", session.resumed_from.empty() ? "nothing" : session.resumed_from},
