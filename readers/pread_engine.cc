@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <atomic>
-#include <deque>
-#include <thread>
+#include <functional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/workers.h"
 #include "readers/local_file.h"
 #include "readers/record_source.h"
-#include "readers/start_threads_internal.h"
 
 // The I/O threads take whole groups from one queue and read a group's requests one after the other:
 // a group is one run's worth of bytes, and many groups are in flight. On destruction every queued
@@ -23,19 +22,10 @@ namespace {
 
 class PreadEngine : public IoEngine {
  public:
-  explicit PreadEngine(size_t num_threads)
-      : threads_(StartThreads(num_threads, [this] { Serve(); })) {}
-
-  ~PreadEngine() override {
-    {
-      MutexLock lock(mu_);
-      stopping_.store(true, std::memory_order_relaxed);
-    }
-    wake_.NotifyAll();
-    for (std::jthread& thread : threads_) thread.join();
-  }
-
-  bool has_threads() const { return !threads_.empty(); }
+  //   throws std::system_error  the system gives no thread
+  explicit PreadEngine(int num_threads) : threads_(num_threads, /*batch_priority=*/false) {}
+  // What is queued is done after this, by threads_'s destructor.
+  ~PreadEngine() override { stopping_.store(true, std::memory_order_relaxed); }
 
   void Submit(std::vector<ReadRequest> requests,
               std::function<void(std::vector<absl::Status>)> done) override {
@@ -48,11 +38,8 @@ class PreadEngine : public IoEngine {
       requests.clear();
       return done(std::vector<absl::Status>(num_read));
     }
-    {
-      MutexLock lock(mu_);
-      queue_.push_back({std::move(requests), num_read, std::move(done)});
-    }
-    wake_.NotifyOne();
+    threads_.Enqueue([this, group = Group{std::move(requests), num_read,
+                                          std::move(done)}]() mutable { Run(group); });
   }
 
  private:
@@ -61,20 +48,6 @@ class PreadEngine : public IoEngine {
     size_t num_read = 0;  // of them, by the submitter
     std::function<void(std::vector<absl::Status>)> done;
   };
-
-  void Serve() {
-    while (true) {
-      Group group;
-      {
-        MutexLock lock(mu_);
-        while (queue_.empty() && !stopping_.load(std::memory_order_relaxed)) wake_.Wait(mu_);
-        if (queue_.empty()) return;
-        group = std::move(queue_.front());
-        queue_.pop_front();
-      }
-      Run(group);
-    }
-  }
 
   void Run(Group& group) {
     std::vector<absl::Status> statuses(group.num_read);
@@ -88,24 +61,19 @@ class PreadEngine : public IoEngine {
     group.done(std::move(statuses));
   }
 
-  Mutex mu_;
-  CondVar wake_;
-  std::deque<Group> queue_ MILLRACE_GUARDED_BY(mu_);
-  // destructor -> I/O threads; relaxed: written under mu_, and between two reads late is soon
-  // enough
+  // destructor -> I/O threads; relaxed: between two reads late is soon enough
   std::atomic<bool> stopping_{false};
-  // Last, as they use the rest; constant between construction and destruction.
-  std::vector<std::jthread> threads_;
+  Workers threads_;  // last, as its tasks use the rest
 };
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads) {
-  auto engine = std::make_shared<PreadEngine>(static_cast<size_t>(std::max(threads, 1)));
-  if (!engine->has_threads()) {
+  try {
+    return std::make_shared<PreadEngine>(std::max(threads, 1));
+  } catch (const std::system_error&) {
     return absl::ResourceExhaustedError("the system has no thread to give for reading");
   }
-  return engine;
 }
 
 }  // namespace millrace::readers

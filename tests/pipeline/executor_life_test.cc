@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "pipeline/op_table.h"
+#include "readers/record_source.h"
 #include "readers/record_writer.h"
 #include "tests/pipeline/cut_plans.h"
 #include "tests/pipeline/push_fixture.h"
@@ -289,6 +290,7 @@ class ExecutorLeftoversTest : public testing::Test {
   static std::shared_ptr<Context> NewContext() {
     ContextOptions options;
     options.threads = kThreads;
+    options.io = *readers::MakePreadEngine(1);  // its thread is there from the beginning
     return *MakeContext(std::move(options));
   }
 
@@ -333,7 +335,6 @@ TEST_F(ExecutorLeftoversTest, AThousandPipelinesLeaveNoThreadDescriptorOrByte) {
   EXPECT_EQ(after.descriptors, before.descriptors);
 }
 
-// How many threads the runtime under the workers keeps for later contexts is its own affair.
 TEST_F(ExecutorLeftoversTest, ContextsLeaveNoDescriptor) {
   std::mt19937 random(12);
   ASSERT_NE(Open(NewContext(), false), nullptr);

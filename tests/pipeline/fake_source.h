@@ -151,7 +151,7 @@ class ThreadedIo : public IoEngine {
               std::function<void(std::vector<absl::Status>)> done) override {
     MutexLock lock(mu_);
     groups_.push_back({std::move(requests), std::move(done)});
-    wake_.NotifyOne();
+    wake_.NotifyAll();  // of several threads that wait on one, glibc may wake none (its bug 25847)
   }
 
  private:
