@@ -1,10 +1,12 @@
 # millrace_library(NAME SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS private::deps ...)
 #   makes the static library millrace_NAME (alias millrace::NAME) of one folder.
-# millrace_test(FILE.cc [NO_THREADS] [OPTIMISE] DEPS ... [LABELS ...] [TIMEOUT seconds] [COST seconds])
+# millrace_test(FILE.cc [NO_THREADS] [OPTIMISE] [FIXTURE header] DEPS ... [LABELS ...]
+#               [TIMEOUT seconds] [COST seconds])
 #   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
 #   With NO_THREADS it may start none: ThreadSanitizer would see nothing, and does without it. One
-#   that computes much is compiled with OPTIMISE. The COST of a long one is about what it takes with
-#   AddressSanitizer: ctest -j begins with the dearest, so that none is left alone at the end.
+#   that computes much is compiled with OPTIMISE. A FIXTURE, a header of the folder that takes long to
+#   parse, is precompiled for the tests that name it. The COST of a long test is about what it takes
+#   with AddressSanitizer: ctest -j begins with the dearest, so that none is left alone at the end.
 set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough
     $<$<BOOL:${MILLRACE_WERROR}>:-Werror>)
 # Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md).
@@ -56,7 +58,7 @@ function(millrace_library name)
 endfunction()
 
 function(millrace_test file)
-  cmake_parse_arguments(ARG "NO_THREADS;OPTIMISE" "TIMEOUT;COST" "DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_THREADS;OPTIMISE" "FIXTURE;TIMEOUT;COST" "DEPS;LABELS" ${ARGN})
   if(ARG_NO_THREADS AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
     return()
   endif()
@@ -75,7 +77,8 @@ function(millrace_test file)
     target_compile_options(${target} PRIVATE -O1)
   else()
     target_compile_options(${target} PRIVATE -O0)
-    millrace_precompile(${target} TESTS <gmock/gmock.h> <random> <thread>)
+    millrace_precompile(${target} TESTS${ARG_FIXTURE}
+      <gmock/gmock.h> <random> <thread> ${ARG_FIXTURE})
   endif()
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
