@@ -38,19 +38,19 @@ absl::Status ContextOptions::Validate() const {
   return absl::OkStatus();
 }
 
-Context::Context(ContextOptions options)
+Context::Context(ContextOptions options, ThreadClock clock)
     : pid_(ThisProcess()),
       log_(std::move(options.log)),
       metrics_(std::make_shared<Metrics>()),
       memory_budget_(std::make_shared<MemoryBudget>(options.memory_budget_bytes, metrics_)),
       io_(std::move(options.io)),
-      workers_(std::make_unique<Workers>(options.threads, options.batch_priority)) {}
+      workers_(std::make_unique<Workers>(options.threads, options.batch_priority, clock)) {}
 
-absl::StatusOr<std::shared_ptr<Context>> Context::Make(ContextOptions options) {
+absl::StatusOr<std::shared_ptr<Context>> Context::Make(ContextOptions options, ThreadClock clock) {
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   if (options.threads == 0) options.threads = ReadCores().usable;
   try {
-    return std::shared_ptr<Context>(new Context(std::move(options)));
+    return std::shared_ptr<Context>(new Context(std::move(options), clock));
   } catch (const std::system_error&) {
     return absl::ResourceExhaustedError("the system has no thread to give for working");
   }

@@ -35,9 +35,11 @@ struct ContextOptions {
 // shared state in the libraries. Thread-safe. It must outlive its pipelines (they hold it).
 class Context {
  public:
+  // Its workers count shares by `clock`.
   //   INVALID_ARGUMENT    options out of range
   //   RESOURCE_EXHAUSTED  the system gives no thread
-  static absl::StatusOr<std::shared_ptr<Context>> Make(ContextOptions options);
+  static absl::StatusOr<std::shared_ptr<Context>> Make(ContextOptions options,
+                                                       ThreadClock clock = ThreadProcessorTime);
   // Waits for tasks, and for the I/O threads if nobody else has the engine. In a forked child it
   // waits for nothing, and leaks both.
   ~Context();
@@ -55,7 +57,7 @@ class Context {
   absl::Status CheckNotForked() const;
 
  private:
-  explicit Context(ContextOptions options);
+  Context(ContextOptions options, ThreadClock clock);
 
   // Constant after construction.
   const pid_t pid_;

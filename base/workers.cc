@@ -48,22 +48,22 @@ class Inherited {
   sched_param parameter_{};
 };
 
-// Of the calling thread; this clock cannot fail. It stands still while another process has the
-// core, so that shares are right on a busy machine too.
-int64_t ProcessorTime() {
+void Run(FairQueue::Turn& turn, ThreadClock clock) {
+  const int64_t begin_ns = turn.counts ? clock() : 0;
+  turn.task();
+  turn.task = nullptr;  // with what it holds, and not under the mutex
+  if (turn.counts) turn.spent_ns = clock() - begin_ns;
+}
+
+}  // namespace
+
+// This clock cannot fail. It stands still while another process has the core, so that shares are
+// right on a busy machine too.
+int64_t ThreadProcessorTime() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
-
-void Run(FairQueue::Turn& turn) {
-  const int64_t begin_ns = turn.counts ? ProcessorTime() : 0;
-  turn.task();
-  turn.task = nullptr;  // with what it holds, and not under the mutex
-  if (turn.counts) turn.spent_ns = ProcessorTime() - begin_ns;
-}
-
-}  // namespace
 
 struct Workers::Impl {
   // Each sleeps on a variable of its own: of several threads that wait on one, glibc may wake none
@@ -74,9 +74,10 @@ struct Workers::Impl {
     std::jthread thread;
   };
 
-  Impl(int num_threads, bool batch_priority)
+  Impl(int num_threads, bool batch_priority, ThreadClock thread_clock)
       : max_threads(static_cast<size_t>(num_threads)),
         inherited(batch_priority),
+        clock(thread_clock),
         common(MakeGroup()),
         queue(num_threads * kCreditNanoseconds) {}
 
@@ -87,6 +88,7 @@ struct Workers::Impl {
 
   const size_t max_threads;
   const Inherited inherited;
+  const ThreadClock clock;
   const std::shared_ptr<TaskGroup> common;  // of tasks without a group
   Mutex mu;
   FairQueue queue MILLRACE_GUARDED_BY(mu);
@@ -114,7 +116,7 @@ void Workers::Impl::Serve(Thread& self) {
     if (!TakeLocked(self, turn)) return;
   }
   while (true) {
-    Run(turn);
+    Run(turn, clock);
     MutexLock lock(mu);
     queue.End(turn);
     if (!TakeLocked(self, turn)) return;
@@ -153,8 +155,8 @@ Workers::Impl::Thread* Workers::Impl::CallLocked() {
   return nullptr;
 }
 
-Workers::Workers(int num_threads, bool batch_priority)
-    : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads, batch_priority)) {
+Workers::Workers(int num_threads, bool batch_priority, ThreadClock clock)
+    : num_threads_(num_threads), impl_(std::make_unique<Impl>(num_threads, batch_priority, clock)) {
   MutexLock lock(impl_->mu);
   impl_->threads.reserve(impl_->max_threads);
   impl_->sleeping.reserve(impl_->max_threads);

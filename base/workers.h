@@ -1,6 +1,7 @@
 #ifndef MILLRACE_BASE_WORKERS_H_
 #define MILLRACE_BASE_WORKERS_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -10,14 +11,20 @@ namespace millrace {
 // always has tasks, whatever its tasks' number and length (fair_queue_internal.h). Opaque.
 class TaskGroup;
 
-// The worker threads of one Context, started when there is a task for them. Thread-safe. Tasks must not block on other tasks.
+// What the calling thread has used of a processor, in nanoseconds.
+using ThreadClock = int64_t (*)();
+int64_t ThreadProcessorTime();
+
+// The worker threads of one Context, started when there is a task for them. Thread-safe. Tasks must
+// not block on other tasks.
 class Workers {
  public:
   // `num_threads` >= 1 threads take tasks; with `batch_priority` they run as SCHED_BATCH, so that
   // they yield to a compute thread of equal priority (a busy equal halves a static OpenMP loop).
-  // Where the system gives fewer, fewer do the work.
+  // Where the system gives fewer, fewer do the work. Shares are counted by `clock`; tests have one
+  // of their own.
   //   throws std::system_error  it gives none
-  Workers(int num_threads, bool batch_priority);
+  Workers(int num_threads, bool batch_priority, ThreadClock clock = ThreadProcessorTime);
   ~Workers();  // waits until every task has run
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

@@ -1,8 +1,12 @@
 # millrace_library(NAME SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS private::deps ...)
 #   makes the static library millrace_NAME (alias millrace::NAME) of one folder.
-# millrace_test(FILE.cc [NO_THREADS] DEPS ... [LABELS ...] [TIMEOUT seconds])
+# millrace_test(FILE.cc [NO_THREADS] [OPTIMISE] [FIXTURE header] DEPS ... [LABELS ...]
+#               [TIMEOUT seconds] [COST seconds])
 #   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
-#   With NO_THREADS it may start none: ThreadSanitizer would see nothing, and does without it.
+#   With NO_THREADS it may start none: ThreadSanitizer would see nothing, and does without it. One
+#   that computes much is compiled with OPTIMISE. A FIXTURE, a header of the folder that takes long to
+#   parse, is precompiled for the tests that name it. The COST of a long test is about what it takes
+#   with AddressSanitizer: ctest -j begins with the dearest, so that none is left alone at the end.
 set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough
     $<$<BOOL:${MILLRACE_WERROR}>:-Werror>)
 # Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md).
@@ -54,7 +58,7 @@ function(millrace_library name)
 endfunction()
 
 function(millrace_test file)
-  cmake_parse_arguments(ARG "NO_THREADS" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_THREADS;OPTIMISE" "FIXTURE;TIMEOUT;COST" "DEPS;LABELS" ${ARGN})
   if(ARG_NO_THREADS AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
     return()
   endif()
@@ -67,9 +71,15 @@ function(millrace_test file)
   if(ARG_NO_THREADS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # which has a pthread_create too
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:millrace_no_threads>)
   endif()
-  # A test runs for less time than its matchers take to optimise, three times less with a sanitizer.
-  target_compile_options(${target} PRIVATE -O0)
-  millrace_precompile(${target} TESTS <gmock/gmock.h> <random> <thread>)
+  # Most tests run for less time than their matchers take to optimise, three times less with a
+  # sanitizer.
+  if(ARG_OPTIMISE)
+    target_compile_options(${target} PRIVATE -O1)
+  else()
+    target_compile_options(${target} PRIVATE -O0)
+    millrace_precompile(${target} TESTS${ARG_FIXTURE}
+      <gmock/gmock.h> <random> <thread> ${ARG_FIXTURE})
+  endif()
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
   add_test(NAME ${target} COMMAND ${target})
@@ -78,4 +88,7 @@ function(millrace_test file)
   endif()
   set_tests_properties(${target} PROPERTIES LABELS "${folder};${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "MILLRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};MILLRACE_BIN=${PROJECT_BINARY_DIR}/bin/millrace")
+  if(ARG_COST)
+    set_tests_properties(${target} PROPERTIES COST ${ARG_COST})
+  endif()
 endfunction()

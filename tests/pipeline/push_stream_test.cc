@@ -178,7 +178,8 @@ TEST_P(PushStreamTest, ItMayEndBehindAnyRecord) {
 
 // S-USER-8: whatever stays for long, what came after it goes.
 TEST_P(PushStreamTest, RecordsGoWhenTheirLastRowIsDelivered) {
-  const FakeData data = MakeFakeData(3000);
+  const bool large = GetParam().name == "shuffle1000";
+  const FakeData data = MakeFakeData(large ? 3000 : 1000);
   const auto push = MakePush(1024);
   auto pipeline = *OpenPushed(GetParam().make(), push, FakeContext(2));
   uint64_t most = 0;
@@ -191,7 +192,7 @@ TEST_P(PushStreamTest, RecordsGoWhenTheirLastRowIsDelivered) {
     pipeline.reset();
   }
   // At most 110 B each: a shuffle's buffer, two batches, the rows that wait in lanes.
-  EXPECT_LT(most, 110u * (GetParam().name == "shuffle1000" ? 1100 : 200));
+  EXPECT_LT(most, 110u * (large ? 1100 : 200));
 }
 
 // S-USER-6.
