@@ -198,11 +198,12 @@ bool Executor::PickProcessLocked(WorkItem& item) {
   return true;
 }
 
-// Whether `item` may have the lowest ready run too: of the same batch, done soon, and with one left
-// for every worker.
+// Whether `item` may have the lowest ready run too: of the same batch, done soon, with one left for
+// every worker, and nobody waiting for the memory that a run gives back at the end of the item.
 bool Executor::MayJoinLocked(const WorkItem& item) const {
   if (item.runs.size() == kMostRuns) return false;
   if (rows_.ready.size() < static_cast<size_t>(thread_target_)) return false;
+  if (!rows_.waiting.empty() || !scan_.waiting.empty()) return false;
   const RunWork& run = *rows_.ready.top();
   const int64_t cost = row_nanoseconds_.load(std::memory_order_relaxed);
   return cost > 0 && run.batch == item.batch &&

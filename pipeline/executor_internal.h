@@ -153,7 +153,7 @@ class Executor {
   // Worker side (executor_work.cc).
   void RunTask() MILLRACE_EXCLUDES(mu_);
   bool NextItem(TaskClock& clock, std::optional<WorkItem>& item) MILLRACE_EXCLUDES(mu_);
-  void EndItemLocked(WorkItem& item, int64_t spent_ns) MILLRACE_REQUIRES(mu_);
+  void EndItemLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
   void EndTaskLocked() MILLRACE_REQUIRES(mu_);
   void CallWorkers(int tasks) MILLRACE_EXCLUDES(mu_);
   void Execute(WorkItem& item) MILLRACE_EXCLUDES(mu_);

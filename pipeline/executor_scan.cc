@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <span>
 #include <utility>
 
@@ -14,8 +13,6 @@
 
 namespace millrace::pipeline {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kShareWindow = 1 << 16;  // positions over which the share of kept rows is taken
 
@@ -146,12 +143,11 @@ void Executor::Keep(RunWork& run, std::vector<std::string_view> payloads) {
 void Executor::ExamineRun(WorkItem& item) {
   RunWork* const run = item.run;
   if (item.scratch == nullptr) item.scratch = MakeScratch();
-  const Clock::time_point start = Clock::now();
+  const int64_t begin_ns = Now();
   const bool may_keep = MayKeep(*run);
   std::vector<std::string_view> payloads;
   Examined found = ExamineCaught(*run, *item.scratch, may_keep ? &payloads : nullptr);
-  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
-  LearnCost(scan_nanoseconds_, spent.count(), run->num_rows());
+  LearnCost(scan_nanoseconds_, Now() - begin_ns, run->num_rows());
   counters_.records_examined.Add(run->num_rows());
   std::unique_ptr<RunScratch> scratch = CountScratch(std::move(item.scratch));
   ScanBlock* const block = run->block;

@@ -40,7 +40,7 @@ bool Executor::NextItem(TaskClock& clock, std::optional<WorkItem>& item) {
     clock.task_ns = now_ns;
   } else {
     EndWorkLocked(clock.item_ns, now_ns);
-    EndItemLocked(*item, now_ns - clock.item_ns);
+    EndItemLocked(*item);
   }
   item.emplace();
   if (wait_begins_ >= 0 && now_ns - adapted_ns_ >= kAdaptNanoseconds) AdaptLocked();
@@ -64,9 +64,8 @@ bool Executor::NextItem(TaskClock& clock, std::optional<WorkItem>& item) {
 
 // What an item leaves to be done under the mutex, which is held between two items anyway. Runs that
 // are done, or that a plan did not need, are idle again.
-void Executor::EndItemLocked(WorkItem& item, int64_t spent_ns) {
+void Executor::EndItemLocked(WorkItem& item) {
   if (item.kind == WorkItem::Kind::kProcess) {
-    LearnCost(row_nanoseconds_, spent_ns, item.num_rows);
     for (RunWork* const run : item.runs) FinishRunLocked(*run);
     KeepScratchLocked(std::move(item.scratch));
     item.batch->remaining_rows -= item.num_rows;
@@ -321,11 +320,13 @@ void Executor::LearnCost(std::atomic<int64_t>& mean_nanoseconds, int64_t nanosec
 void Executor::ProcessRuns(WorkItem& item) {
   if (item.scratch == nullptr) item.scratch = MakeScratch();
   int64_t reserved = 0;
+  const int64_t begin_ns = Now();
   for (RunWork* const run : item.runs) {
     run->outcome = processor_.Process(*run, *item.scratch);
     reserved += std::exchange(run->reserved_bytes, 0);
     run->DropRecords();
   }
+  LearnCost(row_nanoseconds_, Now() - begin_ns, item.num_rows);
   if (reserved != 0) budget_->Release(reserved);
   counters_.records_read.Add(item.num_rows);
   item.scratch = CountScratch(std::move(item.scratch));

@@ -114,7 +114,9 @@ absl::StatusOr<std::vector<std::string>> Glob(const std::string& pattern) {
 absl::StatusOr<std::set<std::string>> GlobFolders(const std::string& pattern) {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Glob(pattern + "/"));
   std::set<std::string> folders;
-  for (const std::string& name : names) folders.insert(name.substr(0, name.size() - 1));
+  for (const std::string& name : names) {
+    if (name.ends_with('/')) folders.insert(name.substr(0, name.size() - 1));
+  }
   return folders;
 }
 

@@ -10,14 +10,21 @@ namespace {
 
 constexpr int kRecords = 2200;
 
-std::unique_ptr<Pipeline> OpenWithRuns(PhysicalPlan plan, int threads, int64_t rows_per_run) {
+ExecutorParts PartsWithRuns(PhysicalPlan plan, std::unique_ptr<readers::RecordSource> source,
+                            std::shared_ptr<Context> context, int64_t rows_per_run) {
   std::vector<std::unique_ptr<readers::RecordSource>> sources;
-  sources.push_back(std::make_unique<FakeSource>(MakeFakeData(kRecords)));
+  sources.push_back(std::move(source));
   OpenedSources opened = JoinSources(plan, std::move(sources));
-  auto parts = MakeExecutorParts(std::move(plan), std::move(opened), FakeContext(threads), {});
+  auto parts = MakeExecutorParts(std::move(plan), std::move(opened), std::move(context), {});
   EXPECT_TRUE(parts.ok()) << parts.status();
   parts->rows_per_run = rows_per_run;
-  return *OpenParts(*std::move(parts), {});
+  return *std::move(parts);
+}
+
+std::unique_ptr<Pipeline> OpenWithRuns(PhysicalPlan plan, int threads, int64_t rows_per_run) {
+  auto source = std::make_unique<FakeSource>(MakeFakeData(kRecords));
+  return *OpenParts(
+      PartsWithRuns(std::move(plan), std::move(source), FakeContext(threads), rows_per_run), {});
 }
 
 // Tells how many rows the largest run had.
@@ -72,6 +79,38 @@ TEST(ExecutorRunTest, RunsHaveTheRowsThatThePartsSay) {
     EXPECT_EQ(Drain(*OpenWithRuns(std::move(plan), 4, rows)).digests.size(), 2u);
     EXPECT_EQ(most.load(), rows);
   }
+}
+
+// A worker reads the clock three times for an item that works on runs. Numbers are not waited for.
+TEST(ExecutorRunTest, AWorkerTakesSeveralShortRunsAtOnce) {
+  std::atomic<int64_t> readings{0};
+  PhysicalPlan plan;
+  plan.sources.emplace_back().kind = SourceSpec::Kind::kRange;
+  plan.batch.size = 1100;
+  plan.batch_schema = Schema({{"value", DType::kI64, {}}});
+  ExecutorParts parts =
+      PartsWithRuns(std::move(plan), MakeRangeSource(kRecords), FakeContext(1), 1);
+  parts.clock = [&] {
+    ++readings;
+    return int64_t{0};
+  };
+  EXPECT_EQ(Drain(**OpenParts(std::move(parts), {})).digests.size(), 2u);
+  EXPECT_LT(readings, kRecords);
+}
+
+// S-ERROR-1.
+TEST(ExecutorRunTest, RunsThatAreTakenAtOnceHaveTheirOwnErrors) {
+  PhysicalPlan plan = MakePlan(1024);
+  plan.ops.push_back(
+      CheckOp([](uint64_t record) { return record != 80 && record != 71 && record != 72; }));
+  const auto context = FakeContext(1);
+  auto source = std::make_unique<FakeSource>(MakeFakeData(kRecords));
+  const auto pipeline =
+      *OpenParts(PartsWithRuns(std::move(plan), std::move(source), context, 1), {});
+  const auto error = GetRecordError(pipeline->Next().status());
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->position, 71);
+  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 3);
 }
 
 }  // namespace
