@@ -172,7 +172,7 @@ def next_ready(repeats):
         return rows[-1]["us"]
 
     row = measure("next_ready", "us", after_a_sleep,
-                  lambda: stream_row("next_ready")["clock_us"], repeats)
+                  lambda: stream_row("next_ready")["bare_us"], repeats)
     work, second = (statistics.median(each[field] for each in rows)
                     for field in ("after_work_us", "second_us"))
     row["note"] = f"{work:.3f} us after 1 ms of work, {second:.3f} us right after another"
