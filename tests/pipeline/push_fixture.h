@@ -1,8 +1,10 @@
 #ifndef MILLRACE_TESTS_PIPELINE_PUSH_FIXTURE_H_
 #define MILLRACE_TESTS_PIPELINE_PUSH_FIXTURE_H_
 
+#include <chrono>
 #include <memory>
 #include <random>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -40,18 +42,27 @@ inline absl::StatusOr<std::unique_ptr<Pipeline>> OpenPushed(PhysicalPlan plan,
 class Feeder {
  public:
   Feeder(std::shared_ptr<PushSource> push, const FakeData& data, unsigned seed = 0)
-      : thread_([push = std::move(push), &data, seed] {
+      : thread_([push = std::move(push), &data, seed](const std::stop_token& stop) {
           std::mt19937 random(seed);
           for (const std::string& payload : data.payloads) {
             if (seed != 0 && random() % 8 == 0) std::this_thread::yield();
-            if (!push->Push(payload).ok()) return;
+            if (!PushUnlessStopped(*push, payload, stop)) return;
           }
           push->Finish();
         }) {}
-  ~Feeder() { thread_.join(); }
 
  private:
-  std::thread thread_;
+  // A test that failed may be gone while the source is full.
+  static bool PushUnlessStopped(PushSource& push, const std::string& payload,
+                                const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const absl::StatusOr<bool> pushed = push.PushFor(payload, std::chrono::milliseconds(20));
+      if (!pushed.ok() || *pushed) return pushed.ok();
+    }
+    return false;
+  }
+
+  std::jthread thread_;
 };
 
 inline std::shared_ptr<PushSource> MakePush(uint64_t max_bytes) {
