@@ -15,8 +15,8 @@ class TaskGroup;
 using ThreadClock = int64_t (*)();
 int64_t ThreadProcessorTime();
 
-// The worker threads of one Context, started when there is a task for them. Thread-safe. Tasks must
-// not block on other tasks.
+// Threads that take tasks, started when there is one for them: a Context's, an I/O engine's.
+// Thread-safe. Tasks must not block on other tasks.
 class Workers {
  public:
   // `num_threads` >= 1 threads take tasks; with `batch_priority` they run as SCHED_BATCH, so that
