@@ -59,6 +59,8 @@ class InflateSource : public ByteSource {
     const int result = isal_inflate(&state_);
     if (result != ISAL_DECOMP_OK) return Damage(RecordErrorReason::kCompressedData, Text(result));
     if (state_.block_state == ISAL_BLOCK_FINISH) {
+      // Bytes behind the trailer of zlib, which is shorter than what ISA-L fetches at once.
+      if (state_.read_in_length >= 8) return StrayBytes();
       in_member_ = false;
       ++num_members_;
       return absl::OkStatus();
@@ -86,9 +88,7 @@ class InflateSource : public ByteSource {
       return Damage(RecordErrorReason::kWrongCompression,
                     is_gzip ? "not a gzip stream" : "not a zlib stream");
     }
-    if (num_members_ > 0 && !(is_gzip && LooksLike(compression_, next))) {
-      return Damage(RecordErrorReason::kCompressedData, "stray bytes after the compressed stream");
-    }
+    if (num_members_ > 0 && !(is_gzip && LooksLike(compression_, next))) return StrayBytes();
     isal_inflate_reset(&state_);
     isal_gzip_header_init(&header_);
     state_.crc_flag = is_gzip ? ISAL_GZIP_NO_HDR_VER : ISAL_ZLIB;
@@ -104,8 +104,16 @@ class InflateSource : public ByteSource {
       return input_ended_ ? Cut() : absl::OkStatus();
     }
     if (result != ISAL_DECOMP_OK) return Damage(RecordErrorReason::kCompressedData, Text(result));
+    constexpr uint32_t kReservedFlags = 0xe0;  // RFC 1952: what they announce is not known
+    if ((header_.flags & kReservedFlags) != 0) {
+      return Damage(RecordErrorReason::kCompressedData, Text(ISAL_INVALID_WRAPPER));
+    }
     in_header_ = false;
     return absl::OkStatus();
+  }
+
+  absl::Status StrayBytes() const {
+    return Damage(RecordErrorReason::kCompressedData, "stray bytes after the compressed stream");
   }
 
   absl::Status Cut() const {

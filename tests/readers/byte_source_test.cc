@@ -111,10 +111,25 @@ TEST(ByteSourceTest, StrayBytesAfterTheStreamAreDamage) {
     const auto got = DrainBytes(Deflated(Text(), wrapper) + "stray", Compression::kAuto);
     EXPECT_EQ(ReasonOf(got.status()), RecordErrorReason::kCompressedData) << got.status();
   }
+  // ISA-L fetches eight bytes at once, of which the trailer of zlib takes four.
+  for (size_t size = 1; size <= 8; ++size) {
+    const std::string bytes = Deflated("", Wrapper::kZlib) + std::string(size, 'x');
+    const auto got = DrainBytes(bytes, Compression::kZlib);
+    EXPECT_EQ(ReasonOf(got.status()), RecordErrorReason::kCompressedData) << size;
+  }
   const std::string zlib = Deflated("x", Wrapper::kZlib);
   EXPECT_EQ(ReasonOf(DrainBytes(zlib + zlib, Compression::kZlib).status()),
             RecordErrorReason::kCompressedData)
       << "zlib streams do not concatenate";
+}
+
+TEST(ByteSourceTest, ReservedFlagsOfAGzipHeaderAreDamage) {
+  for (const char flag : {'\x20', '\x40', '\x80'}) {
+    std::string bytes = Deflated(Text(), Wrapper::kGzip);
+    bytes[3] = flag;  // FLG, RFC 1952
+    const auto got = DrainBytes(bytes, Compression::kGzip);
+    EXPECT_EQ(ReasonOf(got.status()), RecordErrorReason::kCompressedData) << got.status();
+  }
 }
 
 TEST(ByteSourceTest, ReadErrorsOfTheFileComeThrough) {
