@@ -37,6 +37,20 @@ Compression CompressionOf(std::span<const std::byte> first) {
 
 }  // namespace
 
+std::string_view CompressionName(Compression compression) {
+  switch (compression) {
+    case Compression::kAuto:
+      return "auto";
+    case Compression::kNone:
+      return "none";
+    case Compression::kGzip:
+      return "gzip";
+    case Compression::kZlib:
+      return "zlib";
+  }
+  return "unknown";
+}
+
 bool LooksLike(Compression compression, std::span<const std::byte> first) {
   const auto byte = [&](size_t i) { return std::to_integer<unsigned>(first[i]); };
   if (compression == Compression::kGzip) {  // RFC 1952: ID1, ID2, CM = deflate

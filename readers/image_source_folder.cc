@@ -8,6 +8,8 @@
 #include "readers/image_labels_internal.h"
 #include "readers/image_source.h"
 #include "readers/local_file.h"
+#include "readers/record_index.h"
+#include "xxhash.h"
 
 namespace millrace::readers {
 namespace {
@@ -36,6 +38,16 @@ class FolderSource final : public ImageSource {
 
   uint64_t num_images() const override { return paths_.size(); }
   const std::vector<std::string>& class_names() const override { return labels_.class_names; }
+  uint64_t Fingerprint() const override {
+    uint64_t digest = 0;
+    for (const std::string& path : paths_) {
+      const auto stamp =
+          StampOf(root_ + "/" + path).value_or(ShardStamp());  // Read says what is wrong
+      const std::string text = absl::StrCat(path, "\n", stamp.file_size, " ", stamp.mtime_ns);
+      digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);
+    }
+    return digest;
+  }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
     MILLRACE_ASSIGN_OR_RETURN(std::string bytes,

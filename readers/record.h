@@ -11,6 +11,9 @@ namespace millrace::readers {
 // files hold the numbers.
 enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3 };
 
+// "auto", "none", "gzip", ...: as plans and flags say it.
+std::string_view CompressionName(Compression compression);
+
 // Where a record lies; no payload. A value type.
 struct RecordRef {
   uint32_t shard = 0;
