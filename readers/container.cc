@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/byte_source.h"
 #include "readers/container_internal.h"
@@ -12,8 +13,44 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
   switch (options.kind) {
     case ContainerKind::kTfRecord:
       break;
+    case ContainerKind::kFixedLength:
+      return MakeFixedLengthContainer(options);
+    case ContainerKind::kText:
+      return MakeTextContainer();
+    case ContainerKind::kCsv:
+      return MakeCsvContainer(options);
+    case ContainerKind::kTar:
+      return MakeTarContainer();
+    case ContainerKind::kIdx:
+      return MakeIdxContainer();
   }
   return MakeTfRecordContainer(verify_crc);
+}
+
+std::string ToString(const ContainerOptions& options) {
+  switch (options.kind) {
+    case ContainerKind::kTfRecord:
+      return "TFRecord";
+    case ContainerKind::kFixedLength:
+      return absl::StrCat("records of ", options.record_bytes, " B, header ", options.header_bytes,
+                          " B, footer ", options.footer_bytes, " B");
+    case ContainerKind::kText:
+      return "lines of text";
+    case ContainerKind::kCsv:
+      return absl::StrCat("rows of CSV", options.has_header ? ", the first one names columns" : "",
+                          options.delimiter == ',' ? "" : ", delimiter ",
+                          options.delimiter == ',' ? "" : std::string(1, options.delimiter));
+    case ContainerKind::kTar:
+      return "samples of tar";
+    case ContainerKind::kIdx:
+      return "elements of IDX";
+  }
+  return "";
+}
+
+bool HasNoMagic(std::span<const std::byte> first) {
+  const Compression compression = CompressionOf(first);
+  return compression == Compression::kNone || compression == Compression::kZlib;
 }
 
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,

@@ -34,6 +34,9 @@ class Container {
   virtual ~Container() = default;
 
   virtual const FrameFormat& format() const = 0;
+  // True where FindFrames looks at the size of a shard and its first bytes only: it costs less than to
+  // read an index, so none is kept.
+  virtual bool is_regular() const { return false; }
 
   // True for the first bytes of a shard that is not compressed as a whole. Asked where compression
   // is kAuto, with what the file has of the first kProbeBytes.
@@ -61,6 +64,26 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
 
 // Each kind's part of MakeContainer.
 std::unique_ptr<const Container> MakeTfRecordContainer(bool verify_crc);
+std::unique_ptr<const Container> MakeFixedLengthContainer(const ContainerOptions& options);
+std::unique_ptr<const Container> MakeIdxContainer();
+std::unique_ptr<const Container> MakeTextContainer();
+std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options);
+std::unique_ptr<const Container> MakeTarContainer();
+
+// False for the first bytes of a compressed shard where nothing tells plain ones by themselves: two
+// bytes are too few to know zlib by.
+bool HasNoMagic(std::span<const std::byte> first);
+
+// Container::Unframe where the frame is payload but for what `trim(&payload)` takes off; it returns
+// what is wrong, or "".
+template <typename Trim>
+absl::StatusOr<std::string_view> TrimFrame(const std::string& file, const RecordRef& ref,
+                                           std::span<const std::byte> framed, const Trim& trim);
+// And UnframeAll.
+template <typename Trim>
+size_t TrimFrames(std::span<const RecordRef> refs, const std::byte* framed,
+                  std::span<const size_t> starts, std::span<std::string_view> payloads,
+                  const Trim& trim);
 
 // DATA_LOSS at a record of `file`.
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,
@@ -69,6 +92,32 @@ absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, Record
 // What `file` is compressed with as a whole: never kAuto.
 absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file,
                                               const Container& container);
+
+template <typename Trim>
+absl::StatusOr<std::string_view> TrimFrame(const std::string& file, const RecordRef& ref,
+                                           std::span<const std::byte> framed, const Trim& trim) {
+  if (framed.size() < ref.length) {
+    return DamagedRecord(file, ref, RecordErrorReason::kTruncatedPayload,
+                         "fewer bytes than the record has");
+  }
+  std::string_view payload(reinterpret_cast<const char*>(framed.data()), ref.length);
+  const std::string_view wrong = trim(&payload);
+  if (wrong.empty()) return payload;
+  return DamagedRecord(file, ref, RecordErrorReason::kUnknown, wrong);
+}
+
+template <typename Trim>
+size_t TrimFrames(std::span<const RecordRef> refs, const std::byte* framed,
+                  std::span<const size_t> starts, std::span<std::string_view> payloads,
+                  const Trim& trim) {
+  const char* const bytes = reinterpret_cast<const char*>(framed);
+  for (size_t i = 0; i < refs.size(); ++i) {
+    if (starts[i + 1] - starts[i] < refs[i].length) return i;
+    payloads[i] = {bytes + starts[i], refs[i].length};
+    if (!trim(&payloads[i]).empty()) return i;
+  }
+  return refs.size();
+}
 
 }  // namespace millrace::readers
 

@@ -101,7 +101,7 @@ class Opener {
     for (size_t i = first; i < end; ++i) {
       ShardStamp& stamp = shards_[i].stamp;
       MILLRACE_ASSIGN_OR_RETURN(stamp, StampOf(files_[i]));
-      if (!may_be_plain) continue;
+      if (!may_be_plain || container_.is_regular()) continue;
       indexes[i - first] =
           cache_.Open({files_[i], stamp, Compression::kNone, container_.format(), stamp.file_size});
     }
@@ -139,17 +139,19 @@ class Opener {
     if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, place, shard));
     bool walked = false;
     const auto build = [&]() -> absl::StatusOr<ShardIndex> {
-      walked = true;
+      walked = !container_.is_regular();
       MILLRACE_ASSIGN_OR_RETURN(
           RecordIndex records, container_.FindFrames(*shard.file, Walk(!compressed), place.memory));
       const uint64_t digest = records.LengthsDigest();
       return ShardIndex{std::move(records), digest};
     };
-    MILLRACE_ASSIGN_OR_RETURN(
-        ShardIndex index,
-        cache_.FindOrBuild(
-            {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
-            /*keep=*/options_.verify_crc, build));
+    const auto find_or_build = [&] {
+      if (container_.is_regular()) return build();
+      return cache_.FindOrBuild(
+          {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
+          /*keep=*/options_.verify_crc, build);
+    };
+    MILLRACE_ASSIGN_OR_RETURN(ShardIndex index, find_or_build());
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
     shard.index = std::move(index.records);
     shard.lengths_digest = index.lengths_digest;

@@ -72,7 +72,8 @@ class RecordIndex {
   uint64_t end() const { return offset(num_records()); }
   // The length of the longest record, 0 for none.
   uint64_t longest() const { return longest_; }
-  // xxh3 over the lengths, each as a little-endian u64.
+  // xxh3 over the lengths, each as a little-endian u64; where frames are of one size over that and
+  // their number.
   uint64_t LengthsDigest() const;
 
   // Bytes of a begin, 4 or 8, and the begins as they lie in memory: none where frames are of one
