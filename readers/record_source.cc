@@ -100,7 +100,7 @@ class Source : public RecordSource {
 
   uint64_t memory_bytes() const override { return memory_bytes_; }
 
-  const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
+  std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const override {
     return shards_[shard].file;
   }
 

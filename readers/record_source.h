@@ -66,10 +66,14 @@ class RecordSource {
   // REQUIRES: refs.size() == ids.size(), starts.size() == ids.size() + 1.
   virtual void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
                          std::span<size_t> starts) const;
+  // Whether its records have a label beside their bytes: the field "label".
+  virtual bool has_labels() const { return false; }
+  // REQUIRES: has_labels(), record < num_records().
+  virtual int64_t Label(uint64_t /*record*/) const { return 0; }
   // What it keeps in memory as long as it lives, at most: indexes, blocks of the shards.
   virtual uint64_t memory_bytes() const { return 0; }
   // The inflated bytes of a shard.
-  virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
+  virtual std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const = 0;
   // Of the shard on disk, taken before it was opened; nullopt: it is no file.
   virtual std::optional<ShardStamp> stamp(uint32_t) const { return std::nullopt; }
 
