@@ -44,7 +44,9 @@ std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const readers::RecordSour
                              bool now) {
   std::string name = plan.select->key;
   std::string stamps = absl::StrCat(source.Fingerprint());
-  const bool has_files = plan.sources[0].kind == SourceSpec::Kind::kTfRecord;
+  const bool has_files = std::ranges::any_of(plan.sources, [](const SourceSpec& spec) {
+    return spec.kind == SourceSpec::Kind::kFiles || spec.kind == SourceSpec::Kind::kImageFolder;
+  });
   for (uint32_t i = 0; has_files && i < source.files().size(); ++i) {
     std::error_code error;
     const std::string path =
