@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "readers/example_run_internal.h"
+#include "readers/feature_spec_internal.h"
 
 namespace millrace::readers::internal {
 namespace {
@@ -72,12 +73,6 @@ std::string WhyNotKind(const ValueSink& sink) {
   if (sink.kind == sink.wanted) return "";
   return absl::StrCat("holds ", ToAbsl(KindName(sink.kind)), ", wanted ",
                       ToAbsl(KindName(sink.wanted)));
-}
-
-// The shape with `extent` in the place of an unknown first one.
-Shape ShapeOf(const FeatureSpec& spec, int64_t extent) {
-  if (!IsRagged(spec)) return spec.shape;
-  return Shape(spec.shape.extents().subspan(1)).Prepend(extent);
 }
 
 // At least as many numbers as the entry holds, at most one for each of its bytes: each number ends
@@ -308,13 +303,7 @@ void ExampleRun::SetDefault(size_t feature) {
     const std::string& bytes = spec.default_bytes;
     return column(feature).Set(row_, bytes.data(), {static_cast<int64_t>(bytes.size())});
   }
-  void* const out = Room(feature);
-  const auto elements = static_cast<size_t>(ShapeOf(spec, 1).num_elements());
-  if (spec.dtype == DType::kF32) {
-    std::fill_n(static_cast<float*>(out), elements, spec.default_float);
-  } else {
-    std::fill_n(static_cast<int64_t*>(out), elements, spec.default_int);
-  }
+  FillDefault(spec, Room(feature), ShapeOf(spec, 1).num_elements());
 }
 
 void ExampleRun::PointColumns() {

@@ -103,11 +103,6 @@ class ExampleRun {
   size_t num_taken_ = 0;    // of the row so far, each another feature
 };
 
-// True when the record says how many values there are.
-inline bool IsRagged(const FeatureSpec& spec) {
-  return spec.dtype != DType::kBytes && spec.shape.rank() > 0 && spec.shape[0] == Shape::kUnknown;
-}
-
 }  // namespace millrace::readers::internal
 
 #endif  // MILLRACE_READERS_EXAMPLE_RUN_INTERNAL_H_
