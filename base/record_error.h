@@ -21,7 +21,7 @@ enum class RecordErrorReason : int32_t {
   kCompressedData = 6,    // the gzip or zlib stream is corrupt
   kCompressedCut = 7,     // the compressed stream ends before its end marker
   kWrongCompression = 8,  // the bytes do not look like the declared compression
-  kExample = 9,           // the payload is not a valid tf.train.Example
+  kExample = 9,           // the payload is not a valid tf.train.Example (CSV row, JSON, tar sample)
   kFeature = 10,          // a feature is missing, or has another type or length than declared
   kImage = 11,            // image bytes that no decoder takes
   kValue = 12,            // a value outside the range an op accepts (a label >= depth, say)

@@ -147,6 +147,12 @@ void* Run::Allocate(Column& column, int64_t row, const Shape& shape) {
   return memory;
 }
 
+std::byte* Run::AllocateAll(const Column& column, const Shape& shape) {
+  if (column.slots_ != nullptr && column.slots_->shape == shape) return column.slots_->first_row;
+  const size_t bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(column.dtype());
+  return arena_.Allocate(static_cast<size_t>(num_rows()) * bytes);
+}
+
 void Run::Fail(int64_t row, absl::Status status) {
   if (errors_.empty()) errors_.resize(ids_.size());
   if (errors_[row].ok()) errors_[row] = std::move(status);

@@ -189,6 +189,8 @@ class Run {
   const Column* Find(std::string_view name) const;
   // All columns, in the order in which they were added; valid until the next Add or Take.
   std::span<const Column> columns() const { return columns_; }
+  // The same, for an op that fills several columns row by row.
+  std::span<Column> columns() { return columns_; }
   // The column that an op's Resolve has checked to be there.
   const Column& Get(std::string_view name) const;
   // Removes the column and returns it; its values stay valid while the run does.
@@ -205,6 +207,9 @@ class Run {
   // Returns memory for the value of `row` and points the column there: the slab's row when the
   // column is bound and dtype and shape fit, arena memory otherwise. Uninitialised.
   void* Allocate(Column& column, int64_t row, const Shape& shape);
+  // Returns memory for a value of `shape` of every row, one after the other, without pointing the
+  // column there.
+  std::byte* AllocateAll(const Column& column, const Shape& shape);
 
   // Names where columns added from now on should be stored. Used by the executor before the op that
   // writes a batch's field last. The slots must outlive the run.

@@ -64,6 +64,14 @@ class WireReader {
     ++p_;
     return true;
   }
+  // What is left of the message, between fields.
+  const char* position() const { return p_; }
+  const char* end() const { return end_; }
+  // Goes on at `p`, behind fields that the caller has checked.
+  WireReader& JumpTo(const char* p) {
+    p_ = p;
+    return *this;
+  }
   uint32_t tag() const { return tag_; }
   bool ok() const { return error_->ok(); }
 
@@ -76,7 +84,6 @@ class WireReader {
   // Reads a list's next varint straight from `*p`. False: an error.
   static bool DecodeVarint(const char*& p, const char* end, uint64_t* out);
   bool Fail(const char* what, const char* at);
-  const char* position() const { return p_; }
 
  private:
   static constexpr int kMaxDepth = 100;  // protobuf's limit of messages and groups in each other
@@ -106,17 +113,18 @@ struct FeatureEntry {
 // Finds key and value in entry->body. False: an error.
 bool ReadEntry(const WireReader& features, FeatureEntry* entry);
 
-// Calls visit(const FeatureEntry&) for every entry in order; a key may come more than once.
-// False: `error` says why.
-template <typename Visit>
-bool VisitExample(std::string_view example, WireError* error, Visit&& visit) {
+// Calls visit(const FeatureEntry&) for every entry in order; a key may come more than once. Before
+// each, take(p, end) may take entries from `p` on by itself; it returns where it stopped. False:
+// `error` says why.
+template <typename Take, typename Visit>
+bool VisitExample(std::string_view example, WireError* error, Take&& take, Visit&& visit) {
   WireReader top(example, error);
   while (top.Next()) {
     std::string_view body;
     if (top.tag() != 0x0a ? !top.Skip() : !top.ReadBytes(&body)) return false;
     if (top.tag() != 0x0a) continue;
     WireReader features(body, top);
-    while (features.Next()) {
+    while (features.JumpTo(take(features.position(), features.end())).Next()) {
       FeatureEntry entry;
       if (features.tag() != 0x0a) {
         if (!features.Skip()) return false;
@@ -128,6 +136,13 @@ bool VisitExample(std::string_view example, WireError* error, Visit&& visit) {
     if (!error->ok()) return false;
   }
   return error->ok();
+}
+
+// The same without taking any.
+template <typename Visit>
+bool VisitExample(std::string_view example, WireError* error, Visit&& visit) {
+  const auto none = [](const char* p, const char*) { return p; };
+  return VisitExample(example, error, none, visit);
 }
 
 // Decodes the elements of one *List. The sink is that of DecodeFeature.

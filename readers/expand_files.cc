@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "readers/expand_names_internal.h"
 #include "readers/record_source.h"
 
 namespace millrace::readers {
@@ -120,9 +121,18 @@ absl::StatusOr<std::set<std::string>> GlobFolders(const std::string& pattern) {
   return folders;
 }
 
-// Appends what one pattern stands for, folders left out.
-absl::Status Expand(const std::string& pattern, std::vector<std::string>& files) {
+// Appends what a name, a shard spec or a glob pattern stands for, folders left out.
+absl::Status ExpandOne(const std::string& pattern, std::vector<std::string>& files) {
   if (IsFile(pattern)) {  // also names with [ or * in them
+    files.push_back(pattern);
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(auto shards, internal::ExpandShards(pattern));
+  if (shards.has_value()) {
+    std::ranges::move(*shards, std::back_inserter(files));
+    return absl::OkStatus();
+  }
+  if (internal::IsUrl(pattern)) {
     files.push_back(pattern);
     return absl::OkStatus();
   }
@@ -136,12 +146,38 @@ absl::Status Expand(const std::string& pattern, std::vector<std::string>& files)
   return absl::OkStatus();
 }
 
+absl::Status ExpandPattern(const std::string& pattern, std::vector<std::string>& files) {
+  if (IsFile(pattern)) {  // also names with braces in them
+    files.push_back(pattern);
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, internal::ExpandBraces(pattern));
+  for (const std::string& name : names) {
+    const absl::Status status = ExpandOne(name, files);
+    if (!status.ok()) return name == pattern ? status : Annotate(status, pattern);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpandList(const std::string& path, std::vector<std::string>& files) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto names, internal::ReadNameList(path));
+  for (const internal::ListedName& listed : names) {
+    MILLRACE_RETURN_IF_ERROR(Annotate(ExpandPattern(listed.name, files), listed.where));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns) {
   if (patterns.empty()) return absl::InvalidArgumentError("no file pattern was given");
   std::vector<std::string> files;
-  for (const std::string& pattern : patterns) MILLRACE_RETURN_IF_ERROR(Expand(pattern, files));
+  for (const std::string& pattern : patterns) {
+    const bool is_list = pattern.starts_with(internal::kListPrefix) && !IsFile(pattern);
+    MILLRACE_RETURN_IF_ERROR(is_list
+                                 ? ExpandList(pattern.substr(internal::kListPrefix.size()), files)
+                                 : ExpandPattern(pattern, files));
+  }
   std::sort(files.begin(), files.end());
   files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;

@@ -7,27 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/op.h"
+#include "readers/feature_spec.h"
 
 namespace millrace::readers {
-
-// The column in which records enter the first op, unless the plan names another.
-inline constexpr char kRecordField[] = "record";
-
-// One feature of tf.train.Example that becomes a column.
-struct FeatureSpec {
-  std::string key;            // in the Example
-  std::string name;           // of the column
-  DType dtype = DType::kF32;  // kBytes, kI64 or kF32: the three kinds an Example has
-  // Per sample; for kBytes ignored (one string, shape {length}). The first extent may be kUnknown:
-  // as many as the record has, the other extents' product at a time.
-  Shape shape;
-  // What a record without the feature gets, one value repeated (an unknown extent is then 1).
-  // Unset: such a record is kFeature, or with an unknown extent has 0.
-  bool has_default = false;
-  int64_t default_int = 0;
-  float default_float = 0;
-  std::string default_bytes;
-};
 
 struct ParseExampleOptions {
   std::vector<FeatureSpec> features;

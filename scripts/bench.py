@@ -102,6 +102,40 @@ def medium_records(repeats):
     return record_row("medium_records", 620, 256 << 20, repeats)
 
 
+def reader_rate(*words):
+    return lambda: run_json([BIN / "bench_reader_rows", *words])["per_second"]
+
+
+def parse_40(repeats):
+    row = measure("parse_40", "examples/s", reader_rate("parse_40", RECORD_SECONDS),
+                  reader_rate("parse_40_limit", RECORD_SECONDS), repeats)
+    shuffled = reader_rate("parse_40", RECORD_SECONDS, "shuffled")()
+    row["note"] = f"{shuffled:,.0f} with the entries of each Example in an order of its own"
+    return row
+
+
+def index_10m(repeats):
+    path = record_file(20, 10_000_000 * 36)
+    return measure("index_10m", "records/s", reader_rate("index", path, DATA / "fresh_index"),
+                   reader_rate("index_limit", path), repeats)
+
+
+def write_row(name, records, compression, repeats):
+    words = (DATA / "written.tfrecord", records, compression)
+    row = measure(name, "records/s", reader_rate("write", *words),
+                  reader_rate("write_limit", *words), repeats)
+    words[0].unlink()
+    return row
+
+
+def write(repeats):
+    return write_row("write", 500_000, "none", repeats)
+
+
+def write_gzip(repeats):
+    return write_row("write_gzip", 50_000, "gzip", repeats)
+
+
 def raw_per_core(path):
     """What the plain loop reads of `path` in a second of processor time."""
     loop = run_json([BIN / "bench_raw_record_loop", path, RECORD_SECONDS])
@@ -272,8 +306,9 @@ def imagenet_cpu(repeats):
 
 AREAS = {
     "readers": {
-        "targets": ["bench_make_records", "bench_raw_record_loop", "bench_read_records"],
-        "rows": [large_records, medium_records],
+        "targets": ["bench_make_records", "bench_raw_record_loop", "bench_read_records",
+                    "bench_reader_rows"],
+        "rows": [large_records, medium_records, parse_40, index_10m, write, write_gzip],
     },
     "pipeline": {
         "targets": ["millrace", "bench_make_records", "bench_raw_record_loop", "bench_raw_jpeg",
@@ -285,6 +320,10 @@ AREAS = {
 
 # What each row should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
+    "parse_40": (">= 2.5 M/s", lambda row: row["value"] >= 2.5e6),
+    "index_10m": ("ratio >= 0.8", lambda row: row["ratio"] >= 0.8),
+    "write": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
+    "write_gzip": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
     "identity": ("<= 10 ns", lambda row: row["value"] <= 10),
     "small_records": (">= 20 M/s where the limit is 60 M/s: ratio 0.333",
                       lambda row: row["ratio"] >= 20 / 60),

@@ -1,5 +1,6 @@
 #include "base/run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -136,6 +137,20 @@ TEST_F(RunTest, BoundValuesLieInTheirSlots) {
     value[0] = static_cast<float>(row);
   }
   EXPECT_EQ(slab, (std::vector<float>{0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1}));
+}
+
+TEST_F(RunTest, RoomForAllRowsIsTheSlotsWhereTheyFit) {
+  std::vector<float> slab(3 * 4, -1);
+  const std::vector<FieldSlots> slots = {
+      {"image", DType::kF32, Shape{4}, reinterpret_cast<std::byte*>(slab.data())}};
+  run_.Bind(slots);
+  Column& column = run_.Add("image", DType::kF32);
+  EXPECT_EQ(run_.AllocateAll(column, Shape{4}), slots[0].first_row);
+  std::byte* const apart = run_.AllocateAll(column, Shape{5});
+  EXPECT_NE(apart, slots[0].first_row);
+  std::fill_n(reinterpret_cast<float*>(apart), 3 * 5, 1.0f);
+  EXPECT_THAT(slab, testing::Each(-1));
+  EXPECT_EQ(run_.columns()[0].at(0).data, nullptr);  // pointed nowhere
 }
 
 TEST_F(RunTest, ValuesThatDoNotFitTheirSlotGoToTheArena) {

@@ -1,0 +1,43 @@
+#ifndef MILLRACE_READERS_PARSE_FIELDS_H_
+#define MILLRACE_READERS_PARSE_FIELDS_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/op.h"
+#include "readers/feature_spec.h"
+
+namespace millrace::readers {
+
+// What the bytes of a record are.
+enum class RecordFormat {
+  kCsv,   // a row of RFC 4180; a feature's key is the name of a column
+  kJson,  // an object; a feature's key is a path, "user.id"
+  kTar,   // the tar blocks of a WebDataset sample; a feature's key is an extension, or several of
+          // which the first that is there counts: "jpg;jpeg;png"
+};
+
+// "parse_csv", "parse_json", "parse_tar".
+std::string_view OpName(RecordFormat format);
+
+struct ParseFieldsOptions {
+  RecordFormat format = RecordFormat::kJson;
+  std::vector<FeatureSpec> features;  // of kCsv and kTar: bytes and scalars
+  std::string field = kRecordField;   // bytes
+  // Of kCsv: the names of all columns, in order, and what stands between them.
+  std::vector<std::string> columns;
+  char delimiter = ',';
+};
+
+// The op `parse_csv`, `parse_json` or `parse_tar`: the column `field` (consumed) to one column per
+// feature (docs/semantics.md, S-PARSE-1 ff.). Row errors: DATA_LOSS kExample (not of the format),
+// INVALID_ARGUMENT kFeature (missing, no such number, another shape, another number of columns).
+//   INVALID_ARGUMENT  the options do not fit each other
+absl::StatusOr<std::unique_ptr<Op>> MakeParseFields(ParseFieldsOptions options);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_PARSE_FIELDS_H_
