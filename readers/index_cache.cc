@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/status.h"
 #include "readers/local_file.h"
 
 namespace millrace::readers {
@@ -66,14 +67,47 @@ absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
   }
   std::call_once(cleared_, [this] { folder_.RemoveAbandoned(); });
   auto index = build();
-  if (!index.ok() || !keep || !lock.valid()) return index;
-  // A shard that changed under the walk gets no index on disk: the stamp would vouch for it.
-  const auto after = StampOf(shard.path);
-  // After a crash a half-written index fails its checksum and is built again.
-  if (after.ok() && *after == shard.stamp) {
-    CacheFolder::Store(file, EncodeIndex(*index, *key)).IgnoreError();
-  }
+  if (index.ok() && keep && lock.valid()) Store(shard, file, EncodeIndex(*index, *key));
   return index;
+}
+
+absl::StatusOr<AccessPoints> IndexCache::FindOrMakePoints(const IndexedShard& shard,
+                                                          const OpenPoints& open,
+                                                          const MakePoints& make) const {
+  const std::optional<IndexKey> key = KeyOf(shard);
+  const auto in_memory = [&](std::vector<std::byte> bytes, const IndexKey& made_for) {
+    return ReadPoints(MakeMemoryFile(std::move(bytes), shard.path), made_for);
+  };
+  if (!folder_.exists() || !key.has_value()) {
+    const IndexKey unnamed = MakeIndexKey(shard.path, shard.stamp, shard.compression);
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, make(unnamed));
+    return in_memory(std::move(bytes), unnamed);
+  }
+  const std::string file = folder_.PathOf(PointsName(*key));
+  const auto find = [&]() -> absl::StatusOr<AccessPoints> {
+    MILLRACE_ASSIGN_OR_RETURN(auto kept, open(file));
+    return ReadPoints(std::move(kept), *key);
+  };
+  if (auto points = find(); points.ok()) return points;
+
+  const UniqueFd lock = folder_.Lock(file);
+  if (lock.valid()) {  // whoever held it may have made them meanwhile
+    if (auto points = find(); points.ok()) return points;
+  }
+  std::call_once(cleared_, [this] { folder_.RemoveAbandoned(); });
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, make(*key));
+  if (lock.valid() && Store(shard, file, bytes)) {
+    if (auto points = find(); points.ok()) return points;
+  }
+  return in_memory(std::move(bytes), *key);
+}
+
+bool IndexCache::Store(const IndexedShard& shard, const std::string& file,
+                       std::span<const std::byte> bytes) {
+  const auto after = StampOf(shard.path);
+  if (!after.ok() || *after != shard.stamp) return false;
+  // After a crash a half-written file fails its checksum and is made again.
+  return CacheFolder::Store(file, bytes).ok();
 }
 
 }  // namespace millrace::readers

@@ -9,12 +9,16 @@
 #include "base/mutex.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/access_points.h"
 #include "readers/block_cache.h"
 #include "readers/byte_source.h"
 #include "readers/index_cache.h"
 #include "readers/index_memory.h"
+#include "readers/inflate_pass.h"
+#include "readers/inflated_file.h"
 #include "readers/open_shards_internal.h"
 #include "readers/shard_files.h"
+#include "readers/span_cache.h"
 #include "readers/start_threads_internal.h"
 
 namespace millrace::readers {
@@ -24,6 +28,8 @@ constexpr uint64_t kShortRecordBytes = 1 << 10;
 // Indexes that a thread fetches from the disk at once: two threads opened 1,000 shards in 169 ms, and
 // in 255 ms where they fetched one by one.
 constexpr size_t kMostFetched = 8;
+// Inflated spans that are kept: of 15 shards that are read side by side, and of a shuffle that fits.
+constexpr uint64_t kSpanCacheBytes = 64 << 20;
 
 // Opens the shards of one source, several at a time: first those that are plain and have an index,
 // without touching them; then, now that it is known how much is left to do, the others.
@@ -36,6 +42,7 @@ class Opener {
         options_(options),
         cache_(options.index_folder),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
+        spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
         shards_(files.size()),
         statuses_(files.size()) {}
 
@@ -51,8 +58,9 @@ class Opener {
     }
     MILLRACE_RETURN_IF_ERROR(ForEachChunk(
         1, num_left, [this](size_t i, size_t, Place& place) { return Complete(i, place); }));
+    const uint64_t span_bytes = KeepSpans();
     const size_t block_bytes = KeepBlocks();
-    return OpenedShards{std::move(shards_), block_bytes};
+    return OpenedShards{std::move(shards_), block_bytes + span_bytes};
   }
 
  private:
@@ -136,12 +144,16 @@ class Opener {
       MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file, container_));
     }
     const bool compressed = compression != Compression::kNone;
-    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, place, shard));
+    std::optional<RecordIndex> frames;  // of a shard that was inflated just now, if all is well
+    if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(compression, place, shard, frames));
     bool walked = false;
     const auto build = [&]() -> absl::StatusOr<ShardIndex> {
       walked = !container_.is_regular();
-      MILLRACE_ASSIGN_OR_RETURN(
-          RecordIndex records, container_.FindFrames(*shard.file, Walk(!compressed), place.memory));
+      if (!frames.has_value()) {
+        MILLRACE_ASSIGN_OR_RETURN(
+            frames, container_.FindFrames(*shard.file, Walk(!compressed), place.memory));
+      }
+      RecordIndex records = *std::move(frames);
       const uint64_t digest = records.LengthsDigest();
       return ShardIndex{std::move(records), digest};
     };
@@ -158,10 +170,50 @@ class Opener {
     return absl::OkStatus();
   }
 
-  // Replaces shard.file by its inflated bytes.
+  // Replaces shard.file by its inflated bytes, which can be read anywhere. When they had to be
+  // inflated for that, `frames` become those of the records, unless their framing is damaged.
+  absl::Status Enter(Compression compression, Place& place, Shard& shard,
+                     std::optional<RecordIndex>& frames) {
+    uint64_t told = 0;
+    const auto open = [&](const std::string& path) { return open_files_->Open(path); };
+    const auto make = [&](const IndexKey& key) {
+      return InflateAndWalk(compression, shard, key, place, frames, told);
+    };
+    auto points = cache_.FindOrMakePoints(
+        {.path = shard.file->path(), .stamp = shard.stamp, .compression = compression}, open, make);
+    Advance(shard.file_size - told, /*tell=*/false);
+    if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
+      frames.reset();
+      return Inflate(compression, place, shard);
+    }
+    if (frames.has_value() && frames->end() != points->out_bytes) frames.reset();
+    shard.point_bytes = points->memory_bytes();
+    shard.file = MakeInflatedFile(std::move(shard.file), *std::move(points), spans_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::byte>> InflateAndWalk(Compression compression, const Shard& shard,
+                                                        const IndexKey& key,
+                                                        Place& place,
+                                                        std::optional<RecordIndex>& frames,
+                                                        uint64_t& told) {
+    InflatePassOptions options;
+    options.advanced = [&](uint64_t bytes) {
+      told += bytes;
+      Advance(bytes, /*tell=*/true);
+    };
+    InflatePass pass(shard.file, compression, std::move(options));
+    // What is wrong is found again: here the end is not known before it is reached.
+    if (!container_.is_regular()) {
+      auto found = container_.FindFrames(pass, Walk(/*plain=*/false), place.memory);
+      if (found.ok()) frames = *std::move(found);
+    }
+    return pass.Finish(key);
+  }
+
+  // Replaces shard.file by its inflated bytes in a temporary file.
   absl::Status Inflate(Compression compression, Place& place, Shard& shard) {
     MILLRACE_ASSIGN_OR_RETURN(auto inflated, place.spool.Add(shard.file, compression));
-    Advance(shard.file_size, /*tell=*/true);
     shard.file = std::move(inflated.file);
     if (inflated.damage.ok()) return absl::OkStatus();
     // What came before the damage says which record it hit, or has an earlier fault of its own.
@@ -209,6 +261,32 @@ class Opener {
     return absl::OkStatus();
   }
 
+  // Bytes that an order that jumps about may want again soon, as far as cache_bytes go.
+  uint64_t WindowBytes(uint64_t records, uint64_t bytes) const {
+    // Of a shuffle's records two in a hundred lie farther back than four times its buffer.
+    constexpr uint64_t kWindows = 4;
+    if (records == 0) return 0;
+    const uint64_t window = std::min(options_.window_records, records);
+    return std::min<uint64_t>(options_.cache_bytes, kWindows * window * (bytes / records));
+  }
+
+  // Lets as many inflated spans be kept as the order has use for. Returns the memory that they and
+  // the points take.
+  uint64_t KeepSpans() {
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    for (const Shard& shard : shards_) {
+      if (shard.point_bytes == 0) continue;
+      records += shard.index.num_records();
+      bytes += shard.index.framed_bytes();
+    }
+    const uint64_t keep = std::max(kSpanCacheBytes, WindowBytes(records, bytes));
+    spans_->SetLimits(keep, /*drop_behind=*/options_.window_records == 0);
+    uint64_t point_bytes = 0;
+    for (const Shard& shard : shards_) point_bytes += shard.point_bytes;
+    return std::min(keep, bytes) + point_bytes;
+  }
+
   // Reads the shards through a cache, if the options say so and records are short. Returns the
   // memory that it takes.
   size_t KeepBlocks() {
@@ -219,13 +297,8 @@ class Opener {
       bytes += shard.index.end();
     }
     if (options_.window_records == 0 || options_.cache_bytes == 0 || records == 0) return 0;
-    const uint64_t mean_bytes = bytes / records;
-    if (mean_bytes > kShortRecordBytes) return 0;
-    // Of a shuffle's records two in a hundred lie farther back than four times its buffer.
-    constexpr uint64_t kWindows = 4;
-    const uint64_t window = std::min(options_.window_records, records);
-    const auto blocks = std::make_shared<BlockCache>(
-        std::min<uint64_t>(options_.cache_bytes, kWindows * window * mean_bytes));
+    if (bytes / records > kShortRecordBytes) return 0;
+    const auto blocks = std::make_shared<BlockCache>(WindowBytes(records, bytes));
     for (size_t i = 0; i < shards_.size(); ++i) {
       shards_[i].file = blocks->Wrap(std::move(shards_[i].file), i);
     }
@@ -243,6 +316,7 @@ class Opener {
   const RecordSourceOptions& options_;
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
+  const std::shared_ptr<SpanCache> spans_;
   int64_t total_bytes_ = 0;  // constant while shards are walked
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts

@@ -21,11 +21,12 @@ struct Shard {
   uint64_t file_size = 0;  // as it lies on disk
   ShardStamp stamp;        // from before it was opened
   uint64_t lengths_digest = 0;
+  uint64_t point_bytes = 0;  // of memory for access points
 };
 
 struct OpenedShards {
   std::vector<Shard> shards;  // one for each file
-  size_t block_bytes = 0;     // of memory for the blocks that the files keep, at most
+  size_t block_bytes = 0;     // of memory for what the files keep, at most
 };
 
 // Opens the shards of a source. Blocks while indexes are made.

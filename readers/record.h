@@ -9,7 +9,7 @@ namespace millrace::readers {
 
 // How a shard's bytes are compressed as a whole. kAuto looks at the first bytes of the file. Index
 // files hold the numbers.
-enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3 };
+enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3, kZstd = 4 };
 
 // "auto", "none", "gzip", ...: as plans and flags say it.
 std::string_view CompressionName(Compression compression);

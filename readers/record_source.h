@@ -32,7 +32,8 @@ struct RecordSourceOptions {
   int threads = 1;  // shards opened at once
   // An order that jumps about within so many records reads short ones (1 KiB on average) from blocks
   // of the shards that are kept in memory: a copy each, not a system call. 0: none does. At most
-  // cache_bytes, whatever the records take.
+  // cache_bytes, whatever the records take. Of compressed shards as much is kept inflated, but 64 MiB
+  // in any case.
   uint64_t window_records = 0;
   size_t cache_bytes = 0;
   // Called now and then, by one thread at a time, while shards without an index are walked or
@@ -41,7 +42,8 @@ struct RecordSourceOptions {
 };
 
 // Random access to the records of a list of shards, by their number in the whole source. The index
-// of a shard is read from the cache, or made on first touch by walking its frames. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp); a
+// of a shard is read from the cache, or made on first touch by walking its frames. A compressed
+// shard is inflated once to find where it can be entered (readers/FORMAT.md); a
 // plain one that has an index is opened when it is first read. Holds at most half of the process's
 // file descriptors and opens shards again as needed. Immutable after Open, thread-safe.
 class RecordSource {
@@ -70,7 +72,8 @@ class RecordSource {
   virtual bool has_labels() const { return false; }
   // REQUIRES: has_labels(), record < num_records().
   virtual int64_t Label(uint64_t /*record*/) const { return 0; }
-  // What it keeps in memory as long as it lives, at most: indexes, blocks of the shards.
+  // What it keeps in memory as long as it lives, at most: indexes, blocks of the shards, inflated
+  // spans.
   virtual uint64_t memory_bytes() const { return 0; }
   // The inflated bytes of a shard.
   virtual std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const = 0;
