@@ -122,7 +122,7 @@ absl::StatusOr<std::set<std::string>> GlobFolders(const std::string& pattern) {
 
 // Appends what one pattern stands for, folders left out.
 absl::Status Expand(const std::string& pattern, std::vector<std::string>& files) {
-  if (IsFile(pattern)) {  // also names with [ or * in them
+  if (IsUrl(pattern) || IsFile(pattern)) {  // also names with [ or * in them
     files.push_back(pattern);
     return absl::OkStatus();
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "readers/http_options.h"
 #include "readers/local_file.h"
 
 namespace millrace::readers {
@@ -28,7 +29,8 @@ std::optional<IndexKey> IndexCache::KeyOf(const IndexedShard& shard) const {
   const auto key = [&](const std::string& absolute_path) {
     return MakeIndexKey(absolute_path, shard.stamp, shard.compression);
   };
-  if (IsNormal(shard.path)) return key(shard.path);
+  if (!shard.stamp.vouches()) return std::nullopt;
+  if (IsNormal(shard.path) || IsUrl(shard.path)) return key(shard.path);
   if (!shard.path.starts_with('/') && current_folder_.empty()) return std::nullopt;
   return key((current_folder_ / shard.path).lexically_normal().string());
 }
@@ -68,9 +70,13 @@ absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
   auto index = build();
   if (!index.ok() || !keep || !lock.valid()) return index;
   // A shard that changed under the walk gets no index on disk: the stamp would vouch for it.
-  const auto after = StampOf(shard.path);
+  // Behind a URL every read was of the stamp's version.
+  const auto unchanged = [&] {
+    const auto after = StampOf(shard.path);
+    return after.ok() && *after == shard.stamp;
+  };
   // After a crash a half-written index fails its checksum and is built again.
-  if (after.ok() && *after == shard.stamp) {
+  if (IsUrl(shard.path) || unchanged()) {
     CacheFolder::Store(file, EncodeIndex(*index, *key)).IgnoreError();
   }
   return index;

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/http_file_internal.h"
 #include "readers/record_source.h"
 
 namespace millrace::readers {
@@ -96,6 +97,7 @@ std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string p
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {
+  if (IsUrl(path)) return OpenUrl(path);
   MILLRACE_ASSIGN_OR_RETURN(OpenedFile file, OpenRegular(path));
   return MakeLocalFile(std::move(file.fd), path, file.size);
 }

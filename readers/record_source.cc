@@ -39,6 +39,14 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+// What messages may show of them.
+std::vector<std::string> ShownNames(std::vector<std::string> files) {
+  for (std::string& file : files) {
+    if (IsUrl(file)) file = ShownUrl(file);
+  }
+  return files;
+}
+
 uint64_t IndexBytes(const std::vector<Shard>& shards) {
   uint64_t bytes = 0;
   for (const Shard& shard : shards) bytes += shard.index.bytes().size();
@@ -152,7 +160,7 @@ class Source : public RecordSource {
 
   absl::Status Damage(const RecordRef& ref, RecordErrorReason reason, std::string_view text) const {
     RecordError error;
-    error.file = files_[ref.shard];
+    error.file = shards_[ref.shard].file->path();
     error.offset = static_cast<int64_t>(ref.offset);
     error.ordinal = static_cast<int64_t>(ref.ordinal);
     error.reason = reason;
@@ -197,8 +205,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
     return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
   }
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, options));
-  return std::make_unique<Source>(std::move(files), std::move(opened.shards), opened.block_bytes,
-                                  options.verify_crc);
+  return std::make_unique<Source>(ShownNames(std::move(files)), std::move(opened.shards),
+                                  opened.block_bytes, options.verify_crc);
 }
 
 }  // namespace millrace::readers

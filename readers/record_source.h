@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "base/run.h"
+#include "readers/http_options.h"
 #include "readers/record.h"
 #include "readers/record_index.h"
 
@@ -23,6 +24,7 @@ struct RecordSourceOptions {
   Compression compression = Compression::kAuto;
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
+  HttpOptions http;  // of files that are URLs; cache_bytes below, if it is less, goes before http's
 
   // performance only: results are the same for every value
   // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
@@ -42,13 +44,15 @@ struct RecordSourceOptions {
 // The index of a shard is read from the cache, or made on first touch by walking its record
 // headers. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp); a
 // plain one that has an index is opened when it is first read. Holds at most half of the process's
-// file descriptors and opens shards again as needed. Immutable after Open, thread-safe.
+// file descriptors and opens shards again as needed. Shards may be URLs, each of one version for as
+// long as the source lives. Immutable after Open, thread-safe.
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
 
   // `files` are in their final order (ExpandFiles). Blocks while indexes are made.
   //   INVALID_ARGUMENT  no files, or one is not a regular file
+  //   FAILED_PRECONDITION  a URL changed while it was read, or its server has no ranges
   //   DATA_LOSS         a shard's framing is damaged (RecordError says where)
   //   other             a file cannot be read
   static absl::StatusOr<std::unique_ptr<RecordSource>> Open(std::vector<std::string> files,
@@ -96,7 +100,7 @@ class RecordSource {
   virtual uint64_t Fingerprint() const = 0;
 };
 
-// Expands glob patterns and plain names into the sorted list of files.
+// Expands glob patterns, plain names and URLs (as they are) into the sorted list of files.
 //   INVALID_ARGUMENT  no pattern was given
 //   NOT_FOUND         a pattern matches nothing; the message shows it, and names near it in its
 //                     folder or that there are none
@@ -109,7 +113,7 @@ absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string
 //   RESOURCE_EXHAUSTED  it has none at all
 absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads);
 
-// Opens a local file for ReadAt.
+// Opens a local file, or the one behind an http or https URL, for ReadAt.
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path);
 
 }  // namespace millrace::readers

@@ -11,6 +11,7 @@
 #include "pipeline/pipeline.h"
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
+#include "tests/readers/nginx.h"
 #include "tests/temp_folder.h"
 
 // Text plans of every kind of stage, from files to batches: the same stream for every number of
@@ -139,6 +140,7 @@ class OpenPlanTest : public testing::Test {
     EXPECT_TRUE(pipeline.ok()) << pipeline.status() << "\n" << text;
     return pipeline.ok() ? *std::move(pipeline) : nullptr;
   }
+  static const std::string& folder() { return folder_->path(); }
   static Stream Drain(Pipeline& pipeline) {
     Stream stream;
     while (true) {
@@ -199,6 +201,30 @@ TEST_F(OpenPlanTest, EveryTokenGoesOnAtAnotherWorld) {
           << name << " after " << i;
     }
   }
+}
+
+// S-ERROR-6.
+TEST_F(OpenPlanTest, ShardsBehindUrlsAreTheSameStream) {
+  if (!readers::Nginx::IsThere()) GTEST_SKIP() << "no " << readers::Nginx::kProgram;
+  const readers::Nginx nginx(folder());
+  std::string urls;
+  for (int shard = 0; shard < kShards; ++shard) {
+    absl::StrAppend(&urls, "files: \"", nginx.Url(absl::StrCat("data-", shard)), "\" ");
+  }
+  const std::string stages =
+      "stage { filter { predicate: \"label < 3\" materialize: true } }\n"
+      "stage { batch { size: 16 } }\n";
+  const std::string order = "stage { global_shuffle { block_bytes: 200 } }\n";
+  const std::string source = absl::StrCat("stage { tfrecord { ", urls, "} }\n", order);
+  const Stream local = Drain(*OpenText(Text(Files("data-*") + order, false, stages), 2));
+  ASSERT_GT(local.digests.size(), 3u);
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(Drain(*OpenText(Text(source, false, stages), 2)).digests, local.digests);
+  }
+  OpenOptions options;
+  options.resume_token = local.tokens[1];
+  EXPECT_EQ(Drain(*OpenText(Text(source, false, stages), 2, options)).digests.size(),
+            local.digests.size() - 2);
 }
 
 TEST_F(OpenPlanTest, AFilterKeepsWhatItsPredicateSays) {
