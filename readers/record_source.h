@@ -1,6 +1,7 @@
 #ifndef MILLRACE_READERS_RECORD_SOURCE_H_
 #define MILLRACE_READERS_RECORD_SOURCE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -106,12 +107,29 @@ class RecordSource {
 //                     folder or that there are none
 absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
 
+// A read that has been under way for longer than the deadline, or was and now is `over`.
+struct OverdueRead {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::chrono::milliseconds so_far{0};
+  bool over = false;
+};
+
+// Who is told of reads that hang. They go on all the same: their buffers may still be written to.
+struct ReadWatchOptions {
+  std::chrono::milliseconds deadline{30'000};  // 0: reads may take any time
+  // Called on a thread of the engine, once when a read is overdue and once when such a read ends,
+  // whichever way; empty: nobody watches.
+  std::function<void(const OverdueRead&)> report;
+};
+
 // The pread pool: `threads` (at least 1) I/O threads. Implements base's IoEngine. A group's
 // requests are read one after the other by one thread: submit several groups to read in parallel.
 // The last owner must not let go of it inside a `done`. It goes on with fewer threads when the
 // system has no more to give.
 //   RESOURCE_EXHAUSTED  it has none at all
-absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads);
+absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads, ReadWatchOptions watch = {});
 
 // Opens a local file, or the one behind an http or https URL, for ReadAt.
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path);

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -225,6 +227,44 @@ TEST_F(OpenPlanTest, ShardsBehindUrlsAreTheSameStream) {
   options.resume_token = local.tokens[1];
   EXPECT_EQ(Drain(*OpenText(Text(source, false, stages), 2, options)).digests.size(),
             local.digests.size() - 2);
+}
+
+// A file whose reads wait until they are let go.
+class HangingFile : public RandomAccessFile {
+ public:
+  absl::StatusOr<size_t> ReadAt(uint64_t, std::span<std::byte> out) const override {
+    go_.get_future().wait();
+    return out.size();
+  }
+  uint64_t size() const override { return 100; }
+  const std::string& path() const override { return path_; }
+  void Go() const { go_.set_value(); }
+
+ private:
+  const std::string path_ = "hanging.tfrecord";
+  mutable std::promise<void> go_;
+};
+
+TEST(MakeContextTest, AReadThatHangsIsLoggedAndCounted) {
+  std::promise<std::string> logged;
+  std::atomic<int> num_logged = 0;
+  ContextOptions options;
+  options.read_deadline = std::chrono::milliseconds(1);
+  options.log = [&](LogLevel, std::string_view message) {
+    if (num_logged++ == 0) logged.set_value(std::string(message));
+  };
+  const auto context = *MakeContext(std::move(options));
+  const auto file = std::make_shared<HangingFile>();
+  std::byte out[7];
+  std::promise<void> done;
+  context->io().Submit({{file, 5, out}}, [&](const auto&) { done.set_value(); });
+  EXPECT_THAT(logged.get_future().get(),
+              testing::HasSubstr("reading 7 bytes of hanging.tfrecord at offset 5"));
+  EXPECT_EQ(context->metrics().gauge("millrace_reads_overdue").value(), 1);
+  file->Go();
+  done.get_future().wait();
+  EXPECT_EQ(context->metrics().gauge("millrace_reads_overdue").value(), 0);
+  EXPECT_EQ(context->metrics().counter("millrace_reads_overdue_total").value(), 1);
 }
 
 TEST_F(OpenPlanTest, AFilterKeepsWhatItsPredicateSays) {
