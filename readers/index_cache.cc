@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "readers/http_options.h"
 #include "readers/local_file.h"
 
 namespace millrace::readers {
@@ -29,7 +30,8 @@ std::optional<IndexKey> IndexCache::KeyOf(const IndexedShard& shard) const {
   const auto key = [&](const std::string& absolute_path) {
     return MakeIndexKey(absolute_path, shard.stamp, shard.compression, shard.format.key);
   };
-  if (IsNormal(shard.path)) return key(shard.path);
+  if (!shard.stamp.vouches()) return std::nullopt;
+  if (IsNormal(shard.path) || IsUrl(shard.path)) return key(shard.path);
   if (!shard.path.starts_with('/') && current_folder_.empty()) return std::nullopt;
   return key((current_folder_ / shard.path).lexically_normal().string());
 }
@@ -104,8 +106,13 @@ absl::StatusOr<AccessPoints> IndexCache::FindOrMakePoints(const IndexedShard& sh
 
 bool IndexCache::Store(const IndexedShard& shard, const std::string& file,
                        std::span<const std::byte> bytes) {
-  const auto after = StampOf(shard.path);
-  if (!after.ok() || *after != shard.stamp) return false;
+  // A shard that changed under the walk gets no index on disk: the stamp would vouch for it.
+  // Behind a URL every read was of the stamp's version.
+  const auto unchanged = [&] {
+    const auto after = StampOf(shard.path);
+    return after.ok() && *after == shard.stamp;
+  };
+  if (!IsUrl(shard.path) && !unchanged()) return false;
   // After a crash a half-written file fails its checksum and is made again.
   return CacheFolder::Store(file, bytes).ok();
 }

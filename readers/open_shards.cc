@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "readers/access_points.h"
 #include "readers/block_cache.h"
 #include "readers/byte_source.h"
+#include "readers/http_file_internal.h"
 #include "readers/index_cache.h"
 #include "readers/index_memory.h"
 #include "readers/inflate_pass.h"
@@ -43,10 +45,12 @@ class Opener {
         cache_(options.index_folder),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
         spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
+        urls_(files.size()),
         shards_(files.size()),
         statuses_(files.size()) {}
 
   absl::StatusOr<OpenedShards> Run() {
+    MILLRACE_RETURN_IF_ERROR(OpenUrls());
     MILLRACE_RETURN_IF_ERROR(ForEachChunk(
         NumFetched(), files_.size(),
         [this](size_t first, size_t end, Place& place) { return Find(first, end, place); }));
@@ -59,7 +63,7 @@ class Opener {
     MILLRACE_RETURN_IF_ERROR(ForEachChunk(
         1, num_left, [this](size_t i, size_t, Place& place) { return Complete(i, place); }));
     const uint64_t span_bytes = KeepSpans();
-    const size_t block_bytes = KeepBlocks();
+    const size_t block_bytes = KeepBlocks() + (http_ == nullptr ? 0 : http_->memory_bytes());
     return OpenedShards{std::move(shards_), block_bytes + span_bytes};
   }
 
@@ -69,6 +73,33 @@ class Opener {
   size_t NumFetched() const {
     const auto threads = static_cast<size_t>(std::max(options_.threads, 1));
     return std::clamp<size_t>(OpenFiles::DefaultMaxOpen() / threads, 1, kMostFetched);
+  }
+
+  // Opens the files that are URLs, all at once.
+  absl::Status OpenUrls() {
+    std::vector<std::string> urls;
+    std::ranges::copy_if(files_, std::back_inserter(urls), IsUrl);
+    if (urls.empty()) return absl::OkStatus();
+    HttpOptions http = options_.http;
+    if (options_.cache_bytes > 0)
+      http.cache_bytes = std::min(http.cache_bytes, options_.cache_bytes);
+    MILLRACE_ASSIGN_OR_RETURN(http_, HttpFiles::Make(http));
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<HttpFiles::Opened> opened, http_->Open(urls));
+    auto next = opened.begin();
+    for (size_t i = 0; i < files_.size(); ++i) {
+      if (IsUrl(files_[i])) urls_[i] = std::move(*next++);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ShardStamp> StampOfShard(size_t i) const {
+    if (urls_[i].file != nullptr) return urls_[i].stamp;
+    return StampOf(files_[i]);
+  }
+
+  absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFileOf(size_t i) {
+    if (urls_[i].file != nullptr) return urls_[i].file;
+    return open_files_->Open(files_[i]);
   }
 
   // Where a thread puts what it makes of shards.
@@ -108,7 +139,7 @@ class Opener {
     std::array<std::optional<IndexCache::Opened>, kMostFetched> indexes;
     for (size_t i = first; i < end; ++i) {
       ShardStamp& stamp = shards_[i].stamp;
-      MILLRACE_ASSIGN_OR_RETURN(stamp, StampOf(files_[i]));
+      MILLRACE_ASSIGN_OR_RETURN(stamp, StampOfShard(i));
       if (!may_be_plain || container_.is_regular()) continue;
       indexes[i - first] =
           cache_.Open({files_[i], stamp, Compression::kNone, container_.format(), stamp.file_size});
@@ -126,18 +157,20 @@ class Opener {
     shard.index = std::move(index.records);
     shard.lengths_digest = index.lengths_digest;
     shard.file_size = shard.stamp.file_size;
-    shard.file = open_files_->OpenLater(files_[i], shard.file_size);
+    shard.file = urls_[i].file;
+    if (shard.file == nullptr) shard.file = open_files_->OpenLater(files_[i], shard.file_size);
   }
 
   absl::Status Complete(size_t i, Place& place) {
     Shard& shard = shards_[i];
-    if (shard.file == nullptr) MILLRACE_RETURN_IF_ERROR(OpenShard(files_[i], place, shard));
+    if (shard.file == nullptr) MILLRACE_RETURN_IF_ERROR(OpenShard(i, place, shard));
     return CheckLengths(shard);
   }
 
-  absl::Status OpenShard(const std::string& path, Place& place, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));  // others may have taken their time
-    MILLRACE_ASSIGN_OR_RETURN(shard.file, open_files_->Open(path));
+  absl::Status OpenShard(size_t i, Place& place, Shard& shard) {
+    const std::string& path = files_[i];
+    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOfShard(i));  // others may have taken their time
+    MILLRACE_ASSIGN_OR_RETURN(shard.file, OpenFileOf(i));
     shard.file_size = shard.file->size();
     Compression compression = options_.compression;
     if (compression == Compression::kAuto) {
@@ -145,7 +178,7 @@ class Opener {
     }
     const bool compressed = compression != Compression::kNone;
     std::optional<RecordIndex> frames;  // of a shard that was inflated just now, if all is well
-    if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(compression, place, shard, frames));
+    if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(path, compression, place, shard, frames));
     bool walked = false;
     const auto build = [&]() -> absl::StatusOr<ShardIndex> {
       walked = !container_.is_regular();
@@ -172,15 +205,15 @@ class Opener {
 
   // Replaces shard.file by its inflated bytes, which can be read anywhere. When they had to be
   // inflated for that, `frames` become those of the records, unless their framing is damaged.
-  absl::Status Enter(Compression compression, Place& place, Shard& shard,
+  absl::Status Enter(const std::string& path, Compression compression, Place& place, Shard& shard,
                      std::optional<RecordIndex>& frames) {
     uint64_t told = 0;
-    const auto open = [&](const std::string& path) { return open_files_->Open(path); };
+    const auto open = [&](const std::string& name) { return open_files_->Open(name); };
     const auto make = [&](const IndexKey& key) {
       return InflateAndWalk(compression, shard, key, place, frames, told);
     };
     auto points = cache_.FindOrMakePoints(
-        {.path = shard.file->path(), .stamp = shard.stamp, .compression = compression}, open, make);
+        {.path = path, .stamp = shard.stamp, .compression = compression}, open, make);
     Advance(shard.file_size - told, /*tell=*/false);
     if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
       frames.reset();
@@ -193,8 +226,7 @@ class Opener {
   }
 
   absl::StatusOr<std::vector<std::byte>> InflateAndWalk(Compression compression, const Shard& shard,
-                                                        const IndexKey& key,
-                                                        Place& place,
+                                                        const IndexKey& key, Place& place,
                                                         std::optional<RecordIndex>& frames,
                                                         uint64_t& told) {
     InflatePassOptions options;
@@ -317,7 +349,9 @@ class Opener {
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
   const std::shared_ptr<SpanCache> spans_;
-  int64_t total_bytes_ = 0;  // constant while shards are walked
+  std::shared_ptr<HttpFiles> http_;      // of the files that are URLs; null: none is
+  std::vector<HttpFiles::Opened> urls_;  // of each file; without a file: it is no URL
+  int64_t total_bytes_ = 0;              // constant while shards are walked
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.

@@ -108,10 +108,15 @@ struct WalkOptions {
 absl::Status WalkRecords(const RandomAccessFile& file, const WalkOptions& options,
                          std::vector<uint64_t>& begins);
 
-// What an index is made for; another size or time makes it stale.
+// What an index is made for; another size or time makes it stale. Of a URL the time is a hash of its
+// ETag (or Last-Modified).
 struct ShardStamp {
+  static constexpr int64_t kNoTime = INT64_MIN;  // of a URL with neither
+
   uint64_t file_size = 0;
   int64_t mtime_ns = 0;
+  // False: another content may have the same stamp, so nothing is kept for it.
+  bool vouches() const { return mtime_ns != kNoTime; }
   bool operator==(const ShardStamp&) const = default;
 };
 

@@ -38,6 +38,14 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+// What messages may show of them.
+std::vector<std::string> ShownNames(std::vector<std::string> files) {
+  for (std::string& file : files) {
+    if (IsUrl(file)) file = ShownUrl(file);
+  }
+  return files;
+}
+
 uint64_t IndexBytes(const std::vector<Shard>& shards) {
   uint64_t bytes = 0;
   for (const Shard& shard : shards) bytes += shard.index.bytes().size();
@@ -167,7 +175,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   }
   auto container = MakeContainer(options.container, options.verify_crc);
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
-  return std::make_unique<Source>(std::move(files), std::move(container), std::move(opened));
+  return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container), std::move(opened));
 }
 
 }  // namespace millrace::readers
