@@ -69,6 +69,15 @@ absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
   return absl::OkStatus();
 }
 
+// Substitutes are drawn from all there is.
+absl::Status CheckReplace(const ExecutorParts& parts) {
+  const bool replaces = parts.plan.damage.policy == DamageSpec::Policy::kReplace;
+  if (!replaces || parts.num_records() != kInfinite) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "on_damage: policy \"replace\" draws from all records of the source, which has no end; take "
+      "\"skip\" or \"mask\"");
+}
+
 class ExecutorPipeline final : public Pipeline {
  public:
   ExecutorPipeline(ExecutorParts parts, bool force_resume)
@@ -264,6 +273,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .growing = sources.growing,
                       .zip = std::move(zip),
                       .data_fingerprint = data_fingerprint,
+                      .selection = std::move(sources.selection),
                       .standing_bytes = static_cast<int64_t>(standing_bytes),
                       .order = std::move(order),
                       .layout = nullptr,
@@ -279,6 +289,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
   MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
+  MILLRACE_RETURN_IF_ERROR(CheckReplace(parts));
   if (parts.prefetch_batches == 0) parts.prefetch_batches = DefaultPrefetch(*parts.layout);
   return parts;
 }
