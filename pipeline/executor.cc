@@ -175,6 +175,12 @@ void Executor::Cancel() {
   batch_ready_.NotifyAll();
 }
 
+void Executor::Withdraw(absl::Status error, std::string token) {
+  MutexLock lock(mu_);
+  if (!cancelled_) StopLocked(std::move(error));
+  last_token_ = std::move(token);
+}
+
 std::string Executor::Save() const {
   MutexLock lock(mu_);
   return last_token_;

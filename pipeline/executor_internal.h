@@ -122,6 +122,9 @@ class Executor {
   // As Pipeline::TryNext.
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
+  // Takes back the batch that Next returned last: the stream ends with `error` in its place, behind
+  // the batch of `token`.
+  void Withdraw(absl::Status error, std::string token) MILLRACE_EXCLUDES(mu_);
   // The token of the batch delivered last, or of the place where the stream began.
   std::string Save() const MILLRACE_EXCLUDES(mu_);
 

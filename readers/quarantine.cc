@@ -215,6 +215,11 @@ absl::StatusOr<std::vector<RecordError>> ReadQuarantine(const std::string& path)
 absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  struct stat facts {};
+  if (::fstat(fd.get(), &facts) != 0) return ErrnoStatus(errno, "fstat", path);
+  if (!S_ISREG(facts.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
+  }
   std::unique_ptr<QuarantineLog> log(new QuarantineLog(std::move(fd), path));
   MILLRACE_RETURN_IF_ERROR(log->Begin());
   return log;

@@ -1,10 +1,14 @@
+#include <sys/resource.h>
+
+#include <csignal>
 #include <map>
 #include <set>
 
 #include "pipeline/audit.h"
 #include "pipeline/damage_internal.h"
-#include "tests/pipeline/cut_plans.h"
+#include "readers/quarantine.h"
 #include "tests/pipeline/executor_fixture.h"
+#include "tests/temp_folder.h"
 
 // Damaged samples under every policy. The oracle is what the same plan makes of undamaged data. The
 // rules cited are those of docs/semantics.md.
@@ -312,6 +316,51 @@ TEST(DamageTest, AuditAccountsForEverySample) {
     EXPECT_EQ(replaced, bad);
     EXPECT_EQ(visited.size(), 9u);
   }
+}
+
+// S-DAMAGE-7: in the order of delivery, each record once, the error that ends the stream too.
+TEST(DamageTest, QuarantineNamesEachDamagedRecordOnce) {
+  const TempFolder folder;
+  OpenOptions options;
+  options.quarantine_file = folder / "q.jsonl";
+  FakeData data = Damaged(20, {3, 8, 13});
+  data.io_errors = {19};
+  for (const Policy policy : {Policy::kMask, Policy::kReplace, Policy::kFail}) {
+    const Stream stream = Drain(*OpenFake(PlanWith(policy, 5), data, FakeContext(2), options));
+    EXPECT_FALSE(stream.end.ok());
+    const auto read = readers::ReadQuarantine(options.quarantine_file);
+    ASSERT_TRUE(read.ok()) << read.status();
+    std::vector<int64_t> positions;
+    for (const RecordError& error : *read) positions.push_back(error.position);
+    EXPECT_THAT(positions, testing::ElementsAre(3, 8, 13));
+    EXPECT_EQ((*read)[1].file, "shard-1");
+    EXPECT_EQ((*read)[1].ordinal, 1);
+  }
+  options.quarantine_file = folder / "fail.jsonl";
+  Drain(*OpenFake(PlanWith(Policy::kFail, 5), data, FakeContext(2), options));
+  EXPECT_EQ(readers::ReadQuarantine(options.quarantine_file)->size(), 1u);
+}
+
+// S-DAMAGE-7: what cannot be written down is not delivered.
+TEST(DamageTest, BatchIsNotDeliveredWithoutItsLines) {
+  const TempFolder folder;
+  OpenOptions options;
+  options.quarantine_file = folder / "q.jsonl";
+  const auto pipeline =
+      OpenFake(PlanWith(Policy::kMask, 5), Damaged(20, {8}), FakeContext(2), options);
+  const auto first = pipeline->Next();
+  ASSERT_TRUE(first.ok()) << first.status();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  const absl::Status end = pipeline->Next().status();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(std::string(end.message()), testing::HasSubstr("q.jsonl")) << end;
+  EXPECT_EQ(pipeline->Next().status(), end);
+  EXPECT_EQ(pipeline->Save(), (*first)->resume_token());
 }
 
 }  // namespace
