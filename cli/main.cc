@@ -54,6 +54,7 @@ int Main(int argc, char** argv) {
   AddConvert(records);
   AddInspect(records);
   AddVerify(records);
+  AddRepair(records);
   AddCat(records);
   AddExplain(top);
   AddRun(top);
