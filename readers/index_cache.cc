@@ -26,7 +26,7 @@ IndexCache::IndexCache(const std::string& folder)
 
 std::optional<IndexKey> IndexCache::KeyOf(const IndexedShard& shard) const {
   const auto key = [&](const std::string& absolute_path) {
-    return MakeIndexKey(absolute_path, shard.stamp, shard.compression);
+    return MakeIndexKey(absolute_path, shard.stamp, shard.compression, shard.format.key);
   };
   if (IsNormal(shard.path)) return key(shard.path);
   if (!shard.path.starts_with('/') && current_folder_.empty()) return std::nullopt;
@@ -38,12 +38,12 @@ std::optional<IndexCache::Opened> IndexCache::Open(const IndexedShard& shard) co
   if (!folder_.exists() || !key.has_value()) return std::nullopt;
   auto file = OpenAndFetch(folder_.PathOf(IndexName(*key)));
   if (!file.ok()) return std::nullopt;
-  return Opened{*std::move(file), *key, shard.framed_bytes};
+  return Opened{*std::move(file), *key, shard.format, shard.shard_bytes};
 }
 
 std::optional<ShardIndex> IndexCache::Read(const Opened& index,
                                            const std::shared_ptr<IndexMemory>& memory) {
-  auto read = ReadIndex(*index.file, index.key, index.framed_bytes, memory);
+  auto read = ReadIndex(*index.file, index.key, index.format, index.shard_bytes, memory);
   if (!read.ok()) return std::nullopt;
   return *std::move(read);
 }

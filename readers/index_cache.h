@@ -22,7 +22,8 @@ struct IndexedShard {
   std::string path;
   ShardStamp stamp;
   Compression compression = Compression::kNone;  // never kAuto
-  uint64_t framed_bytes = 0;                     // the (inflated) size
+  FrameFormat format;                            // of its container
+  uint64_t shard_bytes = 0;                      // the (inflated) size
 };
 
 // The indexes of shards in a CacheFolder. Immutable, thread-safe, and safe between processes. A
@@ -38,7 +39,8 @@ class IndexCache {
   struct Opened {
     std::shared_ptr<const RandomAccessFile> file;
     IndexKey key;
-    uint64_t framed_bytes = 0;
+    FrameFormat format;
+    uint64_t shard_bytes = 0;
   };
 
   // Begins to fetch the kept index and does not wait, so that whoever opens several before it reads

@@ -29,8 +29,10 @@ constexpr size_t kMostFetched = 8;
 // without touching them; then, now that it is known how much is left to do, the others.
 class Opener {
  public:
-  Opener(const std::vector<std::string>& files, const RecordSourceOptions& options)
+  Opener(const std::vector<std::string>& files, const Container& container,
+         const RecordSourceOptions& options)
       : files_(files),
+        container_(container),
         options_(options),
         cache_(options.index_folder),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
@@ -100,7 +102,8 @@ class Opener {
       ShardStamp& stamp = shards_[i].stamp;
       MILLRACE_ASSIGN_OR_RETURN(stamp, StampOf(files_[i]));
       if (!may_be_plain) continue;
-      indexes[i - first] = cache_.Open({files_[i], stamp, Compression::kNone, stamp.file_size});
+      indexes[i - first] =
+          cache_.Open({files_[i], stamp, Compression::kNone, container_.format(), stamp.file_size});
     }
     for (size_t i = first; i < end; ++i) {
       const auto& opened = indexes[i - first];
@@ -130,23 +133,23 @@ class Opener {
     shard.file_size = shard.file->size();
     Compression compression = options_.compression;
     if (compression == Compression::kAuto) {
-      MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file));
+      MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file, container_));
     }
     const bool compressed = compression != Compression::kNone;
-    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, place.spool, shard));
+    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, place, shard));
     bool walked = false;
     const auto build = [&]() -> absl::StatusOr<ShardIndex> {
       walked = true;
-      std::vector<uint64_t> begins;
-      MILLRACE_RETURN_IF_ERROR(WalkRecords(*shard.file, Walk(!compressed), begins));
-      MILLRACE_ASSIGN_OR_RETURN(RecordIndex records, RecordIndex::Make(begins, place.memory));
+      MILLRACE_ASSIGN_OR_RETURN(
+          RecordIndex records, container_.FindFrames(*shard.file, Walk(!compressed), place.memory));
       const uint64_t digest = records.LengthsDigest();
       return ShardIndex{std::move(records), digest};
     };
     MILLRACE_ASSIGN_OR_RETURN(
         ShardIndex index,
-        cache_.FindOrBuild({path, shard.stamp, compression, shard.file->size()}, place.memory,
-                           /*keep=*/options_.verify_crc, build));
+        cache_.FindOrBuild(
+            {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
+            /*keep=*/options_.verify_crc, build));
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
     shard.index = std::move(index.records);
     shard.lengths_digest = index.lengths_digest;
@@ -154,22 +157,24 @@ class Opener {
   }
 
   // Replaces shard.file by its inflated bytes.
-  absl::Status Inflate(Compression compression, InflateSpool& spool, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated, spool.Add(shard.file, compression));
+  absl::Status Inflate(Compression compression, Place& place, Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated, place.spool.Add(shard.file, compression));
     Advance(shard.file_size, /*tell=*/true);
     shard.file = std::move(inflated.file);
     if (inflated.damage.ok()) return absl::OkStatus();
     // What came before the damage says which record it hit, or has an earlier fault of its own.
-    std::vector<uint64_t> before;
-    const absl::Status walked = WalkRecords(*shard.file, Walk(/*plain=*/false), before);
+    const auto before = container_.FindFrames(*shard.file, Walk(/*plain=*/false), place.memory);
     RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
-    if (const auto earlier = GetRecordError(walked)) {
+    if (before.ok()) {
+      error.offset = static_cast<int64_t>(before->end());
+      error.ordinal = static_cast<int64_t>(before->num_records());
+    } else if (const auto earlier = GetRecordError(before.status())) {
       const bool only_cut = earlier->reason == RecordErrorReason::kTruncatedHeader ||
                             earlier->reason == RecordErrorReason::kTruncatedPayload;
-      if (!only_cut) return walked;
+      if (!only_cut) return before.status();
+      error.offset = earlier->offset;
+      error.ordinal = earlier->ordinal;
     }
-    error.offset = static_cast<int64_t>(before.back());
-    error.ordinal = static_cast<int64_t>(before.size() - 1);
     absl::Status damage = Annotate(
         inflated.damage, absl::StrCat("record ", error.ordinal, " at offset ", error.offset));
     SetRecordError(damage, error);
@@ -209,7 +214,7 @@ class Opener {
     uint64_t bytes = 0;
     for (const Shard& shard : shards_) {
       records += shard.index.num_records();
-      bytes += shard.index.framed_bytes();
+      bytes += shard.index.end();
     }
     if (options_.window_records == 0 || options_.cache_bytes == 0 || records == 0) return 0;
     const uint64_t mean_bytes = bytes / records;
@@ -232,6 +237,7 @@ class Opener {
   }
 
   const std::vector<std::string>& files_;
+  const Container& container_;
   const RecordSourceOptions& options_;
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
@@ -249,8 +255,9 @@ class Opener {
 }  // namespace
 
 absl::StatusOr<OpenedShards> OpenShards(const std::vector<std::string>& files,
+                                        const Container& container,
                                         const RecordSourceOptions& options) {
-  return Opener(files, options).Run();
+  return Opener(files, container, options).Run();
 }
 
 }  // namespace millrace::readers

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "readers/container_internal.h"
 #include "readers/record_index.h"
 #include "readers/record_source.h"
 
@@ -30,6 +31,7 @@ struct OpenedShards {
 // Opens the shards of a source. Blocks while indexes are made.
 //   the errors of RecordSource::Open
 absl::StatusOr<OpenedShards> OpenShards(const std::vector<std::string>& files,
+                                        const Container& container,
                                         const RecordSourceOptions& options);
 
 }  // namespace millrace::readers

@@ -16,7 +16,7 @@ struct RecordRef {
   uint32_t shard = 0;
   uint64_t ordinal = 0;  // number of the record in its shard, from 0
   uint64_t offset = 0;   // of the record's frame, in bytes from the start of the inflated shard
-  uint64_t length = 0;   // bytes of payload
+  uint64_t length = 0;   // bytes of payload; where only reading tells them, of the whole frame
 };
 
 // A record and what keeps its bytes alive.

@@ -14,12 +14,14 @@
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "base/run.h"
+#include "readers/container.h"
 #include "readers/record.h"
 #include "readers/record_index.h"
 
 namespace millrace::readers {
 
 struct RecordSourceOptions {
+  ContainerOptions container;
   Compression compression = Compression::kAuto;
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
@@ -38,9 +40,8 @@ struct RecordSourceOptions {
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
 };
 
-// Random access to the records of a list of TFRecord shards, by their number in the whole source.
-// The index of a shard is read from the cache, or made on first touch by walking its record
-// headers. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp); a
+// Random access to the records of a list of shards, by their number in the whole source. The index
+// of a shard is read from the cache, or made on first touch by walking its frames. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp); a
 // plain one that has an index is opened when it is first read. Holds at most half of the process's
 // file descriptors and opens shards again as needed. Immutable after Open, thread-safe.
 class RecordSource {
@@ -74,8 +75,8 @@ class RecordSource {
 
   // The bytes of a record with its frame: file offset ref.offset, this many bytes.
   virtual uint64_t FramedBytes(const RecordRef& ref) const = 0;
-  // Takes the payload out of the `framed` bytes read at ref.offset, checking both CRCs (unless
-  // verify_crc is off).
+  // Takes the payload out of the `framed` bytes read at ref.offset, checking what the container lets
+  // it check; TFRecord: both CRCs, unless verify_crc is off.
   //   value      a view into `framed`
   //   DATA_LOSS  with RecordError: the bytes are damaged, or (kUnknown) are not the record that the
   //              index names
