@@ -24,6 +24,7 @@ inline constexpr int kStoppedResumable =
 void AddConvert(Command parent);
 void AddInspect(Command parent);
 void AddVerify(Command parent);
+void AddRepair(Command parent);
 void AddCat(Command parent);
 void AddSplit(Command parent);
 void AddMerge(Command parent);

@@ -55,6 +55,7 @@ int Main(int argc, char** argv) {
   AddConvert(records);
   AddInspect(records);
   AddVerify(records);
+  AddRepair(records);
   AddCat(records);
   AddSplit(records);
   AddMerge(records);

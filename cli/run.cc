@@ -51,6 +51,7 @@ struct Flags {
   std::string token_file;
   bool force = false;
   std::string audit;
+  std::string quarantine;
 };
 
 struct Report {
@@ -60,6 +61,7 @@ struct Report {
   StepSums steps;
   uint64_t digest = 0;
   int64_t records_bad = 0;
+  std::map<std::string, int64_t> damaged;  // samples that a policy took out, by reason
   bool needs_limit = false;  // an endless plan and no flag that ends it: nothing was run
   absl::Status status;
 };
@@ -110,6 +112,18 @@ void PrintWarning(LogLevel level, std::string_view message) {
   absl::FPrintF(stderr, "millrace: warning: %s\n", message);
 }
 
+// The counts of millrace_records_damaged_total{reason="data_crc"}, by reason.
+std::map<std::string, int64_t> DamageByReason(const Metrics& metrics) {
+  constexpr std::string_view kBegin = "millrace_records_damaged_total{reason=\"";
+  constexpr std::string_view kEnd = "\"}";
+  std::map<std::string, int64_t> damaged;
+  for (const auto& [name, count] : metrics.Snapshot()) {
+    if (!name.starts_with(kBegin)) continue;
+    damaged[name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size())] = count;
+  }
+  return damaged;
+}
+
 absl::StatusOr<Report> RunFile(const Flags& flags,
                                const std::map<std::string, std::string>& variables) {
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
@@ -124,6 +138,7 @@ absl::StatusOr<Report> RunFile(const Flags& flags,
   open_options.prefetch_batches = flags.prefetch;
   open_options.resume_token = flags.resume;
   open_options.force_resume = flags.force;
+  open_options.quarantine_file = flags.quarantine;
   if (!flags.token_file.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(open_options.resume_token, ReadTokenFile(flags.token_file));
   }
@@ -149,6 +164,7 @@ absl::StatusOr<Report> RunFile(const Flags& flags,
   report.seconds = Seconds(Clock::now() - start);
   report.digest = digest.value();
   report.records_bad = context->metrics().counter("millrace_records_bad_total").value();
+  report.damaged = DamageByReason(context->metrics());
   return report;
 }
 
@@ -165,6 +181,7 @@ void PrintJson(const Flags& flags, const Report& report) {
                               {"au", nullptr},
                               {"digest", nullptr},
                               {"records_bad", report.records_bad},
+                              {"records_damaged", report.damaged},
                               {"peak_rss_bytes", PeakRssBytes()}};
   if (flags.pace > 0) json["au"] = report.steps.utilisation();
   if (flags.digest) json["digest"] = absl::StrFormat("%016x", report.digest);
@@ -182,6 +199,9 @@ void PrintText(const Flags& flags, const Report& report) {
   }
   absl::PrintF("; peak memory %s; %d bad records\n",
                HumanBytes(static_cast<double>(PeakRssBytes())), report.records_bad);
+  for (const auto& [reason, count] : report.damaged) {
+    absl::PrintF("damaged: %d samples, %s\n", count, reason);
+  }
   if (flags.digest) absl::PrintF("digest %016x\n", report.digest);
 }
 
@@ -240,6 +260,8 @@ void AddRun(Command parent) {
       "lost; one of another semantics_version is refused even so");
   command.Add("--audit", flags->audit,
               "Log the samples of every batch to this file, one for each rank (see audit)");
+  command.Add("--quarantine", flags->quarantine,
+              "Append the damaged records that are met to this file (see records repair)");
   command.AddSwitch("--digest", flags->digest,
                     "Digest of all valid rows; the ranks' digests add up");
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");

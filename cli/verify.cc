@@ -1,5 +1,6 @@
 #include "readers/verify.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,9 @@
 #include "cli/command.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
+#include "readers/quarantine.h"
 #include "readers/record_source.h"
+#include "readers/repair.h"
 
 namespace millrace::cli {
 namespace {
@@ -19,6 +22,7 @@ namespace {
 struct Flags {
   std::vector<std::string> files;
   readers::VerifyOptions options;
+  std::string from;
   bool json = false;
 };
 
@@ -55,7 +59,40 @@ void PrintText(const readers::VerifyReport& report) {
                report.num_damaged_files);
 }
 
+// The places that a quarantine names, and no others.
+int RunFrom(const Flags& flags) {
+  const auto places = readers::ReadQuarantine(flags.from);
+  if (!places.ok()) return Fail(places.status());
+  const auto checks = readers::VerifyPlaces(*places, flags.options.max_record_bytes);
+  const auto damaged = std::ranges::count_if(checks, &readers::PlaceCheck::damaged);
+  auto list = nlohmann::ordered_json::array();
+  for (const readers::PlaceCheck& check : checks) {
+    const RecordError& at = check.listed;
+    list.push_back({{"file", at.file},
+                    {"offset", at.offset},
+                    {"ordinal", at.ordinal},
+                    {"reason", std::string(RecordErrorReasonName(at.reason))},
+                    {"damaged", check.damaged},
+                    {"message", check.message}});
+    if (flags.json) continue;
+    absl::PrintF("%s: record %d at offset %d: %s\n", at.file, at.ordinal, at.offset,
+                 check.damaged ? "damaged: " + check.message : std::string("intact"));
+  }
+  if (flags.json) {
+    const nlohmann::ordered_json json{
+        {"places", checks.size()}, {"damaged", damaged}, {"checks", list}};
+    std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else {
+    absl::PrintF("%d of %d places are damaged\n", damaged, checks.size());
+  }
+  return damaged == 0 ? kDone : kFailed;
+}
+
 int Run(const Flags& flags) {
+  if (flags.from.empty() == flags.files.empty()) {
+    return FailUsage("give files, or --from with a quarantine");
+  }
+  if (!flags.from.empty()) return RunFrom(flags);
   const auto report = VerifyFiles(flags);
   if (!report.ok()) return Fail(report.status());
   flags.json ? PrintJson(*report) : PrintText(*report);
@@ -68,14 +105,18 @@ void AddVerify(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
       "verify", "Read every byte, list every damaged place; exit 1 when there is one");
-  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.Add("files", flags->files, "TFRecord files or glob patterns");
+  command.Add("--from", flags->from,
+              "Read only the records that this quarantine names (millrace run --quarantine)");
   command.AddSwitch("--examples", flags->options.check_examples,
                     "Each payload must be a valid tf.train.Example too");
   command.Add("--max-places", flags->options.max_places, "List so many; all are counted")
       .Whole(0)
       .ShowDefault();
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");
-  command.Footer("Example:\n  millrace records verify --examples data/*.tfrecord");
+  command.Footer(
+      "Examples:\n  millrace records verify --examples data/*.tfrecord\n"
+      "  millrace records verify --from bad.jsonl");
   command.Do([flags] { return Run(*flags); });
 }
 

@@ -73,6 +73,7 @@ struct AuditBatch {
   std::vector<AuditReplaced> replaced;
   friend bool operator==(const AuditBatch&, const AuditBatch&) = default;
 };
+// Damaged samples of the batch count as replaced, and so do those that `replaced` names.
 AuditBatch MakeAuditBatch(const Batch& batch, std::span<const AuditReplaced> replaced = {});
 
 struct AuditLogOptions {

@@ -120,8 +120,12 @@ AuditBatch MakeAuditBatch(const Batch& batch, std::span<const AuditReplaced> rep
   slice.num_rows = batch.num_rows();
   slice.num_global_valid_rows = batch.num_global_valid_rows();
   slice.replaced.assign(replaced.begin(), replaced.end());
+  for (const DamagedSample& one : batch.damaged()) {
+    const RecordError error = GetRecordError(one.error).value_or(RecordError());
+    slice.replaced.push_back({one.row, one.id, error.reason});
+  }
   std::vector<bool> visited(static_cast<size_t>(batch.num_rows()), true);
-  for (const AuditReplaced& one : replaced) visited[static_cast<size_t>(one.row)] = false;
+  for (const AuditReplaced& one : slice.replaced) visited[static_cast<size_t>(one.row)] = false;
   for (int64_t row = 0; row < batch.num_rows(); ++row) {
     const auto at = static_cast<size_t>(row);
     if (batch.valid()[at] != 0 && visited[at]) slice.visits.push_back({row, batch.ids()[at]});

@@ -22,6 +22,8 @@ std::span<const SampleId> Batch::ids() const {
   return {data_->ids(), static_cast<size_t>(num_rows())};
 }
 
+std::span<const DamagedSample> Batch::damaged() const { return data_->damaged; }
+
 std::span<const std::string> Batch::names() const { return data_->layout->names; }
 
 ConstTensorView Batch::tensor(size_t i) const {

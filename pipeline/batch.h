@@ -8,12 +8,21 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/run.h"
 #include "base/tensor.h"
 
 namespace millrace::pipeline {
 
 struct BatchData;  // batch_internal.h
+
+// A sample whose data is damaged, under a plan that does not end there (`on_damage`).
+struct DamagedSample {
+  // Of the slice: a row that stands empty for it, or where another stands in its place.
+  int64_t row = 0;
+  SampleId id;
+  absl::Status error;  // what was wrong; RecordError says which record, and its own position
+};
 
 // One rank's slice of a global batch: a slab of named tensors [rows, ...]. A handle: copies share
 // the slab, which goes back to its pool with the last of them. A batch may outlive its pipeline.
@@ -42,6 +51,10 @@ class Batch {
   std::span<const uint8_t> valid() const;
   // Who each row is; a padding row has {0, 0}.
   std::span<const SampleId> ids() const;
+
+  // Samples of this slice that are damaged, by position. They count in num_global_valid_rows, since no
+  // rank knows those of the others.
+  std::span<const DamagedSample> damaged() const;
 
   // The tensors in the order of the plan's final schema. Their memory lives as long as a handle
   // does.

@@ -115,7 +115,7 @@ struct BatchData {
   SampleId* ids() const { return reinterpret_cast<SampleId*>(slab + layout->ids_offset); }
   uint8_t* valid() const { return reinterpret_cast<uint8_t*>(slab + layout->valid_offset); }
 
-  const std::shared_ptr<const BatchLayout> layout;
+  std::shared_ptr<const BatchLayout> layout;  // of one slab size
   const std::shared_ptr<SlabPool> pool;
   const std::shared_ptr<MemoryBudget> budget;
   std::byte* slab = nullptr;
@@ -129,6 +129,7 @@ struct BatchData {
   int64_t num_global_valid_rows = 0;
   int64_t first_global_row = 0;
   std::string resume_token;
+  std::vector<DamagedSample> damaged;
 };
 
 // What the handle is of. REQUIRES: the batch is not empty.

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/executor_internal.h"
 
@@ -68,6 +69,7 @@ Executor::Executor(ExecutorParts parts)
       memo_(parts_.order.records()),
       memo_order_(&parts_.order),
       ring_target_(parts_.prefetch_batches),
+      damage_(&parts_.plan.damage),
       thread_target_(max_threads_),
       adapter_({.threads = max_threads_, .ring = parts_.prefetch_batches}),
       adapting_(parts_.adapt) {
@@ -111,6 +113,7 @@ absl::Status Executor::Start(StreamPlace place) {
   result_ = absl::OkStatus();
   next_batch_ = place.batch;
   last_token_ = std::move(place.token);
+  damage_ = DamageBudget(&parts_.plan.damage);
   settler_ = std::move(settler);
   left_out_ = std::move(left_out);
   if (settler_ != nullptr) {
@@ -170,6 +173,12 @@ void Executor::Cancel() {
   cancelled_ = true;
   StopLocked(absl::CancelledError("the pipeline was cancelled"));
   batch_ready_.NotifyAll();
+}
+
+void Executor::Withdraw(absl::Status error, std::string token) {
+  MutexLock lock(mu_);
+  if (!cancelled_) StopLocked(std::move(error));
+  last_token_ = std::move(token);
 }
 
 std::string Executor::Save() const {
@@ -260,6 +269,11 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
     return batch->error;
   }
   std::shared_ptr<BatchData> data = std::move(batch->data);
+  CountDamage(*data);
+  if (absl::Status status = damage_.Count(*data); !status.ok()) {
+    StopLocked(status);
+    return status;
+  }
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
@@ -270,6 +284,14 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   // woken, which would take Next several microseconds.
   if (ready_batches_ <= ring_target_ / 2 || !items_are_short_) WakeWorkersLocked();
   return std::optional<Batch>(Batch(std::move(data)));
+}
+
+void Executor::CountDamage(const BatchData& data) {
+  counters_.records_bad.Add(static_cast<int64_t>(data.damaged.size()));
+  for (const DamagedSample& one : data.damaged) {
+    const std::string name = DamageCounterName(GetRecordError(one.error)->reason);
+    parts_.context->metrics().counter(name).Add();
+  }
 }
 
 absl::Status Executor::HeldErrorLocked() const {

@@ -7,6 +7,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/apply_caught_internal.h"
+#include "pipeline/damage_internal.h"
 #include "pipeline/executor_internal.h"
 #include "pipeline/resume_token_internal.h"
 #include "pipeline/row_store_internal.h"
@@ -123,11 +124,17 @@ void Executor::PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const {
     data.valid()[row.slot] = 1;
     data.ids()[row.slot] = row.origin.id;
     if (row.error < 0) continue;
-    if (batch.num_bad_rows++ > 0) continue;  // slots ascend: the first is the lowest
-    batch.error_row = row.slot;
-    batch.error = processor_.Locate(closed.errors[static_cast<size_t>(row.error)],
-                                    LocateSample(*parts_.source, parts_.zip.get(), row.origin.id),
-                                    batch.first_position + static_cast<uint64_t>(row.slot));
+    const absl::Status& error = closed.errors[static_cast<size_t>(row.error)];
+    batch.AddBadRow(
+        {row.slot, processor_.Tolerates(error),
+         processor_.Locate(error, LocateSample(*parts_.source, parts_.zip.get(), row.origin.id),
+                           batch.first_position + static_cast<uint64_t>(row.slot))});
+  }
+  if (parts_.plan.damage.policy == DamageSpec::Policy::kSkip) {
+    batch.lanes.resize(static_cast<size_t>(data.layout->num_rows), 0);
+    for (const ClosedBatch::Row& row : closed.rows) {
+      batch.lanes[static_cast<size_t>(row.slot)] = row.lane;
+    }
   }
   ClearPadding(data);
   batch.rows = std::move(closed.rows);
@@ -148,7 +155,8 @@ void Executor::PutIntoRing(std::unique_ptr<OpenBatch> batch) {
 
 // All rows of the batch have landed.
 void Executor::FilledLocked(OpenBatch* batch) {
-  if (!parts_.batch_ops.empty() && batch->error.ok()) {
+  const bool to_do = !parts_.batch_ops.empty() || !batch->tolerable.empty();
+  if (to_do && batch->error.ok()) {
     filled_.push_back(batch);
   } else {
     ReadyLocked(batch);
@@ -170,8 +178,75 @@ void Executor::ReadyLocked(OpenBatch* batch) {
   }
 }
 
-void Executor::FinishBatch(OpenBatch* batch) {
-  const BatchData& data = *batch->data;
+// What takes the place of damaged rows, then the ops over the whole.
+void Executor::FinishBatch(WorkItem& item) {
+  OpenBatch* const batch = item.batch;
+  absl::Status status;
+  if (!batch->tolerable.empty()) {
+    NoteDamage(*batch);
+    if (parts_.plan.damage.policy == DamageSpec::Policy::kReplace) {
+      if (batch->candidates < kMaxCandidates) return TryCandidates(item);
+      status = OriginalError(*batch);
+    } else if (parts_.plan.damage.policy == DamageSpec::Policy::kSkip) {
+      SkipRows(batch->lanes, *batch->data);
+    } else {
+      MaskRows(*batch->data);
+    }
+  }
+  if (status.ok()) status = ApplyBatchOps(*batch->data);
+  Locked lock(*this);
+  error_seen_ = error_seen_ || !status.ok();
+  batch->error = std::move(status);
+  ReadyLocked(batch);
+}
+
+// Writes down who is damaged, when the batch is filled for the first time.
+void Executor::NoteDamage(OpenBatch& batch) {
+  BatchData& data = *batch.data;
+  std::ranges::sort(batch.tolerable, {}, &BadRow::row);
+  if (!data.damaged.empty()) return;
+  for (const BadRow& bad : batch.tolerable) {
+    data.damaged.push_back({bad.row, data.ids()[bad.row], bad.error});
+  }
+}
+
+// Of the lowest damaged row for which no candidate was good.
+absl::Status Executor::OriginalError(const OpenBatch& batch) {
+  const int64_t row = batch.tolerable.front().row;
+  return std::ranges::find(batch.data->damaged, row, &DamagedSample::row)->error;
+}
+
+// Sends the next candidates on the way of any row; they come back through FilledLocked.
+void Executor::TryCandidates(WorkItem& item) {
+  OpenBatch& batch = *item.batch;
+  const std::vector<BadRow> rows = std::exchange(batch.tolerable, {});
+  const uint64_t count =
+      parts_.selection != nullptr ? parts_.selection->num_kept() : parts_.num_records();
+  std::vector<RunWork*> runs;
+  for (const BadRow& bad : rows) {
+    const DamagedSample& damaged =
+        *std::ranges::find(batch.data->damaged, bad.row, &DamagedSample::row);
+    RunWork* const run = runs.emplace_back(TakeRun(item));
+    run->batch = &batch;
+    run->first_row = bad.row;
+    run->position = batch.first_position + static_cast<uint64_t>(bad.row);
+    SampleId& id = batch.data->ids()[bad.row];
+    id = Candidate(parts_.plan.seed, damaged, run->position, batch.candidates, count,
+                   parts_.selection.get());
+    LocateRun(*parts_.source, parts_.zip.get(), {&id, 1}, 1, *run);
+  }
+  ++batch.candidates;
+  std::vector<RunWork*> admitted;
+  {
+    Locked lock(*this);
+    batch.remaining_rows += static_cast<int64_t>(runs.size());
+    admitted = AdmitLocked(rows_, runs);
+    WakeWorkersLocked();
+  }
+  for (RunWork* run : admitted) Submit(run);
+}
+
+absl::Status Executor::ApplyBatchOps(const BatchData& data) const {
   const std::vector<TensorView> tensors = TensorsOf(data);
   const auto rows = static_cast<size_t>(data.layout->num_rows);
   absl::Status status;
@@ -191,10 +266,7 @@ void Executor::FinishBatch(OpenBatch* batch) {
     status = Annotate(ApplyCaught(*parts_.batch_ops[i], view),
                       ToStd(absl::StrCat("stage \"", stage, "\": batch ", data.index)));
   }
-  Locked lock(*this);
-  error_seen_ = error_seen_ || !status.ok();
-  batch->error = std::move(status);
-  ReadyLocked(batch);
+  return status;
 }
 
 }  // namespace millrace::pipeline

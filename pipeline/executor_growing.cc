@@ -92,6 +92,7 @@ void Executor::ReleaseRows(const BatchData& batch) const {
   for (int64_t row = 0; row < batch.layout->num_rows; ++row) {
     if (batch.valid()[row] != 0) records.push_back(batch.ids()[row].record);
   }
+  for (const DamagedSample& one : batch.damaged) records.push_back(one.id.record);
   parts_.growing->Release(records);
 }
 

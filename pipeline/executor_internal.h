@@ -21,6 +21,7 @@
 #include "pipeline/batch.h"
 #include "pipeline/batch_internal.h"
 #include "pipeline/batch_op.h"
+#include "pipeline/damage_internal.h"
 #include "pipeline/examiner_internal.h"
 #include "pipeline/growing_order_internal.h"
 #include "pipeline/growing_source_internal.h"
@@ -32,6 +33,7 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/run_work_internal.h"
 #include "pipeline/scan_board_internal.h"
+#include "pipeline/selection_internal.h"
 #include "pipeline/settler_internal.h"
 #include "pipeline/work_item_internal.h"
 #include "readers/record_source.h"
@@ -67,9 +69,10 @@ struct StreamPlace {
 struct ExecutorParts {
   PhysicalPlan plan;
   std::unique_ptr<readers::RecordSource> source;
-  GrowingSource* growing = nullptr;  // `source`, if it grows
-  std::unique_ptr<const Zip> zip;    // over `source`, if the plan has one
-  uint64_t data_fingerprint = 0;     // in tokens
+  GrowingSource* growing = nullptr;            // `source`, if it grows
+  std::unique_ptr<const Zip> zip;              // over `source`, if the plan has one
+  uint64_t data_fingerprint = 0;               // in tokens
+  std::shared_ptr<const Selection> selection;  // of the source's records; null: all
   // Of what stands as long as the pipeline is open: the source, the bits of a selection, and slots of
   // the order's shuffles.
   int64_t standing_bytes = 0;
@@ -119,6 +122,9 @@ class Executor {
   // As Pipeline::TryNext.
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
+  // Takes back the batch that Next returned last: the stream ends with `error` in its place, behind
+  // the batch of `token`.
+  void Withdraw(absl::Status error, std::string token) MILLRACE_EXCLUDES(mu_);
   // The token of the batch delivered last, or of the place where the stream began.
   std::string Save() const MILLRACE_EXCLUDES(mu_);
 
@@ -184,7 +190,11 @@ class Executor {
   void OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batch);
   void OpenClosed(ClosedWork& work, OpenBatch& batch);
   void PutIntoRing(std::unique_ptr<OpenBatch> batch) MILLRACE_EXCLUDES(mu_);
-  void FinishBatch(OpenBatch* batch) MILLRACE_EXCLUDES(mu_);
+  void FinishBatch(WorkItem& item) MILLRACE_EXCLUDES(mu_);
+  static void NoteDamage(OpenBatch& batch);
+  static absl::Status OriginalError(const OpenBatch& batch);
+  void TryCandidates(WorkItem& item) MILLRACE_EXCLUDES(mu_);
+  absl::Status ApplyBatchOps(const BatchData& data) const;
   void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
   void ReadyLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
   bool ItemsAreShort(size_t next_slab_bytes) const;
@@ -264,6 +274,7 @@ class Executor {
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
   void EndWaitLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
+  void CountDamage(const BatchData& data);
   absl::Status HeldErrorLocked() const MILLRACE_REQUIRES(mu_);
   void StopLocked(absl::Status result) MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const std::string& state) const;
@@ -315,6 +326,7 @@ class Executor {
   bool planning_ MILLRACE_GUARDED_BY(mu_) = false;    // a worker evaluates the order
   bool error_seen_ MILLRACE_GUARDED_BY(mu_) = false;  // so no batch after it is needed
   bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
+  DamageBudget damage_ MILLRACE_GUARDED_BY(mu_);  // since Start
   absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // what Next says once stopped_; OK: the end
   // Runs on their way.
   RunPass rows_ MILLRACE_GUARDED_BY(mu_);                    // into slabs

@@ -97,7 +97,7 @@ void Executor::Execute(WorkItem& item) {
     case WorkItem::Kind::kProcess:
       return ProcessRuns(item);
     case WorkItem::Kind::kFinish:
-      return FinishBatch(item.batch);
+      return FinishBatch(item);
     case WorkItem::Kind::kScan:
       return ScanRuns(item);
     case WorkItem::Kind::kExamine:
@@ -322,7 +322,7 @@ void Executor::ProcessRuns(WorkItem& item) {
   int64_t reserved = 0;
   const int64_t begin_ns = Now();
   for (RunWork* const run : item.runs) {
-    run->outcome = processor_.Process(*run, *item.scratch);
+    run->bad_rows = processor_.Process(*run, *item.scratch);
     reserved += std::exchange(run->reserved_bytes, 0);
     run->DropRecords();
   }
@@ -333,15 +333,9 @@ void Executor::ProcessRuns(WorkItem& item) {
 }
 
 void Executor::FinishRunLocked(RunWork& run) {
-  OpenBatch& batch = *run.batch;
-  RunOutcome& outcome = run.outcome;
-  if (outcome.num_bad_rows > 0) {
-    error_seen_ = true;
-    batch.num_bad_rows += outcome.num_bad_rows;
-    if (run.first_row + outcome.first_bad_row < batch.error_row) {
-      batch.error_row = run.first_row + outcome.first_bad_row;
-      batch.error = std::move(outcome.error);
-    }
+  for (BadRow& bad : run.bad_rows) {
+    error_seen_ = error_seen_ || !bad.tolerable;
+    run.batch->AddBadRow(std::move(bad));
   }
   --rows_.unfinished;
   --rows_.admitted;

@@ -265,6 +265,30 @@ void AppendBatch(const PhysicalPlan& physical, std::string* text) {
   }
 }
 
+// "mask: the row stays empty; at most 10 % of the samples"
+std::string DamageText(const DamageSpec& damage) {
+  std::string text;
+  switch (damage.policy) {
+    case DamageSpec::Policy::kFail:
+      break;  // goes without saying
+    case DamageSpec::Policy::kSkip:
+      text = "skip: rows move up";
+      break;
+    case DamageSpec::Policy::kMask:
+      text = "mask: the row stays empty";
+      break;
+    case DamageSpec::Policy::kReplace:
+      text = "replace: another record stands there";
+      break;
+  }
+  if (damage.max_count != 0)
+    absl::StrAppend(&text, "; at most ", Count(damage.max_count, "sample"));
+  if (damage.max_share != 0 && damage.max_share < 1) {
+    absl::StrAppend(&text, "; at most ", damage.max_share * 100, " % of the samples");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string PhysicalText(const PhysicalPlan& physical) {
@@ -289,6 +313,9 @@ std::string PhysicalText(const PhysicalPlan& physical) {
   Block custom("custom", &text);
   for (const BatchOpSpec& op : physical.batch_ops) {
     custom.Add(absl::StrCat(op.op, " version ", op.version, " on whole batches  [", op.stage, "]"));
+  }
+  if (physical.damage.policy != DamageSpec::Policy::kFail) {
+    Block("damage", &text).Add(DamageText(physical.damage));
   }
   Block("ring", &text)
       .Add(physical.prefetch_batches == 0

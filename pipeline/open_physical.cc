@@ -8,6 +8,7 @@
 #include "pipeline/executor_internal.h"
 #include "pipeline/op_table.h"
 #include "pipeline/resume_token_internal.h"
+#include "readers/quarantine.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -69,11 +70,23 @@ absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
   return absl::OkStatus();
 }
 
+// Substitutes are drawn from all there is.
+absl::Status CheckReplace(const ExecutorParts& parts) {
+  const bool replaces = parts.plan.damage.policy == DamageSpec::Policy::kReplace;
+  if (!replaces || parts.num_records() != kInfinite) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "on_damage: policy \"replace\" draws from all records of the source, which has no end; take "
+      "\"skip\" or \"mask\"");
+}
+
 class ExecutorPipeline final : public Pipeline {
  public:
-  ExecutorPipeline(ExecutorParts parts, bool force_resume)
+  // `quarantine` may be null.
+  ExecutorPipeline(ExecutorParts parts, bool force_resume,
+                   std::unique_ptr<readers::QuarantineLog> quarantine)
       : context_(parts.context),
         force_resume_(force_resume),
+        quarantine_(std::move(quarantine)),
         executor_(std::make_unique<Executor>(std::move(parts))) {}
   ~ExecutorPipeline() override {
     // The threads that would finish the work are not in a forked child: waiting would hang there,
@@ -81,9 +94,11 @@ class ExecutorPipeline final : public Pipeline {
     if (!context_->CheckNotForked().ok()) static_cast<void>(executor_.release());
   }
 
-  absl::StatusOr<std::optional<Batch>> Next() override { return executor_->Next(); }
+  absl::StatusOr<std::optional<Batch>> Next() override { return Quarantined(executor_->Next()); }
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() override {
-    return executor_->TryNext();
+    auto next = executor_->TryNext();
+    if (next.has_value()) next = Quarantined(*std::move(next));
+    return next;
   }
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }
@@ -117,7 +132,7 @@ class ExecutorPipeline final : public Pipeline {
   absl::Status Restore(const std::string& token) override {
     MILLRACE_RETURN_IF_ERROR(CheckMovable());
     MILLRACE_ASSIGN_OR_RETURN(StreamPlace place, PlaceOf(token));
-    return executor_->Start(std::move(place));
+    return Start(std::move(place));
   }
   absl::Status Seek(uint64_t batch) override {
     MILLRACE_RETURN_IF_ERROR(CheckMovable());
@@ -129,7 +144,7 @@ class ExecutorPipeline final : public Pipeline {
     MILLRACE_RETURN_IF_ERROR(CheckBatch(batch, "Seek"));
     ResumeToken token = Here();
     token.next_batch = batch;
-    return executor_->Start({.batch = batch, .state = "", .token = token.ToString()});
+    return Start({.batch = batch, .state = "", .token = token.ToString()});
   }
 
   // Begins at the token, or at the start when it is empty.
@@ -138,10 +153,16 @@ class ExecutorPipeline final : public Pipeline {
     if (!token.empty()) {
       MILLRACE_ASSIGN_OR_RETURN(place, PlaceOf(token));
     }
-    return executor_->Start(std::move(place));
+    return Start(std::move(place));
   }
 
  private:
+  absl::Status Start(StreamPlace place) {
+    MILLRACE_RETURN_IF_ERROR(executor_->Start(std::move(place)));
+    delivered_token_ = executor_->Save();
+    return absl::OkStatus();
+  }
+
   static bool EndsBehindCut(const PhysicalPlan& plan) {
     return std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake, &SettleStep::kind) !=
            plan.cut->settle.end();
@@ -151,6 +172,26 @@ class ExecutorPipeline final : public Pipeline {
     MILLRACE_RETURN_IF_ERROR(context_->CheckNotForked());
     if (executor_->parts().growing == nullptr) return absl::OkStatus();
     return absl::FailedPreconditionError("a push source cannot be read again from another place");
+  }
+
+  // Writes down what is damaged; where that fails the batch is not delivered.
+  absl::StatusOr<std::optional<Batch>> Quarantined(absl::StatusOr<std::optional<Batch>> next) {
+    if (quarantine_ == nullptr) return next;
+    std::vector<RecordError> errors;
+    if (!next.ok() && IsDamage(next.status())) errors.push_back(*GetRecordError(next.status()));
+    if (next.ok() && next->has_value()) {
+      for (const DamagedSample& one : (*next)->damaged()) {
+        errors.push_back(*GetRecordError(one.error));
+      }
+    }
+    absl::Status written = quarantine_->Add(errors);
+    if (written.ok()) {
+      delivered_token_ = executor_->Save();
+      return next;
+    }
+    written = Annotate(written, "quarantine");
+    executor_->Withdraw(written, delivered_token_);
+    return written;
   }
 
   // The token of this stream's start.
@@ -208,6 +249,8 @@ class ExecutorPipeline final : public Pipeline {
 
   const std::shared_ptr<Context> context_;
   const bool force_resume_;
+  const std::unique_ptr<readers::QuarantineLog> quarantine_;
+  std::string delivered_token_;  // with a quarantine: behind the last batch that was let through
   std::unique_ptr<Executor> executor_;
 };
 
@@ -264,6 +307,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .growing = sources.growing,
                       .zip = std::move(zip),
                       .data_fingerprint = data_fingerprint,
+                      .selection = std::move(sources.selection),
                       .standing_bytes = static_cast<int64_t>(standing_bytes),
                       .order = std::move(order),
                       .layout = nullptr,
@@ -279,6 +323,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
   MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
+  MILLRACE_RETURN_IF_ERROR(CheckReplace(parts));
   if (parts.prefetch_batches == 0) parts.prefetch_batches = DefaultPrefetch(*parts.layout);
   return parts;
 }
@@ -286,7 +331,12 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
                                                     const OpenOptions& options) {
   const std::shared_ptr<const Context> context = parts.context;
-  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume);
+  std::unique_ptr<readers::QuarantineLog> quarantine;
+  if (!options.quarantine_file.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(quarantine, readers::QuarantineLog::Open(options.quarantine_file));
+  }
+  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume,
+                                                     std::move(quarantine));
   WarnOfStanding(*context);
   MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
   return pipeline;

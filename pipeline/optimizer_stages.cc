@@ -232,6 +232,17 @@ BatchSpec ToBatch(const proto::Stage& stage) {
   return spec;
 }
 
+DamageSpec ToDamage(const proto::OnDamage& damage) {
+  using Policy = DamageSpec::Policy;
+  const std::string& policy = damage.policy();
+  return {.policy = policy == "skip"      ? Policy::kSkip
+                    : policy == "mask"    ? Policy::kMask
+                    : policy == "replace" ? Policy::kReplace
+                                          : Policy::kFail,
+          .max_count = damage.max_count(),
+          .max_share = damage.max_share()};
+}
+
 void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* plan) {
   if (behind_batch) {
     plan->batch_order.push_back(ToOrderStep(stage));
@@ -248,6 +259,7 @@ int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
   plan->seed = pipeline.seed();
   plan->semantics_version = pipeline.semantics_version();
   plan->lanes = pipeline.lanes();
+  plan->damage = ToDamage(pipeline.on_damage());
   int batch = -1;
   for (int i = 0; i < pipeline.stage_size(); ++i) {
     const proto::Stage& stage = pipeline.stage(i);

@@ -153,6 +153,14 @@ struct BatchOpSpec {
   std::string options;
 };
 
+// What takes the place of damaged samples.
+struct DamageSpec {
+  enum class Policy { kFail, kSkip, kMask, kReplace };
+  Policy policy = Policy::kFail;
+  uint64_t max_count = 0;  // damaged samples, at most; 0: no limit
+  double max_share = 0;    // of all samples; 0: no limit
+};
+
 struct PhysicalPlan {
   std::vector<SourceSpec> sources;
   std::optional<ZipPlan> zip;
@@ -172,7 +180,8 @@ struct PhysicalPlan {
   // Never kPadded or kRagged without a field whose extents differ: such a batch is kFixed.
   BatchSpec batch;
   std::vector<BatchOpSpec> batch_ops;  // in order
-  int prefetch_batches = 0;            // 0: as many small ones as fit a MiB (DefaultPrefetch)
+  DamageSpec damage;
+  int prefetch_batches = 0;  // 0: as many small ones as fit a MiB (DefaultPrefetch)
   // Rules that fired, for explain: "map_into_batch: image stored by normalize".
   std::vector<std::string> rules;
   uint64_t plan_fingerprint = 0;

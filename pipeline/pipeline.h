@@ -38,6 +38,10 @@ struct OpenOptions {
   // where the stream goes on and what is lost. Not one of another semantics_version.
   bool force_resume = false;
 
+  // Damaged records are appended to this file before their batch is delivered, or the error that one
+  // of them is; each once (readers/quarantine.h). Ranks may share it. Empty: to none.
+  std::string quarantine_file;
+
   std::shared_ptr<const OpTable> ops;  // for custom stages
   std::shared_ptr<PushSource> push;    // for a plan that begins with push {}
   // For memory stages, by the names of the stages ("memory" where the plan gives none).

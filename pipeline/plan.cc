@@ -48,6 +48,7 @@ proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   ClearIrrelevant(&cleared);
   // One lane is what plans had before there were lanes: their fingerprints stay.
   if (cleared.lanes() == 1) cleared.clear_lanes();
+  if (cleared.on_damage().policy() == "fail") cleared.clear_on_damage();
   proto::Pipeline canonical = cleared;
   canonical.clear_stage();
   for (proto::Stage& stage : *cleared.mutable_stage()) {

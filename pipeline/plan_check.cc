@@ -85,6 +85,52 @@ absl::Status CheckLanes(const PlanMessage& plan) {
   return absl::OkStatus();
 }
 
+// What stands before the batch stage and no substitute can obey; empty: nothing does.
+std::string NotForReplace(const proto::Pipeline& pipeline) {
+  for (const proto::Stage& stage : pipeline.stage()) {
+    const bool fixed = stage.has_batch();
+    const bool cut = KindOf(stage) == StageKind::kCut && !stage.filter().materialize();
+    const bool batch = KindOf(stage) == StageKind::kBatch;
+    if (cut || stage.has_push() || stage.has_take() || stage.has_skip() || (batch && !fixed)) {
+      return stage.name();
+    }
+    if (batch) return "";
+    const auto* inputs = InputsOf(stage);
+    if (inputs == nullptr) continue;
+    for (const proto::Pipeline& input : *inputs) {
+      if (std::string name = NotForReplace(input); !name.empty()) return name;
+    }
+  }
+  return "";
+}
+
+absl::Status CheckDamage(const PlanMessage& plan) {
+  const proto::OnDamage& damage = plan.pipeline.on_damage();
+  const auto where = [&](std::string_view field) {
+    return plan.locations.At({{"on_damage"}, {field}});
+  };
+  const std::string& policy = damage.policy();
+  if (policy.empty()) return absl::OkStatus();  // as it was before there were policies
+  if (policy != "fail" && policy != "skip" && policy != "mask" && policy != "replace") {
+    return ErrorAt(where("policy"), absl::StrCat("on_damage: policy \"", policy,
+                                                 "\" is none of fail, skip, mask, replace"));
+  }
+  if (!(damage.max_share() >= 0 && damage.max_share() <= 1)) {
+    return ErrorAt(where("max_share"), absl::StrCat("on_damage: max_share is ", damage.max_share(),
+                                                    " but must be in [0, 1]"));
+  }
+  if (policy == "fail" && (damage.max_count() != 0 || damage.max_share() != 0)) {
+    return ErrorAt(where("policy"), "on_damage: a limit has no meaning with policy \"fail\"");
+  }
+  if (policy != "replace") return absl::OkStatus();
+  const std::string stage = NotForReplace(plan.pipeline);
+  if (stage.empty()) return absl::OkStatus();
+  return ErrorAt(where("policy"),
+                 absl::StrCat("on_damage: policy \"replace\" draws from all records of the source, "
+                              "which stage \"",
+                              stage, "\" does not admit; take \"skip\" or \"mask\""));
+}
+
 }  // namespace
 
 std::string PlanMessage::Where(int stage) const { return PipelineAt::Whole(*this).Where(stage); }
@@ -184,7 +230,8 @@ absl::Status CheckPlan(const PlanMessage& plan) {
   MILLRACE_RETURN_IF_ERROR(CheckNames(PipelineAt::Whole(plan), &names));
   MILLRACE_RETURN_IF_ERROR(CheckStageOrder(plan));
   MILLRACE_RETURN_IF_ERROR(CheckOptions(PipelineAt::Whole(plan)));
-  return CheckLanes(plan);
+  MILLRACE_RETURN_IF_ERROR(CheckLanes(plan));
+  return CheckDamage(plan);
 }
 
 }  // namespace millrace::pipeline

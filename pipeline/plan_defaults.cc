@@ -150,6 +150,13 @@ void FillOp(proto::Stage* stage) {
   }
 }
 
+void FillDamage(proto::OnDamage* damage) {
+  Default(damage->mutable_policy(), "fail");
+  if (damage->policy() == "fail") return;
+  const bool limited = damage->max_count() != 0 || damage->max_share() != 0;
+  damage->set_max_share(limited ? damage->max_share() : 0.1);
+}
+
 google::protobuf::RepeatedPtrField<proto::Pipeline>* MutableInputs(proto::Stage* stage) {
   if (stage->has_concatenate()) return stage->mutable_concatenate()->mutable_input();
   if (stage->has_mix()) return stage->mutable_mix()->mutable_input();
@@ -187,6 +194,7 @@ void FillNames(proto::Pipeline* pipeline, std::set<std::string>* taken) {
 void FillDefaults(proto::Pipeline* pipeline) {
   if (pipeline->semantics_version() == 0) pipeline->set_semantics_version(kSemanticsVersion);
   if (pipeline->lanes() == 0) pipeline->set_lanes(1);
+  if (pipeline->has_on_damage()) FillDamage(pipeline->mutable_on_damage());
   for (proto::Stage& stage : *pipeline->mutable_stage()) FillOp(&stage);
   std::set<std::string> taken;
   CollectNames(*pipeline, &taken);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/apply_caught_internal.h"
+#include "pipeline/damage_internal.h"
 #include "pipeline/row_store_internal.h"
 #include "pipeline/run_work_internal.h"
 
@@ -42,34 +44,36 @@ size_t TensorOf(const BatchLayout& layout, size_t field, const std::string& name
   return static_cast<size_t>(std::ranges::find(layout.names, name) - layout.names.begin());
 }
 
-// Remembers the lowest bad row of a run and the stage that said so.
-class FirstBadRow {
+// Remembers which rows of a run failed, and the stage that said so.
+class FailedRows {
  public:
-  explicit FirstBadRow(const Run& run) : run_(run), row_(run.num_rows()) {}
+  struct Row {
+    int64_t row;
+    std::string_view stage;
+  };
+  explicit FailedRows(const Run& run) : run_(run) {}
 
   // Called after `stage` has worked on the run.
   void Look(std::string_view stage) {
     if (run_.all_ok()) return;
-    for (int64_t row = 0; row < row_; ++row) {
-      if (run_.ok(row)) continue;
-      row_ = row;
-      stage_ = stage;
+    if (failed_.empty()) failed_.resize(static_cast<size_t>(run_.num_rows()), false);
+    for (int64_t row = 0; row < run_.num_rows(); ++row) {
+      if (run_.ok(row) || failed_[static_cast<size_t>(row)]) continue;
+      failed_[static_cast<size_t>(row)] = true;
+      rows_.push_back({row, stage});
     }
   }
-  int64_t row() const { return row_; }
-  std::string_view stage() const { return stage_; }
+  // Ascending.
+  std::vector<Row> Take() {
+    std::ranges::sort(rows_, {}, &Row::row);
+    return std::move(rows_);
+  }
 
  private:
   const Run& run_;
-  int64_t row_;
-  std::string_view stage_;
+  std::vector<bool> failed_;
+  std::vector<Row> rows_;
 };
-
-int64_t CountBadRows(const Run& run) {
-  int64_t count = 0;
-  for (int64_t row = 0; row < run.num_rows(); ++row) count += run.ok(row) ? 0 : 1;
-  return count;
-}
 
 }  // namespace
 
@@ -308,40 +312,43 @@ absl::Status RunProcessor::Describe(const RunWork& work, int64_t row, const absl
                   ToStd(absl::StrCat("stage \"", ToAbsl(stage), "\"")));
 }
 
+bool RunProcessor::Tolerates(const absl::Status& error) const {
+  return plan_.damage.policy != DamageSpec::Policy::kFail && IsDamage(error);
+}
+
 // nullopt: an op threw, and the run has more than one row, so which one it was is not known.
-std::optional<RunOutcome> RunProcessor::TryProcess(const RunWork& work, RunScratch& scratch) const {
+std::optional<std::vector<BadRow>> RunProcessor::TryProcess(const RunWork& work,
+                                                            RunScratch& scratch) const {
   scratch.arena.Reset();
   PlaceSlots(work, scratch);
   const SampleId* ids = work.batch->data->ids() + work.first_row;
   Run run(scratch.arena, plan_.seed, work.position, ids, work.num_rows());
-  FirstBadRow first_bad(run);
+  FailedRows failed(run);
   Load(work, run);
-  first_bad.Look("source");
+  failed.Look("source");
   for (size_t i = 0; i < plan_.ops.size(); ++i) {
     run.Bind(scratch.slots[i]);
     if (!ApplyCaught(*plan_.ops[i].op, run)) return std::nullopt;
-    first_bad.Look(plan_.ops[i].stage);
+    failed.Look(plan_.ops[i].stage);
   }
   Store(work, run);
-  first_bad.Look("batch");
-  if (run.all_ok()) return RunOutcome();
-  return RunOutcome{
-      .num_bad_rows = CountBadRows(run),
-      .first_bad_row = first_bad.row(),
-      .error = Describe(work, first_bad.row(), run.status(first_bad.row()), first_bad.stage())};
+  failed.Look("batch");
+  std::vector<BadRow> bad_rows;
+  for (const auto& [row, stage] : failed.Take()) {
+    const absl::Status& error = run.status(row);
+    bad_rows.push_back({work.first_row + row, Tolerates(error), Describe(work, row, error, stage)});
+  }
+  return bad_rows;
 }
 
-RunOutcome RunProcessor::Process(const RunWork& work, RunScratch& scratch) const {
-  if (std::optional<RunOutcome> outcome = TryProcess(work, scratch)) return *std::move(outcome);
-  RunOutcome outcome;
+std::vector<BadRow> RunProcessor::Process(const RunWork& work, RunScratch& scratch) const {
+  if (auto bad_rows = TryProcess(work, scratch)) return *std::move(bad_rows);
+  std::vector<BadRow> bad_rows;
   for (int64_t row = 0; row < work.num_rows(); ++row) {
-    const std::optional<RunOutcome> single = TryProcess(SingleRow(work, row), scratch);
-    if (single->num_bad_rows == 0) continue;
-    if (outcome.num_bad_rows++ > 0) continue;
-    outcome.first_bad_row = row;
-    outcome.error = single->error;
+    auto single = TryProcess(SingleRow(work, row), scratch);
+    std::ranges::move(*single, std::back_inserter(bad_rows));
   }
-  return outcome;
+  return bad_rows;
 }
 
 }  // namespace millrace::pipeline

@@ -124,6 +124,16 @@ void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> s
 
 }  // namespace
 
+void OpenBatch::AddBadRow(BadRow bad) {
+  ++num_bad_rows;
+  if (bad.tolerable) {
+    tolerable.push_back(std::move(bad));
+  } else if (bad.row < error_row) {
+    error_row = bad.row;
+    error = std::move(bad.error);
+  }
+}
+
 void RunWork::DropRecords() {
   buffer.reset();
   kept.clear();
@@ -140,7 +150,7 @@ void RunWork::Clear() {
   spans.clear();
   read_status.clear();
   alone = false;
-  if (outcome.num_bad_rows > 0) outcome = RunOutcome();
+  bad_rows.clear();
 }
 
 int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,

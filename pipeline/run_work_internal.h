@@ -29,6 +29,13 @@ namespace millrace::pipeline {
 
 struct ScanBlock;  // scan_board_internal.h
 
+// A row that cannot be delivered as it is.
+struct BadRow {
+  int64_t row = 0;         // of the batch's slab
+  bool tolerable = false;  // damage, and the plan goes on behind it
+  absl::Status error;      // complete
+};
+
 // A batch that is being made. Its rows are written by many workers at once, each its own.
 struct OpenBatch {
   // Constant once the batch is in the ring.
@@ -39,6 +46,7 @@ struct OpenBatch {
   std::vector<ClosedBatch::Row> rows;  // with a cut: to work on, ascending slots
   int64_t num_work_rows = 0;           // of this rank; without a cut they fill slots from 0 on
   uint64_t first_position = 0;         // of slot 0 in the stream
+  std::vector<uint32_t> lanes;         // of each slot, where rows that move up stay in their lane
 
   // Guarded by the executor's mutex.
   bool ready = false;          // to be delivered
@@ -46,20 +54,17 @@ struct OpenBatch {
   int64_t remaining_rows = 0;  // not finished
   int64_t num_bad_rows = 0;
   int64_t error_row = std::numeric_limits<int64_t>::max();
-  absl::Status error;  // of error_row, the lowest bad row so far
+  absl::Status error;             // of error_row, the lowest row so far that no policy mends
+  std::vector<BadRow> tolerable;  // to be mended once all rows have landed
+  uint32_t candidates = 0;        // of each damaged sample, that were tried
+
+  void AddBadRow(BadRow bad);
 };
 
 // Records that one read fetches: [begin, end) of RunWork::refs, of one column.
 struct ReadSpan {
   int64_t begin = 0;
   int64_t end = 0;
-};
-
-// What became of a run.
-struct RunOutcome {
-  int64_t num_bad_rows = 0;
-  int64_t first_bad_row = -1;  // of the run
-  absl::Status error;          // of that row, complete
 };
 
 // Rows [first_row, first_row + num_rows()) of a batch's slab, or records that pass 1 looks at.
@@ -87,7 +92,7 @@ struct RunWork {
   std::vector<absl::Status> read_status;  // of each span
   bool alone = false;                     // read every record by itself
   int64_t reserved_bytes = 0;             // in the budget
-  RunOutcome outcome;                     // of pass 2, once it was worked on
+  std::vector<BadRow> bad_rows;           // of pass 2, once it was worked on
 
   int64_t num_rows() const { return rows; }
   uint64_t position_of(int64_t row) const {
@@ -159,16 +164,18 @@ class RunProcessor {
   // Adds the source's columns: kRecordColumn and perhaps "label", (range) "value", or those of a zip;
   // rows that could not be read are failed.
   void Load(const RunWork& work, Run& run) const;
-  // An op that throws makes its row INTERNAL.
-  RunOutcome Process(const RunWork& work, RunScratch& scratch) const;
+  // Returns its bad rows, ascending. An op that throws makes its row INTERNAL.
+  std::vector<BadRow> Process(const RunWork& work, RunScratch& scratch) const;
   // The least number of rows that an op wants.
   int64_t preferred_rows() const { return preferred_rows_; }
+  // Whether the plan goes on behind a row with this error.
+  bool Tolerates(const absl::Status& error) const;
   // Adds to the error of a row's stage where the record lies and the row's place in the stream.
   absl::Status Locate(const absl::Status& status, const readers::RecordRef& ref,
                       uint64_t position) const;
 
  private:
-  std::optional<RunOutcome> TryProcess(const RunWork& work, RunScratch& scratch) const;
+  std::optional<std::vector<BadRow>> TryProcess(const RunWork& work, RunScratch& scratch) const;
   void PlaceSlots(const RunWork& work, RunScratch& scratch) const;
   void LoadZip(const RunWork& work, Run& run) const;
   void LoadKept(const RunWork& work, Run& run) const;

@@ -69,17 +69,23 @@ uint32_t MaskedCrc32c(std::span<const std::byte> bytes) {
   if (bytes.size() <= kInlineCrcBytes && kHasCrcInstruction) {
     return InlineMaskedCrc(bytes.data(), bytes.size());
   }
+  Crc32c crc;
+  crc.Add(bytes);
+  return crc.Masked();
+}
+
+void Crc32c::Add(std::span<const std::byte> bytes) {
   // ISA-L takes an int for the size and a pointer to non-const, which it only reads.
   constexpr size_t kPiece = size_t{1} << 30;
-  uint32_t crc = 0xffffffffu;
   while (!bytes.empty()) {
     const size_t size = std::min(bytes.size(), kPiece);
     auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
-    crc = crc32_iscsi(data, static_cast<int>(size), crc);
+    crc_ = crc32_iscsi(data, static_cast<int>(size), crc_);
     bytes = bytes.subspan(size);
   }
-  return Mask(~crc);
 }
+
+uint32_t Crc32c::Masked() const { return Mask(~crc_); }
 
 // The format's order is the processor's, so that a load or store is one instruction.
 static_assert(std::endian::native == std::endian::little, "written for little-endian processors");

@@ -23,6 +23,16 @@ bool HasCrcInstruction();
 // CRC-32C (Castagnoli) of `bytes`, rotated and offset as the format stores it.
 uint32_t MaskedCrc32c(std::span<const std::byte> bytes);
 
+// The same of bytes that come in pieces. Thread-compatible.
+class Crc32c {
+ public:
+  void Add(std::span<const std::byte> bytes);
+  uint32_t Masked() const;
+
+ private:
+  uint32_t crc_ = 0xffffffffu;
+};
+
 uint32_t LoadU32(const std::byte* from);  // little endian, any alignment
 uint64_t LoadU64(const std::byte* from);
 void StoreU32(uint32_t value, std::byte* to);

@@ -58,6 +58,40 @@ class RecordsTest(unittest.TestCase):
             self.assertEqual(sample.returncode, 2, sample.stderr)
             self.assertIn("--share", sample.stderr)
 
+    def test_quarantined_records_are_read_again_and_repaired(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            shard = folder / "a.tfrecord"
+            data = bytearray(self.shards[0].read_bytes())
+            data[20] ^= 1  # in the payload of record 0
+            shard.write_bytes(data)
+            plan = folder / "plan.pbtxt"
+            plan.write_text(f'stage {{ tfrecord {{ files: "{shard}" }} }}\n'
+                            'stage { parse_example { feature { key: "image/class/label" '
+                            'name: "label" dtype: INT64 } } }\n'
+                            'stage { batch { size: 8 } }\n'
+                            'on_damage { policy: "skip" max_count: 1 }\n')
+            listed = folder / "bad.jsonl"
+            run = millrace("run", plan, "--quarantine", listed, "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            report = json.loads(run.stdout)
+            self.assertEqual((report["samples"], report["records_bad"]), (74, 1))
+            self.assertEqual(report["records_damaged"], {"data_crc": 1})
+            line = json.loads(listed.read_text())
+            self.assertEqual((line["file"], line["ordinal"], line["reason"]),
+                             (str(shard), 0, "data_crc"))
+            again = millrace("records", "verify", "--from", listed)
+            self.assertEqual(again.returncode, 1, again.stderr)
+            self.assertIn("1 of 1 places are damaged", again.stdout)
+            mended = millrace("records", "repair", shard, "--out", folder / "out")
+            self.assertEqual(mended.returncode, 0, mended.stderr)
+            self.assertIn("74 records", mended.stdout)
+            self.assertEqual(shard.read_bytes(), data)
+            whole = millrace("records", "verify", folder / "out" / "a.tfrecord")
+            self.assertEqual(whole.returncode, 0, whole.stdout)
+            nothing = millrace("records", "verify")
+            self.assertEqual(nothing.returncode, 2)
+
     def test_inspect_counts_records_and_features(self):
         done = millrace("records", "inspect", *self.shards)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -280,6 +280,52 @@ TEST(PlanTest, TheDefaultFieldOfAParseLeavesFingerprintsAsTheyWere) {
   EXPECT_EQ(plan("").message().pipeline.stage(1).parse_example().field(), "record");
 }
 
+// S-DAMAGE-6, S-FINGERPRINT-3: a plan that says what held before is the same plan.
+TEST(PlanTest, OnDamageIsPartOfThePlanUnlessItIsTheDefault) {
+  const std::string stages = std::string(kSource) + kBatch;
+  const uint64_t none = Make(stages).Fingerprint();
+  EXPECT_EQ(Make(stages + "on_damage {}").Fingerprint(), none);
+  EXPECT_EQ(Make(stages + "on_damage { policy: \"fail\" }").Fingerprint(), none);
+  const Plan skip = Make(stages + "on_damage { policy: \"skip\" }");
+  EXPECT_NE(skip.Fingerprint(), none);
+  EXPECT_EQ(skip.message().pipeline.on_damage().max_share(), 0.1);
+  EXPECT_EQ(Make(stages + "on_damage { policy: \"skip\" max_share: 0.1 }").Fingerprint(),
+            skip.Fingerprint());
+  for (const char* other : {"policy: \"mask\"", "policy: \"replace\"",
+                            "policy: \"skip\" max_count: 3", "policy: \"skip\" max_share: 1"}) {
+    const Plan plan = Make(stages + "on_damage { " + other + " }");
+    EXPECT_NE(plan.Fingerprint(), none) << other;
+    EXPECT_NE(plan.Fingerprint(), skip.Fingerprint()) << other;
+    EXPECT_EQ(Make(plan.ToText()).Fingerprint(), plan.Fingerprint()) << other;
+  }
+}
+
+// S-DAMAGE-5, S-DAMAGE-6.
+TEST(PlanTest, OnDamageIsChecked) {
+  const std::string s = kSource;
+  const std::string b = kBatch;
+  const std::string replace = "on_damage { policy: \"replace\" }";
+  EXPECT_EQ(ErrorOf(s + b + "on_damage { policy: \"drop\" }"),
+            "p:3:13: on_damage: policy \"drop\" is none of fail, skip, mask, replace");
+  EXPECT_THAT(ErrorOf(s + b + "on_damage { policy: \"skip\" max_share: 1.5 }"),
+              HasSubstr("p:3:28: on_damage: max_share is 1.5 but must be in [0, 1]"));
+  EXPECT_THAT(ErrorOf(s + b + "on_damage { policy: \"skip\" max_share: nan }"),
+              HasSubstr("max_share is nan"));
+  EXPECT_THAT(ErrorOf(s + b + "on_damage { max_count: 1 }"), HasSubstr("no meaning with policy"));
+  for (const char* stage :
+       {"take { count: 3 }", "skip { count: 3 }", "filter { predicate: \"len(record) > 3\" }"}) {
+    const std::string text = s + "stage { name: \"it\" " + stage + " }\n" + b;
+    EXPECT_THAT(ErrorOf(text + replace), HasSubstr("stage \"it\" does not admit"));
+    Make(text + "on_damage { policy: \"skip\" }");
+  }
+  EXPECT_THAT(ErrorOf("stage { push {} }" + b + replace), HasSubstr("stage \"push\""));
+  EXPECT_THAT(ErrorOf(s + "stage { ragged_batch { size: 4 } }" + replace),
+              HasSubstr("stage \"ragged_batch\""));
+  Make(s + b + "stage { take { count: 3 } }" + replace);
+  EXPECT_THAT(ErrorOf("stage { concatenate { input { on_damage {} " + s + "} } }" + b),
+              HasSubstr("on_damage belongs to the whole plan"));
+}
+
 TEST(PlanTest, VariablesFillAPlan) {
   const Plan plan =
       Make("stage { tfrecord { files: \"${DATA}/x\" } } stage { batch { size: ${B:-8} } }",

@@ -1,0 +1,63 @@
+#include "readers/repair.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "cli/command.h"
+#include "readers/quarantine.h"
+#include "readers/record_source.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> files;
+  std::string out;
+  std::string from;
+  readers::RepairOptions options;
+};
+
+absl::StatusOr<std::vector<readers::RepairedFile>> RepairFiles(const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
+  readers::RepairOptions options = flags.options;
+  if (!flags.from.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.listed, readers::ReadQuarantine(flags.from));
+  }
+  return readers::Repair(files, flags.out, options);
+}
+
+int Run(const Flags& flags) {
+  const auto repaired = RepairFiles(flags);
+  if (!repaired.ok()) return Fail(repaired.status());
+  for (const readers::RepairedFile& file : *repaired) {
+    for (const readers::DamagedPlace& place : file.dropped) {
+      absl::PrintF("dropped %s\n", place.message);
+    }
+    absl::PrintF("%s: %d records, %d of them framed anew, %d places dropped\n", file.out,
+                 file.num_kept, file.num_reframed, file.dropped.size());
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddRepair(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand(
+      "repair", "Copy TFRecord files without their damaged records; the files stay as they are");
+  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.Add("--out", flags->out, "Folder of the copies, which have the files' names").Required();
+  command.Add("--from", flags->from,
+              "Leave out the records too that this quarantine names for what they hold");
+  command.AddSwitch(
+      "--reframe", flags->options.reframe,
+      "Keep a record whose checksum is wrong and that is a tf.train.Example, or whose "
+      "length's checksum alone is wrong");
+  command.Footer("Example:\n  millrace records repair data/*.tfrecord --out mended --reframe");
+  command.Do([flags] { return Run(*flags); });
+}
+
+}  // namespace millrace::cli
