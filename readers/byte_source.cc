@@ -40,6 +40,8 @@ std::string_view CompressionName(Compression compression) {
       return "gzip";
     case Compression::kZlib:
       return "zlib";
+    case Compression::kZstd:
+      return "zstd";
   }
   return "unknown";
 }

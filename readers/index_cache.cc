@@ -81,7 +81,8 @@ absl::StatusOr<AccessPoints> IndexCache::FindOrMakePoints(const IndexedShard& sh
     return ReadPoints(MakeMemoryFile(std::move(bytes), shard.path), made_for);
   };
   if (!folder_.exists() || !key.has_value()) {
-    const IndexKey unnamed = MakeIndexKey(shard.path, shard.stamp, shard.compression);
+    const IndexKey unnamed =
+        MakeIndexKey(shard.path, shard.stamp, shard.compression, shard.format.key);
     MILLRACE_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, make(unnamed));
     return in_memory(std::move(bytes), unnamed);
   }

@@ -29,8 +29,8 @@ struct IndexedShard {
   uint64_t shard_bytes = 0;                      // the (inflated) size
 };
 
-// The indexes and access points of shards in a CacheFolder. Immutable, thread-safe, and safe between processes. A
-// folder that cannot be used costs speed, never an error. Internal.
+// The indexes and access points of shards in a CacheFolder. Immutable, thread-safe, and safe between
+// processes. A folder that cannot be used costs speed, never an error. Internal.
 class IndexCache {
  public:
   using Build = std::function<absl::StatusOr<ShardIndex>()>;
@@ -65,8 +65,8 @@ class IndexCache {
   // How the kept file of points at a path is opened.
   using OpenPoints =
       std::function<absl::StatusOr<std::shared_ptr<const RandomAccessFile>>(const std::string&)>;
-  // The same for the access points of a compressed shard; framed_bytes is not looked at. Where they
-  // cannot be kept they are in memory.
+  // The same for the access points of a compressed shard, which are the same for every container:
+  // only path, stamp and compression are looked at. Where they cannot be kept they are in memory.
   absl::StatusOr<AccessPoints> FindOrMakePoints(const IndexedShard& shard, const OpenPoints& open,
                                                 const MakePoints& make) const;
 

@@ -213,7 +213,7 @@ class Opener {
       return InflateAndWalk(compression, shard, key, place, frames, told);
     };
     auto points = cache_.FindOrMakePoints(
-        {.path = path, .stamp = shard.stamp, .compression = compression}, open, make);
+        {.path = path, .stamp = shard.stamp, .compression = compression, .format = {}}, open, make);
     Advance(shard.file_size - told, /*tell=*/false);
     if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
       frames.reset();
@@ -310,7 +310,7 @@ class Opener {
     for (const Shard& shard : shards_) {
       if (shard.point_bytes == 0) continue;
       records += shard.index.num_records();
-      bytes += shard.index.framed_bytes();
+      bytes += shard.index.end();
     }
     const uint64_t keep = std::max(kSpanCacheBytes, WindowBytes(records, bytes));
     spans_->SetLimits(keep, /*drop_behind=*/options_.window_records == 0);

@@ -175,7 +175,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   }
   auto container = MakeContainer(options.container, options.verify_crc);
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
-  return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container), std::move(opened));
+  return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container),
+                                  std::move(opened));
 }
 
 }  // namespace millrace::readers

@@ -18,7 +18,7 @@ constexpr size_t kBeginsSumAt = 80;
 constexpr size_t kHeaderSumAt = 88;
 constexpr uint64_t kFramedBytes = 1 << 16;
 
-IndexKey Key() { return MakeIndexKey("/shard", {kFramedBytes, 1}, Compression::kNone); }
+IndexKey Key() { return MakeIndexKey("/shard", {kFramedBytes, 1}, Compression::kNone, 0); }
 
 void MendChecksums(std::vector<std::byte>& bytes) {
   if (bytes.size() < kHeaderBytesOfIndex) return;

@@ -57,7 +57,7 @@ std::string Text(size_t size, unsigned seed) {
 }
 
 IndexKey KeyOf(const RandomAccessFile& file, Compression compression) {
-  return MakeIndexKey(file.path(), {.file_size = file.size(), .mtime_ns = 7}, compression);
+  return MakeIndexKey(file.path(), {.file_size = file.size(), .mtime_ns = 7}, compression, 0);
 }
 
 absl::StatusOr<std::vector<std::byte>> PassOver(std::shared_ptr<const RandomAccessFile> file,
