@@ -33,6 +33,8 @@ class Stretch final : public RandomAccessFile {
   const std::string& path_;
 };
 
+constexpr uint64_t kReportEveryBytes = 256 << 10;
+
 // Collects the samples of an archive.
 class SampleWalk {
  public:
@@ -46,11 +48,10 @@ class SampleWalk {
       if (!member.ok()) return AtSample(member.status());
       if (!member->has_value()) break;
       MILLRACE_RETURN_IF_ERROR(Add(**member));
-      if (options_.advanced) options_.advanced(walk_.offset() - reported_);
-      reported_ = walk_.offset();
+      if (walk_.offset() - reported_ >= kReportEveryBytes) Report(walk_.offset());
     }
     if (absl::Status rest = walk_.CheckRest(); !rest.ok()) return AtSample(std::move(rest));
-    if (options_.advanced) options_.advanced(file_.size() - reported_);
+    Report(file_.size());
     begins_.push_back(end_);
     return std::move(begins_);
   }
@@ -66,6 +67,11 @@ class SampleWalk {
     }
     end_ = member.end;
     return CheckLength(end_);
+  }
+
+  void Report(uint64_t offset) {
+    if (options_.advanced) options_.advanced(offset - reported_);
+    reported_ = offset;
   }
 
   // The sample that began last, and what follows it, reaches to `end`.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -258,6 +259,66 @@ TEST_F(ContainersTest, AnImageThatChangedIsAnErrorThatNamesIt) {
           Text(absl::StrCat("image_folder { path: '", Path("few"), "' max_record_bytes: 9 }"), ""))
           .status();
   EXPECT_EQ(GetRecordError(large)->reason, RecordErrorReason::kAbsurdLength) << large;
+}
+
+// A member as POSIX has it, by hand.
+std::string TarMember(const std::string& name, const std::string& bytes) {
+  std::string header = name;
+  header.resize(512);
+  header.replace(124, 12, absl::StrCat("0000000000", bytes.size(), " "));
+  header.replace(148, 8, 8, ' ');
+  header[156] = '0';
+  header.replace(257, 8, std::string("ustar\00000", 8));
+  int sum = 0;
+  for (const char c : header) sum += static_cast<uint8_t>(c);
+  std::string octal;
+  for (int shift = 15; shift >= 0; shift -= 3) octal += static_cast<char>('0' + (sum >> shift & 7));
+  header.replace(148, 8, octal + std::string("\0 ", 2));
+  return header + bytes + std::string(512 - bytes.size(), '\0');
+}
+
+// S-SOURCE-5.
+TEST_F(ContainersTest, SamplesOfTarsShuffleAndGoOnFromEveryToken) {
+  for (int shard = 0; shard < 2; ++shard) {
+    std::string tar;
+    for (int i = 0; i < 7; ++i) {
+      const std::string name = absl::StrCat("sample", shard, i);
+      tar += TarMember(name + ".txt", "text");
+      if (i % 2 == 0) tar += TarMember(name + ".cls", "1");
+    }
+    Write(absl::StrCat("train-", shard, ".tar"), tar + std::string(1024, '\0'));
+  }
+  const std::string text =
+      absl::StrCat("seed: 5\nstage { tar { files: '", Path("train-*.tar"),
+                   "' } }\nstage { global_shuffle {} }\nstage { padded_batch { size: 3 } }\n");
+  const auto names = [](Pipeline& pipeline, std::vector<std::string>* tokens) {
+    Strings found;
+    while (true) {
+      const auto batch = pipeline.Next();
+      EXPECT_TRUE(batch.ok()) << batch.status();
+      if (!batch.ok() || !batch->has_value()) return found;
+      tokens->push_back((*batch)->resume_token());
+      const ConstTensorView records = (*batch)->Find("record");
+      for (int64_t row = 0; row < (*batch)->num_rows(); ++row) {
+        if ((*batch)->valid()[static_cast<size_t>(row)] == 0) continue;
+        found.emplace_back(static_cast<const char*>(records.data) + row * records.shape[1], 8);
+        const int members = (found.back()[7] - '0') % 2 == 0 ? 2 : 1;
+        EXPECT_EQ((*batch)->row_shape(0, row), Shape({members * 1024})) << found.back();
+      }
+    }
+  };
+  std::vector<std::string> tokens;
+  const Strings whole = names(*Open(text), &tokens);
+  ASSERT_EQ(whole.size(), 14u);
+  EXPECT_FALSE(std::ranges::is_sorted(whole));
+  EXPECT_EQ(std::set<std::string>(whole.begin(), whole.end()).size(), 14u);
+  for (size_t i = 0; i + 1 < 4; ++i) {
+    OpenOptions options;
+    options.resume_token = tokens[i];
+    std::vector<std::string> later;
+    EXPECT_EQ(names(*Open(text, options), &later),
+              Strings(whole.begin() + 3 * (static_cast<int64_t>(i) + 1), whole.end()));
+  }
 }
 
 // S-SOURCE-8.
