@@ -34,6 +34,9 @@ absl::Status ContextOptions::Validate() const {
   if (memory_budget_bytes <= 0) {
     return absl::InvalidArgumentError("ContextOptions.memory_budget_bytes must be positive");
   }
+  if (read_deadline.count() < 0) {
+    return absl::InvalidArgumentError("ContextOptions.read_deadline must not be negative");
+  }
   if (io == nullptr) return absl::InvalidArgumentError("ContextOptions.io must be set");
   return absl::OkStatus();
 }
@@ -41,7 +44,7 @@ absl::Status ContextOptions::Validate() const {
 Context::Context(ContextOptions options, ThreadClock clock)
     : pid_(ThisProcess()),
       log_(std::move(options.log)),
-      metrics_(std::make_shared<Metrics>()),
+      metrics_(options.metrics ? std::move(options.metrics) : std::make_shared<Metrics>()),
       memory_budget_(std::make_shared<MemoryBudget>(options.memory_budget_bytes, metrics_)),
       io_(std::move(options.io)),
       workers_(std::make_unique<Workers>(options.threads, options.batch_priority, clock)) {}

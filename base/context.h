@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,7 +27,10 @@ struct ContextOptions {
   bool batch_priority = false;  // run the workers as SCHED_BATCH, below an equal compute thread
   int64_t memory_budget_bytes = int64_t{2} << 30;  // of all pipelines (docs/executor.md, Buffers)
   std::shared_ptr<IoEngine> io;  // required here; pipeline::MakeContext fills it in
-  LogSink log;                   // empty: messages are dropped
+  // Of that engine: a read under way for so long is named in the log and counted; 0: none is.
+  std::chrono::milliseconds read_deadline{30'000};
+  std::shared_ptr<Metrics> metrics;  // shared with others; null: its own
+  LogSink log;                       // empty: messages are dropped
 
   absl::Status Validate() const;
 };

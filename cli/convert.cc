@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/compression_flag.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 
@@ -51,15 +52,9 @@ void Print(const readers::ConvertReport& report) {
 
 const std::map<std::string, readers::ConvertInput> kInputs = {
     {"idx", readers::ConvertInput::kIdx}, {"images", readers::ConvertInput::kImages}};
-const std::map<std::string, readers::Compression> kCompressions = {
-    {"none", readers::Compression::kNone},
-    {"gzip", readers::Compression::kGzip},
-    {"zlib", readers::Compression::kZlib}};
-
-template <typename T>
-std::vector<std::string> Words(const std::map<std::string, T>& meanings) {
+std::vector<std::string> InputWords() {
   std::vector<std::string> words;
-  for (const auto& [word, meaning] : meanings) words.push_back(word);
+  for (const auto& [word, input] : kInputs) words.push_back(word);
   return words;
 }
 
@@ -75,7 +70,7 @@ void AddConvert(Command parent) {
           "--from", [&options](const std::string& word) { options.input = kInputs.at(word); },
           "What is read: idx, or images (a folder or a tar)")
       .Required()
-      .OneOf(Words(kInputs));
+      .OneOf(InputWords());
   command.Add("--images", options.images, "The IDX file of images, the folder, or the tar")
       .Required();
   command.Add("--labels", options.labels,
@@ -86,15 +81,11 @@ void AddConvert(Command parent) {
   command.Add("--shards", options.num_shards, "How many shards").Whole(1, 99999).ShowDefault();
   command.Add("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
       .Whole(0);
-  command
-      .AddWord(
-          "--compression",
-          [&options](const std::string& word) { options.compression = kCompressions.at(word); },
-          "none, gzip or zlib")
-      .OneOf(Words(kCompressions));
+  AddCompressionFlag(command, options.compression);
   command.AddSwitch("--overwrite", options.overwrite,
                     "Replace the shards of this prefix that exist");
   command.Footer(
+      "When it is killed, the same command goes on with the shard that it was at.\n"
       "Examples:\n"
       "  millrace records convert --from idx --images train-images-idx3-ubyte.gz "
       "--out data --prefix train --shards 8\n"

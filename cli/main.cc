@@ -50,11 +50,15 @@ int Main(int argc, char** argv) {
                    VersionText);
   Command top = line.top();
   top.Footer(kFooter);
-  Command records = top.AddCommand("records", "Convert, inspect, verify and print record files");
+  Command records =
+      top.AddCommand("records", "Convert, inspect, verify, print, split and merge record files");
   AddConvert(records);
   AddInspect(records);
   AddVerify(records);
   AddCat(records);
+  AddSplit(records);
+  AddMerge(records);
+  AddSample(records);
   AddExplain(top);
   AddRun(top);
   AddAudit(top);

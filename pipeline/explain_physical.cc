@@ -79,11 +79,22 @@ std::string SourceText(const SourceSpec& source) {
       return absl::StrCat("the numbers from 0 to ", source.count - 1);
     case SourceSpec::Kind::kPush:
       return "records that the host program pushes";
-    case SourceSpec::Kind::kTfRecord:
+    case SourceSpec::Kind::kMemory:
+      return "records that the host program has in memory";
+    case SourceSpec::Kind::kImageFolder:
+      return absl::StrCat(
+          source.folder, " (images, ",
+          source.label ? absl::StrCat("label ", *source.label) : "labels by their folders", ")");
+    case SourceSpec::Kind::kFiles:
       break;
   }
-  return absl::StrCat(absl::StrJoin(source.file_patterns, ", "), " (compression ",
-                      source.compression, ", CRC ", source.verify_crc ? "checked" : "not checked",
+  const bool has_crc = source.container.kind == readers::ContainerKind::kTfRecord;
+  return absl::StrCat(absl::StrJoin(source.file_patterns, ", "), " (",
+                      has_crc ? "" : readers::ToString(source.container) + ", ", "compression ",
+                      source.compression,
+                      !has_crc            ? ""
+                      : source.verify_crc ? ", CRC checked"
+                                          : ", CRC not checked",
                       ")");
 }
 

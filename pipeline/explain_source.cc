@@ -18,7 +18,7 @@ namespace {
 absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, Context* context,
                                             const OpenOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto source,
-                            OpenTfRecords(spec, /*window_records=*/0, context, options));
+                            OpenSource(spec, /*window_records=*/0, context, options));
   SourceFacts::Source facts;
   facts.shards = source->files().size();
   facts.records = source->num_records();
@@ -35,11 +35,13 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context
   facts.world = options.world;
   for (const SourceSpec& spec : plan.sources) {
     SourceFacts::Source source;
-    if (spec.kind == SourceSpec::Kind::kTfRecord) {
+    if (spec.kind == SourceSpec::Kind::kRange) {
+      source.records = spec.count;
+    } else if (spec.kind == SourceSpec::Kind::kPush) {
+      source.known = false;
+    } else {
       MILLRACE_ASSIGN_OR_RETURN(source, FactsOf(spec, context, options));
     }
-    if (spec.kind == SourceSpec::Kind::kRange) source.records = spec.count;
-    if (spec.kind == SourceSpec::Kind::kPush) source.known = false;
     facts.sources.push_back(source);
   }
   return facts;

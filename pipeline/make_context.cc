@@ -1,17 +1,41 @@
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "pipeline/pipeline.h"
 #include "readers/record_source.h"
 
 namespace millrace::pipeline {
+namespace {
+
+// Tells of reads that hang: in the log, and in metrics that a monitor looks at.
+readers::ReadWatchOptions WatchOf(const ContextOptions& options) {
+  readers::ReadWatchOptions watch;
+  watch.deadline = options.read_deadline;
+  watch.report = [log = options.log, metrics = options.metrics](const readers::OverdueRead& read) {
+    metrics->gauge("millrace_reads_overdue").Add(read.over ? -1 : 1);
+    if (!read.over) metrics->counter("millrace_reads_overdue_total").Add();
+    if (!log) return;
+    const std::string text =
+        absl::StrCat("reading ", read.bytes, " bytes of ", read.path, " at offset ", read.offset,
+                     read.over ? " took " : " has taken ", read.so_far.count(), " ms",
+                     read.over ? "" : " and goes on: the disk or the server does not answer");
+    log(LogLevel::kWarning, text);
+  };
+  return watch;
+}
+
+}  // namespace
 
 // Reads wait for a device rather than for a core, so there are more I/O threads than workers.
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options) {
+  if (options.metrics == nullptr) options.metrics = std::make_shared<Metrics>();
   if (options.io == nullptr) {
     const int workers = options.threads > 0 ? options.threads : ReadCores().usable;
-    MILLRACE_ASSIGN_OR_RETURN(options.io, readers::MakePreadEngine(std::clamp(2 * workers, 4, 64)));
+    MILLRACE_ASSIGN_OR_RETURN(
+        options.io, readers::MakePreadEngine(std::clamp(2 * workers, 4, 64), WatchOf(options)));
   }
   return Context::Make(std::move(options));
 }

@@ -4,11 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/philox.h"
 #include "base/status.h"
+#include "pipeline/memory_source_internal.h"
 #include "pipeline/op_table.h"
 #include "pipeline/open_source_internal.h"
 #include "pipeline/selection_internal.h"
+#include "readers/image_records.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -30,7 +33,7 @@ class RangeSource final : public RecordSource {
     ref.ordinal = record;
     return ref;
   }
-  const std::shared_ptr<const RandomAccessFile>& file(uint32_t) const override { return no_file_; }
+  std::shared_ptr<const RandomAccessFile> file(uint32_t) const override { return no_file_; }
   uint64_t FramedBytes(const RecordRef&) const override { return 0; }
   absl::StatusOr<std::string_view> Unframe(const RecordRef&,
                                            std::span<const std::byte>) const override {
@@ -58,6 +61,11 @@ class JoinedSource final : public RecordSource {
     }
   }
   uint64_t num_records() const override { return num_records_; }
+  bool has_labels() const override { return sources_[0]->has_labels(); }
+  int64_t Label(uint64_t record) const override {
+    const size_t i = IndexOf(first_records_, record);
+    return sources_[i]->Label(record - first_records_[i]);
+  }
   uint64_t memory_bytes() const override { return memory_bytes_; }
   const std::vector<std::string>& files() const override { return files_; }
   RecordRef Locate(uint64_t record) const override {
@@ -66,7 +74,7 @@ class JoinedSource final : public RecordSource {
     ref.shard += first_shards_[i];
     return ref;
   }
-  const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
+  std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const override {
     const size_t i = IndexOf(first_shards_, shard);
     return sources_[i]->file(shard - first_shards_[i]);
   }
@@ -237,11 +245,13 @@ std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
   return std::make_unique<RangeSource>(count);
 }
 
-absl::StatusOr<std::unique_ptr<RecordSource>> OpenTfRecords(const SourceSpec& spec,
-                                                            uint64_t window_records,
-                                                            Context* context,
-                                                            const OpenOptions& options) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
+                                                        uint64_t window_records, Context* context,
+                                                        const OpenOptions& options) {
   readers::RecordSourceOptions source;
+  source.container = spec.container;
   MILLRACE_ASSIGN_OR_RETURN(source.compression, ParseCompression(spec.compression));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
                             readers::ExpandFiles(spec.file_patterns));
@@ -256,6 +266,38 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenTfRecords(const SourceSpec& sp
   }
   source.progress = options.index_progress;
   return RecordSource::Open(std::move(files), source);
+}
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenMemory(const SourceSpec& spec,
+                                                         const OpenOptions& options) {
+  const auto it = options.memory.find(spec.stage);
+  if (it != options.memory.end() && it->second != nullptr) {
+    return MakeMemorySource(it->second, spec.stage);
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, records] : options.memory) names.push_back(name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("stage \"", spec.stage, "\": OpenOptions.memory has no records of that name",
+                   DidYouMean(spec.stage, names)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const SourceSpec& spec,
+                                                         uint64_t window_records, Context* context,
+                                                         const OpenOptions& options) {
+  switch (spec.kind) {
+    case SourceSpec::Kind::kRange:
+      return MakeRangeSource(spec.count);
+    case SourceSpec::Kind::kMemory:
+      return OpenMemory(spec, options);
+    case SourceSpec::Kind::kImageFolder:
+      return readers::OpenImageRecords(spec.folder, {{spec.label}, spec.max_record_bytes});
+    case SourceSpec::Kind::kFiles:
+    case SourceSpec::Kind::kPush:
+      break;
+  }
+  return OpenFiles(spec, window_records, context, options);
 }
 
 OpenedSources JoinSources(const PhysicalPlan& plan,
@@ -281,12 +323,8 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
       return absl::InvalidArgumentError(
           absl::StrCat("stage \"", spec.stage, "\": a push source cannot be joined"));
     }
-    if (spec.kind == SourceSpec::Kind::kRange) {
-      sources.push_back(MakeRangeSource(spec.count));
-      continue;
-    }
     MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(),
-                              OpenTfRecords(spec, WindowOf(plan), &context, options));
+                              OpenSource(spec, WindowOf(plan), &context, options));
   }
   return JoinSources(plan, std::move(sources));
 }

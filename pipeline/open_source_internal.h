@@ -39,15 +39,16 @@ struct OpenedSources {
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options);
 
-// Opens the files of one source. Blocks while indexes are made, by the context's workers; without a
-// context by the calling thread. An order that jumps about within `window_records` records may keep
-// blocks of the files, of a 16th of the memory budget at most.
-// REQUIRES: spec.kind is kTfRecord.
-//   the errors of readers::RecordSource::Open
-absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenTfRecords(const SourceSpec& spec,
-                                                                     uint64_t window_records,
-                                                                     Context* context,
-                                                                     const OpenOptions& options);
+// Opens one source. Blocks while indexes are made, by the context's workers; without a context by the
+// calling thread. An order that jumps about within `window_records` records may keep blocks of the
+// files, of a 16th of the memory budget at most.
+// REQUIRES: spec.kind is not kPush.
+//   INVALID_ARGUMENT  no records of that name in options.memory
+//   the errors of readers::RecordSource::Open and readers::OpenImageRecords
+absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenSource(const SourceSpec& spec,
+                                                                  uint64_t window_records,
+                                                                  Context* context,
+                                                                  const OpenOptions& options);
 
 // Sources that are open already, one per source of the plan. REQUIRES: none of them grows.
 OpenedSources JoinSources(const PhysicalPlan& plan,

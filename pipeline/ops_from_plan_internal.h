@@ -29,6 +29,8 @@ struct PlanMessage;
 
 // The field that a range has.
 inline constexpr char kValueField[] = "value";
+// And that of an image_folder, beside the record.
+inline constexpr char kLabelField[] = "label";
 
 // decode_image and random_resized_crop in one (rule decode_region).
 struct DecodeRegionOptions {

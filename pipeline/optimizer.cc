@@ -45,8 +45,11 @@ Schema SourceSchema(const PhysicalPlan& plan) {
                    : Field{std::move(name), DType::kBytes, {Shape::kUnknown}};
   };
   if (!plan.zip.has_value()) {
-    const bool numbers = plan.sources[0].kind == SourceSpec::Kind::kRange;
-    return Schema({field(numbers ? kValueField : readers::kRecordField, numbers)});
+    const SourceSpec::Kind kind = plan.sources[0].kind;  // the others are like it
+    if (kind == SourceSpec::Kind::kRange) return Schema({field(kValueField, true)});
+    Schema schema({field(readers::kRecordField, false)});
+    if (kind == SourceSpec::Kind::kImageFolder) schema.Set(field(kLabelField, true));
+    return schema;
   }
   Schema schema;
   for (const ZipPlan::Input& input : plan.zip->inputs) {

@@ -88,8 +88,11 @@ std::vector<OpSpec> SpecsOfScan(const std::vector<OpSpec>& specs, size_t end) {
 std::string KeyText(const PhysicalPlan& plan, const std::vector<OpSpec>& scanned) {
   std::string text = absl::StrCat("semantics ", plan.semantics_version, "\n");
   for (const SourceSpec& source : plan.sources) {
-    absl::StrAppend(&text, "source ", static_cast<int>(source.kind),
-                    source.verify_crc ? "" : " raw", " ", source.count, "\n");
+    absl::StrAppend(
+        &text, "source ", static_cast<int>(source.kind), source.verify_crc ? "" : " raw", " ",
+        source.count, source.container == readers::ContainerOptions() ? "" : " of ",
+        source.container == readers::ContainerOptions() ? "" : readers::ToString(source.container),
+        source.label ? absl::StrCat(" label ", *source.label) : "", "\n");
   }
   for (const OpSpec& spec : scanned) text += SpecText(spec);
   return text;

@@ -70,20 +70,73 @@ SettleStep ToSettleStep(const proto::Stage& stage, int after_filters) {
   return step;
 }
 
+template <typename Files>
+void FillFiles(readers::ContainerKind kind, const Files& files, SourceSpec* source) {
+  source->container.kind = kind;
+  source->file_patterns.assign(files.files().begin(), files.files().end());
+  source->compression = files.compression();
+  if constexpr (requires { files.max_record_bytes(); }) {
+    source->max_record_bytes = files.max_record_bytes();
+  }
+}
+
+void FillFixedLength(const proto::FixedLength& files, SourceSpec* source) {
+  FillFiles(readers::ContainerKind::kFixedLength, files, source);
+  source->container.header_bytes = files.header_bytes();
+  source->container.record_bytes = files.record_bytes();
+  source->container.footer_bytes = files.footer_bytes();
+  source->max_record_bytes = files.record_bytes();
+}
+
+void FillCsv(const proto::Csv& files, SourceSpec* source) {
+  FillFiles(readers::ContainerKind::kCsv, files, source);
+  source->container.has_header = files.header();
+  source->container.delimiter = files.delimiter()[0];
+}
+
+void FillImageFolder(const proto::ImageFolder& folder, SourceSpec* source) {
+  source->kind = SourceSpec::Kind::kImageFolder;
+  source->folder = folder.path();
+  if (folder.has_label()) source->label = folder.label();
+  source->max_record_bytes = folder.max_record_bytes();
+}
+
 SourceSpec ToSource(const proto::Stage& stage) {
   SourceSpec source;
   source.stage = stage.name();
-  if (stage.has_range()) {
-    source.kind = SourceSpec::Kind::kRange;
-    source.count = stage.range().count();
-  } else if (stage.has_push()) {
-    source.kind = SourceSpec::Kind::kPush;
-  } else {
-    const proto::TfRecord& files = stage.tfrecord();
-    source.file_patterns.assign(files.files().begin(), files.files().end());
-    source.compression = files.compression();
-    source.verify_crc = !files.skip_crc();
-    source.max_record_bytes = files.max_record_bytes();
+  switch (stage.op_case()) {
+    case proto::Stage::kRange:
+      source.kind = SourceSpec::Kind::kRange;
+      source.count = stage.range().count();
+      break;
+    case proto::Stage::kPush:
+      source.kind = SourceSpec::Kind::kPush;
+      break;
+    case proto::Stage::kMemory:
+      source.kind = SourceSpec::Kind::kMemory;
+      break;
+    case proto::Stage::kImageFolder:
+      FillImageFolder(stage.image_folder(), &source);
+      break;
+    case proto::Stage::kFixedLength:
+      FillFixedLength(stage.fixed_length(), &source);
+      break;
+    case proto::Stage::kText:
+      FillFiles(readers::ContainerKind::kText, stage.text(), &source);
+      break;
+    case proto::Stage::kCsv:
+      FillCsv(stage.csv(), &source);
+      break;
+    case proto::Stage::kTar:
+      FillFiles(readers::ContainerKind::kTar, stage.tar(), &source);
+      break;
+    case proto::Stage::kIdx:
+      FillFiles(readers::ContainerKind::kIdx, stage.idx(), &source);
+      break;
+    default:
+      FillFiles(readers::ContainerKind::kTfRecord, stage.tfrecord(), &source);
+      source.verify_crc = !stage.tfrecord().skip_crc();
+      break;
   }
   return source;
 }

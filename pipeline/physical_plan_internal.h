@@ -10,6 +10,7 @@
 #include "base/op.h"
 #include "base/schema.h"
 #include "pipeline/predicate.h"
+#include "readers/container.h"
 
 // What the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to apply, a
 // batch to fill.
@@ -19,15 +20,19 @@ namespace millrace::pipeline {
 // Where records come from. A plan has one, or several under a concatenate, mix or zip; records are
 // numbered through all of them in the order of this list.
 struct SourceSpec {
-  enum class Kind { kTfRecord, kRange, kPush };
-  Kind kind = Kind::kTfRecord;
+  enum class Kind { kFiles, kRange, kPush, kImageFolder, kMemory };
+  Kind kind = Kind::kFiles;
   std::string stage;
-  // kTfRecord
+  // kFiles
+  readers::ContainerOptions container;
   std::vector<std::string> file_patterns;
   std::string compression;  // "auto", "none", "gzip", "zlib"
   bool verify_crc = true;
-  uint64_t max_record_bytes = 0;
-  uint64_t count = 0;  // kRange
+  // kImageFolder
+  std::string folder;
+  std::optional<int64_t> label;   // of all images
+  uint64_t max_record_bytes = 0;  // kFiles, kImageFolder
+  uint64_t count = 0;             // kRange
 };
 
 // One step of the order, from the source outwards; no payload moves.

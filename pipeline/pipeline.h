@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,8 +17,9 @@
 
 namespace millrace::pipeline {
 
-class OpTable;     // op_table.h
-class PushSource;  // push_source.h
+class MemoryRecords;  // memory_records.h
+class OpTable;        // op_table.h
+class PushSource;     // push_source.h
 
 // Makes a context whose I/O engine is the pread pool (ContextOptions.io may be left empty).
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options = {});
@@ -38,6 +40,8 @@ struct OpenOptions {
 
   std::shared_ptr<const OpTable> ops;  // for custom stages
   std::shared_ptr<PushSource> push;    // for a plan that begins with push {}
+  // For memory stages, by the names of the stages ("memory" where the plan gives none).
+  std::map<std::string, std::shared_ptr<const MemoryRecords>> memory;
 
   // performance only: results are the same for every value
   int prefetch_batches = 0;  // 0: as the plan says

@@ -128,6 +128,13 @@ StageKind KindOf(const proto::Stage& stage) {
     case proto::Stage::kConcatenate:
     case proto::Stage::kMix:
     case proto::Stage::kZip:
+    case proto::Stage::kFixedLength:
+    case proto::Stage::kText:
+    case proto::Stage::kCsv:
+    case proto::Stage::kTar:
+    case proto::Stage::kIdx:
+    case proto::Stage::kImageFolder:
+    case proto::Stage::kMemory:
       return StageKind::kSource;
     case proto::Stage::kInterleave:
     case proto::Stage::kShuffle:
@@ -150,6 +157,11 @@ StageKind KindOf(const proto::Stage& stage) {
     default:
       return StageKind::kMap;
   }
+}
+
+bool ReadsFiles(const proto::Stage& stage) {
+  return stage.has_tfrecord() || stage.has_fixed_length() || stage.has_text() || stage.has_csv() ||
+         stage.has_tar() || stage.has_idx();
 }
 
 const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage) {

@@ -25,7 +25,18 @@ class StageChecker : public OptionsChecker {
  public:
   using OptionsChecker::OptionsChecker;
 
-  absl::Status Source(const proto::TfRecord& source) const;
+  // `files` and `compression`.
+  template <typename Files>
+  absl::Status FilesOf(const Files& source) const;
+  // And `max_record_bytes`.
+  template <typename Files>
+  absl::Status Source(const Files& source) const {
+    MILLRACE_RETURN_IF_ERROR(FilesOf(source));
+    return MaxRecordBytes(source.max_record_bytes());
+  }
+  absl::Status FixedLength(const proto::FixedLength& source) const;
+  absl::Status Csv(const proto::Csv& source) const;
+  absl::Status ImageFolder(const proto::ImageFolder& source) const;
   absl::Status Mix(const proto::Mix& mix) const;
   absl::Status Zip(const proto::Zip& zip) const;
   absl::Status Interleave(const proto::Interleave& interleave) const;
@@ -44,13 +55,17 @@ class StageChecker : public OptionsChecker {
   absl::Status BatchSize(uint64_t size) const { return InRange("size", size, 1, kMaxBatch); }
 
  private:
+  absl::Status MaxRecordBytes(uint64_t bytes) const {
+    return InRange("max_record_bytes", bytes, 1, kMaxRecord);
+  }
   // Each names a field, and no two the same.
   absl::Status DistinctFields(const google::protobuf::RepeatedPtrField<std::string>& fields) const;
   template <typename Paddings>
   absl::Status CheckPaddings(const Paddings& paddings) const;
 };
 
-absl::Status StageChecker::Source(const proto::TfRecord& source) const {
+template <typename Files>
+absl::Status StageChecker::FilesOf(const Files& source) const {
   if (source.files().empty()) return Error("files", " is empty; name at least one file or pattern");
   for (int i = 0; i < source.files_size(); ++i) {
     if (source.files(i).empty()) return Error("files", " has an empty name", i);
@@ -60,7 +75,28 @@ absl::Status StageChecker::Source(const proto::TfRecord& source) const {
     return Error("compression", absl::StrCat(" \"", source.compression(), "\" is not known",
                                              DidYouMean(source.compression(), known)));
   }
-  return InRange("max_record_bytes", source.max_record_bytes(), 1, kMaxRecord);
+  return absl::OkStatus();
+}
+
+absl::Status StageChecker::FixedLength(const proto::FixedLength& source) const {
+  MILLRACE_RETURN_IF_ERROR(FilesOf(source));
+  MILLRACE_RETURN_IF_ERROR(InRange("record_bytes", source.record_bytes(), 1, kMaxRecord));
+  MILLRACE_RETURN_IF_ERROR(InRange("header_bytes", source.header_bytes(), 0, kMaxRecord));
+  return InRange("footer_bytes", source.footer_bytes(), 0, kMaxRecord);
+}
+
+absl::Status StageChecker::Csv(const proto::Csv& source) const {
+  MILLRACE_RETURN_IF_ERROR(Source(source));
+  const std::string& delimiter = source.delimiter();
+  if (delimiter.size() == 1 && delimiter.find_first_of("\"\r\n") == delimiter.npos) {
+    return absl::OkStatus();
+  }
+  return Error("delimiter", " must be one ASCII character, and neither a quote nor a line break");
+}
+
+absl::Status StageChecker::ImageFolder(const proto::ImageFolder& source) const {
+  if (source.path().empty()) return Error("path", " is empty; name the folder of the images");
+  return MaxRecordBytes(source.max_record_bytes());
 }
 
 absl::Status StageChecker::Mix(const proto::Mix& mix) const {
@@ -171,6 +207,20 @@ absl::Status CheckStageOptions(const PipelineAt& at, int i) {
   switch (stage.op_case()) {
     case proto::Stage::kTfrecord:
       return check.Source(stage.tfrecord());
+    case proto::Stage::kFixedLength:
+      return check.FixedLength(stage.fixed_length());
+    case proto::Stage::kText:
+      return check.Source(stage.text());
+    case proto::Stage::kCsv:
+      return check.Csv(stage.csv());
+    case proto::Stage::kTar:
+      return check.Source(stage.tar());
+    case proto::Stage::kIdx:
+      return check.Source(stage.idx());
+    case proto::Stage::kImageFolder:
+      return check.ImageFolder(stage.image_folder());
+    case proto::Stage::kMemory:
+      return absl::OkStatus();
     case proto::Stage::kRange:
       return check.InRange("count", stage.range().count(), 1, kMaxCount - 1);
     case proto::Stage::kConcatenate:

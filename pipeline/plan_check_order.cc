@@ -16,10 +16,30 @@
 namespace millrace::pipeline {
 namespace {
 
+// What the samples of a source are.
+enum class Samples { kRecords, kNumbers, kLabelledRecords };
+
+Samples SamplesOf(const proto::Stage& source) {
+  if (source.has_range()) return Samples::kNumbers;
+  return source.has_image_folder() ? Samples::kLabelledRecords : Samples::kRecords;
+}
+
+const char* NameOf(Samples samples) {
+  switch (samples) {
+    case Samples::kRecords:
+      return "records";
+    case Samples::kNumbers:
+      return "the numbers of a range";
+    case Samples::kLabelledRecords:
+      return "the labelled images of an image_folder";
+  }
+  return "";
+}
+
 // What a join has to know of its inputs.
 struct Outlook {
-  std::string endless;   // where the repeat without end stands; empty: none
-  bool numbers = false;  // samples are numbers of a range, not records
+  std::string endless;  // where the repeat without end stands; empty: none
+  Samples samples = Samples::kRecords;
 };
 
 bool DrawsAtRandom(const proto::Stage& stage) {
@@ -73,10 +93,12 @@ class OrderChecker {
   absl::Status CheckStage(int i) {
     const StageKind kind = KindOf(stage(i));
     if (i == 0 && kind != StageKind::kSource) {
-      return ErrorAt(at_.Where(i),
-                     absl::StrCat("the first stage must be a source (tfrecord, range, push, "
-                                  "concatenate, mix, zip), not ",
-                                  OpName(stage(i))));
+      return ErrorAt(
+          at_.Where(i),
+          absl::StrCat("the first stage must be a source (tfrecord, text, csv, tar, idx, "
+                       "fixed_length, image_folder, memory, range, push, concatenate, "
+                       "mix, zip), not ",
+                       OpName(stage(i))));
     }
     if (i > 0 && kind == StageKind::kSource) {
       return ErrorAt(at_.Where(i),
@@ -126,7 +148,7 @@ class OrderChecker {
   }
 
   absl::Status CheckSource(int i) {
-    outlook_.numbers = stage(i).has_range();
+    outlook_.samples = SamplesOf(stage(i));
     if (stage(i).has_push() && !at_.is_whole()) {
       return ErrorAt(at_.Where(i), "push cannot be an input: its length is unknown");
     }
@@ -142,8 +164,15 @@ class OrderChecker {
     for (size_t k = 0; k < inputs.size(); ++k) {
       MILLRACE_ASSIGN_OR_RETURN(const Outlook input, OrderChecker(inputs[k]).Check());
       if (k == 0) outlook_ = input;
-      if (input.numbers != outlook_.numbers && !stage(i).has_zip()) {
-        return ErrorAt(inputs[k].At({}), "records and the numbers of a range cannot be joined");
+      if (input.samples != outlook_.samples && !stage(i).has_zip()) {
+        const auto [one, other] = std::minmax(input.samples, outlook_.samples);
+        return ErrorAt(inputs[k].At({}),
+                       absl::StrCat(NameOf(one), " and ", NameOf(other), " cannot be joined"));
+      }
+      if (input.samples == Samples::kLabelledRecords && stage(i).has_zip()) {
+        return ErrorAt(inputs[k].At({}),
+                       "an image_folder cannot be an input of zip, whose inputs have one field "
+                       "each: its samples have a record and a label");
       }
       if (stage(i).has_concatenate() && !input.endless.empty() && k + 1 < inputs.size()) {
         return ErrorAt(inputs[k + 1].At({}), absl::StrCat("this input is never reached: the repeat "
@@ -165,9 +194,10 @@ class OrderChecker {
       const bool shuffle = s.has_global_shuffle() || s.has_shuffle();
       return BehindBatch(i, shuffle ? " permutes samples" : " works on samples");
     }
-    if (s.has_interleave() && (i != 1 || !stage(0).has_tfrecord())) {
+    if (s.has_interleave() && (i != 1 || !ReadsFiles(stage(0)))) {
       return ErrorAt(at_.Where(i),
-                     "interleave reads files in turns and must stand directly after tfrecord");
+                     "interleave reads files in turns and must stand directly after a source of "
+                     "files (tfrecord, text, ...)");
     }
     MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
     MILLRACE_RETURN_IF_ERROR(CheckBehindCut(i));

@@ -14,9 +14,21 @@ void Default(std::string* field, const char* value) {
   if (field->empty()) *field = value;
 }
 
-void FillSource(proto::TfRecord* source) {
+constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
+
+template <typename Source>
+void FillSource(Source* source) {
   Default(source->mutable_compression(), "auto");
-  if (source->max_record_bytes() == 0) source->set_max_record_bytes(uint64_t{1} << 30);
+  if (source->max_record_bytes() == 0) source->set_max_record_bytes(kMaxRecordBytes);
+}
+
+void FillCsv(proto::Csv* csv) {
+  FillSource(csv);
+  Default(csv->mutable_delimiter(), ",");
+}
+
+void FillImageFolder(proto::ImageFolder* folder) {
+  if (folder->max_record_bytes() == 0) folder->set_max_record_bytes(kMaxRecordBytes);
 }
 
 template <typename Parse>
@@ -94,6 +106,18 @@ void FillOp(proto::Stage* stage) {
   switch (stage->op_case()) {
     case proto::Stage::kTfrecord:
       return FillSource(stage->mutable_tfrecord());
+    case proto::Stage::kFixedLength:
+      return Default(stage->mutable_fixed_length()->mutable_compression(), "auto");
+    case proto::Stage::kText:
+      return FillSource(stage->mutable_text());
+    case proto::Stage::kCsv:
+      return FillCsv(stage->mutable_csv());
+    case proto::Stage::kTar:
+      return FillSource(stage->mutable_tar());
+    case proto::Stage::kIdx:
+      return FillSource(stage->mutable_idx());
+    case proto::Stage::kImageFolder:
+      return FillImageFolder(stage->mutable_image_folder());
     case proto::Stage::kConcatenate:
       return FillInputs(stage->mutable_concatenate());
     case proto::Stage::kMix:

@@ -48,6 +48,8 @@ struct PipelineAt {
 const std::string& OpName(const proto::Stage& stage);
 // REQUIRES: the op is set.
 StageKind KindOf(const proto::Stage& stage);
+// True for a source whose files are named in `files` and have many records each: tfrecord, text, ...
+bool ReadsFiles(const proto::Stage& stage);
 // The inputs of a concatenate, mix or zip; null for any other op.
 const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage);
 

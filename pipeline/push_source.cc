@@ -331,7 +331,7 @@ class PushRecords final : public GrowingSource {
   uint64_t num_records() const override { return queue_->available(); }
   const std::vector<std::string>& files() const override { return names_; }
   readers::RecordRef Locate(uint64_t record) const override { return queue_->Locate(record); }
-  const std::shared_ptr<const RandomAccessFile>& file(uint32_t) const override { return file_; }
+  std::shared_ptr<const RandomAccessFile> file(uint32_t) const override { return file_; }
   uint64_t FramedBytes(const readers::RecordRef& ref) const override { return ref.length + 1; }
   absl::StatusOr<std::string_view> Unframe(const readers::RecordRef& ref,
                                            std::span<const std::byte> framed) const override {

@@ -16,6 +16,7 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr std::string_view kValueColumn = "value";  // of a range
+constexpr std::string_view kLabelColumn = "label";  // of records that have one
 
 // A loop whose bounds of a copy are known is several times faster than calls of memcpy.
 void CopyWords(const std::byte* from, int64_t stride, size_t count, std::byte* to) {
@@ -120,6 +121,7 @@ void RunProcessor::PlaceSlots(const RunWork& work, RunScratch& scratch) const {
 
 void RunProcessor::Load(const RunWork& work, Run& run) const {
   if (plan_.zip.has_value()) return LoadZip(work, run);
+  if (source_.has_labels()) LoadLabels(work, run);
   if (!work.kept.empty()) return LoadKept(work, run);
   if (!reads_numbers_) return Unframe(work, 0, kRecordColumn, run);
   if (plan_.sources.size() > 1) return LoadJoinedNumbers(work, 0, kValueColumn, run);
@@ -143,6 +145,15 @@ void RunProcessor::LoadKept(const RunWork& work, Run& run) const {
   for (const std::string_view payload : work.payloads) {
     column.Set(row++, payload.data(), {static_cast<int64_t>(payload.size())});
   }
+}
+
+void RunProcessor::LoadLabels(const RunWork& work, Run& run) const {
+  const SampleId* const ids =
+      work.batch == nullptr ? work.ids.data() : work.batch->data->ids() + work.first_row;
+  const auto rows = static_cast<size_t>(work.num_rows());
+  auto* const labels = reinterpret_cast<int64_t*>(run.arena().Allocate(sizeof(int64_t) * rows));
+  for (size_t row = 0; row < rows; ++row) labels[row] = source_.Label(ids[row].record);
+  run.Add(kLabelColumn, DType::kI64).SetAll(labels, sizeof(int64_t), Shape());
 }
 
 void RunProcessor::LoadNumbers(const RunWork& work, Run& run) const {

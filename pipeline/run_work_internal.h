@@ -156,8 +156,8 @@ class RunProcessor {
   RunProcessor(const PhysicalPlan& plan, const readers::RecordSource& source);
 
   RunScratch MakeScratch() const;
-  // Adds the source's column, kRecordColumn or (range) "value", or those of a zip; rows that could
-  // not be read are failed.
+  // Adds the source's columns: kRecordColumn and perhaps "label", (range) "value", or those of a zip;
+  // rows that could not be read are failed.
   void Load(const RunWork& work, Run& run) const;
   // An op that throws makes its row INTERNAL.
   RunOutcome Process(const RunWork& work, RunScratch& scratch) const;
@@ -177,6 +177,8 @@ class RunProcessor {
   // Its rows [begin, end), whose bytes were read.
   void UnframeRows(const RunWork& work, int64_t from, int64_t begin, int64_t end, Column& column,
                    Run& run) const;
+  // The column "label" of a source whose records have one.
+  void LoadLabels(const RunWork& work, Run& run) const;
   // The column of a range: the records' numbers, where they lie in the rows' ids.
   void LoadNumbers(const RunWork& work, Run& run) const;
   // The same where several ranges are joined or zipped: each begins at 0 again.

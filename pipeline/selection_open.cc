@@ -44,17 +44,21 @@ std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const readers::RecordSour
                              bool now) {
   std::string name = plan.select->key;
   std::string stamps = absl::StrCat(source.Fingerprint());
-  const bool has_files = plan.sources[0].kind == SourceSpec::Kind::kTfRecord;
+  const bool has_files = std::ranges::any_of(plan.sources, [](const SourceSpec& spec) {
+    return spec.kind == SourceSpec::Kind::kFiles || spec.kind == SourceSpec::Kind::kImageFolder;
+  });
   for (uint32_t i = 0; has_files && i < source.files().size(); ++i) {
     std::error_code error;
+    const bool is_url = readers::IsUrl(source.files()[i]);
     const std::string path =
-        std::filesystem::absolute(source.files()[i], error).lexically_normal().string();
+        is_url ? source.files()[i]
+               : std::filesystem::absolute(source.files()[i], error).lexically_normal().string();
     std::optional<readers::ShardStamp> stamp = source.stamp(i);
-    if (now) {
+    if (now && !is_url) {  // a URL is of one version while it is open
       const auto found = readers::StampOf(path);
       stamp = found.ok() ? std::optional(*found) : std::nullopt;
     }
-    if (error || !stamp.has_value()) return std::nullopt;
+    if (error || !stamp.has_value() || !stamp->vouches()) return std::nullopt;
     absl::StrAppend(&name, "|", path.size(), ":", path);
     absl::StrAppend(&stamps, "|", stamp->file_size, ",", stamp->mtime_ns);
   }

@@ -28,14 +28,21 @@ class PlainSource : public ByteSource {
   uint64_t offset_ = 0;
 };
 
-// Which stream begins with `first`; kNone when neither does.
-Compression CompressionOf(std::span<const std::byte> first) {
-  if (first.size() >= 3 && LooksLike(Compression::kGzip, first)) return Compression::kGzip;
-  if (first.size() >= 2 && LooksLike(Compression::kZlib, first)) return Compression::kZlib;
-  return Compression::kNone;
-}
-
 }  // namespace
+
+std::string_view CompressionName(Compression compression) {
+  switch (compression) {
+    case Compression::kAuto:
+      return "auto";
+    case Compression::kNone:
+      return "none";
+    case Compression::kGzip:
+      return "gzip";
+    case Compression::kZlib:
+      return "zlib";
+  }
+  return "unknown";
+}
 
 bool LooksLike(Compression compression, std::span<const std::byte> first) {
   const auto byte = [&](size_t i) { return std::to_integer<unsigned>(first[i]); };
@@ -49,6 +56,12 @@ bool LooksLike(Compression compression, std::span<const std::byte> first) {
   // RFC 1950: CM = deflate, CINFO <= 7; CMF * 256 + FLG is a multiple of 31.
   if ((byte(0) & 0x0f) != 8 || byte(0) >> 4 > 7) return false;
   return first.size() < 2 || (byte(0) * 256 + byte(1)) % 31 == 0;
+}
+
+Compression CompressionOf(std::span<const std::byte> first) {
+  if (first.size() >= 3 && LooksLike(Compression::kGzip, first)) return Compression::kGzip;
+  if (first.size() >= 2 && LooksLike(Compression::kZlib, first)) return Compression::kZlib;
+  return Compression::kNone;
 }
 
 absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file) {

@@ -40,6 +40,9 @@ class ByteSource {
 // with a good CRC, kGzip or kZlib when they start such a stream, otherwise kNone.
 absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file);
 
+// Which stream begins with `first`; kNone when none does.
+Compression CompressionOf(std::span<const std::byte> first);
+
 // What a record header with a bad CRC means.
 struct BadHeader {
   RecordErrorReason reason = RecordErrorReason::kLengthCrc;

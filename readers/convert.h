@@ -58,11 +58,13 @@ using ConvertProgress = std::function<void(int64_t done_images, int64_t total_im
 // same bytes.
 //
 // Shards are written to a hidden folder beside their place and moved there after the last one is
-// whole. On failure nothing has changed. `overwrite` replaces all shards of the prefix, also of
-// sets of another number of shards: they are moved to the hidden folder first, moved back when a
-// move fails, and removed when the new set is in place. A conversion that is killed leaves its
-// folder; the next one to the same prefix removes it, or, when it holds replaced shards, the next
-// one with `overwrite` that succeeds. Several processes may convert at once.
+// whole, and PREFIX.manifest.json behind them (shards with records, bytes and labels; classes). On
+// failure nothing has changed. A conversion that is killed leaves its folder: the same conversion of
+// the same input takes over the shards that are whole there, any other to the same prefix removes
+// it. `overwrite` replaces all shards of the prefix, also of sets of another number of shards: they
+// are moved to the hidden folder first, moved back when a move fails, and removed when the new set
+// is in place. A folder with replaced shards that a killed process left stays until an `overwrite`
+// succeeds. Several processes may convert at once.
 //   INVALID_ARGUMENT     a bad option; the label rules do not fit; more shards than images
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
 //                        `overwrite` is off; a folder has the name of a shard

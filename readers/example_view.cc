@@ -26,6 +26,7 @@ struct ValuesSink {
   }
   void Int(int64_t value) { std::get<std::vector<int64_t>>(values).push_back(value); }
   void Floats(std::string_view packed) {
+    if (packed.empty()) return;
     auto& floats = std::get<std::vector<float>>(values);
     const size_t before = floats.size();
     floats.resize(before + packed.size() / sizeof(float));

@@ -132,7 +132,7 @@ absl::Status ExpandOne(const std::string& pattern, std::vector<std::string>& fil
     std::ranges::move(*shards, std::back_inserter(files));
     return absl::OkStatus();
   }
-  if (internal::IsUrl(pattern)) {
+  if (internal::HasScheme(pattern)) {
     files.push_back(pattern);
     return absl::OkStatus();
   }

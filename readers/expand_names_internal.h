@@ -17,7 +17,7 @@ inline constexpr size_t kMaxNames = 100'000;               // of one pattern
 inline constexpr size_t kMaxNameBytes = size_t{64} << 20;  // of all of them together
 
 // "https://host/file": taken as it is, since no folder of it can be listed.
-inline bool IsUrl(std::string_view name) { return name.find("://") != std::string_view::npos; }
+inline bool HasScheme(std::string_view name) { return name.find("://") != std::string_view::npos; }
 
 // Expands braces as bash does: "{a,b}" and "{08..12}" (numbers, as wide as the wider of the two where
 // one begins with a zero), in each other and as often as wanted. Other braces stand for themselves,

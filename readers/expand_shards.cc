@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<std::string>> AllOf(const ShardSpec& spec, uint64_t c
   std::string missing;  // the first
   for (uint64_t shard = 0; shard < count; ++shard) {
     names.push_back(ShardName(spec, shard, count));
-    if (IsUrl(names.back()) || Exists(names.back())) continue;
+    if (HasScheme(names.back()) || Exists(names.back())) continue;
     if (num_missing++ == 0) missing = names.back();
   }
   if (num_missing == 0) return names;
@@ -99,7 +99,7 @@ absl::StatusOr<std::map<uint64_t, uint64_t>> SetsOnDisk(const ShardSpec& spec) {
 
 absl::StatusOr<std::vector<std::string>> OnlySet(const ShardSpec& spec) {
   const std::string wanted = absl::StrCat(spec.prefix, "-*-of-*", spec.extension);
-  if (IsUrl(spec.prefix)) {
+  if (HasScheme(spec.prefix)) {
     return absl::InvalidArgumentError(
         absl::StrCat(wanted, ": the shards behind a URL cannot be listed; say how many there are"));
   }

@@ -18,6 +18,10 @@ inline constexpr int64_t kMaxImageBytes = int64_t{1} << 30;  // the readers' cap
 // True for a path that names an image: .jpg, .jpeg or .png, no part beginning with a dot.
 bool IsImagePath(std::string_view path);
 
+// The images below `root`: paths relative to it, sorted bytewise.
+//   NOT_FOUND, other  it cannot be listed
+absl::StatusOr<std::vector<std::string>> ListImages(const std::string& root);
+
 struct PathLabels {
   std::vector<std::string> class_names;  // empty: one label for all
   std::vector<int64_t> labels;           // by path

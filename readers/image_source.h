@@ -32,6 +32,9 @@ class ImageSource {
   virtual uint64_t num_images() const = 0;
   // Names of the classes, by label; empty when the source has none.
   virtual const std::vector<std::string>& class_names() const = 0;
+  // Another one when the images or their labels are others, as far as that shows without reading
+  // the images: names, sizes and times of files.
+  virtual uint64_t Fingerprint() const = 0;
   // Reads image `index` < num_images(); blocks on the file.
   //   DATA_LOSS, INVALID_ARGUMENT  the image is damaged, or neither PNG nor JPEG
   //   FAILED_PRECONDITION          a tar opened without random_access was asked to go back

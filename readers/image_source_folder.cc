@@ -8,26 +8,13 @@
 #include "readers/image_labels_internal.h"
 #include "readers/image_source.h"
 #include "readers/local_file.h"
+#include "readers/record_index.h"
+#include "xxhash.h"
 
 namespace millrace::readers {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::StatusOr<std::vector<std::string>> ListImages(const std::string& root) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  fs::recursive_directory_iterator it(root, fs::directory_options::follow_directory_symlink, error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::string path = it->path().lexically_relative(root).generic_string();
-    if (!internal::IsImagePath(path)) continue;
-    std::error_code ignored;  // a file that cannot be looked at fails with its name when read
-    if (!it->is_directory(ignored)) paths.push_back(std::move(path));
-  }
-  if (error) return ErrnoStatus(error.value(), "list", root);
-  std::ranges::sort(paths);
-  return paths;
-}
 
 class FolderSource final : public ImageSource {
  public:
@@ -36,6 +23,16 @@ class FolderSource final : public ImageSource {
 
   uint64_t num_images() const override { return paths_.size(); }
   const std::vector<std::string>& class_names() const override { return labels_.class_names; }
+  uint64_t Fingerprint() const override {
+    uint64_t digest = 0;
+    for (const std::string& path : paths_) {
+      const auto stamp =
+          StampOf(root_ + "/" + path).value_or(ShardStamp());  // Read says what is wrong
+      const std::string text = absl::StrCat(path, "\n", stamp.file_size, " ", stamp.mtime_ns);
+      digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);
+    }
+    return digest;
+  }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
     MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
@@ -53,9 +50,24 @@ class FolderSource final : public ImageSource {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> internal::ListImages(const std::string& root) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  fs::recursive_directory_iterator it(root, fs::directory_options::follow_directory_symlink, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    std::string path = it->path().lexically_relative(root).generic_string();
+    if (!internal::IsImagePath(path)) continue;
+    std::error_code ignored;  // a file that cannot be looked at fails with its name when read
+    if (!it->is_directory(ignored)) paths.push_back(std::move(path));
+  }
+  if (error) return ErrnoStatus(error.value(), "list", root);
+  std::ranges::sort(paths);
+  return paths;
+}
+
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& path,
                                                              const ImageLabelOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> paths, ListImages(path));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> paths, internal::ListImages(path));
   MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
                             internal::LabelPaths(paths, options, path));
   return std::make_unique<FolderSource>(path, std::move(paths), std::move(labels));

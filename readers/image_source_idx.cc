@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "readers/image_source.h"
 #include "readers/png_internal.h"
+#include "xxhash.h"
 
 // An IDX file is big-endian: a magic (0, 0, type, number of dimensions), one uint32 per dimension,
 // then the values, here bytes. Nothing in it says how long it is but the dimensions, so they are
@@ -156,6 +157,10 @@ class IdxSource final : public ImageSource {
 
   uint64_t num_images() const override { return images_.extents[0]; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
+  uint64_t Fingerprint() const override {
+    return XXH3_64bits_withSeed(images_.values.data(), images_.values.size(),
+                                XXH3_64bits(labels_.values.data(), labels_.values.size()));
+  }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
     const uint32_t height = images_.extents[1];

@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "readers/image_labels_internal.h"
 #include "readers/image_source.h"
+#include "readers/record_index.h"
+#include "xxhash.h"
 
 namespace millrace::readers {
 namespace {
@@ -103,6 +105,11 @@ class TarSource final : public ImageSource {
 
   uint64_t num_images() const override { return names_.size(); }
   const std::vector<std::string>& class_names() const override { return labels_.class_names; }
+  uint64_t Fingerprint() const override {
+    const auto stamp = StampOf(path_).value_or(ShardStamp());  // Read says what is wrong
+    const std::string text = absl::StrCat(stamp.file_size, " ", stamp.mtime_ns);
+    return XXH3_64bits(text.data(), text.size());
+  }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
     std::string bytes;

@@ -7,9 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "readers/access_points.h"
 #include "readers/cache_folder.h"
 #include "readers/index_memory.h"
 #include "readers/record.h"
@@ -22,10 +25,11 @@ struct IndexedShard {
   std::string path;
   ShardStamp stamp;
   Compression compression = Compression::kNone;  // never kAuto
-  uint64_t framed_bytes = 0;                     // the (inflated) size
+  FrameFormat format;                            // of its container
+  uint64_t shard_bytes = 0;                      // the (inflated) size
 };
 
-// The indexes of shards in a CacheFolder. Immutable, thread-safe, and safe between processes. A
+// The indexes and access points of shards in a CacheFolder. Immutable, thread-safe, and safe between processes. A
 // folder that cannot be used costs speed, never an error. Internal.
 class IndexCache {
  public:
@@ -38,7 +42,8 @@ class IndexCache {
   struct Opened {
     std::shared_ptr<const RandomAccessFile> file;
     IndexKey key;
-    uint64_t framed_bytes = 0;
+    FrameFormat format;
+    uint64_t shard_bytes = 0;
   };
 
   // Begins to fetch the kept index and does not wait, so that whoever opens several before it reads
@@ -55,9 +60,22 @@ class IndexCache {
                                          const std::shared_ptr<IndexMemory>& memory, bool keep,
                                          const Build& build) const;
 
+  // Makes the file of points (EncodePoints) for a key.
+  using MakePoints = std::function<absl::StatusOr<std::vector<std::byte>>(const IndexKey&)>;
+  // How the kept file of points at a path is opened.
+  using OpenPoints =
+      std::function<absl::StatusOr<std::shared_ptr<const RandomAccessFile>>(const std::string&)>;
+  // The same for the access points of a compressed shard; framed_bytes is not looked at. Where they
+  // cannot be kept they are in memory.
+  absl::StatusOr<AccessPoints> FindOrMakePoints(const IndexedShard& shard, const OpenPoints& open,
+                                                const MakePoints& make) const;
+
  private:
   // Nullopt when the path is relative to a folder that is gone.
   std::optional<IndexKey> KeyOf(const IndexedShard& shard) const;
+  // Keeps `bytes`, unless the shard changed while they were made: the stamp would vouch for it.
+  static bool Store(const IndexedShard& shard, const std::string& file,
+                    std::span<const std::byte> bytes);
 
   const CacheFolder folder_;
   const std::filesystem::path current_folder_;  // where relative paths begin; empty: it is gone

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/http_file_internal.h"
 #include "readers/record_source.h"
 
 namespace millrace::readers {
@@ -18,8 +20,13 @@ namespace {
 
 class LocalFile : public RandomAccessFile {
  public:
-  LocalFile(UniqueFd fd, std::string path, uint64_t size, PreadFunction pread_function)
-      : fd_(std::move(fd)), path_(std::move(path)), size_(size), pread_(std::move(pread_function)) {
+  LocalFile(UniqueFd fd, std::string path, uint64_t size, PreadFunction pread_function,
+            ReadRetry retry)
+      : fd_(std::move(fd)),
+        path_(std::move(path)),
+        size_(size),
+        retry_(retry),
+        pread_(std::move(pread_function)) {
     try_.store(!pread_, std::memory_order_relaxed);
     if (!pread_) pread_ = ::pread;
   }
@@ -37,6 +44,7 @@ class LocalFile : public RandomAccessFile {
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     constexpr size_t kMostPerCall = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB per call
     size_t done = 0;
+    int failed = 0;  // attempts to read what comes next
     while (done < out.size()) {
       const size_t want = std::min(out.size() - done, kMostPerCall);
       const ssize_t got =
@@ -44,8 +52,12 @@ class LocalFile : public RandomAccessFile {
       if (got == 0) break;
       if (got > 0) {
         done += static_cast<size_t>(got);
+        failed = 0;
       } else if (errno != EINTR) {
-        return ErrnoStatus(errno, "pread", absl::StrCat(path_, " at offset ", offset + done));
+        const int error = errno;
+        if (!MayPass(error) || ++failed >= retry_.attempts)
+          return Failed(error, offset + done, failed);
+        std::this_thread::sleep_for(retry_.backoff * (1 << std::min(failed - 1, 10)));
       }
     }
     return done;
@@ -55,9 +67,18 @@ class LocalFile : public RandomAccessFile {
   const std::string& path() const override { return path_; }
 
  private:
+  static bool MayPass(int error) {
+    return error == EIO || error == EAGAIN || error == ESTALE || error == ETIMEDOUT;
+  }
+  absl::Status Failed(int error, uint64_t offset, int attempts) const {
+    const std::string tried = attempts > 1 ? absl::StrCat(" (tried ", attempts, " times)") : "";
+    return ErrnoStatus(error, "pread", absl::StrCat(path_, " at offset ", offset, tried));
+  }
+
   const UniqueFd fd_;
   const std::string path_;
   const uint64_t size_;
+  const ReadRetry retry_;
   PreadFunction pread_;  // set in the constructor only
   // False where the file system cannot tell, or reads are a test's; readers -> readers, relaxed: a
   // late look costs one call.
@@ -90,12 +111,14 @@ absl::StatusOr<OpenedFile> OpenRegular(const std::string& path) {
 }  // namespace
 
 std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
-                                                      PreadFunction pread_function) {
+                                                      PreadFunction pread_function,
+                                                      ReadRetry retry) {
   return std::make_shared<LocalFile>(std::move(fd), std::move(path), size,
-                                     std::move(pread_function));
+                                     std::move(pread_function), retry);
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {
+  if (IsUrl(path)) return OpenUrl(path);
   MILLRACE_ASSIGN_OR_RETURN(OpenedFile file, OpenRegular(path));
   return MakeLocalFile(std::move(file.fd), path, file.size);
 }

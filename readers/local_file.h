@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,10 +16,17 @@ namespace millrace::readers {
 // pread's signature: the seam through which tests inject EINTR, EIO and short reads.
 using PreadFunction = std::function<ssize_t(int fd, void* out, size_t size, off_t offset)>;
 
+// What a disk or a server may get over (EIO, EAGAIN, ESTALE, ETIMEDOUT) is tried again.
+struct ReadRetry {
+  int attempts = 3;                       // of one read, the first included
+  std::chrono::milliseconds backoff{50};  // before the second one, then twice as long each time
+};
+
 // Wraps an open file of `size` bytes; `path` is for messages. The system's pread when none is
 // given. Internal: OpenFile (record_source.h) is the public way.
 std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
-                                                      PreadFunction pread_function = {});
+                                                      PreadFunction pread_function = {},
+                                                      ReadRetry retry = {});
 
 // OpenFile for a file that is soon read as a whole: begins to fetch it from the disk and does not
 // wait for it.

@@ -19,7 +19,7 @@ std::string_view Trim(std::string_view line) {
 
 // `name` as it is seen from the folder of `list`.
 std::string FromFolderOf(const std::string& list, std::string_view name) {
-  if (name.starts_with('/') || IsUrl(name)) return std::string(name);
+  if (name.starts_with('/') || HasScheme(name)) return std::string(name);
   return list.substr(0, list.rfind('/') + 1).append(name);  // npos + 1 is 0
 }
 

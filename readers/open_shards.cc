@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -9,12 +10,17 @@
 #include "base/mutex.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/access_points.h"
 #include "readers/block_cache.h"
 #include "readers/byte_source.h"
+#include "readers/http_file_internal.h"
 #include "readers/index_cache.h"
 #include "readers/index_memory.h"
+#include "readers/inflate_pass.h"
+#include "readers/inflated_file.h"
 #include "readers/open_shards_internal.h"
 #include "readers/shard_files.h"
+#include "readers/span_cache.h"
 #include "readers/start_threads_internal.h"
 
 namespace millrace::readers {
@@ -24,20 +30,27 @@ constexpr uint64_t kShortRecordBytes = 1 << 10;
 // Indexes that a thread fetches from the disk at once: two threads opened 1,000 shards in 169 ms, and
 // in 255 ms where they fetched one by one.
 constexpr size_t kMostFetched = 8;
+// Inflated spans that are kept: of 15 shards that are read side by side, and of a shuffle that fits.
+constexpr uint64_t kSpanCacheBytes = 64 << 20;
 
 // Opens the shards of one source, several at a time: first those that are plain and have an index,
 // without touching them; then, now that it is known how much is left to do, the others.
 class Opener {
  public:
-  Opener(const std::vector<std::string>& files, const RecordSourceOptions& options)
+  Opener(const std::vector<std::string>& files, const Container& container,
+         const RecordSourceOptions& options)
       : files_(files),
+        container_(container),
         options_(options),
         cache_(options.index_folder),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
+        spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
+        urls_(files.size()),
         shards_(files.size()),
         statuses_(files.size()) {}
 
   absl::StatusOr<OpenedShards> Run() {
+    MILLRACE_RETURN_IF_ERROR(OpenUrls());
     MILLRACE_RETURN_IF_ERROR(ForEachChunk(
         NumFetched(), files_.size(),
         [this](size_t first, size_t end, Place& place) { return Find(first, end, place); }));
@@ -49,8 +62,9 @@ class Opener {
     }
     MILLRACE_RETURN_IF_ERROR(ForEachChunk(
         1, num_left, [this](size_t i, size_t, Place& place) { return Complete(i, place); }));
-    const size_t block_bytes = KeepBlocks();
-    return OpenedShards{std::move(shards_), block_bytes};
+    const uint64_t span_bytes = KeepSpans();
+    const size_t block_bytes = KeepBlocks() + (http_ == nullptr ? 0 : http_->memory_bytes());
+    return OpenedShards{std::move(shards_), block_bytes + span_bytes};
   }
 
  private:
@@ -59,6 +73,33 @@ class Opener {
   size_t NumFetched() const {
     const auto threads = static_cast<size_t>(std::max(options_.threads, 1));
     return std::clamp<size_t>(OpenFiles::DefaultMaxOpen() / threads, 1, kMostFetched);
+  }
+
+  // Opens the files that are URLs, all at once.
+  absl::Status OpenUrls() {
+    std::vector<std::string> urls;
+    std::ranges::copy_if(files_, std::back_inserter(urls), IsUrl);
+    if (urls.empty()) return absl::OkStatus();
+    HttpOptions http = options_.http;
+    if (options_.cache_bytes > 0)
+      http.cache_bytes = std::min(http.cache_bytes, options_.cache_bytes);
+    MILLRACE_ASSIGN_OR_RETURN(http_, HttpFiles::Make(http));
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<HttpFiles::Opened> opened, http_->Open(urls));
+    auto next = opened.begin();
+    for (size_t i = 0; i < files_.size(); ++i) {
+      if (IsUrl(files_[i])) urls_[i] = std::move(*next++);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ShardStamp> StampOfShard(size_t i) const {
+    if (urls_[i].file != nullptr) return urls_[i].stamp;
+    return StampOf(files_[i]);
+  }
+
+  absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFileOf(size_t i) {
+    if (urls_[i].file != nullptr) return urls_[i].file;
+    return open_files_->Open(files_[i]);
   }
 
   // Where a thread puts what it makes of shards.
@@ -98,9 +139,10 @@ class Opener {
     std::array<std::optional<IndexCache::Opened>, kMostFetched> indexes;
     for (size_t i = first; i < end; ++i) {
       ShardStamp& stamp = shards_[i].stamp;
-      MILLRACE_ASSIGN_OR_RETURN(stamp, StampOf(files_[i]));
-      if (!may_be_plain) continue;
-      indexes[i - first] = cache_.Open({files_[i], stamp, Compression::kNone, stamp.file_size});
+      MILLRACE_ASSIGN_OR_RETURN(stamp, StampOfShard(i));
+      if (!may_be_plain || container_.is_regular()) continue;
+      indexes[i - first] =
+          cache_.Open({files_[i], stamp, Compression::kNone, container_.format(), stamp.file_size});
     }
     for (size_t i = first; i < end; ++i) {
       const auto& opened = indexes[i - first];
@@ -115,61 +157,110 @@ class Opener {
     shard.index = std::move(index.records);
     shard.lengths_digest = index.lengths_digest;
     shard.file_size = shard.stamp.file_size;
-    shard.file = open_files_->OpenLater(files_[i], shard.file_size);
+    shard.file = urls_[i].file;
+    if (shard.file == nullptr) shard.file = open_files_->OpenLater(files_[i], shard.file_size);
   }
 
   absl::Status Complete(size_t i, Place& place) {
     Shard& shard = shards_[i];
-    if (shard.file == nullptr) MILLRACE_RETURN_IF_ERROR(OpenShard(files_[i], place, shard));
+    if (shard.file == nullptr) MILLRACE_RETURN_IF_ERROR(OpenShard(i, place, shard));
     return CheckLengths(shard);
   }
 
-  absl::Status OpenShard(const std::string& path, Place& place, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOf(path));  // others may have taken their time
-    MILLRACE_ASSIGN_OR_RETURN(shard.file, open_files_->Open(path));
+  absl::Status OpenShard(size_t i, Place& place, Shard& shard) {
+    const std::string& path = files_[i];
+    MILLRACE_ASSIGN_OR_RETURN(shard.stamp, StampOfShard(i));  // others may have taken their time
+    MILLRACE_ASSIGN_OR_RETURN(shard.file, OpenFileOf(i));
     shard.file_size = shard.file->size();
     Compression compression = options_.compression;
     if (compression == Compression::kAuto) {
-      MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file));
+      MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file, container_));
     }
     const bool compressed = compression != Compression::kNone;
-    if (compressed) MILLRACE_RETURN_IF_ERROR(Inflate(compression, place.spool, shard));
+    std::optional<RecordIndex> frames;  // of a shard that was inflated just now, if all is well
+    if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(path, compression, place, shard, frames));
     bool walked = false;
     const auto build = [&]() -> absl::StatusOr<ShardIndex> {
-      walked = true;
-      std::vector<uint64_t> begins;
-      MILLRACE_RETURN_IF_ERROR(WalkRecords(*shard.file, Walk(!compressed), begins));
-      MILLRACE_ASSIGN_OR_RETURN(RecordIndex records, RecordIndex::Make(begins, place.memory));
+      walked = !container_.is_regular();
+      if (!frames.has_value()) {
+        MILLRACE_ASSIGN_OR_RETURN(
+            frames, container_.FindFrames(*shard.file, Walk(!compressed), place.memory));
+      }
+      RecordIndex records = *std::move(frames);
       const uint64_t digest = records.LengthsDigest();
       return ShardIndex{std::move(records), digest};
     };
-    MILLRACE_ASSIGN_OR_RETURN(
-        ShardIndex index,
-        cache_.FindOrBuild({path, shard.stamp, compression, shard.file->size()}, place.memory,
-                           /*keep=*/options_.verify_crc, build));
+    const auto find_or_build = [&] {
+      if (container_.is_regular()) return build();
+      return cache_.FindOrBuild(
+          {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
+          /*keep=*/options_.verify_crc, build);
+    };
+    MILLRACE_ASSIGN_OR_RETURN(ShardIndex index, find_or_build());
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
     shard.index = std::move(index.records);
     shard.lengths_digest = index.lengths_digest;
     return absl::OkStatus();
   }
 
-  // Replaces shard.file by its inflated bytes.
-  absl::Status Inflate(Compression compression, InflateSpool& spool, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated, spool.Add(shard.file, compression));
-    Advance(shard.file_size, /*tell=*/true);
+  // Replaces shard.file by its inflated bytes, which can be read anywhere. When they had to be
+  // inflated for that, `frames` become those of the records, unless their framing is damaged.
+  absl::Status Enter(const std::string& path, Compression compression, Place& place, Shard& shard,
+                     std::optional<RecordIndex>& frames) {
+    uint64_t told = 0;
+    const auto open = [&](const std::string& name) { return open_files_->Open(name); };
+    const auto make = [&](const IndexKey& key) {
+      return InflateAndWalk(compression, shard, key, place, frames, told);
+    };
+    auto points = cache_.FindOrMakePoints(
+        {.path = path, .stamp = shard.stamp, .compression = compression}, open, make);
+    Advance(shard.file_size - told, /*tell=*/false);
+    if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
+      frames.reset();
+      return Inflate(compression, place, shard);
+    }
+    if (frames.has_value() && frames->end() != points->out_bytes) frames.reset();
+    shard.point_bytes = points->memory_bytes();
+    shard.file = MakeInflatedFile(std::move(shard.file), *std::move(points), spans_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::byte>> InflateAndWalk(Compression compression, const Shard& shard,
+                                                        const IndexKey& key, Place& place,
+                                                        std::optional<RecordIndex>& frames,
+                                                        uint64_t& told) {
+    InflatePassOptions options;
+    options.advanced = [&](uint64_t bytes) {
+      told += bytes;
+      Advance(bytes, /*tell=*/true);
+    };
+    InflatePass pass(shard.file, compression, std::move(options));
+    // What is wrong is found again: here the end is not known before it is reached.
+    if (!container_.is_regular()) {
+      auto found = container_.FindFrames(pass, Walk(/*plain=*/false), place.memory);
+      if (found.ok()) frames = *std::move(found);
+    }
+    return pass.Finish(key);
+  }
+
+  // Replaces shard.file by its inflated bytes in a temporary file.
+  absl::Status Inflate(Compression compression, Place& place, Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated, place.spool.Add(shard.file, compression));
     shard.file = std::move(inflated.file);
     if (inflated.damage.ok()) return absl::OkStatus();
     // What came before the damage says which record it hit, or has an earlier fault of its own.
-    std::vector<uint64_t> before;
-    const absl::Status walked = WalkRecords(*shard.file, Walk(/*plain=*/false), before);
+    const auto before = container_.FindFrames(*shard.file, Walk(/*plain=*/false), place.memory);
     RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
-    if (const auto earlier = GetRecordError(walked)) {
+    if (before.ok()) {
+      error.offset = static_cast<int64_t>(before->end());
+      error.ordinal = static_cast<int64_t>(before->num_records());
+    } else if (const auto earlier = GetRecordError(before.status())) {
       const bool only_cut = earlier->reason == RecordErrorReason::kTruncatedHeader ||
                             earlier->reason == RecordErrorReason::kTruncatedPayload;
-      if (!only_cut) return walked;
+      if (!only_cut) return before.status();
+      error.offset = earlier->offset;
+      error.ordinal = earlier->ordinal;
     }
-    error.offset = static_cast<int64_t>(before.back());
-    error.ordinal = static_cast<int64_t>(before.size() - 1);
     absl::Status damage = Annotate(
         inflated.damage, absl::StrCat("record ", error.ordinal, " at offset ", error.offset));
     SetRecordError(damage, error);
@@ -202,6 +293,32 @@ class Opener {
     return absl::OkStatus();
   }
 
+  // Bytes that an order that jumps about may want again soon, as far as cache_bytes go.
+  uint64_t WindowBytes(uint64_t records, uint64_t bytes) const {
+    // Of a shuffle's records two in a hundred lie farther back than four times its buffer.
+    constexpr uint64_t kWindows = 4;
+    if (records == 0) return 0;
+    const uint64_t window = std::min(options_.window_records, records);
+    return std::min<uint64_t>(options_.cache_bytes, kWindows * window * (bytes / records));
+  }
+
+  // Lets as many inflated spans be kept as the order has use for. Returns the memory that they and
+  // the points take.
+  uint64_t KeepSpans() {
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    for (const Shard& shard : shards_) {
+      if (shard.point_bytes == 0) continue;
+      records += shard.index.num_records();
+      bytes += shard.index.framed_bytes();
+    }
+    const uint64_t keep = std::max(kSpanCacheBytes, WindowBytes(records, bytes));
+    spans_->SetLimits(keep, /*drop_behind=*/options_.window_records == 0);
+    uint64_t point_bytes = 0;
+    for (const Shard& shard : shards_) point_bytes += shard.point_bytes;
+    return std::min(keep, bytes) + point_bytes;
+  }
+
   // Reads the shards through a cache, if the options say so and records are short. Returns the
   // memory that it takes.
   size_t KeepBlocks() {
@@ -209,16 +326,11 @@ class Opener {
     uint64_t bytes = 0;
     for (const Shard& shard : shards_) {
       records += shard.index.num_records();
-      bytes += shard.index.framed_bytes();
+      bytes += shard.index.end();
     }
     if (options_.window_records == 0 || options_.cache_bytes == 0 || records == 0) return 0;
-    const uint64_t mean_bytes = bytes / records;
-    if (mean_bytes > kShortRecordBytes) return 0;
-    // Of a shuffle's records two in a hundred lie farther back than four times its buffer.
-    constexpr uint64_t kWindows = 4;
-    const uint64_t window = std::min(options_.window_records, records);
-    const auto blocks = std::make_shared<BlockCache>(
-        std::min<uint64_t>(options_.cache_bytes, kWindows * window * mean_bytes));
+    if (bytes / records > kShortRecordBytes) return 0;
+    const auto blocks = std::make_shared<BlockCache>(WindowBytes(records, bytes));
     for (size_t i = 0; i < shards_.size(); ++i) {
       shards_[i].file = blocks->Wrap(std::move(shards_[i].file), i);
     }
@@ -232,10 +344,14 @@ class Opener {
   }
 
   const std::vector<std::string>& files_;
+  const Container& container_;
   const RecordSourceOptions& options_;
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
-  int64_t total_bytes_ = 0;  // constant while shards are walked
+  const std::shared_ptr<SpanCache> spans_;
+  std::shared_ptr<HttpFiles> http_;      // of the files that are URLs; null: none is
+  std::vector<HttpFiles::Opened> urls_;  // of each file; without a file: it is no URL
+  int64_t total_bytes_ = 0;              // constant while shards are walked
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.
@@ -249,8 +365,9 @@ class Opener {
 }  // namespace
 
 absl::StatusOr<OpenedShards> OpenShards(const std::vector<std::string>& files,
+                                        const Container& container,
                                         const RecordSourceOptions& options) {
-  return Opener(files, options).Run();
+  return Opener(files, container, options).Run();
 }
 
 }  // namespace millrace::readers

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "readers/container_internal.h"
 #include "readers/record_index.h"
 #include "readers/record_source.h"
 
@@ -20,16 +21,18 @@ struct Shard {
   uint64_t file_size = 0;  // as it lies on disk
   ShardStamp stamp;        // from before it was opened
   uint64_t lengths_digest = 0;
+  uint64_t point_bytes = 0;  // of memory for access points
 };
 
 struct OpenedShards {
   std::vector<Shard> shards;  // one for each file
-  size_t block_bytes = 0;     // of memory for the blocks that the files keep, at most
+  size_t block_bytes = 0;     // of memory for what the files keep, at most
 };
 
 // Opens the shards of a source. Blocks while indexes are made.
 //   the errors of RecordSource::Open
 absl::StatusOr<OpenedShards> OpenShards(const std::vector<std::string>& files,
+                                        const Container& container,
                                         const RecordSourceOptions& options);
 
 }  // namespace millrace::readers

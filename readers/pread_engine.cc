@@ -7,6 +7,7 @@
 
 #include "base/workers.h"
 #include "readers/local_file.h"
+#include "readers/read_watch_internal.h"
 #include "readers/record_source.h"
 
 // The I/O threads take whole groups from one queue and read a group's requests one after the other:
@@ -23,7 +24,8 @@ namespace {
 class PreadEngine : public IoEngine {
  public:
   //   throws std::system_error  the system gives no thread
-  explicit PreadEngine(int num_threads) : threads_(num_threads, /*batch_priority=*/false) {}
+  PreadEngine(int num_threads, ReadWatchOptions watch)
+      : watch_(std::move(watch)), threads_(num_threads, /*batch_priority=*/false) {}
   // What is queued is done after this, by threads_'s destructor.
   ~PreadEngine() override { stopping_.store(true, std::memory_order_relaxed); }
 
@@ -55,22 +57,30 @@ class PreadEngine : public IoEngine {
     for (const ReadRequest& request : std::span(group.requests).subspan(group.num_read)) {
       statuses.push_back(stopping_.load(std::memory_order_relaxed)
                              ? absl::CancelledError("the I/O engine is shutting down")
-                             : ReadFully(*request.file, request.offset, request.out));
+                             : Read(request));
     }
     group.requests.clear();
     group.done(std::move(statuses));
   }
 
+  absl::Status Read(const ReadRequest& request) {
+    const ReadWatch::Place read = watch_.Begin(request, ReadWatch::Clock::now());
+    absl::Status status = ReadFully(*request.file, request.offset, request.out);
+    watch_.End(read, ReadWatch::Clock::now());
+    return status;
+  }
+
   // destructor -> I/O threads; relaxed: between two reads late is soon enough
   std::atomic<bool> stopping_{false};
+  ReadWatch watch_;
   Workers threads_;  // last, as its tasks use the rest
 };
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads) {
+absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads, ReadWatchOptions watch) {
   try {
-    return std::make_shared<PreadEngine>(std::max(threads, 1));
+    return std::make_shared<PreadEngine>(std::max(threads, 1), std::move(watch));
   } catch (const std::system_error&) {
     return absl::ResourceExhaustedError("the system has no thread to give for reading");
   }

@@ -9,14 +9,17 @@ namespace millrace::readers {
 
 // How a shard's bytes are compressed as a whole. kAuto looks at the first bytes of the file. Index
 // files hold the numbers.
-enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3 };
+enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3, kZstd = 4 };
+
+// "auto", "none", "gzip", ...: as plans and flags say it.
+std::string_view CompressionName(Compression compression);
 
 // Where a record lies; no payload. A value type.
 struct RecordRef {
   uint32_t shard = 0;
   uint64_t ordinal = 0;  // number of the record in its shard, from 0
   uint64_t offset = 0;   // of the record's frame, in bytes from the start of the inflated shard
-  uint64_t length = 0;   // bytes of payload
+  uint64_t length = 0;   // bytes of payload; where only reading tells them, of the whole frame
 };
 
 // A record and what keeps its bytes alive.

@@ -22,8 +22,8 @@ namespace millrace::readers {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'M', 'L', 'R', 'I', 'N', 'D', 'E', 'X'};
-constexpr uint32_t kVersion = 2;
-constexpr size_t kIndexHeaderBytes = 96;
+constexpr uint32_t kVersion = 3;
+constexpr size_t kIndexHeaderBytes = 104;
 static_assert(kIndexHeaderBytes % 8 == 0, "begins are aligned where the whole file is");
 constexpr size_t kHeaderChecksumAt = kIndexHeaderBytes - sizeof(uint64_t);
 
@@ -129,16 +129,17 @@ absl::Status NoMemory(uint64_t bytes) {
 }
 
 // Bounds what is allocated, whatever the file says.
-absl::Status CheckSize(const RandomAccessFile& file, uint64_t framed_bytes) {
+absl::Status CheckSize(const RandomAccessFile& file, const FrameFormat& format,
+                       uint64_t shard_bytes) {
   if (file.size() <= kIndexHeaderBytes) return Damaged(file, "size");
-  const uint64_t most_begins = framed_bytes / kFrameBytes + 1;
+  const uint64_t most_begins = shard_bytes / format.least_bytes + 1;
   const bool too_long = (file.size() - kIndexHeaderBytes) / sizeof(uint64_t) > most_begins;
   return too_long ? Other(file, "size") : absl::OkStatus();
 }
 
 absl::Status CheckHeader(const RandomAccessFile& file,
                          std::span<const std::byte, kIndexHeaderBytes> header, const IndexKey& key,
-                         uint64_t framed_bytes) {
+                         const FrameFormat& format, uint64_t shard_bytes) {
   if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(file, "magic");
   if (LoadU32(&header[8]) != kVersion) return Other(file, "version");
   if (XXH3_64bits(header.data(), kHeaderChecksumAt) != LoadU64(&header[kHeaderChecksumAt])) {
@@ -146,8 +147,9 @@ absl::Status CheckHeader(const RandomAccessFile& file,
   }
   const ShardStamp stamp = {LoadU64(&header[32]), static_cast<int64_t>(LoadU64(&header[40]))};
   const auto compression = static_cast<Compression>(LoadU64(&header[48]));
-  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), stamp, compression} != key) {
-    return Other(file, "shard, or of an earlier state of it");
+  const uint64_t container = LoadU64(&header[88]);
+  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), stamp, compression, container} != key) {
+    return Other(file, "shard or container, or of an earlier state of it");
   }
   const uint32_t width = LoadU32(&header[12]);
   if (width != 4 && width != 8) return Damaged(file, "width");
@@ -159,23 +161,39 @@ absl::Status CheckHeader(const RandomAccessFile& file,
   }
   // The longest record bounds what is allocated for one.
   const bool too_large =
-      num_records > framed_bytes / kFrameBytes || LoadU64(&header[64]) > framed_bytes;
+      num_records > shard_bytes / format.least_bytes || LoadU64(&header[64]) > shard_bytes;
   return too_large ? Other(file, "size") : absl::OkStatus();
 }
 
 }  // namespace
 
 RecordIndex::RecordIndex(std::shared_ptr<const IndexMemory> memory,
-                         std::span<const std::byte> begins, uint32_t width, uint64_t longest)
-    : memory_(std::move(memory)), num_records_(begins.size() / width - 1), longest_(longest) {
+                         std::span<const std::byte> begins, uint32_t width,
+                         const FrameFormat& format, uint64_t longest)
+    : memory_(std::move(memory)),
+      num_records_(begins.size() / width - 1),
+      overhead_bytes_(format.overhead_bytes),
+      longest_(longest) {
   if (width == sizeof *begins_) {
     begins_ = reinterpret_cast<const uint32_t*>(begins.data());
   } else {
+    begins_ = nullptr;
     wide_ = reinterpret_cast<const uint64_t*>(begins.data());
   }
 }
 
+RecordIndex RecordIndex::Regular(uint64_t first, uint64_t frame_bytes, uint64_t count) {
+  RecordIndex index;
+  index.begins_ = nullptr;
+  index.first_ = first;
+  index.frame_bytes_ = frame_bytes;
+  index.num_records_ = count;
+  index.longest_ = count == 0 ? 0 : frame_bytes;
+  return index;
+}
+
 absl::StatusOr<RecordIndex> RecordIndex::Make(std::span<const uint64_t> begins,
+                                              const FrameFormat& format,
                                               std::shared_ptr<IndexMemory> memory) {
   const bool narrow = begins.back() <= std::numeric_limits<uint32_t>::max();
   const uint32_t width = narrow ? sizeof(uint32_t) : sizeof(uint64_t);
@@ -186,20 +204,26 @@ absl::StatusOr<RecordIndex> RecordIndex::Make(std::span<const uint64_t> begins,
   } else {
     std::ranges::copy(begins, reinterpret_cast<uint64_t*>(bytes.data()));
   }
-  uint64_t longest_frame = kFrameBytes;
+  uint64_t longest_frame = format.overhead_bytes;
   for (size_t i = 1; i < begins.size(); ++i) {
     longest_frame = std::max(longest_frame, begins[i] - begins[i - 1]);
   }
-  return RecordIndex(std::move(memory), bytes, width, longest_frame - kFrameBytes);
+  return RecordIndex(std::move(memory), bytes, width, format,
+                     longest_frame - format.overhead_bytes);
 }
 
 std::span<const std::byte> RecordIndex::bytes() const {
   const size_t num_begins = num_records_ + 1;
-  return wide_ == nullptr ? std::as_bytes(std::span(begins_, num_begins))
+  if (begins_ != nullptr) return std::as_bytes(std::span(begins_, num_begins));
+  return wide_ == nullptr ? std::span<const std::byte>()
                           : std::as_bytes(std::span(wide_, num_begins));
 }
 
 uint64_t RecordIndex::LengthsDigest() const {
+  if (begins_ == nullptr && wide_ == nullptr) {
+    const std::array<uint64_t, 2> all = {frame_bytes_, num_records_};
+    return XXH3_64bits(all.data(), sizeof all);
+  }
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
                                                                               XXH3_freeState);
   XXH3_64bits_reset(state.get());
@@ -226,9 +250,10 @@ absl::StatusOr<ShardStamp> StampOf(const std::string& path) {
 }
 
 IndexKey MakeIndexKey(const std::string& absolute_path, const ShardStamp& stamp,
-                      Compression compression) {
-  const XXH128_hash_t hash = XXH3_128bits(absolute_path.data(), absolute_path.size());
-  return {hash.high64, hash.low64, stamp, compression};
+                      Compression compression, uint64_t container) {
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSeed(absolute_path.data(), absolute_path.size(), container);
+  return {hash.high64, hash.low64, stamp, compression, container};
 }
 
 std::string IndexName(const IndexKey& key) {
@@ -251,27 +276,29 @@ std::vector<std::byte> EncodeIndex(const ShardIndex& index, const IndexKey& key)
   StoreU64(index.records.longest(), &bytes[64]);
   StoreU64(index.lengths_digest, &bytes[72]);
   StoreU64(XXH3_64bits(begins.data(), begins.size()), &bytes[80]);
+  StoreU64(key.container, &bytes[88]);
   StoreU64(XXH3_64bits(bytes.data(), kHeaderChecksumAt), &bytes[kHeaderChecksumAt]);
   std::memcpy(&bytes[kIndexHeaderBytes], begins.data(), begins.size());
   return bytes;
 }
 
 absl::StatusOr<ShardIndex> ReadIndex(const RandomAccessFile& file, const IndexKey& key,
-                                     uint64_t framed_bytes,
+                                     const FrameFormat& format, uint64_t shard_bytes,
                                      const std::shared_ptr<IndexMemory>& memory) {
-  MILLRACE_RETURN_IF_ERROR(CheckSize(file, framed_bytes));
+  MILLRACE_RETURN_IF_ERROR(CheckSize(file, format, shard_bytes));
   // One read for header and begins: each is a request to the disk where the file is not in memory.
   const std::span<std::byte> bytes = memory->Peek(file.size());
   if (bytes.empty()) return NoMemory(file.size());
   MILLRACE_RETURN_IF_ERROR(ReadFully(file, 0, bytes));
   const auto header = bytes.first<kIndexHeaderBytes>();
-  MILLRACE_RETURN_IF_ERROR(CheckHeader(file, header, key, framed_bytes));
+  MILLRACE_RETURN_IF_ERROR(CheckHeader(file, header, key, format, shard_bytes));
   const std::span<const std::byte> begins = bytes.subspan(kIndexHeaderBytes);
   if (XXH3_64bits(begins.data(), begins.size()) != LoadU64(&header[80])) {
     return Damaged(file, "checksum of the begins");
   }
-  RecordIndex records(memory, begins, LoadU32(&header[12]), LoadU64(&header[64]));
-  if (records.framed_bytes() != framed_bytes) return Other(file, "size");
+  RecordIndex records(memory, begins, LoadU32(&header[12]), format, LoadU64(&header[64]));
+  const bool fits = format.to_end ? records.end() == shard_bytes : records.end() <= shard_bytes;
+  if (!fits) return Other(file, "size");
   const uint64_t lengths_digest = LoadU64(&header[72]);
   memory->Take(begins.size());  // where they lie
   return ShardIndex{std::move(records), lengths_digest};

@@ -5,16 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/record_error.h"
 #include "base/status.h"
 #include "readers/open_shards_internal.h"
 #include "readers/tfrecord_format.h"
 #include "xxhash.h"
 
 // A number of a record in the source becomes a place in a file by one binary search over shards and
-// one load from the shard's index. Nothing that an index says is believed when bytes are read:
-// Unframe compares the frame with it and checks both CRCs, so a stale index that slipped through
-// (same size, same time, other content) is an error at the record, not a wrong record.
+// one load from the shard's index. What an index says is not believed when bytes are read: the
+// container compares the frame with it as far as its format allows (TFRecord checks both CRCs), so a
+// stale index that slipped through (same size, same time, other content) is an error at the record.
 
 namespace millrace::readers {
 namespace {
@@ -39,6 +38,14 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+// What messages may show of them.
+std::vector<std::string> ShownNames(std::vector<std::string> files) {
+  for (std::string& file : files) {
+    if (IsUrl(file)) file = ShownUrl(file);
+  }
+  return files;
+}
+
 uint64_t IndexBytes(const std::vector<Shard>& shards) {
   uint64_t bytes = 0;
   for (const Shard& shard : shards) bytes += shard.index.bytes().size();
@@ -47,12 +54,13 @@ uint64_t IndexBytes(const std::vector<Shard>& shards) {
 
 class Source : public RecordSource {
  public:
-  Source(std::vector<std::string> files, std::vector<Shard> shards, size_t block_bytes,
-         bool verify_crc)
+  Source(std::vector<std::string> files, std::unique_ptr<const Container> container,
+         OpenedShards opened)
       : files_(std::move(files)),
-        shards_(std::move(shards)),
-        memory_bytes_(block_bytes + IndexBytes(shards_)),
-        verify_crc_(verify_crc),
+        container_(std::move(container)),
+        overhead_bytes_(container_->format().overhead_bytes),
+        shards_(std::move(opened.shards)),
+        memory_bytes_(opened.block_bytes + IndexBytes(shards_)),
         fingerprint_(DigestOf(files_, shards_)) {
     first_record_.reserve(shards_.size() + 1);
     first_record_.push_back(0);
@@ -88,58 +96,35 @@ class Source : public RecordSource {
       shards_[shard].index.Prefetch(refs[i].ordinal);
     }
     starts[0] = 0;
+    const uint64_t overhead_bytes = overhead_bytes_;
     for (size_t i = 0; i < refs.size(); ++i) {
       RecordRef& ref = refs[i];
       const RecordIndex& index = shards_[ref.shard].index;
       ref.offset = index.offset(ref.ordinal);
       ref.length = index.length(ref.ordinal);
-      starts[i + 1] = starts[i] + ref.length + kFrameBytes;
+      starts[i + 1] = starts[i] + ref.length + overhead_bytes;
     }
   }
 
   uint64_t memory_bytes() const override { return memory_bytes_; }
 
-  const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
+  std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const override {
     return shards_[shard].file;
   }
 
   std::optional<ShardStamp> stamp(uint32_t shard) const override { return shards_[shard].stamp; }
 
-  uint64_t FramedBytes(const RecordRef& ref) const override { return ref.length + kFrameBytes; }
+  uint64_t FramedBytes(const RecordRef& ref) const override { return ref.length + overhead_bytes_; }
 
   absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                            std::span<const std::byte> framed) const override {
-    if (framed.size() < ref.length + kFrameBytes) {
-      return Damage(ref, RecordErrorReason::kTruncatedPayload, "fewer bytes than the record has");
-    }
-    const FrameHeader header = DecodeHeader(framed.data());
-    if (verify_crc_ && !header.crc_ok) {
-      return Damage(ref, RecordErrorReason::kLengthCrc, "the CRC of the length does not match");
-    }
-    if (header.length != ref.length) {
-      return Damage(ref, RecordErrorReason::kUnknown,
-                    absl::StrCat("a record of ", header.length, " bytes where the index says ",
-                                 ref.length, ": the shard changed after it was indexed"));
-    }
-    const auto payload = framed.subspan(kHeaderBytes, ref.length);
-    if (verify_crc_ && !PayloadCrcOk(framed.subspan(kHeaderBytes, ref.length + kFooterBytes))) {
-      return Damage(ref, RecordErrorReason::kDataCrc, "the CRC of the payload does not match");
-    }
-    return std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size());
+    return container_->Unframe(files_[ref.shard], ref, framed);
   }
 
   size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
                     std::span<const size_t> starts,
                     std::span<std::string_view> payloads) const override {
-    for (size_t i = 0; i < refs.size(); ++i) {
-      const std::byte* const frame = framed + starts[i];
-      if (starts[i + 1] - starts[i] < refs[i].length + kFrameBytes ||
-          !FrameOk(frame, refs[i].length, verify_crc_)) {
-        return i;
-      }
-      payloads[i] = {reinterpret_cast<const char*>(frame + kHeaderBytes), refs[i].length};
-    }
-    return refs.size();
+    return container_->UnframeAll(refs, framed, starts, payloads);
   }
 
   uint64_t Fingerprint() const override { return fingerprint_; }
@@ -150,20 +135,12 @@ class Source : public RecordSource {
     return static_cast<uint32_t>(next - first_record_.begin() - 1);
   }
 
-  absl::Status Damage(const RecordRef& ref, RecordErrorReason reason, std::string_view text) const {
-    RecordError error;
-    error.file = files_[ref.shard];
-    error.offset = static_cast<int64_t>(ref.offset);
-    error.ordinal = static_cast<int64_t>(ref.ordinal);
-    error.reason = reason;
-    return MakeRecordError(absl::StatusCode::kDataLoss, error, text);
-  }
-
   // All constant after construction.
   const std::vector<std::string> files_;
+  const std::unique_ptr<const Container> container_;
+  const uint64_t overhead_bytes_;  // of a frame, beyond RecordRef::length
   const std::vector<Shard> shards_;
   const uint64_t memory_bytes_;
-  const bool verify_crc_;
   const uint64_t fingerprint_;
   std::vector<uint64_t> first_record_;  // of each shard, and the number of all records
 };
@@ -196,9 +173,9 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   if (files.size() > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, options));
-  return std::make_unique<Source>(std::move(files), std::move(opened.shards), opened.block_bytes,
-                                  options.verify_crc);
+  auto container = MakeContainer(options.container, options.verify_crc);
+  MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
+  return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container), std::move(opened));
 }
 
 }  // namespace millrace::readers

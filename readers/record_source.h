@@ -1,6 +1,7 @@
 #ifndef MILLRACE_READERS_RECORD_SOURCE_H_
 #define MILLRACE_READERS_RECORD_SOURCE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,15 +15,19 @@
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "base/run.h"
+#include "readers/container.h"
+#include "readers/http_options.h"
 #include "readers/record.h"
 #include "readers/record_index.h"
 
 namespace millrace::readers {
 
 struct RecordSourceOptions {
+  ContainerOptions container;
   Compression compression = Compression::kAuto;
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
+  HttpOptions http;  // of files that are URLs; cache_bytes below, if it is less, goes before http's
 
   // performance only: results are the same for every value
   // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
@@ -30,7 +35,8 @@ struct RecordSourceOptions {
   int threads = 1;  // shards opened at once
   // An order that jumps about within so many records reads short ones (1 KiB on average) from blocks
   // of the shards that are kept in memory: a copy each, not a system call. 0: none does. At most
-  // cache_bytes, whatever the records take.
+  // cache_bytes, whatever the records take. Of compressed shards as much is kept inflated, but 64 MiB
+  // in any case.
   uint64_t window_records = 0;
   size_t cache_bytes = 0;
   // Called now and then, by one thread at a time, while shards without an index are walked or
@@ -38,17 +44,19 @@ struct RecordSourceOptions {
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
 };
 
-// Random access to the records of a list of TFRecord shards, by their number in the whole source.
-// The index of a shard is read from the cache, or made on first touch by walking its record
-// headers. A compressed shard is inflated once into an unlinked temporary file ($TMPDIR or /tmp); a
+// Random access to the records of a list of shards, by their number in the whole source. The index
+// of a shard is read from the cache, or made on first touch by walking its frames. A compressed
+// shard is inflated once to find where it can be entered (readers/FORMAT.md); a
 // plain one that has an index is opened when it is first read. Holds at most half of the process's
-// file descriptors and opens shards again as needed. Immutable after Open, thread-safe.
+// file descriptors and opens shards again as needed. Shards may be URLs, each of one version for as
+// long as the source lives. Immutable after Open, thread-safe.
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
 
   // `files` are in their final order (ExpandFiles). Blocks while indexes are made.
   //   INVALID_ARGUMENT  no files, or one is not a regular file
+  //   FAILED_PRECONDITION  a URL changed while it was read, or its server has no ranges
   //   DATA_LOSS         a shard's framing is damaged (RecordError says where)
   //   other             a file cannot be read
   static absl::StatusOr<std::unique_ptr<RecordSource>> Open(std::vector<std::string> files,
@@ -65,17 +73,22 @@ class RecordSource {
   // REQUIRES: refs.size() == ids.size(), starts.size() == ids.size() + 1.
   virtual void LocateAll(std::span<const SampleId> ids, std::span<RecordRef> refs,
                          std::span<size_t> starts) const;
-  // What it keeps in memory as long as it lives, at most: indexes, blocks of the shards.
+  // Whether its records have a label beside their bytes: the field "label".
+  virtual bool has_labels() const { return false; }
+  // REQUIRES: has_labels(), record < num_records().
+  virtual int64_t Label(uint64_t /*record*/) const { return 0; }
+  // What it keeps in memory as long as it lives, at most: indexes, blocks of the shards, inflated
+  // spans.
   virtual uint64_t memory_bytes() const { return 0; }
   // The inflated bytes of a shard.
-  virtual const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const = 0;
+  virtual std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const = 0;
   // Of the shard on disk, taken before it was opened; nullopt: it is no file.
   virtual std::optional<ShardStamp> stamp(uint32_t) const { return std::nullopt; }
 
   // The bytes of a record with its frame: file offset ref.offset, this many bytes.
   virtual uint64_t FramedBytes(const RecordRef& ref) const = 0;
-  // Takes the payload out of the `framed` bytes read at ref.offset, checking both CRCs (unless
-  // verify_crc is off).
+  // Takes the payload out of the `framed` bytes read at ref.offset, checking what the container lets
+  // it check; TFRecord: both CRCs, unless verify_crc is off.
   //   value      a view into `framed`
   //   DATA_LOSS  with RecordError: the bytes are damaged, or (kUnknown) are not the record that the
   //              index names
@@ -107,14 +120,31 @@ class RecordSource {
 //   FAILED_PRECONDITION  "@*" where there are several sets of shards
 absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
 
+// A read that has been under way for longer than the deadline, or was and now is `over`.
+struct OverdueRead {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::chrono::milliseconds so_far{0};
+  bool over = false;
+};
+
+// Who is told of reads that hang. They go on all the same: their buffers may still be written to.
+struct ReadWatchOptions {
+  std::chrono::milliseconds deadline{30'000};  // 0: reads may take any time
+  // Called on a thread of the engine, once when a read is overdue and once when such a read ends,
+  // whichever way; empty: nobody watches.
+  std::function<void(const OverdueRead&)> report;
+};
+
 // The pread pool: `threads` (at least 1) I/O threads. Implements base's IoEngine. A group's
 // requests are read one after the other by one thread: submit several groups to read in parallel.
 // The last owner must not let go of it inside a `done`. It goes on with fewer threads when the
 // system has no more to give.
 //   RESOURCE_EXHAUSTED  it has none at all
-absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads);
+absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads, ReadWatchOptions watch = {});
 
-// Opens a local file for ReadAt.
+// Opens a local file, or the one behind an http or https URL, for ReadAt.
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path);
 
 }  // namespace millrace::readers

@@ -136,15 +136,56 @@ def write_gzip(repeats):
     return write_row("write_gzip", 50_000, "gzip", repeats)
 
 
+def text_file(members):
+    """A gzip file of members of 64 MiB of text in records of 600 bytes, made once."""
+    folder = DATA / f"text-{members}"
+    path = folder / "text.tfrecord"
+    if not path.exists():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        subprocess.run([BIN / "bench_make_text", part / path.name, "600", str(64 << 20),
+                        str(members)], check=True)
+        part.rename(folder)
+    return path
+
+
+def gzip(repeats):
+    """Value and limit are bytes of inflated text per core; the note tells of two threads."""
+    path = text_file(4)
+    os.environ["XDG_CACHE_HOME"] = str(DATA / "cache")
+    scalings = []
+
+    def through_source():
+        one, two = (run_json([BIN / "bench_read_source", path, 2, threads]) for threads in (1, 2))
+        scalings.append(two["bytes_per_second"] / one["bytes_per_second"])
+        return one["records"] * 616 / one["cpu_seconds"] / 1e6
+
+    def inflated():
+        loop = run_json([BIN / "bench_raw_inflate", path, 2])
+        return loop["bytes_per_second"] * loop["seconds"] / loop["cpu_seconds"] / 1e6
+
+    row = measure("gzip", "MB/s", through_source, inflated, repeats)
+    row["scaling_2"] = statistics.median(scalings)
+    row["note"] = f"two threads {row['scaling_2']:.2f} times one"
+    return row
+
+
+def gzip_resume(repeats):
+    return opening_row("gzip_resume", repeats,
+                       lambda middle: f"slowest place {middle('max_ms'):.0f} ms",
+                       "restore", text_file(16).parent, 1, cache="text_cache")
+
+
 def raw_per_core(path):
     """What the plain loop reads of `path` in a second of processor time."""
     loop = run_json([BIN / "bench_raw_record_loop", path, RECORD_SECONDS])
     return loop["records"] / loop["cpu_seconds"]
 
 
-def stream_row(row, *words):
+def stream_row(row, *words, cache="cache"):
     """The JSON of bench_stream_rows; indexes are kept beside the data."""
-    os.environ["XDG_CACHE_HOME"] = str(DATA / "cache")
+    os.environ["XDG_CACHE_HOME"] = str(DATA / cache)
     return run_json([BIN / "bench_stream_rows", row, *words])
 
 
@@ -238,13 +279,13 @@ def index_folder(shards, records):
     return folder
 
 
-def opening_row(name, repeats, note, *words):
+def opening_row(name, repeats, note, *words, cache="cache"):
     """From opening to a first batch; `note` makes a text of the figures beside the time."""
     rows = []
 
     def ms(field):
         def run():
-            rows.append(stream_row(*words))
+            rows.append(stream_row(*words, cache=cache))
             return rows[-1][field]
         return run
 
@@ -306,9 +347,11 @@ def imagenet_cpu(repeats):
 
 AREAS = {
     "readers": {
-        "targets": ["bench_make_records", "bench_raw_record_loop", "bench_read_records",
-                    "bench_reader_rows"],
-        "rows": [large_records, medium_records, parse_40, index_10m, write, write_gzip],
+        "targets": ["bench_make_records", "bench_make_text", "bench_raw_inflate",
+                    "bench_raw_record_loop", "bench_read_records", "bench_read_source",
+                    "bench_reader_rows", "bench_stream_rows"],
+        "rows": [large_records, medium_records, gzip, gzip_resume, parse_40, index_10m, write,
+                 write_gzip],
     },
     "pipeline": {
         "targets": ["millrace", "bench_make_records", "bench_raw_record_loop", "bench_raw_jpeg",
@@ -324,6 +367,9 @@ BARS = {
     "index_10m": ("ratio >= 0.8", lambda row: row["ratio"] >= 0.8),
     "write": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
     "write_gzip": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
+    "gzip": ("ratio >= 0.85, two threads >= 1.7 times one",
+             lambda row: row["ratio"] >= 0.85 and row["scaling_2"] >= 1.7),
+    "gzip_resume": ("<= 50 ms", lambda row: row["value"] <= 50),
     "identity": ("<= 10 ns", lambda row: row["value"] <= 10),
     "small_records": (">= 20 M/s where the limit is 60 M/s: ratio 0.333",
                       lambda row: row["ratio"] >= 20 / 60),

@@ -35,6 +35,29 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(millrace(*args, "--overwrite").returncode, 0)
         self.assertEqual(self.shards[0].read_bytes(), before)  # conversion is deterministic
 
+    def test_split_merge_and_sample_copy_records(self):
+        out = self.folder / "resharded"
+        split = millrace("records", "split", *self.shards, "--out", out, "--prefix", "split",
+                         "--shards", 3, "--shuffle", 1, "--compression", "gzip")
+        self.assertEqual(split.returncode, 0, split.stderr)
+        self.assertIn("300 records", split.stdout)
+        manifest = json.loads((out / "split.manifest.json").read_text())
+        self.assertEqual([shard["file"] for shard in manifest["shards"]],
+                         [f"split-{i:05d}-of-00003.tfrecord" for i in range(3)])
+        merge = millrace("records", "merge", *self.shards, "--out", out, "--prefix", "one")
+        self.assertEqual(merge.returncode, 0, merge.stderr)
+        self.assertEqual((out / "one-00000-of-00001.tfrecord").read_bytes(),
+                         b"".join(shard.read_bytes() for shard in self.shards))
+        for how, count in ((["--count", 7], 7), (["--share", 0.1], 30)):
+            sample = millrace("records", "sample", *self.shards, "--out", out, "--prefix", "few",
+                              "--overwrite", *how)
+            self.assertEqual(sample.returncode, 0, sample.stderr)
+            self.assertIn(f"{count} records", sample.stdout)
+        for how in ([], ["--count", 7, "--share", 0.1], ["--share", 0]):
+            sample = millrace("records", "sample", *self.shards, "--out", out, *how)
+            self.assertEqual(sample.returncode, 2, sample.stderr)
+            self.assertIn("--share", sample.stderr)
+
     def test_inspect_counts_records_and_features(self):
         done = millrace("records", "inspect", *self.shards)
         self.assertEqual(done.returncode, 0, done.stderr)

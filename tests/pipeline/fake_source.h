@@ -82,7 +82,7 @@ class FakeSource final : public readers::RecordSource {
   uint64_t memory_bytes() const override { return memory_bytes_; }
   const std::vector<std::string>& files() const override { return names_; }
   readers::RecordRef Locate(uint64_t record) const override { return refs_[record]; }
-  const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
+  std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const override {
     return files_[shard];
   }
   uint64_t FramedBytes(const readers::RecordRef& ref) const override { return ref.length + 1; }

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "pipeline/pipeline.h"
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
+#include "tests/readers/nginx.h"
 #include "tests/temp_folder.h"
 
 // Text plans of every kind of stage, from files to batches: the same stream for every number of
@@ -139,6 +142,7 @@ class OpenPlanTest : public testing::Test {
     EXPECT_TRUE(pipeline.ok()) << pipeline.status() << "\n" << text;
     return pipeline.ok() ? *std::move(pipeline) : nullptr;
   }
+  static const std::string& folder() { return folder_->path(); }
   static Stream Drain(Pipeline& pipeline) {
     Stream stream;
     while (true) {
@@ -199,6 +203,68 @@ TEST_F(OpenPlanTest, EveryTokenGoesOnAtAnotherWorld) {
           << name << " after " << i;
     }
   }
+}
+
+// S-ERROR-6.
+TEST_F(OpenPlanTest, ShardsBehindUrlsAreTheSameStream) {
+  if (!readers::Nginx::IsThere()) GTEST_SKIP() << "no " << readers::Nginx::kProgram;
+  const readers::Nginx nginx(folder());
+  std::string urls;
+  for (int shard = 0; shard < kShards; ++shard) {
+    absl::StrAppend(&urls, "files: \"", nginx.Url(absl::StrCat("data-", shard)), "\" ");
+  }
+  const std::string stages =
+      "stage { filter { predicate: \"label < 3\" materialize: true } }\n"
+      "stage { batch { size: 16 } }\n";
+  const std::string order = "stage { global_shuffle { block_bytes: 200 } }\n";
+  const std::string source = absl::StrCat("stage { tfrecord { ", urls, "} }\n", order);
+  const Stream local = Drain(*OpenText(Text(Files("data-*") + order, false, stages), 2));
+  ASSERT_GT(local.digests.size(), 3u);
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(Drain(*OpenText(Text(source, false, stages), 2)).digests, local.digests);
+  }
+  OpenOptions options;
+  options.resume_token = local.tokens[1];
+  EXPECT_EQ(Drain(*OpenText(Text(source, false, stages), 2, options)).digests.size(),
+            local.digests.size() - 2);
+}
+
+// A file whose reads wait until they are let go.
+class HangingFile : public RandomAccessFile {
+ public:
+  absl::StatusOr<size_t> ReadAt(uint64_t, std::span<std::byte> out) const override {
+    go_.get_future().wait();
+    return out.size();
+  }
+  uint64_t size() const override { return 100; }
+  const std::string& path() const override { return path_; }
+  void Go() const { go_.set_value(); }
+
+ private:
+  const std::string path_ = "hanging.tfrecord";
+  mutable std::promise<void> go_;
+};
+
+TEST(MakeContextTest, AReadThatHangsIsLoggedAndCounted) {
+  std::promise<std::string> logged;
+  std::atomic<int> num_logged = 0;
+  ContextOptions options;
+  options.read_deadline = std::chrono::milliseconds(1);
+  options.log = [&](LogLevel, std::string_view message) {
+    if (num_logged++ == 0) logged.set_value(std::string(message));
+  };
+  const auto context = *MakeContext(std::move(options));
+  const auto file = std::make_shared<HangingFile>();
+  std::byte out[7];
+  std::promise<void> done;
+  context->io().Submit({{file, 5, out}}, [&](const auto&) { done.set_value(); });
+  EXPECT_THAT(logged.get_future().get(),
+              testing::HasSubstr("reading 7 bytes of hanging.tfrecord at offset 5"));
+  EXPECT_EQ(context->metrics().gauge("millrace_reads_overdue").value(), 1);
+  file->Go();
+  done.get_future().wait();
+  EXPECT_EQ(context->metrics().gauge("millrace_reads_overdue").value(), 0);
+  EXPECT_EQ(context->metrics().counter("millrace_reads_overdue_total").value(), 1);
 }
 
 TEST_F(OpenPlanTest, AFilterKeepsWhatItsPredicateSays) {

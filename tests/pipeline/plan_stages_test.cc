@@ -102,7 +102,8 @@ TEST(PlanStagesTest, InterleaveStandsDirectlyAfterItsFiles) {
   const Plan plan = Make(s + interleave + kBatch);
   EXPECT_EQ(plan.message().pipeline.stage(1).interleave().block_length(), 1u);
   EXPECT_EQ(ErrorOf(s + "stage { take { count: 1 } }\n" + interleave + kBatch),
-            "p:3:1: interleave reads files in turns and must stand directly after tfrecord");
+            "p:3:1: interleave reads files in turns and must stand directly after a "
+            "source of files (tfrecord, text, ...)");
   EXPECT_THAT(ErrorOf("stage { range { count: 9 } }\n" + interleave + kBatch),
               HasSubstr("p:2:1: interleave reads files"));
 }

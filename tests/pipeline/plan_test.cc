@@ -70,10 +70,10 @@ TEST(PlanTest, StagesInImpossibleOrderAreRefusedAtTheirPlace) {
   const std::string s = kSource;
   const std::string b = kBatch;
   EXPECT_EQ(ErrorOf(""), "p: a plan needs stages; the first is a source");
-  EXPECT_EQ(
-      ErrorOf(b),
-      "p:1:1: the first stage must be a source (tfrecord, range, push, concatenate, mix, zip), not "
-      "batch");
+  EXPECT_EQ(ErrorOf(b),
+            "p:1:1: the first stage must be a source (tfrecord, text, csv, tar, idx, fixed_length, "
+            "image_folder, memory, range, push, concatenate, mix, zip), not "
+            "batch");
   EXPECT_EQ(
       ErrorOf(s + s + b),
       "p:2:1: a second source; a plan has one, first (concatenate, mix and zip join several)");

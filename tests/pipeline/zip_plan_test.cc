@@ -74,7 +74,8 @@ TEST(ZipPlanTest, WhatCannotStandInOrAroundAZipIsRefusedAtItsPlace) {
   EXPECT_THAT(error("stage { concatenate { " + Input(kFile) + Input(kRange) + "} }"),
               HasSubstr("p:4:1: records and the numbers of a range cannot be joined"));
   EXPECT_EQ(ErrorOf(AandB(kFile, kFile) + "stage { interleave {} }\n" + kBatch),
-            "p:5:1: interleave reads files in turns and must stand directly after tfrecord");
+            "p:5:1: interleave reads files in turns and must stand directly after a "
+            "source of files (tfrecord, text, ...)");
   EXPECT_THAT(ErrorOf(kSource + AandB(kFile, kFile) + kBatch), HasSubstr("p:2:1: a second source"));
 }
 

@@ -111,10 +111,25 @@ TEST(ByteSourceTest, StrayBytesAfterTheStreamAreDamage) {
     const auto got = DrainBytes(Deflated(Text(), wrapper) + "stray", Compression::kAuto);
     EXPECT_EQ(ReasonOf(got.status()), RecordErrorReason::kCompressedData) << got.status();
   }
+  // ISA-L fetches eight bytes at once, of which the trailer of zlib takes four.
+  for (size_t size = 1; size <= 8; ++size) {
+    const std::string bytes = Deflated("", Wrapper::kZlib) + std::string(size, 'x');
+    const auto got = DrainBytes(bytes, Compression::kZlib);
+    EXPECT_EQ(ReasonOf(got.status()), RecordErrorReason::kCompressedData) << size;
+  }
   const std::string zlib = Deflated("x", Wrapper::kZlib);
   EXPECT_EQ(ReasonOf(DrainBytes(zlib + zlib, Compression::kZlib).status()),
             RecordErrorReason::kCompressedData)
       << "zlib streams do not concatenate";
+}
+
+TEST(ByteSourceTest, ReservedFlagsOfAGzipHeaderAreDamage) {
+  for (const char flag : {'\x20', '\x40', '\x80'}) {
+    std::string bytes = Deflated(Text(), Wrapper::kGzip);
+    bytes[3] = flag;  // FLG, RFC 1952
+    const auto got = DrainBytes(bytes, Compression::kGzip);
+    EXPECT_EQ(ReasonOf(got.status()), RecordErrorReason::kCompressedData) << got.status();
+  }
 }
 
 TEST(ByteSourceTest, ReadErrorsOfTheFileComeThrough) {
@@ -177,6 +192,36 @@ TEST_F(LocalFileTest, IoErrorNamesFileAndOffset) {
   const auto got = file->ReadAt(1, std::as_writable_bytes(std::span(out)));
   ASSERT_FALSE(got.ok());
   EXPECT_THAT(std::string(got.status().message()), HasSubstr(path_ + " at offset 4"));
+  EXPECT_THAT(std::string(got.status().message()), HasSubstr("tried 3 times"));
+}
+
+TEST_F(LocalFileTest, WhatMayPassIsTriedAFewTimesAndTheRestOnce) {
+  for (const auto& [error, failures, good] :
+       std::vector<std::tuple<int, int, bool>>{{EIO, 2, true},
+                                               {EIO, 3, false},
+                                               {EAGAIN, 2, true},
+                                               {ESTALE, 2, true},
+                                               {ETIMEDOUT, 2, true},
+                                               {EBADF, 1, false},
+                                               {EINTR, 50, true}}) {
+    int calls = 0;
+    // Two bytes at a time: each part has all its attempts.
+    const auto file = MakeLocalFile(
+        UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)), path_, 10,
+        [&, error = error, failures = failures](int fd, void* out, size_t size, off_t offset) {
+          if (calls++ % (failures + 1) == failures) {
+            return ::pread(fd, out, std::min<size_t>(size, 2), offset);
+          }
+          errno = error;
+          return ssize_t{-1};
+        },
+        {.attempts = 3, .backoff = std::chrono::milliseconds(0)});
+    std::string out(6, '?');
+    const auto got = file->ReadAt(2, std::as_writable_bytes(std::span(out)));
+    EXPECT_EQ(got.ok(), good) << error << " " << got.status();
+    EXPECT_EQ(calls, good ? 3 * (failures + 1) : failures);
+    EXPECT_EQ(out == "234567", good);
+  }
 }
 
 TEST_F(LocalFileTest, ReadFullyCallsAShortFileDataLoss) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "readers/record_reader.h"
 #include "readers/unique_fd.h"
@@ -192,7 +193,7 @@ TEST_F(ConvertTest, SetOfAnotherNumberOfShardsIsNotJoined) {
   options.overwrite = true;
   ASSERT_TRUE(Convert(options).ok());
   EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00002.tfrecord", "t-00001-of-00002.tfrecord",
-                                           "t-small-00000-of-00001.tfrecord"));
+                                           "t-small-00000-of-00001.tfrecord", "t.manifest.json"));
 }
 
 // A folder that appears while images are read stops the moves after the first one.
@@ -232,29 +233,97 @@ TEST_F(ConvertTest, FoldersOfKilledConversionsAreRemovedAndThoseInUseStay) {
   ASSERT_EQ(::flock(in_use.get(), LOCK_EX), 0);
   ConvertOptions options = Idx(3);
   ASSERT_TRUE(Convert(options).ok());
-  EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00001.tfrecord", ".t.convert-in_use",
-                                           ".t.convert-backup", ".u.convert-killed"));
+  EXPECT_THAT(Left(),
+              UnorderedElementsAre("t-00000-of-00001.tfrecord", "t.manifest.json",
+                                   ".t.convert-in_use", ".t.convert-backup", ".u.convert-killed"));
   options.overwrite = true;
   ASSERT_TRUE(Convert(options).ok());
-  EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00001.tfrecord", ".t.convert-in_use",
-                                           ".u.convert-killed"));
+  EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00001.tfrecord", "t.manifest.json",
+                                           ".t.convert-in_use", ".u.convert-killed"));
 }
 
-// The child dies without a word while it converts.
-TEST_F(ConvertTest, KilledConversionIsCleanedUpByTheNext) {
-  const ConvertOptions options = Idx(3);
+// Converts in a child that dies without a word before image `last` is counted.
+void KillConversion(const ConvertOptions& options, int64_t last) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    (void)Convert(options, [](int64_t, int64_t) { ::raise(SIGKILL); });
+    (void)Convert(options, [last](int64_t done, int64_t) {
+      if (done == last) ::raise(SIGKILL);
+    });
     ::_exit(0);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(ConvertTest, KilledConversionGoesOnWhereItWas) {
+  ConvertOptions options = Idx(11);
+  options.num_shards = 4;
+  options.shuffle_seed = 5;
+  KillConversion(options, 6);  // in the third shard
   ASSERT_THAT(Left(), ElementsAre(testing::StartsWith(".t.convert-")));
-  ASSERT_TRUE(Convert(options).ok());
-  EXPECT_THAT(Left(), ElementsAre("t-00000-of-00001.tfrecord"));
+  std::vector<int64_t> written;
+  const auto report = Convert(options, [&](int64_t done, int64_t) { written.push_back(done); });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(written, ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_EQ(report->num_images, 11u);
+  EXPECT_EQ(report->images_per_label.size(), 10u);
+  EXPECT_EQ(Left().size(), 5u);
+
+  ConvertOptions whole = options;
+  whole.output_prefix = folder_ / "out/whole";
+  const auto at_once = Convert(whole);
+  ASSERT_TRUE(at_once.ok()) << at_once.status();
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(ReadFile(report->files[i]), ReadFile(at_once->files[i]));
+  }
+}
+
+TEST_F(ConvertTest, KilledConversionOfSomethingElseIsRemoved) {
+  ConvertOptions options = Idx(11);
+  options.num_shards = 4;
+  KillConversion(options, 6);
+  options.shuffle_seed = 1;
+  int64_t num_written = 0;
+  ASSERT_TRUE(Convert(options, [&](int64_t, int64_t) { ++num_written; }).ok());
+  EXPECT_EQ(num_written, 11);
+  EXPECT_EQ(Left().size(), 5u);
+}
+
+TEST_F(ConvertTest, ShardsThatAKilledConversionMovedAreItsOwn) {
+  ConvertOptions options = Idx(11);
+  options.num_shards = 4;
+  KillConversion(options, 11);
+  const auto moved = folder_ / "out/t-00001-of-00004.tfrecord";
+  std::filesystem::rename(folder_ / "out" + ("/" + Left()[0] + "/t-00001-of-00004.tfrecord"),
+                          moved);
+  int64_t num_written = 0;
+  const auto report = Convert(options, [&](int64_t, int64_t) { ++num_written; });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(num_written, 3) << "the last shard";
+  EXPECT_EQ(Order(*report).size(), 11u);
+  EXPECT_EQ(Convert(options).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(ConvertTest, ManifestTellsOfEveryShard) {
+  ConvertOptions options = Folder();
+  options.num_shards = 2;
+  options.compression = Compression::kGzip;
+  const auto report = Convert(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto manifest = nlohmann::json::parse(ReadFile(folder_ / "out/t.manifest.json"));
+  EXPECT_EQ(manifest["format"], "tfrecord");
+  EXPECT_EQ(manifest["compression"], "gzip");
+  EXPECT_EQ(manifest["source"], folder_ / "in");
+  EXPECT_EQ(manifest["records"], 3);
+  EXPECT_EQ(manifest["classes"], (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(manifest["shards"].size(), 2u);
+  const auto& last = manifest["shards"][1];
+  EXPECT_EQ(last["file"], "t-00001-of-00002.tfrecord");
+  EXPECT_EQ(last["records"], 2);
+  EXPECT_EQ(last["bytes"], std::filesystem::file_size(report->files[1]));
+  EXPECT_EQ(last["labels"], (std::map<std::string, int>{{"0", 1}, {"1", 1}}));
 }
 
 TEST_F(ConvertTest, FailureMidwayLeavesNothingBehind) {

@@ -17,18 +17,18 @@
 
 namespace millrace::readers {
 
-struct FeatureValues {
+struct SeenFeature {
   internal::FeatureKind kind = internal::FeatureKind::kNone;
   std::vector<std::string> bytes;
   std::vector<uint32_t> floats;  // their bits, so that NaN equals itself
   std::vector<int64_t> ints;
 
-  friend bool operator==(const FeatureValues&, const FeatureValues&) = default;
+  friend bool operator==(const SeenFeature&, const SeenFeature&) = default;
 };
-using ExampleValues = std::map<std::string, FeatureValues>;
+using ExampleValues = std::map<std::string, SeenFeature>;
 
 struct CollectingSink {
-  FeatureValues values;
+  SeenFeature values;
 
   void Begin(internal::FeatureKind kind) {
     values = {};
@@ -62,8 +62,8 @@ inline std::optional<ExampleValues> ParseWithMillrace(std::string_view example,
   return std::nullopt;
 }
 
-inline FeatureValues ToValues(const oracle::Feature& feature) {
-  FeatureValues values;
+inline SeenFeature ToValues(const oracle::Feature& feature) {
+  SeenFeature values;
   values.kind = static_cast<internal::FeatureKind>(feature.kind_case());
   for (const std::string& value : feature.bytes_list().value()) values.bytes.push_back(value);
   for (const float value : feature.float_list().value()) {

@@ -2,6 +2,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
+#include "readers/example_view.h"
 #include "tests/readers/example_oracle.h"
 
 namespace millrace::readers {
@@ -49,6 +50,12 @@ TEST_F(ExampleParser, EmptyExampleHasNoFeatures) {
   EXPECT_EQ(ParseWithMillrace("", &error), ExampleValues());
   ExpectAgreement("");
   ExpectAgreement(Wrap(""));
+}
+
+TEST_F(ExampleParser, AnEmptyPackedListIsViewedAsNoValues) {
+  const auto view = ViewExample(Wrap(Entry("k", Message(2, Message(1, "")))));
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_TRUE(std::get<std::vector<float>>(view->at("k")).empty());
 }
 
 TEST_F(ExampleParser, UnpackedListsReadLikePackedOnes) {

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "readers/read_watch_internal.h"
 #include "readers/record_source.h"
 #include "tests/readers/record_test_util.h"
 
@@ -159,6 +160,53 @@ TEST(PreadEngineTest, DestructionFinishesTheReadUnderWayAndCancelsTheRest) {
   for (const absl::Status& status : second) {
     EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kCancelled) << status;
   }
+}
+
+// The read goes on: its buffer may still be written to.
+TEST(PreadEngineTest, AReadThatHangsIsNamedAndItsEndToo) {
+  std::promise<OverdueRead> named;
+  std::promise<OverdueRead> ended;
+  ReadWatchOptions watch;
+  watch.deadline = std::chrono::milliseconds(1);
+  watch.report = [&](const OverdueRead& read) { (read.over ? ended : named).set_value(read); };
+  const auto engine = MakePreadEngine(1, watch).value();
+  const auto gate = std::make_shared<GateFile>();
+  std::string out(2, '?');
+  std::promise<absl::Status> done;
+  engine->Submit({Request(gate, 3, out)},
+                 [&](const std::vector<absl::Status>& statuses) { done.set_value(statuses[0]); });
+  const OverdueRead read = named.get_future().get();
+  EXPECT_EQ(read.path, "fake.tfrecord");
+  EXPECT_EQ(read.offset, 3u);
+  EXPECT_EQ(read.bytes, 2u);
+  EXPECT_FALSE(read.over);
+  gate->Open();
+  EXPECT_GE(ended.get_future().get().so_far, read.so_far);
+  EXPECT_TRUE(done.get_future().get().ok());
+  EXPECT_EQ(out, "34");
+}
+
+TEST(ReadWatchTest, EachReadThatIsOverdueIsReportedOnce) {
+  std::vector<std::pair<uint64_t, bool>> reports;
+  ReadWatchOptions options;
+  options.deadline = std::chrono::hours(1);
+  options.report = [&](const OverdueRead& read) { reports.emplace_back(read.offset, read.over); };
+  ReadWatch watch(options);
+  const auto file = std::make_shared<FakeFile>("0123456789");
+  const ReadWatch::Clock::time_point start = ReadWatch::Clock::now();
+  const ReadRequest requests[] = {{file, 0, {}}, {file, 1, {}}, {file, 2, {}}};
+  const auto first = watch.Begin(requests[0], start);
+  const auto second = watch.Begin(requests[1], start + std::chrono::minutes(30));
+  const auto third = watch.Begin(requests[2], start);
+  watch.Look(start + std::chrono::minutes(59));
+  watch.End(third, start + std::chrono::minutes(59));
+  EXPECT_THAT(reports, SizeIs(0));
+  watch.Look(start + std::chrono::minutes(60));
+  watch.Look(start + std::chrono::minutes(61));
+  EXPECT_THAT(reports, testing::ElementsAre(std::pair(0, false)));
+  watch.End(second, start + std::chrono::minutes(70));
+  watch.End(first, start + std::chrono::minutes(70));
+  EXPECT_THAT(reports, testing::ElementsAre(std::pair(0, false), std::pair(0, true)));
 }
 
 TEST(PreadEngineTest, NoThreadAtAllIsResourceExhausted) {

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr size_t kIndexHeader = 96;
+constexpr size_t kIndexHeader = 104;
 
 TEST(RecordIndexTest, SmallRecordsShareReadsAndLargePayloadsAreJumpedOver) {
   const FakeFile small(Frames(std::vector<std::string>(10'000, "0123456789")));  // 260 kB
@@ -42,12 +42,13 @@ ShardIndex IndexOf(const std::vector<uint64_t>& lengths) {
   std::vector<uint64_t> begins = {0};
   for (const uint64_t length : lengths) begins.push_back(begins.back() + length + 16);
   ShardIndex index;
-  index.records = RecordIndex::Make(begins, std::make_shared<IndexMemory>()).value();
+  index.records =
+      RecordIndex::Make(begins, kTfRecordFrames, std::make_shared<IndexMemory>()).value();
   index.lengths_digest = index.records.LengthsDigest();
   return index;
 }
 
-const IndexKey kKey = MakeIndexKey("/data/a", {70'077, 123'456'789}, Compression::kNone);
+const IndexKey kKey = MakeIndexKey("/data/a", {70'077, 123'456'789}, Compression::kNone, 0);
 
 std::string Encoded(const ShardIndex& index) {
   const std::vector<std::byte> bytes = EncodeIndex(index, kKey);
@@ -56,13 +57,14 @@ std::string Encoded(const ShardIndex& index) {
 
 absl::StatusOr<ShardIndex> Read(const std::string& bytes, const IndexKey& key,
                                 uint64_t framed_bytes) {
-  return ReadIndex(FakeFile(bytes), key, framed_bytes, std::make_shared<IndexMemory>());
+  return ReadIndex(FakeFile(bytes), key, kTfRecordFrames, framed_bytes,
+                   std::make_shared<IndexMemory>());
 }
 
 TEST(RecordIndexTest, IndexOfNoRecordsIsEmpty) {
   const RecordIndex none;
   EXPECT_EQ(none.num_records(), 0u);
-  EXPECT_EQ(none.framed_bytes(), 0u);
+  EXPECT_EQ(none.end(), 0u);
   const ShardIndex empty = IndexOf({});
   EXPECT_EQ(empty.records.num_records(), 0u);
   EXPECT_EQ(Read(Encoded(empty), kKey, 0)->records.num_records(), 0u);
@@ -80,10 +82,12 @@ TEST(RecordIndexTest, EncodedIndexComesBackForItsKeyOnly) {
   EXPECT_EQ(back->records.longest(), 70'000u);
   EXPECT_EQ(back->lengths_digest, index.records.LengthsDigest());
   EXPECT_EQ(back->records.LengthsDigest(), index.records.LengthsDigest());
-  for (const IndexKey& other : {MakeIndexKey("/data/b", kKey.stamp, Compression::kNone),
-                                MakeIndexKey("/data/a", {70'078, 123'456'789}, Compression::kNone),
-                                MakeIndexKey("/data/a", {70'077, 123'456'788}, Compression::kNone),
-                                MakeIndexKey("/data/a", kKey.stamp, Compression::kGzip)}) {
+  for (const IndexKey& other :
+       {MakeIndexKey("/data/b", kKey.stamp, Compression::kNone, 0),
+        MakeIndexKey("/data/a", {70'078, 123'456'789}, Compression::kNone, 0),
+        MakeIndexKey("/data/a", {70'077, 123'456'788}, Compression::kNone, 0),
+        MakeIndexKey("/data/a", kKey.stamp, Compression::kGzip, 0),
+        MakeIndexKey("/data/a", kKey.stamp, Compression::kNone, 1)}) {
     EXPECT_EQ(Read(bytes, other, 70'077).status().code(), absl::StatusCode::kFailedPrecondition);
   }
   EXPECT_EQ(Read(bytes, kKey, 70'093).status().code(), absl::StatusCode::kFailedPrecondition);
@@ -97,7 +101,7 @@ std::string Forged(std::string bytes, size_t at, uint64_t value, size_t width) {
     std::memcpy(&bytes[place], &sum, sizeof sum);
   };
   seal(80, kIndexHeader, bytes.size() - kIndexHeader);
-  seal(88, 0, 88);
+  seal(96, 0, 96);
   return bytes;
 }
 
@@ -141,13 +145,13 @@ TEST(RecordIndexTest, AnIndexIsReadAtOnceAndTakesMemoryOnlyIfItIsGood) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 4);
     const FakeFile file(bad);
-    EXPECT_FALSE(ReadIndex(file, kKey, 70'000, memory).ok()) << at;
+    EXPECT_FALSE(ReadIndex(file, kKey, kTfRecordFrames, 70'000, memory).ok()) << at;
     EXPECT_EQ(file.num_reads(), 1) << at;
   }
-  EXPECT_FALSE(ReadIndex(FakeFile(good), kKey, 70'001, memory).ok());
+  EXPECT_FALSE(ReadIndex(FakeFile(good), kKey, kTfRecordFrames, 70'001, memory).ok());
   EXPECT_EQ(memory->Peek(8).data() + 8, free_end);
   const FakeFile file(good);
-  const auto index = ReadIndex(file, kKey, 70'000, memory);
+  const auto index = ReadIndex(file, kKey, kTfRecordFrames, 70'000, memory);
   ASSERT_TRUE(index.ok()) << index.status();
   EXPECT_EQ(file.num_reads(), 1);
   EXPECT_EQ(memory->Peek(8).data() + 8, index->records.bytes().data());
@@ -157,9 +161,11 @@ TEST(RecordIndexTest, AFileLongerThanAnyIndexOfTheShardIsNotRead) {
   const std::string good = Encoded(IndexOf({54, 54}));
   const FakeFile longest(good + std::string(3 * 4, 'x'));  // three begins of 8 bytes
   const FakeFile longer(good + std::string(3 * 4 + 8, 'x'));
-  EXPECT_FALSE(ReadIndex(longest, kKey, 2 * 16, std::make_shared<IndexMemory>()).ok());
+  EXPECT_FALSE(
+      ReadIndex(longest, kKey, kTfRecordFrames, 2 * 16, std::make_shared<IndexMemory>()).ok());
   EXPECT_EQ(longest.num_reads(), 1);
-  EXPECT_FALSE(ReadIndex(longer, kKey, 2 * 16, std::make_shared<IndexMemory>()).ok());
+  EXPECT_FALSE(
+      ReadIndex(longer, kKey, kTfRecordFrames, 2 * 16, std::make_shared<IndexMemory>()).ok());
   EXPECT_EQ(longer.num_reads(), 0);
 }
 
@@ -172,7 +178,7 @@ TEST(RecordIndexTest, OffsetsStayExactWhereAShardPassesFourGibibytes) {
     lengths.push_back(5);
     const ShardIndex index = IndexOf(lengths);
     EXPECT_EQ(index.records.longest(), lengths[0]);
-    const auto back = Read(Encoded(index), kKey, index.records.framed_bytes());
+    const auto back = Read(Encoded(index), kKey, index.records.end());
     ASSERT_TRUE(back.ok()) << back.status();
     uint64_t offset = 0;
     for (size_t i = 0; i < lengths.size(); ++i) {

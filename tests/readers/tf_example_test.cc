@@ -51,8 +51,8 @@ std::string FromBase64(std::string_view text) {
   return out;
 }
 
-FeatureValues FromJson(const nlohmann::json& feature) {
-  FeatureValues values;
+SeenFeature FromJson(const nlohmann::json& feature) {
+  SeenFeature values;
   const std::string kind = feature["kind"];
   if (kind == "bytes") values.kind = FeatureKind::kBytes;
   if (kind == "float") values.kind = FeatureKind::kFloat;

@@ -1,0 +1,45 @@
+#ifndef MILLRACE_PIPELINE_MEMORY_RECORDS_H_
+#define MILLRACE_PIPELINE_MEMORY_RECORDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace::pipeline {
+
+// Records that the host program has in memory, for `memory` stages: they can be read in any order
+// and any number of times, so all order stages and resuming work. Immutable, thread-safe; pipelines
+// share ownership.
+class MemoryRecords {
+ public:
+  // Copies the records, in their order.
+  static std::shared_ptr<const MemoryRecords> Make(std::span<const std::string_view> records);
+  static std::shared_ptr<const MemoryRecords> Make(std::span<const std::string> records);
+
+  uint64_t size() const { return begins_.size() - 1; }
+  // REQUIRES: record < size(). The bytes live as long as this.
+  std::string_view record(uint64_t record) const {
+    return std::string_view(bytes_).substr(begins_[record], begins_[record + 1] - begins_[record]);
+  }
+  // Of the number of records, their lengths and their bytes: what is equal here is the same data.
+  uint64_t digest() const { return digest_; }
+
+  // All records one after the other, and where each begins in them; for this folder's own use.
+  const std::string& bytes() const { return bytes_; }
+  uint64_t begin(uint64_t record) const { return begins_[record]; }
+
+ private:
+  template <typename Text>
+  explicit MemoryRecords(std::span<const Text> records);
+
+  std::string bytes_;
+  std::vector<uint64_t> begins_;  // and the end of the last
+  uint64_t digest_ = 0;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_MEMORY_RECORDS_H_

@@ -1,0 +1,37 @@
+#ifndef MILLRACE_READERS_CONTAINER_H_
+#define MILLRACE_READERS_CONTAINER_H_
+
+#include <cstdint>
+#include <string>
+
+namespace millrace::readers {
+
+// How records lie in a shard (readers/FORMAT.md). Index files hold the numbers.
+enum class ContainerKind {
+  kTfRecord = 0,
+  kFixedLength = 1,  // records of record_bytes each, between a header and a footer
+  kText = 2,         // lines
+  kCsv = 3,          // rows (RFC 4180)
+  kTar = 4,          // samples of WebDataset
+  kIdx = 5,          // the elements of the first dimension (the MNIST format)
+};
+
+struct ContainerOptions {
+  ContainerKind kind = ContainerKind::kTfRecord;
+  // kFixedLength
+  uint64_t header_bytes = 0;
+  uint64_t record_bytes = 0;  // at least 1
+  uint64_t footer_bytes = 0;
+  // kCsv
+  bool has_header = false;  // the first row names the columns and is no record
+  char delimiter = ',';     // of fields: a quote is one only at the front of a field
+
+  friend bool operator==(const ContainerOptions&, const ContainerOptions&) = default;
+};
+
+// "rows of CSV, the first one names columns": for people, and different for different options.
+std::string ToString(const ContainerOptions& options);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_CONTAINER_H_

@@ -1,0 +1,78 @@
+#ifndef MILLRACE_READERS_INFLATE_SOURCE_INTERNAL_H_
+#define MILLRACE_READERS_INFLATE_SOURCE_INTERNAL_H_
+
+#include <isa-l/igzip_lib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "readers/byte_source.h"
+
+namespace millrace::readers {
+
+// Where a gzip or zlib stream can be entered: the begin of a deflate block or of a gzip member.
+struct InflateEntry {
+  uint64_t in_bits = 0;    // from the begin of the file
+  bool in_member = false;  // of a block: what was inflated before it, 32 KiB, must be known
+};
+
+// The inflated bytes of a gzip or zlib file; tells on demand where the stream can be entered.
+class InflateSource : public ByteSource {
+ public:
+  InflateSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
+                size_t chunk_bytes);
+
+  absl::StatusOr<size_t> Read(std::span<std::byte> out) override;
+  std::optional<uint64_t> Remaining() const override { return std::nullopt; }
+  const std::string& path() const override { return file_->path(); }
+
+  // Read that looks for entries: inflates a little, perhaps nothing (then 0 is not the end), and
+  // sets `entry` when the stream can be entered behind what has been read by now. It finds every
+  // begin of a member and nearly every begin of a block, but takes a call for a few bytes of input:
+  // for use once in a long while.
+  absl::StatusOr<size_t> ReadToEntry(std::span<std::byte> out, std::optional<InflateEntry>& entry);
+
+  // Whether the end was reached, and all was well.
+  bool ended() const { return ended_; }
+  // Bytes of the file that were inflated.
+  uint64_t consumed() const { return offset_ - avail_in(); }
+
+ private:
+  size_t Prepare(std::span<std::byte> out);
+  absl::Status Step();
+  absl::Status Refill();
+  absl::Status StartMember();
+  absl::Status ReadHeader();
+  void LimitInput();
+  void FreeInput();
+  uint64_t avail_in() const { return uint64_t{state_.avail_in} + held_back_; }
+  absl::Status StrayBytes() const;
+  absl::Status Cut() const;
+  absl::Status Damage(RecordErrorReason reason, std::string_view text) const;
+
+  const std::shared_ptr<const RandomAccessFile> file_;
+  const Compression compression_;
+  std::vector<std::byte> input_;
+  uint64_t offset_ = 0;     // of the byte after input_, in the file
+  uint32_t held_back_ = 0;  // of input_: not shown to the inflater yet
+  bool input_ended_ = false;
+  bool in_member_ = false;
+  bool in_header_ = false;
+  bool ended_ = false;
+  uint64_t num_members_ = 0;  // that ended well
+  absl::Status status_;       // the first failure
+  inflate_state state_ = {};
+  isal_gzip_header header_ = {};  // nothing of it is kept
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_INFLATE_SOURCE_INTERNAL_H_

@@ -1,0 +1,41 @@
+#ifndef MILLRACE_READERS_SPAN_INFLATE_H_
+#define MILLRACE_READERS_SPAN_INFLATE_H_
+
+#include <isa-l/igzip_lib.h>
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "readers/record.h"
+
+namespace millrace::readers {
+
+// A part of a compressed file that can be inflated by itself.
+struct CompressedSpan {
+  Compression compression = Compression::kGzip;
+  std::span<const std::byte> in;      // from the byte on in which it begins
+  unsigned skip_bits = 0;             // of the first byte: 0 to 7 bits of what is before it
+  bool in_member = false;             // false: the header of a stream stands there
+  std::span<const std::byte> window;  // in_member: the last inflated bytes before it
+};
+
+// Inflates spans. Thread-compatible; keep it, as it is large. Internal.
+class SpanInflater {
+ public:
+  // Inflates until `out` is full. Returns what is wrong with the stream; empty: nothing was noticed,
+  // which proves nothing: compare a digest.
+  std::string_view Inflate(const CompressedSpan& span, std::span<std::byte> out);
+
+ private:
+  std::string_view EnterMember(Compression compression);
+  std::string_view EnterBlock(const CompressedSpan& span);
+  void LeaveMember();
+
+  inflate_state state_ = {};
+  isal_gzip_header header_ = {};  // nothing of it is kept
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_SPAN_INFLATE_H_

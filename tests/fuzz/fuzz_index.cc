@@ -1,0 +1,64 @@
+#include <cstring>
+#include <vector>
+
+#include "readers/record_index.h"
+#include "readers/tfrecord_format.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "xxhash.h"
+
+// Index files: whatever one holds, no offset or length leads out of the shard. The checksums are
+// put right first (unless the first byte says not to): they tell damage, not lies.
+
+namespace millrace::readers {
+namespace {
+
+// FORMAT.md section 4.
+constexpr size_t kHeaderBytesOfIndex = 96;
+constexpr size_t kBeginsSumAt = 80;
+constexpr size_t kHeaderSumAt = 88;
+constexpr uint64_t kFramedBytes = 1 << 16;
+
+IndexKey Key() { return MakeIndexKey("/shard", {kFramedBytes, 1}, Compression::kNone); }
+
+void MendChecksums(std::vector<std::byte>& bytes) {
+  if (bytes.size() < kHeaderBytesOfIndex) return;
+  StoreU64(XXH3_64bits(bytes.data() + kHeaderBytesOfIndex, bytes.size() - kHeaderBytesOfIndex),
+           bytes.data() + kBeginsSumAt);
+  StoreU64(XXH3_64bits(bytes.data(), kHeaderSumAt), bytes.data() + kHeaderSumAt);
+}
+
+// Puts the input over a good index: the fuzzer need not find out the key.
+std::vector<std::byte> OverGoodIndex(const uint8_t* data, size_t size) {
+  ShardIndex index;
+  auto records = RecordIndex::Make(std::vector<uint64_t>{0}, std::make_shared<IndexMemory>());
+  fuzz::Require(records.ok(), "there is memory");
+  index.records = *std::move(records);
+  std::vector<std::byte> bytes = EncodeIndex(index, Key());
+  bytes.resize(56);  // magic to compression are kept
+  bytes.insert(bytes.end(), reinterpret_cast<const std::byte*>(data),
+               reinterpret_cast<const std::byte*>(data) + size);
+  return bytes;
+}
+
+}  // namespace
+}  // namespace millrace::readers
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace millrace;           // NOLINT
+  using namespace millrace::readers;  // NOLINT
+  const uint8_t choice = fuzz::TakeByte(data, size);
+  const auto* first = reinterpret_cast<const std::byte*>(data);
+  std::vector<std::byte> bytes =
+      (choice & 1) != 0 ? std::vector<std::byte>(first, first + size) : OverGoodIndex(data, size);
+  if ((choice & 2) == 0) MendChecksums(bytes);
+  const fuzz::InputFile file(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  const auto index = ReadIndex(file, Key(), kFramedBytes, std::make_shared<IndexMemory>());
+  if (!index.ok()) return 0;
+  fuzz::Require(index->records.longest() <= kFramedBytes, "no record is longer than the shard");
+  for (uint64_t i = 0; i < index->records.num_records(); ++i) {
+    fuzz::Require(index->records.length(i) <= index->records.longest(),
+                  "no length is above the longest");
+  }
+  index->records.LengthsDigest();
+  return 0;
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Writes the seed corpus of the fuzz targets: make_corpus.py FOLDER
+
+One folder per target (fuzz_NAME.cc reads FOLDER/NAME). Inputs that are there stay, so that what a
+long run has found is kept.
+"""
+import gzip
+import pathlib
+import struct
+import sys
+import zlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def frame(payload):
+    length = struct.pack("<Q", len(payload))
+    return length + masked(length) + payload + masked(payload)
+
+
+def varint(value):
+    value &= (1 << 64) - 1
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, payload):
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def example(**features):
+    entries = b""
+    for key, values in features.items():
+        if isinstance(values[0], bytes):
+            kind = field(1, b"".join(field(1, value) for value in values))
+        elif isinstance(values[0], float):
+            kind = field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
+        else:
+            kind = field(3, field(1, b"".join(varint(value) for value in values)))
+        entries += field(1, field(1, key.encode()) + field(2, kind))
+    return field(1, entries)
+
+
+EXAMPLES = [example(), example(a=[1]), example(image=[b"\xff\xd8\xff", b""], label=[-1, 2**40]),
+            example(x=[1.5, float("nan"), -0.0], y=[0] * 40, z=[b"text"])]
+
+
+def framing():
+    shard = frame(b"") + frame(b"abc") + frame(bytes(300))
+    for choice in (0, 1, 0x40, 0x41):
+        first = bytes([choice])
+        yield first
+        yield first + shard
+        yield first + shard[:-1]
+        yield first + shard + b"stray"
+        yield first + shard[:13] + b"\x07" + shard[14:]
+    yield b"\x00" + struct.pack("<Q", 1 << 62) + bytes(8)
+
+
+def inflate():
+    text = b"the same words again and again, " * 40
+    stored = zlib.compressobj(0, zlib.DEFLATED, 31)
+    fixed = zlib.compressobj(9, zlib.DEFLATED, 31, 9, zlib.Z_FIXED)
+    streams = [(0, gzip.compress(text)), (0, gzip.compress(b"") + gzip.compress(text)),
+               (0, stored.compress(text) + stored.flush()), (0, fixed.compress(text) + fixed.flush()),
+               (1, zlib.compress(text)), (1, zlib.compress(b""))]
+    # A header with an extra field, a name, a comment and a CRC of its own.
+    head = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x03\x00abc" + b"name\0" + b"comment\0"
+    head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
+    streams.append((0, head + gzip.compress(text)[10:]))
+    for kind, stream in streams:
+        for chunk in (0x00, 0xF0):
+            yield bytes([kind | chunk]) + stream
+        yield bytes([kind]) + stream[:-3]
+        yield bytes([kind]) + stream + b"x"
+
+
+def example_messages():
+    yield b""
+    yield from EXAMPLES
+
+
+def index():
+    begins = struct.pack("<5I", 0, 20, 40, 60, 1000)
+    body = struct.pack("<5Q", 4, 924, 0, 0, 0)
+    for choice in (0, 1, 2):
+        yield bytes([choice]) + body + begins
+        yield bytes([choice]) + body + begins[:-1]
+    yield bytes([0]) + struct.pack("<5Q", 2**60, 2**60, 0, 0, 0) + begins
+
+
+def pbtxt():
+    for path in sorted(ROOT.glob("examples/*/*.pbtxt")) + sorted(ROOT.glob("bench/*.pbtxt")):
+        yield path.read_bytes()
+    yield b'stage { range { count: 10 } } stage { filter { predicate: "value[0] in (1, 2)" } }\n' \
+          b'stage { batch { size: ${SIZE:-4} } }'
+    yield b'stage { tfrecord { files: "${DATA}" } } stage { batch { size: 4 drop_remainder: true } }'
+
+
+def state():
+    for numbers in ([0], [1, 2, 3], [2, 10, 0, 2, 10, 0, 4, 1, 5, 1, 6, 1, 7, 1], [2**63, 2**64 - 1]):
+        yield b"\0" + b"".join(bytes([8]) + struct.pack("<Q", number) for number in numbers)
+    text = b"millrace-state 1 semantics=1 plan=0123456789abcdef data=0123456789abcdef batch=12"
+    yield b"\1" + text
+    yield b"\1" + text + b" state=AQIDBA"
+
+
+TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages, "index": index,
+           "pbtxt": pbtxt, "state": state}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    for name, seeds in TARGETS.items():
+        folder = pathlib.Path(sys.argv[1]) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(seeds()):
+            (folder / f"seed-{number:02}").write_bytes(seed)
+
+
+if __name__ == "__main__":
+    main()
