@@ -39,12 +39,31 @@ readers::FeatureSpec ToSpec(const proto::Feature& feature) {
   return spec;
 }
 
+template <typename Parse>
+std::vector<readers::FeatureSpec> ToSpecs(const Parse& parse) {
+  std::vector<readers::FeatureSpec> specs;
+  for (const proto::Feature& feature : parse.feature()) specs.push_back(ToSpec(feature));
+  return specs;
+}
+
 readers::ParseExampleOptions ToOptions(const proto::ParseExample& parse) {
-  readers::ParseExampleOptions options;
+  return {ToSpecs(parse), parse.field()};
+}
+
+readers::ParseFieldsOptions ToOptions(const proto::ParseCsv& parse) {
+  return {readers::RecordFormat::kCsv,
+          ToSpecs(parse),
+          parse.field(),
+          {parse.column().begin(), parse.column().end()},
+          parse.delimiter()[0]};
+}
+
+template <typename Parse>
+readers::ParseFieldsOptions ToOptions(readers::RecordFormat format, const Parse& parse) {
+  readers::ParseFieldsOptions options;
+  options.format = format;
+  options.features = ToSpecs(parse);
   options.field = parse.field();
-  for (const proto::Feature& feature : parse.feature()) {
-    options.features.push_back(ToSpec(feature));
-  }
   return options;
 }
 
@@ -83,6 +102,12 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
   switch (stage.op_case()) {
     case proto::Stage::kParseExample:
       return ToOptions(stage.parse_example());
+    case proto::Stage::kParseCsv:
+      return ToOptions(stage.parse_csv());
+    case proto::Stage::kParseJson:
+      return ToOptions(readers::RecordFormat::kJson, stage.parse_json());
+    case proto::Stage::kParseTar:
+      return ToOptions(readers::RecordFormat::kTar, stage.parse_tar());
     case proto::Stage::kDecodeImage:
       return ToOptions(stage.decode_image());
     case proto::Stage::kRandomResizedCrop:
@@ -125,7 +150,8 @@ OpFields FieldsOfDecode(const Options& decode) {
   return fields;
 }
 
-OpFields FieldsOfParse(const readers::ParseExampleOptions& parse) {
+template <typename Options>
+OpFields FieldsOfParse(const Options& parse) {
   OpFields fields{{parse.field}, {}, {parse.field}, false};
   for (const readers::FeatureSpec& feature : parse.features) fields.writes.push_back(feature.name);
   return fields;
@@ -140,6 +166,7 @@ OpFields FieldsOfUnbatch(const UnbatchOptions& unbatch) {
 OpFields FieldsOf(const OpOptions& options) {
   return std::visit(
       Overloaded{[](const readers::ParseExampleOptions& o) { return FieldsOfParse(o); },
+                 [](const readers::ParseFieldsOptions& o) { return FieldsOfParse(o); },
                  [](const augment::DecodeImageOptions& o) { return FieldsOfDecode(o); },
                  [](const readers::DecodeRawOptions& o) { return FieldsOfDecode(o); },
                  [](const DecodeRegionOptions& o) { return FieldsOfDecode(o.decode); },
@@ -157,21 +184,29 @@ OpFields FieldsOf(const OpOptions& options) {
 
 std::string OpName(const OpOptions& options) {
   return std::visit(
-      Overloaded{[](const readers::ParseExampleOptions&) { return "parse_example"; },
-                 [](const augment::DecodeImageOptions&) { return "decode_image"; },
-                 [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
-                 [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
-                 [](const augment::ResizeOptions&) { return "resize"; },
-                 [](const augment::FlipOptions&) { return "flip"; },
-                 [](const augment::NormalizeOptions&) { return "normalize"; },
-                 [](const augment::CastOptions&) { return "cast"; },
-                 [](const augment::OneHotOptions&) { return "one_hot"; },
-                 [](const readers::DecodeRawOptions&) { return "decode_raw"; },
-                 [](const IdentityOptions&) { return "identity"; },
-                 [](const CustomOptions& o) { return o.op.c_str(); },
-                 [](const FilterOptions&) { return "filter"; },
-                 [](const UnbatchOptions&) { return "unbatch"; }},
+      Overloaded{
+          [](const readers::ParseExampleOptions&) { return "parse_example"; },
+          [](const readers::ParseFieldsOptions& o) { return readers::OpName(o.format).data(); },
+          [](const augment::DecodeImageOptions&) { return "decode_image"; },
+          [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
+          [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
+          [](const augment::ResizeOptions&) { return "resize"; },
+          [](const augment::FlipOptions&) { return "flip"; },
+          [](const augment::NormalizeOptions&) { return "normalize"; },
+          [](const augment::CastOptions&) { return "cast"; },
+          [](const augment::OneHotOptions&) { return "one_hot"; },
+          [](const readers::DecodeRawOptions&) { return "decode_raw"; },
+          [](const IdentityOptions&) { return "identity"; },
+          [](const CustomOptions& o) { return o.op.c_str(); },
+          [](const FilterOptions&) { return "filter"; },
+          [](const UnbatchOptions&) { return "unbatch"; }},
       options);
+}
+
+std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options) {
+  if (auto* parse = std::get_if<readers::ParseExampleOptions>(options)) return &parse->features;
+  if (auto* parse = std::get_if<readers::ParseFieldsOptions>(options)) return &parse->features;
+  return nullptr;
 }
 
 CustomOptions ToCustomOptions(const proto::Stage& stage) {

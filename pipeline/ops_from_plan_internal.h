@@ -14,6 +14,7 @@
 #include "pipeline/predicate.h"
 #include "readers/decode_raw.h"
 #include "readers/parse_example.h"
+#include "readers/parse_fields.h"
 
 // The stages between source and batch that look at samples (maps and cuts), as plain options: what
 // the optimizer's rules rewrite. Ops are made from them afterwards.
@@ -61,12 +62,11 @@ struct UnbatchOptions {
   std::vector<std::string> fields;  // empty: all; named by the optimizer before the op is made
 };
 
-using OpOptions =
-    std::variant<readers::ParseExampleOptions, readers::DecodeRawOptions,
-                 augment::DecodeImageOptions, augment::RandomResizedCropOptions,
-                 DecodeRegionOptions, augment::ResizeOptions, augment::FlipOptions,
-                 augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
-                 IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
+using OpOptions = std::variant<
+    readers::ParseExampleOptions, readers::ParseFieldsOptions, readers::DecodeRawOptions,
+    augment::DecodeImageOptions, augment::RandomResizedCropOptions, DecodeRegionOptions,
+    augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions,
+    augment::OneHotOptions, IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws
@@ -79,6 +79,10 @@ struct OpSpec {
     return filter != nullptr && filter->materialize;
   }
 };
+
+// The features of an op that parses records, of which those that nobody reads may be taken out; null
+// for any other op.
+std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options);
 
 // Fields by name that an op reads, writes (all of them anew), and takes away.
 struct OpFields {

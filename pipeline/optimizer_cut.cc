@@ -15,7 +15,7 @@
 // A filter wants a label; it does not want the image decoded that it is about to drop. So pass 1 is
 // not "the ops before the filter" but a slice of the plan: walking back from each predicate, split
 // field and unknown extent, an op is taken along if it writes a field that is wanted, and from
-// there on its inputs are wanted instead. parse_example shrinks to the features that are wanted.
+// there on its inputs are wanted instead. What parses records shrinks to the features that are wanted.
 // Pass 2 runs all ops again, for the rows that are left.
 
 namespace millrace::pipeline {
@@ -88,8 +88,8 @@ Wanted CollectWanted(const std::vector<OpSpec>& specs, const std::vector<Schema>
 // The spec without the features that are not wanted.
 OpSpec Shrunk(const OpSpec& spec, const Names& wanted) {
   OpSpec shrunk = spec;
-  if (auto* parse = std::get_if<readers::ParseExampleOptions>(&shrunk.options)) {
-    std::erase_if(parse->features, [&](const readers::FeatureSpec& feature) {
+  if (auto* features = MutableFeatures(&shrunk.options)) {
+    std::erase_if(*features, [&](const readers::FeatureSpec& feature) {
       return !wanted.contains(feature.name);
     });
   }

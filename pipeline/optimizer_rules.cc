@@ -26,19 +26,19 @@ bool IsUsedFrom(const std::vector<OpSpec>& specs, size_t begin, const std::strin
 
 void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired) {
   for (size_t i = 0; i < specs->size(); ++i) {
-    auto* parse = std::get_if<readers::ParseExampleOptions>(&(*specs)[i].options);
-    if (parse == nullptr) continue;
+    std::vector<readers::FeatureSpec>* const features = MutableFeatures(&(*specs)[i].options);
+    if (features == nullptr) continue;
     std::vector<readers::FeatureSpec> used;
-    for (const readers::FeatureSpec& feature : parse->features) {
+    for (const readers::FeatureSpec& feature : *features) {
       if (IsUsedFrom(*specs, i + 1, feature.name)) used.push_back(feature);
     }
     if (used.empty()) continue;  // an op without features would not even look at the record
-    for (const readers::FeatureSpec& feature : parse->features) {
+    for (const readers::FeatureSpec& feature : *features) {
       if (IsUsedFrom(*specs, i + 1, feature.name)) continue;
       fired->push_back(absl::StrCat("project: ", feature.key, " is not parsed, since ",
                                     feature.name, " is overwritten unread"));
     }
-    parse->features = std::move(used);
+    *features = std::move(used);
   }
 }
 

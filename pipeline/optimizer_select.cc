@@ -37,6 +37,15 @@ std::string FeatureText(const readers::FeatureSpec& feature) {
                       ";");
 }
 
+std::string FieldsText(const readers::ParseFieldsOptions& parse) {
+  std::string text = absl::StrCat(ToAbsl(readers::OpName(parse.format)), " of ",
+                                  Quoted(parse.field), static_cast<int>(parse.delimiter));
+  for (const std::string& column : parse.columns) text += Quoted(column);
+  text += ";";
+  for (const readers::FeatureSpec& feature : parse.features) text += FeatureText(feature);
+  return text + "\n";
+}
+
 // What decides about the outcome of a spec; names of stages do not.
 std::string SpecText(const OpSpec& spec) {
   if (const auto* filter = std::get_if<FilterOptions>(&spec.options)) {
@@ -45,6 +54,9 @@ std::string SpecText(const OpSpec& spec) {
   if (const auto* raw = std::get_if<readers::DecodeRawOptions>(&spec.options)) {
     return absl::StrCat("decode_raw ", Quoted(raw->field), Quoted(raw->output),
                         static_cast<int>(raw->dtype), ShapeText(raw->shape), "\n");
+  }
+  if (const auto* parse = std::get_if<readers::ParseFieldsOptions>(&spec.options)) {
+    return FieldsText(*parse);
   }
   std::string text = "parse_example ";
   if (const auto* parse = std::get_if<readers::ParseExampleOptions>(&spec.options)) {
@@ -64,9 +76,9 @@ std::vector<OpSpec> SpecsOfScan(const std::vector<OpSpec>& specs, size_t end) {
     if (auto* filter = std::get_if<FilterOptions>(&spec.options)) filter->materialize = false;
   }
   for (OpSpec& spec : scanned) {
-    auto* parse = std::get_if<readers::ParseExampleOptions>(&spec.options);
-    if (parse == nullptr) continue;
-    std::erase_if(parse->features, [&](const readers::FeatureSpec& feature) {
+    std::vector<readers::FeatureSpec>* const features = MutableFeatures(&spec.options);
+    if (features == nullptr) continue;
+    std::erase_if(*features, [&](const readers::FeatureSpec& feature) {
       return !read.contains(feature.name);
     });
   }

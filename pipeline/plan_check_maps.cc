@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/shape.h"
 #include "base/status.h"
 #include "pipeline/plan_check_internal.h"
@@ -21,7 +24,12 @@ class MapChecker : public OptionsChecker {
  public:
   using OptionsChecker::OptionsChecker;
 
-  absl::Status Parse(const proto::ParseExample& parse) const;
+  template <typename Message>
+  absl::Status Parse(const Message& parse) const;
+  // The same for values that are one each.
+  template <typename Message>
+  absl::Status ParseScalars(const Message& parse) const;
+  absl::Status ParseCsv(const proto::ParseCsv& parse) const;
   absl::Status Decode(const proto::DecodeImage& decode) const;
   absl::Status DecodeRaw(const proto::DecodeRaw& decode) const;
   absl::Status Crop(const proto::RandomResizedCrop& crop) const;
@@ -56,7 +64,7 @@ class MapChecker : public OptionsChecker {
   }
 
   absl::Status FeatureError(int i, std::string_view field, const std::string& what) const {
-    return ErrorAt({{"parse_example"}, {"feature", i}, {field}}, what);
+    return ErrorAt({{op_name()}, {"feature", i}, {field}}, what);
   }
   // `record`: the field that is parsed.
   absl::Status Feature(int i, const proto::Feature& feature, const std::string& record) const;
@@ -86,7 +94,8 @@ std::string WhyNotShape(const Extents& shape) {
   return "";
 }
 
-absl::Status MapChecker::Parse(const proto::ParseExample& parse) const {
+template <typename Message>
+absl::Status MapChecker::Parse(const Message& parse) const {
   if (parse.feature().empty()) return Error("feature", ": none given; name those that are used");
   std::set<std::string> keys;
   std::set<std::string> names;
@@ -100,6 +109,39 @@ absl::Status MapChecker::Parse(const proto::ParseExample& parse) const {
       return FeatureError(i, "name",
                           absl::StrCat("two features are named \"", feature.name(), "\""));
     }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Message>
+absl::Status MapChecker::ParseScalars(const Message& parse) const {
+  MILLRACE_RETURN_IF_ERROR(Parse(parse));
+  for (int i = 0; i < parse.feature_size(); ++i) {
+    if (parse.feature(i).shape().empty()) continue;
+    return FeatureError(i, "shape",
+                        absl::StrCat("a feature of ", op_name(), " is one value; it has no shape"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MapChecker::ParseCsv(const proto::ParseCsv& parse) const {
+  MILLRACE_RETURN_IF_ERROR(ParseScalars(parse));
+  const std::string& delimiter = parse.delimiter();
+  if (delimiter.size() != 1 || delimiter.find_first_of("\"\r\n") != std::string::npos) {
+    return Error("delimiter", " must be one byte, and no quote or line end");
+  }
+  std::vector<std::string> columns;
+  for (int i = 0; i < parse.column_size(); ++i) {
+    if (std::ranges::find(columns, parse.column(i)) != columns.end()) {
+      return Error("column", absl::StrCat(" \"", parse.column(i), "\" is there twice"), i);
+    }
+    columns.push_back(parse.column(i));
+  }
+  for (int i = 0; i < parse.feature_size(); ++i) {
+    const std::string& key = parse.feature(i).key();
+    if (std::ranges::find(columns, key) != columns.end()) continue;
+    return FeatureError(i, "key",
+                        absl::StrCat("there is no column \"", key, "\"", DidYouMean(key, columns)));
   }
   return absl::OkStatus();
 }
@@ -218,6 +260,12 @@ absl::Status CheckMapOptions(const PipelineAt& at, int i) {
   switch (stage.op_case()) {
     case proto::Stage::kParseExample:
       return check.Parse(stage.parse_example());
+    case proto::Stage::kParseCsv:
+      return check.ParseCsv(stage.parse_csv());
+    case proto::Stage::kParseJson:
+      return check.Parse(stage.parse_json());
+    case proto::Stage::kParseTar:
+      return check.ParseScalars(stage.parse_tar());
     case proto::Stage::kDecodeImage:
       return check.Decode(stage.decode_image());
     case proto::Stage::kDecodeRaw:

@@ -48,7 +48,8 @@ bool DrawsAtRandom(const proto::Stage& stage) {
 
 // Makes fields of nothing but the record.
 bool Parses(const proto::Stage& stage) {
-  return stage.has_parse_example() || stage.has_decode_raw();
+  return stage.has_parse_example() || stage.has_parse_csv() || stage.has_parse_json() ||
+         stage.has_parse_tar() || stage.has_decode_raw();
 }
 
 // Works on samples one by one, or on the order of samples.
@@ -323,7 +324,7 @@ class OrderChecker {
     const int blocker = cut_ >= 0 && (map_ < 0 || cut_ < map_) ? cut_ : map_;
     if (blocker < 0) return absl::OkStatus();
     return error(absl::StrCat(
-        "so only order stages, parse_example, decode_raw and other "
+        "so only order stages, parse_example and its like, decode_raw and other "
         "materialized filters may stand in front of it; put it in front of "
         "the ",
         OpName(stage(blocker)), " at ", at_.Where(blocker), ", or leave materialize out"));

@@ -31,11 +31,19 @@ void FillImageFolder(proto::ImageFolder* folder) {
   if (folder->max_record_bytes() == 0) folder->set_max_record_bytes(kMaxRecordBytes);
 }
 
-void FillParse(proto::ParseExample* parse) {
+template <typename Parse>
+void FillParse(Parse* parse) {
   Default(parse->mutable_field(), "record");
   for (proto::Feature& feature : *parse->mutable_feature()) {
     Default(feature.mutable_name(), feature.key().c_str());
   }
+}
+
+void FillCsv(proto::ParseCsv* parse) {
+  FillParse(parse);
+  Default(parse->mutable_delimiter(), ",");
+  if (!parse->column().empty()) return;
+  for (const proto::Feature& feature : parse->feature()) parse->add_column(feature.key());
 }
 
 void FillDecode(proto::DecodeImage* decode) {
@@ -130,6 +138,12 @@ void FillOp(proto::Stage* stage) {
       return FillPadding(stage->mutable_bucket_by_length());
     case proto::Stage::kParseExample:
       return FillParse(stage->mutable_parse_example());
+    case proto::Stage::kParseCsv:
+      return FillCsv(stage->mutable_parse_csv());
+    case proto::Stage::kParseJson:
+      return FillParse(stage->mutable_parse_json());
+    case proto::Stage::kParseTar:
+      return FillParse(stage->mutable_parse_tar());
     case proto::Stage::kDecodeImage:
       return FillDecode(stage->mutable_decode_image());
     case proto::Stage::kRandomResizedCrop:

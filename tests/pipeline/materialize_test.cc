@@ -255,7 +255,8 @@ TEST_F(MaterializeTest, OnlyWhatParsesMayStandInFront) {
   };
   const std::string source = "stage { tfrecord { files: \"x\" } }\n";
   const std::string allowed =
-      "so only order stages, parse_example, decode_raw and other materialized filters may stand "
+      "so only order stages, parse_example and its like, decode_raw and other materialized filters "
+      "may stand "
       "in front of it; put it in front of the ";
   const std::string head = "materialize keeps what is found out about each record of the source, ";
   EXPECT_EQ(error(source + "stage { cast { field: \"label\" dtype: INT32 scale: 2 } }"),
