@@ -54,7 +54,8 @@ const std::map<std::string, readers::ConvertInput> kInputs = {
 const std::map<std::string, readers::Compression> kCompressions = {
     {"none", readers::Compression::kNone},
     {"gzip", readers::Compression::kGzip},
-    {"zlib", readers::Compression::kZlib}};
+    {"zlib", readers::Compression::kZlib},
+    {"zstd", readers::Compression::kZstd}};
 
 template <typename T>
 std::vector<std::string> Words(const std::map<std::string, T>& meanings) {
@@ -90,7 +91,7 @@ void AddConvert(Command parent) {
       .AddWord(
           "--compression",
           [&options](const std::string& word) { options.compression = kCompressions.at(word); },
-          "none, gzip or zlib")
+          "none, gzip, zlib or zstd")
       .OneOf(Words(kCompressions));
   command.AddSwitch("--overwrite", options.overwrite,
                     "Replace the shards of this prefix that exist");

@@ -24,7 +24,7 @@ struct SourceSpec {
   std::string stage;
   // kTfRecord
   std::vector<std::string> file_patterns;
-  std::string compression;  // "auto", "none", "gzip", "zlib"
+  std::string compression;  // "auto", "none", "gzip", "zlib", "zstd"
   bool verify_crc = true;
   uint64_t max_record_bytes = 0;
   uint64_t count = 0;  // kRange
