@@ -18,7 +18,7 @@ enum class RecordErrorReason : int32_t {
   kTruncatedHeader = 3,   // 1-11 stray bytes where a record header should stand
   kTruncatedPayload = 4,  // the file ends inside a payload or its CRC
   kAbsurdLength = 5,      // a length over the declared cap
-  kCompressedData = 6,    // the gzip or zlib stream is corrupt
+  kCompressedData = 6,    // the gzip, zlib or zstd stream is corrupt
   kCompressedCut = 7,     // the compressed stream ends before its end marker
   kWrongCompression = 8,  // the bytes do not look like the declared compression
   kExample = 9,           // the payload is not a valid tf.train.Example (CSV row, JSON, tar sample)

@@ -10,7 +10,8 @@ namespace {
 const std::map<std::string, readers::Compression> kCompressions = {
     {"none", readers::Compression::kNone},
     {"gzip", readers::Compression::kGzip},
-    {"zlib", readers::Compression::kZlib}};
+    {"zlib", readers::Compression::kZlib},
+    {"zstd", readers::Compression::kZstd}};
 
 }  // namespace
 
@@ -21,7 +22,7 @@ void AddCompressionFlag(Command& command, readers::Compression& compression) {
       .AddWord(
           "--compression",
           [&compression](const std::string& word) { compression = kCompressions.at(word); },
-          "none, gzip or zlib")
+          "none, gzip, zlib or zstd")
       .OneOf(words);
 }
 

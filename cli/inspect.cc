@@ -45,6 +45,8 @@ std::string CompressionText(readers::Compression compression) {
       return "gzip";
     case readers::Compression::kZlib:
       return "zlib";
+    case readers::Compression::kZstd:
+      return "zstd";
     default:
       return "none";
   }

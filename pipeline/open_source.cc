@@ -120,8 +120,9 @@ absl::StatusOr<readers::Compression> ParseCompression(const std::string& name) {
   if (name == "none") return Compression::kNone;
   if (name == "gzip") return Compression::kGzip;
   if (name == "zlib") return Compression::kZlib;
+  if (name == "zstd") return Compression::kZstd;
   return absl::InvalidArgumentError(
-      absl::StrCat("compression \"", name, "\" is none of auto, none, gzip, zlib"));
+      absl::StrCat("compression \"", name, "\" is none of auto, none, gzip, zlib, zstd"));
 }
 
 absl::StatusOr<OpenedSources> OpenPush(const PhysicalPlan& plan, const OpenOptions& options) {

@@ -26,7 +26,7 @@ struct SourceSpec {
   // kFiles
   readers::ContainerOptions container;
   std::vector<std::string> file_patterns;
-  std::string compression;  // "auto", "none", "gzip", "zlib"
+  std::string compression;  // "auto", "none", "gzip", "zlib", "zstd"
   bool verify_crc = true;
   // kImageFolder
   std::string folder;

@@ -70,7 +70,7 @@ absl::Status StageChecker::FilesOf(const Files& source) const {
   for (int i = 0; i < source.files_size(); ++i) {
     if (source.files(i).empty()) return Error("files", " has an empty name", i);
   }
-  const std::vector<std::string> known = {"auto", "none", "gzip", "zlib"};
+  const std::vector<std::string> known = {"auto", "none", "gzip", "zlib", "zstd"};
   if (std::ranges::find(known, source.compression()) == known.end()) {
     return Error("compression", absl::StrCat(" \"", source.compression(), "\" is not known",
                                              DidYouMean(source.compression(), known)));

@@ -111,11 +111,6 @@ size_t AccessPoints::SpanOf(uint64_t offset) const {
   return static_cast<size_t>(next - spans.begin()) - 1;
 }
 
-uint64_t SpanDigest(Compression compression, std::span<const std::byte> bytes) {
-  if (compression == Compression::kZstd) return XXH64(bytes.data(), bytes.size(), 0) & 0xffffffffu;
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
-
 struct WindowPacker::State {
   isal_zstream stream = {};
   std::vector<uint8_t> level_buffer = std::vector<uint8_t>(ISAL_DEF_LVL1_DEFAULT);

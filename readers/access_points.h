@@ -31,7 +31,7 @@ struct AccessSpan {
   uint64_t in_bits = 0;    // where it begins in the file, in bits
   bool in_member = false;  // false: a stream's header stands there, and nothing else is needed
   uint64_t out = 0;        // where it begins in the inflated bytes
-  uint64_t digest = 0;     // of its inflated bytes, SpanDigest
+  uint64_t digest = 0;     // of its inflated bytes, xxh3-64
   // The kWindowBytes (or all) that were inflated before it, deflated, in AccessPoints::windows.
   uint64_t window_at = 0;
   uint32_t window_bytes = 0;   // 0: none is needed
@@ -60,9 +60,6 @@ struct AccessPoints {
   // Without windows that are in memory only.
   uint64_t memory_bytes() const { return sizeof *this + spans.size() * sizeof(AccessSpan); }
 };
-
-// xxh3-64, and for zstd the low half of xxh64, which seek tables hold.
-uint64_t SpanDigest(Compression compression, std::span<const std::byte> bytes);
 
 // Deflates up to kWindowBytes for AccessSpan. Thread-compatible.
 class WindowPacker {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "readers/inflate_source_internal.h"
 #include "readers/tfrecord_format.h"
 
 namespace millrace::readers {
@@ -48,12 +49,20 @@ std::string_view CompressionName(Compression compression) {
 
 bool LooksLike(Compression compression, std::span<const std::byte> first) {
   const auto byte = [&](size_t i) { return std::to_integer<unsigned>(first[i]); };
-  if (compression == Compression::kGzip) {  // RFC 1952: ID1, ID2, CM = deflate
-    constexpr std::array<unsigned, 3> kMagic = {0x1f, 0x8b, 8};
-    for (size_t i = 0; i < kMagic.size() && i < first.size(); ++i) {
-      if (byte(i) != kMagic[i]) return false;
+  const auto begins_with = [&](std::span<const unsigned> magic) {
+    for (size_t i = 0; i < magic.size() && i < first.size(); ++i) {
+      if (byte(i) != magic[i]) return false;
     }
     return true;
+  };
+  if (compression == Compression::kGzip) {  // RFC 1952: ID1, ID2, CM = deflate
+    constexpr std::array<unsigned, 3> kMagic = {0x1f, 0x8b, 8};
+    return begins_with(kMagic);
+  }
+  if (compression == Compression::kZstd) {  // RFC 8878: a frame, or one to be skipped
+    constexpr std::array<unsigned, 4> kMagic = {0x28, 0xb5, 0x2f, 0xfd};
+    const std::array<unsigned, 4> skipped = {0x50 | (byte(0) & 0x0f), 0x2a, 0x4d, 0x18};
+    return begins_with(kMagic) || begins_with(skipped);
   }
   // RFC 1950: CM = deflate, CINFO <= 7; CMF * 256 + FLG is a multiple of 31.
   if ((byte(0) & 0x0f) != 8 || byte(0) >> 4 > 7) return false;
@@ -62,6 +71,7 @@ bool LooksLike(Compression compression, std::span<const std::byte> first) {
 
 Compression CompressionOf(std::span<const std::byte> first) {
   if (first.size() >= 3 && LooksLike(Compression::kGzip, first)) return Compression::kGzip;
+  if (first.size() >= 4 && LooksLike(Compression::kZstd, first)) return Compression::kZstd;
   if (first.size() >= 2 && LooksLike(Compression::kZlib, first)) return Compression::kZlib;
   return Compression::kNone;
 }
@@ -82,6 +92,9 @@ BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain)
     case Compression::kZlib:
       return {RecordErrorReason::kWrongCompression,
               "this is a zlib stream; compression is \"none\""};
+    case Compression::kZstd:
+      return {RecordErrorReason::kWrongCompression,
+              "this is a zstd stream; compression is \"none\""};
     default:
       return {RecordErrorReason::kLengthCrc,
               "the CRC of the length does not match; is this a TFRecord file, and is the "
@@ -95,7 +108,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
     MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));
   }
   if (compression == Compression::kNone) return std::make_unique<PlainSource>(std::move(file));
-  return MakeInflateSource(std::move(file), compression, chunk_bytes);
+  return MakeEnterableSource(std::move(file), compression, chunk_bytes);
 }
 
 }  // namespace millrace::readers

@@ -37,7 +37,7 @@ class ByteSource {
 };
 
 // Decides what `file` is compressed with by its first bytes: kNone when they are a TFRecord header
-// with a good CRC, kGzip or kZlib when they start such a stream, otherwise kNone.
+// with a good CRC, kGzip, kZlib or kZstd when they start such a stream, otherwise kNone.
 absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file);
 
 // Which stream begins with `first`; kNone when none does.
@@ -50,7 +50,7 @@ struct BadHeader {
 };
 
 // Explains the kHeaderBytes at `header`, whose CRC is bad and which stand at `offset` of the bytes
-// of a file. At the front of a `plain` one they may start a gzip or zlib stream: kWrongCompression.
+// of a file. At the front of a `plain` one they may start a compressed stream: kWrongCompression.
 BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain);
 
 // Opens the bytes of `file`. kAuto is DetectCompression. Reads `chunk_bytes` of compressed bytes at
@@ -59,11 +59,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
     std::shared_ptr<const RandomAccessFile> file, Compression compression,
     size_t chunk_bytes = 256 << 10);
 
-// MakeByteSource's part for kGzip and kZlib.
-std::unique_ptr<ByteSource> MakeInflateSource(std::shared_ptr<const RandomAccessFile> file,
-                                              Compression compression, size_t chunk_bytes);
-
-// Whether a gzip or zlib stream (`compression`) may begin with `first` (at least one byte); judges
+// Whether a gzip, zlib or zstd stream (`compression`) may begin with `first` (at least one byte); judges
 // as many bytes as there are.
 bool LooksLike(Compression compression, std::span<const std::byte> first);
 

@@ -157,7 +157,7 @@ absl::Status ConvertOptions::Validate() const {
   }
   if (max_memory_bytes < 0) return absl::InvalidArgumentError("max_memory_bytes: is negative");
   if (compression == Compression::kAuto) {
-    return absl::InvalidArgumentError("compression: must be none, gzip or zlib");
+    return absl::InvalidArgumentError("compression: must be none, gzip, zlib or zstd");
   }
   if (compression_level < 1 || compression_level > 9) {
     return absl::InvalidArgumentError(

@@ -24,7 +24,7 @@ void InflatePass::FreeDigest::operator()(XXH3_state_s* state) const { XXH3_freeS
 InflatePass::InflatePass(std::shared_ptr<const RandomAccessFile> file, Compression compression,
                          InflatePassOptions options)
     : options_(std::move(options)),
-      source_(std::move(file), compression, kChunkBytes),
+      source_(MakeEnterableSource(std::move(file), compression, kChunkBytes)),
       digest_(XXH3_createState()),
       recent_(kMostReadBytes + kWindowBytes + kStepBytes) {
   points_.compression = compression;
@@ -35,13 +35,13 @@ InflatePass::InflatePass(std::shared_ptr<const RandomAccessFile> file, Compressi
 InflatePass::~InflatePass() = default;
 
 uint64_t InflatePass::size() const {
-  return source_.ended() ? end() : static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  return source_->ended() ? end() : static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 }
 
 absl::StatusOr<size_t> InflatePass::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (offset < begin_) return absl::InternalError(absl::StrCat(path(), ": read backwards"));
   auto& self = const_cast<InflatePass&>(*this);
-  while (end() < offset + out.size() && !source_.ended()) {
+  while (end() < offset + out.size() && !source_->ended()) {
     MILLRACE_RETURN_IF_ERROR(self.Advance());
   }
   if (offset >= end()) return size_t{0};
@@ -51,7 +51,7 @@ absl::StatusOr<size_t> InflatePass::ReadAt(uint64_t offset, std::span<std::byte>
 }
 
 absl::StatusOr<std::vector<std::byte>> InflatePass::Finish(const IndexKey& key) {
-  while (!source_.ended()) MILLRACE_RETURN_IF_ERROR(Advance());
+  while (!source_->ended()) MILLRACE_RETURN_IF_ERROR(Advance());
   // The last span has nothing behind it, or was begun at the end and is none.
   if (end() > points_.spans.back().out) EndSpan({});
   points_.spans.pop_back();
@@ -65,7 +65,7 @@ absl::Status InflatePass::Advance() {
   const AccessSpan& span = points_.spans.back();
   const uint64_t want = std::clamp(options_.span_bytes, kLeastSpanBytes, kMostWantedBytes);
   const uint64_t out_bytes = end() - span.out;
-  const uint64_t in_bytes = source_.consumed() - span.in_bits / 8;
+  const uint64_t in_bytes = source_->consumed() - span.in_bits / 8;
   if (std::max(out_bytes, in_bytes + kChunkBytes) > kMostSpanBytes - kStepBytes) {
     return absl::FailedPreconditionError(absl::StrCat(path(), ": no deflate block begins in ",
                                                       out_bytes, " bytes from ", span.out, " on"));
@@ -75,9 +75,9 @@ absl::Status InflatePass::Advance() {
   size_t got = 0;
   if (out_bytes < want && in_bytes < want) {
     MILLRACE_ASSIGN_OR_RETURN(
-        got, source_.Read(room.first(std::min<uint64_t>(room.size(), want - out_bytes))));
+        got, source_->Read(room.first(std::min<uint64_t>(room.size(), want - out_bytes))));
   } else {
-    MILLRACE_ASSIGN_OR_RETURN(got, source_.ReadToEntry(room, entry));
+    MILLRACE_ASSIGN_OR_RETURN(got, source_->ReadToEntry(room, entry));
   }
   Add(got);
   if (entry.has_value() && end() > points_.spans.back().out) EndSpan(*entry);
@@ -97,8 +97,8 @@ void InflatePass::MakeRoom() {
 void InflatePass::Add(size_t got) {
   XXH3_64bits_update(digest_.get(), &recent_[filled_], got);
   filled_ += got;
-  const uint64_t consumed = source_.consumed();
-  if (options_.advanced && (source_.ended() || consumed - told_ >= kChunkBytes)) {
+  const uint64_t consumed = source_->consumed();
+  if (options_.advanced && (source_->ended() || consumed - told_ >= kChunkBytes)) {
     options_.advanced(consumed - told_);
     told_ = consumed;
   }

@@ -26,7 +26,7 @@ struct InflatePassOptions {
   std::function<void(uint64_t bytes)> advanced;  // of the file, since the last call; may be empty
 };
 
-// Inflates a gzip or zlib file once, from its begin to its end, and makes its access points. While
+// Inflates a gzip, zlib or zstd file once, from its begin to its end, and makes its access points. While
 // that goes on the inflated bytes can be read in order, so that whoever looks for records needs no
 // pass of their own. Thread-compatible, ReadAt too. Internal.
 class InflatePass : public RandomAccessFile {
@@ -39,7 +39,7 @@ class InflatePass : public RandomAccessFile {
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override;
   // Of the inflated bytes; while the end is not known, more than any file has.
   uint64_t size() const override;
-  const std::string& path() const override { return source_.path(); }
+  const std::string& path() const override { return source_->path(); }
 
   // Goes on to the end and returns the file of points (EncodePoints).
   //   DATA_LOSS            with RecordError: the stream is damaged
@@ -59,7 +59,7 @@ class InflatePass : public RandomAccessFile {
   uint64_t end() const { return begin_ + filled_; }
 
   const InflatePassOptions options_;
-  InflateSource source_;
+  const std::unique_ptr<EnterableSource> source_;
   AccessPoints points_;
   WindowPacker packer_;
   std::vector<std::byte> windows_;

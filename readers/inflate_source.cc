@@ -187,8 +187,9 @@ absl::Status InflateSource::Damage(RecordErrorReason reason, std::string_view te
                          absl::StrCat(ToAbsl(text), " (near compressed byte ", consumed(), ")"));
 }
 
-std::unique_ptr<ByteSource> MakeInflateSource(std::shared_ptr<const RandomAccessFile> file,
-                                              Compression compression, size_t chunk_bytes) {
+std::unique_ptr<EnterableSource> MakeEnterableSource(std::shared_ptr<const RandomAccessFile> file,
+                                                     Compression compression, size_t chunk_bytes) {
+  if (compression == Compression::kZstd) return MakeZstdSource(std::move(file), chunk_bytes);
   return std::make_unique<InflateSource>(std::move(file), compression, chunk_bytes);
 }
 

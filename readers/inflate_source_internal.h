@@ -18,32 +18,50 @@
 
 namespace millrace::readers {
 
-// Where a gzip or zlib stream can be entered: the begin of a deflate block or of a gzip member.
+// Where a file can be entered: the begin of a deflate block, of a gzip member or of a zstd frame.
 struct InflateEntry {
   uint64_t in_bits = 0;    // from the begin of the file
   bool in_member = false;  // of a block: what was inflated before it, 32 KiB, must be known
 };
 
-// The inflated bytes of a gzip or zlib file; tells on demand where the stream can be entered.
-class InflateSource : public ByteSource {
+// The inflated bytes of a file; tells on demand where the file can be entered. Thread-compatible.
+class EnterableSource : public ByteSource {
+ public:
+  std::optional<uint64_t> Remaining() const override { return std::nullopt; }
+
+  // Read that looks for entries: inflates a little, perhaps nothing (then 0 is not the end), and
+  // sets `entry` when the file can be entered behind what has been read by now. It finds every
+  // begin of a member or frame and nearly every begin of a block, but may take a call for a few
+  // bytes of input: for use once in a long while.
+  virtual absl::StatusOr<size_t> ReadToEntry(std::span<std::byte> out,
+                                             std::optional<InflateEntry>& entry) = 0;
+
+  // Whether the end was reached, and all was well.
+  virtual bool ended() const = 0;
+  // Bytes of the file that were inflated.
+  virtual uint64_t consumed() const = 0;
+};
+
+// gzip, zlib or zstd. Reads `chunk_bytes` of the file at a time.
+std::unique_ptr<EnterableSource> MakeEnterableSource(std::shared_ptr<const RandomAccessFile> file,
+                                                     Compression compression, size_t chunk_bytes);
+// Its part for zstd.
+std::unique_ptr<EnterableSource> MakeZstdSource(std::shared_ptr<const RandomAccessFile> file,
+                                                size_t chunk_bytes);
+
+// The bytes of a gzip or zlib file.
+class InflateSource : public EnterableSource {
  public:
   InflateSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
                 size_t chunk_bytes);
 
   absl::StatusOr<size_t> Read(std::span<std::byte> out) override;
-  std::optional<uint64_t> Remaining() const override { return std::nullopt; }
   const std::string& path() const override { return file_->path(); }
 
-  // Read that looks for entries: inflates a little, perhaps nothing (then 0 is not the end), and
-  // sets `entry` when the stream can be entered behind what has been read by now. It finds every
-  // begin of a member and nearly every begin of a block, but takes a call for a few bytes of input:
-  // for use once in a long while.
-  absl::StatusOr<size_t> ReadToEntry(std::span<std::byte> out, std::optional<InflateEntry>& entry);
-
-  // Whether the end was reached, and all was well.
-  bool ended() const { return ended_; }
-  // Bytes of the file that were inflated.
-  uint64_t consumed() const { return offset_ - avail_in(); }
+  absl::StatusOr<size_t> ReadToEntry(std::span<std::byte> out,
+                                     std::optional<InflateEntry>& entry) override;
+  bool ended() const override { return ended_; }
+  uint64_t consumed() const override { return offset_ - avail_in(); }
 
  private:
   size_t Prepare(std::span<std::byte> out);

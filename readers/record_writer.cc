@@ -18,15 +18,7 @@
 namespace millrace::readers {
 namespace {
 
-// What stands between frames and the file: a buffer, and deflate where it is asked for.
-class Sink {
- public:
-  virtual ~Sink() = default;
-  virtual absl::Status Append(std::span<const std::byte> data) = 0;
-  virtual absl::Status Finish() = 0;  // writes all that is left
-};
-
-class PlainSink : public Sink {
+class PlainSink : public RecordSink {
  public:
   explicit PlainSink(AtomicFile& file) : file_(file) { buffer_.reserve(kBufferBytes); }
 
@@ -49,7 +41,7 @@ class PlainSink : public Sink {
   std::vector<std::byte> buffer_;
 };
 
-class DeflateSink : public Sink {
+class DeflateSink : public RecordSink {
  public:
   DeflateSink(AtomicFile& file, Compression compression, int level)
       : file_(file), buffer_(kBufferBytes) {
@@ -107,6 +99,8 @@ class Writer : public TfRecordWriter {
       : file_(std::move(file)) {
     if (options.compression == Compression::kNone) {
       sink_ = std::make_unique<PlainSink>(*file_);
+    } else if (options.compression == Compression::kZstd) {
+      sink_ = MakeZstdSink(*file_, options.compression_level);
     } else {
       sink_ = std::make_unique<DeflateSink>(*file_, options.compression, options.compression_level);
     }
@@ -150,7 +144,7 @@ class Writer : public TfRecordWriter {
   }
 
   std::unique_ptr<AtomicFile> file_;
-  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<RecordSink> sink_;
   absl::Status status_;  // the first failure
   bool closed_ = false;
   uint64_t num_records_ = 0;

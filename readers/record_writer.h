@@ -14,7 +14,7 @@ namespace millrace::readers {
 
 struct TfRecordWriterOptions {
   Compression compression = Compression::kNone;  // kAuto is INVALID_ARGUMENT
-  int compression_level = 6;                     // zlib's 1 to 9
+  int compression_level = 6;                     // zlib's or zstd's, 1 to 9
 };
 
 // Writes one TFRecord shard (readers/FORMAT.md) to a temporary file beside `path` and renames it

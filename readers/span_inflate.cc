@@ -1,5 +1,7 @@
 #include "readers/span_inflate.h"
 
+#include <zstd.h>
+
 #include <algorithm>
 
 // The inflater is put in the middle of a stream as raw deflate: a dictionary for the 32 KiB that
@@ -16,7 +18,10 @@ constexpr size_t kStepBytes = 256 << 10;
 
 }  // namespace
 
+void SpanInflater::FreeContext::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(context); }
+
 std::string_view SpanInflater::Inflate(const CompressedSpan& span, std::span<std::byte> out) {
+  if (span.compression == Compression::kZstd) return InflateZstd(span.in, out);
   isal_inflate_init(&state_);
   state_.next_in = reinterpret_cast<uint8_t*>(const_cast<std::byte*>(span.in.data()));
   state_.avail_in = static_cast<uint32_t>(span.in.size());
@@ -40,6 +45,16 @@ std::string_view SpanInflater::Inflate(const CompressedSpan& span, std::span<std
     if (!moved && state_.block_state != ISAL_BLOCK_FINISH) return "it ends too early";
   }
   return wrong;
+}
+
+// A span of zstd is whole frames.
+std::string_view SpanInflater::InflateZstd(std::span<const std::byte> in,
+                                           std::span<std::byte> out) {
+  if (zstd_ == nullptr) zstd_.reset(ZSTD_createDCtx());
+  if (zstd_ == nullptr) return "no memory";
+  const size_t got = ZSTD_decompressDCtx(zstd_.get(), out.data(), out.size(), in.data(), in.size());
+  if (ZSTD_isError(got)) return ZSTD_getErrorName(got);
+  return got == out.size() ? "" : "it ends too early";
 }
 
 std::string_view SpanInflater::EnterMember(Compression compression) {

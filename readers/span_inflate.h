@@ -4,10 +4,13 @@
 #include <isa-l/igzip_lib.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 
 #include "readers/record.h"
+
+struct ZSTD_DCtx_s;
 
 namespace millrace::readers {
 
@@ -28,12 +31,18 @@ class SpanInflater {
   std::string_view Inflate(const CompressedSpan& span, std::span<std::byte> out);
 
  private:
+  struct FreeContext {
+    void operator()(ZSTD_DCtx_s* context) const;
+  };
+
+  std::string_view InflateZstd(std::span<const std::byte> in, std::span<std::byte> out);
   std::string_view EnterMember(Compression compression);
   std::string_view EnterBlock(const CompressedSpan& span);
   void LeaveMember();
 
   inflate_state state_ = {};
-  isal_gzip_header header_ = {};  // nothing of it is kept
+  isal_gzip_header header_ = {};                    // nothing of it is kept
+  std::unique_ptr<ZSTD_DCtx_s, FreeContext> zstd_;  // made when it is needed
 };
 
 }  // namespace millrace::readers

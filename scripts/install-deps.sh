@@ -13,7 +13,7 @@ packages=(
   git cmake ninja-build g++ pkg-config ccache python3
   # libraries of the input pipeline
   libabsl-dev libprotobuf-dev protobuf-compiler libjpeg62-turbo-dev libturbojpeg0-dev
-  libspng-dev libisal-dev zlib1g-dev libxxhash-dev libarchive-dev libcurl4-openssl-dev
+  libspng-dev libisal-dev zlib1g-dev libzstd-dev libxxhash-dev libarchive-dev libcurl4-openssl-dev
   # of the trainer and the command
   libdnnl-dev libopenmpi-dev openmpi-bin libcli11-dev nlohmann-json3-dev
   # tests

@@ -234,7 +234,7 @@ class RecordsTest(unittest.TestCase):
         for args, named in (([*convert, "--shards", 0], "--shards"),
                             ([*convert, "--shards=-3"], "--shards"),
                             ([*convert, "--shuffle=-1"], "--shuffle"),
-                            ([*convert, "--compression", "lzo"], "{gzip,none,zlib}"),
+                            ([*convert, "--compression", "lzo"], "{gzip,none,zlib,zstd}"),
                             ([*convert[:-1], "foo"], "foo not in {idx,images}"),
                             (["cat", "x", "--count=-1"], "--count"),
                             (["cat", "x", "--count", "-1"], "--count"),

@@ -1,7 +1,9 @@
 #include <isa-l/igzip_lib.h>
 
+#include <array>
 #include <random>
 
+#include "readers/tfrecord_format.h"
 #include "tests/readers/record_source_fixture.h"
 
 // The access points of compressed shards: kept, checked, made anew, and not needed.
@@ -26,6 +28,18 @@ class RecordSourcePointsTest : public RecordSourceFixture {
     return payloads;
   }
 
+  // Frames of much, by the code under test: the slow sums would take longer than all else.
+  static std::string FastFrames(const std::vector<std::string>& payloads) {
+    std::string frames;
+    for (const std::string& payload : payloads) {
+      std::array<std::byte, kFooterBytes> footer;
+      StoreU32(MaskedCrc32c(std::as_bytes(std::span(payload))), footer.data());
+      frames += Header(payload.size()) + payload;
+      frames.append(reinterpret_cast<const char*>(footer.data()), footer.size());
+    }
+    return frames;
+  }
+
   std::string FileOf(std::string_view extension) const {
     for (const auto& entry : std::filesystem::directory_iterator(index_.path())) {
       if (entry.path().extension() == std::string(extension)) return entry.path();
@@ -36,7 +50,7 @@ class RecordSourcePointsTest : public RecordSourceFixture {
 
 TEST_F(RecordSourcePointsTest, SecondOpenInflatesNothing) {
   const auto payloads = Noise(90);
-  const std::string shard = Shard("a", Deflated(Frames(payloads), Wrapper::kGzip, 0));
+  const std::string shard = Shard("a", Deflated(FastFrames(payloads), Wrapper::kGzip, 0));
   const auto first = Open({shard});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_TRUE(walked_);
@@ -45,7 +59,7 @@ TEST_F(RecordSourcePointsTest, SecondOpenInflatesNothing) {
   ASSERT_TRUE(second.ok());
   EXPECT_FALSE(walked_);
   ExpectRecords(**second, payloads);
-  EXPECT_GT((*second)->memory_bytes(), Frames(payloads).size()) << "inflated spans, and indexes";
+  EXPECT_GT((*second)->memory_bytes(), payloads.size() * 100'000) << "inflated spans, and indexes";
   EXPECT_EQ((*second)->file(0)->path(), shard) << "messages name the shard";
 }
 
@@ -103,7 +117,7 @@ TEST_F(RecordSourcePointsTest, PointsThatLieAreCaughtAtTheRecord) {
 
 TEST_F(RecordSourcePointsTest, DamageBehindTheIndexHitsItsSpanOnly) {
   const auto payloads = Noise(90);
-  const std::string bytes = Deflated(Frames(payloads), Wrapper::kGzip, 0);
+  const std::string bytes = Deflated(FastFrames(payloads), Wrapper::kGzip, 0);
   const std::string shard = Shard("a", bytes);
   ASSERT_TRUE(Open({shard}).ok());
   std::string bad = bytes;
@@ -137,9 +151,7 @@ TEST_F(RecordSourcePointsTest, FolderThatCannotBeUsedCostsSpeedOnly) {
 // ISA-L's igzip writes one deflate block without end at its level 0.
 TEST_F(RecordSourcePointsTest, OneLargeBlockIsReadAnywhereToo) {
   const std::vector<std::string> payloads(10, std::string(4 << 20, 'x'));
-  const std::string frames = Frames({payloads[0]});
-  std::string all;
-  for (size_t i = 0; i < payloads.size(); ++i) all += frames;
+  std::string all = FastFrames(payloads);
   std::string bytes(all.size() / 2, '\0');
   isal_zstream stream = {};
   isal_deflate_stateless_init(&stream);
