@@ -84,6 +84,8 @@ SourceSpec ToSource(const proto::Stage& stage) {
     source.compression = files.compression();
     source.verify_crc = !files.skip_crc();
     source.max_record_bytes = files.max_record_bytes();
+    source.io = files.io();
+    source.drop_behind = files.drop_behind();
   }
   return source;
 }

@@ -27,6 +27,8 @@ struct SourceSpec {
   std::string compression;  // "auto", "none", "gzip", "zlib"
   bool verify_crc = true;
   uint64_t max_record_bytes = 0;
+  std::string io;  // "pread", "mmap", "direct"
+  bool drop_behind = false;
   uint64_t count = 0;  // kRange
 };
 

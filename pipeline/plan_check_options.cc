@@ -60,6 +60,11 @@ absl::Status StageChecker::Source(const proto::TfRecord& source) const {
     return Error("compression", absl::StrCat(" \"", source.compression(), "\" is not known",
                                              DidYouMean(source.compression(), known)));
   }
+  const std::vector<std::string> ios = {"pread", "mmap", "direct"};
+  if (std::ranges::find(ios, source.io()) == ios.end()) {
+    return Error("io",
+                 absl::StrCat(" \"", source.io(), "\" is not known", DidYouMean(source.io(), ios)));
+  }
   return InRange("max_record_bytes", source.max_record_bytes(), 1, kMaxRecord);
 }
 

@@ -16,6 +16,7 @@ void Default(std::string* field, const char* value) {
 
 void FillSource(proto::TfRecord* source) {
   Default(source->mutable_compression(), "auto");
+  Default(source->mutable_io(), "pread");
   if (source->max_record_bytes() == 0) source->set_max_record_bytes(uint64_t{1} << 30);
 }
 

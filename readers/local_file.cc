@@ -45,7 +45,7 @@ class LocalFile : public RandomAccessFile {
     constexpr size_t kMostPerCall = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB per call
     size_t done = 0;
     int failed = 0;  // attempts to read what comes next
-    while (done < out.size()) {
+    while (done < out.size() && offset + done < size_) {
       const size_t want = std::min(out.size() - done, kMostPerCall);
       const ssize_t got =
           pread_(fd_.get(), out.data() + done, want, static_cast<off_t>(offset + done));
@@ -118,9 +118,14 @@ std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string p
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {
+  return OpenWithAccess(path, {});
+}
+
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenWithAccess(const std::string& path,
+                                                                       const FileAccess& access) {
   if (IsUrl(path)) return OpenUrl(path);
   MILLRACE_ASSIGN_OR_RETURN(OpenedFile file, OpenRegular(path));
-  return MakeLocalFile(std::move(file.fd), path, file.size);
+  return WithAccess(std::move(file.fd), path, file.size, access);
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenAndFetch(const std::string& path) {

@@ -35,7 +35,7 @@ class Opener {
       : files_(files),
         options_(options),
         cache_(options.index_folder),
-        open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
+        open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen(), options.access)),
         urls_(files.size()),
         shards_(files.size()),
         statuses_(files.size()) {}
