@@ -102,6 +102,38 @@ def medium_records(repeats):
     return record_row("medium_records", 620, 256 << 20, repeats)
 
 
+def fio_bytes_per_second(path, pattern, block):
+    """What fio reads of `path`, which is not in the page cache, with two threads, half each."""
+    if shutil.which("fio") is None:
+        raise Skip("fio is not installed")
+    half = path.stat().st_size // 2
+    row = subprocess.run(
+        ["fio", "--name=limit", f"--filename={path}", f"--size={half}",
+         f"--offset_increment={half}", f"--rw={pattern}", f"--bs={block}", "--numjobs=2",
+         "--thread", "--ioengine=psync", "--invalidate=1", "--group_reporting", "--readonly",
+         "--output-format=json"], stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(row.stdout)["jobs"][0]["read"]["bw_bytes"]
+
+
+def cold_row(name, pattern, block, block_bytes, repeats):
+    path = record_file(110_000, 512 << 20)
+    os.environ["XDG_CACHE_HOME"] = str(DATA / "cache")
+
+    def value():
+        return run_json([BIN / "bench_cold_read", path, 110_000, 2, block_bytes])[
+            "bytes_per_second"]
+
+    return measure(name, "B/s", value, lambda: fio_bytes_per_second(path, pattern, block), repeats)
+
+
+def cold_read(repeats):
+    return cold_row("cold_read", "read", "256k", 0, repeats)
+
+
+def cold_shuffle(repeats):
+    return cold_row("cold_shuffle", "randread", "8m", 8 << 20, repeats)
+
+
 def raw_per_core(path):
     """What the plain loop reads of `path` in a second of processor time."""
     loop = run_json([BIN / "bench_raw_record_loop", path, RECORD_SECONDS])
@@ -272,8 +304,9 @@ def imagenet_cpu(repeats):
 
 AREAS = {
     "readers": {
-        "targets": ["bench_make_records", "bench_raw_record_loop", "bench_read_records"],
-        "rows": [large_records, medium_records],
+        "targets": ["bench_make_records", "bench_raw_record_loop", "bench_read_records",
+                    "bench_cold_read"],
+        "rows": [large_records, medium_records, cold_read, cold_shuffle],
     },
     "pipeline": {
         "targets": ["millrace", "bench_make_records", "bench_raw_record_loop", "bench_raw_jpeg",
@@ -285,6 +318,8 @@ AREAS = {
 
 # What each row should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
+    "cold_read": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
+    "cold_shuffle": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
     "identity": ("<= 10 ns", lambda row: row["value"] <= 10),
     "small_records": (">= 20 M/s where the limit is 60 M/s: ratio 0.333",
                       lambda row: row["ratio"] >= 20 / 60),
