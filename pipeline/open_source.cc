@@ -125,6 +125,14 @@ absl::StatusOr<readers::Compression> ParseCompression(const std::string& name) {
       absl::StrCat("compression \"", name, "\" is none of auto, none, gzip, zlib, zstd"));
 }
 
+absl::StatusOr<readers::FileIo> ParseIo(const std::string& name) {
+  if (name.empty() || name == "pread") return readers::FileIo::kPread;
+  if (name == "mmap") return readers::FileIo::kMmap;
+  if (name == "direct") return readers::FileIo::kDirect;
+  return absl::InvalidArgumentError(
+      absl::StrCat("io \"", name, "\" is none of pread, mmap, direct"));
+}
+
 absl::StatusOr<OpenedSources> OpenPush(const PhysicalPlan& plan, const OpenOptions& options) {
   const std::string stage = absl::StrCat("stage \"", plan.sources[0].stage, "\"");
   if (options.push == nullptr) {
@@ -257,6 +265,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
                             readers::ExpandFiles(spec.file_patterns));
   source.verify_crc = spec.verify_crc;
+  MILLRACE_ASSIGN_OR_RETURN(source.access.io, ParseIo(spec.io));
+  source.access.drop_behind = spec.drop_behind;
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
   source.index_folder = options.index_folder;
   if (context != nullptr) {

@@ -80,6 +80,13 @@ void FillFiles(readers::ContainerKind kind, const Files& files, SourceSpec* sour
   }
 }
 
+void FillTfRecord(const proto::TfRecord& files, SourceSpec* source) {
+  FillFiles(readers::ContainerKind::kTfRecord, files, source);
+  source->verify_crc = !files.skip_crc();
+  source->io = files.io();
+  source->drop_behind = files.drop_behind();
+}
+
 void FillFixedLength(const proto::FixedLength& files, SourceSpec* source) {
   FillFiles(readers::ContainerKind::kFixedLength, files, source);
   source->container.header_bytes = files.header_bytes();
@@ -134,8 +141,7 @@ SourceSpec ToSource(const proto::Stage& stage) {
       FillFiles(readers::ContainerKind::kIdx, stage.idx(), &source);
       break;
     default:
-      FillFiles(readers::ContainerKind::kTfRecord, stage.tfrecord(), &source);
-      source.verify_crc = !stage.tfrecord().skip_crc();
+      FillTfRecord(stage.tfrecord(), &source);
       break;
   }
   return source;

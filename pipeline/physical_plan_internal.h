@@ -28,6 +28,8 @@ struct SourceSpec {
   std::vector<std::string> file_patterns;
   std::string compression;  // "auto", "none", "gzip", "zlib", "zstd"
   bool verify_crc = true;
+  std::string io = "pread";  // kFiles: "pread", "mmap", "direct"
+  bool drop_behind = false;  // kFiles
   // kImageFolder
   std::string folder;
   std::optional<int64_t> label;   // of all images

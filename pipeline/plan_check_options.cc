@@ -34,6 +34,7 @@ class StageChecker : public OptionsChecker {
     MILLRACE_RETURN_IF_ERROR(FilesOf(source));
     return MaxRecordBytes(source.max_record_bytes());
   }
+  absl::Status TfRecord(const proto::TfRecord& source) const;
   absl::Status FixedLength(const proto::FixedLength& source) const;
   absl::Status Csv(const proto::Csv& source) const;
   absl::Status ImageFolder(const proto::ImageFolder& source) const;
@@ -76,6 +77,14 @@ absl::Status StageChecker::FilesOf(const Files& source) const {
                                              DidYouMean(source.compression(), known)));
   }
   return absl::OkStatus();
+}
+
+absl::Status StageChecker::TfRecord(const proto::TfRecord& source) const {
+  MILLRACE_RETURN_IF_ERROR(Source(source));
+  const std::vector<std::string> ios = {"pread", "mmap", "direct"};
+  if (std::ranges::find(ios, source.io()) != ios.end()) return absl::OkStatus();
+  return Error("io",
+               absl::StrCat(" \"", source.io(), "\" is not known", DidYouMean(source.io(), ios)));
 }
 
 absl::Status StageChecker::FixedLength(const proto::FixedLength& source) const {
@@ -206,7 +215,7 @@ absl::Status CheckStageOptions(const PipelineAt& at, int i) {
   const StageChecker check(at, i);
   switch (stage.op_case()) {
     case proto::Stage::kTfrecord:
-      return check.Source(stage.tfrecord());
+      return check.TfRecord(stage.tfrecord());
     case proto::Stage::kFixedLength:
       return check.FixedLength(stage.fixed_length());
     case proto::Stage::kText:

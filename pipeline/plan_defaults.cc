@@ -22,6 +22,11 @@ void FillSource(Source* source) {
   if (source->max_record_bytes() == 0) source->set_max_record_bytes(kMaxRecordBytes);
 }
 
+void FillTfRecord(proto::TfRecord* source) {
+  FillSource(source);
+  Default(source->mutable_io(), "pread");
+}
+
 void FillCsv(proto::Csv* csv) {
   FillSource(csv);
   Default(csv->mutable_delimiter(), ",");
@@ -105,7 +110,7 @@ void FillInputs(Join* join) {
 void FillOp(proto::Stage* stage) {
   switch (stage->op_case()) {
     case proto::Stage::kTfrecord:
-      return FillSource(stage->mutable_tfrecord());
+      return FillTfRecord(stage->mutable_tfrecord());
     case proto::Stage::kFixedLength:
       return Default(stage->mutable_fixed_length()->mutable_compression(), "auto");
     case proto::Stage::kText:

@@ -32,20 +32,22 @@ class LocalFile : public RandomAccessFile {
   }
 
   bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    if (!try_.load(std::memory_order_relaxed)) return false;
+    if (!try_.load(std::memory_order_relaxed) || WantsMoreAhead(offset + out.size())) return false;
     const iovec part = {out.data(), out.size()};
     const ssize_t got = ::preadv2(fd_.get(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
     if (got == static_cast<ssize_t>(out.size())) return true;
     const bool unknown = got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL);
     if (unknown) try_.store(false, std::memory_order_relaxed);
+    missed_.store(true, std::memory_order_relaxed);
     return false;
   }
 
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     constexpr size_t kMostPerCall = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB per call
+    if (missed_.load(std::memory_order_relaxed)) ReadAhead(offset, offset + out.size());
     size_t done = 0;
     int failed = 0;  // attempts to read what comes next
-    while (done < out.size()) {
+    while (done < out.size() && offset + done < size_) {
       const size_t want = std::min(out.size() - done, kMostPerCall);
       const ssize_t got =
           pread_(fd_.get(), out.data() + done, want, static_cast<off_t>(offset + done));
@@ -67,6 +69,33 @@ class LocalFile : public RandomAccessFile {
   const std::string& path() const override { return path_; }
 
  private:
+  // Reads side by side lie closer together.
+  static constexpr uint64_t kNearBytes = uint64_t{2} << 20;
+  static constexpr uint64_t kAheadBytes = uint64_t{8} << 20;
+
+  // Whether a reader in order nears the end of what was asked for.
+  bool WantsMoreAhead(uint64_t end) const {
+    const uint64_t ahead = ahead_.load(std::memory_order_relaxed);
+    return ahead < size_ && end <= ahead && end + kAheadBytes / 2 > ahead;
+  }
+
+  // Asks the disk for what comes after a read, where reads go on in order.
+  void ReadAhead(uint64_t offset, uint64_t end) const {
+    const uint64_t before = last_end_.exchange(end, std::memory_order_relaxed);
+    if (offset > before + kNearBytes || before > offset + kNearBytes) return;
+    uint64_t ahead = ahead_.load(std::memory_order_relaxed);
+    const bool in_order = ahead >= end && ahead <= end + kAheadBytes;
+    if (in_order && ahead > end + kAheadBytes / 2) return;
+    const uint64_t begin = in_order ? ahead : offset;
+    const uint64_t until = std::min(end + kAheadBytes, size_);
+    if (until <= begin ||
+        !ahead_.compare_exchange_strong(ahead, until, std::memory_order_relaxed)) {
+      return;
+    }
+    ::posix_fadvise(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(until - begin),
+                    POSIX_FADV_WILLNEED);  // a hint
+  }
+
   static bool MayPass(int error) {
     return error == EIO || error == EAGAIN || error == ESTALE || error == ETIMEDOUT;
   }
@@ -83,6 +112,12 @@ class LocalFile : public RandomAccessFile {
   // False where the file system cannot tell, or reads are a test's; readers -> readers, relaxed: a
   // late look costs one call.
   mutable std::atomic<bool> try_{true};
+  // Several threads read runs of one file side by side, in about the order of the file: that takes the
+  // kernel's own read-ahead for an order at random. So where the page cache has missed once, the next
+  // 8 MiB are asked for here. All relaxed, readers -> readers: a wrong guess costs a read.
+  mutable std::atomic<bool> missed_{false};
+  mutable std::atomic<uint64_t> last_end_{0};
+  mutable std::atomic<uint64_t> ahead_{0};  // asked for up to here
 };
 
 struct OpenedFile {
@@ -118,9 +153,14 @@ std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string p
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {
+  return OpenWithAccess(path, {});
+}
+
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenWithAccess(const std::string& path,
+                                                                       const FileAccess& access) {
   if (IsUrl(path)) return OpenUrl(path);
   MILLRACE_ASSIGN_OR_RETURN(OpenedFile file, OpenRegular(path));
-  return MakeLocalFile(std::move(file.fd), path, file.size);
+  return WithAccess(std::move(file.fd), path, file.size, access);
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenAndFetch(const std::string& path) {

@@ -28,6 +28,25 @@ std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string p
                                                       PreadFunction pread_function = {},
                                                       ReadRetry retry = {});
 
+// How a source reads its local files; the bytes are the same for every value.
+enum class FileIo {
+  kPread,   // through the page cache
+  kMmap,    // the page cache itself, mapped; pages are fetched by the thread that reads
+  kDirect,  // past the page cache, where the file system can (O_DIRECT)
+};
+struct FileAccess {
+  FileIo io = FileIo::kPread;
+  // Takes out of the page cache what a reader in order has left behind.
+  bool drop_behind = false;
+};
+
+// MakeLocalFile, read in that way as far as the system can.
+std::shared_ptr<const RandomAccessFile> WithAccess(UniqueFd fd, std::string path, uint64_t size,
+                                                   const FileAccess& access);
+// OpenFile for such a file; URLs are read as ever.
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenWithAccess(const std::string& path,
+                                                                       const FileAccess& access);
+
 // OpenFile for a file that is soon read as a whole: begins to fetch it from the disk and does not
 // wait for it.
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenAndFetch(const std::string& path);

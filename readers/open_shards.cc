@@ -43,7 +43,7 @@ class Opener {
         container_(container),
         options_(options),
         cache_(options.index_folder),
-        open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen())),
+        open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen(), options.access)),
         spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
         urls_(files.size()),
         shards_(files.size()),

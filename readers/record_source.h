@@ -17,6 +17,7 @@
 #include "base/run.h"
 #include "readers/container.h"
 #include "readers/http_options.h"
+#include "readers/local_file.h"
 #include "readers/record.h"
 #include "readers/record_index.h"
 
@@ -33,6 +34,7 @@ struct RecordSourceOptions {
   // Where indexes are kept; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
   std::string index_folder;
   int threads = 1;  // shards opened at once
+  FileAccess access;
   // An order that jumps about within so many records reads short ones (1 KiB on average) from blocks
   // of the shards that are kept in memory: a copy each, not a system call. 0: none does. At most
   // cache_bytes, whatever the records take. Of compressed shards as much is kept inflated, but 64 MiB

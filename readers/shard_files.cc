@@ -111,7 +111,7 @@ absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFiles::Get(size_t sl
                                                                        const std::string& path) {
   if (auto file = GetIfOpen(slot)) return file;
   // Opening may wait for a server, and others need not wait with it.
-  MILLRACE_ASSIGN_OR_RETURN(auto opened, OpenFile(path));
+  MILLRACE_ASSIGN_OR_RETURN(auto opened, OpenWithAccess(path, access_));
   MutexLock lock(mu_);
   slots_[slot].last_used = ++clock_;
   if (slots_[slot].file == nullptr) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "base/mutex.h"
+#include "readers/local_file.h"
 #include "readers/record.h"
 #include "readers/unique_fd.h"
 
@@ -21,7 +22,8 @@ namespace millrace::readers {
 // process may have descriptors. Thread-safe; the files share ownership of it.
 class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
  public:
-  explicit OpenFiles(size_t max_open) : max_open_(max_open) {}
+  explicit OpenFiles(size_t max_open, FileAccess access = {})
+      : max_open_(max_open), access_(access) {}
   // Half of the descriptors that this process may have.
   static size_t DefaultMaxOpen();
 
@@ -45,6 +47,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   void CloseOldest() MILLRACE_REQUIRES(mu_);
 
   const size_t max_open_;
+  const FileAccess access_;
   Mutex mu_;
   std::vector<Slot> slots_ MILLRACE_GUARDED_BY(mu_);
   size_t num_open_ MILLRACE_GUARDED_BY(mu_) = 0;

@@ -177,6 +177,38 @@ def gzip_resume(repeats):
                        "restore", text_file(16).parent, 1, cache="text_cache")
 
 
+def fio_bytes_per_second(path, pattern, block):
+    """What fio reads of `path`, which is not in the page cache, with two threads, half each."""
+    if shutil.which("fio") is None:
+        raise Skip("fio is not installed")
+    half = path.stat().st_size // 2
+    row = subprocess.run(
+        ["fio", "--name=limit", f"--filename={path}", f"--size={half}",
+         f"--offset_increment={half}", f"--rw={pattern}", f"--bs={block}", "--numjobs=2",
+         "--thread", "--ioengine=psync", "--invalidate=1", "--group_reporting", "--readonly",
+         "--output-format=json"], stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(row.stdout)["jobs"][0]["read"]["bw_bytes"]
+
+
+def cold_row(name, pattern, block, block_bytes, repeats):
+    path = record_file(110_000, 512 << 20)
+    os.environ["XDG_CACHE_HOME"] = str(DATA / "cache")
+
+    def value():
+        return run_json([BIN / "bench_cold_read", path, 110_000, 2, block_bytes])[
+            "bytes_per_second"]
+
+    return measure(name, "B/s", value, lambda: fio_bytes_per_second(path, pattern, block), repeats)
+
+
+def cold_read(repeats):
+    return cold_row("cold_read", "read", "256k", 0, repeats)
+
+
+def cold_shuffle(repeats):
+    return cold_row("cold_shuffle", "randread", "8m", 8 << 20, repeats)
+
+
 def raw_per_core(path):
     """What the plain loop reads of `path` in a second of processor time."""
     loop = run_json([BIN / "bench_raw_record_loop", path, RECORD_SECONDS])
@@ -347,11 +379,11 @@ def imagenet_cpu(repeats):
 
 AREAS = {
     "readers": {
-        "targets": ["bench_make_records", "bench_make_text", "bench_raw_inflate",
+        "targets": ["bench_cold_read", "bench_make_records", "bench_make_text", "bench_raw_inflate",
                     "bench_raw_record_loop", "bench_read_records", "bench_read_source",
                     "bench_reader_rows", "bench_stream_rows"],
         "rows": [large_records, medium_records, gzip, gzip_resume, parse_40, index_10m, write,
-                 write_gzip],
+                 write_gzip, cold_read, cold_shuffle],
     },
     "pipeline": {
         "targets": ["millrace", "bench_make_records", "bench_raw_record_loop", "bench_raw_jpeg",
@@ -370,6 +402,8 @@ BARS = {
     "gzip": ("ratio >= 0.85, two threads >= 1.7 times one",
              lambda row: row["ratio"] >= 0.85 and row["scaling_2"] >= 1.7),
     "gzip_resume": ("<= 50 ms", lambda row: row["value"] <= 50),
+    "cold_read": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
+    "cold_shuffle": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
     "identity": ("<= 10 ns", lambda row: row["value"] <= 10),
     "small_records": (">= 20 M/s where the limit is 60 M/s: ratio 0.333",
                       lambda row: row["ratio"] >= 20 / 60),

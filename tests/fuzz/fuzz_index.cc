@@ -30,7 +30,8 @@ void MendChecksums(std::vector<std::byte>& bytes) {
 // Puts the input over a good index: the fuzzer need not find out the key.
 std::vector<std::byte> OverGoodIndex(const uint8_t* data, size_t size) {
   ShardIndex index;
-  auto records = RecordIndex::Make(std::vector<uint64_t>{0}, std::make_shared<IndexMemory>());
+  auto records =
+      RecordIndex::Make(std::vector<uint64_t>{0}, kTfRecordFrames, std::make_shared<IndexMemory>());
   fuzz::Require(records.ok(), "there is memory");
   index.records = *std::move(records);
   std::vector<std::byte> bytes = EncodeIndex(index, Key());
@@ -52,7 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (choice & 1) != 0 ? std::vector<std::byte>(first, first + size) : OverGoodIndex(data, size);
   if ((choice & 2) == 0) MendChecksums(bytes);
   const fuzz::InputFile file(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  const auto index = ReadIndex(file, Key(), kFramedBytes, std::make_shared<IndexMemory>());
+  const auto index =
+      ReadIndex(file, Key(), kTfRecordFrames, kFramedBytes, std::make_shared<IndexMemory>());
   if (!index.ok()) return 0;
   fuzz::Require(index->records.longest() <= kFramedBytes, "no record is longer than the shard");
   for (uint64_t i = 0; i < index->records.num_records(); ++i) {

@@ -229,6 +229,22 @@ TEST_F(OpenPlanTest, ShardsBehindUrlsAreTheSameStream) {
             local.digests.size() - 2);
 }
 
+TEST_F(OpenPlanTest, EveryWayToReadGivesTheSameStream) {
+  const auto text = [&](const std::string& options) {
+    const std::string files = absl::StrCat("files: \"", folder(), "/data-*\" ", options);
+    return Text(absl::StrCat("stage { tfrecord { ", files, " } }\n"), false,
+                "stage { batch { size: 16 } }\n");
+  };
+  const Stream whole = Drain(*OpenText(text(""), 2));
+  for (const auto* options : {"io: \"pread\"", "io: \"mmap\"", "io: \"direct\"",
+                              "drop_behind: true", "io: \"mmap\" drop_behind: true"}) {
+    EXPECT_EQ(Drain(*OpenText(text(options), 2)).digests, whole.digests) << options;
+  }
+  const auto unknown = Plan::FromText(text("io: \"mmpa\""), "plan");
+  EXPECT_THAT(unknown.status().message(), testing::HasSubstr("\"mmpa\" is not known"));
+  EXPECT_THAT(unknown.status().message(), testing::HasSubstr("mmap"));
+}
+
 // A file whose reads wait until they are let go.
 class HangingFile : public RandomAccessFile {
  public:

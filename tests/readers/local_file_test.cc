@@ -2,10 +2,14 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/readers/temp_files.h"
 
 namespace millrace::readers {
@@ -57,6 +61,70 @@ TEST(ReadWholeFileTest, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(ReadWholeFile(folder / "absent", 10).status().code(), absl::StatusCode::kNotFound);
   const absl::Status status = ReadWholeFile(folder.path(), 10).status();
   EXPECT_NE(status.message().find(folder.path()), absl::string_view::npos) << status;
+}
+
+const FileAccess kAccesses[] = {{FileIo::kPread, false},  {FileIo::kPread, true},
+                                {FileIo::kMmap, false},   {FileIo::kMmap, true},
+                                {FileIo::kDirect, false}, {FileIo::kDirect, true}};
+
+TEST(FileAccessTest, EveryWayToReadHasTheBytesOfTheFile) {
+  const TempFolder folder;
+  for (const size_t size : {0, 1, 4096, 8193, 1'200'000}) {
+    std::string bytes;
+    for (size_t i = 0; i < size; i += 8) bytes += absl::StrCat(absl::Hex(i, absl::kZeroPad8));
+    bytes.resize(size);
+    WriteFile(folder / "f", bytes);
+    for (const FileAccess& access : kAccesses) {
+      const auto file = OpenWithAccess(folder / "f", access);
+      ASSERT_TRUE(file.ok()) << file.status();
+      EXPECT_EQ((*file)->size(), size);
+      EXPECT_EQ((*file)->path(), folder / "f");
+      for (const size_t offset : {0, 1, 4095, 4096, 8192, 1'199'999}) {
+        for (const size_t count : {0, 1, 4096, 4097, 1'100'000}) {
+          std::string out(count, '?');
+          const auto got = (*file)->ReadAt(offset, std::as_writable_bytes(std::span(out)));
+          ASSERT_TRUE(got.ok()) << got.status();
+          const std::string want = offset < size ? bytes.substr(offset, count) : "";
+          EXPECT_TRUE(out.substr(0, *got) == want) << size << " " << offset << " " << count;
+          if ((*file)->TryReadAt(offset, std::as_writable_bytes(std::span(out)))) {
+            EXPECT_TRUE(out == want) << size << " " << offset << " " << count;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FileAccessTest, ALongFileIsReadInOrderTwiceWhileItIsDropped) {
+  const TempFolder folder;
+  constexpr uint64_t kSize = uint64_t{48} << 20;
+  WriteFile(folder / "f", "");
+  std::filesystem::resize_file(folder / "f", kSize);
+  for (const FileAccess& access : {FileAccess{FileIo::kPread, true}, {FileIo::kMmap, true}}) {
+    const auto file = OpenWithAccess(folder / "f", access).value();
+    const std::vector<std::byte> zeros(uint64_t{4} << 20);
+    std::vector<std::byte> out(zeros.size());
+    for (uint64_t offset = 0; offset < 2 * kSize; offset += out.size()) {
+      std::memset(out.data(), 1, out.size());
+      if (!file->TryReadAt(offset % kSize, out)) {
+        ASSERT_TRUE(ReadFully(*file, offset % kSize, out).ok());
+      }
+      EXPECT_EQ(std::memcmp(out.data(), zeros.data(), out.size()), 0);
+    }
+  }
+}
+
+TEST(FileAccessTest, AFileThatBecameShorterIsAnErrorNotASignal) {
+  const TempFolder folder;
+  for (const FileAccess& access : kAccesses) {
+    WriteFile(folder / "f", std::string(100'000, 'x'));
+    const auto file = OpenWithAccess(folder / "f", access).value();
+    std::filesystem::resize_file(folder / "f", 10'000);
+    std::vector<std::byte> out(20'000);
+    EXPECT_FALSE(ReadFully(*file, 50'000, out).ok());
+    EXPECT_FALSE(ReadFully(*file, 5'000, out).ok());
+    EXPECT_TRUE(ReadFully(*file, 0, std::span(out).first(5'000)).ok());
+  }
 }
 
 // As a shell's <(...) gives it.
