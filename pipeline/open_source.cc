@@ -246,6 +246,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenTfRecords(const SourceSpec& sp
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
                             readers::ExpandFiles(spec.file_patterns));
   source.verify_crc = spec.verify_crc;
+  source.resync = spec.resync;
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
   source.index_folder = options.index_folder;
   if (context != nullptr) {

@@ -27,7 +27,8 @@ struct SourceSpec {
   std::string compression;  // "auto", "none", "gzip", "zlib"
   bool verify_crc = true;
   uint64_t max_record_bytes = 0;
-  uint64_t count = 0;  // kRange
+  bool resync = false;  // lost framing is a damaged record
+  uint64_t count = 0;   // kRange
 };
 
 // One step of the order, from the source outwards; no payload moves.

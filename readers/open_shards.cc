@@ -14,6 +14,7 @@
 #include "readers/index_cache.h"
 #include "readers/index_memory.h"
 #include "readers/open_shards_internal.h"
+#include "readers/salvage.h"
 #include "readers/shard_files.h"
 #include "readers/start_threads_internal.h"
 
@@ -145,15 +146,32 @@ class Opener {
       const uint64_t digest = records.LengthsDigest();
       return ShardIndex{std::move(records), digest};
     };
-    MILLRACE_ASSIGN_OR_RETURN(
-        ShardIndex index,
-        cache_.FindOrBuild(
-            {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
-            /*keep=*/options_.verify_crc, build));
+    absl::StatusOr<ShardIndex> index = cache_.FindOrBuild(
+        {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
+        /*keep=*/options_.verify_crc, build);
+    if (MaySalvage(index.status())) index = Salvage(*shard.file, place);
+    if (!index.ok()) return index.status();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
-    shard.index = std::move(index.records);
-    shard.lengths_digest = index.lengths_digest;
+    shard.index = std::move(index->records);
+    shard.lengths_digest = index->lengths_digest;
     return absl::OkStatus();
+  }
+
+  bool MaySalvage(const absl::Status& status) const {
+    const std::optional<RecordError> error = GetRecordError(status);
+    return options_.resync && options_.verify_crc &&
+           container_.format().key == kTfRecordFrames.key && error.has_value() &&
+           error->reason != RecordErrorReason::kWrongCompression;
+  }
+
+  // Not kept: without resync there is no index of such a file.
+  absl::StatusOr<ShardIndex> Salvage(const RandomAccessFile& file, Place& place) const {
+    std::vector<uint64_t> begins;
+    MILLRACE_RETURN_IF_ERROR(SalvageRecords(file, options_.max_record_bytes, begins));
+    MILLRACE_ASSIGN_OR_RETURN(RecordIndex records,
+                              RecordIndex::Make(begins, container_.format(), place.memory));
+    const uint64_t digest = records.LengthsDigest();
+    return ShardIndex{std::move(records), digest};
   }
 
   // Replaces shard.file by its inflated bytes.
