@@ -267,6 +267,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   source.verify_crc = spec.verify_crc;
   MILLRACE_ASSIGN_OR_RETURN(source.access.io, ParseIo(spec.io));
   source.access.drop_behind = spec.drop_behind;
+  source.resync = spec.resync;
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
   source.index_folder = options.index_folder;
   if (context != nullptr) {

@@ -295,6 +295,8 @@ int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
         break;
     }
   }
+  const bool resync = plan->damage.policy != DamageSpec::Policy::kFail;
+  for (SourceSpec& source : plan->sources) source.resync = resync;
   return batch;
 }
 

@@ -28,6 +28,7 @@ struct SourceSpec {
   std::vector<std::string> file_patterns;
   std::string compression;  // "auto", "none", "gzip", "zlib", "zstd"
   bool verify_crc = true;
+  bool resync = false;       // kFiles, of TFRecords: lost framing is a damaged record
   std::string io = "pread";  // kFiles: "pread", "mmap", "direct"
   bool drop_behind = false;  // kFiles
   // kImageFolder

@@ -19,6 +19,7 @@
 #include "readers/inflate_pass.h"
 #include "readers/inflated_file.h"
 #include "readers/open_shards_internal.h"
+#include "readers/salvage.h"
 #include "readers/shard_files.h"
 #include "readers/span_cache.h"
 #include "readers/start_threads_internal.h"
@@ -196,11 +197,30 @@ class Opener {
           {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
           /*keep=*/options_.verify_crc, build);
     };
-    MILLRACE_ASSIGN_OR_RETURN(ShardIndex index, find_or_build());
+    absl::StatusOr<ShardIndex> index = find_or_build();
+    if (MaySalvage(index.status())) index = Salvage(*shard.file, place);
+    if (!index.ok()) return index.status();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
-    shard.index = std::move(index.records);
-    shard.lengths_digest = index.lengths_digest;
+    shard.index = std::move(index->records);
+    shard.lengths_digest = index->lengths_digest;
     return absl::OkStatus();
+  }
+
+  bool MaySalvage(const absl::Status& status) const {
+    const std::optional<RecordError> error = GetRecordError(status);
+    return options_.resync && options_.verify_crc &&
+           container_.format().key == kTfRecordFrames.key && error.has_value() &&
+           error->reason != RecordErrorReason::kWrongCompression;
+  }
+
+  // Not kept: without resync there is no index of such a file.
+  absl::StatusOr<ShardIndex> Salvage(const RandomAccessFile& file, Place& place) const {
+    std::vector<uint64_t> begins;
+    MILLRACE_RETURN_IF_ERROR(SalvageRecords(file, options_.max_record_bytes, begins));
+    MILLRACE_ASSIGN_OR_RETURN(RecordIndex records,
+                              RecordIndex::Make(begins, container_.format(), place.memory));
+    const uint64_t digest = records.LengthsDigest();
+    return ShardIndex{std::move(records), digest};
   }
 
   // Replaces shard.file by its inflated bytes, which can be read anywhere. When they had to be

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,12 +53,22 @@ uint64_t IndexBytes(const std::vector<Shard>& shards) {
   return bytes;
 }
 
+// A stretch whose first header is whole is no record of the length that lies there.
+absl::Status DamagedStretch(absl::Status status) {
+  std::optional<RecordError> error = GetRecordError(status);
+  if (!error.has_value() || error->reason != RecordErrorReason::kUnknown) return status;
+  error->reason = RecordErrorReason::kDataCrc;
+  SetRecordError(status, *error);
+  return status;
+}
+
 class Source : public RecordSource {
  public:
   Source(std::vector<std::string> files, std::unique_ptr<const Container> container,
-         OpenedShards opened)
+         OpenedShards opened, bool resync)
       : files_(std::move(files)),
         container_(std::move(container)),
+        resync_(resync),
         overhead_bytes_(container_->format().overhead_bytes),
         shards_(std::move(opened.shards)),
         memory_bytes_(opened.block_bytes + IndexBytes(shards_)),
@@ -118,7 +129,9 @@ class Source : public RecordSource {
 
   absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                            std::span<const std::byte> framed) const override {
-    return container_->Unframe(files_[ref.shard], ref, framed);
+    auto payload = container_->Unframe(files_[ref.shard], ref, framed);
+    if (resync_ && !payload.ok()) return DamagedStretch(payload.status());
+    return payload;
   }
 
   size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
@@ -138,6 +151,7 @@ class Source : public RecordSource {
   // All constant after construction.
   const std::vector<std::string> files_;
   const std::unique_ptr<const Container> container_;
+  const bool resync_;
   const uint64_t overhead_bytes_;  // of a frame, beyond RecordRef::length
   const std::vector<Shard> shards_;
   const uint64_t memory_bytes_;
@@ -176,7 +190,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   auto container = MakeContainer(options.container, options.verify_crc);
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
   return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container),
-                                  std::move(opened));
+                                  std::move(opened), options.resync);
 }
 
 }  // namespace millrace::readers

@@ -133,6 +133,24 @@ absl::StatusOr<bool> SalvageWalk::PayloadOk(uint64_t offset, uint64_t length) {
   return crc.Masked() == LoadU32(footer);
 }
 
+absl::Status SalvageRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
+                            std::vector<uint64_t>& begins) {
+  SalvageWalk walk(file, max_record_bytes);
+  begins.assign(1, 0);
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<Stretch> stretch, walk.Next());
+    if (!stretch.has_value()) break;
+    const uint64_t end = stretch->offset + stretch->bytes;
+    if (stretch->bytes >= kFrameBytes) {
+      begins.push_back(end);
+    } else if (begins.size() > 1) {
+      begins.back() = end;
+    }
+  }
+  if (begins.size() > 1) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(file.path(), ": no record in ", file.size(), " bytes"));
+}
+
 absl::Status ReadFramedPayload(const RandomAccessFile& file, uint64_t offset, uint64_t length,
                                std::vector<std::byte>* payload) {
   payload->resize(length + kFooterBytes);

@@ -61,6 +61,13 @@ class SalvageWalk {
   std::vector<std::byte> buffer_;
 };
 
+// Replaces `begins` by where the stretches of a file begin that are at least kFrameBytes long, and
+// the end of the last one. A shorter one belongs to that before it, the first to the next.
+//   DATA_LOSS  the file has none
+//   other      it cannot be read
+absl::Status SalvageRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
+                            std::vector<uint64_t>& begins);
+
 // Whether the record of `length` bytes that is framed at `offset` has a good payload, and what it is.
 //   DATA_LOSS  its CRC does not match; `payload` holds it all the same
 //   other      the file cannot be read
