@@ -7,8 +7,8 @@
 #include "readers/container_internal.h"
 
 // Lines of text and rows of CSV. The walk reads the shard once, window by window, and holds no more
-// of it than a window however long a line is. Line breaks are found by memchr, and a line of CSV
-// without a quote in it needs nothing else; only where a quote is seen is looked at byte by byte.
+// of it than a window however long a line is. Line breaks, and quotes of CSV, are found by memchr:
+// between two of these only the last byte counts.
 
 namespace millrace::readers {
 namespace {
@@ -145,25 +145,22 @@ class CsvWalk {
     return end - row_begin_ <= options_.max_record_bytes ? absl::OkStatus() : TooLongAt(row_begin_);
   }
 
-  // The state behind these bytes of a line.
+  // Takes the state to the end of these bytes of a line. Between two quotes only the last byte counts.
   void Step(std::string_view bytes) {
-    const bool in_quotes = state_ == State::kQuoted || state_ == State::kQuoteInQuoted;
-    if (!in_quotes && bytes.find('"') == bytes.npos) {
-      if (!bytes.empty()) {
-        state_ = bytes.back() == csv_.delimiter ? State::kFieldStart : State::kUnquoted;
+    while (true) {
+      const size_t quote = bytes.find('"');
+      const std::string_view plain = bytes.substr(0, quote);
+      if (!plain.empty() && state_ != State::kQuoted) {
+        state_ = plain.back() == csv_.delimiter ? State::kFieldStart : State::kUnquoted;
       }
-      return;
+      if (quote == bytes.npos) return;
+      if (state_ == State::kQuoted) {
+        state_ = State::kQuoteInQuoted;
+      } else if (state_ != State::kUnquoted) {
+        state_ = State::kQuoted;
+      }
+      bytes.remove_prefix(quote + 1);
     }
-    for (const char c : bytes) state_ = After(c);
-  }
-
-  State After(char c) const {
-    if (c == '"') {
-      if (state_ == State::kQuoted) return State::kQuoteInQuoted;
-      return state_ == State::kUnquoted ? State::kUnquoted : State::kQuoted;
-    }
-    if (state_ == State::kQuoted) return State::kQuoted;
-    return c == csv_.delimiter ? State::kFieldStart : State::kUnquoted;
   }
 
   // The row goes on to `end`, and what follows it begins at `next`; a blank line is none.
