@@ -3,7 +3,7 @@
 //
 //   parse_40 SECONDS [shuffled]       Examples of 40 features into columns; [entries in any order]
 //   parse_40_limit SECONDS            CRC-32C over the same bytes
-//   index FILE FOLDER                 RecordSource::Open without an index, records
+//   index FILE [FOLDER]               RecordSource::Open without an index, records; [kept there]
 //   index_limit FILE                  a plain walk over the headers of FILE, records
 //   write FILE RECORDS none|gzip      TfRecordWriter, records
 //   write_limit FILE RECORDS none|gzip  CRCs, deflate, write and sync without anything else
@@ -151,8 +151,10 @@ int PrintSeconds(double start, uint64_t records) {
   return 0;
 }
 
+// The index is written to `folder`, which is emptied; "/dev/null" keeps none.
 int Index(const char* path, const char* folder) {
-  std::filesystem::remove_all(folder);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored)) std::filesystem::remove_all(folder, ignored);
   readers::RecordSourceOptions options;
   options.index_folder = folder;
   const double start = ProcessSeconds();
@@ -281,6 +283,7 @@ int Main(const std::vector<std::string>& words) {
   if (is("parse_40", 2)) return Parse(std::stod(words[1]), false);
   if (is("parse_40", 3)) return Parse(std::stod(words[1]), true);
   if (is("parse_40_limit", 2)) return ParseLimit(std::stod(words[1]));
+  if (is("index", 2)) return Index(words[1].c_str(), "/dev/null");
   if (is("index", 3)) return Index(words[1].c_str(), words[2].c_str());
   if (is("index_limit", 2)) return IndexLimit(words[1].c_str());
   if (is("write", 4)) return Write(words[1].c_str(), std::stoull(words[2]), words[3] == "gzip");

@@ -37,20 +37,43 @@ class HeaderWalk {
  public:
   HeaderWalk(const RandomAccessFile& file, const WalkOptions& options,
              std::vector<uint64_t>& begins)
-      : file_(file), options_(options), begins_(begins), window_(kWideWindow) {
+      : file_(file),
+        size_(file.size()),
+        options_(options),
+        longest_(std::min(options.max_record_bytes, kMaxLength)),
+        begins_(begins),
+        window_(kWideWindow) {
     begins_.assign(1, 0);
   }
 
   absl::Status Run() {
-    while (begins_.back() < file_.size()) MILLRACE_RETURN_IF_ERROR(Step());
+    while (begins_.back() < size_) {
+      WalkWindow();
+      if (begins_.back() < size_) MILLRACE_RETURN_IF_ERROR(Step());
+    }
     Report();
     return absl::OkStatus();
   }
 
  private:
+  // Steps over the good records whose headers the window holds; Step is for all others.
+  void WalkWindow() {
+    uint64_t offset = begins_.back();
+    while (offset >= window_begin_ && offset + kHeaderBytes <= window_end_) {
+      const FrameHeader header = DecodeHeader(window_.data() + (offset - window_begin_));
+      if ((options_.verify_crc && !header.crc_ok) || header.length > longest_ ||
+          header.length + kFrameBytes > size_ - offset) {
+        return;
+      }
+      offset += kFrameBytes + header.length;
+      begins_.push_back(offset);
+      last_length_ = header.length;
+    }
+  }
+
   absl::Status Step() {
     const uint64_t offset = begins_.back();
-    const uint64_t remaining = file_.size() - offset;
+    const uint64_t remaining = size_ - offset;
     if (remaining < kHeaderBytes) {
       return Damage(
           RecordErrorReason::kTruncatedHeader,
@@ -63,7 +86,7 @@ class HeaderWalk {
       const BadHeader bad = ExplainBadHeader(at, offset, options_.plain);
       return Damage(bad.reason, bad.text);
     }
-    if (header.length > std::min(options_.max_record_bytes, kMaxLength)) {
+    if (header.length > longest_) {
       return Damage(RecordErrorReason::kAbsurdLength,
                     absl::StrCat("a record of ", header.length, " bytes; the limit is ",
                                  options_.max_record_bytes));
@@ -87,7 +110,7 @@ class HeaderWalk {
     if (offset >= window_begin_ && offset + kHeaderBytes <= window_end_) return absl::OkStatus();
     Report();
     const uint64_t want = std::min<uint64_t>(
-        last_length_ >= kLargeRecord ? kNarrowWindow : kWideWindow, file_.size() - offset);
+        last_length_ >= kLargeRecord ? kNarrowWindow : kWideWindow, size_ - offset);
     MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(offset, {window_.data(), want}));
     window_begin_ = offset;
     window_end_ = offset + got;
@@ -106,7 +129,9 @@ class HeaderWalk {
   }
 
   const RandomAccessFile& file_;
+  const uint64_t size_;
   const WalkOptions& options_;
+  const uint64_t longest_;  // payload that a record may have
   std::vector<uint64_t>& begins_;
   std::vector<std::byte> window_;
   uint64_t window_begin_ = 0;
