@@ -39,13 +39,21 @@ struct OpenedSources {
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options);
 
+// What an order reads from before it goes on.
+struct ReadWindow {
+  uint64_t records = 0;  // of the largest shuffle
+  uint64_t bytes = 0;    // inflated ones, of the blocks of a global_shuffle { block_bytes }
+};
+// The second: of an order over compressed shards.
+uint64_t WindowBytesOf(const OrderPlan& order);
+
 // Opens the files of one source. Blocks while indexes are made, by the context's workers; without a
-// context by the calling thread. An order that jumps about within `window_records` records may keep
-// blocks of the files, of a 16th of the memory budget at most.
+// context by the calling thread. An order that jumps about within a window may keep blocks of the
+// files, of a 16th of the memory budget at most.
 // REQUIRES: spec.kind is kTfRecord.
 //   the errors of readers::RecordSource::Open
 absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenTfRecords(const SourceSpec& spec,
-                                                                     uint64_t window_records,
+                                                                     const ReadWindow& window,
                                                                      Context* context,
                                                                      const OpenOptions& options);
 

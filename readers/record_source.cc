@@ -47,11 +47,11 @@ uint64_t IndexBytes(const std::vector<Shard>& shards) {
 
 class Source : public RecordSource {
  public:
-  Source(std::vector<std::string> files, std::vector<Shard> shards, size_t block_bytes,
-         bool verify_crc)
+  Source(std::vector<std::string> files, OpenedShards opened, bool verify_crc)
       : files_(std::move(files)),
-        shards_(std::move(shards)),
-        memory_bytes_(block_bytes + IndexBytes(shards_)),
+        shards_(std::move(opened.shards)),
+        spans_(opened.spans),
+        memory_bytes_(opened.block_bytes + IndexBytes(shards_)),
         verify_crc_(verify_crc),
         fingerprint_(DigestOf(files_, shards_)) {
     first_record_.reserve(shards_.size() + 1);
@@ -98,6 +98,7 @@ class Source : public RecordSource {
   }
 
   uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::optional<SpanFacts> spans() const override { return spans_; }
 
   const std::shared_ptr<const RandomAccessFile>& file(uint32_t shard) const override {
     return shards_[shard].file;
@@ -162,6 +163,7 @@ class Source : public RecordSource {
   // All constant after construction.
   const std::vector<std::string> files_;
   const std::vector<Shard> shards_;
+  const std::optional<SpanFacts> spans_;
   const uint64_t memory_bytes_;
   const bool verify_crc_;
   const uint64_t fingerprint_;
@@ -197,8 +199,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
     return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
   }
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, options));
-  return std::make_unique<Source>(std::move(files), std::move(opened.shards), opened.block_bytes,
-                                  options.verify_crc);
+  return std::make_unique<Source>(std::move(files), std::move(opened), options.verify_crc);
 }
 
 }  // namespace millrace::readers
