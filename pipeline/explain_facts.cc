@@ -166,6 +166,7 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts) {
   std::string text;
   AppendSources(physical, facts, &text);
+  text += InflateText(physical, facts);
   StreamCount samples = CountOfSamples(physical, facts);
   if (physical.cut) samples = CountBehindCut(samples, *physical.cut);
   const StreamCount batches = CountAfter(BatchesOf(samples, physical.batch), physical.batch_order);

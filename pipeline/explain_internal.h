@@ -8,6 +8,7 @@
 
 #include "pipeline/physical_plan_internal.h"
 #include "pipeline/plan.h"
+#include "readers/record_source.h"
 
 namespace millrace::pipeline {
 
@@ -20,6 +21,8 @@ struct SourceFacts {
     bool known = true;   // false: of what will be pushed
     // Records that materialized filters keep, where the plan has any.
     std::optional<uint64_t> selected = std::nullopt;
+    // Of compressed shards that are entered in the middle.
+    std::optional<readers::SpanFacts> spans = std::nullopt;
   };
   std::vector<Source> sources;  // as in PhysicalPlan
   int rank = 0;                 // of whom the rows are told
@@ -51,6 +54,8 @@ std::string ExplainText(const Plan& plan, const PhysicalPlan& physical,
 // Its parts.
 std::string PhysicalText(const PhysicalPlan& physical);
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts);
+// What orders that jump about in compressed shards cost; empty: nothing to speak of.
+std::string InflateText(const PhysicalPlan& physical, const SourceFacts& facts);
 
 }  // namespace millrace::pipeline
 

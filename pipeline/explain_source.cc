@@ -15,13 +15,14 @@
 namespace millrace::pipeline {
 namespace {
 
-absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, Context* context,
-                                            const OpenOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto source,
-                            OpenSource(spec, /*window_records=*/0, context, options));
+absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, uint64_t window_bytes,
+                                            Context* context, const OpenOptions& options) {
+  const ReadWindow window = {.records = 0, .bytes = window_bytes};
+  MILLRACE_ASSIGN_OR_RETURN(const auto source, OpenSource(spec, window, context, options));
   SourceFacts::Source facts;
   facts.shards = source->files().size();
   facts.records = source->num_records();
+  facts.spans = source->spans();
   for (uint32_t shard = 0; shard < facts.shards; ++shard) {
     facts.bytes += source->file(shard)->size();
   }
@@ -40,7 +41,7 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context
     } else if (spec.kind == SourceSpec::Kind::kPush) {
       source.known = false;
     } else {
-      MILLRACE_ASSIGN_OR_RETURN(source, FactsOf(spec, context, options));
+      MILLRACE_ASSIGN_OR_RETURN(source, FactsOf(spec, WindowBytesOf(plan.order), context, options));
     }
     facts.sources.push_back(source);
   }

@@ -227,6 +227,20 @@ OrderSource FactsOf(const RecordSource& source, bool with_shards) {
 
 }  // namespace
 
+// The inflated bytes of the blocks that a block shuffle mixes, and of what is inflated around them.
+uint64_t WindowBytesOf(const OrderPlan& order) {
+  constexpr uint64_t kBlocks = 16;  // of a window, unless the plan says otherwise
+  constexpr uint64_t kAround = uint64_t{4} << 20;
+  uint64_t bytes = 0;
+  for (const OrderPlan& input : order.inputs) bytes = std::max(bytes, WindowBytesOf(input));
+  for (const OrderStep& step : order.steps) {
+    if (step.kind != OrderStep::Kind::kGlobalShuffle || step.count == 0) continue;
+    const uint64_t block = std::min(step.count, uint64_t{1} << 40);
+    bytes = std::max(bytes, kBlocks * (block + kAround));
+  }
+  return bytes;
+}
+
 absl::Status OpenedSources::Select(const PhysicalPlan& plan, Context& context,
                                    const OpenOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(selection, OpenSelection(plan, *source, context, options));
@@ -257,7 +271,7 @@ std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
 namespace {
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
-                                                        uint64_t window_records, Context* context,
+                                                        const ReadWindow& window, Context* context,
                                                         const OpenOptions& options) {
   readers::RecordSourceOptions source;
   source.container = spec.container;
@@ -273,7 +287,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   if (context != nullptr) {
     source.threads = context->workers().num_threads();
     if (options.cpu_budget > 0) source.threads = std::min(source.threads, options.cpu_budget);
-    source.window_records = window_records;
+    source.window_records = window.records;
+    source.window_bytes = window.bytes;
     source.cache_bytes = static_cast<size_t>(context->memory_budget_bytes() / kCacheShare);
   }
   source.progress = options.index_progress;
@@ -296,7 +311,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenMemory(const SourceSpec& spec,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const SourceSpec& spec,
-                                                         uint64_t window_records, Context* context,
+                                                         const ReadWindow& window, Context* context,
                                                          const OpenOptions& options) {
   switch (spec.kind) {
     case SourceSpec::Kind::kRange:
@@ -309,7 +324,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const SourceSpec& spec,
     case SourceSpec::Kind::kPush:
       break;
   }
-  return OpenFiles(spec, window_records, context, options);
+  return OpenFiles(spec, window, context, options);
 }
 
 OpenedSources JoinSources(const PhysicalPlan& plan,
@@ -329,14 +344,14 @@ OpenedSources JoinSources(const PhysicalPlan& plan,
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options) {
   std::vector<std::unique_ptr<RecordSource>> sources;
+  const ReadWindow window = {.records = WindowOf(plan), .bytes = WindowBytesOf(plan.order)};
   for (const SourceSpec& spec : plan.sources) {
     if (spec.kind == SourceSpec::Kind::kPush) {
       if (plan.sources.size() == 1) return OpenPush(plan, options);
       return absl::InvalidArgumentError(
           absl::StrCat("stage \"", spec.stage, "\": a push source cannot be joined"));
     }
-    MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(),
-                              OpenSource(spec, WindowOf(plan), &context, options));
+    MILLRACE_ASSIGN_OR_RETURN(sources.emplace_back(), OpenSource(spec, window, &context, options));
   }
   return JoinSources(plan, std::move(sources));
 }

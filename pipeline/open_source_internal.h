@@ -39,14 +39,22 @@ struct OpenedSources {
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options);
 
+// What an order reads from before it goes on.
+struct ReadWindow {
+  uint64_t records = 0;  // of the largest shuffle
+  uint64_t bytes = 0;    // inflated ones, of the blocks of a global_shuffle { block_bytes }
+};
+// The second: of an order over compressed shards.
+uint64_t WindowBytesOf(const OrderPlan& order);
+
 // Opens one source. Blocks while indexes are made, by the context's workers; without a context by the
-// calling thread. An order that jumps about within `window_records` records may keep blocks of the
+// calling thread. An order that jumps about within a window may keep blocks of the
 // files, of a 16th of the memory budget at most.
 // REQUIRES: spec.kind is not kPush.
 //   INVALID_ARGUMENT  no records of that name in options.memory
 //   the errors of readers::RecordSource::Open and readers::OpenImageRecords
 absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenSource(const SourceSpec& spec,
-                                                                  uint64_t window_records,
+                                                                  const ReadWindow& window,
                                                                   Context* context,
                                                                   const OpenOptions& options);
 

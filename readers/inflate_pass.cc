@@ -12,9 +12,10 @@
 namespace millrace::readers {
 namespace {
 
-constexpr size_t kChunkBytes = 256 << 10;        // of the file, read at a time
-constexpr size_t kStepBytes = 128 << 10;         // inflated at a time, digested while in the cache
-constexpr size_t kMostReadBytes = 1 << 20;       // of the inflated bytes, by ReadAt
+constexpr size_t kChunkBytes = 256 << 10;     // of the file, read at a time
+constexpr size_t kStepBytes = 128 << 10;      // inflated at a time, digested while in the cache
+constexpr size_t kMostReadBytes = 256 << 10;  // of the inflated bytes, by ReadAt
+constexpr size_t kRecentBytes = 1 << 20;
 constexpr uint64_t kMostWantedBytes = 16 << 20;  // of a span: then it ends in time
 
 }  // namespace
@@ -26,7 +27,7 @@ InflatePass::InflatePass(std::shared_ptr<const RandomAccessFile> file, Compressi
     : options_(std::move(options)),
       source_(MakeEnterableSource(std::move(file), compression, kChunkBytes)),
       digest_(XXH3_createState()),
-      recent_(kMostReadBytes + kWindowBytes + kStepBytes) {
+      recent_(kRecentBytes) {
   points_.compression = compression;
   points_.spans.push_back({});
   XXH3_64bits_reset(digest_.get());
@@ -87,8 +88,8 @@ absl::Status InflatePass::Advance() {
 // Drops bytes from the front of recent_ when there is no room for a step.
 void InflatePass::MakeRoom() {
   if (recent_.size() - filled_ >= kStepBytes) return;
-  const size_t keep = recent_.size() - kStepBytes;
-  const size_t drop = filled_ - std::min(filled_, keep);
+  constexpr size_t kKeep = kMostReadBytes + kWindowBytes;
+  const size_t drop = filled_ - std::min(filled_, kKeep);
   std::memmove(recent_.data(), &recent_[drop], filled_ - drop);
   begin_ += drop;
   filled_ -= drop;

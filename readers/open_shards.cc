@@ -63,9 +63,10 @@ class Opener {
     }
     MILLRACE_RETURN_IF_ERROR(ForEachChunk(
         1, num_left, [this](size_t i, size_t, Place& place) { return Complete(i, place); }));
-    const uint64_t span_bytes = KeepSpans();
-    const size_t block_bytes = KeepBlocks() + (http_ == nullptr ? 0 : http_->memory_bytes());
-    return OpenedShards{std::move(shards_), block_bytes + span_bytes};
+    const std::optional<SpanFacts> spans = KeepSpans();
+    const size_t block_bytes =
+        KeepBlocks() + SpanMemory(spans) + (http_ == nullptr ? 0 : http_->memory_bytes());
+    return OpenedShards{std::move(shards_), spans, block_bytes};
   }
 
  private:
@@ -241,6 +242,7 @@ class Opener {
     }
     if (frames.has_value() && frames->end() != points->out_bytes) frames.reset();
     shard.point_bytes = points->memory_bytes();
+    shard.num_spans = points->spans.size();
     shard.file = MakeInflatedFile(std::move(shard.file), *std::move(points), spans_);
     return absl::OkStatus();
   }
@@ -322,21 +324,31 @@ class Opener {
     return std::min<uint64_t>(options_.cache_bytes, kWindows * window * (bytes / records));
   }
 
-  // Lets as many inflated spans be kept as the order has use for. Returns the memory that they and
-  // the points take.
-  uint64_t KeepSpans() {
+  // Lets as many inflated spans be kept as the order has use for. Nullopt: there are none.
+  std::optional<SpanFacts> KeepSpans() {
+    SpanFacts facts;
     uint64_t records = 0;
-    uint64_t bytes = 0;
+    uint64_t num_spans = 0;
     for (const Shard& shard : shards_) {
-      if (shard.point_bytes == 0) continue;
+      if (shard.num_spans == 0) continue;
       records += shard.index.num_records();
-      bytes += shard.index.end();
+      facts.bytes += shard.index.end();
+      num_spans += shard.num_spans;
     }
-    const uint64_t keep = std::max(kSpanCacheBytes, WindowBytes(records, bytes));
-    spans_->SetLimits(keep, /*drop_behind=*/options_.window_records == 0);
-    uint64_t point_bytes = 0;
-    for (const Shard& shard : shards_) point_bytes += shard.point_bytes;
-    return std::min(keep, bytes) + point_bytes;
+    if (num_spans == 0) return std::nullopt;
+    facts.span_bytes = facts.bytes / num_spans;
+    facts.kept_bytes = std::max({kSpanCacheBytes, WindowBytes(records, facts.bytes),
+                                 std::min<uint64_t>(options_.window_bytes, options_.cache_bytes)});
+    facts.most_kept_bytes = std::max<uint64_t>(kSpanCacheBytes, options_.cache_bytes);
+    spans_->SetLimits(facts.kept_bytes, /*drop_behind=*/options_.window_records == 0);
+    return facts;
+  }
+
+  // What inflated spans and access points take.
+  uint64_t SpanMemory(const std::optional<SpanFacts>& facts) const {
+    uint64_t bytes = facts.has_value() ? std::min(facts->kept_bytes, facts->bytes) : 0;
+    for (const Shard& shard : shards_) bytes += shard.point_bytes;
+    return bytes;
   }
 
   // Reads the shards through a cache, if the options say so and records are short. Returns the

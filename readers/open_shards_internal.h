@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,13 @@ struct Shard {
   ShardStamp stamp;        // from before it was opened
   uint64_t lengths_digest = 0;
   uint64_t point_bytes = 0;  // of memory for access points
+  uint64_t num_spans = 0;    // that it is entered at
 };
 
 struct OpenedShards {
   std::vector<Shard> shards;  // one for each file
-  size_t block_bytes = 0;     // of memory for what the files keep, at most
+  std::optional<SpanFacts> spans;
+  size_t block_bytes = 0;  // of memory for what the files keep, at most
 };
 
 // Opens the shards of a source. Blocks while indexes are made.

@@ -71,6 +71,7 @@ class Source : public RecordSource {
         resync_(resync),
         overhead_bytes_(container_->format().overhead_bytes),
         shards_(std::move(opened.shards)),
+        spans_(opened.spans),
         memory_bytes_(opened.block_bytes + IndexBytes(shards_)),
         fingerprint_(DigestOf(files_, shards_)) {
     first_record_.reserve(shards_.size() + 1);
@@ -118,6 +119,7 @@ class Source : public RecordSource {
   }
 
   uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::optional<SpanFacts> spans() const override { return spans_; }
 
   std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const override {
     return shards_[shard].file;
@@ -154,6 +156,7 @@ class Source : public RecordSource {
   const bool resync_;
   const uint64_t overhead_bytes_;  // of a frame, beyond RecordRef::length
   const std::vector<Shard> shards_;
+  const std::optional<SpanFacts> spans_;
   const uint64_t memory_bytes_;
   const uint64_t fingerprint_;
   std::vector<uint64_t> first_record_;  // of each shard, and the number of all records

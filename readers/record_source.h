@@ -23,6 +23,14 @@
 
 namespace millrace::readers {
 
+// What reading in the middle of compressed shards costs.
+struct SpanFacts {
+  uint64_t bytes = 0;            // inflated, of the shards that are entered in the middle
+  uint64_t span_bytes = 0;       // inflated for one read, on average
+  uint64_t kept_bytes = 0;       // of inflated spans that are kept, at most
+  uint64_t most_kept_bytes = 0;  // the same if the order had use for more
+};
+
 struct RecordSourceOptions {
   ContainerOptions container;
   Compression compression = Compression::kAuto;
@@ -45,6 +53,9 @@ struct RecordSourceOptions {
   // in any case.
   uint64_t window_records = 0;
   size_t cache_bytes = 0;
+  // Of an order that jumps from block to block of the source, the inflated bytes that it reads from
+  // until it is done with a window of blocks; for compressed shards. At most cache_bytes are kept.
+  uint64_t window_bytes = 0;
   // Called now and then, by one thread at a time, while shards without an index are walked or
   // compressed ones inflated: bytes done, bytes in all (as they lie on disk). May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
@@ -86,6 +97,8 @@ class RecordSource {
   // What it keeps in memory as long as it lives, at most: indexes, blocks of the shards, inflated
   // spans.
   virtual uint64_t memory_bytes() const { return 0; }
+  // nullopt: no shard is entered in the middle.
+  virtual std::optional<SpanFacts> spans() const { return std::nullopt; }
   // The inflated bytes of a shard.
   virtual std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const = 0;
   // Of the shard on disk, taken before it was opened; nullopt: it is no file.

@@ -58,6 +58,50 @@ TEST(ExplainTest, OpenedSourceAddsCountsAndTheRanksRows) {
                               "  batches 30\n  rows    [2, 5) of every batch on rank 1 of 4\n"));
 }
 
+// 10,000 records of 1 MiB in spans of 4 MiB, of which 64 MiB are kept, or 128 MiB for windows.
+SourceFacts Compressed() {
+  SourceFacts facts{{{2, 10'000, uint64_t{10'000} << 20}}, 0, 1};
+  facts.sources[0].spans = readers::SpanFacts{.bytes = facts.sources[0].bytes,
+                                              .span_bytes = 4 << 20,
+                                              .kept_bytes = 64 << 20,
+                                              .most_kept_bytes = 128 << 20};
+  return facts;
+}
+
+std::string InflateOf(const std::string& stage, const SourceFacts& facts = Compressed()) {
+  const auto plan = Plan::FromText("stage { tfrecord { files: \"a\" } } " + stage +
+                                       " stage { parse_example { feature { key: \"x\" dtype: INT64 "
+                                       "} } } stage { batch { size: 4 } }",
+                                   "p");
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  const auto physical = MakePhysicalPlan(*plan, {}, MakeHashingOp);
+  EXPECT_TRUE(physical.ok()) << physical.status();
+  return InflateText(*physical, facts);
+}
+
+TEST(ExplainTest, ShufflesOverCompressedShardsSayWhatTheyInflate) {
+  EXPECT_EQ(InflateOf(""), "") << "in order each byte is inflated once";
+  EXPECT_EQ(
+      InflateOf("stage { name: \"mix\" global_shuffle {} }"),
+      "  inflate 5.0 bytes for each that is read: spans of 4.0 MiB, 64.0 MiB of them are kept  "
+      "[mix]\n          global_shuffle { block_bytes: 4194304 }: 2.0\n");
+  EXPECT_EQ(InflateOf("stage { shuffle { buffer_size: 50 } }"), "") << "its window is kept";
+  EXPECT_THAT(InflateOf("stage { name: \"near\" shuffle { buffer_size: 640 } }"),
+              HasSubstr("inflate 4.5 bytes for each that is read"));
+  EXPECT_THAT(
+      InflateOf("stage { name: \"files\" interleave { cycle_length: 32 block_length: 1 } }"),
+      HasSubstr("inflate 2.5 bytes"));
+  SourceFacts roomy = Compressed();
+  roomy.sources[0].spans->kept_bytes = uint64_t{1} << 30;
+  EXPECT_THAT(InflateOf("stage { global_shuffle { block_bytes: 33554432 } }", roomy),
+              HasSubstr("inflate 1.1 bytes"));
+  roomy.sources[0].spans->kept_bytes = uint64_t{1} << 40;
+  EXPECT_EQ(InflateOf("stage { global_shuffle {} }", roomy), "") << "all is kept";
+  SourceFacts plain = Compressed();
+  plain.sources[0].spans.reset();
+  EXPECT_EQ(InflateOf("stage { global_shuffle {} }", plain), "");
+}
+
 TEST(ExplainTest, EndlessPlanSaysSo) {
   EXPECT_THAT(TextOf("stage { tfrecord { files: \"a\" } } stage { parse_example { feature { key: "
                      "\"x\" dtype: INT64 } } } stage { batch { size: 4 } } stage { repeat {} }",
