@@ -25,8 +25,9 @@ std::string PlanText(const std::string& file, const std::string& record_bytes,
   if (block_bytes != "0") {
     absl::StrAppend(&text, "stage { global_shuffle { block_bytes: ", block_bytes, " } }\n");
   }
-  return absl::StrCat(text, "stage { decode_raw { field: \"record\" dtype: UINT8 shape: ",
-                      record_bytes, " } }\nstage { batch { size: 64 } }\n");
+  return absl::StrCat(text,
+                      "stage { decode_raw { field: \"record\" dtype: UINT8 shape: ", record_bytes,
+                      " } }\nstage { batch { size: 64 } }\n");
 }
 
 // What other processes have mapped or not written back stays.
