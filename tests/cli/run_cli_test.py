@@ -27,10 +27,11 @@ class RunTest(unittest.TestCase):
         report = run_json(*self.train, "--batches", 16)
         self.assertEqual(set(report), {"samples", "batches", "seconds", "samples_per_second",
                                        "wait_fraction", "au", "digest", "records_bad",
-                                       "peak_rss_bytes"})
+                                       "records_damaged", "peak_rss_bytes"})
         self.assertEqual(report["batches"], 16)
         self.assertEqual(report["samples"], 1000)  # 2 epochs of 500 rows, 8 batches each
         self.assertEqual(report["records_bad"], 0)
+        self.assertEqual(report["records_damaged"], {})
         self.assertIsNone(report["au"])
 
     def test_digest_is_the_same_for_every_number_of_threads(self):

@@ -59,7 +59,7 @@ TEST(TextProtoTest, UnknownEnumNumberIsAnError) {
 TEST(TextProtoTest, FarFetchedNameListsWhatThereIs) {
   EXPECT_EQ(ErrorOf("bogus_thing: 3"),
             "p:1:1: \"bogus_thing\" is not a field of Pipeline; there is: name, stage, seed, "
-            "semantics_version, lanes");
+            "semantics_version, lanes, on_damage");
 }
 
 TEST(TextProtoTest, AllMisspeltFieldsAreReportedAtOnce) {

@@ -38,7 +38,7 @@ TEST_F(HttpNginxTest, ShardsBehindUrlsAreRecordsAndTheirIndexesAreKept) {
     const auto source = Open(urls);
     ASSERT_TRUE(source.ok()) << source.status();
     ExpectRecords(**source, all);
-    EXPECT_EQ(walked_, true) << "the compressed one is inflated each time";
+    EXPECT_EQ(walked_, first) << "and where the compressed one can be entered";
     if (first) fingerprint = (*source)->Fingerprint();
     EXPECT_EQ((*source)->Fingerprint(), fingerprint);
     EXPECT_GE((*source)->memory_bytes(), options_.http.cache_bytes);
