@@ -2,7 +2,7 @@
 # Installs the Debian 12 packages that Millrace is built from; does nothing when they are all there.
 #
 #   scripts/install-deps.sh [--gates] [--list]
-#     --gates  also clang 16 with its sanitizers and clang-format, which .ci/run needs
+#     --gates  also clang 16 with its sanitizers, clang-format and nginx, which .ci/run needs
 #     --list   prints the names of the packages, one per line, and installs nothing
 #
 # Run it as root, or as a user who may use sudo.
@@ -17,11 +17,12 @@ packages=(
   # of the trainer and the command
   libdnnl-dev libopenmpi-dev openmpi-bin libcli11-dev nlohmann-json3-dev
   # tests
-  libgmock-dev libjpeg-turbo-progs nginx-light
+  libgmock-dev libjpeg-turbo-progs
   # the data of the quick start
   dataset-fashion-mnist
 )
-gate_packages=(clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16)
+# nginx: installing it starts a server, so only where the gates run; without it its tests are skipped.
+gate_packages=(clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light)
 
 step() { echo "install-deps: $*"; }
 die() {
