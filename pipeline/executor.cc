@@ -269,11 +269,11 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
     return batch->error;
   }
   std::shared_ptr<BatchData> data = std::move(batch->data);
-  CountDamage(*data);
   if (absl::Status status = damage_.Count(*data); !status.ok()) {
     StopLocked(status);
     return status;
   }
+  CountDamage(*data);
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -15,9 +16,9 @@
 namespace millrace::pipeline {
 namespace {
 
-absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, uint64_t window_bytes,
+absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, ReadWindow window,
                                             Context* context, const OpenOptions& options) {
-  const ReadWindow window = {.records = 0, .bytes = window_bytes};
+  window.records = 0;  // no blocks are kept for a look
   MILLRACE_ASSIGN_OR_RETURN(const auto source, OpenSource(spec, window, context, options));
   SourceFacts::Source facts;
   facts.shards = source->files().size();
@@ -29,6 +30,11 @@ absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, uint64_t win
   return facts;
 }
 
+// Records of the host program's that are not here, as in the command.
+bool IsMissing(const SourceSpec& spec, const OpenOptions& options) {
+  return spec.kind == SourceSpec::Kind::kMemory && options.memory.empty();
+}
+
 absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context,
                                       const OpenOptions& options) {
   SourceFacts facts;
@@ -38,10 +44,10 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context
     SourceFacts::Source source;
     if (spec.kind == SourceSpec::Kind::kRange) {
       source.records = spec.count;
-    } else if (spec.kind == SourceSpec::Kind::kPush) {
+    } else if (spec.kind == SourceSpec::Kind::kPush || IsMissing(spec, options)) {
       source.known = false;
     } else {
-      MILLRACE_ASSIGN_OR_RETURN(source, FactsOf(spec, WindowBytesOf(plan.order), context, options));
+      MILLRACE_ASSIGN_OR_RETURN(source, FactsOf(spec, WindowOfOrder(plan), context, options));
     }
     facts.sources.push_back(source);
   }
@@ -52,6 +58,8 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context
 absl::Status AddSelected(const PhysicalPlan& plan, std::shared_ptr<Context> context,
                          const OpenOptions& options, SourceFacts* facts) {
   if (!plan.select.has_value()) return absl::OkStatus();
+  const auto is_missing = [&](const SourceSpec& spec) { return IsMissing(spec, options); };
+  if (std::ranges::any_of(plan.sources, is_missing)) return absl::OkStatus();
   if (context == nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(context, MakeContext());
   }

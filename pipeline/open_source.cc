@@ -225,8 +225,6 @@ OrderSource FactsOf(const RecordSource& source, bool with_shards) {
   return facts;
 }
 
-}  // namespace
-
 // The inflated bytes of the blocks that a block shuffle mixes, and of what is inflated around them.
 uint64_t WindowBytesOf(const OrderPlan& order) {
   constexpr uint64_t kBlocks = 16;  // of a window, unless the plan says otherwise
@@ -239,6 +237,17 @@ uint64_t WindowBytesOf(const OrderPlan& order) {
     bytes = std::max(bytes, kBlocks * (block + kAround));
   }
   return bytes;
+}
+
+}  // namespace
+
+ReadWindow WindowOfOrder(const PhysicalPlan& plan) {
+  ReadWindow window = {.records = WindowOf(plan), .bytes = WindowBytesOf(plan.order)};
+  if (!plan.zip.has_value()) return window;
+  for (const ZipPlan::Input& input : plan.zip->inputs) {
+    window.bytes = std::max(window.bytes, WindowBytesOf(input.order));
+  }
+  return window;
 }
 
 absl::Status OpenedSources::Select(const PhysicalPlan& plan, Context& context,
@@ -344,7 +353,7 @@ OpenedSources JoinSources(const PhysicalPlan& plan,
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options) {
   std::vector<std::unique_ptr<RecordSource>> sources;
-  const ReadWindow window = {.records = WindowOf(plan), .bytes = WindowBytesOf(plan.order)};
+  const ReadWindow window = WindowOfOrder(plan);
   for (const SourceSpec& spec : plan.sources) {
     if (spec.kind == SourceSpec::Kind::kPush) {
       if (plan.sources.size() == 1) return OpenPush(plan, options);

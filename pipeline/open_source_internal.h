@@ -44,8 +44,7 @@ struct ReadWindow {
   uint64_t records = 0;  // of the largest shuffle
   uint64_t bytes = 0;    // inflated ones, of the blocks of a global_shuffle { block_bytes }
 };
-// The second: of an order over compressed shards.
-uint64_t WindowBytesOf(const OrderPlan& order);
+ReadWindow WindowOfOrder(const PhysicalPlan& plan);
 
 // Opens one source. Blocks while indexes are made, by the context's workers; without a context by the
 // calling thread. An order that jumps about within a window may keep blocks of the

@@ -125,7 +125,7 @@ void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> s
 }  // namespace
 
 void OpenBatch::AddBadRow(BadRow bad) {
-  ++num_bad_rows;
+  if (candidates == 0) ++num_bad_rows;  // not those that were tried in place of a bad one
   if (bad.tolerable) {
     tolerable.push_back(std::move(bad));
   } else if (bad.row < error_row) {

@@ -53,6 +53,17 @@ bool HasNoMagic(std::span<const std::byte> first) {
   return compression == Compression::kNone || compression == Compression::kZlib;
 }
 
+absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options) {
+  if (!options.plain) return absl::OkStatus();
+  std::array<std::byte, kProbeBytes> bytes = {};
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
+  const auto first = std::span<const std::byte>(bytes).first(got);
+  if (HasNoMagic(first)) return absl::OkStatus();
+  return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kWrongCompression,
+                       absl::StrCat("this is a ", ToAbsl(CompressionName(CompressionOf(first))),
+                                    " stream; compression is \"none\""));
+}
+
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,
                            std::string_view text) {
   RecordError error;

@@ -74,6 +74,10 @@ std::unique_ptr<const Container> MakeTarContainer();
 // bytes are too few to know zlib by.
 bool HasNoMagic(std::span<const std::byte> first);
 
+// For containers without a magic of their own.
+//   DATA_LOSS  with RecordError kWrongCompression: `file`, which is said to be plain, is gzip or zstd
+absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options);
+
 // Container::Unframe where the frame is payload but for what `trim(&payload)` takes off; it returns
 // what is wrong, or "".
 template <typename Trim>

@@ -24,6 +24,7 @@ absl::Status ForEachWindow(const RandomAccessFile& file, const WalkOptions& opti
     MILLRACE_ASSIGN_OR_RETURN(const size_t got,
                               file.ReadAt(offset, std::span(window).first(std::min<uint64_t>(
                                                       window.size(), file.size() - offset))));
+    if (got == 0 && offset >= file.size()) break;  // known only now where it is inflated meanwhile
     if (got == 0) {
       return absl::DataLossError(
           absl::StrCat(file.path(), ": shrank to ", offset, " bytes while it was being indexed"));
@@ -71,6 +72,7 @@ class TextContainer final : public Container {
   absl::StatusOr<RecordIndex> FindFrames(
       const RandomAccessFile& file, const WalkOptions& options,
       const std::shared_ptr<IndexMemory>& memory) const override {
+    MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
     std::vector<uint64_t> begins = {0};
     // The line that began last goes on up to `end`.
     const auto check = [&](uint64_t end) {
@@ -220,6 +222,7 @@ class CsvContainer final : public Container {
   absl::StatusOr<RecordIndex> FindFrames(
       const RandomAccessFile& file, const WalkOptions& options,
       const std::shared_ptr<IndexMemory>& memory) const override {
+    MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint64_t> begins,
                               CsvWalk(file, options, options_).Run());
     return RecordIndex::Make(begins, format_, memory);

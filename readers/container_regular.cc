@@ -159,10 +159,7 @@ class IdxContainer final : public RegularContainer {
     std::array<std::byte, kMagicBytes + 255 * 4> bytes = {};
     MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
     const auto first = std::span<const std::byte>(bytes).first(got);
-    if (options.plain && got > 0 && CompressionOf(first) == Compression::kGzip) {
-      return Damaged(file, 0, 0, RecordErrorReason::kWrongCompression,
-                     "this is a gzip stream; compression is \"none\"");
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
     const uint64_t element = got < kMagicBytes ? 0 : SizeOfType(bytes[2]);
     const auto dimensions = std::to_integer<uint64_t>(bytes[3]);
     if (got < kMagicBytes) return CutHeader(file, got);

@@ -94,7 +94,8 @@ class Conversion {
   // All that the bytes of the shards come from.
   uint64_t Job() const {
     const std::string text = absl::StrCat(
-        "convert 1 ", source_->Fingerprint(), " ", options_.num_shards, " ",
+        "convert 1 ", AbsolutePath(options_.images), " ", source_->Fingerprint(), " ",
+        options_.num_shards, " ",
         options_.shuffle_seed.has_value() ? absl::StrCat(*options_.shuffle_seed) : "-", " ",
         options_.label.has_value() ? absl::StrCat(*options_.label) : "-", " ",
         ToAbsl(CompressionName(options_.compression)), " ", options_.compression_level);

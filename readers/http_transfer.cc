@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/http_transfer_internal.h"
@@ -57,7 +58,7 @@ CURL* HttpTransfer::Start(Clock::time_point now) {
 
 void HttpTransfer::SetOptions() {
   CURL* const easy = easy_.get();
-  const bool https = range_.url.starts_with("https:");
+  const bool https = absl::StartsWithIgnoreCase(range_.url, "https:");
   const uint64_t first = range_.offset + got_;
   const uint64_t last = range_.offset + range_.out.size() - 1;
   curl_easy_setopt(easy, CURLOPT_PRIVATE, this);
@@ -143,13 +144,13 @@ bool HttpTransfer::IsStalled(Clock::time_point now) {
 
 absl::StatusOr<HttpFacts> HttpTransfer::OutcomeOf(CURLcode code, bool stalled) const {
   if (judged_.has_value() && !judged_->ok()) return judged_->status();
+  if (judged_.has_value() && !range_.expected.has_value()) return *judged_;
+  if (judged_.has_value() && got_ == range_.out.size()) return *judged_;
   if (stalled) {
     return absl::DeadlineExceededError(absl::StrCat("fewer than ", options_.min_bytes_per_second,
                                                     " bytes per second came for ",
                                                     options_.stall_time.count(), " ms"));
   }
-  if (judged_.has_value() && !range_.expected.has_value()) return *judged_;
-  if (judged_.has_value() && got_ == range_.out.size()) return *judged_;
   if (code != CURLE_OK) return StatusOf(code);
   return absl::DataLossError(
       absl::StrCat("a body of ", got_, " bytes, where the answer says ", range_.out.size()));

@@ -12,9 +12,9 @@
 namespace millrace::readers {
 namespace {
 
-constexpr size_t kChunkBytes = 256 << 10;     // of the file, read at a time
-constexpr size_t kStepBytes = 128 << 10;      // inflated at a time, digested while in the cache
-constexpr size_t kMostReadBytes = 256 << 10;  // of the inflated bytes, by ReadAt
+constexpr size_t kChunkBytes = 256 << 10;  // of the file, read at a time
+constexpr size_t kStepBytes = 128 << 10;   // inflated at a time, digested while in the cache
+constexpr size_t kMostCopied = 256 << 10;  // of the inflated bytes at once, by ReadAt
 constexpr size_t kRecentBytes = 1 << 20;
 constexpr uint64_t kMostWantedBytes = 16 << 20;  // of a span: then it ends in time
 
@@ -40,15 +40,19 @@ uint64_t InflatePass::size() const {
 }
 
 absl::StatusOr<size_t> InflatePass::ReadAt(uint64_t offset, std::span<std::byte> out) const {
-  if (offset < begin_) return absl::InternalError(absl::StrCat(path(), ": read backwards"));
   auto& self = const_cast<InflatePass&>(*this);
-  while (end() < offset + out.size() && !source_->ended()) {
-    MILLRACE_RETURN_IF_ERROR(self.Advance());
+  size_t done = 0;
+  while (done < out.size()) {
+    const uint64_t at = offset + done;
+    const size_t want = std::min(out.size() - done, kMostCopied);
+    while (end() < at + want && !source_->ended()) MILLRACE_RETURN_IF_ERROR(self.Advance());
+    if (at < begin_) return absl::InternalError(absl::StrCat(path(), ": read backwards"));
+    if (at >= end()) break;
+    const size_t got = std::min<uint64_t>(want, end() - at);
+    std::memcpy(&out[done], &recent_[at - begin_], got);
+    done += got;
   }
-  if (offset >= end()) return size_t{0};
-  const size_t got = std::min<uint64_t>(out.size(), end() - offset);
-  std::memcpy(out.data(), &recent_[offset - begin_], got);
-  return got;
+  return done;
 }
 
 absl::StatusOr<std::vector<std::byte>> InflatePass::Finish(const IndexKey& key) {
@@ -88,7 +92,7 @@ absl::Status InflatePass::Advance() {
 // Drops bytes from the front of recent_ when there is no room for a step.
 void InflatePass::MakeRoom() {
   if (recent_.size() - filled_ >= kStepBytes) return;
-  constexpr size_t kKeep = kMostReadBytes + kWindowBytes;
+  constexpr size_t kKeep = kMostCopied + kWindowBytes;
   const size_t drop = filled_ - std::min(filled_, kKeep);
   std::memmove(recent_.data(), &recent_[drop], filled_ - drop);
   begin_ += drop;

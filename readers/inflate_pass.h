@@ -35,7 +35,7 @@ class InflatePass : public RandomAccessFile {
               InflatePassOptions options);
   ~InflatePass() override;
 
-  // REQUIRES: no read before was at a larger offset, and out.size() is at most 256 KiB.
+  // REQUIRES: no read before was at a larger offset.
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override;
   // Of the inflated bytes; while the end is not known, more than any file has.
   uint64_t size() const override;

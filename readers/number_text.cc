@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "readers/number_text_internal.h"
 
@@ -13,6 +13,25 @@ std::errc Parse(std::string_view text, Number* out) {
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, *out);
   return stopped == end && !text.empty() ? error : std::errc::invalid_argument;
+}
+
+// Whether the decimal number `text`, not zero, is below 1: tells what is too small for a type from
+// what is too large.
+bool IsBelowOne(std::string_view text) {
+  constexpr int64_t kMostDigits = 1 << 30;  // of an exponent; no text is as long
+  const size_t exponent_at = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view digits = text.substr(0, exponent_at);
+  const size_t point = std::min(digits.find('.'), digits.size());
+  const size_t first = std::min(digits.find_first_of("123456789"), digits.size());
+  int64_t exponent = 0;
+  if (exponent_at < text.size() &&
+      Parse(text.substr(exponent_at + 1), &exponent) == std::errc::result_out_of_range) {
+    exponent = text[exponent_at + 1] == '-' ? -kMostDigits : kMostDigits;
+  }
+  exponent = std::clamp(exponent, -kMostDigits, kMostDigits);
+  return static_cast<int64_t>(point) - static_cast<int64_t>(first) - (first < point ? 1 : 0) +
+             exponent <
+         0;
 }
 
 }  // namespace
@@ -34,14 +53,12 @@ const char* ParseInt(std::string_view text, int64_t* out) {
 const char* ParseFloat(std::string_view text, float* out) {
   const std::errc error = Parse(text, out);
   if (error == std::errc()) return nullptr;
-  double wide = 0;  // tells what is too large from what is too small, and rounds to zero
-  if (error == std::errc::result_out_of_range && Parse(text, &wide) == std::errc() &&
-      std::fabs(wide) < 1) {
-    *out = static_cast<float>(wide);
-    return nullptr;
-  }
-  return error == std::errc::result_out_of_range ? "is out of the range of float32"
-                                                 : "is not a float32";
+  if (error != std::errc::result_out_of_range) return "is not a float32";
+  if (!IsBelowOne(text)) return "is out of the range of float32";
+  double wide = 0;  // rounds it, or finds it too small as well
+  if (Parse(text, &wide) != std::errc()) wide = text[0] == '-' ? -0.0 : 0.0;
+  *out = static_cast<float>(wide);
+  return nullptr;
 }
 
 std::string QuotedText(std::string_view text) {

@@ -199,7 +199,10 @@ class Opener {
           /*keep=*/options_.verify_crc, build);
     };
     absl::StatusOr<ShardIndex> index = find_or_build();
-    if (MaySalvage(index.status())) index = Salvage(*shard.file, place);
+    if (MaySalvage(index.status())) {
+      index = Salvage(*shard.file, place);
+      shard.salvaged = true;
+    }
     if (!index.ok()) return index.status();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
     shard.index = std::move(index->records);
@@ -340,7 +343,8 @@ class Opener {
     facts.kept_bytes = std::max({kSpanCacheBytes, WindowBytes(records, facts.bytes),
                                  std::min<uint64_t>(options_.window_bytes, options_.cache_bytes)});
     facts.most_kept_bytes = std::max<uint64_t>(kSpanCacheBytes, options_.cache_bytes);
-    spans_->SetLimits(facts.kept_bytes, /*drop_behind=*/options_.window_records == 0);
+    spans_->SetLimits(facts.kept_bytes,
+                      /*drop_behind=*/options_.window_records == 0 && options_.window_bytes == 0);
     return facts;
   }
 

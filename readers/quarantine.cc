@@ -248,15 +248,27 @@ absl::Status QuarantineLog::Add(std::span<const RecordError> errors) {
   }
   if (lines.empty()) return absl::OkStatus();
   const FileLock lock(fd_.get());
-  struct stat before {};
-  absl::Status status;
-  if (::fstat(fd_.get(), &before) != 0) status = ErrnoStatus(errno, "fstat", path_);
+  const absl::StatusOr<off_t> end = EndOfLines();
+  absl::Status status = end.status();
   if (status.ok()) status = WriteFully(fd_.get(), std::as_bytes(std::span(lines)), path_, {});
   if (status.ok()) return status;
   for (const std::string& key : keys) known_.erase(key);
-  // Half a line must not be what others append to. Where this fails too, it is the reader's error.
-  static_cast<void>(::ftruncate(fd_.get(), before.st_size) == 0);
+  // Half a line is cut off here, or else by whoever appends next.
+  if (end.ok()) static_cast<void>(::ftruncate(fd_.get(), *end) == 0);
   return status;
+}
+
+// Where the last whole line ends; what another process left behind it when it was killed is cut off.
+absl::StatusOr<off_t> QuarantineLog::EndOfLines() {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path_);
+  off_t end = info.st_size;
+  for (char last = 0; end > 0; --end) {
+    if (::pread(fd_.get(), &last, 1, end - 1) != 1) return ErrnoStatus(errno, "pread", path_);
+    if (last == '\n') break;
+  }
+  if (end == info.st_size || ::ftruncate(fd_.get(), end) == 0) return end;
+  return ErrnoStatus(errno, "ftruncate", path_);
 }
 
 }  // namespace millrace::readers

@@ -1,6 +1,8 @@
 #ifndef MILLRACE_READERS_QUARANTINE_H_
 #define MILLRACE_READERS_QUARANTINE_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -50,6 +52,7 @@ class QuarantineLog {
  private:
   QuarantineLog(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   absl::Status Begin();
+  absl::StatusOr<off_t> EndOfLines();
 
   const UniqueFd fd_;
   const std::string path_;

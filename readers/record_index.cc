@@ -73,13 +73,14 @@ class HeaderWalk {
 
   absl::Status Step() {
     const uint64_t offset = begins_.back();
+    MILLRACE_RETURN_IF_ERROR(Load(offset));
     const uint64_t remaining = size_ - offset;
+    if (remaining == 0) return absl::OkStatus();
     if (remaining < kHeaderBytes) {
       return Damage(
           RecordErrorReason::kTruncatedHeader,
           absl::StrCat("the file ends after ", remaining, " of ", kHeaderBytes, " header bytes"));
     }
-    MILLRACE_RETURN_IF_ERROR(Load(offset));
     const std::byte* const at = window_.data() + (offset - window_begin_);
     const FrameHeader header = DecodeHeader(at);
     if (options_.verify_crc && !header.crc_ok) {
@@ -105,7 +106,7 @@ class HeaderWalk {
     reported_ = begins_.back();
   }
 
-  // Makes the window hold the header at `offset`.
+  // Makes the window hold the header at `offset`, or what there is of it before the end.
   absl::Status Load(uint64_t offset) {
     if (offset >= window_begin_ && offset + kHeaderBytes <= window_end_) return absl::OkStatus();
     Report();
@@ -114,7 +115,8 @@ class HeaderWalk {
     MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(offset, {window_.data(), want}));
     window_begin_ = offset;
     window_end_ = offset + got;
-    if (got >= kHeaderBytes) return absl::OkStatus();
+    if (got < want) size_ = file_.size();  // known only now where it is inflated meanwhile
+    if (got >= kHeaderBytes || window_end_ == size_) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(file_.path(), ": shrank to ", window_end_,
                                             " bytes while it was being indexed"));
   }
@@ -129,7 +131,7 @@ class HeaderWalk {
   }
 
   const RandomAccessFile& file_;
-  const uint64_t size_;
+  uint64_t size_;
   const WalkOptions& options_;
   const uint64_t longest_;  // payload that a record may have
   std::vector<uint64_t>& begins_;

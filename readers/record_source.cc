@@ -65,10 +65,9 @@ absl::Status DamagedStretch(absl::Status status) {
 class Source : public RecordSource {
  public:
   Source(std::vector<std::string> files, std::unique_ptr<const Container> container,
-         OpenedShards opened, bool resync)
+         OpenedShards opened)
       : files_(std::move(files)),
         container_(std::move(container)),
-        resync_(resync),
         overhead_bytes_(container_->format().overhead_bytes),
         shards_(std::move(opened.shards)),
         spans_(opened.spans),
@@ -132,7 +131,7 @@ class Source : public RecordSource {
   absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                            std::span<const std::byte> framed) const override {
     auto payload = container_->Unframe(files_[ref.shard], ref, framed);
-    if (resync_ && !payload.ok()) return DamagedStretch(payload.status());
+    if (shards_[ref.shard].salvaged && !payload.ok()) return DamagedStretch(payload.status());
     return payload;
   }
 
@@ -153,7 +152,6 @@ class Source : public RecordSource {
   // All constant after construction.
   const std::vector<std::string> files_;
   const std::unique_ptr<const Container> container_;
-  const bool resync_;
   const uint64_t overhead_bytes_;  // of a frame, beyond RecordRef::length
   const std::vector<Shard> shards_;
   const std::optional<SpanFacts> spans_;
@@ -193,7 +191,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   auto container = MakeContainer(options.container, options.verify_crc);
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
   return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container),
-                                  std::move(opened), options.resync);
+                                  std::move(opened));
 }
 
 }  // namespace millrace::readers

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "readers/byte_source.h"
 #include "readers/example_parser_internal.h"
+#include "readers/http_options.h"
 #include "readers/local_file.h"
 #include "readers/record_reader.h"
 #include "readers/record_source.h"
@@ -99,7 +100,9 @@ class CompressedCheck {
       const auto record = (*reader)->Next();
       if (!record.ok()) {
         const std::optional<RecordError> error = GetRecordError(record.status());
-        if (error.has_value()) found_[error->offset] = record.status();
+        if (error.has_value() && wanted_.contains(error->offset)) {
+          found_[error->offset] = record.status();
+        }
         if (!ReadsOnAfter(record.status())) end_ = record.status();
         continue;
       }
@@ -150,13 +153,25 @@ void VerifyFile(const std::string& path, std::span<const RecordError* const> pla
   }
 }
 
+// Plans may spell a name otherwise than a command does.
+bool IsSameName(const std::string& one, const std::string& other) {
+  if (one == other) return true;
+  const auto normal = [](const std::string& name) {
+    std::error_code error;
+    return std::filesystem::absolute(name, error).lexically_normal();
+  };
+  return !IsUrl(one) && !IsUrl(other) && normal(one) == normal(other);
+}
+
 // One file on its way into its copy.
 class FileRepair {
  public:
   FileRepair(const RepairOptions& options, RepairedFile& report)
       : options_(options), report_(report) {
     for (const RecordError& error : options.listed) {
-      if (error.file == report.file && IsOfContent(error.reason)) listed_[error.offset] = error;
+      if (IsOfContent(error.reason) && IsSameName(error.file, report.file)) {
+        listed_[error.offset] = error;
+      }
     }
   }
 

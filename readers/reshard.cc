@@ -178,6 +178,7 @@ class Resharding {
         options_.shuffle, " ", options_.shuffle || options_.sample_records ? options_.seed : 0, " ",
         ToAbsl(CompressionName(options_.compression)), " ", options_.compression_level);
     for (uint32_t shard = 0; shard < source_->files().size(); ++shard) {
+      absl::StrAppend(&text, " ", AbsolutePath(options_.files[shard]));
       const auto stamp = source_->stamp(shard);
       if (stamp.has_value()) absl::StrAppend(&text, " ", stamp->mtime_ns);
     }

@@ -254,6 +254,8 @@ class ShardSet::Impl {
     Moves moves;
     const absl::Status moved = TryMoves(text, moves);
     if (!moved.ok()) {
+      // What a killed process had moved already stays; whoever does this job next goes on with it.
+      if (!in_place_.empty()) work_->Keep();
       if (moves.Undo()) return moved;
       work_->Keep();
       return Annotate(moved,
@@ -360,6 +362,12 @@ class ShardSet::Impl {
   std::set<std::string> in_place_;  // shards that the process whose work this goes on with moved
   std::unique_ptr<WorkFolder> work_;
 };
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
 
 std::vector<std::string> ShardSet::Names(const std::string& prefix, int num_shards) {
   std::vector<std::string> names;

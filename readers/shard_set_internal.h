@@ -48,6 +48,9 @@ struct ManifestText {
   std::vector<std::string> class_names;
 };
 
+// `path` without a relative part, as it stands in a job; what cannot be made so stays as it is.
+std::string AbsolutePath(const std::string& path);
+
 // Thread-compatible. What was not committed goes away with it.
 class ShardSet {
  public:

@@ -166,6 +166,14 @@ TEST_F(ContainerTest, AnIdxFileHasToBeAsLongAsItsHeaderSays) {
   ExpectDamage(idx, Deflated(good, Wrapper::kGzip), Reason::kWrongCompression, 0, 0);
 }
 
+TEST_F(ContainerTest, LinesSaidToBePlainAreNotReadOutOfCompressedFiles) {
+  options_.compression = Compression::kNone;
+  const std::string bytes = Deflated("a\nb\n", Wrapper::kGzip);
+  for (const ContainerKind kind : {ContainerKind::kText, ContainerKind::kCsv}) {
+    ExpectDamage(Kind(kind), bytes, Reason::kWrongCompression, 0, 0);
+  }
+}
+
 // S-SOURCE-1.
 TEST_F(ContainerTest, EveryContainerMayBeCompressedAndIsToldApartByItself) {
   const struct {

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "readers/container_internal.h"
 #include "readers/inflate_pass.h"
 #include "readers/tfrecord_format.h"
 #include "tests/readers/record_test_util.h"
@@ -423,6 +424,55 @@ TEST(InflatePassTest, DamageIsWhatAByteSourceSays) {
     const auto points = PassOver(file, Compression::kGzip);
     EXPECT_EQ(ReasonOf(points.status()), ReasonOf(got.status())) << points.status();
   }
+}
+
+// Records of a shard are found while it is inflated, without a second pass: the end is known only when
+// it is reached.
+TEST(InflatePassTest, RecordsAreFoundOnTheWay) {
+  for (const size_t last : {0, 100, 300'000}) {
+    std::string frames;
+    std::vector<uint64_t> begins = {0};
+    for (size_t i = 0; i < 500; ++i) {
+      frames += Frame(Text(i == 499 ? last : i * 13 % 4000, static_cast<unsigned>(i)));
+      begins.push_back(frames.size());
+    }
+    auto file = std::make_shared<ChangingFile>(Deflated(frames, Wrapper::kGzip));
+    InflatePass pass(file, Compression::kGzip, {.span_bytes = kSpanBytes, .advanced = {}});
+    WalkOptions walk;
+    walk.plain = false;
+    std::vector<uint64_t> found;
+    const absl::Status status = WalkRecords(pass, walk, found);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(found, begins);
+  }
+}
+
+TEST(InflatePassTest, LinesAreFoundOnTheWay) {
+  const auto container = MakeTextContainer();
+  for (const size_t size : {size_t{256} << 10, (size_t{256} << 10) + 1}) {  // a whole window
+    std::string text;
+    while (text.size() < size) text += std::to_string(text.size()) + "\n";
+    text.resize(size);
+    auto file = std::make_shared<ChangingFile>(Deflated(text, Wrapper::kGzip));
+    InflatePass pass(file, Compression::kGzip, {.span_bytes = kSpanBytes, .advanced = {}});
+    WalkOptions walk;
+    walk.plain = false;
+    const auto lines = container->FindFrames(pass, walk, std::make_shared<IndexMemory>());
+    ASSERT_TRUE(lines.ok()) << lines.status();
+    EXPECT_EQ(lines->end(), size);
+  }
+}
+
+// More than the pass keeps of what it has inflated.
+TEST(InflatePassTest, ALongReadOnTheWayIsWhole) {
+  const std::string text = Text(3'000'000, 18);
+  auto file = std::make_shared<ChangingFile>(Deflated(text, Wrapper::kGzip));
+  InflatePass pass(file, Compression::kGzip, {.span_bytes = kSpanBytes, .advanced = {}});
+  EXPECT_EQ(ReadString(pass, 0, 512).value(), text.substr(0, 512));
+  EXPECT_EQ(ReadString(pass, 512, 1 << 20).value(), text.substr(512, 1 << 20));
+  EXPECT_EQ(ReadString(pass, 1'900'000, 2 << 20).value(), text.substr(1'900'000));
+  EXPECT_EQ(pass.ReadAt(10, {}).value(), 0u);
+  EXPECT_EQ(ReadString(pass, 10, 10).status().code(), absl::StatusCode::kInternal);
 }
 
 TEST(InflatePassTest, InflatedBytesAreReadOnTheWay) {

@@ -152,8 +152,19 @@ TEST(NumberText, OtherTextsAreNoNumbers) {
   EXPECT_NE(internal::ParseInt("1.0", &number), nullptr);
   EXPECT_EQ(internal::ParseInt("-9223372036854775808", &number), nullptr);
   EXPECT_EQ(number, std::numeric_limits<int64_t>::min());
-  EXPECT_EQ(internal::ParseFloat("1e-60", &real), nullptr);
-  EXPECT_EQ(real, 0);
+  const std::string zeros(400, '0');
+  for (const std::string& tiny :
+       {std::string("1e-60"), std::string("1e-400"), std::string("-1e-99999999999999999999"),
+        "0." + zeros + "1", "0." + zeros + "1e2", "123" + zeros + "e-900"}) {  // S-PARSE-1.
+    EXPECT_EQ(internal::ParseFloat(tiny, &real), nullptr) << tiny;
+    EXPECT_EQ(real, 0) << tiny;
+    EXPECT_EQ(std::signbit(real), tiny[0] == '-') << tiny;
+  }
+  for (const std::string& huge :
+       {std::string("1e39"), std::string("1e400"), std::string("+1e99999999999999999999"),
+        "1" + zeros, "0." + zeros + "1e900"}) {
+    EXPECT_NE(internal::ParseFloat(huge, &real), nullptr) << huge;
+  }
   EXPECT_EQ(internal::ParseFloat("-inf", &real), nullptr);
   EXPECT_TRUE(std::isinf(real));
 }

@@ -91,6 +91,21 @@ TEST(QuarantineTest, TornLastLineIsCutOffAtTheNextStart) {
   }
 }
 
+TEST(QuarantineTest, WhatAKilledRankTearsIsCutOffByTheNextWriter) {
+  const TempFolder folder;
+  const std::string path = folder / "q.jsonl";
+  const auto log = QuarantineLog::Open(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  std::string whole;
+  for (int64_t i = 0; i < 3; ++i) {
+    Append(path, QuarantineLine(Place("b", i)).substr(0, 1 + 9 * static_cast<size_t>(i)));
+    const RecordError error = Place("a", i);
+    ASSERT_TRUE((*log)->Add({&error, 1}).ok());
+    whole += QuarantineLine(error);
+    EXPECT_EQ(ReadFile(path), whole);
+  }
+}
+
 TEST(QuarantineTest, SeveralRanksAppendWholeLines) {
   const TempFolder folder;
   const std::string path = folder / "q.jsonl";

@@ -54,6 +54,17 @@ TEST_F(RecordSourceIndexTest, ChangedShardIsIndexedAgain) {
   ExpectRecords(**source, {"three", "3", "and more"});
 }
 
+// S-DAMAGE-1.
+TEST_F(RecordSourceIndexTest, IndexThatLiesIsNoDamageOfTheShard) {
+  const std::string shard = Shard("a", Frames({"one", "seven", "xyz"}));
+  options_.resync = true;
+  ASSERT_TRUE(Open({shard}).ok());
+  Shard("a", Frames({"seven", "one", "xyz"}));
+  const auto source = Open({shard});
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(ReasonOf(ReadRecord(**source, 0).status()), RecordErrorReason::kUnknown);
+}
+
 TEST_F(RecordSourceIndexTest, IndexThatLiesIsCaughtAtTheRecord) {
   const std::string shard = Shard("a", Frames({"one", "seven", "xyz"}));
   ASSERT_TRUE(Open({shard}).ok());

@@ -12,6 +12,7 @@
 #include "readers/record_writer.h"
 #include "readers/salvage.h"
 #include "readers/tfrecord_format.h"
+#include "tests/readers/deflated.h"
 #include "tests/readers/temp_files.h"
 
 namespace millrace::readers {
@@ -164,6 +165,38 @@ TEST(RepairTest, QuarantineNamesWhatIsLeftOutForWhatItHolds) {
   // Record 3 is whole again.
   EXPECT_EQ(ReadAll(folder / "out/a.tfrecord"), Without(payloads, 1));
   EXPECT_THAT(repaired[0].dropped[0].message, HasSubstr("record 1"));
+}
+
+TEST(RepairTest, QuarantineMaySpellTheNameOtherwise) {
+  const TempFolder folder;
+  const std::vector<std::string> payloads = Payloads(4, 9);
+  std::filesystem::create_directories(folder / "in");
+  for (const std::string& name : {folder / "in/../in/./a.tfrecord",
+                                  std::filesystem::relative(folder / "in/a.tfrecord").string()}) {
+    RepairOptions options;
+    options.listed.push_back({.file = name,
+                              .offset = static_cast<int64_t>(OffsetOf(payloads, 2)),
+                              .ordinal = 2,
+                              .reason = RecordErrorReason::kImage});
+    Repaired(folder, Framed(payloads), options);
+    EXPECT_EQ(ReadAll(folder / "out/a.tfrecord"), Without(payloads, 2)) << name;
+  }
+}
+
+TEST(RepairTest, OtherDamageOfACompressedFileSaysNothingOfAPlace) {
+  const TempFolder folder;
+  const std::vector<std::string> payloads = Payloads(6, 9);
+  std::string bytes = Framed(payloads);
+  bytes[kHeaderBytes] ^= 1;  // in the payload of record 0
+  const std::string path = folder / "a.gz";
+  WriteFile(path, Deflated(bytes, Wrapper::kGzip));
+  const RecordError place = {.file = path,
+                             .offset = static_cast<int64_t>(OffsetOf(payloads, 5)),
+                             .ordinal = 5,
+                             .reason = RecordErrorReason::kDataCrc};
+  const std::vector<PlaceCheck> checks = VerifyPlaces({&place, 1});
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_FALSE(checks[0].damaged) << checks[0].message;
 }
 
 TEST(RepairTest, CompressedFilesAreCopiedUpToLostBytes) {
