@@ -333,6 +333,11 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
   const std::shared_ptr<const Context> context = parts.context;
   std::unique_ptr<readers::QuarantineLog> quarantine;
   if (!options.quarantine_file.empty()) {
+    if (parts.plan.zip.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "quarantine_file: stage \"", parts.plan.zip->stage,
+          "\" is a zip, and which of its inputs a bad sample comes from is not known"));
+    }
     MILLRACE_ASSIGN_OR_RETURN(quarantine, readers::QuarantineLog::Open(options.quarantine_file));
   }
   auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume,

@@ -39,7 +39,8 @@ struct OpenOptions {
   bool force_resume = false;
 
   // Damaged records are appended to this file before their batch is delivered, or the error that one
-  // of them is; each once (readers/quarantine.h). Ranks may share it. Empty: to none.
+  // of them is; each once (readers/quarantine.h). Ranks may share it. Empty: to none. Not for a plan
+  // with a zip, where the record of a bad sample is not known (S-DAMAGE-7).
   std::string quarantine_file;
 
   std::shared_ptr<const OpTable> ops;  // for custom stages

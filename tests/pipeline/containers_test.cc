@@ -345,6 +345,28 @@ TEST_F(ContainersTest, RecordsInMemoryGoByTheNameOfTheirStage) {
                         "mean \"memory\"?"));
 }
 
+TEST_F(ContainersTest, RecordsInMemoryAreExplainedWithoutThem) {
+  const auto plan =
+      Plan::FromText("stage { memory {} }\nstage { ragged_batch { size: 3 } }\n", "memory.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto text = Explain(*plan, nullptr);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("memory"));
+}
+
+// S-DAMAGE-7.
+TEST_F(ContainersTest, AZipHasNoQuarantine) {
+  OpenOptions options;
+  options.quarantine_file = Path("quarantine.jsonl");
+  const auto refused = TryOpen(
+      "stage { zip { input { stage { range { count: 4 } } } input { stage { range { count: 4 } } "
+      "}\n"
+      "field: ['a', 'b'] } }\nstage { batch { size: 2 } }\n",
+      options);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("\"zip\" is a zip"));
+}
+
 // S-SOURCE-2, S-SOURCE-4.
 TEST_F(ContainersTest, OptionsOfSourcesAreChecked) {
   const auto error = [](const std::string& source) {
