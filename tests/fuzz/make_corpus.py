@@ -5,9 +5,11 @@ One folder per target (fuzz_NAME.cc reads FOLDER/NAME). Inputs that are there st
 long run has found is kept.
 """
 import gzip
+import io
 import pathlib
 import struct
 import sys
+import tarfile
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -106,6 +108,64 @@ def index():
     yield bytes([0]) + struct.pack("<5Q", 2**60, 2**60, 0, 0, 0) + begins
 
 
+def zstd_frame(payload, rle=False):
+    """A frame of one block, raw or of one repeated byte (RFC 8878)."""
+    block = len(payload) << 3 | rle << 1 | 1
+    return (b"\x28\xb5\x2f\xfd\x60" + struct.pack("<H", len(payload) - 256) +
+            struct.pack("<I", block)[:3] + (payload[:1] if rle else payload))
+
+
+def zstd():
+    text = b"the same words again and again, " * 10
+    skipped = b"\x50\x2a\x4d\x18" + struct.pack("<I", 5) + b"12345"
+    for chunk in (0x00, 0xF0):
+        first = bytes([chunk])
+        yield first + zstd_frame(text)
+        yield first + zstd_frame(bytes(500), rle=True) + skipped + zstd_frame(text)
+        yield first + zstd_frame(text)[:-7]
+        yield first + skipped
+
+
+def archive():
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, payload in (("a/1.jpg", b"image"), ("a/1.cls", b"7"), ("b/" + "n" * 120 + ".txt", b""),
+                              ("2.seg.png", bytes(700))):
+            member = tarfile.TarInfo(name)
+            member.size = len(payload)
+            tar.addfile(member, io.BytesIO(payload))
+    return out.getvalue()
+
+
+def tar():
+    yield archive()
+    yield archive()[:2048]
+    gnu = io.BytesIO()
+    with tarfile.open(fileobj=gnu, mode="w", format=tarfile.GNU_FORMAT) as long_names:
+        long_names.addfile(tarfile.TarInfo("x" * 200 + ".txt"))
+    yield gnu.getvalue()
+
+
+def container():
+    idx = b"\0\0\x08\x03" + struct.pack(">III", 3, 2, 2) + bytes(12)
+    samples = [frame(b"abc") + frame(b""), bytes(40), b"a\nb\r\n\nlast",
+               b'a,b\r\n1,"x\ny"\r\n\r\n2,""""\n', archive(), idx]
+    for kind, sample in enumerate(samples):
+        for flags in (0, 96, 192):  # multiples of the number of kinds
+            yield bytes([kind + flags]) + sample
+            yield bytes([kind + flags]) + sample[:-1]
+
+
+def csv_json():
+    for row in (b"1,a,2.5", b'"x","a ""b""",', b'"1\n2",3\r\n', b'"open', b'a"b,c'):
+        yield b"\2" + row
+        yield b"\0" + row.replace(b",", b"\t")
+    for record in (b'{"i": 1, "f": [1, 2.5, -0.0, 1e-3], "b": "text \\u00e4", "a": {"i": [1, 2]}}',
+                   b'{"a.i": [3, 4], "f": null, "other": [[[{"x": true}]]]}', b"{}", b"[1]", b'{"i": 1',
+                   b'{"i": 9223372036854775808, "f": 1e999}', b'{"b": "\xff"}', b'{"i": 1, "i": 2}'):
+        yield b"\1" + record
+
+
 def pbtxt():
     for path in sorted(ROOT.glob("examples/*/*.pbtxt")) + sorted(ROOT.glob("bench/*.pbtxt")):
         yield path.read_bytes()
@@ -123,7 +183,7 @@ def state():
 
 
 TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages, "index": index,
-           "pbtxt": pbtxt, "state": state}
+           "zstd": zstd, "tar": tar, "container": container, "csv_json": csv_json, "pbtxt": pbtxt, "state": state}
 
 
 def main():
