@@ -53,7 +53,7 @@ class ShortEntryOf {
     if (key.size() > 127 - kAroundPayload) return;
     around_ = static_cast<uint32_t>(key.size()) + kAroundPayload;
     const size_t in_head = key.size() < 4 ? key.size() : 4;
-    std::memcpy(reinterpret_cast<char*>(&head_) + 4, key.data(), in_head);
+    if (in_head > 0) std::memcpy(reinterpret_cast<char*>(&head_) + 4, key.data(), in_head);
     head_ |= uint64_t{0x0a} | uint64_t{0x0a} << 16 | uint64_t{key.size()} << 24;
     // All of that counts, and that L is below 128.
     mask_ = 0xffff80ff | ((uint64_t{1} << (8 * in_head)) - 1) << 32;
