@@ -145,11 +145,6 @@ class Conversion {
 
 absl::Status ConvertOptions::Validate() const {
   if (images.empty()) return absl::InvalidArgumentError("images: no path given");
-  if (output_prefix.empty()) return absl::InvalidArgumentError("output_prefix: no path given");
-  if (num_shards < 1 || num_shards > 99999) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_shards: ", num_shards, " is not in 1 to 99999"));
-  }
   if (input == ConvertInput::kIdx && label.has_value()) {
     return absl::InvalidArgumentError("label: IDX files hold their own labels");
   }
@@ -157,14 +152,7 @@ absl::Status ConvertOptions::Validate() const {
     return absl::InvalidArgumentError("labels: only IDX files have a file of labels");
   }
   if (max_memory_bytes < 0) return absl::InvalidArgumentError("max_memory_bytes: is negative");
-  if (compression == Compression::kAuto) {
-    return absl::InvalidArgumentError("compression: must be none, gzip, zlib or zstd");
-  }
-  if (compression_level < 1 || compression_level > 9) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("compression_level: ", compression_level, " is not in 1 to 9"));
-  }
-  return absl::OkStatus();
+  return CheckShardOutput(output_prefix, num_shards, compression, compression_level);
 }
 
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,

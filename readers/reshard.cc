@@ -20,7 +20,6 @@ namespace {
 constexpr size_t kMostAtOnce = 1024;  // records that are located together
 constexpr size_t kReadBytes =
     1 << 20;  // of records that follow each other, but for one longer record
-constexpr int kMostShards = 99999;
 
 // Which record of the source stands at each place of the output.
 class Order {
@@ -223,22 +222,10 @@ class Resharding {
 
 absl::Status ReshardOptions::Validate() const {
   if (files.empty()) return absl::InvalidArgumentError("files: none given");
-  if (output_prefix.empty()) return absl::InvalidArgumentError("output_prefix: no path given");
-  if (num_shards < 1 || num_shards > kMostShards) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_shards: ", num_shards, " is not in 1 to ", kMostShards));
-  }
   if (sample_records == uint64_t{0}) {
     return absl::InvalidArgumentError("sample_records: none is no sample");
   }
-  if (compression == Compression::kAuto) {
-    return absl::InvalidArgumentError("compression: must be that of the output, not auto");
-  }
-  if (compression_level < 1 || compression_level > 9) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("compression_level: ", compression_level, " is not in 1 to 9"));
-  }
-  return absl::OkStatus();
+  return CheckShardOutput(output_prefix, num_shards, compression, compression_level);
 }
 
 absl::StatusOr<ReshardReport> Reshard(const ReshardOptions& options,

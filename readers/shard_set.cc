@@ -363,6 +363,24 @@ class ShardSet::Impl {
   std::unique_ptr<WorkFolder> work_;
 };
 
+absl::Status CheckShardOutput(const std::string& output_prefix, int num_shards,
+                              Compression compression, int compression_level) {
+  constexpr int kMostShards = 99999;  // of five digits
+  if (output_prefix.empty()) return absl::InvalidArgumentError("output_prefix: no path given");
+  if (num_shards < 1 || num_shards > kMostShards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_shards: ", num_shards, " is not in 1 to ", kMostShards));
+  }
+  if (compression == Compression::kAuto) {
+    return absl::InvalidArgumentError("compression: must be none, gzip, zlib or zstd");
+  }
+  if (compression_level < 1 || compression_level > 9) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("compression_level: ", compression_level, " is not in 1 to 9"));
+  }
+  return absl::OkStatus();
+}
+
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);

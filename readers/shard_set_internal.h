@@ -48,6 +48,11 @@ struct ManifestText {
   std::vector<std::string> class_names;
 };
 
+// What is wrong with the options of a set of shards that are the same for every writer.
+//   INVALID_ARGUMENT  names the option
+absl::Status CheckShardOutput(const std::string& output_prefix, int num_shards,
+                              Compression compression, int compression_level);
+
 // `path` without a relative part, as it stands in a job; what cannot be made so stays as it is.
 std::string AbsolutePath(const std::string& path);
 
