@@ -1,31 +1,85 @@
 #include <sys/mman.h>
 
 #include <new>
+#include <vector>
 
 #include "pipeline/read_buffer_internal.h"
 
 namespace millrace::pipeline {
 namespace {
 
-// Above what runs of small records have, whose buffers are better used again.
+// From here on a buffer is mapped, and not kept: above what runs of small records have.
 constexpr size_t kMappedBytes = size_t{512} << 10;
+// Of a thread: as many as its share of what is on its way.
+constexpr size_t kMostSpareBytes = size_t{4} << 20;
+// Runs of one plan differ by a record or so: the next one fits too.
+constexpr size_t kGrainBytes = size_t{64} << 10;
+
+void Free(std::byte* memory, size_t capacity) {
+  if (capacity < kMappedBytes) {
+    delete[] memory;
+  } else {
+    munmap(memory, capacity);
+  }
+}
+
+// What a thread has freed, the last one behind.
+class Spares {
+ public:
+  ~Spares() { MakeRoom(kMostSpareBytes); }
+
+  void Keep(std::byte* memory, size_t capacity) {
+    MakeRoom(capacity);
+    buffers_.push_back({memory, capacity});
+    bytes_ += capacity;
+  }
+
+  ReadBuffer Take(size_t bytes) {
+    for (size_t i = buffers_.size(); i > 0; --i) {
+      const Buffer buffer = buffers_[i - 1];
+      if (buffer.capacity < bytes) continue;
+      buffers_.erase(buffers_.begin() + static_cast<ptrdiff_t>(i - 1));
+      bytes_ -= buffer.capacity;
+      return {buffer.memory, {buffer.capacity}};
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Buffer {
+    std::byte* memory;
+    size_t capacity;
+  };
+
+  // Frees the oldest until `bytes` more may be kept.
+  void MakeRoom(size_t bytes) {
+    while (!buffers_.empty() && bytes_ + bytes > kMostSpareBytes) {
+      Free(buffers_.front().memory, buffers_.front().capacity);
+      bytes_ -= buffers_.front().capacity;
+      buffers_.erase(buffers_.begin());
+    }
+  }
+
+  std::vector<Buffer> buffers_;
+  size_t bytes_ = 0;
+};
+thread_local Spares spares;
 
 }  // namespace
 
 void FreeReadBuffer::operator()(std::byte* memory) const {
-  if (mapped_bytes == 0) {
-    delete[] memory;
-  } else {
-    munmap(memory, mapped_bytes);
-  }
+  if (capacity >= kMappedBytes) return Free(memory, capacity);
+  spares.Keep(memory, capacity);
 }
 
 ReadBuffer MakeReadBuffer(size_t bytes) {
-  if (bytes < kMappedBytes) return ReadBuffer(new (std::nothrow) std::byte[bytes]);
+  if (ReadBuffer spare = spares.Take(bytes)) return spare;
+  const size_t capacity = (bytes + kGrainBytes - 1) / kGrainBytes * kGrainBytes;
+  if (capacity < kMappedBytes) return {new (std::nothrow) std::byte[capacity], {capacity}};
   void* const memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  return ReadBuffer(static_cast<std::byte*>(memory), FreeReadBuffer{bytes});
+  return {static_cast<std::byte*>(memory), {capacity}};
 }
 
 }  // namespace millrace::pipeline
