@@ -85,7 +85,7 @@ class Printer {
 
   // False: that is all there is to print.
   bool File(const std::string& file) {
-    const auto reader = readers::OpenTfRecordReader(file);
+    const auto reader = readers::OpenTfRecordReader(file, {.resync = true});
     if (!reader.ok()) {
       Note(reader.status());
       return true;
@@ -98,7 +98,7 @@ class Printer {
         continue;
       }
       Note(record.status());
-      if (!readers::ReadsOnAfter(record.status())) return true;
+      if (!(*reader)->ReadsOn()) return true;
     }
     return false;
   }

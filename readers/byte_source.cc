@@ -1,5 +1,6 @@
 #include "readers/byte_source.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -109,6 +110,12 @@ absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
   }
   if (compression == Compression::kNone) return std::make_unique<PlainSource>(std::move(file));
   return MakeEnterableSource(std::move(file), compression, chunk_bytes);
+}
+
+const LostBytes* FindLost(std::span<const LostBytes> lost, uint64_t begin, uint64_t end) {
+  const auto first = std::ranges::upper_bound(
+      lost, begin, {}, [](const LostBytes& bytes) { return bytes.begin + kLostBytes - 1; });
+  return first != lost.end() && first->begin < end ? &*first : nullptr;
 }
 
 }  // namespace millrace::readers

@@ -9,12 +9,22 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "base/record_error.h"
 #include "readers/record.h"
 
 namespace millrace::readers {
+
+// A place of inflated bytes behind which a compressed stream could not be inflated for a while.
+// kLostBytes zeros stand there for what is missing, however much that is: enough for a frame, and no
+// header of one.
+struct LostBytes {
+  uint64_t begin = 0;
+  absl::Status damage;  // DATA_LOSS: RecordError has file and reason, no place
+};
+inline constexpr uint64_t kLostBytes = 16;
 
 // The (inflated) bytes of a shard, from the first to the last. Internal; the seam between what a
 // file is compressed with and how records are cut out of it. Thread-compatible.
@@ -32,6 +42,8 @@ class ByteSource {
 
   // The bytes still to come where that is known (a plain file).
   virtual std::optional<uint64_t> Remaining() const = 0;
+  // Of a source that goes on behind damage (salvage_source.h): what it met so far, in order.
+  virtual std::span<const LostBytes> lost() const { return {}; }
   // For messages.
   virtual const std::string& path() const = 0;
 };
@@ -58,6 +70,9 @@ BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain)
 absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
     std::shared_ptr<const RandomAccessFile> file, Compression compression,
     size_t chunk_bytes = 256 << 10);
+
+// The first of `lost` that has bytes in [begin, end); null: none has.
+const LostBytes* FindLost(std::span<const LostBytes> lost, uint64_t begin, uint64_t end);
 
 // Whether a gzip, zlib or zstd stream (`compression`) may begin with `first` (at least one byte); judges
 // as many bytes as there are.

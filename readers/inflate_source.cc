@@ -40,10 +40,12 @@ std::string_view Text(int result) {
 }  // namespace
 
 InflateSource::InflateSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
-                             size_t chunk_bytes)
+                             size_t chunk_bytes, uint64_t begin)
     : file_(std::move(file)),
       compression_(compression),
-      input_(std::clamp<size_t>(chunk_bytes, 16, size_t{1} << 30)) {
+      input_(std::clamp<size_t>(chunk_bytes, 16, size_t{1} << 30)),
+      offset_(begin),
+      member_begin_(begin) {
   isal_inflate_init(&state_);
 }
 
@@ -124,6 +126,7 @@ absl::Status InflateSource::Refill() {
 }
 
 absl::Status InflateSource::StartMember() {
+  member_begin_ = consumed();
   if (avail_in() == 0) return Cut();
   const std::span<const std::byte> next(reinterpret_cast<const std::byte*>(state_.next_in),
                                         avail_in());
@@ -188,9 +191,10 @@ absl::Status InflateSource::Damage(RecordErrorReason reason, std::string_view te
 }
 
 std::unique_ptr<EnterableSource> MakeEnterableSource(std::shared_ptr<const RandomAccessFile> file,
-                                                     Compression compression, size_t chunk_bytes) {
-  if (compression == Compression::kZstd) return MakeZstdSource(std::move(file), chunk_bytes);
-  return std::make_unique<InflateSource>(std::move(file), compression, chunk_bytes);
+                                                     Compression compression, size_t chunk_bytes,
+                                                     uint64_t begin) {
+  if (compression == Compression::kZstd) return MakeZstdSource(std::move(file), chunk_bytes, begin);
+  return std::make_unique<InflateSource>(std::move(file), compression, chunk_bytes, begin);
 }
 
 }  // namespace millrace::readers

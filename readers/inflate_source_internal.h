@@ -38,22 +38,25 @@ class EnterableSource : public ByteSource {
 
   // Whether the end was reached, and all was well.
   virtual bool ended() const = 0;
-  // Bytes of the file that were inflated.
+  // Up to where the file was inflated.
   virtual uint64_t consumed() const = 0;
+  // Where in the file the member or frame begins that was entered last, or should begin.
+  virtual uint64_t member_begin() const = 0;
 };
 
-// gzip, zlib or zstd. Reads `chunk_bytes` of the file at a time.
+// gzip, zlib or zstd, from byte `begin` of the file on. Reads `chunk_bytes` of it at a time.
 std::unique_ptr<EnterableSource> MakeEnterableSource(std::shared_ptr<const RandomAccessFile> file,
-                                                     Compression compression, size_t chunk_bytes);
+                                                     Compression compression, size_t chunk_bytes,
+                                                     uint64_t begin = 0);
 // Its part for zstd.
 std::unique_ptr<EnterableSource> MakeZstdSource(std::shared_ptr<const RandomAccessFile> file,
-                                                size_t chunk_bytes);
+                                                size_t chunk_bytes, uint64_t begin = 0);
 
 // The bytes of a gzip or zlib file.
 class InflateSource : public EnterableSource {
  public:
   InflateSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
-                size_t chunk_bytes);
+                size_t chunk_bytes, uint64_t begin);
 
   absl::StatusOr<size_t> Read(std::span<std::byte> out) override;
   const std::string& path() const override { return file_->path(); }
@@ -62,6 +65,7 @@ class InflateSource : public EnterableSource {
                                      std::optional<InflateEntry>& entry) override;
   bool ended() const override { return ended_; }
   uint64_t consumed() const override { return offset_ - avail_in(); }
+  uint64_t member_begin() const override { return member_begin_; }
 
  private:
   size_t Prepare(std::span<std::byte> out);
@@ -79,7 +83,8 @@ class InflateSource : public EnterableSource {
   const std::shared_ptr<const RandomAccessFile> file_;
   const Compression compression_;
   std::vector<std::byte> input_;
-  uint64_t offset_ = 0;     // of the byte after input_, in the file
+  uint64_t offset_;  // of the byte after input_, in the file
+  uint64_t member_begin_;
   uint32_t held_back_ = 0;  // of input_: not shown to the inflater yet
   bool input_ended_ = false;
   bool in_member_ = false;

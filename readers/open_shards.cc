@@ -198,7 +198,9 @@ class Opener {
           {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
           /*keep=*/options_.verify_crc, build);
     };
-    absl::StatusOr<ShardIndex> index = find_or_build();
+    absl::StatusOr<ShardIndex> index =
+        shard.lost.empty() ? find_or_build() : Salvage(*shard.file, place);
+    shard.salvaged = !shard.lost.empty();
     if (MaySalvage(index.status())) {
       index = Salvage(*shard.file, place);
       shard.salvaged = true;
@@ -210,11 +212,14 @@ class Opener {
     return absl::OkStatus();
   }
 
+  // Records are told from noise by their CRCs.
+  bool resyncs() const {
+    return options_.resync && options_.verify_crc && container_.format().key == kTfRecordFrames.key;
+  }
+
   bool MaySalvage(const absl::Status& status) const {
     const std::optional<RecordError> error = GetRecordError(status);
-    return options_.resync && options_.verify_crc &&
-           container_.format().key == kTfRecordFrames.key && error.has_value() &&
-           error->reason != RecordErrorReason::kWrongCompression;
+    return resyncs() && error.has_value() && error->reason != RecordErrorReason::kWrongCompression;
   }
 
   // Not kept: without resync there is no index of such a file.
@@ -268,10 +273,12 @@ class Opener {
     return pass.Finish(key);
   }
 
-  // Replaces shard.file by its inflated bytes in a temporary file.
+  // Replaces shard.file by its inflated bytes in a temporary file, of a damaged shard by what can be
+  // had of them if the options say so.
   absl::Status Inflate(Compression compression, Place& place, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated, place.spool.Add(shard.file, compression));
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated, place.spool.Add(shard.file, compression, resyncs()));
     shard.file = std::move(inflated.file);
+    shard.lost = std::move(inflated.lost);
     if (inflated.damage.ok()) return absl::OkStatus();
     // What came before the damage says which record it hit, or has an earlier fault of its own.
     const auto before = container_.FindFrames(*shard.file, Walk(/*plain=*/false), place.memory);

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "readers/byte_source.h"
 #include "readers/container_internal.h"
 #include "readers/record_index.h"
 #include "readers/record_source.h"
@@ -22,9 +23,10 @@ struct Shard {
   uint64_t file_size = 0;  // as it lies on disk
   ShardStamp stamp;        // from before it was opened
   uint64_t lengths_digest = 0;
-  uint64_t point_bytes = 0;  // of memory for access points
-  uint64_t num_spans = 0;    // that it is entered at
-  bool salvaged = false;     // its framing is lost: some records are stretches of damage
+  uint64_t point_bytes = 0;     // of memory for access points
+  uint64_t num_spans = 0;       // that it is entered at
+  bool salvaged = false;        // its framing is lost: some records are stretches of damage
+  std::vector<LostBytes> lost;  // salvaged: where it could not be inflated
 };
 
 struct OpenedShards {

@@ -13,16 +13,23 @@
 #include "readers/chunk_pool.h"
 #include "readers/record_reader_internal.h"
 #include "readers/record_source.h"
+#include "readers/salvage_source.h"
 #include "readers/tfrecord_format.h"
 
 // Records are views into read chunks. A chunk is filled front to back and never rewritten while a
 // record points into it; what is copied is only the start of a record that does not fit into the
 // rest of its chunk, to the front of the next one. Each record shares ownership of its chunk.
+//
+// With resync a stretch of damage is searched for the next record as it comes in, so that also what
+// cannot be read twice can be: only the record that is looked at is held. A length that noise makes
+// is rarely below the limit (2^-34 at each offset), but bytes may be made to look like headers: of
+// what is read up to some place at most four times as much is checked and found bad.
 
 namespace millrace::readers {
 namespace {
 
 constexpr size_t kMinChunkBytes = 64;
+constexpr uint64_t kMostPasses = 4;  // over what was read, to check payloads while searching
 
 class TfRecordReader : public RecordReader {
  public:
@@ -36,14 +43,29 @@ class TfRecordReader : public RecordReader {
     if (!dead_.ok()) return dead_;
     auto record = Cut();
     if (record.ok()) return record;
-    if (!ReadsOnAfter(record.status())) dead_ = record.status();
-    return record;
+    const std::optional<RecordError> error = GetRecordError(record.status());
+    if (options_.resync && options_.verify_crc && error.has_value()) {
+      return PassOver(record.status(), error->reason);
+    }
+    if (error.has_value() && error->reason == RecordErrorReason::kDataCrc) {
+      Skip(FrontFrameBytes());
+      ++ordinal_;
+    } else {
+      dead_ = record.status();
+    }
+    return record.status();
   }
+
+  bool ReadsOn() const override { return dead_.ok(); }
+  uint64_t skipped_bytes() const override { return skipped_bytes_; }
 
  private:
   size_t Available() const { return end_ - begin_; }
   const std::byte* Front() const { return chunk_->bytes.get() + begin_; }
 
+  uint64_t FrontFrameBytes() const { return DecodeHeader(Front()).length + kFrameBytes; }
+
+  // Takes the record at the front; a damaged one stays there.
   absl::StatusOr<std::optional<Record>> Cut() {
     MILLRACE_RETURN_IF_ERROR(Fill(kHeaderBytes));
     if (Available() == 0) return std::nullopt;
@@ -64,15 +86,12 @@ class TfRecordReader : public RecordReader {
     record.ref.offset = offset_;
     record.ref.length = header.length;
     record.keep_alive = chunk_;
-    absl::Status status;
     if (options_.verify_crc &&
         !PayloadCrcOk({Front() + kHeaderBytes, header.length + kFooterBytes})) {
-      status = Damage(RecordErrorReason::kDataCrc, "the CRC of the payload does not match");
+      return Damage(RecordErrorReason::kDataCrc, "the CRC of the payload does not match");
     }
-    begin_ += frame_bytes;
-    offset_ += frame_bytes;
+    Drop(frame_bytes);
     ++ordinal_;
-    if (!status.ok()) return status;
     return record;
   }
 
@@ -92,6 +111,85 @@ class TfRecordReader : public RecordReader {
       return CutPayload(header.length);
     }
     return absl::OkStatus();
+  }
+
+  void Drop(size_t bytes) {
+    begin_ += bytes;
+    offset_ += bytes;
+  }
+  void Skip(size_t bytes) {
+    Drop(bytes);
+    skipped_bytes_ += bytes;
+  }
+
+  // Goes on behind the damage at the front, and returns what there is to say of it.
+  absl::Status PassOver(const absl::Status& damage, RecordErrorReason reason) {
+    if (reason == RecordErrorReason::kWrongCompression) return dead_ = damage;
+    const uint64_t begin = offset_;
+    absl::StatusOr<bool> one_frame = false;
+    if (reason == RecordErrorReason::kDataCrc) one_frame = FrameFollows();
+    absl::Status passed = one_frame.status();
+    if (passed.ok() && *one_frame) Skip(FrontFrameBytes());
+    if (passed.ok() && !*one_frame) passed = FindFrame();
+    if (!passed.ok()) return dead_ = passed;
+    absl::Status said = damage;
+    if (const LostBytes* lost = FindLost(source_->lost(), begin, offset_)) {
+      said = At(begin, lost->damage);
+    }
+    ++ordinal_;
+    if (*one_frame) return said;
+    const std::string_view end = Available() > 0 ? "the next good record" : "the end of the file";
+    absl::Status told(said.code(), absl::StrCat(said.message(), "; no record in the ",
+                                                offset_ - begin, " bytes up to ", ToAbsl(end)));
+    SetRecordError(told, *GetRecordError(said));
+    return told;
+  }
+
+  // Whether a frame, or the end, follows the one at the front: then its payload alone is bad.
+  absl::StatusOr<bool> FrameFollows() {
+    const size_t frame_bytes = FrontFrameBytes();
+    MILLRACE_RETURN_IF_ERROR(Fill(frame_bytes + kHeaderBytes));
+    if (Available() < frame_bytes + kHeaderBytes) return Available() == frame_bytes;
+    const FrameHeader next = DecodeHeader(Front() + frame_bytes);
+    return next.crc_ok && next.length <= max_length_;
+  }
+
+  // Skips at least a byte, and all up to where a good record is at the front, or the end.
+  absl::Status FindFrame() {
+    Skip(1);
+    while (true) {
+      MILLRACE_RETURN_IF_ERROR(Fill(kFrameBytes));
+      if (Available() < kFrameBytes) break;
+      const size_t num_starts = Available() - kHeaderBytes + 1;
+      const size_t start = FindHeader(num_starts);
+      Skip(start);
+      if (start == num_starts) continue;
+      MILLRACE_ASSIGN_OR_RETURN(const bool good, FrontIsGood());
+      if (good) return absl::OkStatus();
+      Skip(1);
+    }
+    Skip(Available());
+    return absl::OkStatus();
+  }
+
+  // Of the available bytes; `num_starts` when there is none.
+  size_t FindHeader(size_t num_starts) const {
+    for (size_t i = 0; i < num_starts; ++i) {
+      if (LoadU64(Front() + i) <= max_length_ && DecodeHeader(Front() + i).crc_ok) return i;
+    }
+    return num_starts;
+  }
+
+  // Whether the payload behind the good header at the front is good.
+  absl::StatusOr<bool> FrontIsGood() {
+    const uint64_t length = DecodeHeader(Front()).length;
+    const std::optional<uint64_t> remaining = source_->Remaining();
+    if (remaining.has_value() && length + kFrameBytes > Available() + *remaining) return false;
+    if (checked_bytes_ > kMostPasses * (offset_ + Available())) return false;
+    checked_bytes_ += length;
+    MILLRACE_RETURN_IF_ERROR(Fill(length + kFrameBytes));
+    if (Available() < length + kFrameBytes) return false;
+    return PayloadCrcOk({Front() + kHeaderBytes, length + kFooterBytes});
   }
 
   // Reads until `want` bytes are available or the source ends.
@@ -136,11 +234,14 @@ class TfRecordReader : public RecordReader {
   }
 
   // Adds to the source's status which record it was that could not be read.
-  absl::Status Located(const absl::Status& status) const {
+  absl::Status Located(const absl::Status& status) const { return At(offset_, status); }
+  absl::Status At(uint64_t offset, const absl::Status& status) const {
     absl::Status located =
-        Annotate(status, absl::StrCat("record ", ordinal_, " at offset ", offset_));
+        Annotate(status, absl::StrCat("record ", ordinal_, " at offset ", offset));
     if (const std::optional<RecordError> error = GetRecordError(status)) {
-      SetRecordError(located, Here(error->reason));
+      RecordError place = Here(error->reason);
+      place.offset = static_cast<int64_t>(offset);
+      SetRecordError(located, place);
     }
     return located;
   }
@@ -155,15 +256,12 @@ class TfRecordReader : public RecordReader {
   size_t end_ = 0;
   uint64_t offset_ = 0;  // of begin_ in the inflated file
   uint64_t ordinal_ = 0;
+  uint64_t skipped_bytes_ = 0;
+  uint64_t checked_bytes_ = 0;  // of payloads, while searching
   absl::Status dead_;
 };
 
 }  // namespace
-
-bool ReadsOnAfter(const absl::Status& status) {
-  const std::optional<RecordError> error = GetRecordError(status);
-  return error.has_value() && error->reason == RecordErrorReason::kDataCrc;
-}
 
 std::unique_ptr<RecordReader> MakeTfRecordReader(std::unique_ptr<ByteSource> source,
                                                  const TfRecordReaderOptions& options) {
@@ -173,7 +271,14 @@ std::unique_ptr<RecordReader> MakeTfRecordReader(std::unique_ptr<ByteSource> sou
 absl::StatusOr<std::unique_ptr<RecordReader>> OpenTfRecordReader(
     const std::string& path, const TfRecordReaderOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(auto file, OpenFile(path));
-  MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(file), options.compression));
+  Compression compression = options.compression;
+  if (compression == Compression::kAuto) {
+    MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));
+  }
+  if (options.resync && compression != Compression::kNone) {
+    return MakeTfRecordReader(MakeSalvageSource(std::move(file), compression), options);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(file), compression));
   return MakeTfRecordReader(std::move(source), options);
 }
 

@@ -20,21 +20,31 @@ class RecordReader {
   // Reads the next record; blocks on the file.
   //   value      a record; its bytes live as long as the record's keep_alive
   //   nullopt    end of the shard; every later call returns nullopt too
-  //   DATA_LOSS  damage, told apart by RecordError (file, offset, ordinal, reason). After kDataCrc
-  //              the next call continues with the following record; after any other damage the
-  //              framing is lost and every later call returns the same error
+  //   DATA_LOSS  damage, told apart by RecordError (file, offset, ordinal, reason). ReadsOn says
+  //              whether the next call continues behind it; if not, every later call returns the
+  //              same error
   //   other      the file could not be read; the reader is dead
   virtual absl::StatusOr<std::optional<Record>> Next() = 0;
-};
 
-// Whether a reader whose Next returned `status` goes on with the following record: after kDataCrc.
-bool ReadsOnAfter(const absl::Status& status);
+  // Whether Next goes on behind the error that it returned last: after kDataCrc, and with `resync`
+  // after all damage but kWrongCompression.
+  virtual bool ReadsOn() const = 0;
+  // Of the inflated file, in what was damaged and passed over; a place where a stream could not be
+  // inflated counts as kLostBytes.
+  virtual uint64_t skipped_bytes() const = 0;
+};
 
 struct TfRecordReaderOptions {
   Compression compression = Compression::kAuto;
   bool verify_crc = true;  // both CRCs; false trusts the lengths
   uint64_t max_record_bytes = uint64_t{1}
                               << 30;  // a longer length is kAbsurdLength, never allocated
+  // With verify_crc: after lost framing the reader goes on at the next offset where a header with a
+  // good CRC begins whose payload has a good CRC too, in a damaged gzip or zstd stream at the next
+  // member or frame (salvage_source.h). What lies between is one stretch of damage, with an ordinal of
+  // its own; a record before it whose CRC is bad belongs to it, for that may hold the begin of a good
+  // one. Nothing is read twice, so that memory is enough for one record of max_record_bytes.
+  bool resync = false;
 
   // performance only: results are the same for every value
   size_t chunk_bytes = 1 << 20;  // bytes read at a time

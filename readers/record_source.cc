@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/record_error.h"
 #include "base/status.h"
+#include "readers/byte_source.h"
 #include "readers/open_shards_internal.h"
 #include "readers/tfrecord_format.h"
 #include "xxhash.h"
@@ -53,10 +55,20 @@ uint64_t IndexBytes(const std::vector<Shard>& shards) {
   return bytes;
 }
 
-// A stretch whose first header is whole is no record of the length that lies there.
-absl::Status DamagedStretch(absl::Status status) {
+// A stretch whose first header is whole is no record of the length that lies there. What could not be
+// inflated is the reason of all that it hit.
+absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t frame_bytes,
+                            absl::Status status) {
   std::optional<RecordError> error = GetRecordError(status);
-  if (!error.has_value() || error->reason != RecordErrorReason::kUnknown) return status;
+  if (!error.has_value()) return status;
+  if (const LostBytes* lost = FindLost(shard.lost, ref.offset, ref.offset + frame_bytes)) {
+    error->reason = GetRecordError(lost->damage).value_or(*error).reason;
+    absl::Status located =
+        Annotate(lost->damage, absl::StrCat("record ", ref.ordinal, " at offset ", ref.offset));
+    SetRecordError(located, *error);
+    return located;
+  }
+  if (error->reason != RecordErrorReason::kUnknown) return status;
   error->reason = RecordErrorReason::kDataCrc;
   SetRecordError(status, *error);
   return status;
@@ -131,7 +143,9 @@ class Source : public RecordSource {
   absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                            std::span<const std::byte> framed) const override {
     auto payload = container_->Unframe(files_[ref.shard], ref, framed);
-    if (shards_[ref.shard].salvaged && !payload.ok()) return DamagedStretch(payload.status());
+    if (shards_[ref.shard].salvaged && !payload.ok()) {
+      return DamagedStretch(shards_[ref.shard], ref, FramedBytes(ref), payload.status());
+    }
     return payload;
   }
 

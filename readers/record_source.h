@@ -36,8 +36,9 @@ struct RecordSourceOptions {
   Compression compression = Compression::kAuto;
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  // TFRecord, with verify_crc: a shard whose framing is lost opens, and what lies between a record
-  // and the next good one (salvage.h) is one record, which is damaged. A rest of less than 16 bytes
+  // TFRecord, with verify_crc: a shard whose framing is lost, or that cannot be inflated to its end,
+  // opens, and what lies between a record and the next good one (salvage.h, salvage_source.h) is one
+  // record, which is damaged. A rest of less than 16 bytes
   // belongs to the record before it, at the front of a shard to that behind it.
   bool resync = false;
   HttpOptions http;  // of files that are URLs; cache_bytes below, if it is less, goes before http's

@@ -94,7 +94,7 @@ class CompressedCheck {
   CompressedCheck(const std::string& path, std::span<const RecordError* const> places,
                   uint64_t max_bytes) {
     for (const RecordError* place : places) wanted_[place->offset] = place;
-    auto reader = OpenTfRecordReader(path, {.max_record_bytes = max_bytes});
+    auto reader = OpenTfRecordReader(path, {.max_record_bytes = max_bytes, .resync = true});
     end_ = reader.status();
     while (end_.ok() && found_.size() < wanted_.size()) {
       const auto record = (*reader)->Next();
@@ -103,7 +103,7 @@ class CompressedCheck {
         if (error.has_value() && wanted_.contains(error->offset)) {
           found_[error->offset] = record.status();
         }
-        if (!ReadsOnAfter(record.status())) end_ = record.status();
+        if (!(*reader)->ReadsOn()) end_ = record.status();
         continue;
       }
       if (!record->has_value()) break;
@@ -240,13 +240,14 @@ class FileRepair {
     MILLRACE_ASSIGN_OR_RETURN(
         auto reader,
         OpenTfRecordReader(report_.file, {.compression = compression,
-                                          .max_record_bytes = options_.max_record_bytes}));
+                                          .max_record_bytes = options_.max_record_bytes,
+                                          .resync = true}));
     while (true) {
       const auto record = reader->Next();
       if (!record.ok()) {
         if (!GetRecordError(record.status()).has_value()) return record.status();
         Drop(record.status());
-        if (!ReadsOnAfter(record.status())) return absl::OkStatus();
+        if (!reader->ReadsOn()) return absl::OkStatus();
         continue;
       }
       if (!record->has_value()) return absl::OkStatus();

@@ -47,8 +47,9 @@ struct RepairedFile {
 };
 
 // Writes copies of TFRecord files without their damaged records to `folder`, which it makes, under
-// the files' own names; each is whole or not there. Behind lost framing a plain file goes on at the
-// next good record; a compressed one ends. The files themselves are left alone.
+// the files' own names; each is whole or not there. Behind lost framing it goes on at the next good
+// record, in a damaged gzip or zstd stream at the next member or frame. The files themselves are left
+// alone.
 //   INVALID_ARGUMENT  two files have one name, or `folder` is where a file lies
 //   ALREADY_EXISTS    the folder has a file of that name
 //   other             a file cannot be read or written

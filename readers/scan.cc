@@ -62,6 +62,7 @@ FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMete
   TfRecordReaderOptions reader_options;
   reader_options.compression = facts.compression;
   reader_options.max_record_bytes = options.max_record_bytes;
+  reader_options.resync = options.resync;
   absl::StatusOr<std::unique_ptr<RecordReader>> reader = OpenTfRecordReader(path, reader_options);
   if (!reader.ok()) {
     facts.unreadable = reader.status();
@@ -75,7 +76,7 @@ FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMete
     }
     if (!record.ok()) {
       on_damage(record.status());
-      if (!ReadsOnAfter(record.status())) return facts;
+      if (!(*reader)->ReadsOn()) return facts;
       continue;
     }
     if (!record->has_value()) break;

@@ -17,6 +17,7 @@ struct ScanOptions {
   Compression compression = Compression::kAuto;
   uint64_t max_record_bytes = uint64_t{1} << 30;
   uint64_t max_records = UINT64_MAX;  // of a file; reading stops there
+  bool resync = false;                // as TfRecordReaderOptions has it
 };
 
 struct FileFacts {
@@ -46,7 +47,7 @@ class ScanMeter {
 };
 
 // Reads `path` from its first to its last byte. Damage goes to `on_damage`; reading goes on after a
-// bad payload and ends after anything else.
+// bad payload, with `resync` after lost framing too, and ends after anything else.
 FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMeter& meter,
                    const std::function<void(const Record&)>& on_record,
                    const std::function<void(const absl::Status&)>& on_damage);

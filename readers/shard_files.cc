@@ -16,6 +16,7 @@
 #include "readers/byte_source.h"
 #include "readers/local_file.h"
 #include "readers/record_source.h"
+#include "readers/salvage_source.h"
 
 namespace millrace::readers {
 namespace {
@@ -151,11 +152,16 @@ absl::Status InflateSpool::Prepare() {
 }
 
 absl::StatusOr<InflateSpool::Inflated> InflateSpool::Add(
-    std::shared_ptr<const RandomAccessFile> file, Compression compression) {
+    std::shared_ptr<const RandomAccessFile> file, Compression compression, bool salvage) {
   constexpr size_t kBufferBytes = 1 << 20;
   MILLRACE_RETURN_IF_ERROR(Prepare());
   const std::string path = file->path();
-  MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(file), compression));
+  std::unique_ptr<ByteSource> source;
+  if (salvage) {
+    source = MakeSalvageSource(std::move(file), compression);
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(source, MakeByteSource(std::move(file), compression));
+  }
   std::vector<std::byte> buffer(kBufferBytes);
   const uint64_t begin = size_;
   Inflated inflated;
@@ -172,6 +178,7 @@ absl::StatusOr<InflateSpool::Inflated> InflateSpool::Add(
     }
     size_ += *got;
   }
+  inflated.lost.assign(source->lost().begin(), source->lost().end());
   inflated.file = std::make_shared<Slice>(file_, begin, size_ - begin, path);
   return inflated;
 }

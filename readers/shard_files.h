@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "base/mutex.h"
+#include "readers/byte_source.h"
 #include "readers/local_file.h"
 #include "readers/record.h"
 #include "readers/unique_fd.h"
@@ -61,12 +62,14 @@ class InflateSpool {
   struct Inflated {
     std::shared_ptr<const RandomAccessFile> file;  // path() is the compressed shard's
     absl::Status damage;  // DATA_LOSS with RecordError: `file` holds what came before it
+    std::vector<LostBytes> lost;
   };
 
-  // Inflates the whole of `file`.
+  // Inflates the whole of `file`, with `salvage` what can be had of a damaged one: then damage is in
+  // `lost`.
   //   RESOURCE_EXHAUSTED, ...  the temporary file cannot be written
   absl::StatusOr<Inflated> Add(std::shared_ptr<const RandomAccessFile> file,
-                               Compression compression);
+                               Compression compression, bool salvage);
 
  private:
   absl::Status Prepare();

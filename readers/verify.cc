@@ -39,10 +39,12 @@ absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,
       ++report.num_records;
       report.payload_bytes += record.payload.size();
     };
-    const internal::FileFacts facts = internal::ScanFile(
-        files[i],
-        {.compression = options.compression, .max_record_bytes = options.max_record_bytes}, meter,
-        on_record, on_damage);
+    const internal::FileFacts facts =
+        internal::ScanFile(files[i],
+                           {.compression = options.compression,
+                            .max_record_bytes = options.max_record_bytes,
+                            .resync = true},
+                           meter, on_record, on_damage);
     if (!facts.unreadable.ok()) on_damage(facts.unreadable);
     meter.FinishFile(i);
     ++report.num_files;

@@ -41,8 +41,8 @@ struct VerifyReport {
   bool ok() const { return num_damaged == 0; }
 };
 
-// Reads every byte of the TFRecord files and collects what is wrong: after a damaged payload it
-// goes on with the next record, after lost framing (or a file that cannot be read) with the next
+// Reads every byte of the TFRecord files and collects what is wrong: after damage it goes on with the
+// next good record (TfRecordReaderOptions::resync), after a file that cannot be read with the next
 // file.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files

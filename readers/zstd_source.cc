@@ -14,14 +14,17 @@
 namespace millrace::readers {
 namespace {
 
-constexpr int kMostWindowLog = 27;  // 128 MiB: what a stream may ask for
+constexpr int kMostWindowLog = 27;       // 128 MiB: what a stream may ask for
+constexpr size_t kLeastHeaderBytes = 5;  // of a frame
 
 class ZstdSource : public EnterableSource {
  public:
-  ZstdSource(std::shared_ptr<const RandomAccessFile> file, size_t chunk_bytes)
+  ZstdSource(std::shared_ptr<const RandomAccessFile> file, size_t chunk_bytes, uint64_t begin)
       : file_(std::move(file)),
         buffer_(std::clamp<size_t>(chunk_bytes, 16, size_t{1} << 30)),
-        stream_(ZSTD_createDStream()) {
+        stream_(ZSTD_createDStream()),
+        offset_(begin),
+        member_begin_(begin) {
     if (stream_ == nullptr) {
       status_ = absl::ResourceExhaustedError(absl::StrCat(file_->path(), ": no memory for zstd"));
     } else {
@@ -49,6 +52,7 @@ class ZstdSource : public EnterableSource {
 
   bool ended() const override { return ended_; }
   uint64_t consumed() const override { return offset_ - (in_.size - in_.pos); }
+  uint64_t member_begin() const override { return member_begin_; }
   const std::string& path() const override { return file_->path(); }
 
  private:
@@ -68,7 +72,10 @@ class ZstdSource : public EnterableSource {
     }
     const size_t in_before = in_.pos;
     const size_t out_before = to.pos;
-    const size_t left = ZSTD_decompressStream(stream_.get(), &to, &in_);
+    ZSTD_inBuffer shown = {in_.src, std::min(in_.size, in_.pos + wanted_), in_.pos};
+    const size_t left = ZSTD_decompressStream(stream_.get(), &to, &shown);
+    in_.pos = shown.pos;
+    wanted_ = std::max(left, kLeastHeaderBytes);
     if (ZSTD_isError(left)) {
       return Damage(RecordErrorReason::kCompressedData, ZSTD_getErrorName(left));
     }
@@ -83,6 +90,7 @@ class ZstdSource : public EnterableSource {
   }
 
   absl::Status StartFrame() {
+    member_begin_ = consumed();
     const std::span<const std::byte> next = std::span(buffer_).subspan(in_.pos, in_.size - in_.pos);
     if (!LooksLike(Compression::kZstd, next)) {
       if (num_frames_ == 0) {
@@ -91,6 +99,7 @@ class ZstdSource : public EnterableSource {
       return Damage(RecordErrorReason::kCompressedData, "stray bytes after the compressed stream");
     }
     in_frame_ = true;
+    wanted_ = kLeastHeaderBytes;
     return absl::OkStatus();
   }
 
@@ -118,7 +127,11 @@ class ZstdSource : public EnterableSource {
   std::vector<std::byte> buffer_;
   const std::unique_ptr<ZSTD_DStream, FreeStream> stream_;
   ZSTD_inBuffer in_ = {nullptr, 0, 0};  // of buffer_
-  uint64_t offset_ = 0;                 // of the byte after in_, in the file
+  uint64_t offset_;                     // of the byte after in_, in the file
+  uint64_t member_begin_;
+  // What libzstd asks for next: a block. What it inflates in a call that fails is lost, so a call gets
+  // no more.
+  size_t wanted_ = kLeastHeaderBytes;
   bool input_ended_ = false;
   bool in_frame_ = false;
   bool ended_ = false;
@@ -129,8 +142,8 @@ class ZstdSource : public EnterableSource {
 }  // namespace
 
 std::unique_ptr<EnterableSource> MakeZstdSource(std::shared_ptr<const RandomAccessFile> file,
-                                                size_t chunk_bytes) {
-  return std::make_unique<ZstdSource>(std::move(file), chunk_bytes);
+                                                size_t chunk_bytes, uint64_t begin) {
+  return std::make_unique<ZstdSource>(std::move(file), chunk_bytes, begin);
 }
 
 }  // namespace millrace::readers

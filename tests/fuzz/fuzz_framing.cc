@@ -30,7 +30,7 @@ Outcome Read(std::shared_ptr<const RandomAccessFile> file, const TfRecordReaderO
       outcome.begins.push_back((*record)->ref.offset + kFrameBytes + (*record)->payload.size());
     } else {
       outcome.damage = record.status();
-      outcome.bad_payload = ReadsOnAfter(record.status());
+      outcome.bad_payload = reader->ReadsOn();
       return outcome;
     }
   }

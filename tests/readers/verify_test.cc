@@ -71,7 +71,7 @@ TEST_F(VerifyTest, EveryDamagedPayloadIsFound) {
   EXPECT_EQ(report.places[1].error.ordinal, 3);
 }
 
-TEST_F(VerifyTest, LostFramingGoesOnWithTheNextFile) {
+TEST_F(VerifyTest, LostFramingGoesOnWithTheNextGoodRecord) {
   const std::string a = Write("a", 5);
   Flip(a, 2 * 116);  // a length
   const std::string b = Write("b", 5);
@@ -79,9 +79,12 @@ TEST_F(VerifyTest, LostFramingGoesOnWithTheNextFile) {
   const std::string c = Write("c", 5);
   Flip(c, 50);
   const VerifyReport report = Check({a, b, c});
-  EXPECT_EQ(report.num_records, 2u + 4u + 4u);
+  EXPECT_EQ(report.num_records, 4u + 4u + 4u);
   ASSERT_EQ(report.places.size(), 3u);
   EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kLengthCrc);
+  EXPECT_EQ(report.places[0].error.ordinal, 2);
+  EXPECT_EQ(report.places[0].error.offset, 2 * 116);
+  EXPECT_THAT(report.places[0].message, HasSubstr("no record in the 116 bytes up to the next"));
   EXPECT_EQ(report.places[1].error.reason, RecordErrorReason::kTruncatedPayload);
   EXPECT_EQ(report.places[1].error.ordinal, 4);
   EXPECT_EQ(report.places[2].error.reason, RecordErrorReason::kDataCrc);
