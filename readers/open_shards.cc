@@ -13,6 +13,7 @@
 #include "readers/access_points.h"
 #include "readers/block_cache.h"
 #include "readers/byte_source.h"
+#include "readers/dali_index.h"
 #include "readers/http_file_internal.h"
 #include "readers/index_cache.h"
 #include "readers/index_memory.h"
@@ -142,7 +143,7 @@ class Opener {
     for (size_t i = first; i < end; ++i) {
       ShardStamp& stamp = shards_[i].stamp;
       MILLRACE_ASSIGN_OR_RETURN(stamp, StampOfShard(i));
-      if (!may_be_plain || container_.is_regular()) continue;
+      if (!may_be_plain || container_.is_regular() || !options_.dali_index.empty()) continue;
       indexes[i - first] =
           cache_.Open({files_[i], stamp, Compression::kNone, container_.format(), stamp.file_size});
     }
@@ -178,6 +179,7 @@ class Opener {
     if (compression == Compression::kAuto) {
       MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file, container_));
     }
+    if (!options_.dali_index.empty()) return UseDaliIndex(i, compression, place, shard);
     const bool compressed = compression != Compression::kNone;
     std::optional<RecordIndex> frames;  // of a shard that was inflated just now, if all is well
     if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(path, compression, place, shard, frames));
@@ -207,6 +209,22 @@ class Opener {
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
     shard.index = std::move(index->records);
     shard.lengths_digest = index->lengths_digest;
+    return absl::OkStatus();
+  }
+
+  absl::Status UseDaliIndex(size_t i, Compression compression, Place& place, Shard& shard) {
+    shard.dali_index = options_.dali_index[i];
+    MILLRACE_ASSIGN_OR_RETURN(const auto file, OpenFile(shard.dali_index));
+    if (compression != Compression::kNone) {
+      return absl::InvalidArgumentError(absl::StrCat(shard.dali_index, ": ", shard.file->path(),
+                                                     " is compressed, and cannot have a .idx"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        ShardIndex index,
+        ReadDaliIndex(*file, shard.file_size, options_.max_record_bytes, place.memory));
+    shard.index = std::move(index.records);
+    shard.lengths_digest = index.lengths_digest;
+    Advance(shard.file_size, /*tell=*/false);
     return absl::OkStatus();
   }
 
