@@ -295,6 +295,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   source.access.drop_behind = spec.drop_behind;
   source.resync = spec.resync;
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
+  source.http = options.http;
   source.index_folder = options.index_folder;
   if (context != nullptr) {
     source.threads = context->workers().num_threads();

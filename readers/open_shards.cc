@@ -48,6 +48,7 @@ class Opener {
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen(), options.access)),
         spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
         urls_(files.size()),
+        index_urls_(options.dali_index.size()),
         shards_(files.size()),
         statuses_(files.size()) {}
 
@@ -82,6 +83,7 @@ class Opener {
   absl::Status OpenUrls() {
     std::vector<std::string> urls;
     std::ranges::copy_if(files_, std::back_inserter(urls), IsUrl);
+    std::ranges::copy_if(options_.dali_index, std::back_inserter(urls), IsUrl);
     if (urls.empty()) return absl::OkStatus();
     HttpOptions http = options_.http;
     if (options_.cache_bytes > 0)
@@ -89,9 +91,14 @@ class Opener {
     MILLRACE_ASSIGN_OR_RETURN(http_, HttpFiles::Make(http));
     MILLRACE_ASSIGN_OR_RETURN(std::vector<HttpFiles::Opened> opened, http_->Open(urls));
     auto next = opened.begin();
-    for (size_t i = 0; i < files_.size(); ++i) {
-      if (IsUrl(files_[i])) urls_[i] = std::move(*next++);
-    }
+    const auto take = [&next](const std::vector<std::string>& names,
+                              std::vector<HttpFiles::Opened>& files) {
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (IsUrl(names[i])) files[i] = std::move(*next++);
+      }
+    };
+    take(files_, urls_);
+    take(options_.dali_index, index_urls_);
     return absl::OkStatus();
   }
 
@@ -213,8 +220,11 @@ class Opener {
   }
 
   absl::Status UseDaliIndex(size_t i, Compression compression, Place& place, Shard& shard) {
-    shard.dali_index = options_.dali_index[i];
-    MILLRACE_ASSIGN_OR_RETURN(const auto file, OpenFile(shard.dali_index));
+    std::shared_ptr<const RandomAccessFile> file = index_urls_[i].file;
+    if (file == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(file, OpenFile(options_.dali_index[i]));
+    }
+    shard.dali_index = file->path();
     if (compression != Compression::kNone) {
       return absl::InvalidArgumentError(absl::StrCat(shard.dali_index, ": ", shard.file->path(),
                                                      " is compressed, and cannot have a .idx"));
@@ -403,9 +413,10 @@ class Opener {
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
   const std::shared_ptr<SpanCache> spans_;
-  std::shared_ptr<HttpFiles> http_;      // of the files that are URLs; null: none is
-  std::vector<HttpFiles::Opened> urls_;  // of each file; without a file: it is no URL
-  int64_t total_bytes_ = 0;              // constant while shards are walked
+  std::shared_ptr<HttpFiles> http_;            // of the files that are URLs; null: none is
+  std::vector<HttpFiles::Opened> urls_;        // of each file; without a file: it is no URL
+  std::vector<HttpFiles::Opened> index_urls_;  // the same of dali_index
+  int64_t total_bytes_ = 0;                    // constant while shards are walked
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.
