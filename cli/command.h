@@ -23,6 +23,7 @@ inline constexpr int kStoppedResumable =
 
 void AddConvert(Command parent);
 void AddInspect(Command parent);
+void AddIndex(Command parent);
 void AddVerify(Command parent);
 void AddRepair(Command parent);
 void AddCat(Command parent);

@@ -54,6 +54,7 @@ int Main(int argc, char** argv) {
       top.AddCommand("records", "Convert, inspect, verify, print, split and merge record files");
   AddConvert(records);
   AddInspect(records);
+  AddIndex(records);
   AddVerify(records);
   AddRepair(records);
   AddCat(records);

@@ -24,6 +24,7 @@ struct Flags {
   std::vector<std::string> variables;
   bool resume = false;
   int threads = 0;
+  std::string quarantine;
 };
 
 // Signal handler -> training loop, relaxed: the flag alone is the message.
@@ -78,6 +79,7 @@ int TrainJob(const Flags& flags) {
   options.variables = *std::move(variables);
   options.resume = flags.resume;
   options.threads = flags.threads;
+  options.quarantine_file = flags.quarantine;
   options.launch_reason = launch->reason;
   options.stop = &stop_requested;
   Display display;
@@ -105,6 +107,8 @@ void AddTrain(Command parent) {
   command
       .Add("--threads", flags->threads, "Cores of this rank (0: usable cores / ranks of this host)")
       .Whole(0, 4096);
+  command.Add("--quarantine", flags->quarantine,
+              "Append the damaged records that any rank meets to this file (see records repair)");
   command.Footer(
       "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
       "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead, as scripts/mpirun.sh "

@@ -15,6 +15,9 @@ struct Maker {
   Result operator()(const readers::ParseExampleOptions& o) const {
     return readers::MakeParseExample(o);
   }
+  Result operator()(const readers::ParseSequenceExampleOptions& o) const {
+    return readers::MakeParseSequenceExample(o);
+  }
   Result operator()(const readers::ParseFieldsOptions& o) const {
     return readers::MakeParseFields(o);
   }

@@ -89,13 +89,15 @@ std::string SourceText(const SourceSpec& source) {
       break;
   }
   const bool has_crc = source.container.kind == readers::ContainerKind::kTfRecord;
-  return absl::StrCat(absl::StrJoin(source.file_patterns, ", "), " (",
-                      has_crc ? "" : readers::ToString(source.container) + ", ", "compression ",
-                      source.compression,
-                      !has_crc            ? ""
-                      : source.verify_crc ? ", CRC checked"
-                                          : ", CRC not checked",
-                      ")");
+  return absl::StrCat(
+      absl::StrJoin(source.file_patterns, ", "), " (",
+      has_crc ? "" : readers::ToString(source.container) + ", ", "compression ", source.compression,
+      !has_crc            ? ""
+      : source.verify_crc ? ", CRC checked"
+                          : ", CRC not checked",
+      source.dali_index.empty() ? ""
+                                : ", those that are in " + absl::StrJoin(source.dali_index, ", "),
+      ")");
 }
 
 void AppendSources(const PhysicalPlan& physical, std::string* text) {

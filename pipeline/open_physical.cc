@@ -280,7 +280,7 @@ absl::Status OpenOptions::Validate() const {
   if (cpu_budget < 0) {
     return absl::InvalidArgumentError("OpenOptions.cpu_budget must be at least 0");
   }
-  return absl::OkStatus();
+  return Annotate(http.Validate(), "OpenOptions.http");
 }
 
 absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,

@@ -287,11 +287,15 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   MILLRACE_ASSIGN_OR_RETURN(source.compression, ParseCompression(spec.compression));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
                             readers::ExpandFiles(spec.file_patterns));
+  if (!spec.dali_index.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(source.dali_index, readers::ExpandFiles(spec.dali_index));
+  }
   source.verify_crc = spec.verify_crc;
   MILLRACE_ASSIGN_OR_RETURN(source.access.io, ParseIo(spec.io));
   source.access.drop_behind = spec.drop_behind;
   source.resync = spec.resync;
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
+  source.http = options.http;
   source.index_folder = options.index_folder;
   if (context != nullptr) {
     source.threads = context->workers().num_threads();

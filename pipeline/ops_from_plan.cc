@@ -39,6 +39,17 @@ readers::FeatureSpec ToSpec(const proto::Feature& feature) {
   return spec;
 }
 
+readers::FeatureSpec ToSpec(const proto::FeatureList& list) {
+  readers::FeatureSpec spec;
+  spec.key = list.key();
+  spec.name = list.name();
+  spec.dtype = ToDType(list.dtype());
+  spec.shape = ToShape(list.shape()).Prepend(Shape::kUnknown);
+  spec.per_step = true;
+  spec.allow_missing = list.allow_missing();
+  return spec;
+}
+
 template <typename Parse>
 std::vector<readers::FeatureSpec> ToSpecs(const Parse& parse) {
   std::vector<readers::FeatureSpec> specs;
@@ -48,6 +59,14 @@ std::vector<readers::FeatureSpec> ToSpecs(const Parse& parse) {
 
 readers::ParseExampleOptions ToOptions(const proto::ParseExample& parse) {
   return {ToSpecs(parse), parse.field()};
+}
+
+readers::ParseSequenceExampleOptions ToOptions(const proto::ParseSequenceExample& parse) {
+  readers::ParseSequenceExampleOptions options{ToSpecs(parse), parse.field()};
+  for (const proto::FeatureList& list : parse.feature_list()) {
+    options.features.push_back(ToSpec(list));
+  }
+  return options;
 }
 
 readers::ParseFieldsOptions ToOptions(const proto::ParseCsv& parse) {
@@ -102,6 +121,8 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
   switch (stage.op_case()) {
     case proto::Stage::kParseExample:
       return ToOptions(stage.parse_example());
+    case proto::Stage::kParseSequenceExample:
+      return ToOptions(stage.parse_sequence_example());
     case proto::Stage::kParseCsv:
       return ToOptions(stage.parse_csv());
     case proto::Stage::kParseJson:
@@ -166,6 +187,7 @@ OpFields FieldsOfUnbatch(const UnbatchOptions& unbatch) {
 OpFields FieldsOf(const OpOptions& options) {
   return std::visit(
       Overloaded{[](const readers::ParseExampleOptions& o) { return FieldsOfParse(o); },
+                 [](const readers::ParseSequenceExampleOptions& o) { return FieldsOfParse(o); },
                  [](const readers::ParseFieldsOptions& o) { return FieldsOfParse(o); },
                  [](const augment::DecodeImageOptions& o) { return FieldsOfDecode(o); },
                  [](const readers::DecodeRawOptions& o) { return FieldsOfDecode(o); },
@@ -186,6 +208,7 @@ std::string OpName(const OpOptions& options) {
   return std::visit(
       Overloaded{
           [](const readers::ParseExampleOptions&) { return "parse_example"; },
+          [](const readers::ParseSequenceExampleOptions&) { return "parse_sequence_example"; },
           [](const readers::ParseFieldsOptions& o) { return readers::OpName(o.format).data(); },
           [](const augment::DecodeImageOptions&) { return "decode_image"; },
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
@@ -205,6 +228,9 @@ std::string OpName(const OpOptions& options) {
 
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options) {
   if (auto* parse = std::get_if<readers::ParseExampleOptions>(options)) return &parse->features;
+  if (auto* parse = std::get_if<readers::ParseSequenceExampleOptions>(options)) {
+    return &parse->features;
+  }
   if (auto* parse = std::get_if<readers::ParseFieldsOptions>(options)) return &parse->features;
   return nullptr;
 }

@@ -15,6 +15,7 @@
 #include "readers/decode_raw.h"
 #include "readers/parse_example.h"
 #include "readers/parse_fields.h"
+#include "readers/parse_sequence_example.h"
 
 // The stages between source and batch that look at samples (maps and cuts), as plain options: what
 // the optimizer's rules rewrite. Ops are made from them afterwards.
@@ -62,11 +63,13 @@ struct UnbatchOptions {
   std::vector<std::string> fields;  // empty: all; named by the optimizer before the op is made
 };
 
-using OpOptions = std::variant<
-    readers::ParseExampleOptions, readers::ParseFieldsOptions, readers::DecodeRawOptions,
-    augment::DecodeImageOptions, augment::RandomResizedCropOptions, DecodeRegionOptions,
-    augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions,
-    augment::OneHotOptions, IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
+using OpOptions =
+    std::variant<readers::ParseExampleOptions, readers::ParseSequenceExampleOptions,
+                 readers::ParseFieldsOptions, readers::DecodeRawOptions,
+                 augment::DecodeImageOptions, augment::RandomResizedCropOptions,
+                 DecodeRegionOptions, augment::ResizeOptions, augment::FlipOptions,
+                 augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
+                 IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws

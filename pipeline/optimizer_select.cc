@@ -27,14 +27,22 @@ std::string ShapeText(const Shape& shape) {
 }
 
 std::string FeatureText(const readers::FeatureSpec& feature) {
-  return absl::StrCat(Quoted(feature.key), Quoted(feature.name), static_cast<int>(feature.dtype),
-                      ShapeText(feature.shape),
-                      feature.has_default
-                          ? absl::StrCat("=", feature.default_int, ",",
+  return absl::StrCat(
+      Quoted(feature.key), Quoted(feature.name), static_cast<int>(feature.dtype),
+      ShapeText(feature.shape),
+      feature.has_default ? absl::StrCat("=", feature.default_int, ",",
                                          std::bit_cast<uint32_t>(feature.default_float), ",",
                                          Quoted(feature.default_bytes))
                           : "",
-                      ";");
+      feature.per_step ? " per step" : "", feature.allow_missing ? " or none" : "", ";");
+}
+
+// Of an op of the record alone, without its name.
+template <typename Parse>
+std::string FeaturesText(const Parse& parse) {
+  std::string text = parse.field == readers::kRecordField ? "" : "of " + Quoted(parse.field);
+  for (const readers::FeatureSpec& feature : parse.features) text += FeatureText(feature);
+  return text;
 }
 
 std::string FieldsText(const readers::ParseFieldsOptions& parse) {
@@ -58,12 +66,11 @@ std::string SpecText(const OpSpec& spec) {
   if (const auto* parse = std::get_if<readers::ParseFieldsOptions>(&spec.options)) {
     return FieldsText(*parse);
   }
-  std::string text = "parse_example ";
-  if (const auto* parse = std::get_if<readers::ParseExampleOptions>(&spec.options)) {
-    if (parse->field != readers::kRecordField) text += "of " + Quoted(parse->field);
-    for (const readers::FeatureSpec& feature : parse->features) text += FeatureText(feature);
+  if (const auto* parse = std::get_if<readers::ParseSequenceExampleOptions>(&spec.options)) {
+    return absl::StrCat("parse_sequence_example ", FeaturesText(*parse), "\n");
   }
-  return text + "\n";
+  const auto* parse = std::get_if<readers::ParseExampleOptions>(&spec.options);
+  return absl::StrCat("parse_example ", parse == nullptr ? "" : FeaturesText(*parse), "\n");
 }
 
 // The specs up to the last filter, as plain cuts, without features that none of them reads.

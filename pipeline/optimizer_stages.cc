@@ -82,6 +82,7 @@ void FillFiles(readers::ContainerKind kind, const Files& files, SourceSpec* sour
 
 void FillTfRecord(const proto::TfRecord& files, SourceSpec* source) {
   FillFiles(readers::ContainerKind::kTfRecord, files, source);
+  source->dali_index.assign(files.dali_index().begin(), files.dali_index().end());
   source->verify_crc = !files.skip_crc();
   source->io = files.io();
   source->drop_behind = files.drop_behind();

@@ -26,7 +26,8 @@ struct SourceSpec {
   // kFiles
   readers::ContainerOptions container;
   std::vector<std::string> file_patterns;
-  std::string compression;  // "auto", "none", "gzip", "zlib", "zstd"
+  std::vector<std::string> dali_index;  // patterns; none: the files tell where records are
+  std::string compression;              // "auto", "none", "gzip", "zlib", "zstd"
   bool verify_crc = true;
   bool resync = false;       // kFiles, of TFRecords: lost framing is a damaged record
   std::string io = "pread";  // kFiles: "pread", "mmap", "direct"

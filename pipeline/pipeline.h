@@ -14,6 +14,7 @@
 #include "base/schema.h"
 #include "pipeline/batch.h"
 #include "pipeline/plan.h"
+#include "readers/http_options.h"
 
 namespace millrace::pipeline {
 
@@ -42,6 +43,8 @@ struct OpenOptions {
   // of them is; each once (readers/quarantine.h). Ranks may share it. Empty: to none. Not for a plan
   // with a zip, where the record of a bad sample is not known (S-DAMAGE-7).
   std::string quarantine_file;
+
+  readers::HttpOptions http;  // of files that are URLs
 
   std::shared_ptr<const OpTable> ops;  // for custom stages
   std::shared_ptr<PushSource> push;    // for a plan that begins with push {}

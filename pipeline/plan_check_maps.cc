@@ -26,6 +26,7 @@ class MapChecker : public OptionsChecker {
 
   template <typename Message>
   absl::Status Parse(const Message& parse) const;
+  absl::Status ParseSequence(const proto::ParseSequenceExample& parse) const;
   // The same for values that are one each.
   template <typename Message>
   absl::Status ParseScalars(const Message& parse) const;
@@ -63,9 +64,20 @@ class MapChecker : public OptionsChecker {
                  "FLOAT32, FLOAT64)");
   }
 
-  absl::Status FeatureError(int i, std::string_view field, const std::string& what) const {
-    return ErrorAt({{op_name()}, {"feature", i}, {field}}, what);
+  // Of "feature", or of another `list` of such messages.
+  absl::Status FeatureError(int i, std::string_view field, const std::string& what,
+                            std::string_view list = "feature") const {
+    return ErrorAt({{op_name()}, {list, i}, {field}}, what);
   }
+  // Keys are there once in `list`, and names in all lists; `names` are those of the lists before.
+  template <typename Features>
+  absl::Status AreDistinct(std::string_view list, const Features& features,
+                           std::set<std::string>* names) const;
+  // Key and name of `list`[i] can be those of a feature of `record`.
+  template <typename Message>
+  absl::Status HasKey(std::string_view list, int i, const Message& feature,
+                      const std::string& record) const;
+  absl::Status FeatureList(int i, const proto::FeatureList& list, const std::string& record) const;
   // `record`: the field that is parsed.
   absl::Status Feature(int i, const proto::Feature& feature, const std::string& record) const;
   absl::Status FeatureShape(int i, const proto::Feature& feature) const;
@@ -94,23 +106,46 @@ std::string WhyNotShape(const Extents& shape) {
   return "";
 }
 
-template <typename Message>
-absl::Status MapChecker::Parse(const Message& parse) const {
-  if (parse.feature().empty()) return Error("feature", ": none given; name those that are used");
+template <typename Features>
+absl::Status MapChecker::AreDistinct(std::string_view list, const Features& features,
+                                     std::set<std::string>* names) const {
   std::set<std::string> keys;
-  std::set<std::string> names;
-  for (int i = 0; i < parse.feature_size(); ++i) {
-    const proto::Feature& feature = parse.feature(i);
-    MILLRACE_RETURN_IF_ERROR(Feature(i, feature, parse.field()));
-    if (!keys.insert(feature.key()).second) {
-      return FeatureError(i, "key", absl::StrCat("feature \"", feature.key(), "\" is there twice"));
+  for (int i = 0; i < features.size(); ++i) {
+    if (!keys.insert(features[i].key()).second) {
+      return FeatureError(i, "key",
+                          absl::StrCat("feature \"", features[i].key(), "\" is there twice"), list);
     }
-    if (!names.insert(feature.name()).second) {
-      return FeatureError(i, "name",
-                          absl::StrCat("two features are named \"", feature.name(), "\""));
+    if (!names->insert(features[i].name()).second) {
+      return FeatureError(
+          i, "name", absl::StrCat("two features are named \"", features[i].name(), "\""), list);
     }
   }
   return absl::OkStatus();
+}
+
+template <typename Message>
+absl::Status MapChecker::Parse(const Message& parse) const {
+  if (parse.feature().empty()) return Error("feature", ": none given; name those that are used");
+  for (int i = 0; i < parse.feature_size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(Feature(i, parse.feature(i), parse.field()));
+  }
+  std::set<std::string> names;
+  return AreDistinct("feature", parse.feature(), &names);
+}
+
+absl::Status MapChecker::ParseSequence(const proto::ParseSequenceExample& parse) const {
+  if (parse.feature().empty() && parse.feature_list().empty()) {
+    return Error("feature_list", ": none given, and no feature; name those that are used");
+  }
+  for (int i = 0; i < parse.feature_size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(Feature(i, parse.feature(i), parse.field()));
+  }
+  for (int i = 0; i < parse.feature_list_size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(FeatureList(i, parse.feature_list(i), parse.field()));
+  }
+  std::set<std::string> names;
+  MILLRACE_RETURN_IF_ERROR(AreDistinct("feature", parse.feature(), &names));
+  return AreDistinct("feature_list", parse.feature_list(), &names);
 }
 
 template <typename Message>
@@ -146,13 +181,18 @@ absl::Status MapChecker::ParseCsv(const proto::ParseCsv& parse) const {
   return absl::OkStatus();
 }
 
+template <typename Message>
+absl::Status MapChecker::HasKey(std::string_view list, int i, const Message& feature,
+                                const std::string& record) const {
+  if (feature.key().empty()) return FeatureError(i, "key", "a feature needs a key", list);
+  if (feature.name() != record) return absl::OkStatus();
+  return FeatureError(i, "name",
+                      absl::StrCat("the name \"", record, "\" is taken by the whole record"), list);
+}
+
 absl::Status MapChecker::Feature(int i, const proto::Feature& feature,
                                  const std::string& record) const {
-  if (feature.key().empty()) return FeatureError(i, "key", "a feature needs a key");
-  if (feature.name() == record) {
-    return FeatureError(i, "name",
-                        absl::StrCat("the name \"", record, "\" is taken by the whole record"));
-  }
+  MILLRACE_RETURN_IF_ERROR(HasKey("feature", i, feature, record));
   const proto::DataType dtype = feature.dtype();
   if (dtype != proto::BYTES && dtype != proto::INT64 && dtype != proto::FLOAT32) {
     return FeatureError(i, "dtype",
@@ -162,6 +202,26 @@ absl::Status MapChecker::Feature(int i, const proto::Feature& feature,
   }
   MILLRACE_RETURN_IF_ERROR(FeatureShape(i, feature));
   return FeatureDefault(i, feature);
+}
+
+absl::Status MapChecker::FeatureList(int i, const proto::FeatureList& list,
+                                     const std::string& record) const {
+  MILLRACE_RETURN_IF_ERROR(HasKey("feature_list", i, list, record));
+  const proto::DataType dtype = list.dtype();
+  if (dtype != proto::INT64 && dtype != proto::FLOAT32 && dtype != proto::UINT8) {
+    return FeatureError(i, "dtype",
+                        absl::StrCat("dtype of feature list \"", list.key(),
+                                     "\" must be INT64, FLOAT32, or UINT8 (one string of so many "
+                                     "bytes as shape says per step)"),
+                        "feature_list");
+  }
+  std::string why = WhyNotShape(list.shape());
+  if (list.shape_size() > Shape::kMaxRank - 2) {
+    why = absl::StrCat("a step has at most ", Shape::kMaxRank - 2, " extents");
+  } else if (!list.shape().empty() && list.shape(0) < 0) {
+    why = "all steps are of one shape, whose extents are > 0";
+  }
+  return why.empty() ? absl::OkStatus() : FeatureError(i, "shape", why, "feature_list");
 }
 
 absl::Status MapChecker::FeatureShape(int i, const proto::Feature& feature) const {
@@ -260,6 +320,8 @@ absl::Status CheckMapOptions(const PipelineAt& at, int i) {
   switch (stage.op_case()) {
     case proto::Stage::kParseExample:
       return check.Parse(stage.parse_example());
+    case proto::Stage::kParseSequenceExample:
+      return check.ParseSequence(stage.parse_sequence_example());
     case proto::Stage::kParseCsv:
       return check.ParseCsv(stage.parse_csv());
     case proto::Stage::kParseJson:

@@ -56,6 +56,7 @@ class StageChecker : public OptionsChecker {
   absl::Status BatchSize(uint64_t size) const { return InRange("size", size, 1, kMaxBatch); }
 
  private:
+  absl::Status DaliIndex(const proto::TfRecord& source) const;
   absl::Status MaxRecordBytes(uint64_t bytes) const {
     return InRange("max_record_bytes", bytes, 1, kMaxRecord);
   }
@@ -81,10 +82,25 @@ absl::Status StageChecker::FilesOf(const Files& source) const {
 
 absl::Status StageChecker::TfRecord(const proto::TfRecord& source) const {
   MILLRACE_RETURN_IF_ERROR(Source(source));
+  MILLRACE_RETURN_IF_ERROR(DaliIndex(source));
   const std::vector<std::string> ios = {"pread", "mmap", "direct"};
   if (std::ranges::find(ios, source.io()) != ios.end()) return absl::OkStatus();
   return Error("io",
                absl::StrCat(" \"", source.io(), "\" is not known", DidYouMean(source.io(), ios)));
+}
+
+absl::Status StageChecker::DaliIndex(const proto::TfRecord& source) const {
+  if (source.dali_index().empty()) return absl::OkStatus();
+  for (int i = 0; i < source.dali_index_size(); ++i) {
+    if (source.dali_index(i).empty()) return Error("dali_index", " has an empty name", i);
+  }
+  if (source.skip_crc()) {
+    return Error("skip_crc",
+                 " cannot stand beside dali_index: the checksums are what tells a wrong one");
+  }
+  if (source.compression() == "auto" || source.compression() == "none") return absl::OkStatus();
+  return Error("compression", absl::StrCat(" is \"", source.compression(),
+                                           "\", but dali_index is of plain files"));
 }
 
 absl::Status StageChecker::FixedLength(const proto::FixedLength& source) const {

@@ -48,8 +48,8 @@ bool DrawsAtRandom(const proto::Stage& stage) {
 
 // Makes fields of nothing but the record.
 bool Parses(const proto::Stage& stage) {
-  return stage.has_parse_example() || stage.has_parse_csv() || stage.has_parse_json() ||
-         stage.has_parse_tar() || stage.has_decode_raw();
+  return stage.has_parse_example() || stage.has_parse_sequence_example() || stage.has_parse_csv() ||
+         stage.has_parse_json() || stage.has_parse_tar() || stage.has_decode_raw();
 }
 
 // Works on samples one by one, or on the order of samples.

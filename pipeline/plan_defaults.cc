@@ -44,6 +44,13 @@ void FillParse(Parse* parse) {
   }
 }
 
+void FillSequence(proto::ParseSequenceExample* parse) {
+  FillParse(parse);
+  for (proto::FeatureList& list : *parse->mutable_feature_list()) {
+    Default(list.mutable_name(), list.key().c_str());
+  }
+}
+
 void FillCsv(proto::ParseCsv* parse) {
   FillParse(parse);
   Default(parse->mutable_delimiter(), ",");
@@ -143,6 +150,8 @@ void FillOp(proto::Stage* stage) {
       return FillPadding(stage->mutable_bucket_by_length());
     case proto::Stage::kParseExample:
       return FillParse(stage->mutable_parse_example());
+    case proto::Stage::kParseSequenceExample:
+      return FillSequence(stage->mutable_parse_sequence_example());
     case proto::Stage::kParseCsv:
       return FillCsv(stage->mutable_parse_csv());
     case proto::Stage::kParseJson:

@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 #include "readers/example_parser_internal.h"
+#include "readers/sequence_parser_internal.h"
 
 namespace millrace::readers::internal {
 namespace {
@@ -156,6 +157,17 @@ bool CheckExample(std::string_view example, WireError* error) {
   WireError value_error;  // the first one; VisitExample goes on to look at the framing
   const bool framed = VisitExample(example, error, [&](const FeatureEntry& entry) {
     if (value_error.ok()) DecodeFeature(example, entry, &value_error, sink);
+  });
+  if (!value_error.ok()) *error = value_error;
+  return framed && value_error.ok();
+}
+
+bool CheckSequenceExample(std::string_view example, WireError* error) {
+  if (!CheckExample(example, error)) return false;  // of the context; it skips what follows
+  IgnoreSteps sink;
+  WireError value_error;
+  const bool framed = VisitFeatureLists(example, error, [&](const FeatureEntry& entry) {
+    if (value_error.ok()) DecodeFeatureList(example, entry, &value_error, sink);
   });
   if (!value_error.ok()) *error = value_error;
   return framed && value_error.ok();

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-// The wire format of tf.train.Example, read in place. Parsing into message objects costs a map
+// The wire format of tf.train.Example (and of SequenceExample, sequence_parser_internal.h), read in place. Parsing into message objects costs a map
 // node, a string and a vector per feature and copies the image; here a key and a value are views
 // into the record, an entry that nobody wants is one addition, and numbers go to where they will
 // stay. The messages are
@@ -113,16 +113,16 @@ struct FeatureEntry {
 // Finds key and value in entry->body. False: an error.
 bool ReadEntry(const WireReader& features, FeatureEntry* entry);
 
-// Calls visit(const FeatureEntry&) for every entry in order; a key may come more than once. Before
-// each, take(p, end) may take entries from `p` on by itself; it returns where it stopped. False:
-// `error` says why.
-template <typename Take, typename Visit>
-bool VisitExample(std::string_view example, WireError* error, Take&& take, Visit&& visit) {
-  WireReader top(example, error);
+// Calls visit(const FeatureEntry&) for every entry of the maps in the fields of tag `map_tag`, in
+// order; a key may come more than once. Before each, take(p, end) may take entries from `p` on by
+// itself; it returns where it stopped. False: `error` says why.
+template <uint32_t map_tag, typename Take, typename Visit>
+bool VisitMap(std::string_view message, WireError* error, Take&& take, Visit&& visit) {
+  WireReader top(message, error);
   while (top.Next()) {
     std::string_view body;
-    if (top.tag() != 0x0a ? !top.Skip() : !top.ReadBytes(&body)) return false;
-    if (top.tag() != 0x0a) continue;
+    if (top.tag() != map_tag ? !top.Skip() : !top.ReadBytes(&body)) return false;
+    if (top.tag() != map_tag) continue;
     WireReader features(body, top);
     while (features.JumpTo(take(features.position(), features.end())).Next()) {
       FeatureEntry entry;
@@ -136,6 +136,12 @@ bool VisitExample(std::string_view example, WireError* error, Take&& take, Visit
     if (!error->ok()) return false;
   }
   return error->ok();
+}
+
+// The same for the features of an Example.
+template <typename Take, typename Visit>
+bool VisitExample(std::string_view example, WireError* error, Take&& take, Visit&& visit) {
+  return VisitMap<0x0a>(example, error, take, visit);
 }
 
 // The same without taking any.
@@ -179,6 +185,46 @@ bool DecodeList(FeatureKind kind, WireReader list, Sink& sink) {
   return list.ok();
 }
 
+// Calls decode(WireReader) for the entry's value, for each if it is given several times. `message`
+// is what VisitMap was given. False: `error` says why.
+template <typename Decode>
+bool DecodeValues(std::string_view message, const FeatureEntry& entry, WireError* error,
+                  Decode&& decode) {
+  const WireReader top(message, error);
+  const WireReader map(entry.body, top);  // stands for its level of nesting only
+  WireReader values(entry.body, map);
+  if (entry.num_values == 1) return decode(WireReader(entry.value, values));
+  while (values.Next()) {
+    std::string_view value;
+    if (values.tag() != 0x12) {
+      if (!values.Skip()) return false;
+    } else if (!values.ReadBytes(&value) || !decode(WireReader(value, values))) {
+      return false;
+    }
+  }
+  return values.ok();
+}
+
+// Decodes a Feature, or one more part of it; `kind` is that of the parts before it.
+template <typename Sink>
+bool DecodeLists(WireReader feature, FeatureKind* kind, Sink& sink) {
+  while (feature.Next()) {
+    const uint32_t tag = feature.tag();
+    std::string_view list;
+    if (tag != 0x0a && tag != 0x12 && tag != 0x1a) {
+      if (!feature.Skip()) return false;
+      continue;
+    }
+    if (!feature.ReadBytes(&list)) return false;
+    if (*kind != static_cast<FeatureKind>(tag >> 3)) {
+      *kind = static_cast<FeatureKind>(tag >> 3);
+      sink.Begin(*kind);
+    }
+    if (!DecodeList(*kind, WireReader(list, feature), sink)) return false;
+  }
+  return feature.ok();
+}
+
 // Decodes the entry's Feature into `sink`, which has
 //   Begin(FeatureKind)        the values that follow are of this kind; earlier ones do not count
 //   Bytes(std::string_view)   one value; a view into the record
@@ -188,38 +234,9 @@ bool DecodeList(FeatureKind kind, WireReader list, Sink& sink) {
 template <typename Sink>
 bool DecodeFeature(std::string_view example, const FeatureEntry& entry, WireError* error,
                    Sink& sink) {
-  const WireReader top(example, error);
-  const WireReader features(entry.body, top);  // stands for its level of nesting only
-  WireReader values(entry.body, features);
   FeatureKind kind = FeatureKind::kNone;
-  const auto decode = [&](std::string_view value) {
-    WireReader feature(value, values);
-    while (feature.Next()) {
-      const uint32_t tag = feature.tag();
-      std::string_view list;
-      if (tag != 0x0a && tag != 0x12 && tag != 0x1a) {
-        if (!feature.Skip()) return false;
-        continue;
-      }
-      if (!feature.ReadBytes(&list)) return false;
-      if (kind != static_cast<FeatureKind>(tag >> 3)) {
-        kind = static_cast<FeatureKind>(tag >> 3);
-        sink.Begin(kind);
-      }
-      if (!DecodeList(kind, WireReader(list, feature), sink)) return false;
-    }
-    return feature.ok();
-  };
-  if (entry.num_values == 1) return decode(entry.value);
-  while (values.Next()) {
-    std::string_view value;
-    if (values.tag() != 0x12) {
-      if (!values.Skip()) return false;
-    } else if (!values.ReadBytes(&value) || !decode(value)) {
-      return false;
-    }
-  }
-  return values.ok();
+  return DecodeValues(example, entry, error,
+                      [&](const WireReader& feature) { return DecodeLists(feature, &kind, sink); });
 }
 
 // A sink that keeps nothing.

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/record_error.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "readers/example_run_internal.h"
 #include "readers/feature_spec_internal.h"
+#include "readers/value_sink_internal.h"
 
 namespace millrace::readers::internal {
 namespace {
@@ -15,15 +15,10 @@ namespace {
 // A value that always has room, whatever the record holds; no short entry has more.
 constexpr int64_t kFewBytes = 1024;
 
-FeatureKind KindOf(DType dtype) {
-  if (dtype == DType::kBytes) return FeatureKind::kBytes;
-  return dtype == DType::kF32 ? FeatureKind::kFloat : FeatureKind::kInt;
-}
-
 constexpr uint8_t TagOf(FeatureKind kind) { return static_cast<uint8_t>(kind) << 3 | 2; }
 constexpr uint8_t kFloatTag = TagOf(FeatureKind::kFloat);
 
-std::string_view KindName(FeatureKind kind) {
+std::string_view NameOf(FeatureKind kind) {
   switch (kind) {
     case FeatureKind::kBytes:
       return "bytes";
@@ -35,44 +30,6 @@ std::string_view KindName(FeatureKind kind) {
       break;
   }
   return "nothing";
-}
-
-// Counts all values and keeps those that fit, if they are of the wanted kind.
-struct ValueSink {
-  FeatureKind wanted = FeatureKind::kNone;
-  FeatureKind kind = FeatureKind::kNone;
-  int64_t count = 0;
-  int64_t capacity = 0;  // elements of `out`, which are of the wanted kind
-  void* out = nullptr;
-  std::string_view bytes;  // the last string
-
-  void Begin(FeatureKind new_kind) {
-    kind = new_kind;
-    count = 0;
-  }
-  void Bytes(std::string_view value) {
-    bytes = value;
-    ++count;
-  }
-  void Int(int64_t value) {
-    if (count < capacity && kind == wanted) static_cast<int64_t*>(out)[count] = value;
-    ++count;
-  }
-  void Floats(std::string_view packed) {
-    const int64_t n = static_cast<int64_t>(packed.size() / 4);
-    const int64_t kept = std::min(n, std::max<int64_t>(capacity - count, 0));
-    if (kept > 0 && kind == wanted) {
-      std::memcpy(static_cast<float*>(out) + count, packed.data(), static_cast<size_t>(kept) * 4);
-    }
-    count += n;
-  }
-};
-
-// What is wrong with the kind of the values, or "".
-std::string WhyNotKind(const ValueSink& sink) {
-  if (sink.kind == sink.wanted) return "";
-  return absl::StrCat("holds ", ToAbsl(KindName(sink.kind)), ", wanted ",
-                      ToAbsl(KindName(sink.wanted)));
 }
 
 // At least as many numbers as the entry holds, at most one for each of its bytes: each number ends
@@ -96,14 +53,25 @@ bool DecodeInts(std::string_view payload, size_t count, int64_t* out) {
 
 }  // namespace
 
+std::string WhyNotKind(const ValueSink& sink) {
+  if (sink.kind == sink.wanted) return "";
+  return absl::StrCat("holds ", ToAbsl(NameOf(sink.kind)), ", wanted ",
+                      ToAbsl(NameOf(sink.wanted)));
+}
+
 FeatureKeys::FeatureKeys(std::span<const FeatureSpec> features) {
   for (size_t i = 0; i < features.size(); ++i) {
     if (IsUtf8(features[i].key)) numbers_.emplace(features[i].key, i);
   }
 }
 
-ExampleRun::ExampleRun(std::span<const FeatureSpec> features, const FeatureKeys& keys, Run& run)
-    : keys_(keys), run_(run), first_column_(run.columns().size()), targets_(features.size()) {
+ExampleRun::ExampleRun(std::span<const FeatureSpec> features, const FeatureKeys& keys,
+                       const char* message, Run& run)
+    : keys_(keys),
+      message_(message),
+      run_(run),
+      first_column_(run.columns().size()),
+      targets_(features.size()) {
   for (size_t i = 0; i < features.size(); ++i) {
     const FeatureSpec& spec = features[i];
     const Column& column = run.Add(spec.name, spec.dtype);
@@ -321,23 +289,13 @@ void ExampleRun::PointColumns() {
 }
 
 void ExampleRun::FailExample(const WireError& wire) {
-  RecordError error;
-  error.position = static_cast<int64_t>(run_.position(row_));
-  error.reason = RecordErrorReason::kExample;
-  absl::Status status =
-      absl::DataLossError(absl::StrCat("not a tf.train.Example: ", wire.ToString()));
-  SetRecordError(status, error);
-  run_.Fail(row_, std::move(status));
+  FailRecord(run_, row_,
+             absl::DataLossError(absl::StrCat("not a ", message_, ": ", wire.ToString())));
 }
 
 void ExampleRun::FailFeature(const FeatureSpec& spec, std::string_view text) {
-  RecordError error;
-  error.position = static_cast<int64_t>(run_.position(row_));
-  error.reason = RecordErrorReason::kFeature;
-  absl::Status status =
-      absl::InvalidArgumentError(absl::StrCat("feature '", spec.key, "' ", ToAbsl(text)));
-  SetRecordError(status, error);
-  run_.Fail(row_, std::move(status));
+  FailRecord(run_, row_,
+             absl::InvalidArgumentError(absl::StrCat("feature '", spec.key, "' ", ToAbsl(text))));
 }
 
 }  // namespace millrace::readers::internal

@@ -40,8 +40,10 @@ class FeatureKeys {
 // whole record is known to be an Example.
 class ExampleRun {
  public:
-  // Adds the columns. All must outlive it.
-  ExampleRun(std::span<const FeatureSpec> features, const FeatureKeys& keys, Run& run);
+  // Adds the columns. All must outlive it. `message`: what errors call a record,
+  // "tf.train.Example".
+  ExampleRun(std::span<const FeatureSpec> features, const FeatureKeys& keys, const char* message,
+             Run& run);
 
   // Parses all rows that are ok.
   void Parse(const Column& records);
@@ -93,6 +95,7 @@ class ExampleRun {
   Column& column(size_t feature) { return run_.columns()[first_column_ + feature]; }
 
   const FeatureKeys& keys_;
+  const char* const message_;
   Run& run_;
   size_t first_column_ = 0;
   std::vector<Target> targets_;  // one per feature

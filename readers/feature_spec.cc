@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/record_error.h"
 #include "base/status.h"
 #include "readers/feature_spec_internal.h"
 
@@ -16,8 +18,11 @@ absl::Status CheckSpec(std::string_view op, const FeatureSpec& spec) {
         absl::StrCat(ToAbsl(op), ": feature '", spec.key, "': ", ToAbsl(text)));
   };
   if (spec.name.empty()) return bad("no column name");
+  if (spec.per_step && !IsRagged(spec)) return bad("a list of steps is an array of numbers");
+  if (spec.per_step && spec.has_default) return bad("a list of steps has no default");
   if (spec.dtype == DType::kBytes) return absl::OkStatus();
-  if (spec.dtype != DType::kI64 && spec.dtype != DType::kF32) {
+  const bool is_packed = spec.per_step && spec.dtype == DType::kU8;
+  if (spec.dtype != DType::kI64 && spec.dtype != DType::kF32 && !is_packed) {
     return bad(absl::StrCat("dtype ", ToAbsl(Name(spec.dtype)),
                             "; a record holds bytes, int64 and float32"));
   }
@@ -48,16 +53,20 @@ void FillDefault(const FeatureSpec& spec, void* out, int64_t elements) {
   }
 }
 
-absl::Status CheckFeatures(std::string_view op, std::span<const FeatureSpec> features) {
+absl::Status CheckFeatures(std::string_view op, std::span<const FeatureSpec> features,
+                           bool may_have_lists) {
   const auto bad = [&](auto&&... text) {
     return absl::InvalidArgumentError(absl::StrCat(ToAbsl(op), ": ", text...));
   };
   if (features.empty()) return bad("no feature is asked for");
-  std::set<std::string_view> keys;
+  std::set<std::pair<bool, std::string_view>> keys;
   std::set<std::string_view> names;
   for (const FeatureSpec& spec : features) {
     MILLRACE_RETURN_IF_ERROR(CheckSpec(op, spec));
-    if (!keys.insert(spec.key).second) return bad("feature '", spec.key, "' is asked for twice");
+    if (spec.per_step && !may_have_lists) return bad("feature list '", spec.key, "'");
+    if (!keys.emplace(spec.per_step, spec.key).second) {
+      return bad("feature '", spec.key, "' is asked for twice");
+    }
     if (!names.insert(spec.name).second) return bad("column '", spec.name, "' is given twice");
   }
   return absl::OkStatus();
@@ -81,6 +90,15 @@ absl::StatusOr<Schema> ResolveFeatures(std::string_view op, const std::string& f
         {spec.name, spec.dtype, spec.dtype == DType::kBytes ? Shape{Shape::kUnknown} : spec.shape});
   }
   return output;
+}
+
+void FailRecord(Run& run, int64_t row, absl::Status status) {
+  RecordError error;
+  error.position = static_cast<int64_t>(run.position(row));
+  error.reason =
+      absl::IsDataLoss(status) ? RecordErrorReason::kExample : RecordErrorReason::kFeature;
+  SetRecordError(status, error);
+  run.Fail(row, std::move(status));
 }
 
 }  // namespace millrace::readers::internal

@@ -26,6 +26,11 @@ struct FeatureSpec {
   int64_t default_int = 0;
   float default_float = 0;
   std::string default_bytes;
+  // Of a SequenceExample: a feature list. The first extent of its shape is kUnknown, the number of
+  // steps; the others are those of every step. Not kBytes; kU8 has one string of that many bytes
+  // per step. It has no default: a record without it is kFeature, or has 0 steps.
+  bool per_step = false;
+  bool allow_missing = false;
 };
 
 }  // namespace millrace::readers

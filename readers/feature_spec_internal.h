@@ -26,7 +26,11 @@ Shape ShapeOf(const FeatureSpec& spec, int64_t extent);
 void FillDefault(const FeatureSpec& spec, void* out, int64_t elements);
 
 // INVALID_ARGUMENT if `op` cannot have these features: none, one twice, or one that cannot be.
-absl::Status CheckFeatures(std::string_view op, std::span<const FeatureSpec> features);
+absl::Status CheckFeatures(std::string_view op, std::span<const FeatureSpec> features,
+                           bool may_have_lists = false);
+
+// Fails the row with `status`: kExample if it is DATA_LOSS, else kFeature.
+void FailRecord(Run& run, int64_t row, absl::Status status);
 
 // The schema behind an op that makes `features` of the bytes `field`.
 absl::StatusOr<Schema> ResolveFeatures(std::string_view op, const std::string& field,

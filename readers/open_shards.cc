@@ -13,6 +13,7 @@
 #include "readers/access_points.h"
 #include "readers/block_cache.h"
 #include "readers/byte_source.h"
+#include "readers/dali_index.h"
 #include "readers/http_file_internal.h"
 #include "readers/index_cache.h"
 #include "readers/index_memory.h"
@@ -47,6 +48,7 @@ class Opener {
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen(), options.access)),
         spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
         urls_(files.size()),
+        index_urls_(options.dali_index.size()),
         shards_(files.size()),
         statuses_(files.size()) {}
 
@@ -81,6 +83,7 @@ class Opener {
   absl::Status OpenUrls() {
     std::vector<std::string> urls;
     std::ranges::copy_if(files_, std::back_inserter(urls), IsUrl);
+    std::ranges::copy_if(options_.dali_index, std::back_inserter(urls), IsUrl);
     if (urls.empty()) return absl::OkStatus();
     HttpOptions http = options_.http;
     if (options_.cache_bytes > 0)
@@ -88,9 +91,14 @@ class Opener {
     MILLRACE_ASSIGN_OR_RETURN(http_, HttpFiles::Make(http));
     MILLRACE_ASSIGN_OR_RETURN(std::vector<HttpFiles::Opened> opened, http_->Open(urls));
     auto next = opened.begin();
-    for (size_t i = 0; i < files_.size(); ++i) {
-      if (IsUrl(files_[i])) urls_[i] = std::move(*next++);
-    }
+    const auto take = [&next](const std::vector<std::string>& names,
+                              std::vector<HttpFiles::Opened>& files) {
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (IsUrl(names[i])) files[i] = std::move(*next++);
+      }
+    };
+    take(files_, urls_);
+    take(options_.dali_index, index_urls_);
     return absl::OkStatus();
   }
 
@@ -142,7 +150,7 @@ class Opener {
     for (size_t i = first; i < end; ++i) {
       ShardStamp& stamp = shards_[i].stamp;
       MILLRACE_ASSIGN_OR_RETURN(stamp, StampOfShard(i));
-      if (!may_be_plain || container_.is_regular()) continue;
+      if (!may_be_plain || container_.is_regular() || !options_.dali_index.empty()) continue;
       indexes[i - first] =
           cache_.Open({files_[i], stamp, Compression::kNone, container_.format(), stamp.file_size});
     }
@@ -178,6 +186,7 @@ class Opener {
     if (compression == Compression::kAuto) {
       MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file, container_));
     }
+    if (!options_.dali_index.empty()) return UseDaliIndex(i, compression, place, shard);
     const bool compressed = compression != Compression::kNone;
     std::optional<RecordIndex> frames;  // of a shard that was inflated just now, if all is well
     if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(path, compression, place, shard, frames));
@@ -215,6 +224,25 @@ class Opener {
   // Records are told from noise by their CRCs.
   bool resyncs() const {
     return options_.resync && options_.verify_crc && container_.format().key == kTfRecordFrames.key;
+  }
+
+  absl::Status UseDaliIndex(size_t i, Compression compression, Place& place, Shard& shard) {
+    std::shared_ptr<const RandomAccessFile> file = index_urls_[i].file;
+    if (file == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(file, OpenFile(options_.dali_index[i]));
+    }
+    shard.dali_index = file->path();
+    if (compression != Compression::kNone) {
+      return absl::InvalidArgumentError(absl::StrCat(shard.dali_index, ": ", shard.file->path(),
+                                                     " is compressed, and cannot have a .idx"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        ShardIndex index,
+        ReadDaliIndex(*file, shard.file_size, options_.max_record_bytes, place.memory));
+    shard.index = std::move(index.records);
+    shard.lengths_digest = index.lengths_digest;
+    Advance(shard.file_size, /*tell=*/false);
+    return absl::OkStatus();
   }
 
   bool MaySalvage(const absl::Status& status) const {
@@ -392,9 +420,10 @@ class Opener {
   const IndexCache cache_;
   const std::shared_ptr<OpenFiles> open_files_;
   const std::shared_ptr<SpanCache> spans_;
-  std::shared_ptr<HttpFiles> http_;      // of the files that are URLs; null: none is
-  std::vector<HttpFiles::Opened> urls_;  // of each file; without a file: it is no URL
-  int64_t total_bytes_ = 0;              // constant while shards are walked
+  std::shared_ptr<HttpFiles> http_;            // of the files that are URLs; null: none is
+  std::vector<HttpFiles::Opened> urls_;        // of each file; without a file: it is no URL
+  std::vector<HttpFiles::Opened> index_urls_;  // the same of dali_index
+  int64_t total_bytes_ = 0;                    // constant while shards are walked
 
   std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.

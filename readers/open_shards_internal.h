@@ -27,6 +27,7 @@ struct Shard {
   uint64_t num_spans = 0;       // that it is entered at
   bool salvaged = false;        // its framing is lost: some records are stretches of damage
   std::vector<LostBytes> lost;  // salvaged: where it could not be inflated
+  std::string dali_index;       // the .idx that lists its records; empty: it was walked
 };
 
 struct OpenedShards {

@@ -25,7 +25,7 @@ class ParseExample final : public Op {
 
   void Apply(Run& run) const override {
     const Column records = run.Take(field_);
-    internal::ExampleRun(features_, keys_, run).Parse(records);
+    internal::ExampleRun(features_, keys_, "tf.train.Example", run).Parse(records);
   }
 
  private:

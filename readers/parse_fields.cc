@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/nearest_name.h"
-#include "base/record_error.h"
 #include "base/status.h"
 #include "readers/csv_row_internal.h"
 #include "readers/feature_spec_internal.h"
@@ -165,7 +164,7 @@ class ParseFields final : public Op {
       for (size_t i = 0; i < fields.size() && status.ok(); ++i) {
         status = Store(run, row, first + i, options_.features[i], fields[i]);
       }
-      if (!status.ok()) Fail(run, row, std::move(status));
+      if (!status.ok()) internal::FailRecord(run, row, std::move(status));
     }
   }
 
@@ -194,15 +193,6 @@ class ParseFields final : public Op {
     if (!field.ints.empty()) std::memcpy(out, field.ints.data(), field.ints.size() * 8);
     if (!field.floats.empty()) std::memcpy(out, field.floats.data(), field.floats.size() * 4);
     return absl::OkStatus();
-  }
-
-  static void Fail(Run& run, int64_t row, absl::Status status) {
-    RecordError error;
-    error.position = static_cast<int64_t>(run.position(row));
-    error.reason =
-        absl::IsDataLoss(status) ? RecordErrorReason::kExample : RecordErrorReason::kFeature;
-    SetRecordError(status, error);
-    run.Fail(row, std::move(status));
   }
 
   const ParseFieldsOptions options_;

@@ -150,7 +150,10 @@ class LineParser {
   std::string what_;
 };
 
-std::string KeyOf(const RecordError& error) { return absl::StrCat(error.ordinal, ":", error.file); }
+// By number alone a record is not known: with a .idx another one has it.
+std::string KeyOf(const RecordError& error) {
+  return absl::StrCat(error.ordinal, "@", error.offset, ":", error.file);
+}
 
 // Calls `visit(error)` for every whole line; returns the bytes that they take.
 template <typename Visit>

@@ -56,7 +56,7 @@ class QuarantineLog {
 
   const UniqueFd fd_;
   const std::string path_;
-  std::unordered_set<std::string> known_;  // "ORDINAL:FILE"
+  std::unordered_set<std::string> known_;  // "ORDINAL@OFFSET:FILE"
 };
 
 }  // namespace millrace::readers

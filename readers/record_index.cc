@@ -221,11 +221,13 @@ RecordIndex RecordIndex::Regular(uint64_t first, uint64_t frame_bytes, uint64_t 
 
 absl::StatusOr<RecordIndex> RecordIndex::Make(std::span<const uint64_t> begins,
                                               const FrameFormat& format,
-                                              std::shared_ptr<IndexMemory> memory) {
+                                              std::shared_ptr<IndexMemory> memory,
+                                              std::span<const uint32_t> lengths) {
   const bool narrow = begins.back() <= std::numeric_limits<uint32_t>::max();
   const uint32_t width = narrow ? sizeof(uint32_t) : sizeof(uint64_t);
-  const std::span<std::byte> bytes = memory->Take(begins.size() * width);
-  if (bytes.empty()) return NoMemory(begins.size() * width);
+  const size_t begin_bytes = begins.size() * width;
+  const std::span<std::byte> bytes = memory->Take(begin_bytes + lengths.size_bytes());
+  if (bytes.empty()) return NoMemory(begin_bytes + lengths.size_bytes());
   if (narrow) {
     std::ranges::copy(begins, reinterpret_cast<uint32_t*>(bytes.data()));
   } else {
@@ -235,8 +237,14 @@ absl::StatusOr<RecordIndex> RecordIndex::Make(std::span<const uint64_t> begins,
   for (size_t i = 1; i < begins.size(); ++i) {
     longest_frame = std::max(longest_frame, begins[i] - begins[i - 1]);
   }
-  return RecordIndex(std::move(memory), bytes, width, format,
-                     longest_frame - format.overhead_bytes);
+  RecordIndex index(std::move(memory), bytes.first(begin_bytes), width, format,
+                    longest_frame - format.overhead_bytes);
+  if (lengths.empty()) return index;
+  auto* const kept = reinterpret_cast<uint32_t*>(bytes.data() + begin_bytes);
+  std::ranges::copy(lengths, kept);
+  index.lengths_ = kept;
+  index.longest_ = std::ranges::max(lengths);
+  return index;
 }
 
 std::span<const std::byte> RecordIndex::bytes() const {

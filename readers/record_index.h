@@ -33,17 +33,19 @@ inline constexpr FrameFormat kTfRecordFrames = {
 
 // Begins of frames in the inflated shard, and the end of the last one: records + 1 numbers. Lengths
 // follow from neighbours. 4 bytes of memory per record while the frames end before 4 GiB, else 8;
-// none where frames of one size follow each other. Immutable and thread-safe; shares ownership of
-// the memory.
+// none where frames of one size follow each other; 4 more where there are gaps between frames, for
+// the lengths. Immutable and thread-safe; shares ownership of the memory.
 class RecordIndex {
  public:
   RecordIndex() = default;  // of no records
-  // Copies `begins` into `memory`. REQUIRES: at least one, and each is at least format.least_bytes
-  // above the one before.
+  // Copies `begins` into `memory`, and where there are gaps between frames `lengths`, without a
+  // frame's overhead, of all records. REQUIRES: at least one begin, and each is at least
+  // format.least_bytes above the one before; no frame runs into the next.
   //   RESOURCE_EXHAUSTED  there is not as much memory
   static absl::StatusOr<RecordIndex> Make(std::span<const uint64_t> begins,
                                           const FrameFormat& format,
-                                          std::shared_ptr<IndexMemory> memory);
+                                          std::shared_ptr<IndexMemory> memory,
+                                          std::span<const uint32_t> lengths = {});
   // `count` frames of `frame_bytes` each, nothing of them payload but all, from `first` on.
   // REQUIRES: they end below 2^63.
   static RecordIndex Regular(uint64_t first, uint64_t frame_bytes, uint64_t count);
@@ -58,6 +60,7 @@ class RecordIndex {
     return wide_ != nullptr ? wide_[record] : first_ + record * frame_bytes_;
   }
   uint64_t length(uint64_t record) const {
+    if (lengths_ != nullptr) return lengths_[record];
     return std::min(offset(record + 1) - offset(record) - overhead_bytes_, longest_);
   }
   // Begins to load what offset and length of `record` need.
@@ -67,6 +70,7 @@ class RecordIndex {
     } else if (wide_ != nullptr) {
       __builtin_prefetch(&wide_[record]);
     }
+    if (lengths_ != nullptr) __builtin_prefetch(&lengths_[record]);
   }
   // Where the last frame ends; 0 where there is none, or later.
   uint64_t end() const { return offset(num_records()); }
@@ -80,14 +84,19 @@ class RecordIndex {
   // size.
   uint32_t width() const { return wide_ == nullptr ? sizeof *begins_ : sizeof *wide_; }
   std::span<const std::byte> bytes() const;
+  // What it takes, lengths too.
+  uint64_t memory_bytes() const {
+    return bytes().size() + (lengths_ == nullptr ? 0 : num_records_ * sizeof *lengths_);
+  }
 
  private:
   static constexpr uint32_t kNothing = 0;
 
   std::shared_ptr<const IndexMemory> memory_;
   const uint32_t* begins_ = &kNothing;
-  const uint64_t* wide_ = nullptr;  // instead of begins_
-  uint64_t first_ = 0;              // instead of both
+  const uint64_t* wide_ = nullptr;     // instead of begins_
+  const uint32_t* lengths_ = nullptr;  // where they do not follow from begins
+  uint64_t first_ = 0;                 // instead of both
   uint64_t frame_bytes_ = 0;
   uint64_t num_records_ = 0;
   uint64_t overhead_bytes_ = 0;

@@ -51,7 +51,7 @@ std::vector<std::string> ShownNames(std::vector<std::string> files) {
 
 uint64_t IndexBytes(const std::vector<Shard>& shards) {
   uint64_t bytes = 0;
-  for (const Shard& shard : shards) bytes += shard.index.bytes().size();
+  for (const Shard& shard : shards) bytes += shard.index.memory_bytes();
   return bytes;
 }
 
@@ -72,6 +72,22 @@ absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t f
   error->reason = RecordErrorReason::kDataCrc;
   SetRecordError(status, *error);
   return status;
+}
+
+// What is wrong with a record that a .idx lists. Where not even the payload is as it says, it is as
+// likely wrong as the shard is damaged, and that is no damage of a record which a policy may pass over.
+absl::Status ListedWrong(absl::Status status, const Shard& shard, const RecordRef& ref,
+                         std::span<const std::byte> framed) {
+  std::optional<RecordError> error = GetRecordError(status);
+  const bool bad_length = error.has_value() && error->reason == RecordErrorReason::kLengthCrc;
+  const bool other_length = error.has_value() && error->reason == RecordErrorReason::kUnknown;
+  if (!bad_length && !other_length) return status;
+  if (bad_length && !PayloadCrcOk(framed.subspan(kHeaderBytes, ref.length + kFooterBytes))) {
+    error->reason = RecordErrorReason::kUnknown;
+    SetRecordError(status, *error);
+  }
+  return Annotate(status, absl::StrCat(shard.dali_index, ":", ref.ordinal + 1, ": a record of ",
+                                       ref.length, " bytes is listed here"));
 }
 
 class Source : public RecordSource {
@@ -143,9 +159,10 @@ class Source : public RecordSource {
   absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                            std::span<const std::byte> framed) const override {
     auto payload = container_->Unframe(files_[ref.shard], ref, framed);
-    if (shards_[ref.shard].salvaged && !payload.ok()) {
-      return DamagedStretch(shards_[ref.shard], ref, FramedBytes(ref), payload.status());
-    }
+    if (payload.ok()) return payload;
+    const Shard& shard = shards_[ref.shard];
+    if (shard.salvaged) return DamagedStretch(shard, ref, FramedBytes(ref), payload.status());
+    if (!shard.dali_index.empty()) return ListedWrong(payload.status(), shard, ref, framed);
     return payload;
   }
 
@@ -173,6 +190,20 @@ class Source : public RecordSource {
   const uint64_t fingerprint_;
   std::vector<uint64_t> first_record_;  // of each shard, and the number of all records
 };
+
+absl::Status CheckDaliIndex(const std::vector<std::string>& files,
+                            const RecordSourceOptions& options) {
+  const auto bad = [](auto&&... text) {
+    return absl::InvalidArgumentError(absl::StrCat("dali_index: ", text...));
+  };
+  if (options.dali_index.size() != files.size()) {
+    return bad(options.dali_index.size(), " index files for ", files.size(),
+               " files; each needs its own");
+  }
+  if (options.container.kind != ContainerKind::kTfRecord) return bad("of TFRecord files only");
+  if (!options.verify_crc) return bad("nothing vouches for it where checksums are not checked");
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -202,6 +233,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   if (files.size() > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
   }
+  if (!options.dali_index.empty()) MILLRACE_RETURN_IF_ERROR(CheckDaliIndex(files, options));
   auto container = MakeContainer(options.container, options.verify_crc);
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
   return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container),

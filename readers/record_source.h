@@ -41,6 +41,10 @@ struct RecordSourceOptions {
   // record, which is damaged. A rest of less than 16 bytes
   // belongs to the record before it, at the front of a shard to that behind it.
   bool resync = false;
+  // Plain TFRecord files, with verify_crc: NVIDIA DALI's index (.idx) of each file, in the order of
+  // the files; empty: the files tell. Records are those that it lists. It is believed no further than
+  // each record's checksums vouch for it.
+  std::vector<std::string> dali_index;
   HttpOptions http;  // of files that are URLs; cache_bytes below, if it is less, goes before http's
 
   // performance only: results are the same for every value
@@ -73,7 +77,8 @@ class RecordSource {
   virtual ~RecordSource() = default;
 
   // `files` are in their final order (ExpandFiles). Blocks while indexes are made.
-  //   INVALID_ARGUMENT  no files, or one is not a regular file
+  //   INVALID_ARGUMENT  no files, or one is not a regular file; or a .idx is none of its file (the
+  //                     text names its line)
   //   FAILED_PRECONDITION  a URL changed while it was read, or its server has no ranges
   //   DATA_LOSS         a shard's framing is damaged (RecordError says where)
   //   other             a file cannot be read

@@ -12,6 +12,7 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
   pipeline::OpenOptions options;
   options.rank = communicator.rank();
   options.world = communicator.size();
+  options.quarantine_file = session.quarantine_file;
   if (communicator.rank() == 0) options.index_progress = index_progress;
   MILLRACE_ASSIGN_OR_RETURN(auto pipeline,
                             pipeline::Pipeline::Open(*session.eval_plan, session.context, options));

@@ -265,6 +265,8 @@ absl::Status Opener::OpenPipeline() {
   open.rank = communicator_.rank();
   open.world = communicator_.size();
   open.resume_token = session.state.resume_token;
+  session.quarantine_file = options_.quarantine_file;
+  open.quarantine_file = options_.quarantine_file;
   if (communicator_.rank() == 0) open.index_progress = options_.index_progress;
   absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> opened =
       pipeline::Pipeline::Open(*session.train_plan, session.context, open);

@@ -46,6 +46,7 @@ struct Session {
   int least_cores = 1;       // usable on the host that has the fewest
   int most_cores = 1;
   std::shared_ptr<Context> context;
+  std::string quarantine_file;  // of both pipelines
   std::unique_ptr<pipeline::Pipeline> train;
   uint64_t steps_per_epoch = 0;
   uint64_t total_steps = 0;

@@ -19,6 +19,9 @@ struct TrainOptions {
   bool resume = false;                           // continue from the job's newest checkpoint
   int threads = 0;            // cores of this rank; 0: usable cores / local ranks
   std::string launch_reason;  // for the start-up table
+  // Damaged records of the training and the evaluation data are appended to this file, by all ranks
+  // (pipeline::OpenOptions). Empty: to none.
+  std::string quarantine_file;
   // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.

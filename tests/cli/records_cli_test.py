@@ -1,12 +1,14 @@
 """`millrace records` and the program's manners: exit codes, messages, JSON."""
 
+import gzip
 import json
 import os
 import pathlib
+import struct
 import tempfile
 import unittest
 
-from cli_testutil import convert_slice, millrace, millrace_to_full
+from cli_testutil import convert_slice, millrace, millrace_to_full, run_json
 
 
 class RecordsTest(unittest.TestCase):
@@ -97,6 +99,101 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for expected in ("300", "image/encoded", "image/class/label"):
             self.assertIn(expected, done.stdout)
+
+    @staticmethod
+    def tfrecord2idx(path):
+        """What DALI's tool of that name writes for a file."""
+        data, offset, lines = path.read_bytes(), 0, []
+        while offset < len(data):
+            size = struct.unpack_from("<Q", data, offset)[0] + 16
+            lines.append(f"{offset} {size}\n")
+            offset += size
+        return "".join(lines)
+
+    def test_index_makes_the_indexes_that_pipelines_use(self):
+        cache = self.folder / "cache"
+        env = {"XDG_CACHE_HOME": str(cache)}
+        done = millrace("records", "index", *self.shards, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for shard in self.shards:
+            self.assertRegex(done.stdout, rf"{shard} +75 ")
+        self.assertIn("4 files, 300 records", done.stdout)
+        self.assertEqual(len(list(cache.glob("millrace/*.index"))), 4)
+        self.assertFalse(list(self.folder.glob("*.idx")))
+
+    def test_index_writes_what_dali_reads_and_replaces_nothing_unless_told(self):
+        folder = self.folder / "idx"
+        folder.mkdir()
+        args = ["records", "index", "--dali", "--out-folder", folder, *self.shards]
+        done = millrace(*args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()),
+                         [f"{shard.name}.idx" for shard in self.shards])
+        for shard in self.shards:
+            self.assertEqual((folder / f"{shard.name}.idx").read_text(), self.tfrecord2idx(shard))
+
+        mine = folder / f"{self.shards[2].name}.idx"
+        mine.write_text("mine")
+        (folder / f"{self.shards[0].name}.idx").unlink()
+        refused = millrace(*args)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"{folder / self.shards[1].name}.idx: exists", refused.stderr)
+        self.assertEqual(mine.read_text(), "mine")
+        self.assertEqual(len(list(folder.iterdir())), 3)  # nothing was begun
+        self.assertEqual(millrace(*args, "--overwrite").returncode, 0)
+        self.assertEqual(mine.read_text(), self.tfrecord2idx(self.shards[2]))
+
+    def test_index_names_the_idx_as_it_is_told(self):
+        shard = self.folder / "alone.tfrecord"
+        shard.write_bytes(self.shards[0].read_bytes())
+        self.assertEqual(millrace("records", "index", "--dali", shard).returncode, 0)
+        beside = self.folder / "alone.tfrecord.idx"
+        self.assertEqual(beside.read_text(), self.tfrecord2idx(shard))
+        other = self.folder / "other.idx"
+        done = millrace("records", "index", "--dali", "--out", other, shard)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(other.read_text(), self.tfrecord2idx(shard))
+        two = millrace("records", "index", "--dali", "--out", other, *self.shards[:2])
+        self.assertEqual(two.returncode, 1)
+        self.assertIn("--out names the .idx of one file", two.stderr)
+        self.assertEqual(millrace("records", "index", "--out", other, shard).returncode, 2)
+
+    def test_index_of_compressed_files_has_no_idx(self):
+        zipped = self.folder / "zipped.tfrecord.gz"
+        zipped.write_bytes(gzip.compress(self.shards[0].read_bytes()))
+        self.assertEqual(millrace("records", "index", zipped).returncode, 0)
+        refused = millrace("records", "index", "--dali", zipped)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("is compressed", refused.stderr)
+        self.assertFalse((self.folder / "zipped.tfrecord.gz.idx").exists())
+
+    def test_index_of_damage_is_an_error(self):
+        torn = self.folder / "torn-index.tfrecord"
+        torn.write_bytes(self.shards[0].read_bytes()[:-1])
+        done = millrace("records", "index", "--dali", torn)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("torn-index.tfrecord", done.stderr)
+        self.assertFalse((self.folder / "torn-index.tfrecord.idx").exists())
+
+    def test_a_plan_reads_by_the_idx_files(self):
+        folder = self.folder / "plan-idx"
+        folder.mkdir()
+        self.assertEqual(millrace("records", "index", "--dali", "--out-folder", folder,
+                                  *self.shards).returncode, 0)
+        plan = self.folder / "dali.pbtxt"
+        stages = ('stage { parse_example { feature { key: "image/class/label" dtype: INT64 } } }\n'
+                  "stage { batch { size: 30 } }\n")
+        digests = []
+        for index in ("", f'dali_index: "{folder}/*.idx"'):
+            plan.write_text(f'stage {{ tfrecord {{ files: "{self.folder}/train-*-of-*.tfrecord" '
+                            f"{index} }} }}\n{stages}")
+            digests.append(run_json(plan, "--digest")["digest"])
+        self.assertEqual(digests[0], digests[1])
+        first = folder / f"{self.shards[0].name}.idx"
+        first.write_text("7" + first.read_text())
+        wrong = millrace("run", plan)
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn(f"{first}:", wrong.stderr)
 
     def test_verify_passes_clean_shards(self):
         done = millrace("records", "verify", *self.shards, "--json")

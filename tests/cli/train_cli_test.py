@@ -1,5 +1,6 @@
 """`millrace train` as users run it: two ranks, kill -9 and resume, signals, refusals."""
 
+import json
 import os
 import pathlib
 import re
@@ -176,6 +177,24 @@ class TrainTest(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
         self.assertIn("millrace: error: rank 1: ", done.stderr)
+
+    def test_a_damaged_record_is_quarantined(self):
+        data = self.folder / "damaged"
+        data.mkdir()
+        for shard in self.folder.glob("*.tfrecord"):
+            (data / shard.name).write_bytes(shard.read_bytes())
+        bad = sorted(data.glob("train-*.tfrecord"))[1]
+        payload = bytearray(bad.read_bytes())
+        payload[20] ^= 1
+        bad.write_bytes(payload)
+        job, _ = self.job("quarantine", epochs=1)
+        listed = self.folder / "bad.jsonl"
+        done = millrace("train", job, "--var", f"DATA={data}", "--var", "BATCH=64",
+                        "--quarantine", listed)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        places = [json.loads(line) for line in listed.read_text().splitlines()]
+        self.assertEqual([(place["file"], place["offset"], place["reason"]) for place in places],
+                         [(str(bad), 0, "data_crc")])
 
     def test_an_error_of_all_ranks_is_said_once(self):
         job, _ = self.job("said-once")

@@ -47,17 +47,27 @@ def field(number, payload):
     return varint(number << 3 | 2) + varint(len(payload)) + payload
 
 
+def feature(values):
+    if isinstance(values[0], bytes):
+        return field(1, b"".join(field(1, value) for value in values))
+    if isinstance(values[0], float):
+        return field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
+    return field(3, field(1, b"".join(varint(value) for value in values)))
+
+
+def entry(key, value):
+    return field(1, field(1, key.encode()) + field(2, value))
+
+
 def example(**features):
-    entries = b""
-    for key, values in features.items():
-        if isinstance(values[0], bytes):
-            kind = field(1, b"".join(field(1, value) for value in values))
-        elif isinstance(values[0], float):
-            kind = field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
-        else:
-            kind = field(3, field(1, b"".join(varint(value) for value in values)))
-        entries += field(1, field(1, key.encode()) + field(2, kind))
-    return field(1, entries)
+    return field(1, b"".join(entry(key, feature(values)) for key, values in features.items()))
+
+
+def sequence(context=b"", **lists):
+    """A SequenceExample: its context, and by key the values of every step."""
+    return context + field(2, b"".join(
+        entry(key, b"".join(field(1, feature(values)) for values in steps))
+        for key, steps in lists.items()))
 
 
 EXAMPLES = [example(), example(a=[1]), example(image=[b"\xff\xd8\xff", b""], label=[-1, 2**40]),
@@ -97,6 +107,17 @@ def inflate():
 def example_messages():
     yield b""
     yield from EXAMPLES
+
+
+def sequence_example():
+    lists = {"a": [[1], [-1], [2**40]], "b": [[0.5, float("nan")]] * 2, "c": [[b"abc"], [b"\0\xff\0"]]}
+    yield b""
+    yield sequence(**lists)
+    yield sequence(EXAMPLES[2], **lists)
+    yield sequence(EXAMPLES[1], a=[], b=[], c=[], other=[[b"x", b"y"], [1]])
+    yield sequence(a=[[1]], b=[], c=[]) + sequence(a=[[2], [3]])
+    for key, step in (("a", [1, 2]), ("b", [1.5]), ("c", [b"ab"]), ("b", [7])):
+        yield sequence(**{**lists, key: lists[key] + [step]})
 
 
 def index():
@@ -182,8 +203,9 @@ def state():
     yield b"\1" + text + b" state=AQIDBA"
 
 
-TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages, "index": index,
-           "zstd": zstd, "tar": tar, "container": container, "csv_json": csv_json, "pbtxt": pbtxt, "state": state}
+TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages,
+           "sequence_example": sequence_example, "index": index, "zstd": zstd, "tar": tar,
+           "container": container, "csv_json": csv_json, "pbtxt": pbtxt, "state": state}
 
 
 def main():

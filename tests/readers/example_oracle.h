@@ -75,42 +75,52 @@ inline SeenFeature ToValues(const oracle::Feature& feature) {
   return values;
 }
 
-inline ExampleValues ToValues(const oracle::Example& example) {
+inline ExampleValues ToValues(const oracle::Features& features) {
   ExampleValues values;
-  for (const auto& [key, feature] : example.features().feature()) values[key] = ToValues(feature);
+  for (const auto& [key, feature] : features.feature()) values[key] = ToValues(feature);
   return values;
 }
 
 inline std::optional<ExampleValues> ParseWithProtobuf(std::string_view bytes) {
   oracle::Example example;
   if (!example.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return std::nullopt;
-  return ToValues(example);
+  return ToValues(example.features());
+}
+
+// A random Feature of up to 4 values, or of no kind.
+inline oracle::Feature RandomFeature(std::mt19937_64& random) {
+  oracle::Feature feature;
+  const uint64_t kind = random() % 4;
+  const uint64_t count = random() % 5;
+  if (kind == 1) feature.mutable_bytes_list();
+  if (kind == 2) feature.mutable_float_list();
+  if (kind == 3) feature.mutable_int64_list();
+  for (uint64_t n = 0; n < count; ++n) {
+    const uint64_t word = random();
+    float real;
+    std::memcpy(&real, &word, 4);
+    if (kind == 1) feature.mutable_bytes_list()->add_value(std::string(word % 300, 'x'));
+    if (kind == 2) feature.mutable_float_list()->add_value(real);
+    if (kind == 3) {
+      feature.mutable_int64_list()->add_value(static_cast<int64_t>(word >> (word % 64)));
+    }
+  }
+  return feature;
+}
+
+inline std::string RandomKey(std::mt19937_64& random) {
+  static const std::vector<std::string> kKeys = {"",      "a",    "label", "image/encoded",
+                                                 "größe", "数据", "b",     "c"};
+  return kKeys[random() % kKeys.size()];
 }
 
 // A random Example of all kinds, with empty lists and features of no kind among them.
 inline oracle::Example RandomExample(std::mt19937_64& random) {
-  static const std::vector<std::string> kKeys = {"",      "a",    "label", "image/encoded",
-                                                 "größe", "数据", "b",     "c"};
   oracle::Example example;
-  const uint64_t num_features = random() % 6;
-  for (uint64_t i = 0; i < num_features; ++i) {
+  for (uint64_t n = random() % 6; n > 0; --n) {
     auto& map = *example.mutable_features()->mutable_feature();
-    oracle::Feature& feature = map[kKeys[random() % kKeys.size()]];
-    const uint64_t kind = random() % 4;
-    const uint64_t count = random() % 5;
-    if (kind == 1) feature.mutable_bytes_list();
-    if (kind == 2) feature.mutable_float_list();
-    if (kind == 3) feature.mutable_int64_list();
-    for (uint64_t n = 0; n < count; ++n) {
-      const uint64_t word = random();
-      float real;
-      std::memcpy(&real, &word, 4);
-      if (kind == 1) feature.mutable_bytes_list()->add_value(std::string(word % 300, 'x'));
-      if (kind == 2) feature.mutable_float_list()->add_value(real);
-      if (kind == 3) {
-        feature.mutable_int64_list()->add_value(static_cast<int64_t>(word >> (word % 64)));
-      }
-    }
+    oracle::Feature& feature = map[RandomKey(random)];
+    feature.MergeFrom(RandomFeature(random));
   }
   return example;
 }

@@ -381,6 +381,9 @@ TEST(MakeParseExample, RefusesOptionsThatCannotWork) {
   EXPECT_EQ(code({Spec("a", DType::kI64, {-5})}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code({Spec("a", DType::kI64, {1 << 30, 1 << 30, 1 << 30})}),
             absl::StatusCode::kInvalidArgument);
+  FeatureSpec list = Spec("a", DType::kI64, {Shape::kUnknown});
+  list.per_step = true;  // only a SequenceExample has them
+  EXPECT_EQ(code({list}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code({Spec("a", DType::kI64), Spec("a", DType::kI64)}),
             absl::StatusCode::kInvalidArgument);
 }

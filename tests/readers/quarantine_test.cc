@@ -73,6 +73,18 @@ TEST(QuarantineTest, EachRecordStandsOnceWhoeverStartsAgain) {
   EXPECT_EQ(ReadQuarantine(path)->size(), 3u);
 }
 
+// As one that is read by a .idx and without it has.
+TEST(QuarantineTest, TwoRecordsMayHaveOneNumber) {
+  const TempFolder folder;
+  const std::string path = folder / "q.jsonl";
+  RecordError first = Place("a", 1);
+  RecordError second = Place("a", 1);
+  second.offset += 7;
+  ASSERT_TRUE((*QuarantineLog::Open(path))->Add({&first, 1}).ok());
+  ASSERT_TRUE((*QuarantineLog::Open(path))->Add({&second, 1}).ok());
+  EXPECT_EQ(ReadQuarantine(path)->size(), 2u);
+}
+
 TEST(QuarantineTest, TornLastLineIsCutOffAtTheNextStart) {
   const TempFolder folder;
   const std::string path = folder / "q.jsonl";

@@ -9,7 +9,9 @@
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "base/record_error.h"
 #include "collectives/factory.h"
 #include "readers/example_builder.h"
+#include "readers/quarantine.h"
 #include "readers/record_writer.h"
 #include "trainer/safetensors.h"
 
@@ -278,6 +281,37 @@ TEST_F(TrainTest, ABadLabelEndsAllRanksAndNamesTheRecord) {
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->ordinal, 5);
   EXPECT_EQ(error->reason, RecordErrorReason::kValue);
+}
+
+TEST_F(TrainTest, DamagedRecordsOfBothPlansAreQuarantinedOnce) {
+  const auto damage = [&](const std::string& name) {
+    std::fstream file(folder_ / name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(20);  // the payload of record 0
+    file.put('\xff');
+  };
+  damage("train-1.tfrecord");
+  damage("test-0.tfrecord");
+  for (const auto& [name, pattern, batch] :
+       {std::tuple("train.pbtxt", "${DATA}/train-*.tfrecord", 8),
+        std::tuple("eval.pbtxt", "${DATA}/test-*.tfrecord", 5)}) {
+    Write(folder_ / name,
+          "on_damage { policy: \"mask\" }\n" + PipelineText(pattern, batch, batch == 8));
+  }
+  const std::string path = folder_ / "bad.jsonl";
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator&) {
+    options.quarantine_file = path;
+  };
+  ASSERT_TRUE(Run(2).ok());
+  auto places = readers::ReadQuarantine(path);
+  ASSERT_TRUE(places.ok()) << places.status();
+  std::set<std::string> files;
+  for (const RecordError& place : *places) {
+    EXPECT_EQ(place.ordinal, 0);
+    EXPECT_EQ(place.reason, RecordErrorReason::kDataCrc);
+    files.insert(fs::path(place.file).filename());
+  }
+  EXPECT_EQ(places->size(), 2u);  // in two epochs and three evaluations
+  EXPECT_EQ(files, (std::set<std::string>{"test-0.tfrecord", "train-1.tfrecord"}));
 }
 
 TEST_F(TrainTest, FilesThatDoNotFitAreNamed) {
