@@ -15,14 +15,14 @@ const std::map<std::string, readers::Compression> kCompressions = {
 
 }  // namespace
 
-void AddCompressionFlag(Command& command, readers::Compression& compression) {
+void AddCompressionFlag(Command& command, readers::Compression& compression,
+                        const std::string& name, const std::string& about) {
   std::vector<std::string> words;
   for (const auto& [word, meaning] : kCompressions) words.push_back(word);
   command
       .AddWord(
-          "--compression",
-          [&compression](const std::string& word) { compression = kCompressions.at(word); },
-          "none, gzip, zlib or zstd")
+          name, [&compression](const std::string& word) { compression = kCompressions.at(word); },
+          about)
       .OneOf(words);
 }
 

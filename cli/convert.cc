@@ -8,94 +8,202 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/host.h"
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/compression_flag.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
+#include "readers/record_source.h"
 
 namespace millrace::cli {
 namespace {
 
+using readers::ConvertFormat;
+
 struct Flags {
   readers::ConvertOptions options;
+  std::vector<std::string> files;
+  std::string schema;
+  std::string features;
+  std::string delimiter = ",";
+  int threads = 0;  // 0: all usable cores
   std::string out;
   std::string prefix = "data";
 };
 
-absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags flags) {
+// "image/encoded=jpg,label": a name, perhaps with a new one.
+std::vector<std::pair<std::string, std::string>> ParseFeatures(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> features;
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (const std::string& part : parts) {
+    const size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    features.emplace_back(name, equals == std::string::npos ? name : part.substr(equals + 1));
+  }
+  return features;
+}
+
+// Makes options of the words; what is wrong with them is a wrong command line.
+absl::Status Complete(Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  if (!flags.schema.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.schema, readers::ParseConvertSchema(flags.schema));
+  }
+  if (!flags.features.empty()) options.features = ParseFeatures(flags.features);
+  if (flags.delimiter == "\\t") flags.delimiter = "\t";
+  if (flags.delimiter.size() != 1) {
+    return absl::InvalidArgumentError("delimiter: is not one byte");
+  }
+  options.container.delimiter = flags.delimiter[0];
+  options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;
+  options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
+  options.files = flags.files;
+  return options.Validate();
+}
+
+bool HoldsImages(ConvertFormat format) {
+  return format == ConvertFormat::kIdx || format == ConvertFormat::kImages;
+}
+
+absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  if (!options.files.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(options.files));
+  }
   std::error_code error;
   std::filesystem::create_directories(flags.out, error);
   if (error) return ErrnoStatus(error.value(), "create folder", flags.out);
-  flags.options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
-  Progress progress("convert", "images");
-  return readers::Convert(flags.options, progress.Callback());
+  Progress progress("convert", HoldsImages(options.from) ? "images" : "records");
+  return readers::Convert(options, progress.Callback());
 }
 
-void Print(const readers::ConvertReport& report) {
-  absl::PrintF("%d images, %s in %d shards\n", report.num_images,
-               HumanBytes(static_cast<double>(report.file_bytes)), report.files.size());
-  absl::PrintF("  %s\n", report.files.front());
-  if (report.files.size() > 1) absl::PrintF("  ... %s\n", report.files.back());
-  for (const auto& [label, count] : report.images_per_label) {
+void PrintLabels(const readers::ConvertReport& report) {
+  constexpr size_t kMost = 20;  // a long list of classes would hide the rest
+  if (report.records_per_label.size() > kMost) {
+    absl::PrintF("  %d labels\n", report.records_per_label.size());
+    return;
+  }
+  for (const auto& [label, count] : report.records_per_label) {
     const bool named = label >= 0 && static_cast<size_t>(label) < report.class_names.size();
-    // A long list of classes would hide the rest.
-    if (report.images_per_label.size() > 20) break;
     absl::PrintF("  label %d: %d%s%s\n", label, count, named ? "  " : "",
                  named ? report.class_names[label] : "");
   }
-  if (report.images_per_label.size() > 20) {
-    absl::PrintF("  %d labels\n", report.images_per_label.size());
+}
+
+void Print(const readers::ConvertReport& report, ConvertFormat from) {
+  absl::PrintF("%d %s, %s in %d shards\n", report.num_records,
+               HoldsImages(from) ? "images" : "records",
+               HumanBytes(static_cast<double>(report.file_bytes)), report.files.size());
+  absl::PrintF("  %s\n", report.files.front());
+  if (report.files.size() > 1) absl::PrintF("  ... %s\n", report.files.back());
+  PrintLabels(report);
+}
+
+std::map<std::string, ConvertFormat> Formats() {
+  std::map<std::string, ConvertFormat> formats;
+  for (int i = 0; i <= static_cast<int>(ConvertFormat::kImages); ++i) {
+    const auto format = static_cast<ConvertFormat>(i);
+    formats.emplace(readers::ConvertFormatName(format), format);
   }
+  return formats;
 }
 
-const std::map<std::string, readers::ConvertInput> kInputs = {
-    {"idx", readers::ConvertInput::kIdx}, {"images", readers::ConvertInput::kImages}};
-std::vector<std::string> InputWords() {
+Flag AddFormat(Command& command, const std::string& name, ConvertFormat& format,
+               const std::string& about) {
   std::vector<std::string> words;
-  for (const auto& [word, input] : kInputs) words.push_back(word);
-  return words;
+  for (const auto& [word, meaning] : Formats()) words.push_back(word);
+  return command
+      .AddWord(
+          name, [&format](const std::string& word) { format = Formats().at(word); }, about)
+      .OneOf(words);
 }
 
-}  // namespace
-
-void AddConvert(Command parent) {
-  auto flags = std::make_shared<Flags>();
-  readers::ConvertOptions& options = flags->options;
-  Command command = parent.AddCommand("convert", "Write images as TFRecord shards of Examples");
-  // The checks list the words; CLI11's transformers would list the enums' numbers too.
-  command
-      .AddWord(
-          "--from", [&options](const std::string& word) { options.input = kInputs.at(word); },
-          "What is read: idx, or images (a folder or a tar)")
-      .Required()
-      .OneOf(InputWords());
-  command.Add("--images", options.images, "The IDX file of images, the folder, or the tar")
-      .Required();
+void AddInputFlags(Command& command, Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  command.Add("files", flags.files, "What is read: files, patterns, URLs; not for idx and images");
+  command.Add("--images", options.images,
+              "The IDX file of images, the folder of images, or the tar of them");
   command.Add("--labels", options.labels,
               "The IDX file of labels (default: named as the images are, with labels-idx1)");
   command.Add("--label", options.label, "The label of images whose names tell no class");
-  command.Add("--out", flags->out, "Folder for the shards; made when it is missing").Required();
-  command.Add("--prefix", flags->prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
+  AddCompressionFlag(
+      command, options.input_compression, "--input-compression",
+      "Of the files that are read: none, gzip, zlib or zstd (default: by their first "
+      "bytes)");
+  command.AddSwitch("--header", options.container.has_header,
+                    "The first row of CSV names the columns (else: the schema, in order)");
+  command
+      .Add("--delimiter", flags.delimiter, "Between the columns of CSV that is read; \\t is a tab")
+      .ShowDefault();
+  command.Add("--record-bytes", options.container.record_bytes, "Of fixed_length that is read")
+      .Whole(1);
+  command.Add("--header-bytes", options.container.header_bytes, "In front of the first record")
+      .Whole(0);
+  command.Add("--footer-bytes", options.container.footer_bytes, "Behind the last record").Whole(0);
+}
+
+void AddSampleFlags(Command& command, Flags& flags) {
+  command.Add(
+      "--schema", flags.schema,
+      "NAME:DTYPE,... of csv, jsonl and tar; bytes, int64 or float32, then [] for a list, ? for "
+      "what may be missing");
+  command.Add("--feature", flags.options.feature,
+              "The feature that a record of text or fixed_length is");
+  command.Add("--features", flags.features, "Which features are taken: NAME or NAME=NEW,...");
+}
+
+void AddOutputFlags(Command& command, Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  command.Add("--out", flags.out, "Folder for the shards; made when it is missing").Required();
+  command.Add("--prefix", flags.prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
   command.Add("--shards", options.num_shards, "How many shards").Whole(1, 99999).ShowDefault();
   command.Add("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
       .Whole(0);
   AddCompressionFlag(command, options.compression);
   command.AddSwitch("--overwrite", options.overwrite,
                     "Replace the shards of this prefix that exist");
+  command.Add("--threads", flags.threads, "That read and encode (default: all usable cores)")
+      .Whole(1, 4096);
+}
+
+}  // namespace
+
+void AddConvert(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand("convert", "Copy records from one container to another");
+  // The checks list the words; CLI11's transformers would list the enums' numbers too.
+  AddFormat(command, "--from", flags->options.from, "What is read").Required();
+  AddFormat(command, "--to", flags->options.to, "What is written (default: tfrecord)");
+  AddInputFlags(command, *flags);
+  AddSampleFlags(command, *flags);
+  AddOutputFlags(command, *flags);
   command.Footer(
+      "tfrecord, text and fixed_length are copied into each other byte by byte. All else are "
+      "samples\n"
+      "of named features: tf.train.Examples, rows of csv, objects of jsonl, samples of tar, images "
+      "with\n"
+      "labels (idx, images); text and fixed_length are one feature of such a sample (--feature).\n"
+      "docs/convert.md says what each can hold. A range and memory are no files: nothing to "
+      "convert.\n"
       "When it is killed, the same command goes on with the shard that it was at.\n"
       "Examples:\n"
       "  millrace records convert --from idx --images train-images-idx3-ubyte.gz "
       "--out data --prefix train --shards 8\n"
       "  millrace records convert --from images --images photos/ --out data --shards 4 "
       "--shuffle 1\n"
-      "  millrace records convert --from images --images imagenet.tar --out data --prefix train");
+      "  millrace records convert --from csv --header --schema 'label:int64,text:bytes' all.csv "
+      "--out data\n"
+      "  millrace records convert --from tfrecord --to tar 'data/train-*' "
+      "--features image/encoded=jpg,image/class/label=cls --out tars");
   command.Do([flags] {
+    if (const absl::Status status = Complete(*flags); !status.ok()) return FailUsage(status);
     const auto report = ConvertFiles(*flags);
     if (!report.ok()) return Fail(report.status());
-    Print(*report);
+    Print(*report, flags->options.from);
     return kDone;
   });
 }

@@ -1,140 +1,213 @@
 #include "readers/convert.h"
 
-#include <filesystem>
+#include <algorithm>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/permutation.h"
 #include "base/status.h"
-#include "readers/example_builder.h"
-#include "readers/image_source.h"
-#include "readers/record_writer.h"
+#include "readers/convert_input_internal.h"
+#include "readers/convert_options_internal.h"
+#include "readers/convert_output_internal.h"
+#include "readers/convert_prepare_internal.h"
+#include "readers/convert_work_internal.h"
 #include "readers/shard_set_internal.h"
 #include "xxhash.h"
+
+// One thing between a table of inputs and a table of outputs: a record, which is bytes, or a sample of
+// named features. An input makes records (convert_input_internal.h), PrepareSample changes them, an
+// output encodes them (convert_output_internal.h). All that takes time is done for a chunk of records
+// at once by any thread; chunks are written in order, so that bytes do not depend on threads.
 
 namespace millrace::readers {
 namespace {
 
-namespace fs = std::filesystem;
+using internal::ConvertRecord;
+using internal::EncodedChunk;
+using internal::EncodedRecord;
+using internal::FetchedRecords;
 
-absl::StatusOr<std::string> LabelsPath(const ConvertOptions& options) {
-  if (!options.labels.empty()) return options.labels;
-  constexpr std::string_view kImagesPart = "images-idx3";
-  std::string path = options.images;
-  const size_t at = path.rfind(kImagesPart);
-  if (at == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("labels: needed, because '", options.images,
-                                                   "' has no 'images-idx3' in its name"));
-  }
-  return path.replace(at, kImagesPart.size(), "labels-idx1");
-}
-
-absl::StatusOr<std::unique_ptr<ImageSource>> OpenSource(const ConvertOptions& options) {
-  if (options.input == ConvertInput::kIdx) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::string labels, LabelsPath(options));
-    return OpenIdxImages(options.images, labels);
-  }
-  std::error_code error;
-  const bool is_folder = fs::is_directory(options.images, error);
-  if (error) return ErrnoStatus(error.value(), "stat", options.images);
-  if (is_folder) return OpenImageFolder(options.images, {.label = options.label});
-  ImageTarOptions tar;
-  tar.labels.label = options.label;
-  tar.random_access = options.shuffle_seed.has_value();
-  tar.max_memory_bytes = options.max_memory_bytes;
-  return OpenImageTar(options.images, tar);
-}
-
-std::string MakeExample(const SourceImage& image) {
-  ExampleBuilder example;
-  example.AddBytes("image/encoded", image.encoded);
-  example.AddBytes("image/format", image.format);
-  example.AddInt("image/class/label", image.label);
-  if (!image.label_text.empty()) example.AddBytes("image/class/text", image.label_text);
-  example.AddBytes("image/filename", image.filename);
-  example.AddInt("image/height", image.height);
-  example.AddInt("image/width", image.width);
-  return example.Serialize();
-}
+constexpr uint64_t kChunkBytes = 1 << 20;  // or one longer record
+constexpr uint64_t kChunkRecords = 256;
 
 class Conversion {
  public:
   Conversion(const ConvertOptions& options, const ConvertProgress& progress)
-      : options_(options), progress_(progress) {}
+      : options_(options), progress_(progress), as_samples_(internal::HasSamples(options)) {}
 
   absl::StatusOr<ConvertReport> Run() {
-    MILLRACE_RETURN_IF_ERROR(
-        ShardSet::Check(options_.output_prefix, options_.num_shards, options_.overwrite));
-    MILLRACE_ASSIGN_OR_RETURN(source_, OpenSource(options_));
-    total_ = source_->num_images();
-    if (static_cast<uint64_t>(options_.num_shards) > total_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("num_shards: ", options_.num_shards, " shards for ", total_, " images"));
-    }
-    if (options_.shuffle_seed.has_value()) order_.emplace(total_, *options_.shuffle_seed);
-    MILLRACE_ASSIGN_OR_RETURN(shards_, ShardSet::Begin({.prefix = options_.output_prefix,
-                                                        .num_shards = options_.num_shards,
-                                                        .overwrite = options_.overwrite,
-                                                        .job = Job()}));
+    ShardSetOptions set{.prefix = options_.output_prefix,
+                        .num_shards = options_.num_shards,
+                        .extension = std::string(internal::ShardExtension(options_.to)),
+                        .overwrite = options_.overwrite};
+    MILLRACE_RETURN_IF_ERROR(ShardSet::Check(set));
+    MILLRACE_RETURN_IF_ERROR(Open());
+    set.job = Job();
+    MILLRACE_ASSIGN_OR_RETURN(shards_, ShardSet::Begin(set));
     for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
       if (!shards_->Written(shard).has_value()) MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
       Report(shard);
     }
     report_.files = shards_->files();
-    report_.class_names = source_->class_names();
-    MILLRACE_RETURN_IF_ERROR(shards_->Commit({.compression = options_.compression,
-                                              .source = options_.images,
+    report_.class_names = input_->class_names();
+    MILLRACE_RETURN_IF_ERROR(shards_->Commit({.format = std::string(ConvertFormatName(options_.to)),
+                                              .compression = options_.compression,
+                                              .source = input_->Source(),
+                                              .schema = output_->schema(),
                                               .class_names = report_.class_names}));
     return std::move(report_);
   }
 
  private:
+  absl::Status Open() {
+    MILLRACE_ASSIGN_OR_RETURN(input_, internal::OpenConvertInput(options_, as_samples_));
+    total_ = input_->num_records();
+    if (static_cast<uint64_t>(options_.num_shards) > std::max<uint64_t>(total_, 1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("num_shards: ", options_.num_shards, " shards for ", total_, " records"));
+    }
+    if (options_.shuffle_seed.has_value() && total_ > 0) {
+      order_.emplace(total_, *options_.shuffle_seed);
+    }
+    output_ = internal::MakeConvertOutput(options_, as_samples_);
+    if (input_->schema().empty()) return BeginOutput(options_.schema);
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<ConvertFeature> declared,
+                              internal::PrepareSchema(options_, input_->schema()));
+    return BeginOutput(declared);
+  }
+
+  absl::Status BeginOutput(const std::vector<ConvertFeature>& declared) {
+    if (!output_->needs_first() || total_ == 0) return output_->Begin(declared, nullptr);
+    // What is read in order is opened once more: the first record comes again.
+    std::unique_ptr<internal::ConvertInput> own;
+    if (input_->fetch_in_order()) {
+      MILLRACE_ASSIGN_OR_RETURN(own, internal::OpenConvertInput(options_, as_samples_));
+    }
+    const internal::ConvertInput& input = own != nullptr ? *own : *input_;
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<FetchedRecords> first, input.Fetch({0}));
+    return first->ForEach([&](ConvertRecord record) {
+      MILLRACE_RETURN_IF_ERROR(Prepare(record));
+      return output_->Begin(declared, &record);
+    });
+  }
+
+  absl::Status Prepare(ConvertRecord& record) const {
+    if (!as_samples_) return absl::OkStatus();
+    return internal::PrepareSample(options_, !input_->schema().empty(), record.sample);
+  }
+
   // All that the bytes of the shards come from.
   uint64_t Job() const {
-    const std::string text = absl::StrCat(
-        "convert 1 ", AbsolutePath(options_.images), " ", source_->Fingerprint(), " ",
-        options_.num_shards, " ",
-        options_.shuffle_seed.has_value() ? absl::StrCat(*options_.shuffle_seed) : "-", " ",
-        options_.label.has_value() ? absl::StrCat(*options_.label) : "-", " ",
-        ToAbsl(CompressionName(options_.compression)), " ", options_.compression_level);
+    const auto optional = [](const auto& value) {
+      return value.has_value() ? absl::StrCat(*value) : "-";
+    };
+    std::string text = absl::StrCat(
+        "convert 2 ", ToAbsl(ConvertFormatName(options_.from)), " ",
+        ToAbsl(ConvertFormatName(options_.to)), " ", input_->Identity(), " ",
+        ToString(options_.container), " ", ToString(options_.schema), "\n", options_.feature, "\n",
+        options_.image_feature, "\n", internal::Recodes(options_) ? options_.codec->recoding() : "",
+        "\n", options_.num_shards, " ", optional(options_.shuffle_seed), " ",
+        optional(options_.label), " ", ToAbsl(CompressionName(options_.compression)), " ",
+        options_.compression_level);
+    for (const auto& [name, new_name] : options_.features) {
+      absl::StrAppend(&text, "\n", name, "\n", new_name);
+    }
     return XXH3_64bits(text.data(), text.size());
   }
 
   uint64_t FirstOf(size_t shard) const { return shard * total_ / shards_->files().size(); }
+  uint64_t RecordAt(uint64_t place) const { return order_.has_value() ? (*order_)(place) : place; }
+
+  // Where the chunks of a shard begin, and where the last one ends.
+  std::vector<uint64_t> ChunksOf(size_t shard) const {
+    const uint64_t end = FirstOf(shard + 1);
+    std::vector<uint64_t> begins = {FirstOf(shard)};
+    uint64_t bytes = 0;
+    for (uint64_t place = begins[0]; place < end; ++place) {
+      const uint64_t size = input_->RecordBytes(RecordAt(place));
+      const uint64_t count = place - begins.back();
+      if (count > 0 && (count == kChunkRecords || bytes + size > kChunkBytes)) {
+        begins.push_back(place);
+        bytes = 0;
+      }
+      bytes += size;
+    }
+    if (end > begins.back()) begins.push_back(end);
+    return begins;
+  }
 
   absl::Status WriteShard(size_t shard) {
     MILLRACE_ASSIGN_OR_RETURN(
-        const std::unique_ptr<TfRecordWriter> writer,
-        TfRecordWriter::Open(shards_->PathOf(shard),
-                             {.compression = options_.compression,
-                              .compression_level = options_.compression_level}));
+        const std::unique_ptr<internal::ShardWriter> writer,
+        output_->OpenShard(shards_->PathOf(shard), FirstOf(shard + 1) - FirstOf(shard)));
     ShardFacts facts;
-    for (uint64_t i = FirstOf(shard); i < FirstOf(shard + 1); ++i) {
-      const uint64_t index = order_.has_value() ? (*order_)(i) : i;
-      MILLRACE_ASSIGN_OR_RETURN(const SourceImage image, source_->Read(index));
-      MILLRACE_RETURN_IF_ERROR(writer->Write(MakeExample(image)));
-      ++facts.num_records;
-      ++facts.records_per_label[image.label];
-      if (progress_) progress_(static_cast<int64_t>(i + 1), static_cast<int64_t>(total_));
-    }
+    const std::vector<uint64_t> begins = ChunksOf(shard);
+    internal::ChunkWork work;
+    work.num_chunks = begins.size() - 1;
+    work.fetch_in_order = input_->fetch_in_order();
+    work.fetch = [&](uint64_t chunk) {
+      std::vector<uint64_t> records;
+      for (uint64_t place = begins[chunk]; place < begins[chunk + 1]; ++place) {
+        records.push_back(RecordAt(place));
+      }
+      return input_->Fetch(std::move(records));
+    };
+    work.encode = [&](uint64_t chunk, FetchedRecords& records) {
+      return Encode(begins[chunk], records);
+    };
+    work.write = [&](EncodedChunk chunk) { return Write(chunk, FirstOf(shard), *writer, facts); };
+    MILLRACE_RETURN_IF_ERROR(internal::RunInOrder(work, options_.threads));
     MILLRACE_RETURN_IF_ERROR(writer->Close());
     return shards_->Wrote(shard, std::move(facts));
   }
 
+  absl::StatusOr<EncodedChunk> Encode(uint64_t first_place, FetchedRecords& records) const {
+    EncodedChunk chunk;
+    const absl::Status status = records.ForEach([&](ConvertRecord record) {
+      return Encode(std::move(record), first_place + chunk.size(), chunk);
+    });
+    if (!status.ok()) return status;
+    return chunk;
+  }
+
+  absl::Status Encode(ConvertRecord record, uint64_t place, EncodedChunk& chunk) const {
+    const std::optional<int64_t> label = record.label;
+    MILLRACE_RETURN_IF_ERROR(Prepare(record));
+    MILLRACE_ASSIGN_OR_RETURN(EncodedRecord encoded, output_->Encode(std::move(record), place));
+    encoded.counted_label = label;
+    chunk.push_back(std::move(encoded));
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(const EncodedChunk& chunk, uint64_t first_place, internal::ShardWriter& writer,
+                     ShardFacts& facts) const {
+    for (const EncodedRecord& record : chunk) {
+      const uint64_t place = first_place + facts.num_records;
+      if (const absl::Status status = writer.Write(record); !status.ok()) {
+        return Annotate(status, absl::StrCat("record ", place, " of the output"));
+      }
+      ++facts.num_records;
+      if (record.counted_label.has_value()) ++facts.records_per_label[*record.counted_label];
+      if (progress_) progress_(static_cast<int64_t>(place + 1), static_cast<int64_t>(total_));
+    }
+    return absl::OkStatus();
+  }
+
   void Report(size_t shard) {
     const ShardFacts& facts = *shards_->Written(shard);
-    report_.num_images += facts.num_records;
+    report_.num_records += facts.num_records;
     report_.file_bytes += facts.file_bytes;
     for (const auto& [label, count] : facts.records_per_label) {
-      report_.images_per_label[label] += count;
+      report_.records_per_label[label] += count;
     }
   }
 
   const ConvertOptions& options_;
   const ConvertProgress& progress_;
-  std::unique_ptr<ImageSource> source_;
+  const bool as_samples_;
+  std::unique_ptr<internal::ConvertInput> input_;
+  std::unique_ptr<internal::ConvertOutput> output_;
   uint64_t total_ = 0;
   std::optional<Permutation> order_;
   std::unique_ptr<ShardSet> shards_;
@@ -142,18 +215,6 @@ class Conversion {
 };
 
 }  // namespace
-
-absl::Status ConvertOptions::Validate() const {
-  if (images.empty()) return absl::InvalidArgumentError("images: no path given");
-  if (input == ConvertInput::kIdx && label.has_value()) {
-    return absl::InvalidArgumentError("label: IDX files hold their own labels");
-  }
-  if (input == ConvertInput::kImages && !labels.empty()) {
-    return absl::InvalidArgumentError("labels: only IDX files have a file of labels");
-  }
-  if (max_memory_bytes < 0) return absl::InvalidArgumentError("max_memory_bytes: is negative");
-  return CheckShardOutput(output_prefix, num_shards, compression, compression_level);
-}
 
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,
                                       const ConvertProgress& progress) {

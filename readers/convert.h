@@ -4,68 +4,120 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "readers/container.h"
+#include "readers/convert_schema.h"
+#include "readers/image_codec.h"
 #include "readers/record.h"
 
 namespace millrace::readers {
 
-enum class ConvertInput {
-  kIdx,     // a pair of IDX files (image_source.h: OpenIdxImages)
-  kImages,  // a folder of images, or a tar of them (OpenImageFolder, OpenImageTar)
+// What is read, and what is written. kTfRecord, kText and kFixedLength hold records of any bytes; they
+// are copied as they are where both sides do. All others hold samples of named features; then a record
+// of TFRecord is a tf.train.Example, and one of kText or kFixedLength the value of one feature.
+enum class ConvertFormat {
+  kTfRecord,
+  kText,         // lines
+  kFixedLength,  // records of one length
+  kCsv,          // rows (RFC 4180); a feature is a column
+  kJsonLines,    // an object in each line; a feature is a member
+  kTar,          // samples of WebDataset; a feature is a member, `__key__` what they are called
+  kIdx,          // images and labels (the MNIST format), with TF-slim's names (below)
+  kImages,       // a folder of images by class, or as input a tar of them, with the same names
 };
 
+// "tfrecord", "text", "fixed_length", "csv", "jsonl", "tar", "idx", "images".
+std::string_view ConvertFormatName(ConvertFormat format);
+
 struct ConvertOptions {
-  ConvertInput input = ConvertInput::kImages;
-  std::string images;  // the IDX file of images, the folder, or the tar
+  ConvertFormat from = ConvertFormat::kImages;
+  ConvertFormat to = ConvertFormat::kTfRecord;
+
+  // Of kIdx and kImages: the IDX file of images, the folder, or the tar.
+  std::string images;
   // The IDX file of labels; empty: the name of `images` with labels-idx1 for images-idx3.
   std::string labels;
   std::optional<int64_t> label;  // for images whose paths tell no class (ImageLabelOptions)
 
+  // Of all others: the files, in their order (ExpandFiles).
+  std::vector<std::string> files;
+  Compression input_compression = Compression::kAuto;
+  // How records lie in kFixedLength and kCsv; its `kind` does not count. The header of CSV names the
+  // columns, which may then stand in any order. CSV is always written with commas and a header.
+  ContainerOptions container;
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+
+  // Of kCsv, kJsonLines (needed) and kTar: the features that are read; whatever else there is stays
+  // behind. Of kTar empty: all members, as bytes, but for `cls`, an int64. For other inputs: the
+  // columns of a kCsv or kJsonLines that is written; empty: those of record 0.
+  std::vector<ConvertFeature> schema;
+  // Of kText and kFixedLength: what a record is called as a feature (bytes) of a sample. Empty: records
+  // are copied as bytes, or cannot be converted.
+  std::string feature;
+  // Which features are taken, in this order, and what they are called then; empty: all.
+  std::vector<std::pair<std::string, std::string>> features;
+  // Encodes images anew where its recoding() is not empty: those of the first of the features
+  // `image_feature`, image/encoded, jpg, jpeg and png that a sample has; image/format, image/height and
+  // image/width follow. Needed for kIdx as output.
+  std::shared_ptr<const ImageCodec> codec;
+  std::string image_feature;
+
   std::string output_prefix;  // shards are PREFIX-00000-of-00008.tfrecord; its folder must exist
-  int num_shards = 1;         // 1 to 99999, at most one per image
+  int num_shards = 1;         // 1 to 99999, at most one per record
   // Records keep the source's order; a seed shuffles them first (base/permutation.h). A shuffled
-  // tar is held in memory.
+  // tar of images is held in memory.
   std::optional<uint64_t> shuffle_seed;
   int64_t max_memory_bytes = int64_t{4} << 30;  // for that
   Compression compression = Compression::kNone;
-  int compression_level = 6;  // zlib's 1 to 9
+  int compression_level = 6;  // zlib's or zstd's, 1 to 9
   bool overwrite = false;     // replace the shards of this prefix that exist
+
+  // performance only: results are the same for every value
+  int threads = 1;           // that read, parse and encode; one more writes
+  std::string index_folder;  // RecordSourceOptions
 
   absl::Status Validate() const;
 };
 
 struct ConvertReport {
   std::vector<std::string> files;  // the shards, in order
-  uint64_t num_images = 0;
-  uint64_t file_bytes = 0;               // of all shards on disk
-  std::vector<std::string> class_names;  // by label; empty: not known
-  std::map<int64_t, uint64_t> images_per_label;
+  uint64_t num_records = 0;
+  uint64_t file_bytes = 0;                        // of all shards on disk
+  std::vector<std::string> class_names;           // of kIdx and kImages, by label; empty: not known
+  std::map<int64_t, uint64_t> records_per_label;  // of these two inputs
 };
 
-// Called after each image with how many are written, and how many there are.
-using ConvertProgress = std::function<void(int64_t done_images, int64_t total_images)>;
+// Called after each record with how many are written, and how many there are.
+using ConvertProgress = std::function<void(int64_t done_records, int64_t total_records)>;
 
-// Writes labelled images as TFRecord shards of tf.train.Example, with TF-slim's names:
-// image/encoded, image/format ("png" or "jpeg"), image/class/label, image/class/text (where known),
-// image/filename, image/height, image/width. JPEG and PNG bytes pass through unchanged.
+// Writes the records of one container into another; docs/convert.md says what becomes of what. Nothing
+// is lost without a word: what the output cannot hold is an error that names the record.
 //
-// Of n images in (shuffled) order shard s of N gets the block from s * n / N up to (s + 1) * n / N:
+// Images have TF-slim's names: image/encoded, image/format ("png" or "jpeg"), image/class/label,
+// image/class/text (where known), image/filename, image/height, image/width. JPEG and PNG bytes pass
+// through unchanged, unless the codec encodes them anew.
+//
+// Of n records in (shuffled) order shard s of N gets the block from s * n / N up to (s + 1) * n / N:
 // reading the shards one after the other gives that order back. The same options and input give the
 // same bytes.
 //
 // Shards are written to a hidden folder beside their place and moved there after the last one is
-// whole, and PREFIX.manifest.json behind them (shards with records, bytes and labels; classes). On
-// failure nothing has changed. A conversion that is killed leaves its folder: the same conversion of
-// the same input takes over the shards that are whole there, any other to the same prefix removes
-// it. `overwrite` replaces all shards of the prefix, also of sets of another number of shards: they
-// are moved to the hidden folder first, moved back when a move fails, and removed when the new set
-// is in place. A folder with replaced shards that a killed process left stays until an `overwrite`
-// succeeds. Several processes may convert at once.
-//   INVALID_ARGUMENT     a bad option; the label rules do not fit; more shards than images
+// whole, and PREFIX.manifest.json behind them (shards with records, bytes and labels; classes;
+// columns). On failure nothing has changed. A conversion that is killed leaves its folder: the same
+// conversion of the same input takes over the shards that are whole there, any other to the same prefix
+// removes it. `overwrite` replaces all shards of the prefix, also of sets of another number of shards
+// or another format: they are moved to the hidden folder first, moved back when a move fails, and
+// removed when the new set is in place. A folder with replaced shards that a killed process left stays
+// until an `overwrite` succeeds. Several processes may convert at once.
+//   INVALID_ARGUMENT     a bad option; the label rules do not fit; more shards than records; the output
+//                        cannot hold a record
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
 //                        `overwrite` is off; a folder has the name of a shard
 //   DATA_LOSS, NOT_FOUND, ...  the input is damaged or missing, or a file cannot be written

@@ -19,6 +19,10 @@ class RecordSink {
   virtual absl::Status Finish() = 0;  // writes all that is left
 };
 
+// The sink of one compression, which is not kAuto; `level` is zlib's or zstd's, 1 to 9. `file` must
+// outlive it.
+std::unique_ptr<RecordSink> MakeRecordSink(AtomicFile& file, Compression compression, int level);
+
 // Seekable zstd (readers/FORMAT.md).
 std::unique_ptr<RecordSink> MakeZstdSink(AtomicFile& file, int level);
 

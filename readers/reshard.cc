@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/permutation.h"
 #include "base/status.h"
-#include "readers/local_file.h"
+#include "readers/record_fetcher_internal.h"
 #include "readers/record_source.h"
 #include "readers/record_writer.h"
 #include "readers/shard_set_internal.h"
@@ -18,8 +17,6 @@ namespace millrace::readers {
 namespace {
 
 constexpr size_t kMostAtOnce = 1024;  // records that are located together
-constexpr size_t kReadBytes =
-    1 << 20;  // of records that follow each other, but for one longer record
 
 // Which record of the source stands at each place of the output.
 class Order {
@@ -47,69 +44,16 @@ class Order {
   std::optional<Permutation> permutation_;
 };
 
-// Reads records by number; those that follow each other in a file together.
-class Fetcher {
- public:
-  explicit Fetcher(const RecordSource& source) : source_(source) {}
-
-  // Calls `take(payload)` for the records at [begin, end) of `order`, at most kMostAtOnce.
-  template <typename Take>
-  absl::Status Fetch(const Order& order, uint64_t begin, uint64_t end, const Take& take) {
-    const size_t count = end - begin;
-    ids_.assign(count, {});
-    for (size_t i = 0; i < count; ++i) ids_[i].record = order[begin + i];
-    refs_.resize(count);
-    starts_.resize(count + 1);
-    source_.LocateAll(ids_, refs_, starts_);
-    for (size_t first = 0; first < count;) {
-      const size_t next = EndOfStretch(first);
-      MILLRACE_RETURN_IF_ERROR(FetchStretch(first, next, take));
-      first = next;
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  // The records from `first` on that lie one behind the other and fit a read.
-  size_t EndOfStretch(size_t first) const {
-    size_t next = first + 1;
-    while (next < refs_.size() && starts_[next + 1] - starts_[first] <= kReadBytes &&
-           refs_[next].shard == refs_[first].shard &&
-           refs_[next].offset - refs_[first].offset == starts_[next] - starts_[first]) {
-      ++next;
-    }
-    return next;
-  }
-
-  template <typename Take>
-  absl::Status FetchStretch(size_t first, size_t next, const Take& take) {
-    buffer_.resize(starts_[next] - starts_[first]);
-    MILLRACE_RETURN_IF_ERROR(
-        ReadFully(*source_.file(refs_[first].shard), refs_[first].offset, buffer_));
-    for (size_t i = first; i < next; ++i) {
-      const std::span framed =
-          std::span(buffer_).subspan(starts_[i] - starts_[first], starts_[i + 1] - starts_[i]);
-      MILLRACE_ASSIGN_OR_RETURN(const std::string_view payload, source_.Unframe(refs_[i], framed));
-      MILLRACE_RETURN_IF_ERROR(take(payload));
-    }
-    return absl::OkStatus();
-  }
-
-  const RecordSource& source_;
-  std::vector<SampleId> ids_;
-  std::vector<RecordRef> refs_;
-  std::vector<size_t> starts_;
-  std::vector<std::byte> buffer_;
-};
-
 class Resharding {
  public:
   Resharding(const ReshardOptions& options, const ReshardProgress& progress)
       : options_(options), progress_(progress) {}
 
   absl::StatusOr<ReshardReport> Run() {
-    MILLRACE_RETURN_IF_ERROR(
-        ShardSet::Check(options_.output_prefix, options_.num_shards, options_.overwrite));
+    ShardSetOptions set{.prefix = options_.output_prefix,
+                        .num_shards = options_.num_shards,
+                        .overwrite = options_.overwrite};
+    MILLRACE_RETURN_IF_ERROR(ShardSet::Check(set));
     RecordSourceOptions source;
     source.compression = options_.input_compression;
     source.max_record_bytes = options_.max_record_bytes;
@@ -119,10 +63,8 @@ class Resharding {
     MILLRACE_RETURN_IF_ERROR(CheckCounts());
     order_ = std::make_unique<Order>(source_->num_records(), options_);
     FindBounds();
-    MILLRACE_ASSIGN_OR_RETURN(shards_, ShardSet::Begin({.prefix = options_.output_prefix,
-                                                        .num_shards = options_.num_shards,
-                                                        .overwrite = options_.overwrite,
-                                                        .job = Job()}));
+    set.job = Job();
+    MILLRACE_ASSIGN_OR_RETURN(shards_, ShardSet::Begin(set));
     ReshardReport report;
     for (size_t shard = 0; shard + 1 < bounds_.size(); ++shard) {
       if (!shards_->Written(shard).has_value()) MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
@@ -131,7 +73,7 @@ class Resharding {
     }
     report.files = shards_->files();
     MILLRACE_RETURN_IF_ERROR(shards_->Commit(
-        {.compression = options_.compression, .source = SourceText(), .class_names = {}}));
+        {.compression = options_.compression, .source = SourceText(source_->files())}));
     return report;
   }
 
@@ -190,11 +132,15 @@ class Resharding {
         TfRecordWriter::Open(shards_->PathOf(shard),
                              {.compression = options_.compression,
                               .compression_level = options_.compression_level}));
-    Fetcher fetcher(*source_);
+    RecordFetcher fetcher(*source_);
+    std::vector<uint64_t> records;
     for (uint64_t begin = bounds_[shard]; begin < bounds_[shard + 1];) {
       const uint64_t end = std::min<uint64_t>(begin + kMostAtOnce, bounds_[shard + 1]);
+      records.clear();
+      for (uint64_t place = begin; place < end; ++place) records.push_back((*order_)[place]);
       MILLRACE_RETURN_IF_ERROR(fetcher.Fetch(
-          *order_, begin, end, [&](std::string_view payload) { return writer->Write(payload); }));
+          records,
+          [&](const RecordRef&, std::string_view payload) { return writer->Write(payload); }));
       if (progress_) progress_(static_cast<int64_t>(end), static_cast<int64_t>(order_->size()));
       begin = end;
     }
@@ -202,12 +148,6 @@ class Resharding {
     facts.num_records = writer->num_records();
     MILLRACE_RETURN_IF_ERROR(writer->Close());
     return shards_->Wrote(shard, std::move(facts));
-  }
-
-  std::string SourceText() const {
-    const std::vector<std::string>& files = source_->files();
-    return files.size() == 1 ? files[0]
-                             : absl::StrCat(files[0], " and ", files.size() - 1, " more");
   }
 
   const ReshardOptions& options_;

@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kExtension = ".tfrecord";
 constexpr std::string_view kManifest = ".manifest.json";
 constexpr std::string_view kReplaced = "replaced";  // of a work folder: the shards taken away
 constexpr std::string_view kJob = "job";            // of a work folder: a file that names its job
@@ -148,9 +147,9 @@ class Moves {
   std::vector<std::pair<fs::path, fs::path>> done_;
 };
 
-// The names in `folder` for which `wanted` holds, sorted. Folders count only when asked for.
+// The names in `folder` for which `wanted(name, whether it is a folder)` holds, sorted.
 absl::StatusOr<std::vector<std::string>> NamesIn(
-    const fs::path& folder, bool folders, const std::function<bool(std::string_view)>& wanted) {
+    const fs::path& folder, const std::function<bool(std::string_view, bool)>& wanted) {
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator entry(folder, error);
@@ -158,22 +157,37 @@ absl::StatusOr<std::vector<std::string>> NamesIn(
     std::string name = entry->path().filename().string();
     std::error_code ignored;  // the entry has just gone
     const bool is_folder = entry->symlink_status(ignored).type() == fs::file_type::directory;
-    if (is_folder == folders && wanted(name)) names.push_back(std::move(name));
+    if (wanted(name, is_folder)) names.push_back(std::move(name));
   }
   if (error) return ErrnoStatus(error.value(), "list", folder.string());
   std::sort(names.begin(), names.end());
   return names;
 }
 
-// True for "BASE-DDDDD-of-DDDDD.tfrecord", D a digit.
-bool IsShardOf(std::string_view base, std::string_view name) {
+// True for "BASE-DDDDD-of-DDDDD" and one of the extensions, D a digit. A folder that is called like
+// a file of a set is none.
+bool IsShardOf(std::string_view base, std::string_view name, bool is_folder) {
   constexpr std::string_view kPattern = "-DDDDD-of-DDDDD";
-  if (name.size() != base.size() + kPattern.size() + kExtension.size()) return false;
-  if (!name.starts_with(base) || !name.ends_with(kExtension)) return false;
+  if (!name.starts_with(base) || name.size() < base.size() + kPattern.size()) return false;
   const std::string_view number = name.substr(base.size(), kPattern.size());
+  const std::string_view extension = name.substr(base.size() + kPattern.size());
+  if (std::ranges::find(kShardExtensions, extension) == std::end(kShardExtensions)) return false;
+  if (is_folder && !extension.empty()) return false;
   return std::equal(number.begin(), number.end(), kPattern.begin(), [](char c, char pattern) {
     return pattern == 'D' ? c >= '0' && c <= '9' : c == pattern;
   });
+}
+
+// Bytes of a file, or of all files in a folder.
+uint64_t SizeOf(const fs::path& path, std::error_code& error) {
+  if (!fs::is_directory(path, error)) return error ? 0 : fs::file_size(path, error);
+  uint64_t size = 0;
+  fs::recursive_directory_iterator entry(path, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry->is_directory(error) || error) continue;
+    size += entry->file_size(error);
+  }
+  return size;
 }
 
 // The place of a set: the folder of its shards and what their names begin with.
@@ -187,13 +201,14 @@ struct Place {
 
   // All shards of this prefix, of however many: a glob would find them together with the new ones.
   absl::StatusOr<std::vector<std::string>> Shards() const {
-    return NamesIn(folder, /*folders=*/false,
-                   [&](std::string_view name) { return IsShardOf(base, name); });
+    return NamesIn(folder, [&](std::string_view name, bool is_folder) {
+      return IsShardOf(base, name, is_folder);
+    });
   }
   absl::StatusOr<std::vector<std::string>> WorkFolders() const {
     const std::string stem = WorkStem();
-    return NamesIn(folder, /*folders=*/true, [&](std::string_view name) {
-      return name.starts_with(stem) && name.size() == stem.size() + kMark.size();
+    return NamesIn(folder, [&](std::string_view name, bool is_folder) {
+      return is_folder && name.starts_with(stem) && name.size() == stem.size() + kMark.size();
     });
   }
 
@@ -206,7 +221,9 @@ struct Place {
   const std::string base;
 };
 
-absl::Status CheckNoFolders(const std::vector<std::string>& files) {
+// Where shards are files.
+absl::Status CheckNoFolders(const std::vector<std::string>& files, std::string_view extension) {
+  if (extension.empty()) return absl::OkStatus();
   for (const std::string& file : files) {
     std::error_code ignored;  // then the move says what is wrong
     if (fs::symlink_status(file, ignored).type() != fs::file_type::directory) continue;
@@ -222,11 +239,11 @@ class ShardSet::Impl {
   explicit Impl(const ShardSetOptions& options)
       : options_(options),
         place_(options.prefix),
-        files_(Names(options.prefix, options.num_shards)),
+        files_(Names(options.prefix, options.num_shards, options.extension)),
         facts_(files_.size()) {}
 
   absl::Status Begin() {
-    MILLRACE_RETURN_IF_ERROR(CheckNoFolders(files_));
+    MILLRACE_RETURN_IF_ERROR(CheckNoFolders(files_, options_.extension));
     MILLRACE_RETURN_IF_ERROR(TakeOver());
     MILLRACE_RETURN_IF_ERROR(CheckNoShards());
     MILLRACE_RETURN_IF_ERROR(RemoveAbandoned(/*all=*/false));
@@ -242,7 +259,7 @@ class ShardSet::Impl {
 
   absl::Status Wrote(size_t shard, ShardFacts facts) {
     std::error_code error;
-    facts.file_bytes = fs::file_size(PathOf(shard), error);
+    facts.file_bytes = SizeOf(PathOf(shard), error);
     if (error) return ErrnoStatus(error.value(), "stat", PathOf(shard).string());
     MILLRACE_RETURN_IF_ERROR(WriteWhole(FactsPath(shard), ToJson(facts).dump()));
     facts_[shard] = std::move(facts);
@@ -289,8 +306,8 @@ class ShardSet::Impl {
     std::optional<ShardFacts> facts = FactsFrom(*text);
     if (!facts.has_value()) return;
     std::error_code error;
-    const bool here = fs::file_size(PathOf(shard), error) == facts->file_bytes && !error;
-    const bool moved = !here && fs::file_size(files_[shard], error) == facts->file_bytes && !error;
+    const bool here = SizeOf(PathOf(shard), error) == facts->file_bytes && !error;
+    const bool moved = !here && SizeOf(files_[shard], error) == facts->file_bytes && !error;
     if (!here && !moved) return;
     if (moved) in_place_.insert(Basename(shard));
     facts_[shard] = std::move(facts);
@@ -346,10 +363,11 @@ class ShardSet::Impl {
       num_records += facts_[shard]->num_records;
       shards.push_back(std::move(entry));
     }
-    Json manifest{{"format", "tfrecord"},
+    Json manifest{{"format", text.format},
                   {"compression", std::string(CompressionName(text.compression))},
                   {"source", text.source},
                   {"records", num_records}};
+    if (!text.schema.empty()) manifest["schema"] = text.schema;
     if (!text.class_names.empty()) manifest["classes"] = text.class_names;
     manifest["shards"] = std::move(shards);
     return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -387,21 +405,29 @@ std::string AbsolutePath(const std::string& path) {
   return error ? path : absolute.lexically_normal().string();
 }
 
-std::vector<std::string> ShardSet::Names(const std::string& prefix, int num_shards) {
+std::string SourceText(const std::vector<std::string>& files) {
+  return files.size() == 1 ? files[0] : absl::StrCat(files[0], " and ", files.size() - 1, " more");
+}
+
+std::vector<std::string> ShardSet::Names(const std::string& prefix, int num_shards,
+                                         std::string_view extension) {
   std::vector<std::string> names;
   for (int shard = 0; shard < num_shards; ++shard) {
     names.push_back(
-        absl::StrFormat("%s-%05d-of-%05d%s", prefix, shard, num_shards, std::string(kExtension)));
+        absl::StrFormat("%s-%05d-of-%05d%s", prefix, shard, num_shards, std::string(extension)));
   }
   return names;
 }
 
-absl::Status ShardSet::Check(const std::string& prefix, int num_shards, bool overwrite) {
-  MILLRACE_RETURN_IF_ERROR(CheckNoFolders(Names(prefix, num_shards)));
-  const Place place(prefix);
+absl::Status ShardSet::Check(const ShardSetOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckNoFolders(
+      Names(options.prefix, options.num_shards, options.extension), options.extension));
+  const Place place(options.prefix);
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> old, place.Shards());
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> left, place.WorkFolders());
-  if (overwrite || old.empty() || !left.empty()) return absl::OkStatus();  // Begin looks closer
+  if (options.overwrite || old.empty() || !left.empty()) {
+    return absl::OkStatus();  // Begin looks closer
+  }
   return place.ExistsAlready(old);
 }
 

@@ -93,8 +93,12 @@ std::string ExtensionOf(std::string_view path) {
   return absl::AsciiStrToLower(ToAbsl(path.substr(dot + 1)));
 }
 
-std::string_view NameOf(std::string_view header) {
-  return Field(header, 0, 100);  // ustar's prefix holds folders, which are not asked for
+std::string PathOf(std::string_view header) {
+  const std::string_view name = Field(header, 0, 100);
+  const std::string_view folders = Field(header, 345, 155);
+  const bool has_folders = header.substr(257, 6) == std::string_view("ustar\0", 6);
+  return has_folders && !folders.empty() ? absl::StrCat(ToAbsl(folders), "/", ToAbsl(name))
+                                         : std::string(name);
 }
 
 class SampleReader {
@@ -135,7 +139,9 @@ class SampleReader {
       MILLRACE_RETURN_IF_ERROR(Describe(type, data));
     } else {
       if (type == '0' || type == '\0' || type == '7') {
-        members_.push_back({ExtensionOf(next_.path ? *next_.path : NameOf(header)), data});
+        std::string path = next_.path ? *std::move(next_.path) : PathOf(header);
+        std::string extension = ExtensionOf(path);
+        members_.push_back({std::move(path), std::move(extension), data});
       } else if (type == 'S') {
         return Error("a sparse member");
       }

@@ -12,6 +12,7 @@
 namespace millrace::readers::internal {
 
 struct TarMember {
+  std::string path;
   std::string extension;   // behind the first dot of the base name, in small letters
   std::string_view bytes;  // within the blocks
 };

@@ -4,11 +4,14 @@ import gzip
 import json
 import os
 import pathlib
+import signal
 import struct
+import subprocess
+import tarfile
 import tempfile
 import unittest
 
-from cli_testutil import convert_slice, millrace, millrace_to_full, run_json
+from cli_testutil import BIN, convert_slice, millrace, millrace_to_full, run_json
 
 
 class RecordsTest(unittest.TestCase):
@@ -36,6 +39,92 @@ class RecordsTest(unittest.TestCase):
         self.assertIn("train-00000-of-00004.tfrecord", refused.stderr)
         self.assertEqual(millrace(*args, "--overwrite").returncode, 0)
         self.assertEqual(self.shards[0].read_bytes(), before)  # conversion is deterministic
+
+    def convert(self, source, target, files, *args):
+        """Converts and returns the shards."""
+        prefix = f"{source}-{target}"
+        done = millrace("records", "convert", "--from", source, "--to", target, *files,
+                        "--out", self.folder / "converted", "--prefix", prefix, "--overwrite", *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return sorted((self.folder / "converted").glob(f"{prefix}-*-of-*"))
+
+    def features(self, shards):
+        lines = millrace("records", "cat", *shards).stdout.splitlines()
+        return [json.loads(line)["features"] for line in lines]
+
+    def test_convert_goes_through_every_container_and_comes_back(self):
+        taken = "image/class/label=cls,image/width=width"
+        expected = [{"cls": f["image/class/label"], "width": f["image/width"]}
+                    for f in self.features(self.shards)]
+        schema = "cls:int64,width:int64"
+        first = self.convert("tfrecord", "tfrecord", self.shards, "--features", taken)
+        rows = self.convert("tfrecord", "csv", first, "--shards", 3)
+        self.assertEqual(len(rows), 3)
+        objects = self.convert("csv", "jsonl", rows, "--header", "--schema", schema)
+        with open(objects[0]) as lines:
+            self.assertEqual(json.loads(lines.readline()),
+                             {name: values[0] for name, values in expected[0].items()})
+        tars = self.convert("jsonl", "tar", objects, "--schema", schema, "--compression", "gzip")
+        with tarfile.open(tars[0]) as archive:
+            self.assertEqual(archive.getnames()[:3],
+                             ["000000000.cls", "000000000.width", "000000001.cls"])
+        last = self.convert("tar", "tfrecord", tars, "--schema", schema, "--features", "cls,width")
+        self.assertEqual(self.features(last), expected)
+        self.assertEqual(b"".join(p.read_bytes() for p in last), first[0].read_bytes())
+
+    def test_convert_to_a_folder_of_images_comes_back(self):
+        photos = self.convert("tfrecord", "images", self.shards)
+        back = millrace("records", "convert", "--from", "images", "--images", photos[0],
+                        "--out", self.folder / "converted", "--prefix", "back")
+        self.assertEqual(back.returncode, 0, back.stderr)
+        self.assertIn("300 images", back.stdout)
+        def contents(shards):
+            return sorted(json.dumps([f["image/class/label"], f["image/encoded"]])
+                          for f in self.features(shards))
+        self.assertEqual(contents((self.folder / "converted").glob("back-*.tfrecord")),
+                         contents(self.shards))
+
+    def test_convert_that_is_killed_goes_on_with_the_same_bytes(self):
+        lines = self.folder / "lines.txt"
+        lines.write_text("".join(f"line {i}\n" for i in range(20000)))
+        for to, extension in (("tfrecord", "tfrecord"), ("tar", "tar")):
+            args = ["records", "convert", "--from", "text", "--to", to, "--feature", "txt",
+                    "--shards", 200, lines]
+            whole = self.folder / f"whole-{to}"
+            done = millrace(*args, "--out", whole)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            out = self.folder / f"killed-{to}"
+            process = subprocess.Popen([BIN, *map(str, args), "--out", str(out)],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            while process.poll() is None and not list(out.glob(".data.convert-*/*.facts")):
+                pass
+            process.kill()
+            process.communicate()
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+            self.assertEqual(list(out.glob("data-*")), [])
+            left = {path.name: path.stat().st_ino for path in out.glob(f".data.convert-*/*.{extension}")
+                    if path.with_name(path.name + ".facts").exists()}
+            self.assertGreater(len(left), 0)
+            again = millrace(*args, "--out", out)
+            self.assertEqual(again.returncode, 0, again.stderr)
+            shards = sorted(whole.glob("data-*"))
+            self.assertEqual(len(shards), 200)
+            for shard in shards:
+                self.assertEqual((out / shard.name).read_bytes(), shard.read_bytes())
+            kept = {name: (out / name).stat().st_ino for name in left}
+            self.assertEqual(kept, left)  # what was whole is not written again
+            self.assertEqual([path.name for path in out.glob(".*")], [])
+
+    def test_convert_refuses_pairs_that_make_no_sense_and_says_what_would(self):
+        for args, text in ((["--from", "text", "--to", "csv", "x"], "csv and jsonl read lines as samples"),
+                           (["--from", "csv", "x"], "schema: needed to read csv"),
+                           (["--from", "csv", "--schema", "a:int", "x"], "bytes, int64 or float32"),
+                           (["--from", "tfrecord"], "files: none given"),
+                           (["--from", "fixed_length", "x"], "record_bytes: needed")):
+            done = millrace("records", "convert", *args, "--out", self.folder / "nothing")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(text, done.stderr)
+        self.assertFalse((self.folder / "nothing").exists())
 
     def test_split_merge_and_sample_copy_records(self):
         out = self.folder / "resharded"
@@ -332,7 +421,7 @@ class RecordsTest(unittest.TestCase):
                             ([*convert, "--shards=-3"], "--shards"),
                             ([*convert, "--shuffle=-1"], "--shuffle"),
                             ([*convert, "--compression", "lzo"], "{gzip,none,zlib,zstd}"),
-                            ([*convert[:-1], "foo"], "foo not in {idx,images}"),
+                            ([*convert[:-1], "foo"], "foo not in {csv,fixed_length,idx,images,jsonl,tar,text,tfrecord}"),
                             (["cat", "x", "--count=-1"], "--count"),
                             (["cat", "x", "--count", "-1"], "--count"),
                             (["verify", "x", "--max-places=-1"], "--max-places"),

@@ -45,7 +45,7 @@ class ConvertTest : public testing::Test {
     WriteFile(folder_ / "t-images-idx3-ubyte", IdxImages(count, 4, 5));
     WriteFile(folder_ / "t-labels-idx1-ubyte", IdxLabels(count));
     ConvertOptions options;
-    options.input = ConvertInput::kIdx;
+    options.from = ConvertFormat::kIdx;
     options.images = folder_ / "t-images-idx3-ubyte";
     options.output_prefix = folder_ / "out/t";
     return options;
@@ -98,7 +98,7 @@ TEST_F(ConvertTest, ExamplesCarryTheNamesOfTfSlim) {
   EXPECT_THAT(examples[2].at("image/format").bytes, ElementsAre("jpeg"));
   EXPECT_THAT(examples[2].at("image/encoded").bytes, ElementsAre(MakeJpeg(7, 8)));
   EXPECT_THAT(report->class_names, ElementsAre("cat", "dog"));
-  EXPECT_THAT(report->images_per_label, UnorderedElementsAre(Pair(0, 2u), Pair(1, 1u)));
+  EXPECT_THAT(report->records_per_label, UnorderedElementsAre(Pair(0, 2u), Pair(1, 1u)));
   EXPECT_EQ(report->file_bytes, std::filesystem::file_size(report->files[0]));
 }
 
@@ -107,7 +107,7 @@ TEST_F(ConvertTest, ShardsAreContiguousBlocksOfEqualSize) {
   options.num_shards = 4;
   const auto report = Convert(options);
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->num_images, 11u);
+  EXPECT_EQ(report->num_records, 11u);
   std::vector<size_t> sizes;
   for (const std::string& file : report->files) sizes.push_back(ReadShard(file).size());
   EXPECT_THAT(sizes, ElementsAre(2, 3, 3, 3));
@@ -267,8 +267,8 @@ TEST_F(ConvertTest, KilledConversionGoesOnWhereItWas) {
   const auto report = Convert(options, [&](int64_t done, int64_t) { written.push_back(done); });
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(written, ElementsAre(6, 7, 8, 9, 10, 11));
-  EXPECT_EQ(report->num_images, 11u);
-  EXPECT_EQ(report->images_per_label.size(), 10u);
+  EXPECT_EQ(report->num_records, 11u);
+  EXPECT_EQ(report->records_per_label.size(), 10u);
   EXPECT_EQ(Left().size(), 5u);
 
   ConvertOptions whole = options;
@@ -366,7 +366,7 @@ TEST_F(ConvertTest, BadOptionsAreNamed) {
   expect([](auto& o) { o.images.clear(); }, "images");
   expect([](auto& o) { o.output_prefix.clear(); }, "output_prefix");
   expect([](auto& o) { o.num_shards = 0; }, "num_shards");
-  expect([](auto& o) { o.num_shards = 4; }, "4 shards for 3 images");
+  expect([](auto& o) { o.num_shards = 4; }, "4 shards for 3 records");
   expect([](auto& o) { o.compression = Compression::kAuto; }, "compression");
   expect([](auto& o) { o.compression_level = 10; }, "compression_level");
   expect([](auto& o) { o.label = 1; }, "label");
@@ -381,16 +381,16 @@ TEST_F(ConvertTest, MissingOutputFolderIsNotFound) {
 // The Debian package dataset-fashion-mnist, where it is installed.
 TEST_F(ConvertTest, FashionMnistTestSetConverts) {
   ConvertOptions options;
-  options.input = ConvertInput::kIdx;
+  options.from = ConvertFormat::kIdx;
   options.images = "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz";
   if (!std::filesystem::exists(options.images)) GTEST_SKIP() << "dataset-fashion-mnist is missing";
   options.output_prefix = folder_ / "out/test";
   options.num_shards = 4;
   const auto report = Convert(options);
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->num_images, 10000u);
-  EXPECT_EQ(report->images_per_label.size(), 10u);
-  for (const auto& [label, count] : report->images_per_label) EXPECT_EQ(count, 1000u) << label;
+  EXPECT_EQ(report->num_records, 10000u);
+  EXPECT_EQ(report->records_per_label.size(), 10u);
+  for (const auto& [label, count] : report->records_per_label) EXPECT_EQ(count, 1000u) << label;
 }
 
 }  // namespace

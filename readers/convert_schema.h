@@ -1,0 +1,32 @@
+#ifndef MILLRACE_READERS_CONVERT_SCHEMA_H_
+#define MILLRACE_READERS_CONVERT_SCHEMA_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/dtype.h"
+
+namespace millrace::readers {
+
+// A feature of samples as text declares it.
+struct ConvertFeature {
+  std::string name;
+  DType dtype = DType::kBytes;  // kBytes, kI64 or kF32
+  bool is_list = false;         // any number of values, in JSON an array; not of kBytes
+  bool is_optional = false;     // a sample may be without it
+
+  friend bool operator==(const ConvertFeature&, const ConvertFeature&) = default;
+};
+
+// "label:int64,weight:float32?,ids:int64[],name:bytes": dtype is bytes, int64 or float32 (or float);
+// [] marks a list, ? behind it what may be missing. The name ends at the last colon.
+//   INVALID_ARGUMENT  says which part is wrong
+absl::StatusOr<std::vector<ConvertFeature>> ParseConvertSchema(std::string_view text);
+std::string ToString(std::span<const ConvertFeature> schema);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_CONVERT_SCHEMA_H_

@@ -1,0 +1,48 @@
+#ifndef MILLRACE_READERS_IMAGE_CODEC_H_
+#define MILLRACE_READERS_IMAGE_CODEC_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace millrace::readers {
+
+// An image that was encoded anew.
+struct RecodedImage {
+  std::string encoded;
+  std::string_view format;  // "jpeg", "png", or "raw": rows of bytes, channels side by side
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
+struct GreyImage {
+  std::string pixels;  // row by row, a byte each
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
+// The pixels of images, of which readers know nothing: augment/image_recoder.h has one. Immutable,
+// thread-safe.
+class ImageCodec {
+ public:
+  virtual ~ImageCodec() = default;
+
+  // What Recode does, in words that are different for different outcomes; empty: nothing, and it is not
+  // called.
+  virtual std::string recoding() const = 0;
+  // Shrinks or encodes anew.
+  //   nullopt           the image stays as it is, byte for byte
+  //   INVALID_ARGUMENT  it is damaged
+  virtual absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const = 0;
+
+  // Decodes an image that is stored as grey bytes.
+  //   INVALID_ARGUMENT  it is damaged, has colours or alpha, or more than 8 bits to a pixel
+  virtual absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const = 0;
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_IMAGE_CODEC_H_
