@@ -1,9 +1,10 @@
-// bench_read_records FILE SECONDS: reads a TFRecord file through readers::OpenTfRecordReader, both
-// CRCs checked, on one thread, again and again until SECONDS have passed. Prints the JSON that
-// bench_raw_record_loop prints.
+// bench_read_records FILE SECONDS [mmap]: reads a TFRecord file through readers::OpenTfRecordReader,
+// both CRCs checked, on one thread, again and again until SECONDS have passed; with `mmap` it is
+// mapped. Prints the JSON that bench_raw_record_loop prints.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "readers/record_reader.h"
@@ -16,8 +17,9 @@ struct Totals {
 };
 
 // Reads the file once and adds to `totals`.
-absl::Status ReadOnce(const std::string& path, Totals& totals) {
-  auto reader = millrace::readers::OpenTfRecordReader(path);
+absl::Status ReadOnce(const std::string& path,
+                      const millrace::readers::TfRecordReaderOptions& options, Totals& totals) {
+  auto reader = millrace::readers::OpenTfRecordReader(path, options);
   if (!reader.ok()) return reader.status();
   for (;;) {
     const auto record = (*reader)->Next();
@@ -31,16 +33,19 @@ absl::Status ReadOnce(const std::string& path, Totals& totals) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: bench_read_records FILE SECONDS\n");
+  const bool mapped = argc == 4 && std::strcmp(argv[3], "mmap") == 0;
+  if (argc != 3 && !mapped) {
+    std::fprintf(stderr, "usage: bench_read_records FILE SECONDS [mmap]\n");
     return 2;
   }
+  millrace::readers::TfRecordReaderOptions options;
+  if (mapped) options.access.io = millrace::readers::FileIo::kMmap;
   const double least_seconds = std::atof(argv[2]);
   Totals totals;
   std::chrono::duration<double> seconds{};
   const auto start = std::chrono::steady_clock::now();
   do {
-    if (const absl::Status status = ReadOnce(argv[1], totals); !status.ok()) {
+    if (const absl::Status status = ReadOnce(argv[1], options, totals); !status.ok()) {
       std::fprintf(stderr, "%s\n", status.ToString().c_str());
       return 1;
     }

@@ -20,6 +20,15 @@ class PlainSource : public ByteSource {
     offset_ += got;
     return got;
   }
+  HeldBytes Borrow(size_t again, size_t count) override {
+    const uint64_t begin = offset_ - again;
+    if (begin >= file_->size()) return {};
+    count = std::min<uint64_t>(count, file_->size() - begin);
+    std::shared_ptr<const std::byte> bytes = file_->Borrow(begin, count);
+    if (bytes == nullptr) return {};
+    offset_ = begin + count;
+    return {{bytes.get(), count}, std::move(bytes)};
+  }
   std::optional<uint64_t> Remaining() const override {
     return file_->size() > offset_ ? file_->size() - offset_ : 0;
   }

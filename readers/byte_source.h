@@ -26,6 +26,12 @@ struct LostBytes {
 };
 inline constexpr uint64_t kLostBytes = 16;
 
+// Bytes that lie in memory as long as `held` lives.
+struct HeldBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> held;
+};
+
 // The (inflated) bytes of a shard, from the first to the last. Internal; the seam between what a
 // file is compressed with and how records are cut out of it. Thread-compatible.
 class ByteSource {
@@ -39,6 +45,9 @@ class ByteSource {
   //              Everything before the damage has been delivered; later calls say the same
   //   other      the file could not be read
   virtual absl::StatusOr<size_t> Read(std::span<std::byte> out) = 0;
+  // Instead of reading: `count` bytes, of which the first `again` are the last that were read; fewer
+  // at the end of the file. Empty: they can only be read.
+  virtual HeldBytes Borrow(size_t /*again*/, size_t /*count*/) { return {}; }
 
   // The bytes still to come where that is known (a plain file).
   virtual std::optional<uint64_t> Remaining() const = 0;

@@ -1,9 +1,7 @@
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/local_file.h"
+#include "readers/mapping_internal.h"
 
 // Other ways to the bytes of a local file than pread through the page cache. All of them fill the
 // same buffers with the same bytes; which is faster depends on the disk and on who else wants memory.
@@ -23,37 +22,30 @@ namespace {
 // a file that is cut between the two, within some microseconds, it still is one.
 class MappedFile : public RandomAccessFile {
  public:
-  MappedFile(std::shared_ptr<const RandomAccessFile> file, const std::byte* bytes)
-      : file_(std::move(file)), bytes_(bytes) {}
-  ~MappedFile() override { ::munmap(const_cast<std::byte*>(bytes_), size()); }
+  MappedFile(std::shared_ptr<const RandomAccessFile> file, std::shared_ptr<const Mapping> mapping)
+      : file_(std::move(file)), mapping_(std::move(mapping)) {}
 
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= size() || out.empty()) return size_t{0};
     const size_t count = std::min<uint64_t>(out.size(), size() - offset);
-    if (!Populate(offset, count)) return file_->ReadAt(offset, out);  // which says what is wrong
-    std::memcpy(out.data(), bytes_ + offset, count);
+    // The file says what is wrong.
+    if (!mapping_->Populate(offset, count)) return file_->ReadAt(offset, out);
+    std::memcpy(out.data(), mapping_->bytes() + offset, count);
     return count;
   }
   bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
     return file_->TryReadAt(offset, out);
   }
+  std::shared_ptr<const std::byte> Borrow(uint64_t offset, size_t count) const override {
+    if (!mapping_->Populate(offset, count)) return nullptr;
+    return {mapping_, mapping_->bytes() + offset};
+  }
   uint64_t size() const override { return file_->size(); }
   const std::string& path() const override { return file_->path(); }
 
  private:
-  bool Populate(uint64_t offset, size_t count) const {
-    constexpr uint64_t kPage = 4096;
-    const uint64_t begin = offset / kPage * kPage;
-    int result = 0;
-    do {
-      result = ::madvise(const_cast<std::byte*>(bytes_) + begin, offset + count - begin,
-                         MADV_POPULATE_READ);
-    } while (result != 0 && errno == EINTR);
-    return result == 0;
-  }
-
   const std::shared_ptr<const RandomAccessFile> file_;
-  const std::byte* const bytes_;
+  const std::shared_ptr<const Mapping> mapping_;
 };
 
 // Reads past the page cache, through aligned memory.
@@ -148,10 +140,10 @@ std::shared_ptr<const RandomAccessFile> WithAccess(UniqueFd fd, std::string path
   auto file = MakeLocalFile(std::move(fd), std::move(path), size);
   if (is_direct) return std::make_shared<DirectFile>(std::move(file));
   if (access.drop_behind) file = std::make_shared<DropBehindFile>(std::move(file), number);
-  if (access.io != FileIo::kMmap || size == 0) return file;
-  void* const bytes = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, number, 0);
-  if (bytes == MAP_FAILED) return file;
-  return std::make_shared<MappedFile>(std::move(file), static_cast<const std::byte*>(bytes));
+  if (access.io != FileIo::kMmap) return file;
+  auto mapping = Mapping::Make(number, size);
+  if (mapping == nullptr) return file;
+  return std::make_shared<MappedFile>(std::move(file), std::move(mapping));
 }
 
 }  // namespace millrace::readers

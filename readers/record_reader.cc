@@ -18,7 +18,8 @@
 
 // Records are views into read chunks. A chunk is filled front to back and never rewritten while a
 // record points into it; what is copied is only the start of a record that does not fit into the
-// rest of its chunk, to the front of the next one. Each record shares ownership of its chunk.
+// rest of its chunk, to the front of the next one. Each record shares ownership of its chunk. The
+// bytes of a mapped file are the chunks themselves.
 //
 // With resync a stretch of damage is searched for the next record as it comes in, so that also what
 // cannot be read twice can be: only the record that is looked at is held. A length that noise makes
@@ -61,7 +62,7 @@ class TfRecordReader : public RecordReader {
 
  private:
   size_t Available() const { return end_ - begin_; }
-  const std::byte* Front() const { return chunk_->bytes.get() + begin_; }
+  const std::byte* Front() const { return bytes_ + begin_; }
 
   uint64_t FrontFrameBytes() const { return DecodeHeader(Front()).length + kFrameBytes; }
 
@@ -85,7 +86,7 @@ class TfRecordReader : public RecordReader {
     record.ref.ordinal = ordinal_;
     record.ref.offset = offset_;
     record.ref.length = header.length;
-    record.keep_alive = chunk_;
+    record.keep_alive = held_;
     if (options_.verify_crc &&
         !PayloadCrcOk({Front() + kHeaderBytes, header.length + kFooterBytes})) {
       return Damage(RecordErrorReason::kDataCrc, "the CRC of the payload does not match");
@@ -194,7 +195,7 @@ class TfRecordReader : public RecordReader {
 
   // Reads until `want` bytes are available or the source ends.
   absl::Status Fill(size_t want) {
-    if (Available() >= want) return absl::OkStatus();
+    if (Available() >= want || Borrow(want)) return absl::OkStatus();
     if (chunk_ == nullptr || chunk_->capacity - begin_ < want) {
       std::shared_ptr<Chunk> next = pool_->Take(want);
       if (next == nullptr) {
@@ -202,9 +203,8 @@ class TfRecordReader : public RecordReader {
             absl::StrCat(source_->path(), ": no memory for a record of ", want, " bytes"));
       }
       if (Available() > 0) std::memcpy(next->bytes.get(), Front(), Available());
-      end_ = Available();
-      begin_ = 0;
       chunk_ = std::move(next);
+      Show(chunk_->bytes.get(), Available(), chunk_);
     }
     while (Available() < want) {
       const auto got = source_->Read({chunk_->bytes.get() + end_, chunk_->capacity - end_});
@@ -213,6 +213,22 @@ class TfRecordReader : public RecordReader {
       end_ += *got;
     }
     return absl::OkStatus();
+  }
+
+  // Of a source whose bytes lie in memory as they are.
+  bool Borrow(size_t want) {
+    HeldBytes view = source_->Borrow(Available(), std::max(want, options_.chunk_bytes));
+    if (view.bytes.empty()) return false;
+    chunk_.reset();
+    Show(view.bytes.data(), view.bytes.size(), std::move(view.held));
+    return true;
+  }
+
+  void Show(const std::byte* bytes, size_t size, std::shared_ptr<const void> held) {
+    bytes_ = bytes;
+    begin_ = 0;
+    end_ = size;
+    held_ = std::move(held);
   }
 
   RecordError Here(RecordErrorReason reason) const {
@@ -251,8 +267,10 @@ class TfRecordReader : public RecordReader {
   const uint64_t max_length_;
   const std::shared_ptr<ChunkPool> pool_;
 
-  std::shared_ptr<Chunk> chunk_;
-  size_t begin_ = 0;  // the bytes [begin_, end_) of chunk_ are read and not yet handed out
+  std::shared_ptr<Chunk> chunk_;  // where bytes_ are, if they had to be read
+  const std::byte* bytes_ = nullptr;
+  std::shared_ptr<const void> held_;  // what keeps them
+  size_t begin_ = 0;                  // of bytes_, [begin_, end_) are not yet handed out
   size_t end_ = 0;
   uint64_t offset_ = 0;  // of begin_ in the inflated file
   uint64_t ordinal_ = 0;
@@ -270,7 +288,7 @@ std::unique_ptr<RecordReader> MakeTfRecordReader(std::unique_ptr<ByteSource> sou
 
 absl::StatusOr<std::unique_ptr<RecordReader>> OpenTfRecordReader(
     const std::string& path, const TfRecordReaderOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(auto file, OpenFile(path));
+  MILLRACE_ASSIGN_OR_RETURN(auto file, OpenWithAccess(path, options.access));
   Compression compression = options.compression;
   if (compression == Compression::kAuto) {
     MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "readers/local_file.h"
 #include "readers/record.h"
 
 namespace millrace::readers {
@@ -48,6 +49,10 @@ struct TfRecordReaderOptions {
 
   // performance only: results are the same for every value
   size_t chunk_bytes = 1 << 20;  // bytes read at a time
+  // Local files. With kMmap records of an uncompressed file are its pages themselves: nothing is
+  // copied, a file that is written to while records are held changes them, and one that is cut
+  // short while they are ends the process by SIGBUS when they are looked at.
+  FileAccess access = {};
 };
 
 // Opens a TFRecord shard (readers/FORMAT.md).

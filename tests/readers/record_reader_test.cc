@@ -19,8 +19,17 @@ std::unique_ptr<RecordReader> ReaderOf(std::string bytes, TfRecordReaderOptions 
   return MakeTfRecordReader(std::move(source).value(), options);
 }
 
-ReadLog ReadBytes(std::string bytes, const TfRecordReaderOptions& options = {}) {
-  return ReadToEnd(*ReaderOf(std::move(bytes), options));
+// What a reader says of a file, and says too when its bytes lie in memory.
+ReadLog ReadBytes(const std::string& bytes, const TfRecordReaderOptions& options = {}) {
+  auto lent = MakeByteSource(std::make_shared<LendingFile>(bytes), options.compression);
+  EXPECT_TRUE(lent.ok()) << lent.status();
+  const ReadLog log = ReadToEnd(*ReaderOf(bytes, options));
+  const ReadLog in_place = ReadToEnd(*MakeTfRecordReader(std::move(lent).value(), options));
+  EXPECT_EQ(in_place.records, log.records);
+  EXPECT_EQ(in_place.errors.size(), log.errors.size());
+  EXPECT_EQ(in_place.last_error, log.last_error);
+  EXPECT_EQ(in_place.clean_end, log.clean_end);
+  return log;
 }
 
 // One record is damaged, for `reason`, at `ordinal`, whose frame begins at `offset`.
@@ -129,6 +138,30 @@ TEST(RecordReaderTest, RecordsOfOneChunkShareItWithoutCopies) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ((*first)->keep_alive, (*second)->keep_alive);
   EXPECT_EQ((*first)->payload.data() + 4 + kFrameBytes, (*second)->payload.data());
+}
+
+TEST(RecordReaderTest, AMappedFileIsReadWhereItLies) {
+  const TempFolder folder;
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 100; ++i) payloads.emplace_back(50'000 + i, static_cast<char>('!' + i % 90));
+  WriteFile(folder / "f", Frames(payloads));
+  WriteFile(folder / "f.gz", Deflated(Frames(payloads), Wrapper::kGzip));
+  TfRecordReaderOptions options;
+  for (const FileIo io : {FileIo::kPread, FileIo::kMmap, FileIo::kDirect}) {
+    options.access.io = io;
+    for (const char* name : {"f", "f.gz"}) {
+      auto reader = OpenTfRecordReader(folder / name, options);
+      ASSERT_TRUE(reader.ok()) << reader.status();
+      const ReadLog log = ReadToEnd(**reader);
+      EXPECT_EQ(log.Payloads(), payloads) << name;
+      EXPECT_TRUE(log.clean_end);
+    }
+  }
+  options.access.io = FileIo::kMmap;
+  auto reader = OpenTfRecordReader(folder / "f", options).value();
+  const Record first = *reader->Next().value();
+  reader.reset();
+  EXPECT_EQ(first.payload, payloads[0]);
 }
 
 TEST(RecordReaderTest, BadLengthCrcEndsTheFraming) {

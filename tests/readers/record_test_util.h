@@ -108,6 +108,22 @@ class FakeFile : public RandomAccessFile {
   mutable std::atomic<int> num_reads_ = 0;
 };
 
+// One whose bytes lie in memory. Each loan is a copy of its own, of exactly its size.
+class LendingFile : public FakeFile {
+ public:
+  explicit LendingFile(const std::string& bytes) : FakeFile(bytes), bytes_(bytes) {}
+
+  std::shared_ptr<const std::byte> Borrow(uint64_t offset, size_t count) const override {
+    EXPECT_LE(offset + count, bytes_.size());
+    std::shared_ptr<std::byte[]> copy(new std::byte[count]);
+    std::memcpy(copy.get(), bytes_.data() + offset, count);
+    return {copy, copy.get()};
+  }
+
+ private:
+  const std::string bytes_;
+};
+
 // Everything that a reader says until its end: the good payloads by ordinal, and the errors.
 struct ReadLog {
   std::vector<std::pair<uint64_t, std::string>> records;

@@ -93,10 +93,16 @@ TfRecordReaderOptions Options(size_t chunk_bytes = 1 << 20) {
 }
 
 Read ReadPlain(const std::string& bytes, size_t chunk_bytes = 1 << 20) {
-  const auto source = MakeByteSource(std::make_shared<FakeFile>(bytes), Compression::kNone);
-  return ReadOn(
-      *MakeTfRecordReader(*MakeByteSource(std::make_shared<FakeFile>(bytes), Compression::kNone),
-                          Options(chunk_bytes)));
+  const auto read = [&](std::shared_ptr<const RandomAccessFile> file) {
+    return ReadOn(*MakeTfRecordReader(*MakeByteSource(std::move(file), Compression::kNone),
+                                      Options(chunk_bytes)));
+  };
+  const Read in_place = read(std::make_shared<LendingFile>(bytes));
+  Read copied = read(std::make_shared<FakeFile>(bytes));
+  EXPECT_EQ(in_place.payloads, copied.payloads);
+  EXPECT_EQ(in_place.errors.size(), copied.errors.size());
+  EXPECT_EQ(in_place.skipped_bytes, copied.skipped_bytes);
+  return copied;
 }
 
 // Payloads that are not in `touched` are all there, in order, and nothing else is.
