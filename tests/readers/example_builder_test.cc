@@ -33,7 +33,7 @@ TEST(ExampleBuilder, LibprotobufReadsBackWhatWasAdded) {
   map["image"].mutable_bytes_list()->add_value(std::string(70000, 'i'));
   map["label"].mutable_int64_list()->add_value(7);
   map["weight"].mutable_float_list()->add_value(0.25f);
-  EXPECT_EQ(ParseWithProtobuf(builder.Serialize()), ToValues(expected));
+  EXPECT_EQ(ParseWithProtobuf(builder.Serialize()), ToValues(expected.features()));
 }
 
 TEST(ExampleBuilder, EmptyListsKeepTheirKind) {
