@@ -37,6 +37,7 @@ std::optional<uint64_t> CountAfterStep(std::optional<uint64_t> count, const Orde
     case Kind::kSkip:
       return count ? std::optional(*count - std::min(*count, step.count)) : count;
     case Kind::kShard:
+      if (step.by_bytes) return count;  // at most
       return count ? std::optional(ShardSize(*count, step)) : count;
     case Kind::kInterleave:
     case Kind::kShuffle:
@@ -150,7 +151,10 @@ std::string StreamCount::ToString() const {
 }
 
 StreamCount CountAfter(StreamCount count, const std::vector<OrderStep>& steps) {
-  for (const OrderStep& step : steps) count.count = CountAfterStep(count.count, step);
+  for (const OrderStep& step : steps) {
+    count.count = CountAfterStep(count.count, step);
+    count.exact = count.exact && !step.by_bytes;
+  }
   return count;
 }
 

@@ -46,6 +46,10 @@ std::string StepText(const OrderStep& step) {
     case OrderStep::Kind::kGlobalShuffle:
       return absl::StrCat(step.stage, ": ", GlobalShuffleText(step));
     case OrderStep::Kind::kShard:
+      if (step.by_bytes) {
+        return absl::StrCat(step.stage, ": consecutive records, by bytes part ", step.second + 1,
+                            " of ", step.count);
+      }
       return absl::StrCat(step.stage, ": elements ", step.second, ", ", step.second, " + ",
                           step.count, ", ...");
     case OrderStep::Kind::kRepeat:

@@ -7,6 +7,7 @@
 #include "base/nearest_name.h"
 #include "base/philox.h"
 #include "base/status.h"
+#include "pipeline/byte_parts_internal.h"
 #include "pipeline/memory_source_internal.h"
 #include "pipeline/op_table.h"
 #include "pipeline/open_source_internal.h"
@@ -157,10 +158,10 @@ bool HasStep(const OrderPlan& order, bool (*wanted)(const OrderStep&)) {
                              [&](const OrderPlan& input) { return HasStep(input, wanted); });
 }
 
-// Interleave and blocks of bytes have to know the files.
+// Interleave, blocks of bytes and parts of them have to know the files.
 bool WantsShards(const PhysicalPlan& plan) {
   const auto wants = [](const OrderStep& step) {
-    return step.kind == OrderStep::Kind::kInterleave ||
+    return step.kind == OrderStep::Kind::kInterleave || step.by_bytes ||
            (step.kind == OrderStep::Kind::kGlobalShuffle && step.count != 0);
   };
   const bool zip_wants =
@@ -209,19 +210,27 @@ uint64_t FirstOfShard(const RecordSource& source, uint32_t shard, uint64_t from)
   return from;
 }
 
+uint64_t EndOf(const RecordSource& source, uint64_t record) {
+  const RecordRef ref = source.Locate(record);
+  return ref.offset + source.FramedBytes(ref);
+}
+
 OrderSource FactsOf(const RecordSource& source, bool with_shards) {
   OrderSource facts{.num_records = source.num_records(), .total_bytes = 0, .shard_records = {}};
   if (!with_shards) return facts;
   uint64_t first = 0;
+  std::vector<uint64_t> shard_bytes;
   for (uint32_t shard = 0; shard < source.files().size(); ++shard) {
     const uint64_t end = FirstOfShard(source, shard + 1, first);
     facts.shard_records.push_back(end - first);
-    if (end > first) {
-      const RecordRef last = source.Locate(end - 1);
-      facts.total_bytes += last.offset + source.FramedBytes(last);
-    }
+    shard_bytes.push_back(end > first ? EndOf(source, end - 1) : 0);
+    facts.total_bytes += shard_bytes.back();
     first = end;
   }
+  facts.first_of_part = [parts = ByteParts(source, std::move(shard_bytes))](uint64_t part,
+                                                                            uint64_t num_parts) {
+    return parts.First(part, num_parts);
+  };
   return facts;
 }
 

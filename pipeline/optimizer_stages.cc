@@ -38,6 +38,7 @@ OrderStep ToOrderStep(const proto::Stage& stage) {
       step.kind = Kind::kShard;
       step.count = stage.shard().num_shards();
       step.second = stage.shard().index();
+      step.by_bytes = stage.shard().by_bytes();
       break;
     case proto::Stage::kRepeat:
       step.kind = Kind::kRepeat;

@@ -95,6 +95,7 @@ class Builder {
                                    OrderStage& stage) const;
   absl::Status AppendShuffle(const OrderStep& step, const OrderNode& node, OrderStage& stage) const;
   absl::Status AppendShard(const OrderStep& step, OrderNode& node) const;
+  absl::Status AppendByteShard(const OrderStep& step, OrderNode& node) const;
   absl::Status AppendSkip(const OrderStep& step, OrderNode& node) const;
   absl::Status AppendInterleave(const OrderStep& step, const OrderNode& node,
                                 OrderStage& stage) const;
@@ -171,6 +172,7 @@ absl::Status Builder::MakeJoin(const OrderPlan& plan, OrderNode& node) {
 }
 
 absl::Status Builder::Append(const OrderStep& step, OrderNode& node) const {
+  if (step.kind == Kind::kShard && step.by_bytes) return AppendByteShard(step, node);
   OrderStage stage;
   stage.kind = step.kind;
   stage.count = step.count;
@@ -261,6 +263,26 @@ absl::Status Builder::AppendShard(const OrderStep& step, OrderNode& node) const 
   const uint64_t rest = node.size % step.count;
   node.size = node.size / step.count + (step.second < rest ? 1 : 0);
   return absl::OkStatus();
+}
+
+// Consecutive records are a skip and a take.
+absl::Status Builder::AppendByteShard(const OrderStep& step, OrderNode& node) const {
+  if (source_ == nullptr || !source_->first_of_part || !node.stages.empty()) {
+    return StageError(step.stage, "by_bytes must stand directly behind a source of files");
+  }
+  const auto first_of = [&](uint64_t part) {
+    const uint64_t record = source_->first_of_part(part, step.count);
+    return node.selection == nullptr ? record : node.selection->KeptOf(first_record_, record);
+  };
+  OrderStep cut;
+  cut.stage = step.stage;
+  cut.kind = Kind::kSkip;
+  cut.count = first_of(step.second);
+  const uint64_t end = first_of(step.second + 1);
+  MILLRACE_RETURN_IF_ERROR(Append(cut, node));
+  cut.kind = Kind::kTake;
+  cut.count = end - cut.count;
+  return Append(cut, node);
 }
 
 absl::Status Builder::AppendSkip(const OrderStep& step, OrderNode& node) const {

@@ -39,6 +39,8 @@ struct OrderSource {
   uint64_t num_records = 0;             // kInfinite: a growing stream, a zip without end
   uint64_t total_bytes = 0;             // of all records; for global_shuffle's block_bytes
   std::vector<uint64_t> shard_records;  // in the order of the files; for interleave
+  // The first record of a part of so many of about as many bytes; for shard { by_bytes }. Of files.
+  std::function<uint64_t(uint64_t part, uint64_t num_parts)> first_of_part = nullptr;
   // Over all sources: the records that there are for the order. Null: all.
   std::shared_ptr<const Selection> selection = nullptr;
 };

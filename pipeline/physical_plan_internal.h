@@ -49,6 +49,7 @@ struct OrderStep {
   // kShard: index; kInterleave: block length; kGlobalShuffle: window (0: 16 blocks)
   uint64_t second = 0;
   bool shuffle_files = false;  // kInterleave
+  bool by_bytes = false;       // kShard
   uint64_t key = 0;            // shuffles, shuffle_files: HashName of the stage's name
   std::string stage;           // for messages and explain
 };

@@ -200,6 +200,12 @@ class OrderChecker {
                      "interleave reads files in turns and must stand directly after a source of "
                      "files (tfrecord, text, ...)");
     }
+    if (s.shard().by_bytes() && (i != 1 || !ReadsFiles(stage(0)))) {
+      return ErrorAt(
+          at_.Where(i, "by_bytes"),
+          "by_bytes parts the bytes of files: the shard must stand directly after a source "
+          "of files (tfrecord, text, ...)");
+    }
     MILLRACE_RETURN_IF_ERROR(CheckPushed(i));
     MILLRACE_RETURN_IF_ERROR(CheckBehindCut(i));
     MILLRACE_RETURN_IF_ERROR(CheckEndless(i));
