@@ -96,15 +96,8 @@ class DeflateSink : public RecordSink {
 class Writer : public TfRecordWriter {
  public:
   Writer(std::unique_ptr<AtomicFile> file, const TfRecordWriterOptions& options)
-      : file_(std::move(file)) {
-    if (options.compression == Compression::kNone) {
-      sink_ = std::make_unique<PlainSink>(*file_);
-    } else if (options.compression == Compression::kZstd) {
-      sink_ = MakeZstdSink(*file_, options.compression_level);
-    } else {
-      sink_ = std::make_unique<DeflateSink>(*file_, options.compression, options.compression_level);
-    }
-  }
+      : file_(std::move(file)),
+        sink_(MakeRecordSink(*file_, options.compression, options.compression_level)) {}
 
   absl::Status Write(std::string_view payload) override {
     if (closed_) return Closed();
@@ -144,7 +137,7 @@ class Writer : public TfRecordWriter {
   }
 
   std::unique_ptr<AtomicFile> file_;
-  std::unique_ptr<RecordSink> sink_;
+  const std::unique_ptr<RecordSink> sink_;
   absl::Status status_;  // the first failure
   bool closed_ = false;
   uint64_t num_records_ = 0;
@@ -152,6 +145,12 @@ class Writer : public TfRecordWriter {
 };
 
 }  // namespace
+
+std::unique_ptr<RecordSink> MakeRecordSink(AtomicFile& file, Compression compression, int level) {
+  if (compression == Compression::kNone) return std::make_unique<PlainSink>(file);
+  if (compression == Compression::kZstd) return MakeZstdSink(file, level);
+  return std::make_unique<DeflateSink>(file, compression, level);
+}
 
 absl::StatusOr<std::unique_ptr<TfRecordWriter>> OpenTfRecordWriterWith(
     const std::string& path, const TfRecordWriterOptions& options, WriteFunction write_function) {

@@ -19,7 +19,9 @@ class RecordSink {
   virtual absl::Status Finish() = 0;  // writes all that is left
 };
 
-// Seekable zstd (readers/FORMAT.md).
+// `compression` is not kAuto. Borrows the file.
+std::unique_ptr<RecordSink> MakeRecordSink(AtomicFile& file, Compression compression, int level);
+// Its part for seekable zstd (readers/FORMAT.md).
 std::unique_ptr<RecordSink> MakeZstdSink(AtomicFile& file, int level);
 
 // TfRecordWriter::Open with `write_function` in write's place, for tests with faults.
