@@ -52,6 +52,8 @@ class PngDecoder final : public ImageDecoder {
     if (int code = spng_decode_image(context_.get(), rgb, pixels * 3, SPNG_FMT_RGB8, 0)) {
       return PngError(code);
     }
+    // Decoding ends with the last pixel; the checksum of what it was made of stands behind that.
+    if (int code = spng_decode_chunks(context_.get())) return PngError(code);
     if (direct) return absl::OkStatus();
     for (size_t i = 0; i < pixels; ++i) out[i] = Luma(rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
     return absl::OkStatus();

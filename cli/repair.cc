@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/container_flag.h"
 #include "readers/quarantine.h"
 #include "readers/record_source.h"
 
@@ -17,6 +18,7 @@ struct Flags {
   std::vector<std::string> files;
   std::string out;
   std::string from;
+  ContainerFlags container;
   readers::RepairOptions options;
 };
 
@@ -29,7 +31,10 @@ absl::StatusOr<std::vector<readers::RepairedFile>> RepairFiles(const Flags& flag
   return readers::Repair(files, flags.out, options);
 }
 
-int Run(const Flags& flags) {
+int Run(Flags flags) {
+  auto container = flags.container.Options();
+  if (!container.ok()) return FailUsage(container.status());
+  flags.options.container = *container;
   const auto repaired = RepairFiles(flags);
   if (!repaired.ok()) return Fail(repaired.status());
   for (const readers::RepairedFile& file : *repaired) {
@@ -47,16 +52,20 @@ int Run(const Flags& flags) {
 void AddRepair(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
-      "repair", "Copy TFRecord files without their damaged records; the files stay as they are");
-  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+      "repair", "Copy files without their damaged records; the files stay as they are");
+  command.Add("files", flags->files, "Files or glob patterns").Required();
+  AddContainerFlags(command, flags->container);
   command.Add("--out", flags->out, "Folder of the copies, which have the files' names").Required();
   command.Add("--from", flags->from,
               "Leave out the records too that this quarantine names for what they hold");
   command.AddSwitch(
       "--reframe", flags->options.reframe,
-      "Keep a record whose checksum is wrong and that is a tf.train.Example, or whose "
+      "TFRecord: keep a record whose checksum is wrong and that is a tf.train.Example, or whose "
       "length's checksum alone is wrong");
-  command.Footer("Example:\n  millrace records repair data/*.tfrecord --out mended --reframe");
+  command.Footer(
+      "Of a tar the samples around a damaged header go, of CSV rows that are none or have another "
+      "number of cells than the first. Records of IDX and of fixed length cannot be repaired.\n"
+      "Example:\n  millrace records repair data/*.tfrecord --out mended --reframe");
   command.Do([flags] { return Run(*flags); });
 }
 

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/container_flag.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "readers/quarantine.h"
@@ -22,12 +25,21 @@ namespace {
 struct Flags {
   std::vector<std::string> files;
   readers::VerifyOptions options;
+  ContainerFlags container;
   std::string from;
   bool json = false;
 };
 
+bool IsFolder(const std::string& name) {
+  std::error_code error;
+  return std::filesystem::is_directory(name, error);
+}
+
 absl::StatusOr<readers::VerifyReport> VerifyFiles(const Flags& flags) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
+  std::vector<std::string> files = flags.files;
+  if (!std::ranges::all_of(files, IsFolder)) {
+    MILLRACE_ASSIGN_OR_RETURN(files, readers::ExpandFiles(flags.files));
+  }
   Progress progress("verify", "bytes");
   return readers::Verify(files, flags.options, progress.Callback());
 }
@@ -88,11 +100,14 @@ int RunFrom(const Flags& flags) {
   return damaged == 0 ? kDone : kFailed;
 }
 
-int Run(const Flags& flags) {
+int Run(Flags flags) {
   if (flags.from.empty() == flags.files.empty()) {
     return FailUsage("give files, or --from with a quarantine");
   }
   if (!flags.from.empty()) return RunFrom(flags);
+  auto container = flags.container.Options();
+  if (!container.ok()) return FailUsage(container.status());
+  flags.options.container = *container;
   const auto report = VerifyFiles(flags);
   if (!report.ok()) return Fail(report.status());
   flags.json ? PrintJson(*report) : PrintText(*report);
@@ -105,7 +120,8 @@ void AddVerify(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
       "verify", "Read every byte, list every damaged place; exit 1 when there is one");
-  command.Add("files", flags->files, "TFRecord files or glob patterns");
+  command.Add("files", flags->files, "Files or glob patterns; folders of images by class");
+  AddContainerFlags(command, flags->container);
   command.Add("--from", flags->from,
               "Read only the records that this quarantine names (millrace run --quarantine)");
   command.AddSwitch("--examples", flags->options.check_examples,
@@ -115,7 +131,10 @@ void AddVerify(Command parent) {
       .ShowDefault();
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");
   command.Footer(
+      "Rows of CSV must have as many cells as the first; of images in a folder the headers are "
+      "read.\n"
       "Examples:\n  millrace records verify --examples data/*.tfrecord\n"
+      "  millrace records verify samples-*.tar rows.csv.gz photos/\n"
       "  millrace records verify --from bad.jsonl");
   command.Do([flags] { return Run(*flags); });
 }

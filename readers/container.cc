@@ -27,6 +27,32 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
   return MakeTfRecordContainer(verify_crc);
 }
 
+std::span<const ContainerName> ContainerNames() {
+  static const auto* const names = new std::vector<ContainerName>{
+      {ContainerKind::kTfRecord, "tfrecord", {".tfrecord", ".tfrecords"}},
+      {ContainerKind::kFixedLength, "fixed_length", {}},
+      {ContainerKind::kText, "text", {".txt", ".jsonl", ".ndjson"}},
+      {ContainerKind::kCsv, "csv", {".csv", ".tsv"}},
+      {ContainerKind::kTar, "tar", {".tar"}},
+      {ContainerKind::kIdx, "idx", {"-ubyte"}},
+  };
+  return *names;
+}
+
+ContainerOptions ContainerOfName(std::string_view path) {
+  for (const std::string_view compression : {".gz", ".zst", ".zlib"}) {
+    if (path.ends_with(compression)) path.remove_suffix(compression.size());
+  }
+  ContainerOptions options;
+  for (const ContainerName& name : ContainerNames()) {
+    for (const std::string_view ending : name.endings) {
+      if (path.ends_with(ending)) options.kind = name.kind;
+    }
+  }
+  if (path.ends_with(".tsv")) options.delimiter = '\t';
+  return options;
+}
+
 std::string ToString(const ContainerOptions& options) {
   switch (options.kind) {
     case ContainerKind::kTfRecord:

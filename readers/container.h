@@ -2,7 +2,10 @@
 #define MILLRACE_READERS_CONTAINER_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace millrace::readers {
 
@@ -28,6 +31,17 @@ struct ContainerOptions {
 
   friend bool operator==(const ContainerOptions&, const ContainerOptions&) = default;
 };
+
+// The word for a container in commands ("csv"), and what the names of its files end with.
+struct ContainerName {
+  ContainerKind kind;
+  std::string_view word;
+  std::vector<std::string_view> endings;
+};
+std::span<const ContainerName> ContainerNames();
+// What a file is by the end of its name, that of a compression left aside: rows of "a.tsv.gz" have
+// tabs between their cells. TFRecord where it tells nothing.
+ContainerOptions ContainerOfName(std::string_view path);
 
 // "rows of CSV, the first one names columns": for people, and different for different options.
 std::string ToString(const ContainerOptions& options);

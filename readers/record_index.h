@@ -106,7 +106,8 @@ class RecordIndex {
 struct WalkOptions {
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  bool plain = true;  // the bytes are those of the shard itself, not inflated ones
+  bool plain = true;     // the bytes are those of the shard itself, not inflated ones
+  bool is_part = false;  // of a tar: members without the end mark
   std::function<void(uint64_t bytes)> advanced;  // called with the bytes walked since; may be empty
 };
 

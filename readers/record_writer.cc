@@ -137,7 +137,7 @@ class Writer : public TfRecordWriter {
   }
 
   std::unique_ptr<AtomicFile> file_;
-  std::unique_ptr<RecordSink> sink_;
+  const std::unique_ptr<RecordSink> sink_;
   absl::Status status_;  // the first failure
   bool closed_ = false;
   uint64_t num_records_ = 0;

@@ -20,6 +20,7 @@
 #include "readers/record_reader.h"
 #include "readers/record_source.h"
 #include "readers/record_writer.h"
+#include "readers/repair_internal.h"
 #include "readers/salvage.h"
 #include "readers/tfrecord_format.h"
 
@@ -176,6 +177,10 @@ class FileRepair {
   }
 
   absl::Status Run() {
+    const ContainerOptions container = options_.container.value_or(ContainerOfName(report_.file));
+    if (container.kind != ContainerKind::kTfRecord) {
+      return RepairParts(container, options_, listed_, report_);
+    }
     MILLRACE_ASSIGN_OR_RETURN(auto file, OpenFile(report_.file));
     Compression compression = options_.compression;
     if (compression == Compression::kAuto) {

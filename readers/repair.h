@@ -2,12 +2,14 @@
 #define MILLRACE_READERS_REPAIR_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/record_error.h"
+#include "readers/container.h"
 #include "readers/record.h"
 #include "readers/verify.h"
 
@@ -28,6 +30,8 @@ std::vector<PlaceCheck> VerifyPlaces(std::span<const RecordError> places,
                                      uint64_t max_record_bytes = uint64_t{1} << 30);
 
 struct RepairOptions {
+  // Nullopt: what each file's name tells (ContainerOfName).
+  std::optional<ContainerOptions> container = {};
   Compression compression = Compression::kAuto;
   uint64_t max_record_bytes = uint64_t{1} << 30;
   // Keeps records whose framing alone is wrong: the payload is a tf.train.Example and its CRC does
@@ -46,11 +50,12 @@ struct RepairedFile {
   std::vector<DamagedPlace> dropped;  // in order of offsets
 };
 
-// Writes copies of TFRecord files without their damaged records to `folder`, which it makes, under
+// Writes copies of files without their damaged records to `folder`, which it makes, under
 // the files' own names; each is whole or not there. Behind lost framing it goes on at the next good
 // record, in a damaged gzip or zstd stream at the next member or frame. The files themselves are left
-// alone.
-//   INVALID_ARGUMENT  two files have one name, or `folder` is where a file lies
+// alone. Of other containers than TFRecord shard_parts.h says what is damage.
+//   INVALID_ARGUMENT  two files have one name, `folder` is where a file lies, or nothing can be left out
+//                     of files of this container
 //   ALREADY_EXISTS    the folder has a file of that name
 //   other             a file cannot be read or written
 absl::StatusOr<std::vector<RepairedFile>> Repair(std::span<const std::string> files,

@@ -44,7 +44,6 @@ class ReopenedFile : public RandomAccessFile {
   const uint64_t size_;
 };
 
-// `size` bytes of `whole` from `begin`, under another name.
 class Slice : public RandomAccessFile {
  public:
   Slice(std::shared_ptr<const RandomAccessFile> whole, uint64_t begin, uint64_t size,
@@ -82,6 +81,11 @@ absl::StatusOr<UniqueFd> OpenUnlinked(const std::string& folder) {
 }
 
 }  // namespace
+
+std::shared_ptr<const RandomAccessFile> MakeSlice(std::shared_ptr<const RandomAccessFile> whole,
+                                                  uint64_t begin, uint64_t size, std::string path) {
+  return std::make_shared<Slice>(std::move(whole), begin, size, std::move(path));
+}
 
 size_t OpenFiles::DefaultMaxOpen() {
   constexpr size_t kFewest = 16;
@@ -179,7 +183,7 @@ absl::StatusOr<InflateSpool::Inflated> InflateSpool::Add(
     size_ += *got;
   }
   inflated.lost.assign(source->lost().begin(), source->lost().end());
-  inflated.file = std::make_shared<Slice>(file_, begin, size_ - begin, path);
+  inflated.file = MakeSlice(file_, begin, size_ - begin, path);
   return inflated;
 }
 

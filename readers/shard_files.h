@@ -55,6 +55,10 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
+// `size` bytes of `whole` from `begin`, under another name for messages.
+std::shared_ptr<const RandomAccessFile> MakeSlice(std::shared_ptr<const RandomAccessFile> whole,
+                                                  uint64_t begin, uint64_t size, std::string path);
+
 // An unlinked temporary file in $TMPDIR (or /tmp) that takes inflated shards one after the other.
 // Thread-compatible; the shards handed out are thread-safe and keep the file alive.
 class InflateSpool {

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/record_error.h"
+#include "readers/container.h"
 #include "readers/record.h"
 
 namespace millrace::readers {
@@ -26,8 +28,10 @@ struct DamagedPlace {
 struct VerifyOptions {
   Compression compression = Compression::kAuto;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  bool check_examples = false;  // each payload must be a valid tf.train.Example
-  size_t max_places = 1000;     // kept in the report; all are counted
+  bool check_examples = false;  // each payload of TFRecord must be a valid tf.train.Example
+  // Nullopt: what each file's name tells (ContainerOfName); a folder is one of images by class.
+  std::optional<ContainerOptions> container = {};
+  size_t max_places = 1000;  // kept in the report; all are counted
 };
 
 struct VerifyReport {
@@ -41,9 +45,10 @@ struct VerifyReport {
   bool ok() const { return num_damaged == 0; }
 };
 
-// Reads every byte of the TFRecord files and collects what is wrong: after damage it goes on with the
-// next good record (TfRecordReaderOptions::resync), after a file that cannot be read with the next
-// file.
+// Reads every byte of the files and collects what is wrong: after damage it goes on with the next
+// good record (TfRecordReaderOptions::resync; other containers as far as shard_parts.h says), after a
+// file that cannot be read with the next file. Of rows of CSV the cells are counted too, of images in
+// a folder the headers read.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,

@@ -147,6 +147,16 @@ TEST(Hostile, EveryTruncationIsAnErrorOrTheWholeImage) {
   }
 }
 
+// All pixels of a small image are there before its checksum is read.
+TEST(DecodePng, AFlippedBitAnywhereIsAnError) {
+  const std::string png = EncodePng(3, 2, 2, 8, MakeImage(3, 2, 3, 9).pixels);
+  for (size_t bit = 0; bit < png.size() * 8; ++bit) {
+    std::string damaged = png;
+    damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    EXPECT_FALSE(testing::Decode(damaged, {.max_pixels = 1 << 16}).status.ok()) << bit;
+  }
+}
+
 TEST(Hostile, FlippedBytesNeverCrash) {
   std::mt19937 random(11);
   for (const std::string& encoded : SmallImages()) {

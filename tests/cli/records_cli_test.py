@@ -307,6 +307,56 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(plain.returncode, 1)
         self.assertEqual(plain.stdout.count("damaged.tfrecord"), 3, plain.stdout)
 
+    def test_verify_and_cat_go_on_behind_lost_framing(self):
+        damaged = self.folder / "lost.tfrecord"
+        data = bytearray(self.shards[0].read_bytes())
+        data[3] ^= 1  # the length of record 0
+        damaged.write_bytes(data)
+        done = millrace("records", "verify", damaged, "--json")
+        self.assertEqual(done.returncode, 1)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["records"], 74)
+        self.assertEqual([d["reason"] for d in report["damage"]], ["length_crc"])
+        cat = millrace("records", "cat", damaged)
+        self.assertEqual(cat.returncode, 1)
+        self.assertEqual(len(cat.stdout.splitlines()), 74)
+        self.assertIn("record 0 at offset 0", cat.stderr)
+
+    def test_verify_and_repair_know_other_containers(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            rows = folder / "rows.csv"
+            rows.write_text("name,size\na,1\nb\nc,3\n")
+            done = millrace("records", "verify", rows, "--json")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            found = [(d["offset"], d["ordinal"], d["reason"])
+                     for d in json.loads(done.stdout)["damage"]]
+            self.assertEqual(found, [(14, 2, "example")])
+            mended = millrace("records", "repair", rows, "--out", folder / "out", "--container",
+                              "csv", "--header")
+            self.assertEqual(mended.returncode, 0, mended.stderr)
+            self.assertEqual((folder / "out/rows.csv").read_text(), "name,size\na,1\nc,3\n")
+            fixed = millrace("records", "verify", rows, "--container", "fixed_length",
+                             "--record-bytes", 7)
+            self.assertEqual(fixed.returncode, 1)
+            self.assertIn("rows.csv", fixed.stdout)
+            refused = millrace("records", "repair", rows, "--out", folder / "out2", "--container",
+                               "fixed_length", "--record-bytes", 7)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("cannot be repaired", refused.stderr)
+            for wrong in (["--container", "fixed_length"], ["--header"], ["--container", "zip"],
+                          ["--container", "csv", "--delimiter", ";;"]):
+                self.assertEqual(millrace("records", "verify", rows, *wrong).returncode, 2, wrong)
+
+    def test_verify_reads_the_headers_of_images_in_a_folder(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            (folder / "cat").mkdir()
+            (folder / "cat/1.png").write_bytes(b"no image")
+            done = millrace("records", "verify", folder)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("cat/1.png", done.stdout)
+
     def test_cat_prints_a_record_per_line_of_json(self):
         done = millrace("records", "cat", self.shards[0], "--count", 3)
         self.assertEqual(done.returncode, 0, done.stderr)

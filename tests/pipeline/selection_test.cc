@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pipeline/selection_internal.h"
+#include "tests/damaged_bytes.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -94,6 +95,13 @@ TEST(SelectionTest, DamagedForeignAndTornFilesAreNone) {
   }
   bytes.push_back(std::byte{0});
   EXPECT_FALSE(DecodeSelection(bytes, key, 100).has_value());
+  bytes.pop_back();
+  const std::string good(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 500; ++round) {
+    const std::string bad = DamagedBytes(good, random);
+    EXPECT_FALSE(DecodeSelection(std::as_bytes(std::span(bad)), key, 100).has_value()) << round;
+  }
 }
 
 TEST(SelectionTest, DigestsTellSelectionsApart) {

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "tests/damaged_bytes.h"
 #include "tests/readers/temp_files.h"
 
 namespace millrace::readers {
@@ -57,6 +58,32 @@ TEST(QuarantineTest, WhatIsNoLineNamesItsPlace) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("q.jsonl:2: column ")) << bad;
     EXPECT_FALSE(QuarantineLog::Open(path).ok());
   }
+}
+
+// A list of text has no checksum: what reads as lines is lines, and everything else an error that
+// names its line.
+TEST(QuarantineTest, DrawnDamageIsAnErrorOfALineOrALine) {
+  const TempFolder folder;
+  const std::string path = folder / "bad.jsonl";
+  std::string good;
+  for (int i = 0; i < 20; ++i) {
+    good += QuarantineLine(
+        {"data/" + std::to_string(i), i * 100, i, i * 7, RecordErrorReason::kDataCrc});
+  }
+  std::mt19937_64 random(8);
+  int errors = 0;
+  for (int round = 0; round < 520; ++round) {
+    std::ofstream(path, std::ios::binary) << DamagedBytes(good, random);
+    const auto read = ReadQuarantine(path);
+    if (read.ok()) {
+      EXPECT_LE(read->size(), 21u) << round;
+      continue;
+    }
+    ++errors;
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << read.status();
+    EXPECT_TRUE(std::string(read.status().message()).starts_with(path + ":")) << read.status();
+  }
+  EXPECT_GT(errors, 200);
 }
 
 TEST(QuarantineTest, EachRecordStandsOnceWhoeverStartsAgain) {

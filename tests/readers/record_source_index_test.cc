@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "readers/atomic_file.h"
+#include "tests/damaged_bytes.h"
 #include "tests/readers/record_source_fixture.h"
 
 // The indexes of a record source: kept, checked, made anew, and shared by threads and processes.
@@ -96,6 +97,27 @@ TEST_F(RecordSourceIndexTest, EveryDamageOfAnIndexLeadsToANewOne) {
       EXPECT_EQ((*source)->num_records(), 3u);
       EXPECT_EQ(ReadFile(file), good) << "written again";
     }
+  }
+}
+
+TEST_F(RecordSourceIndexTest, DrawnDamageOfAnIndexCostsAWalkOnly) {
+  std::vector<std::string> payloads;
+  for (size_t i = 0; i < 60; ++i) payloads.emplace_back(i % 7, static_cast<char>('a' + i % 26));
+  const std::string shard = Shard("a", Frames(payloads));
+  ASSERT_TRUE(Open({shard}).ok());
+  const std::string file = IndexFile();
+  const std::string good = ReadFile(file);
+  std::mt19937_64 random(20);
+  for (int round = 0; round < 520; ++round) {
+    WriteFile(file, DamagedBytes(good, random));
+    const auto source = Open({shard});
+    ASSERT_TRUE(source.ok()) << round << source.status();
+    ASSERT_TRUE(walked_) << round;
+    ASSERT_EQ((*source)->num_records(), payloads.size());
+    for (const size_t i : {size_t{0}, size_t{31}, size_t{59}}) {
+      ASSERT_EQ(ReadRecord(**source, i).value(), payloads[i]) << round;
+    }
+    ASSERT_EQ(ReadFile(file), good) << round;
   }
 }
 

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "readers/unique_fd.h"
+#include "tests/damaged_bytes.h"
 #include "tests/trainer/test_nets.h"
 #include "trainer/safetensors.h"
 
@@ -121,6 +122,17 @@ TEST_F(CheckpointTest, EveryFlippedBitIsDataLoss) {
     WriteAll(path, damaged);
     const auto loaded = LoadCheckpoint(path, model_);
     ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << "bit " << bit;
+  }
+}
+
+TEST_F(CheckpointTest, EveryDrawnDamageIsDataLoss) {
+  const std::string path = Save(1);
+  const std::string bytes = ReadAll(path);
+  std::mt19937_64 random(12);
+  for (int round = 0; round < 500; ++round) {
+    WriteAll(path, DamagedBytes(bytes, random));
+    const auto loaded = LoadCheckpoint(path, model_);
+    ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << round << loaded.status();
   }
 }
 
