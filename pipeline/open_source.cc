@@ -288,6 +288,12 @@ std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
 
 namespace {
 
+// "a" of "a.idx": so the indexes of "a" and "a.b" come in the order of these files.
+std::string_view NameOfIndexed(std::string_view index) {
+  if (index.ends_with(".idx")) index.remove_suffix(4);
+  return index;
+}
+
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
                                                         const ReadWindow& window, Context* context,
                                                         const OpenOptions& options) {
@@ -298,6 +304,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
                             readers::ExpandFiles(spec.file_patterns));
   if (!spec.dali_index.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(source.dali_index, readers::ExpandFiles(spec.dali_index));
+    std::ranges::sort(source.dali_index, {}, NameOfIndexed);
   }
   source.verify_crc = spec.verify_crc;
   MILLRACE_ASSIGN_OR_RETURN(source.access.io, ParseIo(spec.io));

@@ -158,7 +158,6 @@ class IdxContainer final : public RegularContainer {
                                            const WalkOptions& options) {
     std::array<std::byte, kMagicBytes + 255 * 4> bytes = {};
     MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
-    const auto first = std::span<const std::byte>(bytes).first(got);
     MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
     const uint64_t element = got < kMagicBytes ? 0 : SizeOfType(bytes[2]);
     const auto dimensions = std::to_integer<uint64_t>(bytes[3]);

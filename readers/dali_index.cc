@@ -27,7 +27,8 @@ constexpr size_t kWriteBytes = 1 << 20;
 // Lines of a file, one after the other.
 class LineReader {
  public:
-  explicit LineReader(const RandomAccessFile& file) : file_(file), window_(kWindowBytes) {}
+  explicit LineReader(const RandomAccessFile& file)
+      : file_(file), window_(std::min<uint64_t>(file.size(), kWindowBytes) + kMaxLineBytes + 1) {}
 
   // The next line, without its end, valid until the next call; of one of more than kMaxLineBytes
   // only so many. Nullopt at the end of the file.
@@ -42,7 +43,7 @@ class LineReader {
 
  private:
   absl::Status Fill() {
-    std::memmove(window_.data(), left_.data(), left_.size());
+    if (!left_.empty()) std::memmove(window_.data(), left_.data(), left_.size());
     const auto room = std::as_writable_bytes(std::span(window_).subspan(left_.size()));
     MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(offset_, room));
     offset_ += got;

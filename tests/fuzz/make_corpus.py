@@ -121,12 +121,27 @@ def sequence_example():
 
 
 def index():
-    begins = struct.pack("<5I", 0, 20, 40, 60, 1000)
-    body = struct.pack("<5Q", 4, 924, 0, 0, 0)
+    # Behind the key: count, longest, digest, sum of the begins, container, sum of the header.
+    begins = struct.pack("<5I", 0, 20, 40, 60, 65536)
+    body = struct.pack("<6Q", 4, 65460, 0, 0, 0, 0)
     for choice in (0, 1, 2):
         yield bytes([choice]) + body + begins
         yield bytes([choice]) + body + begins[:-1]
-    yield bytes([0]) + struct.pack("<5Q", 2**60, 2**60, 0, 0, 0) + begins
+    yield bytes([0]) + struct.pack("<6Q", 2**60, 2**60, 0, 0, 0, 0) + begins
+    yield bytes([0]) + struct.pack("<6Q", 4, 2**60, 0, 0, 0, 0) + begins
+    yield bytes([0]) + body + struct.pack("<5I", 0, 60, 40, 2**32 - 1, 65536)
+
+
+def dali_index():
+    lines = [b"0 20\n", b"20 16\n", b"36 1000\n", b"1036 20000\n", b"21036 44500\n"]
+    yield b""
+    yield b"".join(lines)
+    yield b"".join(lines[::2])
+    yield b"".join(lines[1:])[:-1]
+    yield b"".join(reversed(lines))
+    for line in (b"36 15\n", b"20 17\n", b"65520 17\n", b"18446744073709551615 16\n", b"36  16\n",
+                 b"x\n", b"36 16\r\n", b"1" * 100):
+        yield b"".join(lines[:2]) + line
 
 
 def zstd_frame(payload, rle=False):
@@ -204,8 +219,9 @@ def state():
 
 
 TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages,
-           "sequence_example": sequence_example, "index": index, "zstd": zstd, "tar": tar,
-           "container": container, "csv_json": csv_json, "pbtxt": pbtxt, "state": state}
+           "sequence_example": sequence_example, "index": index, "dali_index": dali_index,
+           "zstd": zstd, "tar": tar, "container": container, "csv_json": csv_json, "pbtxt": pbtxt,
+           "state": state}
 
 
 def main():

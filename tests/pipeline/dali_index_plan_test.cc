@@ -132,6 +132,18 @@ TEST_F(DaliIndexPlanTest, AWrongIndexEndsTheStreamUnderEveryPolicy) {
   }
 }
 
+TEST_F(DaliIndexPlanTest, AFileWhoseNameBeginsAnotherHasItsOwnIndex) {
+  const std::string longer = File(0) + ".b";  // behind data-0, but data-0.b.idx before data-0.idx
+  readers::WriteFile(longer, readers::ReadFile(File(1)));
+  readers::WriteFile(longer + ".idx", "0 24\n");
+  WriteIndex(0, 20);
+  const std::string text =
+      absl::StrCat("stage { tfrecord { files: \"", folder_ / "data-0{,.b}", "\" dali_index: \"",
+                   folder_ / "data-0*.idx",
+                   "\" } }\nstage { decode_raw { output: \"x\" dtype: INT64 } }\n", kBatch);
+  EXPECT_THAT(*Read(text), ElementsAre(0, 20, 100, 0));
+}
+
 TEST_F(DaliIndexPlanTest, EachFileNeedsItsOwn) {
   const std::string text =
       absl::StrCat("stage { tfrecord { files: \"", folder_ / "data-?", "\" dali_index: \"",

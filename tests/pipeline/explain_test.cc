@@ -109,6 +109,27 @@ TEST(ExplainTest, EndlessPlanSaysSo) {
               HasSubstr("  samples 9\n  batches without end\n"));
 }
 
+TEST(ExplainTest, IndexesOfDaliAreNamed) {
+  EXPECT_THAT(
+      TextOf("stage { tfrecord { files: \"a-*\" dali_index: [\"b\", \"c-*\"] } } stage { "
+             "parse_example { feature { key: \"x\" dtype: INT64 } } } stage { batch { size: 4 } "
+             "}",
+             std::nullopt),
+      HasSubstr("a-* (compression auto, CRC checked, those that are in b, c-*)"));
+}
+
+TEST(ExplainTest, OnlyTheFeatureListsThatDecideAreLookedAtFirst) {
+  const std::string text = TextOf(
+      "stage { tfrecord { files: \"a\" } } stage { parse_sequence_example { "
+      "feature { key: \"label\" dtype: INT64 } "
+      "feature_list { key: \"rgb\" dtype: UINT8 shape: 1024 } "
+      "feature_list { key: \"ids\" dtype: INT64 } } } "
+      "stage { filter { predicate: \"len(ids) > 3\" } } stage { padded_batch { size: 4 } }",
+      std::nullopt);
+  EXPECT_THAT(text, HasSubstr("examine: filter \"filter\" needs parse_sequence_example(ids)"));
+  EXPECT_THAT(text, HasSubstr("record -> label: int64[], rgb: uint8[?, 1024], ids: int64[?]"));
+}
+
 TEST(ExplainTest, EveryExampleIsExplained) {
   const char* root = std::getenv("MILLRACE_SOURCE_DIR");
   if (root == nullptr) GTEST_SKIP() << "MILLRACE_SOURCE_DIR is not set";

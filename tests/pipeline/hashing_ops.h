@@ -62,12 +62,18 @@ class HashingOp : public Op {
     return fields.reads[fields.reads.size() == fields.writes.size() ? i : 0];
   }
 
+  static Field FieldOf(const readers::FeatureSpec& feature) {
+    const bool bytes = feature.dtype == DType::kBytes;
+    return {feature.name, feature.dtype, bytes ? Shape{Shape::kUnknown} : feature.shape};
+  }
+
   static Field Output(const OpOptions& options, size_t i, Field in, const std::string& name) {
     in.name = name;
     if (const auto* parse = std::get_if<readers::ParseExampleOptions>(&options)) {
-      const readers::FeatureSpec& feature = parse->features[i];
-      const bool bytes = feature.dtype == DType::kBytes;
-      return {name, feature.dtype, bytes ? Shape{Shape::kUnknown} : feature.shape};
+      return FieldOf(parse->features[i]);
+    }
+    if (const auto* parse = std::get_if<readers::ParseSequenceExampleOptions>(&options)) {
+      return FieldOf(parse->features[i]);
     }
     if (const auto* decode = std::get_if<augment::DecodeImageOptions>(&options)) {
       return {name, DType::kU8, {Shape::kUnknown, Shape::kUnknown, decode->channels}};
