@@ -23,6 +23,12 @@ void ResizeBilinear(const T* in, int64_t in_height, int64_t in_width, int64_t st
                     int64_t channels, T* out, int64_t out_height, int64_t out_width,
                     RunArena& arena);
 
+// Each output pixel is the mean of the input area under it, pixels at its edge weighted by the share of
+// theirs that lies in it (OpenCV's INTER_AREA); in integers, so exact, rounded half up. Both images are
+// dense, of 1 or 3 channels. REQUIRES: 0 < out <= in < 2^24 per extent, in_height * in_width <= 2^28.
+void ResizeArea(const uint8_t* in, int64_t in_height, int64_t in_width, int64_t channels,
+                uint8_t* out, int64_t out_height, int64_t out_width);
+
 }  // namespace millrace::augment
 
 #endif  // MILLRACE_AUGMENT_RESIZE_INTERNAL_H_

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "augment/image_recoder.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/command.h"
@@ -30,6 +31,7 @@ struct Flags {
   std::string schema;
   std::string features;
   std::string delimiter = ",";
+  augment::ImageRecoderOptions recoder;
   int threads = 0;  // 0: all usable cores
   std::string out;
   std::string prefix = "data";
@@ -59,6 +61,7 @@ absl::Status Complete(Flags& flags) {
     return absl::InvalidArgumentError("delimiter: is not one byte");
   }
   options.container.delimiter = flags.delimiter[0];
+  MILLRACE_ASSIGN_OR_RETURN(options.codec, augment::MakeImageRecoder(flags.recoder));
   options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;
   options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
   options.files = flags.files;
@@ -156,6 +159,30 @@ void AddSampleFlags(Command& command, Flags& flags) {
   command.Add("--features", flags.features, "Which features are taken: NAME or NAME=NEW,...");
 }
 
+void AddImageFlags(Command& command, Flags& flags) {
+  augment::ImageRecoderOptions& recoder = flags.recoder;
+  Flag longer = command.Add("--max-resolution", recoder.max_resolution,
+                            "Shrink images until the longer side has so many pixels");
+  command
+      .Add("--min-resolution", recoder.min_resolution,
+           "Shrink images until the shorter side has so many pixels")
+      .Excludes(longer);
+  command.Add("--jpeg-quality", recoder.jpeg_quality, "Of images that are encoded anew")
+      .Whole(1, 100)
+      .ShowDefault();
+  command
+      .AddWord(
+          "--image-encoding",
+          [&recoder](const std::string& word) {
+            recoder.encoding =
+                word == "raw" ? augment::ImageEncoding::kRaw : augment::ImageEncoding::kJpeg;
+          },
+          "Write all images as jpeg, or as raw pixels (default: as they are)")
+      .OneOf({"jpeg", "raw"});
+  command.Add("--image-feature", flags.options.image_feature,
+              "Which feature the image is (default: image/encoded, jpg, jpeg or png)");
+}
+
 void AddOutputFlags(Command& command, Flags& flags) {
   readers::ConvertOptions& options = flags.options;
   command.Add("--out", flags.out, "Folder for the shards; made when it is missing").Required();
@@ -180,6 +207,7 @@ void AddConvert(Command parent) {
   AddFormat(command, "--to", flags->options.to, "What is written (default: tfrecord)");
   AddInputFlags(command, *flags);
   AddSampleFlags(command, *flags);
+  AddImageFlags(command, *flags);
   AddOutputFlags(command, *flags);
   command.Footer(
       "tfrecord, text and fixed_length are copied into each other byte by byte. All else are "
@@ -194,7 +222,7 @@ void AddConvert(Command parent) {
       "  millrace records convert --from idx --images train-images-idx3-ubyte.gz "
       "--out data --prefix train --shards 8\n"
       "  millrace records convert --from images --images photos/ --out data --shards 4 "
-      "--shuffle 1\n"
+      "--shuffle 1 --max-resolution 500\n"
       "  millrace records convert --from csv --header --schema 'label:int64,text:bytes' all.csv "
       "--out data\n"
       "  millrace records convert --from tfrecord --to tar 'data/train-*' "

@@ -18,15 +18,18 @@ namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 16 << 20;
 
-// Errors of a record get its place; those that have one already keep it.
+// Errors of a record get its place; those that name a file already keep theirs.
 absl::Status AtRecord(const absl::Status& status, const std::string& file, const RecordRef& ref) {
-  if (status.ok() || GetRecordError(status).has_value()) return status;
+  if (status.ok()) return status;
+  const std::optional<RecordError> known = GetRecordError(status);
+  if (known.has_value() && !known->file.empty()) return status;
   RecordError error;
   error.file = file;
   error.offset = static_cast<int64_t>(ref.offset);
   error.ordinal = static_cast<int64_t>(ref.ordinal);
-  error.reason =
-      absl::IsDataLoss(status) ? RecordErrorReason::kExample : RecordErrorReason::kFeature;
+  error.reason = known.has_value()          ? known->reason
+                 : absl::IsDataLoss(status) ? RecordErrorReason::kExample
+                                            : RecordErrorReason::kFeature;
   const auto message = status.message();
   return MakeRecordError(status.code(), error, {message.data(), message.size()});
 }

@@ -39,7 +39,8 @@ class ImageCodec {
   virtual absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const = 0;
 
   // Decodes an image that is stored as grey bytes.
-  //   INVALID_ARGUMENT  it is damaged, has colours or alpha, or more than 8 bits to a pixel
+  //   INVALID_ARGUMENT  it is damaged, has colours or alpha, or other than 8 bits to a
+  //                     pixel
   virtual absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const = 0;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <utility>
@@ -11,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "readers/image_source.h"
-#include "readers/png_internal.h"
+#include "readers/png_encoder.h"
 #include "xxhash.h"
 
 // An IDX file is big-endian: a magic (0, 0, type, number of dimensions), one uint32 per dimension,
@@ -31,31 +30,6 @@ struct Idx {
   std::vector<uint32_t> extents;
   std::string values;
 };
-
-// Encodes `height` rows of `width` grey bytes as PNG; the same pixels give the same bytes.
-absl::StatusOr<std::string> EncodeGreyPng(std::span<const uint8_t> pixels, uint32_t height,
-                                          uint32_t width) {
-  const internal::SpngContext context(spng_ctx_new(SPNG_CTX_ENCODER));
-  if (context == nullptr) return absl::ResourceExhaustedError("spng: no memory");
-  spng_ihdr ihdr{};
-  ihdr.height = height;
-  ihdr.width = width;
-  ihdr.bit_depth = 8;
-  ihdr.color_type = SPNG_COLOR_TYPE_GRAYSCALE;
-  int error = spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
-  if (error == 0) error = spng_set_ihdr(context.get(), &ihdr);
-  if (error == 0) {
-    error = spng_encode_image(context.get(), pixels.data(), pixels.size(), SPNG_FMT_PNG,
-                              SPNG_ENCODE_FINALIZE);
-  }
-  size_t size = 0;
-  std::unique_ptr<void, decltype(&std::free)> png(nullptr, &std::free);
-  if (error == 0) png.reset(spng_get_png_buffer(context.get(), &size, &error));
-  if (error != 0) {
-    return absl::InternalError(absl::StrCat("PNG encoding failed: ", spng_strerror(error)));
-  }
-  return std::string(static_cast<const char*>(png.get()), size);
-}
 
 // A file that is read through zlib, which passes plain bytes on unchanged.
 class GzFile {
@@ -169,7 +143,7 @@ class IdxSource final : public ImageSource {
     const std::span pixels(reinterpret_cast<const uint8_t*>(images_.values.data()) + index * size,
                            size);
     SourceImage image;
-    absl::StatusOr<std::string> png = EncodeGreyPng(pixels, height, width);
+    absl::StatusOr<std::string> png = EncodePng(pixels, height, width, 1);
     if (!png.ok()) return Annotate(png.status(), path_);
     image.encoded = std::move(png).value();
     image.format = "png";

@@ -62,6 +62,56 @@ class ImagesTest(unittest.TestCase):
             self.assertRegex(done.stdout, rf"3 shards +{IMAGES} ")
             self.assertIn("image/class/label", done.stdout)
 
+    def converted(self, name, *args):
+        """Converts the photos with these flags and returns the shards' records."""
+        out = self.folder / name
+        done = millrace("records", "convert", "--from", "images", "--images", self.folder / "photos",
+                        "--out", out, "--shards", 2, *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return b"".join(path.read_bytes() for path in sorted(out.glob("*.tfrecord")))
+
+    def test_images_are_shrunk_and_small_ones_pass(self):
+        out = self.folder / "shrunk"
+        limit = 300
+        one = self.converted("shrunk", "--max-resolution", limit, "--threads", 1)
+        self.assertEqual(self.converted("shrunk4", "--max-resolution", limit, "--threads", 4), one)
+        lines = millrace("records", "cat", *sorted(out.glob("*.tfrecord"))).stdout.splitlines()
+        sides = {}
+        for line in lines:
+            features = json.loads(line)["features"]
+            sides[features["image/filename"][0]] = (features["image/height"][0],
+                                                    features["image/width"][0])
+        small, large = 0, 0
+        folders = self.folder / "folders"
+        done = millrace("records", "convert", "--from", "tfrecord", "--to", "images",
+                        out / "*.tfrecord", "--out", folders)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name, (height, width) in sides.items():
+            original = (self.folder / "photos" / name).read_bytes()
+            written = (folders / "data-00000-of-00001" / name).read_bytes()
+            real = subprocess.run(["djpeg", "-pnm"], input=written, capture_output=True, check=True)
+            self.assertEqual(real.stdout.split(b"\n", 2)[1], b"%d %d" % (width, height))
+            before = subprocess.run(["djpeg", "-pnm"], input=original, capture_output=True,
+                                    check=True).stdout.split(b"\n", 2)[1].split()
+            if max(map(int, before)) <= limit:
+                self.assertEqual(written, original)
+                small += 1
+            else:
+                self.assertEqual(max(height, width), limit)
+                large += 1
+        self.assertGreater(small, 0)
+        self.assertGreater(large, 0)
+
+    def test_flags_of_images_are_checked(self):
+        for args, text in ((["--max-resolution", 5, "--min-resolution", 5], "--min-resolution"),
+                           (["--max-resolution", 0], "max_resolution"),
+                           (["--jpeg-quality", 101], "--jpeg-quality"),
+                           (["--image-encoding", "gif"], "{jpeg,raw}")):
+            done = millrace("records", "convert", "--from", "images", "--images",
+                            self.folder / "photos", "--out", self.folder / "none", *args)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(text, done.stderr)
+
     def test_two_epochs_are_the_same_bits_for_every_number_of_threads(self):
         # S-RANDOM-2.
         digests = {self.digest("--threads", threads) for threads in (1, 2, 8)}

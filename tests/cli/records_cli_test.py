@@ -84,6 +84,12 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(contents((self.folder / "converted").glob("back-*.tfrecord")),
                          contents(self.shards))
 
+    def test_convert_to_idx_gives_the_file_that_was_read(self):
+        idx = self.convert("tfrecord", "idx", self.shards)[0]
+        for kind in ("images-idx3", "labels-idx1"):
+            self.assertEqual((idx / f"{kind}-ubyte").read_bytes(),
+                             (self.folder / f"train-{kind.split('-')[0]}").read_bytes())
+
     def test_convert_that_is_killed_goes_on_with_the_same_bytes(self):
         lines = self.folder / "lines.txt"
         lines.write_text("".join(f"line {i}\n" for i in range(20000)))

@@ -1,0 +1,171 @@
+#include "augment/image_recoder.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "augment/errors_internal.h"
+#include "augment/image_decoder_internal.h"
+#include "augment/image_encoder_internal.h"
+#include "augment/resize_internal.h"
+#include "base/status.h"
+#include "readers/png_encoder.h"
+
+namespace millrace::augment {
+namespace {
+
+using readers::GreyImage;
+using readers::ImageHeader;
+using readers::RecodedImage;
+
+constexpr int64_t kMaxJpegSide = 65500;
+constexpr int64_t kMaxAreaSide = 1 << 24;  // ResizeArea's
+
+struct Size {
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
+struct Decoded {
+  std::vector<uint8_t> pixels;  // dense
+  Size size;
+  int channels = 0;
+};
+
+int ChannelsOf(const ImageHeader& header) { return header.channels <= 2 ? 1 : 3; }
+
+class Recoder final : public readers::ImageCodec {
+ public:
+  explicit Recoder(const ImageRecoderOptions& options) : options_(options) {}
+
+  std::string recoding() const override {
+    const auto side = [](const char* name, const std::optional<int64_t>& limit) {
+      return limit.has_value() ? absl::StrCat(name, " ", *limit, " ") : "";
+    };
+    std::string text = absl::StrCat(side("max_resolution", options_.max_resolution),
+                                    side("min_resolution", options_.min_resolution),
+                                    options_.encoding == ImageEncoding::kJpeg  ? "as jpeg "
+                                    : options_.encoding == ImageEncoding::kRaw ? "as raw "
+                                                                               : "");
+    if (!text.empty()) absl::StrAppend(&text, "quality ", options_.jpeg_quality);
+    return text;
+  }
+
+  absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, options_.max_pixels));
+    const ImageHeader& header = decoder->info();
+    const Size target = TargetOf(header);
+    const bool shrinks = target.height != header.height || target.width != header.width;
+    const std::string_view format = FormatFor(header.format);
+    if (!shrinks && format == header.format) return std::nullopt;
+    if (header.height >= kMaxAreaSide || header.width >= kMaxAreaSide) {
+      return RowError(RecordErrorReason::kImage,
+                      absl::StrCat("an image of ", header.height, " x ", header.width, " pixels"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(Decoded image, DecodeAll(*decoder));
+    if (shrinks) image = Shrunk(image, target);
+    return Encode(image, format);
+  }
+
+  absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, options_.max_pixels));
+    const ImageHeader& header = decoder->info();
+    if (header.channels != 1) {
+      return RowError(RecordErrorReason::kImage,
+                      "an image with colours or alpha, where grey ones are written");
+    }
+    constexpr size_t kPngBitDepthAt = 24;  // in the IHDR chunk, which is the first
+    if (header.format == "png" && static_cast<uint8_t>(encoded[kPngBitDepthAt]) != 8) {
+      return RowError(RecordErrorReason::kImage, "a PNG of other than 8 bits to a pixel");
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const Decoded image, DecodeAll(*decoder));
+    return GreyImage{std::string(image.pixels.begin(), image.pixels.end()), image.size.height,
+                     image.size.width};
+  }
+
+ private:
+  Size TargetOf(const ImageHeader& header) const {
+    const Size size{header.height, header.width};
+    const auto& [limit, side] =
+        options_.max_resolution.has_value()
+            ? std::pair(options_.max_resolution, std::max(size.height, size.width))
+            : std::pair(options_.min_resolution, std::min(size.height, size.width));
+    if (!limit.has_value() || side <= *limit) return size;
+    return {std::max<int64_t>(size.height * *limit / side, 1),
+            std::max<int64_t>(size.width * *limit / side, 1)};
+  }
+
+  std::string_view FormatFor(std::string_view format) const {
+    if (options_.encoding == ImageEncoding::kJpeg) return "jpeg";
+    return options_.encoding == ImageEncoding::kRaw ? "raw" : format;
+  }
+
+  static absl::StatusOr<Decoded> DecodeAll(ImageDecoder& decoder) {
+    const ImageHeader& header = decoder.info();
+    Decoded image{{}, {header.height, header.width}, ChannelsOf(header)};
+    RunArena arena;
+    image.pixels.resize(static_cast<size_t>(header.height * header.width * image.channels));
+    MILLRACE_RETURN_IF_ERROR(decoder.DecodeAll(image.channels, arena, image.pixels.data()));
+    return image;
+  }
+
+  static Decoded Shrunk(const Decoded& image, const Size& target) {
+    Decoded shrunk{{}, target, image.channels};
+    shrunk.pixels.resize(static_cast<size_t>(target.height * target.width * image.channels));
+    ResizeArea(image.pixels.data(), image.size.height, image.size.width, image.channels,
+               shrunk.pixels.data(), target.height, target.width);
+    return shrunk;
+  }
+
+  absl::StatusOr<std::optional<RecodedImage>> Encode(const Decoded& image,
+                                                     std::string_view format) const {
+    const auto [height, width] = image.size;
+    RecodedImage recoded{{}, format, height, width};
+    if (format == "raw") {
+      recoded.encoded.assign(image.pixels.begin(), image.pixels.end());
+    } else if (format == "png") {
+      MILLRACE_ASSIGN_OR_RETURN(recoded.encoded,
+                                readers::EncodePng(image.pixels, static_cast<uint32_t>(height),
+                                                   static_cast<uint32_t>(width), image.channels));
+    } else if (std::max(height, width) > kMaxJpegSide) {
+      return RowError(RecordErrorReason::kImage,
+                      absl::StrCat("no JPEG can have ", height, " x ", width, " pixels"));
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(recoded.encoded, EncodeJpeg(image.pixels.data(), height, width,
+                                                            image.channels, options_.jpeg_quality));
+    }
+    return recoded;
+  }
+
+  const ImageRecoderOptions options_;
+};
+
+absl::Status CheckSide(const char* name, const std::optional<int64_t>& limit) {
+  if (!limit.has_value() || *limit >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", *limit, " is not 1 or more"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const readers::ImageCodec>> MakeImageRecoder(
+    const ImageRecoderOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckSide("max_resolution", options.max_resolution));
+  MILLRACE_RETURN_IF_ERROR(CheckSide("min_resolution", options.min_resolution));
+  if (options.max_resolution.has_value() && options.min_resolution.has_value()) {
+    return absl::InvalidArgumentError("min_resolution: not together with max_resolution");
+  }
+  if (options.jpeg_quality < 1 || options.jpeg_quality > 100) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("jpeg_quality: ", options.jpeg_quality, " is not in 1 to 100"));
+  }
+  constexpr int64_t kMostPixels = int64_t{1} << 28;  // ResizeArea's
+  if (options.max_pixels < 1 || options.max_pixels > kMostPixels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_pixels: ", options.max_pixels, " is not in 1 to 2^28"));
+  }
+  return std::make_shared<Recoder>(options);
+}
+
+}  // namespace millrace::augment
