@@ -72,7 +72,7 @@ struct ConvertOptions {
   std::string output_prefix;  // shards are PREFIX-00000-of-00008.tfrecord; its folder must exist
   int num_shards = 1;         // 1 to 99999, at most one per record
   // Records keep the source's order; a seed shuffles them first (base/permutation.h). A shuffled
-  // tar of images is held in memory.
+  // tar of images is held in memory; of other files at most 1 GiB of what is read again and again.
   std::optional<uint64_t> shuffle_seed;
   int64_t max_memory_bytes = int64_t{4} << 30;  // for that
   Compression compression = Compression::kNone;
