@@ -2,6 +2,9 @@
 #define MILLRACE_TESTS_READERS_CONVERT_FIXTURE_H_
 
 #include <gmock/gmock.h>
+#include <signal.h>  // NOLINT: raise and SIGKILL are POSIX
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -50,6 +53,21 @@ inline void WriteTfRecord(const std::string& path, const std::vector<std::string
   ASSERT_TRUE(writer.ok()) << writer.status();
   for (const std::string& payload : payloads) ASSERT_TRUE((*writer)->Write(payload).ok());
   ASSERT_TRUE((*writer)->Close().ok());
+}
+
+// Converts in a child that dies without a word before record `last` is counted.
+inline void KillConversion(const ConvertOptions& options, int64_t last) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    (void)Convert(options, [last](int64_t done, int64_t) {
+      if (done == last) ::raise(SIGKILL);
+    });
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
 }
 
 class ConvertFixture : public testing::Test {

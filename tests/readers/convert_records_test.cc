@@ -40,6 +40,15 @@ TEST_F(ConvertRecordsTest, BytesGoFromEachContainerToEachOther) {
   EXPECT_EQ(ReadFile(Run(options)[0]), ReadFile(Path("words.tfrecord")));
 }
 
+TEST_F(ConvertRecordsTest, HeaderAndFooterOfRecordsOfOneLengthAreNotRead) {
+  ConvertOptions options = Options(ConvertFormat::kFixedLength,
+                                   {Write("in.bin", "head12345678foot!")}, ConvertFormat::kText);
+  options.container.header_bytes = 4;
+  options.container.record_bytes = 4;
+  options.container.footer_bytes = 5;
+  EXPECT_EQ(ReadFile(Run(options).at(0)), "1234\n5678\n");
+}
+
 TEST_F(ConvertRecordsTest, WhatALineCannotHoldIsAnErrorAtTheRecord) {
   for (const char* const payload : {"two\nlines", "ends in \r"}) {
     WriteTfRecord(Path("in.tfrecord"), {"good", payload});

@@ -7,6 +7,7 @@
 #include "base/record_error.h"
 #include "readers/convert.h"
 #include "tests/readers/convert_fixture.h"
+#include "tests/readers/deflated.h"
 #include "tests/readers/image_fixtures.h"
 
 // Samples of named features between TFRecord, CSV, JSON lines and tar: there and back gives the same
@@ -184,7 +185,7 @@ TEST_F(ConvertSamplesTest, TarsOfOthersBecomeExamplesOfTheirMembers) {
 TEST_F(ConvertSamplesTest, CsvColumnsAreFoundByTheHeaderOfEachFile) {
   const std::string first =
       Write("1.csv", "\xef\xbb\xbflabel;text;other\r\n1;a;x\r\n2;\"b;c\";x\r\n");
-  const std::string second = Write("2.csv", "text;label\nd;4\n");
+  const std::string second = Write("2.csv", Deflated("text;label\nd;4\n", Wrapper::kGzip));
   ConvertOptions options = Options(ConvertFormat::kCsv, {first, second}, ConvertFormat::kTfRecord);
   options.container.has_header = true;
   options.container.delimiter = ';';
@@ -327,6 +328,29 @@ TEST_F(ConvertSamplesTest, WhatAFormatCannotHoldIsAnErrorAtTheRecord) {
   same.AddBytes("__key__", "k");
   EXPECT_THAT(Error(Options(F::kTfRecord, {Examples({same, same})}, F::kTar, "same")),
               HasSubstr("record 1 of the output: tar cannot hold two samples called 'k'"));
+}
+
+// More features than are looked through one by one.
+TEST_F(ConvertSamplesTest, ManyFeaturesGoThrough) {
+  ExampleBuilder example;
+  for (int i = 0; i < 5000; ++i) example.AddInt("f" + std::to_string(i), i);
+  const std::string in = Examples({example, example});
+  for (const ConvertFormat format :
+       {ConvertFormat::kCsv, ConvertFormat::kJsonLines, ConvertFormat::kTar}) {
+    ConvertOptions there = Options(ConvertFormat::kTfRecord, {in}, format, "there");
+    there.overwrite = true;
+    const auto files = Run(there);
+    ASSERT_EQ(files.size(), 1u);
+    ConvertOptions back = Options(format, files, ConvertFormat::kTfRecord, "back");
+    back.overwrite = true;
+    back.container.has_header = true;
+    if (format != ConvertFormat::kTar) {
+      for (int i = 0; i < 5000; ++i) back.schema.push_back({"f" + std::to_string(i), DType::kI64});
+    }
+    const auto examples = ReadExamples(Run(back));
+    ASSERT_EQ(examples.size(), 2u);
+    EXPECT_EQ(examples[1].size(), format == ConvertFormat::kTar ? 5001u : 5000u);
+  }
 }
 
 // What only Examples hold goes through from TFRecord to TFRecord as it is.
