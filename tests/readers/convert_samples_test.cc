@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/record_error.h"
 #include "readers/convert.h"
@@ -328,6 +329,55 @@ TEST_F(ConvertSamplesTest, WhatAFormatCannotHoldIsAnErrorAtTheRecord) {
   same.AddBytes("__key__", "k");
   EXPECT_THAT(Error(Options(F::kTfRecord, {Examples({same, same})}, F::kTar, "same")),
               HasSubstr("record 1 of the output: tar cannot hold two samples called 'k'"));
+}
+
+// Flipped bits, cuts and swaps of what is read: an error that leaves nothing, or samples as good as any.
+TEST_F(ConvertSamplesTest, DamagedInputIsAnErrorOrGoodSamples) {
+  ExampleBuilder example;
+  example.AddBytes("__key__", "a/b");
+  example.AddBytes("text", "größe, \"quoted\"");
+  example.AddInt("cls", -77);
+  example.AddFloat("f", 0.125f);
+  ExampleBuilder other = example;
+  other.AddBytes("__key__", "c");
+  const std::string in = Examples({example, other, example});
+  const std::vector<ConvertFeature> schema = Schema("text:bytes,cls:int64?,f:float32?");
+  std::mt19937_64 random(11);
+  int errors = 0;
+  for (const ConvertFormat format :
+       {ConvertFormat::kCsv, ConvertFormat::kJsonLines, ConvertFormat::kTar}) {
+    const auto good = Run(Options(ConvertFormat::kTfRecord, {in}, format,
+                                  "good" + std::string(ConvertFormatName(format))));
+    const std::string bytes = ReadFile(good.at(0));
+    for (int i = 0; i < 60; ++i) {
+      std::string damaged = bytes;
+      const size_t at = random() % damaged.size();
+      if (i % 3 == 0) damaged[at] = static_cast<char>(damaged[at] ^ 1 << random() % 8);
+      if (i % 3 == 1) damaged.erase(at, 1 + random() % 600);
+      if (i % 3 == 2) std::swap(damaged[at], damaged[random() % damaged.size()]);
+      ConvertOptions options =
+          Options(format, {Write("damaged", damaged)}, ConvertFormat::kJsonLines, "bad");
+      options.schema = schema;
+      options.container.has_header = true;
+      options.overwrite = true;
+      std::filesystem::remove_all(folder_ / "out");
+      std::filesystem::create_directory(folder_ / "out");
+      const auto report = Convert(options);
+      if (!report.ok()) {
+        ++errors;
+        EXPECT_TRUE(std::filesystem::is_empty(folder_ / "out")) << report.status();
+        continue;
+      }
+      std::istringstream lines(ReadFile(report->files[0]));
+      std::string line;
+      uint64_t count = 0;
+      for (; std::getline(lines, line); ++count) {
+        EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+      }
+      EXPECT_EQ(count, report->num_records);
+    }
+  }
+  EXPECT_GT(errors, 30);
 }
 
 // More features than are looked through one by one.
