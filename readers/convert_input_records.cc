@@ -225,6 +225,7 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   source.compression = options.input_compression;
   source.max_record_bytes = options.max_record_bytes;
   source.index_folder = options.index_folder;
+  source.progress = options.index_progress;
   source.threads = options.threads;
   if (options.shuffle_seed.has_value()) {
     source.window_records = UINT64_MAX;

@@ -118,6 +118,24 @@ TEST_F(ConvertImagesTest, FoldersThatExistAreReplacedOnlyWhenAsked) {
   EXPECT_TRUE(std::filesystem::exists(Path("out/t-00000-of-00001/dog/1.JPEG")));
 }
 
+TEST_F(ConvertImagesTest, ATarOfSamplesBecomesAFolderUnderTheNamesOfImages) {
+  WriteTar(Path("in.tar"),
+           {{"a.jpg", MakeJpeg(2, 3)}, {"a.cls", "0"}, {"b.jpg", MakeJpeg(4, 5)}, {"b.cls", "1"}});
+  ConvertOptions options = Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kImages);
+  EXPECT_THAT(Error(options), HasSubstr("feature '__key__': images and labels have no place"));
+  options.features = {{"jpg", "image/encoded"}, {"cls", "image/class/label"}};
+  const auto folders = Run(options);
+  EXPECT_EQ(ReadFile(folders.at(0) + "/00000/000000000.jpg"), MakeJpeg(2, 3));
+  EXPECT_EQ(ReadFile(folders.at(0) + "/00001/000000001.jpg"), MakeJpeg(4, 5));
+}
+
+TEST_F(ConvertImagesTest, LinesAreNoImages) {
+  ConvertOptions options =
+      Options(ConvertFormat::kText, {Write("in.txt", "a\n")}, ConvertFormat::kImages);
+  options.feature = "image/encoded";
+  EXPECT_THAT(Error(options), HasSubstr("feature 'image/class/label': the sample has none"));
+}
+
 TEST_F(ConvertImagesTest, ImagesWithoutNamesAreCalledByNumberAndLabel) {
   ExampleBuilder odd = Image(1, MakeJpeg(1, 1));
   odd.AddBytes("image/filename", "../../etc/passwd");

@@ -163,6 +163,26 @@ TEST_F(ConvertRecordsTest, APrefixHoldsOneSetOfWhateverFormat) {
   EXPECT_FALSE(std::filesystem::exists(csv));
 }
 
+TEST_F(ConvertRecordsTest, ProgressIsToldOfTheIndexAndOfEveryRecord) {
+  const std::string text = "a\nbc\n";
+  ConvertOptions options =
+      Options(ConvertFormat::kText, {Write("in.txt", text)}, ConvertFormat::kTfRecord);
+  std::vector<int64_t> indexed;
+  options.index_progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, static_cast<int64_t>(text.size()));
+    indexed.push_back(done);
+  };
+  std::vector<int64_t> written;
+  const auto report = Convert(options, [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, 2);
+    written.push_back(done);
+  });
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_FALSE(indexed.empty());
+  EXPECT_EQ(indexed.back(), static_cast<int64_t>(text.size()));
+  EXPECT_THAT(written, ElementsAre(1, 2));
+}
+
 TEST_F(ConvertRecordsTest, NoRecordsMakeAnEmptyShard) {
   const std::string in = Write("in.txt", "");
   ConvertOptions options = Options(ConvertFormat::kText, {in}, ConvertFormat::kTfRecord);
