@@ -110,6 +110,14 @@ class ConvertFixture : public testing::Test {
     return *schema;
   }
 
+  // Writes `examples` and returns the file.
+  std::string Examples(const std::vector<ExampleBuilder>& examples) {
+    std::vector<std::string> payloads;
+    for (const ExampleBuilder& example : examples) payloads.push_back(example.Serialize());
+    WriteTfRecord(Path("in.tfrecord"), payloads);
+    return Path("in.tfrecord");
+  }
+
   TempFolder folder_;
 };
 
