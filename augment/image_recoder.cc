@@ -1,9 +1,10 @@
 #include "augment/image_recoder.h"
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
@@ -28,10 +29,22 @@ struct Size {
   int64_t width = 0;
 };
 
+// Dense pixels. Their memory is not touched before they are written: a decoder refuses a small file that
+// claims to be a large image.
 struct Decoded {
-  std::vector<uint8_t> pixels;  // dense
+  Decoded(Size image_size, int num_channels)
+      : size(image_size),
+        channels(num_channels),
+        num_bytes(static_cast<size_t>(size.height * size.width * channels)),
+        pixels(std::make_unique_for_overwrite<uint8_t[]>(num_bytes)) {}
+
+  std::span<const uint8_t> bytes() const { return {pixels.get(), num_bytes}; }
+  std::string text() const { return {reinterpret_cast<const char*>(pixels.get()), num_bytes}; }
+
   Size size;
   int channels = 0;
+  size_t num_bytes = 0;
+  std::unique_ptr<uint8_t[]> pixels;
 };
 
 int ChannelsOf(const ImageHeader& header) { return header.channels <= 2 ? 1 : 3; }
@@ -81,8 +94,7 @@ class Recoder final : public readers::ImageCodec {
       return RowError(RecordErrorReason::kImage, "a PNG of other than 8 bits to a pixel");
     }
     MILLRACE_ASSIGN_OR_RETURN(const Decoded image, DecodeAll(*decoder));
-    return GreyImage{std::string(image.pixels.begin(), image.pixels.end()), image.size.height,
-                     image.size.width};
+    return GreyImage{image.text(), image.size.height, image.size.width};
   }
 
  private:
@@ -104,18 +116,16 @@ class Recoder final : public readers::ImageCodec {
 
   static absl::StatusOr<Decoded> DecodeAll(ImageDecoder& decoder) {
     const ImageHeader& header = decoder.info();
-    Decoded image{{}, {header.height, header.width}, ChannelsOf(header)};
+    Decoded image({header.height, header.width}, ChannelsOf(header));
     RunArena arena;
-    image.pixels.resize(static_cast<size_t>(header.height * header.width * image.channels));
-    MILLRACE_RETURN_IF_ERROR(decoder.DecodeAll(image.channels, arena, image.pixels.data()));
+    MILLRACE_RETURN_IF_ERROR(decoder.DecodeAll(image.channels, arena, image.pixels.get()));
     return image;
   }
 
   static Decoded Shrunk(const Decoded& image, const Size& target) {
-    Decoded shrunk{{}, target, image.channels};
-    shrunk.pixels.resize(static_cast<size_t>(target.height * target.width * image.channels));
-    ResizeArea(image.pixels.data(), image.size.height, image.size.width, image.channels,
-               shrunk.pixels.data(), target.height, target.width);
+    Decoded shrunk(target, image.channels);
+    ResizeArea(image.pixels.get(), image.size.height, image.size.width, image.channels,
+               shrunk.pixels.get(), target.height, target.width);
     return shrunk;
   }
 
@@ -124,16 +134,16 @@ class Recoder final : public readers::ImageCodec {
     const auto [height, width] = image.size;
     RecodedImage recoded{{}, format, height, width};
     if (format == "raw") {
-      recoded.encoded.assign(image.pixels.begin(), image.pixels.end());
+      recoded.encoded = image.text();
     } else if (format == "png") {
       MILLRACE_ASSIGN_OR_RETURN(recoded.encoded,
-                                readers::EncodePng(image.pixels, static_cast<uint32_t>(height),
+                                readers::EncodePng(image.bytes(), static_cast<uint32_t>(height),
                                                    static_cast<uint32_t>(width), image.channels));
     } else if (std::max(height, width) > kMaxJpegSide) {
       return RowError(RecordErrorReason::kImage,
                       absl::StrCat("no JPEG can have ", height, " x ", width, " pixels"));
     } else {
-      MILLRACE_ASSIGN_OR_RETURN(recoded.encoded, EncodeJpeg(image.pixels.data(), height, width,
+      MILLRACE_ASSIGN_OR_RETURN(recoded.encoded, EncodeJpeg(image.pixels.get(), height, width,
                                                             image.channels, options_.jpeg_quality));
     }
     return recoded;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -80,8 +81,17 @@ absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags& flags) {
   std::error_code error;
   std::filesystem::create_directories(flags.out, error);
   if (error) return ErrnoStatus(error.value(), "create folder", flags.out);
-  Progress progress("convert", HoldsImages(options.from) ? "images" : "records");
-  return readers::Convert(options, progress.Callback());
+  std::optional<Progress> shown(std::in_place, "index", "bytes");
+  options.index_progress = [&shown](int64_t done, int64_t total) {
+    shown->Callback()(done, total);
+  };
+  bool converts = false;
+  return readers::Convert(options, [&](int64_t done, int64_t total) {
+    if (!converts) shown.emplace("convert", HoldsImages(options.from) ? "images" : "records");
+    converts = true;
+    shown->SetTotal(total);
+    shown->Update(done);
+  });
 }
 
 void PrintLabels(const readers::ConvertReport& report) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,7 @@ using internal::EncodedRecord;
 using internal::FetchedRecords;
 
 constexpr uint64_t kChunkBytes = 1 << 20;  // or one longer record
-constexpr uint64_t kChunkRecords = 256;
+constexpr uint64_t kChunkRecords = 256;    // of images that are encoded anew, which may grow: 1
 
 class Conversion {
  public:
@@ -121,13 +122,14 @@ class Conversion {
 
   // Where the chunks of a shard begin, and where the last one ends.
   std::vector<uint64_t> ChunksOf(size_t shard) const {
+    const uint64_t most = internal::Recodes(options_) ? 1 : kChunkRecords;
     const uint64_t end = FirstOf(shard + 1);
     std::vector<uint64_t> begins = {FirstOf(shard)};
     uint64_t bytes = 0;
     for (uint64_t place = begins[0]; place < end; ++place) {
       const uint64_t size = input_->RecordBytes(RecordAt(place));
       const uint64_t count = place - begins.back();
-      if (count > 0 && (count == kChunkRecords || bytes + size > kChunkBytes)) {
+      if (count > 0 && (count == most || bytes + size > kChunkBytes)) {
         begins.push_back(place);
         bytes = 0;
       }

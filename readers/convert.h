@@ -72,7 +72,7 @@ struct ConvertOptions {
   std::string output_prefix;  // shards are PREFIX-00000-of-00008.tfrecord; its folder must exist
   int num_shards = 1;         // 1 to 99999, at most one per record
   // Records keep the source's order; a seed shuffles them first (base/permutation.h). A shuffled
-  // tar of images is held in memory.
+  // tar of images is held in memory; of other files at most 1 GiB of what is read again and again.
   std::optional<uint64_t> shuffle_seed;
   int64_t max_memory_bytes = int64_t{4} << 30;  // for that
   Compression compression = Compression::kNone;
@@ -80,8 +80,10 @@ struct ConvertOptions {
   bool overwrite = false;     // replace the shards of this prefix that exist
 
   // performance only: results are the same for every value
-  int threads = 1;           // that read, parse and encode; one more writes
-  std::string index_folder;  // RecordSourceOptions
+  int threads = 1;  // that read, parse and encode; one more writes
+  // RecordSourceOptions has these two; the second is its `progress`.
+  std::string index_folder;
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
 
   absl::Status Validate() const;
 };

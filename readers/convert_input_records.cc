@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@ namespace millrace::readers::internal {
 namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 16 << 20;
+constexpr size_t kMaxCacheBytes = 1 << 30;  // of files that a shuffle jumps about in
 
 // Errors of a record get its place; those that name a file already keep theirs.
 absl::Status AtRecord(const absl::Status& status, const std::string& file, const RecordRef& ref) {
@@ -224,7 +226,12 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   source.compression = options.input_compression;
   source.max_record_bytes = options.max_record_bytes;
   source.index_folder = options.index_folder;
+  source.progress = options.index_progress;
   source.threads = options.threads;
+  if (options.shuffle_seed.has_value()) {
+    source.window_records = UINT64_MAX;
+    source.cache_bytes = std::min(kMaxCacheBytes, static_cast<size_t>(options.max_memory_bytes));
+  }
   MILLRACE_ASSIGN_OR_RETURN(auto records, RecordSource::Open(options.files, source));
   auto input = std::make_unique<RecordInput>(std::move(records));
   MILLRACE_RETURN_IF_ERROR(input->MakeParsers(options, as_samples));

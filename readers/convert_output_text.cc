@@ -1,6 +1,5 @@
-#include <array>
 #include <cmath>
-#include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,7 +45,10 @@ class ColumnsOutput : public ConvertOutput {
       return absl::InvalidArgumentError(
           "schema: needed, because there is no feature to take the columns from");
     }
-    for (const ConvertFeature& column : columns_) MILLRACE_RETURN_IF_ERROR(CheckColumn(column));
+    for (const ConvertFeature& column : columns_) {
+      places_.emplace(column.name, places_.size());
+      MILLRACE_RETURN_IF_ERROR(CheckColumn(column));
+    }
     return absl::OkStatus();
   }
 
@@ -57,34 +59,25 @@ class ColumnsOutput : public ConvertOutput {
 
   // The feature of each column, null where it is missing. Each of the sample's has one.
   absl::StatusOr<std::vector<const SampleFeature*>> Align(const Sample& sample) const {
-    std::vector<const SampleFeature*> row;
-    size_t found = 0;
-    for (const ConvertFeature& column : columns_) {
-      const SampleFeature* const feature = Find(sample, column.name);
-      row.push_back(feature);
-      if (feature != nullptr) ++found;
-      MILLRACE_RETURN_IF_ERROR(CheckFits(column, feature));
-    }
-    if (found == sample.size()) return row;
+    std::vector<const SampleFeature*> row(columns_.size());
     for (const SampleFeature& feature : sample) {
-      if (!IsColumn(feature.name)) {
+      const auto place = places_.find(feature.name);
+      if (place == places_.end()) {
         return FeatureError(feature.name, "is no column; the schema has to name it");
       }
+      row[place->second] = &feature;
     }
-    return absl::InternalError("a feature is there twice");
+    for (size_t i = 0; i < row.size(); ++i) {
+      MILLRACE_RETURN_IF_ERROR(CheckFits(columns_[i], row[i]));
+    }
+    return row;
   }
 
   const ConvertOptions& options_;
-  std::vector<ConvertFeature> columns_;  // constant after Begin
+  // Constant after Begin.
+  std::vector<ConvertFeature> columns_;
 
  private:
-  bool IsColumn(std::string_view name) const {
-    for (const ConvertFeature& column : columns_) {
-      if (column.name == name) return true;
-    }
-    return false;
-  }
-
   static absl::Status CheckFits(const ConvertFeature& column, const SampleFeature* feature) {
     if (feature == nullptr) {
       return column.is_optional
@@ -100,6 +93,8 @@ class ColumnsOutput : public ConvertOutput {
     return FeatureError(column.name, absl::StrCat("has ", feature->num_values(),
                                                   " values, and its column is no list"));
   }
+
+  std::unordered_map<std::string, size_t> places_;  // of columns by name
 };
 
 class CsvOutput final : public ColumnsOutput {

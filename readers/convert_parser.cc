@@ -1,3 +1,4 @@
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -106,10 +107,6 @@ class FieldParser final : public RecordParser {
 // A member as nothing but its extension declares it.
 absl::Status AddMember(const TarMember& member, Sample& sample) {
   constexpr std::string_view kClass = "cls";
-  if (Find(sample, member.extension) != nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("member '", member.extension, "' is there twice"));
-  }
   SampleFeature& feature = sample.emplace_back();
   feature.name = member.extension;
   if (member.extension != kClass) {
@@ -144,8 +141,13 @@ class TarParser final : public RecordParser {
       break;
     }
     if (declared_ != nullptr) return declared_->Parse(payload, arena, record);
+    std::unordered_set<std::string_view> extensions;
     for (const TarMember& member : members) {
       if (TarSampleKey(member.path).empty()) continue;
+      if (!extensions.insert(member.extension).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("member '", member.extension, "' is there twice"));
+      }
       MILLRACE_RETURN_IF_ERROR(AddMember(member, record.sample));
     }
     return absl::OkStatus();

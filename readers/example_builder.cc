@@ -31,13 +31,26 @@ size_t FieldSize(size_t body) { return 1 + VarintSize(body) + body; }
 
 }  // namespace
 
+size_t ExampleBuilder::PlaceOf(std::string_view key) {
+  constexpr size_t kFew = 32;  // that are looked through
+  if (features_.size() < kFew) {
+    const auto it =
+        std::ranges::find(features_, key, [](const auto& f) { return std::string_view(f.first); });
+    const auto place = static_cast<size_t>(it - features_.begin());
+    if (place == features_.size()) features_.emplace_back(key, "");
+    return place;
+  }
+  for (size_t i = places_.size(); i < features_.size(); ++i) places_.emplace(features_[i].first, i);
+  const auto [it, is_new] = places_.emplace(key, features_.size());
+  if (is_new) features_.emplace_back(key, "");
+  return it->second;
+}
+
 void ExampleBuilder::Set(std::string_view key, char list_tag, const std::string& list) {
-  auto it =
-      std::ranges::find(features_, key, [](const auto& f) { return std::string_view(f.first); });
-  if (it == features_.end()) it = features_.emplace(features_.end(), std::string(key), "");
-  it->second.clear();
-  it->second.reserve(FieldSize(list.size()));
-  AppendField(it->second, list_tag, list);
+  std::string& feature = features_[PlaceOf(key)].second;
+  feature.clear();
+  feature.reserve(FieldSize(list.size()));
+  AppendField(feature, list_tag, list);
 }
 
 void ExampleBuilder::AddBytes(std::string_view key, std::string_view value) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,12 +27,18 @@ class ExampleBuilder {
   // Returns the message with all features added so far; the builder keeps them.
   std::string Serialize() const;
   // Forgets all features.
-  void Clear() { features_.clear(); }
+  void Clear() {
+    features_.clear();
+    places_.clear();
+  }
 
  private:
   void Set(std::string_view key, char list_tag, const std::string& list);
+  // The place of the feature, which is added where it is new.
+  size_t PlaceOf(std::string_view key);
 
   std::vector<std::pair<std::string, std::string>> features_;  // key, bytes of its Feature
+  std::unordered_map<std::string, size_t> places_;             // by key; empty while there are few
 };
 
 }  // namespace millrace::readers

@@ -24,7 +24,7 @@ struct SourceImage {
   std::string label_text;  // the class's name; empty: not known
 };
 
-// Thread-compatible.
+// Immutable and thread-safe, but for a tar without random_access, which is thread-compatible.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;

@@ -1,8 +1,4 @@
-#include <fcntl.h>
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
-
 #include <algorithm>
-#include <cerrno>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,7 +11,7 @@
 #include "readers/atomic_file.h"
 #include "readers/local_file.h"
 #include "readers/shard_set_internal.h"
-#include "readers/unique_fd.h"
+#include "readers/work_folder_internal.h"
 
 namespace millrace::readers {
 namespace {
@@ -24,17 +20,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kManifest = ".manifest.json";
-constexpr std::string_view kReplaced = "replaced";  // of a work folder: the shards taken away
-constexpr std::string_view kJob = "job";            // of a work folder: a file that names its job
-constexpr std::string_view kFacts = ".facts";       // ends the name of a shard's facts
-constexpr std::string_view kMark = "XXXXXX";        // what mkdtemp fills in
+constexpr std::string_view kFacts = ".facts";  // ends the name of a shard's facts
 constexpr uint64_t kMaxFactsBytes = 64 << 20;
-
-absl::Status WriteWhole(const fs::path& path, std::string_view text) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path.string()));
-  MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(text))));
-  return file->Commit(/*sync=*/true);
-}
 
 Json ToJson(const ShardFacts& facts) {
   Json json{{"records", facts.num_records}, {"bytes", facts.file_bytes}};
@@ -62,68 +49,6 @@ std::optional<ShardFacts> FactsFrom(const std::string& text) {
   }
   return facts;
 }
-
-// A hidden folder that goes away with its contents. While it is in use it is locked.
-class WorkFolder {
- public:
-  // Makes a new one; `stem` begins its name.
-  static absl::StatusOr<std::unique_ptr<WorkFolder>> Make(const fs::path& stem, uint64_t job) {
-    constexpr int kAttempts = 100;  // to be locked before another process takes it for abandoned
-    std::string path;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      path = absl::StrCat(stem.string(), ToAbsl(kMark));
-      if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, "mkdtemp", path);
-      if (auto folder = Claim(path)) {
-        MILLRACE_RETURN_IF_ERROR(WriteWhole(folder->path_ / kJob, JobText(job)));
-        return folder;
-      }
-      if (errno != ENOENT && errno != EWOULDBLOCK) return ErrnoStatus(errno, "open", path);
-    }
-    return absl::AbortedError(absl::StrCat(path, ": other processes remove it"));
-  }
-  // Takes over one that a killed process has left, if it did this job and had not replaced anything.
-  // Null: it did not, or is in use.
-  static std::unique_ptr<WorkFolder> TakeOver(const fs::path& path, uint64_t job) {
-    const auto text = ReadWholeFile((path / kJob).string(), kMaxFactsBytes);
-    std::error_code ignored;
-    if (!text.ok() || *text != JobText(job) || fs::exists(path / kReplaced, ignored)) {
-      return nullptr;
-    }
-    return Claim(path.string());
-  }
-  ~WorkFolder() {
-    if (kept_) return;
-    std::error_code ignored;  // what cannot be removed stays; the writer's own status matters
-    fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-
-  void Keep() { kept_ = true; }
-  const fs::path& path() const { return path_; }
-
- private:
-  WorkFolder(fs::path path, UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
-
-  static std::string JobText(uint64_t job) { return absl::StrFormat("%016x\n", job); }
-
-  // Null, with errno set: it is not there, or another process has it.
-  static std::unique_ptr<WorkFolder> Claim(const std::string& path) {
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!fd.valid()) return nullptr;
-    if (!TakeUseLock(fd.get()) && errno == EWOULDBLOCK) return nullptr;
-    std::error_code error;
-    if (!fs::exists(path, error)) {
-      errno = ENOENT;
-      return nullptr;
-    }
-    return std::unique_ptr<WorkFolder>(new WorkFolder(path, std::move(fd)));
-  }
-
-  const fs::path path_;
-  const UniqueFd lock_;
-  bool kept_ = false;
-};
 
 // Renames that can be taken back. Nothing is ever replaced.
 class Moves {
@@ -208,7 +133,8 @@ struct Place {
   absl::StatusOr<std::vector<std::string>> WorkFolders() const {
     const std::string stem = WorkStem();
     return NamesIn(folder, [&](std::string_view name, bool is_folder) {
-      return is_folder && name.starts_with(stem) && name.size() == stem.size() + kMark.size();
+      return is_folder && name.starts_with(stem) &&
+             name.size() == stem.size() + WorkFolder::kMark.size();
     });
   }
 
@@ -331,7 +257,7 @@ class ShardSet::Impl {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, place_.WorkFolders());
     for (const std::string& name : names) {
       std::error_code ignored;
-      if (all || !fs::exists(place_.folder / name / kReplaced, ignored)) {
+      if (all || !fs::exists(place_.folder / name / WorkFolder::kReplaced, ignored)) {
         RemoveIfAbandoned((place_.folder / name).string());
       }
     }
@@ -340,7 +266,7 @@ class ShardSet::Impl {
 
   absl::Status TryMoves(const ManifestText& text, Moves& moves) const {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> old, OldShards());
-    const fs::path replaced = work_->path() / kReplaced;
+    const fs::path replaced = work_->path() / WorkFolder::kReplaced;
     std::error_code error;
     if (!old.empty()) fs::create_directory(replaced, error);
     if (error) return ErrnoStatus(error.value(), "mkdir", replaced.string());

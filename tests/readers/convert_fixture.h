@@ -2,6 +2,9 @@
 #define MILLRACE_TESTS_READERS_CONVERT_FIXTURE_H_
 
 #include <gmock/gmock.h>
+#include <signal.h>  // NOLINT: raise and SIGKILL are POSIX
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -52,6 +55,21 @@ inline void WriteTfRecord(const std::string& path, const std::vector<std::string
   ASSERT_TRUE((*writer)->Close().ok());
 }
 
+// Converts in a child that dies without a word before record `last` is counted.
+inline void KillConversion(const ConvertOptions& options, int64_t last) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    (void)Convert(options, [last](int64_t done, int64_t) {
+      if (done == last) ::raise(SIGKILL);
+    });
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+}
+
 class ConvertFixture : public testing::Test {
  protected:
   ConvertFixture() { std::filesystem::create_directory(folder_ / "out"); }
@@ -90,6 +108,14 @@ class ConvertFixture : public testing::Test {
     const auto schema = ParseConvertSchema(text);
     EXPECT_TRUE(schema.ok()) << schema.status();
     return *schema;
+  }
+
+  // Writes `examples` and returns the file.
+  std::string Examples(const std::vector<ExampleBuilder>& examples) {
+    std::vector<std::string> payloads;
+    for (const ExampleBuilder& example : examples) payloads.push_back(example.Serialize());
+    WriteTfRecord(Path("in.tfrecord"), payloads);
+    return Path("in.tfrecord");
   }
 
   TempFolder folder_;

@@ -77,6 +77,35 @@ TEST_F(ConvertImagesTest, AFolderOfImagesComesBackFileByFile) {
             MakeJpeg(3, 4).size() + MakePng(5, 6).size() + MakeJpeg(7, 8).size());
 }
 
+TEST_F(ConvertImagesTest, AKilledConversionToFoldersGoesOnWithTheFolderThatItWasAt) {
+  for (int i = 0; i < 9; ++i) Write("in/cat/" + std::to_string(i) + ".png", MakePng(1 + i, 2));
+  ConvertOptions options = FromFolder(Path("in"), ConvertFormat::kImages, "t");
+  options.num_shards = 3;
+  options.shuffle_seed = 1;
+  KillConversion(options, 5);  // in the second folder
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out")) {
+    // A file of the half folder that no image will be written to again.
+    if (std::filesystem::exists(entry.path() / "t-00001-of-00003")) {
+      WriteFile(entry.path() / "t-00001-of-00003/cat/stale.png", "x");
+    }
+  }
+  std::vector<int64_t> written;
+  const auto report = Convert(options, [&](int64_t done, int64_t) { written.push_back(done); });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(written, ElementsAre(4, 5, 6, 7, 8, 9));
+  options.output_prefix = folder_ / "out/whole";
+  const auto whole = Run(options);
+  size_t num_files = 0;
+  for (size_t shard = 0; shard < 3; ++shard) {
+    for (const auto& entry : std::filesystem::directory_iterator(report->files[shard] + "/cat")) {
+      const std::string name = entry.path().filename();
+      EXPECT_EQ(ReadFile(entry.path()), ReadFile(whole.at(shard) + "/cat/" + name));
+      ++num_files;
+    }
+  }
+  EXPECT_EQ(num_files, 9u);
+}
+
 TEST_F(ConvertImagesTest, FoldersThatExistAreReplacedOnlyWhenAsked) {
   const std::string in = Folder();
   Write("out/t-00000-of-00001/cat/precious.png", "x");
@@ -87,6 +116,24 @@ TEST_F(ConvertImagesTest, FoldersThatExistAreReplacedOnlyWhenAsked) {
   EXPECT_EQ(Run(options).size(), 1u);
   EXPECT_FALSE(std::filesystem::exists(Path("out/t-00000-of-00001/cat/precious.png")));
   EXPECT_TRUE(std::filesystem::exists(Path("out/t-00000-of-00001/dog/1.JPEG")));
+}
+
+TEST_F(ConvertImagesTest, ATarOfSamplesBecomesAFolderUnderTheNamesOfImages) {
+  WriteTar(Path("in.tar"),
+           {{"a.jpg", MakeJpeg(2, 3)}, {"a.cls", "0"}, {"b.jpg", MakeJpeg(4, 5)}, {"b.cls", "1"}});
+  ConvertOptions options = Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kImages);
+  EXPECT_THAT(Error(options), HasSubstr("feature '__key__': images and labels have no place"));
+  options.features = {{"jpg", "image/encoded"}, {"cls", "image/class/label"}};
+  const auto folders = Run(options);
+  EXPECT_EQ(ReadFile(folders.at(0) + "/00000/000000000.jpg"), MakeJpeg(2, 3));
+  EXPECT_EQ(ReadFile(folders.at(0) + "/00001/000000001.jpg"), MakeJpeg(4, 5));
+}
+
+TEST_F(ConvertImagesTest, LinesAreNoImages) {
+  ConvertOptions options =
+      Options(ConvertFormat::kText, {Write("in.txt", "a\n")}, ConvertFormat::kImages);
+  options.feature = "image/encoded";
+  EXPECT_THAT(Error(options), HasSubstr("feature 'image/class/label': the sample has none"));
 }
 
 TEST_F(ConvertImagesTest, ImagesWithoutNamesAreCalledByNumberAndLabel) {

@@ -40,6 +40,15 @@ TEST_F(ConvertRecordsTest, BytesGoFromEachContainerToEachOther) {
   EXPECT_EQ(ReadFile(Run(options)[0]), ReadFile(Path("words.tfrecord")));
 }
 
+TEST_F(ConvertRecordsTest, HeaderAndFooterOfRecordsOfOneLengthAreNotRead) {
+  ConvertOptions options = Options(ConvertFormat::kFixedLength,
+                                   {Write("in.bin", "head12345678foot!")}, ConvertFormat::kText);
+  options.container.header_bytes = 4;
+  options.container.record_bytes = 4;
+  options.container.footer_bytes = 5;
+  EXPECT_EQ(ReadFile(Run(options).at(0)), "1234\n5678\n");
+}
+
 TEST_F(ConvertRecordsTest, WhatALineCannotHoldIsAnErrorAtTheRecord) {
   for (const char* const payload : {"two\nlines", "ends in \r"}) {
     WriteTfRecord(Path("in.tfrecord"), {"good", payload});
@@ -152,6 +161,26 @@ TEST_F(ConvertRecordsTest, APrefixHoldsOneSetOfWhateverFormat) {
   options.overwrite = true;
   EXPECT_EQ(Run(options).size(), 1u);
   EXPECT_FALSE(std::filesystem::exists(csv));
+}
+
+TEST_F(ConvertRecordsTest, ProgressIsToldOfTheIndexAndOfEveryRecord) {
+  const std::string text = "a\nbc\n";
+  ConvertOptions options =
+      Options(ConvertFormat::kText, {Write("in.txt", text)}, ConvertFormat::kTfRecord);
+  std::vector<int64_t> indexed;
+  options.index_progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, static_cast<int64_t>(text.size()));
+    indexed.push_back(done);
+  };
+  std::vector<int64_t> written;
+  const auto report = Convert(options, [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, 2);
+    written.push_back(done);
+  });
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_FALSE(indexed.empty());
+  EXPECT_EQ(indexed.back(), static_cast<int64_t>(text.size()));
+  EXPECT_THAT(written, ElementsAre(1, 2));
 }
 
 TEST_F(ConvertRecordsTest, NoRecordsMakeAnEmptyShard) {

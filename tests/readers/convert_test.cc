@@ -3,15 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "readers/record_reader.h"
 #include "readers/unique_fd.h"
-#include "tests/readers/example_oracle.h"
+#include "tests/readers/convert_fixture.h"
 #include "tests/readers/image_fixtures.h"
 
 namespace millrace::readers {
@@ -240,21 +238,6 @@ TEST_F(ConvertTest, FoldersOfKilledConversionsAreRemovedAndThoseInUseStay) {
   ASSERT_TRUE(Convert(options).ok());
   EXPECT_THAT(Left(), UnorderedElementsAre("t-00000-of-00001.tfrecord", "t.manifest.json",
                                            ".t.convert-in_use", ".u.convert-killed"));
-}
-
-// Converts in a child that dies without a word before image `last` is counted.
-void KillConversion(const ConvertOptions& options, int64_t last) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    (void)Convert(options, [last](int64_t done, int64_t) {
-      if (done == last) ::raise(SIGKILL);
-    });
-    ::_exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status));
 }
 
 TEST_F(ConvertTest, KilledConversionGoesOnWhereItWas) {

@@ -72,6 +72,22 @@ TEST(ExampleBuilder, FeaturesStandInTheOrderOfTheirFirstAddition) {
   EXPECT_EQ(ParseWithProtobuf(bytes)->at("z").ints, std::vector<int64_t>{3});
 }
 
+TEST(ExampleBuilder, ManyFeaturesKeepTheirPlacesToo) {
+  ExampleBuilder builder;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 100; ++i) builder.AddInt("key " + std::to_string(i), 1000 * round + i);
+  }
+  const std::string bytes = builder.Serialize();
+  const auto values = ParseWithProtobuf(bytes);
+  ASSERT_TRUE(values.has_value());
+  ASSERT_EQ(values->size(), 100u);
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    EXPECT_EQ(values->at(key).ints, std::vector<int64_t>{1000 + i});
+    EXPECT_LT(bytes.find("key " + std::to_string(i / 2)), bytes.rfind(key) + 1);
+  }
+}
+
 TEST(ExampleBuilder, ClearForgetsAllFeatures) {
   ExampleBuilder builder;
   builder.AddInt("a", 1);
