@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "xxhash.h"
+#include "readers/xxh3_internal.h"
 
 namespace millrace::readers {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/local_file.h"
-#include "xxhash.h"
+#include "readers/xxh3_internal.h"
 
 namespace millrace::readers {
 namespace {
