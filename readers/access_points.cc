@@ -52,6 +52,10 @@ absl::Status Other(const RandomAccessFile& file, std::string_view what) {
       absl::StrCat(file.path(), ": access points of another ", ToAbsl(what)));
 }
 
+ShardStamp StampIn(std::span<const std::byte> header) {
+  return {LoadU64(&header[32]), static_cast<int64_t>(LoadU64(&header[40]))};
+}
+
 absl::Status CheckHeader(const RandomAccessFile& file, std::span<const std::byte> header,
                          const IndexKey& key) {
   if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(file, "magic");
@@ -59,9 +63,8 @@ absl::Status CheckHeader(const RandomAccessFile& file, std::span<const std::byte
   if (XXH3_64bits(header.data(), kHeaderChecksumAt) != LoadU64(&header[kHeaderChecksumAt])) {
     return Damaged(file, "checksum of the header");
   }
-  const ShardStamp stamp = {LoadU64(&header[32]), static_cast<int64_t>(LoadU64(&header[40]))};
   const auto compression = static_cast<Compression>(LoadU32(&header[12]));
-  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), stamp, compression} != key) {
+  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), StampIn(header), compression} != key) {
     return Other(file, "shard, or of an earlier state of it");
   }
   return absl::OkStatus();
@@ -204,6 +207,14 @@ absl::StatusOr<AccessPoints> ReadPoints(std::shared_ptr<const RandomAccessFile> 
   if (!SpansFit(points)) return Damaged(*file, "order of the spans");
   points.windows = std::move(file);
   return points;
+}
+
+absl::StatusOr<AccessPoints> ReadOldPoints(std::shared_ptr<const RandomAccessFile> file,
+                                           IndexKey key) {
+  std::array<std::byte, kPointsHeaderBytes> header;
+  MILLRACE_RETURN_IF_ERROR(ReadFully(*file, 0, header));
+  key.stamp = StampIn(header);
+  return ReadPoints(std::move(file), key);
 }
 
 std::shared_ptr<const RandomAccessFile> MakeMemoryFile(std::vector<std::byte> bytes,

@@ -123,7 +123,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
 
 const LostBytes* FindLost(std::span<const LostBytes> lost, uint64_t begin, uint64_t end) {
   const auto first = std::ranges::upper_bound(
-      lost, begin, {}, [](const LostBytes& bytes) { return bytes.begin + kLostBytes - 1; });
+      lost, begin, {}, [](const LostBytes& bytes) { return bytes.begin + bytes.bytes - 1; });
   return first != lost.end() && first->begin < end ? &*first : nullptr;
 }
 

@@ -17,14 +17,16 @@
 
 namespace millrace::readers {
 
-// A place of inflated bytes behind which a compressed stream could not be inflated for a while.
-// kLostBytes zeros stand there for what is missing, however much that is: enough for a frame, and no
-// header of one.
+// Zeros that stand for what is missing where a compressed stream cannot be inflated for a while, however
+// much that is: enough for a frame, and no header of one.
+inline constexpr uint64_t kLostBytes = 16;
+
+// A part of the inflated bytes that is not what it was, or those zeros.
 struct LostBytes {
   uint64_t begin = 0;
+  uint64_t bytes = kLostBytes;
   absl::Status damage;  // DATA_LOSS: RecordError has file and reason, no place
 };
-inline constexpr uint64_t kLostBytes = 16;
 
 // Bytes that lie in memory as long as `held` lives.
 struct HeldBytes {

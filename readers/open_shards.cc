@@ -21,6 +21,8 @@
 #include "readers/inflated_file.h"
 #include "readers/open_shards_internal.h"
 #include "readers/salvage.h"
+#include "readers/salvage_source.h"
+#include "readers/salvage_spans.h"
 #include "readers/shard_files.h"
 #include "readers/span_cache.h"
 #include "readers/start_threads_internal.h"
@@ -274,7 +276,7 @@ class Opener {
     Advance(shard.file_size - told, /*tell=*/false);
     if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
       frames.reset();
-      return Inflate(compression, place, shard);
+      return Inflate(path, compression, place, shard);
     }
     if (frames.has_value() && frames->end() != points->out_bytes) frames.reset();
     shard.point_bytes = points->memory_bytes();
@@ -301,10 +303,29 @@ class Opener {
     return pass.Finish(key);
   }
 
+  absl::StatusOr<InflateSpool::Inflated> Spool(const std::string& path, Compression compression,
+                                               Place& place, const Shard& shard) {
+    if (!resyncs()) {
+      MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(shard.file, compression));
+      return place.spool.Add(std::move(source));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated,
+                              place.spool.Add(MakeSalvageSource(shard.file, compression)));
+    if (inflated.lost.empty()) return inflated;
+    const auto open = [&](const std::string& name) { return open_files_->Open(name); };
+    auto points = cache_.FindOldPoints(
+        {.path = path, .stamp = shard.stamp, .compression = compression, .format = {}}, open);
+    if (!points.has_value()) return inflated;
+    MILLRACE_ASSIGN_OR_RETURN(const bool stands, StandsBehindDamage(shard.file, *points));
+    if (!stands) return inflated;
+    return place.spool.Add(MakeSpanSource(shard.file, *std::move(points)));
+  }
+
   // Replaces shard.file by its inflated bytes in a temporary file, of a damaged shard by what can be
   // had of them if the options say so.
-  absl::Status Inflate(Compression compression, Place& place, Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated, place.spool.Add(shard.file, compression, resyncs()));
+  absl::Status Inflate(const std::string& path, Compression compression, Place& place,
+                       Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated, Spool(path, compression, place, shard));
     shard.file = std::move(inflated.file);
     shard.lost = std::move(inflated.lost);
     if (inflated.damage.ok()) return absl::OkStatus();

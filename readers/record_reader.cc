@@ -152,7 +152,9 @@ class TfRecordReader : public RecordReader {
     MILLRACE_RETURN_IF_ERROR(Fill(frame_bytes + kHeaderBytes));
     if (Available() < frame_bytes + kHeaderBytes) return Available() == frame_bytes;
     const FrameHeader next = DecodeHeader(Front() + frame_bytes);
-    return next.crc_ok && next.length <= max_length_;
+    const std::optional<uint64_t> remaining = source_->Remaining();
+    const uint64_t left = Available() - frame_bytes + remaining.value_or(kMaxLength);
+    return next.crc_ok && next.length <= max_length_ && next.length + kFrameBytes <= left;
   }
 
   // Skips at least a byte, and all up to where a good record is at the front, or the end.

@@ -101,11 +101,12 @@ class MemberSearch {
 
 class SalvageSource : public ByteSource {
  public:
-  SalvageSource(std::shared_ptr<const RandomAccessFile> file, Compression compression)
+  SalvageSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
+                uint64_t begin)
       : file_(file),
         compression_(compression),
         search_(std::move(file), compression),
-        source_(MakeEnterableSource(file_, compression, kChunkBytes)) {}
+        source_(MakeEnterableSource(file_, compression, kChunkBytes, begin)) {}
 
   absl::StatusOr<size_t> Read(std::span<std::byte> out) override {
     while (true) {
@@ -141,7 +142,7 @@ class SalvageSource : public ByteSource {
     if (!lost_.empty()) search_.Charge(source_->consumed() - entered_at_);
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<uint64_t> next,
                               search_.Next(source_->member_begin() + 1));
-    lost_.push_back({offset_, damage});
+    lost_.push_back({.begin = offset_, .damage = damage});
     zeros_left_ = kLostBytes;
     entered_at_ = next.value_or(0);
     source_ =
@@ -162,8 +163,8 @@ class SalvageSource : public ByteSource {
 }  // namespace
 
 std::unique_ptr<ByteSource> MakeSalvageSource(std::shared_ptr<const RandomAccessFile> file,
-                                              Compression compression) {
-  return std::make_unique<SalvageSource>(std::move(file), compression);
+                                              Compression compression, uint64_t begin) {
+  return std::make_unique<SalvageSource>(std::move(file), compression, begin);
 }
 
 }  // namespace millrace::readers

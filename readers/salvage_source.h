@@ -1,6 +1,7 @@
 #ifndef MILLRACE_READERS_SALVAGE_SOURCE_H_
 #define MILLRACE_READERS_SALVAGE_SOURCE_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -26,9 +27,10 @@
 namespace millrace::readers {
 
 // The inflated bytes of `file`, as many as can be had. A stream that is not what `compression` says
-// is an error as in MakeByteSource. `compression` is kGzip, kZlib or kZstd.
+// is an error as in MakeByteSource. `compression` is kGzip, kZlib or kZstd; `begin` is where in the
+// file a member, or the stream, begins.
 std::unique_ptr<ByteSource> MakeSalvageSource(std::shared_ptr<const RandomAccessFile> file,
-                                              Compression compression);
+                                              Compression compression, uint64_t begin = 0);
 
 }  // namespace millrace::readers
 

@@ -16,7 +16,6 @@
 #include "readers/byte_source.h"
 #include "readers/local_file.h"
 #include "readers/record_source.h"
-#include "readers/salvage_source.h"
 
 namespace millrace::readers {
 namespace {
@@ -155,17 +154,10 @@ absl::Status InflateSpool::Prepare() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<InflateSpool::Inflated> InflateSpool::Add(
-    std::shared_ptr<const RandomAccessFile> file, Compression compression, bool salvage) {
+absl::StatusOr<InflateSpool::Inflated> InflateSpool::Add(std::unique_ptr<ByteSource> source) {
   constexpr size_t kBufferBytes = 1 << 20;
   MILLRACE_RETURN_IF_ERROR(Prepare());
-  const std::string path = file->path();
-  std::unique_ptr<ByteSource> source;
-  if (salvage) {
-    source = MakeSalvageSource(std::move(file), compression);
-  } else {
-    MILLRACE_ASSIGN_OR_RETURN(source, MakeByteSource(std::move(file), compression));
-  }
+  const std::string path = source->path();
   std::vector<std::byte> buffer(kBufferBytes);
   const uint64_t begin = size_;
   Inflated inflated;

@@ -69,11 +69,9 @@ class InflateSpool {
     std::vector<LostBytes> lost;
   };
 
-  // Inflates the whole of `file`, with `salvage` what can be had of a damaged one: then damage is in
-  // `lost`.
+  // Takes all of `source`: what it says of damage becomes `damage`, or is in its `lost`.
   //   RESOURCE_EXHAUSTED, ...  the temporary file cannot be written
-  absl::StatusOr<Inflated> Add(std::shared_ptr<const RandomAccessFile> file,
-                               Compression compression, bool salvage);
+  absl::StatusOr<Inflated> Add(std::unique_ptr<ByteSource> source);
 
  private:
   absl::Status Prepare();

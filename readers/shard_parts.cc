@@ -12,6 +12,7 @@
 #include "base/record_error.h"
 #include "base/run.h"
 #include "base/status.h"
+#include "readers/byte_source.h"
 #include "readers/container_internal.h"
 #include "readers/csv_row_internal.h"
 #include "readers/local_file.h"
@@ -297,8 +298,8 @@ absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression 
   shard.compression = compression;
   if (compression == Compression::kNone) return shard;
   InflateSpool spool;
-  MILLRACE_ASSIGN_OR_RETURN(auto inflated,
-                            spool.Add(std::move(shard.file), compression, /*salvage=*/false));
+  MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(shard.file), compression));
+  MILLRACE_ASSIGN_OR_RETURN(auto inflated, spool.Add(std::move(source)));
   shard.file = std::move(inflated.file);
   shard.damage = std::move(inflated.damage);
   return shard;

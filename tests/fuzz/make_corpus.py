@@ -192,6 +192,26 @@ def container():
             yield bytes([kind + flags]) + sample[:-1]
 
 
+def salvage():
+    shard = frame(b"abc") + frame(bytes(50)) + frame(b"")
+    for choice in (0, 0x20, 1):
+        yield bytes([choice]) + shard[:3] + b"\x07" + shard[4:]
+        yield bytes([choice]) + shard[:16] + shard[20:]
+        yield bytes([choice]) + b"stray" + shard + shard[:-2]
+    members = gzip.compress(shard)
+    yield b"\2" + members[:-3] + members + members
+    yield b"\3" + zlib.compress(shard)[:-3]
+    long = zstd_frame(frame(bytes(300)))
+    yield b"\4" + long[:-1] + long
+    yield b"\5" + bytes(10)
+    yield b"\6" + b"a\nb\r\n\nlast"
+    yield b"\7" + b'1,2\n3\n4,"5\n6,7\n8,"9"\n'
+    bad = bytearray(archive())
+    bad[3] ^= 1
+    yield b"\x08" + bytes(bad)
+    yield b"\x08" + archive() + archive()
+
+
 def csv_json():
     for row in (b"1,a,2.5", b'"x","a ""b""",', b'"1\n2",3\r\n', b'"open', b'a"b,c'):
         yield b"\2" + row
@@ -220,8 +240,8 @@ def state():
 
 TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages,
            "sequence_example": sequence_example, "index": index, "dali_index": dali_index,
-           "zstd": zstd, "tar": tar, "container": container, "csv_json": csv_json, "pbtxt": pbtxt,
-           "state": state}
+           "zstd": zstd, "tar": tar, "container": container, "salvage": salvage,
+           "csv_json": csv_json, "pbtxt": pbtxt, "state": state}
 
 
 def main():

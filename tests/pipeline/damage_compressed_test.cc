@@ -1,5 +1,9 @@
 #include <zstd.h>
 
+#include <filesystem>
+
+#include "readers/quarantine.h"
+#include "readers/repair.h"
 #include "tests/pipeline/damage_files_fixture.h"
 #include "tests/readers/deflated.h"
 #include "tests/readers/record_test_util.h"
@@ -171,6 +175,52 @@ TEST_P(DamageCompressedTest, TheErrorNamesTheStreamsDamage) {
       reasons.push_back(GetRecordError(damaged.error)->reason);
   }
   EXPECT_THAT(reasons, testing::ElementsAre(RecordErrorReason::kCompressedCut));
+}
+
+// S-DAMAGE-7.
+TEST_P(DamageCompressedTest, WhatIsLostIsQuarantinedAndFoundAgain) {
+  Write(std::string_view(good_).substr(0, good_.size() - 3));
+  quarantine_ = folder_ / "bad.jsonl";
+  std::vector<std::string> rows;
+  size_t damaged = 0;
+  ASSERT_TRUE(Read("skip", rows, damaged).ok());
+  const auto listed = readers::ReadQuarantine(quarantine_);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->size(), 1u);
+  EXPECT_EQ((*listed)[0].file, shard_);
+  EXPECT_EQ((*listed)[0].ordinal, static_cast<int64_t>(rows.size()));
+  EXPECT_EQ((*listed)[0].reason, RecordErrorReason::kCompressedCut);
+  const auto checks = readers::VerifyPlaces(*listed);
+  EXPECT_TRUE(checks[0].damaged);
+  EXPECT_EQ((*listed)[0].offset, static_cast<int64_t>(rows.size() * kFrameBytes));
+}
+
+// The file has the size and the time that it had, so that its index and access points stay. All of it
+// is one span here.
+TEST_P(DamageCompressedTest, BehindAccessPointsNoOtherBytesAreDelivered) {
+  Write(good_);
+  const auto time = std::filesystem::last_write_time(shard_);
+  std::vector<std::string> rows;
+  size_t damaged = 0;
+  ASSERT_TRUE(Read("fail", rows, damaged).ok());
+  ASSERT_EQ(rows, payloads_);
+  int num_seen = 0;
+  for (int round = 0; round < kHarms; ++round) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, round);
+    std::string bytes = good_;
+    const size_t at = random_() % bytes.size();
+    const size_t other = random_() % bytes.size();
+    if (round % 2 == 0) std::swap(bytes[at], bytes[other]);
+    bytes[at] ^= static_cast<char>(1 << random_() % 8);
+    std::ofstream(shard_, std::ios::binary) << bytes;
+    std::filesystem::last_write_time(shard_, time);
+    rows.clear();
+    damaged = 0;
+    ASSERT_TRUE(Read("skip", rows, damaged).ok());
+    num_seen += damaged > 0 ? 1 : 0;
+    ASSERT_EQ(rows, damaged > 0 ? std::vector<std::string>() : payloads_);
+  }
+  EXPECT_GT(num_seen, kHarms * 8 / 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DamageCompressedTest, testing::ValuesIn(kKinds),

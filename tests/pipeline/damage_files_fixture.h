@@ -53,6 +53,7 @@ class DamageFilesFixture : public testing::Test {
         "p");
     OpenOptions options;
     options.index_folder = folder_ / "index";
+    options.quarantine_file = quarantine_;
     return Pipeline::Open(plan, context_, options);
   }
 
@@ -92,6 +93,7 @@ class DamageFilesFixture : public testing::Test {
   std::vector<std::string> payloads_;
   std::string shard_;
   int num_shards_ = 0;
+  std::string quarantine_;  // empty: none
 };
 
 }  // namespace millrace::pipeline

@@ -171,9 +171,11 @@ TEST(DamageTest, CandidatesAreDrawnAsTheRuleSays) {
 TEST(DamageTest, WithoutAGoodCandidateTheErrorIsTheRowsOwn) {
   std::set<uint64_t> bad;
   for (uint64_t i = 0; i < 10; ++i) bad.insert(i);
-  const Stream stream =
-      Drain(*OpenFake(PlanWith(Policy::kReplace, 4), Damaged(10, bad), FakeContext(2)));
+  const auto context = FakeContext(2);
+  const Stream stream = Drain(*OpenFake(PlanWith(Policy::kReplace, 4), Damaged(10, bad), context));
   EXPECT_TRUE(stream.digests.empty());
+  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 4)
+      << "the rows, not the candidates for them";
   ASSERT_TRUE(GetRecordError(stream.end).has_value()) << stream.end;
   EXPECT_EQ(GetRecordError(stream.end)->position, 0);
   EXPECT_EQ(GetRecordError(stream.end)->ordinal, 0);
@@ -257,8 +259,8 @@ TEST(DamageTest, BudgetByCountEndsTheStreamAtItsBatch) {
   for (const int threads : {1, 3}) {
     PhysicalPlan plan = PlanWith(Policy::kMask, 5);
     plan.damage.max_count = 2;
-    const auto pipeline =
-        OpenFake(std::move(plan), Damaged(40, {3, 12, 13, 22}), FakeContext(threads));
+    const auto context = FakeContext(threads);
+    const auto pipeline = OpenFake(std::move(plan), Damaged(40, {3, 12, 13, 22}), context);
     const std::string before = [&] {
       auto first = pipeline->Next();
       auto second = pipeline->Next();
@@ -273,6 +275,8 @@ TEST(DamageTest, BudgetByCountEndsTheStreamAtItsBatch) {
     EXPECT_EQ(GetRecordError(end)->position, 13);
     EXPECT_EQ(pipeline->Next().status(), end);
     EXPECT_EQ(pipeline->Save(), before);
+    EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 1)
+        << "of the batches that were delivered";
     // Counted anew from there.
     ASSERT_TRUE(pipeline->Restore(before).ok());
     EXPECT_EQ((*pipeline->Next())->damaged().size(), 2u);

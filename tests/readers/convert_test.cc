@@ -274,6 +274,23 @@ TEST_F(ConvertTest, KilledConversionOfSomethingElseIsRemoved) {
   EXPECT_EQ(Left().size(), 5u);
 }
 
+// The same names, sizes and times, in another folder.
+TEST_F(ConvertTest, KilledConversionOfAnotherFolderIsRemoved) {
+  ConvertOptions options = Folder();
+  options.num_shards = 3;
+  KillConversion(options, 2);
+  const std::filesystem::path other = folder_ / "other";
+  std::filesystem::copy(folder_ / "in", other, std::filesystem::copy_options::recursive);
+  for (const std::string name : {"cat/1.jpg", "cat/2.png", "dog/1.jpg"}) {
+    std::filesystem::last_write_time(other / name,
+                                     std::filesystem::last_write_time(folder_ / ("in/" + name)));
+  }
+  options.images = other;
+  int64_t num_written = 0;
+  ASSERT_TRUE(Convert(options, [&](int64_t, int64_t) { ++num_written; }).ok());
+  EXPECT_EQ(num_written, 3);
+}
+
 TEST_F(ConvertTest, ShardsThatAKilledConversionMovedAreItsOwn) {
   ConvertOptions options = Idx(11);
   options.num_shards = 4;

@@ -174,9 +174,8 @@ TEST_F(ReshardTest, NoRecordsMakeOneEmptyShard) {
   EXPECT_THAT(PayloadsOf(report->files[0]), ElementsAre());
 }
 
-// The child dies without a word when it has written the second shard.
-TEST_F(ReshardTest, AKilledOneGoesOnWhereItWas) {
-  const ReshardOptions options = Options(4);
+// In a child that dies without a word when it has written the second shard.
+void KillReshard(const ReshardOptions& options) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -188,11 +187,33 @@ TEST_F(ReshardTest, AKilledOneGoesOnWhereItWas) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(ReshardTest, AKilledOneGoesOnWhereItWas) {
+  const ReshardOptions options = Options(4);
+  KillReshard(options);
   int calls = 0;
   const auto report = Reshard(options, [&](int64_t, int64_t) { ++calls; });
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(calls, 2) << "the last two shards";
   EXPECT_THAT(All(*report), ElementsAreArray(payloads_));
+}
+
+// Of the same names, bytes and times, in another folder.
+TEST_F(ReshardTest, AKilledOneOfOtherFilesIsNotGoneOnWith) {
+  ReshardOptions options = Options(4);
+  KillReshard(options);
+  std::filesystem::create_directory(folder_ / "other");
+  for (std::string& file : options.files) {
+    const std::string copy = folder_ / "other/" + std::filesystem::path(file).filename().string();
+    std::filesystem::copy_file(file, copy);
+    std::filesystem::last_write_time(copy, std::filesystem::last_write_time(file));
+    file = copy;
+  }
+  int calls = 0;
+  const auto report = Reshard(options, [&](int64_t, int64_t) { ++calls; });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(calls, 4);
 }
 
 }  // namespace
