@@ -68,9 +68,15 @@ void PrintRecord(const std::string& file, const readers::Record& record, bool ra
             {"ordinal", record.ref.ordinal},
             {"offset", record.ref.offset},
             {"bytes", record.payload.size()}};
-  if (const auto features = readers::ViewExample(record.payload); features.ok()) {
+  const auto features = readers::ViewExample(record.payload);
+  const auto lists = readers::ViewFeatureLists(record.payload);
+  if (features.ok() && lists.ok()) {
     Json& object = line["features"] = Json::object();
     for (const auto& [key, values] : *features) object[key] = ToJson(values);
+    for (const auto& [key, steps] : *lists) {
+      Json& list = line["feature_lists"][key] = Json::array();
+      for (const auto& values : steps) list.push_back(ToJson(values));
+    }
   } else {
     line["payload"] = BytesToJson(record.payload);
   }

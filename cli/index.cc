@@ -69,6 +69,12 @@ absl::StatusOr<std::vector<std::string>> NamesOf(const Flags& flags,
       const std::string base = path.substr(path.rfind('/') + 1);
       name = (std::filesystem::path(flags.out_folder) / (base + ".idx")).string();
     }
+    std::error_code none;
+    for (const std::string& data : files) {
+      if (!std::filesystem::equivalent(name, data, none)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": is one of the files, not a name for a .idx"));
+    }
     if (!taken.insert(name).second) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": two files would have this .idx"));
     }

@@ -12,6 +12,7 @@
 #include "pipeline/op_table.h"
 #include "pipeline/open_source_internal.h"
 #include "pipeline/selection_internal.h"
+#include "readers/dali_index.h"
 #include "readers/image_records.h"
 
 namespace millrace::pipeline {
@@ -288,12 +289,6 @@ std::unique_ptr<RecordSource> MakeRangeSource(uint64_t count) {
 
 namespace {
 
-// "a" of "a.idx": so the indexes of "a" and "a.b" come in the order of these files.
-std::string_view NameOfIndexed(std::string_view index) {
-  if (index.ends_with(".idx")) index.remove_suffix(4);
-  return index;
-}
-
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
                                                         const ReadWindow& window, Context* context,
                                                         const OpenOptions& options) {
@@ -303,8 +298,10 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
                             readers::ExpandFiles(spec.file_patterns));
   if (!spec.dali_index.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(source.dali_index, readers::ExpandFiles(spec.dali_index));
-    std::ranges::sort(source.dali_index, {}, NameOfIndexed);
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> indexes,
+                              readers::ExpandFiles(spec.dali_index));
+    MILLRACE_ASSIGN_OR_RETURN(source.dali_index,
+                              readers::PairDaliIndexes(files, std::move(indexes)));
   }
   source.verify_crc = spec.verify_crc;
   MILLRACE_ASSIGN_OR_RETURN(source.access.io, ParseIo(spec.io));

@@ -1,5 +1,6 @@
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -23,10 +24,16 @@ void Free(std::byte* memory, size_t capacity) {
   }
 }
 
+// Of this thread: its spares are no more. Buffers of static objects are freed after that.
+thread_local bool gone = false;
+
 // What a thread has freed, the last one behind.
 class Spares {
  public:
-  ~Spares() { MakeRoom(kMostSpareBytes); }
+  ~Spares() {
+    gone = true;
+    MakeRoom(kMostSpareBytes);
+  }
 
   void Keep(std::byte* memory, size_t capacity) {
     MakeRoom(capacity);
@@ -68,13 +75,16 @@ thread_local Spares spares;
 }  // namespace
 
 void FreeReadBuffer::operator()(std::byte* memory) const {
-  if (capacity >= kMappedBytes) return Free(memory, capacity);
+  if (capacity >= kMappedBytes || gone) return Free(memory, capacity);
   spares.Keep(memory, capacity);
 }
 
 ReadBuffer MakeReadBuffer(size_t bytes) {
-  if (ReadBuffer spare = spares.Take(bytes)) return spare;
-  const size_t capacity = (bytes + kGrainBytes - 1) / kGrainBytes * kGrainBytes;
+  if (!gone) {
+    if (ReadBuffer spare = spares.Take(bytes)) return spare;
+  }
+  const size_t capacity =
+      (std::max<size_t>(bytes, 1) + kGrainBytes - 1) / kGrainBytes * kGrainBytes;
   if (capacity < kMappedBytes) return {new (std::nothrow) std::byte[capacity], {capacity}};
   void* const memory =
       mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -15,7 +15,7 @@
 namespace millrace::pipeline {
 
 struct FreeReadBuffer {
-  size_t capacity = 0;
+  size_t capacity = 0;  // what MakeReadBuffer made it with
   void operator()(std::byte* memory) const;
 };
 using ReadBuffer = std::unique_ptr<std::byte[], FreeReadBuffer>;

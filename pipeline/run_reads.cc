@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,7 +87,8 @@ void TakeRecords(const RunWork& work, int64_t row, RunWork& single) {
 }
 
 void CopyFrames(const RunWork& work, int64_t row, RunWork& single) {
-  single.buffer.reset(new std::byte[static_cast<size_t>(single.bytes())]);
+  single.buffer = MakeReadBuffer(static_cast<size_t>(single.bytes()));
+  if (single.buffer == nullptr) throw std::bad_alloc();
   for (int64_t column = 0; column < work.columns; ++column) {
     std::memcpy(single.buffer.get() + single.starts[column],
                 work.buffer.get() + work.starts[column * work.rows + row],

@@ -32,6 +32,13 @@ absl::StatusOr<ShardIndex> ReadDaliIndex(const RandomAccessFile& file, uint64_t 
 // offsets are for who seeks in the file as it lies on disk. Reads its first bytes.
 absl::Status CheckMayHaveDaliIndex(const std::string& path);
 
+// Puts indexes into the order of their files: "a.tfrecord.idx" and "a.idx" are of "a.tfrecord", in
+// whatever folder. Where not every file has one of such a name, they are taken as they are sorted.
+//   INVALID_ARGUMENT  there are not as many as files; an index has the name of one file and the place
+//                     of another
+absl::StatusOr<std::vector<std::string>> PairDaliIndexes(const std::vector<std::string>& files,
+                                                         std::vector<std::string> indexes);
+
 // Writes that of `count` records of `source`, from `first` on, all of one shard, to `path`: whole or
 // not at all. Blocks.
 //   ALREADY_EXISTS  `existing` is kKeep and there is such a file

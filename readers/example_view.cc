@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "readers/example_parser_internal.h"
+#include "readers/sequence_parser_internal.h"
 
 namespace millrace::readers {
 namespace {
@@ -34,6 +34,34 @@ struct ValuesSink {
   }
 };
 
+// Collects those of every step (the sink of DecodeFeatureList).
+struct StepsSink {
+  std::vector<FeatureValues> steps;
+  ValuesSink step;
+
+  void Step() { steps.emplace_back(); }
+  void Begin(FeatureKind kind) {
+    At([&](ValuesSink& sink) { sink.Begin(kind); });
+  }
+  void Bytes(std::string_view value) {
+    At([&](ValuesSink& sink) { sink.Bytes(value); });
+  }
+  void Int(int64_t value) {
+    At([&](ValuesSink& sink) { sink.Int(value); });
+  }
+  void Floats(std::string_view packed) {
+    At([&](ValuesSink& sink) { sink.Floats(packed); });
+  }
+
+ private:
+  template <typename Add>
+  void At(Add&& add) {
+    step.values.swap(steps.back());
+    add(step);
+    step.values.swap(steps.back());
+  }
+};
+
 }  // namespace
 
 absl::StatusOr<std::map<std::string, FeatureValues>> ViewExample(std::string_view example) {
@@ -48,6 +76,22 @@ absl::StatusOr<std::map<std::string, FeatureValues>> ViewExample(std::string_vie
   });
   if (whole && value_error.ok()) return features;
   return absl::DataLossError("not a tf.train.Example: " + (whole ? value_error : error).ToString());
+}
+
+absl::StatusOr<std::map<std::string, std::vector<FeatureValues>>> ViewFeatureLists(
+    std::string_view example) {
+  std::map<std::string, std::vector<FeatureValues>> lists;
+  WireError error;
+  WireError list_error;
+  const bool whole = internal::VisitFeatureLists(example, &error, [&](const FeatureEntry& entry) {
+    StepsSink sink;
+    if (list_error.ok() && internal::DecodeFeatureList(example, entry, &list_error, sink)) {
+      lists[std::string(entry.key)] = std::move(sink.steps);
+    }
+  });
+  if (whole && list_error.ok()) return lists;
+  return absl::DataLossError("not a tf.train.SequenceExample: " +
+                             (whole ? list_error : error).ToString());
 }
 
 }  // namespace millrace::readers

@@ -20,6 +20,7 @@ absl::Status CheckSpec(std::string_view op, const FeatureSpec& spec) {
   if (spec.name.empty()) return bad("no column name");
   if (spec.per_step && !IsRagged(spec)) return bad("a list of steps is an array of numbers");
   if (spec.per_step && spec.has_default) return bad("a list of steps has no default");
+  if (spec.allow_missing && !spec.per_step) return bad("only a list of steps may be missing");
   if (spec.dtype == DType::kBytes) return absl::OkStatus();
   const bool is_packed = spec.per_step && spec.dtype == DType::kU8;
   if (spec.dtype != DType::kI64 && spec.dtype != DType::kF32 && !is_packed) {

@@ -18,7 +18,6 @@ class Mapping {
 
   // A touch of pages that were not asked for by Populate may be a SIGBUS.
   const std::byte* bytes() const { return bytes_; }
-  uint64_t size() const { return size_; }
 
   // Fetches the pages of [offset, offset + count), which must lie inside. False: the disk fails, or
   // the file has become shorter.

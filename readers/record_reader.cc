@@ -295,7 +295,7 @@ absl::StatusOr<std::unique_ptr<RecordReader>> OpenTfRecordReader(
   if (compression == Compression::kAuto) {
     MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));
   }
-  if (options.resync && compression != Compression::kNone) {
+  if (options.resync && options.verify_crc && compression != Compression::kNone) {
     return MakeTfRecordReader(MakeSalvageSource(std::move(file), compression), options);
   }
   MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(file), compression));

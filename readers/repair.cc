@@ -22,6 +22,7 @@
 #include "readers/record_writer.h"
 #include "readers/repair_internal.h"
 #include "readers/salvage.h"
+#include "readers/sequence_parser_internal.h"
 #include "readers/tfrecord_format.h"
 
 namespace millrace::readers {
@@ -80,6 +81,10 @@ absl::Status CheckContent(const RecordError& listed, std::string_view payload) {
   if (!internal::CheckExample(payload, &error)) {
     return DamageAt(listed, RecordErrorReason::kExample,
                     "not a tf.train.Example: " + error.ToString());
+  }
+  if (!internal::CheckSequenceExample(payload, &error)) {
+    return DamageAt(listed, RecordErrorReason::kExample,
+                    "not a tf.train.SequenceExample: " + error.ToString());
   }
   if (listed.reason == RecordErrorReason::kExample) return absl::OkStatus();
   return DamageAt(listed, listed.reason, "whole, but a pipeline could not use it");

@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kChunkBytes = 256 << 10;  // of the file, read at a time
 constexpr size_t kProbeBytes = 1 << 10;    // inflated of what may be a member
 constexpr size_t kProbeChunkBytes = 4 << 10;
-constexpr uint64_t kMostPasses = 4;  // over the file's bytes, to find members
+constexpr uint64_t kMostPasses = 4;         // over the file's bytes, to find members
+constexpr uint64_t kLeastBudget = 1 << 20;  // besides: a probe counts as at least 4 KiB
 
 std::string_view MagicOf(Compression compression) {
   using namespace std::string_view_literals;
@@ -48,7 +49,7 @@ class MemberSearch {
       : file_(std::move(file)),
         compression_(compression),
         magic_(MagicOf(compression)),
-        budget_(kMostPasses * file_->size()) {}
+        budget_(kMostPasses * file_->size() + kLeastBudget) {}
 
   // The first place from `from` on. Nullopt: there is none, or no budget is left.
   absl::StatusOr<std::optional<uint64_t>> Next(uint64_t from) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/pipeline.h"
+#include "readers/dali_index.h"
 #include "readers/record_writer.h"
 #include "tests/pipeline/plan_texts.h"
 #include "tests/readers/temp_files.h"
@@ -142,6 +143,25 @@ TEST_F(DaliIndexPlanTest, AFileWhoseNameBeginsAnotherHasItsOwnIndex) {
                    folder_ / "data-0*.idx",
                    "\" } }\nstage { decode_raw { output: \"x\" dtype: INT64 } }\n", kBatch);
   EXPECT_THAT(*Read(text), ElementsAre(0, 20, 100, 0));
+}
+
+TEST(PairDaliIndexes, GoesByNamesThenByOrder) {
+  using Strings = std::vector<std::string>;
+  const auto paired = [](const Strings& files, const Strings& indexes) {
+    const auto pairs = readers::PairDaliIndexes(files, indexes);
+    return pairs.ok() ? *pairs : Strings{std::string(pairs.status().message())};
+  };
+  // '-' < '.': these are sorted otherwise than their files.
+  EXPECT_THAT(paired({"d/a-b.tfrecord", "d/a.tfrecord"}, {"d/a-b.idx", "d/a.idx"}),
+              ElementsAre("d/a-b.idx", "d/a.idx"));
+  EXPECT_THAT(paired({"x/b.tfrecord", "y/a.tfrecord"}, {"i/a.tfrecord.idx", "i/b.tfrecord.idx"}),
+              ElementsAre("i/b.tfrecord.idx", "i/a.tfrecord.idx"));
+  EXPECT_THAT(paired({"x/a", "y/a"}, {"x/a.idx", "y/a.idx"}), ElementsAre("x/a.idx", "y/a.idx"));
+  EXPECT_THAT(paired({"a", "b"}, {"1.idx", "2.idx"}), ElementsAre("1.idx", "2.idx"));
+  EXPECT_THAT(paired({"a", "b"}, {"a.idx", "z.idx"}), ElementsAre("a.idx", "z.idx"));
+  EXPECT_THAT(paired({"a", "b"}, {"b.idx", "z.idx"}),
+              ElementsAre(HasSubstr("b.idx: by its name the index of b, by its place that of a")));
+  EXPECT_THAT(paired({"a", "b"}, {"a.idx"}), ElementsAre("1 index files for 2 files"));
 }
 
 TEST_F(DaliIndexPlanTest, EachFileNeedsItsOwn) {

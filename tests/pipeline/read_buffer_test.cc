@@ -50,6 +50,19 @@ TEST(ReadBufferTest, SoManyAreKept) {
       .join();
 }
 
+// Freed when the spares of the main thread are no more: the sanitizers' builds would tell.
+std::vector<ReadBuffer>& OutlivesItsThread() {
+  static std::vector<ReadBuffer> buffers;
+  return buffers;
+}
+
+TEST(ReadBufferTest, MayOutliveItsThread) {
+  OutlivesItsThread().push_back(MakeReadBuffer(100 * kKiB));
+  OutlivesItsThread().push_back(MakeReadBuffer(0));
+  MakeReadBuffer(100 * kKiB).reset();
+  EXPECT_NE(OutlivesItsThread()[1].get(), nullptr);
+}
+
 TEST(ReadBufferTest, OneThatIsTooSmallIsNotTaken) {
   MakeReadBuffer(64 * kKiB).reset();
   constexpr size_t kBytes = 400 * kKiB;

@@ -89,6 +89,7 @@ class FakeFile : public RandomAccessFile {
   // Reads that touch the byte at `offset` or one behind it fail.
   void FailFrom(uint64_t offset) { fail_from_ = offset; }
   int num_reads() const { return num_reads_; }
+  uint64_t bytes_read() const { return bytes_read_; }
 
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     ++num_reads_;
@@ -96,6 +97,7 @@ class FakeFile : public RandomAccessFile {
     if (end > fail_from_) return absl::UnknownError("fake.tfrecord at offset N: EIO");
     if (offset >= bytes_.size()) return size_t{0};
     std::memcpy(out.data(), bytes_.data() + offset, end - offset);
+    bytes_read_ += end - offset;
     return static_cast<size_t>(end - offset);
   }
   uint64_t size() const override { return bytes_.size(); }
@@ -106,6 +108,7 @@ class FakeFile : public RandomAccessFile {
   const std::string path_ = "fake.tfrecord";
   uint64_t fail_from_ = UINT64_MAX;
   mutable std::atomic<int> num_reads_ = 0;
+  mutable std::atomic<uint64_t> bytes_read_ = 0;
 };
 
 // One whose bytes lie in memory. Each loan is a copy of its own, of exactly its size.

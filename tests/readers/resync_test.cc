@@ -240,6 +240,18 @@ TEST(ResyncTest, WithoutCrcsThereIsNothingToGoBy) {
   EXPECT_EQ(ReasonOf(read.dead), Reason::kAbsurdLength);
 }
 
+TEST(ResyncTest, WithoutCrcsADamagedStreamEnds) {
+  const TempFolder folder;
+  std::string bytes = Deflated(Frames({"zero"}), Wrapper::kGzip);
+  bytes[bytes.size() - 6] ^= 1;  // of the member's CRC
+  WriteFile(folder / "f", bytes + Deflated(Frames({"one"}), Wrapper::kGzip));
+  TfRecordReaderOptions options = Options();
+  options.verify_crc = false;
+  const Read read = ReadOn(**OpenTfRecordReader(folder / "f", options));
+  EXPECT_LE(read.payloads.size(), 1u);
+  EXPECT_EQ(read.dead.code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(ResyncTest, AFileThatCannotBeReadIsNoDamage) {
   const auto file = std::make_shared<FakeFile>("x" + Frames({"zero", "one", "two"}));
   file->FailFrom(40);
@@ -361,6 +373,21 @@ TEST_P(ResyncCompressedTest, DamageIsToldWithTheReasonOfTheStream) {
 }
 
 // Noise that has the first bytes of a member at every fourth byte.
+TEST_P(ResyncCompressedTest, ASmallFileIsSearchedAgainAfterEachDamage) {
+  Strings members;
+  for (int i = 0; i < 40; ++i) {
+    members.push_back(Members({std::string(1, static_cast<char>('a' + i % 26))})[0]);
+  }
+  std::string bytes;
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (i % 9 == 4) members[i][members[i].size() / 2] ^= 0x55;
+    bytes += members[i];
+  }
+  const Read read = ReadBytes(bytes);
+  EXPECT_TRUE(read.dead.ok()) << read.dead;
+  EXPECT_GE(read.payloads.size(), 36u);
+}
+
 TEST_P(ResyncCompressedTest, ForgedMembersAreNotAllBelieved) {
   const std::string magic = GetParam() == Compression::kGzip ? std::string("\x1f\x8b\x08\0", 4)
                                                              : std::string("\x28\xb5\x2f\xfd");
@@ -368,9 +395,11 @@ TEST_P(ResyncCompressedTest, ForgedMembersAreNotAllBelieved) {
   std::string bytes = Members(RandomPayloads(random, kLeastBytes))[0];
   bytes.resize(bytes.size() - 2);
   for (int i = 0; i < 100'000; ++i) bytes += magic;
-  const Read read = ReadBytes(bytes);
+  const auto file = std::make_shared<FakeFile>(bytes);
+  const Read read = ReadOn(*MakeTfRecordReader(MakeSalvageSource(file, GetParam()), Options()));
   EXPECT_TRUE(read.dead.ok()) << read.dead;
   EXPECT_GT(read.payloads.size(), 2u);
+  EXPECT_LT(file->bytes_read(), 8 * bytes.size() + (4 << 20));  // not 4 KiB for each
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ResyncCompressedTest,

@@ -2,6 +2,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
+#include "readers/example_view.h"
 #include "tests/readers/sequence_oracle.h"
 
 namespace millrace::readers {
@@ -37,6 +38,27 @@ TEST_F(SequenceParser, RandomSequencesReadLikeLibprotobuf) {
     ExpectAgreement(RandomSequenceExample(random).SerializeAsString());
     if (HasFatalFailure()) return;
   }
+}
+
+TEST_F(SequenceParser, IsSeenWhole) {
+  oracle::SequenceExample example;
+  (*example.mutable_context()->mutable_feature())["id"].mutable_int64_list()->add_value(7);
+  auto& list = (*example.mutable_feature_lists()->mutable_feature_list())["words"];
+  list.add_feature()->mutable_bytes_list()->add_value("one");
+  list.add_feature();
+  auto& last = *list.add_feature()->mutable_float_list();
+  last.add_value(0.5f);
+  last.add_value(2);
+  const std::string bytes = example.SerializeAsString();
+  const auto lists = ViewFeatureLists(bytes);
+  ASSERT_TRUE(lists.ok()) << lists.status();
+  ASSERT_EQ(lists->size(), 1u);
+  const std::vector<FeatureValues> words = {std::vector<std::string_view>{"one"}, std::monostate(),
+                                            std::vector<float>{0.5f, 2}};
+  EXPECT_EQ(lists->at("words"), words);
+  EXPECT_EQ(ViewExample(bytes)->size(), 1u);
+  EXPECT_EQ(ViewFeatureLists(bytes.substr(0, bytes.size() - 1)).status().code(),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST_F(SequenceParser, EveryTruncationIsJudgedLikeLibprotobuf) {
