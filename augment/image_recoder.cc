@@ -49,6 +49,23 @@ struct Decoded {
 
 int ChannelsOf(const ImageHeader& header) { return header.channels <= 2 ? 1 : 3; }
 
+// Whether there is a tRNS chunk in front of the pixels of a PNG, where alone it may be.
+bool HasTransparency(std::string_view png) {
+  constexpr size_t kSignatureBytes = 8;
+  constexpr size_t kHeadBytes = 8;    // length, type
+  constexpr size_t kOtherBytes = 12;  // these and a CRC
+  for (size_t at = kSignatureBytes; png.size() - at >= kHeadBytes;) {
+    uint32_t length = 0;
+    for (size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<uint8_t>(png[at + i]);
+    const std::string_view type = png.substr(at + 4, 4);
+    if (type == "tRNS") return true;
+    const uint64_t chunk_bytes = uint64_t{length} + kOtherBytes;
+    if (type == "IDAT" || chunk_bytes > png.size() - at) return false;
+    at += chunk_bytes;
+  }
+  return false;
+}
+
 class Recoder final : public readers::ImageCodec {
  public:
   explicit Recoder(const ImageRecoderOptions& options) : options_(options) {}
@@ -92,6 +109,10 @@ class Recoder final : public readers::ImageCodec {
     constexpr size_t kPngBitDepthAt = 24;  // in the IHDR chunk, which is the first
     if (header.format == "png" && static_cast<uint8_t>(encoded[kPngBitDepthAt]) != 8) {
       return RowError(RecordErrorReason::kImage, "a PNG of other than 8 bits to a pixel");
+    }
+    if (header.format == "png" && HasTransparency(encoded)) {
+      return RowError(RecordErrorReason::kImage,
+                      "a PNG with a transparent grey (tRNS), where plain ones are written");
     }
     MILLRACE_ASSIGN_OR_RETURN(const Decoded image, DecodeAll(*decoder));
     return GreyImage{image.text(), image.size.height, image.size.width};

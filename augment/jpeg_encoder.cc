@@ -5,14 +5,18 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include <array>
 #include <csetjmp>
-#include <cstdlib>
+#include <new>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "augment/image_encoder_internal.h"
 
 // As in jpeg_decoder.cc, libjpeg's errors jump to the one setjmp, over C frames and a static body that
-// owns nothing.
+// owns nothing. The bytes go to a string of ours: libjpeg's own destination in memory has freed the buffer
+// that it hands out when it runs out of memory for the next one.
 
 namespace millrace::augment {
 namespace {
@@ -28,6 +32,47 @@ struct ErrorManager {
 
 void DropMessage(j_common_ptr) {}
 
+// Takes bytes in pieces of one size.
+struct Destination {
+  jpeg_destination_mgr base;  // first: libjpeg hands back a pointer to it
+  std::string out;
+  std::array<JOCTET, size_t{1} << 16> piece;
+};
+
+Destination* DestinationOf(j_compress_ptr cinfo) {
+  return reinterpret_cast<Destination*>(cinfo->dest);
+}
+
+void NextPiece(j_compress_ptr cinfo) {
+  Destination* const self = DestinationOf(cinfo);
+  self->base.next_output_byte = self->piece.data();
+  self->base.free_in_buffer = self->piece.size();
+}
+
+// False: there is no memory. An exception must not go through libjpeg's frames, nor a jump leave its
+// handler.
+bool Append(Destination& to, size_t num_bytes) {
+  try {
+    to.out.append(reinterpret_cast<const char*>(to.piece.data()), num_bytes);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+boolean TakePiece(j_compress_ptr cinfo) {
+  Destination* const self = DestinationOf(cinfo);
+  if (!Append(*self, self->piece.size())) ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
+  NextPiece(cinfo);
+  return TRUE;
+}
+
+void TakeLastPiece(j_compress_ptr cinfo) {
+  Destination* const self = DestinationOf(cinfo);
+  const size_t num_bytes = self->piece.size() - self->base.free_in_buffer;
+  if (!Append(*self, num_bytes)) ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
+}
+
 class JpegEncoder {
  public:
   JpegEncoder(const uint8_t* pixels, int64_t height, int64_t width, int channels, int quality)
@@ -39,17 +84,14 @@ class JpegEncoder {
     width_ = static_cast<JDIMENSION>(width);
     channels_ = channels;
   }
-  ~JpegEncoder() {
-    jpeg_destroy_compress(&cinfo_);
-    std::free(buffer_);
-  }
+  ~JpegEncoder() { jpeg_destroy_compress(&cinfo_); }
   JpegEncoder(const JpegEncoder&) = delete;
   JpegEncoder& operator=(const JpegEncoder&) = delete;
 
   absl::StatusOr<std::string> Encode() {
     if (setjmp(errors_.jump) == 0) {
       Run(this);
-      return std::string(reinterpret_cast<const char*>(buffer_), size_);
+      return std::move(destination_.out);
     }
     char text[JMSG_LENGTH_MAX];
     cinfo_.err->format_message(reinterpret_cast<j_common_ptr>(&cinfo_), text);
@@ -63,7 +105,11 @@ class JpegEncoder {
   static void Run(JpegEncoder* self) {
     jpeg_compress_struct& cinfo = self->cinfo_;
     jpeg_create_compress(&cinfo);
-    jpeg_mem_dest(&cinfo, &self->buffer_, &self->size_);
+    jpeg_destination_mgr& destination = self->destination_.base;
+    destination.init_destination = NextPiece;
+    destination.empty_output_buffer = TakePiece;
+    destination.term_destination = TakeLastPiece;
+    cinfo.dest = &destination;
     cinfo.image_height = self->height_;
     cinfo.image_width = self->width_;
     cinfo.input_components = self->channels_;
@@ -88,8 +134,7 @@ class JpegEncoder {
   int channels_ = 0;
   jpeg_compress_struct cinfo_{};
   ErrorManager errors_{};
-  unsigned char* buffer_ = nullptr;  // malloc's, which libjpeg makes larger as it needs
-  unsigned long size_ = 0;           // NOLINT: libjpeg's type
+  Destination destination_{};
 };
 
 }  // namespace

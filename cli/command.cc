@@ -37,6 +37,14 @@ absl::StatusOr<std::map<std::string, std::string>> ParseVariables(
   return variables;
 }
 
+absl::Status CheckPrefix(const std::string& prefix) {
+  const bool is_name =
+      !prefix.empty() && prefix.find('/') == std::string::npos && prefix != "." && prefix != "..";
+  if (is_name) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("prefix: '", prefix, "' is no name of a file; --out says the folder"));
+}
+
 absl::Status CheckRank(int rank, int world) {
   if (rank < world) return absl::OkStatus();
   return absl::InvalidArgumentError(

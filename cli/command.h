@@ -46,6 +46,9 @@ int FailUsage(const absl::Status& status);
 absl::StatusOr<std::map<std::string, std::string>> ParseVariables(
     const std::vector<std::string>& assignments);
 
+// INVALID_ARGUMENT unless shards that are called PREFIX-... stay inside their folder.
+absl::Status CheckPrefix(const std::string& prefix);
+
 // INVALID_ARGUMENT when there is no such rank (neither is negative).
 absl::Status CheckRank(int rank, int world);
 

@@ -33,6 +33,7 @@ struct Flags {
   std::string features;
   std::string delimiter = ",";
   augment::ImageRecoderOptions recoder;
+  std::optional<uint64_t> jpeg_quality;
   int threads = 0;  // 0: all usable cores
   std::string out;
   std::string prefix = "data";
@@ -50,6 +51,16 @@ std::vector<std::pair<std::string, std::string>> ParseFeatures(const std::string
   return features;
 }
 
+absl::Status MakeCodec(Flags& flags) {
+  augment::ImageRecoderOptions& recoder = flags.recoder;
+  if (flags.jpeg_quality.has_value()) recoder.jpeg_quality = static_cast<int>(*flags.jpeg_quality);
+  MILLRACE_ASSIGN_OR_RETURN(flags.options.codec, augment::MakeImageRecoder(recoder));
+  const bool makes_jpeg =
+      !flags.options.codec->recoding().empty() && recoder.encoding != augment::ImageEncoding::kRaw;
+  if (makes_jpeg || !flags.jpeg_quality.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError("jpeg_quality: no image is encoded as JPEG anew");
+}
+
 // Makes options of the words; what is wrong with them is a wrong command line.
 absl::Status Complete(Flags& flags) {
   readers::ConvertOptions& options = flags.options;
@@ -62,7 +73,8 @@ absl::Status Complete(Flags& flags) {
     return absl::InvalidArgumentError("delimiter: is not one byte");
   }
   options.container.delimiter = flags.delimiter[0];
-  MILLRACE_ASSIGN_OR_RETURN(options.codec, augment::MakeImageRecoder(flags.recoder));
+  MILLRACE_RETURN_IF_ERROR(MakeCodec(flags));
+  MILLRACE_RETURN_IF_ERROR(CheckPrefix(flags.prefix));
   options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;
   options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
   options.files = flags.files;
@@ -177,9 +189,10 @@ void AddImageFlags(Command& command, Flags& flags) {
       .Add("--min-resolution", recoder.min_resolution,
            "Shrink images until the shorter side has so many pixels")
       .Excludes(longer);
-  command.Add("--jpeg-quality", recoder.jpeg_quality, "Of images that are encoded anew")
-      .Whole(1, 100)
-      .ShowDefault();
+  command
+      .Add("--jpeg-quality", flags.jpeg_quality,
+           "Of images that are encoded anew as JPEG (default: 90)")
+      .Whole(1, 100);
   command
       .AddWord(
           "--image-encoding",

@@ -62,6 +62,7 @@ absl::StatusOr<readers::ReshardReport> Run(Flags flags) {
 }
 
 int RunAndPrint(const Flags& flags) {
+  if (const absl::Status bad = CheckPrefix(flags.prefix); !bad.ok()) return FailUsage(bad);
   const auto report = Run(flags);
   if (!report.ok()) return Fail(report.status());
   absl::PrintF("%d records, %s in %d shards\n", report->num_records,

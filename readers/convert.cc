@@ -1,6 +1,7 @@
 #include "readers/convert.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -71,11 +72,30 @@ class Conversion {
     if (options_.shuffle_seed.has_value() && total_ > 0) {
       order_.emplace(total_, *options_.shuffle_seed);
     }
+    MILLRACE_RETURN_IF_ERROR(CheckClasses());
     output_ = internal::MakeConvertOutput(options_, as_samples_);
     if (input_->schema().empty()) return BeginOutput(options_.schema);
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<ConvertFeature> declared,
                               internal::PrepareSchema(options_, input_->schema()));
     return BeginOutput(declared);
+  }
+
+  // Tells before anything is written that a shard of images would lack a class, where that is known.
+  absl::Status CheckClasses() const {
+    if (options_.to != ConvertFormat::kImages || !options_.features.empty())
+      return absl::OkStatus();
+    const std::vector<std::string>& names = input_->class_names();
+    for (size_t shard = 0; shard < static_cast<size_t>(options_.num_shards); ++shard) {
+      std::map<std::string, int64_t> labels;
+      for (uint64_t place = FirstOf(shard); place < FirstOf(shard + 1); ++place) {
+        const auto label = input_->LabelOf(RecordAt(place));
+        if (!label.has_value()) return absl::OkStatus();
+        if (static_cast<size_t>(*label) >= names.size()) return absl::OkStatus();
+        labels.emplace(names[static_cast<size_t>(*label)], *label);
+      }
+      MILLRACE_RETURN_IF_ERROR(internal::CheckClassesOfShard(options_, labels));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status BeginOutput(const std::vector<ConvertFeature>& declared) {
@@ -95,7 +115,7 @@ class Conversion {
 
   absl::Status Prepare(ConvertRecord& record) const {
     if (!as_samples_) return absl::OkStatus();
-    return internal::PrepareSample(options_, !input_->schema().empty(), record.sample);
+    return internal::PrepareSample(options_, input_->schema(), record.sample);
   }
 
   // All that the bytes of the shards come from.
@@ -104,7 +124,7 @@ class Conversion {
       return value.has_value() ? absl::StrCat(*value) : "-";
     };
     std::string text = absl::StrCat(
-        "convert 2 ", ToAbsl(ConvertFormatName(options_.from)), " ",
+        "convert 3 ", ToAbsl(ConvertFormatName(options_.from)), " ",
         ToAbsl(ConvertFormatName(options_.to)), " ", input_->Identity(), " ",
         ToString(options_.container), " ", ToString(options_.schema), "\n", options_.feature, "\n",
         options_.image_feature, "\n", internal::Recodes(options_) ? options_.codec->recoding() : "",
@@ -117,7 +137,9 @@ class Conversion {
     return XXH3_64bits(text.data(), text.size());
   }
 
-  uint64_t FirstOf(size_t shard) const { return shard * total_ / shards_->files().size(); }
+  uint64_t FirstOf(size_t shard) const {
+    return shard * total_ / static_cast<uint64_t>(options_.num_shards);
+  }
   uint64_t RecordAt(uint64_t place) const { return order_.has_value() ? (*order_)(place) : place; }
 
   // Where the chunks of a shard begin, and where the last one ends.

@@ -55,17 +55,19 @@ struct ConvertOptions {
   uint64_t max_record_bytes = uint64_t{1} << 30;
 
   // Of kCsv, kJsonLines (needed) and kTar: the features that are read; whatever else there is stays
-  // behind. Of kTar empty: all members, as bytes, but for `cls`, an int64. For other inputs: the
-  // columns of a kCsv or kJsonLines that is written; empty: those of record 0.
+  // behind. Of kTar empty: all members, as bytes, but for `cls`, an int64. Of kText and kFixedLength
+  // none: they are one feature of bytes. For other inputs: the columns of a kCsv or kJsonLines that is
+  // written; empty: those of record 0.
   std::vector<ConvertFeature> schema;
   // Of kText and kFixedLength: what a record is called as a feature (bytes) of a sample. Empty: records
   // are copied as bytes, or cannot be converted.
   std::string feature;
   // Which features are taken, in this order, and what they are called then; empty: all.
   std::vector<std::pair<std::string, std::string>> features;
-  // Encodes images anew where its recoding() is not empty: those of the first of the features
-  // `image_feature`, image/encoded, jpg, jpeg and png that a sample has; image/format, image/height and
-  // image/width follow. Needed for kIdx as output.
+  // Encodes images anew where its recoding() is not empty: those of the feature `image_feature`, else of
+  // the first of image/encoded, jpg, jpeg and png that is taken of a sample; image/format, image/height
+  // and image/width follow. All these are the names that were read. A jpg, jpeg or png that `features`
+  // does not call anew is called by its new format. Needed for kIdx as output.
   std::shared_ptr<const ImageCodec> codec;
   std::string image_feature;
 
@@ -118,8 +120,8 @@ using ConvertProgress = std::function<void(int64_t done_records, int64_t total_r
 // or another format: they are moved to the hidden folder first, moved back when a move fails, and
 // removed when the new set is in place. A folder with replaced shards that a killed process left stays
 // until an `overwrite` succeeds. Several processes may convert at once.
-//   INVALID_ARGUMENT     a bad option; the label rules do not fit; more shards than records; the output
-//                        cannot hold a record
+//   INVALID_ARGUMENT     a bad option, or one that does not apply; the label rules do not fit; more
+//                        shards than records; the output cannot hold a record
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
 //                        `overwrite` is off; a folder has the name of a shard
 //   DATA_LOSS, NOT_FOUND, ...  the input is damaged or missing, or a file cannot be written

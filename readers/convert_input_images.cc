@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -103,7 +104,12 @@ class ImageInput final : public ConvertInput {
       : path_(std::move(path)), source_(std::move(opened.source)), in_order_(opened.in_order) {}
 
   uint64_t num_records() const override { return source_->num_images(); }
-  uint64_t RecordBytes(uint64_t) const override { return kTypicalBytes; }
+  uint64_t RecordBytes(uint64_t record) const override {
+    return kOverheadBytes + source_->ImageBytes(record);
+  }
+  std::optional<int64_t> LabelOf(uint64_t record) const override {
+    return source_->LabelOf(record);
+  }
   bool fetch_in_order() const override { return in_order_; }
 
   absl::StatusOr<std::unique_ptr<FetchedRecords>> Fetch(
@@ -129,7 +135,7 @@ class ImageInput final : public ConvertInput {
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
 
  private:
-  static constexpr uint64_t kTypicalBytes = 128 << 10;
+  static constexpr uint64_t kOverheadBytes = 1 << 10;  // of the other features, about
 
   const std::string path_;
   const std::unique_ptr<ImageSource> source_;  // reads in any order from any thread, or in_order_

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ class ConvertInput {
   virtual uint64_t num_records() const = 0;
   // About how many bytes a record takes.
   virtual uint64_t RecordBytes(uint64_t record) const = 0;
+  // The class of an image, where that is known without reading it.
+  virtual std::optional<int64_t> LabelOf(uint64_t /*record*/) const { return std::nullopt; }
   // True where Fetch is called by one thread at a time, with records that rise, unless they are
   // shuffled.
   virtual bool fetch_in_order() const { return false; }

@@ -105,6 +105,14 @@ class FetchedBytes final : public FetchedRecords {
   RunArena arena_;
 };
 
+// The features that the output asks for; empty: all of them.
+std::vector<std::string> TakenFeatures(const ConvertOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& [name, new_name] : options.features) names.push_back(name);
+  if (names.empty() && !options.feature.empty()) names.push_back(options.feature);
+  return names;
+}
+
 class RecordInput final : public ConvertInput {
  public:
   explicit RecordInput(std::unique_ptr<RecordSource> source) : source_(std::move(source)) {}
@@ -119,7 +127,7 @@ class RecordInput final : public ConvertInput {
     if (!as_samples) {
       parser = MakeOpaqueParser();
     } else if (options.from == ConvertFormat::kTfRecord) {
-      parser = MakeExampleParser();
+      parser = MakeExampleParser(TakenFeatures(options));
     } else if (options.from == ConvertFormat::kTar) {
       parser = MakeTarParser(options.schema);
       if (!options.schema.empty()) schema_.push_back({.name = kTarKey});

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -61,6 +62,19 @@ absl::Status CheckContainer(const ConvertOptions& options) {
   if (options.from == ConvertFormat::kFixedLength && container.record_bytes == 0) {
     return Bad("record_bytes: needed to read fixed_length");
   }
+  const std::string from = NameOf(options.from);
+  const bool is_csv = options.from == ConvertFormat::kCsv;
+  if (container.has_header && !is_csv) return Bad("header: only csv has one, not ", from);
+  if (container.delimiter != ',' && !is_csv) return Bad("delimiter: only csv has one, not ", from);
+  for (const auto& [name, bytes] : {std::pair("record_bytes", container.record_bytes),
+                                    std::pair("header_bytes", container.header_bytes),
+                                    std::pair("footer_bytes", container.footer_bytes)}) {
+    if (bytes == 0 || options.from == ConvertFormat::kFixedLength) continue;
+    return Bad(name, ": only of fixed_length that is read, not of ", from);
+  }
+  if (options.input_compression != Compression::kAuto && HoldsImages(options.from)) {
+    return Bad("input_compression: ", from, " is read by what its first bytes say");
+  }
   const char delimiter = container.delimiter;
   if (delimiter == '"' || delimiter == '\n' || delimiter == '\r') {
     return Bad("delimiter: a quote or a line end");
@@ -78,7 +92,14 @@ absl::Status CheckSchema(const ConvertOptions& options) {
   if (!options.schema.empty() && !reads && !IsText(options.to)) {
     return Bad("schema: neither ", NameOf(from), " nor ", NameOf(options.to), " has columns");
   }
+  if (!options.schema.empty() && IsNameless(from)) {
+    return Bad("schema: a record of ", NameOf(from), " is one feature of bytes, `feature`");
+  }
+  std::set<std::string> names;
   for (const ConvertFeature& feature : options.schema) {
+    if (!names.insert(feature.name).second) {
+      return Bad("schema: '", feature.name, "' is there twice");
+    }
     if (!feature.is_list) continue;
     const ConvertFormat holds_none = reads && !HoldsLists(from) ? from : options.to;
     if (HoldsLists(holds_none)) continue;
@@ -92,6 +113,9 @@ absl::Status CheckFeatures(const ConvertOptions& options) {
   if (!options.feature.empty() && !IsNameless(options.from) && !IsNameless(options.to)) {
     return Bad("feature: neither ", NameOf(options.from), " nor ", NameOf(options.to),
                " is text or fixed_length");
+  }
+  if (!options.image_feature.empty() && !internal::Recodes(options)) {
+    return Bad("image_feature: no image is encoded anew");
   }
   std::set<std::string> names;
   for (const auto& [name, new_name] : options.features) {

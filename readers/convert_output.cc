@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <span>
@@ -48,7 +49,17 @@ class TfRecordShard final : public ShardWriter {
   const std::unique_ptr<TfRecordWriter> writer_;
 };
 
-std::string ToExample(const Sample& sample) {
+absl::Status CheckNames(const Sample& sample) {
+  std::vector<std::string_view> names;
+  names.reserve(sample.size());
+  for (const SampleFeature& feature : sample) names.push_back(feature.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  return twice == names.end() ? absl::OkStatus() : FeatureError(*twice, "is there twice");
+}
+
+absl::StatusOr<std::string> ToExample(const Sample& sample) {
+  MILLRACE_RETURN_IF_ERROR(CheckNames(sample));
   ExampleBuilder example;
   for (const SampleFeature& feature : sample) {
     if (const auto* const list = std::get_if<std::vector<std::string>>(&feature.values)) {
@@ -88,7 +99,9 @@ class TfRecordOutput final : public BytesOutput {
   using BytesOutput::BytesOutput;
 
   absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t) const override {
-    return EncodedRecord{.bytes = as_samples_ ? ToExample(record.sample) : std::move(record.bytes)};
+    if (!as_samples_) return EncodedRecord{.bytes = std::move(record.bytes)};
+    MILLRACE_ASSIGN_OR_RETURN(std::string example, ToExample(record.sample));
+    return EncodedRecord{.bytes = std::move(example)};
   }
   absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
                                                          uint64_t) const override {

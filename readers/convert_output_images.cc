@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
@@ -104,11 +105,21 @@ absl::Status SyncFiles(const std::string& folder) {
   return ::syncfs(fd.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "syncfs", folder);
 }
 
+// Ends a path as files of the format do; one that does already stays as it is.
+std::string WithEndingOf(std::string_view format, const std::string& path) {
+  const size_t dot = path.rfind('.');
+  const bool is_png = absl::EqualsIgnoreCase(path.substr(dot), ".png");
+  if (is_png == (format == "png")) return path;
+  return path.substr(0, dot) + (is_png ? ".jpg" : ".png");
+}
+
 // CLASS/FILE for each image. A reader numbers the classes by their sorted names, so that has to give the
 // labels.
 class ImagesShard final : public ShardWriter {
  public:
-  explicit ImagesShard(std::string folder) : folder_(std::move(folder)) {}
+  // `options` must outlive it.
+  ImagesShard(std::string folder, const ConvertOptions& options)
+      : folder_(std::move(folder)), options_(options) {}
 
   absl::Status Write(const EncodedRecord& record) override {
     const std::string class_name = record.path.substr(0, record.path.find('/'));
@@ -132,25 +143,20 @@ class ImagesShard final : public ShardWriter {
   }
 
   absl::Status Close() override {
-    int64_t rank = 0;
-    for (const auto& [name, label] : labels_) {
-      if (label != rank) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "images cannot hold these labels: '", name, "' has ", label, ", and as class ", rank,
-            " by the sorted names of this shard's folders it would be read as that"));
-      }
-      ++rank;
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckClassesOfShard(options_, labels_));
     return SyncFiles(folder_);
   }
 
  private:
   const std::string folder_;
+  const ConvertOptions& options_;
   std::map<std::string, int64_t> labels_;  // by class
 };
 
 class ImagesOutput final : public ConvertOutput {
  public:
+  explicit ImagesOutput(const ConvertOptions& options) : options_(options) {}
+
   absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t number) const override {
     Sample& sample = record.sample;
     MILLRACE_RETURN_IF_ERROR(CheckOnlyImage(sample));
@@ -170,7 +176,7 @@ class ImagesOutput final : public ConvertOutput {
   absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
                                                          uint64_t) const override {
     MILLRACE_RETURN_IF_ERROR(MakeFolder(path));
-    return std::make_unique<ImagesShard>(path);
+    return std::make_unique<ImagesShard>(path, options_);
   }
 
  private:
@@ -194,11 +200,15 @@ class ImagesOutput final : public ConvertOutput {
       std::string path = filename->starts_with(folder)
                              ? *filename
                              : folder + filename->substr(filename->rfind('/') + 1);
-      if (IsImagePath(path) && path.find("//") == std::string::npos) return path;
+      if (IsImagePath(path) && path.find("//") == std::string::npos) {
+        return WithEndingOf(format, path);
+      }
     }
     return absl::StrFormat("%s/%09d.%s", class_name, number,
                            format == "jpeg" ? "jpg" : std::string(format));
   }
+
+  const ConvertOptions& options_;
 };
 
 class IdxShard final : public ShardWriter {
@@ -286,8 +296,26 @@ std::unique_ptr<ConvertOutput> MakeIdxOutput(const ConvertOptions& options) {
   return std::make_unique<IdxOutput>(options);
 }
 
-std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions&) {
-  return std::make_unique<ImagesOutput>();
+std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options) {
+  return std::make_unique<ImagesOutput>(options);
+}
+
+absl::Status CheckClassesOfShard(const ConvertOptions& options,
+                                 const std::map<std::string, int64_t>& labels) {
+  int64_t rank = 0;
+  for (const auto& [name, label] : labels) {
+    if (label != rank) {
+      const std::string_view way_out = options.num_shards == 1 ? ""
+                                       : options.shuffle_seed.has_value()
+                                           ? "; fewer shards may have all classes in each"
+                                           : "; --shuffle SEED, or one shard, brings all classes";
+      return absl::InvalidArgumentError(absl::StrCat(
+          "images cannot hold these labels: '", name, "' has ", label, ", and as class ", rank,
+          " by the sorted names of its shard's folders it would be read as that", ToAbsl(way_out)));
+    }
+    ++rank;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace millrace::readers::internal

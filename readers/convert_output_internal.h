@@ -2,6 +2,7 @@
 #define MILLRACE_READERS_CONVERT_OUTPUT_INTERNAL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,6 +63,12 @@ std::unique_ptr<ConvertOutput> MakeJsonOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeTarOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeIdxOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options);
+
+// Whether the classes of a folder of images, by name, have the labels that a reader gives them: their
+// places among the sorted names.
+//   INVALID_ARGUMENT  says which one has not, and what would help
+absl::Status CheckClassesOfShard(const ConvertOptions& options,
+                                 const std::map<std::string, int64_t>& labels);
 
 // A shard that is one file: `header`, the bytes of its records, `footer`.
 absl::StatusOr<std::unique_ptr<ShardWriter>> OpenFileShard(const std::string& path,

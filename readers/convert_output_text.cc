@@ -47,6 +47,7 @@ class ColumnsOutput : public ConvertOutput {
     }
     for (const ConvertFeature& column : columns_) {
       places_.emplace(column.name, places_.size());
+      MILLRACE_RETURN_IF_ERROR(CheckName(column));
       MILLRACE_RETURN_IF_ERROR(CheckColumn(column));
     }
     return absl::OkStatus();
@@ -78,6 +79,13 @@ class ColumnsOutput : public ConvertOutput {
   std::vector<ConvertFeature> columns_;
 
  private:
+  // The manifest has the columns as ParseConvertSchema takes them.
+  static absl::Status CheckName(const ConvertFeature& column) {
+    const auto parsed = ParseConvertSchema(ToString({&column, 1}));
+    if (parsed.ok() && *parsed == std::vector<ConvertFeature>{column}) return absl::OkStatus();
+    return FeatureError(column.name, "no schema can say this name, so it could not be read again");
+  }
+
   static absl::Status CheckFits(const ConvertFeature& column, const SampleFeature* feature) {
     if (feature == nullptr) {
       return column.is_optional

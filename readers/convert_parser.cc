@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -36,9 +37,12 @@ class BytesParser final : public RecordParser {
 
 class ExampleParser final : public RecordParser {
  public:
+  explicit ExampleParser(std::vector<std::string> taken) : taken_(std::move(taken)) {}
+
   absl::Status Parse(std::string_view payload, RunArena&, ConvertRecord& record) const override {
     MILLRACE_ASSIGN_OR_RETURN(auto features, ViewExample(payload));
     for (auto& [name, values] : features) {
+      if (std::holds_alternative<std::monostate>(values) && !IsTaken(name)) continue;
       SampleFeature& feature = record.sample.emplace_back();
       feature.name = name;
       if (const auto* const views = std::get_if<std::vector<std::string_view>>(&values)) {
@@ -54,6 +58,13 @@ class ExampleParser final : public RecordParser {
     }
     return absl::OkStatus();
   }
+
+ private:
+  bool IsTaken(const std::string& name) const {
+    return taken_.empty() || std::ranges::find(taken_, name) != taken_.end();
+  }
+
+  const std::vector<std::string> taken_;
 };
 
 std::vector<FeatureSpec> SpecsOf(const std::vector<ConvertFeature>& schema) {
@@ -165,8 +176,8 @@ std::unique_ptr<const RecordParser> MakeBytesParser(std::string feature) {
   return std::make_unique<BytesParser>(std::move(feature));
 }
 
-std::unique_ptr<const RecordParser> MakeExampleParser() {
-  return std::make_unique<ExampleParser>();
+std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> taken) {
+  return std::make_unique<ExampleParser>(std::move(taken));
 }
 
 std::unique_ptr<const RecordParser> MakeFieldParser(RecordFormat format,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,18 +28,33 @@ absl::Status NoSuch(const std::string& name, const List& list) {
   return FeatureError(name, absl::StrCat("there is none", DidYouMean(name, names)));
 }
 
-// Those of `list` that are taken. Without `may_miss` each has to be there.
-template <typename List>
-absl::StatusOr<List> Select(const ConvertOptions& options, const List& list, bool may_miss) {
-  List taken;
+bool MayMiss(std::span<const ConvertFeature> declared, std::string_view name) {
+  const auto found = std::ranges::find(declared, name, &ConvertFeature::name);
+  return found != declared.end() && found->is_optional;
+}
+
+// What is taken of a sample. Its features keep the names that they were read with until the image was
+// encoded anew, since these are the names that options speak of.
+struct Taken {
+  Sample sample;
+  std::vector<std::string> new_names;  // of each
+};
+
+absl::StatusOr<Taken> Take(const ConvertOptions& options, std::span<const ConvertFeature> declared,
+                           Sample sample) {
+  Taken taken;
+  if (options.features.empty()) {
+    for (const SampleFeature& feature : sample) taken.new_names.push_back(feature.name);
+    taken.sample = std::move(sample);
+    return taken;
+  }
   for (const auto& [name, new_name] : options.features) {
-    const auto found = std::ranges::find(list, name, [](const auto& f) { return f.name; });
-    if (found == list.end()) {
-      if (may_miss) continue;
-      return NoSuch(name, list);
+    if (const SampleFeature* const feature = Find(sample, name)) {
+      taken.sample.push_back(*feature);
+      taken.new_names.push_back(new_name);
+    } else if (!MayMiss(declared, name)) {
+      return NoSuch(name, sample);
     }
-    taken.push_back(*found);
-    taken.back().name = new_name;
   }
   return taken;
 }
@@ -62,12 +78,29 @@ std::string_view ExtensionOf(std::string_view name, std::string_view format) {
 
 template <typename T>
 void SetIfThere(Sample& sample, std::string_view name, T value) {
-  if (SampleFeature* const feature = FindMutable(sample, name)) {
-    feature->values = std::vector<T>{std::move(value)};
+  for (SampleFeature& feature : sample) {
+    if (feature.name == name) feature.values = std::vector<T>{value};
   }
 }
 
-absl::Status Recode(const ConvertOptions& options, Sample& sample) {
+// A feature that is called like a kind of file is called like another with other bytes, unless it was
+// given a name.
+absl::Status Rename(Taken& taken, std::string_view name, std::string_view format) {
+  const std::string_view new_name = ExtensionOf(name, format);
+  for (size_t i = 0; i < taken.new_names.size(); ++i) {
+    if (new_name == name || taken.sample[i].name != name || taken.new_names[i] != name) continue;
+    if (std::ranges::find(taken.new_names, new_name) != taken.new_names.end()) {
+      return FeatureError(name, absl::StrCat("is '", ToAbsl(new_name),
+                                             "' now that it is encoded anew, and there is another "
+                                             "of that name; --features can call it otherwise"));
+    }
+    taken.new_names[i] = new_name;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recode(const ConvertOptions& options, Taken& taken) {
+  Sample& sample = taken.sample;
   SampleFeature* const feature = FindImage(options, sample);
   const std::string name =
       options.image_feature.empty() ? std::string(kImageFeatures[0]) : options.image_feature;
@@ -79,29 +112,37 @@ absl::Status Recode(const ConvertOptions& options, Sample& sample) {
     return Annotate(recoded.status(), absl::StrCat("feature '", feature->name, "'"));
   if (!recoded->has_value()) return absl::OkStatus();
   RecodedImage& image = **recoded;
-  feature->name = ExtensionOf(feature->name, image.format);
-  feature->values = std::vector<std::string>{std::move(image.encoded)};
+  const std::string old_name = feature->name;
+  SetIfThere(sample, old_name, std::move(image.encoded));
   SetIfThere(sample, "image/format", std::string(image.format));
   SetIfThere(sample, "image/height", image.height);
   SetIfThere(sample, "image/width", image.width);
-  return absl::OkStatus();
+  return Rename(taken, old_name, image.format);
 }
 
 }  // namespace
 
-absl::Status PrepareSample(const ConvertOptions& options, bool is_declared, Sample& sample) {
-  if (Recodes(options)) {
-    MILLRACE_RETURN_IF_ERROR(Recode(options, sample));
-  }
-  if (options.features.empty()) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(sample, Select(options, sample, is_declared));
+absl::Status PrepareSample(const ConvertOptions& options, std::span<const ConvertFeature> declared,
+                           Sample& sample) {
+  if (options.features.empty() && !Recodes(options)) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(Taken taken, Take(options, declared, std::move(sample)));
+  if (Recodes(options)) MILLRACE_RETURN_IF_ERROR(Recode(options, taken));
+  sample = std::move(taken.sample);
+  for (size_t i = 0; i < sample.size(); ++i) sample[i].name = std::move(taken.new_names[i]);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ConvertFeature>> PrepareSchema(const ConvertOptions& options,
                                                           std::vector<ConvertFeature> schema) {
   if (schema.empty() || options.features.empty()) return schema;
-  return Select(options, schema, /*may_miss=*/false);
+  std::vector<ConvertFeature> taken;
+  for (const auto& [name, new_name] : options.features) {
+    const auto found = std::ranges::find(schema, name, &ConvertFeature::name);
+    if (found == schema.end()) return NoSuch(name, schema);
+    taken.push_back(*found);
+    taken.back().name = new_name;
+  }
+  return taken;
 }
 
 }  // namespace millrace::readers::internal

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_READERS_CONVERT_PREPARE_INTERNAL_H_
 #define MILLRACE_READERS_CONVERT_PREPARE_INTERNAL_H_
 
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,10 +13,11 @@
 
 namespace millrace::readers::internal {
 
-// Takes the features that `options` name, and encodes images anew. `is_declared`: the input's schema
-// has said already what may be missing. Thread-safe.
-//   INVALID_ARGUMENT  a feature is missing, or an image is damaged
-absl::Status PrepareSample(const ConvertOptions& options, bool is_declared, Sample& sample);
+// Takes the features that `options` name, and encodes images anew. `declared`: the input's schema, if it
+// has one; only what is optional there may be missing. Thread-safe.
+//   INVALID_ARGUMENT  a feature is missing, an image is damaged, or two features would have one name
+absl::Status PrepareSample(const ConvertOptions& options, std::span<const ConvertFeature> declared,
+                           Sample& sample);
 
 // The schema of such samples.
 //   INVALID_ARGUMENT  a feature that is taken is none of the schema's

@@ -35,6 +35,9 @@ class ImageSource {
   // Another one when the images or their labels are others, as far as that shows without reading
   // the images: names, sizes and times of files.
   virtual uint64_t Fingerprint() const = 0;
+  // About how many bytes image `index` takes in memory, by what the container says, and its label.
+  virtual uint64_t ImageBytes(uint64_t index) const = 0;
+  virtual int64_t LabelOf(uint64_t index) const = 0;
   // Reads image `index` < num_images(); blocks on the file.
   //   DATA_LOSS, INVALID_ARGUMENT  the image is damaged, or neither PNG nor JPEG
   //   FAILED_PRECONDITION          a tar opened without random_access was asked to go back

@@ -19,20 +19,28 @@ namespace fs = std::filesystem;
 class FolderSource final : public ImageSource {
  public:
   FolderSource(std::string root, std::vector<std::string> paths, internal::PathLabels labels)
-      : root_(std::move(root)), paths_(std::move(paths)), labels_(std::move(labels)) {}
+      : root_(std::move(root)), paths_(std::move(paths)), labels_(std::move(labels)) {
+    for (const std::string& path : paths_) {
+      // Read says what is wrong with a file that has none.
+      stamps_.push_back(StampOf(root_ + "/" + path).value_or(ShardStamp()));
+    }
+  }
 
   uint64_t num_images() const override { return paths_.size(); }
   const std::vector<std::string>& class_names() const override { return labels_.class_names; }
   uint64_t Fingerprint() const override {
     uint64_t digest = 0;
-    for (const std::string& path : paths_) {
-      const auto stamp =
-          StampOf(root_ + "/" + path).value_or(ShardStamp());  // Read says what is wrong
-      const std::string text = absl::StrCat(path, "\n", stamp.file_size, " ", stamp.mtime_ns);
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      const ShardStamp& stamp = stamps_[i];
+      const std::string text = absl::StrCat(paths_[i], "\n", stamp.file_size, " ", stamp.mtime_ns);
       digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);
     }
     return digest;
   }
+  uint64_t ImageBytes(uint64_t index) const override {
+    return static_cast<uint64_t>(stamps_[index].file_size);
+  }
+  int64_t LabelOf(uint64_t index) const override { return labels_.labels[index]; }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
     MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
@@ -46,6 +54,7 @@ class FolderSource final : public ImageSource {
   const std::string root_;
   const std::vector<std::string> paths_;
   const internal::PathLabels labels_;
+  std::vector<ShardStamp> stamps_;  // by path
 };
 
 }  // namespace

@@ -132,8 +132,16 @@ class IdxSource final : public ImageSource {
   uint64_t num_images() const override { return images_.extents[0]; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   uint64_t Fingerprint() const override {
-    return XXH3_64bits_withSeed(images_.values.data(), images_.values.size(),
-                                XXH3_64bits(labels_.values.data(), labels_.values.size()));
+    uint64_t digest = XXH3_64bits(labels_.values.data(), labels_.values.size());
+    digest = XXH3_64bits_withSeed(images_.extents.data(),
+                                  images_.extents.size() * sizeof(images_.extents[0]), digest);
+    return XXH3_64bits_withSeed(images_.values.data(), images_.values.size(), digest);
+  }
+  uint64_t ImageBytes(uint64_t) const override {
+    return uint64_t{images_.extents[1]} * images_.extents[2];
+  }
+  int64_t LabelOf(uint64_t index) const override {
+    return static_cast<uint8_t>(labels_.values[index]);
   }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
@@ -150,7 +158,7 @@ class IdxSource final : public ImageSource {
     image.filename = absl::StrCat(name_, "/", index, ".png");
     image.height = height;
     image.width = width;
-    image.label = static_cast<uint8_t>(labels_.values[index]);
+    image.label = LabelOf(index);
     return image;
   }
 

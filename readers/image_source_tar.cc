@@ -100,8 +100,12 @@ class TarReader {
 
 class TarSource final : public ImageSource {
  public:
-  TarSource(std::string path, std::vector<std::string> names, internal::PathLabels labels)
-      : path_(std::move(path)), names_(std::move(names)), labels_(std::move(labels)) {}
+  TarSource(std::string path, std::vector<std::string> names, std::vector<uint64_t> sizes,
+            internal::PathLabels labels)
+      : path_(std::move(path)),
+        names_(std::move(names)),
+        sizes_(std::move(sizes)),
+        labels_(std::move(labels)) {}
 
   uint64_t num_images() const override { return names_.size(); }
   const std::vector<std::string>& class_names() const override { return labels_.class_names; }
@@ -110,6 +114,8 @@ class TarSource final : public ImageSource {
     const std::string text = absl::StrCat(stamp.file_size, " ", stamp.mtime_ns);
     return XXH3_64bits(text.data(), text.size());
   }
+  uint64_t ImageBytes(uint64_t index) const override { return sizes_[index]; }
+  int64_t LabelOf(uint64_t index) const override { return labels_.labels[index]; }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
     std::string bytes;
@@ -154,6 +160,7 @@ class TarSource final : public ImageSource {
 
   const std::string path_;
   const std::vector<std::string> names_;
+  const std::vector<uint64_t> sizes_;
   const internal::PathLabels labels_;
   std::vector<std::string> images_;  // empty: streaming
   std::unique_ptr<TarReader> reader_;
@@ -180,12 +187,15 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
                                                           const ImageTarOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<TarReader> reader, TarReader::Open(path));
   std::vector<std::string> names;
+  std::vector<uint64_t> sizes;
   int64_t bytes = 0;
   for (;;) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, reader->Next());
     if (!more) break;
     names.push_back(reader->name());
-    bytes += std::min(reader->size(), internal::kMaxImageBytes);
+    const int64_t size = std::clamp<int64_t>(reader->size(), 0, internal::kMaxImageBytes);
+    sizes.push_back(static_cast<uint64_t>(size));
+    bytes += size;
   }
   MILLRACE_ASSIGN_OR_RETURN(
       internal::PathLabels labels,
@@ -195,7 +205,8 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
         path, ": its images take ", bytes, " bytes, more than the ", options.max_memory_bytes,
         " allowed for reading a tar in another order; extract it, or keep its order"));
   }
-  auto source = std::make_unique<TarSource>(path, std::move(names), std::move(labels));
+  auto source =
+      std::make_unique<TarSource>(path, std::move(names), std::move(sizes), std::move(labels));
   if (options.random_access) MILLRACE_RETURN_IF_ERROR(source->LoadAll());
   return source;
 }

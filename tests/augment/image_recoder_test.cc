@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <cstdlib>
 #include <random>
@@ -44,6 +45,18 @@ Image Pixels(const std::string& encoded, int channels) {
 
 std::string Png(const Image& image) {
   return EncodePng(image.height, image.width, image.channels == 1 ? 0 : 2, 8, image.pixels);
+}
+
+// The same with a grey value that is transparent.
+std::string WithTransparentGrey(std::string png) {
+  constexpr size_t kHeaderEnd = 33;  // of IHDR, which is the first chunk
+  constexpr std::string_view kChunk("\0\0\0\2tRNS\0\7", 10);
+  const std::string_view summed = kChunk.substr(4);
+  const uint32_t crc =
+      crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()));
+  std::string chunk(kChunk);
+  for (int shift = 24; shift >= 0; shift -= 8) chunk += static_cast<char>(crc >> shift);
+  return png.insert(kHeaderEnd, chunk);
 }
 
 // Area interpolation by its definition: every pixel becomes out x out equal ones, and each output pixel is
@@ -206,10 +219,11 @@ TEST(ImageRecoderTest, OnlyWhatIsGreyIsDecodedAsGrey) {
   EXPECT_EQ(pixels->width, 7);
   EXPECT_EQ(pixels->pixels, std::string(grey.pixels.begin(), grey.pixels.end()));
   EXPECT_TRUE(recoder->DecodeGrey(EncodeJpeg(grey)).ok());
-  for (const std::string& other : {Png(MakeImage(5, 7, 3, 3)), EncodeJpeg(MakeImage(5, 7, 3, 3)),
-                                   EncodePng(2, 2, 0, 16, std::vector<uint8_t>(8)),
-                                   EncodePng(2, 2, 4, 8, std::vector<uint8_t>(8)),
-                                   EncodePng(2, 2, 0, 4, std::vector<uint8_t>(2))}) {
+  for (const std::string& other :
+       {Png(MakeImage(5, 7, 3, 3)), EncodeJpeg(MakeImage(5, 7, 3, 3)),
+        EncodePng(2, 2, 0, 16, std::vector<uint8_t>(8)),
+        EncodePng(2, 2, 4, 8, std::vector<uint8_t>(8)),
+        EncodePng(2, 2, 0, 4, std::vector<uint8_t>(2)), WithTransparentGrey(Png(grey))}) {
     EXPECT_EQ(recoder->DecodeGrey(other).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }

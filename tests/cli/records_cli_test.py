@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import resource
 import signal
 import struct
 import subprocess
@@ -91,8 +92,14 @@ class RecordsTest(unittest.TestCase):
                              (self.folder / f"train-{kind.split('-')[0]}").read_bytes())
 
     def test_convert_that_is_killed_goes_on_with_the_same_bytes(self):
+        # The kernel kills a process that makes a file larger than it may: here at the last shard.
         lines = self.folder / "lines.txt"
-        lines.write_text("".join(f"line {i}\n" for i in range(20000)))
+        lines.write_text("".join(f"line {i}\n" for i in range(1990)) + 10 * ("x" * 200000 + "\n"))
+
+        def allow_files_of_1_mb():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000000, 1000000))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
         for to, extension in (("tfrecord", "tfrecord"), ("tar", "tar")):
             args = ["records", "convert", "--from", "text", "--to", to, "--feature", "txt",
                     "--shards", 200, lines]
@@ -100,17 +107,13 @@ class RecordsTest(unittest.TestCase):
             done = millrace(*args, "--out", whole)
             self.assertEqual(done.returncode, 0, done.stderr)
             out = self.folder / f"killed-{to}"
-            process = subprocess.Popen([BIN, *map(str, args), "--out", str(out)],
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while process.poll() is None and not list(out.glob(".data.convert-*/*.facts")):
-                pass
-            process.kill()
-            process.communicate()
-            self.assertEqual(process.returncode, -signal.SIGKILL)
+            killed = subprocess.run([BIN, *map(str, args), "--out", str(out)], capture_output=True,
+                                    check=False, preexec_fn=allow_files_of_1_mb)
+            self.assertEqual(killed.returncode, -signal.SIGXFSZ, killed.stderr)
             self.assertEqual(list(out.glob("data-*")), [])
             left = {path.name: path.stat().st_ino for path in out.glob(f".data.convert-*/*.{extension}")
                     if path.with_name(path.name + ".facts").exists()}
-            self.assertGreater(len(left), 0)
+            self.assertEqual(len(left), 199)
             again = millrace(*args, "--out", out)
             self.assertEqual(again.returncode, 0, again.stderr)
             shards = sorted(whole.glob("data-*"))
@@ -126,11 +129,25 @@ class RecordsTest(unittest.TestCase):
                            (["--from", "csv", "x"], "schema: needed to read csv"),
                            (["--from", "csv", "--schema", "a:int", "x"], "bytes, int64 or float32"),
                            (["--from", "tfrecord"], "files: none given"),
-                           (["--from", "fixed_length", "x"], "record_bytes: needed")):
+                           (["--from", "fixed_length", "x"], "record_bytes: needed"),
+                           (["--from", "text", "--header", "x"], "header: only csv has one"),
+                           (["--from", "text", "--jpeg-quality", 3, "x"], "jpeg_quality: no image"),
+                           (["--from", "text", "--jpeg-quality", 3, "--image-encoding", "raw", "x"],
+                            "jpeg_quality: no image")):
             done = millrace("records", "convert", *args, "--out", self.folder / "nothing")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)
         self.assertFalse((self.folder / "nothing").exists())
+
+    def test_prefixes_do_not_leave_the_folder(self):
+        out = self.folder / "inside"
+        for prefix in ("../x", "/tmp/x", "", "a/b", ".", ".."):
+            for args in (["convert", "--from", "tfrecord"], ["split"], ["merge"],
+                         ["sample", "--count", 1]):
+                done = millrace("records", *args, *self.shards, "--out", out, "--prefix", prefix)
+                self.assertEqual(done.returncode, 2, (prefix, args, done.stderr))
+                self.assertIn("prefix: ", done.stderr)
+        self.assertFalse(out.exists())
 
     def test_split_merge_and_sample_copy_records(self):
         out = self.folder / "resharded"

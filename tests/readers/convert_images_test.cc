@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "readers/convert.h"
+#include "readers/convert_input_internal.h"
 #include "tests/readers/convert_fixture.h"
 #include "tests/readers/image_fixtures.h"
 
@@ -237,6 +238,92 @@ TEST_F(ConvertImagesTest, MembersOfTarsAreEncodedAnewToo) {
   EXPECT_THAT(Error(options), HasSubstr("there is no image to encode anew"));
   options.image_feature = "txt";
   EXPECT_THAT(ReadExamples(Run(options)).at(0).at("txt").bytes, ElementsAre("small x"));
+}
+
+// What an image is called when it was encoded anew does not take it from --features.
+TEST_F(ConvertImagesTest, AnImageThatIsEncodedAnewIsTakenUnderItsOldName) {
+  WriteTar(Path("in.tar"), {{"a.png", "P"}, {"a.cls", "1"}});
+  ConvertOptions options =
+      Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kTfRecord, "t");
+  options.codec = std::make_shared<FakeCodec>("fake");
+  options.overwrite = true;
+  for (const auto& schema : {std::vector<ConvertFeature>(), Schema("png:bytes,cls:int64")}) {
+    options.schema = schema;
+    options.features = {{"png", "image/encoded"}, {"cls", "image/class/label"}};
+    const auto renamed = ReadExamples(Run(options));
+    EXPECT_THAT(renamed.at(0).at("image/encoded").bytes, ElementsAre("small P"));
+    EXPECT_THAT(renamed.at(0).at("image/class/label").ints, ElementsAre(1));
+    options.features = {{"png", "png"}};
+    EXPECT_THAT(ReadExamples(Run(options)).at(0).at("jpg").bytes, ElementsAre("small P"));
+    options.features = {{"cls", "cls"}};
+    EXPECT_THAT(Error(options), HasSubstr("there is no image to encode anew"));
+  }
+}
+
+TEST_F(ConvertImagesTest, ImagesThatAreEncodedAnewDoNotBecomeTwoOfOneName) {
+  WriteTar(Path("in.tar"), {{"x.cls", "1"}, {"x.jpg", "J"}, {"x.png", "P"}});
+  ConvertOptions options =
+      Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kTfRecord, "t");
+  options.codec = std::make_shared<FakeCodec>("fake");
+  options.image_feature = "png";
+  EXPECT_THAT(Error(options),
+              HasSubstr("record 0 at offset 0: feature 'png': is 'jpg' now that it is encoded "
+                        "anew, and there is another of that name"));
+  options.to = ConvertFormat::kTar;
+  EXPECT_THAT(Error(options), HasSubstr("feature 'png': is 'jpg' now"));
+  options.features = {{"jpg", "jpg"}, {"png", "second.jpg"}};
+  EXPECT_EQ(Run(options).size(), 1u);
+}
+
+TEST_F(ConvertImagesTest, FilesEndAsTheirFormatDoes) {
+  ExampleBuilder jpeg = Image(0, MakeJpeg(1, 1));
+  jpeg.AddBytes("image/filename", "b/i1.PNG");
+  ExampleBuilder png = Image(0, MakePng(1, 1));
+  png.AddBytes("image/filename", "b/i2.x.jpeg");
+  ExampleBuilder fits = Image(0, MakeJpeg(2, 1));
+  fits.AddBytes("image/filename", "b/i3.JPEG");
+  const auto folders = Run(FromExamples({jpeg, png, fits}, ConvertFormat::kImages));
+  EXPECT_EQ(ReadFile(folders.at(0) + "/00000/i1.jpg"), MakeJpeg(1, 1));
+  EXPECT_EQ(ReadFile(folders.at(0) + "/00000/i2.x.png"), MakePng(1, 1));
+  EXPECT_EQ(ReadFile(folders.at(0) + "/00000/i3.JPEG"), MakeJpeg(2, 1));
+}
+
+// Each shard is read as a folder of its own, so each has to have the first classes.
+TEST_F(ConvertImagesTest, ShardsOfOneClassEachAreRefusedWithAWayOut) {
+  ConvertOptions options = FromFolder(Folder(), ConvertFormat::kImages, "t");
+  options.num_shards = 3;
+  int written = 0;
+  const auto report = Convert(options, [&](int64_t, int64_t) { ++written; });
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(report.status().message()),
+              testing::AllOf(HasSubstr("'dog' has 1, and as class 0"),
+                             HasSubstr("--shuffle SEED, or one shard")));
+  EXPECT_EQ(written, 0) << "known before anything is written";
+  // Of Examples it is known at the end.
+  options =
+      FromExamples({Image(0, MakePng(1, 1)), Image(1, MakePng(1, 1))}, ConvertFormat::kImages);
+  options.num_shards = 2;
+  EXPECT_THAT(Error(options), HasSubstr("--shuffle SEED, or one shard"));
+  options.shuffle_seed = 1;
+  EXPECT_THAT(Error(options), HasSubstr("; fewer shards"));
+  options.num_shards = 1;
+  EXPECT_EQ(Run(options).size(), 1u);
+}
+
+// Chunks of about 1 MiB need to know how large images are.
+TEST_F(ConvertImagesTest, RecordsOfImagesSayHowLargeTheyAre) {
+  const std::string large(5 << 20, 'x');
+  Write("in/c/1.jpg", large);
+  Write("in/c/2.jpg", "small");
+  Write("in/d/3.jpg", "x");
+  WriteTar(Path("in.tar"), {{"c/1.jpg", large}, {"c/2.jpg", "small"}, {"d/3.jpg", "x"}});
+  for (const char* const name : {"in", "in.tar"}) {
+    const auto input =
+        internal::OpenImageInput(FromFolder(Path(name), ConvertFormat::kTfRecord, "t"));
+    ASSERT_TRUE(input.ok()) << input.status();
+    EXPECT_GE((*input)->RecordBytes(0), large.size()) << name;
+    EXPECT_LT((*input)->RecordBytes(1), 2000u) << name;
+  }
 }
 
 // A tar of images is read in order by one thread at a time; which one does not matter.

@@ -113,7 +113,7 @@ TEST_F(ConvertLimitsTest, DamagedInputIsAnErrorOrGoodSamples) {
       ConvertOptions options =
           Options(format, {Write("damaged", damaged)}, ConvertFormat::kJsonLines, "bad");
       options.schema = schema;
-      options.container.has_header = true;
+      options.container.has_header = format == ConvertFormat::kCsv;
       options.overwrite = true;
       std::filesystem::remove_all(folder_ / "out");
       std::filesystem::create_directory(folder_ / "out");
@@ -146,6 +146,44 @@ TEST_F(ConvertLimitsTest, FeaturesWithoutListsStayInTfRecord) {
       HasSubstr("feature 'empty' has no list of values"));
 }
 
+// One without a list that nobody asked for is in nobody's way.
+TEST_F(ConvertLimitsTest, FeaturesWithoutListsAreAnErrorOnlyWhereTheyAreTaken) {
+  oracle::Example example;
+  (*example.mutable_features()->mutable_feature())["empty"];
+  (*example.mutable_features()->mutable_feature())["a"].mutable_bytes_list()->add_value("x");
+  WriteTfRecord(Path("in.tfrecord"), {example.SerializeAsString()});
+  ConvertOptions options =
+      Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kTfRecord);
+  options.features = {{"a", "b"}};
+  EXPECT_THAT(ReadExamples(Run(options)).at(0).at("b").bytes, testing::ElementsAre("x"));
+  options.overwrite = true;
+  options.features = {{"a", "b"}, {"empty", "c"}};
+  EXPECT_THAT(Error(options), HasSubstr("feature 'empty' has no list of values"));
+  options.features.clear();
+  options.to = ConvertFormat::kText;
+  options.feature = "a";
+  EXPECT_EQ(ReadFile(Run(options).at(0)), "x\n");
+  options.feature = "empty";
+  EXPECT_THAT(Error(options), HasSubstr("feature 'empty' has no list of values"));
+}
+
+// The manifest's columns are what --schema takes.
+TEST_F(ConvertLimitsTest, ColumnsHaveNamesThatASchemaCanSay) {
+  ExampleBuilder comma;
+  comma.AddInt("a:int64,b", 1);
+  ExampleBuilder unnamed;
+  unnamed.AddInt("", 1);
+  for (const ConvertFormat format : {ConvertFormat::kCsv, ConvertFormat::kJsonLines}) {
+    for (const ExampleBuilder& example : {comma, unnamed}) {
+      EXPECT_THAT(Error(Options(ConvertFormat::kTfRecord, {Examples({example})}, format, "x")),
+                  HasSubstr("no schema can say this name"));
+    }
+  }
+  ExampleBuilder colon;
+  colon.AddInt("a:b", 1);
+  Run(Options(ConvertFormat::kTfRecord, {Examples({colon})}, ConvertFormat::kCsv, "colon"));
+}
+
 // Random Examples through formats: each comes back the same, or is refused.
 TEST_F(ConvertLimitsTest, RandomExamplesComeBackOrAreRefused) {
   std::mt19937_64 random(7);
@@ -164,7 +202,7 @@ TEST_F(ConvertLimitsTest, RandomExamplesComeBackOrAreRefused) {
       const auto manifest = nlohmann::json::parse(ReadFile(Path("out/r.manifest.json")));
       ConvertOptions back = Options(format, report->files, ConvertFormat::kTfRecord, "s");
       back.overwrite = true;
-      back.container.has_header = true;
+      back.container.has_header = format == ConvertFormat::kCsv;
       const auto schema = ParseConvertSchema(manifest["schema"].get<std::string>());
       if (!schema.ok()) continue;  // a flag cannot say the name ""
       back.schema = *schema;

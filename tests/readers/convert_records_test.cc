@@ -215,6 +215,22 @@ TEST_F(ConvertRecordsTest, PairsThatMakeNoSenseSayWhy) {
   expect(F::kCsv, F::kTfRecord, a_list, "'a': csv holds no lists");
   expect(F::kJsonLines, F::kCsv, a_list, "'a': csv holds no lists");
   expect(F::kTfRecord, F::kText, a_list, "schema: neither tfrecord nor text has columns");
+  for (const F from : {F::kText, F::kFixedLength}) {
+    expect(
+        from, F::kCsv,
+        [](auto& o) {
+          o.schema = {{"a", DType::kI64}};
+          o.feature = "a";
+          o.container.record_bytes = o.from == F::kText ? 0 : 1;
+        },
+        "schema: a record of " + std::string(ConvertFormatName(from)) + " is one feature of bytes");
+  }
+  expect(
+      F::kCsv, F::kTfRecord,
+      [](auto& o) {
+        o.schema = {{.name = "a"}, {.name = "a"}};
+      },
+      "schema: 'a' is there twice");
   expect(F::kFixedLength, F::kText, nothing, "record_bytes: needed");
   expect(F::kTfRecord, F::kIdx, nothing, "codec: idx holds pixels");
   expect(
@@ -241,6 +257,29 @@ TEST_F(ConvertRecordsTest, PairsThatMakeNoSenseSayWhy) {
         o.features = {{"a", "x"}, {"b", "x"}};
       },
       "'x' is there twice");
+}
+
+TEST_F(ConvertRecordsTest, OptionsThatDoNotApplyAreRefused) {
+  const std::string in = Write("in.txt", "a\n");
+  const auto expect = [&](auto&& change, const std::string& text) {
+    ConvertOptions options = Options(ConvertFormat::kText, {in}, ConvertFormat::kTfRecord);
+    change(options);
+    EXPECT_THAT(Error(options), HasSubstr(text));
+  };
+  expect([](auto& o) { o.container.has_header = true; }, "header: only csv has one, not text");
+  expect([](auto& o) { o.container.delimiter = ';'; }, "delimiter: only csv has one, not text");
+  expect([](auto& o) { o.container.record_bytes = 8; }, "record_bytes: only of fixed_length");
+  expect([](auto& o) { o.container.header_bytes = 8; }, "header_bytes: only of fixed_length");
+  expect([](auto& o) { o.container.footer_bytes = 8; }, "footer_bytes: only of fixed_length");
+  expect([](auto& o) { o.image_feature = "a"; }, "image_feature: no image is encoded anew");
+  expect(
+      [](auto& o) {
+        o.from = ConvertFormat::kImages;
+        o.images = o.files[0];
+        o.files.clear();
+        o.input_compression = Compression::kGzip;
+      },
+      "input_compression: images");
 }
 
 TEST_F(ConvertRecordsTest, SchemasAreParsedAndPrinted) {

@@ -31,7 +31,7 @@ class ConvertSamplesTest : public ConvertFixture {
     ConvertOptions back = Options(to, Run(there), ConvertFormat::kTfRecord, "back");
     if (back.files.empty()) return {};
     back.overwrite = true;
-    back.container.has_header = true;
+    back.container.has_header = to == ConvertFormat::kCsv;
     if (!schema.empty()) back.schema = Schema(schema);
     return Run(back);
   }
@@ -68,24 +68,24 @@ TEST_F(ConvertSamplesTest, CsvHoldsOneValueOfEachKindExactly) {
   const auto ints = HardInts();
   for (size_t i = 0; i < floats.size(); ++i) {
     ExampleBuilder example;
-    example.AddBytes("bytes, or so", cells[i % cells.size()]);
+    example.AddBytes("bytes \"or\" so", cells[i % cells.size()]);
     example.AddFloat("float", floats[i]);
     example.AddInt("int", ints[i % ints.size()]);
     examples.push_back(example);
   }
   ExampleBuilder special;
-  special.AddBytes("bytes, or so", "x");
+  special.AddBytes("bytes \"or\" so", "x");
   special.AddFloat("float", -std::numeric_limits<float>::infinity());
   special.AddInt("int", 1);
   examples.push_back(special);
   const std::string in = Examples(examples);
-  // A schema splits names at commas, so the one with a comma is declared by hand.
   ConvertOptions there = Options(ConvertFormat::kTfRecord, {in}, ConvertFormat::kCsv, "there");
   const auto csv = Run(there);
-  EXPECT_TRUE(ReadFile(csv[0]).starts_with("\"bytes, or so\",float,int\nplain,0,0\n\"\",-0,-1\n"));
+  EXPECT_TRUE(
+      ReadFile(csv[0]).starts_with("\"bytes \"\"or\"\" so\",float,int\nplain,0,0\n\"\",-0,-1\n"));
   ConvertOptions back = Options(ConvertFormat::kCsv, csv, ConvertFormat::kTfRecord, "back");
   back.container.has_header = true;
-  back.schema = {{"bytes, or so", DType::kBytes}, {"float", DType::kF32}, {"int", DType::kI64}};
+  back.schema = {{"bytes \"or\" so", DType::kBytes}, {"float", DType::kF32}, {"int", DType::kI64}};
   EXPECT_EQ(ReadExamples(Run(back)), ReadExamples({in}));
 }
 
@@ -256,6 +256,29 @@ TEST_F(ConvertSamplesTest, FeaturesAreChosenAndCalledAnew) {
   EXPECT_THAT(Error(options), HasSubstr("feature 'image/encodet': there is none"));
 }
 
+// A member may be called as the key of the sample is; an Example has one feature of a name.
+TEST_F(ConvertSamplesTest, FeaturesOfOneNameAreNoExample) {
+  WriteTar(Path("in.tar"), {{"a.cls", "1"}, {"a.__key__", "x"}});
+  ConvertOptions options = Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kTfRecord);
+  EXPECT_THAT(Error(options), HasSubstr("record 0 at offset 0: feature '__key__': is there twice"));
+  options.schema = Schema("__key__:bytes,cls:int64");
+  EXPECT_THAT(Error(options), HasSubstr("feature '__key__': is there twice"));
+}
+
+// Only what the schema lets a sample be without is passed over.
+TEST_F(ConvertSamplesTest, WhatIsTakenMayBeMissingWhereTheSchemaSaysSo) {
+  ConvertOptions options = Options(ConvertFormat::kJsonLines, {Write("in.jsonl", "{\"a\":1}\n")},
+                                   ConvertFormat::kTfRecord);
+  options.schema = Schema("a:int64,b:int64?");
+  options.features = {{"b", "y"}, {"a", "x"}};
+  const auto examples = ReadExamples(Run(options));
+  EXPECT_EQ(examples.at(0).size(), 1u);
+  EXPECT_THAT(examples[0].at("x").ints, ElementsAre(1));
+  options.overwrite = true;
+  options.schema = Schema("a:int64,b:int64");
+  EXPECT_THAT(Error(options), HasSubstr("value 'b' is missing"));
+}
+
 // More features than are looked through one by one.
 TEST_F(ConvertSamplesTest, ManyFeaturesGoThrough) {
   ExampleBuilder example;
@@ -269,7 +292,7 @@ TEST_F(ConvertSamplesTest, ManyFeaturesGoThrough) {
     ASSERT_EQ(files.size(), 1u);
     ConvertOptions back = Options(format, files, ConvertFormat::kTfRecord, "back");
     back.overwrite = true;
-    back.container.has_header = true;
+    back.container.has_header = format == ConvertFormat::kCsv;
     if (format != ConvertFormat::kTar) {
       for (int i = 0; i < 5000; ++i) back.schema.push_back({"f" + std::to_string(i), DType::kI64});
     }

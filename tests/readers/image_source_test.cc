@@ -119,6 +119,15 @@ TEST_F(IdxTest, AbsurdDimensionsAreRefusedBeforeTheyAreAllocated) {
               FailsWith(absl::StatusCode::kDataLoss, "cut"));
 }
 
+TEST_F(IdxTest, OtherExtentsAreOtherImages) {
+  const auto wide = Open(IdxImages(2, 3, 4), IdxLabels(2));
+  const uint64_t fingerprint = (*wide)->Fingerprint();
+  const auto high = Open(IdxImages(2, 4, 3), IdxLabels(2));
+  EXPECT_NE((*high)->Fingerprint(), fingerprint);
+  EXPECT_EQ((*Open(IdxImages(2, 3, 4), IdxLabels(2)))->Fingerprint(), fingerprint);
+  EXPECT_EQ((*wide)->ImageBytes(1), 12u);
+}
+
 TEST_F(IdxTest, MissingFileIsNotFound) {
   EXPECT_THAT(OpenIdxImages(folder_ / "none", folder_ / "none"),
               FailsWith(absl::StatusCode::kNotFound, "none"));
