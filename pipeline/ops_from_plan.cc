@@ -3,6 +3,7 @@
 
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_words_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -105,6 +106,30 @@ augment::RandomResizedCropOptions ToOptions(const proto::RandomResizedCrop& crop
   return options;
 }
 
+augment::ResizeOptions ToOptions(const proto::Resize& resize) {
+  augment::ResizeOptions options;
+  options.field = resize.field();
+  options.height = resize.height();
+  options.width = resize.width();
+  options.shorter = resize.shorter();
+  options.method = *Find(kResizeMethods, resize.method());
+  options.antialias = resize.antialias();
+  if (resize.dtype() != proto::DATA_TYPE_UNSPECIFIED) options.dtype = ToDType(resize.dtype());
+  return options;
+}
+
+augment::PadOptions ToOptions(const proto::Pad& pad) {
+  augment::PadOptions options;
+  options.field = pad.field();
+  options.top = pad.top();
+  options.bottom = pad.bottom();
+  options.left = pad.left();
+  options.right = pad.right();
+  options.mode = *Find(kPadModes, pad.mode());
+  options.value = pad.value();
+  return options;
+}
+
 augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   augment::NormalizeOptions options;
   options.field = normalize.field();
@@ -134,10 +159,26 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
     case proto::Stage::kRandomResizedCrop:
       return ToOptions(stage.random_resized_crop());
     case proto::Stage::kResize:
-      return augment::ResizeOptions{stage.resize().field(), stage.resize().height(),
-                                    stage.resize().width()};
+      return ToOptions(stage.resize());
+    case proto::Stage::kCenterCrop:
+      return augment::CenterCropOptions{stage.center_crop().field(), stage.center_crop().height(),
+                                        stage.center_crop().width()};
+    case proto::Stage::kRandomCrop:
+      return augment::RandomCropOptions{stage.random_crop().field(), stage.random_crop().height(),
+                                        stage.random_crop().width()};
+    case proto::Stage::kPad:
+      return ToOptions(stage.pad());
+    case proto::Stage::kTranspose:
+      return augment::TransposeOptions{
+          stage.transpose().field(),
+          {stage.transpose().perm().begin(), stage.transpose().perm().end()}};
+    case proto::Stage::kPadChannels:
+      return augment::PadChannelsOptions{stage.pad_channels().field(),
+                                         stage.pad_channels().channels(),
+                                         stage.pad_channels().value()};
     case proto::Stage::kFlip:
-      return augment::FlipOptions{stage.flip().field(), stage.flip().probability()};
+      return augment::FlipOptions{stage.flip().field(), stage.flip().probability(),
+                                  stage.flip().vertical()};
     case proto::Stage::kNormalize:
       return ToOptions(stage.normalize());
     case proto::Stage::kCast:
@@ -214,6 +255,11 @@ std::string OpName(const OpOptions& options) {
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
           [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
           [](const augment::ResizeOptions&) { return "resize"; },
+          [](const augment::CenterCropOptions&) { return "center_crop"; },
+          [](const augment::RandomCropOptions&) { return "random_crop"; },
+          [](const augment::PadOptions&) { return "pad"; },
+          [](const augment::TransposeOptions&) { return "transpose"; },
+          [](const augment::PadChannelsOptions&) { return "pad_channels"; },
           [](const augment::FlipOptions&) { return "flip"; },
           [](const augment::NormalizeOptions&) { return "normalize"; },
           [](const augment::CastOptions&) { return "cast"; },
@@ -224,6 +270,13 @@ std::string OpName(const OpOptions& options) {
           [](const FilterOptions&) { return "filter"; },
           [](const UnbatchOptions&) { return "unbatch"; }},
       options);
+}
+
+bool DrawsAtRandom(const OpOptions& options) {
+  return std::holds_alternative<augment::FlipOptions>(options) ||
+         std::holds_alternative<augment::RandomResizedCropOptions>(options) ||
+         std::holds_alternative<augment::RandomCropOptions>(options) ||
+         std::holds_alternative<DecodeRegionOptions>(options);
 }
 
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options) {

@@ -43,7 +43,7 @@ struct Outlook {
 };
 
 bool DrawsAtRandom(const proto::Stage& stage) {
-  return stage.has_flip() || stage.has_random_resized_crop();
+  return stage.has_flip() || stage.has_random_resized_crop() || stage.has_random_crop();
 }
 
 // Makes fields of nothing but the record.

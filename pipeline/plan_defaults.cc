@@ -82,6 +82,27 @@ void FillFlip(proto::Flip* flip) {
   if (!flip->has_probability()) flip->set_probability(0.5f);
 }
 
+void FillResize(proto::Resize* resize) {
+  Default(resize->mutable_field(), "image");
+  Default(resize->mutable_method(), "bilinear");
+}
+
+void FillPad(proto::Pad* pad) {
+  Default(pad->mutable_field(), "image");
+  Default(pad->mutable_mode(), "constant");
+}
+
+void FillTranspose(proto::Transpose* transpose) {
+  Default(transpose->mutable_field(), "image");
+  if (!transpose->perm().empty()) return;
+  for (const uint32_t axis : {2, 0, 1}) transpose->add_perm(axis);
+}
+
+void FillPadChannels(proto::PadChannels* pad) {
+  Default(pad->mutable_field(), "image");
+  if (pad->channels() == 0) pad->set_channels(4);
+}
+
 void FillRaw(proto::DecodeRaw* decode) {
   Default(decode->mutable_field(), "record");
   Default(decode->mutable_output(), decode->field().c_str());
@@ -163,7 +184,17 @@ void FillOp(proto::Stage* stage) {
     case proto::Stage::kRandomResizedCrop:
       return FillCrop(stage->mutable_random_resized_crop());
     case proto::Stage::kResize:
-      return Default(stage->mutable_resize()->mutable_field(), "image");
+      return FillResize(stage->mutable_resize());
+    case proto::Stage::kCenterCrop:
+      return Default(stage->mutable_center_crop()->mutable_field(), "image");
+    case proto::Stage::kRandomCrop:
+      return Default(stage->mutable_random_crop()->mutable_field(), "image");
+    case proto::Stage::kPad:
+      return FillPad(stage->mutable_pad());
+    case proto::Stage::kTranspose:
+      return FillTranspose(stage->mutable_transpose());
+    case proto::Stage::kPadChannels:
+      return FillPadChannels(stage->mutable_pad_channels());
     case proto::Stage::kFlip:
       return FillFlip(stage->mutable_flip());
     case proto::Stage::kNormalize:

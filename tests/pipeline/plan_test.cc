@@ -192,6 +192,23 @@ TEST(PlanTest, ImageOptionsAreChecked) {
             "p:2:50: aspect must be two numbers, 0 < low <= high, finite");
   EXPECT_THAT(StageError("flip { probability: 1.5 }"), HasSubstr("p:2:16: probability is 1.5"));
   EXPECT_THAT(StageError("flip { probability: nan }"), HasSubstr("p:2:16: probability is nan"));
+  EXPECT_EQ(StageError("resize { shorter: 3 width: 2 }"),
+            "p:2:18: shorter stands instead of height and width");
+  EXPECT_EQ(StageError("resize { height: 3 width: 2 method: \"cubic\" }"),
+            "p:2:37: method is \"cubic\" but must be \"bilinear\", \"nearest\", \"bicubic\" or "
+            "\"area\"");
+  EXPECT_EQ(StageError("resize { shorter: 3 method: \"area\" antialias: true }"),
+            "p:2:44: antialias is of methods \"bilinear\" and \"bicubic\" only");
+  EXPECT_EQ(StageError("resize { shorter: 3 dtype: INT32 }"),
+            "p:2:29: dtype must be UINT8 or FLOAT32");
+  EXPECT_THAT(StageError("center_crop { height: 3 }"), HasSubstr("p:2:9: width is 0"));
+  EXPECT_THAT(StageError("random_crop { width: 3 }"), HasSubstr("p:2:9: height is 0"));
+  EXPECT_THAT(StageError("pad { left: 4097 }"), HasSubstr("p:2:15: left is 4097"));
+  EXPECT_THAT(StageError("pad { mode: \"wrap\" }"), HasSubstr("p:2:15: mode is \"wrap\""));
+  EXPECT_EQ(StageError("pad { value: inf }"), "p:2:15: value must be finite");
+  EXPECT_THAT(StageError("transpose { perm: [0, 2] }"),
+              HasSubstr("perm must have every number from 0 to 1 once"));
+  EXPECT_THAT(StageError("pad_channels { channels: 70000 }"), HasSubstr("p:2:24: channels"));
 }
 
 TEST(PlanTest, NumericOptionsAreChecked) {

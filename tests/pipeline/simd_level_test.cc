@@ -85,6 +85,15 @@ std::vector<std::string> Plans(const std::string& shard) {
                        "stage { random_resized_crop { height: 33 width: 35 } } stage { flip {} }\n",
                        floats),
           absl::StrCat(images, "stage { resize { height: 41 width: 27 } }\n", floats),
+          absl::StrCat(images,
+                       "stage { resize { shorter: 30 antialias: true } }\n"
+                       "stage { pad { top: 3 left: 5 mode: \"reflect\" } }\n"
+                       "stage { random_crop { height: 28 width: 27 } }\n"
+                       "stage { flip { vertical: true } }\n"
+                       "stage { resize { height: 31 width: 26 method: \"bicubic\" } }\n"
+                       "stage { resize { height: 19 width: 18 method: \"area\" } }\n"
+                       "stage { center_crop { height: 16 width: 16 } } stage { transpose {} }\n"
+                       "stage { batch { size: 16 } }\n"),
           absl::StrCat(source,
                        "stage { shuffle { buffer_size: 20 } }\n"
                        "stage { parse_example { feature { key: \"label\" dtype: INT64 } } }\n"
@@ -135,7 +144,7 @@ TEST(SimdLevelTest, PlansGiveTheSameBitsAtEveryLevel) {
         absl::StrCat("SIMD_LEVEL_FOLDER='", folder.path(), "' ", level.environment), output))
         << output;
     const std::vector<std::string> digests = DigestLines(output);
-    ASSERT_EQ(digests.size(), 3u) << output;
+    ASSERT_EQ(digests.size(), 4u) << output;
     if (expected.empty()) expected = digests;
     EXPECT_EQ(digests, expected) << level.name;
     const bool off = level.environment.find("MILLRACE_SIMD=none") != std::string::npos;

@@ -1,0 +1,105 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/ops_from_plan_internal.h"
+#include "pipeline/plan_message_internal.h"
+#include "tests/pipeline/plan_texts.h"
+
+// Stages that change images become ops with the options of the text, or their defaults.
+
+namespace millrace::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+OpSpec SpecOf(const std::string& stage) {
+  const Plan plan = Make(absl::StrCat(kSource, "stage { ", stage, " }", kBatch));
+  std::vector<OpSpec> specs = OpsFromPlan(plan.message());
+  EXPECT_EQ(specs.size(), 1u) << stage;
+  EXPECT_EQ(stage.substr(0, stage.find(' ')), OpName(specs[0].options));
+  EXPECT_THAT(FieldsOf(specs[0].options).reads, ElementsAre("image"));
+  EXPECT_THAT(FieldsOf(specs[0].options).writes, ElementsAre("image"));
+  EXPECT_TRUE(MakeBuiltinOp(specs[0]).ok()) << stage;
+  return specs[0];
+}
+
+template <typename Options>
+Options OptionsOf(const std::string& stage) {
+  const OpSpec spec = SpecOf(stage);
+  EXPECT_TRUE(std::holds_alternative<Options>(spec.options)) << stage;
+  return std::get<Options>(spec.options);
+}
+
+TEST(ImageStagesTest, ResizeTakesMethodAntialiasAndDtype) {
+  const auto plain = OptionsOf<augment::ResizeOptions>("resize { height: 2 width: 3 }");
+  EXPECT_EQ(plain.height, 2);
+  EXPECT_EQ(plain.width, 3);
+  EXPECT_EQ(plain.method, augment::ResizeMethod::kBilinear);
+  EXPECT_FALSE(plain.antialias || plain.dtype.has_value());
+  const auto full = OptionsOf<augment::ResizeOptions>(
+      "resize { shorter: 5 method: \"bicubic\" antialias: true dtype: FLOAT32 }");
+  EXPECT_EQ(full.shorter, 5);
+  EXPECT_EQ(full.method, augment::ResizeMethod::kBicubic);
+  EXPECT_TRUE(full.antialias);
+  EXPECT_EQ(full.dtype, DType::kF32);
+  EXPECT_EQ(OptionsOf<augment::ResizeOptions>("resize { shorter: 5 method: \"nearest\" }").method,
+            augment::ResizeMethod::kNearest);
+  EXPECT_EQ(OptionsOf<augment::ResizeOptions>("resize { shorter: 5 method: \"area\" }").method,
+            augment::ResizeMethod::kArea);
+}
+
+TEST(ImageStagesTest, CropsTakeTheirExtents) {
+  const auto center = OptionsOf<augment::CenterCropOptions>("center_crop { height: 2 width: 3 }");
+  EXPECT_EQ(center.height, 2);
+  EXPECT_EQ(center.width, 3);
+  const auto random = OptionsOf<augment::RandomCropOptions>("random_crop { height: 4 width: 5 }");
+  EXPECT_EQ(random.height, 4);
+  EXPECT_EQ(random.width, 5);
+}
+
+TEST(ImageStagesTest, PadTakesSidesModeAndValue) {
+  const auto pad = OptionsOf<augment::PadOptions>(
+      "pad { top: 1 bottom: 2 left: 3 right: 4 mode: \"symmetric\" value: 7 }");
+  EXPECT_EQ(pad.top, 1);
+  EXPECT_EQ(pad.bottom, 2);
+  EXPECT_EQ(pad.left, 3);
+  EXPECT_EQ(pad.right, 4);
+  EXPECT_EQ(pad.mode, augment::PadMode::kSymmetric);
+  EXPECT_EQ(pad.value, 7);
+  EXPECT_EQ(OptionsOf<augment::PadOptions>("pad { top: 1 }").mode, augment::PadMode::kConstant);
+  EXPECT_EQ(OptionsOf<augment::PadOptions>("pad { mode: \"edge\" }").mode, augment::PadMode::kEdge);
+  EXPECT_EQ(OptionsOf<augment::PadOptions>("pad { mode: \"reflect\" }").mode,
+            augment::PadMode::kReflect);
+}
+
+TEST(ImageStagesTest, LayoutsTakeTheirOptions) {
+  EXPECT_THAT(OptionsOf<augment::TransposeOptions>("transpose {}").perm, ElementsAre(2, 0, 1));
+  EXPECT_THAT(OptionsOf<augment::TransposeOptions>("transpose { perm: [1, 0] }").perm,
+              ElementsAre(1, 0));
+  EXPECT_EQ(OptionsOf<augment::PadChannelsOptions>("pad_channels {}").channels, 4);
+  const auto pad = OptionsOf<augment::PadChannelsOptions>("pad_channels { channels: 8 value: 2 }");
+  EXPECT_EQ(pad.channels, 8);
+  EXPECT_EQ(pad.value, 2);
+  EXPECT_TRUE(OptionsOf<augment::FlipOptions>("flip { vertical: true }").vertical);
+  EXPECT_FALSE(OptionsOf<augment::FlipOptions>("flip {}").vertical);
+}
+
+// S-PLAN-11: a stage that draws is known as one to the checks and to the optimizer.
+TEST(ImageStagesTest, StagesThatDrawAreKnown) {
+  for (const std::string stage : {"flip {}", "random_crop { height: 4 width: 5 }"}) {
+    EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
+    EXPECT_THAT(
+        ErrorOf(absl::StrCat(kSource, "stage { ", stage, " } stage { unbatch {} }", kBatch)),
+        HasSubstr("draws for each sample that comes out of this unbatch"));
+  }
+  for (const std::string stage : {"center_crop { height: 4 width: 5 }", "pad {}", "transpose {}"}) {
+    EXPECT_FALSE(DrawsAtRandom(SpecOf(stage).options)) << stage;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
