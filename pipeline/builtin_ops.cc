@@ -42,6 +42,10 @@ struct Maker {
   Result operator()(const augment::PadChannelsOptions& o) const {
     return augment::MakePadChannels(o);
   }
+  Result operator()(const augment::ColorOptions& o) const { return augment::MakeColor(o, stage); }
+  Result operator()(const augment::ColorJitterOptions& o) const {
+    return augment::MakeColorJitter(o, stage);
+  }
   Result operator()(const augment::FlipOptions& o) const { return augment::MakeFlip(o, stage); }
   Result operator()(const augment::NormalizeOptions& o) const { return augment::MakeNormalize(o); }
   Result operator()(const augment::CastOptions& o) const { return augment::MakeCast(o); }

@@ -130,6 +130,11 @@ augment::PadOptions ToOptions(const proto::Pad& pad) {
   return options;
 }
 
+augment::ColorJitterOptions ToOptions(const proto::ColorJitter& jitter) {
+  return {jitter.field(),      jitter.brightness(), jitter.contrast(),
+          jitter.saturation(), jitter.hue(),        jitter.probability()};
+}
+
 augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   augment::NormalizeOptions options;
   options.field = normalize.field();
@@ -197,7 +202,10 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
                            stage.filter().materialize()};
     case proto::Stage::kUnbatch:
       return UnbatchOptions{{stage.unbatch().field().begin(), stage.unbatch().field().end()}};
+    case proto::Stage::kColorJitter:
+      return ToOptions(stage.color_jitter());
     default:
+      if (auto color = ColorOptionsOf(stage)) return *std::move(color);
       return std::nullopt;  // neither a map nor a cut
   }
 }
@@ -260,6 +268,8 @@ std::string OpName(const OpOptions& options) {
           [](const augment::PadOptions&) { return "pad"; },
           [](const augment::TransposeOptions&) { return "transpose"; },
           [](const augment::PadChannelsOptions&) { return "pad_channels"; },
+          [](const augment::ColorOptions& o) { return augment::NameOf(o.op).data(); },
+          [](const augment::ColorJitterOptions&) { return "color_jitter"; },
           [](const augment::FlipOptions&) { return "flip"; },
           [](const augment::NormalizeOptions&) { return "normalize"; },
           [](const augment::CastOptions&) { return "cast"; },
@@ -276,6 +286,8 @@ bool DrawsAtRandom(const OpOptions& options) {
   return std::holds_alternative<augment::FlipOptions>(options) ||
          std::holds_alternative<augment::RandomResizedCropOptions>(options) ||
          std::holds_alternative<augment::RandomCropOptions>(options) ||
+         std::holds_alternative<augment::ColorOptions>(options) ||
+         std::holds_alternative<augment::ColorJitterOptions>(options) ||
          std::holds_alternative<DecodeRegionOptions>(options);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "augment/color_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
 #include "base/op.h"
@@ -69,8 +70,9 @@ using OpOptions = std::variant<
     readers::DecodeRawOptions, augment::DecodeImageOptions, augment::RandomResizedCropOptions,
     DecodeRegionOptions, augment::CenterCropOptions, augment::RandomCropOptions,
     augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
-    augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions,
-    augment::OneHotOptions, IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
+    augment::ColorOptions, augment::ColorJitterOptions, augment::ResizeOptions,
+    augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
+    IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws
@@ -104,6 +106,10 @@ std::string OpName(const OpOptions& options);
 
 // Whether it draws random numbers.
 bool DrawsAtRandom(const OpOptions& options);
+
+// Those of a stage that changes colours by one op; nullopt: it is another stage. REQUIRES: defaults
+// are filled in.
+std::optional<augment::ColorOptions> ColorOptionsOf(const proto::Stage& stage);
 
 // The maps and cuts of the plan before its batch, in order.
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "augment/color_ops.h"
 #include "base/shape.h"
 #include "base/status.h"
 #include "pipeline/plan_check_internal.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr uint64_t kMaxExtent = 1 << 16;  // of an image's side
 constexpr uint64_t kMaxPad = 4096;
 constexpr uint64_t kMaxChannels = 1 << 16;
+constexpr uint64_t kMaxKernel = 127;
+constexpr float kMaxJitter = 99;
 
 class ImageChecker : public OptionsChecker {
  public:
@@ -26,6 +29,12 @@ class ImageChecker : public OptionsChecker {
   absl::Status Pad(const proto::Pad& pad) const;
   absl::Status Transpose(const proto::Transpose& transpose) const;
   absl::Status PadChannels(const proto::PadChannels& pad) const;
+  absl::Status Posterize(const proto::Posterize& posterize) const;
+  absl::Status Solarize(const proto::Solarize& solarize) const;
+  absl::Status Blur(const proto::GaussianBlur& blur) const;
+  absl::Status Jitter(const proto::ColorJitter& jitter) const;
+  absl::Status Adjust(augment::ColorOp op, const proto::Adjust& adjust) const;
+  absl::Status Recolor(const proto::Recolor& recolor) const;
 
  private:
   template <typename Value, size_t kSize>
@@ -38,6 +47,19 @@ class ImageChecker : public OptionsChecker {
   absl::Status IsProbability(float probability) const {
     if (probability >= 0 && probability <= 1) return absl::OkStatus();
     return Error("probability", absl::StrCat(" is ", probability, " but must be in [0, 1]"));
+  }
+
+  // One number or two, low <= high, in the range of the op's factor.
+  template <typename Numbers>
+  absl::Status IsFactor(std::string_view field, augment::ColorOp op, const Numbers& numbers) const {
+    const auto [least, most] = augment::FactorLimits(op);
+    const int size = numbers.size();
+    if ((size == 1 || size == 2) && numbers[0] >= least && numbers[0] <= numbers[size - 1] &&
+        numbers[size - 1] <= most) {
+      return absl::OkStatus();
+    }
+    return Error(field, absl::StrCat(" must be one number, or two, low <= high, in [", least, ", ",
+                                     most, "]"));
   }
 
   absl::Status IsFinite(std::string_view field, float value) const {
@@ -94,6 +116,47 @@ absl::Status ImageChecker::PadChannels(const proto::PadChannels& pad) const {
   return IsFinite("value", pad.value());
 }
 
+absl::Status ImageChecker::Posterize(const proto::Posterize& posterize) const {
+  MILLRACE_RETURN_IF_ERROR(InRange("bits", posterize.bits(), 1, 8));
+  return IsProbability(posterize.probability());
+}
+
+absl::Status ImageChecker::Solarize(const proto::Solarize& solarize) const {
+  const float threshold = solarize.threshold();
+  if (!(threshold >= 0 && threshold <= 256)) {
+    return Error("threshold", absl::StrCat(" is ", threshold, " but must be in [0, 256]"));
+  }
+  return IsProbability(solarize.probability());
+}
+
+absl::Status ImageChecker::Blur(const proto::GaussianBlur& blur) const {
+  MILLRACE_RETURN_IF_ERROR(InRange("kernel_size", blur.kernel_size(), 1, kMaxKernel));
+  if (blur.kernel_size() % 2 == 0) return Error("kernel_size", " must be odd");
+  MILLRACE_RETURN_IF_ERROR(IsFactor("sigma", augment::ColorOp::kGaussianBlur, blur.sigma()));
+  return IsProbability(blur.probability());
+}
+
+absl::Status ImageChecker::Jitter(const proto::ColorJitter& jitter) const {
+  const auto in_range = [this](std::string_view field, float value, float most) {
+    if (value >= 0 && value <= most) return absl::OkStatus();
+    return Error(field, absl::StrCat(" is ", value, " but must be in [0, ", most, "]"));
+  };
+  MILLRACE_RETURN_IF_ERROR(in_range("brightness", jitter.brightness(), kMaxJitter));
+  MILLRACE_RETURN_IF_ERROR(in_range("contrast", jitter.contrast(), kMaxJitter));
+  MILLRACE_RETURN_IF_ERROR(in_range("saturation", jitter.saturation(), kMaxJitter));
+  MILLRACE_RETURN_IF_ERROR(in_range("hue", jitter.hue(), 0.5f));
+  return IsProbability(jitter.probability());
+}
+
+absl::Status ImageChecker::Adjust(augment::ColorOp op, const proto::Adjust& adjust) const {
+  MILLRACE_RETURN_IF_ERROR(IsFactor("factor", op, adjust.factor()));
+  return IsProbability(adjust.probability());
+}
+
+absl::Status ImageChecker::Recolor(const proto::Recolor& recolor) const {
+  return IsProbability(recolor.probability());
+}
+
 }  // namespace
 
 absl::Status CheckImageOptions(const PipelineAt& at, int i) {
@@ -115,6 +178,32 @@ absl::Status CheckImageOptions(const PipelineAt& at, int i) {
       return check.Transpose(stage.transpose());
     case proto::Stage::kPadChannels:
       return check.PadChannels(stage.pad_channels());
+    case proto::Stage::kBrightness:
+      return check.Adjust(augment::ColorOp::kBrightness, stage.brightness());
+    case proto::Stage::kContrast:
+      return check.Adjust(augment::ColorOp::kContrast, stage.contrast());
+    case proto::Stage::kSaturation:
+      return check.Adjust(augment::ColorOp::kSaturation, stage.saturation());
+    case proto::Stage::kHue:
+      return check.Adjust(augment::ColorOp::kHue, stage.hue());
+    case proto::Stage::kSharpness:
+      return check.Adjust(augment::ColorOp::kSharpness, stage.sharpness());
+    case proto::Stage::kGrayscale:
+      return check.Recolor(stage.grayscale());
+    case proto::Stage::kInvert:
+      return check.Recolor(stage.invert());
+    case proto::Stage::kEqualize:
+      return check.Recolor(stage.equalize());
+    case proto::Stage::kAutocontrast:
+      return check.Recolor(stage.autocontrast());
+    case proto::Stage::kPosterize:
+      return check.Posterize(stage.posterize());
+    case proto::Stage::kSolarize:
+      return check.Solarize(stage.solarize());
+    case proto::Stage::kGaussianBlur:
+      return check.Blur(stage.gaussian_blur());
+    case proto::Stage::kColorJitter:
+      return check.Jitter(stage.color_jitter());
     case proto::Stage::kFlip:
       return check.Flip(stage.flip());
     default:

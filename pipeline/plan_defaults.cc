@@ -77,6 +77,25 @@ void FillCrop(proto::RandomResizedCrop* crop) {
   }
 }
 
+// Of an op that changes colours.
+template <typename Color>
+void FillColor(Color* color) {
+  Default(color->mutable_field(), "image");
+  if (!color->has_probability()) color->set_probability(1);
+}
+
+void FillSolarize(proto::Solarize* solarize) {
+  FillColor(solarize);
+  if (!solarize->has_threshold()) solarize->set_threshold(128);
+}
+
+void FillBlur(proto::GaussianBlur* blur) {
+  FillColor(blur);
+  if (!blur->sigma().empty()) return;
+  blur->add_sigma(0.1f);
+  blur->add_sigma(2);
+}
+
 void FillFlip(proto::Flip* flip) {
   Default(flip->mutable_field(), "image");
   if (!flip->has_probability()) flip->set_probability(0.5f);
@@ -193,6 +212,32 @@ void FillOp(proto::Stage* stage) {
       return FillPad(stage->mutable_pad());
     case proto::Stage::kTranspose:
       return FillTranspose(stage->mutable_transpose());
+    case proto::Stage::kBrightness:
+      return FillColor(stage->mutable_brightness());
+    case proto::Stage::kContrast:
+      return FillColor(stage->mutable_contrast());
+    case proto::Stage::kSaturation:
+      return FillColor(stage->mutable_saturation());
+    case proto::Stage::kHue:
+      return FillColor(stage->mutable_hue());
+    case proto::Stage::kSharpness:
+      return FillColor(stage->mutable_sharpness());
+    case proto::Stage::kGrayscale:
+      return FillColor(stage->mutable_grayscale());
+    case proto::Stage::kInvert:
+      return FillColor(stage->mutable_invert());
+    case proto::Stage::kEqualize:
+      return FillColor(stage->mutable_equalize());
+    case proto::Stage::kAutocontrast:
+      return FillColor(stage->mutable_autocontrast());
+    case proto::Stage::kPosterize:
+      return FillColor(stage->mutable_posterize());
+    case proto::Stage::kColorJitter:
+      return FillColor(stage->mutable_color_jitter());
+    case proto::Stage::kSolarize:
+      return FillSolarize(stage->mutable_solarize());
+    case proto::Stage::kGaussianBlur:
+      return FillBlur(stage->mutable_gaussian_blur());
     case proto::Stage::kPadChannels:
       return FillPadChannels(stage->mutable_pad_channels());
     case proto::Stage::kFlip:

@@ -18,7 +18,7 @@ import cv2
 import numpy as np
 import PIL
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, ImageEnhance, ImageOps
 
 IMAGES = {}
 
@@ -72,6 +72,127 @@ def add_padded(rgb):
     add("numpy/transpose", np.ascontiguousarray(rgb.transpose(2, 0, 1)))
 
 
+# --- torchvision.transforms.v2.functional of uint8 tensors, its formulas in the order of its source ---
+
+F32 = np.float32
+
+
+def cut(values):
+    return np.clip(values, 0, 255).astype(np.uint8)
+
+
+def grey(rgb):
+    r, g, b = (rgb[:, :, c].astype(F32) for c in range(3))
+    return np.floor(r * F32(0.2989) + g * F32(0.587) + b * F32(0.114))
+
+
+def rest(factor):
+    """1 - factor, of a factor in float32."""
+    return F32(1.0 - float(F32(factor)))
+
+
+def blend(image, other, factor):
+    return cut(image.astype(F32) * F32(factor) + other * rest(factor))
+
+
+def adjust_hue(rgb, factor):
+    image = rgb.astype(F32) / F32(255)
+    r, g, b = image[:, :, 0], image[:, :, 1], image[:, :, 2]
+    low, high = image.min(axis=2), image.max(axis=2)
+    flat = high == low
+    spread = high - low
+    s = spread / np.where(flat, F32(1), high)
+    divisor = np.where(flat, F32(1), spread)
+    rc, gc, bc = (high - r) / divisor, (high - g) / divisor, (high - b) / divisor
+    is_r, is_g = high == r, high == g
+    hr = (bc - gc) * is_r
+    hg = (rc + F32(2) - bc) * (is_g & ~is_r)
+    hb = (gc + F32(4) - rc) * (~is_r & ~is_g)
+    h = np.fmod((hr + hg + hb) * F32(1 / 6) + F32(1), F32(1))
+    h = np.remainder(h + F32(factor), F32(1))
+    h6 = h * F32(6)
+    sector = np.floor(h6)
+    sxf = s * (h6 - sector)
+    paler = F32(1) - s
+    q = np.clip((F32(1) - sxf) * high, 0, 1)
+    t = np.clip((sxf + paler) * high, 0, 1)
+    p = np.clip(paler * high, 0, 1)
+    sector = sector.astype(np.int32) % 6
+    planes = ((high, q, p, p, t, high), (t, high, high, q, p, p), (p, p, t, high, high, q))
+    out = np.stack([np.choose(sector, plane) for plane in planes], axis=2)
+    return (out * F32(255.999)).astype(np.uint8)
+
+
+def adjust_sharpness(image, factor):
+    out = image.astype(F32)
+    kernel = np.ones((3, 3)) / 13
+    kernel[1, 1] = 5 / 13
+    inner = np.zeros((image.shape[0] - 2, image.shape[1] - 2, image.shape[2]))
+    for y in range(3):
+        for x in range(3):
+            rows = slice(y, y + inner.shape[0])
+            inner += kernel[y, x] * image[rows, x:x + inner.shape[1]].astype(np.float64)
+    inner = np.round(inner).astype(F32)
+    view = out[1:-1, 1:-1]
+    view += (inner - view) * rest(factor)
+    return cut(out)
+
+
+def gaussian_blur(image, size, sigma):
+    lim = (size - 1) / (2 * np.sqrt(2))
+    x = np.linspace(-lim, lim, size)
+    weights = np.exp(-((x / sigma) ** 2))
+    weights /= weights.sum()
+    radius = size // 2
+    padded = np.pad(image, ((radius, radius), (radius, radius), (0, 0)), "reflect")
+    out = np.zeros(image.shape)
+    for y in range(size):
+        for x in range(size):
+            part = padded[y:y + image.shape[0], x:x + image.shape[1]].astype(np.float64)
+            out += weights[y] * weights[x] * part
+    return np.round(out).astype(np.uint8)
+
+
+def autocontrast(image):
+    low, high = image.min(axis=(0, 1)).astype(F32), image.max(axis=(0, 1)).astype(F32)
+    return cut((image.astype(F32) - low) / ((high - low) * F32(1 / 255)))
+
+
+FACTORS = (0.0, 0.4, 1.7)
+
+
+def add_colors(rgb, narrow):
+    add("input/narrow", narrow)
+    add("input/grey", narrow[:, :, :1])
+    mean = F32(grey(rgb).astype(np.float64).mean())
+    for factor in FACTORS:
+        add(f"numpy/brightness_{factor}", cut(rgb.astype(F32) * F32(factor)))
+        add(f"numpy/contrast_{factor}", blend(rgb, mean, factor))
+        add(f"numpy/saturation_{factor}", blend(rgb, grey(rgb)[:, :, None], factor))
+        add(f"numpy/sharpness_{factor}", adjust_sharpness(rgb, factor))
+    for factor in (-0.5, -0.1, 0.0, 0.3):
+        add(f"numpy/hue_{factor}", adjust_hue(rgb, factor))
+    add("numpy/grayscale", np.repeat(grey(rgb)[:, :, None], 3, axis=2).astype(np.uint8))
+    add("numpy/autocontrast", autocontrast(narrow))
+    for size, sigma in ((3, 0.5), (7, 2.0), (13, 1.1)):
+        add(f"numpy/blur_{size}", gaussian_blur(rgb, size, sigma))
+    image, small = Image.fromarray(rgb), Image.fromarray(narrow)
+    add("pillow/invert", np.asarray(ImageOps.invert(image)))
+    for bits in (1, 3, 8):
+        add(f"pillow/posterize_{bits}", np.asarray(ImageOps.posterize(image, bits)))
+    for threshold in (0, 77, 256):
+        add(f"pillow/solarize_{threshold}", np.asarray(ImageOps.solarize(image, threshold)))
+    add("pillow/equalize", np.asarray(ImageOps.equalize(image)))
+    add("pillow/equalize_narrow", np.asarray(ImageOps.equalize(small)))
+    add("pillow/autocontrast", np.asarray(ImageOps.autocontrast(small)))
+    for factor in FACTORS:
+        add(f"pillow/brightness_{factor}", np.asarray(ImageEnhance.Brightness(image).enhance(factor)))
+        add(f"pillow/contrast_{factor}", np.asarray(ImageEnhance.Contrast(image).enhance(factor)))
+        add(f"pillow/saturation_{factor}", np.asarray(ImageEnhance.Color(image).enhance(factor)))
+        add(f"pillow/sharpness_{factor}", np.asarray(ImageEnhance.Sharpness(image).enhance(factor)))
+    add("tensorflow/hue_0.3", tf.image.adjust_hue(rgb, 0.3).numpy())
+
+
 def write(folder):
     blob = b""
     versions = f"pillow {PIL.__version__}, opencv {cv2.__version__}, tensorflow {tf.__version__}"
@@ -92,6 +213,7 @@ def main():
     add("input/float", floats)
     add_resized(rgb, floats)
     add_padded(rgb)
+    add_colors(rgb, (make_input(40, 33, 3, 2) // 3 + 60).astype(np.uint8))
     write(sys.argv[1])
 
 

@@ -88,9 +88,48 @@ TEST(ImageStagesTest, LayoutsTakeTheirOptions) {
   EXPECT_FALSE(OptionsOf<augment::FlipOptions>("flip {}").vertical);
 }
 
+TEST(ImageStagesTest, ColorsTakeTheirFactors) {
+  using augment::ColorOp;
+  const auto check = [](const std::string& stage, ColorOp op, float low, float high) {
+    const auto color = OptionsOf<augment::ColorOptions>(stage);
+    EXPECT_EQ(color.op, op) << stage;
+    EXPECT_EQ(color.probability, 1) << stage;
+    if (low == high && low == -1) return;
+    EXPECT_THAT(color.factor, ElementsAre(low, high)) << stage;
+  };
+  check("brightness { factor: 0.5 }", ColorOp::kBrightness, 0.5f, 0.5f);
+  check("contrast { factor: [0.5, 2] }", ColorOp::kContrast, 0.5f, 2);
+  check("saturation { factor: 2 }", ColorOp::kSaturation, 2, 2);
+  check("hue { factor: [-0.5, 0] }", ColorOp::kHue, -0.5f, 0);
+  check("sharpness { factor: 0 }", ColorOp::kSharpness, 0, 0);
+  check("grayscale {}", ColorOp::kGrayscale, -1, -1);
+  check("invert {}", ColorOp::kInvert, -1, -1);
+  check("equalize {}", ColorOp::kEqualize, -1, -1);
+  check("autocontrast {}", ColorOp::kAutocontrast, -1, -1);
+  check("posterize { bits: 3 }", ColorOp::kPosterize, 3, 3);
+  check("solarize {}", ColorOp::kSolarize, 128, 128);
+  check("solarize { threshold: 0 }", ColorOp::kSolarize, 0, 0);
+  check("gaussian_blur { kernel_size: 5 }", ColorOp::kGaussianBlur, 0.1f, 2);
+  check("gaussian_blur { kernel_size: 5 sigma: 3 }", ColorOp::kGaussianBlur, 3, 3);
+  EXPECT_EQ(OptionsOf<augment::ColorOptions>("invert { probability: 0 }").probability, 0);
+  EXPECT_EQ(OptionsOf<augment::ColorOptions>("gaussian_blur { kernel_size: 5 }").kernel_size, 5);
+}
+
+TEST(ImageStagesTest, ColorJitterTakesItsFour) {
+  const auto jitter = OptionsOf<augment::ColorJitterOptions>(
+      "color_jitter { brightness: 0.1 contrast: 0.2 saturation: 0.3 hue: 0.4 }");
+  EXPECT_EQ(jitter.brightness, 0.1f);
+  EXPECT_EQ(jitter.contrast, 0.2f);
+  EXPECT_EQ(jitter.saturation, 0.3f);
+  EXPECT_EQ(jitter.hue, 0.4f);
+  EXPECT_EQ(jitter.probability, 1);
+}
+
 // S-PLAN-11: a stage that draws is known as one to the checks and to the optimizer.
 TEST(ImageStagesTest, StagesThatDrawAreKnown) {
-  for (const std::string stage : {"flip {}", "random_crop { height: 4 width: 5 }"}) {
+  for (const std::string stage :
+       {"flip {}", "random_crop { height: 4 width: 5 }", "hue { factor: 0 }", "color_jitter {}",
+        "invert { probability: 0.5 }"}) {
     EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
     EXPECT_THAT(
         ErrorOf(absl::StrCat(kSource, "stage { ", stage, " } stage { unbatch {} }", kBatch)),

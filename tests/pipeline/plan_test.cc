@@ -211,6 +211,27 @@ TEST(PlanTest, ImageOptionsAreChecked) {
   EXPECT_THAT(StageError("pad_channels { channels: 70000 }"), HasSubstr("p:2:24: channels"));
 }
 
+TEST(PlanTest, ColorOptionsAreChecked) {
+  for (const char* factor : {"", "factor: -1", "factor: [2, 1]", "factor: [1, 2, 3]", "factor: nan",
+                             "factor: [0, 101]"}) {
+    EXPECT_THAT(StageError(std::string("contrast { ") + factor + " }"),
+                HasSubstr("factor must be one number, or two, low <= high, in [0, 100]"))
+        << factor;
+  }
+  EXPECT_EQ(StageError("hue { factor: 0.6 }"),
+            "p:2:15: factor must be one number, or two, low <= high, in [-0.5, 0.5]");
+  EXPECT_EQ(StageError("invert { probability: 2 }"),
+            "p:2:18: probability is 2 but must be in [0, 1]");
+  EXPECT_THAT(StageError("brightness { factor: 1 probability: nan }"), HasSubstr("probability"));
+  EXPECT_THAT(StageError("posterize {}"), HasSubstr("bits is 0 but must be in [1, 8]"));
+  EXPECT_THAT(StageError("solarize { threshold: 300 }"), HasSubstr("p:2:20: threshold is 300"));
+  EXPECT_THAT(StageError("gaussian_blur {}"), HasSubstr("kernel_size is 0"));
+  EXPECT_THAT(StageError("gaussian_blur { kernel_size: 4 }"), HasSubstr("kernel_size must be odd"));
+  EXPECT_THAT(StageError("gaussian_blur { kernel_size: 3 sigma: 0 }"), HasSubstr("sigma must be"));
+  EXPECT_EQ(StageError("color_jitter { hue: 0.7 }"), "p:2:24: hue is 0.7 but must be in [0, 0.5]");
+  EXPECT_THAT(StageError("color_jitter { contrast: -1 }"), HasSubstr("contrast is -1"));
+}
+
 TEST(PlanTest, NumericOptionsAreChecked) {
   EXPECT_EQ(StageError("normalize {}"), "p:2:9: mean is empty; give one number per channel");
   EXPECT_EQ(StageError("normalize { mean: [1, 2] stddev: 1 }"),

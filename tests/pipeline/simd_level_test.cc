@@ -94,6 +94,16 @@ std::vector<std::string> Plans(const std::string& shard) {
                        "stage { resize { height: 19 width: 18 method: \"area\" } }\n"
                        "stage { center_crop { height: 16 width: 16 } } stage { transpose {} }\n"
                        "stage { batch { size: 16 } }\n"),
+          absl::StrCat(images,
+                       "stage { resize { height: 40 width: 41 antialias: true } }\n"
+                       "stage { color_jitter { brightness: 0.4 contrast: 0.4 saturation: 0.4 hue: "
+                       "0.1 } }\n"
+                       "stage { gaussian_blur { kernel_size: 9 } }\n"
+                       "stage { sharpness { factor: [0, 2] } }\n"
+                       "stage { grayscale { probability: 0.2 } }\n"
+                       "stage { equalize { probability: 0.5 } } stage { autocontrast {} }\n"
+                       "stage { solarize { probability: 0.5 } } stage { posterize { bits: 5 } }\n"
+                       "stage { batch { size: 16 } }\n"),
           absl::StrCat(source,
                        "stage { shuffle { buffer_size: 20 } }\n"
                        "stage { parse_example { feature { key: \"label\" dtype: INT64 } } }\n"
@@ -144,7 +154,7 @@ TEST(SimdLevelTest, PlansGiveTheSameBitsAtEveryLevel) {
         absl::StrCat("SIMD_LEVEL_FOLDER='", folder.path(), "' ", level.environment), output))
         << output;
     const std::vector<std::string> digests = DigestLines(output);
-    ASSERT_EQ(digests.size(), 4u) << output;
+    ASSERT_EQ(digests.size(), 5u) << output;
     if (expected.empty()) expected = digests;
     EXPECT_EQ(digests, expected) << level.name;
     const bool off = level.environment.find("MILLRACE_SIMD=none") != std::string::npos;
