@@ -46,6 +46,11 @@ struct Maker {
   Result operator()(const augment::ColorJitterOptions& o) const {
     return augment::MakeColorJitter(o, stage);
   }
+  Result operator()(const augment::AffineOptions& o) const { return augment::MakeAffine(o, stage); }
+  Result operator()(const augment::RandomErasingOptions& o) const {
+    return augment::MakeRandomErasing(o, stage);
+  }
+  Result operator()(const augment::CutoutOptions& o) const { return augment::MakeCutout(o, stage); }
   Result operator()(const augment::FlipOptions& o) const { return augment::MakeFlip(o, stage); }
   Result operator()(const augment::NormalizeOptions& o) const { return augment::MakeNormalize(o); }
   Result operator()(const augment::CastOptions& o) const { return augment::MakeCast(o); }

@@ -1,3 +1,4 @@
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -135,6 +136,35 @@ augment::ColorJitterOptions ToOptions(const proto::ColorJitter& jitter) {
           jitter.saturation(), jitter.hue(),        jitter.probability()};
 }
 
+// Of one number or two.
+std::array<float, 2> ToRange(const google::protobuf::RepeatedField<float>& numbers) {
+  return {numbers[0], numbers[numbers.size() - 1]};
+}
+
+augment::AffineOptions ToOptions(const proto::Affine& affine) {
+  augment::AffineOptions options;
+  options.field = affine.field();
+  options.degrees = ToRange(affine.degrees());
+  options.translate = ToRange(affine.translate());
+  options.scale = ToRange(affine.scale());
+  options.shear_x = ToRange(affine.shear_x());
+  options.shear_y = ToRange(affine.shear_y());
+  options.bilinear = *Find(kAffineMethods, affine.method());
+  options.fill = affine.fill();
+  options.probability = affine.probability();
+  return options;
+}
+
+augment::RandomErasingOptions ToOptions(const proto::RandomErasing& erasing) {
+  augment::RandomErasingOptions options;
+  options.field = erasing.field();
+  options.probability = erasing.probability();
+  options.area = ToRange(erasing.area());
+  options.aspect = ToRange(erasing.aspect());
+  options.value = erasing.value();
+  return options;
+}
+
 augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   augment::NormalizeOptions options;
   options.field = normalize.field();
@@ -204,6 +234,13 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
       return UnbatchOptions{{stage.unbatch().field().begin(), stage.unbatch().field().end()}};
     case proto::Stage::kColorJitter:
       return ToOptions(stage.color_jitter());
+    case proto::Stage::kAffine:
+      return ToOptions(stage.affine());
+    case proto::Stage::kRandomErasing:
+      return ToOptions(stage.random_erasing());
+    case proto::Stage::kCutout:
+      return augment::CutoutOptions{stage.cutout().field(), stage.cutout().size(),
+                                    stage.cutout().probability(), stage.cutout().value()};
     default:
       if (auto color = ColorOptionsOf(stage)) return *std::move(color);
       return std::nullopt;  // neither a map nor a cut
@@ -270,6 +307,9 @@ std::string OpName(const OpOptions& options) {
           [](const augment::PadChannelsOptions&) { return "pad_channels"; },
           [](const augment::ColorOptions& o) { return augment::NameOf(o.op).data(); },
           [](const augment::ColorJitterOptions&) { return "color_jitter"; },
+          [](const augment::AffineOptions&) { return "affine"; },
+          [](const augment::RandomErasingOptions&) { return "random_erasing"; },
+          [](const augment::CutoutOptions&) { return "cutout"; },
           [](const augment::FlipOptions&) { return "flip"; },
           [](const augment::NormalizeOptions&) { return "normalize"; },
           [](const augment::CastOptions&) { return "cast"; },
@@ -288,6 +328,9 @@ bool DrawsAtRandom(const OpOptions& options) {
          std::holds_alternative<augment::RandomCropOptions>(options) ||
          std::holds_alternative<augment::ColorOptions>(options) ||
          std::holds_alternative<augment::ColorJitterOptions>(options) ||
+         std::holds_alternative<augment::AffineOptions>(options) ||
+         std::holds_alternative<augment::RandomErasingOptions>(options) ||
+         std::holds_alternative<augment::CutoutOptions>(options) ||
          std::holds_alternative<DecodeRegionOptions>(options);
 }
 

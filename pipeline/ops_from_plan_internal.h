@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "augment/color_ops.h"
+#include "augment/distort_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
 #include "base/op.h"
@@ -70,7 +71,8 @@ using OpOptions = std::variant<
     readers::DecodeRawOptions, augment::DecodeImageOptions, augment::RandomResizedCropOptions,
     DecodeRegionOptions, augment::CenterCropOptions, augment::RandomCropOptions,
     augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
-    augment::ColorOptions, augment::ColorJitterOptions, augment::ResizeOptions,
+    augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
+    augment::RandomErasingOptions, augment::CutoutOptions, augment::ResizeOptions,
     augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
     IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 

@@ -35,6 +35,9 @@ class ImageChecker : public OptionsChecker {
   absl::Status Jitter(const proto::ColorJitter& jitter) const;
   absl::Status Adjust(augment::ColorOp op, const proto::Adjust& adjust) const;
   absl::Status Recolor(const proto::Recolor& recolor) const;
+  absl::Status Affine(const proto::Affine& affine) const;
+  absl::Status Erasing(const proto::RandomErasing& erasing) const;
+  absl::Status Cutout(const proto::Cutout& cutout) const;
 
  private:
   template <typename Value, size_t kSize>
@@ -49,10 +52,10 @@ class ImageChecker : public OptionsChecker {
     return Error("probability", absl::StrCat(" is ", probability, " but must be in [0, 1]"));
   }
 
-  // One number or two, low <= high, in the range of the op's factor.
+  // One number or two, low <= high, in [least, most].
   template <typename Numbers>
-  absl::Status IsFactor(std::string_view field, augment::ColorOp op, const Numbers& numbers) const {
-    const auto [least, most] = augment::FactorLimits(op);
+  absl::Status IsRange(std::string_view field, const Numbers& numbers, float least,
+                       float most) const {
     const int size = numbers.size();
     if ((size == 1 || size == 2) && numbers[0] >= least && numbers[0] <= numbers[size - 1] &&
         numbers[size - 1] <= most) {
@@ -60,6 +63,13 @@ class ImageChecker : public OptionsChecker {
     }
     return Error(field, absl::StrCat(" must be one number, or two, low <= high, in [", least, ", ",
                                      most, "]"));
+  }
+
+  // The same, of an op's factor.
+  template <typename Numbers>
+  absl::Status IsFactor(std::string_view field, augment::ColorOp op, const Numbers& numbers) const {
+    const auto [least, most] = augment::FactorLimits(op);
+    return IsRange(field, numbers, least, most);
   }
 
   absl::Status IsFinite(std::string_view field, float value) const {
@@ -157,6 +167,36 @@ absl::Status ImageChecker::Recolor(const proto::Recolor& recolor) const {
   return IsProbability(recolor.probability());
 }
 
+absl::Status ImageChecker::Affine(const proto::Affine& affine) const {
+  MILLRACE_RETURN_IF_ERROR(IsRange("degrees", affine.degrees(), -360, 360));
+  const auto& shift = affine.translate();
+  const auto is_share = [](float share) { return share >= 0 && share <= 1; };
+  if (shift.size() != 2 || !std::ranges::all_of(shift, is_share)) {
+    return Error("translate", " must be two numbers in [0, 1]");
+  }
+  MILLRACE_RETURN_IF_ERROR(IsRange("scale", affine.scale(), 0.01f, 100));
+  MILLRACE_RETURN_IF_ERROR(IsRange("shear_x", affine.shear_x(), -89, 89));
+  MILLRACE_RETURN_IF_ERROR(IsRange("shear_y", affine.shear_y(), -89, 89));
+  MILLRACE_RETURN_IF_ERROR(IsOneOf("method", kAffineMethods, affine.method()));
+  if (!(affine.fill() >= 0 && affine.fill() <= 255)) {
+    return Error("fill", absl::StrCat(" is ", affine.fill(), " but must be in [0, 255]"));
+  }
+  return IsProbability(affine.probability());
+}
+
+absl::Status ImageChecker::Erasing(const proto::RandomErasing& erasing) const {
+  MILLRACE_RETURN_IF_ERROR(IsRange("area", erasing.area(), 0, 1));
+  MILLRACE_RETURN_IF_ERROR(IsRange("aspect", erasing.aspect(), 0.001f, 1000));
+  MILLRACE_RETURN_IF_ERROR(IsFinite("value", erasing.value()));
+  return IsProbability(erasing.probability());
+}
+
+absl::Status ImageChecker::Cutout(const proto::Cutout& cutout) const {
+  MILLRACE_RETURN_IF_ERROR(InRange("size", cutout.size(), 1, kMaxExtent));
+  MILLRACE_RETURN_IF_ERROR(IsFinite("value", cutout.value()));
+  return IsProbability(cutout.probability());
+}
+
 }  // namespace
 
 absl::Status CheckImageOptions(const PipelineAt& at, int i) {
@@ -196,6 +236,12 @@ absl::Status CheckImageOptions(const PipelineAt& at, int i) {
       return check.Recolor(stage.equalize());
     case proto::Stage::kAutocontrast:
       return check.Recolor(stage.autocontrast());
+    case proto::Stage::kAffine:
+      return check.Affine(stage.affine());
+    case proto::Stage::kRandomErasing:
+      return check.Erasing(stage.random_erasing());
+    case proto::Stage::kCutout:
+      return check.Cutout(stage.cutout());
     case proto::Stage::kPosterize:
       return check.Posterize(stage.posterize());
     case proto::Stage::kSolarize:

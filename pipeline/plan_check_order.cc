@@ -45,7 +45,8 @@ struct Outlook {
 
 bool DrawsAtRandom(const proto::Stage& stage) {
   return stage.has_flip() || stage.has_random_resized_crop() || stage.has_random_crop() ||
-         stage.has_color_jitter() || ColorOptionsOf(stage).has_value();
+         stage.has_color_jitter() || stage.has_affine() || stage.has_random_erasing() ||
+         stage.has_cutout() || ColorOptionsOf(stage).has_value();
 }
 
 // Makes fields of nothing but the record.

@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -77,23 +78,46 @@ void FillCrop(proto::RandomResizedCrop* crop) {
   }
 }
 
-// Of an op that changes colours.
-template <typename Color>
-void FillColor(Color* color) {
-  Default(color->mutable_field(), "image");
-  if (!color->has_probability()) color->set_probability(1);
+// Of an op that changes the image, always unless it says otherwise.
+template <typename Change>
+void FillChange(Change* change) {
+  Default(change->mutable_field(), "image");
+  if (!change->has_probability()) change->set_probability(1);
 }
 
 void FillSolarize(proto::Solarize* solarize) {
-  FillColor(solarize);
+  FillChange(solarize);
   if (!solarize->has_threshold()) solarize->set_threshold(128);
 }
 
 void FillBlur(proto::GaussianBlur* blur) {
-  FillColor(blur);
+  FillChange(blur);
   if (!blur->sigma().empty()) return;
   blur->add_sigma(0.1f);
   blur->add_sigma(2);
+}
+
+using Floats = google::protobuf::RepeatedField<float>;
+
+void Default(Floats* numbers, std::initializer_list<float> values) {
+  if (numbers->empty()) numbers->Add(values.begin(), values.end());
+}
+
+void FillAffine(proto::Affine* affine) {
+  FillChange(affine);
+  Default(affine->mutable_degrees(), {0});
+  Default(affine->mutable_translate(), {0, 0});
+  Default(affine->mutable_scale(), {1});
+  Default(affine->mutable_shear_x(), {0});
+  Default(affine->mutable_shear_y(), {0});
+  Default(affine->mutable_method(), "nearest");
+}
+
+void FillErasing(proto::RandomErasing* erasing) {
+  Default(erasing->mutable_field(), "image");
+  Default(erasing->mutable_area(), {0.02f, 0.33f});
+  Default(erasing->mutable_aspect(), {0.3f, 3.3f});
+  if (!erasing->has_probability()) erasing->set_probability(0.5f);
 }
 
 void FillFlip(proto::Flip* flip) {
@@ -213,27 +237,33 @@ void FillOp(proto::Stage* stage) {
     case proto::Stage::kTranspose:
       return FillTranspose(stage->mutable_transpose());
     case proto::Stage::kBrightness:
-      return FillColor(stage->mutable_brightness());
+      return FillChange(stage->mutable_brightness());
     case proto::Stage::kContrast:
-      return FillColor(stage->mutable_contrast());
+      return FillChange(stage->mutable_contrast());
     case proto::Stage::kSaturation:
-      return FillColor(stage->mutable_saturation());
+      return FillChange(stage->mutable_saturation());
     case proto::Stage::kHue:
-      return FillColor(stage->mutable_hue());
+      return FillChange(stage->mutable_hue());
     case proto::Stage::kSharpness:
-      return FillColor(stage->mutable_sharpness());
+      return FillChange(stage->mutable_sharpness());
     case proto::Stage::kGrayscale:
-      return FillColor(stage->mutable_grayscale());
+      return FillChange(stage->mutable_grayscale());
     case proto::Stage::kInvert:
-      return FillColor(stage->mutable_invert());
+      return FillChange(stage->mutable_invert());
     case proto::Stage::kEqualize:
-      return FillColor(stage->mutable_equalize());
+      return FillChange(stage->mutable_equalize());
     case proto::Stage::kAutocontrast:
-      return FillColor(stage->mutable_autocontrast());
+      return FillChange(stage->mutable_autocontrast());
     case proto::Stage::kPosterize:
-      return FillColor(stage->mutable_posterize());
+      return FillChange(stage->mutable_posterize());
     case proto::Stage::kColorJitter:
-      return FillColor(stage->mutable_color_jitter());
+      return FillChange(stage->mutable_color_jitter());
+    case proto::Stage::kAffine:
+      return FillAffine(stage->mutable_affine());
+    case proto::Stage::kRandomErasing:
+      return FillErasing(stage->mutable_random_erasing());
+    case proto::Stage::kCutout:
+      return FillChange(stage->mutable_cutout());
     case proto::Stage::kSolarize:
       return FillSolarize(stage->mutable_solarize());
     case proto::Stage::kGaussianBlur:

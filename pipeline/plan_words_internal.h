@@ -31,6 +31,9 @@ inline constexpr Words<augment::PadMode, 4> kPadModes = {
      {"reflect", augment::PadMode::kReflect},
      {"symmetric", augment::PadMode::kSymmetric}}};
 
+// Whether pixels are blended.
+inline constexpr Words<bool, 2> kAffineMethods = {{{"nearest", false}, {"bilinear", true}}};
+
 // What `word` stands for; nullopt when it is none of them.
 template <typename Value, size_t kSize>
 std::optional<Value> Find(const Words<Value, kSize>& words, std::string_view word) {

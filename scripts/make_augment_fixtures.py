@@ -11,6 +11,7 @@ little endian, begin at OFFSET in images.bin. Versions that wrote them are in it
 LIBRARY/WHAT; "numpy" stands for formulas that are written out here.
 """
 
+import math
 import os
 import sys
 
@@ -193,6 +194,49 @@ def add_colors(rgb, narrow):
     add("tensorflow/hue_0.3", tf.image.adjust_hue(rgb, 0.3).numpy())
 
 
+# Degrees, shift, scale, shear: those of tests/augment/distort_ops_test.cc.
+AFFINE = [
+    (30, (0, 0), 1, (0, 0)),
+    (-107.5, (0, 0), 1, (0, 0)),
+    (0, (4, -3), 1, (0, 0)),
+    (0, (0, 0), 1.7, (0, 0)),
+    (12, (0, 0), 0.6, (25, 0)),
+    (200, (-2, 5), 1.2, (-10, 20)),
+]
+
+
+def inverse_affine(degrees, shift, scale, shear, height, width):
+    """torchvision's _get_inverse_affine_matrix; sines and the like are rounded to float32."""
+
+    def rounded(value):
+        return float(F32(value))
+
+    turn, sx, sy = (math.radians(angle) for angle in (degrees, *shear))
+    cos_sy, tan_sx = rounded(math.cos(sy)), rounded(math.tan(sx))
+    cosine, sine = rounded(math.cos(turn - sy)), rounded(math.sin(turn - sy))
+    a = cosine / cos_sy
+    b = -cosine * tan_sx / cos_sy - rounded(math.sin(turn))
+    c = sine / cos_sy
+    d = -sine * tan_sx / cos_sy + rounded(math.cos(turn))
+    m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
+    cx, cy = width * 0.5, height * 0.5
+    m[2] = m[0] * (-cx - shift[0]) + m[1] * (-cy - shift[1]) + cx
+    m[5] = m[3] * (-cx - shift[0]) + m[4] * (-cy - shift[1]) + cy
+    return m
+
+
+def add_affine(rgb):
+    image = Image.fromarray(rgb)
+    methods = {"nearest": Image.Resampling.NEAREST, "bilinear": Image.Resampling.BILINEAR}
+    for i, (degrees, shift, scale, shear) in enumerate(AFFINE):
+        # As an op of float32 options has it.
+        matrix = inverse_affine(degrees, shift, float(F32(scale)), shear, *rgb.shape[:2])
+        for name, method in methods.items():
+            turned = image.transform(
+                image.size, Image.Transform.AFFINE, matrix, method, fillcolor=(9, 9, 9))
+            add(f"pillow/affine_{name}_{i}", np.asarray(turned))
+
+
 def write(folder):
     blob = b""
     versions = f"pillow {PIL.__version__}, opencv {cv2.__version__}, tensorflow {tf.__version__}"
@@ -214,6 +258,7 @@ def main():
     add_resized(rgb, floats)
     add_padded(rgb)
     add_colors(rgb, (make_input(40, 33, 3, 2) // 3 + 60).astype(np.uint8))
+    add_affine(rgb)
     write(sys.argv[1])
 
 

@@ -125,11 +125,38 @@ TEST(ImageStagesTest, ColorJitterTakesItsFour) {
   EXPECT_EQ(jitter.probability, 1);
 }
 
+TEST(ImageStagesTest, DistortionsTakeTheirOptions) {
+  const auto plain = OptionsOf<augment::AffineOptions>("affine {}");
+  EXPECT_THAT(plain.degrees, ElementsAre(0, 0));
+  EXPECT_THAT(plain.scale, ElementsAre(1, 1));
+  EXPECT_FALSE(plain.bilinear);
+  const auto affine = OptionsOf<augment::AffineOptions>(
+      "affine { degrees: [-9, 8] translate: [0.1, 0.2] scale: 2 shear_x: [3, 4] shear_y: 5 "
+      "method: \"bilinear\" fill: 6 probability: 0.5 }");
+  EXPECT_THAT(affine.degrees, ElementsAre(-9, 8));
+  EXPECT_THAT(affine.translate, ElementsAre(0.1f, 0.2f));
+  EXPECT_THAT(affine.scale, ElementsAre(2, 2));
+  EXPECT_THAT(affine.shear_x, ElementsAre(3, 4));
+  EXPECT_THAT(affine.shear_y, ElementsAre(5, 5));
+  EXPECT_TRUE(affine.bilinear);
+  EXPECT_EQ(affine.fill, 6);
+  EXPECT_EQ(affine.probability, 0.5f);
+  const auto erasing = OptionsOf<augment::RandomErasingOptions>("random_erasing { value: 3 }");
+  EXPECT_THAT(erasing.area, ElementsAre(0.02f, 0.33f));
+  EXPECT_THAT(erasing.aspect, ElementsAre(0.3f, 3.3f));
+  EXPECT_EQ(erasing.probability, 0.5f);
+  EXPECT_EQ(erasing.value, 3);
+  const auto cutout = OptionsOf<augment::CutoutOptions>("cutout { size: 7 value: 8 }");
+  EXPECT_EQ(cutout.size, 7);
+  EXPECT_EQ(cutout.value, 8);
+  EXPECT_EQ(cutout.probability, 1);
+}
+
 // S-PLAN-11: a stage that draws is known as one to the checks and to the optimizer.
 TEST(ImageStagesTest, StagesThatDrawAreKnown) {
   for (const std::string stage :
        {"flip {}", "random_crop { height: 4 width: 5 }", "hue { factor: 0 }", "color_jitter {}",
-        "invert { probability: 0.5 }"}) {
+        "affine {}", "random_erasing {}", "cutout { size: 3 }", "invert { probability: 0.5 }"}) {
     EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
     EXPECT_THAT(
         ErrorOf(absl::StrCat(kSource, "stage { ", stage, " } stage { unbatch {} }", kBatch)),

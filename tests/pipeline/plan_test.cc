@@ -232,6 +232,28 @@ TEST(PlanTest, ColorOptionsAreChecked) {
   EXPECT_THAT(StageError("color_jitter { contrast: -1 }"), HasSubstr("contrast is -1"));
 }
 
+TEST(PlanTest, DistortionsAreChecked) {
+  EXPECT_EQ(StageError("affine { degrees: [10, -10] }"),
+            "p:2:18: degrees must be one number, or two, low <= high, in [-360, 360]");
+  for (const char* shift : {"0.1", "[0.1, 2]", "[-1, 0]", "[nan, 0]", "[0, nan]"}) {
+    EXPECT_EQ(StageError(std::string("affine { translate: ") + shift + " }"),
+              "p:2:18: translate must be two numbers in [0, 1]")
+        << shift;
+  }
+  EXPECT_THAT(StageError("affine { scale: 0 }"), HasSubstr("scale must be one number"));
+  EXPECT_THAT(StageError("affine { shear_x: 90 }"), HasSubstr("shear_x must be"));
+  EXPECT_THAT(StageError("affine { shear_y: nan }"), HasSubstr("shear_y must be"));
+  EXPECT_THAT(StageError("affine { method: \"area\" }"),
+              HasSubstr("method is \"area\" but must be \"nearest\" or \"bilinear\""));
+  EXPECT_EQ(StageError("affine { fill: 256 }"), "p:2:18: fill is 256 but must be in [0, 255]");
+  EXPECT_THAT(StageError("affine { probability: 2 }"), HasSubstr("probability is 2"));
+  EXPECT_THAT(StageError("random_erasing { area: [0.5, 1.5] }"), HasSubstr("area must be"));
+  EXPECT_THAT(StageError("random_erasing { aspect: 0 }"), HasSubstr("aspect must be"));
+  EXPECT_THAT(StageError("random_erasing { value: inf }"), HasSubstr("value must be finite"));
+  EXPECT_THAT(StageError("cutout {}"), HasSubstr("size is 0 but must be in [1, 65536]"));
+  EXPECT_THAT(StageError("cutout { size: 3 probability: -1 }"), HasSubstr("probability is -1"));
+}
+
 TEST(PlanTest, NumericOptionsAreChecked) {
   EXPECT_EQ(StageError("normalize {}"), "p:2:9: mean is empty; give one number per channel");
   EXPECT_EQ(StageError("normalize { mean: [1, 2] stddev: 1 }"),
