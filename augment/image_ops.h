@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,21 +52,46 @@ absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRandomResizedCrop(DecodeImageOptio
                                                                 RandomResizedCropOptions crop,
                                                                 const std::string& stage);
 
+enum class ResizeMethod { kBilinear, kNearest, kBicubic, kArea };
+
 struct ResizeOptions {
   std::string field = "image";
   int64_t height = 0;
   int64_t width = 0;
+  // Instead of both: the shorter side's extent; the other is floor(shorter * long / short).
+  int64_t shorter = 0;
+  ResizeMethod method = ResizeMethod::kBilinear;
+  bool antialias = false;                     // of kBilinear and kBicubic
+  std::optional<DType> dtype = std::nullopt;  // kU8 or kF32; none: the input's
 };
-// Bilinear, half-pixel centres, no antialias (tf.image.resize's default); dtype, uint8 or float32,
-// is kept. In float32, per axis: position = (i + 0.5) * (in / out) - 0.5; the neighbours are its
-// floor and the next, clamped to the image; weight = position - floor. First rows,
-// top + (bottom - top) * weight, then columns, left + (right - left) * weight. uint8 rounds the
-// result half to even.
+// Centres are half-pixel ones. Per axis and without antialias position = (i + 0.5) * (in / out) - 0.5
+// in float32, and weight = position - floor(position). Input uint8 or float32, for kNearest without
+// `dtype` any numeric dtype.
+//   kBilinear, kBicubic, kArea   tf.image.resize's default; PyTorch's interpolate; OpenCV's
+//                                INTER_AREA, which may enlarge here as in tf.image.resize
+//   kNearest                     pixel floor((2i + 1) * in / (2 * out)): Pillow's, "nearest-exact"
+//   antialias                    Pillow's: torchvision's on PIL images
+// In float32:
+//   kBilinear  floor(position) and the next, clamped to the image; first rows,
+//              top + (bottom - top) * weight, then columns, left + (right - left) * weight
+//   kBicubic   Keys' kernel with a = -0.75 over four pixels, clamped to the image; first rows, then
+//              columns, products added up from the first to the last
+//   kArea      the mean of the input under a pixel, weights are shares of area; uint8 in integers and
+//              rounded half up, float32 in double
+//   antialias  the triangle or Keys' kernel with a = -0.5, as wide as an output pixel where that is
+//              the larger; first columns, then rows, an axis of equal extents not at all. uint8:
+//              weights are rounded to 22 bits and so is each of the two passes, half up, to uint8;
+//              float32: weights and sums in double, each pass rounded to float32
+// uint8 without antialias rounds the result half to even and saturates. With dtype kF32 a uint8 image
+// is converted first; with kU8 a float32 image's result is rounded half to even and saturates.
+// kBicubic and antialias take images of at most 65536 pixels a side; with `shorter` neither is the
+// longer side made larger than that: kValue.
 absl::StatusOr<std::unique_ptr<Op>> MakeResize(ResizeOptions options);
 
 struct FlipOptions {
   std::string field = "image";
-  float probability = 0.5f;  // of a left-right flip; 1 flips always
+  float probability = 0.5f;  // 1 flips always
+  bool vertical = false;     // top and bottom change places instead of left and right
 };
 // Any numeric dtype. Draws: one NextFloat; flips when it is below `probability`.
 absl::StatusOr<std::unique_ptr<Op>> MakeFlip(FlipOptions options, const std::string& stage);

@@ -4,15 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "augment/convert_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
 #include "base/status.h"
 
 namespace millrace::augment {
 namespace {
-
-constexpr DType kAnyPixel[] = {DType::kU8,  DType::kI32,  DType::kI64, DType::kF16,
-                               DType::kF32, DType::kBF16, DType::kF64};
 
 void FlipImage(const std::byte* in, int64_t height, int64_t width, size_t pixel, std::byte* out) {
   const size_t row = static_cast<size_t>(width) * pixel;
@@ -25,6 +23,12 @@ void FlipImage(const std::byte* in, int64_t height, int64_t width, size_t pixel,
     } else {
       for (size_t x = 0; x < row; x += pixel) std::memcpy(to -= pixel, in + x, pixel);
     }
+  }
+}
+
+void FlipRows(const std::byte* in, int64_t height, size_t row, std::byte* out) {
+  for (int64_t y = height - 1; y >= 0; --y, out += row) {
+    std::memcpy(out, in + static_cast<size_t>(y) * row, row);
   }
 }
 
@@ -45,11 +49,13 @@ class Flip final : public Op {
       const ConstTensorView image = in.at(row);
       auto* to = static_cast<std::byte*>(run.Allocate(out, row, image.shape));
       const auto* from = static_cast<const std::byte*>(image.data);
-      if (run.Random(row, stage_).NextFloat() < options_.probability) {
-        const size_t pixel = static_cast<size_t>(image.shape[2]) * SizeOf(in.dtype());
-        FlipImage(from, image.shape[0], image.shape[1], pixel, to);
-      } else {
+      const size_t pixel = static_cast<size_t>(image.shape[2]) * SizeOf(in.dtype());
+      if (run.Random(row, stage_).NextFloat() >= options_.probability) {
         std::copy_n(from, image.size_bytes(), to);
+      } else if (options_.vertical) {
+        FlipRows(from, image.shape[0], static_cast<size_t>(image.shape[1]) * pixel, to);
+      } else {
+        FlipImage(from, image.shape[0], image.shape[1], pixel, to);
       }
     }
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "augment/resize_internal.h"
@@ -10,6 +11,13 @@
 namespace millrace::augment {
 namespace {
 
+// What weighted pixels of a column, and then of an output pixel, add up to. A column's weights add up
+// to in_height <= 2^24, so its sum of bytes fits.
+template <typename T>
+using ColumnSum = std::conditional_t<std::is_same_v<T, uint8_t>, uint32_t, double>;
+template <typename T>
+using PixelSum = std::conditional_t<std::is_same_v<T, uint8_t>, uint64_t, double>;
+
 // Calls `add(j, weight)` for the input pixels under output pixel i.
 template <typename Add>
 void ForEachUnder(int64_t i, int64_t in, int64_t out, const Add& add) {
@@ -20,35 +28,46 @@ void ForEachUnder(int64_t i, int64_t in, int64_t out, const Add& add) {
   }
 }
 
-void AddRow(const uint8_t* __restrict row, uint32_t weight, int64_t count,
-            uint32_t* __restrict sums) {
-  for (int64_t x = 0; x < count; ++x) sums[x] += weight * row[x];
+template <typename T>
+void AddRow(const T* __restrict row, ColumnSum<T> weight, int64_t count,
+            ColumnSum<T>* __restrict sums) {
+  for (int64_t x = 0; x < count; ++x) sums[x] += weight * static_cast<ColumnSum<T>>(row[x]);
+}
+
+uint8_t Mean(uint64_t total, uint64_t area) {
+  return static_cast<uint8_t>((total + area / 2) / area);
+}
+float Mean(double total, uint64_t area) {
+  return static_cast<float>(total / static_cast<double>(area));
 }
 
 }  // namespace
 
-void ResizeArea(const uint8_t* in, int64_t in_height, int64_t in_width, int64_t channels,
-                uint8_t* out, int64_t out_height, int64_t out_width) {
+template <typename T>
+void ResizeArea(const T* in, int64_t in_height, int64_t in_width, int64_t channels, T* out,
+                int64_t out_height, int64_t out_width) {
   const int64_t in_row = in_width * channels;
   const auto area = static_cast<uint64_t>(in_height) * static_cast<uint64_t>(in_width);
-  std::vector<uint32_t> sums(static_cast<size_t>(in_row));
+  std::vector<ColumnSum<T>> sums(static_cast<size_t>(in_row));
+  std::vector<PixelSum<T>> totals(static_cast<size_t>(channels));
   for (int64_t y = 0; y < out_height; ++y) {
-    std::ranges::fill(sums, 0);
+    std::ranges::fill(sums, ColumnSum<T>{});
     ForEachUnder(y, in_height, out_height, [&](int64_t row, uint32_t weight) {
-      AddRow(in + row * in_row, weight, in_row, sums.data());
+      AddRow<T>(in + row * in_row, weight, in_row, sums.data());
     });
     for (int64_t x = 0; x < out_width; ++x) {
-      uint64_t totals[3] = {};
+      std::ranges::fill(totals, PixelSum<T>{});
       ForEachUnder(x, in_width, out_width, [&](int64_t column, uint32_t weight) {
-        for (int64_t c = 0; c < channels; ++c) {
-          totals[c] += uint64_t{weight} * sums[static_cast<size_t>(column * channels + c)];
-        }
+        const ColumnSum<T>* pixel = &sums[static_cast<size_t>(column * channels)];
+        for (size_t c = 0; c < totals.size(); ++c)
+          totals[c] += static_cast<PixelSum<T>>(weight) * pixel[c];
       });
-      for (int64_t c = 0; c < channels; ++c) {
-        *out++ = static_cast<uint8_t>((totals[c] + area / 2) / area);
-      }
+      for (const PixelSum<T> total : totals) *out++ = Mean(total, area);
     }
   }
 }
+
+template void ResizeArea(const uint8_t*, int64_t, int64_t, int64_t, uint8_t*, int64_t, int64_t);
+template void ResizeArea(const float*, int64_t, int64_t, int64_t, float*, int64_t, int64_t);
 
 }  // namespace millrace::augment

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_AUGMENT_RESIZE_INTERNAL_H_
 #define MILLRACE_AUGMENT_RESIZE_INTERNAL_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/run.h"
@@ -23,11 +24,42 @@ void ResizeBilinear(const T* in, int64_t in_height, int64_t in_width, int64_t st
                     int64_t channels, T* out, int64_t out_height, int64_t out_width,
                     RunArena& arena);
 
+// Pixels of `channels` interleaved values, rows `stride` elements apart. Borrows.
+template <typename T>
+struct ImageView {
+  const T* data = nullptr;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t stride = 0;
+  int64_t channels = 0;
+};
+
+// A dense image to write.
+template <typename T>
+struct ImageTarget {
+  T* data = nullptr;
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
+// The rest of MakeResize's methods (image_ops.h), to the same REQUIRES. T is uint8_t or float.
+template <typename T>
+void ResizeBicubic(const ImageView<T>& in, const ImageTarget<T>& out, RunArena& arena);
+// By the triangle kernel, or Keys'. REQUIRES: in's extents <= 2^16.
+template <typename T>
+void ResizeAntialias(const ImageView<T>& in, bool cubic, const ImageTarget<T>& out,
+                     RunArena& arena);
+// Of pixels of `pixel` bytes; `in` is dense.
+void ResizeNearest(const std::byte* in, int64_t in_height, int64_t in_width, size_t pixel,
+                   std::byte* out, int64_t out_height, int64_t out_width);
+
 // Each output pixel is the mean of the input area under it, pixels at its edge weighted by the share of
-// theirs that lies in it (OpenCV's INTER_AREA); in integers, so exact, rounded half up. Both images are
-// dense, of 1 or 3 channels. REQUIRES: 0 < out <= in < 2^24 per extent, in_height * in_width <= 2^28.
-void ResizeArea(const uint8_t* in, int64_t in_height, int64_t in_width, int64_t channels,
-                uint8_t* out, int64_t out_height, int64_t out_width);
+// theirs that lies in it (OpenCV's INTER_AREA); uint8 in integers, so exact, rounded half up, and float
+// in double. Both images are dense. REQUIRES: 0 < in, out <= 2^24 per extent,
+// in_height * in_width <= 2^28.
+template <typename T>
+void ResizeArea(const T* in, int64_t in_height, int64_t in_width, int64_t channels, T* out,
+                int64_t out_height, int64_t out_width);
 
 }  // namespace millrace::augment
 

@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "augment/convert_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
 #include "augment/options_internal.h"
@@ -91,22 +94,112 @@ absl::StatusOr<Schema> ResolveResize(const Schema& input, const std::string& nam
   return output;
 }
 
+// The image of `row` with every value as float32.
+const float* ToFloats(const ConstTensorView& image, RunArena& arena) {
+  if (image.dtype == DType::kF32) return static_cast<const float*>(image.data);
+  const auto bytes = image.as<uint8_t>();
+  auto* floats = reinterpret_cast<float*>(arena.Allocate(bytes.size() * sizeof(float)));
+  std::ranges::copy(bytes, floats);
+  return floats;
+}
+
 class Resize final : public Op {
  public:
   explicit Resize(ResizeOptions options) : options_(std::move(options)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveResize(input, options_.field, "resize", options_.height, options_.width);
+    const bool any = options_.method == ResizeMethod::kNearest && !options_.dtype;
+    const auto dtypes =
+        any ? std::span<const DType>(kAnyPixel) : std::span<const DType>(kResizable);
+    MILLRACE_ASSIGN_OR_RETURN(Field field, FindImage(input, options_.field, "resize", dtypes));
+    const bool fixed = options_.shorter == 0;
+    field.shape = Shape{fixed ? options_.height : Shape::kUnknown,
+                        fixed ? options_.width : Shape::kUnknown, field.shape[2]};
+    field.dtype = options_.dtype.value_or(field.dtype);
+    Schema output = input;
+    output.Set(std::move(field));
+    return output;
   }
 
   void Apply(Run& run) const override {
-    ResizeRows(run, options_.field, options_.height, options_.width,
-               [](int64_t, const Shape& shape) {
-                 return Region{0, 0, shape[0], shape[1]};
-               });
+    const Column in = run.Take(options_.field);
+    Column& out = run.Add(options_.field, options_.dtype.value_or(in.dtype()));
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row)) continue;
+      const ConstTensorView image = in.at(row);
+      const absl::StatusOr<Shape> shape = OutputOf(image.shape);
+      if (!shape.ok()) {
+        run.Fail(row, Annotate(shape.status(), options_.field));
+        continue;
+      }
+      ResizeImage(image, out.dtype(), *shape, run.Allocate(out, row, *shape), run.arena());
+    }
   }
 
  private:
+  absl::StatusOr<Shape> OutputOf(const Shape& in) const {
+    MILLRACE_RETURN_IF_ERROR(CheckExtents(in));
+    const bool kernel = options_.antialias || options_.method == ResizeMethod::kBicubic;
+    const int64_t longer = std::max(in[0], in[1]);
+    const int64_t shorter = std::min(in[0], in[1]);
+    const int64_t stretched = options_.shorter * longer / shorter;
+    if ((kernel && longer > kMaxExtent) || stretched > kMaxExtent) {
+      return RowError(RecordErrorReason::kValue,
+                      absl::StrCat("image of shape ", in.ToString(), " is too long to be resized"));
+    }
+    if (options_.shorter == 0) return Shape{options_.height, options_.width, in[2]};
+    return in[0] < in[1] ? Shape{options_.shorter, stretched, in[2]}
+                         : Shape{stretched, options_.shorter, in[2]};
+  }
+
+  void ResizeImage(const ConstTensorView& image, DType dtype, const Shape& shape, void* out,
+                   RunArena& arena) const {
+    if (options_.method == ResizeMethod::kNearest && dtype == image.dtype) {
+      const size_t pixel = static_cast<size_t>(shape[2]) * SizeOf(dtype);
+      return ResizeNearest(static_cast<const std::byte*>(image.data), image.shape[0],
+                           image.shape[1], pixel, static_cast<std::byte*>(out), shape[0], shape[1]);
+    }
+    if (dtype == DType::kU8 && image.dtype == DType::kU8) {
+      return ResizeAs(static_cast<const uint8_t*>(image.data), image.shape, shape,
+                      static_cast<uint8_t*>(out), arena);
+    }
+    const float* floats = ToFloats(image, arena);
+    if (dtype == DType::kF32) {
+      return ResizeAs(floats, image.shape, shape, static_cast<float*>(out), arena);
+    }
+    const auto count = static_cast<size_t>(shape.num_elements());
+    auto* resized = reinterpret_cast<float*>(arena.Allocate(count * sizeof(float)));
+    ResizeAs(floats, image.shape, shape, resized, arena);
+    std::transform(resized, resized + count, static_cast<uint8_t*>(out), ToByte);
+  }
+
+  static uint8_t ToByte(float value) {
+    uint8_t byte = 0;
+    ConvertFloat(value, DType::kU8, &byte);
+    return byte;
+  }
+
+  template <typename T>
+  void ResizeAs(const T* in, const Shape& from, const Shape& to, T* out, RunArena& arena) const {
+    const ImageView<T> view{in, from[0], from[1], from[1] * from[2], from[2]};
+    const ImageTarget<T> target{out, to[0], to[1]};
+    const size_t pixel = static_cast<size_t>(from[2]) * sizeof(T);
+    switch (options_.method) {
+      case ResizeMethod::kNearest:
+        return ResizeNearest(reinterpret_cast<const std::byte*>(in), from[0], from[1], pixel,
+                             reinterpret_cast<std::byte*>(out), to[0], to[1]);
+      case ResizeMethod::kArea:
+        return ResizeArea(in, from[0], from[1], from[2], out, to[0], to[1]);
+      case ResizeMethod::kBicubic:
+        if (!options_.antialias) return ResizeBicubic(view, target, arena);
+        return ResizeAntialias(view, true, target, arena);
+      case ResizeMethod::kBilinear:
+        break;
+    }
+    if (options_.antialias) return ResizeAntialias(view, false, target, arena);
+    ResizeBilinear(in, from[0], from[1], view.stride, from[2], out, to[0], to[1], arena);
+  }
+
   const ResizeOptions options_;
 };
 
@@ -142,7 +235,23 @@ absl::StatusOr<std::unique_ptr<Op>> MakeRandomResizedCrop(RandomResizedCropOptio
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakeResize(ResizeOptions options) {
-  MILLRACE_RETURN_IF_ERROR(ValidateExtents("resize", options.height, options.width));
+  if (options.shorter == 0) {
+    MILLRACE_RETURN_IF_ERROR(ValidateExtents("resize", options.height, options.width));
+  } else if (options.height != 0 || options.width != 0) {
+    return absl::InvalidArgumentError("resize: shorter stands instead of height and width");
+  } else {
+    MILLRACE_RETURN_IF_ERROR(ValidateExtents("resize: shorter", options.shorter, options.shorter));
+  }
+  const bool has_kernel =
+      options.method == ResizeMethod::kBilinear || options.method == ResizeMethod::kBicubic;
+  if (options.antialias && !has_kernel) {
+    return absl::InvalidArgumentError("resize: only bilinear and bicubic have antialias");
+  }
+  const DType dtype = options.dtype.value_or(DType::kU8);
+  if (dtype != DType::kU8 && dtype != DType::kF32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resize: dtype is ", ToAbsl(Name(dtype)), "; expected uint8 or float32"));
+  }
   return std::make_unique<Resize>(std::move(options));
 }
 

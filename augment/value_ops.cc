@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "augment/convert_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
 #include "base/half.h"
@@ -160,6 +161,10 @@ class OneHot final : public Op {
 };
 
 }  // namespace
+
+void ConvertFloat(float value, DType dtype, void* out) {
+  FindConvert(DType::kF32, dtype)(&value, 1, 1.0f, out);
+}
 
 absl::StatusOr<std::unique_ptr<Op>> MakeCast(CastOptions options) {
   if (options.dtype == DType::kBytes) {

@@ -31,6 +31,26 @@ struct Maker {
     return augment::MakeDecodeRandomResizedCrop(o.decode, o.crop, stage);
   }
   Result operator()(const augment::ResizeOptions& o) const { return augment::MakeResize(o); }
+  Result operator()(const augment::CenterCropOptions& o) const {
+    return augment::MakeCenterCrop(o);
+  }
+  Result operator()(const augment::RandomCropOptions& o) const {
+    return augment::MakeRandomCrop(o, stage);
+  }
+  Result operator()(const augment::PadOptions& o) const { return augment::MakePad(o); }
+  Result operator()(const augment::TransposeOptions& o) const { return augment::MakeTranspose(o); }
+  Result operator()(const augment::PadChannelsOptions& o) const {
+    return augment::MakePadChannels(o);
+  }
+  Result operator()(const augment::ColorOptions& o) const { return augment::MakeColor(o, stage); }
+  Result operator()(const augment::ColorJitterOptions& o) const {
+    return augment::MakeColorJitter(o, stage);
+  }
+  Result operator()(const augment::AffineOptions& o) const { return augment::MakeAffine(o, stage); }
+  Result operator()(const augment::RandomErasingOptions& o) const {
+    return augment::MakeRandomErasing(o, stage);
+  }
+  Result operator()(const augment::CutoutOptions& o) const { return augment::MakeCutout(o, stage); }
   Result operator()(const augment::FlipOptions& o) const { return augment::MakeFlip(o, stage); }
   Result operator()(const augment::NormalizeOptions& o) const { return augment::MakeNormalize(o); }
   Result operator()(const augment::CastOptions& o) const { return augment::MakeCast(o); }

@@ -1,8 +1,10 @@
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_words_internal.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -105,6 +107,64 @@ augment::RandomResizedCropOptions ToOptions(const proto::RandomResizedCrop& crop
   return options;
 }
 
+augment::ResizeOptions ToOptions(const proto::Resize& resize) {
+  augment::ResizeOptions options;
+  options.field = resize.field();
+  options.height = resize.height();
+  options.width = resize.width();
+  options.shorter = resize.shorter();
+  options.method = *Find(kResizeMethods, resize.method());
+  options.antialias = resize.antialias();
+  if (resize.dtype() != proto::DATA_TYPE_UNSPECIFIED) options.dtype = ToDType(resize.dtype());
+  return options;
+}
+
+augment::PadOptions ToOptions(const proto::Pad& pad) {
+  augment::PadOptions options;
+  options.field = pad.field();
+  options.top = pad.top();
+  options.bottom = pad.bottom();
+  options.left = pad.left();
+  options.right = pad.right();
+  options.mode = *Find(kPadModes, pad.mode());
+  options.value = pad.value();
+  return options;
+}
+
+augment::ColorJitterOptions ToOptions(const proto::ColorJitter& jitter) {
+  return {jitter.field(),      jitter.brightness(), jitter.contrast(),
+          jitter.saturation(), jitter.hue(),        jitter.probability()};
+}
+
+// Of one number or two.
+std::array<float, 2> ToRange(const google::protobuf::RepeatedField<float>& numbers) {
+  return {numbers[0], numbers[numbers.size() - 1]};
+}
+
+augment::AffineOptions ToOptions(const proto::Affine& affine) {
+  augment::AffineOptions options;
+  options.field = affine.field();
+  options.degrees = ToRange(affine.degrees());
+  options.translate = ToRange(affine.translate());
+  options.scale = ToRange(affine.scale());
+  options.shear_x = ToRange(affine.shear_x());
+  options.shear_y = ToRange(affine.shear_y());
+  options.bilinear = *Find(kAffineMethods, affine.method());
+  options.fill = affine.fill();
+  options.probability = affine.probability();
+  return options;
+}
+
+augment::RandomErasingOptions ToOptions(const proto::RandomErasing& erasing) {
+  augment::RandomErasingOptions options;
+  options.field = erasing.field();
+  options.probability = erasing.probability();
+  options.area = ToRange(erasing.area());
+  options.aspect = ToRange(erasing.aspect());
+  options.value = erasing.value();
+  return options;
+}
+
 augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   augment::NormalizeOptions options;
   options.field = normalize.field();
@@ -134,10 +194,26 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
     case proto::Stage::kRandomResizedCrop:
       return ToOptions(stage.random_resized_crop());
     case proto::Stage::kResize:
-      return augment::ResizeOptions{stage.resize().field(), stage.resize().height(),
-                                    stage.resize().width()};
+      return ToOptions(stage.resize());
+    case proto::Stage::kCenterCrop:
+      return augment::CenterCropOptions{stage.center_crop().field(), stage.center_crop().height(),
+                                        stage.center_crop().width()};
+    case proto::Stage::kRandomCrop:
+      return augment::RandomCropOptions{stage.random_crop().field(), stage.random_crop().height(),
+                                        stage.random_crop().width()};
+    case proto::Stage::kPad:
+      return ToOptions(stage.pad());
+    case proto::Stage::kTranspose:
+      return augment::TransposeOptions{
+          stage.transpose().field(),
+          {stage.transpose().perm().begin(), stage.transpose().perm().end()}};
+    case proto::Stage::kPadChannels:
+      return augment::PadChannelsOptions{stage.pad_channels().field(),
+                                         stage.pad_channels().channels(),
+                                         stage.pad_channels().value()};
     case proto::Stage::kFlip:
-      return augment::FlipOptions{stage.flip().field(), stage.flip().probability()};
+      return augment::FlipOptions{stage.flip().field(), stage.flip().probability(),
+                                  stage.flip().vertical()};
     case proto::Stage::kNormalize:
       return ToOptions(stage.normalize());
     case proto::Stage::kCast:
@@ -156,7 +232,17 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
                            stage.filter().materialize()};
     case proto::Stage::kUnbatch:
       return UnbatchOptions{{stage.unbatch().field().begin(), stage.unbatch().field().end()}};
+    case proto::Stage::kColorJitter:
+      return ToOptions(stage.color_jitter());
+    case proto::Stage::kAffine:
+      return ToOptions(stage.affine());
+    case proto::Stage::kRandomErasing:
+      return ToOptions(stage.random_erasing());
+    case proto::Stage::kCutout:
+      return augment::CutoutOptions{stage.cutout().field(), stage.cutout().size(),
+                                    stage.cutout().probability(), stage.cutout().value()};
     default:
+      if (auto color = ColorOptionsOf(stage)) return *std::move(color);
       return std::nullopt;  // neither a map nor a cut
   }
 }
@@ -214,6 +300,16 @@ std::string OpName(const OpOptions& options) {
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
           [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
           [](const augment::ResizeOptions&) { return "resize"; },
+          [](const augment::CenterCropOptions&) { return "center_crop"; },
+          [](const augment::RandomCropOptions&) { return "random_crop"; },
+          [](const augment::PadOptions&) { return "pad"; },
+          [](const augment::TransposeOptions&) { return "transpose"; },
+          [](const augment::PadChannelsOptions&) { return "pad_channels"; },
+          [](const augment::ColorOptions& o) { return augment::NameOf(o.op).data(); },
+          [](const augment::ColorJitterOptions&) { return "color_jitter"; },
+          [](const augment::AffineOptions&) { return "affine"; },
+          [](const augment::RandomErasingOptions&) { return "random_erasing"; },
+          [](const augment::CutoutOptions&) { return "cutout"; },
           [](const augment::FlipOptions&) { return "flip"; },
           [](const augment::NormalizeOptions&) { return "normalize"; },
           [](const augment::CastOptions&) { return "cast"; },
@@ -224,6 +320,18 @@ std::string OpName(const OpOptions& options) {
           [](const FilterOptions&) { return "filter"; },
           [](const UnbatchOptions&) { return "unbatch"; }},
       options);
+}
+
+bool DrawsAtRandom(const OpOptions& options) {
+  return std::holds_alternative<augment::FlipOptions>(options) ||
+         std::holds_alternative<augment::RandomResizedCropOptions>(options) ||
+         std::holds_alternative<augment::RandomCropOptions>(options) ||
+         std::holds_alternative<augment::ColorOptions>(options) ||
+         std::holds_alternative<augment::ColorJitterOptions>(options) ||
+         std::holds_alternative<augment::AffineOptions>(options) ||
+         std::holds_alternative<augment::RandomErasingOptions>(options) ||
+         std::holds_alternative<augment::CutoutOptions>(options) ||
+         std::holds_alternative<DecodeRegionOptions>(options);
 }
 
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options) {

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "augment/color_ops.h"
+#include "augment/distort_ops.h"
+#include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
 #include "base/op.h"
 #include "pipeline/predicate.h"
@@ -63,13 +66,15 @@ struct UnbatchOptions {
   std::vector<std::string> fields;  // empty: all; named by the optimizer before the op is made
 };
 
-using OpOptions =
-    std::variant<readers::ParseExampleOptions, readers::ParseSequenceExampleOptions,
-                 readers::ParseFieldsOptions, readers::DecodeRawOptions,
-                 augment::DecodeImageOptions, augment::RandomResizedCropOptions,
-                 DecodeRegionOptions, augment::ResizeOptions, augment::FlipOptions,
-                 augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
-                 IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
+using OpOptions = std::variant<
+    readers::ParseExampleOptions, readers::ParseSequenceExampleOptions, readers::ParseFieldsOptions,
+    readers::DecodeRawOptions, augment::DecodeImageOptions, augment::RandomResizedCropOptions,
+    DecodeRegionOptions, augment::CenterCropOptions, augment::RandomCropOptions,
+    augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
+    augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
+    augment::RandomErasingOptions, augment::CutoutOptions, augment::ResizeOptions,
+    augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
+    IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws
@@ -100,6 +105,13 @@ OpFields FieldsOf(const OpOptions& options);
 
 // "decode_image", ...
 std::string OpName(const OpOptions& options);
+
+// Whether it draws random numbers.
+bool DrawsAtRandom(const OpOptions& options);
+
+// Those of a stage that changes colours by one op; nullopt: it is another stage. REQUIRES: defaults
+// are filled in.
+std::optional<augment::ColorOptions> ColorOptionsOf(const proto::Stage& stage);
 
 // The maps and cuts of the plan before its batch, in order.
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan);

@@ -98,10 +98,7 @@ OpSpec Shrunk(const OpSpec& spec, const Names& wanted) {
 
 // Whether the op may make something else of a record in another epoch.
 bool MayVary(const OpOptions& options) {
-  return std::holds_alternative<augment::FlipOptions>(options) ||
-         std::holds_alternative<augment::RandomResizedCropOptions>(options) ||
-         std::holds_alternative<DecodeRegionOptions>(options) ||
-         std::holds_alternative<CustomOptions>(options);
+  return DrawsAtRandom(options) || std::holds_alternative<CustomOptions>(options);
 }
 
 absl::StatusOr<ExamineStep> MakeStep(const OpSpec& spec, const OpMaker& maker, Schema* schema) {

@@ -36,6 +36,14 @@ class OptionsChecker {
                  index);
   }
 
+  // height and width are those of an image.
+  absl::Status Size(const std::string& field, uint32_t height, uint32_t width) const {
+    constexpr uint64_t kMaxExtent = 1 << 16;
+    MILLRACE_RETURN_IF_ERROR(HasName("field", field));
+    MILLRACE_RETURN_IF_ERROR(InRange("height", height, 1, kMaxExtent));
+    return InRange("width", width, 1, kMaxExtent);
+  }
+
  protected:
   // "PLACE: " and the field's name before `what`.
   absl::Status Error(std::string_view field, const std::string& what, int index = -1) const {
@@ -64,6 +72,8 @@ class OptionsChecker {
 
 // The part of CheckStageOptions for maps.
 absl::Status CheckMapOptions(const PipelineAt& at, int stage);
+// And the part of that for maps of images that are no decoders.
+absl::Status CheckImageOptions(const PipelineAt& at, int stage);
 
 }  // namespace millrace::pipeline
 

@@ -16,8 +16,7 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr uint64_t kMaxExtent = 1 << 16;  // of an image's side
-constexpr uint64_t kMaxDepth = 1 << 24;   // of one_hot
+constexpr uint64_t kMaxDepth = 1 << 24;  // of one_hot
 
 // Checks one map; each method names the field when it fails.
 class MapChecker : public OptionsChecker {
@@ -34,17 +33,10 @@ class MapChecker : public OptionsChecker {
   absl::Status Decode(const proto::DecodeImage& decode) const;
   absl::Status DecodeRaw(const proto::DecodeRaw& decode) const;
   absl::Status Crop(const proto::RandomResizedCrop& crop) const;
-  absl::Status Flip(const proto::Flip& flip) const;
   absl::Status Normalize(const proto::Normalize& normalize) const;
   absl::Status Cast(const proto::Cast& cast) const;
   absl::Status OneHot(const proto::OneHot& one_hot) const;
   absl::Status Custom(const proto::Custom& custom) const;
-
-  absl::Status Size(const std::string& field, uint32_t height, uint32_t width) const {
-    MILLRACE_RETURN_IF_ERROR(HasName("field", field));
-    MILLRACE_RETURN_IF_ERROR(InRange("height", height, 1, kMaxExtent));
-    return InRange("width", width, 1, kMaxExtent);
-  }
 
  private:
   // Two numbers, 0 < first <= second (<= high).
@@ -270,11 +262,6 @@ absl::Status MapChecker::Crop(const proto::RandomResizedCrop& crop) const {
   return IsRange("aspect", crop.aspect(), std::numeric_limits<float>::max());
 }
 
-absl::Status MapChecker::Flip(const proto::Flip& flip) const {
-  if (flip.probability() >= 0 && flip.probability() <= 1) return absl::OkStatus();
-  return Error("probability", absl::StrCat(" is ", flip.probability(), " but must be in [0, 1]"));
-}
-
 absl::Status MapChecker::Normalize(const proto::Normalize& normalize) const {
   if (normalize.mean().empty()) return Error("mean", " is empty; give one number per channel");
   if (normalize.mean_size() != normalize.stddev_size()) {
@@ -334,10 +321,6 @@ absl::Status CheckMapOptions(const PipelineAt& at, int i) {
       return check.DecodeRaw(stage.decode_raw());
     case proto::Stage::kRandomResizedCrop:
       return check.Crop(stage.random_resized_crop());
-    case proto::Stage::kResize:
-      return check.Size(stage.resize().field(), stage.resize().height(), stage.resize().width());
-    case proto::Stage::kFlip:
-      return check.Flip(stage.flip());
     case proto::Stage::kNormalize:
       return check.Normalize(stage.normalize());
     case proto::Stage::kCast:
@@ -347,7 +330,7 @@ absl::Status CheckMapOptions(const PipelineAt& at, int i) {
     case proto::Stage::kCustom:
       return check.Custom(stage.custom());
     default:
-      return absl::OkStatus();
+      return CheckImageOptions(at, i);
   }
 }
 

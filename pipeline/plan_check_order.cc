@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_check_internal.h"
 
 // Which stages may stand where (docs/semantics.md, S-PLAN-3 and S-PLAN-11 to S-PLAN-14).
@@ -43,7 +44,9 @@ struct Outlook {
 };
 
 bool DrawsAtRandom(const proto::Stage& stage) {
-  return stage.has_flip() || stage.has_random_resized_crop();
+  return stage.has_flip() || stage.has_random_resized_crop() || stage.has_random_crop() ||
+         stage.has_color_jitter() || stage.has_affine() || stage.has_random_erasing() ||
+         stage.has_cutout() || ColorOptionsOf(stage).has_value();
 }
 
 // Makes fields of nothing but the record.

@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -77,9 +78,72 @@ void FillCrop(proto::RandomResizedCrop* crop) {
   }
 }
 
+// Of an op that changes the image, always unless it says otherwise.
+template <typename Change>
+void FillChange(Change* change) {
+  Default(change->mutable_field(), "image");
+  if (!change->has_probability()) change->set_probability(1);
+}
+
+void FillSolarize(proto::Solarize* solarize) {
+  FillChange(solarize);
+  if (!solarize->has_threshold()) solarize->set_threshold(128);
+}
+
+void FillBlur(proto::GaussianBlur* blur) {
+  FillChange(blur);
+  if (!blur->sigma().empty()) return;
+  blur->add_sigma(0.1f);
+  blur->add_sigma(2);
+}
+
+using Floats = google::protobuf::RepeatedField<float>;
+
+void Default(Floats* numbers, std::initializer_list<float> values) {
+  if (numbers->empty()) numbers->Add(values.begin(), values.end());
+}
+
+void FillAffine(proto::Affine* affine) {
+  FillChange(affine);
+  Default(affine->mutable_degrees(), {0});
+  Default(affine->mutable_translate(), {0, 0});
+  Default(affine->mutable_scale(), {1});
+  Default(affine->mutable_shear_x(), {0});
+  Default(affine->mutable_shear_y(), {0});
+  Default(affine->mutable_method(), "nearest");
+}
+
+void FillErasing(proto::RandomErasing* erasing) {
+  Default(erasing->mutable_field(), "image");
+  Default(erasing->mutable_area(), {0.02f, 0.33f});
+  Default(erasing->mutable_aspect(), {0.3f, 3.3f});
+  if (!erasing->has_probability()) erasing->set_probability(0.5f);
+}
+
 void FillFlip(proto::Flip* flip) {
   Default(flip->mutable_field(), "image");
   if (!flip->has_probability()) flip->set_probability(0.5f);
+}
+
+void FillResize(proto::Resize* resize) {
+  Default(resize->mutable_field(), "image");
+  Default(resize->mutable_method(), "bilinear");
+}
+
+void FillPad(proto::Pad* pad) {
+  Default(pad->mutable_field(), "image");
+  Default(pad->mutable_mode(), "constant");
+}
+
+void FillTranspose(proto::Transpose* transpose) {
+  Default(transpose->mutable_field(), "image");
+  if (!transpose->perm().empty()) return;
+  for (const uint32_t axis : {2, 0, 1}) transpose->add_perm(axis);
+}
+
+void FillPadChannels(proto::PadChannels* pad) {
+  Default(pad->mutable_field(), "image");
+  if (pad->channels() == 0) pad->set_channels(4);
 }
 
 void FillRaw(proto::DecodeRaw* decode) {
@@ -163,7 +227,49 @@ void FillOp(proto::Stage* stage) {
     case proto::Stage::kRandomResizedCrop:
       return FillCrop(stage->mutable_random_resized_crop());
     case proto::Stage::kResize:
-      return Default(stage->mutable_resize()->mutable_field(), "image");
+      return FillResize(stage->mutable_resize());
+    case proto::Stage::kCenterCrop:
+      return Default(stage->mutable_center_crop()->mutable_field(), "image");
+    case proto::Stage::kRandomCrop:
+      return Default(stage->mutable_random_crop()->mutable_field(), "image");
+    case proto::Stage::kPad:
+      return FillPad(stage->mutable_pad());
+    case proto::Stage::kTranspose:
+      return FillTranspose(stage->mutable_transpose());
+    case proto::Stage::kBrightness:
+      return FillChange(stage->mutable_brightness());
+    case proto::Stage::kContrast:
+      return FillChange(stage->mutable_contrast());
+    case proto::Stage::kSaturation:
+      return FillChange(stage->mutable_saturation());
+    case proto::Stage::kHue:
+      return FillChange(stage->mutable_hue());
+    case proto::Stage::kSharpness:
+      return FillChange(stage->mutable_sharpness());
+    case proto::Stage::kGrayscale:
+      return FillChange(stage->mutable_grayscale());
+    case proto::Stage::kInvert:
+      return FillChange(stage->mutable_invert());
+    case proto::Stage::kEqualize:
+      return FillChange(stage->mutable_equalize());
+    case proto::Stage::kAutocontrast:
+      return FillChange(stage->mutable_autocontrast());
+    case proto::Stage::kPosterize:
+      return FillChange(stage->mutable_posterize());
+    case proto::Stage::kColorJitter:
+      return FillChange(stage->mutable_color_jitter());
+    case proto::Stage::kAffine:
+      return FillAffine(stage->mutable_affine());
+    case proto::Stage::kRandomErasing:
+      return FillErasing(stage->mutable_random_erasing());
+    case proto::Stage::kCutout:
+      return FillChange(stage->mutable_cutout());
+    case proto::Stage::kSolarize:
+      return FillSolarize(stage->mutable_solarize());
+    case proto::Stage::kGaussianBlur:
+      return FillBlur(stage->mutable_gaussian_blur());
+    case proto::Stage::kPadChannels:
+      return FillPadChannels(stage->mutable_pad_channels());
     case proto::Stage::kFlip:
       return FillFlip(stage->mutable_flip());
     case proto::Stage::kNormalize:

@@ -192,6 +192,66 @@ TEST(PlanTest, ImageOptionsAreChecked) {
             "p:2:50: aspect must be two numbers, 0 < low <= high, finite");
   EXPECT_THAT(StageError("flip { probability: 1.5 }"), HasSubstr("p:2:16: probability is 1.5"));
   EXPECT_THAT(StageError("flip { probability: nan }"), HasSubstr("p:2:16: probability is nan"));
+  EXPECT_EQ(StageError("resize { shorter: 3 width: 2 }"),
+            "p:2:18: shorter stands instead of height and width");
+  EXPECT_EQ(StageError("resize { height: 3 width: 2 method: \"cubic\" }"),
+            "p:2:37: method is \"cubic\" but must be \"bilinear\", \"nearest\", \"bicubic\" or "
+            "\"area\"");
+  EXPECT_EQ(StageError("resize { shorter: 3 method: \"area\" antialias: true }"),
+            "p:2:44: antialias is of methods \"bilinear\" and \"bicubic\" only");
+  EXPECT_EQ(StageError("resize { shorter: 3 dtype: INT32 }"),
+            "p:2:29: dtype must be UINT8 or FLOAT32");
+  EXPECT_THAT(StageError("center_crop { height: 3 }"), HasSubstr("p:2:9: width is 0"));
+  EXPECT_THAT(StageError("random_crop { width: 3 }"), HasSubstr("p:2:9: height is 0"));
+  EXPECT_THAT(StageError("pad { left: 4097 }"), HasSubstr("p:2:15: left is 4097"));
+  EXPECT_THAT(StageError("pad { mode: \"wrap\" }"), HasSubstr("p:2:15: mode is \"wrap\""));
+  EXPECT_EQ(StageError("pad { value: inf }"), "p:2:15: value must be finite");
+  EXPECT_THAT(StageError("transpose { perm: [0, 2] }"),
+              HasSubstr("perm must have every number from 0 to 1 once"));
+  EXPECT_THAT(StageError("pad_channels { channels: 70000 }"), HasSubstr("p:2:24: channels"));
+}
+
+TEST(PlanTest, ColorOptionsAreChecked) {
+  for (const char* factor : {"", "factor: -1", "factor: [2, 1]", "factor: [1, 2, 3]", "factor: nan",
+                             "factor: [0, 101]"}) {
+    EXPECT_THAT(StageError(std::string("contrast { ") + factor + " }"),
+                HasSubstr("factor must be one number, or two, low <= high, in [0, 100]"))
+        << factor;
+  }
+  EXPECT_EQ(StageError("hue { factor: 0.6 }"),
+            "p:2:15: factor must be one number, or two, low <= high, in [-0.5, 0.5]");
+  EXPECT_EQ(StageError("invert { probability: 2 }"),
+            "p:2:18: probability is 2 but must be in [0, 1]");
+  EXPECT_THAT(StageError("brightness { factor: 1 probability: nan }"), HasSubstr("probability"));
+  EXPECT_THAT(StageError("posterize {}"), HasSubstr("bits is 0 but must be in [1, 8]"));
+  EXPECT_THAT(StageError("solarize { threshold: 300 }"), HasSubstr("p:2:20: threshold is 300"));
+  EXPECT_THAT(StageError("gaussian_blur {}"), HasSubstr("kernel_size is 0"));
+  EXPECT_THAT(StageError("gaussian_blur { kernel_size: 4 }"), HasSubstr("kernel_size must be odd"));
+  EXPECT_THAT(StageError("gaussian_blur { kernel_size: 3 sigma: 0 }"), HasSubstr("sigma must be"));
+  EXPECT_EQ(StageError("color_jitter { hue: 0.7 }"), "p:2:24: hue is 0.7 but must be in [0, 0.5]");
+  EXPECT_THAT(StageError("color_jitter { contrast: -1 }"), HasSubstr("contrast is -1"));
+}
+
+TEST(PlanTest, DistortionsAreChecked) {
+  EXPECT_EQ(StageError("affine { degrees: [10, -10] }"),
+            "p:2:18: degrees must be one number, or two, low <= high, in [-360, 360]");
+  for (const char* shift : {"0.1", "[0.1, 2]", "[-1, 0]", "[nan, 0]", "[0, nan]"}) {
+    EXPECT_EQ(StageError(std::string("affine { translate: ") + shift + " }"),
+              "p:2:18: translate must be two numbers in [0, 1]")
+        << shift;
+  }
+  EXPECT_THAT(StageError("affine { scale: 0 }"), HasSubstr("scale must be one number"));
+  EXPECT_THAT(StageError("affine { shear_x: 90 }"), HasSubstr("shear_x must be"));
+  EXPECT_THAT(StageError("affine { shear_y: nan }"), HasSubstr("shear_y must be"));
+  EXPECT_THAT(StageError("affine { method: \"area\" }"),
+              HasSubstr("method is \"area\" but must be \"nearest\" or \"bilinear\""));
+  EXPECT_EQ(StageError("affine { fill: 256 }"), "p:2:18: fill is 256 but must be in [0, 255]");
+  EXPECT_THAT(StageError("affine { probability: 2 }"), HasSubstr("probability is 2"));
+  EXPECT_THAT(StageError("random_erasing { area: [0.5, 1.5] }"), HasSubstr("area must be"));
+  EXPECT_THAT(StageError("random_erasing { aspect: 0 }"), HasSubstr("aspect must be"));
+  EXPECT_THAT(StageError("random_erasing { value: inf }"), HasSubstr("value must be finite"));
+  EXPECT_THAT(StageError("cutout {}"), HasSubstr("size is 0 but must be in [1, 65536]"));
+  EXPECT_THAT(StageError("cutout { size: 3 probability: -1 }"), HasSubstr("probability is -1"));
 }
 
 TEST(PlanTest, NumericOptionsAreChecked) {

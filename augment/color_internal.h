@@ -1,0 +1,59 @@
+#ifndef MILLRACE_AUGMENT_COLOR_INTERNAL_H_
+#define MILLRACE_AUGMENT_COLOR_INTERNAL_H_
+
+#include <array>
+#include <cstdint>
+
+#include "augment/color_ops.h"
+#include "base/run.h"
+
+// The arithmetic of color_ops.h.
+
+namespace millrace::augment {
+
+// A dense uint8 image of 1 or 3 channels. Borrows.
+struct ColorImage {
+  const uint8_t* data = nullptr;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;
+
+  int64_t pixels() const { return height * width; }
+  int64_t size() const { return pixels() * channels; }
+};
+
+// What every value of a channel becomes.
+using ColorTable = std::array<uint8_t, 256>;
+
+ColorTable BrightnessTable(float factor);
+ColorTable ContrastTable(float factor, float mean);
+ColorTable InvertTable();
+ColorTable PosterizeTable(int bits);
+ColorTable SolarizeTable(float threshold);
+using Histogram = std::array<int64_t, 256>;
+ColorTable EqualizeTable(const Histogram& histogram);
+ColorTable AutocontrastTable(const Histogram& histogram);
+
+// The mean of the greys. REQUIRES: the image has pixels.
+float MeanGrey(const ColorImage& in);
+
+// `out` may be the image itself.
+void ApplyTable(const ColorImage& in, const ColorTable& table, uint8_t* out);
+void AdjustSaturation(const ColorImage& in, float factor, uint8_t* out);
+void AdjustHue(const ColorImage& in, float factor, uint8_t* out);
+void ToGrayscale(const ColorImage& in, uint8_t* out);
+// Of each channel by a table that `make` makes of its histogram.
+void ApplyByChannel(const ColorImage& in, ColorTable (*make)(const Histogram&), uint8_t* out);
+
+// `out` is other memory.
+void AdjustSharpness(const ColorImage& in, float factor, uint8_t* out);
+// REQUIRES: both extents > kernel_size / 2.
+void GaussianBlur(const ColorImage& in, int64_t kernel_size, float sigma, uint8_t* out,
+                  RunArena& arena);
+
+// Any of them but kGaussianBlur; `out` is other memory.
+void ApplyColor(ColorOp op, const ColorImage& in, float factor, uint8_t* out);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_COLOR_INTERNAL_H_

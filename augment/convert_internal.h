@@ -1,0 +1,17 @@
+#ifndef MILLRACE_AUGMENT_CONVERT_INTERNAL_H_
+#define MILLRACE_AUGMENT_CONVERT_INTERNAL_H_
+
+#include "base/dtype.h"
+
+namespace millrace::augment {
+
+// Every dtype that an image may have.
+inline constexpr DType kAnyPixel[] = {DType::kU8,  DType::kI32,  DType::kI64, DType::kF16,
+                                      DType::kF32, DType::kBF16, DType::kF64};
+
+// Writes `value` as `dtype`, converted as MakeCast's. REQUIRES: not kBytes.
+void ConvertFloat(float value, DType dtype, void* out);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_CONVERT_INTERNAL_H_

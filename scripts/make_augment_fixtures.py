@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Writes tests/augment/testdata with Pillow, OpenCV, TensorFlow and NumPy.
+
+Needs `pip install pillow opencv-python-headless tensorflow-cpu`; run it only when the set changes, and
+commit what it writes:
+
+    python3 scripts/make_augment_fixtures.py tests/augment/testdata
+
+images.txt has a line "NAME DTYPE HEIGHT WIDTH CHANNELS OFFSET" per image, whose values, row by row and
+little endian, begin at OFFSET in images.bin. Versions that wrote them are in its first line. A name is
+LIBRARY/WHAT; "numpy" stands for formulas that are written out here.
+"""
+
+import math
+import os
+import sys
+
+import cv2
+import numpy as np
+import PIL
+import tensorflow as tf
+from PIL import Image, ImageEnhance, ImageOps
+
+IMAGES = {}
+
+
+def add(name, image):
+    if image.ndim == 2:
+        image = image[:, :, None]
+    assert image.dtype in (np.uint8, np.float32), (name, image.dtype)
+    IMAGES[name] = image
+
+
+def make_input(height, width, channels, seed):
+    """Waves and noise: no block is flat, and every value occurs about as often."""
+    noise = np.random.RandomState(seed).randint(-40, 41, (height, width, channels))
+    y, x, c = np.mgrid[0:height, 0:width, 0:channels]
+    waves = 128 + 120 * np.sin(y / 5 + c) * np.cos(x / 7 - c)
+    return np.clip(waves + noise, 0, 255).astype(np.uint8)
+
+
+SIZES = [(16, 9), (37, 31), (5, 19), (40, 8)]
+
+
+def add_resized(rgb, floats):
+    filters = {
+        "bilinear": Image.Resampling.BILINEAR,
+        "bicubic": Image.Resampling.BICUBIC,
+        "nearest": Image.Resampling.NEAREST,
+    }
+    image = Image.fromarray(rgb)
+    plane = Image.fromarray(floats[:, :, 0])
+    for height, width in SIZES:
+        size = f"{height}x{width}"
+        for name, method in filters.items():
+            add(f"pillow/{name}_{size}", np.asarray(image.resize((width, height), method)))
+            add(f"pillow/{name}_float_{size}", np.asarray(plane.resize((width, height), method)))
+        wide = rgb.astype(np.float32)
+        add(f"opencv/bicubic_{size}", cv2.resize(wide, (width, height), None, 0, 0, cv2.INTER_CUBIC))
+        add(f"tensorflow/nearest_{size}", tf.image.resize(rgb, (height, width), "nearest").numpy())
+        for method in ("area", "bilinear"):
+            add(f"tensorflow/{method}_{size}",
+                tf.image.resize(wide, (height, width), method).numpy())
+        add(f"tensorflow/bilinear_antialias_{size}",
+            tf.image.resize(wide, (height, width), "bilinear", antialias=True).numpy())
+
+
+def add_padded(rgb):
+    sides = ((3, 5), (2, 7), (0, 0))
+    add("numpy/pad_constant", np.pad(rgb, sides, "constant", constant_values=9))
+    for mode in ("edge", "reflect", "symmetric"):
+        add(f"numpy/pad_{mode}", np.pad(rgb, sides, mode))
+    add("numpy/transpose", np.ascontiguousarray(rgb.transpose(2, 0, 1)))
+
+
+# --- torchvision.transforms.v2.functional of uint8 tensors, its formulas in the order of its source ---
+
+F32 = np.float32
+
+
+def cut(values):
+    return np.clip(values, 0, 255).astype(np.uint8)
+
+
+def grey(rgb):
+    r, g, b = (rgb[:, :, c].astype(F32) for c in range(3))
+    return np.floor(r * F32(0.2989) + g * F32(0.587) + b * F32(0.114))
+
+
+def rest(factor):
+    """1 - factor, of a factor in float32."""
+    return F32(1.0 - float(F32(factor)))
+
+
+def blend(image, other, factor):
+    return cut(image.astype(F32) * F32(factor) + other * rest(factor))
+
+
+def adjust_hue(rgb, factor):
+    image = rgb.astype(F32) / F32(255)
+    r, g, b = image[:, :, 0], image[:, :, 1], image[:, :, 2]
+    low, high = image.min(axis=2), image.max(axis=2)
+    flat = high == low
+    spread = high - low
+    s = spread / np.where(flat, F32(1), high)
+    divisor = np.where(flat, F32(1), spread)
+    rc, gc, bc = (high - r) / divisor, (high - g) / divisor, (high - b) / divisor
+    is_r, is_g = high == r, high == g
+    hr = (bc - gc) * is_r
+    hg = (rc + F32(2) - bc) * (is_g & ~is_r)
+    hb = (gc + F32(4) - rc) * (~is_r & ~is_g)
+    h = np.fmod((hr + hg + hb) * F32(1 / 6) + F32(1), F32(1))
+    h = np.remainder(h + F32(factor), F32(1))
+    h6 = h * F32(6)
+    sector = np.floor(h6)
+    sxf = s * (h6 - sector)
+    paler = F32(1) - s
+    q = np.clip((F32(1) - sxf) * high, 0, 1)
+    t = np.clip((sxf + paler) * high, 0, 1)
+    p = np.clip(paler * high, 0, 1)
+    sector = sector.astype(np.int32) % 6
+    planes = ((high, q, p, p, t, high), (t, high, high, q, p, p), (p, p, t, high, high, q))
+    out = np.stack([np.choose(sector, plane) for plane in planes], axis=2)
+    return (out * F32(255.999)).astype(np.uint8)
+
+
+def adjust_sharpness(image, factor):
+    out = image.astype(F32)
+    kernel = np.ones((3, 3)) / 13
+    kernel[1, 1] = 5 / 13
+    inner = np.zeros((image.shape[0] - 2, image.shape[1] - 2, image.shape[2]))
+    for y in range(3):
+        for x in range(3):
+            rows = slice(y, y + inner.shape[0])
+            inner += kernel[y, x] * image[rows, x:x + inner.shape[1]].astype(np.float64)
+    inner = np.round(inner).astype(F32)
+    view = out[1:-1, 1:-1]
+    view += (inner - view) * rest(factor)
+    return cut(out)
+
+
+def gaussian_blur(image, size, sigma):
+    lim = (size - 1) / (2 * np.sqrt(2))
+    x = np.linspace(-lim, lim, size)
+    weights = np.exp(-((x / sigma) ** 2))
+    weights /= weights.sum()
+    radius = size // 2
+    padded = np.pad(image, ((radius, radius), (radius, radius), (0, 0)), "reflect")
+    out = np.zeros(image.shape)
+    for y in range(size):
+        for x in range(size):
+            part = padded[y:y + image.shape[0], x:x + image.shape[1]].astype(np.float64)
+            out += weights[y] * weights[x] * part
+    return np.round(out).astype(np.uint8)
+
+
+def autocontrast(image):
+    low, high = image.min(axis=(0, 1)).astype(F32), image.max(axis=(0, 1)).astype(F32)
+    return cut((image.astype(F32) - low) / ((high - low) * F32(1 / 255)))
+
+
+FACTORS = (0.0, 0.4, 1.7)
+
+
+def add_colors(rgb, narrow):
+    add("input/narrow", narrow)
+    add("input/grey", narrow[:, :, :1])
+    mean = F32(grey(rgb).astype(np.float64).mean())
+    for factor in FACTORS:
+        add(f"numpy/brightness_{factor}", cut(rgb.astype(F32) * F32(factor)))
+        add(f"numpy/contrast_{factor}", blend(rgb, mean, factor))
+        add(f"numpy/saturation_{factor}", blend(rgb, grey(rgb)[:, :, None], factor))
+        add(f"numpy/sharpness_{factor}", adjust_sharpness(rgb, factor))
+    for factor in (-0.5, -0.1, 0.0, 0.3):
+        add(f"numpy/hue_{factor}", adjust_hue(rgb, factor))
+    add("numpy/grayscale", np.repeat(grey(rgb)[:, :, None], 3, axis=2).astype(np.uint8))
+    add("numpy/autocontrast", autocontrast(narrow))
+    for size, sigma in ((3, 0.5), (7, 2.0), (13, 1.1)):
+        add(f"numpy/blur_{size}", gaussian_blur(rgb, size, sigma))
+    image, small = Image.fromarray(rgb), Image.fromarray(narrow)
+    add("pillow/invert", np.asarray(ImageOps.invert(image)))
+    for bits in (1, 3, 8):
+        add(f"pillow/posterize_{bits}", np.asarray(ImageOps.posterize(image, bits)))
+    for threshold in (0, 77, 256):
+        add(f"pillow/solarize_{threshold}", np.asarray(ImageOps.solarize(image, threshold)))
+    add("pillow/equalize", np.asarray(ImageOps.equalize(image)))
+    add("pillow/equalize_narrow", np.asarray(ImageOps.equalize(small)))
+    add("pillow/autocontrast", np.asarray(ImageOps.autocontrast(small)))
+    for factor in FACTORS:
+        add(f"pillow/brightness_{factor}", np.asarray(ImageEnhance.Brightness(image).enhance(factor)))
+        add(f"pillow/contrast_{factor}", np.asarray(ImageEnhance.Contrast(image).enhance(factor)))
+        add(f"pillow/saturation_{factor}", np.asarray(ImageEnhance.Color(image).enhance(factor)))
+        add(f"pillow/sharpness_{factor}", np.asarray(ImageEnhance.Sharpness(image).enhance(factor)))
+    add("tensorflow/hue_0.3", tf.image.adjust_hue(rgb, 0.3).numpy())
+
+
+# Degrees, shift, scale, shear: those of tests/augment/distort_ops_test.cc.
+AFFINE = [
+    (30, (0, 0), 1, (0, 0)),
+    (-107.5, (0, 0), 1, (0, 0)),
+    (0, (4, -3), 1, (0, 0)),
+    (0, (0, 0), 1.7, (0, 0)),
+    (12, (0, 0), 0.6, (25, 0)),
+    (200, (-2, 5), 1.2, (-10, 20)),
+]
+
+
+def inverse_affine(degrees, shift, scale, shear, height, width):
+    """torchvision's _get_inverse_affine_matrix; sines and the like are rounded to float32."""
+
+    def rounded(value):
+        return float(F32(value))
+
+    turn, sx, sy = (math.radians(angle) for angle in (degrees, *shear))
+    cos_sy, tan_sx = rounded(math.cos(sy)), rounded(math.tan(sx))
+    cosine, sine = rounded(math.cos(turn - sy)), rounded(math.sin(turn - sy))
+    a = cosine / cos_sy
+    b = -cosine * tan_sx / cos_sy - rounded(math.sin(turn))
+    c = sine / cos_sy
+    d = -sine * tan_sx / cos_sy + rounded(math.cos(turn))
+    m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
+    cx, cy = width * 0.5, height * 0.5
+    m[2] = m[0] * (-cx - shift[0]) + m[1] * (-cy - shift[1]) + cx
+    m[5] = m[3] * (-cx - shift[0]) + m[4] * (-cy - shift[1]) + cy
+    return m
+
+
+def add_affine(rgb):
+    image = Image.fromarray(rgb)
+    methods = {"nearest": Image.Resampling.NEAREST, "bilinear": Image.Resampling.BILINEAR}
+    for i, (degrees, shift, scale, shear) in enumerate(AFFINE):
+        # As an op of float32 options has it.
+        matrix = inverse_affine(degrees, shift, float(F32(scale)), shear, *rgb.shape[:2])
+        for name, method in methods.items():
+            turned = image.transform(
+                image.size, Image.Transform.AFFINE, matrix, method, fillcolor=(9, 9, 9))
+            add(f"pillow/affine_{name}_{i}", np.asarray(turned))
+
+
+def write(folder):
+    blob = b""
+    versions = f"pillow {PIL.__version__}, opencv {cv2.__version__}, tensorflow {tf.__version__}"
+    lines = [f"# {versions}, numpy {np.__version__}"]
+    for name, image in sorted(IMAGES.items()):
+        lines.append(f"{name} {image.dtype} {' '.join(map(str, image.shape))} {len(blob)}")
+        blob += np.ascontiguousarray(image).tobytes()
+    with open(os.path.join(folder, "images.txt"), "w") as file:
+        file.write("\n".join(lines) + "\n")
+    with open(os.path.join(folder, "images.bin"), "wb") as file:
+        file.write(blob)
+
+
+def main():
+    rgb = make_input(29, 19, 3, 1)
+    floats = rgb.astype(np.float32) * np.float32(0.37) - 20
+    add("input/rgb", rgb)
+    add("input/float", floats)
+    add_resized(rgb, floats)
+    add_padded(rgb)
+    add_colors(rgb, (make_input(40, 33, 3, 2) // 3 + 60).astype(np.uint8))
+    add_affine(rgb)
+    write(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/ops_from_plan_internal.h"
+#include "pipeline/plan_message_internal.h"
+#include "tests/pipeline/plan_texts.h"
+
+// Stages that change images become ops with the options of the text, or their defaults.
+
+namespace millrace::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+OpSpec SpecOf(const std::string& stage) {
+  const Plan plan = Make(absl::StrCat(kSource, "stage { ", stage, " }", kBatch));
+  std::vector<OpSpec> specs = OpsFromPlan(plan.message());
+  EXPECT_EQ(specs.size(), 1u) << stage;
+  EXPECT_EQ(stage.substr(0, stage.find(' ')), OpName(specs[0].options));
+  EXPECT_THAT(FieldsOf(specs[0].options).reads, ElementsAre("image"));
+  EXPECT_THAT(FieldsOf(specs[0].options).writes, ElementsAre("image"));
+  EXPECT_TRUE(MakeBuiltinOp(specs[0]).ok()) << stage;
+  return specs[0];
+}
+
+template <typename Options>
+Options OptionsOf(const std::string& stage) {
+  const OpSpec spec = SpecOf(stage);
+  EXPECT_TRUE(std::holds_alternative<Options>(spec.options)) << stage;
+  return std::get<Options>(spec.options);
+}
+
+TEST(ImageStagesTest, ResizeTakesMethodAntialiasAndDtype) {
+  const auto plain = OptionsOf<augment::ResizeOptions>("resize { height: 2 width: 3 }");
+  EXPECT_EQ(plain.height, 2);
+  EXPECT_EQ(plain.width, 3);
+  EXPECT_EQ(plain.method, augment::ResizeMethod::kBilinear);
+  EXPECT_FALSE(plain.antialias || plain.dtype.has_value());
+  const auto full = OptionsOf<augment::ResizeOptions>(
+      "resize { shorter: 5 method: \"bicubic\" antialias: true dtype: FLOAT32 }");
+  EXPECT_EQ(full.shorter, 5);
+  EXPECT_EQ(full.method, augment::ResizeMethod::kBicubic);
+  EXPECT_TRUE(full.antialias);
+  EXPECT_EQ(full.dtype, DType::kF32);
+  EXPECT_EQ(OptionsOf<augment::ResizeOptions>("resize { shorter: 5 method: \"nearest\" }").method,
+            augment::ResizeMethod::kNearest);
+  EXPECT_EQ(OptionsOf<augment::ResizeOptions>("resize { shorter: 5 method: \"area\" }").method,
+            augment::ResizeMethod::kArea);
+}
+
+TEST(ImageStagesTest, CropsTakeTheirExtents) {
+  const auto center = OptionsOf<augment::CenterCropOptions>("center_crop { height: 2 width: 3 }");
+  EXPECT_EQ(center.height, 2);
+  EXPECT_EQ(center.width, 3);
+  const auto random = OptionsOf<augment::RandomCropOptions>("random_crop { height: 4 width: 5 }");
+  EXPECT_EQ(random.height, 4);
+  EXPECT_EQ(random.width, 5);
+}
+
+TEST(ImageStagesTest, PadTakesSidesModeAndValue) {
+  const auto pad = OptionsOf<augment::PadOptions>(
+      "pad { top: 1 bottom: 2 left: 3 right: 4 mode: \"symmetric\" value: 7 }");
+  EXPECT_EQ(pad.top, 1);
+  EXPECT_EQ(pad.bottom, 2);
+  EXPECT_EQ(pad.left, 3);
+  EXPECT_EQ(pad.right, 4);
+  EXPECT_EQ(pad.mode, augment::PadMode::kSymmetric);
+  EXPECT_EQ(pad.value, 7);
+  EXPECT_EQ(OptionsOf<augment::PadOptions>("pad { top: 1 }").mode, augment::PadMode::kConstant);
+  EXPECT_EQ(OptionsOf<augment::PadOptions>("pad { mode: \"edge\" }").mode, augment::PadMode::kEdge);
+  EXPECT_EQ(OptionsOf<augment::PadOptions>("pad { mode: \"reflect\" }").mode,
+            augment::PadMode::kReflect);
+}
+
+TEST(ImageStagesTest, LayoutsTakeTheirOptions) {
+  EXPECT_THAT(OptionsOf<augment::TransposeOptions>("transpose {}").perm, ElementsAre(2, 0, 1));
+  EXPECT_THAT(OptionsOf<augment::TransposeOptions>("transpose { perm: [1, 0] }").perm,
+              ElementsAre(1, 0));
+  EXPECT_EQ(OptionsOf<augment::PadChannelsOptions>("pad_channels {}").channels, 4);
+  const auto pad = OptionsOf<augment::PadChannelsOptions>("pad_channels { channels: 8 value: 2 }");
+  EXPECT_EQ(pad.channels, 8);
+  EXPECT_EQ(pad.value, 2);
+  EXPECT_TRUE(OptionsOf<augment::FlipOptions>("flip { vertical: true }").vertical);
+  EXPECT_FALSE(OptionsOf<augment::FlipOptions>("flip {}").vertical);
+}
+
+TEST(ImageStagesTest, ColorsTakeTheirFactors) {
+  using augment::ColorOp;
+  const auto check = [](const std::string& stage, ColorOp op, float low, float high) {
+    const auto color = OptionsOf<augment::ColorOptions>(stage);
+    EXPECT_EQ(color.op, op) << stage;
+    EXPECT_EQ(color.probability, 1) << stage;
+    if (low == high && low == -1) return;
+    EXPECT_THAT(color.factor, ElementsAre(low, high)) << stage;
+  };
+  check("brightness { factor: 0.5 }", ColorOp::kBrightness, 0.5f, 0.5f);
+  check("contrast { factor: [0.5, 2] }", ColorOp::kContrast, 0.5f, 2);
+  check("saturation { factor: 2 }", ColorOp::kSaturation, 2, 2);
+  check("hue { factor: [-0.5, 0] }", ColorOp::kHue, -0.5f, 0);
+  check("sharpness { factor: 0 }", ColorOp::kSharpness, 0, 0);
+  check("grayscale {}", ColorOp::kGrayscale, -1, -1);
+  check("invert {}", ColorOp::kInvert, -1, -1);
+  check("equalize {}", ColorOp::kEqualize, -1, -1);
+  check("autocontrast {}", ColorOp::kAutocontrast, -1, -1);
+  check("posterize { bits: 3 }", ColorOp::kPosterize, 3, 3);
+  check("solarize {}", ColorOp::kSolarize, 128, 128);
+  check("solarize { threshold: 0 }", ColorOp::kSolarize, 0, 0);
+  check("gaussian_blur { kernel_size: 5 }", ColorOp::kGaussianBlur, 0.1f, 2);
+  check("gaussian_blur { kernel_size: 5 sigma: 3 }", ColorOp::kGaussianBlur, 3, 3);
+  EXPECT_EQ(OptionsOf<augment::ColorOptions>("invert { probability: 0 }").probability, 0);
+  EXPECT_EQ(OptionsOf<augment::ColorOptions>("gaussian_blur { kernel_size: 5 }").kernel_size, 5);
+}
+
+TEST(ImageStagesTest, ColorJitterTakesItsFour) {
+  const auto jitter = OptionsOf<augment::ColorJitterOptions>(
+      "color_jitter { brightness: 0.1 contrast: 0.2 saturation: 0.3 hue: 0.4 }");
+  EXPECT_EQ(jitter.brightness, 0.1f);
+  EXPECT_EQ(jitter.contrast, 0.2f);
+  EXPECT_EQ(jitter.saturation, 0.3f);
+  EXPECT_EQ(jitter.hue, 0.4f);
+  EXPECT_EQ(jitter.probability, 1);
+}
+
+TEST(ImageStagesTest, DistortionsTakeTheirOptions) {
+  const auto plain = OptionsOf<augment::AffineOptions>("affine {}");
+  EXPECT_THAT(plain.degrees, ElementsAre(0, 0));
+  EXPECT_THAT(plain.scale, ElementsAre(1, 1));
+  EXPECT_FALSE(plain.bilinear);
+  const auto affine = OptionsOf<augment::AffineOptions>(
+      "affine { degrees: [-9, 8] translate: [0.1, 0.2] scale: 2 shear_x: [3, 4] shear_y: 5 "
+      "method: \"bilinear\" fill: 6 probability: 0.5 }");
+  EXPECT_THAT(affine.degrees, ElementsAre(-9, 8));
+  EXPECT_THAT(affine.translate, ElementsAre(0.1f, 0.2f));
+  EXPECT_THAT(affine.scale, ElementsAre(2, 2));
+  EXPECT_THAT(affine.shear_x, ElementsAre(3, 4));
+  EXPECT_THAT(affine.shear_y, ElementsAre(5, 5));
+  EXPECT_TRUE(affine.bilinear);
+  EXPECT_EQ(affine.fill, 6);
+  EXPECT_EQ(affine.probability, 0.5f);
+  const auto erasing = OptionsOf<augment::RandomErasingOptions>("random_erasing { value: 3 }");
+  EXPECT_THAT(erasing.area, ElementsAre(0.02f, 0.33f));
+  EXPECT_THAT(erasing.aspect, ElementsAre(0.3f, 3.3f));
+  EXPECT_EQ(erasing.probability, 0.5f);
+  EXPECT_EQ(erasing.value, 3);
+  const auto cutout = OptionsOf<augment::CutoutOptions>("cutout { size: 7 value: 8 }");
+  EXPECT_EQ(cutout.size, 7);
+  EXPECT_EQ(cutout.value, 8);
+  EXPECT_EQ(cutout.probability, 1);
+}
+
+// S-PLAN-11: a stage that draws is known as one to the checks and to the optimizer.
+TEST(ImageStagesTest, StagesThatDrawAreKnown) {
+  for (const std::string stage :
+       {"flip {}", "random_crop { height: 4 width: 5 }", "hue { factor: 0 }", "color_jitter {}",
+        "affine {}", "random_erasing {}", "cutout { size: 3 }", "invert { probability: 0.5 }"}) {
+    EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
+    EXPECT_THAT(
+        ErrorOf(absl::StrCat(kSource, "stage { ", stage, " } stage { unbatch {} }", kBatch)),
+        HasSubstr("draws for each sample that comes out of this unbatch"));
+  }
+  for (const std::string stage : {"center_crop { height: 4 width: 5 }", "pad {}", "transpose {}"}) {
+    EXPECT_FALSE(DrawsAtRandom(SpecOf(stage).options)) << stage;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
