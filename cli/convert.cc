@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/compression_flag.h"
+#include "cli/container_flag.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "readers/record_source.h"
@@ -57,11 +58,7 @@ absl::Status Complete(Flags& flags) {
     MILLRACE_ASSIGN_OR_RETURN(options.schema, readers::ParseConvertSchema(flags.schema));
   }
   if (!flags.features.empty()) options.features = ParseFeatures(flags.features);
-  if (flags.delimiter == "\\t") flags.delimiter = "\t";
-  if (flags.delimiter.size() != 1) {
-    return absl::InvalidArgumentError("delimiter: is not one byte");
-  }
-  options.container.delimiter = flags.delimiter[0];
+  MILLRACE_ASSIGN_OR_RETURN(options.container.delimiter, ParseDelimiter(flags.delimiter));
   MILLRACE_ASSIGN_OR_RETURN(options.codec, augment::MakeImageRecoder(flags.recoder));
   options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;
   options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
