@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 
 namespace millrace::cli {
 namespace {
@@ -14,6 +15,17 @@ std::vector<std::string> Words() {
 }
 
 }  // namespace
+
+absl::StatusOr<char> ParseDelimiter(const std::string& word) {
+  if (word == "\\t") return '\t';
+  if (word.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--delimiter: \"", word, "\" is not one byte"));
+  }
+  if (word == "\"" || word == "\n" || word == "\r") {
+    return absl::InvalidArgumentError("--delimiter: a quote or a line end");
+  }
+  return word.front();
+}
 
 absl::StatusOr<std::optional<readers::ContainerOptions>> ContainerFlags::Options() const {
   readers::ContainerOptions options;
@@ -30,16 +42,14 @@ absl::StatusOr<std::optional<readers::ContainerOptions>> ContainerFlags::Options
         "--record-bytes goes with --container fixed_length, which needs it, and so do "
         "--header-bytes and --footer-bytes");
   }
-  if (delimiter.has_value() && delimiter->size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--delimiter: \"", *delimiter, "\" is not one byte"));
-  }
   if (word.empty()) return std::nullopt;
   options.record_bytes = record_bytes;
   options.header_bytes = header_bytes;
   options.footer_bytes = footer_bytes;
   options.has_header = has_header;
-  if (delimiter.has_value()) options.delimiter = delimiter->front();
+  if (delimiter.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.delimiter, ParseDelimiter(*delimiter));
+  }
   return options;
 }
 
@@ -50,7 +60,8 @@ void AddContainerFlags(Command command, ContainerFlags& flags) {
           "What the files are (default: what their names tell, else tfrecord)")
       .OneOf(Words());
   command.AddSwitch("--header", flags.has_header, "csv: the first row names the columns");
-  command.Add("--delimiter", flags.delimiter, "csv: the byte between cells (default: a comma)");
+  command.Add("--delimiter", flags.delimiter,
+              "csv: the byte between cells; \\t is a tab (default: a comma)");
   command.Add("--record-bytes", flags.record_bytes, "fixed_length: bytes of a record").Whole(1);
   command.Add("--header-bytes", flags.header_bytes, "fixed_length: bytes before the first record")
       .Whole(0);

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/compression_flag.h"
+#include "cli/container_flag.h"
 #include "cli/human_bytes.h"
 #include "cli/progress.h"
 #include "readers/record_source.h"
@@ -68,11 +69,7 @@ absl::Status Complete(Flags& flags) {
     MILLRACE_ASSIGN_OR_RETURN(options.schema, readers::ParseConvertSchema(flags.schema));
   }
   if (!flags.features.empty()) options.features = ParseFeatures(flags.features);
-  if (flags.delimiter == "\\t") flags.delimiter = "\t";
-  if (flags.delimiter.size() != 1) {
-    return absl::InvalidArgumentError("delimiter: is not one byte");
-  }
-  options.container.delimiter = flags.delimiter[0];
+  MILLRACE_ASSIGN_OR_RETURN(options.container.delimiter, ParseDelimiter(flags.delimiter));
   MILLRACE_RETURN_IF_ERROR(MakeCodec(flags));
   MILLRACE_RETURN_IF_ERROR(CheckPrefix(flags.prefix));
   options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;

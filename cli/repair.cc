@@ -22,29 +22,29 @@ struct Flags {
   readers::RepairOptions options;
 };
 
-absl::StatusOr<std::vector<readers::RepairedFile>> RepairFiles(const Flags& flags) {
+void Print(const readers::RepairedFile& file) {
+  for (const readers::DamagedPlace& place : file.dropped) {
+    absl::PrintF("dropped %s\n", place.message);
+  }
+  absl::PrintF("%s: %d records, %d of them framed anew, %d places dropped\n", file.out,
+               file.num_kept, file.num_reframed, file.dropped.size());
+}
+
+absl::Status RepairFiles(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
   readers::RepairOptions options = flags.options;
   if (!flags.from.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(options.listed, readers::ReadQuarantine(flags.from));
   }
-  return readers::Repair(files, flags.out, options);
+  return readers::Repair(files, flags.out, options, Print).status();
 }
 
 int Run(Flags flags) {
   auto container = flags.container.Options();
   if (!container.ok()) return FailUsage(container.status());
   flags.options.container = *container;
-  const auto repaired = RepairFiles(flags);
-  if (!repaired.ok()) return Fail(repaired.status());
-  for (const readers::RepairedFile& file : *repaired) {
-    for (const readers::DamagedPlace& place : file.dropped) {
-      absl::PrintF("dropped %s\n", place.message);
-    }
-    absl::PrintF("%s: %d records, %d of them framed anew, %d places dropped\n", file.out,
-                 file.num_kept, file.num_reframed, file.dropped.size());
-  }
-  return kDone;
+  const absl::Status repaired = RepairFiles(flags);
+  return repaired.ok() ? kDone : Fail(repaired);
 }
 
 }  // namespace
@@ -64,7 +64,8 @@ void AddRepair(Command parent) {
       "length's checksum alone is wrong");
   command.Footer(
       "Of a tar the samples around a damaged header go, of CSV rows that are none or have another "
-      "number of cells than the first. Records of IDX and of fixed length cannot be repaired.\n"
+      "number of cells than the row of names (--header) or most of the first rows. Records of IDX "
+      "and of fixed length cannot be repaired.\n"
       "Example:\n  millrace records repair data/*.tfrecord --out mended --reframe");
   command.Do([flags] { return Run(*flags); });
 }

@@ -36,10 +36,17 @@ bool IsFolder(const std::string& name) {
 }
 
 absl::StatusOr<readers::VerifyReport> VerifyFiles(const Flags& flags) {
-  std::vector<std::string> files = flags.files;
-  if (!std::ranges::all_of(files, IsFolder)) {
-    MILLRACE_ASSIGN_OR_RETURN(files, readers::ExpandFiles(flags.files));
+  std::vector<std::string> folders;
+  std::vector<std::string> patterns = flags.files;
+  const auto first_folder = std::ranges::stable_partition(
+      patterns, [](const std::string& name) { return !IsFolder(name); });
+  folders.assign(first_folder.begin(), first_folder.end());
+  patterns.erase(first_folder.begin(), first_folder.end());
+  std::vector<std::string> files;
+  if (!patterns.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(files, readers::ExpandFiles(patterns));
   }
+  files.insert(files.end(), folders.begin(), folders.end());
   Progress progress("verify", "bytes");
   return readers::Verify(files, flags.options, progress.Callback());
 }
@@ -75,7 +82,9 @@ void PrintText(const readers::VerifyReport& report) {
 int RunFrom(const Flags& flags) {
   const auto places = readers::ReadQuarantine(flags.from);
   if (!places.ok()) return Fail(places.status());
-  const auto checks = readers::VerifyPlaces(*places, flags.options.max_record_bytes);
+  const auto checks = readers::VerifyPlaces(
+      *places,
+      {.container = flags.options.container, .max_record_bytes = flags.options.max_record_bytes});
   const auto damaged = std::ranges::count_if(checks, &readers::PlaceCheck::damaged);
   auto list = nlohmann::ordered_json::array();
   for (const readers::PlaceCheck& check : checks) {
@@ -104,10 +113,14 @@ int Run(Flags flags) {
   if (flags.from.empty() == flags.files.empty()) {
     return FailUsage("give files, or --from with a quarantine");
   }
-  if (!flags.from.empty()) return RunFrom(flags);
   auto container = flags.container.Options();
   if (!container.ok()) return FailUsage(container.status());
   flags.options.container = *container;
+  if (!flags.from.empty()) return RunFrom(flags);
+  const auto folder = std::ranges::find_if(flags.files, IsFolder);
+  if (container->has_value() && folder != flags.files.end()) {
+    return FailUsage(*folder + " is a folder of images, which have no --container");
+  }
   const auto report = VerifyFiles(flags);
   if (!report.ok()) return Fail(report.status());
   flags.json ? PrintJson(*report) : PrintText(*report);
@@ -131,8 +144,8 @@ void AddVerify(Command parent) {
       .ShowDefault();
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");
   command.Footer(
-      "Rows of CSV must have as many cells as the first; of images in a folder the headers are "
-      "read.\n"
+      "Rows of CSV must have as many cells as the row of names (--header), or as most of the first "
+      "rows; of images in a folder the headers are read.\n"
       "Examples:\n  millrace records verify --examples data/*.tfrecord\n"
       "  millrace records verify samples-*.tar rows.csv.gz photos/\n"
       "  millrace records verify --from bad.jsonl");

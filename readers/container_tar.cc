@@ -39,7 +39,9 @@ constexpr uint64_t kReportEveryBytes = 256 << 10;
 class SampleWalk {
  public:
   SampleWalk(const RandomAccessFile& file, const WalkOptions& options)
-      : file_(file), options_(options), walk_(file, options.max_record_bytes, options.is_part) {}
+      : file_(file),
+        options_(options),
+        walk_(file, options.max_record_bytes, options.is_part, options.begins_narrow) {}
 
   // Returns the begins of all samples, and the end of the last.
   absl::StatusOr<std::vector<uint64_t>> Run() {

@@ -106,8 +106,9 @@ class RecordIndex {
 struct WalkOptions {
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  bool plain = true;     // the bytes are those of the shard itself, not inflated ones
-  bool is_part = false;  // of a tar: members without the end mark
+  bool plain = true;           // the bytes are those of the shard itself, not inflated ones
+  bool is_part = false;        // of a tar: members without the end mark
+  bool begins_narrow = false;  // of a tar: damage may be near, so little is read at first
   std::function<void(uint64_t bytes)> advanced;  // called with the bytes walked since; may be empty
 };
 

@@ -22,7 +22,6 @@
 #include "readers/record_writer.h"
 #include "readers/repair_internal.h"
 #include "readers/salvage.h"
-#include "readers/sequence_parser_internal.h"
 #include "readers/tfrecord_format.h"
 
 namespace millrace::readers {
@@ -34,131 +33,6 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Whether a pipeline, not the reader, found fault with the record.
-bool IsOfContent(RecordErrorReason reason) {
-  return reason == RecordErrorReason::kExample || reason == RecordErrorReason::kFeature ||
-         reason == RecordErrorReason::kImage || reason == RecordErrorReason::kValue;
-}
-
-absl::Status DamageAt(RecordError where, RecordErrorReason reason, std::string_view text) {
-  where.reason = reason;
-  where.position = -1;
-  return MakeRecordError(absl::StatusCode::kDataLoss, where, text);
-}
-
-// What is wrong with the frame at a place of a plain file.
-absl::Status CheckFrame(const RandomAccessFile& file, const RecordError& place, uint64_t max_bytes,
-                        std::vector<std::byte>* payload) {
-  const auto offset = static_cast<uint64_t>(place.offset);
-  if (place.offset < 0 || offset >= file.size()) {
-    return DamageAt(place, RecordErrorReason::kTruncatedHeader, "the file ends before it");
-  }
-  if (file.size() - offset < kFrameBytes) {
-    return DamageAt(place, RecordErrorReason::kTruncatedHeader, "the file ends inside a header");
-  }
-  std::byte bytes[kHeaderBytes];
-  MILLRACE_RETURN_IF_ERROR(ReadFully(file, offset, bytes));
-  const FrameHeader header = DecodeHeader(bytes);
-  if (!header.crc_ok) {
-    return DamageAt(place, RecordErrorReason::kLengthCrc, "the CRC of the length does not match");
-  }
-  if (header.length > std::min(max_bytes, kMaxLength)) {
-    return DamageAt(place, RecordErrorReason::kAbsurdLength,
-                    absl::StrCat("a record of ", header.length, " bytes"));
-  }
-  if (header.length > file.size() - offset - kFrameBytes) {
-    return DamageAt(place, RecordErrorReason::kTruncatedPayload, "the file ends inside it");
-  }
-  const absl::Status status = ReadFramedPayload(file, offset, header.length, payload);
-  if (!absl::IsDataLoss(status)) return status;
-  return DamageAt(place, RecordErrorReason::kDataCrc, ToStd(status.message()));
-}
-
-// Of a record whose bytes are whole.
-absl::Status CheckContent(const RecordError& listed, std::string_view payload) {
-  if (!IsOfContent(listed.reason)) return absl::OkStatus();
-  internal::WireError error;
-  if (!internal::CheckExample(payload, &error)) {
-    return DamageAt(listed, RecordErrorReason::kExample,
-                    "not a tf.train.Example: " + error.ToString());
-  }
-  if (!internal::CheckSequenceExample(payload, &error)) {
-    return DamageAt(listed, RecordErrorReason::kExample,
-                    "not a tf.train.SequenceExample: " + error.ToString());
-  }
-  if (listed.reason == RecordErrorReason::kExample) return absl::OkStatus();
-  return DamageAt(listed, listed.reason, "whole, but a pipeline could not use it");
-}
-
-PlaceCheck Checked(const RecordError& listed, const absl::Status& status) {
-  return {listed, !status.ok(), std::string(status.message())};
-}
-
-// What a reader that goes through the file says at each offset where it stops.
-class CompressedCheck {
- public:
-  CompressedCheck(const std::string& path, std::span<const RecordError* const> places,
-                  uint64_t max_bytes) {
-    for (const RecordError* place : places) wanted_[place->offset] = place;
-    auto reader = OpenTfRecordReader(path, {.max_record_bytes = max_bytes, .resync = true});
-    end_ = reader.status();
-    while (end_.ok() && found_.size() < wanted_.size()) {
-      const auto record = (*reader)->Next();
-      if (!record.ok()) {
-        const std::optional<RecordError> error = GetRecordError(record.status());
-        if (error.has_value() && wanted_.contains(error->offset)) {
-          found_[error->offset] = record.status();
-        }
-        if (!(*reader)->ReadsOn()) end_ = record.status();
-        continue;
-      }
-      if (!record->has_value()) break;
-      const auto place = wanted_.find(static_cast<int64_t>((*record)->ref.offset));
-      if (place == wanted_.end()) continue;
-      found_[place->first] = CheckContent(*place->second, (*record)->payload);
-    }
-  }
-  absl::Status At(const RecordError& place) const {
-    const auto found = found_.find(place.offset);
-    if (found != found_.end()) return found->second;
-    if (!end_.ok()) return end_;
-    return DamageAt(place, RecordErrorReason::kTruncatedHeader, "no record begins there");
-  }
-
- private:
-  std::map<int64_t, const RecordError*> wanted_;
-  std::map<int64_t, absl::Status> found_;
-  absl::Status end_;
-};
-
-// The places of one file; `checks` has one for each.
-void VerifyFile(const std::string& path, std::span<const RecordError* const> places,
-                uint64_t max_bytes, std::span<PlaceCheck* const> checks) {
-  const auto file = OpenFile(path);
-  absl::Status status = file.status();
-  Compression compression = Compression::kNone;
-  if (status.ok()) {
-    const auto detected = DetectCompression(**file);
-    status = detected.status();
-    if (detected.ok()) compression = *detected;
-  }
-  std::optional<CompressedCheck> compressed;
-  if (status.ok() && compression != Compression::kNone) {
-    compressed.emplace(path, places, max_bytes);
-  }
-  std::vector<std::byte> payload;
-  for (size_t i = 0; i < places.size(); ++i) {
-    absl::Status at = status;
-    if (at.ok() && compressed.has_value()) {
-      at = compressed->At(*places[i]);
-    } else if (at.ok()) {
-      at = CheckFrame(**file, *places[i], max_bytes, &payload);
-      if (at.ok()) at = CheckContent(*places[i], TextOf(payload));
-    }
-    *checks[i] = Checked(*places[i], at);
-  }
-}
-
 // Plans may spell a name otherwise than a command does.
 bool IsSameName(const std::string& one, const std::string& other) {
   if (one == other) return true;
@@ -167,6 +41,20 @@ bool IsSameName(const std::string& one, const std::string& other) {
     return std::filesystem::absolute(name, error).lexically_normal();
   };
   return !IsUrl(one) && !IsUrl(other) && normal(one) == normal(other);
+}
+
+ContainerOptions ContainerOf(const std::string& file, const RepairOptions& options) {
+  return options.container.value_or(ContainerOfName(file));
+}
+
+// INVALID_ARGUMENT: nothing can be left out of such a file.
+absl::Status CheckRepairable(const std::string& file, const ContainerOptions& container) {
+  if (container.kind != ContainerKind::kFixedLength && container.kind != ContainerKind::kIdx) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(file, ": ", ToString(container),
+                   " cannot be repaired: none of them can be told from damage, nor be left out"));
 }
 
 // One file on its way into its copy.
@@ -182,7 +70,7 @@ class FileRepair {
   }
 
   absl::Status Run() {
-    const ContainerOptions container = options_.container.value_or(ContainerOfName(report_.file));
+    const ContainerOptions container = ContainerOf(report_.file, options_);
     if (container.kind != ContainerKind::kTfRecord) {
       return RepairParts(container, options_, listed_, report_);
     }
@@ -309,26 +197,12 @@ absl::StatusOr<std::string> OutOf(const std::string& file, const std::string& fo
 
 }  // namespace
 
-std::vector<PlaceCheck> VerifyPlaces(std::span<const RecordError> places,
-                                     uint64_t max_record_bytes) {
-  std::vector<PlaceCheck> checks(places.size());
-  std::map<std::string, std::vector<size_t>> by_file;
-  for (size_t i = 0; i < places.size(); ++i) by_file[places[i].file].push_back(i);
-  for (const auto& [path, indices] : by_file) {
-    std::vector<const RecordError*> listed;
-    std::vector<PlaceCheck*> slots;
-    for (const size_t i : indices) {
-      listed.push_back(&places[i]);
-      slots.push_back(&checks[i]);
-    }
-    VerifyFile(path, listed, max_record_bytes, slots);
+absl::StatusOr<std::vector<RepairedFile>> Repair(
+    std::span<const std::string> files, const std::string& folder, const RepairOptions& options,
+    const std::function<void(const RepairedFile&)>& on_file) {
+  for (const std::string& file : files) {
+    MILLRACE_RETURN_IF_ERROR(CheckRepairable(file, ContainerOf(file, options)));
   }
-  return checks;
-}
-
-absl::StatusOr<std::vector<RepairedFile>> Repair(std::span<const std::string> files,
-                                                 const std::string& folder,
-                                                 const RepairOptions& options) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return ErrnoStatus(error.value(), "mkdir", folder);
@@ -343,6 +217,7 @@ absl::StatusOr<std::vector<RepairedFile>> Repair(std::span<const std::string> fi
   }
   for (RepairedFile& report : repaired) {
     MILLRACE_RETURN_IF_ERROR(FileRepair(options, report).Run());
+    if (on_file) on_file(report);
   }
   return repaired;
 }

@@ -2,6 +2,7 @@
 #define MILLRACE_READERS_REPAIR_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,10 +25,18 @@ struct PlaceCheck {
   std::string message;
 };
 
-// Reads the records of a quarantine again, those of a plain file where they lie and no others.
+struct VerifyPlacesOptions {
+  // Nullopt: what each file's name tells (ContainerOfName); a .jpg, .jpeg or .png is an image of a
+  // folder.
+  std::optional<ContainerOptions> container = {};
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+};
+
+// Reads the records of a quarantine again: those of a plain TFRecord file where they lie and no others,
+// of images the headers; other files are gone through.
 //   value  one for each, in order; a file that cannot be read is damage of its places
 std::vector<PlaceCheck> VerifyPlaces(std::span<const RecordError> places,
-                                     uint64_t max_record_bytes = uint64_t{1} << 30);
+                                     const VerifyPlacesOptions& options = {});
 
 struct RepairOptions {
   // Nullopt: what each file's name tells (ContainerOfName).
@@ -53,14 +62,16 @@ struct RepairedFile {
 // Writes copies of files without their damaged records to `folder`, which it makes, under
 // the files' own names; each is whole or not there. Behind lost framing it goes on at the next good
 // record, in a damaged gzip or zstd stream at the next member or frame. The files themselves are left
-// alone. Of other containers than TFRecord shard_parts.h says what is damage.
+// alone. Of other containers than TFRecord shard_parts.h says what is damage. `on_file` (may be empty)
+// is called with each file that was copied: those before one that cannot be.
 //   INVALID_ARGUMENT  two files have one name, `folder` is where a file lies, or nothing can be left out
-//                     of files of this container
-//   ALREADY_EXISTS    the folder has a file of that name
+//                     of files of this container; nothing was written
+//   ALREADY_EXISTS    the folder has a file of that name; nothing was written
+//   DATA_LOSS         the row that names the columns of a CSV file is damaged
 //   other             a file cannot be read or written
-absl::StatusOr<std::vector<RepairedFile>> Repair(std::span<const std::string> files,
-                                                 const std::string& folder,
-                                                 const RepairOptions& options);
+absl::StatusOr<std::vector<RepairedFile>> Repair(
+    std::span<const std::string> files, const std::string& folder, const RepairOptions& options,
+    const std::function<void(const RepairedFile&)>& on_file = {});
 
 }  // namespace millrace::readers
 

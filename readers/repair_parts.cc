@@ -30,17 +30,13 @@ absl::Status CopyFront(const RandomAccessFile& file, uint64_t bytes, RecordSink&
 
 absl::Status RepairParts(const ContainerOptions& container, const RepairOptions& options,
                          const std::map<int64_t, RecordError>& listed, RepairedFile& report) {
-  if (container.kind == ContainerKind::kFixedLength || container.kind == ContainerKind::kIdx) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(report.file, ": ", ToString(container),
-                     " cannot be repaired: none of them can be told from damage, nor be left out"));
-  }
   MILLRACE_ASSIGN_OR_RETURN(const InflatedShard shard,
                             OpenInflated(report.file, options.compression, container));
   MILLRACE_ASSIGN_OR_RETURN(const auto out, AtomicFile::Create(report.out));
   const auto sink = MakeRecordSink(*out, shard.compression, kLevel);
   bool begun = container.kind != ContainerKind::kCsv || !container.has_header;
   const auto on_part = [&](const ShardPart& part) -> absl::Status {
+    if (part.is_header) return part.damage;
     if (!std::exchange(begun, true)) {
       MILLRACE_RETURN_IF_ERROR(CopyFront(*shard.file, part.offset, *sink));
     }

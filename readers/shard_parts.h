@@ -6,10 +6,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
+#include "readers/byte_source.h"
 #include "readers/container.h"
 #include "readers/record.h"
 
@@ -18,13 +20,19 @@
 // None of them says where a record ends but by what is in it, so damage is found where something
 // does not fit, which may be behind it:
 //   text  lines; one that is too long is damage
-//   csv   a row that is none, or has another number of cells than the first, is damage. A quote that
-//         is not closed takes the rows behind it along: of several lines only the first is given up
+//   csv   a row that is none, or has another number of cells than the others, is damage: than the row
+//         that names the columns, or without one than most of the first hundred. A quote that is not
+//         closed takes the rows behind it along: of several lines only the first is given up. The row
+//         that names the columns is damaged where it is none, or most of those rows agree on another
+//         number
 //   tar   behind a header that is damaged it goes on at the next good one. The member may have
-//         belonged to the sample before it or to that behind it: both are given up
+//         belonged to the sample before it or to that behind it: both are given up. An archive that
+//         would have to be read more than 16 times to go on is given up there
 //   others  records lie where the header and the size of the file say: nothing can be passed over
-// What is behind damage is walked again from there, four times the file's size in all; then the rest
-// is damage.
+// Where the stream of a compressed file is damaged it goes on as salvage_source.h says, in lines
+// behind the next line break, in a tar at the next header with the magic of ustar; of others all is
+// lost from there. A record that ends at the damage is taken as it is: what an inflater makes of
+// damaged bytes before it notices has no checksum here.
 
 namespace millrace::readers {
 
@@ -32,8 +40,9 @@ namespace millrace::readers {
 struct ShardPart {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t ordinal = 0;  // of the part
-  absl::Status damage;   // DATA_LOSS with RecordError
+  uint64_t ordinal = 0;    // of the part
+  absl::Status damage;     // DATA_LOSS with RecordError
+  bool is_header = false;  // damage of the row that names the columns
   // Of a record, while it is looked at: as it lies in the shard, and without its frame.
   std::string_view framed;
   std::string_view payload;
@@ -44,14 +53,14 @@ using OnPart = std::function<absl::Status(const ShardPart& part)>;
 struct InflatedShard {
   std::shared_ptr<const RandomAccessFile> file;
   Compression compression = Compression::kNone;  // what the file is, never kAuto
-  absl::Status damage;                           // of the stream, behind these bytes
+  std::vector<LostBytes> lost = {};              // of the stream, in order
 };
 absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,
                                            const ContainerOptions& container);
 
 // Calls `on_part` for all parts in order; the first that it does not return OK for ends the walk.
-// What lies before the first record, and is no damage, is in none. Where the stream is damaged the
-// part that its bytes end in is damage.
+// What lies before the first record, and is no damage, is in none. What is
+// lost of the stream is damage, with the record that it lies in.
 //   other  the file cannot be read
 absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& container,
                        uint64_t max_record_bytes, const OnPart& on_part);

@@ -71,11 +71,13 @@ struct TarWalk::Extras {
   bool any = false;
 };
 
-TarWalk::TarWalk(const RandomAccessFile& file, uint64_t max_member_bytes, bool is_part)
+TarWalk::TarWalk(const RandomAccessFile& file, uint64_t max_member_bytes, bool is_part,
+                 bool begins_narrow)
     : file_(file),
       max_member_bytes_(max_member_bytes),
       is_part_(is_part),
-      window_(is_part ? kTarBlock : kWideWindow) {}
+      window_(is_part ? kTarBlock : kWideWindow),
+      wide_bytes_(begins_narrow ? kNarrowWindow : kWideWindow) {}
 
 std::string_view TarWalk::header() const {
   return {reinterpret_cast<const char*>(window_.data()) + (at_ - window_begin_), kTarBlock};
@@ -115,7 +117,8 @@ absl::Status TarWalk::LoadHeader() {
   }
   if (at_ >= window_begin_ && at_ + kTarBlock <= window_end_) return absl::OkStatus();
   const uint64_t want = std::min<uint64_t>(
-      {last_size_ >= kLargeMember ? kNarrowWindow : kWideWindow, window_.size(), remaining});
+      {last_size_ >= kLargeMember ? kNarrowWindow : wide_bytes_, window_.size(), remaining});
+  wide_bytes_ = std::min<uint64_t>(2 * wide_bytes_, kWideWindow);
   MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(at_, {window_.data(), want}));
   window_begin_ = at_;
   window_end_ = at_ + got;

@@ -32,8 +32,10 @@ struct TarMember {
 // most 256 KiB and the longest name. Thread-compatible.
 class TarWalk {
  public:
-  // `file` is borrowed. `is_part`: members and nothing else, without the end mark of an archive.
-  TarWalk(const RandomAccessFile& file, uint64_t max_member_bytes, bool is_part);
+  // `file` is borrowed. `is_part`: members and nothing else, without the end mark of an archive. `begins_narrow`: it reads
+  // little at first, then ever more.
+  TarWalk(const RandomAccessFile& file, uint64_t max_member_bytes, bool is_part,
+          bool begins_narrow = false);
 
   // Goes on to the next member.
   //   value      a member; all its blocks are in the file
@@ -70,6 +72,7 @@ class TarWalk {
   uint64_t window_end_ = 0;
   uint64_t at_ = 0;
   uint64_t last_size_ = 0;
+  uint64_t wide_bytes_;  // to read while members are small
 };
 
 // What a sample of WebDataset is called: the member's path up to the first dot of its last part; ""

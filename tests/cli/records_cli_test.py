@@ -371,6 +371,66 @@ class RecordsTest(unittest.TestCase):
                           ["--container", "csv", "--delimiter", ";;"]):
                 self.assertEqual(millrace("records", "verify", rows, *wrong).returncode, 2, wrong)
 
+    def test_verify_takes_files_patterns_and_folders_together(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            (folder / "photos/cat").mkdir(parents=True)
+            (folder / "photos/cat/1.png").write_bytes(b"no image")
+            for name in "ab":
+                (folder / f"{name}.csv").write_text("1,2\n3\n5,6\n")
+            done = millrace("records", "verify", folder / "photos", folder / "*.csv", "--json")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            found = [pathlib.Path(d["file"]).name for d in json.loads(done.stdout)["damage"]]
+            self.assertEqual(found, ["a.csv", "b.csv", "1.png"])
+            refused = millrace("records", "verify", folder / "photos", "--container", "csv")
+            self.assertEqual(refused.returncode, 2, refused.stdout)
+            self.assertIn("folder of images", refused.stderr)
+
+    def test_delimiters_are_the_same_words_for_all_commands(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            rows = folder / "rows"
+            rows.write_text("a\tb,c\n1\t2\n")
+            csv = ["--container", "csv", "--header", "--delimiter"]
+            for command in (["verify", rows], ["repair", rows, "--out", folder / "out"]):
+                done = millrace("records", *command, *csv, "\\t")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                wrong = millrace("records", *command, *csv, '"')
+                self.assertEqual(wrong.returncode, 2, wrong.stdout)
+                self.assertIn("a quote", wrong.stderr)
+            convert = millrace("convert", rows, "--out", folder / "x", "--delimiter", '"')
+            self.assertEqual(convert.returncode, 2, convert.stdout)
+
+    def test_quarantined_rows_are_read_again_as_what_they_are(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            rows = folder / "rows"
+            rows.write_text("name,size\na,1\nb\n")
+            listed = folder / "bad.jsonl"
+            listed.write_text("".join(json.dumps(
+                {"file": str(rows), "offset": offset, "ordinal": ordinal, "position": 0,
+                 "reason": "example"}) + "\n" for offset, ordinal in ((10, 0), (14, 1))))
+            csv = ["--container", "csv", "--header"]
+            done = millrace("records", "verify", "--from", listed, "--json", *csv)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual([c["damaged"] for c in json.loads(done.stdout)["checks"]],
+                             [False, True])
+            wrong = millrace("records", "verify", "--from", listed, "--header")
+            self.assertEqual(wrong.returncode, 2, wrong.stdout)
+
+    def test_repair_tells_of_files_before_one_that_cannot_be_copied(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            (folder / "a.csv").write_text("1,2\n3\n5,6\n")
+            (folder / "b.csv").write_text("x\n1,2\n3,4\n")
+            done = millrace("records", "repair", folder / "a.csv", folder / "b.csv", "--container",
+                            "csv", "--out", folder / "out", "--header")
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("names the columns is damaged", done.stderr)
+            self.assertIn("a.csv", done.stdout)
+            self.assertTrue((folder / "out/a.csv").exists())
+            self.assertFalse((folder / "out/b.csv").exists())
+
     def test_verify_reads_the_headers_of_images_in_a_folder(self):
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)

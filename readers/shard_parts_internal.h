@@ -1,0 +1,59 @@
+#ifndef MILLRACE_READERS_SHARD_PARTS_INTERNAL_H_
+#define MILLRACE_READERS_SHARD_PARTS_INTERNAL_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "base/record_error.h"
+#include "readers/container.h"
+#include "readers/shard_parts.h"
+
+namespace millrace::readers {
+
+// What WalkParts goes through.
+struct PartsInput {
+  const RandomAccessFile& file;
+  bool plain = true;                // not inflated
+  std::span<const LostBytes> lost;  // in order; one of no bytes may stand at the end
+  const ContainerOptions& container;
+  uint64_t max_record_bytes = 0;
+};
+
+// Tells of parts in order and counts them. Thread-compatible.
+class PartTeller {
+ public:
+  PartTeller(const std::string& path, const OnPart& on_part) : path_(path), on_part_(on_part) {}
+
+  uint64_t ordinal() const { return ordinal_; }
+  absl::Status Record(uint64_t offset, std::string_view framed, std::string_view payload);
+  absl::Status Damage(uint64_t offset, uint64_t bytes, RecordErrorReason reason,
+                      std::string_view text);
+  // The row that names the columns: it is no record.
+  absl::Status Header(uint64_t offset, uint64_t bytes, std::string_view text);
+  // What was lost of a stream.
+  absl::Status Lost(uint64_t offset, uint64_t bytes, absl::Status damage);
+
+ private:
+  ShardPart Part(uint64_t offset, uint64_t bytes) const;
+  absl::Status Tell(const ShardPart& part);
+  RecordError Place(uint64_t offset, RecordErrorReason reason) const;
+
+  const std::string& path_;
+  const OnPart& on_part_;
+  uint64_t ordinal_ = 0;
+};
+
+// What a status says but for its place; `error` is its own. A view into the status.
+std::string_view TextOfDamage(const absl::Status& status, const RecordError& error);
+
+// WalkParts of lines and rows of CSV.
+absl::Status WalkLineParts(const PartsInput& input, PartTeller& teller);
+// Of a tar.
+absl::Status WalkTarParts(const PartsInput& input, PartTeller& teller);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_SHARD_PARTS_INTERNAL_H_
