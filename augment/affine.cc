@@ -21,10 +21,11 @@ struct Between {
 };
 
 Between Neighbours(double at, int64_t size) {
-  const double low = std::floor(at - 0.5);
-  const auto index = static_cast<int64_t>(low);
+  const double shifted = at - 0.5;
+  const auto cut = static_cast<int64_t>(shifted);  // rounded down, without a call of floor
+  const int64_t index = shifted < static_cast<double>(cut) ? cut - 1 : cut;
   return {std::clamp<int64_t>(index, 0, size - 1), std::clamp<int64_t>(index + 1, 0, size - 1),
-          at - 0.5 - low};
+          shifted - static_cast<double>(index)};
 }
 
 void BlendPixel(const ColorImage& in, double x, double y, uint8_t* out) {

@@ -13,9 +13,11 @@ namespace {
 
 uint8_t Cut(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f)); }
 
+// Of values that are not negative, cut off is rounded down, and no call of floor.
 float Grey(const uint8_t* pixel) {
-  return std::floor(0.2989f * static_cast<float>(pixel[0]) + 0.587f * static_cast<float>(pixel[1]) +
-                    0.114f * static_cast<float>(pixel[2]));
+  return static_cast<float>(static_cast<int>(0.2989f * static_cast<float>(pixel[0]) +
+                                             0.587f * static_cast<float>(pixel[1]) +
+                                             0.114f * static_cast<float>(pixel[2])));
 }
 
 struct Hsv {
@@ -32,19 +34,20 @@ Hsv ToHsv(float r, float g, float b) {
   const float gc = (high - g) / range;
   const float bc = (high - b) / range;
   const float sector = high == r ? bc - gc : high == g ? rc + 2.0f - bc : gc + 4.0f - rc;
-  return {std::fmod(sector * static_cast<float>(1.0 / 6) + 1.0f, 1.0f), range / high, high};
+  const float turns = sector * static_cast<float>(1.0 / 6) + 1.0f;  // in [5/6, 11/6]
+  return {turns >= 1 ? turns - 1.0f : turns, range / high, high};
 }
 
 std::array<float, 3> ToRgb(const Hsv& in) {
   const auto unit = [](float value) { return std::clamp(value, 0.0f, 1.0f); };
   const float h6 = in.h * 6;
-  const float sector = std::floor(h6);
-  const float sxf = in.s * (h6 - sector);
+  const auto sector = static_cast<int>(h6);
+  const float sxf = in.s * (h6 - static_cast<float>(sector));
   const float rest = 1.0f - in.s;
   const float q = unit((1.0f - sxf) * in.v);
   const float t = unit((sxf + rest) * in.v);
   const float p = unit(rest * in.v);
-  switch (static_cast<int>(sector) % 6) {
+  switch (sector % 6) {
     case 0:
       return {in.v, t, p};
     case 1:
@@ -111,7 +114,11 @@ void AdjustHue(const ColorImage& in, float factor, uint8_t* out) {
     const auto unit = [&](int64_t c) { return static_cast<float>(in.data[i + c]) / 255.0f; };
     Hsv hsv = ToHsv(unit(0), unit(1), unit(2));
     hsv.h += factor;
-    hsv.h -= std::floor(hsv.h);
+    if (hsv.h < 0) {
+      hsv.h += 1.0f;
+    } else if (hsv.h >= 1) {
+      hsv.h -= 1.0f;
+    }
     const std::array<float, 3> rgb = ToRgb(hsv);
     for (size_t c = 0; c < 3; ++c) {
       out[i + static_cast<int64_t>(c)] = static_cast<uint8_t>(rgb[c] * 255.999f);

@@ -121,6 +121,13 @@ struct OneHotOptions {
 // Output float32 [depth]; a label outside [0, depth) is kValue.
 absl::StatusOr<std::unique_ptr<Op>> MakeOneHot(OneHotOptions options);
 
+struct LabelSmoothingOptions {
+  std::string field = "label";  // float32 [classes], as one_hot makes it
+  float smoothing = 0.1f;       // 0 to 1
+};
+// y * (1 - smoothing) + smoothing / classes, in float32.
+absl::StatusOr<std::unique_ptr<Op>> MakeLabelSmoothing(LabelSmoothingOptions options);
+
 }  // namespace millrace::augment
 
 #endif  // MILLRACE_AUGMENT_IMAGE_OPS_H_

@@ -41,6 +41,23 @@ float Mean(double total, uint64_t area) {
   return static_cast<float>(total / static_cast<double>(area));
 }
 
+// One row of the output, from the sums of its columns; kGroup channels of each pixel are added up at
+// once: all of them, or one.
+template <int kGroup, typename T>
+void AddColumns(const ColumnSum<T>* sums, int64_t in_width, int64_t channels, uint64_t area, T* out,
+                int64_t out_width) {
+  for (int64_t x = 0; x < out_width; ++x) {
+    for (int64_t first = 0; first < channels; first += kGroup) {
+      PixelSum<T> totals[kGroup] = {};
+      ForEachUnder(x, in_width, out_width, [&](int64_t column, uint32_t weight) {
+        const ColumnSum<T>* pixel = sums + column * channels + first;
+        for (int c = 0; c < kGroup; ++c) totals[c] += static_cast<PixelSum<T>>(weight) * pixel[c];
+      });
+      for (const PixelSum<T> total : totals) *out++ = Mean(total, area);
+    }
+  }
+}
+
 }  // namespace
 
 template <typename T>
@@ -48,22 +65,15 @@ void ResizeArea(const T* in, int64_t in_height, int64_t in_width, int64_t channe
                 int64_t out_height, int64_t out_width) {
   const int64_t in_row = in_width * channels;
   const auto area = static_cast<uint64_t>(in_height) * static_cast<uint64_t>(in_width);
+  const auto add_columns = channels == 3 ? &AddColumns<3, T> : &AddColumns<1, T>;
   std::vector<ColumnSum<T>> sums(static_cast<size_t>(in_row));
-  std::vector<PixelSum<T>> totals(static_cast<size_t>(channels));
   for (int64_t y = 0; y < out_height; ++y) {
     std::ranges::fill(sums, ColumnSum<T>{});
     ForEachUnder(y, in_height, out_height, [&](int64_t row, uint32_t weight) {
       AddRow<T>(in + row * in_row, weight, in_row, sums.data());
     });
-    for (int64_t x = 0; x < out_width; ++x) {
-      std::ranges::fill(totals, PixelSum<T>{});
-      ForEachUnder(x, in_width, out_width, [&](int64_t column, uint32_t weight) {
-        const ColumnSum<T>* pixel = &sums[static_cast<size_t>(column * channels)];
-        for (size_t c = 0; c < totals.size(); ++c)
-          totals[c] += static_cast<PixelSum<T>>(weight) * pixel[c];
-      });
-      for (const PixelSum<T> total : totals) *out++ = Mean(total, area);
-    }
+    add_columns(sums.data(), in_width, channels, area, out, out_width);
+    out += out_width * channels;
   }
 }
 

@@ -160,6 +160,34 @@ class OneHot final : public Op {
   const OneHotOptions options_;
 };
 
+class LabelSmoothing final : public Op {
+ public:
+  explicit LabelSmoothing(LabelSmoothingOptions options) : options_(std::move(options)) {}
+
+  absl::StatusOr<Schema> Resolve(const Schema& input) override {
+    MILLRACE_ASSIGN_OR_RETURN(const Field field,
+                              FindField(input, options_.field, "label_smoothing"));
+    if (field.dtype == DType::kF32 && field.shape.rank() == 1) return input;
+    return FieldError(field, "label_smoothing", "float32 [classes]; one_hot makes it");
+  }
+
+  void Apply(Run& run) const override {
+    const Column in = run.Take(options_.field);
+    Column& out = run.Add(options_.field, DType::kF32);
+    const float kept = 1.0f - options_.smoothing;
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row)) continue;
+      const ConstTensorView label = in.at(row);
+      const float added = options_.smoothing / static_cast<float>(label.shape[0]);
+      auto* to = static_cast<float*>(run.Allocate(out, row, label.shape));
+      for (const float y : label.as<float>()) *to++ = y * kept + added;
+    }
+  }
+
+ private:
+  const LabelSmoothingOptions options_;
+};
+
 }  // namespace
 
 void ConvertFloat(float value, DType dtype, void* out) {
@@ -184,6 +212,14 @@ absl::StatusOr<std::unique_ptr<Op>> MakeOneHot(OneHotOptions options) {
         absl::StrCat("one_hot: depth is ", options.depth, "; expected 1 to ", kMaxDepth));
   }
   return std::make_unique<OneHot>(std::move(options));
+}
+
+absl::StatusOr<std::unique_ptr<Op>> MakeLabelSmoothing(LabelSmoothingOptions options) {
+  if (options.smoothing >= 0 && options.smoothing <= 1) {
+    return std::make_unique<LabelSmoothing>(std::move(options));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("label_smoothing: smoothing is ", options.smoothing, "; expected 0 to 1"));
 }
 
 }  // namespace millrace::augment

@@ -51,6 +51,12 @@ struct Maker {
     return augment::MakeRandomErasing(o, stage);
   }
   Result operator()(const augment::CutoutOptions& o) const { return augment::MakeCutout(o, stage); }
+  Result operator()(const augment::AutoAugmentOptions& o) const {
+    return augment::MakeAutoAugment(o, stage);
+  }
+  Result operator()(const augment::LabelSmoothingOptions& o) const {
+    return augment::MakeLabelSmoothing(o);
+  }
   Result operator()(const augment::FlipOptions& o) const { return augment::MakeFlip(o, stage); }
   Result operator()(const augment::NormalizeOptions& o) const { return augment::MakeNormalize(o); }
   Result operator()(const augment::CastOptions& o) const { return augment::MakeCast(o); }

@@ -165,6 +165,18 @@ augment::RandomErasingOptions ToOptions(const proto::RandomErasing& erasing) {
   return options;
 }
 
+augment::AutoAugmentOptions ToOptions(const proto::AutoAugment& augment) {
+  augment::AutoAugmentOptions options;
+  options.field = augment.field();
+  options.policy = *Find(kAugmentPolicies, augment.policy());
+  options.num_ops = static_cast<int>(augment.num_ops());
+  options.magnitude = static_cast<int>(augment.magnitude());
+  options.num_magnitude_bins = static_cast<int>(augment.num_magnitude_bins());
+  options.bilinear = *Find(kAffineMethods, augment.method());
+  options.fill = augment.fill();
+  return options;
+}
+
 augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   augment::NormalizeOptions options;
   options.field = normalize.field();
@@ -236,6 +248,11 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
       return ToOptions(stage.color_jitter());
     case proto::Stage::kAffine:
       return ToOptions(stage.affine());
+    case proto::Stage::kAutoAugment:
+      return ToOptions(stage.auto_augment());
+    case proto::Stage::kLabelSmoothing:
+      return augment::LabelSmoothingOptions{stage.label_smoothing().field(),
+                                            stage.label_smoothing().smoothing()};
     case proto::Stage::kRandomErasing:
       return ToOptions(stage.random_erasing());
     case proto::Stage::kCutout:
@@ -310,6 +327,8 @@ std::string OpName(const OpOptions& options) {
           [](const augment::AffineOptions&) { return "affine"; },
           [](const augment::RandomErasingOptions&) { return "random_erasing"; },
           [](const augment::CutoutOptions&) { return "cutout"; },
+          [](const augment::AutoAugmentOptions&) { return "auto_augment"; },
+          [](const augment::LabelSmoothingOptions&) { return "label_smoothing"; },
           [](const augment::FlipOptions&) { return "flip"; },
           [](const augment::NormalizeOptions&) { return "normalize"; },
           [](const augment::CastOptions&) { return "cast"; },
@@ -331,6 +350,7 @@ bool DrawsAtRandom(const OpOptions& options) {
          std::holds_alternative<augment::AffineOptions>(options) ||
          std::holds_alternative<augment::RandomErasingOptions>(options) ||
          std::holds_alternative<augment::CutoutOptions>(options) ||
+         std::holds_alternative<augment::AutoAugmentOptions>(options) ||
          std::holds_alternative<DecodeRegionOptions>(options);
 }
 

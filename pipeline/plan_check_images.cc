@@ -18,6 +18,8 @@ constexpr uint64_t kMaxExtent = 1 << 16;  // of an image's side
 constexpr uint64_t kMaxPad = 4096;
 constexpr uint64_t kMaxChannels = 1 << 16;
 constexpr uint64_t kMaxKernel = 127;
+constexpr uint64_t kMaxTransforms = 16;
+constexpr uint64_t kMaxBins = 1000;
 constexpr float kMaxJitter = 99;
 
 class ImageChecker : public OptionsChecker {
@@ -38,6 +40,8 @@ class ImageChecker : public OptionsChecker {
   absl::Status Affine(const proto::Affine& affine) const;
   absl::Status Erasing(const proto::RandomErasing& erasing) const;
   absl::Status Cutout(const proto::Cutout& cutout) const;
+  absl::Status AutoAugment(const proto::AutoAugment& augment) const;
+  absl::Status Smoothing(const proto::LabelSmoothing& smoothing) const;
 
  private:
   template <typename Value, size_t kSize>
@@ -70,6 +74,11 @@ class ImageChecker : public OptionsChecker {
   absl::Status IsFactor(std::string_view field, augment::ColorOp op, const Numbers& numbers) const {
     const auto [least, most] = augment::FactorLimits(op);
     return IsRange(field, numbers, least, most);
+  }
+
+  absl::Status IsFill(float fill) const {
+    if (fill >= 0 && fill <= 255) return absl::OkStatus();
+    return Error("fill", absl::StrCat(" is ", fill, " but must be in [0, 255]"));
   }
 
   absl::Status IsFinite(std::string_view field, float value) const {
@@ -178,9 +187,7 @@ absl::Status ImageChecker::Affine(const proto::Affine& affine) const {
   MILLRACE_RETURN_IF_ERROR(IsRange("shear_x", affine.shear_x(), -89, 89));
   MILLRACE_RETURN_IF_ERROR(IsRange("shear_y", affine.shear_y(), -89, 89));
   MILLRACE_RETURN_IF_ERROR(IsOneOf("method", kAffineMethods, affine.method()));
-  if (!(affine.fill() >= 0 && affine.fill() <= 255)) {
-    return Error("fill", absl::StrCat(" is ", affine.fill(), " but must be in [0, 255]"));
-  }
+  MILLRACE_RETURN_IF_ERROR(IsFill(affine.fill()));
   return IsProbability(affine.probability());
 }
 
@@ -195,6 +202,23 @@ absl::Status ImageChecker::Cutout(const proto::Cutout& cutout) const {
   MILLRACE_RETURN_IF_ERROR(InRange("size", cutout.size(), 1, kMaxExtent));
   MILLRACE_RETURN_IF_ERROR(IsFinite("value", cutout.value()));
   return IsProbability(cutout.probability());
+}
+
+absl::Status ImageChecker::AutoAugment(const proto::AutoAugment& augment) const {
+  MILLRACE_RETURN_IF_ERROR(IsOneOf("policy", kAugmentPolicies, augment.policy()));
+  MILLRACE_RETURN_IF_ERROR(InRange("num_ops", augment.num_ops(), 1, kMaxTransforms));
+  MILLRACE_RETURN_IF_ERROR(
+      InRange("num_magnitude_bins", augment.num_magnitude_bins(), 2, kMaxBins));
+  MILLRACE_RETURN_IF_ERROR(
+      InRange("magnitude", augment.magnitude(), 0, augment.num_magnitude_bins() - 1));
+  MILLRACE_RETURN_IF_ERROR(IsOneOf("method", kAffineMethods, augment.method()));
+  return IsFill(augment.fill());
+}
+
+absl::Status ImageChecker::Smoothing(const proto::LabelSmoothing& smoothing) const {
+  const float value = smoothing.smoothing();
+  if (value >= 0 && value <= 1) return absl::OkStatus();
+  return Error("smoothing", absl::StrCat(" is ", value, " but must be in [0, 1]"));
 }
 
 }  // namespace
@@ -236,6 +260,10 @@ absl::Status CheckImageOptions(const PipelineAt& at, int i) {
       return check.Recolor(stage.equalize());
     case proto::Stage::kAutocontrast:
       return check.Recolor(stage.autocontrast());
+    case proto::Stage::kAutoAugment:
+      return check.AutoAugment(stage.auto_augment());
+    case proto::Stage::kLabelSmoothing:
+      return check.Smoothing(stage.label_smoothing());
     case proto::Stage::kAffine:
       return check.Affine(stage.affine());
     case proto::Stage::kRandomErasing:

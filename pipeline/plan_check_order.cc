@@ -46,7 +46,7 @@ struct Outlook {
 bool DrawsAtRandom(const proto::Stage& stage) {
   return stage.has_flip() || stage.has_random_resized_crop() || stage.has_random_crop() ||
          stage.has_color_jitter() || stage.has_affine() || stage.has_random_erasing() ||
-         stage.has_cutout() || ColorOptionsOf(stage).has_value();
+         stage.has_cutout() || stage.has_auto_augment() || ColorOptionsOf(stage).has_value();
 }
 
 // Makes fields of nothing but the record.

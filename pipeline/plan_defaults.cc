@@ -113,6 +113,20 @@ void FillAffine(proto::Affine* affine) {
   Default(affine->mutable_method(), "nearest");
 }
 
+void FillAutoAugment(proto::AutoAugment* augment) {
+  Default(augment->mutable_field(), "image");
+  Default(augment->mutable_policy(), "rand_augment");
+  if (augment->num_ops() == 0) augment->set_num_ops(2);
+  if (!augment->has_magnitude()) augment->set_magnitude(9);
+  if (augment->num_magnitude_bins() == 0) augment->set_num_magnitude_bins(31);
+  Default(augment->mutable_method(), "nearest");
+}
+
+void FillSmoothing(proto::LabelSmoothing* smoothing) {
+  Default(smoothing->mutable_field(), "label");
+  if (!smoothing->has_smoothing()) smoothing->set_smoothing(0.1f);
+}
+
 void FillErasing(proto::RandomErasing* erasing) {
   Default(erasing->mutable_field(), "image");
   Default(erasing->mutable_area(), {0.02f, 0.33f});
@@ -260,6 +274,10 @@ void FillOp(proto::Stage* stage) {
       return FillChange(stage->mutable_color_jitter());
     case proto::Stage::kAffine:
       return FillAffine(stage->mutable_affine());
+    case proto::Stage::kAutoAugment:
+      return FillAutoAugment(stage->mutable_auto_augment());
+    case proto::Stage::kLabelSmoothing:
+      return FillSmoothing(stage->mutable_label_smoothing());
     case proto::Stage::kRandomErasing:
       return FillErasing(stage->mutable_random_erasing());
     case proto::Stage::kCutout:

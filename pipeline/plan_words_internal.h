@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "augment/auto_augment.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
 #include "base/status.h"
@@ -33,6 +34,11 @@ inline constexpr Words<augment::PadMode, 4> kPadModes = {
 
 // Whether pixels are blended.
 inline constexpr Words<bool, 2> kAffineMethods = {{{"nearest", false}, {"bilinear", true}}};
+
+inline constexpr Words<augment::AugmentPolicy, 3> kAugmentPolicies = {
+    {{"rand_augment", augment::AugmentPolicy::kRandAugment},
+     {"trivial_augment", augment::AugmentPolicy::kTrivialAugment},
+     {"imagenet", augment::AugmentPolicy::kImageNet}}};
 
 // What `word` stands for; nullopt when it is none of them.
 template <typename Value, size_t kSize>

@@ -237,6 +237,30 @@ def add_affine(rgb):
             add(f"pillow/affine_{name}_{i}", np.asarray(turned))
 
 
+# Transforms of torchvision's policies that move pixels, by their magnitudes, on PIL images.
+MOVES = [("shear_x", 0.3), ("shear_x", -0.99), ("shear_y", 0.21), ("translate_x", -5.7),
+         ("translate_y", 9.2), ("rotate", 27.0), ("rotate", -135.0)]
+
+
+def add_moves(rgb):
+    image = Image.fromarray(rgb)
+    height, width = rgb.shape[:2]
+    for name, magnitude in MOVES:
+        angle = math.degrees(math.atan(magnitude))
+        if name == "shear_x":
+            matrix = inverse_affine(0, (0, 0), 1, (angle, 0), 0, 0)
+        elif name == "shear_y":
+            matrix = inverse_affine(0, (0, 0), 1, (0, angle), 0, 0)
+        elif name == "translate_x":
+            matrix = inverse_affine(0, (int(magnitude), 0), 1, (0, 0), height, width)
+        elif name == "translate_y":
+            matrix = inverse_affine(0, (0, int(magnitude)), 1, (0, 0), height, width)
+        else:
+            matrix = inverse_affine(-magnitude, (0, 0), 1, (0, 0), height, width)
+        moved = image.transform(image.size, Image.Transform.AFFINE, matrix, fillcolor=(9, 9, 9))
+        add(f"pillow/{name}_{magnitude}", np.asarray(moved))
+
+
 def write(folder):
     blob = b""
     versions = f"pillow {PIL.__version__}, opencv {cv2.__version__}, tensorflow {tf.__version__}"
@@ -259,6 +283,7 @@ def main():
     add_padded(rgb)
     add_colors(rgb, (make_input(40, 33, 3, 2) // 3 + 60).astype(np.uint8))
     add_affine(rgb)
+    add_moves(rgb)
     write(sys.argv[1])
 
 

@@ -227,5 +227,24 @@ TEST(OneHot, OtherTypesAndDepthsAreRefused) {
   EXPECT_FALSE((*op)->Resolve(OneField("label", DType::kI64, Shape{2})).ok());
 }
 
+// --- label_smoothing ---
+
+TEST(LabelSmoothing, KeepsTheSumAndNamesOtherFields) {
+  auto op = MakeLabelSmoothing({.field = "label", .smoothing = 0.25f});
+  ASSERT_TRUE(op.ok());
+  const float label[] = {0, 1, 0, 0};
+  TestRun run(1);
+  run.AddValue("label", DType::kF32, Shape{4}, label);
+  ResolveAndApply(**op, OneField("label", DType::kF32, Shape{4}), *run);
+  const auto values = run->Get("label").at(0).as<float>();
+  EXPECT_THAT(std::vector<float>(values.begin(), values.end()),
+              ElementsAre(0.0625f, 0.8125f, 0.0625f, 0.0625f));
+  EXPECT_THAT(
+      std::string((*op)->Resolve(OneField("label", DType::kI64, Shape{})).status().message()),
+      HasSubstr("expected float32 [classes]; one_hot makes it"));
+  EXPECT_FALSE(MakeLabelSmoothing({.smoothing = -0.1f}).ok());
+  EXPECT_FALSE(MakeLabelSmoothing({.smoothing = 1.1f}).ok());
+}
+
 }  // namespace
 }  // namespace millrace::augment

@@ -152,11 +152,41 @@ TEST(ImageStagesTest, DistortionsTakeTheirOptions) {
   EXPECT_EQ(cutout.probability, 1);
 }
 
+TEST(ImageStagesTest, AutoAugmentTakesItsPolicy) {
+  using augment::AugmentPolicy;
+  const auto plain = OptionsOf<augment::AutoAugmentOptions>("auto_augment {}");
+  EXPECT_EQ(plain.policy, AugmentPolicy::kRandAugment);
+  EXPECT_EQ(plain.num_ops, 2);
+  EXPECT_EQ(plain.magnitude, 9);
+  EXPECT_EQ(plain.num_magnitude_bins, 31);
+  const auto full = OptionsOf<augment::AutoAugmentOptions>(
+      "auto_augment { policy: \"trivial_augment\" num_ops: 3 magnitude: 0 num_magnitude_bins: 5 "
+      "method: \"bilinear\" fill: 7 }");
+  EXPECT_EQ(full.policy, AugmentPolicy::kTrivialAugment);
+  EXPECT_EQ(full.num_ops, 3);
+  EXPECT_EQ(full.magnitude, 0);
+  EXPECT_EQ(full.num_magnitude_bins, 5);
+  EXPECT_TRUE(full.bilinear);
+  EXPECT_EQ(full.fill, 7);
+  EXPECT_EQ(OptionsOf<augment::AutoAugmentOptions>("auto_augment { policy: \"imagenet\" }").policy,
+            AugmentPolicy::kImageNet);
+}
+
+TEST(ImageStagesTest, LabelSmoothingWorksOnTheLabel) {
+  const Plan plan = Make(absl::StrCat(kSource, "stage { label_smoothing {} }", kBatch));
+  const OpSpec spec = OpsFromPlan(plan.message()).at(0);
+  EXPECT_EQ(OpName(spec.options), "label_smoothing");
+  EXPECT_THAT(FieldsOf(spec.options).reads, ElementsAre("label"));
+  EXPECT_EQ(std::get<augment::LabelSmoothingOptions>(spec.options).smoothing, 0.1f);
+  EXPECT_TRUE(MakeBuiltinOp(spec).ok());
+}
+
 // S-PLAN-11: a stage that draws is known as one to the checks and to the optimizer.
 TEST(ImageStagesTest, StagesThatDrawAreKnown) {
   for (const std::string stage :
        {"flip {}", "random_crop { height: 4 width: 5 }", "hue { factor: 0 }", "color_jitter {}",
-        "affine {}", "random_erasing {}", "cutout { size: 3 }", "invert { probability: 0.5 }"}) {
+        "affine {}", "auto_augment {}", "random_erasing {}", "cutout { size: 3 }",
+        "invert { probability: 0.5 }"}) {
     EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
     EXPECT_THAT(
         ErrorOf(absl::StrCat(kSource, "stage { ", stage, " } stage { unbatch {} }", kBatch)),

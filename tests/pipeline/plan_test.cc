@@ -254,6 +254,21 @@ TEST(PlanTest, DistortionsAreChecked) {
   EXPECT_THAT(StageError("cutout { size: 3 probability: -1 }"), HasSubstr("probability is -1"));
 }
 
+TEST(PlanTest, AutoAugmentIsChecked) {
+  EXPECT_EQ(StageError("auto_augment { policy: \"best\" }"),
+            "p:2:24: policy is \"best\" but must be \"rand_augment\", \"trivial_augment\" or "
+            "\"imagenet\"");
+  EXPECT_THAT(StageError("auto_augment { num_ops: 17 }"), HasSubstr("num_ops is 17"));
+  EXPECT_THAT(StageError("auto_augment { magnitude: 31 }"),
+              HasSubstr("magnitude is 31 but must be in [0, 30]"));
+  EXPECT_THAT(StageError("auto_augment { num_magnitude_bins: 1 }"),
+              HasSubstr("num_magnitude_bins is 1"));
+  EXPECT_THAT(StageError("auto_augment { method: \"area\" }"), HasSubstr("method is \"area\""));
+  EXPECT_THAT(StageError("auto_augment { fill: -1 }"), HasSubstr("fill is -1"));
+  EXPECT_EQ(StageError("label_smoothing { smoothing: 1.5 }"),
+            "p:2:27: smoothing is 1.5 but must be in [0, 1]");
+}
+
 TEST(PlanTest, NumericOptionsAreChecked) {
   EXPECT_EQ(StageError("normalize {}"), "p:2:9: mean is empty; give one number per channel");
   EXPECT_EQ(StageError("normalize { mean: [1, 2] stddev: 1 }"),

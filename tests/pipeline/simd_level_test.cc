@@ -100,6 +100,8 @@ std::vector<std::string> Plans(const std::string& shard) {
                    "stage { color_jitter { brightness: 0.4 contrast: 0.4 saturation: 0.4 hue: "
                    "0.1 } }\n"
                    "stage { gaussian_blur { kernel_size: 9 } }\n"
+                   "stage { auto_augment {} } stage { auto_augment { policy: \"imagenet\" } }\n"
+                   "stage { auto_augment { policy: \"trivial_augment\" } }\n"
                    "stage { affine { degrees: [-180, 180] translate: [0.1, 0.1] scale: [0.5, 2] "
                    "shear_x: [-20, 20] method: \"bilinear\" } }\n"
                    "stage { random_erasing {} } stage { cutout { size: 9 } }\n"
@@ -115,13 +117,15 @@ std::vector<std::string> Plans(const std::string& shard) {
                    "stage { batch { size: 4 } }\n")};
 }
 
-uint64_t DigestOf(const std::string& text, const std::string& index_folder) {
+uint64_t DigestOf(const std::string& text, const std::string& index_folder, int threads = 0) {
   StreamDigest digest;
   const auto plan = Plan::FromText(text, "plan");
   EXPECT_TRUE(plan.ok()) << plan.status();
+  ContextOptions context;
+  context.threads = threads;
   OpenOptions options;
   options.index_folder = index_folder;
-  const auto pipeline = Pipeline::Open(*plan, *MakeContext(), options);
+  const auto pipeline = Pipeline::Open(*plan, *MakeContext(context), options);
   EXPECT_TRUE(pipeline.ok()) << pipeline.status() << text;
   if (!pipeline.ok()) return 0;
   while (true) {
@@ -139,6 +143,16 @@ TEST(SimdLevelProbe, DISABLED_Digests) {
     std::cout << absl::StrCat("digest ", absl::Hex(DigestOf(text, folder + "/index"))) << std::endl;
   }
   std::cout << "inline checksums " << readers::HasCrcInstruction() << std::endl;
+}
+
+// S-RANDOM-2.
+TEST(SimdLevelTest, PlansGiveTheSameBitsForAnyNumberOfThreads) {
+  const TempFolder folder;
+  ASSERT_NO_FATAL_FAILURE(WriteShard(folder / "shard"));
+  for (const std::string& text : Plans(folder / "shard")) {
+    const uint64_t one = DigestOf(text, folder / "index", 1);
+    EXPECT_EQ(DigestOf(text, folder / "index", 5), one) << text;
+  }
 }
 
 std::vector<std::string> DigestLines(const std::string& output) {
