@@ -1,9 +1,11 @@
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
 #include "augment/image_decoder_internal.h"
 #include "augment/image_ops.h"
+#include "augment/jpeg/lane_pool_internal.h"
 #include "augment/options_internal.h"
 #include "augment/region_internal.h"
 #include "augment/resize_internal.h"
@@ -38,6 +40,12 @@ absl::StatusOr<Schema> ResolveDecode(const Schema& input, const DecodeImageOptio
   return output;
 }
 
+// Opens `encoded` in a decoder that may go to a LanePool. False: it is to be decoded by OpenImage.
+bool OpenForLanes(std::string_view encoded, int64_t max_pixels, jpeg::RegionDecoder& decoder) {
+  if (!decoder.Open(encoded)) return false;
+  return int64_t{decoder.frame().height} * decoder.frame().width <= max_pixels;
+}
+
 class DecodeImage final : public Op {
  public:
   explicit DecodeImage(DecodeImageOptions options) : options_(std::move(options)) {}
@@ -49,11 +57,26 @@ class DecodeImage final : public Op {
   void Apply(Run& run) const override {
     const Column encoded = run.Take(options_.field);
     Column& images = run.Add(options_.output, DType::kU8);
-    for (int64_t row = 0; row < run.num_rows(); ++row) {
-      if (!run.ok(row)) continue;
+    const auto decode = [&](int64_t row) {
       absl::Status status = Decode(encoded.bytes(row), row, images, run);
       if (!status.ok()) run.Fail(row, Annotate(status, options_.field));
+    };
+    jpeg::LanePool pool([&](int64_t row, bool ok) {
+      if (!ok) decode(row);
+    });
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row)) continue;
+      jpeg::RegionDecoder& decoder = pool.idle();
+      if (!OpenForLanes(encoded.bytes(row), options_.max_pixels, decoder)) {
+        decode(row);
+        continue;
+      }
+      const Region all{0, 0, decoder.frame().height, decoder.frame().width};
+      const Shape shape{all.height, all.width, options_.channels};
+      auto* pixels = static_cast<uint8_t*>(run.Allocate(images, row, shape));
+      pool.Submit(row, all, options_.channels, pixels, all.width * options_.channels);
     }
+    pool.Flush();
   }
 
  private:
@@ -80,25 +103,59 @@ class DecodeRandomResizedCrop final : public Op {
   void Apply(Run& run) const override {
     const Column encoded = run.Take(decode_.field);
     Column& images = run.Add(decode_.output, DType::kU8);
-    for (int64_t row = 0; row < run.num_rows(); ++row) {
-      if (!run.ok(row)) continue;
+    std::vector<Pending> pending(static_cast<size_t>(run.num_rows()));
+    const auto decode = [&](int64_t row) {
       absl::Status status = Decode(encoded.bytes(row), row, images, run);
       if (!status.ok()) run.Fail(row, Annotate(status, decode_.field));
+    };
+    jpeg::LanePool pool([&](int64_t row, bool ok) {
+      const Pending& image = pending[static_cast<size_t>(row)];
+      if (!ok) return decode(row);
+      Resize(image.pixels, image.region, row, images, run);
+    });
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row)) continue;
+      jpeg::RegionDecoder& decoder = pool.idle();
+      if (!OpenForLanes(encoded.bytes(row), decode_.max_pixels, decoder)) {
+        decode(row);
+        continue;
+      }
+      const Region region = Draw(decoder.frame().height, decoder.frame().width, row, run);
+      const int64_t stride = region.width * decode_.channels;
+      auto* out = reinterpret_cast<uint8_t*>(
+          run.arena().Allocate(static_cast<size_t>(region.height * stride + kPixelsSlack)));
+      pending[static_cast<size_t>(row)] = {region, {out, stride}};
+      pool.Submit(row, region, decode_.channels, out, stride);
     }
+    pool.Flush();
   }
 
  private:
-  absl::Status Decode(std::string_view encoded, int64_t row, Column& images, Run& run) const {
-    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, decode_.max_pixels));
-    const readers::ImageHeader& info = decoder->info();
+  // An image in the pool.
+  struct Pending {
+    Region region;
+    Pixels pixels;
+  };
+
+  Region Draw(int64_t height, int64_t width, int64_t row, const Run& run) const {
     RandomStream random = run.Random(row, stage_);
-    const Region region = DrawCrop(info.height, info.width, crop_.area, crop_.aspect, random);
-    MILLRACE_ASSIGN_OR_RETURN(const Pixels pixels,
-                              decoder->DecodeRegion(region, decode_.channels, run.arena()));
+    return DrawCrop(height, width, crop_.area, crop_.aspect, random);
+  }
+
+  void Resize(const Pixels& pixels, const Region& region, int64_t row, Column& images,
+              Run& run) const {
     const Shape shape{crop_.height, crop_.width, decode_.channels};
     auto* out = static_cast<uint8_t*>(run.Allocate(images, row, shape));
     ResizeBilinear(pixels.data, region.height, region.width, pixels.stride, decode_.channels, out,
                    crop_.height, crop_.width, run.arena());
+  }
+
+  absl::Status Decode(std::string_view encoded, int64_t row, Column& images, Run& run) const {
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, decode_.max_pixels));
+    const Region region = Draw(decoder->info().height, decoder->info().width, row, run);
+    MILLRACE_ASSIGN_OR_RETURN(const Pixels pixels,
+                              decoder->DecodeRegion(region, decode_.channels, run.arena()));
+    Resize(pixels, region, row, images, run);
     return absl::OkStatus();
   }
 

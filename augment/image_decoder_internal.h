@@ -13,8 +13,9 @@
 
 namespace millrace::augment {
 
-// Pixels of a decoded region. Borrows from the arena it was decoded into; at least 16 bytes behind
-// the last pixel may be read.
+// Pixels of a decoded region. Borrows from the arena it was decoded into; at least kPixelsSlack bytes
+// behind the last pixel may be read.
+inline constexpr int64_t kPixelsSlack = 16;
 struct Pixels {
   const uint8_t* data = nullptr;
   int64_t stride = 0;  // elements from a row to the next
@@ -53,7 +54,10 @@ class ImageDecoder {
 //                     (RecordErrorReason kImage)
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
                                                         int64_t max_pixels);
+// A JPEG of the common kinds is decoded by jpeg::RegionDecoder, and again by libjpeg-turbo, which
+// decodes all others too, where that one finds something wrong.
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded);
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encoded);
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(std::string_view encoded);
 
 // libjpeg's luma of one colour.

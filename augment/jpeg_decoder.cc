@@ -234,7 +234,7 @@ class JpegDecoder final : public ImageDecoder {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded) {
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encoded) {
   auto decoder = std::make_unique<JpegDecoder>();
   MILLRACE_RETURN_IF_ERROR(decoder->Open(encoded));
   return decoder;

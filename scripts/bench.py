@@ -368,13 +368,35 @@ def imagenet_shards(tar):
     return folder
 
 
-def imagenet_cpu(repeats):
+def imagenet_tar():
     folder = os.environ.get("MILLRACE_TEST_DATA")
     if not folder:
         raise Skip("MILLRACE_TEST_DATA is not set")
     tar = pathlib.Path(folder) / "imagenet-sample.tar"
     if not tar.exists():
         raise Skip(f"{tar} does not exist")
+    return tar
+
+
+def jpeg_row(name, row, repeats):
+    tar = imagenet_tar()
+
+    def rate(words):
+        return lambda: run_json([BIN / "bench_jpeg_rows", tar, words, 2])["per_second"]
+
+    return measure(name, "images/s", rate(row), rate(row + "_limit"), repeats)
+
+
+def jpeg_region(repeats):
+    return jpeg_row("jpeg_region", "region", repeats)
+
+
+def jpeg_full(repeats):
+    return jpeg_row("jpeg_full", "full", repeats)
+
+
+def imagenet_cpu(repeats):
+    tar = imagenet_tar()
     shards = imagenet_shards(tar)
     threads = len(os.sched_getaffinity(0))
     pipeline = [BIN / "millrace", "run", "examples/imagenet/train.pbtxt", "--var",
@@ -385,6 +407,10 @@ def imagenet_cpu(repeats):
 
 
 AREAS = {
+    "augment": {
+        "targets": ["bench_jpeg_rows"],
+        "rows": [jpeg_region, jpeg_full],
+    },
     "readers": {
         "targets": ["bench_cold_read", "bench_make_records", "bench_make_text", "bench_raw_inflate",
                     "bench_raw_record_loop", "bench_read_records", "bench_read_source",
@@ -402,6 +428,8 @@ AREAS = {
 
 # What each row should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
+    "jpeg_region": ("ratio >= 2", lambda row: row["ratio"] >= 2),
+    "jpeg_full": ("ratio >= 2", lambda row: row["ratio"] >= 2),
     "large_records": ("ratio >= 0.85", lambda row: row["ratio"] >= 0.85),
     "mapped_records": ("ratio >= 0.8", lambda row: row["ratio"] >= 0.8),
     "parse_40": (">= 2.5 M/s", lambda row: row["value"] >= 2.5e6),

@@ -158,6 +158,47 @@ TEST(FusedDecodeAndCrop, DamageBehindTheRegionIsNotSeen) {
   EXPECT_LT(unseen, 40);
 }
 
+// Rows of all kinds in one run, some damaged: each comes out as alone, whatever lies beside it.
+TEST(RunOfManyImages, EachRowIsDecodedAsAlone) {
+  std::mt19937 random(12);
+  std::vector<std::string> values;
+  for (int row = 0; row < 40; ++row) {
+    const Image image = MakeImage(20 + random() % 120, 20 + random() % 120, 3, random());
+    const int h_samp = 1 + static_cast<int>(random() % 2);
+    values.push_back(row % 7 == 3
+                         ? EncodePng(image.height, image.width, 2, 8, image.pixels)
+                         : EncodeJpeg(image, {.h_samp = h_samp, .progressive = row % 9 == 5}));
+    if (row % 6 == 4) values.back().resize(values.back().size() / 2);
+  }
+  const DecodeImageOptions decode;
+  const RandomResizedCropOptions crop{.height = 16, .width = 16};
+  testing::TestRun fused(40), whole(40);
+  fused.AddBytes(decode.field, values);
+  whole.AddBytes(decode.field, values);
+  auto fused_op = MakeDecodeRandomResizedCrop(decode, crop, "random_resized_crop");
+  auto whole_op = MakeDecodeImage(decode);
+  ASSERT_TRUE(fused_op.ok() && whole_op.ok());
+  testing::ResolveAndApply(**fused_op, testing::EncodedSchema(), *fused);
+  testing::ResolveAndApply(**whole_op, testing::EncodedSchema(), *whole);
+  int failed = 0;
+  for (int row = 0; row < 40; ++row) {
+    const auto alone = testing::DecodeCrop(values[row], decode, crop, row);
+    ASSERT_EQ(fused->ok(row), alone.status.ok()) << "row " << row;
+    if (alone.status.ok()) {
+      ASSERT_EQ(fused.ImageAt("image", row), alone.image) << "row " << row;
+    }
+    const auto all = testing::Decode(values[row], decode);
+    ASSERT_EQ(whole->ok(row), all.status.ok()) << "row " << row;
+    if (all.status.ok()) {
+      ASSERT_EQ(whole.ImageAt("image", row), all.image) << "row " << row;
+    } else {
+      EXPECT_EQ(whole->status(row), all.status) << "row " << row;
+      ++failed;
+    }
+  }
+  EXPECT_GT(failed, 3);
+}
+
 TEST(FusedDecodeAndCrop, AnotherFieldIsRefused) {
   const auto op = MakeDecodeRandomResizedCrop({.output = "left"}, {.field = "right"}, "crop");
   EXPECT_EQ(op.status().code(), absl::StatusCode::kInvalidArgument);

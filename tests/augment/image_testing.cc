@@ -51,6 +51,8 @@ std::string EncodeJpeg(const Image& image, const JpegShape& shape) {
     cinfo.comp_info[0].v_samp_factor = shape.v_samp;
   }
   cinfo.restart_in_rows = shape.restart_rows;
+  cinfo.restart_interval = static_cast<unsigned>(shape.restart_mcus);
+  cinfo.optimize_coding = shape.optimize ? TRUE : FALSE;
   jpeg_scan_info scans[3] = {};
   for (int i = 0; i < 3; ++i) scans[i] = {1, {i}, 0, 63, 0, 0};
   if (shape.separate_scans) {

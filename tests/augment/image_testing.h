@@ -35,6 +35,8 @@ struct JpegShape {
   bool cmyk = false;  // pixels have 4 channels, written as Adobe's inverted inks
   int quality = 85;
   bool separate_scans = false;  // one scan per component
+  int restart_mcus = 0;
+  bool optimize = false;  // Huffman tables of its own
 };
 std::string EncodeJpeg(const Image& image, const JpegShape& shape = {});
 

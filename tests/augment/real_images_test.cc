@@ -7,7 +7,9 @@
 #include <memory>
 
 #include "augment/image_decoder_internal.h"
+#include "augment/jpeg/lane_pool_internal.h"
 #include "image_testing.h"
+#include "jpeg_testing.h"
 
 // The 500 photographs of imagenet-sample.tar and the fuzzing cases of hostile-jpeg.tar.xz, where
 // MILLRACE_TEST_DATA names their folder.
@@ -63,6 +65,85 @@ TEST(RealImages, DecodeAsDjpegAndByRegionAsAWhole) {
           << "image " << i << ", row " << y;
     }
   }
+}
+
+// Whole and by region, at both ends of what RegionDecoder is asked for.
+TEST(RealImages, RegionDecoderHasLibjpegsPixels) {
+  const char* folder = std::getenv("MILLRACE_TEST_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
+  const auto files = ReadTar(std::string(folder) + "/imagenet-sample.tar");
+  ASSERT_EQ(files.size(), 500u);
+  std::mt19937 random(7);
+  int taken = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    jpeg::RegionDecoder decoder;
+    if (!decoder.Open(files[i])) continue;
+    ++taken;
+    const int64_t height = decoder.frame().height, width = decoder.frame().width;
+    const Region regions[] = {{0, 0, height, width},
+                              testing::RandomRegion(random, height, width),
+                              testing::RandomRegion(random, height, width)};
+    for (const Region& region : regions) {
+      ASSERT_EQ(testing::Compare(files[i], region, 3, decoder), testing::Agreement::kEqual)
+          << "image " << i << ": top " << region.top << ", left " << region.left << ", height "
+          << region.height << ", width " << region.width;
+    }
+  }
+  RecordProperty("taken", taken);
+  EXPECT_GT(taken, 490);
+}
+
+TEST(RealImages, LanePoolHasLibjpegsPixels) {
+  const char* folder = std::getenv("MILLRACE_TEST_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
+  const auto files = ReadTar(std::string(folder) + "/imagenet-sample.tar");
+  std::mt19937 random(9);
+  std::vector<Region> regions(files.size());
+  std::vector<std::vector<uint8_t>> pixels(files.size());
+  int decoded = 0;
+  jpeg::LanePool pool([&](int64_t tag, bool ok) {
+    const auto i = static_cast<size_t>(tag);
+    ASSERT_TRUE(ok) << "image " << i;
+    ASSERT_EQ(pixels[i], testing::ByLibjpeg(files[i], regions[i], 3)) << "image " << i;
+    pixels[i] = {};
+    ++decoded;
+  });
+  for (size_t i = 0; i < files.size(); ++i) {
+    jpeg::RegionDecoder& decoder = pool.idle();
+    if (!decoder.Open(files[i])) continue;
+    regions[i] = testing::RandomRegion(random, decoder.frame().height, decoder.frame().width);
+    if (i % 5 == 0) regions[i] = {0, 0, decoder.frame().height, decoder.frame().width};
+    pixels[i].resize(static_cast<size_t>(regions[i].height * regions[i].width * 3));
+    pool.Submit(static_cast<int64_t>(i), regions[i], 3, pixels[i].data(), regions[i].width * 3);
+  }
+  pool.Flush();
+  EXPECT_GT(decoded, 490);
+}
+
+TEST(HostileCorpus, RegionDecoderTakesOnlyWhatLibjpegTakes) {
+  const char* folder = std::getenv("MILLRACE_TEST_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
+  std::mt19937 random(8);
+  int taken = 0;
+  const auto files = ReadTar(std::string(folder) + "/hostile-jpeg.tar.xz");
+  ASSERT_FALSE(files.empty());
+  for (size_t i = 0; i < files.size(); ++i) {
+    jpeg::RegionDecoder decoder(i % 2 == 0 ? jpeg::BestLevel() : jpeg::Level::kScalar);
+    if (!decoder.Open(files[i])) continue;
+    const int64_t height = decoder.frame().height, width = decoder.frame().width;
+    if (height * width > testing::kMaxTestPixels) continue;
+    const Region regions[] = {{0, 0, height, width}, testing::RandomRegion(random, height, width)};
+    for (const Region& region : regions) {
+      for (const int channels : {1, 3}) {
+        const auto agreement = testing::Compare(files[i], region, channels, decoder);
+        ASSERT_NE(agreement, testing::Agreement::kDifferent)
+            << "file " << i << ": top " << region.top << ", left " << region.left << ", height "
+            << region.height << ", width " << region.width << ", " << channels << " channels";
+        if (agreement == testing::Agreement::kEqual) ++taken;
+      }
+    }
+  }
+  RecordProperty("taken", taken);
 }
 
 TEST(HostileCorpus, EveryFileEndsInAStatus) {

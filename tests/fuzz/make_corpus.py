@@ -238,10 +238,21 @@ def state():
     yield b"\1" + text + b" state=AQIDBA"
 
 
+def jpeg():
+    """Small files of each kind (cjpeg -quality 70 -optimize), each read in several ways."""
+    for number, path in enumerate(sorted((ROOT / "tests/fixtures/jpeg").glob("*.jpg"))):
+        whole = path.read_bytes()
+        for choice in (0, 1, 2, 7):
+            yield bytes([choice, 0, 0, 255, 255]) + whole
+        yield bytes([3, 40 * number, 60, 99, 50]) + whole
+        yield bytes([1, 0, 0, 128, 255]) + whole[:len(whole) * 3 // 4]
+
+
 TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages,
            "sequence_example": sequence_example, "index": index, "dali_index": dali_index,
            "zstd": zstd, "tar": tar, "container": container, "salvage": salvage,
-           "csv_json": csv_json, "pbtxt": pbtxt, "state": state}
+           "csv_json": csv_json, "pbtxt": pbtxt, "state": state,
+           "jpeg": jpeg}
 
 
 def main():
