@@ -306,6 +306,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   source.verify_crc = spec.verify_crc;
   MILLRACE_ASSIGN_OR_RETURN(source.access.io, ParseIo(spec.io));
   source.access.drop_behind = spec.drop_behind;
+  source.span_bytes = spec.access_point_bytes;
   source.resync = spec.resync;
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
   source.http = options.http;

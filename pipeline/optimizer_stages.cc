@@ -87,6 +87,7 @@ void FillTfRecord(const proto::TfRecord& files, SourceSpec* source) {
   source->verify_crc = !files.skip_crc();
   source->io = files.io();
   source->drop_behind = files.drop_behind();
+  source->access_point_bytes = files.access_point_bytes();
 }
 
 void FillFixedLength(const proto::FixedLength& files, SourceSpec* source) {

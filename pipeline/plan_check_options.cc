@@ -83,6 +83,10 @@ absl::Status StageChecker::FilesOf(const Files& source) const {
 absl::Status StageChecker::TfRecord(const proto::TfRecord& source) const {
   MILLRACE_RETURN_IF_ERROR(Source(source));
   MILLRACE_RETURN_IF_ERROR(DaliIndex(source));
+  if (source.access_point_bytes() != 0) {
+    MILLRACE_RETURN_IF_ERROR(InRange("access_point_bytes", source.access_point_bytes(),
+                                     uint64_t{4} << 10, uint64_t{16} << 20));
+  }
   const std::vector<std::string> ios = {"pread", "mmap", "direct"};
   if (std::ranges::find(ios, source.io()) != ios.end()) return absl::OkStatus();
   return Error("io",

@@ -262,6 +262,15 @@ class Opener {
     return ShardIndex{std::move(records), digest};
   }
 
+  // Points at another distance are others.
+  IndexedShard PointsOf(const std::string& path, Compression compression,
+                        const Shard& shard) const {
+    return {.path = path,
+            .stamp = shard.stamp,
+            .compression = compression,
+            .format = {.key = options_.span_bytes}};
+  }
+
   // Replaces shard.file by its inflated bytes, which can be read anywhere. When they had to be
   // inflated for that, `frames` become those of the records, unless their framing is damaged.
   absl::Status Enter(const std::string& path, Compression compression, Place& place, Shard& shard,
@@ -271,8 +280,7 @@ class Opener {
     const auto make = [&](const IndexKey& key) {
       return InflateAndWalk(compression, shard, key, place, frames, told);
     };
-    auto points = cache_.FindOrMakePoints(
-        {.path = path, .stamp = shard.stamp, .compression = compression, .format = {}}, open, make);
+    auto points = cache_.FindOrMakePoints(PointsOf(path, compression, shard), open, make);
     Advance(shard.file_size - told, /*tell=*/false);
     if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
       frames.reset();
@@ -290,6 +298,7 @@ class Opener {
                                                         std::optional<RecordIndex>& frames,
                                                         uint64_t& told) {
     InflatePassOptions options;
+    if (options_.span_bytes > 0) options.span_bytes = options_.span_bytes;
     options.advanced = [&](uint64_t bytes) {
       told += bytes;
       Advance(bytes, /*tell=*/true);
@@ -313,8 +322,7 @@ class Opener {
                               place.spool.Add(MakeSalvageSource(shard.file, compression)));
     if (inflated.lost.empty()) return inflated;
     const auto open = [&](const std::string& name) { return open_files_->Open(name); };
-    auto points = cache_.FindOldPoints(
-        {.path = path, .stamp = shard.stamp, .compression = compression, .format = {}}, open);
+    auto points = cache_.FindOldPoints(PointsOf(path, compression, shard), open);
     if (!points.has_value()) return inflated;
     MILLRACE_ASSIGN_OR_RETURN(const bool stands, StandsBehindDamage(shard.file, *points));
     if (!stands) return inflated;

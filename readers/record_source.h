@@ -52,6 +52,10 @@ struct RecordSourceOptions {
   std::string index_folder;
   int threads = 1;  // shards opened at once
   FileAccess access;
+  // About so many inflated bytes lie between the places at which a compressed shard is entered, from
+  // 4 KiB to 16 MiB; 0: 4 MiB. Less is read around a record, and more is kept beside the index: up to
+  // 32 KiB a place. For each number that is asked for a shard is inflated once.
+  uint64_t span_bytes = 0;
   // An order that jumps about within so many records reads short ones (1 KiB on average) from blocks
   // of the shards that are kept in memory: a copy each, not a system call. 0: none does. At most
   // cache_bytes, whatever the records take. Of compressed shards as much is kept inflated, but 64 MiB

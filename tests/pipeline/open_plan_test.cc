@@ -236,8 +236,9 @@ TEST_F(OpenPlanTest, EveryWayToReadGivesTheSameStream) {
                 "stage { batch { size: 16 } }\n");
   };
   const Stream whole = Drain(*OpenText(text(""), 2));
-  for (const auto* options : {"io: \"pread\"", "io: \"mmap\"", "io: \"direct\"",
-                              "drop_behind: true", "io: \"mmap\" drop_behind: true"}) {
+  for (const auto* options :
+       {"io: \"pread\"", "io: \"mmap\"", "io: \"direct\"", "drop_behind: true",
+        "io: \"mmap\" drop_behind: true", "access_point_bytes: 65536"}) {
     EXPECT_EQ(Drain(*OpenText(text(options), 2)).digests, whole.digests) << options;
   }
   const auto unknown = Plan::FromText(text("io: \"mmpa\""), "plan");

@@ -63,6 +63,24 @@ TEST_F(RecordSourcePointsTest, SecondOpenInflatesNothing) {
   EXPECT_EQ((*second)->file(0)->path(), shard) << "messages name the shard";
 }
 
+TEST_F(RecordSourcePointsTest, PointsAreAsFarApartAsIsAsked) {
+  const auto payloads = Noise(90);
+  const std::string shard = Shard("a", Deflated(FastFrames(payloads), Wrapper::kGzip, 1));
+  uint64_t last = UINT64_MAX;
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1} << 20, uint64_t{256} << 10}) {
+    options_.span_bytes = bytes;
+    const auto source = Open({shard});
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_TRUE(walked_) << "points at another distance are others";
+    ASSERT_TRUE((*source)->spans().has_value());
+    EXPECT_LT((*source)->spans()->span_bytes, last / 2);
+    last = (*source)->spans()->span_bytes;
+    ExpectRecords(**source, payloads);
+    ASSERT_TRUE(Open({shard}).ok());
+    EXPECT_FALSE(walked_);
+  }
+}
+
 TEST_F(RecordSourcePointsTest, LostOrDamagedPointsOrIndexAreMadeAgain) {
   const auto payloads = Payloads(300, 1);
   const std::string shard = Shard("a", Deflated(Frames(payloads), Wrapper::kZlib));
