@@ -1,3 +1,4 @@
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -61,12 +62,12 @@ class DecodeImage final : public Op {
       absl::Status status = Decode(encoded.bytes(row), row, images, run);
       if (!status.ok()) run.Fail(row, Annotate(status, options_.field));
     };
-    jpeg::LanePool pool([&](int64_t row, bool ok) {
+    const auto pool = std::make_unique<jpeg::LanePool>([&](int64_t row, bool ok) {
       if (!ok) decode(row);
     });
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
-      jpeg::RegionDecoder& decoder = pool.idle();
+      jpeg::RegionDecoder& decoder = pool->idle();
       if (!OpenForLanes(encoded.bytes(row), options_.max_pixels, decoder)) {
         decode(row);
         continue;
@@ -74,9 +75,9 @@ class DecodeImage final : public Op {
       const Region all{0, 0, decoder.frame().height, decoder.frame().width};
       const Shape shape{all.height, all.width, options_.channels};
       auto* pixels = static_cast<uint8_t*>(run.Allocate(images, row, shape));
-      pool.Submit(row, all, options_.channels, pixels, all.width * options_.channels);
+      pool->Submit(row, all, options_.channels, pixels, all.width * options_.channels);
     }
-    pool.Flush();
+    pool->Flush();
   }
 
  private:
@@ -108,14 +109,14 @@ class DecodeRandomResizedCrop final : public Op {
       absl::Status status = Decode(encoded.bytes(row), row, images, run);
       if (!status.ok()) run.Fail(row, Annotate(status, decode_.field));
     };
-    jpeg::LanePool pool([&](int64_t row, bool ok) {
+    const auto pool = std::make_unique<jpeg::LanePool>([&](int64_t row, bool ok) {
       const Pending& image = pending[static_cast<size_t>(row)];
       if (!ok) return decode(row);
       Resize(image.pixels, image.region, row, images, run);
     });
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
-      jpeg::RegionDecoder& decoder = pool.idle();
+      jpeg::RegionDecoder& decoder = pool->idle();
       if (!OpenForLanes(encoded.bytes(row), decode_.max_pixels, decoder)) {
         decode(row);
         continue;
@@ -125,9 +126,9 @@ class DecodeRandomResizedCrop final : public Op {
       auto* out = reinterpret_cast<uint8_t*>(
           run.arena().Allocate(static_cast<size_t>(region.height * stride + kPixelsSlack)));
       pending[static_cast<size_t>(row)] = {region, {out, stride}};
-      pool.Submit(row, region, decode_.channels, out, stride);
+      pool->Submit(row, region, decode_.channels, out, stride);
     }
-    pool.Flush();
+    pool->Flush();
   }
 
  private:

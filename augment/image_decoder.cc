@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded
                     absl::StrCat("image of ", info.height, " x ", info.width,
                                  " pixels exceeds max_pixels ", max_pixels));
   }
+  MILLRACE_RETURN_IF_ERROR(decoder->CheckHeader());
   return decoder;
 }
 

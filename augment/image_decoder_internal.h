@@ -34,6 +34,10 @@ class ImageDecoder {
 
   const readers::ImageHeader& info() const { return info_; }
 
+  // What must hold before memory of the image's size is taken.
+  //   INVALID_ARGUMENT  the file cannot hold so many pixels, or is of a kind that is not taken (kImage)
+  virtual absl::Status CheckHeader() const { return absl::OkStatus(); }
+
   // Writes all pixels to `out`, info().height * info().width * channels bytes, dense.
   //   INVALID_ARGUMENT    the image is damaged (kImage)
   //   RESOURCE_EXHAUSTED  the decoder's own memory could not be had

@@ -98,6 +98,14 @@ class JpegDecoder final : public ImageDecoder {
     return absl::OkStatus();
   }
 
+  absl::Status CheckHeader() const override {
+    if (cinfo_.arith_code) return ImageError("arithmetic coding is not supported");
+    const uint64_t pixels = static_cast<uint64_t>(info_.height * info_.width);
+    if (pixels / kMaxPixelsPerByte <= encoded_.size()) return absl::OkStatus();
+    return ImageError(absl::StrCat(encoded_.size(), " bytes cannot hold ", info_.height, " x ",
+                                   info_.width, " pixels"));
+  }
+
   absl::Status DecodeAll(int channels, RunArena& arena, uint8_t* out) override {
     const Region all{0, 0, info_.height, info_.width};
     MILLRACE_RETURN_IF_ERROR(Start(all, channels));
@@ -175,15 +183,6 @@ class JpegDecoder final : public ImageDecoder {
     crop_width_ = static_cast<JDIMENSION>(right - left);
     skip_ = static_cast<JDIMENSION>(region.top);
     return Guard(&CropAndSkip);
-  }
-
-  // What must hold before memory of the image's size is taken.
-  absl::Status CheckHeader() const {
-    if (cinfo_.arith_code) return ImageError("arithmetic coding is not supported");
-    const uint64_t pixels = static_cast<uint64_t>(info_.height * info_.width);
-    if (pixels / kMaxPixelsPerByte <= encoded_.size()) return absl::OkStatus();
-    return ImageError(absl::StrCat(encoded_.size(), " bytes cannot hold ", info_.height, " x ",
-                                   info_.width, " pixels"));
   }
 
   // libjpeg takes a component that no scan has brought for grey, without a word.

@@ -7,7 +7,7 @@
 
 #if defined(__x86_64__)
 #define MILLRACE_JPEG_X86 1
-#define MILLRACE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
+#define MILLRACE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
 #else
 #define MILLRACE_JPEG_X86 0
 #endif
@@ -20,7 +20,10 @@ enum class Level { kScalar, kAvx2 };
 
 inline Level BestLevel() {
 #if MILLRACE_JPEG_X86
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return Level::kAvx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+      __builtin_cpu_supports("bmi2")) {
+    return Level::kAvx2;
+  }
 #endif
   return Level::kScalar;
 }

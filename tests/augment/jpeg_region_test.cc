@@ -182,6 +182,13 @@ TEST(JpegRegionDecoder, OtherKindsAreLeftToLibjpeg) {
   EXPECT_FALSE(decoder.Open(EncodeJpeg(color, {.separate_scans = true})));
   EXPECT_FALSE(decoder.Open(EncodeJpeg(color, {.h_samp = 4})));
   EXPECT_FALSE(decoder.Open(EncodeJpeg(MakeImage(40, 40, 4, 1), {.cmyk = true})));
+  std::string grey = EncodeJpeg(MakeImage(40, 40, 1, 1));
+  EXPECT_TRUE(decoder.Open(grey));
+  constexpr size_t kSampling = 11;  // in the frame header of one component
+  char& sampling = grey.at(grey.find("\xFF\xC0") + kSampling);
+  ASSERT_EQ(sampling, 0x11);
+  sampling = 0x22;
+  EXPECT_FALSE(decoder.Open(grey));
   EXPECT_FALSE(decoder.Open(""));
   EXPECT_FALSE(decoder.Open("\xFF\xD8\xFF"));
 }
