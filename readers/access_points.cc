@@ -64,7 +64,10 @@ absl::Status CheckHeader(const RandomAccessFile& file, std::span<const std::byte
     return Damaged(file, "checksum of the header");
   }
   const auto compression = static_cast<Compression>(LoadU32(&header[12]));
-  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), StampIn(header), compression} != key) {
+  IndexKey wanted = key;
+  wanted.container = 0;  // the distance that was asked for: it is in the path's hash
+  if (IndexKey{LoadU64(&header[16]), LoadU64(&header[24]), StampIn(header), compression} !=
+      wanted) {
     return Other(file, "shard, or of an earlier state of it");
   }
   return absl::OkStatus();

@@ -72,7 +72,7 @@ TEST_F(RecordSourcePointsTest, PointsAreAsFarApartAsIsAsked) {
     const auto source = Open({shard});
     ASSERT_TRUE(source.ok()) << source.status();
     EXPECT_TRUE(walked_) << "points at another distance are others";
-    ASSERT_TRUE((*source)->spans().has_value());
+    ASSERT_TRUE((*source)->spans().has_value()) << bytes << " " << (*source)->memory_bytes();
     EXPECT_LT((*source)->spans()->span_bytes, last / 2);
     last = (*source)->spans()->span_bytes;
     ExpectRecords(**source, payloads);
