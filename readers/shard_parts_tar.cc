@@ -194,7 +194,8 @@ class TarPartWalk {
 
   // Whether a member begins at `at`.
   absl::StatusOr<bool> IsHeader(uint64_t at) const {
-    TarWalk walk(*Part(at, barrier()), max_record_bytes_, /*is_part=*/true);
+    const auto part = Part(at, barrier());
+    TarWalk walk(*part, max_record_bytes_, /*is_part=*/true);
     const auto member = walk.Next();
     if (member.ok()) return true;
     if (GetRecordError(member.status()).has_value()) return false;

@@ -32,8 +32,8 @@ struct TarMember {
 // most 256 KiB and the longest name. Thread-compatible.
 class TarWalk {
  public:
-  // `file` is borrowed. `is_part`: members and nothing else, without the end mark of an archive. `begins_narrow`: it reads
-  // little at first, then ever more.
+  // `file` is borrowed. `is_part`: members and nothing else, without the end mark of an archive.
+  // `begins_narrow`: it reads little at first, then ever more.
   TarWalk(const RandomAccessFile& file, uint64_t max_member_bytes, bool is_part,
           bool begins_narrow = false);
 
