@@ -24,10 +24,11 @@ struct DecodeImageOptions {
   int64_t max_pixels =
       int64_t{1} << 28;  // a larger image is an error, found before anything is allocated
 };
-// JPEG (libjpeg-turbo) or PNG (libspng), told by the bytes. Output uint8 [height, width, channels],
-// sizes unknown. PNG: alpha is dropped, 16-bit samples keep their high byte, palettes are looked
-// up. CMYK JPEGs become RGB. Grey from colour is libjpeg's luma. A warning of the decoder is an
-// error: pixels that had to be invented are never handed on. Arithmetic-coded JPEGs are not taken.
+// JPEG (with libjpeg-turbo's pixels and errors) or PNG (libspng), told by the bytes. Output uint8
+// [height, width, channels], sizes unknown. PNG: alpha is dropped, 16-bit samples keep their high
+// byte, palettes are looked up. CMYK JPEGs become RGB. Grey from colour is libjpeg's luma. A warning
+// of the decoder is an error: pixels that had to be invented are never handed on. Arithmetic-coded
+// JPEGs are not taken.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
 
 struct RandomResizedCropOptions {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -115,6 +116,9 @@ absl::Status Run(const Flags& flags) {
     for (const std::string& file : files) {
       MILLRACE_RETURN_IF_ERROR(readers::CheckMayHaveDaliIndex(file));
     }
+    std::error_code error;
+    if (!flags.out_folder.empty()) std::filesystem::create_directories(flags.out_folder, error);
+    if (error) return ErrnoStatus(error.value(), "create folder", flags.out_folder);
   }
   MILLRACE_ASSIGN_OR_RETURN(const auto source, OpenFiles(files));
   const std::vector<Indexed> indexed = RecordsOfFiles(*source);
@@ -143,7 +147,9 @@ void AddIndex(Command parent) {
   command.AddSwitch("--dali", flags->dali,
                     "Write what tfrecord2idx writes: FILE.idx beside each file, plain ones only");
   Flag out = command.Add("--out", flags->out, "With --dali: the name of the .idx of one file");
-  command.Add("--out-folder", flags->out_folder, "With --dali: the folder for all .idx files")
+  command
+      .Add("--out-folder", flags->out_folder,
+           "With --dali: the folder for all .idx files; made when it is missing")
       .Excludes(out);
   command.AddSwitch("--overwrite", flags->overwrite, "Replace .idx files that are there");
   command.Footer(

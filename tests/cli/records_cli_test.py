@@ -234,8 +234,7 @@ class RecordsTest(unittest.TestCase):
         self.assertFalse(list(self.folder.glob("*.idx")))
 
     def test_index_writes_what_dali_reads_and_replaces_nothing_unless_told(self):
-        folder = self.folder / "idx"
-        folder.mkdir()
+        folder = self.folder / "made" / "idx"
         args = ["records", "index", "--dali", "--out-folder", folder, *self.shards]
         done = millrace(*args)
         self.assertEqual(done.returncode, 0, done.stderr)
