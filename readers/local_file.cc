@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/http_file_internal.h"
+#include "readers/read_front_internal.h"
 #include "readers/record_source.h"
 
 namespace millrace::readers {
@@ -26,25 +27,30 @@ class LocalFile : public RandomAccessFile {
         path_(std::move(path)),
         size_(size),
         retry_(retry),
-        pread_(std::move(pread_function)) {
+        pread_(std::move(pread_function)),
+        front_(fd_.get()) {
     try_.store(!pread_, std::memory_order_relaxed);
     if (!pread_) pread_ = ::pread;
   }
 
   bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    if (!try_.load(std::memory_order_relaxed) || WantsMoreAhead(offset + out.size())) return false;
+    if (!try_.load(std::memory_order_relaxed)) return false;
+    const bool in_turn = front_.Announce(offset, offset + out.size());
+    if (!in_turn && missed_.load(std::memory_order_relaxed)) return false;
     const iovec part = {out.data(), out.size()};
     const ssize_t got = ::preadv2(fd_.get(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
-    if (got == static_cast<ssize_t>(out.size())) return true;
+    if (got == static_cast<ssize_t>(out.size())) {
+      front_.Found(offset, offset + out.size());
+      return true;
+    }
     const bool unknown = got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL);
-    if (unknown) try_.store(false, std::memory_order_relaxed);
-    missed_.store(true, std::memory_order_relaxed);
+    (unknown ? try_ : missed_).store(!unknown, std::memory_order_relaxed);
     return false;
   }
 
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     constexpr size_t kMostPerCall = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB per call
-    if (missed_.load(std::memory_order_relaxed)) ReadAhead(offset, offset + out.size());
+    if (missed_.load(std::memory_order_relaxed)) front_.Reach(offset, offset + out.size());
     size_t done = 0;
     int failed = 0;  // attempts to read what comes next
     while (done < out.size() && offset + done < size_) {
@@ -69,33 +75,6 @@ class LocalFile : public RandomAccessFile {
   const std::string& path() const override { return path_; }
 
  private:
-  // Reads side by side lie closer together.
-  static constexpr uint64_t kNearBytes = uint64_t{2} << 20;
-  static constexpr uint64_t kAheadBytes = uint64_t{8} << 20;
-
-  // Whether a reader in order nears the end of what was asked for.
-  bool WantsMoreAhead(uint64_t end) const {
-    const uint64_t ahead = ahead_.load(std::memory_order_relaxed);
-    return ahead < size_ && end <= ahead && end + kAheadBytes / 2 > ahead;
-  }
-
-  // Asks the disk for what comes after a read, where reads go on in order.
-  void ReadAhead(uint64_t offset, uint64_t end) const {
-    const uint64_t before = last_end_.exchange(end, std::memory_order_relaxed);
-    if (offset > before + kNearBytes || before > offset + kNearBytes) return;
-    uint64_t ahead = ahead_.load(std::memory_order_relaxed);
-    const bool in_order = ahead >= end && ahead <= end + kAheadBytes;
-    if (in_order && ahead > end + kAheadBytes / 2) return;
-    const uint64_t begin = in_order ? ahead : offset;
-    const uint64_t until = std::min(end + kAheadBytes, size_);
-    if (until <= begin ||
-        !ahead_.compare_exchange_strong(ahead, until, std::memory_order_relaxed)) {
-      return;
-    }
-    ::posix_fadvise(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(until - begin),
-                    POSIX_FADV_WILLNEED);  // a hint
-  }
-
   static bool MayPass(int error) {
     return error == EIO || error == EAGAIN || error == ESTALE || error == ETIMEDOUT;
   }
@@ -112,12 +91,9 @@ class LocalFile : public RandomAccessFile {
   // False where the file system cannot tell, or reads are a test's; readers -> readers, relaxed: a
   // late look costs one call.
   mutable std::atomic<bool> try_{true};
-  // Several threads read runs of one file side by side, in about the order of the file: that takes the
-  // kernel's own read-ahead for an order at random. So where the page cache has missed once, the next
-  // 8 MiB are asked for here. All relaxed, readers -> readers: a wrong guess costs a read.
+  // The page cache has missed once; readers -> readers, relaxed: a late look costs a read.
   mutable std::atomic<bool> missed_{false};
-  mutable std::atomic<uint64_t> last_end_{0};
-  mutable std::atomic<uint64_t> ahead_{0};  // asked for up to here
+  mutable ReadFront front_;
 };
 
 struct OpenedFile {
