@@ -104,8 +104,9 @@ class FillMissing final : public FieldsOp {
     WithNumber(run.Get(field).dtype(), [&](auto number) {
       using T = decltype(number);
       const T value = static_cast<T>(options_.value);
-      // Where there is none: the number that its replacement leaves as it is.
-      const T missing = static_cast<T>(options_.missing.value_or(options_.value));
+      // Where there is none, NaN: it equals nothing. Integers have one.
+      const T missing = options_.missing ? static_cast<T>(*options_.missing)
+                                         : std::numeric_limits<T>::quiet_NaN();
       MapColumn<T, T>(run, field, [value, missing](T x) {
         // Only NaN differs from itself.
         return x == missing || x != x ? value : x;

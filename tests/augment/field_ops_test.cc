@@ -271,6 +271,13 @@ TEST(FillMissingTest, ReplacesNaNAndWhatIsCalledMissing) {
               ElementsAre(1, 7));
 }
 
+TEST(FillMissingTest, LeavesTheSignOfZeroAlone) {
+  const auto values =
+      Apply<float>(MakeFillMissing({.fields = {"x"}}), std::vector<float>{-0.0f, NAN});
+  EXPECT_TRUE(std::signbit(values[0]));
+  EXPECT_FALSE(std::signbit(values[1]));
+}
+
 TEST(FillMissingTest, IntegersNeedNumbersOfTheirOwn) {
   EXPECT_THAT(ResolveError(MakeFillMissing({.fields = {"x"}}), DType::kI64),
               HasSubstr("an integer is never NaN"));
