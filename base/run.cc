@@ -116,9 +116,22 @@ Column& Run::Add(std::string_view name, DType dtype) {
   const auto same = std::ranges::find(columns_, name, &Column::name);
   if (same != columns_.end()) columns_.erase(same);
   Column& column = columns_.emplace_back(std::string(name), dtype, num_rows(), arena_);
-  const auto slots = std::ranges::find(slots_, name, &FieldSlots::name);
-  if (slots != slots_.end() && slots->dtype == dtype) column.slots_ = &*slots;
+  FindSlots(column);
   return column;
+}
+
+Column Run::Renew(std::string_view name, DType dtype, Column** column) {
+  const auto it = std::ranges::find(columns_, name, &Column::name);
+  assert(it != columns_.end());
+  Column fresh(it->name(), dtype, num_rows(), arena_);
+  FindSlots(fresh);
+  *column = &*it;
+  return std::exchange(*it, std::move(fresh));
+}
+
+void Run::FindSlots(Column& column) const {
+  const auto slots = std::ranges::find(slots_, column.name_, &FieldSlots::name);
+  if (slots != slots_.end() && slots->dtype == column.dtype_) column.slots_ = &*slots;
 }
 
 Run Run::Select(std::span<const int64_t> rows, std::vector<SampleId> ids) const {

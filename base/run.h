@@ -199,6 +199,10 @@ class Run {
   // Take.
   Column& Add(std::string_view name, DType dtype);
 
+  // Empties the column in its place, for values of `dtype`, and returns what it was, as Take and Add
+  // do. `column` is set to it, and no other reference is lost.
+  Column Renew(std::string_view name, DType dtype, Column** column);
+
   // Returns a run of `rows` of this one (any order, any number of times) under new ids. Values and
   // errors are those of this run, the memory stays shared; nothing is bound. Positions count on
   // from this run's first. REQUIRES: rows.size() == ids.size().
@@ -226,6 +230,9 @@ class Run {
   }
 
  private:
+  // Names the slots that are bound for the column, if there are any.
+  void FindSlots(Column& column) const;
+
   RunArena& arena_;
   const uint64_t seed_;
   const uint64_t first_position_;

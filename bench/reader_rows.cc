@@ -8,7 +8,6 @@
 //   write FILE RECORDS none|gzip      TfRecordWriter, records
 //   write_limit FILE RECORDS none|gzip  CRCs, deflate, write and sync without anything else
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "base/op.h"
+#include "bench/print_rate.h"
 #include "bench/tfrecord_frame.h"
 #include "readers/example_builder.h"
 #include "readers/parse_example.h"
@@ -33,29 +33,9 @@
 namespace millrace::bench {
 namespace {
 
-double ProcessSeconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 int Fail(std::string_view what) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(what.size()), what.data());
   return 1;
-}
-
-// Calls `work`, which returns how many records it has done, until `seconds` have passed.
-int PrintRate(double seconds, const std::function<int64_t()>& work) {
-  work();  // memory and branches as they will be
-  const double start = ProcessSeconds();
-  int64_t done = 0;
-  double spent = 0;
-  do {
-    done += work();
-    spent = ProcessSeconds() - start;
-  } while (spent < seconds);
-  std::printf("{\"per_second\": %.1f}\n", static_cast<double>(done) / spent);
-  return 0;
 }
 
 // ---- parse_40: 13 floats, 26 integers below a million, and a label, as click logs have them ----

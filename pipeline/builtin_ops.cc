@@ -61,6 +61,19 @@ struct Maker {
   Result operator()(const augment::NormalizeOptions& o) const { return augment::MakeNormalize(o); }
   Result operator()(const augment::CastOptions& o) const { return augment::MakeCast(o); }
   Result operator()(const augment::OneHotOptions& o) const { return augment::MakeOneHot(o); }
+  Result operator()(const augment::VocabularyOptions& o) const {
+    return augment::MakeVocabulary(o);
+  }
+  Result operator()(const augment::PadTokensOptions& o) const { return augment::MakePadTokens(o); }
+  Result operator()(const augment::ScaleOptions& o) const { return augment::MakeScale(o); }
+  Result operator()(const augment::LogOptions& o) const { return augment::MakeLog(o); }
+  Result operator()(const augment::BucketizeOptions& o) const { return augment::MakeBucketize(o); }
+  Result operator()(const augment::HashOptions& o) const { return augment::MakeHash(o); }
+  Result operator()(const augment::ClipOptions& o) const { return augment::MakeClip(o); }
+  Result operator()(const augment::FillMissingOptions& o) const {
+    return augment::MakeFillMissing(o);
+  }
+  Result operator()(const augment::StackOptions& o) const { return augment::MakeStack(o); }
   Result operator()(const readers::DecodeRawOptions& o) const { return readers::MakeDecodeRaw(o); }
   Result operator()(const IdentityOptions&) const { return MakeIdentity(); }
   Result operator()(const UnbatchOptions& o) const { return MakeUnbatchSlice(o.fields); }

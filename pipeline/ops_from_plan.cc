@@ -260,11 +260,33 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
                                     stage.cutout().probability(), stage.cutout().value()};
     default:
       if (auto color = ColorOptionsOf(stage)) return *std::move(color);
-      return std::nullopt;  // neither a map nor a cut
+      return FieldOptionsOf(stage);  // nullopt: neither a map nor a cut
   }
 }
 
 OpFields InPlace(const std::string& field) { return {{field}, {field}, {}, false}; }
+
+OpFields InPlace(const std::vector<std::string>& fields) { return {fields, fields, {}, false}; }
+
+OpFields FieldsOfPad(const augment::PadTokensOptions& pad) {
+  OpFields fields = InPlace(pad.field);
+  if (!pad.mask.empty()) fields.writes.push_back(pad.mask);
+  if (!pad.lengths.empty()) fields.writes.push_back(pad.lengths);
+  return fields;
+}
+
+OpFields FieldsOfVocabulary(const augment::VocabularyOptions& vocabulary) {
+  if (vocabulary.output.empty()) return InPlace(vocabulary.fields);
+  OpFields fields{vocabulary.fields, {vocabulary.output}, vocabulary.fields, false};
+  std::erase(fields.removes, vocabulary.output);
+  return fields;
+}
+
+OpFields FieldsOfStack(const augment::StackOptions& stack) {
+  OpFields fields{stack.fields, {stack.output}, stack.fields, false};
+  std::erase(fields.removes, stack.output);
+  return fields;
+}
 
 // Bytes in, something else out: for decode_image and decode_raw.
 template <typename Options>
@@ -303,7 +325,16 @@ OpFields FieldsOf(const OpOptions& options) {
                    return OpFields{o.predicate->fields(), {}, {}, false};
                  },
                  [](const UnbatchOptions& o) { return FieldsOfUnbatch(o); },
-                 [](const auto& o) { return InPlace(o.field); }},
+                 [](const augment::PadTokensOptions& o) { return FieldsOfPad(o); },
+                 [](const augment::VocabularyOptions& o) { return FieldsOfVocabulary(o); },
+                 [](const augment::StackOptions& o) { return FieldsOfStack(o); },
+                 [](const auto& o) {
+                   // Many fields by one op, or one.
+                   if constexpr (requires { o.fields; })
+                     return InPlace(o.fields);
+                   else
+                     return InPlace(o.field);
+                 }},
       options);
 }
 
@@ -333,6 +364,15 @@ std::string OpName(const OpOptions& options) {
           [](const augment::NormalizeOptions&) { return "normalize"; },
           [](const augment::CastOptions&) { return "cast"; },
           [](const augment::OneHotOptions&) { return "one_hot"; },
+          [](const augment::VocabularyOptions&) { return "vocabulary"; },
+          [](const augment::PadTokensOptions&) { return "pad_tokens"; },
+          [](const augment::ScaleOptions&) { return "scale"; },
+          [](const augment::LogOptions&) { return "log"; },
+          [](const augment::BucketizeOptions&) { return "bucketize"; },
+          [](const augment::HashOptions&) { return "hash"; },
+          [](const augment::ClipOptions&) { return "clip"; },
+          [](const augment::FillMissingOptions&) { return "fill_missing"; },
+          [](const augment::StackOptions&) { return "stack"; },
           [](const readers::DecodeRawOptions&) { return "decode_raw"; },
           [](const IdentityOptions&) { return "identity"; },
           [](const CustomOptions& o) { return o.op.c_str(); },

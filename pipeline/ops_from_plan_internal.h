@@ -12,8 +12,10 @@
 #include "augment/auto_augment.h"
 #include "augment/color_ops.h"
 #include "augment/distort_ops.h"
+#include "augment/field_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
+#include "augment/token_ops.h"
 #include "base/op.h"
 #include "pipeline/predicate.h"
 #include "readers/decode_raw.h"
@@ -75,8 +77,11 @@ using OpOptions = std::variant<
     augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
     augment::RandomErasingOptions, augment::AutoAugmentOptions, augment::LabelSmoothingOptions,
     augment::CutoutOptions, augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions,
-    augment::CastOptions, augment::OneHotOptions, IdentityOptions, CustomOptions, FilterOptions,
-    UnbatchOptions>;
+    augment::CastOptions, augment::OneHotOptions, augment::VocabularyOptions,
+    augment::PadTokensOptions, augment::ScaleOptions, augment::LogOptions,
+    augment::BucketizeOptions, augment::HashOptions, augment::ClipOptions,
+    augment::FillMissingOptions, augment::StackOptions, IdentityOptions, CustomOptions,
+    FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws
@@ -114,6 +119,10 @@ bool DrawsAtRandom(const OpOptions& options);
 // Those of a stage that changes colours by one op; nullopt: it is another stage. REQUIRES: defaults
 // are filled in.
 std::optional<augment::ColorOptions> ColorOptionsOf(const proto::Stage& stage);
+
+// Those of a stage that works on strings, tokens and numbers; nullopt: it is another stage. REQUIRES:
+// defaults are filled in.
+std::optional<OpOptions> FieldOptionsOf(const proto::Stage& stage);
 
 // The maps and cuts of the plan before its batch, in order.
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan);

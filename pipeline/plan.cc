@@ -79,6 +79,7 @@ absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeli
   plan->locations = std::move(locations);
   FillDefaults(&plan->pipeline);
   MILLRACE_RETURN_IF_ERROR(CheckPlan(*plan));
+  MILLRACE_RETURN_IF_ERROR(PinVocabularies(plan.get()));
   return plan;
 }
 

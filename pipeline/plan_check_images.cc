@@ -281,7 +281,7 @@ absl::Status CheckImageOptions(const PipelineAt& at, int i) {
     case proto::Stage::kFlip:
       return check.Flip(stage.flip());
     default:
-      return absl::OkStatus();
+      return CheckFieldOptions(at, i);
   }
 }
 

@@ -74,6 +74,8 @@ class OptionsChecker {
 absl::Status CheckMapOptions(const PipelineAt& at, int stage);
 // And the part of that for maps of images that are no decoders.
 absl::Status CheckImageOptions(const PipelineAt& at, int stage);
+// And the part of that for maps of strings, tokens and numbers.
+absl::Status CheckFieldOptions(const PipelineAt& at, int stage);
 
 }  // namespace millrace::pipeline
 

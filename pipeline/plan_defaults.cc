@@ -122,6 +122,23 @@ void FillAutoAugment(proto::AutoAugment* augment) {
   Default(augment->mutable_method(), "nearest");
 }
 
+void FillPadTokens(proto::PadTokens* pad) {
+  Default(pad->mutable_field(), "tokens");
+  Default(pad->mutable_side(), "right");
+  Default(pad->mutable_truncate(), "right");
+}
+
+void FillScale(proto::Scale* scale) {
+  if (!scale->min().empty() || !scale->max().empty()) return;
+  if (scale->factor().empty()) scale->add_factor(1);
+  if (scale->offset().empty()) scale->add_offset(0);
+}
+
+void FillLog(proto::Log* log) {
+  if (!log->has_min()) log->set_min(0);
+  if (!log->has_offset()) log->set_offset(1);
+}
+
 void FillSmoothing(proto::LabelSmoothing* smoothing) {
   Default(smoothing->mutable_field(), "label");
   if (!smoothing->has_smoothing()) smoothing->set_smoothing(0.1f);
@@ -278,6 +295,17 @@ void FillOp(proto::Stage* stage) {
       return FillAutoAugment(stage->mutable_auto_augment());
     case proto::Stage::kLabelSmoothing:
       return FillSmoothing(stage->mutable_label_smoothing());
+    case proto::Stage::kVocabulary:
+      return Default(stage->mutable_vocabulary()->mutable_split(), "none");
+    case proto::Stage::kPadTokens:
+      return FillPadTokens(stage->mutable_pad_tokens());
+    case proto::Stage::kScale:
+      return FillScale(stage->mutable_scale());
+    case proto::Stage::kLog:
+      return FillLog(stage->mutable_log());
+    case proto::Stage::kHash:
+      if (stage->hash().salt().empty()) stage->mutable_hash()->add_salt(0);
+      return;
     case proto::Stage::kRandomErasing:
       return FillErasing(stage->mutable_random_erasing());
     case proto::Stage::kCutout:

@@ -60,6 +60,11 @@ void FillDefaults(proto::Pipeline* pipeline);
 // of the first that is wrong. REQUIRES: FillDefaults.
 absl::Status CheckPlan(const PlanMessage& plan);
 
+// Reads every vocabulary's file and sets the digest where the text has none, so that the fingerprint
+// covers what is in the file. INVALID_ARGUMENT with the place of the first that cannot be read, is no
+// vocabulary, or is another than the text's digest says. REQUIRES: CheckPlan.
+absl::Status PinVocabularies(PlanMessage* plan);
+
 // The parts of CheckPlan.
 
 // Which stages may stand where, inputs of joins included.

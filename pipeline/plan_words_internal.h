@@ -11,6 +11,7 @@
 #include "augment/auto_augment.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
+#include "augment/token_ops.h"
 #include "base/status.h"
 
 // Options of maps that are one of a few words.
@@ -39,6 +40,17 @@ inline constexpr Words<augment::AugmentPolicy, 3> kAugmentPolicies = {
     {{"rand_augment", augment::AugmentPolicy::kRandAugment},
      {"trivial_augment", augment::AugmentPolicy::kTrivialAugment},
      {"imagenet", augment::AugmentPolicy::kImageNet}}};
+
+// Whether text is split into words.
+inline constexpr Words<bool, 2> kSplits = {{{"none", false}, {"whitespace", true}}};
+
+// Whether tokens are added in front.
+inline constexpr Words<bool, 2> kSides = {{{"right", false}, {"left", true}}};
+
+inline constexpr Words<augment::PadTokensOptions::Truncate, 3> kTruncates = {
+    {{"right", augment::PadTokensOptions::Truncate::kRight},
+     {"left", augment::PadTokensOptions::Truncate::kLeft},
+     {"none", augment::PadTokensOptions::Truncate::kNever}}};
 
 // What `word` stands for; nullopt when it is none of them.
 template <typename Value, size_t kSize>

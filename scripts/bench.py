@@ -395,6 +395,13 @@ def jpeg_full(repeats):
     return jpeg_row("jpeg_full", "full", repeats)
 
 
+def tabular(repeats):
+    def rate(words):
+        return lambda: run_json([BIN / "bench_field_rows", words, RECORD_SECONDS])["per_second"]
+
+    return measure("tabular", "records/s", rate("tabular"), rate("tabular_limit"), repeats)
+
+
 def imagenet_cpu(repeats):
     tar = imagenet_tar()
     shards = imagenet_shards(tar)
@@ -408,8 +415,8 @@ def imagenet_cpu(repeats):
 
 AREAS = {
     "augment": {
-        "targets": ["bench_jpeg_rows"],
-        "rows": [jpeg_region, jpeg_full],
+        "targets": ["bench_field_rows", "bench_jpeg_rows"],
+        "rows": [jpeg_region, jpeg_full, tabular],
     },
     "readers": {
         "targets": ["bench_cold_read", "bench_make_records", "bench_make_text", "bench_raw_inflate",

@@ -107,6 +107,25 @@ TEST_F(RunTest, ColumnsAreFoundReplacedAndTaken) {
   EXPECT_EQ(run_.Find("x"), nullptr);
 }
 
+TEST_F(RunTest, ARenewedColumnIsEmptyInItsPlaceAndTheOldOneStays) {
+  const int64_t values[] = {1, 2, 3};
+  std::vector<float> slab(3);
+  const FieldSlots slots[] = {{"x", DType::kF32, {}, reinterpret_cast<std::byte*>(slab.data())}};
+  run_.Add("a", DType::kU8);
+  Column& x = run_.Add("x", DType::kI64);
+  for (int64_t row = 0; row < 3; ++row) x.Set(row, &values[row], {});
+  run_.Add("b", DType::kU8);
+  run_.Bind(slots);
+  Column* renewed = nullptr;
+  const Column old = run_.Renew("x", DType::kF32, &renewed);
+  EXPECT_EQ(old.at(2).as<int64_t>()[0], 3);
+  EXPECT_EQ(renewed, run_.Find("x"));
+  EXPECT_EQ(&run_.columns()[1], renewed);
+  EXPECT_EQ(renewed->dtype(), DType::kF32);
+  EXPECT_EQ(renewed->at(2).data, nullptr);
+  EXPECT_EQ(run_.Allocate(*renewed, 1, {}), &slab[1]);
+}
+
 TEST_F(RunTest, BytesColumnsBorrow) {
   const std::string value = "hello";
   Column& column = run_.Add("record", DType::kBytes);

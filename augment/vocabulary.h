@@ -1,0 +1,47 @@
+#ifndef MILLRACE_AUGMENT_VOCABULARY_H_
+#define MILLRACE_AUGMENT_VOCABULARY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+
+namespace millrace::augment {
+
+// The tokens of a file and their numbers. Immutable, thread-safe.
+class Vocabulary {
+ public:
+  static constexpr uint64_t kMaxFileBytes = uint64_t{1} << 28;
+  static constexpr size_t kMaxTokenBytes = 4096;
+
+  // Reads a file of one token per line: any bytes up to the line's end, which is "\n" or "\r\n"; that
+  // of the last line may be missing. An empty line is the empty token.
+  //   INVALID_ARGUMENT  the file is empty, too large or not regular; "FILE:LINE: ..." for a token that is there
+  //                     twice, or a line that is too long
+  //   other             the file cannot be read
+  static absl::StatusOr<Vocabulary> Load(const std::string& file);
+
+  // Returns the token's line, from 0, or -1.
+  int64_t Find(std::string_view token) const {
+    const auto it = ids_.find(token);
+    return it == ids_.end() ? -1 : it->second;
+  }
+  int64_t size() const { return static_cast<int64_t>(ids_.size()); }
+  // XXH3, 64 bits, seed 0, of the file's bytes.
+  uint64_t digest() const { return digest_; }
+
+ private:
+  Vocabulary() = default;
+  absl::Status AddLines(const std::string& file);
+
+  std::unique_ptr<const std::string> bytes_;  // of the file; the keys point here
+  absl::flat_hash_map<std::string_view, int64_t> ids_;
+  uint64_t digest_ = 0;
+};
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_VOCABULARY_H_

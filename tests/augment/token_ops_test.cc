@@ -1,0 +1,263 @@
+#include "augment/token_ops.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "augment/vocabulary.h"
+#include "base/record_error.h"
+#include "image_testing.h"
+#include "tests/temp_folder.h"
+
+namespace millrace::augment {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::ResolveAndApply;
+using testing::TestRun;
+using Truncate = PadTokensOptions::Truncate;
+
+class VocabularyTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& bytes) const {
+    const std::string path = folder_.path() + "/vocab.txt";
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+  std::string LoadError(const std::string& bytes) const {
+    return std::string(Vocabulary::Load(Write(bytes)).status().message());
+  }
+  // The ids of one text per row, which must all be good.
+  std::vector<std::vector<int64_t>> Ids(const VocabularyOptions& options,
+                                        const std::vector<std::string>& texts) const {
+    auto op = MakeVocabulary(options);
+    EXPECT_TRUE(op.ok()) << op.status();
+    if (!op.ok()) return {};
+    TestRun run(std::ssize(texts));
+    run.AddBytes("text", texts);
+    const Schema out = ResolveAndApply(**op, kText, *run);
+    EXPECT_EQ(out.Find("text")->shape, options.split ? Shape{Shape::kUnknown} : Shape());
+    std::vector<std::vector<int64_t>> ids;
+    for (int64_t row = 0; row < run->num_rows(); ++row) {
+      EXPECT_TRUE(run->ok(row)) << run->status(row);
+      const auto values = run->Get("text").at(row).as<int64_t>();
+      ids.emplace_back(values.begin(), values.end());
+    }
+    return ids;
+  }
+
+  const Schema kText = Schema({{"text", DType::kBytes, {Shape::kUnknown}}});
+  TempFolder folder_;
+};
+
+// S-FIELD-4.
+TEST_F(VocabularyTest, TokensAreNumberedByLine) {
+  const auto vocabulary = Vocabulary::Load(Write("zero\r\none two\n\n\xff\nlast"));
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
+  EXPECT_EQ(vocabulary->size(), 5);
+  EXPECT_EQ(vocabulary->Find("zero"), 0);
+  EXPECT_EQ(vocabulary->Find("one two"), 1);
+  EXPECT_EQ(vocabulary->Find(""), 2);
+  EXPECT_EQ(vocabulary->Find("\xff"), 3);
+  EXPECT_EQ(vocabulary->Find("last"), 4);
+  EXPECT_EQ(vocabulary->Find("la"), -1);
+}
+
+TEST_F(VocabularyTest, TheDigestIsThatOfTheBytes) {
+  const auto digest = [this](const std::string& bytes) {
+    return Vocabulary::Load(Write(bytes))->digest();
+  };
+  EXPECT_EQ(digest("a\nb\n"), digest("a\nb\n"));
+  EXPECT_NE(digest("a\nb\n"), digest("b\na\n"));
+  EXPECT_NE(digest("a\nb\n"), digest("a\nb"));
+}
+
+TEST_F(VocabularyTest, FilesThatAreNoneAreRefusedByLine) {
+  EXPECT_THAT(LoadError(""), HasSubstr("vocab.txt: no token; it is empty"));
+  EXPECT_THAT(LoadError("a\nb\r\na\n"),
+              HasSubstr("vocab.txt:3: token \"a\" is there twice; the first is in line 1"));
+  EXPECT_THAT(LoadError("a\n\n\n"), HasSubstr(":3: token \"\" is there twice"));
+  EXPECT_THAT(LoadError("a\n" + std::string(4097, 'x')),
+              HasSubstr("vocab.txt:2: the token has 4097 bytes; at most 4096 are allowed"));
+  EXPECT_TRUE(Vocabulary::Load(Write(std::string(4096, 'x') + "\r\n")).ok());
+  EXPECT_EQ(Vocabulary::Load(folder_.path() + "/none").status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_THAT(Vocabulary::Load(folder_.path()).status().message(), HasSubstr("not a regular file"));
+}
+
+TEST_F(VocabularyTest, UnknownTokensGetTheDefaultId) {
+  const std::string file = Write("a\nb\n");
+  EXPECT_THAT(Ids({.fields = {"text"}, .file = file, .default_id = -1}, {"b", "c", "a", "a b", ""}),
+              ElementsAre(ElementsAre(1), ElementsAre(-1), ElementsAre(0), ElementsAre(-1),
+                          ElementsAre(-1)));
+}
+
+TEST_F(VocabularyTest, UnknownTokensGetABucketBehindTheLines) {
+  const std::string file = Write("a\nb\n");
+  std::vector<std::string> tokens = {"a"};
+  for (int i = 0; i < 200; ++i) tokens.push_back("t" + std::to_string(i));
+  const auto ids = Ids({.fields = {"text"}, .file = file, .oov_buckets = 3}, tokens);
+  EXPECT_EQ(ids[0][0], 0);
+  std::vector<int> counts(3);
+  for (size_t i = 1; i < ids.size(); ++i) ++counts.at(static_cast<size_t>(ids[i][0] - 2));
+  EXPECT_THAT(counts, ::testing::Each(::testing::Gt(40)));
+  EXPECT_EQ(Ids({.fields = {"text"}, .file = file, .oov_buckets = 3}, tokens), ids);
+}
+
+TEST_F(VocabularyTest, TextIsSplitAtWhiteSpace) {
+  const std::string file = Write("a\nb\n");
+  EXPECT_THAT(Ids({.fields = {"text"}, .file = file, .default_id = 9, .split = true},
+                  {"a b", "  b\t\n\v\f\r a  ", "", " \n", "b", "a\xc2\xa0"}),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(1, 0), ElementsAre(), ElementsAre(),
+                          ElementsAre(1), ElementsAre(9)));
+}
+
+TEST_F(VocabularyTest, TheIdsMayHaveAnotherName) {
+  auto op = MakeVocabulary({.fields = {"text"}, .output = "ids", .file = Write("a\nb\n")});
+  ASSERT_TRUE(op.ok());
+  const std::vector<std::string> texts = {"b"};
+  TestRun run(1);
+  run.AddBytes("text", texts);
+  EXPECT_EQ(ResolveAndApply(**op, kText, *run).fields(),
+            Schema({{"ids", DType::kI64, {}}}).fields());
+  EXPECT_THAT(run->Get("ids").at(0).as<int64_t>(), ElementsAre(1));
+  EXPECT_EQ(run->Find("text"), nullptr);
+}
+
+TEST_F(VocabularyTest, WithoutADefaultAnUnknownTokenIsAnErrorOfItsRow) {
+  auto op = MakeVocabulary({.fields = {"text"}, .file = Write("a\n"), .split = true});
+  ASSERT_TRUE(op.ok());
+  TestRun run(3);
+  const std::vector<std::string> texts = {"a a", "a b\x01", "a"};
+  run.AddBytes("text", texts);
+  ResolveAndApply(**op, kText, *run);
+  EXPECT_TRUE(run->ok(0) && run->ok(2));
+  EXPECT_THAT(run->status(1).message(), HasSubstr("text: token \"b\\x01\" is not in "));
+  EXPECT_EQ(GetRecordError(run->status(1))->reason, RecordErrorReason::kValue);
+}
+
+TEST_F(VocabularyTest, AnotherDigestIsRefused) {
+  const std::string file = Write("a\n");
+  const uint64_t digest = Vocabulary::Load(file)->digest();
+  EXPECT_TRUE(MakeVocabulary({.fields = {"text"}, .file = file, .digest = digest}).ok());
+  Write("b\n");
+  const auto op = MakeVocabulary({.fields = {"text"}, .file = file, .digest = digest});
+  EXPECT_EQ(op.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(op.status().message(), HasSubstr("vocab.txt has changed"));
+}
+
+TEST_F(VocabularyTest, OptionsAndFieldsAreChecked) {
+  const std::string file = Write("a\n");
+  const auto make = [](const VocabularyOptions& options) {
+    return std::string(MakeVocabulary(options).status().message());
+  };
+  EXPECT_THAT(make({.fields = {"x"}, .file = file, .default_id = 0, .oov_buckets = 1}),
+              HasSubstr("exclude each other"));
+  EXPECT_THAT(make({.fields = {"x"}, .file = file, .oov_buckets = -1}), HasSubstr("oov_buckets"));
+  EXPECT_THAT(make({.file = file}), HasSubstr("no field"));
+  EXPECT_THAT(make({.fields = {"x", "y"}, .output = "z", .file = file}),
+              HasSubstr("output is the name of one field"));
+  auto op = MakeVocabulary({.fields = {"x"}, .file = file});
+  ASSERT_TRUE(op.ok());
+  EXPECT_EQ((*op)->Resolve(Schema({{"x", DType::kI64, {}}})).status().message(),
+            "vocabulary: field 'x' is int64[]; expected bytes");
+}
+
+// Rows of 1, 4 and 6 tokens, through pad_tokens.
+struct Padded {
+  std::vector<std::vector<int64_t>> tokens;
+  std::vector<std::vector<int64_t>> mask;
+  std::vector<int64_t> lengths;
+};
+
+const std::vector<std::vector<int64_t>> kRows = {{1}, {1, 2, 3, 4}, {1, 2, 3, 4, 5, 6}, {}};
+
+Padded Pad(PadTokensOptions options) {
+  options.length = 4;
+  options.mask = "mask";
+  options.lengths = "lengths";
+  auto op = MakePadTokens(options);
+  EXPECT_TRUE(op.ok()) << op.status();
+  TestRun run(std::ssize(kRows));
+  Column& column = run->Add("tokens", DType::kI64);
+  for (size_t row = 0; row < kRows.size(); ++row) {
+    column.Set(static_cast<int64_t>(row), kRows[row].data(), {std::ssize(kRows[row])});
+  }
+  const Schema out =
+      ResolveAndApply(**op, Schema({{"tokens", DType::kI64, {Shape::kUnknown}}}), *run);
+  EXPECT_EQ(out.fields(), Schema({{"tokens", DType::kI64, {4}},
+                                  {"mask", DType::kI64, {4}},
+                                  {"lengths", DType::kI64, {}}})
+                              .fields());
+  Padded padded;
+  for (int64_t row = 0; row < run->num_rows(); ++row) {
+    const auto tokens = run->Get("tokens").at(row).as<int64_t>();
+    const auto mask = run->Get("mask").at(row).as<int64_t>();
+    padded.tokens.emplace_back(tokens.begin(), tokens.end());
+    padded.mask.emplace_back(mask.begin(), mask.end());
+    padded.lengths.push_back(run->Get("lengths").at(row).as<int64_t>()[0]);
+  }
+  return padded;
+}
+
+// S-FIELD-6.
+TEST(PadTokensTest, FillsAndCutsOnTheRight) {
+  const Padded padded = Pad({.value = -7});
+  EXPECT_THAT(padded.tokens, ElementsAre(ElementsAre(1, -7, -7, -7), ElementsAre(1, 2, 3, 4),
+                                         ElementsAre(1, 2, 3, 4), ElementsAre(-7, -7, -7, -7)));
+  EXPECT_THAT(padded.mask, ElementsAre(ElementsAre(1, 0, 0, 0), ElementsAre(1, 1, 1, 1),
+                                       ElementsAre(1, 1, 1, 1), ElementsAre(0, 0, 0, 0)));
+  EXPECT_THAT(padded.lengths, ElementsAre(1, 4, 4, 0));
+}
+
+TEST(PadTokensTest, FillsAndCutsOnTheLeft) {
+  const Padded padded = Pad({.left = true, .truncate = Truncate::kLeft});
+  EXPECT_THAT(padded.tokens, ElementsAre(ElementsAre(0, 0, 0, 1), ElementsAre(1, 2, 3, 4),
+                                         ElementsAre(3, 4, 5, 6), ElementsAre(0, 0, 0, 0)));
+  EXPECT_THAT(padded.mask, ElementsAre(ElementsAre(0, 0, 0, 1), ElementsAre(1, 1, 1, 1),
+                                       ElementsAre(1, 1, 1, 1), ElementsAre(0, 0, 0, 0)));
+}
+
+TEST(PadTokensTest, OneSideDoesNotDecideTheOther) {
+  EXPECT_THAT(Pad({.left = true}).tokens[2], ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(Pad({.truncate = Truncate::kLeft}).tokens[0], ElementsAre(1, 0, 0, 0));
+}
+
+TEST(PadTokensTest, ALongRowCanBeAnError) {
+  auto op = MakePadTokens({.length = 2, .truncate = Truncate::kNever, .mask = "mask"});
+  ASSERT_TRUE(op.ok());
+  const float values[] = {1, 2, 3};
+  TestRun run(2);
+  Column& column = run->Add("tokens", DType::kF32);
+  column.Set(0, values, {3});
+  column.Set(1, values, {1});
+  ResolveAndApply(**op, Schema({{"tokens", DType::kF32, {Shape::kUnknown}}}), *run);
+  EXPECT_EQ(run->status(0).message(), "tokens: 3 tokens; at most 2 fit, and truncate is \"none\"");
+  EXPECT_THAT(run->Get("tokens").at(1).as<float>(), ElementsAre(1, 0));
+}
+
+TEST(PadTokensTest, OptionsAndFieldsAreChecked) {
+  const auto make = [](const PadTokensOptions& options) {
+    return std::string(MakePadTokens(options).status().message());
+  };
+  EXPECT_THAT(make({}), HasSubstr("length is 0"));
+  EXPECT_THAT(make({.length = 1, .value = HUGE_VAL}), HasSubstr("finite"));
+  EXPECT_THAT(make({.length = 1, .mask = "tokens"}), HasSubstr("names that differ"));
+  EXPECT_THAT(make({.length = 1, .mask = "m", .lengths = "m"}), HasSubstr("names that differ"));
+  const auto resolve = [](double value, const Field& field) {
+    auto op = MakePadTokens({.length = 1, .value = value});
+    EXPECT_TRUE(op.ok());
+    return std::string((*op)->Resolve(Schema({field})).status().message());
+  };
+  EXPECT_THAT(resolve(0.5, {"tokens", DType::kI64, {Shape::kUnknown}}), HasSubstr("number 0.5"));
+  EXPECT_THAT(resolve(3e9, {"tokens", DType::kI32, {Shape::kUnknown}}), HasSubstr("number 3e+09"));
+  EXPECT_THAT(resolve(0, {"tokens", DType::kI64, {}}), HasSubstr("expected int32, int64"));
+  EXPECT_THAT(resolve(0, {"tokens", DType::kBytes, {Shape::kUnknown}}),
+              HasSubstr("pad_tokens: field 'tokens' is bytes[?]"));
+}
+
+}  // namespace
+}  // namespace millrace::augment

@@ -1,0 +1,169 @@
+"""The recipes in examples/ that are not ImageNet's own, over small data that is made here."""
+
+import json
+import pathlib
+import random
+import subprocess
+import tempfile
+import unittest
+
+from cli_testutil import SOURCE, millrace, run_json
+
+EXAMPLES = SOURCE / "examples"
+RECORDS = 40
+COUNTS = [f"I{i}" for i in range(1, 14)]
+CATEGORIES = [f"C{i}" for i in range(1, 27)]
+
+
+def write_jpeg(path, draw, width, height):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = draw.randbytes(3 * width * height)
+    image = b"P6\n%d %d\n255\n" % (width, height) + pixels
+    path.write_bytes(subprocess.run(["cjpeg"], input=image, capture_output=True, check=True).stdout)
+
+
+def click(draw):
+    """A line of Criteo's: counts and categories may be missing, counts negative."""
+    counts = [draw.choice(["", "-1", "0", str(draw.randrange(10_000))]) for _ in COUNTS]
+    categories = [draw.choice(["", f"{draw.randrange(2**32):08x}"]) for _ in CATEGORIES]
+    return "\t".join([str(draw.randrange(2)), *counts, *categories])
+
+
+class RecipesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def convert(self, name, *args):
+        """Converts something to TFRecord shards and returns their folder."""
+        out = self.folder / name
+        done = millrace("records", "convert", "--out", out, "--shards", 2, *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return out
+
+    def images(self, size):
+        photos = self.folder / f"photos{size}"
+        if not photos.exists():
+            draw = random.Random(size)
+            for i in range(RECORDS):
+                write_jpeg(photos / f"class{i % 4}" / f"{i}.jpg", draw, size, size)
+        return self.convert(f"shards{size}", "--from", "images", "--images", photos)
+
+    def clicks(self):
+        path = self.folder / "train.txt"
+        draw = random.Random(3)
+        path.write_text("".join(click(draw) + "\n" for _ in range(RECORDS)))
+        return path
+
+    def examples(self, name, lines, schema):
+        path = self.folder / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return self.convert(name, "--from", "jsonl", path, "--schema", schema)
+
+    def expect_fields(self, recipe, flags, *fields):
+        """Runs two epochs, checks that every record came, and that a batch has these fields."""
+        flags = [word for flag in (*flags, "BATCH=8") for word in ("--var", flag)]
+        report = run_json(EXAMPLES / recipe, *flags, "--batches", 2 * RECORDS // 8, "--digest")
+        self.assertEqual(report["samples"], 2 * RECORDS)
+        self.assertEqual(report["records_bad"], 0)
+        done = millrace("explain", EXAMPLES / recipe, *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for field in fields:
+            self.assertIn(field, done.stdout)
+
+    def digest_in_order(self, recipe, *flags):
+        """The digest of an epoch of the recipe without its shuffle."""
+        lines = (EXAMPLES / recipe).read_text().splitlines()
+        kept = [line for line in lines if "global_shuffle" not in line]
+        self.assertEqual(len(kept), len(lines) - 1)
+        plan = self.folder / "in_order.pbtxt"
+        plan.write_text("\n".join(kept))
+        flags = [word for flag in (*flags, "BATCH=8") for word in ("--var", flag)]
+        return run_json(plan, *flags, "--batches", RECORDS // 8, "--digest")["digest"]
+
+    def test_each_header_has_a_command_of_one_line_for_its_own_file(self):
+        recipes = sorted(EXAMPLES.glob("*/train*.pbtxt"))
+        self.assertGreaterEqual(len(recipes), 7)
+        for recipe in recipes:
+            commands = [line for line in recipe.read_text().splitlines()
+                        if line.startswith("#   millrace ")]
+            self.assertEqual(len(commands), 1, recipe)
+            self.assertIn(str(recipe.relative_to(SOURCE)), commands[0])
+
+    def test_cifar(self):
+        self.expect_fields("cifar/train.pbtxt", [f"DATA={self.images(32)}"],
+                           "image: float32[32, 32, 3]", "label: int64[]")
+
+    def test_imagenet_as_dali_has_it(self):
+        self.expect_fields("imagenet/train_dali.pbtxt", [f"DATA={self.images(260)}"],
+                           "image: float16[3, 224, 224]", "label: int64[]")
+
+    def test_tabular_is_the_same_of_examples_and_of_the_lines_they_were_made_of(self):
+        path = self.clicks()
+        schema = ",".join(["label:int64", *(f"{name}:int64?" for name in COUNTS),
+                           *(f"{name}:bytes?" for name in CATEGORIES)])
+        shards = self.convert("clicks", "--from", "csv", path, "--delimiter", "\t", "--schema", schema)
+        fields = ("dense: float32[13]", "sparse: int64[26]", "label: int64[]")
+        self.expect_fields("tabular/train.pbtxt", [f"DATA={shards}"], *fields)
+        self.expect_fields("tabular/train_tsv.pbtxt", [f"DATA={path}"], *fields)
+        digest = self.digest_in_order("tabular/train.pbtxt", f"DATA={shards}")
+        self.assertEqual(self.digest_in_order("tabular/train_tsv.pbtxt", f"DATA={path}"), digest)
+        other = self.digest_in_order("tabular/train.pbtxt", f"DATA={shards}", "BINS=1000")
+        self.assertNotEqual(other, digest)
+
+    def test_text(self):
+        draw = random.Random(4)
+        rows = [{"tokens": [draw.randrange(100) for _ in range(draw.randrange(20))]}
+                for _ in range(RECORDS)]
+        shards = self.examples("tokens", rows, "tokens:int64[]")
+        self.expect_fields("text/train.pbtxt", [f"DATA={shards}", "LENGTH=12"],
+                           "tokens: int64[12]", "attention_mask: int64[12]")
+
+    def test_words_are_their_numbers_in_the_vocabulary(self):
+        draw = random.Random(5)
+        words = [f"word{i}" for i in range(50)]
+        lines = [draw.choices(words, k=draw.randrange(20)) for _ in range(RECORDS)]
+        text, vocabulary = self.folder / "corpus.txt", self.folder / "vocab.txt"
+        text.write_text("".join(" ".join(line) + "\n" for line in lines))
+        vocabulary.write_text("".join(word + "\n" for word in words))
+        flags = [f"DATA={text}", f"VOCAB={vocabulary}", "LENGTH=12"]
+        self.expect_fields("text/train_words.pbtxt", flags,
+                           "tokens: int64[12]", "attention_mask: int64[12]")
+
+    def test_a_run_does_not_go_on_with_another_vocabulary(self):
+        text, vocabulary = self.folder / "few.txt", self.folder / "few_vocab.txt"
+        token = self.folder / "run.token"
+        text.write_text("a b\n" * RECORDS)
+        vocabulary.write_text("a\nb\n")
+        command = ["run", EXAMPLES / "text/train_words.pbtxt", "--var", f"DATA={text}", "--var",
+                   f"VOCAB={vocabulary}", "--var", "BATCH=8", "--batches", 2, "--token-file", token]
+        self.assertEqual(millrace(*command).returncode, 0)
+        self.assertEqual(millrace(*command).returncode, 0)
+        vocabulary.write_text("b\na\n")
+        done = millrace(*command)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("plan fingerprint", done.stderr)
+
+    def test_an_unknown_word_names_the_record_the_field_and_the_word(self):
+        text, vocabulary = self.folder / "one.txt", self.folder / "one_vocab.txt"
+        text.write_text("a\na c\n")
+        vocabulary.write_text("a\n")
+        plan = self.folder / "strict.pbtxt"
+        plan.write_text(f"""
+stage {{ text {{ files: "{text}" }} }}
+stage {{ vocabulary {{ field: "record" file: "{vocabulary}" split: "whitespace" }} }}
+stage {{ ragged_batch {{ size: 2 }} }}
+""")
+        done = millrace("run", plan)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f'{text}: record 1', done.stderr)
+        self.assertIn('record: token "c" is not in', done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
