@@ -218,7 +218,7 @@ bool InverseTransform(const BlockRow& row, const std::array<uint16_t, kBlockSize
   for (int i = 0; i < kBlockSize; ++i) factors[i] = static_cast<int16_t>(quant[i]);
   const auto block = [&](int i) {
     const int at = i / row.group * row.group_stride + i % row.group;
-    return row.coefficients + ptrdiff_t{at} * kBlockSize;
+    return row.blocks[at].coefficients;
   };
   bool in_range = true;
 #if MILLRACE_JPEG_X86

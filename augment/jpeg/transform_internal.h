@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "augment/jpeg/frame_internal.h"
+#include "augment/jpeg/block_internal.h"
 #include "augment/jpeg/target_internal.h"
 
 namespace millrace::augment::jpeg {
@@ -13,7 +13,7 @@ namespace millrace::augment::jpeg {
 // Where the blocks lie that make a row: groups of `group` blocks, `group_stride` blocks from one to
 // the next.
 struct BlockRow {
-  const int16_t* coefficients = nullptr;  // by rows, aligned to 16
+  const Block* blocks = nullptr;
   int num_blocks = 0;
   int group = 1;
   int group_stride = 1;
