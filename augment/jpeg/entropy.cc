@@ -162,7 +162,7 @@ bool EntropyDecoder::Start(const Frame& frame, std::string_view bytes, Level lev
       blocks_[num_blocks_++] = {c, &dc_tables_[component.dc], &ac_tables_[component.ac]};
     }
   }
-  scan_.Start(bytes.substr(frame.scan_offset));
+  scan_.Start(bytes.substr(frame.scan_offset), level);
   return BeginSegment();
 }
 
@@ -211,7 +211,7 @@ bool EntropyDecoder::DecodeRun(int count, Block* blocks) {
     const RunArgs args{blocks_.data(), num_blocks_, now, blocks,
                        scan_.data() + scan_.num_bits() / 8 + 8};
 #if MILLRACE_JPEG_X86
-    const auto decode = level_ == Level::kAvx2 ? DecodeMcusBmi2 : DecodeMcusPlain;
+    const auto decode = level_ >= Level::kAvx2 ? DecodeMcusBmi2 : DecodeMcusPlain;
 #else
     const auto decode = DecodeMcusPlain;
 #endif

@@ -49,7 +49,7 @@ class EntropyDecoder {
   bool SkipRow();
 
   // True when rows may be decoded in lanes.
-  bool has_lanes() const { return level_ == Level::kAvx2 && frame_->restart_interval == 0; }
+  bool has_lanes() const { return level_ >= Level::kAvx2 && frame_->restart_interval == 0; }
   // Makes the blocks of a row, and kLaneRoom more, ready for lanes; their coefficients stay.
   void PrepareBlocks(Block* blocks) const;
   // A lane that writes all MCUs of the next row to `blocks`, which has room for kLaneRoom more.

@@ -119,10 +119,7 @@ bool RegionDecoder::TakeRow() {
 
 void RegionDecoder::ClearWindow() {
   const int count = (window_.end_mcu - window_.first_mcu) * entropy_.blocks_per_mcu();
-  Block* const blocks = window_blocks();
-  for (int i = 0; i < count; ++i) {
-    std::memset(blocks[i].coefficients, 0, sizeof blocks[i].coefficients);
-  }
+  ClearBlocks(window_blocks(), count, level_);
 }
 
 bool RegionDecoder::TransformRow() {

@@ -20,8 +20,11 @@ using testing::MakeImage;
 using testing::RandomRegion;
 
 std::vector<Level> Levels() {
-  if (jpeg::BestLevel() == Level::kScalar) return {Level::kScalar};
-  return {Level::kScalar, Level::kAvx2};
+  std::vector<Level> levels;
+  for (const Level level : {Level::kScalar, Level::kAvx2, Level::kAvx512}) {
+    if (level <= jpeg::BestLevel()) levels.push_back(level);
+  }
+  return levels;
 }
 
 // The whole image and `num_crops` regions of it, at each level.
