@@ -48,7 +48,7 @@ class ScanReader {
   size_t num_bits() const { return num_bits_; }
 
  private:
-  Level level_ = Level::kScalar;
+  [[maybe_unused]] Level level_ = Level::kScalar;
   const uint8_t* next_ = nullptr;
   const uint8_t* end_ = nullptr;
   int marker_ = 0;  // that ended the segment, 0xD0 for RST0; -1: none

@@ -277,13 +277,17 @@ struct Pooled {
   bool ok = false;
 };
 
-TEST(JpegLanePool, EachImageIsDecodedAsAlone) {
+class JpegLanePool : public ::testing::TestWithParam<Level> {};
+
+TEST_P(JpegLanePool, EachImageIsDecodedAsAlone) {
   std::mt19937 random(11);
   std::vector<Pooled> images(600);
-  jpeg::LanePool pool([&](int64_t tag, bool ok) {
-    ++images[static_cast<size_t>(tag)].calls;
-    images[static_cast<size_t>(tag)].ok = ok;
-  });
+  jpeg::LanePool pool(
+      [&](int64_t tag, bool ok) {
+        ++images[static_cast<size_t>(tag)].calls;
+        images[static_cast<size_t>(tag)].ok = ok;
+      },
+      GetParam());
   for (size_t i = 0; i < images.size(); ++i) {
     Pooled& image = images[i];
     image.bytes = AnyJpeg(random);
@@ -320,6 +324,10 @@ TEST(JpegLanePool, EachImageIsDecodedAsAlone) {
   EXPECT_GT(decoded, 300);
   EXPECT_GT(refused, 20);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, JpegLanePool, ::testing::ValuesIn(Levels()), [](const auto& test) {
+  return std::to_string(static_cast<int>(test.param));
+});
 
 }  // namespace
 }  // namespace millrace::augment
