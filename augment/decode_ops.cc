@@ -47,6 +47,16 @@ bool OpenForLanes(std::string_view encoded, int64_t max_pixels, jpeg::RegionDeco
   return int64_t{decoder.frame().height} * decoder.frame().width <= max_pixels;
 }
 
+// Opens `encoded` for one decoding: by libjpeg-turbo at once where a LanePool has `refused` it, or
+// the same damage would be met twice before its turn.
+absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded, int64_t max_pixels,
+                                                   bool refused) {
+  if (!refused) return OpenImage(encoded, max_pixels);
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ImageDecoder> decoder, OpenLibjpeg(encoded));
+  MILLRACE_RETURN_IF_ERROR(decoder->CheckHeader());
+  return decoder;
+}
+
 class DecodeImage final : public Op {
  public:
   explicit DecodeImage(DecodeImageOptions options) : options_(std::move(options)) {}
@@ -58,18 +68,18 @@ class DecodeImage final : public Op {
   void Apply(Run& run) const override {
     const Column encoded = run.Take(options_.field);
     Column& images = run.Add(options_.output, DType::kU8);
-    const auto decode = [&](int64_t row) {
-      absl::Status status = Decode(encoded.bytes(row), row, images, run);
+    const auto decode = [&](int64_t row, bool refused) {
+      absl::Status status = Decode(encoded.bytes(row), refused, row, images, run);
       if (!status.ok()) run.Fail(row, Annotate(status, options_.field));
     };
     const auto pool = std::make_unique<jpeg::LanePool>([&](int64_t row, bool ok) {
-      if (!ok) decode(row);
+      if (!ok) decode(row, true);
     });
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       jpeg::RegionDecoder& decoder = pool->idle();
       if (!OpenForLanes(encoded.bytes(row), options_.max_pixels, decoder)) {
-        decode(row);
+        decode(row, false);
         continue;
       }
       const Region all{0, 0, decoder.frame().height, decoder.frame().width};
@@ -81,8 +91,9 @@ class DecodeImage final : public Op {
   }
 
  private:
-  absl::Status Decode(std::string_view encoded, int64_t row, Column& images, Run& run) const {
-    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, options_.max_pixels));
+  absl::Status Decode(std::string_view encoded, bool refused, int64_t row, Column& images,
+                      Run& run) const {
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, options_.max_pixels, refused));
     const Shape shape{decoder->info().height, decoder->info().width, options_.channels};
     auto* pixels = static_cast<uint8_t*>(run.Allocate(images, row, shape));
     return decoder->DecodeAll(options_.channels, run.arena(), pixels);
@@ -105,20 +116,20 @@ class DecodeRandomResizedCrop final : public Op {
     const Column encoded = run.Take(decode_.field);
     Column& images = run.Add(decode_.output, DType::kU8);
     std::vector<Pending> pending(static_cast<size_t>(run.num_rows()));
-    const auto decode = [&](int64_t row) {
-      absl::Status status = Decode(encoded.bytes(row), row, images, run);
+    const auto decode = [&](int64_t row, bool refused) {
+      absl::Status status = Decode(encoded.bytes(row), refused, row, images, run);
       if (!status.ok()) run.Fail(row, Annotate(status, decode_.field));
     };
     const auto pool = std::make_unique<jpeg::LanePool>([&](int64_t row, bool ok) {
       const Pending& image = pending[static_cast<size_t>(row)];
-      if (!ok) return decode(row);
+      if (!ok) return decode(row, true);
       Resize(image.pixels, image.region, row, images, run);
     });
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       jpeg::RegionDecoder& decoder = pool->idle();
       if (!OpenForLanes(encoded.bytes(row), decode_.max_pixels, decoder)) {
-        decode(row);
+        decode(row, false);
         continue;
       }
       const Region region = Draw(decoder.frame().height, decoder.frame().width, row, run);
@@ -151,8 +162,9 @@ class DecodeRandomResizedCrop final : public Op {
                    crop_.height, crop_.width, run.arena());
   }
 
-  absl::Status Decode(std::string_view encoded, int64_t row, Column& images, Run& run) const {
-    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, decode_.max_pixels));
+  absl::Status Decode(std::string_view encoded, bool refused, int64_t row, Column& images,
+                      Run& run) const {
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, decode_.max_pixels, refused));
     const Region region = Draw(decoder->info().height, decoder->info().width, row, run);
     MILLRACE_ASSIGN_OR_RETURN(const Pixels pixels,
                               decoder->DecodeRegion(region, decode_.channels, run.arena()));

@@ -1,11 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "augment/jpeg/color_internal.h"
-
-#if MILLRACE_JPEG_X86
-#include <immintrin.h>
-#endif
 
 // Each kernel's scalar form is its definition. The colour conversion is libjpeg's: 16-bit fixed
 // point factors, rounded; the vector form takes the whole multiples out of a factor so that the
@@ -139,13 +136,68 @@ MILLRACE_TARGET_AVX2 void YccToRgbAvx2(const uint8_t* y, const uint8_t* cb, cons
   std::memcpy(rgb + 3 * x, rest, static_cast<size_t>(3 * (width - x)));
 }
 
+MILLRACE_TARGET_AVX512 inline __m512i Load512(const uint8_t* in) {
+  return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)));
+}
+
+MILLRACE_TARGET_AVX512 inline __m512i Scale512(__m512i x, int factor) {
+  const __m512i product =
+      _mm512_mulhi_epi16(_mm512_add_epi16(x, x), _mm512_set1_epi16(static_cast<int16_t>(factor)));
+  return _mm512_srai_epi16(_mm512_add_epi16(product, _mm512_set1_epi16(1)), 1);
+}
+
+MILLRACE_TARGET_AVX512 inline __m512i GreenOf512(__m512i cb, __m512i cr) {
+  const __m512i factors = _mm512_set1_epi32(((kGreenCr + 65536) << 16) | (kGreenCb & 0xFFFF));
+  const __m512i half = _mm512_set1_epi32(kHalf);
+  const __m512i low = _mm512_madd_epi16(_mm512_unpacklo_epi16(cb, cr), factors);
+  const __m512i high = _mm512_madd_epi16(_mm512_unpackhi_epi16(cb, cr), factors);
+  const __m512i sum = _mm512_packs_epi32(_mm512_srai_epi32(_mm512_add_epi32(low, half), 16),
+                                         _mm512_srai_epi32(_mm512_add_epi32(high, half), 16));
+  return _mm512_sub_epi16(sum, cr);
+}
+
+// Where each byte of 32 pixels lies in red and green, then blue, as 16-bit numbers are packed: eight
+// of the first, eight of the second, and so on. From 64 on it is the second register.
+constexpr std::array<uint8_t, 128> MakeRgbOrder() {
+  std::array<uint8_t, 128> order{};
+  for (int i = 0; i < 96; ++i) {
+    const int x = i / 3, lane = x / 8 * 16 + x % 8;
+    order[i] = static_cast<uint8_t>(i % 3 == 0 ? lane : i % 3 == 1 ? lane + 8 : 64 + lane);
+  }
+  return order;
+}
+
+MILLRACE_TARGET_AVX512 void YccToRgbAvx512(const uint8_t* y, const uint8_t* cb, const uint8_t* cr,
+                                           int width, uint8_t* rgb) {
+  alignas(64) static constexpr std::array<uint8_t, 128> kOrder = MakeRgbOrder();
+  const __m512i center = _mm512_set1_epi16(128);
+  const __m512i first = _mm512_load_si512(kOrder.data());
+  const __m512i second = _mm512_load_si512(kOrder.data() + 64);
+  for (int x = 0; x < width; x += 32) {
+    const __m512i luma = Load512(y + x);
+    const __m512i blue = _mm512_sub_epi16(Load512(cb + x), center);
+    const __m512i red = _mm512_sub_epi16(Load512(cr + x), center);
+    const __m512i r = _mm512_add_epi16(_mm512_add_epi16(luma, red), Scale512(red, kRedCr - 65536));
+    const __m512i b = _mm512_add_epi16(_mm512_add_epi16(luma, _mm512_add_epi16(blue, blue)),
+                                       Scale512(blue, kBlueCb - 2 * 65536));
+    const __m512i g = _mm512_add_epi16(luma, GreenOf512(blue, red));
+    const __m512i rg = _mm512_packus_epi16(r, g), bb = _mm512_packus_epi16(b, b);
+    const auto bytes = static_cast<unsigned>(std::min(3 * (width - x), 96));
+    const auto upper = static_cast<__mmask32>(_bzhi_u64(~uint64_t{0}, std::max(bytes, 64u) - 64));
+    _mm512_mask_storeu_epi8(rgb + 3 * x, _bzhi_u64(~uint64_t{0}, bytes),
+                            _mm512_permutex2var_epi8(rg, first, bb));
+    _mm256_mask_storeu_epi8(rgb + 3 * x + 64, upper,
+                            _mm512_castsi512_si256(_mm512_permutex2var_epi8(rg, second, bb)));
+  }
+}
+
 #endif  // MILLRACE_JPEG_X86
 
 }  // namespace
 
 void UpsampleAcross(const uint8_t* in, int width, uint8_t* out, [[maybe_unused]] Level level) {
 #if MILLRACE_JPEG_X86
-  if (level == Level::kAvx2) return UpsampleAcrossAvx2(in, width, out);
+  if (level >= Level::kAvx2) return UpsampleAcrossAvx2(in, width, out);
 #endif
   for (int x = 0; x < width; ++x) {
     out[2 * x] = static_cast<uint8_t>((3 * in[x] + in[x - 1] + 1) >> 2);
@@ -157,7 +209,7 @@ void UpsampleDown(const uint8_t* near, const uint8_t* far, int width, bool upper
                   [[maybe_unused]] Level level) {
   const int bias = upper ? 1 : 2;
 #if MILLRACE_JPEG_X86
-  if (level == Level::kAvx2) {
+  if (level >= Level::kAvx2) {
     return UpsampleDownAvx2(near, far, width, static_cast<int16_t>(bias), out);
   }
 #endif
@@ -169,7 +221,7 @@ void UpsampleDown(const uint8_t* near, const uint8_t* far, int width, bool upper
 void UpsampleBoth(const uint8_t* near, const uint8_t* far, int width, uint8_t* out,
                   [[maybe_unused]] Level level) {
 #if MILLRACE_JPEG_X86
-  if (level == Level::kAvx2) return UpsampleBothAvx2(near, far, width, out);
+  if (level >= Level::kAvx2) return UpsampleBothAvx2(near, far, width, out);
 #endif
   const auto sum = [&](int x) { return 3 * near[x] + far[x]; };
   for (int x = 0; x < width; ++x) {
@@ -181,6 +233,7 @@ void UpsampleBoth(const uint8_t* near, const uint8_t* far, int width, uint8_t* o
 void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, uint8_t* rgb,
               [[maybe_unused]] Level level) {
 #if MILLRACE_JPEG_X86
+  if (level == Level::kAvx512) return YccToRgbAvx512(y, cb, cr, width, rgb);
   if (level == Level::kAvx2) return YccToRgbAvx2(y, cb, cr, width, rgb);
 #endif
   for (int x = 0; x < width; ++x) {

@@ -68,7 +68,8 @@ inline int TakeSlowAc(BitReader& bits, const HuffmanTable& table, uint32_t entry
 
 // Takes the AC coefficients of a block; the buffer holds at least 45 bits. False: damaged.
 template <bool kStore>
-MILLRACE_INLINE bool TakeAc(BitReader& bits, const HuffmanTable& table, int16_t* block) {
+MILLRACE_INLINE bool TakeAc(BitReader& bits, const HuffmanTable& table,
+                            [[maybe_unused]] int16_t* block) {
   const uint32_t* const entries = table.entries.data();
   int k = 0;
   for (;;) {
@@ -105,13 +106,13 @@ struct RunArgs {
   const McuBlock* blocks;
   int num_blocks;
   int count;           // MCUs
-  int16_t* out;        // nullptr: nowhere
+  Block* out;          // nullptr: nowhere
   const uint8_t* end;  // no block may begin with more read
 };
 
 MILLRACE_INLINE bool DecodeMcus(BitReader& reader, int32_t* dc, const RunArgs& args) {
   BitReader bits = reader;
-  int16_t* out = args.out;
+  Block* out = args.out;
   for (int mcu = 0; mcu < args.count; ++mcu) {
     for (int i = 0; i < args.num_blocks; ++i) {
       const McuBlock& block = args.blocks[i];
@@ -129,9 +130,9 @@ MILLRACE_INLINE bool DecodeMcus(BitReader& reader, int32_t* dc, const RunArgs& a
         if (!TakeAc<false>(bits, *block.ac, nullptr)) return false;
         continue;
       }
-      if (!TakeAc<true>(bits, *block.ac, out)) return false;
-      out[0] = static_cast<int16_t>(dc[block.component]);
-      out += kBlockSize;
+      if (!TakeAc<true>(bits, *block.ac, out->coefficients)) return false;
+      out->coefficients[0] = static_cast<int16_t>(dc[block.component]);
+      ++out;
     }
   }
   reader = bits;
@@ -161,16 +162,7 @@ bool EntropyDecoder::Start(const Frame& frame, std::string_view bytes, Level lev
       blocks_[num_blocks_++] = {c, &dc_tables_[component.dc], &ac_tables_[component.ac]};
     }
   }
-  for (int i = 0; i < num_blocks_; ++i) {
-    const int next = (i + 1) % num_blocks_;
-    const McuBlock& block = blocks_[i];
-    lane_states_[i] = {.ac = block.ac->entries.data(),
-                       .next_dc = blocks_[next].dc->entries.data(),
-                       .next = &lane_states_[next],
-                       .dc_codes = &block.dc->codes,
-                       .ac_codes = &block.ac->codes};
-  }
-  scan_.Start(bytes.substr(frame.scan_offset));
+  scan_.Start(bytes.substr(frame.scan_offset), level);
   return BeginSegment();
 }
 
@@ -205,7 +197,7 @@ bool EntropyDecoder::InBounds() const {
          });
 }
 
-bool EntropyDecoder::DecodeRun(int count, int16_t* blocks) {
+bool EntropyDecoder::DecodeRun(int count, Block* blocks) {
   while (count > 0) {
     int now = count;
     if (frame_->restart_interval != 0) {
@@ -219,44 +211,53 @@ bool EntropyDecoder::DecodeRun(int count, int16_t* blocks) {
     const RunArgs args{blocks_.data(), num_blocks_, now, blocks,
                        scan_.data() + scan_.num_bits() / 8 + 8};
 #if MILLRACE_JPEG_X86
-    const auto decode = level_ == Level::kAvx2 ? DecodeMcusBmi2 : DecodeMcusPlain;
+    const auto decode = level_ >= Level::kAvx2 ? DecodeMcusBmi2 : DecodeMcusPlain;
 #else
     const auto decode = DecodeMcusPlain;
 #endif
     if (!decode(bits_, dc_.data(), args) || !InBounds()) return false;
     count -= now;
-    if (blocks != nullptr) blocks += ptrdiff_t{now} * num_blocks_ * kBlockSize;
+    if (blocks != nullptr) blocks += ptrdiff_t{now} * num_blocks_;
   }
   return true;
 }
 
-bool EntropyDecoder::DecodeRow(int first, int end, int16_t* blocks) {
+bool EntropyDecoder::DecodeRow(int first, int end, Block* blocks) {
   return DecodeRun(first, nullptr) && DecodeRun(end - first, blocks) &&
          DecodeRun(frame_->mcus_per_row - end, nullptr);
 }
 
 bool EntropyDecoder::SkipRow() { return DecodeRun(frame_->mcus_per_row, nullptr); }
 
-Lane EntropyDecoder::StartLane(int16_t* blocks) const {
+void EntropyDecoder::PrepareBlocks(Block* blocks) const {
+  const int count = frame_->mcus_per_row * num_blocks_ + kLaneRoom;
+  for (int i = 0, at = 0; i < count; ++i) {
+    blocks[i].ac = blocks_[at].ac;
+    at = at + 1 == num_blocks_ ? 0 : at + 1;
+    blocks[i].next_dc = blocks_[at].dc;
+  }
+}
+
+Lane EntropyDecoder::StartLane(Block* blocks) const {
   Lane lane;
   lane.position = reinterpret_cast<uintptr_t>(scan_.data()) * 8 + position();
-  lane.table = blocks_[0].dc->entries.data();
+  lane.table = blocks_[0].dc;
   lane.block = blocks;
-  lane.state = lane_states_.data();
-  lane.end = blocks + ptrdiff_t{frame_->mcus_per_row} * num_blocks_ * kBlockSize;
+  lane.end = blocks + ptrdiff_t{frame_->mcus_per_row} * num_blocks_;
   lane.last_position = reinterpret_cast<uintptr_t>(scan_.data()) * 8 + scan_.num_bits();
   return lane;
 }
 
-bool EntropyDecoder::FinishLane(Lane lane, int16_t* blocks) {
+bool EntropyDecoder::FinishLane(Lane lane, Block* blocks) {
   if (!lane.ok || !DecodeLane(lane)) return false;
   const uint64_t at = lane.position - reinterpret_cast<uintptr_t>(scan_.data()) * 8;
   bits_ = {.next = scan_.data() + at / 8};
   Refill(bits_);
   Use(bits_, static_cast<uint32_t>(at % 8));
   for (int mcu = 0; mcu < frame_->mcus_per_row; ++mcu) {
-    for (int i = 0; i < num_blocks_; ++i, blocks += kBlockSize) {
-      blocks[0] = static_cast<int16_t>(dc_[blocks_[i].component] += blocks[0]);
+    for (int i = 0; i < num_blocks_; ++i, ++blocks) {
+      int16_t& dc = blocks->coefficients[0];
+      dc = static_cast<int16_t>(dc_[blocks_[i].component] += dc);
     }
   }
   return InBounds();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "augment/jpeg/block_internal.h"
 #include "augment/jpeg/frame_internal.h"
 #include "augment/jpeg/huffman_internal.h"
 #include "augment/jpeg/lanes_internal.h"
@@ -43,21 +44,23 @@ class EntropyDecoder {
 
   // Decodes the next row; MCUs [first, end) are written to `blocks`. False where libjpeg would warn,
   // or might.
-  bool DecodeRow(int first, int end, int16_t* blocks);
+  bool DecodeRow(int first, int end, Block* blocks);
   // The same, and nothing is written.
   bool SkipRow();
 
   // True when rows may be decoded in lanes.
-  bool has_lanes() const { return level_ == Level::kAvx2 && frame_->restart_interval == 0; }
-  // A lane that writes all MCUs of the next row to `blocks`, which has room for two blocks more.
-  Lane StartLane(int16_t* blocks) const;
+  bool has_lanes() const { return level_ >= Level::kAvx2 && frame_->restart_interval == 0; }
+  // Makes the blocks of a row, and kLaneRoom more, ready for lanes; their coefficients stay.
+  void PrepareBlocks(Block* blocks) const;
+  // A lane that writes all MCUs of the next row to `blocks`, which has room for kLaneRoom more.
+  Lane StartLane(Block* blocks) const;
   // Decodes what is left of the lane's row. False as DecodeRow.
-  bool FinishLane(Lane lane, int16_t* blocks);
+  bool FinishLane(Lane lane, Block* blocks);
 
  private:
   bool BuildTables(const Frame& frame);
   // Decodes `count` MCUs; blocks == nullptr: skips them.
-  bool DecodeRun(int count, int16_t* blocks);
+  bool DecodeRun(int count, Block* blocks);
   bool BeginSegment();
   // True when no more bits are used than there are, and no sum of differences may overflow.
   bool InBounds() const;
@@ -71,7 +74,6 @@ class EntropyDecoder {
   BitReader bits_;
   int num_blocks_ = 0;  // of an MCU
   std::array<McuBlock, kMaxBlocksPerMcu> blocks_;
-  std::array<LaneState, kMaxBlocksPerMcu> lane_states_;
   std::array<int32_t, kMaxComponents> dc_ = {};  // the last of each component
   int until_restart_ = 0;
   std::array<HuffmanTable, 2> dc_tables_;

@@ -7,28 +7,40 @@
 // of a processor idle, and the end of a block, which no predictor guesses, stops the rest. Here the
 // symbols of several images take turns, and nothing in a turn depends on the data but addresses: a
 // symbol is stored wherever it belongs, and the end of a block moves the lane on by conditional
-// moves, to the next block's DC table and so on around the MCU. The moves are in assembly because
-// g++ makes branches of them. Only what the table does not hold, and damage, is a branch.
+// moves, to the next block and its DC table. The moves are in assembly because g++ makes branches of
+// them. Only what the table does not hold, and damage, is a branch.
 //
-// Measured over crops of 500 photographs against libjpeg-turbo, one core: one stream 1.56 times as
-// fast, three lanes 1.83 (g++ 12) and 1.96 (clang 16, which keeps more of them in registers).
+// A lane is four values in that loop: bits, table, k and block. Three lanes and what a turn needs
+// fit the 15 registers; that the tables are found through the block (block_internal.h) and the
+// places of coefficients on the stack saves the others. What a mispredicted branch costs is mostly
+// what stands behind it: a value that does not fit the table is taken in registers, since a lane
+// that is stored and loaded again waits for its own stores.
 //
-// An end of block stores its zero too, in the block behind, where nothing has been stored yet.
+// Measured over crops of 500 photographs, one core, g++ 12: 2.4 times libjpeg-turbo. clang 16 makes
+// nothing faster of this file.
+//
+// An end of block stores its zero too, as the DC coefficient of the block behind, which comes next.
 
 namespace millrace::augment::jpeg {
 namespace {
 
-constexpr int kSymbolsPerLoad = 4;  // of at most 11 bits, of at least 57
-constexpr int kMinBlocksLeft = 2;   // so many may end in that time
+constexpr int kSymbolsPerLoad = 5;  // of at most 11 bits, of at least 56
+static_assert(kSymbolsPerLoad * kTableBits <= 56);
+constexpr int kMinBlocksLeft = 3;  // so many may end in that time
+static_assert(kMinBlocksLeft <= kLaneRoom);
+// Added to k where it is an index, for negative k.
+constexpr int kPlaceOfZero = 128;
+constexpr int kNextBlock = sizeof(Block) / sizeof(int16_t);  // from one coefficient to the next's
 
-// Where a coefficient is stored, by k + 128; negative k is an end of block.
-constexpr std::array<uint8_t, 192> MakePlaces() {
-  std::array<uint8_t, 192> places{};
-  for (int i = 0; i < 128; ++i) places[i] = 2 * kBlockSize - 1;
-  for (int k = 0; k < kBlockSize; ++k) places[128 + k] = kNaturalOrder[k];
+// Where a coefficient is stored; negative k is an end of block.
+using Places = std::array<uint8_t, kPlaceOfZero + kBlockSize>;
+constexpr Places MakePlaces() {
+  Places places{};
+  for (int i = 0; i < kPlaceOfZero; ++i) places[i] = kNextBlock;
+  for (int k = 0; k < kBlockSize; ++k) places[kPlaceOfZero + k] = kNaturalOrder[k];
   return places;
 }
-constexpr std::array<uint8_t, 192> kPlaces = MakePlaces();
+constexpr Places kPlaces = MakePlaces();
 
 // The bits at `position`, from the top, at least 57 less one: the lowest is set, so that the zeros
 // behind it tell how many have been shifted out.
@@ -41,53 +53,63 @@ MILLRACE_INLINE void CountUsed(Lane& lane, uint64_t bits) {
   lane.position += static_cast<uint64_t>(std::countr_zero(bits));
 }
 
+// The value of the `size` bits that `bits` begins with. REQUIRES: size < 16.
+MILLRACE_INLINE int32_t TopValue(uint32_t bits, int size) {
+  const auto value = static_cast<int32_t>(bits >> 1 >> (31 - size));
+  const int32_t negative = bits >> 31 != 0 ? 0 : -1;
+  return value + (negative << size) - negative;
+}
+
 void NextBlock(Lane& lane) {
-  lane.table = lane.state->next_dc;
-  lane.state = lane.state->next;
-  lane.block += kBlockSize;
+  lane.table = lane.block->next_dc;
+  ++lane.block;
   lane.k = -1;
 }
 
-// Takes the rest of a symbol that the table does not hold: `entry` has been looked up, counted and
-// added. False when it is damaged.
-__attribute__((noinline)) bool TakeSlow(Lane& lane, uint32_t entry) {
-  if (static_cast<int8_t>(entry >> 8) != kSlowStep) return false;  // a run too long
-  lane.k -= kSlowStep;
-  const bool is_dc = lane.k < 0;
-  uint64_t bits = Load(lane.position);
-  int symbol = static_cast<int>(entry >> 16) - 1;
-  if (symbol < 0) {
-    int length = 0;
-    const LongCodes& codes = is_dc ? *lane.state->dc_codes : *lane.state->ac_codes;
-    symbol = codes.Find(static_cast<uint32_t>(bits >> 48), &length);
-    if (symbol < 0) return false;
-    bits <<= length;
-    lane.position += static_cast<uint64_t>(length);
-  }
+// Takes the value of a symbol that the table holds without it: `*entry` has been looked up, counted
+// and added, and becomes one with the value. False for every other symbol.
+MILLRACE_INLINE bool TakeLargeValue(Lane& lane, uint32_t* entry) {
+  const int symbol = static_cast<int>(*entry >> 16) - 1;
+  const int64_t k = lane.k - kSlowStep + (symbol >> 4) + 1;
+  if (static_cast<int8_t>(*entry >> 8) != kSlowStep || symbol < 0 || k >= kBlockSize) return false;
   const int size = symbol & 15;
-  int32_t value = 0;
-  if (size != 0) value = Extend(static_cast<uint32_t>(bits >> (64 - size)), size);
+  const auto bits = static_cast<uint32_t>(Load(lane.position) >> 32);
+  *entry = static_cast<uint32_t>(TopValue(bits, size)) << 16;
+  lane.k = k;
   lane.position += static_cast<uint64_t>(size);
-  if (is_dc) {
-    lane.k = 0;
-    lane.block[0] = static_cast<int16_t>(value);
-    lane.table = lane.state->ac;
-    return true;
-  }
-  if (size == 0 && symbol != 0xF0) {
+  return true;
+}
+
+// Takes a symbol whose code is longer than the table's: `entry` has been looked up and added. False
+// when it is none, or damaged.
+bool TakeLongCode(Lane& lane, uint32_t entry) {
+  if (static_cast<int8_t>(entry >> 8) != kSlowStep || entry >> 16 != 0) return false;
+  lane.k -= kSlowStep;
+  const uint64_t bits = Load(lane.position);
+  int length = 0;
+  const int symbol = lane.table->codes.Find(static_cast<uint32_t>(bits >> 48), &length);
+  if (symbol < 0) return false;
+  const int size = symbol & 15;
+  const bool is_dc = lane.k < 0;
+  lane.position += static_cast<uint64_t>(length + size);
+  if (!is_dc && size == 0 && symbol != 0xF0) {
     NextBlock(lane);
     return true;
   }
   lane.k += (symbol >> 4) + 1;
   if (lane.k >= kBlockSize) return false;
-  lane.block[kNaturalOrder[lane.k]] = static_cast<int16_t>(value);
+  const auto value_bits = static_cast<uint32_t>(bits << length >> 32);
+  lane.block->coefficients[kNaturalOrder[lane.k]] =
+      static_cast<int16_t>(TopValue(value_bits, size));
+  lane.table = lane.block->ac;
   if (lane.k == kBlockSize - 1) NextBlock(lane);
   return true;
 }
 
-// Ends the lane's row, so that it is stopped at next. The few symbols that it takes until then go to
-// the room behind the row's last block.
-void Fail(Lane& lane) {
+// The same; damage ends the lane's row, so that it is stopped at next. The few symbols that it takes
+// until then go to the room behind the row's last block.
+__attribute__((noinline)) void TakeRareSymbol(Lane& lane, uint32_t entry) {
+  if (TakeLongCode(lane, entry)) return;
   lane.ok = false;
   NextBlock(lane);
   lane.position = lane.last_position;
@@ -95,34 +117,35 @@ void Fail(Lane& lane) {
 }
 
 // Takes one symbol off `bits`, which were loaded at the lane's position and are counted later.
-MILLRACE_INLINE void Take(Lane& lane, uint64_t& bits) {
-  const uint32_t entry = lane.table[bits >> (64 - kTableBits)];
+MILLRACE_INLINE void Take(Lane& lane, uint64_t& bits, const Places& places) {
+  uint32_t entry = lane.table->entries[bits >> (64 - kTableBits)];
   bits <<= entry & 63;
   lane.k += static_cast<int8_t>(entry >> 8);
-  if (__builtin_expect(lane.k > kBlockSize - 1, 0)) {
+  if (__builtin_expect(lane.k >= kBlockSize, 0)) {
     CountUsed(lane, bits);
-    Lane copy = lane;
-    if (!TakeSlow(copy, entry)) Fail(copy);
-    lane = copy;
+    const bool stored = !TakeLargeValue(lane, &entry);
+    if (stored) {
+      Lane copy = lane;  // so that the lane itself needs no address
+      TakeRareSymbol(copy, entry);
+      lane = copy;
+    }
     bits = Load(lane.position);
-    return;
+    if (stored) return;
   }
-  lane.block[kPlaces[static_cast<uint64_t>(lane.k + 128)]] = static_cast<int16_t>(entry >> 16);
-  const uint32_t* table = lane.state->ac;
+  int16_t* const coefficients = lane.block->coefficients;
+  const auto place = places[static_cast<size_t>(lane.k + kPlaceOfZero)];
+  coefficients[place] = static_cast<int16_t>(entry >> 16);
+  const HuffmanTable* table = lane.block->ac;
 #if MILLRACE_JPEG_X86
   static constexpr int64_t kBeforeFirst = -1;
-  const LaneState* state = lane.state;
-  int16_t* const next_block = lane.block + kBlockSize;
+  Block* const block = lane.block;
   asm("cmpq $63, %[k]\n\t"
       "cmovaeq %[next_dc], %[table]\n\t"
-      "cmovaeq %[next], %[state]\n\t"
       "cmovaeq %[next_block], %[block]\n\t"
       "cmovaeq %[before], %[k]"
-      : [k] "+&r"(lane.k), [table] "+&r"(table), [state] "+&r"(state), [block] "+&r"(lane.block)
-      : [next_dc] "m"(lane.state->next_dc), [next] "m"(lane.state->next),
-        [next_block] "r"(next_block), [before] "m"(kBeforeFirst)
+      : [k] "+&r"(lane.k), [table] "+&r"(table), [block] "+&r"(lane.block)
+      : [next_dc] "m"(block->next_dc), [next_block] "r"(block + 1), [before] "m"(kBeforeFirst)
       : "cc");
-  lane.state = state;
   lane.table = table;
 #else
   lane.table = table;
@@ -131,7 +154,7 @@ MILLRACE_INLINE void Take(Lane& lane, uint64_t& bits) {
 }
 
 MILLRACE_INLINE bool MustStop(const Lane& lane) {
-  return lane.block >= lane.end - kMinBlocksLeft * kBlockSize || lane.position > lane.last_position;
+  return lane.block >= lane.end - kMinBlocksLeft || lane.position > lane.last_position;
 }
 
 #if MILLRACE_JPEG_X86
@@ -144,6 +167,8 @@ MILLRACE_INLINE bool MustStop(const Lane& lane) {
 
 MILLRACE_LANES_TARGET int DecodeLanes(Lane* const* lanes) {
   Lane a = *lanes[0], b = *lanes[1], c = *lanes[2];
+  Places places = kPlaces;
+  asm("" : "+m"(places));  // or the compiler reads kPlaces instead, and needs a register for it
   int stopped = -1;
   while (stopped < 0) {
     if (MustStop(a)) stopped = 0;
@@ -152,9 +177,9 @@ MILLRACE_LANES_TARGET int DecodeLanes(Lane* const* lanes) {
     if (stopped >= 0) break;
     uint64_t bits_a = Load(a.position), bits_b = Load(b.position), bits_c = Load(c.position);
     for (int i = 0; i < kSymbolsPerLoad; ++i) {
-      Take(a, bits_a);
-      Take(b, bits_b);
-      Take(c, bits_c);
+      Take(a, bits_a, places);
+      Take(b, bits_b, places);
+      Take(c, bits_c, places);
     }
     CountUsed(a, bits_a);
     CountUsed(b, bits_b);
@@ -171,7 +196,7 @@ MILLRACE_LANES_TARGET bool DecodeLane(Lane& lane) {
   while (a.ok && a.block < a.end) {
     if (a.position > a.last_position) return false;
     uint64_t bits = Load(a.position);
-    for (int i = 0; i < kSymbolsPerLoad && a.ok && a.block < a.end; ++i) Take(a, bits);
+    for (int i = 0; i < kSymbolsPerLoad && a.ok && a.block < a.end; ++i) Take(a, bits, kPlaces);
     CountUsed(a, bits);
   }
   lane = a;

@@ -3,29 +3,22 @@
 
 #include <cstdint>
 
-#include "augment/jpeg/huffman_internal.h"
+#include "augment/jpeg/block_internal.h"
 
 namespace millrace::augment::jpeg {
 
 inline constexpr int kNumLanes = 3;
 
-// A block's place in the MCU: what is decoded with which table, in a ring.
-struct LaneState {
-  const uint32_t* ac = nullptr;       // of this block
-  const uint32_t* next_dc = nullptr;  // of the next block
-  const LaneState* next = nullptr;
-  const LongCodes* dc_codes = nullptr;  // of this block
-  const LongCodes* ac_codes = nullptr;
-};
+// Blocks behind a row's last that may be written to, and whose tables are read.
+inline constexpr int kLaneRoom = 3;
 
 // One image's row of MCUs being decoded. DC coefficients are written as differences.
 struct Lane {
-  uint64_t position = 0;            // of the next bit, counted from address 0
-  const uint32_t* table = nullptr;  // for the next symbol
-  int64_t k = -1;                   // the last coefficient's place in the block
-  int16_t* block = nullptr;
-  const LaneState* state = nullptr;
-  int16_t* end = nullptr;      // behind the row's last block
+  uint64_t position = 0;                // of the next bit, counted from address 0
+  const HuffmanTable* table = nullptr;  // for the next symbol
+  int64_t k = -1;                       // the last coefficient's place in the block
+  Block* block = nullptr;
+  Block* end = nullptr;        // behind the row's last block
   uint64_t last_position = 0;  // the bits may end before, but not behind it
   bool ok = true;
 };

@@ -16,15 +16,8 @@
 namespace millrace::augment::jpeg {
 namespace {
 
-constexpr int kAlignment = 64;  // bytes
 // Each block of the largest component takes a bit of Huffman code, at least.
 constexpr int64_t kMaxPixelsPerByte = 8 * kBlockSize;
-
-template <typename T>
-T* Align(T* pointer) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return reinterpret_cast<T*>((address + kAlignment - 1) / kAlignment * kAlignment);
-}
 
 }  // namespace
 
@@ -57,9 +50,9 @@ RegionDecoder::Window RegionDecoder::Plan(const Region& region, int channels) co
 
 void RegionDecoder::Reserve() {
   const int num_mcus = window_.end_mcu - window_.first_mcu;
-  // Two blocks more, which an end of block may write a zero to.
-  const auto num_blocks = static_cast<size_t>(frame_.mcus_per_row * entropy_.blocks_per_mcu() + 2);
-  blocks_ = Align(block_memory_.Reserve(num_blocks * kBlockSize + kAlignment / 2));
+  const int num_blocks = frame_.mcus_per_row * entropy_.blocks_per_mcu() + kLaneRoom;
+  blocks_ = block_memory_.Reserve(static_cast<size_t>(num_blocks));
+  entropy_.PrepareBlocks(blocks_);
   for (int c = 0; c < (window_.color ? kMaxComponents : 1); ++c) {
     const Component& component = frame_.components[c];
     const int64_t stride = kRowPadding + int64_t{num_mcus} * component.h * 8 + kRowPadding;
@@ -71,8 +64,8 @@ void RegionDecoder::Reserve() {
   for (auto& memory : chroma_memory_) memory.Reserve(row_bytes);
 }
 
-int16_t* RegionDecoder::window_blocks() const {
-  return blocks_ + ptrdiff_t{window_.first_mcu} * entropy_.blocks_per_mcu() * kBlockSize;
+Block* RegionDecoder::window_blocks() const {
+  return blocks_ + ptrdiff_t{window_.first_mcu} * entropy_.blocks_per_mcu();
 }
 
 bool RegionDecoder::Begin(const Region& region, int channels, uint8_t* out, int64_t stride) {
@@ -125,10 +118,8 @@ bool RegionDecoder::TakeRow() {
 }
 
 void RegionDecoder::ClearWindow() {
-  const auto num_mcus = static_cast<size_t>(window_.end_mcu - window_.first_mcu);
-  std::memset(
-      window_blocks(), 0,
-      num_mcus * static_cast<size_t>(entropy_.blocks_per_mcu()) * kBlockSize * sizeof(int16_t));
+  const int count = (window_.end_mcu - window_.first_mcu) * entropy_.blocks_per_mcu();
+  ClearBlocks(window_blocks(), count, level_);
 }
 
 bool RegionDecoder::TransformRow() {
@@ -137,7 +128,7 @@ bool RegionDecoder::TransformRow() {
     const Component& component = frame_.components[c];
     const Plane& plane = planes_[c];
     for (int y = 0; y < component.v; ++y) {
-      const BlockRow row{window_blocks() + (slot + y * component.h) * kBlockSize,
+      const BlockRow row{window_blocks() + slot + y * component.h,
                          (window_.end_mcu - window_.first_mcu) * component.h, component.h,
                          entropy_.blocks_per_mcu()};
       if (!InverseTransform(row, frame_.quant[component.quant],

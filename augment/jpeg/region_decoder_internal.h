@@ -59,7 +59,7 @@ class RegionDecoder {
   Window Plan(const Region& region, int channels) const;
   void Reserve();
   // The blocks that the window begins with.
-  int16_t* window_blocks() const;
+  Block* window_blocks() const;
   // Makes pixels of the coefficients of the row that has been decoded, if it is one of the window.
   bool TakeRow();
   void ClearWindow();
@@ -83,10 +83,10 @@ class RegionDecoder {
   uint8_t* out_ = nullptr;
   int64_t stride_ = 0;
   Window window_ = {};
-  int row_ = 0;                // the next, of MCUs
-  int16_t* blocks_ = nullptr;  // a row of MCUs; zero in the window between rows of it
+  int row_ = 0;              // the next, of MCUs
+  Block* blocks_ = nullptr;  // a row of MCUs; zero in the window between rows of it
   std::array<Plane, kMaxComponents> planes_;
-  Buffer<int16_t> block_memory_;
+  Buffer<Block> block_memory_;
   std::array<Buffer<uint8_t>, kMaxComponents> plane_memory_;
   std::array<Buffer<uint8_t>, 2> chroma_memory_;
 };

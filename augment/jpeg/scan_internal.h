@@ -6,6 +6,8 @@
 #include <memory>
 #include <string_view>
 
+#include "augment/jpeg/target_internal.h"
+
 namespace millrace::augment::jpeg {
 
 // Zero bytes behind a segment's data: one block may be decoded past its end before that is seen, at
@@ -35,7 +37,7 @@ class Buffer {
 class ScanReader {
  public:
   // Starts behind the header of a scan; `bytes` must outlive the reader.
-  void Start(std::string_view bytes);
+  void Start(std::string_view bytes, Level level);
   // Reads the next segment. Those after the first stand behind RST0, RST1, ..., RST7, RST0, ...;
   // false where another marker or none stands.
   bool Next();
@@ -46,6 +48,7 @@ class ScanReader {
   size_t num_bits() const { return num_bits_; }
 
  private:
+  [[maybe_unused]] Level level_ = Level::kScalar;
   const uint8_t* next_ = nullptr;
   const uint8_t* end_ = nullptr;
   int marker_ = 0;  // that ended the segment, 0xD0 for RST0; -1: none

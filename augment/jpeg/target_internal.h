@@ -6,8 +6,18 @@
 // so compiled for the caller's.
 
 #if defined(__x86_64__)
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+// g++ 12 warns of what its own AVX-512 functions leave open: its bug 105593.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#pragma GCC diagnostic pop
 #define MILLRACE_JPEG_X86 1
 #define MILLRACE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
+#define MILLRACE_TARGET_AVX512 \
+  __attribute__((target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
 #else
 #define MILLRACE_JPEG_X86 0
 #endif
@@ -15,17 +25,23 @@
 
 namespace millrace::augment::jpeg {
 
-// Which kernels run; the bits are the same.
-enum class Level { kScalar, kAvx2 };
+// Which kernels run; the bits are the same. In order: a processor that has one has those before it.
+enum class Level { kScalar, kAvx2, kAvx512 };
 
 inline Level BestLevel() {
 #if MILLRACE_JPEG_X86
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-      __builtin_cpu_supports("bmi2")) {
-    return Level::kAvx2;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") ||
+      !__builtin_cpu_supports("bmi2")) {
+    return Level::kScalar;
   }
-#endif
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512vbmi") &&
+                          __builtin_cpu_supports("avx512vbmi2");
+  return has_avx512 ? Level::kAvx512 : Level::kAvx2;
+#else
   return Level::kScalar;
+#endif
 }
 
 }  // namespace millrace::augment::jpeg

@@ -20,8 +20,11 @@ using testing::MakeImage;
 using testing::RandomRegion;
 
 std::vector<Level> Levels() {
-  if (jpeg::BestLevel() == Level::kScalar) return {Level::kScalar};
-  return {Level::kScalar, Level::kAvx2};
+  std::vector<Level> levels;
+  for (const Level level : {Level::kScalar, Level::kAvx2, Level::kAvx512}) {
+    if (level <= jpeg::BestLevel()) levels.push_back(level);
+  }
+  return levels;
 }
 
 // The whole image and `num_crops` regions of it, at each level.
@@ -274,13 +277,17 @@ struct Pooled {
   bool ok = false;
 };
 
-TEST(JpegLanePool, EachImageIsDecodedAsAlone) {
+class JpegLanePool : public ::testing::TestWithParam<Level> {};
+
+TEST_P(JpegLanePool, EachImageIsDecodedAsAlone) {
   std::mt19937 random(11);
   std::vector<Pooled> images(600);
-  jpeg::LanePool pool([&](int64_t tag, bool ok) {
-    ++images[static_cast<size_t>(tag)].calls;
-    images[static_cast<size_t>(tag)].ok = ok;
-  });
+  jpeg::LanePool pool(
+      [&](int64_t tag, bool ok) {
+        ++images[static_cast<size_t>(tag)].calls;
+        images[static_cast<size_t>(tag)].ok = ok;
+      },
+      GetParam());
   for (size_t i = 0; i < images.size(); ++i) {
     Pooled& image = images[i];
     image.bytes = AnyJpeg(random);
@@ -317,6 +324,10 @@ TEST(JpegLanePool, EachImageIsDecodedAsAlone) {
   EXPECT_GT(decoded, 300);
   EXPECT_GT(refused, 20);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, JpegLanePool, ::testing::ValuesIn(Levels()), [](const auto& test) {
+  return std::to_string(static_cast<int>(test.param));
+});
 
 }  // namespace
 }  // namespace millrace::augment

@@ -1,4 +1,5 @@
 #include "augment/jpeg/lane_pool_internal.h"
+#include "tests/augment/image_testing.h"
 #include "tests/augment/jpeg_testing.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -16,22 +17,53 @@ void Choose(uint8_t begin, uint8_t size, int64_t extent, int64_t* from, int64_t*
   *length = 1 + (extent - *from - 1) * size / 255;
 }
 
-// The image in every lane of a pool at once comes out of each as `decoder` decodes it alone.
-void CheckLanes(std::string_view bytes, const Region& region, int channels,
-                jpeg::RegionDecoder& decoder) {
-  bool strayed = false;
-  const auto expected = testing::ByRegionDecoder(decoder, region, channels, &strayed);
-  const auto size = static_cast<size_t>(region.height * region.width * channels);
-  std::unique_ptr<uint8_t[]> pixels[jpeg::kNumLanes];
+jpeg::Level ChooseLevel(uint8_t choice) {
+  constexpr jpeg::Level kLevels[] = {jpeg::Level::kScalar, jpeg::Level::kAvx2,
+                                     jpeg::Level::kAvx512};
+  return std::min(kLevels[(choice >> 3) % 3], jpeg::BestLevel());
+}
+
+// Images of other shapes and tables, to stand beside the one that is tested.
+const std::string& Neighbour(size_t i) {
+  static const std::string kNeighbours[] = {
+      testing::EncodeJpeg(testing::MakeImage(61, 83, 3, 1), {.quality = 95, .optimize = true}),
+      testing::EncodeJpeg(testing::MakeImage(90, 47, 3, 2),
+                          {.h_samp = 2, .v_samp = 2, .quality = 60}),
+      testing::EncodeJpeg(testing::MakeImage(35, 120, 1, 3), {.quality = 99})};
+  return kNeighbours[i % std::size(kNeighbours)];
+}
+
+// The image and two others, each in a lane of its own, and then the image in all of them; each comes
+// out as a decoder alone decodes it.
+void CheckLanes(std::string_view bytes, const Region& region, int channels, size_t lane) {
+  struct Image {
+    std::string_view bytes;
+    Region region;
+    std::optional<std::vector<uint8_t>> expected;
+    std::unique_ptr<uint8_t[]> pixels;
+  };
+  std::vector<Image> images(3 * jpeg::kNumLanes);
   jpeg::LanePool pool([&](int64_t tag, bool ok) {
-    fuzz::Require(ok == expected.has_value() &&
-                      (!ok || std::equal(expected->begin(), expected->end(), pixels[tag].get())),
-                  "a lane decodes as a decoder alone does");
+    const Image& image = images[static_cast<size_t>(tag)];
+    fuzz::Require(
+        ok == image.expected.has_value() &&
+            (!ok || std::equal(image.expected->begin(), image.expected->end(), image.pixels.get())),
+        "a lane decodes as a decoder alone does");
   });
-  for (int i = 0; i < jpeg::kNumLanes; ++i) {
-    pixels[i] = std::make_unique<uint8_t[]>(size);
-    fuzz::Require(pool.idle().Open(bytes), "a header is read as before");
-    pool.Submit(i, region, channels, pixels[i].get(), region.width * channels);
+  for (size_t i = 0; i < images.size(); ++i) {
+    Image& image = images[i];
+    const bool tested = i % jpeg::kNumLanes == lane % jpeg::kNumLanes || i >= 2 * jpeg::kNumLanes;
+    image.bytes = tested ? bytes : std::string_view(Neighbour(lane + i));
+    jpeg::RegionDecoder alone;
+    fuzz::Require(alone.Open(image.bytes), "a header is read as before");
+    image.region = tested ? region : Region{0, 0, alone.frame().height, alone.frame().width};
+    bool strayed = false;
+    image.expected = testing::ByRegionDecoder(alone, image.region, channels, &strayed);
+    image.pixels = std::make_unique<uint8_t[]>(
+        static_cast<size_t>(image.region.height * image.region.width * channels));
+    fuzz::Require(pool.idle().Open(image.bytes), "a header is read as before");
+    pool.Submit(static_cast<int64_t>(i), image.region, channels, image.pixels.get(),
+                image.region.width * channels);
   }
   pool.Flush();
 }
@@ -42,7 +74,7 @@ void Run(const uint8_t* data, size_t size) {
   for (uint8_t& corner : corners) corner = fuzz::TakeByte(data, size);
   const fuzz::InputFile file(data, size);
   const int channels = (choice & 1) != 0 ? 3 : 1;
-  jpeg::RegionDecoder decoder((choice & 2) != 0 ? jpeg::BestLevel() : jpeg::Level::kScalar);
+  jpeg::RegionDecoder decoder(ChooseLevel(choice));
   if (!decoder.Open(file.text())) return;
   const int64_t height = decoder.frame().height, width = decoder.frame().width;
   if (height * width > kMaxPixels) return;
@@ -52,7 +84,7 @@ void Run(const uint8_t* data, size_t size) {
   fuzz::Require(
       testing::Compare(file.text(), region, channels, decoder) != testing::Agreement::kDifferent,
       "what is taken has libjpeg-turbo's pixels and no byte beside them");
-  if ((choice & 4) != 0) CheckLanes(file.text(), region, channels, decoder);
+  if ((choice & 4) != 0) CheckLanes(file.text(), region, channels, choice >> 5);
   const auto reference = OpenLibjpeg(file.text());
   fuzz::Require(!reference.ok() ||
                     ((*reference)->info().height == height && (*reference)->info().width == width),

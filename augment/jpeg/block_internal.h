@@ -1,0 +1,21 @@
+#ifndef MILLRACE_AUGMENT_JPEG_BLOCK_INTERNAL_H_
+#define MILLRACE_AUGMENT_JPEG_BLOCK_INTERNAL_H_
+
+#include <cstdint>
+
+#include "augment/jpeg/frame_internal.h"
+#include "augment/jpeg/huffman_internal.h"
+
+namespace millrace::augment::jpeg {
+
+// A block in the bit stream's order of blocks. What decodes it stands before it, so that a loop that
+// has come to the block needs no other register to find it (lanes.cc).
+struct alignas(16) Block {
+  const HuffmanTable* ac = nullptr;
+  const HuffmanTable* next_dc = nullptr;  // of the block behind it
+  int16_t coefficients[kBlockSize];       // by rows of pixels
+};
+
+}  // namespace millrace::augment::jpeg
+
+#endif  // MILLRACE_AUGMENT_JPEG_BLOCK_INTERNAL_H_
