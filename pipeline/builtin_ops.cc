@@ -51,6 +51,7 @@ struct Maker {
     return augment::MakeRandomErasing(o, stage);
   }
   Result operator()(const augment::CutoutOptions& o) const { return augment::MakeCutout(o, stage); }
+  Result operator()(const augment::AugMixOptions& o) const { return augment::MakeAugMix(o, stage); }
   Result operator()(const augment::AutoAugmentOptions& o) const {
     return augment::MakeAutoAugment(o, stage);
   }

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "pipeline/mixing_internal.h"
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_message_internal.h"
 #include "pipeline/plan_words_internal.h"
@@ -177,6 +178,19 @@ augment::AutoAugmentOptions ToOptions(const proto::AutoAugment& augment) {
   return options;
 }
 
+augment::AugMixOptions ToOptions(const proto::AugMix& mix) {
+  augment::AugMixOptions options;
+  options.field = mix.field();
+  options.severity = static_cast<int>(mix.severity());
+  options.mixture_width = static_cast<int>(mix.mixture_width());
+  options.chain_depth = static_cast<int>(mix.chain_depth());
+  options.alpha = mix.alpha();
+  options.all_ops = mix.all_ops();
+  options.bilinear = *Find(kAffineMethods, mix.method());
+  options.fill = mix.fill();
+  return options;
+}
+
 augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   augment::NormalizeOptions options;
   options.field = normalize.field();
@@ -248,6 +262,8 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
       return ToOptions(stage.color_jitter());
     case proto::Stage::kAffine:
       return ToOptions(stage.affine());
+    case proto::Stage::kAugMix:
+      return ToOptions(stage.aug_mix());
     case proto::Stage::kAutoAugment:
       return ToOptions(stage.auto_augment());
     case proto::Stage::kLabelSmoothing:
@@ -327,6 +343,7 @@ std::string OpName(const OpOptions& options) {
           [](const augment::AffineOptions&) { return "affine"; },
           [](const augment::RandomErasingOptions&) { return "random_erasing"; },
           [](const augment::CutoutOptions&) { return "cutout"; },
+          [](const augment::AugMixOptions&) { return "aug_mix"; },
           [](const augment::AutoAugmentOptions&) { return "auto_augment"; },
           [](const augment::LabelSmoothingOptions&) { return "label_smoothing"; },
           [](const augment::FlipOptions&) { return "flip"; },
@@ -350,6 +367,7 @@ bool DrawsAtRandom(const OpOptions& options) {
          std::holds_alternative<augment::AffineOptions>(options) ||
          std::holds_alternative<augment::RandomErasingOptions>(options) ||
          std::holds_alternative<augment::CutoutOptions>(options) ||
+         std::holds_alternative<augment::AugMixOptions>(options) ||
          std::holds_alternative<augment::AutoAugmentOptions>(options) ||
          std::holds_alternative<DecodeRegionOptions>(options);
 }
@@ -370,9 +388,16 @@ CustomOptions ToCustomOptions(const proto::Stage& stage) {
 
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan) {
   std::vector<OpSpec> specs;
+  bool batched = false;
   for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
     const proto::Stage& stage = plan.pipeline.stage(i);
-    if (KindOf(stage) == StageKind::kBatch) break;
+    // Behind the batch only what a stage that mixes wants done before it.
+    if (MixesRows(stage) && NumClassesOf(stage) != 0) {
+      specs.push_back({stage.name(), plan.Where(i),
+                       augment::OneHotOptions{MixingOptionsOf(stage).label, NumClassesOf(stage)}});
+    }
+    if (KindOf(stage) == StageKind::kBatch) batched = true;
+    if (batched) continue;
     std::optional<OpOptions> options = ToOptions(stage);
     if (!options) continue;
     if (auto* filter = std::get_if<FilterOptions>(&*options)) {

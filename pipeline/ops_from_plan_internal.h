@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "augment/aug_mix.h"
 #include "augment/auto_augment.h"
 #include "augment/color_ops.h"
 #include "augment/distort_ops.h"
@@ -73,10 +74,10 @@ using OpOptions = std::variant<
     DecodeRegionOptions, augment::CenterCropOptions, augment::RandomCropOptions,
     augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
     augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
-    augment::RandomErasingOptions, augment::AutoAugmentOptions, augment::LabelSmoothingOptions,
-    augment::CutoutOptions, augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions,
-    augment::CastOptions, augment::OneHotOptions, IdentityOptions, CustomOptions, FilterOptions,
-    UnbatchOptions>;
+    augment::RandomErasingOptions, augment::AugMixOptions, augment::AutoAugmentOptions,
+    augment::LabelSmoothingOptions, augment::CutoutOptions, augment::ResizeOptions,
+    augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
+    IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/mixing_internal.h"
 #include "pipeline/plan_message_internal.h"
 
 // What a plan's text may leave out. A default is filled in here and nowhere else, so that the
@@ -120,6 +121,15 @@ void FillAutoAugment(proto::AutoAugment* augment) {
   if (!augment->has_magnitude()) augment->set_magnitude(9);
   if (augment->num_magnitude_bins() == 0) augment->set_num_magnitude_bins(31);
   Default(augment->mutable_method(), "nearest");
+}
+
+void FillAugMix(proto::AugMix* mix) {
+  Default(mix->mutable_field(), "image");
+  if (mix->severity() == 0) mix->set_severity(3);
+  if (mix->mixture_width() == 0) mix->set_mixture_width(3);
+  if (!mix->has_alpha()) mix->set_alpha(1);
+  if (!mix->has_all_ops()) mix->set_all_ops(true);
+  Default(mix->mutable_method(), "bilinear");
 }
 
 void FillSmoothing(proto::LabelSmoothing* smoothing) {
@@ -274,6 +284,12 @@ void FillOp(proto::Stage* stage) {
       return FillChange(stage->mutable_color_jitter());
     case proto::Stage::kAffine:
       return FillAffine(stage->mutable_affine());
+    case proto::Stage::kMixup:
+    case proto::Stage::kCutmix:
+    case proto::Stage::kMixupOrCutmix:
+      return FillMixing(stage);
+    case proto::Stage::kAugMix:
+      return FillAugMix(stage->mutable_aug_mix());
     case proto::Stage::kAutoAugment:
       return FillAutoAugment(stage->mutable_auto_augment());
     case proto::Stage::kLabelSmoothing:

@@ -172,6 +172,33 @@ TEST(ImageStagesTest, AutoAugmentTakesItsPolicy) {
             AugmentPolicy::kImageNet);
 }
 
+TEST(ImageStagesTest, AugMixTakesItsOptions) {
+  const auto plain = OptionsOf<augment::AugMixOptions>("aug_mix {}");
+  EXPECT_EQ(plain.severity, 3);
+  EXPECT_EQ(plain.mixture_width, 3);
+  EXPECT_EQ(plain.chain_depth, 0);
+  EXPECT_EQ(plain.alpha, 1);
+  EXPECT_TRUE(plain.all_ops && plain.bilinear);
+  const auto full = OptionsOf<augment::AugMixOptions>(
+      "aug_mix { severity: 7 mixture_width: 2 chain_depth: 5 alpha: 0.5 all_ops: false "
+      "method: \"nearest\" fill: 6 }");
+  EXPECT_EQ(full.severity, 7);
+  EXPECT_EQ(full.mixture_width, 2);
+  EXPECT_EQ(full.chain_depth, 5);
+  EXPECT_EQ(full.alpha, 0.5);
+  EXPECT_FALSE(full.all_ops || full.bilinear);
+  EXPECT_EQ(full.fill, 6);
+  const auto error = [](const std::string& options) {
+    return StageError("aug_mix { " + options + " }");
+  };
+  EXPECT_THAT(error("severity: 11"), HasSubstr("p:2:19: severity is 11 but must be in [1, 10]"));
+  EXPECT_THAT(error("mixture_width: 17"), HasSubstr("mixture_width is 17"));
+  EXPECT_THAT(error("chain_depth: 17"), HasSubstr("chain_depth is 17"));
+  EXPECT_THAT(error("alpha: 0"), HasSubstr("alpha is 0"));
+  EXPECT_THAT(error("method: \"cubic\""), HasSubstr("method is \"cubic\""));
+  EXPECT_THAT(error("fill: 256"), HasSubstr("fill is 256"));
+}
+
 TEST(ImageStagesTest, LabelSmoothingWorksOnTheLabel) {
   const Plan plan = Make(absl::StrCat(kSource, "stage { label_smoothing {} }", kBatch));
   const OpSpec spec = OpsFromPlan(plan.message()).at(0);
@@ -185,7 +212,7 @@ TEST(ImageStagesTest, LabelSmoothingWorksOnTheLabel) {
 TEST(ImageStagesTest, StagesThatDrawAreKnown) {
   for (const std::string stage :
        {"flip {}", "random_crop { height: 4 width: 5 }", "hue { factor: 0 }", "color_jitter {}",
-        "affine {}", "auto_augment {}", "random_erasing {}", "cutout { size: 3 }",
+        "affine {}", "auto_augment {}", "aug_mix {}", "random_erasing {}", "cutout { size: 3 }",
         "invert { probability: 0.5 }"}) {
     EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
     EXPECT_THAT(
