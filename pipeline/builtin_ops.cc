@@ -30,6 +30,7 @@ struct Maker {
   Result operator()(const DecodeRegionOptions& o) const {
     return augment::MakeDecodeRandomResizedCrop(o.decode, o.crop, stage);
   }
+  Result operator()(const augment::CarryOptions& o) const { return augment::MakeCarry(o, stage); }
   Result operator()(const augment::ResizeOptions& o) const { return augment::MakeResize(o); }
   Result operator()(const augment::CenterCropOptions& o) const {
     return augment::MakeCenterCrop(o);

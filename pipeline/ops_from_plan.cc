@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "pipeline/carry_internal.h"
 #include "pipeline/mixing_internal.h"
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_message_internal.h"
@@ -297,8 +298,29 @@ OpFields FieldsOfParse(const Options& parse) {
   return fields;
 }
 
+OpFields FieldsOfCarry(const augment::CarryOptions& carry) {
+  std::vector<std::string> fields = {augment::FieldOf(carry.geometry)};
+  if (carry.boxes) {
+    fields.push_back(carry.boxes->field);
+    fields.insert(fields.end(), carry.boxes->labels.begin(), carry.boxes->labels.end());
+  }
+  if (!carry.mask.empty()) fields.push_back(carry.mask);
+  return {fields, fields, {}, false};
+}
+
 OpFields FieldsOfUnbatch(const UnbatchOptions& unbatch) {
   return {unbatch.fields, unbatch.fields, {}, unbatch.fields.empty()};
+}
+
+const char* NameOf(const augment::GeometryOptions& geometry) {
+  return std::visit(
+      Overloaded{[](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
+                 [](const augment::RandomCropOptions&) { return "random_crop"; },
+                 [](const augment::CenterCropOptions&) { return "center_crop"; },
+                 [](const augment::ResizeOptions&) { return "resize"; },
+                 [](const augment::FlipOptions&) { return "flip"; },
+                 [](const augment::PadOptions&) { return "pad"; }},
+      geometry);
 }
 
 }  // namespace
@@ -319,6 +341,7 @@ OpFields FieldsOf(const OpOptions& options) {
                    return OpFields{o.predicate->fields(), {}, {}, false};
                  },
                  [](const UnbatchOptions& o) { return FieldsOfUnbatch(o); },
+                 [](const augment::CarryOptions& o) { return FieldsOfCarry(o); },
                  [](const auto& o) { return InPlace(o.field); }},
       options);
 }
@@ -330,6 +353,7 @@ std::string OpName(const OpOptions& options) {
           [](const readers::ParseSequenceExampleOptions&) { return "parse_sequence_example"; },
           [](const readers::ParseFieldsOptions& o) { return readers::OpName(o.format).data(); },
           [](const augment::DecodeImageOptions&) { return "decode_image"; },
+          [](const augment::CarryOptions& o) { return NameOf(o.geometry); },
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
           [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
           [](const augment::ResizeOptions&) { return "resize"; },
@@ -359,6 +383,9 @@ std::string OpName(const OpOptions& options) {
 }
 
 bool DrawsAtRandom(const OpOptions& options) {
+  if (const auto* carry = std::get_if<augment::CarryOptions>(&options)) {
+    return std::visit([](const auto& o) { return DrawsAtRandom(o); }, carry->geometry);
+  }
   return std::holds_alternative<augment::FlipOptions>(options) ||
          std::holds_alternative<augment::RandomResizedCropOptions>(options) ||
          std::holds_alternative<augment::RandomCropOptions>(options) ||
@@ -403,7 +430,7 @@ std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan) {
     if (auto* filter = std::get_if<FilterOptions>(&*options)) {
       filter->where = plan.Where(i, "predicate");
     }
-    specs.push_back({stage.name(), plan.Where(i), *std::move(options)});
+    specs.push_back({stage.name(), plan.Where(i), WithCarried(stage, *std::move(options))});
   }
   return specs;
 }

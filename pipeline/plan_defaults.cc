@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/carry_internal.h"
 #include "pipeline/mixing_internal.h"
 #include "pipeline/plan_message_internal.h"
 
@@ -203,6 +204,7 @@ void FillInputs(Join* join) {
 }
 
 void FillOp(proto::Stage* stage) {
+  FillCarried(stage);
   switch (stage->op_case()) {
     case proto::Stage::kTfrecord:
       return FillTfRecord(stage->mutable_tfrecord());

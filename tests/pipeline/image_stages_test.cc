@@ -172,6 +172,46 @@ TEST(ImageStagesTest, AutoAugmentTakesItsPolicy) {
             AugmentPolicy::kImageNet);
 }
 
+TEST(ImageStagesTest, GeometryCarriesBoxesAndMask) {
+  for (const std::string op :
+       {"random_resized_crop { height: 4 width: 5", "random_crop { height: 4 width: 5",
+        "center_crop { height: 4 width: 5", "resize { height: 4 width: 5", "flip {", "pad {"}) {
+    const Plan plan = Make(absl::StrCat(
+        kSource, "stage { ", op, " mask: \"m\" boxes { label: [\"a\", \"b\"] } } }", kBatch));
+    const OpSpec spec = OpsFromPlan(plan.message()).at(0);
+    EXPECT_EQ(OpName(spec.options), op.substr(0, op.find(' ')));
+    EXPECT_THAT(FieldsOf(spec.options).reads, ElementsAre("image", "boxes", "a", "b", "m"));
+    EXPECT_THAT(FieldsOf(spec.options).writes, ElementsAre("image", "boxes", "a", "b", "m"));
+    EXPECT_EQ(DrawsAtRandom(spec.options), op.starts_with("random") || op.starts_with("flip"));
+    EXPECT_TRUE(MakeBuiltinOp(spec).ok()) << op;
+    const auto& carry = std::get<augment::CarryOptions>(spec.options);
+    EXPECT_TRUE(carry.boxes->corners && !carry.boxes->normalized);
+    EXPECT_EQ(carry.boxes->min_area_share, 0);
+  }
+  const Plan plan =
+      Make(absl::StrCat(kSource,
+                        "stage { flip { boxes { field: \"x\" format: \"xywh\" normalized: true "
+                        "min_area_share: 0.5 } } }",
+                        kBatch));
+  const auto boxes =
+      *std::get<augment::CarryOptions>(OpsFromPlan(plan.message()).at(0).options).boxes;
+  EXPECT_EQ(boxes.field, "x");
+  EXPECT_FALSE(boxes.corners);
+  EXPECT_TRUE(boxes.normalized);
+  EXPECT_EQ(boxes.min_area_share, 0.5f);
+}
+
+TEST(ImageStagesTest, WrongBoxesAreToldByPlace) {
+  EXPECT_EQ(StageError("flip { boxes { format: \"yxyx\" } }"),
+            "p:2:24: format is \"yxyx\" but must be \"xyxy\" or \"xywh\"");
+  EXPECT_THAT(StageError("flip { boxes { min_area_share: 2 } }"), HasSubstr("min_area_share is 2"));
+  EXPECT_THAT(StageError("flip { boxes { field: \"image\" } }"), HasSubstr("is there twice"));
+  EXPECT_THAT(StageError("flip { boxes { label: [\"a\", \"a\"] } }"), HasSubstr("\"a\" is there"));
+  EXPECT_THAT(StageError("flip { mask: \"image\" }"), HasSubstr("mask \"image\" is there twice"));
+  EXPECT_THAT(StageError("pad { mode: \"edge\" mask: \"m\" }"),
+              HasSubstr("p:2:15: mode must be \"constant\" where boxes or a mask go along"));
+}
+
 TEST(ImageStagesTest, AugMixTakesItsOptions) {
   const auto plain = OptionsOf<augment::AugMixOptions>("aug_mix {}");
   EXPECT_EQ(plain.severity, 3);
