@@ -3,7 +3,7 @@
 
 #include "augment/auto_augment_internal.h"
 
-// The spaces of magnitudes and the pairs of AutoAugment, as torchvision has them
+// The spaces of magnitudes, the order of AugMix and the pairs of AutoAugment, as torchvision has them
 // (torchvision/transforms/v2/_auto_augment.py).
 
 namespace millrace::augment {
@@ -16,13 +16,14 @@ struct Space {
   double translate_y;
   double degrees;
   double color;
-  double lost_bits;  // of kPosterize
+  double bits;  // of kPosterize
+  double lost_bits;
   int bins;
 };
 
 Space SpaceOf(const AutoAugmentOptions& options, int64_t height, int64_t width) {
   if (options.policy == AugmentPolicy::kTrivialAugment) {
-    return {0.99, 32, 32, 135, 0.99, 6, options.num_magnitude_bins};
+    return {0.99, 32, 32, 135, 0.99, 8, 6, options.num_magnitude_bins};
   }
   constexpr int kImageNetBins = 10;
   constexpr double kShift = 150.0 / 331.0;
@@ -32,6 +33,7 @@ Space SpaceOf(const AutoAugmentOptions& options, int64_t height, int64_t width) 
           kShift * static_cast<double>(height),
           30,
           0.9,
+          8,
           4,
           image_net ? kImageNetBins : options.num_magnitude_bins};
 }
@@ -62,7 +64,7 @@ double MagnitudeOf(const Space& space, Transform transform, int bin) {
     case Transform::kSharpness:
       return space.color * share;
     case Transform::kPosterize:
-      return std::nearbyint(8 - space.lost_bits * share);
+      return std::nearbyint(space.bits - space.lost_bits * share);
     case Transform::kSolarize:
       return 1 - share;
     default:
@@ -111,6 +113,13 @@ constexpr std::array<std::array<PolicyStep, 2>, 25> kImageNetPairs = {{
     {{{kEqualize, 0.8f, 0}, {kEqualize, 0.6f, 0}}},
 }};
 
+// AugMix's order; the last four only with all_ops.
+constexpr std::array<Transform, 13> kMixedTransforms = {
+    kShearX,       kShearY,   kTranslateX, kTranslateY, kRotate,   kPosterize, kSolarize,
+    kAutoContrast, kEqualize, kBrightness, kColor,      kContrast, kSharpness};
+constexpr uint64_t kNumFewTransforms = 9;
+constexpr int kMixedBins = 10;
+
 Transform AnyTransform(RandomStream& random) {
   return static_cast<Transform>(random.Below(kNumTransforms));
 }
@@ -142,6 +151,26 @@ DrawnTransforms DrawTransforms(const AutoAugmentOptions& options, int64_t height
         drawn.push_back(WithSign(space, step.transform, step.bin, random));
       }
       break;
+  }
+  return drawn;
+}
+
+DrawnTransforms DrawChain(const AugMixOptions& options, int64_t height, int64_t width,
+                          RandomStream& random) {
+  const Space space = {
+      0.3,       static_cast<double>(width) / 3, static_cast<double>(height) / 3, 30, 0.9, 4, 4,
+      kMixedBins};
+  const uint64_t depth =
+      options.chain_depth > 0 ? static_cast<uint64_t>(options.chain_depth) : 1 + random.Below(3);
+  DrawnTransforms drawn;
+  for (uint64_t i = 0; i < depth; ++i) {
+    const uint64_t choices = options.all_ops ? kMixedTransforms.size() : kNumFewTransforms;
+    const Transform transform = kMixedTransforms[random.Below(choices)];
+    int bin = 0;
+    if (HasMagnitude(transform)) {
+      bin = static_cast<int>(random.Below(static_cast<uint64_t>(options.severity)));
+    }
+    drawn.push_back(WithSign(space, transform, bin, random));
   }
   return drawn;
 }

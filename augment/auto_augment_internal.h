@@ -4,11 +4,12 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
+#include "augment/aug_mix.h"
 #include "augment/auto_augment.h"
 #include "augment/color_internal.h"
 #include "base/philox.h"
 
-// What MakeAutoAugment draws, and what a transform does.
+// What MakeAutoAugment and MakeAugMix draw, and what a transform does.
 
 namespace millrace::augment {
 
@@ -43,6 +44,10 @@ using DrawnTransforms = absl::InlinedVector<DrawnTransform, 4>;
 // The transforms of an image, in the order in which they are applied. `options` are valid.
 DrawnTransforms DrawTransforms(const AutoAugmentOptions& options, int64_t height, int64_t width,
                                RandomStream& random);
+
+// One chain of AugMix.
+DrawnTransforms DrawChain(const AugMixOptions& options, int64_t height, int64_t width,
+                          RandomStream& random);
 
 // `out` is other memory.
 void ApplyTransform(const DrawnTransform& drawn, const ColorImage& in, bool bilinear, uint8_t fill,

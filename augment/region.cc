@@ -23,7 +23,14 @@ Region Central(int64_t height, int64_t width, const std::array<float, 2>& aspect
   return region;
 }
 
+// Half of n; a half is rounded to the even number.
+int64_t HalfToEven(int64_t n) { return n / 2 + (n % 2 != 0 && n / 2 % 2 != 0 ? 1 : 0); }
+
 }  // namespace
+
+int64_t CenterOf(int64_t size, int64_t crop) {
+  return size >= crop ? HalfToEven(size - crop) : -((crop - size) / 2);
+}
 
 Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
                 const std::array<float, 2>& aspect, RandomStream& random) {

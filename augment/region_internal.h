@@ -18,6 +18,9 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
+// Where a crop of `crop` from the middle of `size` pixels begins; negative when it is the larger one.
+int64_t CenterOf(int64_t size, int64_t crop);
+
 // Draws random_resized_crop's region of a height x width image; the sequence of draws is told in
 // image_ops.h. REQUIRES: height, width > 0.
 Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,

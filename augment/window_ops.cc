@@ -136,14 +136,6 @@ absl::StatusOr<Schema> ResolveWindow(const Schema& input, const std::string& nam
   return output;
 }
 
-// Half of n; a half is rounded to the even number.
-int64_t HalfToEven(int64_t n) { return n / 2 + (n % 2 != 0 && n / 2 % 2 != 0 ? 1 : 0); }
-
-// Where a crop of `crop` begins in `size` pixels; negative when it is the larger one.
-int64_t CenterOf(int64_t size, int64_t crop) {
-  return size >= crop ? HalfToEven(size - crop) : -((crop - size) / 2);
-}
-
 class CenterCrop final : public Op {
  public:
   explicit CenterCrop(CenterCropOptions options) : options_(std::move(options)) {}

@@ -30,6 +30,7 @@ struct Maker {
   Result operator()(const DecodeRegionOptions& o) const {
     return augment::MakeDecodeRandomResizedCrop(o.decode, o.crop, stage);
   }
+  Result operator()(const augment::CarryOptions& o) const { return augment::MakeCarry(o, stage); }
   Result operator()(const augment::ResizeOptions& o) const { return augment::MakeResize(o); }
   Result operator()(const augment::CenterCropOptions& o) const {
     return augment::MakeCenterCrop(o);
@@ -51,6 +52,7 @@ struct Maker {
     return augment::MakeRandomErasing(o, stage);
   }
   Result operator()(const augment::CutoutOptions& o) const { return augment::MakeCutout(o, stage); }
+  Result operator()(const augment::AugMixOptions& o) const { return augment::MakeAugMix(o, stage); }
   Result operator()(const augment::AutoAugmentOptions& o) const {
     return augment::MakeAutoAugment(o, stage);
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 #include "pipeline/explain_internal.h"
 
 namespace millrace::pipeline {
@@ -295,6 +296,22 @@ std::string DamageText(const DamageSpec& damage) {
   return text;
 }
 
+// "mixup of image and label within groups of 2 rows: alpha 0.2, probability 1"
+std::string MixingText(const augment::MixingOptions& mixing) {
+  using augment::MixingKind;
+  std::string text =
+      absl::StrCat(ToAbsl(augment::NameOf(mixing.kind)), " of ", mixing.field, " and ",
+                   mixing.label, " within groups of ", Count(mixing.group, "row"), ":");
+  if (mixing.kind == MixingKind::kEither) {
+    absl::StrAppend(&text, " alpha ", mixing.mixup_alpha, " and ", mixing.cutmix_alpha,
+                    ", cutmix with probability ", mixing.switch_probability);
+  } else {
+    const bool cuts = mixing.kind == MixingKind::kCutmix;
+    absl::StrAppend(&text, " alpha ", cuts ? mixing.cutmix_alpha : mixing.mixup_alpha);
+  }
+  return absl::StrCat(text, ", probability ", mixing.probability);
+}
+
 }  // namespace
 
 std::string PhysicalText(const PhysicalPlan& physical) {
@@ -316,9 +333,12 @@ std::string PhysicalText(const PhysicalPlan& physical) {
   AppendBatch(physical, &text);
   Block batches("batches", &text);
   for (const OrderStep& step : physical.batch_order) batches.Add(StepText(step));
-  Block custom("custom", &text);
   for (const BatchOpSpec& op : physical.batch_ops) {
-    custom.Add(absl::StrCat(op.op, " version ", op.version, " on whole batches  [", op.stage, "]"));
+    Block(op.mixing ? "mixing" : "custom", &text)
+        .Add(absl::StrCat(op.mixing
+                              ? MixingText(*op.mixing)
+                              : absl::StrCat(op.op, " version ", op.version, " on whole batches"),
+                          "  [", op.stage, "]"));
   }
   if (physical.damage.policy != DamageSpec::Policy::kFail) {
     Block("damage", &text).Add(DamageText(physical.damage));

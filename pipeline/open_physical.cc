@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/executor_internal.h"
+#include "pipeline/mixing_internal.h"
 #include "pipeline/op_table.h"
+#include "pipeline/optimizer_internal.h"
 #include "pipeline/resume_token_internal.h"
 #include "readers/quarantine.h"
 
@@ -15,25 +17,32 @@ namespace {
 
 constexpr int kMaxPrefetch = 1024;
 
+absl::StatusOr<std::unique_ptr<BatchOp>> MakeBatchOp(const BatchOpSpec& spec,
+                                                     const OpenOptions& options) {
+  if (spec.mixing) return MakeMixing(*spec.mixing);
+  if (options.ops != nullptr) {
+    return options.ops->MakeBatch(spec.op, spec.version, spec.options, spec.stage);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("custom op \"", spec.op, "\", and OpenOptions.ops is empty"));
+}
+
 // Resolves the ops over whole batches; they must not change fields.
 absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const PhysicalPlan& plan,
                                                                    const OpenOptions& options) {
   std::vector<std::unique_ptr<BatchOp>> ops;
   for (const BatchOpSpec& spec : plan.batch_ops) {
-    const std::string stage = absl::StrCat("stage \"", spec.stage, "\"");
-    if (options.ops == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(stage, ": custom op \"", spec.op, "\", and OpenOptions.ops is empty"));
-    }
-    absl::StatusOr<std::unique_ptr<BatchOp>> op =
-        options.ops->MakeBatch(spec.op, spec.version, spec.options, spec.stage);
+    absl::StatusOr<std::unique_ptr<BatchOp>> op = MakeBatchOp(spec, options);
     absl::Status status = op.status();
     if (status.ok()) status = (*op)->Resolve(plan.batch_schema).status();
     const uint64_t units = plan.cut.has_value() ? plan.lanes : plan.batch.size;
     if (status.ok()) {
       status = CheckGroupRows((*op)->group_rows(), plan.batch.size, units, options.world);
     }
-    if (!status.ok()) return Annotate(status, stage);
+    if (!status.ok()) {
+      if (spec.mixing) return AtStage(spec.where, spec.stage, status);
+      return Annotate(status, absl::StrCat("stage \"", spec.stage, "\""));
+    }
     ops.push_back(*std::move(op));
   }
   return ops;

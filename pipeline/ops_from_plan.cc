@@ -2,6 +2,8 @@
 #include <optional>
 #include <utility>
 
+#include "pipeline/carry_internal.h"
+#include "pipeline/mixing_internal.h"
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_message_internal.h"
 #include "pipeline/plan_words_internal.h"
@@ -177,6 +179,19 @@ augment::AutoAugmentOptions ToOptions(const proto::AutoAugment& augment) {
   return options;
 }
 
+augment::AugMixOptions ToOptions(const proto::AugMix& mix) {
+  augment::AugMixOptions options;
+  options.field = mix.field();
+  options.severity = static_cast<int>(mix.severity());
+  options.mixture_width = static_cast<int>(mix.mixture_width());
+  options.chain_depth = static_cast<int>(mix.chain_depth());
+  options.alpha = mix.alpha();
+  options.all_ops = mix.all_ops();
+  options.bilinear = *Find(kAffineMethods, mix.method());
+  options.fill = mix.fill();
+  return options;
+}
+
 augment::NormalizeOptions ToOptions(const proto::Normalize& normalize) {
   augment::NormalizeOptions options;
   options.field = normalize.field();
@@ -248,6 +263,8 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
       return ToOptions(stage.color_jitter());
     case proto::Stage::kAffine:
       return ToOptions(stage.affine());
+    case proto::Stage::kAugMix:
+      return ToOptions(stage.aug_mix());
     case proto::Stage::kAutoAugment:
       return ToOptions(stage.auto_augment());
     case proto::Stage::kLabelSmoothing:
@@ -303,8 +320,29 @@ OpFields FieldsOfParse(const Options& parse) {
   return fields;
 }
 
+OpFields FieldsOfCarry(const augment::CarryOptions& carry) {
+  std::vector<std::string> fields = {augment::FieldOf(carry.geometry)};
+  if (carry.boxes) {
+    fields.push_back(carry.boxes->field);
+    fields.insert(fields.end(), carry.boxes->labels.begin(), carry.boxes->labels.end());
+  }
+  if (!carry.mask.empty()) fields.push_back(carry.mask);
+  return {fields, fields, {}, false};
+}
+
 OpFields FieldsOfUnbatch(const UnbatchOptions& unbatch) {
   return {unbatch.fields, unbatch.fields, {}, unbatch.fields.empty()};
+}
+
+const char* NameOf(const augment::GeometryOptions& geometry) {
+  return std::visit(
+      Overloaded{[](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
+                 [](const augment::RandomCropOptions&) { return "random_crop"; },
+                 [](const augment::CenterCropOptions&) { return "center_crop"; },
+                 [](const augment::ResizeOptions&) { return "resize"; },
+                 [](const augment::FlipOptions&) { return "flip"; },
+                 [](const augment::PadOptions&) { return "pad"; }},
+      geometry);
 }
 
 }  // namespace
@@ -325,6 +363,7 @@ OpFields FieldsOf(const OpOptions& options) {
                    return OpFields{o.predicate->fields(), {}, {}, false};
                  },
                  [](const UnbatchOptions& o) { return FieldsOfUnbatch(o); },
+                 [](const augment::CarryOptions& o) { return FieldsOfCarry(o); },
                  [](const augment::PadTokensOptions& o) { return FieldsOfPad(o); },
                  [](const augment::VocabularyOptions& o) { return FieldsOfVocabulary(o); },
                  [](const augment::StackOptions& o) { return FieldsOfStack(o); },
@@ -345,6 +384,7 @@ std::string OpName(const OpOptions& options) {
           [](const readers::ParseSequenceExampleOptions&) { return "parse_sequence_example"; },
           [](const readers::ParseFieldsOptions& o) { return readers::OpName(o.format).data(); },
           [](const augment::DecodeImageOptions&) { return "decode_image"; },
+          [](const augment::CarryOptions& o) { return NameOf(o.geometry); },
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
           [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
           [](const augment::ResizeOptions&) { return "resize"; },
@@ -358,6 +398,7 @@ std::string OpName(const OpOptions& options) {
           [](const augment::AffineOptions&) { return "affine"; },
           [](const augment::RandomErasingOptions&) { return "random_erasing"; },
           [](const augment::CutoutOptions&) { return "cutout"; },
+          [](const augment::AugMixOptions&) { return "aug_mix"; },
           [](const augment::AutoAugmentOptions&) { return "auto_augment"; },
           [](const augment::LabelSmoothingOptions&) { return "label_smoothing"; },
           [](const augment::FlipOptions&) { return "flip"; },
@@ -382,6 +423,9 @@ std::string OpName(const OpOptions& options) {
 }
 
 bool DrawsAtRandom(const OpOptions& options) {
+  if (const auto* carry = std::get_if<augment::CarryOptions>(&options)) {
+    return std::visit([](const auto& o) { return DrawsAtRandom(o); }, carry->geometry);
+  }
   return std::holds_alternative<augment::FlipOptions>(options) ||
          std::holds_alternative<augment::RandomResizedCropOptions>(options) ||
          std::holds_alternative<augment::RandomCropOptions>(options) ||
@@ -390,6 +434,7 @@ bool DrawsAtRandom(const OpOptions& options) {
          std::holds_alternative<augment::AffineOptions>(options) ||
          std::holds_alternative<augment::RandomErasingOptions>(options) ||
          std::holds_alternative<augment::CutoutOptions>(options) ||
+         std::holds_alternative<augment::AugMixOptions>(options) ||
          std::holds_alternative<augment::AutoAugmentOptions>(options) ||
          std::holds_alternative<DecodeRegionOptions>(options);
 }
@@ -410,15 +455,22 @@ CustomOptions ToCustomOptions(const proto::Stage& stage) {
 
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan) {
   std::vector<OpSpec> specs;
+  bool batched = false;
   for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
     const proto::Stage& stage = plan.pipeline.stage(i);
-    if (KindOf(stage) == StageKind::kBatch) break;
+    // Behind the batch only what a stage that mixes wants done before it.
+    if (MixesRows(stage) && NumClassesOf(stage) != 0) {
+      specs.push_back({stage.name(), plan.Where(i),
+                       augment::OneHotOptions{MixingOptionsOf(stage).label, NumClassesOf(stage)}});
+    }
+    if (KindOf(stage) == StageKind::kBatch) batched = true;
+    if (batched) continue;
     std::optional<OpOptions> options = ToOptions(stage);
     if (!options) continue;
     if (auto* filter = std::get_if<FilterOptions>(&*options)) {
       filter->where = plan.Where(i, "predicate");
     }
-    specs.push_back({stage.name(), plan.Where(i), *std::move(options)});
+    specs.push_back({stage.name(), plan.Where(i), WithCarried(stage, *std::move(options))});
   }
   return specs;
 }

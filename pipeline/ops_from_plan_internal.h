@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "augment/aug_mix.h"
 #include "augment/auto_augment.h"
+#include "augment/carry.h"
 #include "augment/color_ops.h"
 #include "augment/distort_ops.h"
 #include "augment/field_ops.h"
@@ -71,17 +73,17 @@ struct UnbatchOptions {
 
 using OpOptions = std::variant<
     readers::ParseExampleOptions, readers::ParseSequenceExampleOptions, readers::ParseFieldsOptions,
-    readers::DecodeRawOptions, augment::DecodeImageOptions, augment::RandomResizedCropOptions,
-    DecodeRegionOptions, augment::CenterCropOptions, augment::RandomCropOptions,
-    augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
-    augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
-    augment::RandomErasingOptions, augment::AutoAugmentOptions, augment::LabelSmoothingOptions,
-    augment::CutoutOptions, augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions,
-    augment::CastOptions, augment::OneHotOptions, augment::VocabularyOptions,
-    augment::PadTokensOptions, augment::ScaleOptions, augment::LogOptions,
-    augment::BucketizeOptions, augment::HashOptions, augment::ClipOptions,
-    augment::FillMissingOptions, augment::StackOptions, IdentityOptions, CustomOptions,
-    FilterOptions, UnbatchOptions>;
+    readers::DecodeRawOptions, augment::DecodeImageOptions, augment::CarryOptions,
+    augment::RandomResizedCropOptions, DecodeRegionOptions, augment::CenterCropOptions,
+    augment::RandomCropOptions, augment::PadOptions, augment::TransposeOptions,
+    augment::PadChannelsOptions, augment::ColorOptions, augment::ColorJitterOptions,
+    augment::AffineOptions, augment::RandomErasingOptions, augment::AugMixOptions,
+    augment::AutoAugmentOptions, augment::LabelSmoothingOptions, augment::CutoutOptions,
+    augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions,
+    augment::OneHotOptions, augment::VocabularyOptions, augment::PadTokensOptions,
+    augment::ScaleOptions, augment::LogOptions, augment::BucketizeOptions, augment::HashOptions,
+    augment::ClipOptions, augment::FillMissingOptions, augment::StackOptions, IdentityOptions,
+    CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws

@@ -124,7 +124,7 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
                                               const OpFactory& factory) {
   const PlanMessage& message = plan.message();
   PhysicalPlan physical;
-  const int batch = FillFromStages(message.pipeline, &physical);
+  const int batch = FillFromStages(message, &physical);
   physical.plan_fingerprint = plan.Fingerprint();
 
   std::vector<OpSpec> specs = OpsFromPlan(message);

@@ -58,7 +58,7 @@ absl::Status AtStage(const std::string& where, const std::string& stage,
 
 // Sources, order, steps behind the cut, lanes, batch, batch ops and prefetch. A cut is there
 // afterwards when the stages have one. Returns the number of the batch stage.
-int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan);
+int FillFromStages(const PlanMessage& message, PhysicalPlan* plan);
 
 // Makes ops; knows what to do with custom ones.
 class OpMaker {

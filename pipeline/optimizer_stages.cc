@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/philox.h"
+#include "pipeline/mixing_internal.h"
 #include "pipeline/optimizer_internal.h"
 #include "pipeline/plan_message_internal.h"
 
@@ -252,6 +253,21 @@ DamageSpec ToDamage(const proto::OnDamage& damage) {
           .max_share = damage.max_share()};
 }
 
+BatchOpSpec ToBatchOp(const PlanMessage& message, int i) {
+  const proto::Stage& stage = message.pipeline.stage(i);
+  BatchOpSpec spec;
+  spec.stage = stage.name();
+  spec.where = message.Where(i);
+  if (MixesRows(stage)) {
+    spec.mixing = MixingOptionsOf(stage);
+  } else {
+    spec.op = stage.custom().op();
+    spec.version = stage.custom().version();
+    spec.options = stage.custom().options();
+  }
+  return spec;
+}
+
 void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* plan) {
   if (behind_batch) {
     plan->batch_order.push_back(ToOrderStep(stage));
@@ -264,7 +280,8 @@ void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* 
 
 }  // namespace
 
-int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
+int FillFromStages(const PlanMessage& message, PhysicalPlan* plan) {
+  const proto::Pipeline& pipeline = message.pipeline;
   plan->seed = pipeline.seed();
   plan->semantics_version = pipeline.semantics_version();
   plan->lanes = pipeline.lanes();
@@ -293,8 +310,7 @@ int FillFromStages(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
         break;
       case StageKind::kMap:  // before the batch: OpsFromPlan
         if (batch < 0) break;
-        plan->batch_ops.push_back({stage.name(), stage.custom().op(), stage.custom().version(),
-                                   stage.custom().options()});
+        plan->batch_ops.push_back(ToBatchOp(message, i));
         break;
     }
   }

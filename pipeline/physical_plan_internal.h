@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "augment/mixing.h"
 #include "base/op.h"
 #include "base/schema.h"
 #include "pipeline/predicate.h"
@@ -151,10 +152,13 @@ struct BatchSpec {
   bool pad_to_boundary = false;
 };
 
-// An op of the host program that works on whole batches, behind the batch stage.
+// An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the host
+// program.
 struct BatchOpSpec {
-  std::string stage;  // identity of its random draws
-  std::string op;     // as registered
+  std::string stage;                                  // identity of its random draws
+  std::string where = {};                             // FILE:LINE:COLUMN of the stage
+  std::optional<augment::MixingOptions> mixing = {};  // then nothing below holds
+  std::string op;                                     // as registered
   uint32_t version = 0;
   std::string options;
 };

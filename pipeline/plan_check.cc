@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "pipeline/mixing_internal.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan_check_internal.h"
 
@@ -210,6 +211,10 @@ bool ReadsFiles(const proto::Stage& stage) {
          stage.has_tar() || stage.has_idx();
 }
 
+bool MixesRows(const proto::Stage& stage) {
+  return stage.has_mixup() || stage.has_cutmix() || stage.has_mixup_or_cutmix();
+}
+
 const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage) {
   if (stage.has_concatenate()) return &stage.concatenate().input();
   if (stage.has_mix()) return &stage.mix().input();
@@ -231,6 +236,7 @@ absl::Status CheckPlan(const PlanMessage& plan) {
   MILLRACE_RETURN_IF_ERROR(CheckStageOrder(plan));
   MILLRACE_RETURN_IF_ERROR(CheckOptions(PipelineAt::Whole(plan)));
   MILLRACE_RETURN_IF_ERROR(CheckLanes(plan));
+  MILLRACE_RETURN_IF_ERROR(CheckMixing(plan));
   return CheckDamage(plan);
 }
 

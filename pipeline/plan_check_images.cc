@@ -6,6 +6,7 @@
 #include "augment/color_ops.h"
 #include "base/shape.h"
 #include "base/status.h"
+#include "pipeline/mixing_internal.h"
 #include "pipeline/plan_check_internal.h"
 #include "pipeline/plan_words_internal.h"
 
@@ -41,6 +42,7 @@ class ImageChecker : public OptionsChecker {
   absl::Status Erasing(const proto::RandomErasing& erasing) const;
   absl::Status Cutout(const proto::Cutout& cutout) const;
   absl::Status AutoAugment(const proto::AutoAugment& augment) const;
+  absl::Status AugMix(const proto::AugMix& mix) const;
   absl::Status Smoothing(const proto::LabelSmoothing& smoothing) const;
 
  private:
@@ -215,6 +217,17 @@ absl::Status ImageChecker::AutoAugment(const proto::AutoAugment& augment) const 
   return IsFill(augment.fill());
 }
 
+absl::Status ImageChecker::AugMix(const proto::AugMix& mix) const {
+  MILLRACE_RETURN_IF_ERROR(InRange("severity", mix.severity(), 1, 10));
+  MILLRACE_RETURN_IF_ERROR(InRange("mixture_width", mix.mixture_width(), 1, kMaxTransforms));
+  MILLRACE_RETURN_IF_ERROR(InRange("chain_depth", mix.chain_depth(), 0, kMaxTransforms));
+  if (!(mix.alpha() >= 0.001f && mix.alpha() <= 1000)) {
+    return Error("alpha", absl::StrCat(" is ", mix.alpha(), " but must be in [0.001, 1000]"));
+  }
+  MILLRACE_RETURN_IF_ERROR(IsOneOf("method", kAffineMethods, mix.method()));
+  return IsFill(mix.fill());
+}
+
 absl::Status ImageChecker::Smoothing(const proto::LabelSmoothing& smoothing) const {
   const float value = smoothing.smoothing();
   if (value >= 0 && value <= 1) return absl::OkStatus();
@@ -260,6 +273,12 @@ absl::Status CheckImageOptions(const PipelineAt& at, int i) {
       return check.Recolor(stage.equalize());
     case proto::Stage::kAutocontrast:
       return check.Recolor(stage.autocontrast());
+    case proto::Stage::kMixup:
+    case proto::Stage::kCutmix:
+    case proto::Stage::kMixupOrCutmix:
+      return CheckMixingOptions(at, i);
+    case proto::Stage::kAugMix:
+      return check.AugMix(stage.aug_mix());
     case proto::Stage::kAutoAugment:
       return check.AutoAugment(stage.auto_augment());
     case proto::Stage::kLabelSmoothing:

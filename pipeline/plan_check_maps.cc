@@ -9,6 +9,7 @@
 #include "base/nearest_name.h"
 #include "base/shape.h"
 #include "base/status.h"
+#include "pipeline/carry_internal.h"
 #include "pipeline/plan_check_internal.h"
 
 // The range of every option of the maps.
@@ -303,6 +304,7 @@ absl::Status MapChecker::Custom(const proto::Custom& custom) const {
 
 absl::Status CheckMapOptions(const PipelineAt& at, int i) {
   const proto::Stage& stage = at.pipeline->stage(i);
+  MILLRACE_RETURN_IF_ERROR(CheckCarried(at, i));
   const MapChecker check(at, i);
   switch (stage.op_case()) {
     case proto::Stage::kParseExample:

@@ -46,7 +46,8 @@ struct Outlook {
 bool DrawsAtRandom(const proto::Stage& stage) {
   return stage.has_flip() || stage.has_random_resized_crop() || stage.has_random_crop() ||
          stage.has_color_jitter() || stage.has_affine() || stage.has_random_erasing() ||
-         stage.has_cutout() || stage.has_auto_augment() || ColorOptionsOf(stage).has_value();
+         stage.has_cutout() || stage.has_auto_augment() || stage.has_aug_mix() ||
+         ColorOptionsOf(stage).has_value();
 }
 
 // Makes fields of nothing but the record.
@@ -122,6 +123,13 @@ class OrderChecker {
       case StageKind::kMap:
         if (DrawsAtRandom(stage(i))) random_ = i;
         if (map_ < 0 && !Parses(stage(i))) map_ = i;
+        if (MixesRows(stage(i))) {
+          if (batch_ >= 0) return absl::OkStatus();
+          return ErrorAt(at_.Where(i),
+                         absl::StrCat(OpName(stage(i)),
+                                      " mixes the rows of whole batches; put it behind "
+                                      "the batch stage"));
+        }
         if (batch_ < 0 || stage(i).has_custom()) return absl::OkStatus();
         return BehindBatch(i, " works on samples");
       case StageKind::kCut:

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/carry_internal.h"
+#include "pipeline/mixing_internal.h"
 #include "pipeline/plan_message_internal.h"
 
 // What a plan's text may leave out. A default is filled in here and nowhere else, so that the
@@ -139,6 +141,15 @@ void FillLog(proto::Log* log) {
   if (!log->has_offset()) log->set_offset(1);
 }
 
+void FillAugMix(proto::AugMix* mix) {
+  Default(mix->mutable_field(), "image");
+  if (mix->severity() == 0) mix->set_severity(3);
+  if (mix->mixture_width() == 0) mix->set_mixture_width(3);
+  if (!mix->has_alpha()) mix->set_alpha(1);
+  if (!mix->has_all_ops()) mix->set_all_ops(true);
+  Default(mix->mutable_method(), "bilinear");
+}
+
 void FillSmoothing(proto::LabelSmoothing* smoothing) {
   Default(smoothing->mutable_field(), "label");
   if (!smoothing->has_smoothing()) smoothing->set_smoothing(0.1f);
@@ -210,6 +221,7 @@ void FillInputs(Join* join) {
 }
 
 void FillOp(proto::Stage* stage) {
+  FillCarried(stage);
   switch (stage->op_case()) {
     case proto::Stage::kTfrecord:
       return FillTfRecord(stage->mutable_tfrecord());
@@ -291,6 +303,12 @@ void FillOp(proto::Stage* stage) {
       return FillChange(stage->mutable_color_jitter());
     case proto::Stage::kAffine:
       return FillAffine(stage->mutable_affine());
+    case proto::Stage::kMixup:
+    case proto::Stage::kCutmix:
+    case proto::Stage::kMixupOrCutmix:
+      return FillMixing(stage);
+    case proto::Stage::kAugMix:
+      return FillAugMix(stage->mutable_aug_mix());
     case proto::Stage::kAutoAugment:
       return FillAutoAugment(stage->mutable_auto_augment());
     case proto::Stage::kLabelSmoothing:

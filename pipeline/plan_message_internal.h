@@ -50,6 +50,8 @@ const std::string& OpName(const proto::Stage& stage);
 StageKind KindOf(const proto::Stage& stage);
 // True for a source whose files are named in `files` and have many records each: tfrecord, text, ...
 bool ReadsFiles(const proto::Stage& stage);
+// True for a map that works on whole batches: mixup, cutmix, mixup_or_cutmix.
+bool MixesRows(const proto::Stage& stage);
 // The inputs of a concatenate, mix or zip; null for any other op.
 const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage);
 

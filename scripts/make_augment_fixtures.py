@@ -242,23 +242,55 @@ MOVES = [("shear_x", 0.3), ("shear_x", -0.99), ("shear_y", 0.21), ("translate_x"
          ("translate_y", 9.2), ("rotate", 27.0), ("rotate", -135.0)]
 
 
-def add_moves(rgb):
+def move(rgb, name, magnitude, method=Image.Resampling.NEAREST):
     image = Image.fromarray(rgb)
     height, width = rgb.shape[:2]
+    angle = math.degrees(math.atan(magnitude))
+    if name == "shear_x":
+        matrix = inverse_affine(0, (0, 0), 1, (angle, 0), 0, 0)
+    elif name == "shear_y":
+        matrix = inverse_affine(0, (0, 0), 1, (0, angle), 0, 0)
+    elif name == "translate_x":
+        matrix = inverse_affine(0, (int(magnitude), 0), 1, (0, 0), height, width)
+    elif name == "translate_y":
+        matrix = inverse_affine(0, (0, int(magnitude)), 1, (0, 0), height, width)
+    else:
+        matrix = inverse_affine(-magnitude, (0, 0), 1, (0, 0), height, width)
+    return np.asarray(
+        image.transform(image.size, Image.Transform.AFFINE, matrix, method, fillcolor=(9, 9, 9)))
+
+
+def add_moves(rgb):
     for name, magnitude in MOVES:
-        angle = math.degrees(math.atan(magnitude))
-        if name == "shear_x":
-            matrix = inverse_affine(0, (0, 0), 1, (angle, 0), 0, 0)
-        elif name == "shear_y":
-            matrix = inverse_affine(0, (0, 0), 1, (0, angle), 0, 0)
-        elif name == "translate_x":
-            matrix = inverse_affine(0, (int(magnitude), 0), 1, (0, 0), height, width)
-        elif name == "translate_y":
-            matrix = inverse_affine(0, (0, int(magnitude)), 1, (0, 0), height, width)
-        else:
-            matrix = inverse_affine(-magnitude, (0, 0), 1, (0, 0), height, width)
-        moved = image.transform(image.size, Image.Transform.AFFINE, matrix, fillcolor=(9, 9, 9))
-        add(f"pillow/{name}_{magnitude}", np.asarray(moved))
+        add(f"pillow/{name}_{magnitude}", move(rgb, name, magnitude))
+
+
+# Own weight, and weight and transforms of each chain: those of tests/augment/aug_mix_test.cc.
+MIX = (0.375, [(0.25, [("shear_x", 0.06), ("posterize", 4)]),
+               (0.2, [("rotate", -6.5)]),
+               (0.175, [("equalize", 0), ("color", 0.2), ("translate_y", -3.0)])])
+
+
+def transform(rgb, name, magnitude):
+    if name == "posterize":
+        return np.asarray(ImageOps.posterize(Image.fromarray(rgb), magnitude))
+    if name == "equalize":
+        return np.asarray(ImageOps.equalize(Image.fromarray(rgb)))
+    if name == "color":
+        return blend(rgb, grey(rgb)[:, :, None], 1 + magnitude)
+    return move(rgb, name, magnitude, Image.Resampling.BILINEAR)
+
+
+def add_mix(rgb):
+    """What AugMix makes of what it has drawn."""
+    own, chains = MIX
+    mix = F32(own) * rgb.astype(F32)
+    for weight, transforms in chains:
+        image = rgb
+        for name, magnitude in transforms:
+            image = transform(image, name, magnitude)
+        mix += F32(weight) * image.astype(F32)
+    add("numpy/aug_mix", cut(mix))
 
 
 def write(folder):
@@ -284,6 +316,7 @@ def main():
     add_colors(rgb, (make_input(40, 33, 3, 2) // 3 + 60).astype(np.uint8))
     add_affine(rgb)
     add_moves(rgb)
+    add_mix(rgb)
     write(sys.argv[1])
 
 

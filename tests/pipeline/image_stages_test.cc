@@ -172,6 +172,73 @@ TEST(ImageStagesTest, AutoAugmentTakesItsPolicy) {
             AugmentPolicy::kImageNet);
 }
 
+TEST(ImageStagesTest, GeometryCarriesBoxesAndMask) {
+  for (const std::string op :
+       {"random_resized_crop { height: 4 width: 5", "random_crop { height: 4 width: 5",
+        "center_crop { height: 4 width: 5", "resize { height: 4 width: 5", "flip {", "pad {"}) {
+    const Plan plan = Make(absl::StrCat(
+        kSource, "stage { ", op, " mask: \"m\" boxes { label: [\"a\", \"b\"] } } }", kBatch));
+    const OpSpec spec = OpsFromPlan(plan.message()).at(0);
+    EXPECT_EQ(OpName(spec.options), op.substr(0, op.find(' ')));
+    EXPECT_THAT(FieldsOf(spec.options).reads, ElementsAre("image", "boxes", "a", "b", "m"));
+    EXPECT_THAT(FieldsOf(spec.options).writes, ElementsAre("image", "boxes", "a", "b", "m"));
+    EXPECT_EQ(DrawsAtRandom(spec.options), op.starts_with("random") || op.starts_with("flip"));
+    EXPECT_TRUE(MakeBuiltinOp(spec).ok()) << op;
+    const auto& carry = std::get<augment::CarryOptions>(spec.options);
+    EXPECT_TRUE(carry.boxes->corners && !carry.boxes->normalized);
+    EXPECT_EQ(carry.boxes->min_area_share, 0);
+  }
+  const Plan plan =
+      Make(absl::StrCat(kSource,
+                        "stage { flip { boxes { field: \"x\" format: \"xywh\" normalized: true "
+                        "min_area_share: 0.5 } } }",
+                        kBatch));
+  const auto boxes =
+      *std::get<augment::CarryOptions>(OpsFromPlan(plan.message()).at(0).options).boxes;
+  EXPECT_EQ(boxes.field, "x");
+  EXPECT_FALSE(boxes.corners);
+  EXPECT_TRUE(boxes.normalized);
+  EXPECT_EQ(boxes.min_area_share, 0.5f);
+}
+
+TEST(ImageStagesTest, WrongBoxesAreToldByPlace) {
+  EXPECT_EQ(StageError("flip { boxes { format: \"yxyx\" } }"),
+            "p:2:24: format is \"yxyx\" but must be \"xyxy\" or \"xywh\"");
+  EXPECT_THAT(StageError("flip { boxes { min_area_share: 2 } }"), HasSubstr("min_area_share is 2"));
+  EXPECT_THAT(StageError("flip { boxes { field: \"image\" } }"), HasSubstr("is there twice"));
+  EXPECT_THAT(StageError("flip { boxes { label: [\"a\", \"a\"] } }"), HasSubstr("\"a\" is there"));
+  EXPECT_THAT(StageError("flip { mask: \"image\" }"), HasSubstr("mask \"image\" is there twice"));
+  EXPECT_THAT(StageError("pad { mode: \"edge\" mask: \"m\" }"),
+              HasSubstr("p:2:15: mode must be \"constant\" where boxes or a mask go along"));
+}
+
+TEST(ImageStagesTest, AugMixTakesItsOptions) {
+  const auto plain = OptionsOf<augment::AugMixOptions>("aug_mix {}");
+  EXPECT_EQ(plain.severity, 3);
+  EXPECT_EQ(plain.mixture_width, 3);
+  EXPECT_EQ(plain.chain_depth, 0);
+  EXPECT_EQ(plain.alpha, 1);
+  EXPECT_TRUE(plain.all_ops && plain.bilinear);
+  const auto full = OptionsOf<augment::AugMixOptions>(
+      "aug_mix { severity: 7 mixture_width: 2 chain_depth: 5 alpha: 0.5 all_ops: false "
+      "method: \"nearest\" fill: 6 }");
+  EXPECT_EQ(full.severity, 7);
+  EXPECT_EQ(full.mixture_width, 2);
+  EXPECT_EQ(full.chain_depth, 5);
+  EXPECT_EQ(full.alpha, 0.5);
+  EXPECT_FALSE(full.all_ops || full.bilinear);
+  EXPECT_EQ(full.fill, 6);
+  const auto error = [](const std::string& options) {
+    return StageError("aug_mix { " + options + " }");
+  };
+  EXPECT_THAT(error("severity: 11"), HasSubstr("p:2:19: severity is 11 but must be in [1, 10]"));
+  EXPECT_THAT(error("mixture_width: 17"), HasSubstr("mixture_width is 17"));
+  EXPECT_THAT(error("chain_depth: 17"), HasSubstr("chain_depth is 17"));
+  EXPECT_THAT(error("alpha: 0"), HasSubstr("alpha is 0"));
+  EXPECT_THAT(error("method: \"cubic\""), HasSubstr("method is \"cubic\""));
+  EXPECT_THAT(error("fill: 256"), HasSubstr("fill is 256"));
+}
+
 TEST(ImageStagesTest, LabelSmoothingWorksOnTheLabel) {
   const Plan plan = Make(absl::StrCat(kSource, "stage { label_smoothing {} }", kBatch));
   const OpSpec spec = OpsFromPlan(plan.message()).at(0);
@@ -185,7 +252,7 @@ TEST(ImageStagesTest, LabelSmoothingWorksOnTheLabel) {
 TEST(ImageStagesTest, StagesThatDrawAreKnown) {
   for (const std::string stage :
        {"flip {}", "random_crop { height: 4 width: 5 }", "hue { factor: 0 }", "color_jitter {}",
-        "affine {}", "auto_augment {}", "random_erasing {}", "cutout { size: 3 }",
+        "affine {}", "auto_augment {}", "aug_mix {}", "random_erasing {}", "cutout { size: 3 }",
         "invert { probability: 0.5 }"}) {
     EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
     EXPECT_THAT(

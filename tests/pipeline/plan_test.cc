@@ -466,9 +466,10 @@ TEST(PlanTest, AllExamplePlansAreFine) {
   const char* root = std::getenv("MILLRACE_SOURCE_DIR");
   if (root == nullptr) GTEST_SKIP() << "MILLRACE_SOURCE_DIR is not set";
   int plans = 0;
-  for (const char* name : {"fashion_mnist/train.pbtxt", "fashion_mnist/eval.pbtxt",
-                           "imagenet/train.pbtxt", "imagenet/train_dali.pbtxt", "cifar/train.pbtxt",
-                           "tabular/train.pbtxt", "tabular/train_tsv.pbtxt", "text/train.pbtxt"}) {
+  for (const char* name :
+       {"fashion_mnist/train.pbtxt", "fashion_mnist/eval.pbtxt", "imagenet/train.pbtxt",
+        "imagenet/train_dali.pbtxt", "detection/train.pbtxt", "cifar/train.pbtxt",
+        "tabular/train.pbtxt", "tabular/train_tsv.pbtxt", "text/train.pbtxt"}) {
     const std::string path = std::string(root) + "/examples/" + name;
     ASSERT_TRUE(std::filesystem::exists(path)) << path;
     const auto plan = Plan::FromFile(path, {{"DATA", "/data"}, {"BATCH", "32"}});
@@ -476,7 +477,7 @@ TEST(PlanTest, AllExamplePlansAreFine) {
     EXPECT_THAT(plan->ToText(), HasSubstr("size: 32"));
     ++plans;
   }
-  EXPECT_EQ(plans, 8);
+  EXPECT_EQ(plans, 9);
   EXPECT_TRUE(Plan::FromFile(std::string(root) + "/examples/fashion_mnist/train.pbtxt").ok());
 }
 

@@ -110,6 +110,10 @@ std::vector<std::string> Plans(const std::string& shard) {
                    "stage { equalize { probability: 0.5 } } stage { autocontrast {} }\n"
                    "stage { solarize { probability: 0.5 } } stage { posterize { bits: 5 } }\n"
                    "stage { batch { size: 16 } }\n"),
+      absl::StrCat(images,
+                   "stage { resize { height: 32 width: 32 } } stage { aug_mix {} }\n"
+                   "stage { batch { size: 16 } }\n"
+                   "stage { mixup_or_cutmix { mixup_alpha: 0.3 num_classes: 40 group: 4 } }\n"),
       absl::StrCat(source,
                    "stage { shuffle { buffer_size: 20 } }\n"
                    "stage { parse_example { feature { key: \"label\" dtype: INT64 } } }\n"
@@ -172,7 +176,7 @@ TEST(SimdLevelTest, PlansGiveTheSameBitsAtEveryLevel) {
         absl::StrCat("SIMD_LEVEL_FOLDER='", folder.path(), "' ", level.environment), output))
         << output;
     const std::vector<std::string> digests = DigestLines(output);
-    ASSERT_EQ(digests.size(), 5u) << output;
+    ASSERT_EQ(digests.size(), 6u) << output;
     if (expected.empty()) expected = digests;
     EXPECT_EQ(digests, expected) << level.name;
     const bool off = level.environment.find("MILLRACE_SIMD=none") != std::string::npos;
