@@ -40,6 +40,13 @@ absl::Status Validate(const DecodeImageOptions& options) {
   return absl::OkStatus();
 }
 
+// Of an op that does not crop.
+absl::Status DecodesAlone(const DecodeImageOptions& options) {
+  if (!options.dct_downscale) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "decode_image: dct_downscale needs a random_resized_crop of its output directly behind it");
+}
+
 absl::Status ValidatePair(const DecodeImageOptions& decode, const RandomResizedCropOptions& crop) {
   MILLRACE_RETURN_IF_ERROR(Validate(decode));
   MILLRACE_RETURN_IF_ERROR(Validate(crop));
@@ -242,6 +249,7 @@ class DecodeRandomResizedCrop final : public Op {
 
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options) {
   MILLRACE_RETURN_IF_ERROR(Validate(options));
+  MILLRACE_RETURN_IF_ERROR(DecodesAlone(options));
   return std::make_unique<DecodeImage>(std::move(options));
 }
 
@@ -249,9 +257,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImageToCrop(DecodeImageOptions dec
                                                           RandomResizedCropOptions crop,
                                                           const std::string& crop_stage) {
   MILLRACE_RETURN_IF_ERROR(ValidatePair(decode, crop));
-  if (decode.dct_downscale) {
-    return absl::InvalidArgumentError("decode_image: dct_downscale needs both ops in one");
-  }
+  MILLRACE_RETURN_IF_ERROR(DecodesAlone(decode));
   return std::make_unique<DecodeImage>(std::move(decode),
                                        CropToCome{std::move(crop), HashName(crop_stage)});
 }

@@ -51,7 +51,8 @@ struct DecodeImageOptions {
 // ICC profiles and gamma are ignored. Arithmetic-coded JPEGs are not taken.
 // Row errors: DATA_LOSS where the file is damaged (a warning of the decoder is an error: pixels that
 // had to be invented are never handed on, but for allow_truncated), INVALID_ARGUMENT where it is no
-// image, of a kind that is not taken or above a limit.
+// image, of a kind that is not taken or above a limit. INVALID_ARGUMENT: a bad option, or
+// dct_downscale, which MakeDecodeRandomResizedCrop takes.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
 
 struct PeekImageShapeOptions {

@@ -205,7 +205,10 @@ TEST(Limits, BadOptionsAreNamed) {
               HasSubstr("max_memory_bytes is -1"));
   EXPECT_THAT(MakeDecodeImage({.verify_full = true, .allow_truncated = true}).status().ToString(),
               HasSubstr("verify_full and allow_truncated"));
-  EXPECT_FALSE(MakeDecodeImageToCrop({.dct_downscale = true}, {}, "s").ok());
+  for (const auto& op : {MakeDecodeImage({.dct_downscale = true}).status(),
+                         MakeDecodeImageToCrop({.dct_downscale = true}, {}, "s").status()}) {
+    EXPECT_THAT(op.ToString(), HasSubstr("dct_downscale needs a random_resized_crop"));
+  }
 }
 
 // --- verdicts ---
