@@ -395,6 +395,13 @@ def jpeg_full(repeats):
     return jpeg_row("jpeg_full", "full", repeats)
 
 
+def png_small(repeats):
+    def rate(row):
+        return lambda: run_json([BIN / "bench_png_rows", row, 2])["per_second"]
+
+    return measure("png_small", "images/s", rate("small"), rate("small_limit"), repeats)
+
+
 def imagenet_cpu(repeats):
     tar = imagenet_tar()
     shards = imagenet_shards(tar)
@@ -408,8 +415,8 @@ def imagenet_cpu(repeats):
 
 AREAS = {
     "augment": {
-        "targets": ["bench_jpeg_rows"],
-        "rows": [jpeg_region, jpeg_full],
+        "targets": ["bench_jpeg_rows", "bench_png_rows"],
+        "rows": [jpeg_region, jpeg_full, png_small],
     },
     "readers": {
         "targets": ["bench_cold_read", "bench_make_records", "bench_make_text", "bench_raw_inflate",
@@ -430,6 +437,7 @@ AREAS = {
 BARS = {
     "jpeg_region": ("ratio >= 2", lambda row: row["ratio"] >= 2),
     "jpeg_full": ("ratio >= 2", lambda row: row["ratio"] >= 2),
+    "png_small": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
     "large_records": ("ratio >= 0.85", lambda row: row["ratio"] >= 0.85),
     "mapped_records": ("ratio >= 0.8", lambda row: row["ratio"] >= 0.8),
     "parse_40": (">= 2.5 M/s", lambda row: row["value"] >= 2.5e6),
