@@ -1,4 +1,6 @@
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "augment/region_internal.h"
 #include "augment/resize_internal.h"
 #include "base/status.h"
+#include "readers/exif.h"
 
 namespace millrace::augment {
 namespace {
@@ -23,11 +26,34 @@ absl::Status Validate(const DecodeImageOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("decode_image: channels is ", options.channels, "; expected 1 or 3"));
   }
-  if (options.max_pixels <= 0) {
+  const std::pair<const char*, int64_t> limits[] = {{"max_pixels", options.max_pixels},
+                                                    {"max_scans", options.max_scans},
+                                                    {"max_memory_bytes", options.max_memory_bytes}};
+  for (const auto& [name, limit] : limits) {
+    if (limit > 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("decode_image: max_pixels is ", options.max_pixels, "; expected > 0"));
+        absl::StrCat("decode_image: ", name, " is ", limit, "; expected > 0"));
+  }
+  if (options.verify_full && options.allow_truncated) {
+    return absl::InvalidArgumentError("decode_image: verify_full and allow_truncated: not both");
   }
   return absl::OkStatus();
+}
+
+// Of an op that does not crop.
+absl::Status DecodesAlone(const DecodeImageOptions& options) {
+  if (!options.dct_downscale) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "decode_image: dct_downscale needs a random_resized_crop of its output directly behind it");
+}
+
+absl::Status ValidatePair(const DecodeImageOptions& decode, const RandomResizedCropOptions& crop) {
+  MILLRACE_RETURN_IF_ERROR(Validate(decode));
+  MILLRACE_RETURN_IF_ERROR(Validate(crop));
+  if (crop.field == decode.output) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("random_resized_crop: field '", crop.field,
+                                                 "' is not decode_image's output '", decode.output,
+                                                 "'"));
 }
 
 // The schema with the encoded field replaced by an image of `height` x `width`.
@@ -42,24 +68,44 @@ absl::StatusOr<Schema> ResolveDecode(const Schema& input, const DecodeImageOptio
 }
 
 // Opens `encoded` in a decoder that may go to a LanePool. False: it is to be decoded by OpenImage.
-bool OpenForLanes(std::string_view encoded, int64_t max_pixels, jpeg::RegionDecoder& decoder) {
-  if (!decoder.Open(encoded)) return false;
-  return int64_t{decoder.frame().height} * decoder.frame().width <= max_pixels;
+bool OpenForLanes(std::string_view encoded, const DecodeImageOptions& options,
+                  jpeg::RegionDecoder& decoder) {
+  if (!MayUseRegionDecoder(options) || !decoder.Open(encoded)) return false;
+  if (int64_t{decoder.frame().height} * decoder.frame().width > options.max_pixels) return false;
+  return !options.apply_exif_orientation || readers::ReadOrientation(encoded) == 1;
 }
+
+// How many times smaller a region may be decoded that is resized to height x width.
+int DctDenominator(const Region& region, int64_t height, int64_t width) {
+  for (const int denominator : {8, 4, 2}) {
+    if (region.height >= height * denominator && region.width >= width * denominator) {
+      return denominator;
+    }
+  }
+  return 1;
+}
+
+// What a random_resized_crop behind decode_image will keep.
+struct CropToCome {
+  RandomResizedCropOptions options;
+  uint64_t stage = 0;
+};
 
 // Opens `encoded` for one decoding: by libjpeg-turbo at once where a LanePool has `refused` it, or
 // the same damage would be met twice before its turn.
-absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded, int64_t max_pixels,
+absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded,
+                                                   const DecodeImageOptions& options,
                                                    bool refused) {
-  if (!refused) return OpenImage(encoded, max_pixels);
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ImageDecoder> decoder, OpenLibjpeg(encoded));
+  if (!refused) return OpenImage(encoded, options);
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ImageDecoder> decoder, OpenLibjpeg(encoded, options));
   MILLRACE_RETURN_IF_ERROR(decoder->CheckHeader());
   return decoder;
 }
 
 class DecodeImage final : public Op {
  public:
-  explicit DecodeImage(DecodeImageOptions options) : options_(std::move(options)) {}
+  explicit DecodeImage(DecodeImageOptions options, std::optional<CropToCome> crop = std::nullopt)
+      : options_(std::move(options)), crop_(std::move(crop)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     return ResolveDecode(input, options_, Shape::kUnknown, Shape::kUnknown);
@@ -78,7 +124,7 @@ class DecodeImage final : public Op {
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       jpeg::RegionDecoder& decoder = pool->idle();
-      if (!OpenForLanes(encoded.bytes(row), options_.max_pixels, decoder)) {
+      if (!OpenForLanes(encoded.bytes(row), options_, decoder)) {
         decode(row, false);
         continue;
       }
@@ -93,13 +139,35 @@ class DecodeImage final : public Op {
  private:
   absl::Status Decode(std::string_view encoded, bool refused, int64_t row, Column& images,
                       Run& run) const {
-    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, options_.max_pixels, refused));
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, options_, refused));
     const Shape shape{decoder->info().height, decoder->info().width, options_.channels};
     auto* pixels = static_cast<uint8_t*>(run.Allocate(images, row, shape));
-    return decoder->DecodeAll(options_.channels, run.arena(), pixels);
+    absl::Status status = decoder->DecodeAll(options_.channels, run.arena(), pixels);
+    if (status.ok() || !crop_.has_value() || options_.verify_full) return status;
+    return DecodeCrop(encoded, shape, row, pixels, run);
+  }
+
+  // Of an image that cannot be decoded as a whole, what the crop needs; nothing else is looked at.
+  absl::Status DecodeCrop(std::string_view encoded, const Shape& shape, int64_t row,
+                          uint8_t* pixels, Run& run) const {
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, options_));
+    RandomStream random = run.Random(row, crop_->stage);
+    const Region region =
+        DrawCrop(shape[0], shape[1], crop_->options.area, crop_->options.aspect, random);
+    MILLRACE_ASSIGN_OR_RETURN(const Pixels crop,
+                              decoder->DecodeRegion(region, options_.channels, run.arena()));
+    const int64_t stride = shape[1] * options_.channels;
+    std::memset(pixels, 0, static_cast<size_t>(shape[0] * stride));
+    uint8_t* out = pixels + region.top * stride + region.left * options_.channels;
+    for (int64_t y = 0; y < region.height; ++y) {
+      std::memcpy(out + y * stride, crop.data + y * crop.stride,
+                  static_cast<size_t>(region.width * options_.channels));
+    }
+    return absl::OkStatus();
   }
 
   const DecodeImageOptions options_;
+  const std::optional<CropToCome> crop_;
 };
 
 // decode_image and random_resized_crop in one: only the crop's region is decoded.
@@ -128,11 +196,15 @@ class DecodeRandomResizedCrop final : public Op {
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       jpeg::RegionDecoder& decoder = pool->idle();
-      if (!OpenForLanes(encoded.bytes(row), decode_.max_pixels, decoder)) {
+      if (!OpenForLanes(encoded.bytes(row), decode_, decoder)) {
         decode(row, false);
         continue;
       }
       const Region region = Draw(decoder.frame().height, decoder.frame().width, row, run);
+      if (Denominator(region) > 1) {
+        decode(row);
+        continue;
+      }
       const int64_t stride = region.width * decode_.channels;
       auto* out = reinterpret_cast<uint8_t*>(
           run.arena().Allocate(static_cast<size_t>(region.height * stride + kPixelsSlack)));
@@ -164,12 +236,21 @@ class DecodeRandomResizedCrop final : public Op {
 
   absl::Status Decode(std::string_view encoded, bool refused, int64_t row, Column& images,
                       Run& run) const {
-    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, decode_.max_pixels, refused));
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, decode_, refused));
     const Region region = Draw(decoder->info().height, decoder->info().width, row, run);
-    MILLRACE_ASSIGN_OR_RETURN(const Pixels pixels,
-                              decoder->DecodeRegion(region, decode_.channels, run.arena()));
-    Resize(pixels, region, row, images, run);
+    const int denominator = Denominator(region);
+    Region decoded = region;
+    MILLRACE_ASSIGN_OR_RETURN(
+        const Pixels pixels,
+        denominator == 1
+            ? decoder->DecodeRegion(region, decode_.channels, run.arena())
+            : decoder->DecodeScaled(region, denominator, decode_.channels, run.arena(), &decoded));
+    Resize(pixels, decoded, row, images, run);
     return absl::OkStatus();
+  }
+
+  int Denominator(const Region& region) const {
+    return decode_.dct_downscale ? DctDenominator(region, crop_.height, crop_.width) : 1;
   }
 
   const DecodeImageOptions decode_;
@@ -181,19 +262,23 @@ class DecodeRandomResizedCrop final : public Op {
 
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options) {
   MILLRACE_RETURN_IF_ERROR(Validate(options));
+  MILLRACE_RETURN_IF_ERROR(DecodesAlone(options));
   return std::make_unique<DecodeImage>(std::move(options));
+}
+
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImageToCrop(DecodeImageOptions decode,
+                                                          RandomResizedCropOptions crop,
+                                                          const std::string& crop_stage) {
+  MILLRACE_RETURN_IF_ERROR(ValidatePair(decode, crop));
+  MILLRACE_RETURN_IF_ERROR(DecodesAlone(decode));
+  return std::make_unique<DecodeImage>(std::move(decode),
+                                       CropToCome{std::move(crop), HashName(crop_stage)});
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRandomResizedCrop(DecodeImageOptions decode,
                                                                 RandomResizedCropOptions crop,
                                                                 const std::string& stage) {
-  MILLRACE_RETURN_IF_ERROR(Validate(decode));
-  MILLRACE_RETURN_IF_ERROR(Validate(crop));
-  if (crop.field != decode.output) {
-    return absl::InvalidArgumentError(absl::StrCat("random_resized_crop: field '", crop.field,
-                                                   "' is not decode_image's output '",
-                                                   decode.output, "'"));
-  }
+  MILLRACE_RETURN_IF_ERROR(ValidatePair(decode, crop));
   return std::make_unique<DecodeRandomResizedCrop>(std::move(decode), std::move(crop),
                                                    HashName(stage));
 }

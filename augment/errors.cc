@@ -7,12 +7,23 @@
 
 namespace millrace::augment {
 
-absl::Status RowError(RecordErrorReason reason, std::string_view text) {
-  absl::Status status = absl::InvalidArgumentError(ToAbsl(text));
+namespace {
+
+absl::Status WithReason(absl::Status status, RecordErrorReason reason) {
   RecordError error;
   error.reason = reason;
   SetRecordError(status, error);
   return status;
+}
+
+}  // namespace
+
+absl::Status RowError(RecordErrorReason reason, std::string_view text) {
+  return WithReason(absl::InvalidArgumentError(ToAbsl(text)), reason);
+}
+
+absl::Status ImageDamage(std::string_view text) {
+  return WithReason(absl::DataLossError(ToAbsl(text)), RecordErrorReason::kImage);
 }
 
 absl::StatusOr<Field> FindField(const Schema& schema, std::string_view name, std::string_view op) {

@@ -14,6 +14,8 @@ namespace millrace::augment {
 
 // INVALID_ARGUMENT with `reason` attached: what an op tells of one row.
 absl::Status RowError(RecordErrorReason reason, std::string_view text);
+// DATA_LOSS of an image, kImage: bytes are damaged or missing.
+absl::Status ImageDamage(std::string_view text);
 
 // Returns the field `name` for an op's Resolve.
 //   NOT_FOUND         there is none; the message names the op and the fields there are

@@ -1,15 +1,19 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
 #include "augment/image_decoder_internal.h"
 #include "base/status.h"
+#include "readers/exif.h"
 
 namespace millrace::augment {
 namespace {
 
-absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded) {
+absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded,
+                                                   const DecodeImageOptions& options) {
   const std::string_view format = readers::GuessImageFormat(encoded);
-  if (format == "jpeg") return OpenJpeg(encoded);
-  if (format == "png") return OpenPng(encoded);
+  if (format == "jpeg") return OpenJpeg(encoded, options);
+  if (format == "png") return OpenPng(encoded, options);
   return RowError(RecordErrorReason::kImage,
                   absl::StrCat("neither JPEG nor PNG", format.empty() ? "" : ", but ",
                                ToAbsl(format), " (", encoded.size(), " bytes)"));
@@ -18,17 +22,19 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
-                                                        int64_t max_pixels) {
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ImageDecoder> decoder, Open(encoded));
+                                                        const DecodeImageOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ImageDecoder> decoder, Open(encoded, options));
   const readers::ImageHeader& info = decoder->info();
   // Both formats keep extents below 2^31, so the product fits.
-  if (info.height * info.width > max_pixels) {
+  if (info.height * info.width > options.max_pixels) {
     return RowError(RecordErrorReason::kImage,
                     absl::StrCat("image of ", info.height, " x ", info.width,
-                                 " pixels exceeds max_pixels ", max_pixels));
+                                 " pixels exceeds max_pixels ", options.max_pixels));
   }
   MILLRACE_RETURN_IF_ERROR(decoder->CheckHeader());
-  return decoder;
+  const int orientation = options.apply_exif_orientation ? readers::ReadOrientation(encoded) : 1;
+  if (orientation == 1) return decoder;
+  return MakeUpright(std::move(decoder), orientation);
 }
 
 }  // namespace millrace::augment

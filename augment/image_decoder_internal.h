@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "augment/image_ops.h"
 #include "augment/region_internal.h"
 #include "base/run.h"
 #include "readers/image_header.h"
@@ -35,11 +36,13 @@ class ImageDecoder {
   const readers::ImageHeader& info() const { return info_; }
 
   // What must hold before memory of the image's size is taken.
-  //   INVALID_ARGUMENT  the file cannot hold so many pixels, or is of a kind that is not taken (kImage)
+  //   DATA_LOSS         the file cannot hold so many pixels (kImage)
+  //   INVALID_ARGUMENT  it is of a kind that is not taken (kImage)
   virtual absl::Status CheckHeader() const { return absl::OkStatus(); }
 
   // Writes all pixels to `out`, info().height * info().width * channels bytes, dense.
-  //   INVALID_ARGUMENT    the image is damaged (kImage)
+  //   DATA_LOSS           the image is damaged (kImage)
+  //   INVALID_ARGUMENT    it is of a kind that is not taken, or above a limit (kImage)
   //   RESOURCE_EXHAUSTED  the decoder's own memory could not be had
   virtual absl::Status DecodeAll(int channels, RunArena& arena, uint8_t* out) = 0;
 
@@ -48,21 +51,47 @@ class ImageDecoder {
   virtual absl::StatusOr<Pixels> DecodeRegion(const Region& region, int channels,
                                               RunArena& arena) = 0;
 
+  // DecodeRegion of the image at 1/`denominator` of its size (2, 4 or 8), where the format can do
+  // that; `*scaled` is then the smallest region of the small image that holds `region`, and `region`
+  // where it cannot.
+  virtual absl::StatusOr<Pixels> DecodeScaled(const Region& region, int denominator, int channels,
+                                              RunArena& arena, Region* scaled) {
+    static_cast<void>(denominator);
+    *scaled = region;
+    return DecodeRegion(region, channels, arena);
+  }
+
  protected:
   readers::ImageHeader info_;
 };
 
 // Opens a decoder on `encoded`, which must outlive it, and reads its header. The format is found
-// from the first bytes.
-//   INVALID_ARGUMENT  not a JPEG or PNG, its header is damaged, or it has more than `max_pixels`
-//                     (RecordErrorReason kImage)
+// from the first bytes. Of the options those of decoding count, not the names and channels.
+//   INVALID_ARGUMENT  not a JPEG or PNG, or it has more than `max_pixels` (kImage)
+//   DATA_LOSS         its header is damaged (kImage)
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
-                                                        int64_t max_pixels);
+                                                        const DecodeImageOptions& options);
+inline absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
+                                                               int64_t max_pixels) {
+  return OpenImage(encoded, DecodeImageOptions{.max_pixels = max_pixels});
+}
 // A JPEG of the common kinds is decoded by jpeg::RegionDecoder, and again by libjpeg-turbo, which
 // decodes all others too, where that one finds something wrong.
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded);
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encoded);
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(std::string_view encoded);
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded,
+                                                       const DecodeImageOptions& options = {});
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encoded,
+                                                          const DecodeImageOptions& options = {});
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(std::string_view encoded,
+                                                      const DecodeImageOptions& options = {});
+
+// True when a JPEG has the pixels and the verdict of jpeg::RegionDecoder under these options;
+// elsewhere libjpeg-turbo decodes it.
+inline bool MayUseRegionDecoder(const DecodeImageOptions& options) {
+  return !options.fast_dct && options.fancy_upsampling && !options.verify_full;
+}
+
+// `decoder` of an image that stands upright when it is turned as `orientation` (2 to 8) says.
+std::unique_ptr<ImageDecoder> MakeUpright(std::unique_ptr<ImageDecoder> decoder, int orientation);
 
 // libjpeg's luma of one colour.
 inline uint8_t Luma(uint32_t red, uint32_t green, uint32_t blue) {

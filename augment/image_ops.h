@@ -21,15 +21,48 @@ struct DecodeImageOptions {
   std::string field = "image/encoded";  // kBytes, consumed when `output` is another name
   std::string output = "image";
   int channels = 3;  // 1 (grey) or 3 (RGB)
-  int64_t max_pixels =
-      int64_t{1} << 28;  // a larger image is an error, found before anything is allocated
+  // Turns the image as its Exif data say (readers/exif.h); crops are then of the upright image.
+  bool apply_exif_orientation = false;
+
+  // What one file may cost; more is INVALID_ARGUMENT.
+  int64_t max_pixels = int64_t{1} << 28;  // found before anything is allocated
+  int max_scans = 100;                    // of a JPEG
+  // The coefficients of a JPEG of several scans; each of a PNG's chunks without pixels, inflated.
+  int64_t max_memory_bytes = int64_t{1} << 31;
+
+  // Reads the file up to its end mark, whatever is needed of it: damage anywhere is found.
+  bool verify_full = false;
+  // Takes a damaged image whose header is whole. JPEG: libjpeg-turbo's pixels, which are grey, or
+  // what was there before, where there are no data. PNG: rows that are missing are black, at least
+  // one must be there.
+  bool allow_truncated = false;
+
+  // JPEG, other pixels than the exact ones: the faster, less accurate inverse transform; chroma
+  // that is repeated and not smoothed if false; and, where random_resized_crop follows directly and
+  // its region is at least twice, four or eight times the output in both extents, decoding at a
+  // half, a quarter or an eighth of the size, with the region's edges rounded outwards.
+  bool fast_dct = false;
+  bool fancy_upsampling = true;
+  bool dct_downscale = false;
 };
 // JPEG (with libjpeg-turbo's pixels and errors) or PNG (libspng), told by the bytes. Output uint8
 // [height, width, channels], sizes unknown. PNG: alpha is dropped, 16-bit samples keep their high
-// byte, palettes are looked up. CMYK JPEGs become RGB. Grey from colour is libjpeg's luma. A warning
-// of the decoder is an error: pixels that had to be invented are never handed on. Arithmetic-coded
-// JPEGs are not taken.
+// byte, palettes are looked up. CMYK and YCCK JPEGs become RGB. Grey from colour is libjpeg's luma.
+// ICC profiles and gamma are ignored. Arithmetic-coded JPEGs are not taken.
+// Row errors: DATA_LOSS where the file is damaged (a warning of the decoder is an error: pixels that
+// had to be invented are never handed on, but for allow_truncated), INVALID_ARGUMENT where it is no
+// image, of a kind that is not taken or above a limit. INVALID_ARGUMENT: a bad option, or
+// dct_downscale, which MakeDecodeRandomResizedCrop takes.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
+
+struct PeekImageShapeOptions {
+  std::string field = "image/encoded";  // kBytes
+  std::string output = "image/shape";
+  bool apply_exif_orientation = false;  // height and width of the upright image
+};
+// Height, width and channels (as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or
+// CMYK) of an encoded image, int64 [3]; no pixel is decoded. `field` stays.
+absl::StatusOr<std::unique_ptr<Op>> MakePeekImageShape(PeekImageShapeOptions options);
 
 struct RandomResizedCropOptions {
   std::string field = "image";
@@ -47,11 +80,19 @@ absl::StatusOr<std::unique_ptr<Op>> MakeRandomResizedCrop(RandomResizedCropOptio
                                                           const std::string& stage);
 
 // decode_image followed by random_resized_crop on its output, to the bit, but only the rows and
-// columns of the crop are decoded. Damage of the file that the crop does not need may go unseen.
+// columns of the crop are decoded. Damage of the file that the crop does not need goes unseen, unless
+// decode.verify_full.
 // INVALID_ARGUMENT: crop.field is not decode.output.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRandomResizedCrop(DecodeImageOptions decode,
                                                                 RandomResizedCropOptions crop,
                                                                 const std::string& stage);
+// decode_image of the whole image, for a random_resized_crop that follows it: which images are
+// errors is what MakeDecodeRandomResizedCrop says of the two. Of an image that is damaged outside
+// of the crop all other pixels are 0.
+// INVALID_ARGUMENT: crop.field is not decode.output, or decode.dct_downscale is set.
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImageToCrop(DecodeImageOptions decode,
+                                                          RandomResizedCropOptions crop,
+                                                          const std::string& crop_stage);
 
 enum class ResizeMethod { kBilinear, kNearest, kBicubic, kArea };
 

@@ -19,7 +19,8 @@
 // libjpeg reports errors by a callback that must not return. Ours jumps back to Guard(), the one
 // setjmp; between the two lie only libjpeg's C frames and the static bodies below, none of which
 // holds an object with a destructor. What libjpeg allocated belongs to cinfo_ and goes with it.
-// A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too.
+// A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too,
+// but for allow_truncated.
 //
 // A region is decoded by skipping the rows above it, cropping the columns to whole iMCUs and
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
@@ -31,8 +32,6 @@ namespace millrace::augment {
 namespace {
 
 constexpr int64_t kColumnMargin = 4;
-// A progressive file may hold any number of scans over all its pixels, at a few bytes each.
-constexpr int kMaxScans = 100;
 // Each block of the largest component takes a bit of Huffman code, at least.
 constexpr uint64_t kMaxPixelsPerByte = 8 * DCTSIZE2;
 constexpr int kRowsPerCall = 8;
@@ -40,21 +39,27 @@ constexpr int kRowsPerCall = 8;
 struct ErrorManager {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
   jmp_buf jump;
-  const char* text = nullptr;  // instead of libjpeg's message
+  bool allows_warnings = false;
+  bool warned = false;
+  // A progressive file may hold any number of scans over all its pixels, at a few bytes each.
+  int max_scans = 0;
+  bool too_many_scans = false;
 };
 
-[[noreturn]] void OnError(j_common_ptr cinfo) {
-  std::longjmp(reinterpret_cast<ErrorManager*>(cinfo->err)->jump, 1);
-}
+ErrorManager& ErrorsOf(j_common_ptr cinfo) { return *reinterpret_cast<ErrorManager*>(cinfo->err); }
+
+[[noreturn]] void OnError(j_common_ptr cinfo) { std::longjmp(ErrorsOf(cinfo).jump, 1); }
 
 void OnMessage(j_common_ptr cinfo, int level) {
-  if (level < 0) OnError(cinfo);
+  if (level >= 0) return;
+  ErrorsOf(cinfo).warned = true;
+  if (!ErrorsOf(cinfo).allows_warnings) OnError(cinfo);
 }
 
 void OnProgress(j_common_ptr common) {
-  auto* cinfo = reinterpret_cast<j_decompress_ptr>(common);
-  if (cinfo->input_scan_number <= kMaxScans) return;
-  reinterpret_cast<ErrorManager*>(common->err)->text = "more than 100 scans";
+  ErrorManager& errors = ErrorsOf(common);
+  if (reinterpret_cast<j_decompress_ptr>(common)->input_scan_number <= errors.max_scans) return;
+  errors.too_many_scans = true;
   OnError(common);
 }
 
@@ -75,9 +80,36 @@ void ConvertCmyk(const uint8_t* in, int64_t width, int channels, bool inverted, 
   }
 }
 
+// Kinds of files that libjpeg refuses, and is right to.
+bool IsUnsupported(int message) {
+  switch (message) {
+    case JERR_ARITH_NOTIMPL:
+    case JERR_BAD_PRECISION:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_NOTIMPL:
+    case JERR_SOF_UNSUPPORTED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The smallest region of an image of 1/`denominator` of the size that holds `region`.
+Region Scaled(const Region& region, int64_t denominator) {
+  const auto up = [&](int64_t extent) { return (extent + denominator - 1) / denominator; };
+  Region scaled{region.top / denominator, region.left / denominator};
+  scaled.height = up(region.top + region.height) - scaled.top;
+  scaled.width = up(region.left + region.width) - scaled.left;
+  return scaled;
+}
+
 class JpegDecoder final : public ImageDecoder {
  public:
-  JpegDecoder() {
+  explicit JpegDecoder(const DecodeImageOptions& options) : options_(options) {
+    errors_.allows_warnings = options.allow_truncated;
+    errors_.max_scans = options.max_scans;
     cinfo_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = OnError;
     errors_.base.emit_message = OnMessage;
@@ -99,26 +131,29 @@ class JpegDecoder final : public ImageDecoder {
   }
 
   absl::Status CheckHeader() const override {
-    if (cinfo_.arith_code) return ImageError("arithmetic coding is not supported");
+    if (cinfo_.arith_code) return Refusal("arithmetic coding is not supported");
     const uint64_t pixels = static_cast<uint64_t>(info_.height * info_.width);
     if (pixels / kMaxPixelsPerByte <= encoded_.size()) return absl::OkStatus();
-    return ImageError(absl::StrCat(encoded_.size(), " bytes cannot hold ", info_.height, " x ",
-                                   info_.width, " pixels"));
+    return Damage(absl::StrCat(encoded_.size(), " bytes cannot hold ", info_.height, " x ",
+                               info_.width, " pixels"));
   }
 
   absl::Status DecodeAll(int channels, RunArena& arena, uint8_t* out) override {
     const Region all{0, 0, info_.height, info_.width};
-    MILLRACE_RETURN_IF_ERROR(Start(all, channels));
-    return ReadRows(all, arena, out);
+    MILLRACE_RETURN_IF_ERROR(Start(all, 1, channels));
+    MILLRACE_RETURN_IF_ERROR(ReadRows(all, arena, out));
+    return options_.verify_full ? Guard(&Finish) : absl::OkStatus();
   }
 
   absl::StatusOr<Pixels> DecodeRegion(const Region& region, int channels,
                                       RunArena& arena) override {
-    MILLRACE_RETURN_IF_ERROR(Start(region, channels));
-    const int64_t stride = int64_t{crop_width_} * channels;
-    auto* out = reinterpret_cast<uint8_t*>(arena.Allocate(region.height * stride + 16));
-    MILLRACE_RETURN_IF_ERROR(ReadRows(region, arena, out));
-    return Pixels{out + (region.left - crop_left_) * channels, stride};
+    return Decode(region, 1, channels, arena);
+  }
+
+  absl::StatusOr<Pixels> DecodeScaled(const Region& region, int denominator, int channels,
+                                      RunArena& arena, Region* scaled) override {
+    *scaled = Scaled(region, denominator);
+    return Decode(*scaled, denominator, channels, arena);
   }
 
  private:
@@ -134,25 +169,39 @@ class JpegDecoder final : public ImageDecoder {
   absl::Status Error() {
     char text[JMSG_LENGTH_MAX];
     cinfo_.err->format_message(reinterpret_cast<j_common_ptr>(&cinfo_), text);
-    if (errors_.base.msg_code == JERR_OUT_OF_MEMORY) {
+    const int message = errors_.base.msg_code;
+    if (message == JERR_OUT_OF_MEMORY) {
       return absl::ResourceExhaustedError(absl::StrCat("JPEG: ", text));
     }
-    return ImageError(errors_.text != nullptr ? errors_.text : text);
+    if (errors_.too_many_scans) {
+      return Refusal(absl::StrCat("more than max_scans ", options_.max_scans));
+    }
+    // Where the coefficients do not fit, libjpeg would like to put them into a file.
+    if (message == JERR_NO_BACKING_STORE) {
+      return Refusal(absl::StrCat("its coefficients take more than max_memory_bytes ",
+                                  options_.max_memory_bytes));
+    }
+    return IsUnsupported(message) ? Refusal(text) : Damage(text);
   }
 
-  static absl::Status ImageError(std::string_view text) {
+  static absl::Status Refusal(std::string_view text) {
     return RowError(RecordErrorReason::kImage, absl::StrCat("JPEG: ", ToAbsl(text)));
+  }
+  static absl::Status Damage(std::string_view text) {
+    return ImageDamage(absl::StrCat("JPEG: ", ToAbsl(text)));
   }
 
   static void ReadHeader(JpegDecoder* self) {
     jpeg_create_decompress(&self->cinfo_);
     self->cinfo_.progress = &self->progress_;
+    self->cinfo_.mem->max_memory_to_use = static_cast<long>(self->options_.max_memory_bytes);
     jpeg_mem_src(&self->cinfo_, reinterpret_cast<const unsigned char*>(self->encoded_.data()),
                  self->encoded_.size());
     jpeg_read_header(&self->cinfo_, TRUE);
   }
 
   static void StartDecompress(JpegDecoder* self) { jpeg_start_decompress(&self->cinfo_); }
+  static void Finish(JpegDecoder* self) { jpeg_finish_decompress(&self->cinfo_); }
 
   static void CropAndSkip(JpegDecoder* self) {
     jpeg_crop_scanline(&self->cinfo_, &self->crop_left_, &self->crop_width_);
@@ -167,18 +216,48 @@ class JpegDecoder final : public ImageDecoder {
     }
   }
 
+  // `region` of the image at 1/`denominator` of its size.
+  absl::StatusOr<Pixels> Decode(const Region& region, int denominator, int channels,
+                                RunArena& arena) {
+    const Region all = Scaled({0, 0, info_.height, info_.width}, denominator);
+    if (options_.verify_full) return DecodeFrom(all, region, denominator, channels, arena);
+    auto pixels = DecodeFrom(region, region, denominator, channels, arena);
+    if (!pixels.ok() || !errors_.warned) return pixels;
+    // What libjpeg invents for a region is not what it invents there for the whole image.
+    JpegDecoder again(options_);
+    MILLRACE_RETURN_IF_ERROR(again.Open(encoded_));
+    return again.DecodeFrom(all, region, denominator, channels, arena);
+  }
+
+  // The same by way of the pixels of `read`, which holds it.
+  absl::StatusOr<Pixels> DecodeFrom(const Region& read, const Region& region, int denominator,
+                                    int channels, RunArena& arena) {
+    MILLRACE_RETURN_IF_ERROR(Start(read, denominator, channels));
+    const int64_t stride = int64_t{crop_width_} * channels;
+    auto* out = reinterpret_cast<uint8_t*>(arena.Allocate(read.height * stride + kPixelsSlack));
+    MILLRACE_RETURN_IF_ERROR(ReadRows(read, arena, out));
+    if (options_.verify_full) MILLRACE_RETURN_IF_ERROR(Guard(&Finish));
+    return Pixels{out + (region.top - read.top) * stride + (region.left - crop_left_) * channels,
+                  stride};
+  }
+
   // Starts the decoder on the columns that `region` needs, with its first row next.
-  absl::Status Start(const Region& region, int channels) {
+  absl::Status Start(const Region& region, int denominator, int channels) {
     MILLRACE_RETURN_IF_ERROR(CheckHeader());
     channels_ = channels;
     const J_COLOR_SPACE space = cinfo_.jpeg_color_space;
     cmyk_ = space == JCS_CMYK || space == JCS_YCCK;
     cinfo_.out_color_space = cmyk_ ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    cinfo_.dct_method = options_.fast_dct ? JDCT_IFAST : JDCT_ISLOW;
+    cinfo_.do_fancy_upsampling = options_.fancy_upsampling ? TRUE : FALSE;
+    cinfo_.scale_num = 1;
+    cinfo_.scale_denom = static_cast<unsigned>(denominator);
     MILLRACE_RETURN_IF_ERROR(Guard(&StartDecompress));
-    MILLRACE_RETURN_IF_ERROR(CheckScans());
+    if (!options_.allow_truncated) MILLRACE_RETURN_IF_ERROR(CheckScans());
     const int64_t margin = cinfo_.max_h_samp_factor > 1 ? kColumnMargin : 0;
     const int64_t left = std::max<int64_t>(region.left - margin, 0);
-    const int64_t right = std::min(region.left + region.width + margin, info_.width);
+    const int64_t right =
+        std::min<int64_t>(region.left + region.width + margin, cinfo_.output_width);
     crop_left_ = static_cast<JDIMENSION>(left);
     crop_width_ = static_cast<JDIMENSION>(right - left);
     skip_ = static_cast<JDIMENSION>(region.top);
@@ -190,7 +269,7 @@ class JpegDecoder final : public ImageDecoder {
     for (int i = 0; i < cinfo_.num_components; ++i) {
       const bool seen = cinfo_.comp_info[i].quant_table != nullptr &&
                         (cinfo_.coef_bits == nullptr || cinfo_.coef_bits[i][0] >= 0);
-      if (!seen) return ImageError(absl::StrCat("no scan holds component ", i));
+      if (!seen) return Damage(absl::StrCat("no scan holds component ", i));
     }
     return absl::OkStatus();
   }
@@ -216,6 +295,7 @@ class JpegDecoder final : public ImageDecoder {
     return absl::OkStatus();
   }
 
+  const DecodeImageOptions options_;
   std::string_view encoded_;
   jpeg_decompress_struct cinfo_{};
   ErrorManager errors_{};
@@ -233,8 +313,9 @@ class JpegDecoder final : public ImageDecoder {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encoded) {
-  auto decoder = std::make_unique<JpegDecoder>();
+absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encoded,
+                                                          const DecodeImageOptions& options) {
+  auto decoder = std::make_unique<JpegDecoder>(options);
   MILLRACE_RETURN_IF_ERROR(decoder->Open(encoded));
   return decoder;
 }

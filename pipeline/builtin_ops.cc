@@ -31,6 +31,12 @@ struct Maker {
     return augment::MakeDecodeRandomResizedCrop(o.decode, o.crop, stage);
   }
   Result operator()(const augment::CarryOptions& o) const { return augment::MakeCarry(o, stage); }
+  Result operator()(const DecodeToCropOptions& o) const {
+    return augment::MakeDecodeImageToCrop(o.decode, o.crop, o.crop_stage);
+  }
+  Result operator()(const augment::PeekImageShapeOptions& o) const {
+    return augment::MakePeekImageShape(o);
+  }
   Result operator()(const augment::ResizeOptions& o) const { return augment::MakeResize(o); }
   Result operator()(const augment::CenterCropOptions& o) const {
     return augment::MakeCenterCrop(o);

@@ -96,6 +96,14 @@ augment::DecodeImageOptions ToOptions(const proto::DecodeImage& decode) {
   options.output = decode.output();
   options.channels = static_cast<int>(decode.channels());
   options.max_pixels = static_cast<int64_t>(decode.max_pixels());
+  options.apply_exif_orientation = decode.apply_exif_orientation();
+  options.max_scans = static_cast<int>(decode.max_scans());
+  options.max_memory_bytes = static_cast<int64_t>(decode.max_memory_bytes());
+  options.verify_full = decode.verify_full();
+  options.allow_truncated = decode.allow_truncated();
+  options.fast_dct = decode.fast_dct();
+  options.fancy_upsampling = decode.fancy_upsampling();
+  options.dct_downscale = decode.dct_downscale();
   return options;
 }
 
@@ -218,6 +226,10 @@ std::optional<OpOptions> ToOptions(const proto::Stage& stage) {
       return ToOptions(readers::RecordFormat::kTar, stage.parse_tar());
     case proto::Stage::kDecodeImage:
       return ToOptions(stage.decode_image());
+    case proto::Stage::kPeekImageShape:
+      return augment::PeekImageShapeOptions{stage.peek_image_shape().field(),
+                                            stage.peek_image_shape().output(),
+                                            stage.peek_image_shape().apply_exif_orientation()};
     case proto::Stage::kRandomResizedCrop:
       return ToOptions(stage.random_resized_crop());
     case proto::Stage::kResize:
@@ -355,6 +367,10 @@ OpFields FieldsOf(const OpOptions& options) {
                  [](const augment::DecodeImageOptions& o) { return FieldsOfDecode(o); },
                  [](const readers::DecodeRawOptions& o) { return FieldsOfDecode(o); },
                  [](const DecodeRegionOptions& o) { return FieldsOfDecode(o.decode); },
+                 [](const DecodeToCropOptions& o) { return FieldsOfDecode(o.decode); },
+                 [](const augment::PeekImageShapeOptions& o) {
+                   return OpFields{{o.field}, {o.output}, {}, false};
+                 },
                  [](const IdentityOptions&) { return OpFields{}; },
                  [](const CustomOptions&) {
                    return OpFields{{}, {}, {}, true};
@@ -387,6 +403,8 @@ std::string OpName(const OpOptions& options) {
           [](const augment::CarryOptions& o) { return NameOf(o.geometry); },
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
           [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
+          [](const DecodeToCropOptions&) { return "decode_image"; },
+          [](const augment::PeekImageShapeOptions&) { return "peek_image_shape"; },
           [](const augment::ResizeOptions&) { return "resize"; },
           [](const augment::CenterCropOptions&) { return "center_crop"; },
           [](const augment::RandomCropOptions&) { return "random_crop"; },
@@ -436,7 +454,8 @@ bool DrawsAtRandom(const OpOptions& options) {
          std::holds_alternative<augment::CutoutOptions>(options) ||
          std::holds_alternative<augment::AugMixOptions>(options) ||
          std::holds_alternative<augment::AutoAugmentOptions>(options) ||
-         std::holds_alternative<DecodeRegionOptions>(options);
+         std::holds_alternative<DecodeRegionOptions>(options) ||
+         std::holds_alternative<DecodeToCropOptions>(options);
 }
 
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options) {

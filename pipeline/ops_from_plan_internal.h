@@ -47,6 +47,13 @@ struct DecodeRegionOptions {
   augment::RandomResizedCropOptions crop;
 };
 
+// decode_image in front of random_resized_crop where that rule is off: its verdict is the rule's.
+struct DecodeToCropOptions {
+  augment::DecodeImageOptions decode;
+  augment::RandomResizedCropOptions crop;
+  std::string crop_stage;
+};
+
 struct IdentityOptions {};
 
 // An op of the host program.
@@ -74,16 +81,17 @@ struct UnbatchOptions {
 using OpOptions = std::variant<
     readers::ParseExampleOptions, readers::ParseSequenceExampleOptions, readers::ParseFieldsOptions,
     readers::DecodeRawOptions, augment::DecodeImageOptions, augment::CarryOptions,
-    augment::RandomResizedCropOptions, DecodeRegionOptions, augment::CenterCropOptions,
-    augment::RandomCropOptions, augment::PadOptions, augment::TransposeOptions,
-    augment::PadChannelsOptions, augment::ColorOptions, augment::ColorJitterOptions,
-    augment::AffineOptions, augment::RandomErasingOptions, augment::AugMixOptions,
-    augment::AutoAugmentOptions, augment::LabelSmoothingOptions, augment::CutoutOptions,
-    augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions,
-    augment::OneHotOptions, augment::VocabularyOptions, augment::PadTokensOptions,
-    augment::ScaleOptions, augment::LogOptions, augment::BucketizeOptions, augment::HashOptions,
-    augment::ClipOptions, augment::FillMissingOptions, augment::StackOptions, IdentityOptions,
-    CustomOptions, FilterOptions, UnbatchOptions>;
+    augment::RandomResizedCropOptions, DecodeRegionOptions, DecodeToCropOptions,
+    augment::PeekImageShapeOptions, augment::CenterCropOptions, augment::RandomCropOptions,
+    augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
+    augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
+    augment::RandomErasingOptions, augment::AugMixOptions, augment::AutoAugmentOptions,
+    augment::LabelSmoothingOptions, augment::CutoutOptions, augment::ResizeOptions,
+    augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
+    augment::VocabularyOptions, augment::PadTokensOptions, augment::ScaleOptions,
+    augment::LogOptions, augment::BucketizeOptions, augment::HashOptions, augment::ClipOptions,
+    augment::FillMissingOptions, augment::StackOptions, IdentityOptions, CustomOptions,
+    FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws

@@ -130,7 +130,7 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   std::vector<OpSpec> specs = OpsFromPlan(message);
   MILLRACE_RETURN_IF_ERROR(ParseFilters(&specs));
   if (options.project) ProjectRule(&specs, &physical.rules);
-  if (options.decode_region) DecodeRegionRule(&specs, &physical.rules);
+  DecodeRegionRule(options.decode_region, &specs, &physical.rules);
   const OpMaker maker(factory, options.custom);
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Schema> schemas, MakeOps(maker, &specs, &physical));
   physical.batch_schema = schemas.back();

@@ -40,8 +40,9 @@ absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const Plan& plan,
 // Does not parse features whose field is overwritten before anything reads it.
 void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired);
 // Makes a decode_image that is followed at once by a random_resized_crop of its output one op,
-// which decodes only what the crop keeps.
-void DecodeRegionRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired);
+// which decodes only what the crop keeps. Disabled, it leaves them apart, but for dct_downscale, which
+// one op alone can do, and tells the first of the second, on which its verdict depends (S-ROUND-2).
+void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std::string>* fired);
 // Lets the op that writes a batch's field last store it into the batch, if its shape is the same
 // for every sample. `specs` are those of plan->ops.
 void MapIntoBatchRule(const std::vector<OpSpec>& specs, PhysicalPlan* plan);

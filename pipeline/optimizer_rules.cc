@@ -42,13 +42,17 @@ void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired) {
   }
 }
 
-void DecodeRegionRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired) {
+void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std::string>* fired) {
   for (size_t i = 0; i + 1 < specs->size(); ++i) {
     const OpSpec& first = (*specs)[i];
     const OpSpec& second = (*specs)[i + 1];
     const auto* decode = std::get_if<augment::DecodeImageOptions>(&first.options);
     const auto* crop = std::get_if<augment::RandomResizedCropOptions>(&second.options);
     if (decode == nullptr || crop == nullptr || crop->field != decode->output) continue;
+    if (!enabled && !decode->dct_downscale) {
+      (*specs)[i].options = DecodeToCropOptions{*decode, *crop, second.stage};
+      continue;
+    }
     fired->push_back(absl::StrCat("decode_region: ", first.stage, " decodes only what ",
                                   second.stage, " keeps"));
     // The crop replaces the decoded image, so nothing else can see it.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "augment/image_ops.h"
 #include "base/status.h"
 #include "pipeline/plan_message_internal.h"
 #include "readers/parse_example.h"
@@ -42,6 +43,16 @@ void ClearIrrelevant(Message* message) {
   }
 }
 
+// The defaults of options that decode_image has got since.
+void ClearDefaults(proto::DecodeImage* decode) {
+  const augment::DecodeImageOptions defaults;
+  if (decode->max_scans() == static_cast<uint32_t>(defaults.max_scans)) decode->clear_max_scans();
+  if (decode->max_memory_bytes() == static_cast<uint64_t>(defaults.max_memory_bytes)) {
+    decode->clear_max_memory_bytes();
+  }
+  if (decode->fancy_upsampling() == defaults.fancy_upsampling) decode->clear_fancy_upsampling();
+}
+
 // The plan without what cannot change results; a stage that loses its op goes too.
 proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   proto::Pipeline cleared = pipeline;
@@ -55,6 +66,7 @@ proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
     // And so for what parse_example read before it could read other fields.
     if (stage.parse_example().field() == readers::kRecordField)
       stage.mutable_parse_example()->clear_field();
+    if (stage.has_decode_image()) ClearDefaults(stage.mutable_decode_image());
     if (stage.op_case() != proto::Stage::OP_NOT_SET) *canonical.add_stage() = stage;
   }
   return canonical;

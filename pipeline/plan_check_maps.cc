@@ -18,6 +18,8 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr uint64_t kMaxDepth = 1 << 24;  // of one_hot
+constexpr uint64_t kMaxScans = 1 << 16;
+constexpr uint64_t kMaxDecodeBytes = uint64_t{1} << 40;
 
 // Checks one map; each method names the field when it fails.
 class MapChecker : public OptionsChecker {
@@ -32,6 +34,7 @@ class MapChecker : public OptionsChecker {
   absl::Status ParseScalars(const Message& parse) const;
   absl::Status ParseCsv(const proto::ParseCsv& parse) const;
   absl::Status Decode(const proto::DecodeImage& decode) const;
+  absl::Status Peek(const proto::PeekImageShape& peek) const;
   absl::Status DecodeRaw(const proto::DecodeRaw& decode) const;
   absl::Status Crop(const proto::RandomResizedCrop& crop) const;
   absl::Status Normalize(const proto::Normalize& normalize) const;
@@ -254,7 +257,19 @@ absl::Status MapChecker::Decode(const proto::DecodeImage& decode) const {
   if (decode.channels() != 1 && decode.channels() != 3) {
     return Error("channels", absl::StrCat(" is ", decode.channels(), " but must be 1 or 3"));
   }
+  if (decode.verify_full() && decode.allow_truncated()) {
+    return Error("verify_full", " and allow_truncated do not go together");
+  }
+  MILLRACE_RETURN_IF_ERROR(InRange("max_scans", decode.max_scans(), 1, kMaxScans));
+  MILLRACE_RETURN_IF_ERROR(
+      InRange("max_memory_bytes", decode.max_memory_bytes(), 1, kMaxDecodeBytes));
   return InRange("max_pixels", decode.max_pixels(), 1, kMaxElements);
+}
+
+absl::Status MapChecker::Peek(const proto::PeekImageShape& peek) const {
+  if (peek.output() != peek.field()) return absl::OkStatus();
+  return Error("output",
+               absl::StrCat(" is \"", peek.output(), "\", the encoded field, which stays"));
 }
 
 absl::Status MapChecker::Crop(const proto::RandomResizedCrop& crop) const {
@@ -319,6 +334,8 @@ absl::Status CheckMapOptions(const PipelineAt& at, int i) {
       return check.ParseScalars(stage.parse_tar());
     case proto::Stage::kDecodeImage:
       return check.Decode(stage.decode_image());
+    case proto::Stage::kPeekImageShape:
+      return check.Peek(stage.peek_image_shape());
     case proto::Stage::kDecodeRaw:
       return check.DecodeRaw(stage.decode_raw());
     case proto::Stage::kRandomResizedCrop:

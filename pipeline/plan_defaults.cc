@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "augment/image_ops.h"
 #include "pipeline/carry_internal.h"
 #include "pipeline/mixing_internal.h"
 #include "pipeline/plan_message_internal.h"
@@ -66,6 +67,17 @@ void FillDecode(proto::DecodeImage* decode) {
   Default(decode->mutable_output(), "image");
   if (decode->channels() == 0) decode->set_channels(3);
   if (decode->max_pixels() == 0) decode->set_max_pixels(uint64_t{1} << 28);
+  const augment::DecodeImageOptions defaults;
+  if (decode->max_scans() == 0) decode->set_max_scans(static_cast<uint32_t>(defaults.max_scans));
+  if (decode->max_memory_bytes() == 0) {
+    decode->set_max_memory_bytes(static_cast<uint64_t>(defaults.max_memory_bytes));
+  }
+  if (!decode->has_fancy_upsampling()) decode->set_fancy_upsampling(defaults.fancy_upsampling);
+}
+
+void FillPeek(proto::PeekImageShape* peek) {
+  Default(peek->mutable_field(), "image/encoded");
+  Default(peek->mutable_output(), "image/shape");
 }
 
 void FillCrop(proto::RandomResizedCrop* crop) {
@@ -267,6 +279,8 @@ void FillOp(proto::Stage* stage) {
       return FillParse(stage->mutable_parse_tar());
     case proto::Stage::kDecodeImage:
       return FillDecode(stage->mutable_decode_image());
+    case proto::Stage::kPeekImageShape:
+      return FillPeek(stage->mutable_peek_image_shape());
     case proto::Stage::kRandomResizedCrop:
       return FillCrop(stage->mutable_random_resized_crop());
     case proto::Stage::kResize:

@@ -35,11 +35,13 @@ class ImageCodec {
   virtual std::string recoding() const = 0;
   // Shrinks or encodes anew.
   //   nullopt           the image stays as it is, byte for byte
-  //   INVALID_ARGUMENT  it is damaged
+  //   DATA_LOSS         it is damaged
+  //   INVALID_ARGUMENT  it is no image, of a kind that is not taken, or too large
   virtual absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const = 0;
 
   // Decodes an image that is stored as grey bytes.
-  //   INVALID_ARGUMENT  it is damaged, has colours or alpha, or other than 8 bits to a
+  //   DATA_LOSS         it is damaged
+  //   INVALID_ARGUMENT  it is none that is taken, has colours or alpha, or other than 8 bits to a
   //                     pixel
   virtual absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const = 0;
 };

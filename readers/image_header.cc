@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/exif.h"
 #include "readers/png_internal.h"
 // After <cstdio>: libjpeg's header needs FILE.
 #include <jpeglib.h>
@@ -46,7 +47,8 @@ bool ParseJpegHeader(std::string_view bytes, JpegErrors* errors, ImageHeader* he
   *header = {.format = "jpeg",
              .height = info.image_height,
              .width = info.image_width,
-             .channels = info.num_components};
+             .channels = info.num_components,
+             .orientation = ReadOrientation(bytes)};
   jpeg_destroy_decompress(&info);
   return true;
 }
@@ -63,7 +65,8 @@ absl::StatusOr<ImageHeader> ReadPngHeader(std::string_view bytes) {
   return ImageHeader{.format = "png",
                      .height = ihdr.height,
                      .width = ihdr.width,
-                     .channels = PngChannels(ihdr.color_type)};
+                     .channels = PngChannels(ihdr.color_type),
+                     .orientation = ReadOrientation(bytes)};
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ struct ImageHeader {
   int64_t width = 0;
   // As stored: 1 grey, 2 grey and alpha, 3 colour (a PNG palette too), 4 colour and alpha or CMYK.
   int channels = 0;
+  // Of its Exif data (readers/exif.h), 1 to 8; height and width are those before it is turned.
+  int orientation = 1;
 };
 
 // Channels of a PNG of this colour type (ISO/IEC 15948, table 11.1), as ImageHeader counts them.

@@ -415,6 +415,13 @@ def tabular(repeats):
     return measure("tabular", "records/s", rate("tabular"), rate("tabular_limit"), repeats)
 
 
+def png_small(repeats):
+    def rate(row):
+        return lambda: run_json([BIN / "bench_png_rows", row, 2])["per_second"]
+
+    return measure("png_small", "images/s", rate("small"), rate("small_limit"), repeats)
+
+
 def imagenet_cpu(repeats):
     tar = imagenet_tar()
     shards = imagenet_shards(tar)
@@ -428,8 +435,8 @@ def imagenet_cpu(repeats):
 
 AREAS = {
     "augment": {
-        "targets": ["bench_field_rows", "bench_jpeg_rows", "bench_recode_jpegs"],
-        "rows": [jpeg_region, jpeg_full, jpeg_500px, tabular],
+        "targets": ["bench_field_rows", "bench_jpeg_rows", "bench_png_rows", "bench_recode_jpegs"],
+        "rows": [jpeg_region, jpeg_full, jpeg_500px, png_small, tabular],
     },
     "readers": {
         "targets": ["bench_cold_read", "bench_make_records", "bench_make_text", "bench_raw_inflate",
@@ -451,6 +458,7 @@ BARS = {
     "jpeg_region": ("ratio >= 2", lambda row: row["ratio"] >= 2),
     "jpeg_full": ("ratio >= 2", lambda row: row["ratio"] >= 2),
     "jpeg_500px": ("ratio >= 2", lambda row: row["ratio"] >= 2),
+    "png_small": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
     "large_records": ("ratio >= 0.85", lambda row: row["ratio"] >= 0.85),
     "mapped_records": ("ratio >= 0.8", lambda row: row["ratio"] >= 0.8),
     "parse_40": (">= 2.5 M/s", lambda row: row["value"] >= 2.5e6),

@@ -195,10 +195,16 @@ TEST(ImageRecoderTest, PngsBecomeJpegAndAnythingBecomesPixels) {
 TEST(ImageRecoderTest, DamagedImagesAreErrors) {
   const auto recoder = Recoder({.max_resolution = 10});
   std::string jpeg = EncodeJpeg(MakeImage(60, 80, 3, 5));
-  for (const std::string& bad : {jpeg.substr(0, jpeg.size() / 2), std::string("no image"),
-                                 std::string(), Png(MakeImage(20, 20, 3, 1)).substr(0, 200)}) {
+  constexpr auto kDamaged = absl::StatusCode::kDataLoss;
+  constexpr auto kNoImage = absl::StatusCode::kInvalidArgument;
+  const std::pair<std::string, absl::StatusCode> files[] = {
+      {jpeg.substr(0, jpeg.size() / 2), kDamaged},
+      {"no image", kNoImage},
+      {"", kNoImage},
+      {Png(MakeImage(20, 20, 3, 1)).substr(0, 200), kDamaged}};
+  for (const auto& [bad, code] : files) {
     const auto recoded = recoder->Recode(bad);
-    EXPECT_EQ(recoded.status().code(), absl::StatusCode::kInvalidArgument) << bad.size();
+    EXPECT_EQ(recoded.status().code(), code) << bad.size();
     const auto error = GetRecordError(recoded.status());
     ASSERT_TRUE(error.has_value());
     EXPECT_EQ(error->reason, RecordErrorReason::kImage);
@@ -291,7 +297,7 @@ TEST_F(ConvertImages, ADamagedImageNamesItsRecord) {
       FromExamples({jpeg, jpeg.substr(0, 600)}, readers::ConvertFormat::kTfRecord);
   options.codec = Recoder({.max_resolution = 10});
   const auto report = readers::Convert(options);
-  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kDataLoss);
   const auto error = GetRecordError(report.status());
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->file, options.files[0]);

@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 #include <spng.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -117,18 +119,21 @@ std::string ReadAll(FILE* file) {
 
 }  // namespace
 
-std::optional<Image> Djpeg(const std::string& jpeg, int channels) {
+std::optional<Image> Djpeg(const std::string& jpeg, int channels, const std::string& options,
+                           bool damaged) {
   if (std::system("command -v djpeg > /dev/null") != 0) return std::nullopt;
   const std::string path =
       ::testing::TempDir() + "millrace_djpeg_" + std::to_string(getpid()) + ".jpg";
   std::ofstream(path, std::ios::binary)
       .write(jpeg.data(), static_cast<std::streamsize>(jpeg.size()));
-  const std::string command =
-      std::string("djpeg -pnm ") + (channels == 1 ? "-grayscale " : "-rgb ") + path;
+  const std::string command = "djpeg " + options + " -pnm " +
+                              (channels == 1 ? "-grayscale " : "-rgb ") + path +
+                              (damaged ? " 2>/dev/null" : "");
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return std::nullopt;
   const std::string pnm = ReadAll(pipe);
-  EXPECT_EQ(pclose(pipe), 0) << command;
+  const int status = pclose(pipe);
+  EXPECT_TRUE(status == 0 || damaged) << command;
   std::remove(path.c_str());
   Image image;
   image.channels = channels;
@@ -140,6 +145,60 @@ std::optional<Image> Djpeg(const std::string& jpeg, int channels) {
   image.width = width;
   image.pixels.assign(pnm.begin() + start + 1, pnm.end());
   return image;
+}
+
+namespace {
+
+std::string BigEndian(uint32_t value, int num_bytes) {
+  std::string bytes;
+  for (int i = num_bytes - 1; i >= 0; --i) bytes += static_cast<char>(value >> 8 * i);
+  return bytes;
+}
+
+}  // namespace
+
+std::string PngChunk(const std::string& type, const std::string& data) {
+  const std::string body = type + data;
+  const uLong crc =
+      crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+  return BigEndian(static_cast<uint32_t>(data.size()), 4) + body +
+         BigEndian(static_cast<uint32_t>(crc), 4);
+}
+
+std::string WithChunk(const std::string& png, const std::string& chunk) {
+  constexpr size_t kBehindHeader = 8 + 25;
+  return png.substr(0, kBehindHeader) + chunk + png.substr(kBehindHeader);
+}
+
+std::string WithSegment(const std::string& jpeg, uint8_t marker, const std::string& data) {
+  return jpeg.substr(0, 2) + "\xFF" + static_cast<char>(marker) +
+         BigEndian(static_cast<uint32_t>(data.size() + 2), 2) + data + jpeg.substr(2);
+}
+
+std::string WithExif(const std::string& encoded, int orientation, bool big_endian) {
+  const auto number = [&](uint32_t value, int num_bytes) {
+    std::string bytes = BigEndian(value, num_bytes);
+    if (!big_endian) std::reverse(bytes.begin(), bytes.end());
+    return bytes;
+  };
+  // TIFF: a directory at 8, of a resolution unit and an orientation, both SHORT.
+  std::string tiff = (big_endian ? "MM" : "II") + number(42, 2) + number(8, 4) + number(2, 2);
+  for (const auto& [tag, value] : {std::pair(0x0128, 2), {0x0112, orientation}}) {
+    tiff += number(static_cast<uint32_t>(tag), 2) + number(3, 2) + number(1, 4) +
+            number(static_cast<uint32_t>(value), 2) + number(0, 2);
+  }
+  tiff += number(0, 4);
+  if (encoded.starts_with("\x89PNG")) return WithChunk(encoded, PngChunk("eXIf", tiff));
+  return WithSegment(encoded, 0xE1, std::string("Exif\0\0", 6) + tiff);
+}
+
+Image Crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width) {
+  Image crop{height, width, image.channels, {}};
+  for (int64_t y = top; y < top + height; ++y) {
+    const auto row = image.pixels.begin() + (y * image.width + left) * image.channels;
+    crop.pixels.insert(crop.pixels.end(), row, row + width * image.channels);
+  }
+  return crop;
 }
 
 namespace {
@@ -222,17 +281,32 @@ DecodeResult DecodeCrop(const std::string& encoded, const DecodeImageOptions& de
   return Result(run, *run);
 }
 
-DecodeResult DecodeThenCrop(const std::string& encoded, const DecodeImageOptions& decode,
-                            const RandomResizedCropOptions& crop, uint64_t record) {
+namespace {
+
+DecodeResult Apply(absl::StatusOr<std::unique_ptr<Op>> first,
+                   absl::StatusOr<std::unique_ptr<Op>> second, const std::string& encoded,
+                   const std::string& field, uint64_t record) {
   const std::vector<std::string> values = {encoded};
   TestRun run(1, 1, record);
-  run.AddBytes(decode.field, values);
-  auto first = MakeDecodeImage(decode);
-  auto second = MakeRandomResizedCrop(crop, kStage);
+  run.AddBytes(field, values);
   if (!first.ok() || !second.ok()) return {absl::InternalError("bad options"), {}};
   const Schema schema = ResolveAndApply(**first, EncodedSchema(), *run);
   ResolveAndApply(**second, schema, *run);
   return Result(run, *run);
+}
+
+}  // namespace
+
+DecodeResult DecodeThenCrop(const std::string& encoded, const DecodeImageOptions& decode,
+                            const RandomResizedCropOptions& crop, uint64_t record) {
+  return Apply(MakeDecodeImage(decode), MakeRandomResizedCrop(crop, kStage), encoded, decode.field,
+               record);
+}
+
+DecodeResult DecodeToCropThenCrop(const std::string& encoded, const DecodeImageOptions& decode,
+                                  const RandomResizedCropOptions& crop, uint64_t record) {
+  return Apply(MakeDecodeImageToCrop(decode, crop, kStage), MakeRandomResizedCrop(crop, kStage),
+               encoded, decode.field, record);
 }
 
 }  // namespace millrace::augment::testing

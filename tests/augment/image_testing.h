@@ -45,8 +45,22 @@ std::string EncodeJpeg(const Image& image, const JpegShape& shape = {});
 std::string EncodePng(int64_t height, int64_t width, int color_type, int bit_depth,
                       const std::vector<uint8_t>& pixels, bool interlaced = false);
 
-// What the program djpeg makes of a JPEG; nullopt where it is not installed.
-std::optional<Image> Djpeg(const std::string& jpeg, int channels);
+// What the program djpeg makes of a JPEG, with more `options` of its own ("-dct fast"); nullopt
+// where it is not installed. It may warn of a `damaged` one.
+std::optional<Image> Djpeg(const std::string& jpeg, int channels, const std::string& options = "",
+                           bool damaged = false);
+
+// `encoded` (JPEG or PNG) with Exif data of this orientation, in either byte order.
+std::string WithExif(const std::string& encoded, int orientation, bool big_endian = true);
+// A chunk of a PNG.
+std::string PngChunk(const std::string& type, const std::string& data);
+// The PNG with `chunk` behind its IHDR.
+std::string WithChunk(const std::string& png, const std::string& chunk);
+// The JPEG with a segment of this marker (0xE1 for APP1) in front of all others.
+std::string WithSegment(const std::string& jpeg, uint8_t marker, const std::string& data);
+
+// The part of the image.
+Image Crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width);
 
 // A run of `rows` rows, its arena and the sample ids {0, first_record + row}.
 class TestRun {
@@ -78,6 +92,10 @@ struct DecodeResult {
 };
 // decode_image alone.
 DecodeResult Decode(const std::string& encoded, const DecodeImageOptions& options);
+// The same for a random_resized_crop of record `record` behind it (MakeDecodeImageToCrop), which
+// follows.
+DecodeResult DecodeToCropThenCrop(const std::string& encoded, const DecodeImageOptions& decode,
+                                  const RandomResizedCropOptions& crop, uint64_t record);
 // The fused op, for record `record`.
 DecodeResult DecodeCrop(const std::string& encoded, const DecodeImageOptions& decode,
                         const RandomResizedCropOptions& crop, uint64_t record);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "augment/image_decoder_internal.h"
 #include "augment/jpeg/lane_pool_internal.h"
@@ -146,6 +148,42 @@ TEST(HostileCorpus, RegionDecoderTakesOnlyWhatLibjpegTakes) {
     }
   }
   RecordProperty("taken", taken);
+}
+
+// One letter for each: O, D (DATA_LOSS), I (INVALID_ARGUMENT), R (RESOURCE_EXHAUSTED).
+char LetterOf(const absl::Status& status) {
+  return status.ok() ? 'O' : absl::StatusCodeToString(status.code())[0];
+}
+
+// How many of the files have which verdict as a whole, in part, with allow_truncated and with
+// verify_full; and a hash of all these letters in the order of the files.
+TEST(HostileCorpus, VerdictsAreThoseOfTheTable) {
+  const char* folder = std::getenv("MILLRACE_TEST_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
+  const auto files = ReadTar(std::string(folder) + "/hostile-jpeg.tar.xz");
+  constexpr int64_t kMaxPixels = 1 << 18;
+  const RandomResizedCropOptions crop{.height = 16, .width = 16};
+  std::string letters;
+  std::map<std::string, int> counts;
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string verdicts;
+    for (const DecodeImageOptions& options :
+         {DecodeImageOptions{.max_pixels = kMaxPixels},
+          DecodeImageOptions{.max_pixels = kMaxPixels, .allow_truncated = true},
+          DecodeImageOptions{.max_pixels = kMaxPixels, .verify_full = true}}) {
+      verdicts += LetterOf(testing::Decode(files[i], options).status);
+      if (options.allow_truncated || options.verify_full) continue;
+      verdicts += LetterOf(testing::DecodeCrop(files[i], options, crop, i).status);
+    }
+    ++counts[verdicts];
+    letters += verdicts;
+  }
+  std::string table;
+  for (const auto& [verdicts, count] : counts) {
+    table += verdicts + " " + std::to_string(count) + "\n";
+  }
+  EXPECT_EQ(table, "DDDD 1253\nDDID 767\nDDOD 577\nIIII 629\nOOOD 28\nOOOO 16\n");
+  EXPECT_EQ(HashName(letters), 5180800844294899761u);
 }
 
 TEST(HostileCorpus, EveryFileEndsInAStatus) {

@@ -248,11 +248,92 @@ def jpeg():
         yield bytes([1, 0, 0, 128, 255]) + whole[:len(whole) * 3 // 4]
 
 
+def png_chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(color_type, depth, interlaced=0, chunks=(), height=5, width=7):
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[color_type]
+    # An interlaced image has a filter byte for each row of each of its seven passes.
+    starts = ([(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2),
+               (1, 0, 2, 1)] if interlaced else [(0, 0, 1, 1)])
+    rows = b""
+    for top, left, down, across in starts:
+        columns = len(range(left, width, across))
+        for y in range(top, height, down):
+            size = (columns * channels * depth + 7) // 8
+            rows += bytes([y % 5]) + bytes((31 * i + y) % 256 for i in range(size)) if size else b""
+    head = struct.pack(">IIBBBBB", width, height, depth, color_type, 0, 0, interlaced)
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", head) + b"".join(chunks) +
+            png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
+
+
+def image():
+    """PNGs of every kind and small JPEGs, under several options."""
+    palette = png_chunk(b"PLTE", bytes(range(48)))
+    tiff = b"MM\0\x2a" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, 6, 0, 0)
+    files = [png(color_type, depth, interlaced, [palette] if color_type == 3 else [])
+             for color_type, depths in ((0, (1, 2, 4, 8, 16)), (2, (8, 16)), (3, (1, 4)), (4, (8, 16)),
+                                        (6, (8, 16)))
+             for depth in depths for interlaced in (0, 1)]
+    files.append(png(2, 8, 0, [png_chunk(b"eXIf", tiff), png_chunk(b"gAMA", bytes(4)),
+                               png_chunk(b"tRNS", bytes(6)),
+                               png_chunk(b"iCCP", b"p\0\0" + zlib.compress(bytes(500))),
+                               png_chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(500)))]))
+    files += [path.read_bytes() for path in sorted((ROOT / "tests/fixtures/jpeg").glob("*.jpg"))]
+    for number, whole in enumerate(files):
+        for choice in (1, 3, 4, 5 + 8 * (number % 8)):
+            yield bytes([choice, 0, 0, 255, 255]) + whole
+        yield bytes([13, 90, 60, 99, 50]) + whole
+        yield bytes([5, 0, 0, 128, 255]) + whole[:len(whole) * 3 // 4]
+        yield bytes([7, 9, 0, 128, 255]) + whole[:2] + b"\xff\xe1" + struct.pack(
+            ">H", len(tiff) + 8) + b"Exif\0\0" + tiff + whole[2:]
+
+
+def ops():
+    """Every map with numbers at and beyond its limits."""
+    numbers = ("0", "1", "-1", "3", "0.5", "1e30", "nan", "inf", "-inf", "64", "65536", "4294967295")
+    maps = {
+        "decode_image": "max_pixels max_scans max_memory_bytes channels",
+        "resize": "height width", "center_crop": "height width", "random_crop": "height width",
+        "random_resized_crop": "height width area area aspect aspect",
+        "pad": "top bottom left right value", "pad_channels": "channels value",
+        "transpose": "perm perm perm", "flip": "probability", "brightness": "factor probability",
+        "contrast": "factor factor", "saturation": "factor", "hue": "factor", "sharpness": "factor",
+        "grayscale": "probability", "invert": "probability", "equalize": "probability",
+        "autocontrast": "probability", "posterize": "bits", "solarize": "threshold",
+        "gaussian_blur": "kernel_size sigma sigma",
+        "color_jitter": "brightness contrast saturation hue",
+        "affine": "degrees translate translate scale shear_x shear_y fill",
+        "random_erasing": "area area aspect aspect value probability", "cutout": "size value",
+        "auto_augment": "num_ops magnitude num_magnitude_bins fill",
+        "normalize": "mean mean mean stddev stddev stddev", "cast": "scale", "one_hot": "depth",
+        "label_smoothing": "smoothing"}
+    good = {"resize": "height: 3 width: 9", "random_resized_crop": "height: 4 width: 4",
+            "gaussian_blur": "kernel_size: 5", "posterize": "bits: 3", "cutout": "size: 3",
+            "cast": 'field: "floats" dtype: INT32', "one_hot": "depth: 5",
+            "label_smoothing": 'field: "scores"', "pad": 'left: 9 mode: "reflect"',
+            "normalize": "mean: [0, 1, 2] stddev: [1, 2, 3]", "center_crop": "height: 9 width: 2",
+            "random_crop": "height: 2 width: 2", "affine": "degrees: [-360, 360] scale: [0.1, 9]"}
+    for name, fields in maps.items():
+        yield f"stage {{ {name} {{ {good.get(name, '')} }} }}".encode()
+        for begin in range(len(numbers)):
+            text = " ".join(f"{field}: {numbers[(begin + i) % len(numbers)]}"
+                            for i, field in enumerate(fields.split()))
+            yield f"stage {{ {name} {{ {text} }} }}".encode()
+    for image in ("floats", "grey"):
+        for method in ("nearest", "bilinear", "bicubic", "area"):
+            yield (f'stage {{ resize {{ field: "{image}" height: 9 width: 4 method: "{method}" }} }} '
+                   f'stage {{ affine {{ field: "{image}" degrees: 45 }} }}').encode()
+    for policy in ("rand_augment", "trivial_augment", "imagenet"):
+        yield f'stage {{ auto_augment {{ policy: "{policy}" }} }} stage {{ flip {{}} }}'.encode()
+
+
 TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages,
            "sequence_example": sequence_example, "index": index, "dali_index": dali_index,
            "zstd": zstd, "tar": tar, "container": container, "salvage": salvage,
            "csv_json": csv_json, "pbtxt": pbtxt, "state": state,
-           "jpeg": jpeg}
+           "jpeg": jpeg, "image": image, "ops": ops}
 
 
 def main():

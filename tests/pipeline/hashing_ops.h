@@ -78,6 +78,9 @@ class HashingOp : public Op {
     if (const auto* decode = std::get_if<augment::DecodeImageOptions>(&options)) {
       return {name, DType::kU8, {Shape::kUnknown, Shape::kUnknown, decode->channels}};
     }
+    if (const auto* decode = std::get_if<DecodeToCropOptions>(&options)) {
+      return {name, DType::kU8, {Shape::kUnknown, Shape::kUnknown, decode->decode.channels}};
+    }
     if (const auto* crop = std::get_if<augment::RandomResizedCropOptions>(&options)) {
       in.shape = Shape{crop->height, crop->width, in.shape[2]};
     }

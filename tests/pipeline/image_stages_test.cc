@@ -34,6 +34,37 @@ Options OptionsOf(const std::string& stage) {
   return std::get<Options>(spec.options);
 }
 
+TEST(ImageStagesTest, DecodesTakeTheirOptions) {
+  const auto spec = [](const std::string& stage) {
+    return OpsFromPlan(Make(absl::StrCat(kSource, "stage { ", stage, " }", kBatch)).message())[0];
+  };
+  const auto plain = std::get<augment::DecodeImageOptions>(spec("decode_image {}").options);
+  EXPECT_EQ(plain.max_scans, 100);
+  EXPECT_EQ(plain.max_memory_bytes, int64_t{1} << 31);
+  EXPECT_TRUE(plain.fancy_upsampling);
+  EXPECT_FALSE(plain.fast_dct || plain.dct_downscale || plain.verify_full);
+  EXPECT_FALSE(plain.allow_truncated || plain.apply_exif_orientation);
+  const auto full = std::get<augment::DecodeImageOptions>(
+      spec("decode_image { max_scans: 7 max_memory_bytes: 8 fancy_upsampling: false fast_dct: true "
+           "dct_downscale: true allow_truncated: true apply_exif_orientation: true }")
+          .options);
+  EXPECT_EQ(full.max_scans, 7);
+  EXPECT_EQ(full.max_memory_bytes, 8);
+  EXPECT_FALSE(full.fancy_upsampling);
+  EXPECT_TRUE(full.fast_dct && full.dct_downscale);
+  EXPECT_TRUE(full.allow_truncated && full.apply_exif_orientation);
+  const auto verified = spec("decode_image { verify_full: true }").options;
+  EXPECT_TRUE(std::get<augment::DecodeImageOptions>(verified).verify_full);
+
+  const OpSpec peek = spec("peek_image_shape { apply_exif_orientation: true }");
+  EXPECT_EQ(OpName(peek.options), "peek_image_shape");
+  EXPECT_THAT(FieldsOf(peek.options).reads, ElementsAre("image/encoded"));
+  EXPECT_THAT(FieldsOf(peek.options).writes, ElementsAre("image/shape"));
+  EXPECT_THAT(FieldsOf(peek.options).removes, ::testing::IsEmpty());
+  EXPECT_TRUE(std::get<augment::PeekImageShapeOptions>(peek.options).apply_exif_orientation);
+  EXPECT_TRUE(MakeBuiltinOp(peek).ok());
+}
+
 TEST(ImageStagesTest, ResizeTakesMethodAntialiasAndDtype) {
   const auto plain = OptionsOf<augment::ResizeOptions>("resize { height: 2 width: 3 }");
   EXPECT_EQ(plain.height, 2);

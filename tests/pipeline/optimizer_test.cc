@@ -240,6 +240,31 @@ TEST(OptimizerTest, RulesThatAreOffDoNotFire) {
   EXPECT_THAT(OpStages(plan), ElementsAre("parse_example", "decode_image", "random_resized_crop"));
 }
 
+// S-ROUND-2: which images are errors does not depend on the rule.
+TEST(DecodeRegionRuleTest, OffTheDecodeIsToldOfTheCrop) {
+  const std::string crop = "stage { name: \"rrc\" random_resized_crop { height: 4 width: 5 } }";
+  std::vector<OpSpec> specs =
+      OpsFromPlan(MakePlan(kParse + std::string("stage { decode_image {} }") + crop).message());
+  std::vector<std::string> fired;
+  DecodeRegionRule(false, &specs, &fired);
+  EXPECT_THAT(fired, IsEmpty());
+  ASSERT_EQ(specs.size(), 3u);
+  const auto& decode = std::get<DecodeToCropOptions>(specs[1].options);
+  EXPECT_EQ(decode.crop_stage, "rrc");
+  EXPECT_EQ(decode.crop.width, 5);
+  EXPECT_EQ(OpName(specs[1].options), "decode_image");
+  EXPECT_TRUE(DrawsAtRandom(specs[1].options));
+  EXPECT_TRUE(MakeHashingOp(specs[1]).ok());
+}
+
+// What is made at a smaller size is made so whatever the rules are.
+TEST(DecodeRegionRuleTest, DctDownscaleMakesOneOpEvenWhereTheRuleIsOff) {
+  const std::string stages =
+      kParse + std::string("stage { decode_image { dct_downscale: true } }") + kCrop;
+  EXPECT_THAT(OpStages(Lower(stages, {false, false, false})),
+              ElementsAre("parse_example", "random_resized_crop"));
+}
+
 // S-ROUND-1.
 TEST(OptimizerTest, NoRuleChangesABit) {
   const std::string stages =

@@ -178,6 +178,14 @@ TEST(PlanTest, FeatureOptionsAreChecked) {
 
 TEST(PlanTest, ImageOptionsAreChecked) {
   EXPECT_EQ(StageError("decode_image { channels: 4 }"), "p:2:24: channels is 4 but must be 1 or 3");
+  EXPECT_THAT(StageError("decode_image { max_scans: 99999 }"),
+              HasSubstr("max_scans is 99999 but must be in [1, 65536]"));
+  EXPECT_THAT(StageError("decode_image { max_memory_bytes: 2000000000000 }"),
+              HasSubstr("max_memory_bytes is 2000000000000 but must be"));
+  EXPECT_THAT(StageError("decode_image { verify_full: true allow_truncated: true }"),
+              HasSubstr("verify_full and allow_truncated do not go together"));
+  EXPECT_THAT(StageError("peek_image_shape { output: \"image/encoded\" }"),
+              HasSubstr("output is \"image/encoded\""));
   EXPECT_THAT(StageError("resize { height: 3 }"),
               HasSubstr("p:2:9: width is 0 but must be in [1, 65536]"));
   EXPECT_THAT(StageError("random_resized_crop { height: 99999 width: 1 }"),
@@ -353,6 +361,23 @@ TEST(PlanTest, TheDefaultFieldOfAParseLeavesFingerprintsAsTheyWere) {
   EXPECT_EQ(plan("field: \"record\" ").Fingerprint(), plan("").Fingerprint());
   EXPECT_NE(plan("field: \"other\" ").Fingerprint(), plan("").Fingerprint());
   EXPECT_EQ(plan("").message().pipeline.stage(1).parse_example().field(), "record");
+}
+
+// S-FINGERPRINT-3: the number was taken before decode_image had more options than these.
+TEST(PlanTest, TheDefaultsOfADecodeLeaveFingerprintsAsTheyWere) {
+  const auto print = [](const std::string& options) {
+    return Make(std::string(kSource) + "stage { decode_image { field: \"record\" " + options +
+                "} }" + kBatch)
+        .Fingerprint();
+  };
+  const uint64_t base = print("");
+  EXPECT_EQ(base, 15777054083174361396u);
+  EXPECT_EQ(print("max_scans: 100 max_memory_bytes: 2147483648 fancy_upsampling: true"), base);
+  for (const char* option : {"max_scans: 99", "max_memory_bytes: 1", "fancy_upsampling: false",
+                             "fast_dct: true", "dct_downscale: true", "verify_full: true",
+                             "allow_truncated: true", "apply_exif_orientation: true"}) {
+    EXPECT_NE(print(option), base) << option;
+  }
 }
 
 // S-DAMAGE-6, S-FINGERPRINT-3: a plan that says what held before is the same plan.

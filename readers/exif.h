@@ -1,0 +1,20 @@
+#ifndef MILLRACE_READERS_EXIF_H_
+#define MILLRACE_READERS_EXIF_H_
+
+#include <string_view>
+
+namespace millrace::readers {
+
+// How an encoded image is to be turned to stand upright: the orientation of its Exif data (JEITA
+// CP-3451, tag 0x0112), 1 to 8. 1, which is upright, where there is none or it is damaged.
+//   JPEG  the first APP1 segment "Exif" in front of the first scan
+//   PNG   the eXIf chunk, in front of the pixels
+// Looks at the heads of segments and chunks only, and allocates nothing. Thread-safe.
+int ReadOrientation(std::string_view encoded);
+
+// Whether height and width change places on the way to upright.
+inline bool SwapsSides(int orientation) { return orientation >= 5; }
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_EXIF_H_

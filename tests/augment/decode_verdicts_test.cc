@@ -1,0 +1,223 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "image_testing.h"
+#include "jpeg_testing.h"
+
+// What becomes of damaged files: a table of verdicts (testdata/verdicts.txt), and every path over
+// images that were cut anywhere.
+
+namespace millrace::augment {
+namespace {
+
+using testing::DecodeResult;
+using testing::EncodeJpeg;
+using testing::EncodePng;
+using testing::Image;
+using testing::MakeImage;
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string WithByte(std::string bytes, size_t at, int change) {
+  bytes[at] = static_cast<char>(bytes[at] ^ change);
+  return bytes;
+}
+
+// Ways to damage a file, by name.
+std::map<std::string, std::string> Damages(const std::string& good) {
+  std::map<std::string, std::string> damages;
+  const size_t size = good.size();
+  damages["none"] = good;
+  damages["empty"] = "";
+  damages["more behind the end"] = good + std::string(40, '\x5A');
+  for (const size_t missing : {1, 2, 4, 12, 13, 16}) {
+    damages["without the last " + std::to_string(missing)] = good.substr(0, size - missing);
+  }
+  for (size_t eighth = 1; eighth < 8; ++eighth) {
+    const std::string place = " at " + std::to_string(eighth) + "/8";
+    const size_t at = size * eighth / 8;
+    damages["cut" + place] = good.substr(0, at);
+    damages["bit" + place] = WithByte(good, at, 0x10);
+    damages["8 bytes taken out" + place] = good.substr(0, at) + good.substr(std::min(at + 8, size));
+    damages["8 zeros" + place] =
+        good.substr(0, at) + std::string(8, '\0') + good.substr(std::min(at + 8, size));
+    damages["end mark" + place] = good.substr(0, at) + "\xFF\xD9" + good.substr(at);
+  }
+  return damages;
+}
+
+// "ok" with the pixels of the undamaged file, "other" with other ones, or the code.
+std::string Verdict(const DecodeResult& result, const Image& good) {
+  if (result.status.ok()) return result.image == good ? "ok" : "other";
+  return absl::StatusCodeToString(result.status.code());
+}
+
+// Each fixture under each damage: as a whole, the crop of a record in one op and in two, with
+// allow_truncated and with verify_full.
+std::string Table(const std::filesystem::path& fixtures) {
+  const RandomResizedCropOptions crop{.height = 6, .width = 6, .area = {0.05f, 0.2f}};
+  std::vector<std::filesystem::path> files;
+  for (const char* folder : {"jpeg", "png"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(fixtures / folder)) {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::ostringstream table;
+  for (const auto& path : files) {
+    const std::string good = ReadFile(path);
+    const Image whole = testing::Decode(good, {}).image;
+    const Image part = testing::DecodeCrop(good, {}, crop, 1).image;
+    for (const auto& [name, bytes] : Damages(good)) {
+      const std::string one = Verdict(testing::DecodeCrop(bytes, {}, crop, 1), part);
+      EXPECT_EQ(one, Verdict(testing::DecodeToCropThenCrop(bytes, {}, crop, 1), part)) << name;
+      table << path.filename().string() << ", " << name << ": "
+            << Verdict(testing::Decode(bytes, {}), whole) << " | " << one << " | "
+            << Verdict(testing::Decode(bytes, {.allow_truncated = true}), whole) << " | "
+            << Verdict(testing::Decode(bytes, {.verify_full = true}), whole) << "\n";
+    }
+  }
+  return table.str();
+}
+
+// S-IMAGE-2.
+TEST(DecodeVerdicts, AreThoseOfTheTable) {
+  const char* const root = std::getenv("MILLRACE_SOURCE_DIR");
+  ASSERT_NE(root, nullptr);
+  const std::filesystem::path tests = std::filesystem::path(root) / "tests";
+  const std::string table = Table(tests / "fixtures");
+  std::istringstream pinned(ReadFile(tests / "augment/testdata/verdicts.txt")), got(table);
+  const std::string copy = ::testing::TempDir() + "verdicts.txt";
+  std::ofstream(copy) << table;
+  std::string expected, line;
+  while (std::getline(pinned, expected)) {
+    if (expected.starts_with('#')) continue;
+    line.clear();
+    std::getline(got, line);
+    ASSERT_EQ(line, expected) << "the whole table is " << copy;
+  }
+  EXPECT_FALSE(std::getline(got, line)) << line << "; the whole table is " << copy;
+}
+
+// 20 images of every kind that is taken.
+std::vector<std::string> Images() {
+  std::vector<std::string> images;
+  const Image image = MakeImage(61, 83, 3, 1), grey = MakeImage(75, 50, 1, 2);
+  for (const int h : {1, 2}) {
+    for (const int v : {1, 2}) {
+      images.push_back(EncodeJpeg(image, {.h_samp = h, .v_samp = v}));
+      images.push_back(EncodeJpeg(image, {.h_samp = h, .v_samp = v, .restart_mcus = 3}));
+      images.push_back(EncodeJpeg(image, {.h_samp = h, .v_samp = v, .progressive = true}));
+    }
+  }
+  images.push_back(EncodeJpeg(grey));
+  images.push_back(EncodeJpeg(image, {.separate_scans = true}));
+  images.push_back(EncodeJpeg(MakeImage(40, 40, 4, 3), {.cmyk = true}));
+  images.push_back(EncodeJpeg(image, {.h_samp = 4}));
+  images.push_back(EncodePng(61, 83, 2, 8, image.pixels));
+  images.push_back(EncodePng(75, 50, 0, 8, grey.pixels));
+  images.push_back(EncodePng(61, 83, 2, 8, image.pixels, true));
+  images.push_back(EncodePng(75, 50, 3, 8, grey.pixels));
+  return images;
+}
+
+// Works on a copy of exactly the size, for the sanitizers.
+void WithExactBytes(std::string_view bytes, const std::function<void(std::string_view)>& work) {
+  const std::unique_ptr<char[]> exact(new char[bytes.size()]);
+  std::copy(bytes.begin(), bytes.end(), exact.get());
+  work({exact.get(), bytes.size()});
+}
+
+// What docs/semantics.md says of a decoder's memory, and what is left of chunks.
+int64_t MemoryBound(const readers::ImageHeader& info) {
+  constexpr int64_t kSlack = 32 << 10;
+  return 4 * info.height * info.width * 4 + kSlack;
+}
+
+// S-IMAGE-4: whatever is cut, the path's pixels are the whole file's or an error's; nothing is left over.
+TEST(Truncations, EveryPathEndsInAVerdictWithinItsMemory) {
+  const DecodeImageOptions kinds[] = {{},
+                                      {.channels = 1},
+                                      {.allow_truncated = true},
+                                      {.verify_full = true},
+                                      {.fast_dct = true, .fancy_upsampling = false},
+                                      {.apply_exif_orientation = true}};
+  constexpr int kPlaces = 200;
+  int decoded = 0, refused = 0;
+  const std::vector<std::string> images = Images();
+  ASSERT_EQ(images.size(), 20u);
+  std::mt19937 random(2);
+  for (const std::string& image : images) {
+    const std::string whole = testing::WithExif(image, 8);
+    for (int place = 0; place < kPlaces; ++place) {
+      const size_t size = whole.size() * static_cast<size_t>(place) / kPlaces;
+      const DecodeImageOptions& options = kinds[place % std::size(kinds)];
+      WithExactBytes(std::string_view(whole).substr(0, size), [&](std::string_view cut) {
+        auto decoder = OpenImage(cut, options);
+        if (!decoder.ok()) return;
+        const readers::ImageHeader info = (*decoder)->info();
+        RunArena arena(1 << 10), arena_of_region(1 << 10);
+        std::vector<uint8_t> pixels(
+            static_cast<size_t>(info.height * info.width * options.channels));
+        const absl::Status all = (*decoder)->DecodeAll(options.channels, arena, pixels.data());
+        auto again = OpenImage(cut, options);
+        const Region region = testing::RandomRegion(random, info.height, info.width);
+        const auto part = (*again)->DecodeRegion(region, options.channels, arena_of_region);
+        ASSERT_LE(static_cast<int64_t>(arena.capacity_bytes()), MemoryBound(info));
+        ASSERT_LE(static_cast<int64_t>(arena_of_region.capacity_bytes()), MemoryBound(info));
+        ++(part.ok() ? decoded : refused);
+        if (!all.ok()) return;
+        ASSERT_TRUE(part.ok()) << part.status();
+        for (int64_t y = 0; y < region.height; ++y) {
+          const uint8_t* row =
+              pixels.data() + ((region.top + y) * info.width + region.left) * options.channels;
+          ASSERT_TRUE(std::equal(row, row + region.width * options.channels,
+                                 part->data + y * part->stride));
+        }
+      });
+      // The ops: one, two, and with the smaller transform.
+      const std::string cut = whole.substr(0, size);
+      const RandomResizedCropOptions crop{.height = 9, .width = 9};
+      const auto record = static_cast<uint64_t>(place);
+      const DecodeResult one = testing::DecodeCrop(cut, options, crop, record);
+      const DecodeResult two = testing::DecodeToCropThenCrop(cut, options, crop, record);
+      ASSERT_EQ(one.status, two.status);
+      ASSERT_EQ(one.image, two.image);
+      testing::DecodeCrop(cut, {.dct_downscale = true}, crop, record);
+    }
+  }
+  EXPECT_GT(decoded, 300);
+  EXPECT_GT(refused, 300);
+}
+
+// Each of jpeg::RegionDecoder and libjpeg-turbo alone, over the same cuts.
+TEST(Truncations, TheTwoJpegDecodersAgree) {
+  std::mt19937 random(3);
+  for (const std::string& image : Images()) {
+    if (!image.starts_with("\xFF\xD8")) continue;
+    for (int place = 0; place < 200; ++place) {
+      const size_t size = image.size() * static_cast<size_t>(place) / 200;
+      WithExactBytes(std::string_view(image).substr(0, size), [&](std::string_view cut) {
+        jpeg::RegionDecoder decoder;
+        if (!decoder.Open(cut)) return;
+        const Region region =
+            testing::RandomRegion(random, decoder.frame().height, decoder.frame().width);
+        ASSERT_NE(testing::Compare(cut, region, 3, decoder), testing::Agreement::kDifferent);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::augment

@@ -1,0 +1,133 @@
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/ops_from_plan_internal.h"
+#include "pipeline/plan.h"
+#include "readers/png_encoder.h"
+#include "tests/fuzz/fuzz_input.h"
+
+// Ops with hostile parameters: the maps of a plan, whose text is the input, over a run of two tiny
+// samples. A plan, an op or a row is refused, or the op runs. An op whose output would be large is
+// left out: how large is the plan's business.
+
+namespace millrace::pipeline {
+namespace {
+
+constexpr int64_t kMaxElements = 1 << 18;  // of all fields of a sample, and of the plan's text
+constexpr int kRows = 2;
+
+// The fields that ops may be told of.
+struct Sample {
+  std::array<uint8_t, 5 * 7 * 3> image;
+  std::array<float, 5 * 7 * 3> floats;
+  std::array<float, 4> scores;
+  int64_t label = 0;
+  std::string png;
+};
+
+Sample MakeSample() {
+  Sample sample;
+  for (size_t i = 0; i < sample.image.size(); ++i) sample.image[i] = static_cast<uint8_t>(37 * i);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float odd[] = {0,   -1,        255,  1e30f,     std::numeric_limits<float>::quiet_NaN(),
+                       0.5, kInfinity, -0.f, -kInfinity};
+  for (size_t i = 0; i < sample.floats.size(); ++i) sample.floats[i] = odd[i % 9];
+  for (size_t i = 0; i < sample.scores.size(); ++i) sample.scores[i] = odd[3 * i % 9];
+  sample.label = -3;
+  const auto png = readers::EncodePng(sample.image, 5, 7, 3);
+  fuzz::Require(png.ok(), "a small image can be encoded");
+  sample.png = *png;
+  return sample;
+}
+
+void AddFields(const Sample& sample, Run& run) {
+  const auto add = [&](const char* name, DType dtype, const Shape& shape, const void* data) {
+    Column& column = run.Add(name, dtype);
+    for (int row = 0; row < kRows; ++row) column.Set(row, data, shape);
+  };
+  add("image", DType::kU8, Shape{5, 7, 3}, sample.image.data());
+  add("grey", DType::kU8, Shape{15, 7, 1}, sample.image.data());
+  add("floats", DType::kF32, Shape{5, 7, 3}, sample.floats.data());
+  add("scores", DType::kF32, Shape{4}, sample.scores.data());
+  add("label", DType::kI64, Shape{}, &sample.label);
+  const Shape bytes{static_cast<int64_t>(sample.png.size())};
+  add("image/encoded", DType::kBytes, bytes, sample.png.data());
+  add("record", DType::kBytes, bytes, sample.png.data());
+}
+
+// The fields as they are in the run, with all extents known.
+Schema SchemaOf(const Run& run) {
+  Schema schema;
+  for (const Column& column : run.columns()) {
+    const bool is_bytes = column.dtype() == DType::kBytes;
+    schema.Set(
+        {column.name(), column.dtype(), is_bytes ? Shape{Shape::kUnknown} : column.at(0).shape});
+  }
+  return schema;
+}
+
+bool IsSmall(const Schema& schema, const OpOptions& options) {
+  int64_t elements = 0;
+  for (const Field& field : schema.fields()) {
+    int64_t of_field = 1;
+    for (const int64_t extent : field.shape.extents()) {
+      if (extent > kMaxElements) return false;
+      of_field = std::min(of_field * std::max<int64_t>(extent, 1), kMaxElements);
+    }
+    elements += of_field;
+  }
+  // What the shape does not tell.
+  const auto* resize = std::get_if<augment::ResizeOptions>(&options);
+  return elements < kMaxElements && (resize == nullptr || resize->shorter <= 64);
+}
+
+bool ApplyTo(Run& run, const OpSpec& spec) {
+  auto op = MakeBuiltinOp(spec);
+  if (!op.ok()) return false;
+  const auto schema = (*op)->Resolve(SchemaOf(run));
+  if (!schema.ok() || !IsSmall(*schema, spec.options)) return false;
+  (*op)->Apply(run);
+  for (const Field& field : schema->fields()) {
+    const Column* column = run.Find(field.name);
+    fuzz::Require(column != nullptr && column->dtype() == field.dtype,
+                  "an op writes the fields that it said");
+    if (!run.ok(0)) continue;
+    fuzz::Require(column->at(0).shape.rank() == field.shape.rank(), "and in that rank");
+    for (int i = 0; i < field.shape.rank(); ++i) {
+      fuzz::Require(field.shape[i] == Shape::kUnknown || column->at(0).shape[i] == field.shape[i],
+                    "and of that shape");
+    }
+  }
+  return run.ok(0);
+}
+
+void RunPlan(std::string_view text) {
+  if (text.size() > kMaxElements) return;
+  const auto plan = Plan::FromText(absl::StrCat("stage { tfrecord { files: \"x\" } }\n",
+                                                std::string(text), "\nstage { batch { size: 1 } }"),
+                                   "ops.pbtxt");
+  if (!plan.ok()) return;
+  static const Sample sample = MakeSample();
+  RunArena arena;
+  Run run(arena, 1, 0, std::vector<SampleId>(kRows));
+  AddFields(sample, run);
+  int num_ops = 0;
+  for (const OpSpec& spec : OpsFromPlan(plan->message())) {
+    // Cuts are the executor's, and custom ops the program's.
+    if (spec.is_filter() || std::holds_alternative<CustomOptions>(spec.options) ||
+        std::holds_alternative<UnbatchOptions>(spec.options)) {
+      continue;
+    }
+    if (++num_ops > 16 || !ApplyTo(run, spec)) return;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  millrace::pipeline::RunPlan({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
