@@ -202,7 +202,7 @@ class DecodeRandomResizedCrop final : public Op {
       }
       const Region region = Draw(decoder.frame().height, decoder.frame().width, row, run);
       if (Denominator(region) > 1) {
-        decode(row);
+        decode(row, false);
         continue;
       }
       const int64_t stride = region.width * decode_.channels;
