@@ -30,6 +30,9 @@ struct Maker {
   Result operator()(const DecodeRegionOptions& o) const {
     return augment::MakeDecodeRandomResizedCrop(o.decode, o.crop, stage);
   }
+  Result operator()(const augment::FusedImageOptions& o) const {
+    return augment::MakeFusedImage(o);
+  }
   Result operator()(const augment::ResizeOptions& o) const { return augment::MakeResize(o); }
   Result operator()(const augment::CenterCropOptions& o) const {
     return augment::MakeCenterCrop(o);

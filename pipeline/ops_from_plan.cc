@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_message_internal.h"
 #include "pipeline/plan_words_internal.h"
@@ -285,6 +286,19 @@ OpFields FieldsOfUnbatch(const UnbatchOptions& unbatch) {
   return {unbatch.fields, unbatch.fields, {}, unbatch.fields.empty()};
 }
 
+// "decode_image+random_resized_crop+flip+normalize"
+std::string NameOfFused(const augment::FusedImageOptions& fused) {
+  std::vector<std::string> names;
+  if (fused.decode) names.push_back(OpName(*fused.decode));
+  std::visit(
+      Overloaded{[](std::monostate) {}, [&](const auto& first) { names.push_back(OpName(first)); }},
+      fused.first);
+  for (const augment::PixelStep& step : fused.steps) {
+    std::visit([&](const auto& options) { names.push_back(OpName(options)); }, step.options);
+  }
+  return absl::StrJoin(names, "+");
+}
+
 }  // namespace
 
 OpFields FieldsOf(const OpOptions& options) {
@@ -295,6 +309,9 @@ OpFields FieldsOf(const OpOptions& options) {
                  [](const augment::DecodeImageOptions& o) { return FieldsOfDecode(o); },
                  [](const readers::DecodeRawOptions& o) { return FieldsOfDecode(o); },
                  [](const DecodeRegionOptions& o) { return FieldsOfDecode(o.decode); },
+                 [](const augment::FusedImageOptions& o) {
+                   return o.decode ? FieldsOfDecode(*o.decode) : InPlace(o.field);
+                 },
                  [](const IdentityOptions&) { return OpFields{}; },
                  [](const CustomOptions&) {
                    return OpFields{{}, {}, {}, true};
@@ -308,7 +325,7 @@ OpFields FieldsOf(const OpOptions& options) {
 }
 
 std::string OpName(const OpOptions& options) {
-  return std::visit(
+  return std::visit<std::string>(
       Overloaded{
           [](const readers::ParseExampleOptions&) { return "parse_example"; },
           [](const readers::ParseSequenceExampleOptions&) { return "parse_sequence_example"; },
@@ -316,6 +333,7 @@ std::string OpName(const OpOptions& options) {
           [](const augment::DecodeImageOptions&) { return "decode_image"; },
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
           [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
+          [](const augment::FusedImageOptions& o) { return NameOfFused(o); },
           [](const augment::ResizeOptions&) { return "resize"; },
           [](const augment::CenterCropOptions&) { return "center_crop"; },
           [](const augment::RandomCropOptions&) { return "random_crop"; },
@@ -351,7 +369,8 @@ bool DrawsAtRandom(const OpOptions& options) {
          std::holds_alternative<augment::RandomErasingOptions>(options) ||
          std::holds_alternative<augment::CutoutOptions>(options) ||
          std::holds_alternative<augment::AutoAugmentOptions>(options) ||
-         std::holds_alternative<DecodeRegionOptions>(options);
+         std::holds_alternative<DecodeRegionOptions>(options) ||
+         std::holds_alternative<augment::FusedImageOptions>(options);
 }
 
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options) {

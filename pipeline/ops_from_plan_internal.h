@@ -12,6 +12,7 @@
 #include "augment/auto_augment.h"
 #include "augment/color_ops.h"
 #include "augment/distort_ops.h"
+#include "augment/fused_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
 #include "base/op.h"
@@ -70,13 +71,13 @@ struct UnbatchOptions {
 using OpOptions = std::variant<
     readers::ParseExampleOptions, readers::ParseSequenceExampleOptions, readers::ParseFieldsOptions,
     readers::DecodeRawOptions, augment::DecodeImageOptions, augment::RandomResizedCropOptions,
-    DecodeRegionOptions, augment::CenterCropOptions, augment::RandomCropOptions,
-    augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
-    augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
-    augment::RandomErasingOptions, augment::AutoAugmentOptions, augment::LabelSmoothingOptions,
-    augment::CutoutOptions, augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions,
-    augment::CastOptions, augment::OneHotOptions, IdentityOptions, CustomOptions, FilterOptions,
-    UnbatchOptions>;
+    DecodeRegionOptions, augment::FusedImageOptions, augment::CenterCropOptions,
+    augment::RandomCropOptions, augment::PadOptions, augment::TransposeOptions,
+    augment::PadChannelsOptions, augment::ColorOptions, augment::ColorJitterOptions,
+    augment::AffineOptions, augment::RandomErasingOptions, augment::AutoAugmentOptions,
+    augment::LabelSmoothingOptions, augment::CutoutOptions, augment::ResizeOptions,
+    augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
+    IdentityOptions, CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws
