@@ -37,7 +37,7 @@ void PadRow(const std::byte* in, int64_t pixels, size_t pixel, const std::vector
             std::byte* out) {
   for (; pixels > 0; --pixels, in += pixel) {
     std::memcpy(out, in, pixel);
-    std::memcpy(out + pixel, rest.data(), rest.size());
+    std::ranges::copy(rest, out + pixel);
     out += pixel + rest.size();
   }
 }
