@@ -223,6 +223,7 @@ TEST(FusedImage, RowsOfCropsThatEndInAnyOrderAreDense) {
   const Column& images = run->Get("image");
   EXPECT_TRUE(images.is_dense());
   EXPECT_EQ(images.stride_bytes(), 5 * 9 * 3);
+  EXPECT_GE(op->preferred_rows(), 8);  // several for each of the decoder's lanes
 }
 
 TEST(FusedImage, PlanesAreFollowedByCastsOnly) {
