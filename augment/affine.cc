@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "augment/affine_internal.h"
@@ -68,22 +69,56 @@ AffineMatrix InverseAffine(const AffineParameters& parameters, int64_t height, i
   return m;
 }
 
-void WarpNearest(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {
-  const int64_t channels = in.channels;
+namespace {
+
+constexpr int64_t kFixedOne = 1 << 16;
+
+// Rows that are rows of the image, shifted: translations and shears along x. `x` and `y` are the fixed
+// point places of the first pixel, which row_x and row_y move from row to row.
+void CopyShifted(const ColorImage& in, int64_t x, int64_t y, int64_t row_x, int64_t row_y,
+                 uint8_t fill, uint8_t* out) {
+  const auto bytes = [&](int64_t pixels) { return static_cast<size_t>(pixels * in.channels); };
+  for (int64_t row = 0; row < in.height; ++row, x += row_x, y += row_y) {
+    const int64_t shift = x >> 16;
+    const int64_t from_y = y >> 16;
+    const bool inside = from_y >= 0 && from_y < in.height;
+    const int64_t begin = inside ? std::clamp<int64_t>(-shift, 0, in.width) : 0;
+    const int64_t end = inside ? std::clamp<int64_t>(in.width - shift, begin, in.width) : 0;
+    std::memset(out, fill, bytes(begin));
+    if (end > begin) {
+      std::memcpy(out + bytes(begin), in.data + bytes(from_y * in.width + begin + shift),
+                  bytes(end - begin));
+    }
+    std::memset(out + bytes(end), fill, bytes(in.width - end));
+    out += bytes(in.width);
+  }
+}
+
+// `kChannels` is in.channels, or 0: not known. A copy of so many bytes is no call of memcpy.
+template <int64_t kChannels>
+void WarpNearestOf(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {
+  const int64_t channels = kChannels == 0 ? in.channels : kChannels;
   int64_t row_x = ToFixed(m[2] + m[0] * 0.5 + m[1] * 0.5);
   int64_t row_y = ToFixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
   const int64_t step_x = ToFixed(m[0]);
   const int64_t step_y = ToFixed(m[3]);
+  if (step_x == kFixedOne && step_y == 0) {
+    return CopyShifted(in, row_x, row_y, ToFixed(m[1]), ToFixed(m[4]), fill, out);
+  }
+  const auto width = static_cast<uint64_t>(in.width);
+  const auto height = static_cast<uint64_t>(in.height);
   for (int64_t y = 0; y < in.height; ++y) {
     int64_t fixed_x = row_x;
     int64_t fixed_y = row_y;
     for (int64_t x = 0; x < in.width; ++x, out += channels) {
       const int64_t from_x = fixed_x >> 16;
       const int64_t from_y = fixed_y >> 16;
-      if (from_x >= 0 && from_x < in.width && from_y >= 0 && from_y < in.height) {
-        std::copy_n(in.data + (from_y * in.width + from_x) * channels, channels, out);
+      // Negative places are large as unsigned numbers.
+      if (static_cast<uint64_t>(from_x) < width && static_cast<uint64_t>(from_y) < height) {
+        std::memcpy(out, in.data + (from_y * in.width + from_x) * channels,
+                    static_cast<size_t>(channels));
       } else {
-        std::fill_n(out, channels, fill);
+        std::memset(out, fill, static_cast<size_t>(channels));
       }
       fixed_x += step_x;
       fixed_y += step_y;
@@ -91,6 +126,14 @@ void WarpNearest(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint
     row_x += ToFixed(m[1]);
     row_y += ToFixed(m[4]);
   }
+}
+
+}  // namespace
+
+void WarpNearest(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {
+  if (in.channels == 3) return WarpNearestOf<3>(in, m, fill, out);
+  if (in.channels == 1) return WarpNearestOf<1>(in, m, fill, out);
+  WarpNearestOf<0>(in, m, fill, out);
 }
 
 void WarpBilinear(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {

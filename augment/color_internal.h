@@ -25,8 +25,6 @@ struct ColorImage {
 // What every value of a channel becomes.
 using ColorTable = std::array<uint8_t, 256>;
 
-ColorTable BrightnessTable(float factor);
-ColorTable ContrastTable(float factor, float mean);
 ColorTable InvertTable();
 ColorTable PosterizeTable(int bits);
 ColorTable SolarizeTable(float threshold);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "augment/color_internal.h"
+#include "augment/color_rows_internal.h"
 
 // Ops on whole pixels and on neighbourhoods. Every product and every sum is rounded on its own: the
 // tree is compiled without contraction.
@@ -90,7 +91,7 @@ void AddScaled(const T* __restrict in, float weight, int64_t count, float* __res
 float MeanGrey(const ColorImage& in) {
   int64_t sum = 0;
   if (in.channels == 3) {
-    for (int64_t i = 0; i < in.size(); i += 3) sum += static_cast<int64_t>(Grey(in.data + i));
+    sum = SumGreys3(in.data, in.pixels());
   } else {
     for (int64_t i = 0; i < in.size(); ++i) sum += in.data[i];
   }
@@ -100,12 +101,7 @@ float MeanGrey(const ColorImage& in) {
 void AdjustSaturation(const ColorImage& in, float factor, uint8_t* out) {
   if (in.channels != 3) return static_cast<void>(std::copy_n(in.data, in.size(), out));
   const auto rest = static_cast<float>(1.0 - double{factor});
-  for (int64_t i = 0; i < in.size(); i += 3) {
-    const float grey = Grey(in.data + i) * rest;
-    for (int64_t c = 0; c < 3; ++c) {
-      out[i + c] = Cut(static_cast<float>(in.data[i + c]) * factor + grey);
-    }
-  }
+  SaturateRow3(in.data, in.pixels(), factor, rest, out);
 }
 
 void AdjustHue(const ColorImage& in, float factor, uint8_t* out) {
@@ -137,17 +133,12 @@ void AdjustSharpness(const ColorImage& in, float factor, uint8_t* out) {
   const auto rest = static_cast<float>(1.0 - double{factor});
   const int64_t row = in.width * in.channels;
   std::copy_n(in.data, in.size(), out);
+  const int64_t inner = row - 2 * in.channels;
+  if (inner <= 0) return;
   for (int64_t y = 1; y + 1 < in.height; ++y) {
-    for (int64_t i = in.channels; i < row - in.channels; ++i) {
-      const uint8_t* const at = in.data + y * row + i;
-      int sum = 4 * at[0];
-      for (const uint8_t* line : {at - row, at, at + row}) {
-        sum += line[-in.channels] + line[0] + line[in.channels];
-      }
-      const auto value = static_cast<float>(at[0]);
-      const auto blurred = static_cast<float>((2 * sum + 13) / 26);
-      out[y * row + i] = Cut(value + (blurred - value) * rest);
-    }
+    const int64_t first = y * row + in.channels;
+    const uint8_t* const at = in.data + first;
+    SharpenRow(at - row, at, at + row, inner, in.channels, rest, out + first);
   }
 }
 
@@ -184,9 +175,10 @@ void GaussianBlur(const ColorImage& in, int64_t kernel_size, float sigma, uint8_
 void ApplyColor(ColorOp op, const ColorImage& in, float factor, uint8_t* out) {
   switch (op) {
     case ColorOp::kBrightness:
-      return ApplyTable(in, BrightnessTable(factor), out);
+      return LinearRow(in.data, in.size(), factor, 0, out);
     case ColorOp::kContrast:
-      return ApplyTable(in, ContrastTable(factor, MeanGrey(in)), out);
+      return LinearRow(in.data, in.size(), factor,
+                       MeanGrey(in) * static_cast<float>(1.0 - double{factor}), out);
     case ColorOp::kSaturation:
       return AdjustSaturation(in, factor, out);
     case ColorOp::kHue:

@@ -30,15 +30,6 @@ int Last(const Histogram& histogram) {
 
 }  // namespace
 
-ColorTable BrightnessTable(float factor) {
-  return MakeTable([&](int v) { return Cut(static_cast<float>(v) * factor); });
-}
-
-ColorTable ContrastTable(float factor, float mean) {
-  const float rest = mean * static_cast<float>(1.0 - double{factor});
-  return MakeTable([&](int v) { return Cut(static_cast<float>(v) * factor + rest); });
-}
-
 ColorTable InvertTable() {
   return MakeTable([](int v) { return static_cast<uint8_t>(255 - v); });
 }
@@ -79,8 +70,39 @@ void ApplyTable(const ColorImage& in, const ColorTable& table, uint8_t* out) {
   std::transform(in.data, in.data + in.size(), out, [&](uint8_t v) { return table[v]; });
 }
 
+namespace {
+
+// With the number of channels known, one pass counts and one looks up.
+template <int kChannels>
+void ApplyByKnownChannels(const ColorImage& in, ColorTable (*make)(const Histogram&),
+                          uint8_t* out) {
+  // Of every other pixel each: counts of equal neighbours need not wait for each other.
+  static_assert(kChannels <= 3);
+  uint32_t counts[2][kChannels][256] = {};
+  const int64_t pixels = in.pixels();
+  for (int64_t i = 0; i < pixels; ++i) {
+    for (int c = 0; c < kChannels; ++c) ++counts[i & 1][c][in.data[i * kChannels + c]];
+  }
+  ColorTable tables[kChannels];
+  for (int c = 0; c < kChannels; ++c) {
+    Histogram histogram;
+    for (size_t v = 0; v < 256; ++v) histogram[v] = int64_t{counts[0][c][v]} + counts[1][c][v];
+    tables[c] = make(histogram);
+  }
+  for (int64_t i = 0; i < pixels; ++i) {
+    for (int c = 0; c < kChannels; ++c) {
+      out[i * kChannels + c] = tables[c][in.data[i * kChannels + c]];
+    }
+  }
+}
+
+}  // namespace
+
 void ApplyByChannel(const ColorImage& in, ColorTable (*make)(const Histogram&), uint8_t* out) {
   const int64_t channels = in.channels;
+  const bool countable = in.pixels() <= int64_t{UINT32_MAX};
+  if (channels == 3 && countable) return ApplyByKnownChannels<3>(in, make, out);
+  if (channels == 1 && countable) return ApplyByKnownChannels<1>(in, make, out);
   for (int64_t c = 0; c < channels; ++c) {
     Histogram histogram{};
     for (int64_t i = c; i < in.size(); i += channels) ++histogram[in.data[i]];

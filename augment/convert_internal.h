@@ -1,6 +1,8 @@
 #ifndef MILLRACE_AUGMENT_CONVERT_INTERNAL_H_
 #define MILLRACE_AUGMENT_CONVERT_INTERNAL_H_
 
+#include <cstdint>
+
 #include "base/dtype.h"
 
 namespace millrace::augment {
@@ -11,6 +13,11 @@ inline constexpr DType kAnyPixel[] = {DType::kU8,  DType::kI32,  DType::kI64, DT
 
 // Writes `value` as `dtype`, converted as MakeCast's. REQUIRES: not kBytes.
 void ConvertFloat(float value, DType dtype, void* out);
+
+// Converts `count` elements, as MakeCast's with this scale.
+using ConvertFunction = void (*)(const void* in, int64_t count, float scale, void* out);
+// REQUIRES: neither is kBytes.
+ConvertFunction FindConvert(DType from, DType to);
 
 }  // namespace millrace::augment
 

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -10,8 +12,8 @@
 #include "augment/image_ops.h"
 #include "augment/jpeg/lane_pool_internal.h"
 #include "augment/options_internal.h"
+#include "augment/pixel_tail_internal.h"
 #include "augment/region_internal.h"
-#include "augment/resize_internal.h"
 #include "base/status.h"
 #include "readers/exif.h"
 
@@ -66,6 +68,10 @@ absl::StatusOr<Schema> ResolveDecode(const Schema& input, const DecodeImageOptio
   output.Set({options.output, DType::kU8, Shape{height, width, options.channels}});
   return output;
 }
+
+// Images of a run: decoded a few in turns, of which the last ones of a run are left alone. More than
+// these cost memory and gain little.
+constexpr int64_t kPreferredRows = 16;
 
 // Opens `encoded` in a decoder that may go to a LanePool. False: it is to be decoded by OpenImage.
 bool OpenForLanes(std::string_view encoded, const DecodeImageOptions& options,
@@ -136,6 +142,8 @@ class DecodeImage final : public Op {
     pool->Flush();
   }
 
+  int64_t preferred_rows() const override { return kPreferredRows; }
+
  private:
   absl::Status Decode(std::string_view encoded, bool refused, int64_t row, Column& images,
                       Run& run) const {
@@ -170,28 +178,68 @@ class DecodeImage final : public Op {
   const std::optional<CropToCome> crop_;
 };
 
-// decode_image and random_resized_crop in one: only the crop's region is decoded.
+// Memory of the arena for the few images that are being decoded at a time: what one is done with is
+// taken for the next, while the caches have it.
+class PixelBuffers {
+ public:
+  explicit PixelBuffers(RunArena& arena) : arena_(arena) {}
+
+  // `bytes`, and kPixelsSlack behind them that may be read.
+  std::span<uint8_t> Take(int64_t bytes) {
+    const auto size = static_cast<size_t>(bytes + kPixelsSlack);
+    const auto fits = std::ranges::find_if(
+        idle_, [&](const std::span<uint8_t>& buffer) { return buffer.size() >= size; });
+    if (fits == idle_.end()) {
+      return {reinterpret_cast<uint8_t*>(arena_.Allocate(size)), size};
+    }
+    const std::span<uint8_t> buffer = *fits;
+    idle_.erase(fits);
+    return buffer;
+  }
+  void GiveBack(std::span<uint8_t> buffer) { idle_.push_back(buffer); }
+
+ private:
+  RunArena& arena_;
+  std::vector<std::span<uint8_t>> idle_;
+};
+
+// decode_image, random_resized_crop and what follows them in one: only the crop's region is decoded.
 class DecodeRandomResizedCrop final : public Op {
  public:
-  DecodeRandomResizedCrop(DecodeImageOptions decode, RandomResizedCropOptions crop, uint64_t stage)
-      : decode_(std::move(decode)), crop_(std::move(crop)), stage_(stage) {}
+  DecodeRandomResizedCrop(DecodeImageOptions decode, RandomResizedCropOptions crop, uint64_t stage,
+                          PixelTail tail)
+      : decode_(std::move(decode)), crop_(std::move(crop)), stage_(stage), tail_(std::move(tail)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveDecode(input, decode_, crop_.height, crop_.width);
+    MILLRACE_ASSIGN_OR_RETURN(Schema schema,
+                              ResolveDecode(input, decode_, crop_.height, crop_.width));
+    return tail_.Resolve(std::move(schema), decode_.output);
   }
 
   void Apply(Run& run) const override {
     const Column encoded = run.Take(decode_.field);
-    Column& images = run.Add(decode_.output, DType::kU8);
-    std::vector<Pending> pending(static_cast<size_t>(run.num_rows()));
+    const Shape shape = tail_.ShapeOf(crop_.height, crop_.width);
+    Column& images = run.Add(decode_.output, tail_.dtype());
+    // Of all rows at once: images come out of the pool in any order.
+    const auto row_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(tail_.dtype());
+    std::byte* const first = run.AllocateAll(images, shape);
+    images.SetAll(first, static_cast<int64_t>(row_bytes), shape);
+    const auto out = [&](int64_t row) { return first + static_cast<size_t>(row) * row_bytes; };
     const auto decode = [&](int64_t row, bool refused) {
-      absl::Status status = Decode(encoded.bytes(row), refused, row, images, run);
+      absl::Status status = Decode(encoded.bytes(row), refused, row, out(row), run);
       if (!status.ok()) run.Fail(row, Annotate(status, decode_.field));
     };
+    PixelBuffers buffers(run.arena());
+    std::vector<Pending> pending(static_cast<size_t>(run.num_rows()));
     const auto pool = std::make_unique<jpeg::LanePool>([&](int64_t row, bool ok) {
       const Pending& image = pending[static_cast<size_t>(row)];
-      if (!ok) return decode(row, true);
-      Resize(image.pixels, image.region, row, images, run);
+      if (ok) {
+        const Pixels pixels{image.buffer.data(), image.region.width * decode_.channels};
+        Write(pixels, image.region, row, run, out(row));
+      } else {
+        decode(row, true);
+      }
+      buffers.GiveBack(image.buffer);
     });
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
@@ -206,19 +254,20 @@ class DecodeRandomResizedCrop final : public Op {
         continue;
       }
       const int64_t stride = region.width * decode_.channels;
-      auto* out = reinterpret_cast<uint8_t*>(
-          run.arena().Allocate(static_cast<size_t>(region.height * stride + kPixelsSlack)));
-      pending[static_cast<size_t>(row)] = {region, {out, stride}};
-      pool->Submit(row, region, decode_.channels, out, stride);
+      const std::span<uint8_t> buffer = buffers.Take(region.height * stride);
+      pending[static_cast<size_t>(row)] = {region, buffer};
+      pool->Submit(row, region, decode_.channels, buffer.data(), stride);
     }
     pool->Flush();
   }
+
+  int64_t preferred_rows() const override { return kPreferredRows; }
 
  private:
   // An image in the pool.
   struct Pending {
     Region region;
-    Pixels pixels;
+    std::span<uint8_t> buffer;
   };
 
   Region Draw(int64_t height, int64_t width, int64_t row, const Run& run) const {
@@ -226,15 +275,16 @@ class DecodeRandomResizedCrop final : public Op {
     return DrawCrop(height, width, crop_.area, crop_.aspect, random);
   }
 
-  void Resize(const Pixels& pixels, const Region& region, int64_t row, Column& images,
-              Run& run) const {
-    const Shape shape{crop_.height, crop_.width, decode_.channels};
-    auto* out = static_cast<uint8_t*>(run.Allocate(images, row, shape));
-    ResizeBilinear(pixels.data, region.height, region.width, pixels.stride, decode_.channels, out,
-                   crop_.height, crop_.width, run.arena());
+  void Write(const Pixels& pixels, const Region& region, int64_t row, Run& run, void* out) const {
+    PixelSource source{pixels.data,   DType::kU8,   pixels.stride,
+                       region.height, region.width, decode_.channels};
+    source.resized = true;
+    source.out_height = crop_.height;
+    source.out_width = crop_.width;
+    tail_.Write(source, row, run, out);
   }
 
-  absl::Status Decode(std::string_view encoded, bool refused, int64_t row, Column& images,
+  absl::Status Decode(std::string_view encoded, bool refused, int64_t row, void* out,
                       Run& run) const {
     MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, decode_, refused));
     const Region region = Draw(decoder->info().height, decoder->info().width, row, run);
@@ -245,7 +295,7 @@ class DecodeRandomResizedCrop final : public Op {
         denominator == 1
             ? decoder->DecodeRegion(region, decode_.channels, run.arena())
             : decoder->DecodeScaled(region, denominator, decode_.channels, run.arena(), &decoded));
-    Resize(pixels, decoded, row, images, run);
+    Write(pixels, decoded, row, run, out);
     return absl::OkStatus();
   }
 
@@ -256,6 +306,7 @@ class DecodeRandomResizedCrop final : public Op {
   const DecodeImageOptions decode_;
   const RandomResizedCropOptions crop_;
   const uint64_t stage_;
+  PixelTail tail_;  // constant after Resolve
 };
 
 }  // namespace
@@ -278,9 +329,15 @@ absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImageToCrop(DecodeImageOptions dec
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRandomResizedCrop(DecodeImageOptions decode,
                                                                 RandomResizedCropOptions crop,
                                                                 const std::string& stage) {
+  return MakeDecodeCropTail(std::move(decode), std::move(crop), stage, PixelTail());
+}
+
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCropTail(DecodeImageOptions decode,
+                                                       RandomResizedCropOptions crop,
+                                                       const std::string& stage, PixelTail tail) {
   MILLRACE_RETURN_IF_ERROR(ValidatePair(decode, crop));
   return std::make_unique<DecodeRandomResizedCrop>(std::move(decode), std::move(crop),
-                                                   HashName(stage));
+                                                   HashName(stage), std::move(tail));
 }
 
 }  // namespace millrace::augment

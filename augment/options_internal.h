@@ -4,13 +4,20 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "augment/image_ops.h"
+#include "base/shape.h"
 
 namespace millrace::augment {
 
 // INVALID_ARGUMENT that names `op` unless both extents of an output lie in [1, 65536].
 absl::Status ValidateExtents(std::string_view op, int64_t height, int64_t width);
 absl::Status Validate(const RandomResizedCropOptions& options);
+
+// kValue when an image of `shape` cannot be resized.
+absl::Status CheckResizable(const Shape& shape);
+// What resize makes of it; kValue as CheckResizable, and where it would become too long.
+absl::StatusOr<Shape> ResizedShape(const ResizeOptions& options, const Shape& shape);
 
 }  // namespace millrace::augment
 

@@ -1,29 +1,48 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "augment/convert_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
+#include "augment/pixel_ops_internal.h"
+#include "augment/row_kernels_internal.h"
 #include "base/status.h"
 
 namespace millrace::augment {
+
+void MirrorRow(const std::byte* in, int64_t width, size_t pixel, std::byte* out) {
+  const size_t row = static_cast<size_t>(width) * pixel;
+  out += row;
+  if (pixel == 3) {  // constant sizes become plain moves
+    for (size_t x = 0; x < row; x += 3) std::memcpy(out -= 3, in + x, 3);
+  } else if (pixel == 12) {
+    for (size_t x = 0; x < row; x += 12) std::memcpy(out -= 12, in + x, 12);
+  } else {
+    for (size_t x = 0; x < row; x += pixel) std::memcpy(out -= pixel, in + x, pixel);
+  }
+}
+
+// Blocks of so many pixels are whole vectors for any number of channels.
+constexpr int kFactorPixels = 16;
+
+NormalizeFactors::NormalizeFactors(const NormalizeOptions& options) {
+  for (int pixel = 0; pixel < kFactorPixels; ++pixel) {
+    for (size_t c = 0; c < options.mean.size(); ++c) {
+      scale.push_back(1.0f / options.stddev[c]);
+      offset.push_back(options.mean[c] * scale.back());
+    }
+  }
+}
+
 namespace {
 
 void FlipImage(const std::byte* in, int64_t height, int64_t width, size_t pixel, std::byte* out) {
   const size_t row = static_cast<size_t>(width) * pixel;
-  for (int64_t y = 0; y < height; ++y, in += row, out += row) {
-    std::byte* to = out + row;
-    if (pixel == 3) {  // constant sizes become plain moves
-      for (size_t x = 0; x < row; x += 3) std::memcpy(to -= 3, in + x, 3);
-    } else if (pixel == 12) {
-      for (size_t x = 0; x < row; x += 12) std::memcpy(to -= 12, in + x, 12);
-    } else {
-      for (size_t x = 0; x < row; x += pixel) std::memcpy(to -= pixel, in + x, pixel);
-    }
-  }
+  for (int64_t y = 0; y < height; ++y, in += row, out += row) MirrorRow(in, width, pixel, out);
 }
 
 void FlipRows(const std::byte* in, int64_t height, size_t row, std::byte* out) {
@@ -65,32 +84,9 @@ class Flip final : public Op {
   const uint64_t stage_;
 };
 
-// Blocks of kPixels pixels, so that factors repeat at a fixed distance and the loop is a plain
-// vector one for any number of channels.
-constexpr int64_t kPixels = 16;
-
-template <typename T>
-void NormalizePixels(const T* __restrict in, int64_t count, const float* __restrict scale,
-                     const float* __restrict offset, int64_t period, float* __restrict out) {
-  for (int64_t first = 0; first < count; first += period) {
-    const int64_t n = std::min(period, count - first);
-    for (int64_t i = 0; i < n; ++i) {
-      out[first + i] = static_cast<float>(in[first + i]) * scale[i] - offset[i];
-    }
-  }
-}
-
 class Normalize final : public Op {
  public:
-  explicit Normalize(NormalizeOptions options) : options_(std::move(options)) {
-    for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
-      for (size_t c = 0; c < options_.mean.size(); ++c) {
-        const float scale = 1.0f / options_.stddev[c];
-        scale_.push_back(scale);
-        offset_.push_back(options_.mean[c] * scale);
-      }
-    }
-  }
+  explicit Normalize(NormalizeOptions options) : options_(std::move(options)), factors_(options_) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     constexpr DType kDTypes[] = {DType::kU8, DType::kF32};
@@ -109,26 +105,27 @@ class Normalize final : public Op {
   void Apply(Run& run) const override {
     const Column in = run.Take(options_.field);
     Column& out = run.Add(options_.field, DType::kF32);
-    const auto period = static_cast<int64_t>(scale_.size());
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       const ConstTensorView image = in.at(row);
       auto* to = static_cast<float*>(run.Allocate(out, row, image.shape));
-      const int64_t count = image.shape.num_elements();
       if (in.dtype() == DType::kU8) {
-        NormalizePixels(static_cast<const uint8_t*>(image.data), count, scale_.data(),
-                        offset_.data(), period, to);
+        Scale(image.as<uint8_t>(), to);
       } else {
-        NormalizePixels(static_cast<const float*>(image.data), count, scale_.data(), offset_.data(),
-                        period, to);
+        Scale(image.as<float>(), to);
       }
     }
   }
 
  private:
+  template <typename T>
+  void Scale(std::span<const T> in, float* out) const {
+    ScaleRow(in.data(), static_cast<int64_t>(in.size()), factors_.scale.data(),
+             factors_.offset.data(), static_cast<int64_t>(factors_.scale.size()), out);
+  }
+
   const NormalizeOptions options_;
-  std::vector<float> scale_;   // 1 / stddev, for kPixels pixels
-  std::vector<float> offset_;  // mean / stddev, for kPixels pixels
+  const NormalizeFactors factors_;
 };
 
 }  // namespace

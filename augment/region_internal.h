@@ -4,7 +4,10 @@
 #include <array>
 #include <cstdint>
 
+#include "absl/status/statusor.h"
+#include "augment/geometry_ops.h"
 #include "base/philox.h"
+#include "base/shape.h"
 
 namespace millrace::augment {
 
@@ -25,6 +28,10 @@ int64_t CenterOf(int64_t size, int64_t crop);
 // image_ops.h. REQUIRES: height, width > 0.
 Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
                 const std::array<float, 2>& aspect, RandomStream& random);
+
+// Draws random_crop's region of an image of `shape`; kValue when it is smaller than that.
+absl::StatusOr<Region> DrawRandomCrop(const RandomCropOptions& options, const Shape& shape,
+                                      RandomStream& random);
 
 }  // namespace millrace::augment
 

@@ -41,9 +41,7 @@ absl::Status Validate(const RandomResizedCropOptions& options) {
   return absl::OkStatus();
 }
 
-namespace {
-
-absl::Status CheckExtents(const Shape& shape) {
+absl::Status CheckResizable(const Shape& shape) {
   if (shape[0] > 0 && shape[1] > 0 && shape[2] > 0 && shape[0] <= kMaxInputExtent &&
       shape[1] <= kMaxInputExtent) {
     return absl::OkStatus();
@@ -51,6 +49,23 @@ absl::Status CheckExtents(const Shape& shape) {
   return RowError(RecordErrorReason::kValue,
                   absl::StrCat("image of shape ", shape.ToString(), " cannot be resized"));
 }
+
+absl::StatusOr<Shape> ResizedShape(const ResizeOptions& options, const Shape& in) {
+  MILLRACE_RETURN_IF_ERROR(CheckResizable(in));
+  const bool kernel = options.antialias || options.method == ResizeMethod::kBicubic;
+  const int64_t longer = std::max(in[0], in[1]);
+  const int64_t shorter = std::min(in[0], in[1]);
+  const int64_t stretched = options.shorter * longer / shorter;
+  if ((kernel && longer > kMaxExtent) || stretched > kMaxExtent) {
+    return RowError(RecordErrorReason::kValue,
+                    absl::StrCat("image of shape ", in.ToString(), " is too long to be resized"));
+  }
+  if (options.shorter == 0) return Shape{options.height, options.width, in[2]};
+  return in[0] < in[1] ? Shape{options.shorter, stretched, in[2]}
+                       : Shape{stretched, options.shorter, in[2]};
+}
+
+namespace {
 
 template <typename T>
 void ResizeRow(const ConstTensorView& in, const Region& region, int64_t row, Column& out,
@@ -71,7 +86,7 @@ void ResizeRows(Run& run, const std::string& field, int64_t height, int64_t widt
   for (int64_t row = 0; row < run.num_rows(); ++row) {
     if (!run.ok(row)) continue;
     const ConstTensorView image = in.at(row);
-    if (absl::Status status = CheckExtents(image.shape); !status.ok()) {
+    if (absl::Status status = CheckResizable(image.shape); !status.ok()) {
       run.Fail(row, Annotate(status, field));
       continue;
     }
@@ -127,7 +142,7 @@ class Resize final : public Op {
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       const ConstTensorView image = in.at(row);
-      const absl::StatusOr<Shape> shape = OutputOf(image.shape);
+      const absl::StatusOr<Shape> shape = ResizedShape(options_, image.shape);
       if (!shape.ok()) {
         run.Fail(row, Annotate(shape.status(), options_.field));
         continue;
@@ -137,21 +152,6 @@ class Resize final : public Op {
   }
 
  private:
-  absl::StatusOr<Shape> OutputOf(const Shape& in) const {
-    MILLRACE_RETURN_IF_ERROR(CheckExtents(in));
-    const bool kernel = options_.antialias || options_.method == ResizeMethod::kBicubic;
-    const int64_t longer = std::max(in[0], in[1]);
-    const int64_t shorter = std::min(in[0], in[1]);
-    const int64_t stretched = options_.shorter * longer / shorter;
-    if ((kernel && longer > kMaxExtent) || stretched > kMaxExtent) {
-      return RowError(RecordErrorReason::kValue,
-                      absl::StrCat("image of shape ", in.ToString(), " is too long to be resized"));
-    }
-    if (options_.shorter == 0) return Shape{options_.height, options_.width, in[2]};
-    return in[0] < in[1] ? Shape{options_.shorter, stretched, in[2]}
-                         : Shape{stretched, options_.shorter, in[2]};
-  }
-
   void ResizeImage(const ConstTensorView& image, DType dtype, const Shape& shape, void* out,
                    RunArena& arena) const {
     if (options_.method == ResizeMethod::kNearest && dtype == image.dtype) {

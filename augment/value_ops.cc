@@ -8,6 +8,7 @@
 #include "augment/convert_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
+#include "augment/row_kernels_internal.h"
 #include "base/half.h"
 #include "base/status.h"
 
@@ -46,10 +47,17 @@ To Convert(From value) {
   }
 }
 
+static_assert(sizeof(Half) == sizeof(uint16_t) && sizeof(BFloat) == sizeof(uint16_t));
+void ToHalves(const float* in, int64_t count, Half* out) { ToHalfRow(in, count, &out->bits); }
+void ToHalves(const float* in, int64_t count, BFloat* out) { ToBFloatRow(in, count, &out->bits); }
+
 template <typename From, typename To>
 void ConvertAll(const void* in, int64_t count, float scale, void* out) {
   const auto* from = static_cast<const From*>(in);
   auto* to = static_cast<To*>(out);
+  if constexpr (std::is_same_v<From, float> && (kIsHalf<To>)) {
+    if (scale == 1.0f) return ToHalves(from, count, to);
+  }
   if (scale == 1.0f) {
     for (int64_t i = 0; i < count; ++i) to[i] = Convert<To>(from[i]);
   } else {
@@ -80,9 +88,8 @@ auto WithType(DType dtype, const F& f) {
   return f(uint8_t{});
 }
 
-using ConvertFunction = void (*)(const void*, int64_t, float, void*);
+}  // namespace
 
-// REQUIRES: neither is kBytes.
 ConvertFunction FindConvert(DType from, DType to) {
   return WithType(from, [to](auto source) {
     return WithType(to, [](auto target) -> ConvertFunction {
@@ -90,6 +97,8 @@ ConvertFunction FindConvert(DType from, DType to) {
     });
   });
 }
+
+namespace {
 
 class Cast final : public Op {
  public:

@@ -168,25 +168,13 @@ class RandomCrop final : public Op {
 
   void Apply(Run& run) const override {
     ApplyWindow(run, options_.field, PadMode::kConstant, 0,
-                [this](Run& r, int64_t row, const Shape& shape) { return Draw(r, row, shape); });
+                [this](Run& r, int64_t row, const Shape& shape) {
+                  RandomStream random = r.Random(row, stage_);
+                  return DrawRandomCrop(options_, shape, random);
+                });
   }
 
  private:
-  absl::StatusOr<Region> Draw(Run& run, int64_t row, const Shape& shape) const {
-    if (shape[0] < options_.height || shape[1] < options_.width) {
-      return RowError(RecordErrorReason::kValue,
-                      absl::StrCat("image of shape ", shape.ToString(), " is smaller than ",
-                                   options_.height, " x ", options_.width));
-    }
-    RandomStream random = run.Random(row, stage_);
-    Region region{0, 0, options_.height, options_.width};
-    region.top =
-        static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[0] - options_.height + 1)));
-    region.left =
-        static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[1] - options_.width + 1)));
-    return region;
-  }
-
   const RandomCropOptions options_;
   const uint64_t stage_;
 };
@@ -234,6 +222,21 @@ class Pad final : public Op {
 };
 
 }  // namespace
+
+absl::StatusOr<Region> DrawRandomCrop(const RandomCropOptions& options, const Shape& shape,
+                                      RandomStream& random) {
+  if (shape[0] < options.height || shape[1] < options.width) {
+    return RowError(RecordErrorReason::kValue,
+                    absl::StrCat("image of shape ", shape.ToString(), " is smaller than ",
+                                 options.height, " x ", options.width));
+  }
+  Region region{0, 0, options.height, options.width};
+  region.top =
+      static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[0] - options.height + 1)));
+  region.left =
+      static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[1] - options.width + 1)));
+  return region;
+}
 
 absl::StatusOr<std::unique_ptr<Op>> MakeCenterCrop(CenterCropOptions options) {
   MILLRACE_RETURN_IF_ERROR(ValidateExtents("center_crop", options.height, options.width));

@@ -37,6 +37,9 @@ struct Maker {
   Result operator()(const augment::PeekImageShapeOptions& o) const {
     return augment::MakePeekImageShape(o);
   }
+  Result operator()(const augment::FusedImageOptions& o) const {
+    return augment::MakeFusedImage(o);
+  }
   Result operator()(const augment::ResizeOptions& o) const { return augment::MakeResize(o); }
   Result operator()(const augment::CenterCropOptions& o) const {
     return augment::MakeCenterCrop(o);

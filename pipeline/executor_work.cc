@@ -117,9 +117,14 @@ int64_t Executor::RowsPerRun() const {
   return RowsAtCost(row_nanoseconds_.load(std::memory_order_relaxed));
 }
 
-// Dear rows are planned several runs at a time.
+// Runs are planned several at a time, but long ones one by one: each takes the read buffer that the
+// one before it has given back.
 int64_t Executor::RowsPerPlan() const {
-  return std::min(int64_t{kMostRuns} * RowsPerRun(), kMaxRunRows);
+  const int64_t rows = RowsPerRun();
+  const int64_t cost = rows * row_nanoseconds_.load(std::memory_order_relaxed);
+  const int64_t runs =
+      cost == 0 ? kMostRuns : std::clamp<int64_t>(kTaskNanoseconds / cost, 1, kMostRuns);
+  return std::min(runs * rows, kMaxRunRows);
 }
 
 int64_t Executor::RowsPerScan() const {

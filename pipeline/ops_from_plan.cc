@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "pipeline/carry_internal.h"
 #include "pipeline/mixing_internal.h"
 #include "pipeline/ops_from_plan_internal.h"
@@ -357,6 +358,19 @@ const char* NameOf(const augment::GeometryOptions& geometry) {
       geometry);
 }
 
+// "decode_image+random_resized_crop+flip+normalize"
+std::string NameOfFused(const augment::FusedImageOptions& fused) {
+  std::vector<std::string> names;
+  if (fused.decode) names.push_back(OpName(*fused.decode));
+  std::visit(
+      Overloaded{[](std::monostate) {}, [&](const auto& first) { names.push_back(OpName(first)); }},
+      fused.first);
+  for (const augment::PixelStep& step : fused.steps) {
+    std::visit([&](const auto& options) { names.push_back(OpName(options)); }, step.options);
+  }
+  return absl::StrJoin(names, "+");
+}
+
 }  // namespace
 
 OpFields FieldsOf(const OpOptions& options) {
@@ -370,6 +384,9 @@ OpFields FieldsOf(const OpOptions& options) {
                  [](const DecodeToCropOptions& o) { return FieldsOfDecode(o.decode); },
                  [](const augment::PeekImageShapeOptions& o) {
                    return OpFields{{o.field}, {o.output}, {}, false};
+                 },
+                 [](const augment::FusedImageOptions& o) {
+                   return o.decode ? FieldsOfDecode(*o.decode) : InPlace(o.field);
                  },
                  [](const IdentityOptions&) { return OpFields{}; },
                  [](const CustomOptions&) {
@@ -394,7 +411,7 @@ OpFields FieldsOf(const OpOptions& options) {
 }
 
 std::string OpName(const OpOptions& options) {
-  return std::visit(
+  return std::visit<std::string>(
       Overloaded{
           [](const readers::ParseExampleOptions&) { return "parse_example"; },
           [](const readers::ParseSequenceExampleOptions&) { return "parse_sequence_example"; },
@@ -405,6 +422,7 @@ std::string OpName(const OpOptions& options) {
           [](const DecodeRegionOptions&) { return "decode_image+random_resized_crop"; },
           [](const DecodeToCropOptions&) { return "decode_image"; },
           [](const augment::PeekImageShapeOptions&) { return "peek_image_shape"; },
+          [](const augment::FusedImageOptions& o) { return NameOfFused(o); },
           [](const augment::ResizeOptions&) { return "resize"; },
           [](const augment::CenterCropOptions&) { return "center_crop"; },
           [](const augment::RandomCropOptions&) { return "random_crop"; },
@@ -455,7 +473,8 @@ bool DrawsAtRandom(const OpOptions& options) {
          std::holds_alternative<augment::AugMixOptions>(options) ||
          std::holds_alternative<augment::AutoAugmentOptions>(options) ||
          std::holds_alternative<DecodeRegionOptions>(options) ||
-         std::holds_alternative<DecodeToCropOptions>(options);
+         std::holds_alternative<DecodeToCropOptions>(options) ||
+         std::holds_alternative<augment::FusedImageOptions>(options);
 }
 
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options) {

@@ -15,6 +15,7 @@
 #include "augment/color_ops.h"
 #include "augment/distort_ops.h"
 #include "augment/field_ops.h"
+#include "augment/fused_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
 #include "augment/token_ops.h"
@@ -82,16 +83,16 @@ using OpOptions = std::variant<
     readers::ParseExampleOptions, readers::ParseSequenceExampleOptions, readers::ParseFieldsOptions,
     readers::DecodeRawOptions, augment::DecodeImageOptions, augment::CarryOptions,
     augment::RandomResizedCropOptions, DecodeRegionOptions, DecodeToCropOptions,
-    augment::PeekImageShapeOptions, augment::CenterCropOptions, augment::RandomCropOptions,
-    augment::PadOptions, augment::TransposeOptions, augment::PadChannelsOptions,
-    augment::ColorOptions, augment::ColorJitterOptions, augment::AffineOptions,
-    augment::RandomErasingOptions, augment::AugMixOptions, augment::AutoAugmentOptions,
-    augment::LabelSmoothingOptions, augment::CutoutOptions, augment::ResizeOptions,
-    augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions, augment::OneHotOptions,
-    augment::VocabularyOptions, augment::PadTokensOptions, augment::ScaleOptions,
-    augment::LogOptions, augment::BucketizeOptions, augment::HashOptions, augment::ClipOptions,
-    augment::FillMissingOptions, augment::StackOptions, IdentityOptions, CustomOptions,
-    FilterOptions, UnbatchOptions>;
+    augment::FusedImageOptions, augment::PeekImageShapeOptions, augment::CenterCropOptions,
+    augment::RandomCropOptions, augment::PadOptions, augment::TransposeOptions,
+    augment::PadChannelsOptions, augment::ColorOptions, augment::ColorJitterOptions,
+    augment::AffineOptions, augment::RandomErasingOptions, augment::AugMixOptions,
+    augment::AutoAugmentOptions, augment::LabelSmoothingOptions, augment::CutoutOptions,
+    augment::ResizeOptions, augment::FlipOptions, augment::NormalizeOptions, augment::CastOptions,
+    augment::OneHotOptions, augment::VocabularyOptions, augment::PadTokensOptions,
+    augment::ScaleOptions, augment::LogOptions, augment::BucketizeOptions, augment::HashOptions,
+    augment::ClipOptions, augment::FillMissingOptions, augment::StackOptions, IdentityOptions,
+    CustomOptions, FilterOptions, UnbatchOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws

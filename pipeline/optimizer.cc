@@ -87,6 +87,32 @@ absl::StatusOr<std::vector<Schema>> MakeOps(const OpMaker& maker, std::vector<Op
   return schemas;
 }
 
+// True when pass 2 has no op for it.
+bool IsNoOp(const OpSpec& spec) { return spec.is_filter() && !spec.is_materialized(); }
+
+// Ops have been made and checked one by one, so that errors name their own stage; those that are
+// fused are made again.
+absl::Status FuseOps(const OpMaker& maker, std::vector<Schema> before, std::vector<OpSpec>* specs,
+                     PhysicalPlan* plan) {
+  FuseImageRule(specs, &before, &plan->rules);
+  std::vector<PhysicalOp> ops;
+  size_t next = 0;  // of plan->ops
+  for (size_t i = 0; i < specs->size(); ++i) {
+    const OpSpec& spec = (*specs)[i];
+    if (IsNoOp(spec)) continue;
+    const auto* const fused = std::get_if<augment::FusedImageOptions>(&spec.options);
+    if (fused == nullptr) {
+      ops.push_back(std::move(plan->ops[next++]));
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(PhysicalOp op, maker.Make(spec, &before[i]));
+    ops.push_back(std::move(op));
+    next += fused->num_stages();
+  }
+  plan->ops = std::move(ops);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status StageError(const std::string& where, const std::string& stage,
@@ -137,8 +163,10 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   MILLRACE_RETURN_IF_ERROR(FillBatch(message, batch, &physical));
   MILLRACE_RETURN_IF_ERROR(FillSelect(specs, schemas, maker, &physical));
   if (physical.cut) MILLRACE_RETURN_IF_ERROR(FillExamine(specs, schemas, maker, &physical));
-  std::erase_if(specs,
-                [](const OpSpec& spec) { return spec.is_filter() && !spec.is_materialized(); });
+  if (options.fuse_image) {
+    MILLRACE_RETURN_IF_ERROR(FuseOps(maker, schemas, &specs, &physical));
+  }
+  std::erase_if(specs, IsNoOp);
   if (options.map_into_batch) MapIntoBatchRule(specs, &physical);
   return physical;
 }

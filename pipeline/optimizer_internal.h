@@ -19,6 +19,7 @@ struct OptimizerOptions {
   bool project = true;
   bool decode_region = true;
   bool map_into_batch = true;
+  bool fuse_image = true;
 
   // Behaviour: makes the ops of custom stages; without one they are INVALID_ARGUMENT. Called twice
   // for an op that both passes of a plan with a cut need.
@@ -43,6 +44,11 @@ void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired);
 // which decodes only what the crop keeps. Disabled, it leaves them apart, but for dct_downscale, which
 // one op alone can do, and tells the first of the second, on which its verdict depends (S-ROUND-2).
 void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std::string>* fired);
+// Makes ops on one uint8 or float32 image that follow each other one op: a crop or resize, or a pair
+// of DecodeRegionRule, and the flips, normalize, casts, pad_channels and transpose behind it.
+// `before[i]` is the schema before specs[i]; both are shortened alike.
+void FuseImageRule(std::vector<OpSpec>* specs, std::vector<Schema>* before,
+                   std::vector<std::string>* fired);
 // Lets the op that writes a batch's field last store it into the batch, if its shape is the same
 // for every sample. `specs` are those of plan->ops.
 void MapIntoBatchRule(const std::vector<OpSpec>& specs, PhysicalPlan* plan);

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "pipeline/optimizer_internal.h"
 
 namespace millrace::pipeline {
@@ -20,6 +23,66 @@ bool IsUsedFrom(const std::vector<OpSpec>& specs, size_t begin, const std::strin
     if (Contains(fields.writes, field)) return false;
   }
   return true;
+}
+
+// What `spec` is behind others of a fused op, if it can be.
+std::optional<augment::PixelStep> AsStep(const OpSpec& spec) {
+  return std::visit(
+      [&](const auto& options) -> std::optional<augment::PixelStep> {
+        if constexpr (std::is_constructible_v<augment::PixelOptions, decltype(options)>) {
+          return augment::PixelStep{spec.stage, options};
+        }
+        return std::nullopt;
+      },
+      spec.options);
+}
+
+// A fused op that begins with `spec`, and may have no other part.
+augment::FusedImageOptions BeginFused(const OpSpec& spec) {
+  augment::FusedImageOptions fused;
+  fused.first_stage = spec.stage;
+  if (const auto* pair = std::get_if<DecodeRegionOptions>(&spec.options)) {
+    fused.decode = pair->decode;
+    fused.first = pair->crop;
+  } else if (const auto* crop = std::get_if<augment::RandomResizedCropOptions>(&spec.options)) {
+    fused.first = *crop;
+  } else if (const auto* window = std::get_if<augment::RandomCropOptions>(&spec.options)) {
+    fused.first = *window;
+  } else if (const auto* resize = std::get_if<augment::ResizeOptions>(&spec.options)) {
+    if (augment::CanBeFirst(*resize)) fused.first = *resize;
+  } else if (std::optional<augment::PixelStep> step = AsStep(spec)) {
+    if (augment::CanFollow({}, step->options)) fused.steps.push_back(*std::move(step));
+  }
+  return fused;
+}
+
+bool IsBegun(const augment::FusedImageOptions& fused) {
+  return !std::holds_alternative<std::monostate>(fused.first) || !fused.steps.empty();
+}
+
+// Whether its pixels are of a kind that a fused op takes; those of a decode are.
+bool HasPixels(const Schema& before, const std::string& name) {
+  const Field* const field = before.Find(name);
+  return field != nullptr && (field->dtype == DType::kU8 || field->dtype == DType::kF32) &&
+         field->shape.rank() == 3 && field->shape[2] != Shape::kUnknown;
+}
+
+// The longest fused op that begins at specs[begin], and behind which of them it ends.
+size_t Fuse(const std::vector<OpSpec>& specs, const std::vector<Schema>& before, size_t begin,
+            augment::FusedImageOptions& fused) {
+  fused = BeginFused(specs[begin]);
+  const OpFields fields = FieldsOf(specs[begin].options);
+  if (!IsBegun(fused) || fields.writes.size() != 1) return begin + 1;
+  fused.field = fields.writes[0];
+  if (!fused.decode && !HasPixels(before[begin], fused.field)) return begin + 1;
+  size_t end = begin + 1;
+  for (; end < specs.size(); ++end) {
+    std::optional<augment::PixelStep> step = AsStep(specs[end]);
+    if (!step || FieldsOf(specs[end].options).writes[0] != fused.field) break;
+    if (!augment::CanFollow(fused.steps, step->options)) break;
+    fused.steps.push_back(*std::move(step));
+  }
+  return end;
 }
 
 }  // namespace
@@ -59,6 +122,24 @@ void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std:
     OpSpec both{second.stage, second.where, DecodeRegionOptions{*decode, *crop}};
     (*specs)[i] = std::move(both);
     specs->erase(specs->begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+}
+
+void FuseImageRule(std::vector<OpSpec>* specs, std::vector<Schema>* before,
+                   std::vector<std::string>* fired) {
+  for (size_t i = 0; i < specs->size(); ++i) {
+    augment::FusedImageOptions fused;
+    const size_t end = Fuse(*specs, *before, i, fused);
+    if (end == i + 1) continue;
+    const auto first = static_cast<std::ptrdiff_t>(i + 1);
+    const auto last = static_cast<std::ptrdiff_t>(end);
+    std::vector<std::string> stages;
+    for (size_t k = i; k < end; ++k) stages.push_back((*specs)[k].stage);
+    fired->push_back(absl::StrCat("fuse_image: ", absl::StrJoin(stages, ", "),
+                                  " run as one pass over ", fused.field));
+    (*specs)[i].options = std::move(fused);
+    specs->erase(specs->begin() + first, specs->begin() + last);
+    before->erase(before->begin() + first, before->begin() + last);
   }
 }
 

@@ -9,12 +9,15 @@
 namespace millrace::pipeline {
 namespace {
 
-// From here on a buffer is mapped, and not kept: above what runs of small records have.
+// From here on a buffer is mapped: above what runs of small records have.
 constexpr size_t kMappedBytes = size_t{512} << 10;
+// Up to here it is kept: a run of photographs has about 2 MiB.
+constexpr size_t kMostKeptBytes = size_t{3} << 20;
 // Of a thread: as many as its share of what is on its way.
 constexpr size_t kMostSpareBytes = size_t{4} << 20;
 // Runs of one plan differ by a record or so: the next one fits too.
 constexpr size_t kGrainBytes = size_t{64} << 10;
+constexpr size_t kMappedGrainBytes = size_t{1} << 20;  // pages that are not used take no memory
 
 void Free(std::byte* memory, size_t capacity) {
   if (capacity < kMappedBytes) {
@@ -75,7 +78,7 @@ thread_local Spares spares;
 }  // namespace
 
 void FreeReadBuffer::operator()(std::byte* memory) const {
-  if (capacity >= kMappedBytes || gone) return Free(memory, capacity);
+  if (capacity > kMostKeptBytes || gone) return Free(memory, capacity);
   spares.Keep(memory, capacity);
 }
 
@@ -83,8 +86,9 @@ ReadBuffer MakeReadBuffer(size_t bytes) {
   if (!gone) {
     if (ReadBuffer spare = spares.Take(bytes)) return spare;
   }
-  const size_t capacity =
-      (std::max<size_t>(bytes, 1) + kGrainBytes - 1) / kGrainBytes * kGrainBytes;
+  const bool mapped = bytes > kMappedBytes - kGrainBytes;
+  const size_t grain = mapped ? kMappedGrainBytes : kGrainBytes;
+  const size_t capacity = (std::max<size_t>(bytes, 1) + grain - 1) / grain * grain;
   if (capacity < kMappedBytes) return {new (std::nothrow) std::byte[capacity], {capacity}};
   void* const memory =
       mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

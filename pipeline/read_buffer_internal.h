@@ -9,7 +9,7 @@
 // process several times over, where no budget counts them (measured with 8 workers, 1 MiB records
 // and a budget of 32 MiB: 122 MiB).
 //
-// Of the smaller ones each thread keeps those that it freed last, 4 MiB at most, for the next ones it
+// Of those up to 3 MiB each thread keeps what it freed last, 4 MiB at most, for the next ones it
 // makes: fresh pages cost more than the bytes that are read into them.
 
 namespace millrace::pipeline {

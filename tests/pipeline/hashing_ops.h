@@ -17,14 +17,19 @@
 namespace millrace::pipeline {
 
 // Stands for any op: resolves to fields of the dtypes and shapes that the real op would have, and
-// fills them with a hash of what it reads, its kind and its stage. A region decode is the two ops
-// that it replaces, so that a rule which changes what is computed changes the bytes.
+// fills them with a hash of what it reads, its kind and its stage. A region decode and a
+// fused op are the ops that they replace, so that a rule which changes what is computed changes the
+// bytes.
 class HashingOp : public Op {
  public:
   explicit HashingOp(OpSpec spec) {
     if (const auto* region = std::get_if<DecodeRegionOptions>(&spec.options)) {
       parts_.push_back({"", spec.where, region->decode});
       parts_.push_back({spec.stage, spec.where, region->crop});
+    } else if (const auto* fused = std::get_if<augment::FusedImageOptions>(&spec.options)) {
+      if (fused->decode) parts_.push_back({"", spec.where, *fused->decode});
+      AddPart(spec, fused->first_stage, fused->first);
+      for (const augment::PixelStep& step : fused->steps) AddPart(spec, step.stage, step.options);
     } else {
       parts_.push_back(std::move(spec));
     }
@@ -57,6 +62,17 @@ class HashingOp : public Op {
   }
 
  private:
+  template <typename Variant>
+  void AddPart(const OpSpec& spec, const std::string& stage, const Variant& variant) {
+    std::visit(
+        [&](const auto& options) {
+          if constexpr (std::is_constructible_v<OpOptions, decltype(options)>) {
+            parts_.push_back({stage, spec.where, options});
+          }
+        },
+        variant);
+  }
+
   // What output i is made of: one input each, or one for all.
   static const std::string& ReadFor(const OpFields& fields, size_t i) {
     return fields.reads[fields.reads.size() == fields.writes.size() ? i : 0];

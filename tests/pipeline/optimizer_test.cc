@@ -24,6 +24,10 @@ constexpr char kParse[] =
     "\"image/class/label\" name: \"label\" dtype: INT64 } } }\n";
 constexpr char kCrop[] = "stage { random_resized_crop { height: 4 width: 5 } }\n";
 
+constexpr char kPixels[] = "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } }";
+const OptimizerOptions kNoRules{
+    .project = false, .decode_region = false, .map_into_batch = false, .fuse_image = false};
+
 // `stages` between a source and a batch of 8.
 Plan MakePlan(const std::string& stages) {
   auto plan = Plan::FromText(
@@ -222,7 +226,8 @@ TEST(DecodeRegionRuleTest, FilterBetweenKeepsThemApart) {
 
 TEST(MapIntoBatchRuleTest, LastWriterOfEachFieldBindsIt) {
   const PhysicalPlan plan = Lower(kParse + std::string("stage { decode_image {} }") + kCrop +
-                                  "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } }");
+                                      "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } }",
+                                  {.fuse_image = false});
   ASSERT_THAT(OpStages(plan),
               ElementsAre("parse_example", "random_resized_crop", "flip", "normalize"));
   EXPECT_THAT(plan.ops[0].binds, ElementsAre("label"));
@@ -233,9 +238,51 @@ TEST(MapIntoBatchRuleTest, LastWriterOfEachFieldBindsIt) {
   EXPECT_THAT(plan.rules, ::testing::Contains("map_into_batch: label stored by parse_example"));
 }
 
+// S-ROUND-1.
+TEST(FuseImageRuleTest, OpsOnOneImageThatFollowEachOtherBecomeOneUnderTheFirstName) {
+  const PhysicalPlan plan =
+      Lower(kParse + std::string("stage { decode_image {} }") + kCrop + kPixels);
+  ASSERT_THAT(OpStages(plan), ElementsAre("parse_example", "random_resized_crop"));
+  EXPECT_THAT(plan.rules,
+              ::testing::Contains(
+                  "fuse_image: random_resized_crop, flip, normalize run as one pass over image"));
+  EXPECT_EQ(
+      plan.ops[1].summary,
+      "decode_image+random_resized_crop+flip+normalize: image/encoded -> image: float32[4, 5, "
+      "3]");
+  EXPECT_THAT(plan.ops[1].binds, ElementsAre("image"));
+}
+
+TEST(FuseImageRuleTest, WithoutACropTheStepsBecomeOne) {
+  const std::string raw =
+      "stage { parse_example { feature { key: \"image\" dtype: BYTES } } } stage { decode_raw { "
+      "field: \"image\" output: \"image\" dtype: UINT8 shape: [6, 7, 1] } }";
+  EXPECT_THAT(OpStages(Lower(raw + kPixels)), ElementsAre("parse_example", "decode_raw", "flip"));
+  EXPECT_THAT(OpStages(Lower(raw + "stage { random_crop { height: 3 width: 3 } }" + kPixels)),
+              ElementsAre("parse_example", "decode_raw", "random_crop"));
+}
+
+TEST(FuseImageRuleTest, WhatIsBetweenKeepsOpsApart) {
+  const std::string crop = kParse + std::string("stage { decode_image {} }") + kCrop;
+  for (const char* between :
+       {"stage { name: \"x\" one_hot { depth: 2 } }", "stage { name: \"x\" identity {} }",
+        "stage { name: \"x\" cutout { size: 2 } }",
+        "stage { name: \"x\" cast { field: \"label\" dtype: FLOAT32 } }"}) {
+    EXPECT_THAT(OpStages(Lower(crop + between + kPixels)),
+                ElementsAre("parse_example", "random_resized_crop", "x", "flip"))
+        << between;
+  }
+}
+
+TEST(FuseImageRuleTest, ErrorsOfAStepNameItsOwnStage) {
+  EXPECT_THAT(LowerErrorOf(kParse + std::string("stage { decode_image {} }") + kCrop +
+                           "\nstage { name: \"mine\" flip { field: \"none\" } }"),
+              HasSubstr("stage \"mine\": no field"));
+}
+
 TEST(OptimizerTest, RulesThatAreOffDoNotFire) {
   const std::string stages = kParse + std::string("stage { decode_image {} }") + kCrop;
-  const PhysicalPlan plan = Lower(stages, {false, false, false});
+  const PhysicalPlan plan = Lower(stages, kNoRules);
   EXPECT_THAT(plan.rules, IsEmpty());
   EXPECT_THAT(OpStages(plan), ElementsAre("parse_example", "decode_image", "random_resized_crop"));
 }
@@ -273,10 +320,11 @@ TEST(OptimizerTest, NoRuleChangesABit) {
       "stage { decode_image {} }" +
       std::string(kCrop) +
       "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } } stage { one_hot { depth: 3 } }";
-  const auto expected = Execute(Lower(stages, {false, false, false}), 8);
+  const auto expected = Execute(Lower(stages, kNoRules), 8);
   ASSERT_EQ(expected.size(), 2u);
-  for (int bits = 1; bits < 8; ++bits) {
-    const OptimizerOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+  for (int bits = 1; bits < 16; ++bits) {
+    const OptimizerOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
+                                   (bits & 8) != 0};
     EXPECT_TRUE(Execute(Lower(stages, options), 8) == expected) << bits;
   }
 }

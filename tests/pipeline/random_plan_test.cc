@@ -155,6 +155,7 @@ TEST(RandomPlanTest, BitsAreTheSameForThreadsRingRunsBudgetAndRules) {
                   rules.project = random() % 2 == 0;
                   rules.decode_region = random() % 2 == 0;
                   rules.map_into_batch = random() % 2 == 0;
+                  rules.fuse_image = random() % 2 == 0;
                   const int64_t rows_per_run[] = {0, 1, 7, 1024};
                   const int64_t rows = rows_per_run[random() % 4];
                   const auto pipeline = plan.Open(plan.Physical(rules), context, options, rows);

@@ -1,0 +1,164 @@
+// Compiled once for each set of instructions, as row_kernels.cc is.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "augment/color_rows.cc"
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#endif
+#include "hwy/foreach_target.h"
+// clang-format off
+#include "hwy/highway.h"
+// clang-format on
+#include <algorithm>
+
+#include "augment/color_rows_internal.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace millrace::augment {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 16>;
+using FloatsV = hn::Vec<Floats>;
+using Bytes = hn::Rebind<uint8_t, Floats>;
+using BytesV = hn::Vec<Bytes>;
+using Shorts = hn::Rebind<uint16_t, Floats>;
+using ShortsV = hn::Vec<Shorts>;
+using Words = hn::Rebind<int32_t, Floats>;
+using WordsV = hn::Vec<Words>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
+
+uint8_t Cut(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f)); }
+
+HWY_INLINE FloatsV ToFloats(BytesV bytes) {
+  return hn::ConvertTo(Floats(), hn::PromoteTo(Words(), bytes));
+}
+HWY_INLINE BytesV ToBytes(FloatsV value) {
+  constexpr Floats d;
+  const FloatsV cut = hn::Min(hn::Max(value, hn::Zero(d)), hn::Set(d, 255.0f));
+  return hn::DemoteTo(Bytes(), hn::ConvertTo(Words(), cut));
+}
+
+float Grey(const uint8_t* pixel) {
+  return static_cast<float>(static_cast<int>(0.2989f * static_cast<float>(pixel[0]) +
+                                             0.587f * static_cast<float>(pixel[1]) +
+                                             0.114f * static_cast<float>(pixel[2])));
+}
+HWY_INLINE WordsV Greys(FloatsV r, FloatsV g, FloatsV b) {
+  constexpr Floats d;
+  const FloatsV sum = hn::Add(hn::Mul(hn::Set(d, 0.2989f), r), hn::Mul(hn::Set(d, 0.587f), g));
+  return hn::ConvertTo(Words(), hn::Add(sum, hn::Mul(hn::Set(d, 0.114f), b)));
+}
+
+int64_t SumGreys(const uint8_t* in, int64_t pixels) {
+  constexpr int64_t kMostAdded = 1 << 16;  // to a 32-bit sum
+  int64_t total = 0, i = 0;
+  while (i + kLanes <= pixels) {
+    WordsV sums = hn::Zero(Words());
+    for (int64_t n = 0; n < kMostAdded && i + kLanes <= pixels; ++n, i += kLanes) {
+      BytesV r, g, b;
+      hn::LoadInterleaved3(Bytes(), in + 3 * i, r, g, b);
+      sums = hn::Add(sums, Greys(ToFloats(r), ToFloats(g), ToFloats(b)));
+    }
+    int32_t lanes[kLanes];
+    hn::StoreU(sums, Words(), lanes);
+    for (const int32_t lane : lanes) total += lane;
+  }
+  for (; i < pixels; ++i) total += static_cast<int64_t>(Grey(in + 3 * i));
+  return total;
+}
+
+void Saturate(const uint8_t* in, int64_t pixels, float factor, float rest, uint8_t* out) {
+  constexpr Floats d;
+  int64_t i = 0;
+  for (; i + kLanes <= pixels; i += kLanes) {
+    BytesV r, g, b;
+    hn::LoadInterleaved3(Bytes(), in + 3 * i, r, g, b);
+    const FloatsV red = ToFloats(r), green = ToFloats(g), blue = ToFloats(b);
+    const FloatsV grey = hn::Mul(hn::ConvertTo(d, Greys(red, green, blue)), hn::Set(d, rest));
+    const auto mix = [&](FloatsV value) HWY_ATTR {
+      return ToBytes(hn::Add(hn::Mul(value, hn::Set(d, factor)), grey));
+    };
+    hn::StoreInterleaved3(mix(red), mix(green), mix(blue), Bytes(), out + 3 * i);
+  }
+  for (; i < pixels; ++i) {
+    const float grey = Grey(in + 3 * i) * rest;
+    for (int64_t c = 3 * i; c < 3 * i + 3; ++c) {
+      out[c] = Cut(static_cast<float>(in[c]) * factor + grey);
+    }
+  }
+}
+
+void Sharpen(const uint8_t* above, const uint8_t* in, const uint8_t* below, int64_t count,
+             int64_t step, float rest, uint8_t* out) {
+  constexpr Floats d;
+  constexpr Shorts s;
+  const auto load = [](const uint8_t* from)
+                        HWY_ATTR { return hn::PromoteTo(Shorts(), hn::LoadU(Bytes(), from)); };
+  const auto three = [&](const uint8_t* from) HWY_ATTR {
+    return hn::Add(hn::Add(load(from - step), load(from)), load(from + step));
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const ShortsV middle = load(in + i);
+    const ShortsV eight = hn::Add(hn::Add(three(above + i), three(in + i)), three(below + i));
+    const ShortsV sum = hn::Add(eight, hn::ShiftLeft<2>(middle));
+    // (2 * sum + 13) / 26, exactly: 40330 is 2^20 / 26 rounded up, and what that adds to a number of
+    // at most 6643 is below 1/26.
+    const ShortsV twice = hn::Add(hn::ShiftLeft<1>(sum), hn::Set(s, 13));
+    const ShortsV mean = hn::ShiftRight<4>(hn::MulHigh(twice, hn::Set(s, 40330)));
+    const FloatsV value = hn::ConvertTo(d, hn::PromoteTo(Words(), middle));
+    const FloatsV blurred = hn::ConvertTo(d, hn::PromoteTo(Words(), mean));
+    const FloatsV mixed = hn::Add(value, hn::Mul(hn::Sub(blurred, value), hn::Set(d, rest)));
+    hn::StoreU(ToBytes(mixed), Bytes(), out + i);
+  }
+  for (; i < count; ++i) {
+    int sum = 4 * in[i];
+    for (const uint8_t* line : {above + i, in + i, below + i}) {
+      sum += line[-step] + line[0] + line[step];
+    }
+    const auto value = static_cast<float>(in[i]);
+    const auto blurred = static_cast<float>((2 * sum + 13) / 26);
+    out[i] = Cut(value + (blurred - value) * rest);
+  }
+}
+
+void Linear(const uint8_t* in, int64_t count, float factor, float rest, uint8_t* out) {
+  constexpr Floats d;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const FloatsV value = ToFloats(hn::LoadU(Bytes(), in + i));
+    const FloatsV scaled = hn::Add(hn::Mul(value, hn::Set(d, factor)), hn::Set(d, rest));
+    hn::StoreU(ToBytes(scaled), Bytes(), out + i);
+  }
+  for (; i < count; ++i) out[i] = Cut(static_cast<float>(in[i]) * factor + rest);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace millrace::augment
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace millrace::augment {
+
+HWY_EXPORT(SumGreys);
+HWY_EXPORT(Saturate);
+HWY_EXPORT(Sharpen);
+HWY_EXPORT(Linear);
+
+int64_t SumGreys3(const uint8_t* in, int64_t pixels) {
+  return HWY_DYNAMIC_DISPATCH(SumGreys)(in, pixels);
+}
+void SaturateRow3(const uint8_t* in, int64_t pixels, float factor, float rest, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(Saturate)(in, pixels, factor, rest, out);
+}
+void SharpenRow(const uint8_t* above, const uint8_t* in, const uint8_t* below, int64_t count,
+                int64_t step, float rest, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(Sharpen)(above, in, below, count, step, rest, out);
+}
+void LinearRow(const uint8_t* in, int64_t count, float factor, float rest, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(Linear)(in, count, factor, rest, out);
+}
+
+}  // namespace millrace::augment
+#endif  // HWY_ONCE

@@ -1,0 +1,24 @@
+#ifndef MILLRACE_AUGMENT_COLOR_ROWS_INTERNAL_H_
+#define MILLRACE_AUGMENT_COLOR_ROWS_INTERNAL_H_
+
+#include <cstdint>
+
+// The inner loops of the ops on colours, for the instructions that the processor has
+// (row_kernels_internal.h says more). Bytes are what is left of a float32 that is cut to [0, 255].
+
+namespace millrace::augment {
+
+// The sum of the greys of pixels of three values: each 0.2989 R + 0.587 G + 0.114 B, cut off.
+int64_t SumGreys3(const uint8_t* in, int64_t pixels);
+// value * factor + grey * rest
+void SaturateRow3(const uint8_t* in, int64_t pixels, float factor, float rest, uint8_t* out);
+// value + (blurred - value) * rest, where blurred is the mean, rounded half up, of 13 values: five
+// times the value and its eight neighbours, `step` values to the left and right.
+void SharpenRow(const uint8_t* above, const uint8_t* in, const uint8_t* below, int64_t count,
+                int64_t step, float rest, uint8_t* out);
+// value * factor + rest
+void LinearRow(const uint8_t* in, int64_t count, float factor, float rest, uint8_t* out);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_COLOR_ROWS_INTERNAL_H_

@@ -1,0 +1,90 @@
+#ifndef MILLRACE_AUGMENT_PIXEL_TAIL_INTERNAL_H_
+#define MILLRACE_AUGMENT_PIXEL_TAIL_INTERNAL_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "augment/fused_ops.h"
+#include "augment/row_kernels_internal.h"
+#include "base/run.h"
+#include "base/schema.h"
+
+namespace millrace::augment {
+
+// The pixels that a tail is given: a region of an image, as it is or resized.
+struct PixelSource {
+  const void* data = nullptr;  // the region's first pixel
+  DType dtype = DType::kU8;    // kU8 or kF32
+  int64_t stride = 0;          // elements from a row to the next
+  int64_t height = 0;          // of the region
+  int64_t width = 0;
+  int64_t channels = 0;
+  bool resized = false;  // bilinearly, to
+  int64_t out_height = 0;
+  int64_t out_width = 0;
+};
+
+// The steps behind the first op, done row by row. Immutable after Resolve.
+class PixelTail {
+ public:
+  // INVALID_ARGUMENT as the ops' own Make functions.
+  static absl::StatusOr<PixelTail> Make(std::vector<PixelStep> steps);
+
+  // As the ops' own Resolve one after the other; `field` is the image they begin with.
+  absl::StatusOr<Schema> Resolve(Schema schema, const std::string& field);
+
+  DType dtype() const { return dtype_; }
+  // What becomes of an image of height x width.
+  Shape ShapeOf(int64_t height, int64_t width) const;
+
+  // Writes the image of `row` to `out`, dense.
+  void Write(const PixelSource& source, int64_t row, Run& run, void* out) const;
+
+ private:
+  struct Flip {
+    uint64_t stage;
+    float probability;
+    bool vertical;
+  };
+  // Turns pixels of a row into others, each by itself.
+  struct RowStep {
+    std::function<void(const void* in, int64_t pixels, void* out)> apply;
+    int64_t channels;  // of the output
+    size_t element;    // bytes of one of its values
+  };
+  struct Flips {
+    bool horizontal = false;
+    bool vertical = false;
+  };
+  class Writer;
+
+  void AddStep(const NormalizeOptions& options);
+  void AddStep(const CastOptions& options);
+  void AddStep(const PadChannelsOptions& options);
+  void AddStep(const FlipOptions&) {}
+  void AddStep(const TransposeOptions&) { planes_ = true; }
+  Flips DrawFlips(int64_t row, const Run& run) const;
+
+  std::vector<PixelStep> steps_;
+  std::vector<std::shared_ptr<Op>> ops_;  // for Make and Resolve
+
+  // Set by Resolve.
+  DType dtype_ = DType::kU8;
+  int64_t channels_ = 0;       // of the output
+  bool first_scales_ = false;  // row_steps_[0] normalizes pixels of three values
+  PixelScaling scaling_;       // by so much
+  std::vector<Flip> flips_;
+  std::vector<RowStep> row_steps_;
+  bool planes_ = false;
+};
+
+// MakeDecodeRandomResizedCrop with the steps that follow it.
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCropTail(DecodeImageOptions decode,
+                                                       RandomResizedCropOptions crop,
+                                                       const std::string& stage, PixelTail tail);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_PIXEL_TAIL_INTERNAL_H_

@@ -1,0 +1,70 @@
+#ifndef MILLRACE_AUGMENT_ROW_KERNELS_INTERNAL_H_
+#define MILLRACE_AUGMENT_ROW_KERNELS_INTERNAL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+// The inner loops over one row of pixels, for the instructions that the processor has. Each product,
+// sum and difference is rounded to float32 by itself, so the bits are the same at every level.
+
+namespace millrace::augment {
+
+// Floats behind a row that BlendColumns3 may write.
+inline constexpr int64_t kRowSlack = 16;
+// The taps of a row are filled up to a multiple of this.
+inline constexpr int64_t kTapsPerStep = 4;
+
+// From which pixels the pixels of a row are blended: floats from the row's first to the left one's
+// first and to the right one's, and how far it is between them, four times.
+struct ColumnTaps {
+  const int32_t* lower = nullptr;
+  const int32_t* upper = nullptr;
+  const float* weights = nullptr;
+  int64_t count = 0;
+};
+
+// What becomes of a blended pixel of three values: rounded half to even, then, with `scale`,
+// value * factor - offset per channel.
+struct PixelScaling {
+  bool round = false;
+  bool scale = false;
+  alignas(16) float factor[4] = {};
+  alignas(16) float offset[4] = {};
+};
+
+// out[i] = top[i] + (bottom[i] - top[i]) * weight
+void BlendRows(const uint8_t* top, const uint8_t* bottom, float weight, int64_t count, float* out);
+void BlendRows(const float* top, const float* bottom, float weight, int64_t count, float* out);
+// Pixels of three values: left + (right - left) * weight, then `scaling`. Reads four floats at each
+// tap and writes up to kRowSlack floats behind the row.
+void BlendColumns3(const float* row, const ColumnTaps& taps, const PixelScaling& scaling,
+                   float* out);
+// Rounded half to even. REQUIRES: they round to 0 to 255.
+void RoundToBytes(const float* in, int64_t count, uint8_t* out);
+// out[i] = in[i] * factor[i % period] - offset[i % period]. REQUIRES: period % 16 == 0.
+void ScaleRow(const uint8_t* in, int64_t count, const float* factor, const float* offset,
+              int64_t period, float* out);
+void ScaleRow(const float* in, int64_t count, const float* factor, const float* offset,
+              int64_t period, float* out);
+// As ToHalf and ToBFloat (base/half.h).
+void ToHalfRow(const float* in, int64_t count, uint16_t* out);
+void ToBFloatRow(const float* in, int64_t count, uint16_t* out);
+// Splits pixels of three values; plane c begins at out + c * plane.
+void SplitRow3(const float* in, int64_t pixels, int64_t plane, float* out);
+void SplitRow3(const uint16_t* in, int64_t pixels, int64_t plane, uint16_t* out);
+void SplitRow3(const uint8_t* in, int64_t pixels, int64_t plane, uint8_t* out);
+// Copies past the caches where both ends are aligned: what a consumer reads later would only push
+// out of them what is needed now. EndStreaming before anyone else reads it.
+void StreamRow(const void* in, size_t bytes, void* out);
+void EndStreaming();
+
+// The levels that there are here, the slowest last, and, in tests and benches, the only one to be
+// used from now on by all threads. 0: the best.
+std::vector<int64_t> RowKernelLevels();
+const char* RowKernelLevelName(int64_t level);
+void UseRowKernelLevel(int64_t level);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_ROW_KERNELS_INTERNAL_H_
