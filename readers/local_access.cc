@@ -137,7 +137,8 @@ std::shared_ptr<const RandomAccessFile> WithAccess(UniqueFd fd, std::string path
   const bool direct = access.io == FileIo::kDirect;
   // Not every file system has it, and without it reads are only slower.
   const bool is_direct = direct && ::fcntl(number, F_SETFL, O_DIRECT) == 0;
-  auto file = MakeLocalFile(std::move(fd), std::move(path), size);
+  auto file = MakeLocalFile(std::move(fd), std::move(path), size, {}, {},
+                            /*leads=*/access.io == FileIo::kPread);
   if (is_direct) return std::make_shared<DirectFile>(std::move(file));
   if (access.drop_behind) file = std::make_shared<DropBehindFile>(std::move(file), number);
   if (access.io != FileIo::kMmap) return file;

@@ -22,11 +22,12 @@ namespace {
 class LocalFile : public RandomAccessFile {
  public:
   LocalFile(UniqueFd fd, std::string path, uint64_t size, PreadFunction pread_function,
-            ReadRetry retry)
+            ReadRetry retry, bool leads)
       : fd_(std::move(fd)),
         path_(std::move(path)),
         size_(size),
         retry_(retry),
+        leads_(leads && !pread_function),
         pread_(std::move(pread_function)),
         front_(fd_.get()) {
     try_.store(!pread_, std::memory_order_relaxed);
@@ -34,17 +35,20 @@ class LocalFile : public RandomAccessFile {
   }
 
   bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    const uint64_t end = offset + out.size();
+    const bool in_turn = !leads_ || front_.Announce(offset, end);
     if (!try_.load(std::memory_order_relaxed)) return false;
-    const bool in_turn = front_.Announce(offset, offset + out.size());
     if (!in_turn && missed_.load(std::memory_order_relaxed)) return false;
     const iovec part = {out.data(), out.size()};
     const ssize_t got = ::preadv2(fd_.get(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
     if (got == static_cast<ssize_t>(out.size())) {
-      front_.Found(offset, offset + out.size());
+      if (leads_) front_.Found(offset, end);
       return true;
     }
+    if (leads_) front_.Missed(offset, end);
     const bool unknown = got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL);
-    (unknown ? try_ : missed_).store(!unknown, std::memory_order_relaxed);
+    if (unknown) try_.store(false, std::memory_order_relaxed);
+    missed_.store(leads_, std::memory_order_relaxed);
     return false;
   }
 
@@ -87,6 +91,7 @@ class LocalFile : public RandomAccessFile {
   const std::string path_;
   const uint64_t size_;
   const ReadRetry retry_;
+  const bool leads_;     // reads in order go through front_
   PreadFunction pread_;  // set in the constructor only
   // False where the file system cannot tell, or reads are a test's; readers -> readers, relaxed: a
   // late look costs one call.
@@ -122,10 +127,10 @@ absl::StatusOr<OpenedFile> OpenRegular(const std::string& path) {
 }  // namespace
 
 std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
-                                                      PreadFunction pread_function,
-                                                      ReadRetry retry) {
+                                                      PreadFunction pread_function, ReadRetry retry,
+                                                      bool leads) {
   return std::make_shared<LocalFile>(std::move(fd), std::move(path), size,
-                                     std::move(pread_function), retry);
+                                     std::move(pread_function), retry, leads);
 }
 
 absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {

@@ -23,10 +23,11 @@ struct ReadRetry {
 };
 
 // Wraps an open file of `size` bytes; `path` is for messages. The system's pread when none is
-// given. Internal: OpenFile (record_source.h) is the public way.
+// given. With `leads` who reads in order does so through a ReadFront. Internal: OpenFile
+// (record_source.h) is the public way.
 std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string path, uint64_t size,
                                                       PreadFunction pread_function = {},
-                                                      ReadRetry retry = {});
+                                                      ReadRetry retry = {}, bool leads = true);
 
 // How a source reads its local files; the bytes are the same for every value.
 enum class FileIo {

@@ -10,7 +10,7 @@ namespace millrace::readers {
 // One file that several threads read side by side, in about its order. The kernel reads ahead far and
 // in large pieces (here 4 MiB) only for whoever reads strictly in order; what others read, or tell it
 // to fetch (POSIX_FADV_WILLNEED), it gets in their pieces, page by page. So of the threads that wait
-// for bytes beyond the front, one brings all up to its own into the page cache, the others wait for
+// for bytes beyond the front, one brings what was announced into the page cache, the others wait for
 // it, and each copies from there. Thread-safe.
 class ReadFront {
  public:
@@ -22,19 +22,21 @@ class ReadFront {
   // the front has not come so far.
   bool Announce(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
 
-  // It was found in the page cache.
+  // What a look for announced bytes has found.
   void Found(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
+  void Missed(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
 
-  // Returns when it is in the page cache, or at once where reads do not come in order or the disk
-  // fails: the read itself finds out what is wrong.
+  // Returns when announced bytes are in the page cache, or at once where reads do not come in order or
+  // the disk fails: the read itself finds out what is wrong.
   void Reach(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
 
  private:
   // So many reads that want half of what they span are an order.
   static constexpr int kInOrder = 3;
 
+  void RestartLocked(uint64_t offset, int num_reads) MILLRACE_REQUIRES(mu_);
   void CountLocked(uint64_t offset, uint64_t end) MILLRACE_REQUIRES(mu_);
-  bool NearLocked(uint64_t offset) const MILLRACE_REQUIRES(mu_);
+  bool BelongsLocked(uint64_t offset) const MILLRACE_REQUIRES(mu_);
   bool InOrderLocked() const MILLRACE_REQUIRES(mu_);
   void LeadLocked(uint64_t end) MILLRACE_REQUIRES(mu_);
 
@@ -45,11 +47,14 @@ class ReadFront {
   uint64_t begin_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t top_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;
-  // Since the last jump; the first reads of a file may begin an order.
+  // Since the stretch began; the first reads of a file may begin an order.
   int num_reads_ MILLRACE_GUARDED_BY(mu_) = kInOrder;
   uint64_t front_ MILLRACE_GUARDED_BY(mu_) = 0;  // up to here the stretch was in the page cache
+  // What comes at the front lies in the page cache, as far as one knows: looking for it asks for
+  // nothing.
+  bool cached_ MILLRACE_GUARDED_BY(mu_) = true;
   bool leading_ MILLRACE_GUARDED_BY(mu_) = false;
-  bool broken_ MILLRACE_GUARDED_BY(mu_) = false;  // the system cannot do it, or the disk fails
+  bool can_lead_ MILLRACE_GUARDED_BY(mu_) = true;  // the system can, and the file system
 };
 
 }  // namespace millrace::readers
