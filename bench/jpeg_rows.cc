@@ -75,8 +75,12 @@ int main(int argc, char** argv) {
     images += files.size();
     seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   } while (seconds < std::atof(argv[3]));
-  std::printf("{\"images\": %llu, \"helped\": %llu, \"per_second\": %.1f}\n",
-              static_cast<unsigned long long>(images), static_cast<unsigned long long>(helped),
+  if (helped > 0) {  // an image that is only refused costs little
+    std::fprintf(stderr, "%s: %llu images were refused, so %s says nothing\n", argv[1],
+                 static_cast<unsigned long long>(helped), argv[2]);
+    return 1;
+  }
+  std::printf("{\"images\": %llu, \"per_second\": %.1f}\n", static_cast<unsigned long long>(images),
               static_cast<double>(images) / seconds);
   return 0;
 }

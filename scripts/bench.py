@@ -379,9 +379,10 @@ def imagenet_tar():
 
 
 def imagenet_500px_tar():
-    """The images of the sample, at most 500 pixels wide and high, made once."""
+    """The images of the sample, at most 500 pixels wide and high, made anew when what makes them is."""
     tar = DATA / "imagenet-500px.tar"
-    if not tar.exists():
+    made_of = (imagenet_tar(), BIN / "bench_recode_jpegs")
+    if not tar.exists() or tar.stat().st_mtime < max(os.stat(p).st_mtime for p in made_of):
         DATA.mkdir(parents=True, exist_ok=True)
         part = tar.with_suffix(".part")
         subprocess.run([BIN / "bench_recode_jpegs", imagenet_tar(), part], check=True)

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_AUGMENT_JPEG_BLOCK_INTERNAL_H_
 #define MILLRACE_AUGMENT_JPEG_BLOCK_INTERNAL_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "augment/jpeg/frame_internal.h"
@@ -11,10 +12,12 @@ namespace millrace::augment::jpeg {
 // A block in the bit stream's order of blocks. What decodes it stands before it, so that a loop that
 // has come to the block needs no other register to find it (lanes.cc).
 struct alignas(16) Block {
-  const HuffmanTable* ac = nullptr;
-  const HuffmanTable* next_dc = nullptr;  // of the block behind it
-  int16_t coefficients[kBlockSize];       // by rows of pixels
+  const HuffmanTable* ac;
+  const HuffmanTable* next_dc;       // of the block behind it
+  int16_t coefficients[kBlockSize];  // by rows of pixels
 };
+// A lane stores what ends a block as a coefficient of the next one.
+static_assert(offsetof(Block, coefficients) + sizeof(Block::coefficients) == sizeof(Block));
 
 }  // namespace millrace::augment::jpeg
 

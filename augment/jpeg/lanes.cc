@@ -31,6 +31,7 @@ static_assert(kMinBlocksLeft <= kLaneRoom);
 // Added to k where it is an index, for negative k.
 constexpr int kPlaceOfZero = 128;
 constexpr int kNextBlock = sizeof(Block) / sizeof(int16_t);  // from one coefficient to the next's
+static_assert(kNextBlock < 256, "a place is a byte");
 
 // Where a coefficient is stored; negative k is an end of block.
 using Places = std::array<uint8_t, kPlaceOfZero + kBlockSize>;
@@ -154,7 +155,7 @@ MILLRACE_INLINE void Take(Lane& lane, uint64_t& bits, const Places& places) {
 }
 
 MILLRACE_INLINE bool MustStop(const Lane& lane) {
-  return lane.block >= lane.end - kMinBlocksLeft || lane.position > lane.last_position;
+  return lane.end - lane.block <= kMinBlocksLeft || lane.position > lane.last_position;
 }
 
 #if MILLRACE_JPEG_X86

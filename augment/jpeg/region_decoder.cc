@@ -52,7 +52,7 @@ void RegionDecoder::Reserve() {
   const int num_mcus = window_.end_mcu - window_.first_mcu;
   const int num_blocks = frame_.mcus_per_row * entropy_.blocks_per_mcu() + kLaneRoom;
   blocks_ = block_memory_.Reserve(static_cast<size_t>(num_blocks));
-  entropy_.PrepareBlocks(blocks_);
+  if (entropy_.has_lanes()) entropy_.PrepareBlocks(blocks_);
   for (int c = 0; c < (window_.color ? kMaxComponents : 1); ++c) {
     const Component& component = frame_.components[c];
     const int64_t stride = kRowPadding + int64_t{num_mcus} * component.h * 8 + kRowPadding;

@@ -180,7 +180,7 @@ TEST(FusedImage, RawImagesHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
   }
 }
 
-// S-ROUND-1, S-ROUND-2, S-ROUND-3.
+// S-ROUND-1, S-ROUND-2, S-ROUND-4.
 TEST(FusedImage, JpegsHaveTheBitsOfTheSeparateOps) {
   Chains chains(4);
   for (int round = 0; round < 60; ++round) {
