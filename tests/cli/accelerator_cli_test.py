@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from cli_testutil import SOURCE, millrace, run_json, write_tfrecord
+from example_testutil import example
 
 RECIPES = SOURCE / "examples/mlperf_storage"
 RECORDS = 24
@@ -17,26 +18,6 @@ stage { range { count: 1000 } }
 stage { batch { size: 8 } }
 stage { repeat {} }
 """
-
-
-def varint(number):
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes(out) + bytes([number])
-
-
-def field(number, payload):
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
-
-def dlio_example(image, side):
-    """A tf.train.Example with the features that DLIO's generator writes, `image` and `size`."""
-    def feature(name, value):
-        return field(1, field(1, name) + field(2, value))
-    return field(1, feature(b"image", field(1, field(1, image))) +
-                 feature(b"size", field(3, field(1, varint(side)))))
 
 
 class AcceleratorTest(unittest.TestCase):
@@ -50,7 +31,8 @@ class AcceleratorTest(unittest.TestCase):
         cls.images = [draw.randbytes(SIDE * SIDE) for _ in range(RECORDS)]
         for file in range(2):
             write_tfrecord(cls.folder / f"img_{file}_of_2.tfrecord",
-                           [dlio_example(image, SIDE) for image in cls.images[file::2]])
+                           [example({"image": [image], "size": [SIDE]})
+                            for image in cls.images[file::2]])
 
     @classmethod
     def tearDownClass(cls):
