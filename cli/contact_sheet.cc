@@ -62,6 +62,7 @@ absl::Status NoImage(const std::string& title, const Schema& schema) {
 }  // namespace
 
 absl::StatusOr<ContactSheet> ContactSheet::Make(std::string title, const pipeline::Plan& plan,
+                                                const pipeline::CropWatch& watch,
                                                 const pipeline::Pipeline& stream) {
   std::vector<ImageField> images;
   for (const Field& field : stream.schema().fields()) {
@@ -69,13 +70,15 @@ absl::StatusOr<ContactSheet> ContactSheet::Make(std::string title, const pipelin
     if (image) images.push_back(*std::move(image));
   }
   if (images.empty()) return NoImage(title, stream.schema());
-  return ContactSheet(std::move(title), plan, stream, std::move(images));
+  return ContactSheet(std::move(title), plan, watch, stream, std::move(images));
 }
 
 ContactSheet::ContactSheet(std::string title, const pipeline::Plan& plan,
-                           const pipeline::Pipeline& stream, std::vector<ImageField> images)
+                           const pipeline::CropWatch& watch, const pipeline::Pipeline& stream,
+                           std::vector<ImageField> images)
     : title_(std::move(title)),
       plan_(&plan),
+      watch_(&watch),
       stream_(&stream),
       stages_(pipeline::StagesOf(plan)),
       images_(std::move(images)) {}
@@ -91,9 +94,10 @@ std::string ContactSheet::Begin() const {
   absl::StrAppend(
       &html,
       "<p>Rows as they leave the pipeline. Hold the mouse over an image for the stages "
-      "that made it: their options and, of stages with a probability, whether they acted "
-      "on this sample. Numbers that a stage drew beyond that (where a crop lies, say) are "
-      "not shown.</p>\n<details><summary>The plan</summary><ol>\n");
+      "that made it: their options; of stages with a probability, whether they acted on "
+      "this sample; of random crops, the rows and columns of the image in front of the "
+      "stage that were kept. What else a stage drew (a factor, an angle) is not shown.</p>"
+      "\n<details><summary>The plan</summary><ol>\n");
   for (const pipeline::StageView& stage : stages_) {
     absl::StrAppend(&html, "<li>", EscapeHtml(Line(stage)), "</li>\n");
   }
@@ -171,6 +175,11 @@ std::string ContactSheet::StagesText(const ImageField& field, const SampleId& id
     absl::StrAppend(&text, "\n", Line(stages_[stage]));
     const std::optional<bool> acted = pipeline::HasActed(*plan_, stage, id);
     if (acted) absl::StrAppend(&text, *acted ? "  -> acted" : "  -> did nothing");
+    if (const auto window = watch_->WindowOf(stage, id)) {
+      absl::StrAppendFormat(&text, "  -> rows %d to %d, columns %d to %d", window->top,
+                            window->top + window->height - 1, window->left,
+                            window->left + window->width - 1);
+    }
   }
   return text;
 }

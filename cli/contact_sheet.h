@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/row_image.h"
+#include "pipeline/crop_watch.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 #include "pipeline/plan_view.h"
@@ -18,9 +19,11 @@ namespace millrace::cli {
 // the page forbids itself scripts and whatever it does not hold. Thread-compatible.
 class ContactSheet {
  public:
-  // `title` is the plan's file. The plan and the stream must outlive this.
+  // `title` is the plan's file; `stream` has been opened from `watch`, or from the plan as it is. All
+  // but the title must outlive this.
   //   INVALID_ARGUMENT  no field of the batches is an image; those there are are named
   static absl::StatusOr<ContactSheet> Make(std::string title, const pipeline::Plan& plan,
+                                           const pipeline::CropWatch& watch,
                                            const pipeline::Pipeline& stream);
 
   // The page is Begin, a section per batch, and End.
@@ -31,8 +34,8 @@ class ContactSheet {
   std::string End() const { return "</body></html>\n"; }
 
  private:
-  ContactSheet(std::string title, const pipeline::Plan& plan, const pipeline::Pipeline& stream,
-               std::vector<ImageField> images);
+  ContactSheet(std::string title, const pipeline::Plan& plan, const pipeline::CropWatch& watch,
+               const pipeline::Pipeline& stream, std::vector<ImageField> images);
 
   absl::StatusOr<std::string> Figure(const pipeline::Batch& batch, int64_t row) const;
   absl::StatusOr<std::string> Image(const pipeline::Batch& batch, size_t tensor,
@@ -43,6 +46,7 @@ class ContactSheet {
 
   std::string title_;
   const pipeline::Plan* plan_;
+  const pipeline::CropWatch* watch_;
   const pipeline::Pipeline* stream_;
   std::vector<pipeline::StageView> stages_;
   std::vector<ImageField> images_;

@@ -39,19 +39,25 @@ double SamplesPerSecondOf(const RunFlags& flags) {
   return accelerator != nullptr ? accelerator->samples_per_second() : flags.pace;
 }
 
-absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
-                                        const std::map<std::string, std::string>& variables) {
-  MILLRACE_ASSIGN_OR_RETURN(pipeline::Plan plan, pipeline::Plan::FromFile(flags.file, variables));
+absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,
+                                        std::shared_ptr<const pipeline::OpTable> ops) {
   ContextOptions context_options;
   context_options.threads = flags.threads;
   context_options.log = PrintWarning;
   MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
   MILLRACE_ASSIGN_OR_RETURN(pipeline::OpenOptions options, OpenOptionsOf(flags));
+  options.ops = std::move(ops);
   Progress indexing("index", "bytes");
   options.index_progress = indexing.Callback();
   MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, options));
   options.index_progress = nullptr;  // must not outlive `indexing`
   return RunStream{std::move(plan), std::move(context), std::move(options), std::move(stream)};
+}
+
+absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
+                                        const std::map<std::string, std::string>& variables) {
+  MILLRACE_ASSIGN_OR_RETURN(pipeline::Plan plan, pipeline::Plan::FromFile(flags.file, variables));
+  return OpenRunStream(flags, std::move(plan));
 }
 
 }  // namespace millrace::cli

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/context.h"
+#include "pipeline/op_table.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
@@ -49,7 +50,10 @@ struct RunStream {
   std::unique_ptr<pipeline::Pipeline> pipeline;
 };
 
-// Opens it; indexing shows its progress.
+// Opens a plan; indexing shows its progress. `ops` are for its custom stages, or null.
+absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,
+                                        std::shared_ptr<const pipeline::OpTable> ops = nullptr);
+// Opens the plan that the flags name; indexing shows its progress.
 //   the errors of Plan and Pipeline::Open
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
                                         const std::map<std::string, std::string>& variables);

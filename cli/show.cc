@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,8 @@
 #include "cli/command.h"
 #include "cli/contact_sheet.h"
 #include "cli/run_stream.h"
+#include "pipeline/crop_watch.h"
+#include "pipeline/plan.h"
 #include "readers/atomic_file.h"
 
 // `millrace show` puts the first batches of a pipeline into a page: a wrong crop, a swapped channel or
@@ -37,11 +40,21 @@ struct Shown {
   int64_t rows = 0;
 };
 
+// The watched plan; its places in messages are not the file's, so errors are those of the plan itself.
+absl::StatusOr<RunStream> Open(const RunFlags& flags, const pipeline::Plan& plan,
+                               const pipeline::CropWatch& watch) {
+  auto watched = OpenRunStream(flags, watch.watched(), watch.ops());
+  return watched.ok() ? std::move(watched) : OpenRunStream(flags, plan);
+}
+
 absl::StatusOr<Shown> Show(const Flags& flags,
                            const std::map<std::string, std::string>& variables) {
-  MILLRACE_ASSIGN_OR_RETURN(RunStream stream, OpenRunStream(flags.run, variables));
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
+                            pipeline::Plan::FromFile(flags.run.file, variables));
+  MILLRACE_ASSIGN_OR_RETURN(const auto watch, pipeline::CropWatch::Make(plan));
+  MILLRACE_ASSIGN_OR_RETURN(const RunStream stream, Open(flags.run, plan, watch));
   MILLRACE_ASSIGN_OR_RETURN(const ContactSheet sheet,
-                            ContactSheet::Make(flags.run.file, stream.plan, *stream.pipeline));
+                            ContactSheet::Make(flags.run.file, plan, watch, *stream.pipeline));
   MILLRACE_ASSIGN_OR_RETURN(const auto file, readers::AtomicFile::Create(flags.out));
   MILLRACE_RETURN_IF_ERROR(Append(*file, sheet.Begin()));
   const auto max_rows = static_cast<int64_t>(flags.rows);
@@ -51,6 +64,7 @@ absl::StatusOr<Shown> Show(const Flags& flags,
     if (!batch.has_value()) break;
     MILLRACE_ASSIGN_OR_RETURN(const std::string section, sheet.Section(*batch, max_rows));
     MILLRACE_RETURN_IF_ERROR(Append(*file, section));
+    watch.Forget(batch->ids());
     ++shown.batches;
     shown.rows += std::min(max_rows, batch->num_valid_rows());
   }

@@ -5,27 +5,20 @@
 #include <set>
 #include <utility>
 
-#include "augment/image_ops.h"
-#include "base/philox.h"
 #include "pipeline/explain_internal.h"
-#include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_view_internal.h"
 
 // A field's history is what its stages do to it, one after the other. Stages are known by the names of
 // their ops, and their fields by what the options call "field" and "output": a stage that this file has
 // never heard of makes the values of its fields unknown, and no more is claimed than is so.
 
 namespace millrace::pipeline {
-namespace {
-
-using Histories = std::map<std::string, FieldHistory, std::less<>>;
-using Layout = FieldHistory::Layout;
 
 const google::protobuf::Message& OptionsOf(const proto::Stage& stage) {
   return stage.GetReflection()->GetMessage(
       stage, stage.GetDescriptor()->FindFieldByNumber(stage.op_case()));
 }
 
-// The values of a string option, repeated or not; none when the op has no such option.
 std::vector<std::string> StringsOf(const google::protobuf::Message& options,
                                    const std::string& name) {
   const auto* field = options.GetDescriptor()->FindFieldByName(name);
@@ -41,7 +34,6 @@ std::vector<std::string> StringsOf(const google::protobuf::Message& options,
   return values;
 }
 
-// Ops that take an image [height, width, channels] and leave the range of its values as it is.
 bool KeepsValues(std::string_view op) {
   static const std::set<std::string_view> kOps = {"random_resized_crop",
                                                   "resize",
@@ -68,6 +60,25 @@ bool KeepsValues(std::string_view op) {
                                                   "auto_augment"};
   return kOps.contains(op);
 }
+
+bool WorksOn(const proto::Stage& stage, const std::string& field) {
+  const std::vector<std::string> fields = StringsOf(OptionsOf(stage), "field");
+  return std::ranges::find(fields, field) != fields.end();
+}
+
+RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
+                     const SampleId& id) {
+  return RandomStream({.seed = pipeline.seed(),
+                       .op = HashName(stage.name()),
+                       .epoch = id.epoch,
+                       .record = id.record,
+                       .sub_index = id.sub_index});
+}
+
+namespace {
+
+using Histories = std::map<std::string, FieldHistory, std::less<>>;
+using Layout = FieldHistory::Layout;
 
 void Multiply(double by, FieldHistory& history) {
   if (!history.values) return;
@@ -180,11 +191,7 @@ std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id)
   const google::protobuf::Message& options = OptionsOf(message);
   const auto* probability = options.GetDescriptor()->FindFieldByName("probability");
   if (probability == nullptr || !KeepsValues(OpName(message))) return std::nullopt;
-  RandomStream random({.seed = pipeline.seed(),
-                       .op = HashName(message.name()),
-                       .epoch = id.epoch,
-                       .record = id.record,
-                       .sub_index = id.sub_index});
+  RandomStream random = DrawsOf(pipeline, message, id);
   // All of these ops draw this first (augment/image_ops.h, color_ops.h, distort_ops.h).
   return random.NextFloat() < options.GetReflection()->GetFloat(options, probability);
 }

@@ -55,6 +55,21 @@ def decode_png(png):
     return width, height, channels, pixels
 
 
+def encode_png(width, height, pixels):
+    """An RGB PNG without filters."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    lines = b"".join(b"\0" + pixels[i:i + 3 * width] for i in range(0, len(pixels), 3 * width))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
+
+
+def window(title):
+    """(first row, last row, first column, last column) of the crop that a title tells of."""
+    match = re.search(r"-> rows (\d+) to (\d+), columns (\d+) to (\d+)", title)
+    return tuple(map(int, match.groups()))
+
+
 class Page(html.parser.HTMLParser):
     """What a browser would see: tags, images, captions."""
 
@@ -207,6 +222,54 @@ class ShowTest(unittest.TestCase):
             flips += acted
         self.assertGreater(flips, 0)
         self.assertLess(flips, IMAGES)
+
+    def test_hovering_tells_where_a_random_crop_lies(self):
+        plan, images = self.raw(3, """stage { pad { top: 2 left: 3 right: 1 } }
+                                      stage { flip { probability: 0 } }
+                                      stage { random_crop { height: 6 width: 5 } }""")
+        page = self.page(plan, "--batches", 3)
+        windows = set()
+        for image, title, original in zip(page.images, page.titles, images):
+            lines = [bytes(3 * (WIDTH + 4))] * 2
+            lines += [bytes(9) + original[i:i + 3 * WIDTH] + bytes(3)
+                      for i in range(0, len(original), 3 * WIDTH)]
+            top, bottom, left, right = window(title)
+            self.assertEqual((bottom - top + 1, right - left + 1), (6, 5))
+            self.assertEqual(image[3], b"".join(line[3 * left:3 * right + 3]
+                                                for line in lines[top:bottom + 1]))
+            windows.add((top, left))
+        self.assertGreater(len(windows), 3)
+
+    def test_hovering_tells_where_a_resized_crop_lies(self):
+        # Red is twice the column, green twice the row: their means are those of the window.
+        sizes = [(100, 80), (60, 120), (90, 90), (40, 30)]
+        records = []
+        for width, height in sizes:
+            pixels = b"".join(bytes((2 * x, 2 * y, 7)) for y in range(height) for x in range(width))
+            records.append(example({"image/encoded": [encode_png(width, height, pixels)]}))
+        write_tfrecord(self.folder / "ramps.tfrecord", records)
+        page = self.page(f"""
+            stage {{ tfrecord {{ files: "{self.folder}/ramps.tfrecord" }} }}
+            stage {{ parse_example {{ feature {{ key: "image/encoded" dtype: BYTES }} }} }}
+            stage {{ decode_image {{}} }}
+            stage {{ random_resized_crop {{ height: 32 width: 32 area: [0.2, 0.9] }} }}
+            stage {{ normalize {{ mean: [1, 2, 3] stddev: [4, 5, 6] }} }}
+            stage {{ repeat {{ epochs: 5 }} }}
+            stage {{ batch {{ size: 4 }} }}
+        """, "--batches", 5)
+        self.assertEqual(len(page.images), 20)
+        for i, (image, title) in enumerate(zip(page.images, page.titles)):
+            top, bottom, left, right = window(title)
+            width, height = sizes[i % 4]
+            self.assertTrue(0 <= top <= bottom < height and 0 <= left <= right < width, title)
+            self.assertAlmostEqual(sum(image[3][0::3]) / 32**2, left + right, delta=1.5)
+            self.assertAlmostEqual(sum(image[3][1::3]) / 32**2, top + bottom, delta=1.5)
+        self.assertGreater(len(set(map(window, page.titles))), 16)
+
+    def test_a_plan_that_cannot_be_opened_is_told_by_its_own_lines(self):
+        plan, _ = self.raw(3, '\n\nstage { flip { field: "imag" } }')
+        line = 1 + plan[:plan.index("flip")].count("\n")
+        self.assertIn(f"plan.pbtxt:{line}:", self.show(plan, code=1).stderr)
 
     def test_padding_rows_are_left_out(self):
         plan, images = self.raw(3, "")
