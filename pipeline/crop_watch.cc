@@ -5,11 +5,14 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/op.h"
 #include "base/status.h"
 #include "pipeline/plan_view_internal.h"
 #include "readers/image_header.h"
