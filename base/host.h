@@ -26,6 +26,9 @@ std::string WidestIsa();
 // Peak resident set of this process in bytes; 0 when it cannot be read.
 int64_t PeakRssBytes();
 
+// Processor time that this process has used, all of its threads, in user and kernel mode.
+double ProcessCpuSeconds();
+
 // The processor's name as /proc/cpuinfo gives it, or "unknown".
 std::string CpuModel();
 

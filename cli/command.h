@@ -32,6 +32,7 @@ void AddMerge(Command parent);
 void AddSample(Command parent);
 void AddExplain(Command parent);
 void AddRun(Command parent);
+void AddShow(Command parent);
 void AddAudit(Command parent);
 void AddTrain(Command parent);
 

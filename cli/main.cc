@@ -63,6 +63,7 @@ int Main(int argc, char** argv) {
   AddSample(records);
   AddExplain(top);
   AddRun(top);
+  AddShow(top);
   AddAudit(top);
   AddTrain(top);
   return line.Run(argc, argv);

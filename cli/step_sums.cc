@@ -3,10 +3,15 @@
 namespace millrace::cli {
 
 void StepSums::Add(const StepTimes& step) {
-  if (num_steps_++ == 0) return;
   sums_.wait += step.wait;
   sums_.nominal += step.nominal;
   sums_.whole += step.whole;
+  waits_.Add(step.wait);
+}
+
+void StepSums::AddIdle(double seconds) {
+  sums_.wait += seconds;
+  sums_.whole += seconds;
 }
 
 double StepSums::wait_fraction() const { return sums_.whole > 0 ? sums_.wait / sums_.whole : 0; }

@@ -23,8 +23,9 @@ std::string OptionsText(const google::protobuf::Message& op) {
   return options;
 }
 
-// The options of a stage; inputs of a join have lines of their own.
-std::string OptionsText(const proto::Stage& stage) {
+}  // namespace
+
+std::string StageOptionsText(const proto::Stage& stage) {
   if (stage.has_concatenate()) return "";
   if (stage.has_mix()) {
     proto::Mix mix = stage.mix();
@@ -40,9 +41,11 @@ std::string OptionsText(const proto::Stage& stage) {
       stage, stage.GetDescriptor()->FindFieldByNumber(stage.op_case())));
 }
 
+namespace {
+
 // "resize  field: "image" height: 8 width: 8"
 std::string StageLine(const proto::Stage& stage) {
-  const std::string options = OptionsText(stage);
+  const std::string options = StageOptionsText(stage);
   const std::string& op_name = OpName(stage);
   const std::string title =
       stage.name() == op_name ? op_name : absl::StrCat(stage.name(), " (", op_name, ")");

@@ -12,6 +12,10 @@
 
 namespace millrace::pipeline {
 
+namespace proto {
+class Stage;
+}
+
 // What only opened sources can tell.
 struct SourceFacts {
   struct Source {
@@ -43,6 +47,9 @@ struct StreamCount {
 StreamCount CountAfter(StreamCount count, const std::vector<OrderStep>& steps);
 // Samples of a pass over an order of sources.
 StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts);
+
+// The options of a stage in one line; inputs of a join have lines of their own.
+std::string StageOptionsText(const proto::Stage& stage);
 
 // "3.0 MiB", "12 B".
 std::string BytesText(uint64_t bytes);

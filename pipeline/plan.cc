@@ -113,15 +113,17 @@ absl::StatusOr<Plan> Plan::FromText(std::string_view text, const std::string& or
   return Plan(std::move(message));
 }
 
-std::string Plan::ToText() const {
+std::string TextOf(const proto::Pipeline& pipeline) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);
   printer.SetUseUtf8StringEscaping(true);
   std::string text;
   // Fails only when its output stream does, which a string never does.
-  printer.PrintToString(message_->pipeline, &text);
+  printer.PrintToString(pipeline, &text);
   return absl::StrReplaceAll(text, {{"$", "$$"}});
 }
+
+std::string Plan::ToText() const { return TextOf(message_->pipeline); }
 
 uint64_t Plan::Fingerprint() const {
   const std::string bytes = DeterministicBytes(Canonical(message_->pipeline));

@@ -44,6 +44,9 @@ struct PipelineAt {
   std::vector<PipelineAt> Inputs(int stage) const;
 };
 
+// Text that Plan::FromText reads back.
+std::string TextOf(const proto::Pipeline& pipeline);
+
 // The name of the stage's op as the text has it ("decode_image"). REQUIRES: the op is set.
 const std::string& OpName(const proto::Stage& stage);
 // REQUIRES: the op is set.

@@ -152,5 +152,13 @@ TEST(Host, PeakRssCoversMemoryThatWasTouched) {
   EXPECT_GE(PeakRssBytes(), static_cast<int64_t>(touched.size()));
 }
 
+TEST(HostTest, ProcessorTimeGrowsWithWork) {
+  const double before = ProcessCpuSeconds();
+  EXPECT_GT(before, 0);
+  volatile uint64_t sum = 0;
+  while (ProcessCpuSeconds() == before) sum = sum + 1;
+  EXPECT_GT(ProcessCpuSeconds(), before);
+}
+
 }  // namespace
 }  // namespace millrace

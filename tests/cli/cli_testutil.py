@@ -39,6 +39,33 @@ def run_json(*args):
     return json.loads(done.stdout)
 
 
+def masked_crc32c(data):
+    """The checksum of TFRecord's frames: CRC-32C, turned and shifted."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC32C[(crc ^ byte) & 255] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def crc32c_of_byte(byte):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+CRC32C = [crc32c_of_byte(byte) for byte in range(256)]
+
+
+def write_tfrecord(path, payloads):
+    """Writes a TFRecord file without the program."""
+    with open(path, "wb") as out:
+        for payload in payloads:
+            size = struct.pack("<Q", len(payload))
+            out.write(size + struct.pack("<I", masked_crc32c(size)) + payload +
+                      struct.pack("<I", masked_crc32c(payload)))
+
+
 def slice_idx(source, target, count):
     """Copies the first `count` items of a gzipped IDX file to a plain one."""
     data = gzip.decompress(pathlib.Path(source).read_bytes())

@@ -26,8 +26,9 @@ class RunTest(unittest.TestCase):
     def test_json_has_every_field(self):
         report = run_json(*self.train, "--batches", 16)
         self.assertEqual(set(report), {"samples", "batches", "seconds", "samples_per_second",
-                                       "wait_fraction", "au", "digest", "records_bad",
-                                       "records_damaged", "peak_rss_bytes"})
+                                       "wait_fraction", "wait", "au", "accelerator", "accelerators",
+                                       "digest", "records_bad", "records_damaged",
+                                       "cpu_seconds_per_1000_samples", "peak_rss_bytes"})
         self.assertEqual(report["batches"], 16)
         self.assertEqual(report["samples"], 1000)  # 2 epochs of 500 rows, 8 batches each
         self.assertEqual(report["records_bad"], 0)

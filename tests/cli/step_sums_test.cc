@@ -5,22 +5,20 @@
 namespace millrace::cli {
 namespace {
 
-TEST(StepSumsTest, NothingAndTheFirstStepAloneAreZero) {
-  StepSums sums;
+TEST(StepSumsTest, NothingIsZero) {
+  const StepSums sums;
   EXPECT_EQ(sums.wait_fraction(), 0);
   EXPECT_EQ(sums.utilisation(), 0);
-  sums.Add({.wait = 7, .nominal = 1, .whole = 8});
-  EXPECT_EQ(sums.wait_fraction(), 0);
-  EXPECT_EQ(sums.utilisation(), 0);
+  EXPECT_EQ(sums.waits().count(), 0u);
 }
 
-TEST(StepSumsTest, TheFirstStepIsLeftOut) {
+TEST(StepSumsTest, SharesAreOfTheWholeTime) {
   StepSums sums;
-  sums.Add({.wait = 100, .nominal = 1, .whole = 101});
   sums.Add({.wait = 0.5, .nominal = 1, .whole = 1.5});
   sums.Add({.wait = 0, .nominal = 2, .whole = 2.5});
   EXPECT_DOUBLE_EQ(sums.wait_fraction(), 0.5 / 4);
   EXPECT_DOUBLE_EQ(sums.utilisation(), 3.0 / 4);
+  EXPECT_EQ(sums.waits().max(), 0.5);
 }
 
 // An oversubscribed host sleeps longer than the nominal second; that is no better use.
@@ -33,9 +31,18 @@ TEST(StepSumsTest, SleepingTooLongLowersUtilisation) {
 
 TEST(StepSumsTest, WithoutAnAcceleratorOnlyWaitingCounts) {
   StepSums sums;
-  for (int step = 0; step < 2; ++step) sums.Add({.wait = 3, .whole = 4});
+  sums.Add({.wait = 3, .whole = 4});
   EXPECT_DOUBLE_EQ(sums.wait_fraction(), 0.75);
   EXPECT_EQ(sums.utilisation(), 0);
+}
+
+TEST(StepSumsTest, ABatchThatNeverCameIsWaitedForToo) {
+  StepSums sums;
+  sums.Add({.wait = 0, .nominal = 1, .whole = 1});
+  sums.AddIdle(3);
+  EXPECT_DOUBLE_EQ(sums.utilisation(), 0.25);
+  EXPECT_DOUBLE_EQ(sums.wait_fraction(), 0.75);
+  EXPECT_EQ(sums.waits().count(), 1u);  // it is no step
 }
 
 }  // namespace

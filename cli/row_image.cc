@@ -1,0 +1,141 @@
+#include "cli/row_image.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "readers/png_encoder.h"
+
+namespace millrace::cli {
+namespace {
+
+using Layout = pipeline::FieldHistory::Layout;
+using Affine = pipeline::FieldHistory::Affine;
+
+constexpr int64_t kLeastGrey = 8;  // pixels of a side; smaller is a matrix
+
+bool IsChannels(int64_t extent) { return extent == 1 || extent == 3 || extent == 4; }
+
+// The pixels of a value, whatever their layout.
+struct Extents {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 1;
+  bool channels_first = false;
+
+  int64_t IndexOf(int64_t pixel, int64_t channel) const {
+    return channels_first ? channel * height * width + pixel : pixel * channels + channel;
+  }
+};
+
+Extents ExtentsOf(const ImageField& field, const Shape& shape) {
+  if (shape.rank() == 2) return {shape[0], shape[1], 1, false};
+  if (field.channels_first) return {shape[1], shape[2], shape[0], true};
+  return {shape[0], shape[1], shape[2], false};
+}
+
+// From values to pixels: (x - offset) / scale, to the nearest of 0 to 255.
+struct Mapping {
+  std::vector<Affine> values;  // one per channel, or one for all
+  std::string text;
+
+  uint8_t PixelOf(double x, int64_t channel) const {
+    const Affine& affine = values[values.size() == 1 ? 0 : static_cast<size_t>(channel)];
+    const double pixel = (x - affine.offset) / affine.scale;
+    return pixel > 0 ? static_cast<uint8_t>(std::nearbyint(std::min(pixel, 255.0))) : 0;
+  }
+};
+
+// The smallest finite number becomes black, the largest white.
+Mapping Stretch(const RowValue& value) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  for (int64_t i = 0; i < value.shape().num_elements(); ++i) {
+    const double x = value.at(i);
+    if (!std::isfinite(x)) continue;
+    low = std::min(low, x);
+    high = std::max(high, x);
+  }
+  if (low > high) return {{Affine{}}, "no finite value"};
+  // Halves, since the difference of the largest numbers is none.
+  const double scale = high > low ? high / 255 - low / 255 : 1;
+  return {{{scale, low}}, absl::StrFormat("stretched: black is %.6g, white %.6g", low, high)};
+}
+
+bool CanUndo(const std::vector<Affine>& values, int64_t channels) {
+  const bool fits = values.size() == 1 || static_cast<int64_t>(values.size()) >= channels;
+  return fits && std::ranges::all_of(values, [](const Affine& affine) {
+           return std::isfinite(affine.offset) && std::isfinite(affine.scale) && affine.scale != 0;
+         });
+}
+
+// `channels` is how many are shown.
+Mapping MappingOf(const ImageField& field, const RowValue& value, int64_t channels) {
+  if (value.dtype() == DType::kU8) return {{Affine{}}, ""};
+  const auto& values = field.history.values;
+  if (!values || !CanUndo(*values, channels)) return Stretch(value);
+  const bool as_decoded =
+      std::ranges::all_of(*values, [](const Affine& a) { return a.scale == 1 && a.offset == 0; });
+  return {*values, as_decoded ? "" : "mapped back to 0 to 255 as the plan's stages say"};
+}
+
+absl::StatusOr<std::string> Encode(const RowValue& value, const Extents& extents,
+                                   const Mapping& mapping, int64_t first, int64_t channels) {
+  const int64_t pixels = extents.height * extents.width;
+  std::vector<uint8_t> bytes;
+  bytes.reserve(static_cast<size_t>(pixels * channels));
+  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (int64_t c = first; c < first + channels; ++c) {
+      bytes.push_back(mapping.PixelOf(value.at(extents.IndexOf(pixel, c)), c));
+    }
+  }
+  return readers::EncodePng(bytes, static_cast<uint32_t>(extents.height),
+                            static_cast<uint32_t>(extents.width), static_cast<int>(channels));
+}
+
+}  // namespace
+
+std::optional<ImageField> FindImageField(const Field& field, pipeline::FieldHistory history) {
+  const Shape& shape = field.shape;
+  ImageField image{.name = field.name, .history = std::move(history)};
+  if (field.dtype == DType::kBytes) return std::nullopt;
+  if (shape.rank() == 2) {
+    const bool grey = field.dtype == DType::kU8 && shape[0] >= kLeastGrey && shape[1] >= kLeastGrey;
+    return grey ? std::optional(std::move(image)) : std::nullopt;
+  }
+  if (shape.rank() != 3) return std::nullopt;
+  image.layout_guessed = image.history.layout == Layout::kUnknown;
+  image.channels_first =
+      image.layout_guessed ? !IsChannels(shape[2]) : image.history.layout == Layout::kChannelsFirst;
+  if (!IsChannels(shape[image.channels_first ? 0 : 2])) return std::nullopt;
+  return image;
+}
+
+absl::StatusOr<RowImage> MakeRowImage(const ImageField& field, const RowValue& value) {
+  const Extents extents = ExtentsOf(field, value.shape());
+  if (value.shape().num_elements() == 0 || !IsChannels(extents.channels)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field.name, ": no image of shape ", value.shape().ToString()));
+  }
+  const int64_t own = field.history.channels;  // 0: not known
+  const bool padded = own == 1 || own == 3;
+  const int64_t shown = std::min(extents.channels, padded ? own : extents.channels);
+  const Mapping mapping = MappingOf(field, value, shown);
+  RowImage image{
+      .pngs = {}, .height = extents.height, .width = extents.width, .values = mapping.text};
+  MILLRACE_ASSIGN_OR_RETURN(std::string png,
+                            Encode(value, extents, mapping, 0, shown == 1 ? 1 : 3));
+  image.pngs.push_back(std::move(png));
+  if (shown == 4) {
+    MILLRACE_ASSIGN_OR_RETURN(std::string fourth, Encode(value, extents, mapping, 3, 1));
+    image.pngs.push_back(std::move(fourth));
+  }
+  return image;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,94 @@
+#include "cli/run_report.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "base/host.h"
+#include "cli/accelerator.h"
+#include "cli/human_bytes.h"
+
+namespace millrace::cli {
+namespace {
+
+double SamplesPerSecond(const RunReport& report) {
+  return report.seconds > 0 ? static_cast<double>(report.samples) / report.seconds : 0;
+}
+
+double CpuSecondsPer1000(const RunReport& report) {
+  return report.samples > 0 ? 1000 * report.cpu_seconds / static_cast<double>(report.samples) : 0;
+}
+
+nlohmann::ordered_json WaitJson(const WaitHistogram& waits) {
+  return {{"p50_seconds", waits.Quantile(0.5)},
+          {"p99_seconds", waits.Quantile(0.99)},
+          {"max_seconds", waits.max()},
+          {"steps", waits.count()},
+          {"steps_over_50us", waits.num_noticed()}};
+}
+
+void PrintAccelerators(const RunFlags& flags, const RunReport& report) {
+  const WaitHistogram& waits = report.steps.waits();
+  absl::PrintF("%d emulated accelerator%s%s of %.0f img/s: utilisation %.3f\n", flags.accelerators,
+               flags.accelerators == 1 ? "" : "s",
+               flags.accelerator.empty() ? "" : " " + flags.accelerator, SamplesPerSecondOf(flags),
+               report.steps.utilisation());
+  absl::PrintF("waits of %d steps: median %.3f ms, p99 %.3f ms, longest %.3f ms; %d over 50 us\n",
+               waits.count(), 1e3 * waits.Quantile(0.5), 1e3 * waits.Quantile(0.99),
+               1e3 * waits.max(), waits.num_noticed());
+}
+
+}  // namespace
+
+nlohmann::ordered_json AcceleratorJson(const RunFlags& flags) {
+  const double rate = SamplesPerSecondOf(flags);
+  if (rate <= 0) return nullptr;
+  nlohmann::ordered_json json{{"name", nullptr}, {"samples_per_second", rate}};
+  if (const Accelerator* accelerator = FindAccelerator(flags.accelerator)) {
+    json["name"] = std::string(accelerator->name);
+    json["batch"] = accelerator->batch;
+    json["compute_seconds"] = accelerator->compute_seconds;
+  }
+  return json;
+}
+
+void PrintRunJson(const RunFlags& flags, const RunReport& report) {
+  nlohmann::ordered_json json{{"samples", report.samples},
+                              {"batches", report.batches},
+                              {"seconds", report.seconds},
+                              {"samples_per_second", SamplesPerSecond(report)},
+                              {"wait_fraction", report.steps.wait_fraction()},
+                              {"wait", WaitJson(report.steps.waits())},
+                              {"au", nullptr},
+                              {"accelerator", AcceleratorJson(flags)},
+                              {"accelerators", nullptr},
+                              {"digest", nullptr},
+                              {"records_bad", report.records_bad},
+                              {"records_damaged", report.damaged},
+                              {"cpu_seconds_per_1000_samples", CpuSecondsPer1000(report)},
+                              {"peak_rss_bytes", PeakRssBytes()}};
+  if (SamplesPerSecondOf(flags) > 0) {
+    json["au"] = report.steps.utilisation();
+    json["accelerators"] = flags.accelerators;
+  }
+  if (flags.digest) json["digest"] = absl::StrFormat("%016x", report.digest);
+  if (!report.status.ok()) json["error"] = std::string(report.status.message());
+  std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void PrintRunText(const RunFlags& flags, const RunReport& report) {
+  absl::PrintF("%d samples in %d batches, %.2f s: %.0f samples/s\n", report.samples, report.batches,
+               report.seconds, SamplesPerSecond(report));
+  absl::PrintF(
+      "wait %.1f %% of the time; %.2f s of processor time per 1,000 samples; peak memory "
+      "%s; %d bad records\n",
+      100 * report.steps.wait_fraction(), CpuSecondsPer1000(report),
+      HumanBytes(static_cast<double>(PeakRssBytes())), report.records_bad);
+  if (SamplesPerSecondOf(flags) > 0) PrintAccelerators(flags, report);
+  for (const auto& [reason, count] : report.damaged) {
+    absl::PrintF("damaged: %d samples, %s\n", count, reason);
+  }
+  if (flags.digest) absl::PrintF("digest %016x\n", report.digest);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,33 @@
+#ifndef MILLRACE_PIPELINE_PLAN_VIEW_INTERNAL_H_
+#define MILLRACE_PIPELINE_PLAN_VIEW_INTERNAL_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/philox.h"
+#include "base/run.h"
+#include "pipeline/plan_message_internal.h"
+
+// Stages by the names of their options.
+
+namespace millrace::pipeline {
+
+// The options of a stage's op. REQUIRES: the op is set.
+const google::protobuf::Message& OptionsOf(const proto::Stage& stage);
+// The values of a string option, repeated or not; none when the op has no such option.
+std::vector<std::string> StringsOf(const google::protobuf::Message& options,
+                                   const std::string& name);
+// Whether the stage's options name the field as "field".
+bool WorksOn(const proto::Stage& stage, const std::string& field);
+
+// Ops that take an image [height, width, channels] and leave the range of its values as it is.
+bool KeepsValues(std::string_view op);
+
+// What a stage draws for a sample, from the first word on.
+RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
+                     const SampleId& id);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_PLAN_VIEW_INTERNAL_H_
