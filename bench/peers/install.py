@@ -45,7 +45,8 @@ def run(command, **options):
     except OSError as error:
         raise InstallError(str(error)) from error
     if done.returncode != 0:
-        raise InstallError(reason(done.stdout))
+        away = " (an index was not reached)" if "WARNING: Retrying" in done.stdout else ""
+        raise InstallError(reason(done.stdout) + away)
     return done.stdout
 
 

@@ -277,8 +277,9 @@ def main():
     rows = measure([name for name in ROWS if name in (options.only or ROWS)], options.repeats,
                    lambda name: turn(name, folder, options))
     images = sum(1 for _ in (folder / "files").rglob("*.jpg"))
+    turns = "one turn" if options.repeats == 1 else f"medians of {options.repeats} turns"
     how = [today(), f"{images:,} images, batches of {options.batch}, page cache warm; "
-           f"medians of {options.repeats} turns of {options.seconds:g} s"]
+           f"{turns} of {options.seconds:g} s"]
     text, svg = f"{'; '.join(how)}:\n\n{table(rows)}", chart(rows, how)
     print(text)
     (PEERS / "train_path.md").write_text(text, encoding="utf-8")
