@@ -1,24 +1,43 @@
 #!/bin/bash
-# Runs the same work on Millrace and on tf.data, turn by turn, and prints one table.
+# Runs the same work on Millrace and on its peers, turn by turn, and prints one table.
 #
-#   bench/peers/run.sh [--repeats N] [--seconds S] [--row NAME]...
+#   bench/peers/run.sh [train_path] [--data FOLDER] [--batch N] [--repeats N] [--seconds S]
+#                      [--only LOADER]... [--publish]
+#       JPEG in TFRecords to batches for training: DALI, tf.data, PyTorch with torchvision.io and Pillow
+#   bench/peers/run.sh records [--repeats N] [--seconds S] [--row NAME]...
+#       records of other kinds: tf.data
 #
-# Builds the release preset when needed and makes a virtual environment with the pinned packages of
-# requirements.txt in build/peers (about 1.5 GB, the only part that needs the network).
+# Builds what it needs of the release preset and makes a virtual environment with the pinned packages
+# of requirements/ in build/peers (about 3.5 GB, the only part that needs the network).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
+here=$root/bench/peers
 venv=$root/build/peers/venv
-stamp=$venv/requirements.txt
-if ! cmp -s "$root/bench/peers/requirements.txt" "$stamp"; then
+work=train_path
+case ${1:-} in
+  train_path | records) work=$1; shift ;;
+esac
+for word in "$@"; do
+  case $word in
+    -h | --help) exec python3 "$here/$work.py" --help ;;
+  esac
+done
+# Before anything is installed.
+[ "$work" = records ] || python3 "$here/$work.py" --check-only "$@"
+case $work in
+  train_path) peers="dali tensorflow pytorch" targets="millrace bench_raw_jpeg" ;;
+  records) peers=tensorflow targets=millrace ;;
+esac
+if [ ! -x "$venv/bin/pip" ]; then
   python3 -c 'import ensurepip' 2>/dev/null || {
     echo "run.sh: python3-venv is missing: apt-get install python3-venv" >&2
     exit 1
   }
-  echo "run.sh: installing $(grep -v '^#' "$root/bench/peers/requirements.txt" | tr '\n' ' ')" >&2
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --no-input -r "$root/bench/peers/requirements.txt"
-  cp "$root/bench/peers/requirements.txt" "$stamp"
 fi
+# shellcheck disable=SC2086
+"$venv/bin/python" "$here/install.py" $peers
 [ -f "$root/build/release/build.ninja" ] || (cd "$root" && cmake --preset release >/dev/null)
-ninja -C "$root/build/release" millrace >&2
-exec "$venv/bin/python" "$root/bench/peers/compare.py" "$@"
+# shellcheck disable=SC2086
+ninja -C "$root/build/release" $targets >&2
+exec "$venv/bin/python" "$here/$work.py" "$@"

@@ -1,25 +1,22 @@
 #!/usr/bin/env python3
 """Millrace beside tf.data: the same files, the same work, turn by turn; medians.
 
-Run it by bench/peers/run.sh. Every turn is a process of its own that counts what it delivers for
+Run it by bench/peers/run.sh records. Every turn is a process of its own that counts what it delivers for
 some seconds; the page cache is warm. TensorFlow writes the files, so neither side reads its own.
 """
 
 import argparse
-import datetime
 import json
 import os
-import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MILLRACE = ROOT / "build" / "release" / "bin" / "millrace"
-DATA = ROOT / "build" / "peers" / "data"
-THREADS = len(os.sched_getaffinity(0))
+from machine import BIN, PEERS, today
+
+MILLRACE = BIN / "millrace"
+DATA = PEERS / "data"
 BATCH = 1024
 FLOATS, INTS = 13, 26  # features of the row parse_40, beside the label
 
@@ -185,13 +182,6 @@ def measure(name, options):
     return statistics.median(ours), statistics.median(theirs)
 
 
-def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor() or "unknown"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", action="append", choices=sorted(ROWS), help="only this row")
@@ -204,7 +194,7 @@ def main():
     version = subprocess.run([sys.executable, "-c", "import tensorflow; print(tensorflow.__version__)"],
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                              check=True).stdout.strip()
-    print(f"{datetime.date.today()}, {processor()}, {THREADS} cores; tf.data {version}; "
+    print(f"{today()}; tf.data {version}; "
           f"medians of {max(options.repeats, 1)} turns of {options.seconds:g} s\n")
     print("| row | work | Millrace, records/s | tf.data, records/s | ratio |")
     print("| --- | --- | --- | --- | --- |")
