@@ -184,7 +184,7 @@ TEST(SimdLevelTest, PlansGiveTheSameBitsAtEveryLevel) {
         absl::StrCat("SIMD_LEVEL_FOLDER='", folder.path(), "' ", level.environment), output))
         << output;
     const std::vector<std::string> digests = DigestLines(output);
-    ASSERT_EQ(digests.size(), 6u) << output;
+    ASSERT_EQ(digests.size(), Plans("").size()) << output;
     if (expected.empty()) expected = digests;
     EXPECT_EQ(digests, expected) << level.name;
     const bool off = level.environment.find("MILLRACE_SIMD=none") != std::string::npos;
