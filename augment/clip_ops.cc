@@ -14,35 +14,29 @@ namespace {
 
 constexpr char kNumbers[] = "uint8, int32, int64, float32 or float64";
 
-// Whether T has that very number; a floating type has every one, rounded.
+// The nearest T; beyond all of them, an infinity.
 template <typename T>
-bool Has(double value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return true;
-  } else {
-    // As a double int64's largest value is 2^63, which is out of its range.
-    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
-    return value == std::floor(value) && value < end &&
-           value >= static_cast<double>(std::numeric_limits<T>::min());
-  }
+T NearestBound(double bound) {
+  if (HasNumber<T>(bound)) return static_cast<T>(bound);
+  return std::copysign(std::numeric_limits<T>::infinity(), static_cast<T>(bound < 0 ? -1 : 1));
 }
 
 // The least T that is not below `bound`, or the type's own least; of a floating type the nearest.
 template <typename T>
 T LowBound(double bound) {
   using Limits = std::numeric_limits<T>;
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(bound);
+  if constexpr (std::is_floating_point_v<T>) return NearestBound<T>(bound);
   if (bound <= static_cast<double>(Limits::min())) return Limits::min();
-  return Has<T>(std::ceil(bound)) ? static_cast<T>(std::ceil(bound)) : Limits::max();
+  return HasNumber<T>(std::ceil(bound)) ? static_cast<T>(std::ceil(bound)) : Limits::max();
 }
 
 // And the greatest that is not above it.
 template <typename T>
 T HighBound(double bound) {
   using Limits = std::numeric_limits<T>;
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(bound);
+  if constexpr (std::is_floating_point_v<T>) return NearestBound<T>(bound);
   if (bound < static_cast<double>(Limits::min())) return Limits::min();
-  return Has<T>(std::floor(bound)) ? static_cast<T>(std::floor(bound)) : Limits::max();
+  return HasNumber<T>(std::floor(bound)) ? static_cast<T>(std::floor(bound)) : Limits::max();
 }
 
 class Clip final : public FieldsOp {
@@ -54,12 +48,14 @@ class Clip final : public FieldsOp {
   absl::StatusOr<Field> ResolveField(size_t, Field field) override {
     if (!IsNumber(field.dtype)) return FieldError(field, op(), kNumbers);
     const bool holds_some = WithNumber(field.dtype, [&](auto number) {
-      using T = decltype(number);
-      if (std::is_floating_point_v<T>) return true;
-      const double low = std::ceil(options_.min.value_or(-HUGE_VAL));
-      const double high = std::floor(options_.max.value_or(HUGE_VAL));
-      return low <= high && low <= static_cast<double>(std::numeric_limits<T>::max()) &&
-             high >= static_cast<double>(std::numeric_limits<T>::min());
+      using Limits = std::numeric_limits<decltype(number)>;
+      const double min = options_.min.value_or(-HUGE_VAL);
+      const double max = options_.max.value_or(HUGE_VAL);
+      if (!Limits::is_integer) return min <= Limits::max() && max >= Limits::lowest();
+      const double low = std::ceil(min);
+      const double high = std::floor(max);
+      return low <= high && low < std::ldexp(1.0, Limits::digits) &&
+             high >= static_cast<double>(Limits::min());
     });
     if (holds_some) return field;
     return FieldError(field, op(), "a dtype that has a number from min to max");
@@ -87,13 +83,12 @@ class FillMissing final : public FieldsOp {
  private:
   absl::StatusOr<Field> ResolveField(size_t, Field field) override {
     if (!IsNumber(field.dtype)) return FieldError(field, op(), kNumbers);
-    if (!IsInteger(field.dtype)) return field;
-    if (!options_.missing) {
+    if (IsInteger(field.dtype) && !options_.missing) {
       return FieldError(field, op(), "float32 or float64; an integer is never NaN, give `missing`");
     }
     const bool fits = WithNumber(field.dtype, [&](auto number) {
       using T = decltype(number);
-      return Has<T>(options_.value) && Has<T>(*options_.missing);
+      return HasNumber<T>(options_.value) && HasNumber<T>(options_.missing.value_or(0));
     });
     if (fits) return field;
     return FieldError(field, op(), "a dtype that has the numbers `value` and `missing`");

@@ -12,8 +12,12 @@ absl::StatusOr<Schema> FieldsOp::Resolve(const Schema& input) {
   for (size_t i = 0; i < fields_.size(); ++i) {
     MILLRACE_ASSIGN_OR_RETURN(Field field, FindField(input, fields_[i], op_));
     MILLRACE_ASSIGN_OR_RETURN(field, ResolveField(i, std::move(field)));
-    if (field.name != fields_[i]) output.Remove(fields_[i]);
-    output.Set(std::move(field));
+    if (field.name == fields_[i]) {
+      output.Set(std::move(field));
+      continue;
+    }
+    output.Remove(fields_[i]);
+    MILLRACE_RETURN_IF_ERROR(AddField(std::move(field), op_, &output));
   }
   return output;
 }

@@ -1,8 +1,10 @@
 #ifndef MILLRACE_AUGMENT_COLUMNS_INTERNAL_H_
 #define MILLRACE_AUGMENT_COLUMNS_INTERNAL_H_
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -55,15 +57,26 @@ auto WithNumber(DType dtype, const F& f) {
   }
 }
 
-// Replaces every value x of the field, a From, by f(x), a To.
+// Whether T has the number: an integer that very one, a floating type one as large, rounded.
+template <typename T>
+bool HasNumber(double value) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::abs(value) <= static_cast<double>(Limits::max());
+  } else {
+    // As a double int64's largest value would be 2^63, which is out of its range.
+    return value == std::floor(value) && value < std::ldexp(1.0, Limits::digits) &&
+           value >= static_cast<double>(Limits::min());
+  }
+}
+
+// Replaces every value of the field, a From, by a To; f(from, count, to) does so for some at once.
 template <typename From, typename To, typename F>
-void MapColumn(Run& run, const std::string& field, const F& f) {
+void MapRows(Run& run, const std::string& field, const F& f) {
   Column* out = nullptr;
   const Column in = run.Renew(field, DTypeOf<To>(), &out);
-  const auto map = [&f](const void* from_row, int64_t count, void* to_row) {
-    const auto* from = static_cast<const From*>(from_row);
-    auto* to = static_cast<To*>(to_row);
-    for (int64_t i = 0; i < count; ++i) to[i] = f(from[i]);
+  const auto map = [&f](const void* from, int64_t count, void* to) {
+    f(static_cast<const From*>(from), count, static_cast<To*>(to));
   };
   if (!run.all_ok() || !in.is_dense()) {
     for (int64_t row = 0; row < run.num_rows(); ++row) {
@@ -84,6 +97,14 @@ void MapColumn(Run& run, const std::string& field, const F& f) {
   for (int64_t row = 0; row < run.num_rows(); ++row) {
     map(in.first() + row * in.stride_bytes(), count, to + row * to_bytes);
   }
+}
+
+// Replaces every value x of the field, a From, by f(x), a To.
+template <typename From, typename To, typename F>
+void MapColumn(Run& run, const std::string& field, const F& f) {
+  MapRows<From, To>(run, field, [&f](const From* from, int64_t count, To* to) {
+    for (int64_t i = 0; i < count; ++i) to[i] = f(from[i]);
+  });
 }
 
 // An op that works on one field after the other, each by itself. `op` is its name.

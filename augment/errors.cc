@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
@@ -29,6 +30,15 @@ absl::Status ImageDamage(std::string_view text) {
 absl::StatusOr<Field> FindField(const Schema& schema, std::string_view name, std::string_view op) {
   MILLRACE_RETURN_IF_ERROR(Annotate(schema.CheckHas(name), op));
   return *schema.Find(name);
+}
+
+absl::Status AddField(Field field, std::string_view op, Schema* schema) {
+  if (schema->Find(field.name) != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ToAbsl(op), ": there is a field '", field.name, "' already"));
+  }
+  schema->Set(std::move(field));
+  return absl::OkStatus();
 }
 
 absl::Status FieldError(const Field& field, std::string_view op, std::string_view expected) {

@@ -21,6 +21,10 @@ absl::Status ImageDamage(std::string_view text);
 //   NOT_FOUND         there is none; the message names the op and the fields there are
 absl::StatusOr<Field> FindField(const Schema& schema, std::string_view name, std::string_view op);
 
+// Adds a field that an op makes beside those it reads.
+//   INVALID_ARGUMENT  there is one of that name, which would be lost
+absl::Status AddField(Field field, std::string_view op, Schema* schema);
+
 // INVALID_ARGUMENT "OP: field 'NAME' is DTYPE[SHAPE]; expected EXPECTED".
 absl::Status FieldError(const Field& field, std::string_view op, std::string_view expected);
 

@@ -26,15 +26,23 @@ class PadTokens final : public Op {
     if (!IsToken(field.dtype) || field.shape.rank() != 1) {
       return FieldError(field, "pad_tokens", "int32, int64, float32 or float64 [tokens]");
     }
-    if (IsInteger(field.dtype) && !IsValueOf(field.dtype)) {
+    const bool has_value = WithNumber(
+        field.dtype, [this](auto number) { return HasNumber<decltype(number)>(options_.value); });
+    if (!has_value) {
       return FieldError(field, "pad_tokens",
                         absl::StrCat("a dtype that has the number ", options_.value));
     }
     field.shape = Shape{options_.length};
     Schema output = input;
     output.Set(std::move(field));
-    if (!options_.mask.empty()) output.Set({options_.mask, DType::kI64, Shape{options_.length}});
-    if (!options_.lengths.empty()) output.Set({options_.lengths, DType::kI64, Shape()});
+    if (!options_.mask.empty()) {
+      const Field mask{options_.mask, DType::kI64, Shape{options_.length}};
+      MILLRACE_RETURN_IF_ERROR(AddField(mask, "pad_tokens", &output));
+    }
+    if (!options_.lengths.empty()) {
+      const Field lengths{options_.lengths, DType::kI64, Shape()};
+      MILLRACE_RETURN_IF_ERROR(AddField(lengths, "pad_tokens", &output));
+    }
     return output;
   }
 
@@ -46,12 +54,6 @@ class PadTokens final : public Op {
   }
 
  private:
-  bool IsValueOf(DType dtype) const {
-    const double end = std::ldexp(1.0, dtype == DType::kI32 ? 31 : 63);
-    return options_.value == std::floor(options_.value) && options_.value >= -end &&
-           options_.value < end;
-  }
-
   // Tokens that stay of a row.
   int64_t Kept(const Column& in, int64_t row) const {
     return std::min(in.at(row).shape[0], options_.length);

@@ -195,6 +195,8 @@ absl::StatusOr<Schema> PixelTail::Resolve(Schema schema, const std::string& fiel
   const Field before = *schema.Find(field);
   dtype_ = before.dtype;
   channels_ = before.shape[2];
+  row_steps_.clear();
+  first_scales_ = planes_ = false;
   if (channels_ == Shape::kUnknown || (dtype_ != DType::kU8 && dtype_ != DType::kF32)) {
     return absl::InternalError("a fused image of other pixels than uint8 or float32");
   }

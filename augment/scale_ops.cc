@@ -7,6 +7,7 @@
 #include "augment/columns_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/field_ops.h"
+#include "augment/log_rows_internal.h"
 #include "base/status.h"
 
 namespace millrace::augment {
@@ -58,12 +59,6 @@ class Scale final : public FloatingOp {
   const ScaleOptions options_;
 };
 
-// ln(x + 1). Of an integer the sum is exact, and log takes a fraction of log1p's time.
-template <typename From>
-double LogOnePlus(double x) {
-  return std::is_integral_v<From> ? std::log(x + 1) : std::log1p(x);
-}
-
 class Log final : public FloatingOp {
  public:
   explicit Log(LogOptions options)
@@ -72,26 +67,40 @@ class Log final : public FloatingOp {
  private:
   void ApplyTo(size_t i, Run& run) const override {
     const std::string& field = fields()[i];
-    const double min = options_.min;
-    const double offset = options_.offset;
     WithNumber(run.Get(field).dtype(), [&](auto number) {
       using From = decltype(number);
       using To = Floating<From>;
-      // NaN is not below min.
-      const auto above = [min](From x) {
-        const auto wide = static_cast<double>(x);
-        return wide < min ? min : wide;
-      };
-      if (offset == 1) {
-        MapColumn<From, To>(run, field,
-                            [&](From x) { return static_cast<To>(LogOnePlus<From>(above(x))); });
-      } else {
-        MapColumn<From, To>(run, field,
-                            [&](From x) { return static_cast<To>(std::log(above(x) + offset)); });
-      }
+      MapRows<From, To>(run, field, [this](const From* from, int64_t count, To* to) {
+        for (int64_t done = 0; done < count; done += kBlock) {
+          LogBlock(from + done, std::min(kBlock, count - done), to + done);
+        }
+      });
     });
   }
 
+  // At most kBlock values.
+  template <typename From, typename To>
+  void LogBlock(const From* from, int64_t count, To* to) const {
+    double values[kBlock];
+    for (int64_t i = 0; i < count; ++i) {
+      const auto x = static_cast<double>(from[i]);
+      values[i] = x < options_.min ? options_.min : x;  // NaN is not below min
+    }
+    const int64_t filled = (count + kLogLanes - 1) / kLogLanes * kLogLanes;
+    std::fill(values + count, values + filled, 1.0);
+    // The sum of whole numbers is exact, and LogRow takes a part of LogOnePlusRow's time.
+    const bool whole = std::is_integral_v<From> && options_.min == std::floor(options_.min);
+    if (options_.offset == 1 && !whole) {
+      LogOnePlusRow(values, filled);
+    } else {
+      for (int64_t i = 0; i < count; ++i) values[i] += options_.offset;
+      LogRow(values, filled);
+    }
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(values[i]);
+  }
+
+  static constexpr int64_t kBlock = 256;
+  static_assert(kBlock % kLogLanes == 0);
   const LogOptions options_;
 };
 

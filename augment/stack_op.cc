@@ -51,7 +51,8 @@ class Stack final : public Op {
     }
     shape_ = first.shape.Prepend(std::ssize(options_.fields));
     value_bytes_ = static_cast<size_t>(first.shape.num_elements()) * SizeOf(first.dtype);
-    output.Set({options_.output, first.dtype, shape_});
+    const Field stacked{options_.output, first.dtype, shape_};
+    MILLRACE_RETURN_IF_ERROR(AddField(stacked, "stack", &output));
     return output;
   }
 

@@ -15,6 +15,8 @@
 
 namespace millrace::augment {
 
+class Vocabulary;
+
 // A token becomes its id, an int64: the number of its line in the file, from 0. A token that the file
 // does not have becomes default_id, or, with buckets, lines + floor(h * oov_buckets / 2^64) of
 // h = XXH3, 64 bits, seed 0; otherwise it is an error of the row.
@@ -28,6 +30,8 @@ struct VocabularyOptions {
   // field becomes int64 [number of words].
   bool split = false;
   uint64_t digest = 0;  // that the file must have; 0: any
+  // What Vocabulary::Load has made of `file`, shared by all ops that have it; none: the op loads it.
+  std::shared_ptr<const Vocabulary> loaded = {};
 };
 
 // A row of tokens [n] becomes one of `length` tokens: shorter ones are filled up, longer ones cut.
@@ -45,7 +49,7 @@ struct PadTokensOptions {
   std::string lengths = {};
 };
 
-// Reads the file.
+// Reads the file, unless it is loaded.
 //   INVALID_ARGUMENT  an option is wrong, or "FILE:LINE: ..." for a file that is no vocabulary
 //   FAILED_PRECONDITION  the file has another digest
 //   other             the file cannot be read

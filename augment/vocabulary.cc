@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -13,7 +14,7 @@
 
 namespace millrace::augment {
 
-absl::StatusOr<Vocabulary> Vocabulary::Load(const std::string& file) {
+absl::StatusOr<Vocabulary> Vocabulary::Load(const std::string& file, int64_t max_tokens) {
   // A pipe would be empty when it is read for the second time.
   std::error_code error;
   if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
@@ -26,17 +27,25 @@ absl::StatusOr<Vocabulary> Vocabulary::Load(const std::string& file) {
   Vocabulary vocabulary;
   vocabulary.digest_ = XXH3_64bits(bytes->data(), bytes->size());
   vocabulary.bytes_ = std::make_unique<const std::string>(*std::move(bytes));
-  MILLRACE_RETURN_IF_ERROR(vocabulary.AddLines(file));
+  MILLRACE_RETURN_IF_ERROR(vocabulary.AddLines(file, max_tokens));
   return vocabulary;
 }
 
-absl::Status Vocabulary::AddLines(const std::string& file) {
+absl::Status Vocabulary::AddLines(const std::string& file, int64_t max_tokens) {
   std::string_view rest = *bytes_;
+  const auto lines = static_cast<int64_t>(std::ranges::count(rest, '\n')) + 1;
+  // Once and for all: a table that grows is there twice.
+  ids_.reserve(static_cast<size_t>(std::min(lines, max_tokens)));
   for (int64_t line = 0; !rest.empty(); ++line) {
+    if (line == max_tokens) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          file, ":", line + 1, ": a token too many; at most ", max_tokens, " are allowed"));
+    }
     const size_t end = rest.find('\n');
+    const bool ended = end != std::string_view::npos;
     std::string_view token = rest.substr(0, end);
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    if (token.ends_with('\r')) token.remove_suffix(1);
+    rest.remove_prefix(ended ? end + 1 : rest.size());
+    if (ended && token.ends_with('\r')) token.remove_suffix(1);
     if (token.size() > kMaxTokenBytes) {
       return absl::InvalidArgumentError(absl::StrCat(file, ":", line + 1, ": the token has ",
                                                      token.size(), " bytes; at most ",

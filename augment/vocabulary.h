@@ -16,13 +16,15 @@ class Vocabulary {
  public:
   static constexpr uint64_t kMaxFileBytes = uint64_t{1} << 28;
   static constexpr size_t kMaxTokenBytes = 4096;
+  // With which the table takes up to 800 MiB beside the file's bytes.
+  static constexpr int64_t kMaxTokens = int64_t{1} << 24;
 
   // Reads a file of one token per line: any bytes up to the line's end, which is "\n" or "\r\n"; that
   // of the last line may be missing. An empty line is the empty token.
   //   INVALID_ARGUMENT  the file is empty, too large or not regular; "FILE:LINE: ..." for a token that is there
-  //                     twice, or a line that is too long
+  //                     twice or one too many, or a line that is too long
   //   other             the file cannot be read
-  static absl::StatusOr<Vocabulary> Load(const std::string& file);
+  static absl::StatusOr<Vocabulary> Load(const std::string& file, int64_t max_tokens = kMaxTokens);
 
   // Returns the token's line, from 0, or -1.
   int64_t Find(std::string_view token) const {
@@ -35,7 +37,7 @@ class Vocabulary {
 
  private:
   Vocabulary() = default;
-  absl::Status AddLines(const std::string& file);
+  absl::Status AddLines(const std::string& file, int64_t max_tokens);
 
   std::unique_ptr<const std::string> bytes_;  // of the file; the keys point here
   absl::flat_hash_map<std::string_view, int64_t> ids_;

@@ -21,10 +21,9 @@ constexpr size_t kShownBytes = 64;  // of a token, in a message
 
 class VocabularyOp final : public FieldsOp {
  public:
-  VocabularyOp(VocabularyOptions options, Vocabulary vocabulary)
-      : FieldsOp("vocabulary", options.fields),
-        options_(std::move(options)),
-        vocabulary_(std::move(vocabulary)) {}
+  // REQUIRES: it is loaded.
+  explicit VocabularyOp(VocabularyOptions options)
+      : FieldsOp("vocabulary", options.fields), options_(std::move(options)) {}
 
  private:
   absl::StatusOr<Field> ResolveField(size_t, Field field) override {
@@ -65,11 +64,11 @@ class VocabularyOp final : public FieldsOp {
   }
 
   std::optional<std::string_view> AddId(std::string_view token, std::vector<int64_t>* ids) const {
-    int64_t id = vocabulary_.Find(token);
+    int64_t id = options_.loaded->Find(token);
     if (id < 0) {
       if (options_.oov_buckets > 0) {
         const auto buckets = static_cast<uint64_t>(options_.oov_buckets);
-        id = vocabulary_.size() + static_cast<int64_t>(BinOf(token, 0, buckets));
+        id = options_.loaded->size() + static_cast<int64_t>(BinOf(token, 0, buckets));
       } else if (options_.default_id) {
         id = *options_.default_id;
       } else {
@@ -89,7 +88,6 @@ class VocabularyOp final : public FieldsOp {
   }
 
   const VocabularyOptions options_;
-  const Vocabulary vocabulary_;
 };
 
 }  // namespace
@@ -107,13 +105,16 @@ absl::StatusOr<std::unique_ptr<Op>> MakeVocabulary(VocabularyOptions options) {
     return absl::InvalidArgumentError(
         "vocabulary: output is the name of one field, not of several");
   }
-  MILLRACE_ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Load(options.file));
-  if (options.digest != 0 && options.digest != vocabulary.digest()) {
+  if (options.loaded == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Load(options.file));
+    options.loaded = std::make_shared<const Vocabulary>(std::move(vocabulary));
+  }
+  if (options.digest != 0 && options.digest != options.loaded->digest()) {
     return absl::FailedPreconditionError(
         absl::StrCat("vocabulary: ", options.file, " has changed: its digest is ",
-                     vocabulary.digest(), ", expected ", options.digest));
+                     options.loaded->digest(), ", expected ", options.digest));
   }
-  return std::make_unique<VocabularyOp>(std::move(options), std::move(vocabulary));
+  return std::make_unique<VocabularyOp>(std::move(options));
 }
 
 }  // namespace millrace::augment

@@ -300,22 +300,27 @@ OpFields InPlace(const std::vector<std::string>& fields) { return {fields, field
 
 OpFields FieldsOfPad(const augment::PadTokensOptions& pad) {
   OpFields fields = InPlace(pad.field);
-  if (!pad.mask.empty()) fields.writes.push_back(pad.mask);
-  if (!pad.lengths.empty()) fields.writes.push_back(pad.lengths);
+  for (const std::string& added : {pad.mask, pad.lengths}) {
+    if (!added.empty()) fields.adds.push_back(added);
+  }
+  fields.writes.insert(fields.writes.end(), fields.adds.begin(), fields.adds.end());
   return fields;
+}
+
+// Fields that become one, which may have a name of theirs.
+OpFields Consumed(const std::vector<std::string>& fields, const std::string& output) {
+  OpFields consumed{fields, {output}, fields, false, {}};
+  if (std::erase(consumed.removes, output) == 0) consumed.adds = {output};
+  return consumed;
 }
 
 OpFields FieldsOfVocabulary(const augment::VocabularyOptions& vocabulary) {
   if (vocabulary.output.empty()) return InPlace(vocabulary.fields);
-  OpFields fields{vocabulary.fields, {vocabulary.output}, vocabulary.fields, false};
-  std::erase(fields.removes, vocabulary.output);
-  return fields;
+  return Consumed(vocabulary.fields, vocabulary.output);
 }
 
 OpFields FieldsOfStack(const augment::StackOptions& stack) {
-  OpFields fields{stack.fields, {stack.output}, stack.fields, false};
-  std::erase(fields.removes, stack.output);
-  return fields;
+  return Consumed(stack.fields, stack.output);
 }
 
 // Bytes in, something else out: for decode_image and decode_raw.
@@ -507,6 +512,10 @@ std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan) {
     if (!options) continue;
     if (auto* filter = std::get_if<FilterOptions>(&*options)) {
       filter->where = plan.Where(i, "predicate");
+    }
+    if (auto* vocabulary = std::get_if<augment::VocabularyOptions>(&*options)) {
+      const auto loaded = plan.vocabularies.find(vocabulary->file);
+      if (loaded != plan.vocabularies.end()) vocabulary->loaded = loaded->second;
     }
     specs.push_back({stage.name(), plan.Where(i), WithCarried(stage, *std::move(options))});
   }

@@ -117,6 +117,8 @@ struct OpFields {
   std::vector<std::string> removes;
   // Not known: it may read and write every field there is.
   bool any = false;
+  // Those of `writes` that it refuses to replace.
+  std::vector<std::string> adds = {};
 };
 // REQUIRES: predicates are parsed.
 OpFields FieldsOf(const OpOptions& options);

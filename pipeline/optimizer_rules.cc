@@ -15,11 +15,12 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// True when `field`, as it is before specs[begin], is read by one of them or reaches the batch.
+// True when `field`, as it is before specs[begin], is read or refused by one of them or reaches the
+// batch. Were a field that is refused not parsed, a plan would be wrong only without the rule.
 bool IsUsedFrom(const std::vector<OpSpec>& specs, size_t begin, const std::string& field) {
   for (size_t i = begin; i < specs.size(); ++i) {
     const OpFields fields = FieldsOf(specs[i].options);
-    if (fields.any || Contains(fields.reads, field)) return true;
+    if (fields.any || Contains(fields.reads, field) || Contains(fields.adds, field)) return true;
     if (Contains(fields.writes, field)) return false;
   }
   return true;

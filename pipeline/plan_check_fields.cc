@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -17,6 +18,8 @@ namespace {
 constexpr uint64_t kMaxLength = 1 << 24;
 constexpr uint64_t kMaxBins = uint64_t{1} << 63;
 
+using Vocabularies = decltype(PlanMessage::vocabularies);
+
 class FieldChecker : public OptionsChecker {
  public:
   using OptionsChecker::OptionsChecker;
@@ -31,8 +34,8 @@ class FieldChecker : public OptionsChecker {
   absl::Status FillMissing(const proto::FillMissing& fill) const;
   absl::Status Stack(const proto::Stack& stack) const;
 
-  // Sets the digest of a vocabulary's file, or compares it.
-  absl::Status Pin(proto::Vocabulary* vocabulary) const;
+  // Reads a vocabulary's file, unless `files` has it, and sets its digest, or compares it.
+  absl::Status Pin(proto::Vocabulary* vocabulary, Vocabularies* files) const;
 
  private:
   // The fields of a stage: some, all different.
@@ -90,9 +93,13 @@ absl::Status FieldChecker::Vocabulary(const proto::Vocabulary& vocabulary) const
   return IsOneOf("split", kSplits, vocabulary.split());
 }
 
-absl::Status FieldChecker::Pin(proto::Vocabulary* vocabulary) const {
-  const auto loaded = augment::Vocabulary::Load(vocabulary->file());
-  if (!loaded.ok()) return Error("file", absl::StrCat(": ", loaded.status().message()));
+absl::Status FieldChecker::Pin(proto::Vocabulary* vocabulary, Vocabularies* files) const {
+  std::shared_ptr<const augment::Vocabulary>& loaded = (*files)[vocabulary->file()];
+  if (loaded == nullptr) {
+    absl::StatusOr<augment::Vocabulary> read = augment::Vocabulary::Load(vocabulary->file());
+    if (!read.ok()) return Error("file", absl::StrCat(": ", read.status().message()));
+    loaded = std::make_shared<const augment::Vocabulary>(*std::move(read));
+  }
   if (vocabulary->digest() == 0) vocabulary->set_digest(loaded->digest());
   if (vocabulary->digest() == loaded->digest()) return absl::OkStatus();
   return Error("digest", absl::StrCat(" is ", vocabulary->digest(), " but that of ",
@@ -223,7 +230,8 @@ absl::Status PinVocabularies(PlanMessage* plan) {
     proto::Stage* const stage = plan->pipeline.mutable_stage(i);
     if (!stage->has_vocabulary()) continue;
     const PipelineAt at = PipelineAt::Whole(*plan);
-    MILLRACE_RETURN_IF_ERROR(FieldChecker(at, i).Pin(stage->mutable_vocabulary()));
+    MILLRACE_RETURN_IF_ERROR(
+        FieldChecker(at, i).Pin(stage->mutable_vocabulary(), &plan->vocabularies));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,8 @@
 #ifndef MILLRACE_PIPELINE_PLAN_MESSAGE_INTERNAL_H_
 #define MILLRACE_PIPELINE_PLAN_MESSAGE_INTERNAL_H_
 
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,10 @@
 #include "pipeline/text_proto_internal.h"
 
 // What is inside a Plan, and the steps that make it: fill in defaults, then check.
+
+namespace millrace::augment {
+class Vocabulary;
+}
 
 namespace millrace::pipeline {
 
@@ -22,6 +28,8 @@ enum class StageKind { kSource, kOrder, kMap, kCut, kBatch, kPrefetch };
 struct PlanMessage {
   proto::Pipeline pipeline;  // every default filled in
   TextLocations locations;
+  // What PinVocabularies has read, by file, for the ops of every pass.
+  std::map<std::string, std::shared_ptr<const augment::Vocabulary>> vocabularies;
 
   // "FILE:LINE:COLUMN" of stage i, or of a field of its op.
   std::string Where(int stage) const;
@@ -65,7 +73,7 @@ void FillDefaults(proto::Pipeline* pipeline);
 // of the first that is wrong. REQUIRES: FillDefaults.
 absl::Status CheckPlan(const PlanMessage& plan);
 
-// Reads every vocabulary's file and sets the digest where the text has none, so that the fingerprint
+// Reads every vocabulary's file, each once, and sets the digest where the text has none, so that the fingerprint
 // covers what is in the file. INVALID_ARGUMENT with the place of the first that cannot be read, is no
 // vocabulary, or is another than the text's digest says. REQUIRES: CheckPlan.
 absl::Status PinVocabularies(PlanMessage* plan);

@@ -19,6 +19,9 @@ constexpr size_t kMostSpareBytes = size_t{4} << 20;
 constexpr size_t kGrainBytes = size_t{64} << 10;
 constexpr size_t kMappedGrainBytes = size_t{1} << 20;  // pages that are not used take no memory
 
+// Whether a buffer of so many bytes is mapped.
+bool IsMapped(size_t bytes) { return bytes > kMappedBytes - kGrainBytes; }
+
 void Free(std::byte* memory, size_t capacity) {
   if (capacity < kMappedBytes) {
     delete[] memory;
@@ -44,10 +47,13 @@ class Spares {
     bytes_ += capacity;
   }
 
+  // A mapped one only for a run that would map its own: the budget counts the run's bytes, and the
+  // pages that are there already would be many times as many.
   ReadBuffer Take(size_t bytes) {
     for (size_t i = buffers_.size(); i > 0; --i) {
       const Buffer buffer = buffers_[i - 1];
       if (buffer.capacity < bytes) continue;
+      if (buffer.capacity >= kMappedBytes && !IsMapped(bytes)) continue;
       buffers_.erase(buffers_.begin() + static_cast<ptrdiff_t>(i - 1));
       bytes_ -= buffer.capacity;
       return {buffer.memory, {buffer.capacity}};
@@ -86,8 +92,7 @@ ReadBuffer MakeReadBuffer(size_t bytes) {
   if (!gone) {
     if (ReadBuffer spare = spares.Take(bytes)) return spare;
   }
-  const bool mapped = bytes > kMappedBytes - kGrainBytes;
-  const size_t grain = mapped ? kMappedGrainBytes : kGrainBytes;
+  const size_t grain = IsMapped(bytes) ? kMappedGrainBytes : kGrainBytes;
   const size_t capacity = (std::max<size_t>(bytes, 1) + grain - 1) / grain * grain;
   if (capacity < kMappedBytes) return {new (std::nothrow) std::byte[capacity], {capacity}};
   void* const memory =

@@ -11,6 +11,9 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr size_t kMaxRunBytes = 256 << 10;
+// Of the rows that an op likes to get at once: sixteen photographs have about 2 MiB. Of larger records
+// the time goes elsewhere, and the bytes, and what is decoded of them, would be many times a budget.
+constexpr size_t kMaxPreferredBytes = size_t{3} << 20;
 // Bytes between two wanted frames that are read with them: copying so many from the page cache
 // takes less time than a second system call.
 constexpr size_t kMaxGapBytes = 2 << 10;
@@ -41,17 +44,24 @@ void MakeRoom(size_t records, RunWork& work) {
   if (work.starts.size() < records + 1) work.starts.resize(records + 1);
 }
 
-// How many of the `located` rows make a run.
-int64_t RowsThatFit(const RunWork& work, size_t located, int64_t min_rows) {
+// Rows of a run of which an op prefers `min_rows`. `fitting(bytes)` says how many rows have so many
+// bytes at most, never more than there are.
+template <typename Fitting>
+int64_t RowsOfRun(int64_t min_rows, const Fitting& fitting) {
+  const int64_t rows = std::max(fitting(kMaxRunBytes), int64_t{1});
+  return rows >= min_rows ? rows : std::max(rows, std::min(min_rows, fitting(kMaxPreferredBytes)));
+}
+
+// How many of the `located` rows of all columns have so many bytes at most.
+int64_t RowsThatFit(const RunWork& work, size_t located, size_t most_bytes) {
   size_t rows = 0;
   for (size_t bytes = 0; rows < located; ++rows) {
     for (size_t i = rows; i < located * static_cast<size_t>(work.columns); i += located) {
       bytes += work.starts[i + 1] - work.starts[i];
     }
-    if (bytes > kMaxRunBytes) break;
+    if (bytes > most_bytes) break;
   }
-  return std::min(std::max({static_cast<int64_t>(rows), min_rows, int64_t{1}}),
-                  static_cast<int64_t>(located));
+  return static_cast<int64_t>(rows);
 }
 
 // Leaves the first rows of each column of `located`.
@@ -104,7 +114,8 @@ int64_t LocateZipped(const readers::RecordSource& source, const Zip& zip,
   zip.Locate(ids, work.zipped);
   MakeRoom(records, work);
   source.LocateAll(work.zipped, {work.refs.data(), records}, {work.starts.data(), records + 1});
-  const int64_t rows = RowsThatFit(work, ids.size(), min_rows);
+  const int64_t rows =
+      RowsOfRun(min_rows, [&](size_t bytes) { return RowsThatFit(work, ids.size(), bytes); });
   KeepRows(ids.size(), rows, work);
   return rows;
 }
@@ -163,10 +174,9 @@ int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
   const std::span<size_t> starts(work.starts.data(), ids.size() + 1);
   source.LocateAll(ids, {work.refs.data(), ids.size()}, starts);
   KeepShortGaps({work.refs.data(), ids.size()}, starts);
-  const auto full = std::upper_bound(starts.begin() + 1, starts.end(), kMaxRunBytes);
-  const auto fitting = static_cast<int64_t>(full - starts.begin()) - 1;
-  work.rows = std::min(std::max({fitting, min_rows, int64_t{1}}), static_cast<int64_t>(ids.size()));
-  return work.rows;
+  return work.rows = RowsOfRun(min_rows, [&](size_t bytes) {
+           return std::upper_bound(starts.begin() + 1, starts.end(), bytes) - starts.begin() - 1;
+         });
 }
 
 int64_t TakeKept(RecordKeeper& keeper, std::span<const ClosedBatch::Row> rows, int64_t enough,

@@ -120,8 +120,8 @@ struct RunWork {
 };
 
 // Makes `work`, cleared, a run of the first of these samples: as many as have frames of at most
-// 256 KiB together, but at least `min_rows`, if there are so many. `zip` is null where the samples
-// are records of the source. Returns their number, at least 1. REQUIRES: ids is not empty.
+// 256 KiB together, or `min_rows`, or as many of these as have at most 3 MiB. `zip` is null where the
+// samples are records of the source. Returns their number, at least 1. REQUIRES: ids is not empty.
 int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
                   std::span<const SampleId> ids, int64_t min_rows, RunWork& work);
 

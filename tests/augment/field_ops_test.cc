@@ -166,6 +166,11 @@ TEST(LogTest, TakesAnotherLeastNumberAndOffset) {
       ElementsAre(static_cast<float>(std::log(2.0)), static_cast<float>(std::log(8.0))));
 }
 
+TEST(LogTest, KeepsASmallLeastNumberOfIntegers) {
+  EXPECT_THAT(Apply<float>(MakeLog({.fields = {"x"}, .min = 1e-20}), std::vector<int64_t>{0, 1}),
+              ElementsAre(1e-20f, static_cast<float>(std::log(2.0))));
+}
+
 TEST(BucketizeTest, IsTorchsBucketizeOnBothSides) {
   // torch.bucketize([0, 1, 2, 3, 9, nan], [1, 3]) and with right=True; the latter is np.digitize.
   const std::vector<double> values = {0, 1, 2, 3, 9, kNaN};
@@ -258,6 +263,19 @@ TEST(ClipTest, OneBoundIsEnoughAndFarOnesHoldAll) {
               HasSubstr("from min to max"));
 }
 
+TEST(ClipTest, BoundsOutsideOfTheDtypeAreRefusedOrHoldAll) {
+  const double above = std::ldexp(1.0, 63);  // int64's largest value, plus one
+  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .min = above}), DType::kI64),
+              HasSubstr("from min to max"));
+  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .min = 1e39}), DType::kF32),
+              HasSubstr("from min to max"));
+  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .max = -1e39}), DType::kF32),
+              HasSubstr("from min to max"));
+  EXPECT_THAT(Apply<float>(MakeClip({.fields = {"x"}, .min = -1e39, .max = 1e39}),
+                           std::vector<float>{-3e38f, HUGE_VALF}),
+              ElementsAre(-3e38f, HUGE_VALF));
+}
+
 TEST(FillMissingTest, ReplacesNaNAndWhatIsCalledMissing) {
   EXPECT_THAT(
       Apply<float>(MakeFillMissing({.fields = {"x"}, .value = 7}), std::vector<float>{1, NAN, -1}),
@@ -292,6 +310,16 @@ TEST(FillMissingTest, IntegersNeedNumbersOfTheirOwn) {
       HasSubstr("a dtype that has the numbers"));
 }
 
+TEST(FillMissingTest, Float32NeedsNumbersOfItsRange) {
+  EXPECT_THAT(ResolveError(MakeFillMissing({.fields = {"x"}, .value = 1e39}), DType::kF32),
+              HasSubstr("a dtype that has the numbers"));
+  EXPECT_THAT(ResolveError(MakeFillMissing({.fields = {"x"}, .missing = -1e39}), DType::kF32),
+              HasSubstr("a dtype that has the numbers"));
+  EXPECT_THAT(
+      Apply<double>(MakeFillMissing({.fields = {"x"}, .value = 1e39}), std::vector<double>{kNaN}),
+      ElementsAre(1e39));
+}
+
 TEST(StackTest, PutsFieldsSideBySide) {
   auto op = MakeStack({.fields = {"b", "a"}, .output = "dense"});
   ASSERT_TRUE(op.ok());
@@ -321,6 +349,13 @@ TEST(StackTest, KeepsTheShapeOfItsFieldsBehindTheirNumber) {
   EXPECT_EQ(ResolveAndApply(**op, in, *run).fields(),
             Schema({{"a", DType::kI64, {2, 3}}}).fields());
   EXPECT_THAT(run->Get("a").at(0).as<int64_t>(), ElementsAre(1, 2, 3, 1, 2, 3));
+}
+
+TEST(StackTest, RefusesToReplaceAFieldThatItDoesNotTake) {
+  auto op = MakeStack({.fields = {"a"}, .output = "b"});
+  ASSERT_TRUE(op.ok());
+  const Schema in({{"a", DType::kF32, {}}, {"b", DType::kF32, {}}});
+  EXPECT_EQ((*op)->Resolve(in).status().message(), "stack: there is a field 'b' already");
 }
 
 TEST(StackTest, RefusesFieldsThatDiffer) {

@@ -141,7 +141,7 @@ std::string Described(const FusedImageOptions& options) {
   return text;
 }
 
-// S-ROUND-1.
+// S-ROUND-1, S-ROUND-4.
 TEST(FusedImage, RawImagesHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
   const Restored restored;
   Chains chains(3);
@@ -224,6 +224,40 @@ TEST(FusedImage, RowsOfCropsThatEndInAnyOrderAreDense) {
   EXPECT_TRUE(images.is_dense());
   EXPECT_EQ(images.stride_bytes(), 5 * 9 * 3);
   EXPECT_GE(op->preferred_rows(), 8);  // several for each of the decoder's lanes
+}
+
+TEST(FusedImage, ResolvedAgainItIsTheSame) {
+  const auto op = Made(MakeFusedImage({.steps = {{"n", NormalizeOptions{"image", {1}, {2}}},
+                                                 {"c", CastOptions{.field = "image"}},
+                                                 {"t", TransposeOptions()}}}));
+  const auto image = MakeImage(3, 5, 1, 7);
+  const Schema schema({{"image", DType::kU8, {Shape::kUnknown, Shape::kUnknown, 1}}});
+  std::vector<std::string> results[2];
+  for (std::vector<std::string>& result : results) {
+    TestRun run(2);
+    run.AddValue("image", DType::kU8, {3, 5, 1}, image.pixels.data());
+    testing::ResolveAndApply(*op, schema, *run);
+    result = Results(*run);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+// Rows that failed before have no image, and images may have no pixels.
+TEST(FusedImage, RowsWithoutAnImageAreLeftAlone) {
+  const auto op = Made(MakeFusedImage(
+      {.steps = {{"f", FlipOptions{.probability = 1}}, {"c", CastOptions{.field = "image"}}}}));
+  TestRun run(3);
+  const uint8_t pixels[] = {1, 2};
+  Column& column = run->Add("image", DType::kU8);
+  column.Set(1, pixels, {0, 7, 1});
+  column.Set(2, pixels, {1, 2, 1});
+  run->Fail(0, absl::InternalError("before"));
+  const Schema schema({{"image", DType::kU8, {Shape::kUnknown, Shape::kUnknown, 1}}});
+  testing::ResolveAndApply(*op, schema, *run);
+  EXPECT_EQ(run->status(0).message(), "before");
+  EXPECT_EQ(run->Get("image").at(0).data, nullptr);
+  EXPECT_EQ(run->Get("image").at(1).shape, Shape({0, 7, 1}));
+  EXPECT_EQ(run->Get("image").at(2).as<float>()[0], 2);
 }
 
 TEST(FusedImage, PlanesAreFollowedByCastsOnly) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "augment/vocabulary.h"
 #include "base/record_error.h"
@@ -88,6 +90,31 @@ TEST_F(VocabularyTest, FilesThatAreNoneAreRefusedByLine) {
   EXPECT_THAT(Vocabulary::Load(folder_.path()).status().message(), HasSubstr("not a regular file"));
 }
 
+TEST_F(VocabularyTest, ALastLineThatDoesNotEndKeepsItsCarriageReturn) {
+  const auto vocabulary = Vocabulary::Load(Write("b\r\na\r"));
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
+  EXPECT_EQ(vocabulary->Find("b"), 0);
+  EXPECT_EQ(vocabulary->Find("a\r"), 1);
+  EXPECT_EQ(vocabulary->Find("a"), -1);
+}
+
+TEST_F(VocabularyTest, AFileHasSoManyTokensAtMost) {
+  const std::string file = Write("a\nb\nc");
+  EXPECT_TRUE(Vocabulary::Load(file, 3).ok());
+  const absl::Status status = Vocabulary::Load(file, 2).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("vocab.txt:3: a token too many; at most 2 are allowed"));
+}
+
+TEST_F(VocabularyTest, AnOpTakesTheVocabularyThatItIsGiven) {
+  const std::string file = Write("a\nb\n");
+  const auto loaded = std::make_shared<const Vocabulary>(*Vocabulary::Load(file));
+  std::filesystem::remove(file);
+  EXPECT_THAT(Ids({.fields = {"text"}, .file = file, .digest = loaded->digest(), .loaded = loaded},
+                  {"b", "a"}),
+              ElementsAre(ElementsAre(1), ElementsAre(0)));
+}
+
 TEST_F(VocabularyTest, UnknownTokensGetTheDefaultId) {
   const std::string file = Write("a\nb\n");
   EXPECT_THAT(Ids({.fields = {"text"}, .file = file, .default_id = -1}, {"b", "c", "a", "a b", ""}),
@@ -166,6 +193,13 @@ TEST_F(VocabularyTest, OptionsAndFieldsAreChecked) {
             "vocabulary: field 'x' is int64[]; expected bytes");
 }
 
+TEST_F(VocabularyTest, AFieldThatItDoesNotTakeIsNotReplaced) {
+  auto op = MakeVocabulary({.fields = {"text"}, .output = "ids", .file = Write("a\n")});
+  ASSERT_TRUE(op.ok());
+  const Schema in({{"text", DType::kBytes, {Shape::kUnknown}}, {"ids", DType::kI64, {}}});
+  EXPECT_EQ((*op)->Resolve(in).status().message(), "vocabulary: there is a field 'ids' already");
+}
+
 // Rows of 1, 4 and 6 tokens, through pad_tokens.
 struct Padded {
   std::vector<std::vector<int64_t>> tokens;
@@ -239,6 +273,16 @@ TEST(PadTokensTest, ALongRowCanBeAnError) {
   EXPECT_THAT(run->Get("tokens").at(1).as<float>(), ElementsAre(1, 0));
 }
 
+TEST(PadTokensTest, FieldsThatAreThereAreNotReplaced) {
+  const Schema in({{"tokens", DType::kI64, {Shape::kUnknown}}, {"x", DType::kF32, {}}});
+  auto mask = MakePadTokens({.length = 1, .mask = "x"});
+  auto lengths = MakePadTokens({.length = 1, .lengths = "x"});
+  ASSERT_TRUE(mask.ok() && lengths.ok());
+  for (const auto* op : {&*mask, &*lengths}) {
+    EXPECT_EQ((*op)->Resolve(in).status().message(), "pad_tokens: there is a field 'x' already");
+  }
+}
+
 TEST(PadTokensTest, OptionsAndFieldsAreChecked) {
   const auto make = [](const PadTokensOptions& options) {
     return std::string(MakePadTokens(options).status().message());
@@ -254,6 +298,7 @@ TEST(PadTokensTest, OptionsAndFieldsAreChecked) {
   };
   EXPECT_THAT(resolve(0.5, {"tokens", DType::kI64, {Shape::kUnknown}}), HasSubstr("number 0.5"));
   EXPECT_THAT(resolve(3e9, {"tokens", DType::kI32, {Shape::kUnknown}}), HasSubstr("number 3e+09"));
+  EXPECT_THAT(resolve(1e39, {"tokens", DType::kF32, {Shape::kUnknown}}), HasSubstr("number 1e+39"));
   EXPECT_THAT(resolve(0, {"tokens", DType::kI64, {}}), HasSubstr("expected int32, int64"));
   EXPECT_THAT(resolve(0, {"tokens", DType::kBytes, {Shape::kUnknown}}),
               HasSubstr("pad_tokens: field 'tokens' is bytes[?]"));

@@ -199,12 +199,28 @@ TEST_F(VocabularyStageTest, WhereTheFileLiesIsNot) {
   EXPECT_EQ(plan.Fingerprint(), fingerprint);
 }
 
-TEST_F(VocabularyStageTest, AFileThatChangesAfterThePlanWasReadIsRefused) {
+TEST_F(VocabularyStageTest, AFileThatChangesAfterThePlanWasReadIsNotSeen) {
   Write("a\n");
   const Plan plan = Make(Text());
   Write("b\n");
-  const auto op = MakeBuiltinOp(OpsFromPlan(plan.message())[0]);
-  EXPECT_THAT(op.status().message(), HasSubstr("vocab.txt has changed"));
+  EXPECT_TRUE(MakeBuiltinOp(OpsFromPlan(plan.message())[0]).ok());
+  // Told by the digest where nothing is loaded.
+  auto options = std::get<augment::VocabularyOptions>(OpsFromPlan(plan.message())[0].options);
+  options.loaded = nullptr;
+  EXPECT_THAT(augment::MakeVocabulary(options).status().message(),
+              HasSubstr("vocab.txt has changed"));
+}
+
+TEST_F(VocabularyStageTest, AFileIsReadOnceForAllStagesAndPasses) {
+  Write("a\n");
+  const Plan plan = Make(absl::StrCat(kSource, "stage { ", Stage(), " } stage { ",
+                                      Stage("split: \"whitespace\""), " }", kBatch));
+  const auto loaded = [&plan](size_t stage) {
+    return std::get<augment::VocabularyOptions>(OpsFromPlan(plan.message())[stage].options).loaded;
+  };
+  EXPECT_NE(loaded(0), nullptr);
+  EXPECT_EQ(loaded(0), loaded(1));
+  EXPECT_EQ(loaded(0), loaded(0));
 }
 
 TEST_F(VocabularyStageTest, ErrorsNameThePlanAndTheFileWithTheirLines) {

@@ -183,6 +183,22 @@ TEST(ProjectRuleTest, FeatureThatIsOverwrittenUnreadIsNotParsed) {
   EXPECT_THAT(plan.ops[0].summary, "parse_example: record -> image/encoded: bytes[?]");
 }
 
+// S-FIELD-7. The schema has to refuse it whether the rule is on or off.
+TEST(ProjectRuleTest, FeatureThatAnOpRefusesToReplaceIsParsed) {
+  for (const char* op : {"pad_tokens { field: \"a\" length: 2 mask: \"b\" }",
+                         "pad_tokens { field: \"a\" length: 2 lengths: \"b\" }",
+                         "stack { field: \"a\" output: \"b\" }"}) {
+    std::vector<OpSpec> specs = OpsFromPlan(
+        MakePlan("stage { parse_example { feature { key: \"a\" dtype: INT64 } feature { key: \"b\" "
+                 "dtype: INT64 } } } stage { " +
+                 std::string(op) + " }")
+            .message());
+    std::vector<std::string> fired;
+    ProjectRule(&specs, &fired);
+    EXPECT_THAT(fired, IsEmpty()) << op;
+  }
+}
+
 // S-PLAN-5.
 TEST(ProjectRuleTest, FeaturesThatAreReadOrReachTheBatchStay) {
   std::vector<OpSpec> specs =

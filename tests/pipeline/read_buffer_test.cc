@@ -38,7 +38,7 @@ TEST(ReadBufferTest, SoManyAreKept) {
         buffers.push_back(MakeReadBuffer(256 * kKiB));
         freed.push_back(buffers.back().get());
       }
-      const ReadBuffer large = MakeReadBuffer(2048 * kKiB);  // which is not kept
+      const ReadBuffer large = MakeReadBuffer(4096 * kKiB);  // which is not kept
       for (ReadBuffer& buffer : buffers) buffer.reset();
     }
     std::vector<ReadBuffer> again;
@@ -69,6 +69,15 @@ TEST(ReadBufferTest, OneThatIsTooSmallIsNotTaken) {
   const ReadBuffer buffer = MakeReadBuffer(kBytes);
   std::memset(buffer.get(), 1, kBytes);
   EXPECT_EQ(buffer[kBytes - 1], std::byte{1});
+}
+
+TEST(ReadBufferTest, AMappedOneIsNotTakenForASmallRun) {
+  std::thread([] {  // which has kept nothing yet
+    const std::byte* const large = MakeReadBuffer(2048 * kKiB).get();
+    EXPECT_NE(MakeReadBuffer(100 * kKiB).get(), large);
+    EXPECT_EQ(MakeReadBuffer(600 * kKiB).get(), large);
+  })
+      .join();
 }
 
 TEST(ReadBufferTest, IsFreedOnAnotherThread) {

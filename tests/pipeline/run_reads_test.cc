@@ -81,6 +81,21 @@ TEST(RunReadsTest, ReadAloneARecordIsItsFrameAndNothingBesideIt) {
   }
 }
 
+TEST(RunReadsTest, AnOpsRowsAreOneRunUnlessTheyAreLarge) {
+  const auto rows_of = [](size_t payload_bytes, int64_t preferred) {
+    const FakeSource source = SourceOf(20, payload_bytes);
+    std::vector<uint64_t> records(20);
+    std::iota(records.begin(), records.end(), 0);
+    RunWork work;
+    return LocateRun(source, nullptr, Ids(records), preferred, work);
+  };
+  EXPECT_EQ(rows_of(100'000, 16), 16);  // photographs
+  EXPECT_EQ(rows_of(100'000, 1), 2);
+  EXPECT_EQ(rows_of(1'000'000, 16), 3);
+  EXPECT_EQ(rows_of(1'700'000, 16), 1);
+  EXPECT_EQ(rows_of(1'000, 16), 20);
+}
+
 TEST(RunReadsTest, GapsCountInTheBytesOfARun) {
   const FakeSource source = SourceOf(1000, 1000);
   std::vector<uint64_t> records(500);
