@@ -36,6 +36,8 @@ class AugMix final : public Op {
   void Apply(Run& run) const override {
     const Column in = run.Take(options_.field);
     Column& out = run.Add(options_.field, DType::kU8);
+    // One for all rows: images are mixed one after the other.
+    const MixScratch scratch(run.arena(), LargestOf(in, run));
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       const ConstTensorView image = in.at(row);
@@ -45,12 +47,19 @@ class AugMix final : public Op {
       const DrawnMix drawn = DrawMix(options_, shape[0], shape[1], random);
       auto* to = static_cast<uint8_t*>(run.Allocate(out, row, shape));
       if (view.size() == 0) continue;
-      ApplyMix(drawn, view, options_.bilinear, static_cast<uint8_t>(options_.fill), run.arena(),
-               to);
+      ApplyMix(drawn, view, options_.bilinear, static_cast<uint8_t>(options_.fill), scratch, to);
     }
   }
 
  private:
+  static int64_t LargestOf(const Column& images, const Run& run) {
+    int64_t largest = 0;
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (run.ok(row)) largest = std::max(largest, images.at(row).shape.num_elements());
+    }
+    return largest;
+  }
+
   const AugMixOptions options_;
   const uint64_t stage_;
 };
@@ -101,19 +110,21 @@ DrawnMix DrawMix(const AugMixOptions& options, int64_t height, int64_t width,
   return drawn;
 }
 
+MixScratch::MixScratch(RunArena& arena, int64_t size)
+    : sum_(reinterpret_cast<float*>(arena.Allocate(static_cast<size_t>(size) * sizeof(float)))),
+      one_(reinterpret_cast<uint8_t*>(arena.Allocate(static_cast<size_t>(size)))),
+      other_(reinterpret_cast<uint8_t*>(arena.Allocate(static_cast<size_t>(size)))) {}
+
 void ApplyMix(const DrawnMix& drawn, const ColorImage& in, bool bilinear, uint8_t fill,
-              RunArena& arena, uint8_t* out) {
+              const MixScratch& scratch, uint8_t* out) {
   const int64_t size = in.size();
-  const auto bytes = static_cast<size_t>(size);
-  auto* const sum = reinterpret_cast<float*>(arena.Allocate(bytes * sizeof(float)));
-  auto* const one = reinterpret_cast<uint8_t*>(arena.Allocate(bytes));
-  auto* const other = reinterpret_cast<uint8_t*>(arena.Allocate(bytes));
+  float* const sum = scratch.sum();
   std::fill_n(sum, size, 0.0f);
   AddWeighted(in.data, drawn.own_weight, size, sum);
   for (const DrawnMix::Chain& chain : drawn.chains) {
     ColorImage image = in;
     for (const DrawnTransform& transform : chain.transforms) {
-      uint8_t* const to = image.data == one ? other : one;
+      uint8_t* const to = image.data == scratch.one() ? scratch.other() : scratch.one();
       ApplyTransform(transform, image, bilinear, fill, to);
       image.data = to;
     }

@@ -29,9 +29,24 @@ struct DrawnMix {
 
 DrawnMix DrawMix(const AugMixOptions& options, int64_t height, int64_t width, RandomStream& random);
 
-// `out` is other memory. `arena` gives room for three floats a pixel and two images.
+// Room for one image's sum and for two images, of up to `size` values each.
+class MixScratch {
+ public:
+  MixScratch(RunArena& arena, int64_t size);
+
+  float* sum() const { return sum_; }
+  uint8_t* one() const { return one_; }
+  uint8_t* other() const { return other_; }
+
+ private:
+  float* const sum_;
+  uint8_t* const one_;
+  uint8_t* const other_;
+};
+
+// `out` is other memory.
 void ApplyMix(const DrawnMix& drawn, const ColorImage& in, bool bilinear, uint8_t fill,
-              RunArena& arena, uint8_t* out);
+              const MixScratch& scratch, uint8_t* out);
 
 }  // namespace millrace::augment
 

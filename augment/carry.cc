@@ -4,16 +4,21 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "augment/carry_internal.h"
 #include "augment/convert_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/region_internal.h"
 #include "base/status.h"
 
 // The geometry of every op here is a window of the image that becomes the output, perhaps mirrored.
-// Draws are functions of the sample, so the window is drawn a second time rather than asked of the op.
+// Draws are functions of the sample, so the window is drawn a second time rather than asked of the op,
+// by the op's own function.
 
 namespace millrace::augment {
 namespace {
@@ -25,13 +30,7 @@ struct Overloaded : Ts... {
 template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-// `window` may reach beyond the image.
-struct Placement {
-  Region window;
-  bool mirrored = false;  // left and right
-  bool upside_down = false;
-};
-
+// REQUIRES: the op takes an image of `shape`.
 Placement PlacementOf(const GeometryOptions& geometry, const Shape& shape, RandomStream random) {
   const int64_t height = shape[0], width = shape[1];
   return std::visit(
@@ -40,10 +39,7 @@ Placement PlacementOf(const GeometryOptions& geometry, const Shape& shape, Rando
             return {DrawCrop(height, width, o.area, o.aspect, random)};
           },
           [&](const RandomCropOptions& o) -> Placement {
-            const uint64_t tops = static_cast<uint64_t>(height - o.height) + 1;
-            const uint64_t lefts = static_cast<uint64_t>(width - o.width) + 1;
-            const auto top = static_cast<int64_t>(random.Below(tops));
-            return {{top, static_cast<int64_t>(random.Below(lefts)), o.height, o.width}};
+            return {*DrawRandomCrop(o, shape, random)};
           },
           [&](const CenterCropOptions& o) -> Placement {
             return {{CenterOf(height, o.height), CenterOf(width, o.width), o.height, o.width}};
@@ -52,12 +48,10 @@ Placement PlacementOf(const GeometryOptions& geometry, const Shape& shape, Rando
             return {{0, 0, height, width}};
           },
           [&](const FlipOptions& o) -> Placement {
-            const bool flips = random.NextFloat() < o.probability;
+            const bool flips = DrawFlip(o.probability, random);
             return {{0, 0, height, width}, flips && !o.vertical, flips && o.vertical};
           },
-          [&](const PadOptions& o) -> Placement {
-            return {{-o.top, -o.left, height + o.top + o.bottom, width + o.left + o.right}};
-          }},
+          [&](const PadOptions& o) -> Placement { return {PadRegion(o, shape)}; }},
       geometry);
 }
 
@@ -69,9 +63,13 @@ struct Span {
 };
 
 Span Place(const Span& span, int64_t begin, int64_t extent, int64_t out, bool mirrored) {
-  const double scale = static_cast<double>(out) / static_cast<double>(extent);
-  const Span moved = {(span.first - static_cast<double>(begin)) * scale,
-                      (span.last - static_cast<double>(begin)) * scale};
+  // Multiplied first, so that the window's end becomes `out`: a quotient of the two is rounded, and
+  // the end would lie beyond the image.
+  const auto move = [&](double x) {
+    return (x - static_cast<double>(begin)) * static_cast<double>(out) /
+           static_cast<double>(extent);
+  };
+  const Span moved = {move(span.first), move(span.last)};
   if (!mirrored) return moved;
   return {static_cast<double>(out) - moved.last, static_cast<double>(out) - moved.first};
 }
@@ -97,10 +95,9 @@ class BoxMover {
     const Span kept_x = Clip(placed_x, out_[1]), kept_y = Clip(placed_y, out_[0]);
     const double area = placed_x.length() * placed_y.length();
     const double kept = kept_x.length() * kept_y.length();
-    if (!(kept_x.length() > 0 && kept_y.length() > 0)) return false;
     if (kept < double{options_.min_area_share} * area) return false;
     moved = Write(kept_x, kept_y);
-    return true;
+    return HasArea(moved);
   }
 
  private:
@@ -121,37 +118,37 @@ class BoxMover {
             static_cast<float>(c / sx), static_cast<float>(d / sy)};
   }
 
+  // Of what is written: a box may lose its area when it is rounded to float32.
+  bool HasArea(const Box& box) const {
+    if (!options_.corners) return box[2] > 0 && box[3] > 0;
+    return box[2] > box[0] && box[3] > box[1];
+  }
+
   const BoxOptions& options_;
   const Placement& placement_;
   const Shape& in_;
   const Shape& out_;
 };
 
-// The pixel of the input under the middle of output pixel `i`; -1: beyond the image.
-int64_t SourceOf(int64_t i, int64_t out, int64_t begin, int64_t extent, int64_t in, bool mirrored) {
-  if (mirrored) i = out - 1 - i;
-  const int64_t source = begin + (2 * i + 1) * extent / (2 * out);
-  return source >= 0 && source < in ? source : -1;
-}
-
-void MoveMask(const ConstTensorView& mask, const Placement& placement, const Shape& out,
-              std::byte* to) {
-  const size_t pixel = static_cast<size_t>(mask.shape[2]) * SizeOf(mask.dtype);
-  const auto* from = static_cast<const std::byte*>(mask.data);
-  const Region& window = placement.window;
-  for (int64_t y = 0; y < out[0]; ++y) {
-    const int64_t row =
-        SourceOf(y, out[0], window.top, window.height, mask.shape[0], placement.upside_down);
-    for (int64_t x = 0; x < out[1]; ++x, to += pixel) {
-      const int64_t column =
-          SourceOf(x, out[1], window.left, window.width, mask.shape[1], placement.mirrored);
-      if (row < 0 || column < 0) {
-        std::memset(to, 0, pixel);
-      } else {
-        std::memcpy(to, from + static_cast<size_t>(row * mask.shape[1] + column) * pixel, pixel);
-      }
+// What makes them no boxes; empty: nothing.
+std::string WhyNotBoxes(const BoxOptions& options, std::span<const float> numbers) {
+  for (size_t i = 0; i + 4 <= numbers.size(); i += 4) {
+    const std::span<const float> box = numbers.subspan(i, 4);
+    const auto text = [&](std::string_view what) {
+      return absl::StrCat(options.field, ": box ", i / 4, " ", ToAbsl(what));
+    };
+    if (!std::ranges::all_of(box, [](float x) { return std::isfinite(x); })) {
+      return text("is not finite");
+    }
+    const auto values = [&] { return absl::StrCat(" (", absl::StrJoin(box, ", "), ")"); };
+    if (options.corners && (box[2] < box[0] || box[3] < box[1])) {
+      return text("has its second corner left of or above its first" + values());
+    }
+    if (!options.corners && (box[2] < 0 || box[3] < 0)) {
+      return text("has a negative width or height" + values());
     }
   }
+  return "";
 }
 
 class Carry final : public Op {
@@ -213,18 +210,15 @@ class Carry final : public Op {
     std::vector<std::vector<int64_t>> kept(before.size());
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
+      const ConstTensorView boxes = in.at(row);
+      const auto numbers = boxes.as<float>();
+      if (const std::string why = WhyNotBoxes(options, numbers); !why.empty()) {
+        run.Fail(row, RowError(RecordErrorReason::kValue, why));
+        continue;
+      }
       const Shape& from = before[static_cast<size_t>(row)];
       const Shape to = run.Get(FieldOf(options_.geometry)).at(row).shape;
       const Placement placement = PlacementOfRow(run, row, from);
-      const ConstTensorView boxes = in.at(row);
-      const auto numbers = boxes.as<float>();
-      const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
-      if (bad != numbers.end()) {
-        run.Fail(row, RowError(RecordErrorReason::kValue,
-                               absl::StrCat(options.field, ": box ", (bad - numbers.begin()) / 4,
-                                            " is not finite")));
-        continue;
-      }
       const BoxMover mover(options, placement, from, to);
       std::vector<Box> moved;
       auto& indices = kept[static_cast<size_t>(row)];

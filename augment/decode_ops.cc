@@ -46,7 +46,9 @@ absl::Status Validate(const DecodeImageOptions& options) {
 absl::Status DecodesAlone(const DecodeImageOptions& options) {
   if (!options.dct_downscale) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "decode_image: dct_downscale needs a random_resized_crop of its output directly behind it");
+      "decode_image: dct_downscale needs a random_resized_crop of its output, without boxes or a "
+      "mask, "
+      "directly behind it");
 }
 
 absl::Status ValidatePair(const DecodeImageOptions& decode, const RandomResizedCropOptions& crop) {

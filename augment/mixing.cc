@@ -4,44 +4,19 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
-#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "augment/errors_internal.h"
-#include "base/half.h"
+#include "augment/row_kernels_internal.h"
 #include "base/status.h"
 
 namespace millrace::augment {
 namespace {
 
-float Widen(float value) { return value; }
-float Widen(uint8_t value) { return value; }
-float Widen(Half value) { return ToFloat(value); }
-float Widen(BFloat value) { return ToFloat(value); }
-
 template <typename T>
-T Narrow(float value) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return ToHalf(value);
-  } else if constexpr (std::is_same_v<T, BFloat>) {
-    return ToBFloat(value);
-  } else if constexpr (std::is_same_v<T, uint8_t>) {
-    // Within [0, 255] but for a rounding of the two shares, which this rounding takes back.
-    return static_cast<uint8_t>(std::nearbyintf(value));
-  } else {
-    return value;
-  }
-}
-
-template <typename T>
-void Blend(std::byte* own_bytes, const std::byte* other_bytes, int64_t size,
-           const Mixture& mixture) {
-  auto* const own = reinterpret_cast<T*>(own_bytes);
-  const auto* const other = reinterpret_cast<const T*>(other_bytes);
-  const float kept = mixture.kept, others = mixture.others;
-  for (int64_t i = 0; i < size; ++i) {
-    own[i] = Narrow<T>(Widen(other[i]) * others + Widen(own[i]) * kept);
-  }
+void Blend(std::byte* own, const std::byte* other, int64_t size, const Mixture& mixture) {
+  MixRow(reinterpret_cast<const T*>(other), mixture.others, mixture.kept, size,
+         reinterpret_cast<T*>(own));
 }
 
 void BlendAs(DType dtype, std::byte* own, const std::byte* other, int64_t size,
@@ -96,27 +71,13 @@ Mixture DrawBlend(double alpha, RandomStream& random) {
   return mixture;
 }
 
-// torchvision's CutMix.make_params.
 Mixture DrawBox(const MixingOptions& options, const Shape& image, RandomStream& random) {
   const Grid grid = GridOf(options, image, DType::kU8);
   const double lambda = static_cast<float>(DrawSymmetricBeta(options.cutmix_alpha, random));
-  Mixture box;
-  box.cuts = true;
-  if (grid.width == 0 || grid.height == 0) return box;
+  if (grid.width == 0 || grid.height == 0) return {.cuts = true};
   const auto x = static_cast<int64_t>(random.Below(static_cast<uint64_t>(grid.width)));
   const auto y = static_cast<int64_t>(random.Below(static_cast<uint64_t>(grid.height)));
-  const double half = 0.5 * std::sqrt(1.0 - lambda);
-  const auto half_width = static_cast<int64_t>(half * static_cast<double>(grid.width));
-  const auto half_height = static_cast<int64_t>(half * static_cast<double>(grid.height));
-  box.left = std::max<int64_t>(x - half_width, 0);
-  box.top = std::max<int64_t>(y - half_height, 0);
-  box.right = std::min(x + half_width, grid.width);
-  box.bottom = std::min(y + half_height, grid.height);
-  const auto area = static_cast<double>((box.right - box.left) * (box.bottom - box.top));
-  const double kept = 1.0 - area / static_cast<double>(grid.width * grid.height);
-  box.kept = static_cast<float>(kept);
-  box.others = static_cast<float>(1.0 - kept);
-  return box;
+  return BoxAround(x, y, lambda, grid.height, grid.width);
 }
 
 }  // namespace
@@ -160,6 +121,23 @@ double DrawSymmetricBeta(double alpha, RandomStream& random) {
   const double w = std::expm1(-std::log1p(-u) / alpha);
   const double c = std::cos(angle);
   return 0.5 + 0.5 * c / std::sqrt(1 / w + c * c);
+}
+
+Mixture BoxAround(int64_t x, int64_t y, double lambda, int64_t height, int64_t width) {
+  const double half = 0.5 * std::sqrt(1.0 - lambda);
+  const auto half_width = static_cast<int64_t>(half * static_cast<double>(width));
+  const auto half_height = static_cast<int64_t>(half * static_cast<double>(height));
+  Mixture box;
+  box.cuts = true;
+  box.left = std::max<int64_t>(x - half_width, 0);
+  box.top = std::max<int64_t>(y - half_height, 0);
+  box.right = std::min(x + half_width, width);
+  box.bottom = std::min(y + half_height, height);
+  const auto area = static_cast<double>((box.right - box.left) * (box.bottom - box.top));
+  const double kept = 1.0 - area / static_cast<double>(width * height);
+  box.kept = static_cast<float>(kept);
+  box.others = static_cast<float>(1.0 - kept);
+  return box;
 }
 
 std::optional<Mixture> DrawMixture(const MixingOptions& options, const Shape& image,

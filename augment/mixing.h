@@ -60,11 +60,15 @@ struct Mixture {
   int64_t top = 0, bottom = 0, left = 0, right = 0;
 };
 
+// CutMix's box around pixel (x, y), as torchvision's CutMix.make_params: its half extents are
+// sqrt(1 - lambda) / 2 of the image's, cut off to pixels, and so is the box at the edges; `kept` is the
+// share that is left in the end.
+Mixture BoxAround(int64_t x, int64_t y, double lambda, int64_t height, int64_t width);
+
 // Draws for one group; nullopt: it stays as it is. `image` is the shape of one image.
 // Draws: one NextFloat, and if it is below `probability`: of kEither one NextFloat, which is CutMix
 // when it is below switch_probability; DrawSymmetricBeta, rounded to float32; of CutMix Below(width)
-// and Below(height), the box's centre. Its half extents are sqrt(1 - lambda) / 2 of the image's, cut
-// off to pixels, and so is the box at the edges; `kept` is the share that is left in the end.
+// and Below(height), the x and y of BoxAround.
 std::optional<Mixture> DrawMixture(const MixingOptions& options, const Shape& image,
                                    RandomStream& random);
 

@@ -9,6 +9,7 @@
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
 #include "augment/pixel_ops_internal.h"
+#include "augment/region_internal.h"
 #include "augment/row_kernels_internal.h"
 #include "base/status.h"
 
@@ -69,7 +70,8 @@ class Flip final : public Op {
       auto* to = static_cast<std::byte*>(run.Allocate(out, row, image.shape));
       const auto* from = static_cast<const std::byte*>(image.data);
       const size_t pixel = static_cast<size_t>(image.shape[2]) * SizeOf(in.dtype());
-      if (run.Random(row, stage_).NextFloat() >= options_.probability) {
+      RandomStream random = run.Random(row, stage_);
+      if (!DrawFlip(options_.probability, random)) {
         std::copy_n(from, image.size_bytes(), to);
       } else if (options_.vertical) {
         FlipRows(from, image.shape[0], static_cast<size_t>(image.shape[1]) * pixel, to);

@@ -6,6 +6,7 @@
 #include "augment/convert_internal.h"
 #include "augment/pixel_ops_internal.h"
 #include "augment/pixel_tail_internal.h"
+#include "augment/region_internal.h"
 #include "base/status.h"
 
 // A flip needs no pass: rows are asked for from the last one up, and a resize takes its columns from
@@ -263,7 +264,8 @@ Shape PixelTail::ShapeOf(int64_t height, int64_t width) const {
 PixelTail::Flips PixelTail::DrawFlips(int64_t row, const Run& run) const {
   Flips flips;
   for (const Flip& flip : flips_) {
-    if (run.Random(row, flip.stage).NextFloat() >= flip.probability) continue;
+    RandomStream random = run.Random(row, flip.stage);
+    if (!DrawFlip(flip.probability, random)) continue;
     bool& turned = flip.vertical ? flips.vertical : flips.horizontal;
     turned = !turned;
   }

@@ -55,4 +55,11 @@ Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
   return Central(height, width, aspect);
 }
 
+bool DrawFlip(float probability, RandomStream& random) { return random.NextFloat() < probability; }
+
+Region PadRegion(const PadOptions& options, const Shape& shape) {
+  return {-options.top, -options.left, shape[0] + options.top + options.bottom,
+          shape[1] + options.left + options.right};
+}
+
 }  // namespace millrace::augment

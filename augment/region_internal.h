@@ -33,6 +33,12 @@ Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
 absl::StatusOr<Region> DrawRandomCrop(const RandomCropOptions& options, const Shape& shape,
                                       RandomStream& random);
 
+// Draws whether flip mirrors an image.
+bool DrawFlip(float probability, RandomStream& random);
+
+// The window that pad shows of an image of `shape`: it reaches beyond it.
+Region PadRegion(const PadOptions& options, const Shape& shape);
+
 }  // namespace millrace::augment
 
 #endif  // MILLRACE_AUGMENT_REGION_INTERNAL_H_

@@ -234,6 +234,75 @@ void BFloatRow(const float* HWY_RESTRICT in, int64_t count, uint16_t* HWY_RESTRI
   for (int64_t i = 0; !done && i < count; ++i) out[i] = ToBFloat(in[i]).bits;
 }
 
+// The steps of base/half.h.
+HWY_INLINE FloatsV FloatsOfHalf(WordsV half) {
+  constexpr Floats d;
+  constexpr Words w;
+  const hn::RebindToSigned<Words> s;
+  const WordsV sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(w, 0x8000)));
+  const WordsV magnitude = hn::And(half, hn::Set(w, 0x7FFF));
+  const auto below = [&](int32_t limit) HWY_ATTR {
+    return hn::RebindMask(w, hn::Lt(hn::BitCast(s, magnitude), hn::Set(s, limit)));
+  };
+  const WordsV small =
+      hn::BitCast(w, hn::Mul(hn::ConvertTo(d, hn::BitCast(s, magnitude)), hn::Set(d, 0x1p-24f)));
+  const WordsV normal = hn::Add(hn::ShiftLeft<13>(magnitude), hn::Set(w, 112u << 23));
+  const WordsV not_finite = hn::Or(normal, hn::Set(w, 0x7F800000));
+  WordsV wide = hn::IfThenElse(below(0x7C00), normal, not_finite);
+  wide = hn::IfThenElse(below(0x400), small, wide);
+  return hn::BitCast(d, hn::Or(sign, wide));
+}
+
+HWY_INLINE WordsV LoadShorts(const void* in) {
+  return hn::PromoteTo(Words(), hn::LoadU(Shorts(), static_cast<const uint16_t*>(in)));
+}
+HWY_INLINE FloatsV LoadFloats(const Half* in) { return FloatsOfHalf(LoadShorts(in)); }
+HWY_INLINE FloatsV LoadFloats(const BFloat* in) {
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(LoadShorts(in)));
+}
+
+HWY_INLINE void StoreFloats(FloatsV value, uint8_t* out) {
+  const hn::Rebind<uint8_t, Floats> bytes;
+  hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(value)), bytes, out);
+}
+HWY_INLINE void StoreFloats(FloatsV value, float* out) { hn::StoreU(value, Floats(), out); }
+HWY_INLINE void StoreFloats(FloatsV value, Half* out) { StoreShorts(HalfBits(value), &out->bits); }
+HWY_INLINE void StoreFloats(FloatsV value, BFloat* out) {
+  StoreShorts(BFloatBits(value), &out->bits);
+}
+
+template <typename T>
+HWY_INLINE void MixRowOf(const T* other, float others, float kept, int64_t count, T* own) {
+  const FloatsV others_share = hn::Set(Floats(), others), kept_share = hn::Set(Floats(), kept);
+  const auto mix = [&](const T* from, T* to) HWY_ATTR {
+    const FloatsV taken = hn::Mul(LoadFloats(from), others_share);
+    StoreFloats(hn::Add(taken, hn::Mul(LoadFloats(to), kept_share)), to);
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) mix(other + i, own + i);
+  if (i >= count) return;
+  // No vector may lie over another one, since what is mixed is mixed once.
+  T last_other[kLanes] = {}, last_own[kLanes] = {};
+  const size_t bytes = static_cast<size_t>(count - i) * sizeof(T);
+  std::memcpy(last_other, other + i, bytes);
+  std::memcpy(last_own, own + i, bytes);
+  mix(last_other, last_own);
+  std::memcpy(own + i, last_own, bytes);
+}
+
+void MixBytes(const uint8_t* other, float others, float kept, int64_t count, uint8_t* own) {
+  MixRowOf(other, others, kept, count, own);
+}
+void MixFloats(const float* other, float others, float kept, int64_t count, float* own) {
+  MixRowOf(other, others, kept, count, own);
+}
+void MixHalves(const Half* other, float others, float kept, int64_t count, Half* own) {
+  MixRowOf(other, others, kept, count, own);
+}
+void MixBFloats(const BFloat* other, float others, float kept, int64_t count, BFloat* own) {
+  MixRowOf(other, others, kept, count, own);
+}
+
 template <typename T>
 HWY_INLINE void SplitRowOf(const T* HWY_RESTRICT in, int64_t pixels, int64_t plane,
                            T* HWY_RESTRICT out) {
@@ -287,6 +356,10 @@ HWY_EXPORT(ScaleByteRow);
 HWY_EXPORT(ScaleFloatRow);
 HWY_EXPORT(HalfRow);
 HWY_EXPORT(BFloatRow);
+HWY_EXPORT(MixBytes);
+HWY_EXPORT(MixFloats);
+HWY_EXPORT(MixHalves);
+HWY_EXPORT(MixBFloats);
 HWY_EXPORT(SplitFloats);
 HWY_EXPORT(SplitShorts);
 HWY_EXPORT(SplitBytes);
@@ -318,6 +391,18 @@ void ToHalfRow(const float* in, int64_t count, uint16_t* out) {
 }
 void ToBFloatRow(const float* in, int64_t count, uint16_t* out) {
   HWY_DYNAMIC_DISPATCH(BFloatRow)(in, count, out);
+}
+void MixRow(const uint8_t* other, float others, float kept, int64_t count, uint8_t* own) {
+  HWY_DYNAMIC_DISPATCH(MixBytes)(other, others, kept, count, own);
+}
+void MixRow(const float* other, float others, float kept, int64_t count, float* own) {
+  HWY_DYNAMIC_DISPATCH(MixFloats)(other, others, kept, count, own);
+}
+void MixRow(const Half* other, float others, float kept, int64_t count, Half* own) {
+  HWY_DYNAMIC_DISPATCH(MixHalves)(other, others, kept, count, own);
+}
+void MixRow(const BFloat* other, float others, float kept, int64_t count, BFloat* own) {
+  HWY_DYNAMIC_DISPATCH(MixBFloats)(other, others, kept, count, own);
 }
 void SplitRow3(const float* in, int64_t pixels, int64_t plane, float* out) {
   HWY_DYNAMIC_DISPATCH(SplitFloats)(in, pixels, plane, out);

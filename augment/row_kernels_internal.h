@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/half.h"
+
 // The inner loops over one row of pixels, for the instructions that the processor has. Each product,
 // sum and difference is rounded to float32 by itself, so the bits are the same at every level.
 
@@ -50,6 +52,12 @@ void ScaleRow(const float* in, int64_t count, const float* factor, const float* 
 // As ToHalf and ToBFloat (base/half.h).
 void ToHalfRow(const float* in, int64_t count, uint16_t* out);
 void ToBFloatRow(const float* in, int64_t count, uint16_t* out);
+// own[i] = other[i] * others + own[i] * kept, rounded to the type, half to even. REQUIRES: `kept` and
+// `others` are shares that add up to 1, but for a rounding.
+void MixRow(const uint8_t* other, float others, float kept, int64_t count, uint8_t* own);
+void MixRow(const float* other, float others, float kept, int64_t count, float* own);
+void MixRow(const Half* other, float others, float kept, int64_t count, Half* own);
+void MixRow(const BFloat* other, float others, float kept, int64_t count, BFloat* own);
 // Splits pixels of three values; plane c begins at out + c * plane.
 void SplitRow3(const float* in, int64_t pixels, int64_t plane, float* out);
 void SplitRow3(const uint16_t* in, int64_t pixels, int64_t plane, uint16_t* out);

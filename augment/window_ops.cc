@@ -213,8 +213,7 @@ class Pad final : public Op {
                       absl::StrCat("image of shape ", shape.ToString(), " is smaller than the ",
                                    least_[0], " x ", least_[1], " pixels that its padding shows"));
     }
-    return Region{-options_.top, -options_.left, shape[0] + options_.top + options_.bottom,
-                  shape[1] + options_.left + options_.right};
+    return PadRegion(options_, shape);
   }
 
   const PadOptions options_;

@@ -148,13 +148,6 @@ absl::Status CheckGroup(const PlanMessage& plan, int stage, int batch) {
   return absl::OkStatus();
 }
 
-bool HasCut(const proto::Pipeline& pipeline) {
-  return std::ranges::any_of(pipeline.stage(), [](const proto::Stage& stage) {
-    return stage.has_unbatch() || stage.has_bucket_by_length() ||
-           (stage.has_filter() && !stage.filter().materialize());
-  });
-}
-
 }  // namespace
 
 augment::MixingOptions MixingOptionsOf(const proto::Stage& stage) {
@@ -230,14 +223,6 @@ absl::Status CheckMixing(const PlanMessage& plan) {
     if (KindOf(stage) == StageKind::kBatch) batch = i;
     if (!MixesRows(stage)) continue;
     MILLRACE_RETURN_IF_ERROR(CheckGroup(plan, i, batch));
-    if (plan.pipeline.on_damage().policy() == "skip" && !HasCut(plan.pipeline)) {
-      return ErrorAt(
-          plan.locations.At({{"on_damage"}, {"policy"}}),
-          absl::StrCat("on_damage: with policy \"skip\" rows move up within a rank's "
-                       "slice, so that which rows stage \"",
-                       stage.name(),
-                       "\" mixes would depend on the world; take \"mask\" or \"replace\""));
-    }
   }
   return absl::OkStatus();
 }

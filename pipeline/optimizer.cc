@@ -113,6 +113,23 @@ absl::Status FuseOps(const OpMaker& maker, std::vector<Schema> before, std::vect
   return absl::OkStatus();
 }
 
+// Stages that mix rows: their fields, and that rows are in the same place in every world.
+absl::Status CheckMixing(const PlanMessage& message, const PhysicalPlan& plan) {
+  for (const BatchOpSpec& spec : plan.batch_ops) {
+    if (!spec.mixing) continue;
+    const absl::Status status = augment::CheckMixedFields(*spec.mixing, plan.batch_schema);
+    if (!status.ok()) return AtStage(spec.where, spec.stage, status);
+    if (plan.damage.policy != DamageSpec::Policy::kSkip || plan.cut) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        message.locations.At({{"on_damage"}, {"policy"}}),
+        ": on_damage: with policy \"skip\" rows move up within a rank's slice where the plan has "
+        "no "
+        "cut, so that which rows stage \"",
+        spec.stage, "\" mixes would depend on the world; take \"mask\" or \"replace\""));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status StageError(const std::string& where, const std::string& stage,
@@ -161,6 +178,7 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Schema> schemas, MakeOps(maker, &specs, &physical));
   physical.batch_schema = schemas.back();
   MILLRACE_RETURN_IF_ERROR(FillBatch(message, batch, &physical));
+  MILLRACE_RETURN_IF_ERROR(CheckMixing(message, physical));
   MILLRACE_RETURN_IF_ERROR(FillSelect(specs, schemas, maker, &physical));
   if (physical.cut) MILLRACE_RETURN_IF_ERROR(FillExamine(specs, schemas, maker, &physical));
   if (options.fuse_image) {

@@ -86,6 +86,13 @@ size_t Fuse(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
   return end;
 }
 
+// The random_resized_crop that `spec` is, with boxes and a mask or without.
+const augment::RandomResizedCropOptions* CropIn(const OpSpec& spec) {
+  using Crop = augment::RandomResizedCropOptions;
+  const auto* carry = std::get_if<augment::CarryOptions>(&spec.options);
+  return carry == nullptr ? std::get_if<Crop>(&spec.options) : std::get_if<Crop>(&carry->geometry);
+}
+
 }  // namespace
 
 void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired) {
@@ -111,9 +118,10 @@ void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std:
     const OpSpec& first = (*specs)[i];
     const OpSpec& second = (*specs)[i + 1];
     const auto* decode = std::get_if<augment::DecodeImageOptions>(&first.options);
-    const auto* crop = std::get_if<augment::RandomResizedCropOptions>(&second.options);
+    const augment::RandomResizedCropOptions* const crop = CropIn(second);
     if (decode == nullptr || crop == nullptr || crop->field != decode->output) continue;
-    if (!enabled && !decode->dct_downscale) {
+    const bool carries = std::holds_alternative<augment::CarryOptions>(second.options);
+    if (carries || (!enabled && !decode->dct_downscale)) {
       (*specs)[i].options = DecodeToCropOptions{*decode, *crop, second.stage};
       continue;
     }

@@ -293,6 +293,42 @@ def add_mix(rgb):
     add("numpy/aug_mix", cut(mix))
 
 
+# Lambda, and the centre of the box: those of tests/augment/mixing_test.cc.
+LAMBDA = 0.3
+BOXES = ((0.3, 2, 11), (0.85, 9, 14), (0.05, 18, 28))
+
+
+def mix_rows(rows, lam):
+    """torchvision's MixUp of a batch, and what MixUp and CutMix do to labels."""
+    return np.roll(rows, 1, 0) * F32(1.0 - lam) + rows * F32(lam)
+
+
+def cut_rows(rows, lam, x, y):
+    """torchvision's CutMix: the batch, and the lambda that is left for the labels."""
+    height, width = rows.shape[1:3]
+    reach = 0.5 * math.sqrt(1.0 - lam)
+    half_width, half_height = int(reach * width), int(reach * height)
+    left, top = max(x - half_width, 0), max(y - half_height, 0)
+    right, bottom = min(x + half_width, width), min(y + half_height, height)
+    out = rows.copy()
+    out[:, top:bottom, left:right] = np.roll(rows, 1, 0)[:, top:bottom, left:right]
+    return out, float(1.0 - (right - left) * (bottom - top) / (width * height))
+
+
+def add_mixing(floats):
+    """A batch of three rows, one below the other."""
+    rows = np.stack([floats, 100 - floats, floats * F32(0.5)]).astype(F32)
+    labels = np.eye(3, 4, dtype=F32)
+    height, width, channels = floats.shape
+    stacked = (3 * height, width, channels)
+    add("numpy/mixup", mix_rows(rows, LAMBDA).reshape(stacked))
+    add("numpy/mixup_labels", mix_rows(labels, LAMBDA)[:, :, None])
+    for i, box in enumerate(BOXES):
+        mixed, lam = cut_rows(rows, *box)
+        add(f"numpy/cutmix_{i}", mixed.reshape(stacked))
+        add(f"numpy/cutmix_labels_{i}", mix_rows(labels, lam)[:, :, None])
+
+
 def write(folder):
     blob = b""
     versions = f"pillow {PIL.__version__}, opencv {cv2.__version__}, tensorflow {tf.__version__}"
@@ -317,6 +353,7 @@ def main():
     add_affine(rgb)
     add_moves(rgb)
     add_mix(rgb)
+    add_mixing(floats)
     write(sys.argv[1])
 
 

@@ -11,6 +11,7 @@
 #include "augment/aug_mix_internal.h"
 #include "augment/mixing.h"
 #include "fixtures.h"
+#include "image_testing.h"
 
 namespace millrace::augment {
 namespace {
@@ -29,7 +30,7 @@ Value Mixed(const DrawnMix& drawn, const Value& in, bool bilinear, uint8_t fill)
   RunArena arena;
   const ColorImage view{in.as<uint8_t>().data(), in.shape[0], in.shape[1], in.shape[2]};
   std::vector<uint8_t> out(in.bytes.size());
-  ApplyMix(drawn, view, bilinear, fill, arena, out.data());
+  ApplyMix(drawn, view, bilinear, fill, MixScratch(arena, view.size()), out.data());
   return MakeValue(DType::kU8, in.shape, out);
 }
 
@@ -149,6 +150,25 @@ TEST(AugMix, SmallAlphasLeaveWeightsThatAreNumbers) {
     for (const DrawnMix::Chain& chain : drawn.chains) sum += chain.weight;
     ASSERT_NEAR(sum, 1, 1e-6);
   }
+}
+
+// A run holds its results and room for one image, however many it has.
+TEST(AugMix, ARunHasRoomForOneImageAtATime) {
+  constexpr int64_t kRows = 16, kLargest = 64 * 64 * 3;
+  const std::vector<uint8_t> pixels(kLargest, 5);
+  std::vector<SampleId> ids;
+  for (uint64_t r = 0; r < kRows; ++r) ids.push_back({0, r, 0});
+  RunArena arena(/*chunk_bytes=*/4096);
+  millrace::Run run(arena, 1, 0, ids);
+  Column& column = run.Add("image", DType::kU8);
+  for (int64_t r = 0; r < kRows; ++r) column.Set(r, pixels.data(), Shape{r == 9 ? 64 : 60, 64, 3});
+  auto op = MakeAugMix({}, "a");
+  ASSERT_TRUE(op.ok());
+  testing::ResolveAndApply(**op, Schema({{"image", DType::kU8, Shape{Shape::kUnknown, 64, 3}}}),
+                           run);
+  for (int64_t r = 0; r < kRows; ++r) EXPECT_TRUE(run.ok(r)) << run.status(r);
+  // A sum of floats and two images, and a result per row; without the first per row 7 would be held.
+  EXPECT_LT(arena.capacity_bytes(), (6 + kRows + 4) * kLargest);
 }
 
 TEST(AugMix, OtherFieldsAndOptionsAreNamed) {

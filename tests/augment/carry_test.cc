@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "augment/carry_internal.h"
 #include "fixtures.h"
 #include "image_testing.h"
 
@@ -200,6 +202,32 @@ TEST(Carry, TheImageIsThatOfTheOpAlone) {
   }
 }
 
+// A box that is whole stays whole: its end does not land beyond the image by a rounding.
+TEST(Carry, BoxesUpToTheEdgeKeepAllTheirArea) {
+  for (int64_t width = 1; width < 400; width += 2) {
+    CarryOptions options{ResizeOptions{.height = 10, .width = 320}, WithLabels(), ""};
+    options.boxes->min_area_share = 1;
+    const auto last = static_cast<float>(width);
+    const Scene scene{.height = 3, .width = width, .boxes = {0, 0, last, 3}, .labels = {1}};
+    ASSERT_THAT(Carry(options, scene).boxes, ElementsAre(0, 0, 320, 10)) << width;
+  }
+}
+
+// What is written has area: a consumer that checks its boxes finds none without.
+TEST(Carry, BoxesThatLoseTheirAreaByRoundingAreDropped) {
+  CarryOptions options{FlipOptions{.probability = 1}, WithLabels(), ""};
+  const Scene thin{.height = 2, .width = 320, .boxes = {0, 0, 1e-6f, 2}, .labels = {1}};
+  EXPECT_THAT(Carry(options, thin).boxes, IsEmpty());
+  EXPECT_THAT(Carry(options, thin).labels, IsEmpty());
+  // A width of its own keeps what the corners cannot say.
+  options.boxes->corners = false;
+  EXPECT_THAT(Carry(options, thin).boxes, ElementsAre(320, 0, 1e-6f, 2));
+  options.boxes->normalized = true;
+  const Scene tiny{.height = 2, .width = 1, .boxes = {0, 0, FLT_TRUE_MIN, 1}, .labels = {1}};
+  const CarryOptions half{PadOptions{.right = 1}, options.boxes, ""};
+  EXPECT_THAT(Carry(half, tiny).boxes, IsEmpty());
+}
+
 TEST(Carry, NoBoxesStayNone) {
   const CarryOptions options{CenterCropOptions{.height = 4, .width = 10}, WithLabels(), ""};
   EXPECT_THAT(Carry(options, {}).boxes, IsEmpty());
@@ -212,10 +240,122 @@ TEST(Carry, ValuesThatDoNotFitAreTheRowsError) {
           Carry(options, {.boxes = {1, 2, 3, 4, 0, NAN, 1, 1}, .labels = {1, 2}}).status.message()),
       HasSubstr("boxes: box 1 is not finite"));
   EXPECT_THAT(
+      std::string(
+          Carry(options, {.boxes = {1, 2, 3, 4, 5, 6, 2, 8}, .labels = {1, 2}}).status.message()),
+      HasSubstr("boxes: box 1 has its second corner left of or above its first (5, 6, 2, 8)"));
+  EXPECT_FALSE(Carry(options, {.boxes = {1, 4, 3, 2}, .labels = {1}}).status.ok());
+  EXPECT_THAT(Carry(options, {.boxes = {6, 4, 6, 6}, .labels = {1}}).labels, IsEmpty());  // a drop
+  CarryOptions sizes = options;
+  sizes.boxes->corners = false;
+  EXPECT_THAT(std::string(Carry(sizes, {.boxes = {6, 4, -1, 3}, .labels = {1}}).status.message()),
+              HasSubstr("boxes: box 0 has a negative width or height (6, 4, -1, 3)"));
+  EXPECT_TRUE(Carry(sizes, {.boxes = {6, 4, 1, 0}, .labels = {1}}).boxes.empty());
+  EXPECT_THAT(
       std::string(Carry(options, {.boxes = {1, 2, 3, 4}, .labels = {1, 2}}).status.message()),
       HasSubstr("classes: 2 elements for 1 boxes of boxes"));
   const CarryOptions small{RandomCropOptions{.height = 40, .width = 10}, WithLabels(), "mask"};
   EXPECT_THAT(std::string(Carry(small, {}).status.message()), HasSubstr("is smaller than"));
+}
+
+// Rows of one run have nothing to do with each other.
+TEST(Carry, ARowOfTheRunThatFailsLeavesTheOthersAlone) {
+  constexpr int64_t kRows = 3;
+  const std::vector<uint8_t> pixels(200, 7);
+  const std::vector<float> good = {6, 4, 9, 6, 0, 0, 1, 1}, bad = {1, 2, 3, NAN};
+  const std::vector<int32_t> labels = {1, 2};
+  RunArena arena;
+  millrace::Run run(arena, 1, 0, {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}});
+  for (const char* name : {"image", "mask"}) {
+    Column& column = run.Add(name, DType::kU8);
+    for (int64_t r = 0; r < kRows; ++r) column.Set(r, pixels.data(), Shape{10, 20, 1});
+  }
+  Column& boxes = run.Add("boxes", DType::kF32);
+  Column& classes = run.Add("classes", DType::kI32);
+  for (int64_t r = 0; r < kRows; ++r) {
+    boxes.Set(r, r == 1 ? bad.data() : good.data(), Shape{r == 1 ? 1 : 2, 4});
+    classes.Set(r, labels.data(), Shape{r == 1 ? 1 : 2});
+  }
+  auto op = MakeCarry({CenterCropOptions{.height = 4, .width = 10}, WithLabels(), "mask"}, "s");
+  ASSERT_TRUE(op.ok()) << op.status();
+  ResolveAndApply(**op,
+                  Schema({{"image", DType::kU8, Shape{10, 20, 1}},
+                          {"mask", DType::kU8, Shape{10, 20, 1}},
+                          {"boxes", DType::kF32, Shape{Shape::kUnknown, 4}},
+                          {"classes", DType::kI32, Shape{Shape::kUnknown}}}),
+                  run);
+  EXPECT_THAT(run.status(1).ToString(), HasSubstr("boxes: box 0 is not finite"));
+  for (const int64_t r : {0, 2}) {
+    ASSERT_TRUE(run.ok(r)) << run.status(r);
+    EXPECT_THAT(Copy<float>(run.Get("boxes").at(r)), ElementsAre(1, 1, 4, 3));
+    EXPECT_THAT(Copy<int32_t>(run.Get("classes").at(r)), ElementsAre(1));
+    EXPECT_EQ(run.Get("mask").at(r).shape, (Shape{4, 10, 1}));
+  }
+}
+
+TEST(Carry, AMaskOfAnotherSizeThanItsImageIsTheRowsError) {
+  const std::vector<uint8_t> pixels(200, 7);
+  for (const Shape& shape : {Shape{9, 20, 1}, Shape{10, 19, 1}}) {
+    RunArena arena;
+    millrace::Run run(arena, 1, 0, {{0, 0, 0}});
+    run.Add("image", DType::kU8).Set(0, pixels.data(), Shape{10, 20, 1});
+    run.Add("mask", DType::kU8).Set(0, pixels.data(), shape);
+    auto op = MakeCarry({FlipOptions{}, std::nullopt, "mask"}, "s");
+    ASSERT_TRUE(op.ok()) << op.status();
+    const Shape unknown{Shape::kUnknown, Shape::kUnknown, 1};
+    ResolveAndApply(**op, Schema({{"image", DType::kU8, unknown}, {"mask", DType::kU8, unknown}}),
+                    run);
+    EXPECT_THAT(run.status(0).ToString(), HasSubstr("of an image of shape [10, 20, 1]"));
+  }
+}
+
+TEST(Carry, MasksAreZeroBeyondTheImage) {
+  const CarryOptions pad{PadOptions{.top = 1, .bottom = 2, .left = 3, .right = 4}, std::nullopt,
+                         "mask"};
+  const CarryOptions crop{CenterCropOptions{.height = 14, .width = 26}, std::nullopt, "mask"};
+  for (const CarryOptions& options : {pad, crop}) {
+    const Moved moved = Carry(options, {});
+    EXPECT_EQ(moved.mask, moved.image);  // which is padded with zeros too
+    EXPECT_EQ(moved.mask[0], 0);
+    EXPECT_EQ(moved.mask.back(), 0);
+  }
+}
+
+// Pixel by pixel, as S-ROUND-3 has it, whatever is copied at once.
+TEST(Carry, MasksOfPixelsOfAnySizeAreThoseOfTheFormula) {
+  const Placement placements[] = {{{2, 3, 5, 7}, false, false},  {{-2, -3, 12, 16}, false, false},
+                                  {{2, 3, 5, 7}, true, false},   {{2, 3, 5, 7}, true, true},
+                                  {{-4, 8, 20, 9}, false, true}, {{-9, -20, 8, 12}, true, false},
+                                  {{20, 20, 4, 4}, false, false}};
+  const Shape sizes[] = {{5, 7}, {12, 16}, {3, 11}, {1, 1}};
+  for (const int64_t channels : {1, 3, 8}) {
+    const Shape shape{9, 12, channels};
+    std::vector<uint8_t> mask(static_cast<size_t>(shape.num_elements()));
+    for (size_t i = 0; i < mask.size(); ++i) mask[i] = static_cast<uint8_t>(1 + i * 7 % 251);
+    for (const Placement& placement : placements) {
+      for (const Shape& out : sizes) {
+        std::vector<uint8_t> moved(static_cast<size_t>(out.num_elements() * channels), 255);
+        MoveMask({mask.data(), DType::kU8, shape}, placement, out,
+                 reinterpret_cast<std::byte*>(moved.data()));
+        const auto source = [](int64_t i, int64_t n, int64_t begin, int64_t extent, bool mirrored) {
+          const auto middle = static_cast<double>(mirrored ? n - 1 - i : i) + 0.5;
+          return begin + static_cast<int64_t>(std::floor(middle * static_cast<double>(extent) /
+                                                         static_cast<double>(n)));
+        };
+        const Region& window = placement.window;
+        for (int64_t i = 0; i < out.num_elements() * channels; ++i) {
+          const int64_t pixel = i / channels;
+          const int64_t y =
+              source(pixel / out[1], out[0], window.top, window.height, placement.upside_down);
+          const int64_t x =
+              source(pixel % out[1], out[1], window.left, window.width, placement.mirrored);
+          const bool inside = y >= 0 && y < 9 && x >= 0 && x < 12;
+          const int want =
+              inside ? mask[static_cast<size_t>((y * 12 + x) * channels + i % channels)] : 0;
+          ASSERT_EQ(moved[static_cast<size_t>(i)], want) << channels << " " << i;
+        }
+      }
+    }
+  }
 }
 
 TEST(Carry, FieldsAndOptionsThatDoNotFitAreNamed) {

@@ -207,7 +207,8 @@ TEST(Limits, BadOptionsAreNamed) {
               HasSubstr("verify_full and allow_truncated"));
   for (const auto& op : {MakeDecodeImage({.dct_downscale = true}).status(),
                          MakeDecodeImageToCrop({.dct_downscale = true}, {}, "s").status()}) {
-    EXPECT_THAT(op.ToString(), HasSubstr("dct_downscale needs a random_resized_crop"));
+    EXPECT_THAT(op.ToString(), HasSubstr("dct_downscale needs a random_resized_crop of its output, "
+                                         "without boxes or a mask, directly behind it"));
   }
 }
 

@@ -59,6 +59,7 @@ struct Probe {
   // What was drawn for records 0, 1, ... of an epoch, by a stage of that name, when they came in their
   // order or backwards.
   std::function<Series(const std::string& stage, uint64_t epoch, bool backwards)> draw;
+  bool through_op = true;  // false: by a function of words, to which an order means nothing
 };
 
 // --- probes ---
@@ -88,7 +89,7 @@ Probe Through(std::string name, Expected expected, Value image,
 
 // Of an op whose draws can be had without an image.
 Probe FromWords(std::string name, Expected expected, std::function<double(RandomStream&)> measure) {
-  const auto draw = [measure](const std::string& stage, uint64_t epoch, bool) {
+  const auto draw = [measure](const std::string& stage, uint64_t epoch, bool /*backwards*/) {
     Series series;
     for (uint64_t record = 0; record < kRecords; ++record) {
       RandomStream random({.seed = 3, .op = HashName(stage), .epoch = epoch, .record = record});
@@ -96,7 +97,7 @@ Probe FromWords(std::string name, Expected expected, std::function<double(Random
     }
     return series;
   };
-  return {std::move(name), expected, draw};
+  return {std::move(name), expected, draw, /*through_op=*/false};
 }
 
 Value Bytes(const Shape& shape, const std::vector<uint8_t>& values) {
@@ -428,10 +429,44 @@ TEST(DrawStatistics, EveryOpDrawsItsDistributionAndNothingElse) {
   }
 }
 
+// Ops whose draws are not to be told from an image: whatever they make of it, as a number.
+std::vector<Probe> Policies() {
+  std::vector<uint8_t> pixels;
+  for (int k = 0; k < 12 * 12 * 3; ++k) pixels.push_back(static_cast<uint8_t>(10 + k * 37 % 170));
+  const Value image = Bytes(Shape{12, 12, 3}, pixels);
+  const auto number = [](const ConstTensorView& view) {
+    double sum = 0;
+    size_t place = 0;
+    for (const uint8_t value : view.as<uint8_t>()) {
+      sum += static_cast<double>(++place) * static_cast<double>(value);
+    }
+    return sum;
+  };
+  std::vector<Probe> probes;
+  for (const AugmentPolicy policy :
+       {AugmentPolicy::kRandAugment, AugmentPolicy::kTrivialAugment, AugmentPolicy::kImageNet}) {
+    const auto make = [policy](const std::string& stage) {
+      return MakeAutoAugment({.policy = policy}, stage);
+    };
+    probes.push_back(
+        Through(absl::StrCat("policy ", static_cast<int>(policy)), {}, image, make, number));
+  }
+  probes.push_back(Through(
+      "aug_mix", {}, image, [](const std::string& stage) { return MakeAugMix({}, stage); },
+      number));
+  return probes;
+}
+
 // S-RANDOM-1: where a record stands in the stream, and what comes before it, has no say.
 TEST(DrawStatistics, EveryOpDrawsByTheRecordAndNotByItsPlace) {
-  for (const Probe& probe : Probes()) {
-    EXPECT_EQ(probe.draw("stage", 0, true), probe.draw("stage", 0, false)) << probe.name;
+  std::vector<Probe> probes = Probes();
+  std::erase_if(probes, [](const Probe& probe) { return !probe.through_op; });
+  EXPECT_GT(probes.size(), 20u);
+  for (Probe& probe : Policies()) probes.push_back(std::move(probe));
+  for (const Probe& probe : probes) {
+    const Series series = probe.draw("stage", 0, false);
+    EXPECT_EQ(probe.draw("stage", 0, true), series) << probe.name;
+    EXPECT_GT(Moment(series, 2), 0) << probe.name;  // so that an order would show
   }
 }
 

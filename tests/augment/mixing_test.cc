@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "fixtures.h"
 
 namespace millrace::augment {
 namespace {
@@ -139,6 +140,44 @@ std::vector<T> Mix(const MixingOptions& options, const Mixture& mixture, DType d
   std::vector<std::byte> spare(bytes);
   MixImages(options, mixture, rows, dtype, shape, spare.data());
   return values;
+}
+
+// The rows and draws of scripts/make_augment_fixtures.py.
+class TorchvisionsFormulas : public ::testing::Test {
+ protected:
+  TorchvisionsFormulas() {
+    const auto floats = testing::Fixture("input/float").as<float>();
+    for (const float value : floats) rows_.push_back(value);
+    for (const float value : floats) rows_.push_back(100 - value);
+    for (const float value : floats) rows_.push_back(value * 0.5f);
+  }
+
+  void Expect(const Mixture& mixture, const std::string& images, const std::string& of_labels) {
+    const MixingOptions options{.kind = MixingKind::kEither};
+    const auto of = [](const std::string& name) {
+      const auto values = testing::Fixture(name).as<float>();
+      return std::vector<float>(values.begin(), values.end());
+    };
+    EXPECT_EQ(Mix<float>(options, mixture, DType::kF32, {29, 19, 3}, rows_), of(images));
+    std::vector<float> labels = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+    auto* const data = reinterpret_cast<std::byte*>(labels.data());
+    std::vector<std::byte> spare(16);
+    MixLabels(mixture, std::vector<std::byte*>{data, data + 16, data + 32}, 4, spare.data());
+    EXPECT_EQ(labels, of(of_labels));
+  }
+
+  std::vector<float> rows_;
+};
+
+TEST_F(TorchvisionsFormulas, Mixup) {
+  Expect({.kept = 0.3f, .others = static_cast<float>(1 - 0.3)}, "numpy/mixup",
+         "numpy/mixup_labels");
+}
+
+TEST_F(TorchvisionsFormulas, Cutmix) {
+  Expect(BoxAround(2, 11, 0.3, 29, 19), "numpy/cutmix_0", "numpy/cutmix_labels_0");
+  Expect(BoxAround(9, 14, 0.85, 29, 19), "numpy/cutmix_1", "numpy/cutmix_labels_1");
+  Expect(BoxAround(18, 28, 0.05, 29, 19), "numpy/cutmix_2", "numpy/cutmix_labels_2");
 }
 
 const Mixture kThird{.kept = 0.25f, .others = 0.75f};

@@ -160,6 +160,73 @@ TEST_P(EveryLevel, HalvesAreThoseOfTheScalarConversion) {
   }
 }
 
+// As one value after the other, each product and the sum rounded by itself.
+template <typename T, typename Widen, typename Narrow>
+void ExpectMixed(std::vector<T> own, const std::vector<T>& other, float kept, const Widen& widen,
+                 const Narrow& narrow) {
+  const float others = static_cast<float>(1 - double{kept});
+  std::vector<T> expected = own;
+  for (size_t i = 0; i < own.size(); ++i) {
+    expected[i] = narrow(widen(other[i]) * others + widen(own[i]) * kept);
+  }
+  MixRow(other.data(), others, kept, static_cast<int64_t>(own.size()), own.data());
+  ASSERT_TRUE(Same<T>(own, expected)) << own.size() << " values, kept " << kept;
+}
+
+TEST_P(EveryLevel, MixRow) {
+  const auto same = [](auto value) { return static_cast<float>(value); };
+  const auto float_of = [](auto value) { return ToFloat(value); };
+  for (const float kept : {0.0f, 1.0f, 0.5f, 0.25f, 0.1f, 0.7f, 0.99999994f, 1e-7f}) {
+    for (size_t n = 0; n < 70; ++n) {
+      std::vector<uint8_t> bytes(n), other_bytes(n);
+      std::vector<float> floats(n), other_floats(n);
+      std::vector<Half> halves(n), other_halves(n);
+      std::vector<BFloat> bfloats(n), other_bfloats(n);
+      for (size_t i = 0; i < n; ++i) {
+        bytes[i] = i % 5 == 0 ? 255 : Byte();
+        other_bytes[i] = i % 3 == 0 ? 255 : Byte();
+        floats[i] = Float();
+        other_floats[i] = Float();
+        // Subnormals and infinity too.
+        halves[i] = i == 7 ? Half{0x7C00} : Half{static_cast<uint16_t>(random_() % 0x7C00)};
+        other_halves[i] = {static_cast<uint16_t>((random_() % 0x7C00) | (random_() & 0x8000))};
+        if (i == 7) other_halves[i] = {0x3C00};
+        bfloats[i] = ToBFloat(Float());
+        other_bfloats[i] = ToBFloat(Float());
+      }
+      ExpectMixed(bytes, other_bytes, kept, same,
+                  [](float v) { return static_cast<uint8_t>(std::nearbyintf(v)); });
+      ExpectMixed(floats, other_floats, kept, same, same);
+      if (kept > 0) {  // of infinity too
+        ExpectMixed(halves, other_halves, kept, float_of, [](float v) { return ToHalf(v); });
+      }
+      ExpectMixed(bfloats, other_bfloats, kept, float_of, [](float v) { return ToBFloat(v); });
+    }
+  }
+}
+
+// Every pair of bytes whose mean is a half, and every half as it is.
+TEST_P(EveryLevel, MixRowRoundsTiesToEvenAndKeepsWhatItKeeps) {
+  for (int other = 0; other < 256; ++other) {
+    std::vector<uint8_t> own(256), others(256, static_cast<uint8_t>(other));
+    for (int i = 0; i < 256; ++i) own[i] = static_cast<uint8_t>(i);
+    MixRow(others.data(), 0.5f, 0.5f, 256, own.data());
+    for (int i = 0; i < 256; ++i) ASSERT_EQ(own[i], std::nearbyint((i + other) / 2.0));
+  }
+  std::vector<Half> all(0x10000), zeros(0x10000);
+  for (uint32_t i = 0; i < 0x10000; ++i) all[i] = {static_cast<uint16_t>(i)};
+  MixRow(zeros.data(), 0, 1, 0x10000, all.data());
+  for (uint32_t i = 0; i < 0x10000; ++i) {
+    const bool is_nan = (i & 0x7FFF) > 0x7C00;
+    const uint32_t want = i == 0x8000 ? 0 : i;  // 0 + -0
+    if (is_nan) {
+      ASSERT_EQ(all[i].bits & 0x7FFF, 0x7E00) << i;
+    } else {
+      ASSERT_EQ(all[i].bits, want) << i;
+    }
+  }
+}
+
 template <typename T>
 void ExpectSplit(std::mt19937& random) {
   for (int64_t n = 0; n < 200; ++n) {

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -20,6 +21,62 @@ def write_jpeg(path, draw, width, height):
     pixels = draw.randbytes(3 * width * height)
     image = b"P6\n%d %d\n255\n" % (width, height) + pixels
     path.write_bytes(subprocess.run(["cjpeg"], input=image, capture_output=True, check=True).stdout)
+
+
+def varint(number):
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+def sub_message(number, payload):
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def bytes_feature(value):
+    return sub_message(1, sub_message(1, value))
+
+
+def float_feature(values):
+    return sub_message(2, sub_message(1, struct.pack(f"<{len(values)}f", *values)))
+
+
+def int64_feature(values):
+    return sub_message(3, sub_message(1, b"".join(map(varint, values))))
+
+
+def example(features):
+    """A tf.train.Example."""
+    entries = (sub_message(1, name.encode()) + sub_message(2, feature)
+               for name, feature in features.items())
+    return sub_message(1, b"".join(sub_message(1, entry) for entry in entries))
+
+
+def crc32c_table():
+    table = []
+    for crc in range(256):
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+def masked_crc32c(data, table=tuple(crc32c_table())):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def write_tfrecord(path, records):
+    with open(path, "wb") as file:
+        for record in records:
+            length = struct.pack("<Q", len(record))
+            file.write(length + struct.pack("<I", masked_crc32c(length)))
+            file.write(record + struct.pack("<I", masked_crc32c(record)))
 
 
 def click(draw):
@@ -98,6 +155,37 @@ class RecipesTest(unittest.TestCase):
     def test_cifar(self):
         self.expect_fields("cifar/train.pbtxt", [f"DATA={self.images(32)}"],
                            "image: float32[32, 32, 3]", "label: int64[]")
+
+    def scenes(self, name, box):
+        """Shards of images with up to four boxes each and their classes."""
+        folder = self.folder / name
+        draw, records = random.Random(6), []
+        for i in range(RECORDS):
+            photo = folder / "photos" / f"{i}.jpg"
+            write_jpeg(photo, draw, draw.randrange(40, 90), draw.randrange(40, 90))
+            boxes = [box(draw) for _ in range(i % 5)]
+            records.append(example({
+                "image/encoded": bytes_feature(photo.read_bytes()),
+                "boxes": float_feature([x for one in boxes for x in one]),
+                "classes": int64_feature([draw.randrange(80) for _ in boxes])}))
+        for shard in range(2):
+            write_tfrecord(folder / f"train-{shard}.tfrecord", records[shard::2])
+        return folder
+
+    def test_detection(self):
+        def box(draw):
+            left, top = draw.uniform(0, 0.6), draw.uniform(0, 0.6)
+            return left, top, left + draw.uniform(0.1, 0.4), top + draw.uniform(0.1, 0.4)
+
+        self.expect_fields("detection/train.pbtxt", [f"DATA={self.scenes('scenes', box)}"],
+                           "image: float32[320, 320, 3]", "boxes: float32[?, 4]", "classes: int64[?]")
+
+    def test_detection_names_a_box_that_ends_before_it_begins(self):
+        shards = self.scenes("inverted", lambda draw: (0.75, 0.25, 0.5, 0.5))
+        done = millrace("run", EXAMPLES / "detection/train.pbtxt", "--var", f"DATA={shards}", "--var",
+                        "BATCH=8", "--batches", 5)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("boxes: box 0 has its second corner left of or above its first", done.stderr)
 
     def test_imagenet_as_dali_has_it(self):
         self.expect_fields("imagenet/train_dali.pbtxt", [f"DATA={self.images(260)}"],

@@ -210,9 +210,13 @@ TEST(MixingTest, BitsAreTheSameBehindACut) {
   EXPECT_EQ(See(text, 30, 1, 8).rows, whole.rows);
   EXPECT_EQ(See(text, 30, 2).rows, whole.rows);
   const std::string token = See(text, 30, 1, 2, "", 4).token;
-  for (const auto& [place, row] : See(text, 30, 2, 2, token).rows) {
-    EXPECT_EQ(row, whole.rows.at(place));
+  ASSERT_FALSE(token.empty());
+  Rows rest;
+  for (const auto& [place, row] : whole.rows) {
+    if (place.first > 4) rest.emplace(place, row);
   }
+  ASSERT_GT(rest.size(), 10u);
+  for (const int world : {1, 2}) EXPECT_EQ(See(text, 30, world, 2, token).rows, rest);
 }
 
 // S-MIX-2: a group that is short mixes what it has, and one row stays as it is.
@@ -304,11 +308,49 @@ TEST(MixingTest, WrongPlacesAndOptionsAreToldByPlace) {
 
 // S-MIX-5.
 TEST(MixingTest, RowsThatMoveWithTheWorldAreRefused) {
-  const std::string damage = "on_damage { policy: \"skip\" }\n";
-  const std::string mix = std::string(kBatch) + "stage { mixup {} }";
-  EXPECT_THAT(ErrorOf(damage + kSource + mix),
-              HasSubstr("p:1:13: on_damage: with policy \"skip\" rows move up"));
-  Make(damage + kSource + "stage { filter { predicate: \"label > 1\" } }" + mix);
+  const std::string mix = "stage { mixup { label: \"number\" num_classes: 30 } }";
+  const auto text = [](const std::string& before, const std::string& behind) {
+    return "on_damage { policy: \"skip\" max_share: 1 }\n" + PlanText(before, behind);
+  };
+  const std::string refused = "p:1:13: on_damage: with policy \"skip\" rows move up";
+  EXPECT_THAT(OpenError(text("", "stage { batch { size: 4 } }" + mix), WithData(30)),
+              HasSubstr(refused));
+  // Without a field whose extents differ it is a batch like any other.
+  EXPECT_THAT(OpenError(text("", "stage { padded_batch { size: 4 } }" + mix), WithData(30)),
+              HasSubstr(refused));
+  OpenText(
+      text("stage { filter { predicate: \"number > 1\" } }", "stage { batch { size: 4 } }" + mix),
+      WithData(30));
+}
+
+// S-MIX-3, S-MIX-5: fields of differing extents give the rows to lanes, as a filter does.
+TEST(MixingTest, SkippedRowsOfAPaddedBatchMoveWithinTheirLanes) {
+  // Labels from 25 on are damage; images[i % 3 + 1] is of another length for each record.
+  const std::string text =
+      "lanes: 2 on_damage { policy: \"skip\" max_share: 1 }\n"
+      "seed: 7 stage { zip { field: [\"record\", \"number\", \"words\"] input { stage { memory {} "
+      "} } "
+      "input { stage { range { count: 30 } } } input { stage { name: \"words\" memory {} } } } }\n"
+      "stage { decode_raw { output: \"image\" dtype: FLOAT32 shape: [2, 3, 1] } }\n"
+      "stage { decode_raw { field: \"words\" output: \"words\" shape: -1 } }\n"
+      "stage { padded_batch { size: 8 } }"
+      "stage { mixup { label: \"number\" group: 4 num_classes: 25 } }";
+  const auto see = [&](int world) {
+    Seen seen;
+    for (int rank = 0; rank < world; ++rank) {
+      OpenOptions options = WithData(30);
+      std::vector<std::string> words;
+      for (size_t i = 0; i < 30; ++i) words.emplace_back(i % 3 + 1, 'w');
+      options.memory["words"] = MemoryRecords::Make(words);
+      options.rank = rank;
+      options.world = world;
+      Drain(*OpenText(text, options), 0, &seen);
+    }
+    return seen.rows;
+  };
+  const Rows whole = see(1);
+  EXPECT_EQ(whole.size(), 25u);
+  EXPECT_EQ(see(2), whole);
 }
 
 TEST(MixingTest, FieldsAndWorldsThatDoNotFitAreToldWhenItIsOpened) {
@@ -322,6 +364,27 @@ TEST(MixingTest, FieldsAndWorldsThatDoNotFitAreToldWhenItIsOpened) {
   EXPECT_THAT(
       OpenError(open + "stage { mixup { label: \"number\" num_classes: 30 group: 4 } }", options),
       HasSubstr("the op mixes groups of 4 rows"));
+}
+
+// S-USER-5, by the example of docs/pipeline.md.
+TEST(MixingTest, WorldsThatWouldTearAGroupAreRefused) {
+  const auto text = [](int group, int size = 256) {
+    return PlanText("", absl::StrCat("stage { batch { size: ", size, " } } stage { mixup { label: ",
+                                     "\"number\" num_classes: 30 group: ", group, " } }"));
+  };
+  OpenOptions options = WithData(30);
+  for (const int world : {1, 2, 4, 8}) {
+    options.world = world;
+    for (const int group : {2, 4, 8, 16, 32}) OpenText(text(group), options);
+  }
+  for (const int world : {3, 5, 6, 7}) {
+    options.world = world;
+    EXPECT_THAT(OpenError(text(2), options), HasSubstr("the op mixes groups of 2 rows")) << world;
+  }
+  for (const int world : {1, 2, 3, 4, 5, 6, 8}) {
+    options.world = world;
+    OpenText(text(2, 240), options);
+  }
 }
 
 TEST(MixingTest, ExplainShowsWhatIsMixed) {
@@ -341,6 +404,16 @@ TEST(MixingTest, ExplainShowsWhatIsMixed) {
               HasSubstr("mixup_or_cutmix of image and number within groups of 2 rows: alpha 1 "
                         "and 1, cutmix with probability 0.5, probability 1"));
   EXPECT_THAT(*text, HasSubstr("one_hot"));
+}
+
+TEST(MixingTest, ExplainRefusesWhatOpeningRefuses) {
+  OpenOptions options = WithData(30);
+  options.rank = kNoRank;
+  const auto text = Explain(
+      Make(PlanText("", "stage { batch { size: 8 } }\n") + "stage { mixup {} }"), nullptr, options);
+  EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(text.status().ToString(),
+              HasSubstr("p:4:1: stage \"mixup\": mixup: no field \"label\""));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/run.h"
 #include "pipeline/optimizer_internal.h"
@@ -318,6 +319,36 @@ TEST(DecodeRegionRuleTest, OffTheDecodeIsToldOfTheCrop) {
   EXPECT_EQ(OpName(specs[1].options), "decode_image");
   EXPECT_TRUE(DrawsAtRandom(specs[1].options));
   EXPECT_TRUE(MakeHashingOp(specs[1]).ok());
+}
+
+// S-ROUND-3: nor on boxes or a mask that go along.
+TEST(DecodeRegionRuleTest, TheDecodeIsToldOfACropThatCarries) {
+  for (const char* carried : {"boxes {}", "mask: \"mask\""}) {
+    const std::string crop = absl::StrCat(
+        "stage { name: \"rrc\" random_resized_crop { height: 4 width: 5 ", carried, " } }");
+    for (const bool enabled : {false, true}) {
+      std::vector<OpSpec> specs =
+          OpsFromPlan(MakePlan(kParse + std::string("stage { decode_image {} }") + crop).message());
+      std::vector<std::string> fired;
+      DecodeRegionRule(enabled, &specs, &fired);
+      EXPECT_THAT(fired, IsEmpty());
+      ASSERT_EQ(specs.size(), 3u);
+      const auto& decode = std::get<DecodeToCropOptions>(specs[1].options);
+      EXPECT_EQ(decode.crop_stage, "rrc");
+      EXPECT_EQ(decode.crop.width, 5);
+      EXPECT_TRUE(std::holds_alternative<augment::CarryOptions>(specs[2].options));
+    }
+  }
+  // Of another geometry, or of another field, it is not.
+  for (const char* other : {"flip { mask: \"mask\" }",
+                            "random_resized_crop { field: \"x\" height: 4 width: 5 boxes {} }"}) {
+    std::vector<OpSpec> specs = OpsFromPlan(
+        MakePlan(kParse + absl::StrCat("stage { decode_image {} } stage { ", other, " }"))
+            .message());
+    std::vector<std::string> fired;
+    DecodeRegionRule(true, &specs, &fired);
+    EXPECT_TRUE(std::holds_alternative<augment::DecodeImageOptions>(specs[1].options)) << other;
+  }
 }
 
 // What is made at a smaller size is made so whatever the rules are.
