@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "augment/affine_internal.h"
+#include "augment/color_rows_internal.h"
 
 // Pillow's Image.transform by an affine matrix (src/libImaging/Geometry.c).
 
@@ -119,9 +120,8 @@ struct Walk {
   int64_t step_y;
 };
 
-// Pixels [begin, end) of a row. Of each `kMoved` bytes are copied, or all if that is 0; bytes behind a
-// pixel go to where the next one will be: one load and one store for a pixel of three bytes.
-template <int64_t kChannels, size_t kMoved>
+// Pixels [begin, end) of a row. `kChannels` is in.channels, or 0: not known.
+template <int64_t kChannels>
 void CopyPixels(const ColorImage& in, const Walk& walk, const Interval& inside, uint8_t* out) {
   // Copies, which the bytes that are written cannot lie over.
   const uint8_t* const data = in.data;
@@ -133,25 +133,32 @@ void CopyPixels(const ColorImage& in, const Walk& walk, const Interval& inside, 
   int64_t y = walk.y + inside.begin * step_y;
   for (int64_t i = inside.begin; i < inside.end; ++i, x += step_x, y += step_y) {
     const int64_t pixel = (y >> 16) * width + (x >> 16);
-    std::memcpy(out + i * channels, data + pixel * channels,
-                kMoved == 0 ? static_cast<size_t>(channels) : kMoved);
+    std::memcpy(out + i * channels, data + pixel * channels, static_cast<size_t>(channels));
   }
 }
 
-// A pixel and the byte behind it may be read unless it is the last one, and written unless it is the
-// last one of its row.
+// A pixel and the byte behind it may be read unless it is the image's last one, and written unless it
+// is the last one of its row.
 void CopyPixels3(const ColorImage& in, const Walk& walk, const Interval& inside, uint8_t* out) {
   const int64_t last = inside.end - 1;
-  const int64_t lowest = std::max(walk.y + inside.begin * walk.step_y, walk.y + last * walk.step_y);
-  if (lowest >> 16 >= in.height - 1) return CopyPixels<3, 3>(in, walk, inside, out);
-  CopyPixels<3, 4>(in, walk, {inside.begin, last}, out);
-  CopyPixels<3, 3>(in, walk, {last, inside.end}, out);
+  const int64_t first_x = walk.x + inside.begin * walk.step_x;
+  const int64_t first_y = walk.y + inside.begin * walk.step_y;
+  const int64_t last_y = walk.y + last * walk.step_y;
+  if (std::max(first_y, last_y) >> 16 >= in.height - 1 || last == inside.begin ||
+      std::max(in.height, in.width) > kMostWalked) {
+    return CopyPixels<3>(in, walk, inside, out);
+  }
+  // Steps between places inside are as small as these.
+  const PixelWalk from = {static_cast<int32_t>(first_x), static_cast<int32_t>(first_y),
+                          static_cast<int32_t>(walk.step_x), static_cast<int32_t>(walk.step_y)};
+  CopyPlaces3(in.data, in.width * 3, from, last - inside.begin, out + inside.begin * 3);
+  CopyPixels<3>(in, walk, {last, inside.end}, out);
 }
 
 void CopyRow(const ColorImage& in, const Walk& walk, const Interval& inside, uint8_t* out) {
   if (in.channels == 3) return CopyPixels3(in, walk, inside, out);
-  if (in.channels == 1) return CopyPixels<1, 1>(in, walk, inside, out);
-  CopyPixels<0, 0>(in, walk, inside, out);
+  if (in.channels == 1) return CopyPixels<1>(in, walk, inside, out);
+  CopyPixels<0>(in, walk, inside, out);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 // clang-format on
 #include <algorithm>
+#include <cstring>
 
 #include "augment/color_rows_internal.h"
 
@@ -246,6 +247,37 @@ void Range(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
 }
 #endif
 
+// Places first, as vectors, then copies. Lanes behind the last pixel may overflow; no one looks.
+void CopyPlaces(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
+                uint8_t* out) {
+  constexpr int64_t kMost = 64;
+  static_assert(kMost % kLanes == 0);
+  constexpr Words w;
+  const WordsV row = hn::Set(w, static_cast<int32_t>(stride));
+  const auto ascending = [&](int32_t first, int32_t step) HWY_ATTR {
+    return hn::Add(hn::Set(w, first), hn::Mul(hn::Iota(w, 0), hn::Set(w, step)));
+  };
+  const auto lanes_of = [&](int32_t step)
+                            HWY_ATTR { return hn::Mul(hn::Set(w, step), hn::Set(w, kLanes)); };
+  WordsV x = ascending(walk.x, walk.step_x);
+  WordsV y = ascending(walk.y, walk.step_y);
+  const WordsV next_x = lanes_of(walk.step_x);
+  const WordsV next_y = lanes_of(walk.step_y);
+  alignas(64) int32_t places[kMost];
+  for (int64_t left = count; left > 0; left -= kMost) {
+    const int64_t some = std::min(left, kMost);
+    for (int64_t i = 0; i < some; i += kLanes) {
+      const WordsV column = hn::ShiftRight<16>(x);
+      const WordsV place =
+          hn::Add(hn::Mul(hn::ShiftRight<16>(y), row), hn::Add(column, hn::ShiftLeft<1>(column)));
+      hn::Store(place, w, places + i);
+      x = hn::Add(x, next_x);
+      y = hn::Add(y, next_y);
+    }
+    for (int64_t i = 0; i < some; ++i, out += 3) std::memcpy(out, in + places[i], 4);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace millrace::augment
 HWY_AFTER_NAMESPACE();
@@ -260,6 +292,7 @@ HWY_EXPORT(Linear);
 HWY_EXPORT(LookUp);
 HWY_EXPORT(LookUp3);
 HWY_EXPORT(Range);
+HWY_EXPORT(CopyPlaces);
 
 int64_t SumGreys3(const uint8_t* in, int64_t pixels) {
   return HWY_DYNAMIC_DISPATCH(SumGreys)(in, pixels);
@@ -282,6 +315,10 @@ void LookUpRow3(const uint8_t* in, int64_t pixels, const uint8_t* tables, uint8_
 }
 void RangeRow3(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
   HWY_DYNAMIC_DISPATCH(Range)(in, pixels, low, high);
+}
+void CopyPlaces3(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
+                 uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(CopyPlaces)(in, stride, walk, count, out);
 }
 
 }  // namespace millrace::augment

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "augment/affine_internal.h"
+#include "augment/row_kernels_internal.h"
 #include "fixtures.h"
 #include "image_testing.h"
 
@@ -79,12 +80,18 @@ TEST(Affine, IsPillowsTransformByTorchvisionsMatrixToTheBit) {
 }
 
 // Exact sizes, so that AddressSanitizer sees what is read or written beyond them.
-TEST(Affine, NearestTakesThePixelAtEachPlaceInFixedPoint) {
+class AffineAtEveryLevel : public ::testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { UseRowKernelLevel(GetParam()); }
+  void TearDown() override { UseRowKernelLevel(0); }
+};
+
+TEST_P(AffineAtEveryLevel, NearestTakesThePixelAtEachPlaceInFixedPoint) {
   const auto fixed = [](double v) { return static_cast<int64_t>(std::floor(v * 65536 + 0.5)); };
   std::mt19937 random(1);
   for (int turn = 0; turn < 400; ++turn) {
     const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
-    const int64_t height = 1 + below(12), width = 1 + below(40), channels = 1 + below(4);
+    const int64_t height = 1 + below(12), width = 1 + below(150), channels = 1 + below(4);
     std::vector<uint8_t> in(static_cast<size_t>(height * width * channels));
     for (uint8_t& byte : in) byte = static_cast<uint8_t>(random());
     const ColorImage view{in.data(), height, width, channels};
@@ -93,6 +100,7 @@ TEST(Affine, NearestTakesThePixelAtEachPlaceInFixedPoint) {
     if (turn % 4 == 0) m[0] = m[4] = 1;
     if (turn % 5 == 0) m[3] = 0;
     if (turn % 7 == 0) m[0] = 0;
+    if (turn % 3 == 0) m[3] /= 50;  // long rows inside
     m[2] *= 4;
     std::vector<uint8_t> out(in.size());
     WarpNearest(view, m, 9, out.data());
@@ -108,6 +116,9 @@ TEST(Affine, NearestTakesThePixelAtEachPlaceInFixedPoint) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Warps, AffineAtEveryLevel, ::testing::ValuesIn(RowKernelLevels()),
+                         [](const auto& test) { return RowKernelLevelName(test.param); });
 
 TEST(Affine, TheOpTurnsByWhatItsRangesSay) {
   const Value& in = Fixture("input/rgb");
