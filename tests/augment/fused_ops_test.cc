@@ -141,7 +141,7 @@ std::string Described(const FusedImageOptions& options) {
   return text;
 }
 
-// S-ROUND-1.
+// S-ROUND-1, S-ROUND-4.
 TEST(FusedImage, RawImagesHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
   const Restored restored;
   Chains chains(3);
