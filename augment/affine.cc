@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "augment/affine_internal.h"
+#include "augment/color_rows_internal.h"
 
 // Pillow's Image.transform by an affine matrix (src/libImaging/Geometry.c).
 
@@ -94,46 +95,93 @@ void CopyShifted(const ColorImage& in, int64_t x, int64_t y, int64_t row_x, int6
   }
 }
 
-// `kChannels` is in.channels, or 0: not known. A copy of so many bytes is no call of memcpy.
+struct Interval {
+  int64_t begin;
+  int64_t end;
+};
+
+// Of which i in [0, count) `first + i * step` is in [0, limit).
+Interval Inside(int64_t first, int64_t step, int64_t limit, int64_t count) {
+  if (step == 0) return {0, first >= 0 && first < limit ? count : 0};
+  // Mirrored, so that places ascend.
+  if (step < 0) return Inside(limit - 1 - first, -step, limit, count);
+  const auto steps_to = [&](int64_t place) {
+    return place <= first ? 0 : std::min((place - first - 1) / step + 1, count);
+  };
+  const int64_t begin = steps_to(0);
+  return {begin, std::max(begin, steps_to(limit))};
+}
+
+// Where a row's pixels come from, in fixed point: the first one's place and how far the next is.
+struct Walk {
+  int64_t x;
+  int64_t y;
+  int64_t step_x;
+  int64_t step_y;
+};
+
+// Pixels [begin, end) of a row. `kChannels` is in.channels, or 0: not known.
 template <int64_t kChannels>
-void WarpNearestOf(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {
+void CopyPixels(const ColorImage& in, const Walk& walk, const Interval& inside, uint8_t* out) {
+  // Copies, which the bytes that are written cannot lie over.
+  const uint8_t* const data = in.data;
   const int64_t channels = kChannels == 0 ? in.channels : kChannels;
-  int64_t row_x = ToFixed(m[2] + m[0] * 0.5 + m[1] * 0.5);
-  int64_t row_y = ToFixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
-  const int64_t step_x = ToFixed(m[0]);
-  const int64_t step_y = ToFixed(m[3]);
-  if (step_x == kFixedOne && step_y == 0) {
-    return CopyShifted(in, row_x, row_y, ToFixed(m[1]), ToFixed(m[4]), fill, out);
+  const int64_t width = in.width;
+  const int64_t step_x = walk.step_x;
+  const int64_t step_y = walk.step_y;
+  int64_t x = walk.x + inside.begin * step_x;
+  int64_t y = walk.y + inside.begin * step_y;
+  for (int64_t i = inside.begin; i < inside.end; ++i, x += step_x, y += step_y) {
+    const int64_t pixel = (y >> 16) * width + (x >> 16);
+    std::memcpy(out + i * channels, data + pixel * channels, static_cast<size_t>(channels));
   }
-  const auto width = static_cast<uint64_t>(in.width);
-  const auto height = static_cast<uint64_t>(in.height);
-  for (int64_t y = 0; y < in.height; ++y) {
-    int64_t fixed_x = row_x;
-    int64_t fixed_y = row_y;
-    for (int64_t x = 0; x < in.width; ++x, out += channels) {
-      const int64_t from_x = fixed_x >> 16;
-      const int64_t from_y = fixed_y >> 16;
-      // Negative places are large as unsigned numbers.
-      if (static_cast<uint64_t>(from_x) < width && static_cast<uint64_t>(from_y) < height) {
-        std::memcpy(out, in.data + (from_y * in.width + from_x) * channels,
-                    static_cast<size_t>(channels));
-      } else {
-        std::memset(out, fill, static_cast<size_t>(channels));
-      }
-      fixed_x += step_x;
-      fixed_y += step_y;
-    }
-    row_x += ToFixed(m[1]);
-    row_y += ToFixed(m[4]);
+}
+
+// A pixel and the byte behind it may be read unless it is the image's last one, and written unless it
+// is the last one of its row.
+void CopyPixels3(const ColorImage& in, const Walk& walk, const Interval& inside, uint8_t* out) {
+  const int64_t last = inside.end - 1;
+  const int64_t first_x = walk.x + inside.begin * walk.step_x;
+  const int64_t first_y = walk.y + inside.begin * walk.step_y;
+  const int64_t last_y = walk.y + last * walk.step_y;
+  if (std::max(first_y, last_y) >> 16 >= in.height - 1 || last == inside.begin ||
+      std::max(in.height, in.width) > kMostWalked) {
+    return CopyPixels<3>(in, walk, inside, out);
   }
+  // Steps between places inside are as small as these.
+  const PixelWalk from = {static_cast<int32_t>(first_x), static_cast<int32_t>(first_y),
+                          static_cast<int32_t>(walk.step_x), static_cast<int32_t>(walk.step_y)};
+  CopyPlaces3(in.data, in.width * 3, from, last - inside.begin, out + inside.begin * 3);
+  CopyPixels<3>(in, walk, {last, inside.end}, out);
+}
+
+void CopyRow(const ColorImage& in, const Walk& walk, const Interval& inside, uint8_t* out) {
+  if (in.channels == 3) return CopyPixels3(in, walk, inside, out);
+  if (in.channels == 1) return CopyPixels<1>(in, walk, inside, out);
+  CopyPixels<0>(in, walk, inside, out);
 }
 
 }  // namespace
 
 void WarpNearest(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {
-  if (in.channels == 3) return WarpNearestOf<3>(in, m, fill, out);
-  if (in.channels == 1) return WarpNearestOf<1>(in, m, fill, out);
-  WarpNearestOf<0>(in, m, fill, out);
+  Walk walk = {ToFixed(m[2] + m[0] * 0.5 + m[1] * 0.5), ToFixed(m[5] + m[3] * 0.5 + m[4] * 0.5),
+               ToFixed(m[0]), ToFixed(m[3])};
+  const int64_t row_x = ToFixed(m[1]);
+  const int64_t row_y = ToFixed(m[4]);
+  if (walk.step_x == kFixedOne && walk.step_y == 0) {
+    return CopyShifted(in, walk.x, walk.y, row_x, row_y, fill, out);
+  }
+  const int64_t channels = in.channels;
+  for (int64_t row = 0; row < in.height; ++row, walk.x += row_x, walk.y += row_y) {
+    const Interval across = Inside(walk.x, walk.step_x, in.width << 16, in.width);
+    const Interval down = Inside(walk.y, walk.step_y, in.height << 16, in.width);
+    const int64_t begin = std::max(across.begin, down.begin);
+    const Interval inside = {begin, std::max(begin, std::min(across.end, down.end))};
+    std::fill_n(out, inside.begin * channels, fill);
+    if (inside.end > inside.begin) CopyRow(in, walk, inside, out);
+    std::fill_n(out + inside.end * channels, (in.width - inside.end) * channels, fill);
+    out += in.width * channels;
+  }
 }
 
 void WarpBilinear(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {

@@ -37,12 +37,14 @@ class BilinearRows {
     float weight;
   };
   static Tap MakeTap(int64_t i, float ratio, int64_t in);
+  void MakeWindows(RunArena& arena);
   void BlendColumns(float* out) const;
 
   const Extents extents_;
   const float row_ratio_;
   ColumnTaps columns_;
-  float* const blended_;  // one row of the input's width
+  ColumnWindows windows_;  // if there are any: of columns_
+  float* const blended_;   // one row of the input's width
 };
 
 }  // namespace millrace::augment

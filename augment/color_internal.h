@@ -30,7 +30,8 @@ ColorTable PosterizeTable(int bits);
 ColorTable SolarizeTable(float threshold);
 using Histogram = std::array<int64_t, 256>;
 ColorTable EqualizeTable(const Histogram& histogram);
-ColorTable AutocontrastTable(const Histogram& histogram);
+// Of a channel with these values.
+ColorTable AutocontrastTable(uint8_t least, uint8_t most);
 
 // The mean of the greys. REQUIRES: the image has pixels.
 float MeanGrey(const ColorImage& in);
@@ -40,8 +41,9 @@ void ApplyTable(const ColorImage& in, const ColorTable& table, uint8_t* out);
 void AdjustSaturation(const ColorImage& in, float factor, uint8_t* out);
 void AdjustHue(const ColorImage& in, float factor, uint8_t* out);
 void ToGrayscale(const ColorImage& in, uint8_t* out);
-// Of each channel by a table that `make` makes of its histogram.
-void ApplyByChannel(const ColorImage& in, ColorTable (*make)(const Histogram&), uint8_t* out);
+// Of each channel by itself.
+void Equalize(const ColorImage& in, uint8_t* out);
+void Autocontrast(const ColorImage& in, uint8_t* out);
 
 // `out` is other memory.
 void AdjustSharpness(const ColorImage& in, float factor, uint8_t* out);

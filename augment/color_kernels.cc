@@ -194,9 +194,9 @@ void ApplyColor(ColorOp op, const ColorImage& in, float factor, uint8_t* out) {
     case ColorOp::kSolarize:
       return ApplyTable(in, SolarizeTable(factor), out);
     case ColorOp::kEqualize:
-      return ApplyByChannel(in, &EqualizeTable, out);
+      return Equalize(in, out);
     case ColorOp::kAutocontrast:
-      return ApplyByChannel(in, &AutocontrastTable, out);
+      return Autocontrast(in, out);
     case ColorOp::kGaussianBlur:
       break;
   }

@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 // clang-format on
 #include <algorithm>
+#include <cstring>
 
 #include "augment/color_rows_internal.h"
 
@@ -89,29 +90,46 @@ void Saturate(const uint8_t* in, int64_t pixels, float factor, float rest, uint8
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+using Halfway = hn::CappedTag<uint16_t, 32>;
+using HalfwayV = hn::Vec<Halfway>;
+
+// value + (blurred - value) * rest, of one half of the vectors.
+HWY_INLINE hn::Vec<Bytes> Sharpened(ShortsV middle, ShortsV mean, FloatsV rest) {
+  constexpr Floats d;
+  const FloatsV value = hn::ConvertTo(d, hn::PromoteTo(Words(), middle));
+  const FloatsV blurred = hn::ConvertTo(d, hn::PromoteTo(Words(), mean));
+  return ToBytes(hn::Add(value, hn::Mul(hn::Sub(blurred, value), rest)));
+}
+#endif
+
 void Sharpen(const uint8_t* above, const uint8_t* in, const uint8_t* below, int64_t count,
              int64_t step, float rest, uint8_t* out) {
-  constexpr Floats d;
-  constexpr Shorts s;
-  const auto load = [](const uint8_t* from)
-                        HWY_ATTR { return hn::PromoteTo(Shorts(), hn::LoadU(Bytes(), from)); };
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr Halfway s;
+  const auto load = [](const uint8_t* from) HWY_ATTR {
+    return hn::PromoteTo(Halfway(), hn::LoadU(hn::Rebind<uint8_t, Halfway>(), from));
+  };
   const auto three = [&](const uint8_t* from) HWY_ATTR {
     return hn::Add(hn::Add(load(from - step), load(from)), load(from + step));
   };
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const ShortsV middle = load(in + i);
-    const ShortsV eight = hn::Add(hn::Add(three(above + i), three(in + i)), three(below + i));
-    const ShortsV sum = hn::Add(eight, hn::ShiftLeft<2>(middle));
+  const FloatsV share = hn::Set(Floats(), rest);
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    const HalfwayV middle = load(in + i);
+    const HalfwayV eight = hn::Add(hn::Add(three(above + i), three(in + i)), three(below + i));
+    const HalfwayV sum = hn::Add(eight, hn::ShiftLeft<2>(middle));
     // (2 * sum + 13) / 26, exactly: 40330 is 2^20 / 26 rounded up, and what that adds to a number of
     // at most 6643 is below 1/26.
-    const ShortsV twice = hn::Add(hn::ShiftLeft<1>(sum), hn::Set(s, 13));
-    const ShortsV mean = hn::ShiftRight<4>(hn::MulHigh(twice, hn::Set(s, 40330)));
-    const FloatsV value = hn::ConvertTo(d, hn::PromoteTo(Words(), middle));
-    const FloatsV blurred = hn::ConvertTo(d, hn::PromoteTo(Words(), mean));
-    const FloatsV mixed = hn::Add(value, hn::Mul(hn::Sub(blurred, value), hn::Set(d, rest)));
-    hn::StoreU(ToBytes(mixed), Bytes(), out + i);
+    const HalfwayV twice = hn::Add(hn::ShiftLeft<1>(sum), hn::Set(s, 13));
+    const HalfwayV mean = hn::ShiftRight<4>(hn::MulHigh(twice, hn::Set(s, 40330)));
+    const auto low = Sharpened(hn::LowerHalf(middle), hn::LowerHalf(mean), share);
+    const auto high =
+        Sharpened(hn::UpperHalf(Shorts(), middle), hn::UpperHalf(Shorts(), mean), share);
+    hn::StoreU(low, Bytes(), out + i);
+    hn::StoreU(high, Bytes(), out + i + kLanes);
   }
+#endif
   for (; i < count; ++i) {
     int sum = 4 * in[i];
     for (const uint8_t* line : {above + i, in + i, below + i}) {
@@ -134,6 +152,132 @@ void Linear(const uint8_t* in, int64_t count, float factor, float rest, uint8_t*
   for (; i < count; ++i) out[i] = Cut(static_cast<float>(in[i]) * factor + rest);
 }
 
+// Of whole pixels, which `low` and `high` hold those of pixels before.
+HWY_INLINE void WidenRange(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
+  for (int64_t i = 0; i < 3 * pixels; ++i) {
+    low[i % 3] = std::min(low[i % 3], in[i]);
+    high[i % 3] = std::max(high[i % 3], in[i]);
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+void LookUp(const uint8_t* in, int64_t count, const uint8_t* table, uint8_t* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = table[in[i]];
+}
+void LookUp3(const uint8_t* in, int64_t pixels, const uint8_t* tables, uint8_t* out) {
+  for (int64_t i = 0; i < 3 * pixels; i += 3) {
+    for (int64_t c = 0; c < 3; ++c) out[i + c] = tables[256 * c + in[i + c]];
+  }
+}
+void Range(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
+  std::fill_n(low, 3, uint8_t{255});
+  std::fill_n(high, 3, uint8_t{0});
+  WidenRange(in, pixels, low, high);
+}
+#else
+using Wide = hn::CappedTag<uint8_t, 64>;
+using WideV = hn::Vec<Wide>;
+constexpr int64_t kWideLanes = static_cast<int64_t>(hn::MaxLanes(Wide()));
+
+// Of each sixteenth of the table those that lie in it; all others are looked up as 0.
+HWY_INLINE WideV LookUpEach(const uint8_t* HWY_RESTRICT table, WideV value) {
+  constexpr Wide d;
+  WideV found = hn::Zero(d);
+  for (int part = 0; part < 16; ++part) {
+    const WideV at = hn::SaturatedAdd(value, hn::Set(d, 0x70));  // bit 7 is set above 15
+    found = hn::Or(found, hn::TableLookupBytesOr0(hn::LoadDup128(d, table + 16 * part), at));
+    value = hn::Sub(value, hn::Set(d, 16));
+  }
+  return found;
+}
+
+void LookUp(const uint8_t* in, int64_t count, const uint8_t* table, uint8_t* out) {
+  constexpr Wide d;
+  int64_t i = 0;
+  for (; i + kWideLanes <= count; i += kWideLanes) {
+    hn::StoreU(LookUpEach(table, hn::LoadU(d, in + i)), d, out + i);
+  }
+  for (; i < count; ++i) out[i] = table[in[i]];
+}
+
+void LookUp3(const uint8_t* in, int64_t pixels, const uint8_t* tables, uint8_t* out) {
+  constexpr Wide d;
+  int64_t i = 0;
+  for (; i + kWideLanes <= pixels; i += kWideLanes) {
+    WideV r, g, b;
+    hn::LoadInterleaved3(d, in + 3 * i, r, g, b);
+    r = LookUpEach(tables, r);
+    g = LookUpEach(tables + 256, g);
+    b = LookUpEach(tables + 512, b);
+    hn::StoreInterleaved3(r, g, b, d, out + 3 * i);
+  }
+  for (i *= 3; i < 3 * pixels; i += 3) {
+    for (int64_t c = 0; c < 3; ++c) out[i + c] = tables[256 * c + in[i + c]];
+  }
+}
+
+// Bytes that are three vectors apart are of the same channel.
+void Range(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
+  constexpr Wide d;
+  WideV least[3], most[3];
+  for (int part = 0; part < 3; ++part) {
+    least[part] = hn::Set(d, 255);
+    most[part] = hn::Zero(d);
+  }
+  int64_t i = 0;
+  for (; i + kWideLanes <= pixels; i += kWideLanes) {
+    for (int part = 0; part < 3; ++part) {
+      const WideV value = hn::LoadU(d, in + 3 * i + part * kWideLanes);
+      least[part] = hn::Min(least[part], value);
+      most[part] = hn::Max(most[part], value);
+    }
+  }
+  uint8_t each_least[3 * kWideLanes], each_most[3 * kWideLanes];
+  for (int part = 0; part < 3; ++part) {
+    hn::StoreU(least[part], d, each_least + part * kWideLanes);
+    hn::StoreU(most[part], d, each_most + part * kWideLanes);
+  }
+  std::fill_n(low, 3, uint8_t{255});
+  std::fill_n(high, 3, uint8_t{0});
+  uint8_t unused[3] = {};
+  WidenRange(each_least, kWideLanes, low, unused);
+  std::fill_n(unused, 3, uint8_t{255});
+  WidenRange(each_most, kWideLanes, unused, high);
+  WidenRange(in + 3 * i, pixels - i, low, high);
+}
+#endif
+
+// Places first, as vectors, then copies. Lanes behind the last pixel may overflow; no one looks.
+void CopyPlaces(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
+                uint8_t* out) {
+  constexpr int64_t kMost = 64;
+  static_assert(kMost % kLanes == 0);
+  constexpr Words w;
+  const WordsV row = hn::Set(w, static_cast<int32_t>(stride));
+  const auto ascending = [&](int32_t first, int32_t step) HWY_ATTR {
+    return hn::Add(hn::Set(w, first), hn::Mul(hn::Iota(w, 0), hn::Set(w, step)));
+  };
+  const auto lanes_of = [&](int32_t step)
+                            HWY_ATTR { return hn::Mul(hn::Set(w, step), hn::Set(w, kLanes)); };
+  WordsV x = ascending(walk.x, walk.step_x);
+  WordsV y = ascending(walk.y, walk.step_y);
+  const WordsV next_x = lanes_of(walk.step_x);
+  const WordsV next_y = lanes_of(walk.step_y);
+  alignas(64) int32_t places[kMost];
+  for (int64_t left = count; left > 0; left -= kMost) {
+    const int64_t some = std::min(left, kMost);
+    for (int64_t i = 0; i < some; i += kLanes) {
+      const WordsV column = hn::ShiftRight<16>(x);
+      const WordsV place =
+          hn::Add(hn::Mul(hn::ShiftRight<16>(y), row), hn::Add(column, hn::ShiftLeft<1>(column)));
+      hn::Store(place, w, places + i);
+      x = hn::Add(x, next_x);
+      y = hn::Add(y, next_y);
+    }
+    for (int64_t i = 0; i < some; ++i, out += 3) std::memcpy(out, in + places[i], 4);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace millrace::augment
 HWY_AFTER_NAMESPACE();
@@ -145,6 +289,10 @@ HWY_EXPORT(SumGreys);
 HWY_EXPORT(Saturate);
 HWY_EXPORT(Sharpen);
 HWY_EXPORT(Linear);
+HWY_EXPORT(LookUp);
+HWY_EXPORT(LookUp3);
+HWY_EXPORT(Range);
+HWY_EXPORT(CopyPlaces);
 
 int64_t SumGreys3(const uint8_t* in, int64_t pixels) {
   return HWY_DYNAMIC_DISPATCH(SumGreys)(in, pixels);
@@ -158,6 +306,19 @@ void SharpenRow(const uint8_t* above, const uint8_t* in, const uint8_t* below, i
 }
 void LinearRow(const uint8_t* in, int64_t count, float factor, float rest, uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(Linear)(in, count, factor, rest, out);
+}
+void LookUpRow(const uint8_t* in, int64_t count, const uint8_t* table, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(LookUp)(in, count, table, out);
+}
+void LookUpRow3(const uint8_t* in, int64_t pixels, const uint8_t* tables, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(LookUp3)(in, pixels, tables, out);
+}
+void RangeRow3(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
+  HWY_DYNAMIC_DISPATCH(Range)(in, pixels, low, high);
+}
+void CopyPlaces3(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
+                 uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(CopyPlaces)(in, stride, walk, count, out);
 }
 
 }  // namespace millrace::augment

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "augment/color_internal.h"
+#include "augment/color_rows_internal.h"
 
 // Ops that map each value of a channel by itself: 256 results are worked out, and the image is looked
 // up. The factors of a mean or of a histogram change nothing about that.
@@ -18,10 +19,6 @@ ColorTable MakeTable(const F& f) {
   return table;
 }
 
-int First(const Histogram& histogram) {
-  return static_cast<int>(std::ranges::find_if(histogram, [](int64_t n) { return n > 0; }) -
-                          histogram.begin());
-}
 int Last(const Histogram& histogram) {
   int last = 255;
   while (last > 0 && histogram[static_cast<size_t>(last)] == 0) --last;
@@ -58,57 +55,77 @@ ColorTable EqualizeTable(const Histogram& histogram) {
   });
 }
 
-ColorTable AutocontrastTable(const Histogram& histogram) {
-  const auto low = static_cast<float>(First(histogram));
-  const auto high = static_cast<float>(Last(histogram));
+ColorTable AutocontrastTable(uint8_t least, uint8_t most) {
+  const auto low = static_cast<float>(least);
+  const auto high = static_cast<float>(most);
   if (high <= low) return MakeTable([](int v) { return static_cast<uint8_t>(v); });
   const float scale = (high - low) * static_cast<float>(1.0 / 255);
   return MakeTable([&](int v) { return Cut((static_cast<float>(v) - low) / scale); });
 }
 
 void ApplyTable(const ColorImage& in, const ColorTable& table, uint8_t* out) {
-  std::transform(in.data, in.data + in.size(), out, [&](uint8_t v) { return table[v]; });
+  LookUpRow(in.data, in.size(), table.data(), out);
 }
 
 namespace {
 
-// With the number of channels known, one pass counts and one looks up.
 template <int kChannels>
-void ApplyByKnownChannels(const ColorImage& in, ColorTable (*make)(const Histogram&),
-                          uint8_t* out) {
-  // Of every other pixel each: counts of equal neighbours need not wait for each other.
-  static_assert(kChannels <= 3);
-  uint32_t counts[2][kChannels][256] = {};
+using Tables = std::array<ColorTable, kChannels>;
+
+template <int kChannels>
+void ApplyTables(const ColorImage& in, const Tables<kChannels>& tables, uint8_t* out) {
+  if constexpr (kChannels == 1) return ApplyTable(in, tables[0], out);
+  LookUpRow3(in.data, in.pixels(), tables[0].data(), out);
+}
+
+template <int kChannels>
+void EqualizeOf(const ColorImage& in, uint8_t* out) {
+  // Of every fourth pixel each: counts of equal neighbours need not wait for each other.
+  constexpr int kTurns = 4;
+  Histogram counts[kTurns][kChannels] = {};
   const int64_t pixels = in.pixels();
-  for (int64_t i = 0; i < pixels; ++i) {
-    for (int c = 0; c < kChannels; ++c) ++counts[i & 1][c][in.data[i * kChannels + c]];
-  }
-  ColorTable tables[kChannels];
-  for (int c = 0; c < kChannels; ++c) {
-    Histogram histogram;
-    for (size_t v = 0; v < 256; ++v) histogram[v] = int64_t{counts[0][c][v]} + counts[1][c][v];
-    tables[c] = make(histogram);
-  }
-  for (int64_t i = 0; i < pixels; ++i) {
-    for (int c = 0; c < kChannels; ++c) {
-      out[i * kChannels + c] = tables[c][in.data[i * kChannels + c]];
+  const uint8_t* from = in.data;
+  int64_t i = 0;
+  for (; i + kTurns <= pixels; i += kTurns) {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      for (int c = 0; c < kChannels; ++c) ++counts[turn][c][*from++];
     }
   }
+  for (; i < pixels; ++i) {
+    for (int c = 0; c < kChannels; ++c) ++counts[0][c][*from++];
+  }
+  Tables<kChannels> tables;
+  for (size_t c = 0; c < kChannels; ++c) {
+    Histogram& histogram = counts[0][c];
+    for (size_t v = 0; v < 256; ++v) {
+      histogram[v] += counts[1][c][v] + counts[2][c][v] + counts[3][c][v];
+    }
+    tables[c] = EqualizeTable(histogram);
+  }
+  ApplyTables<kChannels>(in, tables, out);
 }
 
 }  // namespace
 
-void ApplyByChannel(const ColorImage& in, ColorTable (*make)(const Histogram&), uint8_t* out) {
-  const int64_t channels = in.channels;
-  const bool countable = in.pixels() <= int64_t{UINT32_MAX};
-  if (channels == 3 && countable) return ApplyByKnownChannels<3>(in, make, out);
-  if (channels == 1 && countable) return ApplyByKnownChannels<1>(in, make, out);
-  for (int64_t c = 0; c < channels; ++c) {
-    Histogram histogram{};
-    for (int64_t i = c; i < in.size(); i += channels) ++histogram[in.data[i]];
-    const ColorTable table = make(histogram);
-    for (int64_t i = c; i < in.size(); i += channels) out[i] = table[in.data[i]];
+void Equalize(const ColorImage& in, uint8_t* out) {
+  if (in.channels == 3) return EqualizeOf<3>(in, out);
+  EqualizeOf<1>(in, out);
+}
+
+void Autocontrast(const ColorImage& in, uint8_t* out) {
+  if (in.channels == 3) {
+    uint8_t low[3], high[3];
+    RangeRow3(in.data, in.pixels(), low, high);
+    Tables<3> tables;
+    for (size_t c = 0; c < 3; ++c) tables[c] = AutocontrastTable(low[c], high[c]);
+    return ApplyTables<3>(in, tables, out);
   }
+  uint8_t low = 255, high = 0;
+  for (int64_t i = 0; i < in.size(); ++i) {
+    low = std::min(low, in.data[i]);
+    high = std::max(high, in.data[i]);
+  }
+  ApplyTable(in, AutocontrastTable(low, high), out);
 }
 
 }  // namespace millrace::augment

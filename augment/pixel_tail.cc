@@ -97,12 +97,14 @@ class PixelTail::Writer {
     return buffers_[turn_ ? 1 : 0];
   }
 
-  Begun Begin(int64_t y) {
+  // Bytes that no step follows go to `slot`, if there is one.
+  Begun Begin(int64_t y, std::byte* slot) {
     if (!source_.resized) return {TakeRow(y), 0};
     if (source_.dtype == DType::kF32) return ResizeRow<float>(y);
     const Begun begun = ResizeRow<uint8_t>(y);
     if (begun.steps > 0) return begun;
-    std::byte* const bytes = NextBuffer();
+    const bool last = tail_.row_steps_.empty() && slot != nullptr;
+    std::byte* const bytes = last ? slot : NextBuffer();
     RoundToBytes(static_cast<const float*>(begun.row), rows_->row_floats(),
                  reinterpret_cast<uint8_t*>(bytes));
     return {bytes, 0};
@@ -132,7 +134,7 @@ class PixelTail::Writer {
 
   // Row `y` behind all steps: at `slot`, if the last step could write there, or in a buffer.
   const void* Finish(int64_t y, std::byte* slot) {
-    Begun begun = Begin(y);
+    Begun begun = Begin(y, slot);
     for (; begun.steps < tail_.row_steps_.size(); ++begun.steps) {
       const bool last = begun.steps + 1 == tail_.row_steps_.size();
       std::byte* const to = last && slot != nullptr ? slot : NextBuffer();

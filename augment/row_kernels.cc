@@ -143,6 +143,95 @@ void BlendColumns(const float* row, const ColumnTaps& taps, const PixelScaling& 
   BlendColumnsAs<false, false>(row, taps, scaling, out);
 }
 
+// Highway 1.0 has no lookup in two registers, and lookups in each with a choice between them would be
+// three instructions for one.
+#if HWY_TARGET <= HWY_AVX3
+constexpr int64_t kWindowLanes = kWindowValues;
+
+using IndicesV = hn::Vec<hn::RebindToSigned<Floats>>;
+
+// `at` of the 32 floats at `window`, or of the 64.
+template <bool kWide>
+HWY_INLINE FloatsV LookUp(const FloatsV (&window)[4], IndicesV at) {
+  const auto in_two = [&](FloatsV a, FloatsV b) HWY_ATTR {
+    return FloatsV{_mm512_permutex2var_ps(a.raw, at.raw, b.raw)};
+  };
+  const FloatsV near = in_two(window[0], window[1]);
+  if constexpr (!kWide) return near;
+  constexpr hn::RebindToSigned<Floats> words;
+  const auto is_far = hn::RebindMask(Floats(), hn::TestBit(at, hn::Set(words, 32)));
+  return hn::IfThenElse(is_far, in_two(window[2], window[3]), near);
+}
+
+// The factors of the channels of a vector that begins with channel `first`.
+HWY_INLINE FloatsV OfChannels(const float* HWY_RESTRICT each, int first) {
+  alignas(64) static constexpr int32_t kChannels[18] = {0, 1, 2, 0, 1, 2, 0, 1, 2,
+                                                        0, 1, 2, 0, 1, 2, 0, 1, 2};
+  constexpr hn::RebindToSigned<Floats> words;
+  return hn::TableLookupLanes(hn::LoadDup128(Floats(), each),
+                              hn::IndicesFromVec(Floats(), hn::LoadU(words, kChannels + first)));
+}
+
+template <bool kWide, bool kRound, bool kScale>
+HWY_INLINE void BlendWindowsAs(const float* HWY_RESTRICT row, const ColumnWindows& windows,
+                               const PixelScaling& scaling, float* HWY_RESTRICT out) {
+  constexpr Floats d;
+  constexpr hn::RebindToSigned<Floats> words;
+  const FloatsV term = hn::Set(d, kRoundingTerm);
+  const auto blend = [&](int64_t i, FloatsV factor, FloatsV offset) HWY_ATTR {
+    const float* const from = row + windows.first[i];
+    FloatsV window[4];
+    for (int64_t part = 0; part < (kWide ? 4 : 2); ++part) {
+      window[part] = hn::LoadU(d, from + part * kLanes);
+    }
+    const FloatsV left = LookUp<kWide>(window, hn::LoadU(words, windows.left + i * kLanes));
+    const FloatsV right = LookUp<kWide>(window, hn::LoadU(words, windows.right + i * kLanes));
+    const FloatsV weight = hn::LoadU(d, windows.weights + i * kLanes);
+    FloatsV value = hn::Add(left, hn::Mul(hn::Sub(right, left), weight));
+    if constexpr (kRound) value = hn::Sub(hn::Add(value, term), term);
+    if constexpr (kScale) value = hn::Sub(hn::Mul(value, factor), offset);
+    hn::StoreU(value, d, out + i * kLanes);
+  };
+  // 16 values further every channel is the next one.
+  static_assert(kWindowValues % 3 == 1);
+  const FloatsV factors[3] = {OfChannels(scaling.factor, 0), OfChannels(scaling.factor, 1),
+                              OfChannels(scaling.factor, 2)};
+  const FloatsV offsets[3] = {OfChannels(scaling.offset, 0), OfChannels(scaling.offset, 1),
+                              OfChannels(scaling.offset, 2)};
+  int64_t i = 0;
+  for (; i + 3 <= windows.count; i += 3) {
+    blend(i, factors[0], offsets[0]);
+    blend(i + 1, factors[1], offsets[1]);
+    blend(i + 2, factors[2], offsets[2]);
+  }
+  for (int phase = 0; i < windows.count; ++i, ++phase) blend(i, factors[phase], offsets[phase]);
+}
+#else
+constexpr int64_t kWindowLanes = 0;
+
+template <bool kWide, bool kRound, bool kScale>
+void BlendWindowsAs(const float*, const ColumnWindows&, const PixelScaling&, float*) {}
+#endif
+
+int64_t WindowLanes() { return kWindowLanes; }
+
+template <bool kWide>
+HWY_INLINE void BlendWindowsOf(const float* row, const ColumnWindows& windows,
+                               const PixelScaling& scaling, float* out) {
+  if (scaling.round) {
+    if (scaling.scale) return BlendWindowsAs<kWide, true, true>(row, windows, scaling, out);
+    return BlendWindowsAs<kWide, true, false>(row, windows, scaling, out);
+  }
+  if (scaling.scale) return BlendWindowsAs<kWide, false, true>(row, windows, scaling, out);
+  BlendWindowsAs<kWide, false, false>(row, windows, scaling, out);
+}
+
+void BlendWindows(const float* row, const ColumnWindows& windows, const PixelScaling& scaling,
+                  float* out) {
+  if (windows.wide) return BlendWindowsOf<true>(row, windows, scaling, out);
+  BlendWindowsOf<false>(row, windows, scaling, out);
+}
+
 void RoundBytes(const float* HWY_RESTRICT in, int64_t count, uint8_t* HWY_RESTRICT out) {
   constexpr Floats d;
   const hn::Rebind<uint8_t, Floats> bytes;
@@ -351,6 +440,8 @@ namespace millrace::augment {
 HWY_EXPORT(BlendByteRows);
 HWY_EXPORT(BlendFloatRows);
 HWY_EXPORT(BlendColumns);
+HWY_EXPORT(WindowLanes);
+HWY_EXPORT(BlendWindows);
 HWY_EXPORT(RoundBytes);
 HWY_EXPORT(ScaleByteRow);
 HWY_EXPORT(ScaleFloatRow);
@@ -374,6 +465,11 @@ void BlendRows(const float* top, const float* bottom, float weight, int64_t coun
 void BlendColumns3(const float* row, const ColumnTaps& taps, const PixelScaling& scaling,
                    float* out) {
   HWY_DYNAMIC_DISPATCH(BlendColumns)(row, taps, scaling, out);
+}
+bool HasColumnWindows() { return HWY_DYNAMIC_DISPATCH(WindowLanes)() == kWindowValues; }
+void BlendWindows3(const float* row, const ColumnWindows& windows, const PixelScaling& scaling,
+                   float* out) {
+  HWY_DYNAMIC_DISPATCH(BlendWindows)(row, windows, scaling, out);
 }
 void RoundToBytes(const float* in, int64_t count, uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(RoundBytes)(in, count, out);

@@ -26,6 +26,20 @@ struct ColumnTaps {
   int64_t count = 0;
 };
 
+// The same for registers that hold kWindowValues values of the output: what one register is blended
+// from lies close together, in a window of the row, and one instruction looks up all its values.
+inline constexpr int64_t kWindowValues = 16;
+inline constexpr int64_t kWindowFloats = 32;
+inline constexpr int64_t kWideWindowFloats = 64;
+struct ColumnWindows {
+  const int32_t* first = nullptr;  // where each window begins in the row
+  const int32_t* left = nullptr;   // of each value: where in its window the left one is
+  const int32_t* right = nullptr;  // and the right one
+  const float* weights = nullptr;  // of each value
+  int64_t count = 0;               // of windows; 0: there are none
+  bool wide = false;               // of kWideWindowFloats, not of kWindowFloats
+};
+
 // What becomes of a blended pixel of three values: rounded half to even, then, with `scale`,
 // value * factor - offset per channel.
 struct PixelScaling {
@@ -41,6 +55,10 @@ void BlendRows(const float* top, const float* bottom, float weight, int64_t coun
 // Pixels of three values: left + (right - left) * weight, then `scaling`. Reads four floats at each
 // tap and writes up to kRowSlack floats behind the row.
 void BlendColumns3(const float* row, const ColumnTaps& taps, const PixelScaling& scaling,
+                   float* out);
+// As BlendColumns3. Reads whole windows. REQUIRES: HasColumnWindows().
+bool HasColumnWindows();
+void BlendWindows3(const float* row, const ColumnWindows& windows, const PixelScaling& scaling,
                    float* out);
 // Rounded half to even. REQUIRES: they round to 0 to 255.
 void RoundToBytes(const float* in, int64_t count, uint8_t* out);

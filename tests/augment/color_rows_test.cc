@@ -92,6 +92,48 @@ TEST_P(EveryColorLevel, Linear) {
   }
 }
 
+TEST_P(EveryColorLevel, LookUps) {
+  const std::vector<uint8_t> tables = Bytes(3 * 256);
+  for (int64_t count = 0; count < 300; ++count) {
+    std::vector<uint8_t> in = Bytes(count);
+    std::vector<uint8_t> out(in.size());
+    LookUpRow(in.data(), count, tables.data(), out.data());
+    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], tables[in[i]]) << count;
+    LookUpRow(in.data(), count, tables.data(), in.data());
+    EXPECT_EQ(in, out) << "in place";
+  }
+  for (int64_t pixels = 0; pixels < 150; ++pixels) {
+    std::vector<uint8_t> in = Bytes(3 * pixels);
+    std::vector<uint8_t> out(in.size());
+    LookUpRow3(in.data(), pixels, tables.data(), out.data());
+    for (int64_t i = 0; i < 3 * pixels; ++i) {
+      ASSERT_EQ(out[i], tables[256 * (i % 3) + in[i]]) << pixels;
+    }
+    LookUpRow3(in.data(), pixels, tables.data(), in.data());
+    EXPECT_EQ(in, out) << "in place";
+  }
+}
+
+TEST_P(EveryColorLevel, Ranges) {
+  for (int64_t pixels = 0; pixels < 200; ++pixels) {
+    std::vector<uint8_t> in = Bytes(3 * pixels);
+    for (uint8_t& byte : in) byte = static_cast<uint8_t>(40 + byte % 150);
+    // The extremes of one channel anywhere, that of the last pixels too.
+    const int64_t at = pixels == 0 ? 0 : static_cast<int64_t>(random_()) % (3 * pixels);
+    if (pixels > 0) in[at] = 3;
+    if (pixels > 1) in[(at + 3) % (3 * pixels)] = 250;
+    uint8_t least[3] = {255, 255, 255}, most[3] = {};
+    for (int64_t i = 0; i < 3 * pixels; ++i) {
+      least[i % 3] = std::min(least[i % 3], in[i]);
+      most[i % 3] = std::max(most[i % 3], in[i]);
+    }
+    uint8_t low[3], high[3];
+    RangeRow3(in.data(), pixels, low, high);
+    EXPECT_TRUE(std::ranges::equal(low, least)) << pixels;
+    EXPECT_TRUE(std::ranges::equal(high, most)) << pixels;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, EveryColorLevel, ::testing::ValuesIn(RowKernelLevels()),
                          [](const auto& test) { return RowKernelLevelName(test.param); });
 

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "augment/affine_internal.h"
+#include "augment/row_kernels_internal.h"
 #include "fixtures.h"
 #include "image_testing.h"
 
@@ -76,6 +78,47 @@ TEST(Affine, IsPillowsTransformByTorchvisionsMatrixToTheBit) {
     ++number;
   }
 }
+
+// Exact sizes, so that AddressSanitizer sees what is read or written beyond them.
+class AffineAtEveryLevel : public ::testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { UseRowKernelLevel(GetParam()); }
+  void TearDown() override { UseRowKernelLevel(0); }
+};
+
+TEST_P(AffineAtEveryLevel, NearestTakesThePixelAtEachPlaceInFixedPoint) {
+  const auto fixed = [](double v) { return static_cast<int64_t>(std::floor(v * 65536 + 0.5)); };
+  std::mt19937 random(1);
+  for (int turn = 0; turn < 400; ++turn) {
+    const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
+    const int64_t height = 1 + below(12), width = 1 + below(150), channels = 1 + below(4);
+    std::vector<uint8_t> in(static_cast<size_t>(height * width * channels));
+    for (uint8_t& byte : in) byte = static_cast<uint8_t>(random());
+    const ColorImage view{in.data(), height, width, channels};
+    AffineMatrix m;
+    for (double& entry : m) entry = static_cast<double>(below(4001) - 2000) / 800;
+    if (turn % 4 == 0) m[0] = m[4] = 1;
+    if (turn % 5 == 0) m[3] = 0;
+    if (turn % 7 == 0) m[0] = 0;
+    if (turn % 3 == 0) m[3] /= 50;  // long rows inside
+    m[2] *= 4;
+    std::vector<uint8_t> out(in.size());
+    WarpNearest(view, m, 9, out.data());
+    const int64_t first_x = fixed(m[2] + m[0] * 0.5 + m[1] * 0.5);
+    const int64_t first_y = fixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
+    for (int64_t i = 0; i < height * width * channels; ++i) {
+      const int64_t row = i / channels / width, column = i / channels % width;
+      const int64_t x = (first_x + row * fixed(m[1]) + column * fixed(m[0])) >> 16;
+      const int64_t y = (first_y + row * fixed(m[4]) + column * fixed(m[3])) >> 16;
+      const bool inside = x >= 0 && x < width && y >= 0 && y < height;
+      const int expected = inside ? in[(y * width + x) * channels + i % channels] : 9;
+      ASSERT_EQ(out[i], expected) << turn << ", value " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Warps, AffineAtEveryLevel, ::testing::ValuesIn(RowKernelLevels()),
+                         [](const auto& test) { return RowKernelLevelName(test.param); });
 
 TEST(Affine, TheOpTurnsByWhatItsRangesSay) {
   const Value& in = Fixture("input/rgb");

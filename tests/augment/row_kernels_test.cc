@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <random>
 #include <span>
 
+#include "augment/bilinear_rows_internal.h"
 #include "augment/row_kernels_internal.h"
 #include "base/half.h"
 
@@ -81,6 +83,39 @@ TEST_P(EveryLevel, BlendColumns3) {
         if (scaling.round) value = std::nearbyint(value);
         if (scaling.scale) value = value * scaling.factor[i % 3] - scaling.offset[i % 3];
         ASSERT_EQ(out[i], value) << n << ", kind " << kind << ", value " << i;
+      }
+    }
+  }
+}
+
+// Enlarged, shrunk by as much as one window or a wide one reaches, and by more.
+TEST_P(EveryLevel, ResizedRowsAreThoseOfTheFormula) {
+  for (const int64_t in : {1, 2, 5, 17, 60, 131, 276, 300}) {
+    for (const int64_t out : {1, 5, 6, 16, 37, 80, 224}) {
+      for (int kind = 0; kind < 8; ++kind) {
+        const bool mirrored = (kind & 4) != 0;
+        const PixelScaling scaling{
+            (kind & 1) != 0, (kind & 2) != 0, {0.3f, 0.7f, 1.1f}, {5, 0.1f, -3}};
+        std::vector<uint8_t> row(static_cast<size_t>(in * 3));
+        for (uint8_t& b : row) b = Byte();
+        RunArena arena;
+        BilinearRows rows({1, in, 1, out, 3}, mirrored, arena);
+        std::vector<float> resized(static_cast<size_t>(3 * out + kRowSlack));
+        rows.Row(row.data(), 3 * in, 0, scaling, resized.data());
+        const float ratio = static_cast<float>(in) / static_cast<float>(out);
+        for (int64_t i = 0; i < 3 * out; ++i) {
+          const int64_t column = mirrored ? out - 1 - i / 3 : i / 3;
+          const float position = (static_cast<float>(column) + 0.5f) * ratio - 0.5f;
+          const auto first = static_cast<int64_t>(std::floor(position));
+          const auto value_at = [&](int64_t at) {
+            return static_cast<float>(row[std::clamp<int64_t>(at, 0, in - 1) * 3 + i % 3]);
+          };
+          const float left = value_at(first);
+          float value = left + (value_at(first + 1) - left) * (position - std::floor(position));
+          if (scaling.round) value = std::nearbyint(value);
+          if (scaling.scale) value = value * scaling.factor[i % 3] - scaling.offset[i % 3];
+          ASSERT_EQ(resized[i], value) << in << " to " << out << ", kind " << kind << ", " << i;
+        }
       }
     }
   }
