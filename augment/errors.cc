@@ -8,16 +8,12 @@
 
 namespace millrace::augment {
 
-namespace {
-
 absl::Status WithReason(absl::Status status, RecordErrorReason reason) {
   RecordError error;
   error.reason = reason;
   SetRecordError(status, error);
   return status;
 }
-
-}  // namespace
 
 absl::Status RowError(RecordErrorReason reason, std::string_view text) {
   return WithReason(absl::InvalidArgumentError(ToAbsl(text)), reason);

@@ -12,6 +12,8 @@
 
 namespace millrace::augment {
 
+// `status`, not OK, with `reason` attached.
+absl::Status WithReason(absl::Status status, RecordErrorReason reason);
 // INVALID_ARGUMENT with `reason` attached: what an op tells of one row.
 absl::Status RowError(RecordErrorReason reason, std::string_view text);
 // DATA_LOSS of an image, kImage: bytes are damaged or missing.

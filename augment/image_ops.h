@@ -27,7 +27,7 @@ struct DecodeImageOptions {
   // What one file may cost; more is INVALID_ARGUMENT.
   int64_t max_pixels = int64_t{1} << 28;  // found before anything is allocated
   int max_scans = 100;                    // of a JPEG
-  // The coefficients of a JPEG of several scans; each of a PNG's chunks without pixels, inflated.
+  // The coefficients of a JPEG of several scans; a PNG's chunks without pixels, inflated.
   int64_t max_memory_bytes = int64_t{1} << 31;
 
   // Reads the file up to its end mark, whatever is needed of it: damage anywhere is found.

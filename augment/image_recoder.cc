@@ -12,6 +12,7 @@
 #include "augment/image_encoder_internal.h"
 #include "augment/resize_internal.h"
 #include "base/status.h"
+#include "readers/png_chunks.h"
 #include "readers/png_encoder.h"
 
 namespace millrace::augment {
@@ -51,17 +52,10 @@ int ChannelsOf(const ImageHeader& header) { return header.channels <= 2 ? 1 : 3;
 
 // Whether there is a tRNS chunk in front of the pixels of a PNG, where alone it may be.
 bool HasTransparency(std::string_view png) {
-  constexpr size_t kSignatureBytes = 8;
-  constexpr size_t kHeadBytes = 8;    // length, type
-  constexpr size_t kOtherBytes = 12;  // these and a CRC
-  for (size_t at = kSignatureBytes; png.size() - at >= kHeadBytes;) {
-    uint32_t length = 0;
-    for (size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<uint8_t>(png[at + i]);
-    const std::string_view type = png.substr(at + 4, 4);
-    if (type == "tRNS") return true;
-    const uint64_t chunk_bytes = uint64_t{length} + kOtherBytes;
-    if (type == "IDAT" || chunk_bytes > png.size() - at) return false;
-    at += chunk_bytes;
+  readers::PngChunks chunks(png);
+  while (const auto chunk = chunks.Next()) {
+    if (chunk->type == "tRNS") return true;
+    if (chunk->type == "IDAT") break;
   }
   return false;
 }

@@ -13,6 +13,7 @@
 #include "augment/errors_internal.h"
 #include "augment/image_decoder_internal.h"
 #include "base/status.h"
+#include "readers/image_header.h"
 
 // libjpeg-turbo behind a status.
 //
@@ -26,7 +27,8 @@
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
 // duplicates it at what it takes for the image's edge, so a subsampled image is cropped
 // kColumnMargin pixels wider than asked; rows need no margin, jpeg_skip_scanlines keeps the
-// upsampler's context. decode_region_test holds both to the bit.
+// upsampler's context. decode_region_test holds both to the bit. What libjpeg does not do so is read
+// as a whole: ToRead.
 
 namespace millrace::augment {
 namespace {
@@ -80,22 +82,6 @@ void ConvertCmyk(const uint8_t* in, int64_t width, int channels, bool inverted, 
   }
 }
 
-// Kinds of files that libjpeg refuses, and is right to.
-bool IsUnsupported(int message) {
-  switch (message) {
-    case JERR_ARITH_NOTIMPL:
-    case JERR_BAD_PRECISION:
-    case JERR_CCIR601_NOTIMPL:
-    case JERR_CONVERSION_NOTIMPL:
-    case JERR_FRACT_SAMPLE_NOTIMPL:
-    case JERR_NOTIMPL:
-    case JERR_SOF_UNSUPPORTED:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // The smallest region of an image of 1/`denominator` of the size that holds `region`.
 Region Scaled(const Region& region, int64_t denominator) {
   const auto up = [&](int64_t extent) { return (extent + denominator - 1) / denominator; };
@@ -133,15 +119,18 @@ class JpegDecoder final : public ImageDecoder {
   absl::Status CheckHeader() const override {
     if (cinfo_.arith_code) return Refusal("arithmetic coding is not supported");
     const uint64_t pixels = static_cast<uint64_t>(info_.height * info_.width);
-    if (pixels / kMaxPixelsPerByte <= encoded_.size()) return absl::OkStatus();
-    return Damage(absl::StrCat(encoded_.size(), " bytes cannot hold ", info_.height, " x ",
-                               info_.width, " pixels"));
+    if (pixels / kMaxPixelsPerByte > encoded_.size()) {
+      return Damage(absl::StrCat(encoded_.size(), " bytes cannot hold ", info_.height, " x ",
+                                 info_.width, " pixels"));
+    }
+    if (CoefficientBytes() <= options_.max_memory_bytes) return absl::OkStatus();
+    return Refusal(absl::StrCat("its coefficients take ", CoefficientBytes(),
+                                " bytes, more than max_memory_bytes ", options_.max_memory_bytes));
   }
 
   absl::Status DecodeAll(int channels, RunArena& arena, uint8_t* out) override {
-    const Region all{0, 0, info_.height, info_.width};
-    MILLRACE_RETURN_IF_ERROR(Start(all, 1, channels));
-    MILLRACE_RETURN_IF_ERROR(ReadRows(all, arena, out));
+    MILLRACE_RETURN_IF_ERROR(Start({0, 0, info_.height, info_.width}, 1, channels));
+    MILLRACE_RETURN_IF_ERROR(ReadRows(arena, out));
     return options_.verify_full ? Guard(&Finish) : absl::OkStatus();
   }
 
@@ -169,19 +158,13 @@ class JpegDecoder final : public ImageDecoder {
   absl::Status Error() {
     char text[JMSG_LENGTH_MAX];
     cinfo_.err->format_message(reinterpret_cast<j_common_ptr>(&cinfo_), text);
-    const int message = errors_.base.msg_code;
-    if (message == JERR_OUT_OF_MEMORY) {
+    if (errors_.base.msg_code == JERR_OUT_OF_MEMORY) {
       return absl::ResourceExhaustedError(absl::StrCat("JPEG: ", text));
     }
     if (errors_.too_many_scans) {
       return Refusal(absl::StrCat("more than max_scans ", options_.max_scans));
     }
-    // Where the coefficients do not fit, libjpeg would like to put them into a file.
-    if (message == JERR_NO_BACKING_STORE) {
-      return Refusal(absl::StrCat("its coefficients take more than max_memory_bytes ",
-                                  options_.max_memory_bytes));
-    }
-    return IsUnsupported(message) ? Refusal(text) : Damage(text);
+    return readers::IsUnsupportedJpeg(cinfo_) ? Refusal(text) : Damage(text);
   }
 
   static absl::Status Refusal(std::string_view text) {
@@ -194,10 +177,11 @@ class JpegDecoder final : public ImageDecoder {
   static void ReadHeader(JpegDecoder* self) {
     jpeg_create_decompress(&self->cinfo_);
     self->cinfo_.progress = &self->progress_;
-    self->cinfo_.mem->max_memory_to_use = static_cast<long>(self->options_.max_memory_bytes);
+    self->cinfo_.mem->max_memory_to_use = 0;  // CheckHeader counts; not $JPEGMEM either
     jpeg_mem_src(&self->cinfo_, reinterpret_cast<const unsigned char*>(self->encoded_.data()),
                  self->encoded_.size());
     jpeg_read_header(&self->cinfo_, TRUE);
+    self->has_multiple_scans_ = jpeg_has_multiple_scans(&self->cinfo_);
   }
 
   static void StartDecompress(JpegDecoder* self) { jpeg_start_decompress(&self->cinfo_); }
@@ -216,14 +200,31 @@ class JpegDecoder final : public ImageDecoder {
     }
   }
 
+  // What libjpeg keeps of all scans, which it must where there is more than one. It would keep a
+  // row of MCUs in memory whatever limit it is given, and the rest in a file.
+  int64_t CoefficientBytes() const {
+    if (!has_multiple_scans_) return 0;
+    const auto up = [](int64_t blocks, int factor) {
+      return (blocks + factor - 1) / factor * factor;
+    };
+    int64_t blocks = 0;
+    for (int i = 0; i < cinfo_.num_components; ++i) {
+      const jpeg_component_info& component = cinfo_.comp_info[i];
+      blocks += up(component.width_in_blocks, component.h_samp_factor) *
+                up(component.height_in_blocks, component.v_samp_factor);
+    }
+    return blocks * static_cast<int64_t>(sizeof(JBLOCK));
+  }
+
   // `region` of the image at 1/`denominator` of its size.
   absl::StatusOr<Pixels> Decode(const Region& region, int denominator, int channels,
                                 RunArena& arena) {
     const Region all = Scaled({0, 0, info_.height, info_.width}, denominator);
-    if (options_.verify_full) return DecodeFrom(all, region, denominator, channels, arena);
-    auto pixels = DecodeFrom(region, region, denominator, channels, arena);
-    if (!pixels.ok() || !errors_.warned) return pixels;
+    auto pixels =
+        DecodeFrom(options_.verify_full ? all : region, region, denominator, channels, arena);
+    if (!pixels.ok() || !errors_.warned || read_ == all) return pixels;
     // What libjpeg invents for a region is not what it invents there for the whole image.
+    jpeg_abort_decompress(&cinfo_);  // its memory, of which the next takes as much
     JpegDecoder again(options_);
     MILLRACE_RETURN_IF_ERROR(again.Open(encoded_));
     return again.DecodeFrom(all, region, denominator, channels, arena);
@@ -234,14 +235,15 @@ class JpegDecoder final : public ImageDecoder {
                                     int channels, RunArena& arena) {
     MILLRACE_RETURN_IF_ERROR(Start(read, denominator, channels));
     const int64_t stride = int64_t{crop_width_} * channels;
-    auto* out = reinterpret_cast<uint8_t*>(arena.Allocate(read.height * stride + kPixelsSlack));
-    MILLRACE_RETURN_IF_ERROR(ReadRows(read, arena, out));
+    auto* out = reinterpret_cast<uint8_t*>(arena.Allocate(read_.height * stride + kPixelsSlack));
+    MILLRACE_RETURN_IF_ERROR(ReadRows(arena, out));
     if (options_.verify_full) MILLRACE_RETURN_IF_ERROR(Guard(&Finish));
-    return Pixels{out + (region.top - read.top) * stride + (region.left - crop_left_) * channels,
+    return Pixels{out + (region.top - read_.top) * stride + (region.left - crop_left_) * channels,
                   stride};
   }
 
-  // Starts the decoder on the columns that `region` needs, with its first row next.
+  // Starts the decoder on the columns that `region` needs, with its first row next; read_ is then
+  // `region`, or what of the image must be read for it.
   absl::Status Start(const Region& region, int denominator, int channels) {
     MILLRACE_RETURN_IF_ERROR(CheckHeader());
     channels_ = channels;
@@ -254,14 +256,33 @@ class JpegDecoder final : public ImageDecoder {
     cinfo_.scale_denom = static_cast<unsigned>(denominator);
     MILLRACE_RETURN_IF_ERROR(Guard(&StartDecompress));
     if (!options_.allow_truncated) MILLRACE_RETURN_IF_ERROR(CheckScans());
+    read_ = ToRead(region, denominator);
     const int64_t margin = cinfo_.max_h_samp_factor > 1 ? kColumnMargin : 0;
-    const int64_t left = std::max<int64_t>(region.left - margin, 0);
-    const int64_t right =
-        std::min<int64_t>(region.left + region.width + margin, cinfo_.output_width);
+    const int64_t left = std::max<int64_t>(read_.left - margin, 0);
+    const int64_t right = std::min<int64_t>(read_.left + read_.width + margin, cinfo_.output_width);
     crop_left_ = static_cast<JDIMENSION>(left);
     crop_width_ = static_cast<JDIMENSION>(right - left);
-    skip_ = static_cast<JDIMENSION>(region.top);
+    skip_ = static_cast<JDIMENSION>(read_.top);
     return Guard(&CropAndSkip);
+  }
+
+  // `region`, or all rows or columns where libjpeg's pixels of a part are not those of the whole.
+  Region ToRead(const Region& region, int denominator) const {
+    if (SmoothsBlocks()) return {0, 0, cinfo_.output_height, cinfo_.output_width};
+    const int sampling = std::max(cinfo_.max_h_samp_factor, cinfo_.max_v_samp_factor);
+    if (denominator == 1 || sampling <= 2) return region;
+    return {region.top, 0, region.height, cinfo_.output_width};
+  }
+
+  // Whether libjpeg may guess coefficients that no scan has brought in full from the blocks around,
+  // which at the edge of a part are others.
+  bool SmoothsBlocks() const {
+    if (!cinfo_.progressive_mode || cinfo_.coef_bits == nullptr) return false;
+    for (int i = 0; i < cinfo_.num_components; ++i) {
+      const auto& bits = cinfo_.coef_bits[i];
+      if (std::any_of(bits, bits + DCTSIZE2, [](int bit) { return bit != 0; })) return true;
+    }
+    return false;
   }
 
   // libjpeg takes a component that no scan has brought for grey, without a word.
@@ -274,15 +295,15 @@ class JpegDecoder final : public ImageDecoder {
     return absl::OkStatus();
   }
 
-  // Reads the region's rows to `out`, crop_width_ pixels each.
-  absl::Status ReadRows(const Region& region, RunArena& arena, uint8_t* out) {
+  // Reads the rows of read_ to `out`, crop_width_ pixels each.
+  absl::Status ReadRows(RunArena& arena, uint8_t* out) {
     const int64_t stride = int64_t{crop_width_} * channels_;
     const int64_t raw_stride = int64_t{crop_width_} * 4;
     uint8_t* raw =
         cmyk_ ? reinterpret_cast<uint8_t*>(arena.Allocate(kRowsPerCall * raw_stride)) : nullptr;
-    for (int64_t row = 0; row < region.height; row += num_rows_) {
+    for (int64_t row = 0; row < read_.height; row += num_rows_) {
       rows_read_ = 0;
-      num_rows_ = static_cast<JDIMENSION>(std::min<int64_t>(kRowsPerCall, region.height - row));
+      num_rows_ = static_cast<JDIMENSION>(std::min<int64_t>(kRowsPerCall, read_.height - row));
       for (JDIMENSION i = 0; i < num_rows_; ++i) {
         rows_[i] = cmyk_ ? raw + i * raw_stride : out + (row + i) * stride;
       }
@@ -300,9 +321,11 @@ class JpegDecoder final : public ImageDecoder {
   jpeg_decompress_struct cinfo_{};
   ErrorManager errors_{};
   jpeg_progress_mgr progress_{};
+  bool has_multiple_scans_ = false;
   // The request, kept here because nothing may live in a guarded body.
   int channels_ = 3;
   bool cmyk_ = false;
+  Region read_;
   JDIMENSION crop_left_ = 0;
   JDIMENSION crop_width_ = 0;
   JDIMENSION skip_ = 0;

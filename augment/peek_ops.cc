@@ -28,7 +28,8 @@ class PeekImageShape final : public Op {
       if (!run.ok(row)) continue;
       const auto header = readers::ReadImageHeader(encoded.bytes(row));
       if (!header.ok()) {
-        run.Fail(row, Annotate(AsImageError(header.status()), options_.field));
+        run.Fail(row,
+                 Annotate(WithReason(header.status(), RecordErrorReason::kImage), options_.field));
         continue;
       }
       auto* shape = static_cast<int64_t*>(run.Allocate(shapes, row, Shape{3}));
@@ -43,13 +44,6 @@ class PeekImageShape final : public Op {
 
  private:
   static constexpr char kName[] = "peek_image_shape";
-
-  static absl::Status AsImageError(absl::Status status) {
-    RecordError error;
-    error.reason = RecordErrorReason::kImage;
-    SetRecordError(status, error);
-    return status;
-  }
 
   const PeekImageShapeOptions options_;
 };

@@ -10,46 +10,43 @@
 #include "augment/image_decoder_internal.h"
 #include "base/status.h"
 #include "readers/image_header.h"
+#include "readers/png_chunks.h"
 
 namespace millrace::augment {
 namespace {
+
+using readers::PngChunks;
 
 // Deflate expands at most 1032 times, so fewer bytes than this cannot hold the image.
 constexpr uint64_t kMaxInflation = 1032;
 // Ancillary chunks (profiles, texts) are read past; a larger one is not an image for training.
 constexpr int64_t kMaxChunkBytes = 64 << 20;
+constexpr size_t kSignatureBytes = 8;
 
 struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
 };
 
-uint32_t BigEndian(const char* bytes) {
-  uint32_t number = 0;
-  for (int i = 0; i < 4; ++i) number = number << 8 | static_cast<uint8_t>(bytes[i]);
-  return number;
-}
-
 void AppendBigEndian(uint32_t number, std::string* bytes) {
   for (int shift = 24; shift >= 0; shift -= 8) bytes->push_back(static_cast<char>(number >> shift));
 }
 
+// The last chunk: no data, and their CRC.
+constexpr std::string_view kEndChunk("\0\0\0\0IEND\xAE\x42\x60\x82", 12);
+
 // A PNG that ends too early, with an end: libspng makes nothing of a chunk that is cut. Empty where
 // nothing is missing.
 std::string CloseCutPng(std::string_view encoded) {
-  constexpr size_t kSignatureBytes = 8, kHeadBytes = 8, kCrcBytes = 4;
-  constexpr std::string_view kEnd("\0\0\0\0IEND\xAE\x42\x60\x82", 12);
   size_t at = kSignatureBytes;
   std::string_view cut;  // the pixels that are there of a chunk that is cut
-  while (encoded.size() - at >= kHeadBytes) {
-    const size_t left = encoded.size() - at - kHeadBytes;
-    const uint32_t length = BigEndian(encoded.data() + at);
-    const std::string_view type = encoded.substr(at + 4, 4);
-    if (left < size_t{length} + kCrcBytes) {
-      if (type == "IDAT") cut = encoded.substr(at + kHeadBytes, std::min<size_t>(left, length));
+  PngChunks chunks(encoded);
+  while (const auto chunk = chunks.Next()) {
+    if (!chunk->whole) {
+      if (chunk->type == "IDAT") cut = chunk->data;
       break;
     }
-    if (type == "IEND") return {};
-    at += kHeadBytes + length + kCrcBytes;
+    if (chunk->type == "IEND") return {};
+    at = chunk->end;
   }
   std::string closed(encoded.substr(0, at));
   if (!cut.empty()) {
@@ -61,19 +58,29 @@ std::string CloseCutPng(std::string_view encoded) {
         static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(closed.size() - checked))),
         &closed);
   }
-  return closed.append(kEnd);
+  return closed.append(kEndChunk);
+}
+
+// Whether all of the last chunk is there: libspng does without its checksum.
+bool EndsWhole(std::string_view encoded) {
+  PngChunks chunks(encoded);
+  while (const auto chunk = chunks.Next()) {
+    if (chunk->type == "IEND") return chunk->whole;
+  }
+  return false;
 }
 
 class PngDecoder final : public ImageDecoder {
  public:
   explicit PngDecoder(const DecodeImageOptions& options)
       : allow_truncated_(options.allow_truncated),
+        verify_full_(options.verify_full),
         max_chunk_bytes_(std::min(kMaxChunkBytes, options.max_memory_bytes)) {}
 
   absl::Status Open(std::string_view encoded) {
     context_.reset(spng_ctx_new(0));
     if (context_ == nullptr) return PngError(SPNG_EMEM);
-    encoded_bytes_ = encoded.size();
+    encoded_ = encoded;
     if (allow_truncated_) closed_ = CloseCutPng(encoded);
     if (!closed_.empty()) encoded = closed_;
     const auto limit = static_cast<size_t>(max_chunk_bytes_);
@@ -119,8 +126,10 @@ class PngDecoder final : public ImageDecoder {
     if (code == SPNG_EMEM) return absl::ResourceExhaustedError("PNG: out of memory");
     if (code == SPNG_ECHUNK_LIMITS) {
       return RowError(RecordErrorReason::kImage,
-                      absl::StrCat("PNG: a chunk takes more than max_memory_bytes or 64 MiB: ",
-                                   max_chunk_bytes_));
+                      absl::StrCat("PNG: a chunk without pixels, or all of them, take more than ",
+                                   max_chunk_bytes_,
+                                   " bytes (max_memory_bytes, 64 MiB at most), or they are more "
+                                   "than libspng takes"));
     }
     return ImageDamage(absl::StrCat("PNG: ", spng_strerror(code)));
   }
@@ -132,6 +141,7 @@ class PngDecoder final : public ImageDecoder {
     }
     // Decoding ends with the last pixel; the checksum of what it was made of stands behind that.
     if (int code = spng_decode_chunks(context_.get())) return PngError(code);
+    if (verify_full_ && !EndsWhole(encoded_)) return ImageDamage("PNG: its last chunk (IEND) is cut");
     return absl::OkStatus();
   }
 
@@ -155,18 +165,20 @@ class PngDecoder final : public ImageDecoder {
   // Keeps a few bytes that claim to be a large image from taking its memory.
   absl::Status CheckBytes() const {
     const uint64_t row_bits = static_cast<uint64_t>(info_.width) * bits_per_pixel_;
-    const uint64_t raw = (row_bits / 8) * static_cast<uint64_t>(info_.height);
-    if (raw / kMaxInflation <= encoded_bytes_) return absl::OkStatus();
-    return ImageDamage(absl::StrCat("PNG: ", encoded_bytes_, " bytes cannot hold ", info_.height,
+    // A row is whole bytes and one that names its filter. Interlaced images have more of both.
+    const uint64_t raw = ((row_bits + 7) / 8 + 1) * static_cast<uint64_t>(info_.height);
+    if (raw / kMaxInflation <= encoded_.size()) return absl::OkStatus();
+    return ImageDamage(absl::StrCat("PNG: ", encoded_.size(), " bytes cannot hold ", info_.height,
                                     " x ", info_.width, " pixels"));
   }
 
   const bool allow_truncated_;
+  const bool verify_full_;
   const int64_t max_chunk_bytes_;
   std::string closed_;    // instead of the file
   bool is_grey_ = false;  // of at most 8 bits
   std::unique_ptr<spng_ctx, FreeContext> context_;
-  size_t encoded_bytes_ = 0;
+  std::string_view encoded_;
   uint64_t bits_per_pixel_ = 0;
 };
 

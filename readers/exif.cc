@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "readers/png_chunks.h"
+
 namespace millrace::readers {
 namespace {
 
@@ -78,16 +80,10 @@ std::string_view ExifOfJpeg(std::string_view encoded) {
 }
 
 std::string_view ExifOfPng(std::string_view encoded) {
-  constexpr size_t kSignatureBytes = 8, kHeadBytes = 8, kCrcBytes = 4;
-  const Bytes bytes(encoded, true);
-  size_t at = kSignatureBytes;
-  while (const auto length = bytes.Number(at, 4)) {
-    const size_t left = encoded.size() - at;
-    if (left < kHeadBytes + kCrcBytes || *length > left - kHeadBytes - kCrcBytes) break;
-    const std::string_view type = encoded.substr(at + 4, 4);
-    if (type == "IDAT") break;
-    if (type == "eXIf") return encoded.substr(at + kHeadBytes, *length);
-    at += kHeadBytes + *length + kCrcBytes;
+  PngChunks chunks(encoded);
+  while (const auto chunk = chunks.Next()) {
+    if (!chunk->whole || chunk->type == "IDAT") break;
+    if (chunk->type == "eXIf") return chunk->data;
   }
   return {};
 }

@@ -1,8 +1,14 @@
+// jpeglib.h needs <cstdio> before it.
+// clang-format off
+#include <cstdio>
+#include <jerror.h>
+#include <jpeglib.h>
+// clang-format on
+
 #include "readers/image_header.h"
 
 #include <array>
 #include <csetjmp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -10,8 +16,6 @@
 #include "base/status.h"
 #include "readers/exif.h"
 #include "readers/png_internal.h"
-// After <cstdio>: libjpeg's header needs FILE.
-#include <jpeglib.h>
 
 namespace millrace::readers {
 namespace {
@@ -21,11 +25,13 @@ struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> message;
+  bool unsupported;
 };
 
 void JumpOut(j_common_ptr info) {
   auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
   errors->manager.format_message(info, errors->message.data());
+  errors->unsupported = IsUnsupportedJpeg(*reinterpret_cast<j_decompress_ptr>(info));
   std::longjmp(errors->jump, 1);
 }
 
@@ -98,6 +104,25 @@ int PngChannels(uint8_t color_type) {
   }
 }
 
+bool IsUnsupportedJpeg(const jpeg_decompress_struct& info) {
+  switch (info.err->msg_code) {
+    case JERR_ARITH_NOTIMPL:
+    case JERR_BAD_PRECISION:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_NOTIMPL:
+    case JERR_SOF_UNSUPPORTED:
+      return true;
+    case JERR_EMPTY_IMAGE:
+      // A height of 0 says that a DNL marker behind the first scan has it (ITU-T T.81, B.2.2).
+      return info.image_height == 0 && info.image_width > 0 && info.num_components > 0;
+    default:
+      return false;
+  }
+}
+
 absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes) {
   const std::string_view format = GuessImageFormat(bytes);
   if (format == "png") return ReadPngHeader(bytes);
@@ -108,6 +133,9 @@ absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes) {
   const auto errors = std::make_unique<JpegErrors>();
   ImageHeader header;
   if (!ParseJpegHeader(bytes, errors.get(), &header)) {
+    if (errors->unsupported) {
+      return absl::InvalidArgumentError(absl::StrCat("JPEG: ", errors->message.data()));
+    }
     return absl::DataLossError(absl::StrCat("damaged JPEG header: ", errors->message.data()));
   }
   return header;

@@ -6,6 +6,8 @@
 
 #include "absl/status/statusor.h"
 
+struct jpeg_decompress_struct;  // libjpeg's
+
 namespace millrace::readers {
 
 // "png", "jpeg", "gif", "bmp" or "webp" by the first bytes; empty for anything else.
@@ -25,9 +27,13 @@ struct ImageHeader {
 // Channels of a PNG of this colour type (ISO/IEC 15948, table 11.1), as ImageHeader counts them.
 int PngChannels(uint8_t color_type);
 
+// Whether libjpeg's last error is of a kind of file, or a limit of its own, and so tells of no
+// damage. Reading a header and decoding must give one verdict, so both ask here.
+bool IsUnsupportedJpeg(const jpeg_decompress_struct& info);
+
 // Reads the header of an encoded image; no pixel is decoded and nothing of its size is allocated.
 // Thread-safe.
-//   INVALID_ARGUMENT  neither PNG nor JPEG
+//   INVALID_ARGUMENT  neither PNG nor JPEG, or a JPEG of a kind or size that libjpeg does not take
 //   DATA_LOSS         the header is damaged or cut
 absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes);
 

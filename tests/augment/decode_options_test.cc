@@ -1,14 +1,12 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 
 #include "augment/image_decoder_internal.h"
-#include "base/record_error.h"
 #include "image_testing.h"
 
-// Options of decode_image: limits, verdicts, and the inexact ways to decode a JPEG.
+// Options of decode_image: verdicts, and the inexact ways to decode a JPEG.
 
 namespace millrace::augment {
 namespace {
@@ -18,17 +16,10 @@ using testing::DecodeResult;
 using testing::Djpeg;
 using testing::EncodeJpeg;
 using testing::EncodePng;
-using ::testing::HasSubstr;
+using testing::ExpectError;
 using testing::Image;
 using testing::JpegShape;
 using testing::MakeImage;
-
-void ExpectError(const DecodeResult& result, absl::StatusCode code, const std::string& text) {
-  ASSERT_EQ(result.status.code(), code) << result.status;
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr(text));
-  ASSERT_TRUE(GetRecordError(result.status).has_value());
-  EXPECT_EQ(GetRecordError(result.status)->reason, RecordErrorReason::kImage);
-}
 
 // Every pixel of `region`, or of the image at 1/denominator.
 Image DecodeDense(const std::string& encoded, const DecodeImageOptions& options,
@@ -58,7 +49,10 @@ const NamedShape kShapes[] = {{"s444", {1, 1}},
                               {"s422", {2, 1}},
                               {"s440", {1, 2}},
                               {"progressive", {2, 2, true}},
-                              {"restarts", {2, 1, false, 1}}};
+                              {"restarts", {2, 1, false, 1}},
+                              {"s411", {4, 1}},
+                              {"s42", {4, 2}},
+                              {"s24", {2, 4}}};
 
 class InexactJpeg : public ::testing::TestWithParam<NamedShape> {};
 
@@ -168,50 +162,6 @@ TEST(DctDownscale, TheUprightImageIsScaledAsTheStoredOne) {
   }
 }
 
-// --- limits ---
-
-// S-IMAGE-4.
-TEST(Limits, ScansAreCountedAndTheOptionIsNamed) {
-  const std::string jpeg = EncodeJpeg(MakeImage(40, 40, 3, 1), {.progressive = true});
-  EXPECT_TRUE(testing::Decode(jpeg, {.max_scans = 10}).status.ok());
-  ExpectError(testing::Decode(jpeg, {.max_scans = 9}), absl::StatusCode::kInvalidArgument,
-              "more than max_scans 9");
-  ExpectError(testing::Decode(jpeg, {.max_scans = 9, .allow_truncated = true}),
-              absl::StatusCode::kInvalidArgument, "more than max_scans 9");
-}
-
-// S-IMAGE-4.
-TEST(Limits, CoefficientsAreCountedAndTheOptionIsNamed) {
-  const std::string jpeg = EncodeJpeg(MakeImage(400, 400, 3, 1), {.progressive = true});
-  EXPECT_TRUE(testing::Decode(jpeg, {.max_memory_bytes = 2 << 20}).status.ok());
-  ExpectError(testing::Decode(jpeg, {.max_memory_bytes = 500'000}),
-              absl::StatusCode::kInvalidArgument, "more than max_memory_bytes 500000");
-}
-
-// S-IMAGE-4.
-TEST(Limits, ChunksOfAPngAreCountedAndTheOptionIsNamed) {
-  const Image image = MakeImage(9, 9, 3, 1);
-  const std::string png = testing::WithChunk(
-      EncodePng(9, 9, 2, 8, image.pixels),
-      testing::PngChunk("tEXt", "key" + std::string(1, 0) + std::string(5000, 'x')));
-  EXPECT_EQ(testing::Decode(png, {}).image, image);
-  ExpectError(testing::Decode(png, {.max_memory_bytes = 4000}), absl::StatusCode::kInvalidArgument,
-              "max_memory_bytes");
-}
-
-TEST(Limits, BadOptionsAreNamed) {
-  EXPECT_THAT(MakeDecodeImage({.max_scans = 0}).status().ToString(), HasSubstr("max_scans is 0"));
-  EXPECT_THAT(MakeDecodeImage({.max_memory_bytes = -1}).status().ToString(),
-              HasSubstr("max_memory_bytes is -1"));
-  EXPECT_THAT(MakeDecodeImage({.verify_full = true, .allow_truncated = true}).status().ToString(),
-              HasSubstr("verify_full and allow_truncated"));
-  for (const auto& op : {MakeDecodeImage({.dct_downscale = true}).status(),
-                         MakeDecodeImageToCrop({.dct_downscale = true}, {}, "s").status()}) {
-    EXPECT_THAT(op.ToString(), HasSubstr("dct_downscale needs a random_resized_crop of its output, "
-                                         "without boxes or a mask, directly behind it"));
-  }
-}
-
 // --- verdicts ---
 
 // S-ROUND-2: with the optimizer's rule on or off.
@@ -279,6 +229,36 @@ TEST(VerifyFull, AMissingEndMarkIsFound) {
   }
 }
 
+// S-IMAGE-2: libspng does without the last checksum.
+TEST(VerifyFull, ACutEndOfAPngIsFound) {
+  const Image image = MakeImage(9, 9, 3, 1);
+  const std::string png = EncodePng(9, 9, 2, 8, image.pixels);
+  EXPECT_EQ(testing::Decode(png, {.verify_full = true}).image, image);
+  EXPECT_EQ(testing::Decode(png + "more", {.verify_full = true}).image, image);
+  for (size_t missing = 1; missing <= 4; ++missing) {
+    const std::string cut = png.substr(0, png.size() - missing);
+    EXPECT_EQ(testing::Decode(cut, {}).image, image);
+    ExpectError(testing::Decode(cut, {.verify_full = true}), absl::StatusCode::kDataLoss, "IEND");
+    std::string other = png;
+    other[png.size() - missing] ^= 1;
+    ExpectError(testing::Decode(other, {}), absl::StatusCode::kDataLoss, "checksum");
+  }
+}
+
+// All of it, over memory full of `fill`.
+Image DecodeOver(uint8_t fill, const std::string& encoded, const DecodeImageOptions& options) {
+  auto decoder = OpenImage(encoded, options);
+  EXPECT_TRUE(decoder.ok()) << decoder.status();
+  Image image{(*decoder)->info().height, (*decoder)->info().width, options.channels, {}};
+  image.pixels.assign(static_cast<size_t>(image.height * image.width * image.channels), fill);
+  RunArena arena;
+  std::memset(arena.Allocate(200 << 10), fill, 200 << 10);
+  arena.Reset();
+  const absl::Status status = (*decoder)->DecodeAll(image.channels, arena, image.pixels.data());
+  EXPECT_TRUE(status.ok()) << status;
+  return image;
+}
+
 // S-IMAGE-3: the same image whatever the memory held before, and what libjpeg-turbo makes of the file.
 TEST(AllowTruncated, PixelsAreDjpegsAndNeverThoseOfMemory) {
   for (const NamedShape& shape : kShapes) {
@@ -288,6 +268,9 @@ TEST(AllowTruncated, PixelsAreDjpegsAndNeverThoseOfMemory) {
       ExpectError(testing::Decode(cut, {}), absl::StatusCode::kDataLoss, "JPEG: ");
       const auto got = testing::Decode(cut, {.allow_truncated = true});
       ASSERT_TRUE(got.status.ok()) << shape.name << ": " << got.status;
+      for (const uint8_t fill : {0x00, 0xFF}) {
+        EXPECT_EQ(DecodeOver(fill, cut, {.allow_truncated = true}), got.image) << shape.name;
+      }
       const auto expected = Djpeg(cut, 3, "", true);
       if (expected.has_value()) {
         EXPECT_EQ(got.image, *expected) << shape.name << ", " << eighths;
@@ -304,6 +287,7 @@ TEST(AllowTruncated, MissingRowsOfAPngAreBlack) {
   ExpectError(testing::Decode(cut, {}), absl::StatusCode::kDataLoss, "PNG: ");
   const auto got = testing::Decode(cut, {.allow_truncated = true});
   ASSERT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(DecodeOver(0xFF, cut, {.allow_truncated = true}), got.image);
   EXPECT_EQ(Crop(got.image, 0, 0, 15, 50), Crop(image, 0, 0, 15, 50));
   EXPECT_EQ(Crop(got.image, 45, 0, 15, 50).pixels, std::vector<uint8_t>(15 * 50 * 3));
   EXPECT_EQ(testing::Decode(png, {.allow_truncated = true}).image, image);
@@ -412,15 +396,38 @@ TEST(Kinds, InksAreInvertedWhereAdobesMarkerStands) {
   EXPECT_NEAR(without[2], (255 - cr) * (255 - 128) / 255, 3);
 }
 
-// S-IMAGE-2.
-TEST(Kinds, ArithmeticCodingAndTwelveBitsAreRefusedNotDamaged) {
-  std::string jpeg = EncodeJpeg(MakeImage(16, 16, 3, 2));
+// S-IMAGE-2, S-IMAGE-6: refused, not damaged, and no other verdict of the header alone.
+TEST(Kinds, ThatAreNotTakenAreRefusedNotDamaged) {
+  const std::string jpeg = EncodeJpeg(MakeImage(16, 16, 3, 2));
   const size_t frame = jpeg.find("\xFF\xC0");
-  jpeg[frame + 4] = 12;
-  ExpectError(testing::Decode(jpeg, {}), absl::StatusCode::kInvalidArgument, "precision");
-  jpeg[frame + 4] = 8;
-  jpeg[frame + 1] = '\xC9';
-  ExpectError(testing::Decode(jpeg, {}), absl::StatusCode::kInvalidArgument, "arithmetic");
+  constexpr size_t kMarker = 1, kPrecision = 4, kHeight = 5, kWidth = 7;
+  const auto with = [&](size_t at, const std::string& bytes) {
+    std::string changed = jpeg;
+    return changed.replace(frame + at, bytes.size(), bytes);
+  };
+  struct Case {
+    std::string jpeg;
+    absl::StatusCode code;
+    const char* text;
+  };
+  constexpr auto kRefused = absl::StatusCode::kInvalidArgument,
+                 kDamaged = absl::StatusCode::kDataLoss;
+  const std::string zero(2, '\0');
+  const Case cases[] = {{with(kPrecision, "\x0C"), kRefused, "precision"},  // 12 bits
+                        {with(kMarker, "\xC3"), kRefused, "SOF type"},      // lossless
+                        {with(kHeight, zero), kRefused, "Empty"},  // a DNL marker would have it
+                        {with(kWidth, zero), kDamaged, "Empty"},
+                        {with(kHeight, zero + zero), kDamaged, "Empty"},
+                        {with(kHeight, "\xFF\xDD"), kRefused, "65500"},
+                        {with(kWidth, "\xFF\xDD"), kRefused, "65500"}};
+  for (const Case& c : cases) {
+    ExpectError(testing::Decode(c.jpeg, {}), c.code, c.text);
+    EXPECT_EQ(readers::ReadImageHeader(c.jpeg).status().code(), c.code) << c.text;
+  }
+  // The header is as it should be.
+  const std::string arithmetic = with(kMarker, "\xC9");
+  ExpectError(testing::Decode(arithmetic, {}), kRefused, "arithmetic");
+  EXPECT_TRUE(readers::ReadImageHeader(arithmetic).ok());
 }
 
 }  // namespace

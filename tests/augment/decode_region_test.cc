@@ -204,5 +204,67 @@ TEST(FusedDecodeAndCrop, AnotherFieldIsRefused) {
   EXPECT_EQ(op.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// A JPEG of this shape, ended in front of each of its scans but the first.
+std::vector<std::string> IncompleteScans(const JpegShape& shape) {
+  const std::string jpeg = EncodeJpeg(MakeImage(90, 110, 3, 4), shape);
+  const std::string start = "\xFF\xDA";
+  std::vector<std::string> cuts;
+  for (size_t scan = jpeg.find(start, jpeg.find(start) + 1); scan != std::string::npos;
+       scan = jpeg.find(start, scan + 1)) {
+    cuts.push_back(jpeg.substr(0, scan) + "\xFF\xD9");
+  }
+  return cuts;
+}
+
+// S-ROUND-2: libjpeg does not warn of such a file, and guesses what is missing from blocks around.
+TEST(IncompleteScans, ARegionIsStillPartOfTheWhole) {
+  std::mt19937 random(5);
+  for (const int samp : {1, 2}) {
+    const auto cuts = IncompleteScans({.h_samp = samp, .v_samp = samp, .progressive = true});
+    ASSERT_EQ(cuts.size(), 9u);
+    for (size_t i = 0; i < cuts.size(); ++i) {
+      for (const int channels : {1, 3}) {
+        const Image whole = Whole(cuts[i], channels);
+        const auto expected = testing::Djpeg(cuts[i], channels);
+        if (expected.has_value()) {
+          ASSERT_EQ(whole, *expected) << i;
+        }
+        for (int draw = 0; draw < 20; ++draw) {
+          const Region region = RandomRegion(random, whole.height, whole.width);
+          ASSERT_TRUE(RegionMatches(cuts[i], whole, region))
+              << "before scan " << i + 2 << ", " << samp << " x " << samp << ": top " << region.top
+              << ", left " << region.left << ", " << region.height << " x " << region.width;
+        }
+      }
+    }
+  }
+}
+
+// S-IMAGE-5.
+TEST(IncompleteScans, ARegionOfTheSmallImageToo) {
+  std::mt19937 random(6);
+  for (const int samp : {1, 2}) {
+    for (const auto& cut : IncompleteScans({.h_samp = samp, .v_samp = samp, .progressive = true})) {
+      const auto expected = testing::Djpeg(cut, 3, "-scale 1/2");
+      if (!expected.has_value()) GTEST_SKIP() << "djpeg is not installed";
+      for (int draw = 0; draw < 20; ++draw) {
+        RunArena arena;
+        auto decoder = OpenImage(cut, kMaxPixels);
+        ASSERT_TRUE(decoder.ok()) << decoder.status();
+        Region small;
+        const auto pixels =
+            (*decoder)->DecodeScaled(RandomRegion(random, 90, 110), 2, 3, arena, &small);
+        ASSERT_TRUE(pixels.ok()) << pixels.status();
+        const Image part =
+            testing::Crop(*expected, small.top, small.left, small.height, small.width);
+        for (int64_t y = 0; y < small.height; ++y) {
+          const uint8_t* row = part.pixels.data() + y * small.width * 3;
+          ASSERT_TRUE(std::equal(row, row + small.width * 3, pixels->data + y * pixels->stride));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::augment

@@ -17,6 +17,8 @@
 #include <fstream>
 #include <random>
 
+#include "base/record_error.h"
+
 namespace millrace::augment::testing {
 
 Image MakeImage(int64_t height, int64_t width, int channels, uint32_t seed) {
@@ -259,6 +261,13 @@ DecodeResult Result(const TestRun& run, Run& rows) {
 }
 
 }  // namespace
+
+void ExpectError(const DecodeResult& result, absl::StatusCode code, const std::string& text) {
+  ASSERT_EQ(result.status.code(), code) << result.status;
+  EXPECT_NE(result.status.message().find(text), std::string::npos) << result.status;
+  ASSERT_TRUE(GetRecordError(result.status).has_value());
+  EXPECT_EQ(GetRecordError(result.status)->reason, RecordErrorReason::kImage);
+}
 
 DecodeResult Decode(const std::string& encoded, const DecodeImageOptions& options) {
   const std::vector<std::string> values = {encoded};

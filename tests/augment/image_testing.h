@@ -90,6 +90,8 @@ struct DecodeResult {
   absl::Status status;
   Image image;  // when ok
 };
+// The result is an error of an image (kImage) whose text has `text` in it.
+void ExpectError(const DecodeResult& result, absl::StatusCode code, const std::string& text);
 // decode_image alone.
 DecodeResult Decode(const std::string& encoded, const DecodeImageOptions& options);
 // The same for a random_resized_crop of record `record` behind it (MakeDecodeImageToCrop), which

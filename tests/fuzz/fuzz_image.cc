@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz_input.h"
 
 // PNGs, and JPEGs under the options of decode_image that fuzz_jpeg does not know: a file is decoded or
-// an error of a row, a region's pixels are the whole image's, and none is what the memory held before.
+// an error of a row, a region's pixels are the whole image's, in small too, and none is what the memory held before.
 // Five bytes before the file choose options and region.
 
 namespace millrace::augment {
@@ -69,8 +69,33 @@ void CheckRegion(ImageDecoder& decoder, const DecodeImageOptions& options, const
   }
 }
 
+// The same of the image at 1/`denominator` of its size.
+void CheckScaled(std::string_view bytes, const DecodeImageOptions& options, const Region& region,
+                 int denominator) {
+  const auto whole_decoder = OpenImage(bytes, options), decoder = OpenImage(bytes, options);
+  fuzz::Require(whole_decoder.ok() && decoder.ok(), "a header is read as before");
+  const readers::ImageHeader& info = (*decoder)->info();
+  RunArena arena_of_whole, arena;
+  Region all, part;
+  const auto whole = (*whole_decoder)
+                         ->DecodeScaled({0, 0, info.height, info.width}, denominator,
+                                        options.channels, arena_of_whole, &all);
+  const auto pixels = (*decoder)->DecodeScaled(region, denominator, options.channels, arena, &part);
+  if (!pixels.ok()) RequireRowError(pixels.status());
+  if (!whole.ok()) return RequireRowError(whole.status());
+  fuzz::Require(pixels.ok(), "what is decoded small is decoded small in part");
+  for (int64_t y = 0; y < part.height; ++y) {
+    const uint8_t* row =
+        whole->data + (part.top + y) * whole->stride + part.left * options.channels;
+    fuzz::Require(std::memcmp(row, pixels->data + y * pixels->stride,
+                              static_cast<size_t>(part.width * options.channels)) == 0,
+                  "a region of the small image has its pixels");
+  }
+}
+
 void Run(const uint8_t* data, size_t size) {
-  const DecodeImageOptions options = Choose(fuzz::TakeByte(data, size));
+  const uint8_t choice = fuzz::TakeByte(data, size);
+  const DecodeImageOptions options = Choose(choice);
   uint8_t corners[4];
   for (uint8_t& corner : corners) corner = fuzz::TakeByte(data, size);
   const fuzz::InputFile file(data, size);
@@ -89,6 +114,11 @@ void Run(const uint8_t* data, size_t size) {
   Choose(corners[0], corners[2], height, &region.top, &region.height);
   Choose(corners[1], corners[3], width, &region.left, &region.width);
   CheckRegion(**decoder, options, region, whole);
+  // An image that is turned does not tell where its region lies in the small one.
+  const int denominator = 1 << (choice >> 6);
+  if (denominator > 1 && !options.apply_exif_orientation) {
+    CheckScaled(file.text(), options, region, denominator);
+  }
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
 #include <limits>
 #include <vector>
@@ -24,6 +27,9 @@ struct Sample {
   std::array<float, 5 * 7 * 3> floats;
   std::array<float, 4> scores;
   int64_t label = 0;
+  std::array<int64_t, 3> tokens = {7, -1, 7};
+  std::array<float, 8> boxes = {1, 1, 4, 3, -2, 0, 1e30f, 2};
+  std::string words = "a  b other";
   std::string png;
 };
 
@@ -51,10 +57,29 @@ void AddFields(const Sample& sample, Run& run) {
   add("grey", DType::kU8, Shape{15, 7, 1}, sample.image.data());
   add("floats", DType::kF32, Shape{5, 7, 3}, sample.floats.data());
   add("scores", DType::kF32, Shape{4}, sample.scores.data());
-  add("label", DType::kI64, Shape{}, &sample.label);
+  for (const char* name : {"label", "other_label"}) {
+    add(name, DType::kI64, Shape{}, &sample.label);
+  }
+  add("tokens", DType::kI64, Shape{3}, sample.tokens.data());
+  add("boxes", DType::kF32, Shape{2, 4}, sample.boxes.data());
+  add("mask", DType::kU8, Shape{5, 7, 1}, sample.image.data());
+  add("words", DType::kBytes, Shape{static_cast<int64_t>(sample.words.size())},
+      sample.words.data());
   const Shape bytes{static_cast<int64_t>(sample.png.size())};
   add("image/encoded", DType::kBytes, bytes, sample.png.data());
   add("record", DType::kBytes, bytes, sample.png.data());
+}
+
+// The file of tokens that plans may name: /proc/self/fd/900.
+void MakeVocabularyFile() {
+  constexpr int kDescriptor = 900;
+  constexpr std::string_view kTokens = "a\nb\nlast\n";
+  const int file = memfd_create("tokens", 0);
+  fuzz::Require(file >= 0 && write(file, kTokens.data(), kTokens.size()) ==
+                                 static_cast<ssize_t>(kTokens.size()),
+                "a file in memory can be written");
+  fuzz::Require(dup2(file, kDescriptor) == kDescriptor && close(file) == 0,
+                "it has the number that the corpus names");
 }
 
 // The fields as they are in the run, with all extents known.
@@ -126,6 +151,11 @@ void RunPlan(std::string_view text) {
 
 }  // namespace
 }  // namespace millrace::pipeline
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  millrace::pipeline::MakeVocabularyFile();
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   millrace::pipeline::RunPlan({reinterpret_cast<const char*>(data), size});

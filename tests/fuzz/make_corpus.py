@@ -290,6 +290,7 @@ def image():
             yield bytes([choice, 0, 0, 255, 255]) + whole
         yield bytes([13, 90, 60, 99, 50]) + whole
         yield bytes([5, 0, 0, 128, 255]) + whole[:len(whole) * 3 // 4]
+        yield bytes([1 + 64 * (1 + number % 3), 60, 90, 99, 50]) + whole  # 1/2, 1/4, 1/8
         yield bytes([7, 9, 0, 128, 255]) + whole[:2] + b"\xff\xe1" + struct.pack(
             ">H", len(tiff) + 8) + b"Exif\0\0" + tiff + whole[2:]
 
@@ -312,19 +313,41 @@ def ops():
         "random_erasing": "area area aspect aspect value probability", "cutout": "size value",
         "auto_augment": "num_ops magnitude num_magnitude_bins fill",
         "normalize": "mean mean mean stddev stddev stddev", "cast": "scale", "one_hot": "depth",
-        "label_smoothing": "smoothing"}
+        "label_smoothing": "smoothing", "peek_image_shape": "apply_exif_orientation",
+        "aug_mix": "severity mixture_width chain_depth alpha fill",
+        "vocabulary": "default_id oov_buckets digest", "pad_tokens": "length value",
+        "scale": "factor offset min max", "log": "min offset", "bucketize": "boundary boundary",
+        "hash": "num_bins salt", "clip": "min max", "fill_missing": "value missing", "stack": ""}
+    # Fields that have no default, or not one of the samples'.
+    always = {"vocabulary": 'field: "words" file: "/proc/self/fd/900"', "pad_tokens": 'field: "tokens"',
+              "scale": 'field: "floats"', "log": 'field: "scores"', "bucketize": 'field: "scores"',
+              "hash": 'field: "words" field: "label"', "clip": 'field: ["floats", "label"]',
+              "fill_missing": 'field: "floats"', "stack": 'field: ["label", "other_label"] output: "both"'}
     good = {"resize": "height: 3 width: 9", "random_resized_crop": "height: 4 width: 4",
             "gaussian_blur": "kernel_size: 5", "posterize": "bits: 3", "cutout": "size: 3",
             "cast": 'field: "floats" dtype: INT32', "one_hot": "depth: 5",
             "label_smoothing": 'field: "scores"', "pad": 'left: 9 mode: "reflect"',
             "normalize": "mean: [0, 1, 2] stddev: [1, 2, 3]", "center_crop": "height: 9 width: 2",
-            "random_crop": "height: 2 width: 2", "affine": "degrees: [-360, 360] scale: [0.1, 9]"}
+            "random_crop": "height: 2 width: 2", "vocabulary": 'split: "whitespace" oov_buckets: 2',
+            "pad_tokens": 'length: 5 side: "left" mask: "m" lengths: "n"', "scale": "min: 1 max: 9",
+            "bucketize": "boundary: [-1, 0, 3] right: true", "hash": "num_bins: [7, 1000] salt: 1",
+            "clip": "min: -1 max: 3", "fill_missing": "value: 2 missing: 255", "affine": "degrees: [-360, 360] scale: [0.1, 9]"}
     for name, fields in maps.items():
-        yield f"stage {{ {name} {{ {good.get(name, '')} }} }}".encode()
+        fixed = always.get(name, "")
+        yield f"stage {{ {name} {{ {fixed} {good.get(name, '')} }} }}".encode()
         for begin in range(len(numbers)):
             text = " ".join(f"{field}: {numbers[(begin + i) % len(numbers)]}"
                             for i, field in enumerate(fields.split()))
-            yield f"stage {{ {name} {{ {text} }} }}".encode()
+            yield f"stage {{ {name} {{ {fixed} {text} }} }}".encode()
+    along = 'mask: "mask" boxes { field: "boxes" label: "names" %s }'
+    for name, fields in (("random_resized_crop", "height: 4 width: 6"), ("random_crop", "height: 3 width: 2"),
+                         ("center_crop", "height: 3 width: 9"), ("resize", "height: 9 width: 3"),
+                         ("flip", "probability: 1"), ("pad", "left: 2 bottom: 3")):
+        for words in ("", 'format: "xywh" normalized: true', "min_area_share: 0.5"):
+            boxes = (along % words).replace('label: "names" ', "")
+            yield f"stage {{ {name} {{ {fields} {boxes} }} }} stage {{ flip {{}} }}".encode()
+        yield f"stage {{ {name} {{ {fields} {along % ''} }} }}".encode()
+    yield b"stage { peek_image_shape { apply_exif_orientation: true } } stage { decode_image {} }"
     for image in ("floats", "grey"):
         for method in ("nearest", "bilinear", "bicubic", "area"):
             yield (f'stage {{ resize {{ field: "{image}" height: 9 width: 4 method: "{method}" }} }} '

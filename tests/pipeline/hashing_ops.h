@@ -109,6 +109,9 @@ class HashingOp : public Op {
     if (std::holds_alternative<UnbatchOptions>(options)) {
       in.shape = Shape(in.shape.extents().subspan(1));
     }
+    if (std::holds_alternative<augment::PeekImageShapeOptions>(options)) {
+      return {name, DType::kI64, Shape{3}};
+    }
     if (std::holds_alternative<augment::NormalizeOptions>(options)) in.dtype = DType::kF32;
     if (const auto* cast = std::get_if<augment::CastOptions>(&options)) in.dtype = cast->dtype;
     if (const auto* one_hot = std::get_if<augment::OneHotOptions>(&options)) {
@@ -136,13 +139,19 @@ class HashingOp : public Op {
     return Shape(std::span<const int64_t>(extents));
   }
 
+  // What output i is made of; it stays where the op adds a field.
+  static Column Input(const OpFields& fields, size_t i, Run& run) {
+    const bool stays = fields.removes.empty() && fields.reads[i] != fields.writes[i];
+    return stays ? run.Get(fields.reads[i]) : run.Take(fields.reads[i]);
+  }
+
   static void ApplyPart(const OpSpec& part, Run& run) {
     const OpFields fields = FieldsOf(part.options);
     const bool in_common = fields.reads.size() != fields.writes.size();
     std::optional<Column> in_of_all;
     if (in_common && !fields.reads.empty()) in_of_all = run.Take(fields.reads[0]);
     for (size_t i = 0; i < fields.writes.size(); ++i) {
-      const Column in = in_common ? *in_of_all : run.Take(fields.reads[i]);
+      const Column in = in_common ? *in_of_all : Input(fields, i, run);
       const Field like{in.name(), in.dtype(), in.at(0).shape};
       const Field out = Output(part.options, i, like, fields.writes[i]);
       Column& column = run.Add(out.name, out.dtype);

@@ -359,12 +359,26 @@ TEST(DecodeRegionRuleTest, DctDownscaleMakesOneOpEvenWhereTheRuleIsOff) {
               ElementsAre("parse_example", "random_resized_crop"));
 }
 
+// The stand-in for it has its fields: it adds one.
+TEST(HashingOpTest, APeekedShapeStandsBesideItsImage) {
+  const auto specs = OpsFromPlan(MakePlan("stage { peek_image_shape {} }").message());
+  ASSERT_EQ(specs.size(), 1u);
+  Schema input;
+  input.Set({"image/encoded", DType::kBytes, Shape{Shape::kUnknown}});
+  const auto schema = (*MakeHashingOp(specs[0]))->Resolve(input);
+  ASSERT_TRUE(schema.ok()) << schema.status();
+  ASSERT_NE(schema->Find("image/shape"), nullptr);
+  EXPECT_EQ(schema->Find("image/shape")->dtype, DType::kI64);
+  EXPECT_EQ(schema->Find("image/shape")->shape, Shape{3});
+  EXPECT_NE(schema->Find("image/encoded"), nullptr);
+}
+
 // S-ROUND-1.
 TEST(OptimizerTest, NoRuleChangesABit) {
   const std::string stages =
       "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES } feature { key: "
       "\"thumb\" name: \"image\" dtype: BYTES } feature { key: \"label\" dtype: INT64 } } }"
-      "stage { decode_image {} }" +
+      "stage { peek_image_shape {} } stage { decode_image {} }" +
       std::string(kCrop) +
       "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } } stage { one_hot { depth: 3 } }";
   const auto expected = Execute(Lower(stages, kNoRules), 8);

@@ -1,0 +1,47 @@
+#ifndef MILLRACE_READERS_PNG_CHUNKS_H_
+#define MILLRACE_READERS_PNG_CHUNKS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace millrace::readers {
+
+// A chunk as it lies in the file (ISO/IEC 15948, 5.3): length, type, data, CRC.
+struct PngChunk {
+  std::string_view type;
+  std::string_view data;  // what is there of it
+  size_t end = 0;         // the offset behind its CRC, where it is whole
+  bool whole = false;     // false: the file ends before `end`
+};
+
+// Goes over the chunks of a file that begins with PNG's signature. Checks no CRC. Borrows the bytes.
+// Thread-compatible.
+class PngChunks {
+ public:
+  explicit PngChunks(std::string_view png) : png_(png), at_(std::min<size_t>(png.size(), 8)) {}
+
+  // nullopt: fewer bytes are left than a chunk's head, or the chunk before was not whole.
+  std::optional<PngChunk> Next() {
+    constexpr size_t kHeadBytes = 8, kCrcBytes = 4;
+    if (png_.size() - at_ < kHeadBytes) return std::nullopt;
+    size_t length = 0;
+    for (size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<uint8_t>(png_[at_ + i]);
+    const size_t left = png_.size() - at_ - kHeadBytes;
+    PngChunk chunk{png_.substr(at_ + 4, 4), png_.substr(at_ + kHeadBytes, length)};
+    chunk.whole = left >= length + kCrcBytes;
+    chunk.end = at_ + kHeadBytes + length + kCrcBytes;
+    at_ = chunk.whole ? chunk.end : png_.size();
+    return chunk;
+  }
+
+ private:
+  const std::string_view png_;
+  size_t at_;
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_PNG_CHUNKS_H_
