@@ -141,7 +141,8 @@ class PngDecoder final : public ImageDecoder {
     }
     // Decoding ends with the last pixel; the checksum of what it was made of stands behind that.
     if (int code = spng_decode_chunks(context_.get())) return PngError(code);
-    if (verify_full_ && !EndsWhole(encoded_)) return ImageDamage("PNG: its last chunk (IEND) is cut");
+    if (verify_full_ && !EndsWhole(encoded_))
+      return ImageDamage("PNG: its last chunk (IEND) is cut");
     return absl::OkStatus();
   }
 
