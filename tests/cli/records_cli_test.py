@@ -566,7 +566,7 @@ class RecordsTest(unittest.TestCase):
         done = millrace("nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn('"nonsense" is no subcommand of millrace; there are: records, explain, run, '
-                      "audit, train", done.stderr)
+                      "show, audit, train", done.stderr)
         self.assertIn('"inspekt" is no subcommand of records; there are: convert, inspect',
                       millrace("records", "inspekt", "x").stderr)
 

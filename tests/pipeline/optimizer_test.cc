@@ -382,7 +382,7 @@ TEST(OptimizerTest, NoRuleChangesABit) {
       std::string(kCrop) +
       "stage { flip {} } stage { normalize { mean: 1 stddev: 2 } } stage { one_hot { depth: 3 } }";
   const auto expected = Execute(Lower(stages, kNoRules), 8);
-  ASSERT_EQ(expected.size(), 2u);
+  ASSERT_EQ(expected.size(), 3u);  // image, label, image/shape
   for (int bits = 1; bits < 16; ++bits) {
     const OptimizerOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
                                    (bits & 8) != 0};
