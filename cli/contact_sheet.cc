@@ -23,7 +23,8 @@ constexpr char kHead[] = R"(<!DOCTYPE html>
 <style>
 body { font: 13px sans-serif; margin: 1em; }
 section { display: flex; flex-wrap: wrap; gap: 10px; }
-figure { margin: 0; max-width: 20em; overflow-wrap: anywhere; }
+figure { margin: 0; }
+figcaption { max-width: 20em; overflow-wrap: anywhere; }
 img { image-rendering: pixelated; display: block; border: 1px solid #999; margin-bottom: 2px; }
 figcaption span { display: block; }
 .from { color: #777; }
@@ -153,8 +154,9 @@ absl::StatusOr<std::string> ContactSheet::Figure(const pipeline::Batch& batch, i
 
 absl::StatusOr<std::string> ContactSheet::Image(const pipeline::Batch& batch, size_t tensor,
                                                 const ImageField& field, int64_t row) const {
-  MILLRACE_ASSIGN_OR_RETURN(const RowImage image,
-                            MakeRowImage(field, RowValue::Of(batch, tensor, row)));
+  const RowValue value = RowValue::Of(batch, tensor, row);
+  if (value.shape().num_elements() == 0) return Caption("from", value.ToText());
+  MILLRACE_ASSIGN_OR_RETURN(const RowImage image, MakeRowImage(field, value));
   const int64_t by = Enlarge(image.height, image.width);
   const std::string hover = StagesText(field, batch.ids()[static_cast<size_t>(row)]);
   std::string html;

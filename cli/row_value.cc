@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,22 @@ std::string TypeText(const RowValue& value) {
   return absl::StrCat(ToAbsl(Name(value.dtype())), shape);
 }
 
+// Where the row begins along the tensor's first extent if the tensor is ragged. A field of the data may
+// have the name of splits: they are those of a batch only if they tell places inside the tensor.
+std::optional<int64_t> FirstOfRagged(const pipeline::Batch& batch, size_t i, int64_t row,
+                                     const Shape& shape) {
+  const ConstTensorView splits = batch.Find(batch.names()[i] + "/row_splits");
+  if (splits.data == nullptr || splits.dtype != DType::kI64 || splits.shape.rank() != 1 ||
+      splits.shape[0] != batch.num_rows() + 1) {
+    return std::nullopt;
+  }
+  const auto* const places = splits.as<int64_t>().data() + row;
+  const int64_t extent = batch.tensor(i).shape[0];
+  const bool inside = places[0] >= 0 && places[0] <= places[1] && places[1] <= extent;
+  if (!inside || shape.rank() == 0 || places[1] - places[0] != shape[0]) return std::nullopt;
+  return places[0];
+}
+
 }  // namespace
 
 RowValue RowValue::Of(const pipeline::Batch& batch, size_t i, int64_t row) {
@@ -70,11 +87,9 @@ RowValue RowValue::Of(const pipeline::Batch& batch, size_t i, int64_t row) {
   const Shape outer(tensor.shape.extents().subspan(1));
   const auto* data = static_cast<const std::byte*>(tensor.data);
   const size_t size = SizeOf(tensor.dtype);
-  const ConstTensorView splits = batch.Find(batch.names()[i] + "/row_splits");
   std::vector<std::byte> bytes;
-  if (splits.data != nullptr) {
-    const int64_t first = splits.as<int64_t>()[static_cast<size_t>(row)];
-    const auto* begin = data + static_cast<size_t>(first * outer.num_elements()) * size;
+  if (const std::optional<int64_t> first = FirstOfRagged(batch, i, row, shape)) {
+    const auto* begin = data + static_cast<size_t>(*first * outer.num_elements()) * size;
     bytes.assign(begin, begin + static_cast<size_t>(shape.num_elements()) * size);
   } else {
     const auto* begin = data + static_cast<size_t>(row * outer.num_elements()) * size;

@@ -108,7 +108,16 @@ absl::StatusOr<std::shared_ptr<const OpTable>> NotingOps(std::shared_ptr<ImageEx
   return table;
 }
 
+// Samples are dropped or made by looking at them: a note in front of that would be looked at too, and
+// what run says of a stream without samples would not be said.
+bool LooksAtSamples(const proto::Pipeline& pipeline) {
+  return std::ranges::any_of(pipeline.stage(), [](const proto::Stage& stage) {
+    return stage.has_filter() || stage.has_unbatch() || stage.has_bucket_by_length();
+  });
+}
+
 proto::Pipeline WithNotes(const proto::Pipeline& pipeline) {
+  if (LooksAtSamples(pipeline)) return pipeline;
   proto::Pipeline watched = pipeline;
   watched.clear_stage();
   for (int i = 0; i < pipeline.stage_size(); ++i) {
@@ -122,15 +131,6 @@ proto::Pipeline WithNotes(const proto::Pipeline& pipeline) {
     *watched.add_stage() = stage;
   }
   return watched;
-}
-
-// True when a decoder may turn the image, so that its header does not tell its extents.
-bool MayTurn(const proto::DecodeImage& decode) {
-  std::vector<const google::protobuf::FieldDescriptor*> set;
-  decode.GetReflection()->ListFields(decode, &set);
-  return std::ranges::any_of(set, [](const auto* field) {
-    return absl::StrContains(field->name(), "exif") || absl::StrContains(field->name(), "orient");
-  });
 }
 
 std::optional<Extents> Given(const google::protobuf::RepeatedField<int64_t>& shape) {
@@ -171,7 +171,7 @@ std::optional<Extents> InFrontOf(const proto::Pipeline& pipeline, int end, const
     } else if (stage.has_decode_image()) {
       if (stage.decode_image().output() != field) continue;
       extents = noted.Find(static_cast<size_t>(i), id);
-      if (MayTurn(stage.decode_image())) extents.reset();
+      if (stage.decode_image().apply_exif_orientation()) extents.reset();
     } else if (stage.has_decode_raw()) {
       if (stage.decode_raw().output() == field) extents = Given(stage.decode_raw().shape());
     } else if (WorksOn(stage, field)) {

@@ -320,6 +320,23 @@ class ShowTest(unittest.TestCase):
         self.assertNotIn("\x00", page.text)
         self.assertIn("default-src 'none'", page.text)
 
+    def test_a_field_of_the_data_named_like_splits_leads_nowhere(self):
+        for values in ([10**12, 10**12], [-(10**12), 5]):
+            path = self.folder / "splits.tfrecord"
+            write_tfrecord(path, [example({"x/row_splits": [value], "x": [1.5, 2.5, 3.5],
+                                           "pixels": [bytes(16 * 16 * 3)]}) for value in values])
+            page = self.page(f"""
+                stage {{ tfrecord {{ files: "{path}" }} }}
+                stage {{ parse_example {{
+                  feature {{ key: "x" dtype: FLOAT32 shape: 3 }}
+                  feature {{ key: "x/row_splits" dtype: INT64 }}
+                  feature {{ key: "pixels" dtype: BYTES }}
+                }} }}
+                stage {{ decode_raw {{ field: "pixels" output: "image" shape: [16, 16, 3] }} }}
+                stage {{ batch {{ size: 2 }} }}
+            """)
+            self.assertIn("x: [1.5, 2.5, 3.5]", "".join(page.captions))
+
     def test_a_plan_without_images_says_what_it_has(self):
         done = self.show("""stage { range { count: 9 } }
                             stage { batch { size: 3 } }""", out="none.html", code=1)
