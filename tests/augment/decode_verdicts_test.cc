@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -110,6 +111,31 @@ TEST(DecodeVerdicts, AreThoseOfTheTable) {
     ASSERT_EQ(line, expected) << "the whole table is " << copy;
   }
   EXPECT_FALSE(std::getline(got, line)) << line << "; the whole table is " << copy;
+}
+
+// S-IMAGE-1: where djpeg is missing too.
+TEST(DecodePixels, AreTheCommittedOnesOfDjpeg) {
+  const std::filesystem::path tests =
+      std::filesystem::path(std::getenv("MILLRACE_SOURCE_DIR")) / "tests";
+  std::istringstream table(ReadFile(tests / "augment/testdata/djpeg.txt"));
+  int num_files = 0;
+  for (std::string line; std::getline(table, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    std::string name;
+    int64_t height = 0, width = 0;
+    uLong sum = 0;
+    words >> name >> height >> width >> sum;
+    ASSERT_FALSE(words.fail()) << line;
+    const DecodeResult got = testing::Decode(ReadFile(tests / "fixtures/jpeg" / name), {});
+    ASSERT_TRUE(got.status.ok()) << name << ": " << got.status;
+    EXPECT_EQ(got.image.height, height) << name;
+    EXPECT_EQ(got.image.width, width) << name;
+    const std::vector<uint8_t>& pixels = got.image.pixels;
+    EXPECT_EQ(crc32(0, pixels.data(), static_cast<uInt>(pixels.size())), sum) << name;
+    ++num_files;
+  }
+  EXPECT_EQ(num_files, 9);
 }
 
 // 20 images of every kind that is taken.
