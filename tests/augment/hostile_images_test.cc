@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "augment/image_recoder.h"
 #include "base/record_error.h"
 #include "chain_testing.h"
+#include "heap_testing.h"
 #include "image_testing.h"
 #include "jpeg_testing.h"
 #include "tar_testing.h"
@@ -230,6 +232,50 @@ TEST(HostileCorpus, RecodesEndInDecodeImagesVerdict) {
                            reinterpret_cast<const char*>(decoded.image.pixels.data())));
   }
   EXPECT_GT(recoded, 30);
+}
+
+// What a decoder may take: four times the image, in MCUs as large as there are, and one row of them
+// more; the coefficients of four components; the file; tables and the like.
+int64_t MemoryBound(const readers::ImageHeader& info, size_t file_bytes) {
+  constexpr int64_t kMcu = 32, kSlack = 256 << 10;
+  const int64_t rows = (info.height + kMcu - 1) / kMcu + 1;
+  const int64_t columns = (info.width + kMcu - 1) / kMcu;
+  const int64_t pixels = rows * kMcu * columns * kMcu;
+  return 4 * 4 * pixels + 4 * 2 * pixels + static_cast<int64_t>(file_bytes) + kSlack;
+}
+
+// S-IMAGE-4: whole and in part. The decoder still has all that it took.
+TEST(HostileCorpus, MemoryIsWithinTheBound) {
+  const char* folder = std::getenv("MILLRACE_TEST_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
+  if (!testing::HeapIsCounted()) GTEST_SKIP() << "malloc is not the C library's";
+  const auto files = testing::ReadTar(std::string(folder) + "/hostile-jpeg.tar.xz");
+  ASSERT_EQ(files.size(), kFiles);
+  int opened = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (const DecodeImageOptions& options : kKinds) {
+      for (const bool whole : {false, true}) {
+        const int64_t before = testing::HeapBytes();
+        RunArena arena(1 << 10);
+        auto decoder = OpenImage(files[i], options);
+        if (!decoder.ok() || !(*decoder)->CheckHeader().ok()) continue;
+        const readers::ImageHeader info = (*decoder)->info();
+        ++opened;
+        if (whole) {
+          const auto size = static_cast<size_t>(info.height * info.width * options.channels);
+          const std::unique_ptr<uint8_t[]> out(new uint8_t[size]);
+          static_cast<void>((*decoder)->DecodeAll(options.channels, arena, out.get()));
+        } else {
+          const Region region{info.height / 4, info.width / 4, info.height - info.height / 4,
+                              info.width - info.width / 4};
+          static_cast<void>((*decoder)->DecodeRegion(region, options.channels, arena));
+        }
+        ASSERT_LE(testing::HeapBytes() - before, MemoryBound(info, files[i].size()))
+            << "file " << i << ", kind " << &options - kKinds << ", " << whole;
+      }
+    }
+  }
+  EXPECT_GT(opened, 1000);
 }
 
 }  // namespace
