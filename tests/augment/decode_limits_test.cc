@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <zlib.h>
 
 #include <memory>
 
 #include "augment/image_decoder_internal.h"
+#include "heap_testing.h"
 #include "image_testing.h"
 
 // Limits of decode_image, and what decoding takes of memory within them.
@@ -18,6 +18,8 @@ using testing::EncodeJpeg;
 using testing::EncodePng;
 using testing::ExpectError;
 using ::testing::HasSubstr;
+using testing::HeapBytes;
+using testing::HeapIsCounted;
 using testing::Image;
 using testing::MakeImage;
 
@@ -126,19 +128,6 @@ TEST(Limits, BadOptionsAreNamed) {
 }
 
 // --- memory ---
-
-// Bytes that the program has of malloc.
-int64_t HeapBytes() {
-  const auto info = mallinfo2();
-  return static_cast<int64_t>(info.uordblks + info.hblkhd);
-}
-
-// The sanitizers have an allocator of their own, of which mallinfo2 knows nothing.
-bool HeapIsCounted() {
-  const int64_t before = HeapBytes();
-  const std::unique_ptr<volatile char[]> block(new volatile char[1 << 20]);
-  return HeapBytes() - before >= 1 << 20;
-}
 
 // What docs/semantics.md says: four bytes a pixel, four times, of whole MCUs and a row of them more.
 int64_t MemoryBound(const Image& image, int64_t mcu_height, int64_t mcu_width) {
