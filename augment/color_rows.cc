@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "augment/color_rows_internal.h"
+#include "augment/row_kernels_internal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace::augment {

@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "augment/log_rows_internal.h"
+#include "augment/row_kernels_internal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace::augment {

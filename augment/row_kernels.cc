@@ -15,6 +15,7 @@
 
 #include "augment/row_kernels_internal.h"
 #include "base/half.h"
+#include "base/simd.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -430,6 +431,8 @@ void Stream(const uint8_t* HWY_RESTRICT in, size_t bytes, uint8_t* HWY_RESTRICT 
   for (size_t i = 0; i < bytes; i += lanes) hn::Stream(hn::LoadU(d, in + i), d, out + i);
 }
 
+int64_t Level() { return HWY_TARGET; }
+
 }  // namespace HWY_NAMESPACE
 }  // namespace millrace::augment
 HWY_AFTER_NAMESPACE();
@@ -455,6 +458,7 @@ HWY_EXPORT(SplitFloats);
 HWY_EXPORT(SplitShorts);
 HWY_EXPORT(SplitBytes);
 HWY_EXPORT(Stream);
+HWY_EXPORT(Level);
 
 void BlendRows(const uint8_t* top, const uint8_t* bottom, float weight, int64_t count, float* out) {
   HWY_DYNAMIC_DISPATCH(BlendByteRows)(top, bottom, weight, count, out);
@@ -517,7 +521,15 @@ void EndStreaming() { hwy::FlushStream(); }
 
 std::vector<int64_t> RowKernelLevels() { return hwy::SupportedAndGeneratedTargets(); }
 const char* RowKernelLevelName(int64_t level) { return hwy::TargetName(level); }
+int64_t RowKernelLevelInUse() { return HWY_DYNAMIC_DISPATCH(Level)(); }
 void UseRowKernelLevel(int64_t level) { hwy::SetSupportedTargetsForTest(level); }
+
+bool LimitRowKernels() {
+  // Of Highway's numbers for x86-64 a better target has a lower bit.
+  if (SimdLimit() == SimdLevel::kAvx512) return false;
+  hwy::DisableTargets(SimdLimit() == SimdLevel::kAvx2 ? HWY_AVX2 - 1 : 2 * HWY_AVX2 - 1);
+  return true;
+}
 
 }  // namespace millrace::augment
 #endif  // HWY_ONCE

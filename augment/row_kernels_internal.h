@@ -89,7 +89,15 @@ void EndStreaming();
 // used from now on by all threads. 0: the best.
 std::vector<int64_t> RowKernelLevels();
 const char* RowKernelLevelName(int64_t level);
+// The one that calls go to now.
+int64_t RowKernelLevelInUse();
 void UseRowKernelLevel(int64_t level);
+
+// Takes the levels above MILLRACE_SIMD's limit (base/simd.h) away, for all kernels that
+// Highway chooses in this process. Of every file that has some before any is called: Highway asks the
+// processor at the first call.
+bool LimitRowKernels();
+[[maybe_unused]] inline const bool kRowKernelsAreLimited = LimitRowKernels();
 
 }  // namespace millrace::augment
 

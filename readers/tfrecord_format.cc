@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
+
+#include "base/simd.h"
 
 namespace millrace::readers {
 namespace {
@@ -21,9 +21,7 @@ constexpr size_t kInlineCrcBytes = 512;
 #ifdef __x86_64__
 // Constant from the start of the program on, like the processor.
 const bool kHasCrcInstruction = [] {
-  const char* const simd = std::getenv("MILLRACE_SIMD");
-  const bool off = simd != nullptr && std::string_view(simd) == "none";
-  return __builtin_cpu_supports("sse4.2") != 0 && !off;
+  return __builtin_cpu_supports("sse4.2") != 0 && SimdLimit() >= SimdLevel::kSse42;
 }();
 
 __attribute__((target("sse4.2"))) inline uint32_t InlineMaskedCrc(const std::byte* at,

@@ -5,6 +5,8 @@
 // called where the processor has them. MILLRACE_INLINE functions are part of whoever calls them, and
 // so compiled for the caller's.
 
+#include "base/simd.h"
+
 #if defined(__x86_64__)
 #pragma GCC diagnostic push
 #if !defined(__clang__)
@@ -28,8 +30,10 @@ namespace millrace::augment::jpeg {
 // Which kernels run; the bits are the same. In order: a processor that has one has those before it.
 enum class Level { kScalar, kAvx2, kAvx512 };
 
+// What the processor has, up to MILLRACE_SIMD's limit: AVX2 takes "avx2", AVX-512 no limit.
 inline Level BestLevel() {
 #if MILLRACE_JPEG_X86
+  if (SimdLimit() < SimdLevel::kAvx2) return Level::kScalar;
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") ||
       !__builtin_cpu_supports("bmi2")) {
     return Level::kScalar;
@@ -38,7 +42,7 @@ inline Level BestLevel() {
                           __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512vbmi") &&
                           __builtin_cpu_supports("avx512vbmi2");
-  return has_avx512 ? Level::kAvx512 : Level::kAvx2;
+  return has_avx512 && SimdLimit() >= SimdLevel::kAvx512 ? Level::kAvx512 : Level::kAvx2;
 #else
   return Level::kScalar;
 #endif

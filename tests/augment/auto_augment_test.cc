@@ -69,6 +69,10 @@ TEST(AutoAugmentTransforms, ColorsAreThoseOfTheirOps) {
 
 // --- what is drawn ---
 
+bool HasSign(Transform transform) {
+  return transform >= Transform::kShearX && transform <= Transform::kSharpness;
+}
+
 // Magnitudes without sign, by transform, of an image of 662 x 331.
 std::map<Transform, std::vector<double>> Drawn(const AutoAugmentOptions& options) {
   std::map<Transform, std::vector<double>> drawn;
@@ -122,7 +126,7 @@ TEST(RandAugment, TransformsAndSignsAreAsLikelyAndABiasWouldBeSeen) {
   double negative = 0, has_sign = 0;
   for (const auto& [transform, magnitudes] : Drawn({})) {
     counts.push_back(static_cast<double>(magnitudes.size()));
-    if (transform < Transform::kShearX || transform > Transform::kSharpness) {
+    if (!HasSign(transform)) {
       for (const double magnitude : magnitudes) ASSERT_GE(magnitude, 0);
       continue;
     }
@@ -148,13 +152,49 @@ TEST(RandAugment, IsItsTransformsOneAfterTheOther) {
       for (const DrawnTransform& drawn :
            DrawTransforms(options, in.shape[0], in.shape[1], random)) {
         ASSERT_EQ(static_cast<uint64_t>(drawn.transform), words.Below(14));
-        if (drawn.transform >= Transform::kShearX && drawn.transform <= Transform::kSharpness) {
+        if (HasSign(drawn.transform)) {
           ASSERT_EQ(drawn.magnitude < 0, words.NextFloat() < 0.5f);
         }
         expected = Transformed(drawn, expected);
       }
       ASSERT_TRUE(ApplyTo(MakeAutoAugment(options, "policy"), in, record) == expected) << record;
     }
+  }
+}
+
+// Both took as many words when the next ones are the same.
+void ExpectSamePlace(RandomStream& random, RandomStream& words, uint64_t record) {
+  ASSERT_EQ(random.NextU64(), words.NextU64()) << record;
+}
+
+// Number `bin` of 31.
+double WideMagnitude(Transform transform, uint64_t bin) {
+  const double share = static_cast<double>(bin) / 30;
+  if (transform == Transform::kTranslateX || transform == Transform::kTranslateY) return 32 * share;
+  if (transform == Transform::kRotate) return 135 * share;
+  if (transform == Transform::kPosterize) return std::nearbyint(8 - 6 * share);
+  if (transform == Transform::kSolarize) return 1 - share;
+  return 0.99 * share;
+}
+
+TEST(TrivialAugment, DrawsTheWordsThatItsHeaderSays) {
+  for (uint64_t record = 0; record < 300; ++record) {
+    RandomStream random = Stream(record);
+    RandomStream words = Stream(record);
+    const AutoAugmentOptions options{.policy = AugmentPolicy::kTrivialAugment};
+    const DrawnTransforms drawn = DrawTransforms(options, 662, 331, random);
+    ASSERT_EQ(drawn.size(), 1u);
+    const auto transform = static_cast<Transform>(words.Below(14));
+    double magnitude = 0;
+    if (transform != Transform::kIdentity && transform != Transform::kAutoContrast &&
+        transform != Transform::kEqualize) {
+      magnitude = WideMagnitude(transform, words.Below(31));
+    }
+    if (HasSign(transform) && words.NextFloat() < 0.5f) magnitude = -magnitude;
+    ASSERT_EQ(drawn[0].transform, transform) << record;
+    ASSERT_NEAR(drawn[0].magnitude, magnitude, 1e-9) << record;
+    ASSERT_EQ(std::signbit(drawn[0].magnitude), std::signbit(magnitude)) << record;
+    ASSERT_NO_FATAL_FAILURE(ExpectSamePlace(random, words, record));
   }
 }
 
@@ -208,6 +248,75 @@ TEST(ImageNetPolicy, DrawsPairsByTheirProbabilities) {
   EXPECT_EQ(bits.size(), 3u);  // bins 5 to 8: 6, 5, 5, 4
   EXPECT_EQ(bits.begin()->first, 4);
   EXPECT_EQ(bits.rbegin()->first, 6);
+}
+
+struct PolicyStep {
+  Transform transform;
+  float probability;
+  double magnitude;
+};
+
+// torchvision's list, with the magnitudes that its levels of 0 to 9 stand for (of Posterize, 5 to 8 are
+// 6, 5, 5 and 4 bits).
+std::vector<std::array<PolicyStep, 2>> ImageNetPairs() {
+  using enum Transform;
+  const auto turn = [](int level) { return 30.0 * level / 9; };
+  const auto color = [](int level) { return 0.9 * level / 9; };
+  const auto threshold = [](int level) { return 1 - level / 9.0; };
+  return {
+      {{{kPosterize, 0.4f, 4}, {kRotate, 0.6f, turn(9)}}},
+      {{{kSolarize, 0.6f, threshold(5)}, {kAutoContrast, 0.6f, 0}}},
+      {{{kEqualize, 0.8f, 0}, {kEqualize, 0.6f, 0}}},
+      {{{kPosterize, 0.6f, 5}, {kPosterize, 0.6f, 5}}},
+      {{{kEqualize, 0.4f, 0}, {kSolarize, 0.2f, threshold(4)}}},
+      {{{kEqualize, 0.4f, 0}, {kRotate, 0.8f, turn(8)}}},
+      {{{kSolarize, 0.6f, threshold(3)}, {kEqualize, 0.6f, 0}}},
+      {{{kPosterize, 0.8f, 6}, {kEqualize, 1.0f, 0}}},
+      {{{kRotate, 0.2f, turn(3)}, {kSolarize, 0.6f, threshold(8)}}},
+      {{{kEqualize, 0.6f, 0}, {kPosterize, 0.4f, 5}}},
+      {{{kRotate, 0.8f, turn(8)}, {kColor, 0.4f, color(0)}}},
+      {{{kRotate, 0.4f, turn(9)}, {kEqualize, 0.6f, 0}}},
+      {{{kEqualize, 0.0f, 0}, {kEqualize, 0.8f, 0}}},
+      {{{kInvert, 0.6f, 0}, {kEqualize, 1.0f, 0}}},
+      {{{kColor, 0.6f, color(4)}, {kContrast, 1.0f, color(8)}}},
+      {{{kRotate, 0.8f, turn(8)}, {kColor, 1.0f, color(2)}}},
+      {{{kColor, 0.8f, color(8)}, {kSolarize, 0.8f, threshold(7)}}},
+      {{{kSharpness, 0.4f, color(7)}, {kInvert, 0.6f, 0}}},
+      {{{kShearX, 0.6f, 0.3 * 5 / 9}, {kEqualize, 1.0f, 0}}},
+      {{{kColor, 0.4f, color(0)}, {kEqualize, 0.6f, 0}}},
+      {{{kEqualize, 0.4f, 0}, {kSolarize, 0.2f, threshold(4)}}},
+      {{{kSolarize, 0.6f, threshold(5)}, {kAutoContrast, 0.6f, 0}}},
+      {{{kInvert, 0.6f, 0}, {kEqualize, 1.0f, 0}}},
+      {{{kColor, 0.6f, color(4)}, {kContrast, 1.0f, color(8)}}},
+      {{{kEqualize, 0.8f, 0}, {kEqualize, 0.6f, 0}}},
+  };
+}
+
+TEST(ImageNetPolicy, DrawsTheWordsThatItsHeaderSays) {
+  const auto pairs = ImageNetPairs();
+  ASSERT_EQ(pairs.size(), 25u);
+  std::vector<int> seen(25);
+  for (uint64_t record = 0; record < 600; ++record) {
+    RandomStream random = Stream(record);
+    RandomStream words = Stream(record);
+    const AutoAugmentOptions options{.policy = AugmentPolicy::kImageNet};
+    const DrawnTransforms drawn = DrawTransforms(options, 662, 331, random);
+    const uint64_t pair = words.Below(25);
+    ++seen[pair];
+    size_t i = 0;
+    for (const PolicyStep& step : pairs[pair]) {
+      if (words.NextFloat() >= step.probability) continue;
+      const bool negative = HasSign(step.transform) && words.NextFloat() < 0.5f;
+      ASSERT_LT(i, drawn.size()) << record;
+      ASSERT_EQ(drawn[i].transform, step.transform) << record;
+      ASSERT_NEAR(drawn[i].magnitude, negative ? -step.magnitude : step.magnitude, 1e-9) << record;
+      ASSERT_EQ(std::signbit(drawn[i].magnitude), negative) << record;
+      ++i;
+    }
+    ASSERT_EQ(i, drawn.size()) << record;
+    ASSERT_NO_FATAL_FAILURE(ExpectSamePlace(random, words, record));
+  }
+  for (size_t pair = 0; pair < seen.size(); ++pair) EXPECT_GT(seen[pair], 0) << pair;
 }
 
 TEST(AutoAugment, OtherFieldsAndOptionsAreNamed) {

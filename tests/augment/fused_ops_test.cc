@@ -180,8 +180,27 @@ TEST(FusedImage, RawImagesHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
   }
 }
 
-// S-ROUND-1, S-ROUND-2, S-ROUND-4.
-TEST(FusedImage, JpegsHaveTheBitsOfTheSeparateOps) {
+std::vector<std::string> SeparateOfJpegs(const FusedImageOptions& options,
+                                         const std::vector<std::string>& jpegs) {
+  TestRun run(static_cast<int64_t>(jpegs.size()));
+  run.AddBytes("image/encoded", jpegs);
+  Schema schema = testing::EncodedSchema();
+  for (const auto& op : MakeSeparate(options)) schema = testing::ResolveAndApply(*op, schema, *run);
+  return Results(*run);
+}
+
+std::vector<std::string> FusedOfJpegs(const FusedImageOptions& options,
+                                      const std::vector<std::string>& jpegs) {
+  TestRun run(static_cast<int64_t>(jpegs.size()));
+  run.AddBytes("image/encoded", jpegs);
+  const auto op = Made(MakeFusedImage(options));
+  testing::ResolveAndApply(*op, testing::EncodedSchema(), *run);
+  return Results(*run);
+}
+
+// S-ROUND-1, S-ROUND-2, S-ROUND-4. The decoder's own levels are jpeg_region_test.cc's.
+TEST(FusedImage, JpegsHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
+  const Restored restored;
   Chains chains(4);
   for (int round = 0; round < 60; ++round) {
     std::vector<std::string> jpegs;
@@ -194,17 +213,18 @@ TEST(FusedImage, JpegsHaveTheBitsOfTheSeparateOps) {
                                         .width = 1 + chains.Below(60)};
     const FusedImageOptions options{"image", DecodeImageOptions{.channels = channels}, "crop", crop,
                                     chains.Steps(DType::kU8, channels)};
-    TestRun separate(6);
-    separate.AddBytes("image/encoded", jpegs);
-    Schema schema = testing::EncodedSchema();
-    for (const auto& op : MakeSeparate(options)) {
-      schema = testing::ResolveAndApply(*op, schema, *separate);
+    std::vector<std::string> wanted;
+    for (const int64_t level : RowKernelLevels()) {
+      UseRowKernelLevel(level);
+      ASSERT_EQ(RowKernelLevelInUse(), level);
+      const std::vector<std::string> separate = SeparateOfJpegs(options, jpegs);
+      if (wanted.empty()) wanted = separate;
+      ASSERT_TRUE(separate == wanted)
+          << RowKernelLevelName(level) << ", round " << round << ": " << Described(options);
+      ASSERT_TRUE(FusedOfJpegs(options, jpegs) == wanted)
+          << RowKernelLevelName(level) << ", round " << round << ": " << Described(options);
+      UseRowKernelLevel(0);
     }
-    TestRun fused(6);
-    fused.AddBytes("image/encoded", jpegs);
-    const auto op = Made(MakeFusedImage(options));
-    testing::ResolveAndApply(*op, testing::EncodedSchema(), *fused);
-    ASSERT_TRUE(Results(*fused) == Results(*separate)) << round << ": " << Described(options);
   }
 }
 

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "augment/jpeg/target_internal.h"
+#include "augment/row_kernels_internal.h"
+#include "base/simd.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "readers/example_builder.h"
@@ -21,30 +24,65 @@
 // The same bits whatever instructions the processor has. Who chooses by them, here or in a library
 // underneath, does so once in a process, and asks the environment first:
 //
-//   MILLRACE_SIMD    the checksum of short records (readers/tfrecord_format.h)
+//   MILLRACE_SIMD    our own: the checksum of short records, rows of pixels and numbers (Highway's
+//                    kernels), the JPEG decoder (base/simd.h)
 //   JSIMD_FORCE...   libjpeg-turbo: its colour conversion, upsampling and DCT
 //   GLIBC_TUNABLES   copies, and log and exp, which the crop's random region goes through; not those of
 //                    the stage log, which are our own
 //
-// ISA-L chooses too and cannot be told; its sums are compared with plain ones in the readers' tests.
+// Ours are asked which they have taken. ISA-L chooses too and cannot be told; its sums are compared with plain ones in the readers' tests.
 
 namespace millrace::pipeline {
 namespace {
 
 struct Level {
   std::string name;
+  SimdLevel limit;  // of ours
   std::string environment;
 };
 
 // From the least up; what a processor lacks is not used, so the levels above it are alike.
 std::vector<Level> Levels() {
   const std::string no_avx = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA,-FMA4";
-  return {
-      {"none", absl::StrCat("MILLRACE_SIMD=none JSIMD_FORCENONE=1 ", no_avx, ",-SSE4_2,-SSSE3")},
-      {"sse2", absl::StrCat("MILLRACE_SIMD=none JSIMD_FORCESSE2=1 ", no_avx)},
-      {"sse4.2", absl::StrCat("JSIMD_FORCESSE2=1 ", no_avx)},
-      {"avx2", "JSIMD_FORCEAVX2=1"},
-      {"all", ""}};
+  return {{"none", SimdLevel::kNone,
+           absl::StrCat("MILLRACE_SIMD=none JSIMD_FORCENONE=1 ", no_avx, ",-SSE4_2,-SSSE3")},
+          {"sse2", SimdLevel::kNone, absl::StrCat("MILLRACE_SIMD=none JSIMD_FORCESSE2=1 ", no_avx)},
+          {"sse4.2", SimdLevel::kSse42,
+           absl::StrCat("MILLRACE_SIMD=sse4.2 JSIMD_FORCESSE2=1 ", no_avx)},
+          {"avx2", SimdLevel::kAvx2,
+           "MILLRACE_SIMD=avx2 JSIMD_FORCEAVX2=1 GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F"},
+          {"all", SimdLevel::kAvx512, "MILLRACE_SIMD=avx512"}};
+}
+
+std::string Described(bool crc, int64_t rows, augment::jpeg::Level jpeg) {
+  return absl::StrCat("kernels: inline checksums ", crc ? 1 : 0, ", rows ",
+                      augment::RowKernelLevelName(rows), ", JPEG ", static_cast<int>(jpeg), "\n");
+}
+
+// REQUIRES: this process has no limit.
+int64_t BestRowsUpTo(SimdLevel limit) {
+  const std::vector<int64_t> levels = augment::RowKernelLevels();
+  if (limit == SimdLevel::kAvx512) return levels.front();
+  for (const int64_t level : levels) {
+    const bool avx2 = std::string_view(augment::RowKernelLevelName(level)) == "AVX2";
+    if (limit == SimdLevel::kAvx2 && avx2) return level;
+  }
+  return levels.back();
+}
+
+// Those of our kernels that are to be used where the processor has them, up to `limit`.
+std::string KernelsUpTo(SimdLevel limit) {
+  using augment::jpeg::Level;
+  bool crc = false;
+  Level jpeg = Level::kScalar;
+#ifdef __x86_64__
+  crc = limit >= SimdLevel::kSse42 && __builtin_cpu_supports("sse4.2");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+  if (limit >= SimdLevel::kAvx2 && avx2) jpeg = Level::kAvx2;
+  const bool avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2");
+  if (limit >= SimdLevel::kAvx512 && avx512) jpeg = Level::kAvx512;
+#endif
+  return Described(crc, BestRowsUpTo(limit), jpeg);
 }
 
 // Images of all kinds, and records that are too short and too long for the inline checksum.
@@ -59,12 +97,18 @@ void WriteShard(const std::string& path) {
     readers::ExampleBuilder example;
     example.AddBytes("image/encoded",
                      EncodeJpeg(MakeImage(side, side + i, 3, i), shapes[i % shapes.size()]));
+    example.AddBytes("mask/encoded", EncodeJpeg(MakeImage(side, side + i, 3, i + 1), shapes[0]));
+    const float corner = static_cast<float>(i) / 80;
+    const std::vector<float> boxes = {0.1f, corner, 0.7f, 0.9f, corner, 0.3f, 0.8f, 0.6f};
+    example.AddFloats("boxes", boxes);
     example.AddInt("label", i);
+    example.AddInt("user", 7919 * i);
     ASSERT_TRUE((*writer)->Write(example.Serialize()).ok());
   }
   for (uint32_t i = 0; i < 40; ++i) {
     readers::ExampleBuilder example;
     example.AddInt("label", i);
+    example.AddInt("user", 7919 * i);
     ASSERT_TRUE((*writer)->Write(example.Serialize()).ok());
   }
   ASSERT_TRUE((*writer)->Close().ok());
@@ -79,9 +123,17 @@ std::vector<std::string> Plans(const std::string& shard) {
                    "stage { repeat { epochs: 2 } }\n"
                    "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES }\n"
                    "  feature { key: \"label\" dtype: INT64 } } } stage { decode_image {} }\n");
-  const std::string floats =
-      "stage { normalize { mean: [123.675, 116.28, 103.53] stddev: [58.4, 57.1, 57.4] } }\n"
-      "stage { batch { size: 16 } }\n";
+  const std::string carried = absl::StrCat(
+      source,
+      "stage { take { count: 40 } } stage { global_shuffle {} }\n"
+      "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES }\n"
+      "  feature { key: \"mask/encoded\" dtype: BYTES }\n"
+      "  feature { key: \"boxes\" dtype: FLOAT32 shape: [-1, 4] } } }\n"
+      "stage { decode_image {} }\n"
+      "stage { decode_image { field: \"mask/encoded\" output: \"mask\" channels: 1 } }\n");
+  const std::string to_floats =
+      "stage { normalize { mean: [123.675, 116.28, 103.53] stddev: [58.4, 57.1, 57.4] } }\n";
+  const std::string floats = to_floats + "stage { batch { size: 16 } }\n";
   return {
       absl::StrCat(images,
                    "stage { random_resized_crop { height: 33 width: 35 } } stage { flip {} }\n",
@@ -115,6 +167,39 @@ std::vector<std::string> Plans(const std::string& shard) {
                    "stage { resize { height: 32 width: 32 } } stage { aug_mix {} }\n"
                    "stage { batch { size: 16 } }\n"
                    "stage { mixup_or_cutmix { mixup_alpha: 0.3 num_classes: 40 group: 4 } }\n"),
+      // Casts of floats, of rows of pixels and of whole images (behind invert, which is not fused).
+      absl::StrCat(images,
+                   "stage { random_resized_crop { height: 33 width: 35 } } stage { flip {} }\n",
+                   to_floats, "stage { cast { field: \"image\" dtype: FLOAT16 } }\n",
+                   "stage { pad_channels {} } stage { transpose {} }\n"
+                   "stage { batch { size: 16 } }\n"
+                   "stage { mixup { alpha: 0.3 num_classes: 40 group: 4 } }\n"),
+      absl::StrCat(
+          images,
+          "stage { resize { height: 41 width: 27 } } stage { invert { probability: 0.5 } }\n"
+          "stage { cast { field: \"image\" dtype: BFLOAT16 scale: 0.017 } }\n"
+          "stage { pad_channels { channels: 5 value: 0.3 } }\n"
+          "stage { transpose { perm: [1, 2, 0] } } stage { batch { size: 16 } }\n"
+          "stage { mixup { alpha: 0.3 num_classes: 40 group: 4 } }\n"),
+      absl::StrCat(images,
+                   "stage { resize { height: 23 width: 21 } } stage { pad_channels {} }\n"
+                   "stage { transpose {} } stage { batch { size: 16 } }\n"),
+      absl::StrCat(std::regex_replace(images, std::regex("decode_image .."),
+                                      "decode_image { dct_downscale: true }"),
+                   "stage { random_resized_crop { height: 20 width: 21 area: [0.5, 1] } }\n"
+                   "stage { transpose {} } stage { batch { size: 16 } }\n"),
+      absl::StrCat(carried,
+                   "stage { random_resized_crop { height: 37 width: 33 area: [0.3, 1]\n"
+                   "  boxes { normalized: true min_area_share: 0.2 } mask: \"mask\" } }\n"
+                   "stage { flip { boxes { normalized: true } mask: \"mask\" } }\n"
+                   "stage { padded_batch { size: 8 } }\n"),
+      absl::StrCat(source,
+                   "stage { parse_example { feature { key: \"label\" dtype: INT64 }\n"
+                   "  feature { key: \"user\" dtype: INT64 } } }\n"
+                   "stage { hash { field: \"user\" num_bins: 1000 salt: 3 } }\n"
+                   "stage { cast { field: \"label\" dtype: FLOAT32 scale: 0.37 } }\n"
+                   "stage { bucketize { field: \"label\" boundary: [0.37, 2, 5.5, 11.1] } }\n"
+                   "stage { batch { size: 4 } }\n"),
       absl::StrCat(
           source,
           "stage { parse_example { feature { key: \"label\" dtype: INT64 } } }\n"
@@ -154,7 +239,9 @@ TEST(SimdLevelProbe, DISABLED_Digests) {
   for (const std::string& text : Plans(folder + "/shard")) {
     std::cout << absl::StrCat("digest ", absl::Hex(DigestOf(text, folder + "/index"))) << std::endl;
   }
-  std::cout << "inline checksums " << readers::HasCrcInstruction() << std::endl;
+  std::cout << Described(readers::HasCrcInstruction(), augment::RowKernelLevelInUse(),
+                         augment::jpeg::BestLevel())
+            << std::flush;
 }
 
 // S-RANDOM-2.
@@ -187,9 +274,7 @@ TEST(SimdLevelTest, PlansGiveTheSameBitsAtEveryLevel) {
     ASSERT_EQ(digests.size(), Plans("").size()) << output;
     if (expected.empty()) expected = digests;
     EXPECT_EQ(digests, expected) << level.name;
-    const bool off = level.environment.find("MILLRACE_SIMD=none") != std::string::npos;
-    const bool inlined = !off && readers::HasCrcInstruction();
-    EXPECT_THAT(output, testing::HasSubstr(absl::StrCat("inline checksums ", inlined ? 1 : 0)));
+    EXPECT_THAT(output, testing::HasSubstr(KernelsUpTo(level.limit))) << level.name;
   }
 }
 
