@@ -1,6 +1,8 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -79,10 +81,11 @@ class ZstdSource : public EnterableSource {
     if (ZSTD_isError(left)) {
       return Damage(RecordErrorReason::kCompressedData, ZSTD_getErrorName(left));
     }
+    NoteFrame(in_before, to.pos - out_before);
     if (left == 0) {
       in_frame_ = false;
       ++num_frames_;
-      return absl::OkStatus();
+      return CheckFrame();
     }
     if (in_.pos != in_before || to.pos != out_before) return absl::OkStatus();
     if (in_.pos == in_.size && input_ended_) return Cut();
@@ -100,7 +103,30 @@ class ZstdSource : public EnterableSource {
     }
     in_frame_ = true;
     wanted_ = kLeastHeaderBytes;
+    header_size_ = 0;
+    frame_bytes_ = 0;
     return absl::OkStatus();
+  }
+
+  // What was taken of the frame from `in_before` on, and how much that gave.
+  void NoteFrame(size_t in_before, size_t out_bytes) {
+    const size_t count = std::min(header_.size() - header_size_, in_.pos - in_before);
+    std::memcpy(header_.data() + header_size_, static_cast<const std::byte*>(in_.src) + in_before,
+                count);
+    header_size_ += count;
+    frame_bytes_ += out_bytes;
+  }
+
+  // libzstd's streams take a frame that gives less than its header says.
+  absl::Status CheckFrame() const {
+    const unsigned long long said = ZSTD_getFrameContentSize(header_.data(), header_size_);
+    if (said == ZSTD_CONTENTSIZE_UNKNOWN || said == ZSTD_CONTENTSIZE_ERROR ||
+        said == frame_bytes_) {
+      return absl::OkStatus();
+    }
+    return Damage(
+        RecordErrorReason::kCompressedData,
+        absl::StrCat("a frame of ", frame_bytes_, " bytes, of which its header says ", said));
   }
 
   absl::Status Refill() {
@@ -132,6 +158,10 @@ class ZstdSource : public EnterableSource {
   // What libzstd asks for next: a block. What it inflates in a call that fails is lost, so a call gets
   // no more.
   size_t wanted_ = kLeastHeaderBytes;
+  // Of the frame: its first bytes, as many as a header may have, and what it gave so far.
+  std::array<std::byte, 18> header_ = {};
+  size_t header_size_ = 0;
+  uint64_t frame_bytes_ = 0;
   bool input_ended_ = false;
   bool in_frame_ = false;
   bool ended_ = false;

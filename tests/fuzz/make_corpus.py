@@ -247,7 +247,7 @@ def jpeg():
         yield bytes([0x11, 40 * number, 60, 99, 50]) + whole
         yield bytes([1, 0, 0, 128, 255]) + whole[:len(whole) * 3 // 4]
     # Noise by the standard tables: codes of up to 16 bits, large values, stuffed bytes.
-    for path in sorted((ROOT / "tests/fixtures/jpeg_noise").glob("*.jpg")):
+    for path in sorted((ROOT / "tests/fixtures/jpeg/noise").glob("*.jpg")):
         for choice in (0x01, 0x0D, 0x15):
             yield bytes([choice, 0, 0, 255, 255]) + path.read_bytes()
 

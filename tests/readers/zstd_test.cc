@@ -103,6 +103,15 @@ TEST(ZstdSourceTest, DamageIsToldAsOfGzip) {
   EXPECT_EQ(ReasonOf(Drain("plain text").status()), RecordErrorReason::kWrongCompression);
 }
 
+// Which libzstd's streams take; a fuzzer found it.
+TEST(ZstdSourceTest, AFrameThatGivesLessThanItsHeaderSaysIsDamaged) {
+  const std::string frame("\x28\xb5\x2f\xfd\x60\xe4\x00\x01\0\0", 10);  // of 484 bytes: none
+  for (const size_t chunk_bytes : {size_t{7}, size_t{64} << 10}) {
+    const auto got = Drain(frame, chunk_bytes);
+    EXPECT_EQ(ReasonOf(got.status()), RecordErrorReason::kCompressedData) << got.status();
+  }
+}
+
 // A header that asks for a window of 512 MiB.
 TEST(ZstdSourceTest, WindowsOverTheLimitAreRefused) {
   const std::string header("\x28\xb5\x2f\xfd\x00\x98", 6);  // window descriptor: exponent 19
