@@ -185,7 +185,10 @@ HWY_INLINE WideV LookUpEach(const uint8_t* HWY_RESTRICT table, WideV value) {
   constexpr Wide d;
   WideV found = hn::Zero(d);
   for (int part = 0; part < 16; ++part) {
-    const WideV at = hn::SaturatedAdd(value, hn::Set(d, 0x70));  // bit 7 is set above 15
+    WideV at = hn::SaturatedAdd(value, hn::Set(d, 0x70));  // bit 7 is set above 15
+#if !HWY_ARCH_X86 || HWY_TARGET == HWY_EMU128
+    at = hn::And(at, hn::Set(d, 0x8F));                    // x86 looks at no other bits
+#endif
     found = hn::Or(found, hn::TableLookupBytesOr0(hn::LoadDup128(d, table + 16 * part), at));
     value = hn::Sub(value, hn::Set(d, 16));
   }
