@@ -15,7 +15,6 @@
 namespace millrace::augment {
 namespace {
 
-constexpr DType kBytesOnly[] = {DType::kU8};
 constexpr int kMost = 16;  // chains, and transforms of each
 
 void AddWeighted(const uint8_t* image, float weight, int64_t size, float* sum) {
@@ -27,10 +26,7 @@ class AugMix final : public Op {
   AugMix(AugMixOptions options, uint64_t stage) : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    MILLRACE_ASSIGN_OR_RETURN(const Field field,
-                              FindImage(input, options_.field, "aug_mix", kBytesOnly));
-    if (field.shape[2] == 1 || field.shape[2] == 3) return input;
-    return FieldError(field, "aug_mix", "1 or 3 channels");
+    return ResolvePolicy(input, options_.field, "aug_mix");
   }
 
   void Apply(Run& run) const override {

@@ -14,7 +14,6 @@
 namespace millrace::augment {
 namespace {
 
-constexpr DType kBytesOnly[] = {DType::kU8};
 constexpr int kMaxOps = 16;
 constexpr int kMaxBins = 1000;
 
@@ -54,10 +53,7 @@ class AutoAugment final : public Op {
       : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    MILLRACE_ASSIGN_OR_RETURN(const Field field,
-                              FindImage(input, options_.field, "auto_augment", kBytesOnly));
-    if (field.shape[2] == 1 || field.shape[2] == 3) return input;
-    return FieldError(field, "auto_augment", "1 or 3 channels");
+    return ResolvePolicy(input, options_.field, "auto_augment");
   }
 
   void Apply(Run& run) const override {
@@ -102,6 +98,14 @@ absl::Status CheckRange(std::string_view name, int value, int least, int most) {
 }
 
 }  // namespace
+
+absl::StatusOr<Schema> ResolvePolicy(const Schema& input, const std::string& field_name,
+                                     std::string_view op) {
+  static constexpr DType kBytesOnly[] = {DType::kU8};
+  MILLRACE_ASSIGN_OR_RETURN(const Field field, FindImage(input, field_name, op, kBytesOnly));
+  if (field.shape[2] == 1 || field.shape[2] == 3) return input;
+  return FieldError(field, op, "1 or 3 channels");
+}
 
 void ApplyTransform(const DrawnTransform& drawn, const ColorImage& in, bool bilinear, uint8_t fill,
                     uint8_t* out) {

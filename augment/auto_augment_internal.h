@@ -2,12 +2,16 @@
 #define MILLRACE_AUGMENT_AUTO_AUGMENT_INTERNAL_H_
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
 #include "augment/aug_mix.h"
 #include "augment/auto_augment.h"
 #include "augment/color_internal.h"
 #include "base/philox.h"
+#include "base/schema.h"
 
 // What MakeAutoAugment and MakeAugMix draw, and what a transform does.
 
@@ -52,6 +56,10 @@ DrawnTransforms DrawChain(const AugMixOptions& options, int64_t height, int64_t 
 // `out` is other memory.
 void ApplyTransform(const DrawnTransform& drawn, const ColorImage& in, bool bilinear, uint8_t fill,
                     uint8_t* out);
+
+// What both ops ask of their field, and leave as it is: uint8 [height, width, 1 or 3].
+absl::StatusOr<Schema> ResolvePolicy(const Schema& input, const std::string& field_name,
+                                     std::string_view op);
 
 }  // namespace millrace::augment
 

@@ -185,8 +185,7 @@ class ResumeTest(unittest.TestCase):
                 left -= len(saved)
                 kills += len(saved)
                 in_mid_stream += sum(token in tokens[1:-1] for token in saved)
-        # A busy machine kills many runs before their first token.
-        self.assertGreaterEqual(4 * in_mid_stream, kills)
+        self.assertGreaterEqual(2 * in_mid_stream, kills)
         self.assertTrue(self.audits["no cut"]["exactly_once"])
 
     def test_a_token_of_several_megabytes_goes_on(self):
