@@ -32,6 +32,16 @@ class RunArena {
   std::byte* Allocate(size_t size);
   // Forgets all pieces; keeps the memory for the next run.
   void Reset();
+  // A place between pieces, and what forgets all pieces that were allocated since.
+  struct Mark {
+    size_t chunk = 0;
+    size_t used = 0;
+  };
+  Mark mark() const { return {chunk_, used_}; }
+  void Release(const Mark& mark) {
+    chunk_ = mark.chunk;
+    used_ = mark.used;
+  }
   // Bytes held from the system.
   size_t capacity_bytes() const { return capacity_bytes_; }
 
@@ -45,6 +55,19 @@ class RunArena {
   size_t chunk_ = 0;  // the chunk being filled
   size_t used_ = 0;   // bytes used of it
   size_t capacity_bytes_ = 0;
+};
+
+// Forgets at its end what was allocated while it lived: the scratch of one row, not its values.
+class ArenaScratch {
+ public:
+  explicit ArenaScratch(RunArena& arena) : arena_(arena), mark_(arena.mark()) {}
+  ~ArenaScratch() { arena_.Release(mark_); }
+  ArenaScratch(const ArenaScratch&) = delete;
+  ArenaScratch& operator=(const ArenaScratch&) = delete;
+
+ private:
+  RunArena& arena_;
+  const RunArena::Mark mark_;
 };
 
 // Who a sample is, the same in every world and for every number of threads.

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/temp_folder.h"
+
 namespace millrace {
 namespace {
 
@@ -15,21 +17,14 @@ namespace fs = std::filesystem;
 // A made-up cgroup tree and /proc/self/cgroup.
 class ReadCoresTest : public testing::Test {
  protected:
-  ReadCoresTest()
-      : root_(testing::TempDir() + "host_test_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  ~ReadCoresTest() override { fs::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& text) {
     fs::create_directories(fs::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
   Cores Read() { return ReadCores(root_, root_ + "/self"); }
 
-  const std::string root_;
+  const TempFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(ReadCoresTest, NoCgroupFilesMeansNoQuota) {

@@ -51,6 +51,26 @@ TEST(RunArena, ResetReusesTheMemory) {
   EXPECT_EQ(arena.capacity_bytes(), capacity);
 }
 
+TEST(RunArena, ScratchIsForgottenAndWhatWasThereIsNot) {
+  RunArena arena(256);
+  std::byte* const kept = arena.Allocate(64);
+  std::byte* first = nullptr;
+  {
+    const ArenaScratch scratch(arena);
+    first = arena.Allocate(64);
+    arena.Allocate(1000);  // of other chunks
+    arena.Allocate(200);
+  }
+  const size_t bytes = arena.capacity_bytes();
+  EXPECT_EQ(arena.Allocate(64), first);
+  EXPECT_NE(first, kept);
+  for (int i = 0; i < 10; ++i) {
+    const ArenaScratch scratch(arena);
+    arena.Allocate(1000);
+  }
+  EXPECT_EQ(arena.capacity_bytes(), bytes);
+}
+
 TEST(RunArena, PiecesLargerThanAChunkGetTheirOwn) {
   RunArena arena(1024);
   std::byte* small = arena.Allocate(10);

@@ -1,0 +1,59 @@
+#ifndef MILLRACE_BASE_CUDA_CALLS_H_
+#define MILLRACE_BASE_CUDA_CALLS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+// What every caller of the CUDA runtime needs; for builds with CUDA only.
+
+namespace millrace::cuda {
+
+// The status of one call. The runtime keeps a thread's last error for whoever asks next: it is
+// cleared, so that the host program's own checks do not meet an error that was reported here.
+inline absl::Status ToStatus(cudaError_t error, std::string_view call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();
+  const std::string text =
+      absl::StrCat(ToAbsl(call), ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+  return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text)
+                                            : absl::InternalError(text);
+}
+
+// What is given back fails only when the device is lost, or while the process is being torn down
+// and the driver has freed everything already; there is nothing left to do then.
+inline void Ignore(cudaError_t error) {
+  if (error != cudaSuccess) cudaGetLastError();
+}
+
+// Makes a device the thread's current one, and then the one before it again.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int ordinal) {
+    error_ = cudaGetDevice(&before_);
+    if (error_ != cudaSuccess || before_ == ordinal) return;
+    error_ = cudaSetDevice(ordinal);
+    changed_ = error_ == cudaSuccess;
+  }
+  ~CurrentDevice() {
+    if (changed_) Ignore(cudaSetDevice(before_));
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+  absl::Status status() const { return ToStatus(error_, "cudaSetDevice"); }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
+}  // namespace millrace::cuda
+
+#endif  // MILLRACE_BASE_CUDA_CALLS_H_
