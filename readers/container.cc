@@ -9,7 +9,8 @@
 
 namespace millrace::readers {
 
-std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, bool verify_crc) {
+std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, bool verify_crc,
+                                               bool judges_rows) {
   switch (options.kind) {
     case ContainerKind::kTfRecord:
       break;
@@ -18,7 +19,7 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
     case ContainerKind::kText:
       return MakeTextContainer();
     case ContainerKind::kCsv:
-      return MakeCsvContainer(options);
+      return MakeCsvContainer(options, judges_rows);
     case ContainerKind::kTar:
       return MakeTarContainer();
     case ContainerKind::kIdx:

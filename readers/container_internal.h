@@ -28,6 +28,13 @@
 
 namespace millrace::readers {
 
+// Frames of a regular container in front of damage.
+struct WholeFrames {
+  RecordIndex frames;
+  uint64_t end = 0;     // of the last of them, or where damage begins that lies in front of them
+  absl::Status damage;  // DATA_LOSS with RecordError; OK: there is none
+};
+
 // Immutable, thread-safe.
 class Container {
  public:
@@ -37,6 +44,15 @@ class Container {
   // True where FindFrames looks at the size of a shard and its first bytes only: it costs less than to
   // read an index, so none is kept.
   virtual bool is_regular() const { return false; }
+  // The frames that lie whole in a shard whose size may not fit its header; `is_cut`: it is known to
+  // lack its end, and a footer with it.
+  //   other  the file cannot be read
+  // REQUIRES: is_regular()
+  virtual absl::StatusOr<WholeFrames> FindWhole(const RandomAccessFile& /*file*/,
+                                                const WalkOptions& /*options*/,
+                                                bool /*is_cut*/) const {
+    return absl::InternalError("not a regular container");
+  }
 
   // True for the first bytes of a shard that is not compressed as a whole. Asked where compression
   // is kAuto, with what the file has of the first kProbeBytes.
@@ -60,14 +76,18 @@ class Container {
 
 inline constexpr size_t kProbeBytes = 12;
 
-std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, bool verify_crc);
+// `judges_rows`: indexes are of rows of CSV that were all looked at as shard_parts.h says, and are
+// not taken for others.
+std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, bool verify_crc,
+                                               bool judges_rows = false);
 
 // Each kind's part of MakeContainer.
 std::unique_ptr<const Container> MakeTfRecordContainer(bool verify_crc);
 std::unique_ptr<const Container> MakeFixedLengthContainer(const ContainerOptions& options);
 std::unique_ptr<const Container> MakeIdxContainer();
 std::unique_ptr<const Container> MakeTextContainer();
-std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options);
+std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options,
+                                                  bool judges_rows);
 std::unique_ptr<const Container> MakeTarContainer();
 
 // False for the first bytes of a compressed shard where nothing tells plain ones by themselves: two

@@ -210,10 +210,10 @@ class CsvWalk {
 
 class CsvContainer final : public Container {
  public:
-  explicit CsvContainer(const ContainerOptions& options)
+  CsvContainer(const ContainerOptions& options, bool judges_rows)
       : options_(options),
         format_{.key = static_cast<uint64_t>(ContainerKind::kCsv) |
-                       uint64_t{options.has_header} << 8 |
+                       uint64_t{options.has_header} << 8 | uint64_t{judges_rows} << 24 |
                        static_cast<uint64_t>(static_cast<uint8_t>(options.delimiter)) << 16} {}
 
   const FrameFormat& format() const override { return format_; }
@@ -247,8 +247,9 @@ class CsvContainer final : public Container {
 
 std::unique_ptr<const Container> MakeTextContainer() { return std::make_unique<TextContainer>(); }
 
-std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options) {
-  return std::make_unique<CsvContainer>(options);
+std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options,
+                                                  bool judges_rows) {
+  return std::make_unique<CsvContainer>(options, judges_rows);
 }
 
 }  // namespace millrace::readers

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +41,13 @@ class RegularContainer : public Container {
   const FrameFormat& format() const override { return format_; }
   bool is_regular() const override { return true; }
 
+  absl::StatusOr<RecordIndex> FindFrames(const RandomAccessFile& file, const WalkOptions& options,
+                                         const std::shared_ptr<IndexMemory>&) const override {
+    MILLRACE_ASSIGN_OR_RETURN(WholeFrames whole, FindWhole(file, options, /*is_cut=*/false));
+    MILLRACE_RETURN_IF_ERROR(whole.damage);
+    return std::move(whole.frames);
+  }
+
   absl::StatusOr<std::string_view> Unframe(const std::string& file, const RecordRef& ref,
                                            std::span<const std::byte> framed) const override {
     return TrimFrame(file, ref, framed, TrimNothing);
@@ -60,30 +69,46 @@ class FixedLengthContainer final : public RegularContainer {
 
   bool LooksPlain(std::span<const std::byte> first) const override { return HasNoMagic(first); }
 
-  absl::StatusOr<RecordIndex> FindFrames(const RandomAccessFile& file, const WalkOptions& options,
-                                         const std::shared_ptr<IndexMemory>&) const override {
+  // Where the size does not fit, the file was cut: it has no footer then, unless that is so long that
+  // a part of it could be taken for a record.
+  absl::StatusOr<WholeFrames> FindWhole(const RandomAccessFile& file, const WalkOptions& options,
+                                        bool is_cut) const override {
     const uint64_t first = options_.header_bytes;
     const uint64_t size = file.size();
-    MILLRACE_RETURN_IF_ERROR(
-        CheckRecord(file, first, options_.record_bytes, options.max_record_bytes));
-    if (size < first || size - first < options_.footer_bytes) {
-      return Damaged(file, 0, size, RecordErrorReason::kTruncatedPayload,
-                     absl::StrCat("the file ends inside its header of ", first,
-                                  " and its footer of ", options_.footer_bytes, " bytes"));
+    const absl::Status fits =
+        CheckRecord(file, first, options_.record_bytes, options.max_record_bytes);
+    if (!fits.ok()) return WholeFrames{{}, std::min(first, size), fits};
+    const uint64_t footer =
+        is_cut && options_.footer_bytes < options_.record_bytes ? 0 : options_.footer_bytes;
+    if (size < first || size - first < footer) {
+      return WholeFrames{
+          {},
+          std::min(first, size),
+          Damaged(file, 0, size, RecordErrorReason::kTruncatedPayload,
+                  absl::StrCat("the file ends inside its header of ", first, " and its footer of ",
+                               options_.footer_bytes, " bytes"))};
     }
-    const uint64_t body = size - first - options_.footer_bytes;
-    const uint64_t count = body / options_.record_bytes;
-    const uint64_t rest = body % options_.record_bytes;
-    if (rest != 0) {
-      return Damaged(file, count, size - options_.footer_bytes - rest,
-                     RecordErrorReason::kTruncatedPayload,
-                     absl::StrCat("the file ends after ", rest, " of ", options_.record_bytes,
-                                  " bytes of a record and a footer of ", options_.footer_bytes));
-    }
-    return RecordIndex::Regular(first, options_.record_bytes, count);
+    const uint64_t count = (size - first - footer) / options_.record_bytes;
+    const uint64_t rest = (size - first - footer) % options_.record_bytes;
+    if (rest != 0 && !is_cut) return FindCut(file, options, rest);
+    WholeFrames whole{RecordIndex::Regular(first, options_.record_bytes, count),
+                      first + count * options_.record_bytes, absl::OkStatus()};
+    return whole;
   }
 
  private:
+  absl::StatusOr<WholeFrames> FindCut(const RandomAccessFile& file, const WalkOptions& options,
+                                      uint64_t rest) const {
+    MILLRACE_ASSIGN_OR_RETURN(WholeFrames whole, FindWhole(file, options, /*is_cut=*/true));
+    if (!whole.damage.ok()) return whole;
+    whole.damage = Damaged(
+        file, (file.size() - options_.header_bytes - options_.footer_bytes) / options_.record_bytes,
+        file.size() - options_.footer_bytes - rest, RecordErrorReason::kTruncatedPayload,
+        absl::StrCat("the file ends after ", rest, " of ", options_.record_bytes,
+                     " bytes of a record and a footer of ", options_.footer_bytes));
+    return whole;
+  }
+
   const ContainerOptions options_;
 };
 
@@ -97,28 +122,36 @@ class IdxContainer final : public RegularContainer {
     return first.size() >= kMagicBytes && first[0] == std::byte{0} && first[1] == std::byte{0};
   }
 
-  absl::StatusOr<RecordIndex> FindFrames(const RandomAccessFile& file, const WalkOptions& options,
-                                         const std::shared_ptr<IndexMemory>&) const override {
-    MILLRACE_ASSIGN_OR_RETURN(const Header header, ReadHeader(file, options));
-    const uint64_t first = header.bytes;
-    MILLRACE_RETURN_IF_ERROR(
-        CheckRecord(file, first, header.record_bytes, options.max_record_bytes));
-    const uint64_t body = file.size() - first;
-    const uint64_t there = body / header.record_bytes;
-    if (there < header.count) {
-      return Damaged(file, there, first + there * header.record_bytes,
-                     RecordErrorReason::kTruncatedPayload,
-                     absl::StrCat("the file ends inside this record; its header says ",
-                                  header.count, " records of ", header.record_bytes, " bytes"));
+  absl::StatusOr<WholeFrames> FindWhole(const RandomAccessFile& file, const WalkOptions& options,
+                                        bool is_cut) const override {
+    auto header = ReadHeader(file, options);
+    if (!header.ok() && GetRecordError(header.status()).has_value()) {
+      return WholeFrames{{}, 0, header.status()};
     }
-    const uint64_t end = first + header.count * header.record_bytes;
-    if (end < file.size()) {
-      return Damaged(
-          file, header.count, end, RecordErrorReason::kUnknown,
-          absl::StrCat(file.size() - end, " bytes follow the ", header.count, " records of ",
-                       header.record_bytes, " bytes that its header says"));
+    MILLRACE_RETURN_IF_ERROR(header.status());
+    const uint64_t first = header->bytes;
+    if (const absl::Status fits =
+            CheckRecord(file, first, header->record_bytes, options.max_record_bytes);
+        !fits.ok()) {
+      return WholeFrames{{}, first, fits};
     }
-    return RecordIndex::Regular(first, header.record_bytes, header.count);
+    const uint64_t there = std::min((file.size() - first) / header->record_bytes, header->count);
+    const uint64_t end = first + there * header->record_bytes;
+    WholeFrames whole{RecordIndex::Regular(first, header->record_bytes, there), end,
+                      absl::OkStatus()};
+    if (is_cut) return whole;
+    if (there < header->count) {
+      whole.damage =
+          Damaged(file, there, end, RecordErrorReason::kTruncatedPayload,
+                  absl::StrCat("the file ends inside this record; its header says ", header->count,
+                               " records of ", header->record_bytes, " bytes"));
+    } else if (end < file.size()) {
+      whole.damage = Damaged(
+          file, there, end, RecordErrorReason::kUnknown,
+          absl::StrCat(file.size() - end, " bytes follow the ", header->count, " records of ",
+                       header->record_bytes, " bytes that its header says"));
+    }
+    return whole;
   }
 
  private:

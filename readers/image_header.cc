@@ -25,24 +25,35 @@ struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> message;
-  bool unsupported;
+  bool warned = false;
+  bool unsupported = false;
 };
 
+// An error behind a warning is the warning's: the file was damaged before, and what libjpeg takes for
+// an unknown kind may be damage too. A decode stops at the warning.
 void JumpOut(j_common_ptr info) {
   auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
-  errors->manager.format_message(info, errors->message.data());
-  errors->unsupported = IsUnsupportedJpeg(*reinterpret_cast<j_decompress_ptr>(info));
+  if (!errors->warned) {
+    errors->manager.format_message(info, errors->message.data());
+    errors->unsupported = IsUnsupportedJpeg(*reinterpret_cast<j_decompress_ptr>(info));
+  }
   std::longjmp(errors->jump, 1);
 }
 
-void DropMessage(j_common_ptr, int) {}
+// Keeps the first warning; with nothing behind it that ends the header it counts for nothing.
+void KeepWarning(j_common_ptr info, int level) {
+  auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
+  if (level >= 0 || errors->warned) return;
+  errors->manager.format_message(info, errors->message.data());
+  errors->warned = true;
+}
 
 // False: errors->message says why.
 bool ParseJpegHeader(std::string_view bytes, JpegErrors* errors, ImageHeader* header) {
   jpeg_decompress_struct info;
   info.err = jpeg_std_error(&errors->manager);
   errors->manager.error_exit = JumpOut;
-  errors->manager.emit_message = DropMessage;
+  errors->manager.emit_message = KeepWarning;
   if (setjmp(errors->jump) != 0) {
     jpeg_destroy_decompress(&info);
     return false;

@@ -34,7 +34,7 @@ bool IsUnsupportedJpeg(const jpeg_decompress_struct& info);
 // Reads the header of an encoded image; no pixel is decoded and nothing of its size is allocated.
 // Thread-safe.
 //   INVALID_ARGUMENT  neither PNG nor JPEG, or a JPEG of a kind or size that libjpeg does not take
-//   DATA_LOSS         the header is damaged or cut
+//   DATA_LOSS         the header is damaged or cut, or libjpeg warned of it before it refused it
 absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes);
 
 }  // namespace millrace::readers

@@ -159,9 +159,16 @@ class Opener {
     for (size_t i = first; i < end; ++i) {
       const auto& opened = indexes[i - first];
       if (!opened.has_value()) continue;
-      if (auto index = IndexCache::Read(*opened, place.memory)) UseIndex(i, *std::move(index));
+      auto index = IndexCache::Read(*opened, place.memory);
+      if (index.has_value() && !IsOverLimit(*index)) UseIndex(i, *std::move(index));
     }
     return absl::OkStatus();
+  }
+
+  // Whether a kept index was made under a larger limit: what goes on behind damage makes its own then,
+  // so that what it delivers is the same with and without a kept one.
+  bool IsOverLimit(const ShardIndex& index) const {
+    return resyncs() && index.records.longest() > options_.max_record_bytes;
   }
 
   void UseIndex(size_t i, ShardIndex index) {
@@ -192,29 +199,30 @@ class Opener {
     const bool compressed = compression != Compression::kNone;
     std::optional<RecordIndex> frames;  // of a shard that was inflated just now, if all is well
     if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(path, compression, place, shard, frames));
+    std::optional<SalvagedParts> judged;  // of a shard of which not all rows are good
     bool walked = false;
     const auto build = [&]() -> absl::StatusOr<ShardIndex> {
       walked = !container_.is_regular();
+      if (judges_rows()) return BuildOfGoodRows(compression, place, shard, judged);
       if (!frames.has_value()) {
         MILLRACE_ASSIGN_OR_RETURN(
             frames, container_.FindFrames(*shard.file, Walk(!compressed), place.memory));
       }
-      RecordIndex records = *std::move(frames);
-      const uint64_t digest = records.LengthsDigest();
-      return ShardIndex{std::move(records), digest};
+      return WithDigest(*std::move(frames));
     };
     const auto find_or_build = [&] {
       if (container_.is_regular()) return build();
-      return cache_.FindOrBuild(
+      auto found = cache_.FindOrBuild(
           {path, shard.stamp, compression, container_.format(), shard.file->size()}, place.memory,
           /*keep=*/options_.verify_crc, build);
+      return found.ok() && IsOverLimit(*found) ? build() : std::move(found);
     };
     absl::StatusOr<ShardIndex> index =
-        shard.lost.empty() ? find_or_build() : Salvage(*shard.file, place);
-    shard.salvaged = !shard.lost.empty();
-    if (MaySalvage(index.status())) {
-      index = Salvage(*shard.file, place);
-      shard.salvaged = true;
+        shard.lost.empty() ? find_or_build() : Salvage(compression, place, shard);
+    if (judged.has_value()) {
+      index = WithDamage(*std::move(judged), shard);
+    } else if (MaySalvage(index.status())) {
+      index = Salvage(compression, place, shard);
     }
     if (!index.ok()) return index.status();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
@@ -223,10 +231,16 @@ class Opener {
     return absl::OkStatus();
   }
 
-  // Records are told from noise by their CRCs.
-  bool resyncs() const {
-    return options_.resync && options_.verify_crc && container_.format().key == kTfRecordFrames.key;
+  static ShardIndex WithDigest(RecordIndex records) {
+    const uint64_t digest = records.LengthsDigest();
+    return ShardIndex{std::move(records), digest};
   }
+
+  bool is_tfrecord() const { return options_.container.kind == ContainerKind::kTfRecord; }
+  // Records of TFRecord are told from noise by their CRCs.
+  bool resyncs() const { return options_.resync && (options_.verify_crc || !is_tfrecord()); }
+  // A quote that is lost or made up takes rows along without an end of the file that tells.
+  bool judges_rows() const { return resyncs() && options_.container.kind == ContainerKind::kCsv; }
 
   absl::Status UseDaliIndex(size_t i, Compression compression, Place& place, Shard& shard) {
     std::shared_ptr<const RandomAccessFile> file = index_urls_[i].file;
@@ -252,14 +266,47 @@ class Opener {
     return resyncs() && error.has_value() && error->reason != RecordErrorReason::kWrongCompression;
   }
 
-  // Not kept: without resync there is no index of such a file.
-  absl::StatusOr<ShardIndex> Salvage(const RandomAccessFile& file, Place& place) const {
+  static ShardIndex WithDamage(SalvagedParts parts, Shard& shard) {
+    shard.damaged = std::move(parts.damaged);
+    return WithDigest(std::move(parts.records));
+  }
+
+  // What there is of a damaged shard. Not kept: without resync there is no index of such a file.
+  absl::StatusOr<ShardIndex> Salvage(Compression compression, Place& place, Shard& shard) {
+    if (!is_tfrecord()) {
+      MILLRACE_ASSIGN_OR_RETURN(SalvagedParts parts, Parts(compression, place, shard, {}));
+      return WithDamage(std::move(parts), shard);
+    }
+    shard.salvaged = true;
     std::vector<uint64_t> begins;
-    MILLRACE_RETURN_IF_ERROR(SalvageRecords(file, options_.max_record_bytes, begins));
+    MILLRACE_RETURN_IF_ERROR(SalvageRecords(*shard.file, options_.max_record_bytes, begins));
     MILLRACE_ASSIGN_OR_RETURN(RecordIndex records,
                               RecordIndex::Make(begins, container_.format(), place.memory));
-    const uint64_t digest = records.LengthsDigest();
-    return ShardIndex{std::move(records), digest};
+    return WithDigest(std::move(records));
+  }
+
+  absl::StatusOr<SalvagedParts> Parts(Compression compression, Place& place, const Shard& shard,
+                                      const std::function<void(uint64_t)>& advanced) const {
+    const InflatedShard parts = {
+        .file = shard.file, .compression = compression, .lost = shard.lost};
+    return SalvageParts(parts, options_.container, container_.format(), options_.max_record_bytes,
+                        place.memory, advanced);
+  }
+
+  // DATA_LOSS  with RecordError: not all rows are good, so that the index is not one to be kept;
+  //            what there is of the shard is in `judged`
+  absl::StatusOr<ShardIndex> BuildOfGoodRows(Compression compression, Place& place,
+                                             const Shard& shard,
+                                             std::optional<SalvagedParts>& judged) {
+    const WalkOptions walk = Walk(compression == Compression::kNone);
+    MILLRACE_RETURN_IF_ERROR(CheckPlain(*shard.file, walk));
+    MILLRACE_ASSIGN_OR_RETURN(SalvagedParts parts, Parts(compression, place, shard, walk.advanced));
+    if (parts.damaged.empty()) return WithDigest(std::move(parts.records));
+    judged = std::move(parts);
+    RecordError error;
+    error.file = shard.file->path();
+    error.reason = RecordErrorReason::kExample;
+    return MakeRecordError(absl::StatusCode::kDataLoss, error, "not all of its rows are good");
   }
 
   // Points at another distance are others.

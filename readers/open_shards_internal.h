@@ -14,6 +14,7 @@
 #include "readers/container_internal.h"
 #include "readers/record_index.h"
 #include "readers/record_source.h"
+#include "readers/salvage_parts.h"
 
 namespace millrace::readers {
 
@@ -23,9 +24,10 @@ struct Shard {
   uint64_t file_size = 0;  // as it lies on disk
   ShardStamp stamp;        // from before it was opened
   uint64_t lengths_digest = 0;
-  uint64_t point_bytes = 0;     // of memory for access points
-  uint64_t num_spans = 0;       // that it is entered at
-  bool salvaged = false;        // its framing is lost: some records are stretches of damage
+  uint64_t point_bytes = 0;  // of memory for access points
+  uint64_t num_spans = 0;    // that it is entered at
+  bool salvaged = false;  // of TFRecord: its framing is lost, some records are stretches of damage
+  DamagedParts damaged;   // of another container: which records are that
   std::vector<LostBytes> lost;  // salvaged: where it could not be inflated
   std::string dali_index;       // the .idx that lists its records; empty: it was walked
 };

@@ -9,7 +9,7 @@
 namespace millrace::readers {
 
 absl::StatusOr<std::string> EncodePng(std::span<const uint8_t> pixels, uint32_t height,
-                                      uint32_t width, int channels) {
+                                      uint32_t width, int channels, bool stored) {
   const internal::SpngContext context(spng_ctx_new(SPNG_CTX_ENCODER));
   if (context == nullptr) return absl::ResourceExhaustedError("spng: no memory");
   spng_ihdr ihdr{};
@@ -18,6 +18,10 @@ absl::StatusOr<std::string> EncodePng(std::span<const uint8_t> pixels, uint32_t 
   ihdr.bit_depth = 8;
   ihdr.color_type = channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR;
   int error = spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
+  if (error == 0 && stored) error = spng_set_option(context.get(), SPNG_IMG_COMPRESSION_LEVEL, 0);
+  if (error == 0 && stored) {
+    error = spng_set_option(context.get(), SPNG_FILTER_CHOICE, SPNG_DISABLE_FILTERING);
+  }
   if (error == 0) error = spng_set_ihdr(context.get(), &ihdr);
   if (error == 0) {
     error = spng_encode_image(context.get(), pixels.data(), pixels.size(), SPNG_FMT_PNG,

@@ -209,13 +209,18 @@ RecordIndex::RecordIndex(std::shared_ptr<const IndexMemory> memory,
   }
 }
 
-RecordIndex RecordIndex::Regular(uint64_t first, uint64_t frame_bytes, uint64_t count) {
+RecordIndex RecordIndex::Regular(uint64_t first, uint64_t frame_bytes, uint64_t count,
+                                 std::optional<uint64_t> rest_bytes) {
   RecordIndex index;
   index.begins_ = nullptr;
   index.first_ = first;
   index.frame_bytes_ = frame_bytes;
   index.num_records_ = count;
   index.longest_ = count == 0 ? 0 : frame_bytes;
+  if (!rest_bytes.has_value()) return index;
+  index.rest_ = count;
+  index.end_ = first + count * frame_bytes + *rest_bytes;
+  ++index.num_records_;
   return index;
 }
 
@@ -256,8 +261,9 @@ std::span<const std::byte> RecordIndex::bytes() const {
 
 uint64_t RecordIndex::LengthsDigest() const {
   if (begins_ == nullptr && wide_ == nullptr) {
-    const std::array<uint64_t, 2> all = {frame_bytes_, num_records_};
-    return XXH3_64bits(all.data(), sizeof all);
+    const std::array<uint64_t, 3> all = {frame_bytes_, num_records_, rest_};
+    const size_t count = rest_ == UINT64_MAX ? 2 : 3;
+    return XXH3_64bits(all.data(), count * sizeof all[0]);
   }
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
                                                                               XXH3_freeState);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,9 +47,11 @@ class RecordIndex {
                                           const FrameFormat& format,
                                           std::shared_ptr<IndexMemory> memory,
                                           std::span<const uint32_t> lengths = {});
-  // `count` frames of `frame_bytes` each, nothing of them payload but all, from `first` on.
+  // `count` frames of `frame_bytes` each, nothing of them payload but all, from `first` on; behind
+  // them, unless it is nullopt, one more record of length 0, which takes `rest_bytes`.
   // REQUIRES: they end below 2^63.
-  static RecordIndex Regular(uint64_t first, uint64_t frame_bytes, uint64_t count);
+  static RecordIndex Regular(uint64_t first, uint64_t frame_bytes, uint64_t count,
+                             std::optional<uint64_t> rest_bytes = std::nullopt);
   // Takes over `begins` of `width` bytes each, which lie in `memory`, little-endian and aligned;
   // at least one. No length will be above `longest`, whatever they say.
   RecordIndex(std::shared_ptr<const IndexMemory> memory, std::span<const std::byte> begins,
@@ -57,10 +60,12 @@ class RecordIndex {
   uint64_t num_records() const { return num_records_; }
   uint64_t offset(uint64_t record) const {
     if (begins_ != nullptr) return begins_[record];
-    return wide_ != nullptr ? wide_[record] : first_ + record * frame_bytes_;
+    if (wide_ != nullptr) return wide_[record];
+    return record <= rest_ ? first_ + record * frame_bytes_ : end_;
   }
   uint64_t length(uint64_t record) const {
     if (lengths_ != nullptr) return lengths_[record];
+    if (record == rest_) return 0;
     return std::min(offset(record + 1) - offset(record) - overhead_bytes_, longest_);
   }
   // Begins to load what offset and length of `record` need.
@@ -98,6 +103,8 @@ class RecordIndex {
   const uint32_t* lengths_ = nullptr;  // where they do not follow from begins
   uint64_t first_ = 0;                 // instead of both
   uint64_t frame_bytes_ = 0;
+  uint64_t rest_ = UINT64_MAX;  // the record behind those of one size
+  uint64_t end_ = 0;            // of it
   uint64_t num_records_ = 0;
   uint64_t overhead_bytes_ = 0;
   uint64_t longest_ = 0;

@@ -51,7 +51,9 @@ std::vector<std::string> ShownNames(std::vector<std::string> files) {
 
 uint64_t IndexBytes(const std::vector<Shard>& shards) {
   uint64_t bytes = 0;
-  for (const Shard& shard : shards) bytes += shard.index.memory_bytes();
+  for (const Shard& shard : shards) {
+    bytes += shard.index.memory_bytes() + shard.damaged.memory_bytes();
+  }
   return bytes;
 }
 
@@ -100,6 +102,8 @@ class Source : public RecordSource {
         shards_(std::move(opened.shards)),
         spans_(opened.spans),
         memory_bytes_(opened.block_bytes + IndexBytes(shards_)),
+        has_damaged_parts_(std::ranges::any_of(
+            shards_, [](const Shard& shard) { return !shard.damaged.empty(); })),
         fingerprint_(DigestOf(files_, shards_)) {
     first_record_.reserve(shards_.size() + 1);
     first_record_.push_back(0);
@@ -158,9 +162,10 @@ class Source : public RecordSource {
 
   absl::StatusOr<std::string_view> Unframe(const RecordRef& ref,
                                            std::span<const std::byte> framed) const override {
+    const Shard& shard = shards_[ref.shard];
+    if (IsDamagedPart(ref)) return shard.damaged.At(files_[ref.shard], ref);
     auto payload = container_->Unframe(files_[ref.shard], ref, framed);
     if (payload.ok()) return payload;
-    const Shard& shard = shards_[ref.shard];
     if (shard.salvaged) return DamagedStretch(shard, ref, FramedBytes(ref), payload.status());
     if (!shard.dali_index.empty()) return ListedWrong(payload.status(), shard, ref, framed);
     return payload;
@@ -169,12 +174,21 @@ class Source : public RecordSource {
   size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
                     std::span<const size_t> starts,
                     std::span<std::string_view> payloads) const override {
+    if (has_damaged_parts_) {
+      const auto damaged =
+          std::ranges::find_if(refs, [this](const RecordRef& ref) { return IsDamagedPart(ref); });
+      refs = refs.first(static_cast<size_t>(damaged - refs.begin()));
+    }
     return container_->UnframeAll(refs, framed, starts, payloads);
   }
 
   uint64_t Fingerprint() const override { return fingerprint_; }
 
  private:
+  bool IsDamagedPart(const RecordRef& ref) const {
+    return has_damaged_parts_ && shards_[ref.shard].damaged.Contains(ref.ordinal);
+  }
+
   uint32_t ShardOf(uint64_t record) const {
     const auto next = std::upper_bound(first_record_.begin(), first_record_.end(), record);
     return static_cast<uint32_t>(next - first_record_.begin() - 1);
@@ -187,6 +201,7 @@ class Source : public RecordSource {
   const std::vector<Shard> shards_;
   const std::optional<SpanFacts> spans_;
   const uint64_t memory_bytes_;
+  const bool has_damaged_parts_;
   const uint64_t fingerprint_;
   std::vector<uint64_t> first_record_;  // of each shard, and the number of all records
 };
@@ -234,7 +249,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
     return absl::InvalidArgumentError(absl::StrCat(files.size(), " files are too many"));
   }
   if (!options.dali_index.empty()) MILLRACE_RETURN_IF_ERROR(CheckDaliIndex(files, options));
-  auto container = MakeContainer(options.container, options.verify_crc);
+  auto container = MakeContainer(options.container, options.verify_crc,
+                                 /*judges_rows=*/options.resync);
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
   return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container),
                                   std::move(opened));

@@ -36,10 +36,10 @@ struct RecordSourceOptions {
   Compression compression = Compression::kAuto;
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  // TFRecord, with verify_crc: a shard whose framing is lost, or that cannot be inflated to its end,
-  // opens, and what lies between a record and the next good one (salvage.h, salvage_source.h) is one
-  // record, which is damaged. A rest of less than 16 bytes
-  // belongs to the record before it, at the front of a shard to that behind it.
+  // A shard that is damaged, or that cannot be inflated to its end, opens, and what lies between a
+  // record and the next good one is one record, which is damaged. TFRecord, with verify_crc: where the
+  // next one is says salvage.h; a rest of less than 16 bytes belongs to the record before it, at the
+  // front of a shard to that behind it. Other containers: shard_parts.h.
   bool resync = false;
   // Plain TFRecord files, with verify_crc: NVIDIA DALI's index (.idx) of each file, in the order of
   // the files; empty: the files tell. Records are those that it lists. It is believed no further than

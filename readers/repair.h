@@ -47,7 +47,7 @@ struct RepairOptions {
   // not match, or its CRC matches and that of its length does not. Plain files only.
   bool reframe = false;
   // Of a quarantine: records whose bytes are whole, and that a pipeline could not use, are left out
-  // too.
+  // too, but for those behind lost bytes of a stream that is no TFRecord (shard_parts.h).
   std::vector<RecordError> listed = {};
 };
 

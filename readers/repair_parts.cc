@@ -41,7 +41,7 @@ absl::Status RepairParts(const ContainerOptions& container, const RepairOptions&
       MILLRACE_RETURN_IF_ERROR(CopyFront(*shard.file, part.offset, *sink));
     }
     const auto named = listed.find(static_cast<int64_t>(part.offset));
-    if (part.damage.ok() && named == listed.end()) {
+    if (part.damage.ok() && (named == listed.end() || IsBehindLost(shard, part.offset))) {
       ++report.num_kept;
       return sink->Append(std::as_bytes(std::span(part.framed)));
     }

@@ -50,7 +50,7 @@ class SpanSource : public ByteSource {
     const absl::Status status = spans_->Inflate(next_++, nullptr, workspace_, bytes_);
     if (status.ok()) return absl::OkStatus();
     if (!GetRecordError(status).has_value()) return status;
-    lost_.push_back({.begin = offset_, .bytes = bytes_.size(), .damage = status});
+    lost_.push_back({.begin = offset_, .bytes = bytes_.size(), .damage = status, .exact = true});
     return absl::OkStatus();
   }
 

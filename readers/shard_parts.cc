@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
@@ -20,48 +22,92 @@ namespace {
 
 constexpr uint64_t kWindowBytes = 1 << 20;
 
-absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames,
-                         PartTeller& teller) {
+// Tells of the frames from `next` to `end`.
+absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames, uint64_t next,
+                         uint64_t end, PartTeller& teller) {
+  if (teller.takes_runs() && next < end) {
+    return teller.Run({frames.offset(next), frames.longest(), end - next});
+  }
   std::vector<std::byte> window;
-  const uint64_t count = frames.num_records();
-  for (uint64_t i = 0; i < count;) {
-    uint64_t last = i + 1;
-    while (last < count && frames.offset(last + 1) - frames.offset(i) <= kWindowBytes) ++last;
-    const uint64_t begin = frames.offset(i);
+  while (next < end) {
+    uint64_t last = next + 1;
+    while (last < end && frames.offset(last + 1) - frames.offset(next) <= kWindowBytes) ++last;
+    const uint64_t begin = frames.offset(next);
     window.resize(frames.offset(last) - begin);
     MILLRACE_RETURN_IF_ERROR(ReadFully(file, begin, window));
     const std::string_view bytes(reinterpret_cast<const char*>(window.data()), window.size());
-    for (; i < last; ++i) {
+    for (; next < last; ++next) {
       const std::string_view record =
-          bytes.substr(frames.offset(i) - begin, frames.offset(i + 1) - frames.offset(i));
-      MILLRACE_RETURN_IF_ERROR(teller.Record(frames.offset(i), record, record));
+          bytes.substr(frames.offset(next) - begin, frames.offset(next + 1) - frames.offset(next));
+      MILLRACE_RETURN_IF_ERROR(teller.Record(frames.offset(next), record, record));
     }
   }
   return absl::OkStatus();
 }
 
-// Records at places that the header and the size of the file tell: all of them, or none.
+// Tells of `frames` but for those that `lost` hit, all of it exact.
+absl::Status TellOthers(const RandomAccessFile& file, const RecordIndex& frames,
+                        std::span<const LostBytes> lost, PartTeller& teller) {
+  const uint64_t count = frames.num_records();
+  const uint64_t first = frames.offset(0);
+  const uint64_t frame_bytes = std::max<uint64_t>(frames.longest(), 1);
+  uint64_t next = 0;
+  for (const LostBytes& hole : lost) {
+    const uint64_t begin = std::max(hole.begin, first) - first;
+    const uint64_t end = std::max(hole.begin + hole.bytes, first) - first;
+    const uint64_t hit = std::clamp(begin / frame_bytes, next, count);
+    const uint64_t behind = std::clamp((end + frame_bytes - 1) / frame_bytes, hit, count);
+    MILLRACE_RETURN_IF_ERROR(TellRecords(file, frames, next, hit, teller));
+    next = behind;
+    const bool hits_none = end == 0 || hole.begin >= frames.end() || count == 0;
+    if (hit == behind && hits_none) {  // the header or the footer alone
+      MILLRACE_RETURN_IF_ERROR(teller.Lost(hole.begin, hole.bytes, hole.damage));
+    }
+    if (hit == behind) continue;  // of a record that is given up already
+    MILLRACE_RETURN_IF_ERROR(
+        teller.Lost(frames.offset(hit), frames.offset(behind) - frames.offset(hit), hole.damage));
+  }
+  return TellRecords(file, frames, next, count, teller);
+}
+
+// The first of `lost` behind which nothing tells where records lie: what is lost there has no known
+// size, or the header of an IDX file is in it.
+std::span<const LostBytes>::iterator EndOfPlaces(const PartsInput& input, uint64_t first) {
+  const bool has_layout = input.container.kind == ContainerKind::kIdx;
+  return std::ranges::find_if(input.lost, [&](const LostBytes& lost) {
+    return !lost.exact || (has_layout && lost.begin < first);
+  });
+}
+
+// Records at places that the header and the size of the file tell, as far as these can be believed.
 absl::Status WalkRegularParts(const PartsInput& input, PartTeller& teller) {
-  const uint64_t end = input.lost.empty() ? input.file.size() : input.lost.front().begin;
-  const auto there = MakeSlice({std::shared_ptr<void>(), &input.file}, 0, end, input.file.path());
+  const auto container = MakeContainer(input.container, /*verify_crc=*/true);
   WalkOptions walk;
   walk.max_record_bytes = input.max_record_bytes;
   walk.plain = input.plain;
-  const auto container = MakeContainer(input.container, /*verify_crc=*/true);
-  const auto frames = container->FindFrames(*there, walk, std::make_shared<IndexMemory>());
-  const auto error = GetRecordError(frames.status());
-  if (!frames.ok() && !error.has_value()) return frames.status();
-  uint64_t at = end;
-  if (frames.ok()) {
-    MILLRACE_RETURN_IF_ERROR(TellRecords(*there, *frames, teller));
-  } else {
-    at = static_cast<uint64_t>(std::max<int64_t>(error->offset, 0));
+  std::shared_ptr<const RandomAccessFile> there;
+  const auto find = [&](uint64_t end) {
+    there = MakeSlice({std::shared_ptr<void>(), &input.file}, 0, end, input.file.path());
+    return container->FindWhole(*there, walk, /*is_cut=*/end < input.file.size());
+  };
+  const auto end_of = [&](auto broken) {
+    return broken == input.lost.end() ? input.file.size() : broken->begin;
+  };
+  auto broken = EndOfPlaces(input, 0);
+  MILLRACE_ASSIGN_OR_RETURN(WholeFrames whole, find(end_of(broken)));
+  const auto by_header = EndOfPlaces(input, whole.frames.offset(0));
+  if (by_header != broken) {
+    broken = by_header;
+    MILLRACE_ASSIGN_OR_RETURN(whole, find(end_of(broken)));
   }
-  if (!input.lost.empty()) {
-    return teller.Lost(at, input.file.size() - at, input.lost.front().damage);
+  MILLRACE_RETURN_IF_ERROR(TellOthers(*there, whole.frames, {input.lost.begin(), broken}, teller));
+  if (broken != input.lost.end()) {
+    return teller.Lost(whole.end, input.file.size() - whole.end, broken->damage);
   }
-  if (frames.ok()) return absl::OkStatus();
-  return teller.Damage(at, end - at, error->reason, TextOfDamage(frames.status(), *error));
+  if (whole.damage.ok()) return absl::OkStatus();
+  const RecordError error = GetRecordError(whole.damage).value_or(RecordError());
+  return teller.Damage(whole.end, input.file.size() - whole.end, error.reason,
+                       TextOfDamage(whole.damage, error));
 }
 
 }  // namespace
@@ -71,6 +117,8 @@ std::string_view TextOfDamage(const absl::Status& status, const RecordError& err
   const std::string place = absl::StrCat("at offset ", error.offset, ": ");
   const size_t at = text.find(place);
   if (at != text.npos) text.remove_prefix(at + place.size());
+  const std::string file = absl::StrCat(error.file, ": ");  // of a stream
+  if (text.starts_with(file)) text.remove_prefix(file.size());
   return text;
 }
 
@@ -92,7 +140,8 @@ RecordError PartTeller::Place(uint64_t offset, RecordErrorReason reason) const {
   error.file = path_;
   error.offset = static_cast<int64_t>(offset);
   error.ordinal = static_cast<int64_t>(ordinal_);
-  error.reason = reason;
+  // Every part is a place that was judged: a policy may pass over it.
+  error.reason = reason == RecordErrorReason::kUnknown ? RecordErrorReason::kExample : reason;
   return error;
 }
 
@@ -130,14 +179,16 @@ absl::Status PartTeller::Lost(uint64_t offset, uint64_t bytes, absl::Status dama
   return Tell(part);
 }
 
-absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& container,
-                       uint64_t max_record_bytes, const OnPart& on_part) {
+namespace {
+
+absl::Status Walk(const InflatedShard& shard, const ContainerOptions& container,
+                  uint64_t max_record_bytes, const OnPart& on_part, const OnRun* on_run) {
   const PartsInput input = {.file = *shard.file,
                             .plain = shard.compression == Compression::kNone,
                             .lost = shard.lost,
                             .container = container,
                             .max_record_bytes = max_record_bytes};
-  PartTeller teller(shard.file->path(), on_part);
+  PartTeller teller(shard.file->path(), on_part, on_run);
   switch (container.kind) {
     case ContainerKind::kText:
     case ContainerKind::kCsv:
@@ -147,6 +198,22 @@ absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& conta
     default:
       return WalkRegularParts(input, teller);
   }
+}
+
+}  // namespace
+
+absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& container,
+                       uint64_t max_record_bytes, const OnPart& on_part) {
+  return Walk(shard, container, max_record_bytes, on_part, /*on_run=*/nullptr);
+}
+
+absl::Status WalkPlaces(const InflatedShard& shard, const ContainerOptions& container,
+                        uint64_t max_record_bytes, const OnPart& on_part, const OnRun& on_run) {
+  return Walk(shard, container, max_record_bytes, on_part, &on_run);
+}
+
+bool IsBehindLost(const InflatedShard& shard, uint64_t offset) {
+  return !shard.lost.empty() && offset > shard.lost.front().begin;
 }
 
 absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,

@@ -25,9 +25,17 @@ struct PartsInput {
 // Tells of parts in order and counts them. Thread-compatible.
 class PartTeller {
  public:
-  PartTeller(const std::string& path, const OnPart& on_part) : path_(path), on_part_(on_part) {}
+  // `on_run` may be null.
+  PartTeller(const std::string& path, const OnPart& on_part, const OnRun* on_run)
+      : path_(path), on_part_(on_part), on_run_(on_run) {}
 
   uint64_t ordinal() const { return ordinal_; }
+  bool takes_runs() const { return on_run_ != nullptr; }
+  // REQUIRES: takes_runs()
+  absl::Status Run(const RecordRun& run) {
+    ordinal_ += run.count;
+    return (*on_run_)(run);
+  }
   absl::Status Record(uint64_t offset, std::string_view framed, std::string_view payload);
   absl::Status Damage(uint64_t offset, uint64_t bytes, RecordErrorReason reason,
                       std::string_view text);
@@ -43,11 +51,9 @@ class PartTeller {
 
   const std::string& path_;
   const OnPart& on_part_;
+  const OnRun* const on_run_;
   uint64_t ordinal_ = 0;
 };
-
-// What a status says but for its place; `error` is its own. A view into the status.
-std::string_view TextOfDamage(const absl::Status& status, const RecordError& error);
 
 // WalkParts of lines and rows of CSV.
 absl::Status WalkLineParts(const PartsInput& input, PartTeller& teller);

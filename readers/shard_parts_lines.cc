@@ -27,7 +27,8 @@ namespace millrace::readers {
 namespace {
 
 constexpr uint64_t kWindowBytes = 1 << 20;
-constexpr int kRowsToCount = 100;  // rows at the front that tell how many cells a row has
+constexpr int kRowsToCount = 100;     // rows at the front that tell how many cells a row has
+constexpr int kStretchesToCount = 8;  // of a damaged stream
 
 // A file that is gone through forwards, and now and then back a little.
 class ByteWindow {
@@ -221,37 +222,54 @@ class LineWalk {
     const uint64_t begin = std::exchange(from_, behind);
     std::string wrong = header.wrong.text;
     if (!header.row.breaks && loses_at_barrier()) wrong = "the stream breaks in it";
-    const bool rows_agree = counted.num_alike > 1 && 2 * counted.num_alike > counted.num_rows;
-    if (wrong.empty() && header.cells != counted.cells && rows_agree) {
-      wrong = absl::StrCat(header.cells, " cells; most rows have ", counted.cells);
-    }
     if (!wrong.empty()) {
       return teller_.Header(begin, from_ - begin,
                             absl::StrCat("the row that names the columns is damaged: ", wrong));
     }
-    num_cells_ = header.cells;
-    of_header_ = true;
+    // Some writers name one column less than there are: what most rows agree on goes before it.
+    const bool rows_agree = counted.num_alike > 1 && 2 * counted.num_alike > counted.num_rows;
+    if (!rows_agree) num_cells_ = header.cells;
+    of_header_ = num_cells_ == header.cells;
     return absl::OkStatus();
   }
 
+  // Counts the rows at `at` and, where bytes of the stream are lost, those behind the next places too:
+  // what is in front of one may have been made up.
   absl::StatusOr<Counted> CountRows(uint64_t at) {
-    std::map<size_t, int> rows;
     Counted most;
+    std::map<size_t, int> rows;
+    const size_t next_lost = next_lost_;
+    for (int i = 0; i < kStretchesToCount; ++i) {
+      MILLRACE_RETURN_IF_ERROR(CountStretch(at, rows, most));
+      if (!loses_at_barrier()) break;
+      MILLRACE_ASSIGN_OR_RETURN(at, BehindLost(input_.lost[next_lost_++]));
+    }
+    next_lost_ = next_lost;
+    return most;
+  }
+
+  absl::Status CountStretch(uint64_t at, std::map<size_t, int>& rows, Counted& most) {
     for (int i = 0; i < kRowsToCount && at < barrier(); ++i) {
       MILLRACE_ASSIGN_OR_RETURN(const Judged judged, Judge(at));
       at = judged.wrong.text.empty() ? judged.next : judged.row.line_end;
-      if (!judged.wrong.text.empty()) continue;
+      const bool is_torn = !judged.row.breaks && loses_at_barrier();
+      if (is_torn || !judged.wrong.text.empty()) continue;
       ++most.num_rows;
       const int num_alike = ++rows[judged.cells];
       if (num_alike > most.num_alike) most = {judged.cells, num_alike, most.num_rows};
     }
-    return most;
+    return absl::OkStatus();
   }
 
   absl::Status Next() {
     MILLRACE_ASSIGN_OR_RETURN(Judged judged, Judge(from_));
     const Row& row = judged.row;
     if (!row.breaks && loses_at_barrier()) return PassLost();
+    if (is_csv_ && num_cells_ == 0 && judged.wrong.text.empty()) {  // the first row that is one
+      MILLRACE_ASSIGN_OR_RETURN(const Counted counted, CountRows(from_));
+      num_cells_ = counted.cells;
+      MILLRACE_ASSIGN_OR_RETURN(judged, Judge(from_));
+    }
     if (judged.wrong.text.empty() && is_csv_ && judged.cells != num_cells_) {
       judged.wrong.text =
           absl::StrCat(judged.cells, " cells; ",
@@ -265,17 +283,23 @@ class LineWalk {
     return teller_.Damage(row.begin, from_ - row.begin, judged.wrong.reason, judged.wrong.text);
   }
 
-  // Behind lost bytes the first line may lack its front.
+  // Where the first line begins behind lost bytes: what lies before it may lack its front. REQUIRES:
+  // `lost` is in front of the barrier.
+  absl::StatusOr<uint64_t> BehindLost(const LostBytes& lost) {
+    uint64_t at = std::min(lost.begin + lost.bytes, barrier());
+    while (at < barrier()) {
+      MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(at, barrier()));
+      const size_t end = bytes.find('\n');
+      at += end == bytes.npos ? bytes.size() : end + 1;
+      if (end != bytes.npos) break;
+    }
+    return at;
+  }
+
   absl::Status PassLost() {
     const LostBytes& lost = input_.lost[next_lost_++];
     const uint64_t begin = from_;
-    from_ = std::min(lost.begin + lost.bytes, barrier());
-    while (from_ < barrier()) {
-      MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(from_, barrier()));
-      const size_t at = bytes.find('\n');
-      from_ += at == bytes.npos ? bytes.size() : at + 1;
-      if (at != bytes.npos) break;
-    }
+    MILLRACE_ASSIGN_OR_RETURN(from_, BehindLost(lost));
     return teller_.Lost(begin, from_ - begin, lost.damage);
   }
 
@@ -286,7 +310,7 @@ class LineWalk {
   ByteWindow bytes_;
   uint64_t from_ = 0;
   size_t next_lost_ = 0;    // of input_.lost, from from_ on
-  size_t num_cells_ = 0;    // of a row
+  size_t num_cells_ = 0;    // of a row; 0: none was seen yet that is one
   bool of_header_ = false;  // the row that names the columns says so
   RunArena arena_;
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -15,7 +16,8 @@
 #include "readers/tar_walk_internal.h"
 
 // Samples of a tar past damage. The walk stops at the first header that is damaged, tells of the
-// samples before it, and begins again at the next good one: each stretch of the archive is read a few
+// samples before it, and begins again at the next good one, which lies on a block, or, where none
+// does, at any byte: each stretch of the archive is read a few
 // times, whatever the number of damaged places. Archives that were made to be read more often (headers
 // that claim long names, samples longer than the limit) run out of budget.
 
@@ -23,6 +25,7 @@ namespace millrace::readers {
 namespace {
 
 constexpr uint64_t kWindowBytes = 1 << 20;
+constexpr uint64_t kLeastWindowBytes = 4 << 10;  // the next header is near, as a rule
 constexpr uint64_t kMostPasses = 16;
 constexpr uint64_t kLeastBudget = 1 << 20;
 constexpr std::string_view kMagic = "ustar";
@@ -32,14 +35,14 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Counts what is read.
+// Counts what is read, each read as a block at least: many small ones cost no less.
 class MeteredFile final : public RandomAccessFile {
  public:
   explicit MeteredFile(const RandomAccessFile& file) : file_(file) {}
 
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     auto got = file_.ReadAt(offset, out);
-    bytes_ += got.value_or(0);
+    bytes_ += std::max<uint64_t>(got.value_or(0), kTarBlock);
     return got;
   }
   uint64_t size() const override { return file_.size(); }
@@ -61,6 +64,7 @@ class TarPartWalk {
         teller_(teller) {}
 
   absl::Status Run() {
+    MILLRACE_ASSIGN_OR_RETURN(needs_magic_, BeginsWithMagic());
     while (true) {
       if (from_ < barrier()) {
         MILLRACE_RETURN_IF_ERROR(Pass());
@@ -171,31 +175,51 @@ class TarPartWalk {
 
   // Tells of the damage, which was noticed at `seen`, and goes on where that is possible.
   absl::Status PassOver(Damage damage, uint64_t seen) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<uint64_t> next, NextHeader(seen));
-    if (!next.has_value()) {
-      absl::StrAppend(&damage.text, "; with it go all ", barrier() - seen,
-                      " bytes behind it: too much of them would have to be read again and again");
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<uint64_t> next, NextHeader(seen));
+    if (next == barrier() && barrier() - seen > kTarBlock) {
+      // Bytes may be missing, or too many: then blocks lie elsewhere.
+      MILLRACE_ASSIGN_OR_RETURN(next, FirstHeader(seen + 1));
+      blocks_from_ = next.value_or(barrier());
     }
+    if (!next.has_value()) damage.text += GivenUp(seen);
     skip_first_ = std::exchange(may_be_torn_, false) && next.has_value() && *next < barrier();
     from_ = next.value_or(barrier());
     return teller_.Damage(damage.offset, from_ - damage.offset, damage.reason, damage.text);
+  }
+
+  // What is said where no budget is left to look for a header behind `seen`.
+  std::string GivenUp(uint64_t seen) const {
+    return absl::StrCat("; with it go all ", barrier() - seen,
+                        " bytes behind it: too much of them would have to be read again and again");
   }
 
   // What is lost of a stream goes, with what it may have hit from `begin` on. Behind it blocks begin
   // at any byte.
   absl::Status PassLost(uint64_t begin) {
     const LostBytes& lost = lost_[next_lost_++];
-    MILLRACE_ASSIGN_OR_RETURN(from_, FirstHeader(std::min(lost.begin + lost.bytes, barrier())));
+    const uint64_t behind = std::min(lost.begin + lost.bytes, barrier());
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<uint64_t> next, FirstHeader(behind));
+    from_ = next.value_or(barrier());
     blocks_from_ = from_;
     may_be_torn_ = false;
     skip_first_ = from_ < barrier();
-    return teller_.Lost(begin, from_ - begin, lost.damage);
+    if (next.has_value()) return teller_.Lost(begin, from_ - begin, lost.damage);
+    absl::Status damage(lost.damage.code(), absl::StrCat(lost.damage.message(), GivenUp(behind)));
+    if (const auto error = GetRecordError(lost.damage)) SetRecordError(damage, *error);
+    return teller_.Lost(begin, from_ - begin, damage);
   }
 
-  // Whether a member begins at `at`.
+  // Whether the first block has the magic of ustar.
+  absl::StatusOr<bool> BeginsWithMagic() const {
+    std::array<std::byte, kMagic.size()> bytes = {};
+    MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(kMagicAt, bytes));
+    return got == bytes.size() && TextOf(bytes) == kMagic;
+  }
+
+  // Whether a member begins at `at`, a block with the magic of ustar if headers need it.
   absl::StatusOr<bool> IsHeader(uint64_t at) const {
     const auto part = Part(at, barrier());
-    TarWalk walk(*part, max_record_bytes_, /*is_part=*/true);
+    TarWalk walk(*part, max_record_bytes_, /*is_part=*/true, /*begins_narrow=*/true);
     const auto member = walk.Next();
     if (member.ok()) return true;
     if (GetRecordError(member.status()).has_value()) return false;
@@ -206,25 +230,42 @@ class TarPartWalk {
   absl::StatusOr<std::optional<uint64_t>> NextHeader(uint64_t at) const {
     if (at == from_) ++at;  // a good header too, of a sample that is too long
     const uint64_t blocks = (at - blocks_from_ + kTarBlock - 1) / kTarBlock;
-    for (at = blocks_from_ + blocks * kTarBlock; at + kTarBlock <= barrier(); at += kTarBlock) {
+    at = blocks_from_ + blocks * kTarBlock;
+    std::vector<std::byte> window;
+    for (uint64_t wide = kLeastWindowBytes; at + kTarBlock <= barrier();
+         wide = std::min(2 * wide, kWindowBytes)) {
       if (!HasBudget()) return std::nullopt;
-      MILLRACE_ASSIGN_OR_RETURN(const bool found, IsHeader(at));
-      if (found) return at;
+      window.resize(std::min(wide, (barrier() - at) / kTarBlock * kTarBlock));
+      MILLRACE_RETURN_IF_ERROR(ReadFully(file_, at, window));
+      for (size_t i = 0; i < window.size(); i += kTarBlock, at += kTarBlock) {
+        if (!MayBeHeader(TextOf(window).substr(i, kTarBlock))) continue;
+        if (!HasBudget()) return std::nullopt;
+        MILLRACE_ASSIGN_OR_RETURN(const bool found, IsHeader(at));
+        if (found) return at;
+      }
     }
     return barrier();
   }
 
-  // The same where nothing tells where blocks begin.
-  absl::StatusOr<uint64_t> FirstHeader(uint64_t at) const {
+  // Where a byte is missing, a header that is read one byte too late has a good checksum now and then,
+  // but its magic elsewhere.
+  bool MayBeHeader(std::string_view block) const {
+    return !needs_magic_ || block.substr(kMagicAt, kMagic.size()) == kMagic;
+  }
+
+  // The same where nothing tells where blocks begin: at any byte with the magic.
+  absl::StatusOr<std::optional<uint64_t>> FirstHeader(uint64_t at) const {
     std::vector<std::byte> window(std::min(kWindowBytes, barrier() - at));
-    while (at + kTarBlock <= barrier() && HasBudget()) {
+    while (at + kTarBlock <= barrier()) {
+      if (!HasBudget()) return std::nullopt;
       const auto room = std::span(window).first(std::min(window.size(), barrier() - at));
       MILLRACE_RETURN_IF_ERROR(ReadFully(file_, at, room));
       const std::string_view bytes = TextOf(room);
-      for (size_t magic = bytes.find(kMagic, kMagicAt); magic != bytes.npos && HasBudget();
+      for (size_t magic = bytes.find(kMagic, kMagicAt); magic != bytes.npos;
            magic = bytes.find(kMagic, magic + 1)) {
         const uint64_t header = at + magic - kMagicAt;
         if (header + kTarBlock > barrier()) break;
+        if (!HasBudget()) return std::nullopt;
         MILLRACE_ASSIGN_OR_RETURN(const bool found, IsHeader(header));
         if (found) return header;
       }
@@ -242,6 +283,7 @@ class TarPartWalk {
   uint64_t from_ = 0;
   uint64_t blocks_from_ = 0;  // a place where a block begins
   size_t next_lost_ = 0;      // of lost_, from from_ on
+  bool needs_magic_ = false;  // headers of this archive have the magic of ustar
   bool may_be_torn_ = false;  // the sample behind the damage
   bool skip_first_ = false;   // the next sample may lack a member
 };

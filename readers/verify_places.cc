@@ -163,6 +163,12 @@ absl::Status VerifyParts(const std::string& path, const ContainerOptions& contai
       if (status.ok() && by_pipeline) {
         status = DamageAt(listed, listed.reason, "whole, but a pipeline could not use it");
       }
+      if (status.ok() && IsBehindLost(shard, part.offset)) {
+        status =
+            DamageAt(listed, listed.reason,
+                     "whole, but bytes of the stream are lost in front of it: it may not be the "
+                     "record that was meant");
+      }
       *slots[at->second] = Checked(listed, status);
     }
     return absl::OkStatus();

@@ -284,9 +284,12 @@ TEST_F(HttpFileTest, WhatWillNotGetBetterIsAskedOnce) {
   }
 }
 
+// Within this time a server that answers well must get a core, on a loaded machine too.
+constexpr milliseconds kStall{500};
+
 TEST_F(HttpFileTest, AServerThatHangsIsGivenUp) {
   HttpOptions options = Quick();
-  options.stall_time = milliseconds(20);
+  options.stall_time = kStall;
   options.max_attempts = 2;
   for (const size_t sent : {0, 40}) {  // nothing at all, or some of the body
     const absl::Status status =
@@ -297,7 +300,7 @@ TEST_F(HttpFileTest, AServerThatHangsIsGivenUp) {
                      }},
                      options);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status;
-    EXPECT_THAT(status.message(), AllOf(HasSubstr("2 attempts"), HasSubstr("20 ms")));
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("2 attempts"), HasSubstr("500 ms")));
   }
 }
 
@@ -305,7 +308,7 @@ TEST_F(HttpFileTest, AServerThatDripsIsGivenUp) {
   constexpr size_t kSize = 64 << 20;
   HttpOptions options = Quick();
   options.block_bytes = kSize;
-  options.stall_time = milliseconds(20);
+  options.stall_time = kStall;
   options.min_bytes_per_second = uint64_t{1} << 50;
   options.max_attempts = 1;
   const auto drip = [](Exchange& exchange) {

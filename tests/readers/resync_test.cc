@@ -1,4 +1,3 @@
-#include <zstd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -8,6 +7,7 @@
 #include "readers/record_reader_internal.h"
 #include "readers/salvage_source.h"
 #include "tests/readers/record_test_util.h"
+#include "tests/readers/zstd_frame.h"
 
 // The reader that goes on behind damage. The oracle is the list of payloads that was framed: whatever
 // is done to the bytes, what is read is payloads as they were, in their order, none twice, and none is
@@ -270,15 +270,6 @@ TEST(ResyncTest, ForgedHeadersAreNotAllBelieved) {
   EXPECT_EQ(read.skipped_bytes + read.read_bytes, bytes.size() + 200'000 + last.size());
   const auto pipe = MakeTfRecordReader(std::make_unique<Pipe>(bytes), Options());
   EXPECT_EQ(ReadOn(*pipe).skipped_bytes, bytes.size());
-}
-
-std::string ZstdFrame(const std::string& bytes) {
-  std::string frame(ZSTD_compressBound(bytes.size()), '\0');
-  ZSTD_CCtx* const context = ZSTD_createCCtx();
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-  frame.resize(ZSTD_compress2(context, frame.data(), frame.size(), bytes.data(), bytes.size()));
-  ZSTD_freeCCtx(context);
-  return frame;
 }
 
 class ResyncCompressedTest : public testing::TestWithParam<Compression> {

@@ -115,7 +115,7 @@ TEST_F(ShardPartsTest, ATornFirstRowCostsItselfAlone) {
 }
 
 TEST_F(ShardPartsTest, NoRecordBecomesTheRowOfNames) {
-  for (const char* row : {"\"x,y\n", "x\n", "x\"x,y\n"}) {
+  for (const char* row : {"\"x,y\n", "x\"x,y\n"}) {
     const std::string path = Write("a.csv", std::string(row) + "1,2\n3,4\n5,6\n");
     VerifyOptions options;
     options.container = CsvWithHeader();
@@ -127,6 +127,34 @@ TEST_F(ShardPartsTest, NoRecordBecomesTheRowOfNames) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << row;
     EXPECT_THAT(std::string(refused.message()),
                 HasSubstr("the row that names the columns is damaged"));
+  }
+}
+
+// As R writes it, which does not name the column of row names.
+TEST_F(ShardPartsTest, ARowOfNamesMayHaveAnotherNumberOfCells) {
+  const std::string bytes = "x,y\n1,2,3\n4,5,6\n7\n";
+  const std::string path = Write("a.csv", bytes);
+  VerifyOptions options;
+  options.container = CsvWithHeader();
+  const VerifyReport report = Check(path, options);
+  EXPECT_EQ(report.num_records, 2u);
+  ASSERT_EQ(report.places.size(), 1u);
+  EXPECT_THAT(report.places[0].message, HasSubstr("1 cells; most rows have 3"));
+  EXPECT_EQ(Repaired(path, Of(CsvWithHeader())).value(), "x,y\n1,2,3\n4,5,6\n");
+}
+
+TEST_F(ShardPartsTest, RowsBehindAHundredThatAreNoneStay) {
+  std::string bad;
+  for (int i = 0; i < 150; ++i) bad += "a\"b\"c,1\n";
+  for (const bool has_header : {false, true}) {
+    const std::string header = has_header ? "\"x\"y,z\n" : "";
+    const std::string path = Write("a.csv", header + bad + "1,2\n3\n5,6\n7,8\n");
+    VerifyOptions options;
+    options.container = Kind(ContainerKind::kCsv);
+    options.container->has_header = has_header;
+    const VerifyReport report = Check(path, options);
+    EXPECT_EQ(report.num_records, 3u);
+    EXPECT_EQ(report.num_damaged, has_header ? 152u : 151u);
   }
 }
 
@@ -150,6 +178,31 @@ TEST_F(ShardPartsTest, BehindDamageOfAStreamLinesGoOnAtTheNextMember) {
     EXPECT_EQ(report.places[0].error.ordinal, 2);
     EXPECT_EQ(Inflated(Repaired(path).value()), "1,2\n3,4\n" + third);
   }
+}
+
+// A pipeline that has access points may mean another record by the same offset.
+TEST_F(ShardPartsTest, NothingBehindLostBytesIsCalledIntactOrDropped) {
+  const std::string path = Write("a.csv.gz", ThreeMembers("1,2\n3,4\n", "5,6\n", "x\n7,8\n9,0\n"));
+  uint64_t behind = 0;
+  const auto on_part = [&](const ShardPart& part) {
+    if (part.damage.ok()) behind = part.offset;
+    return absl::OkStatus();
+  };
+  const auto shard = OpenInflated(path, Compression::kGzip, Kind(ContainerKind::kCsv));
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  ASSERT_TRUE(WalkParts(*shard, Kind(ContainerKind::kCsv), 1 << 20, on_part).ok());
+  ASSERT_GT(behind, 8u);
+  const std::vector<RecordError> places = {
+      {path, 4, 1, 70, Reason::kExample},
+      {path, static_cast<int64_t>(behind), 3, 71, Reason::kExample}};
+  const std::vector<PlaceCheck> checks = VerifyPlaces(places);
+  EXPECT_FALSE(checks[0].damaged) << checks[0].message;
+  EXPECT_TRUE(checks[1].damaged);
+  EXPECT_THAT(checks[1].message, HasSubstr("bytes of the stream are lost in front of it"));
+  RepairOptions options;
+  options.listed = places;
+  options.listed[0].reason = options.listed[1].reason = Reason::kFeature;
+  EXPECT_EQ(Inflated(Repaired(path, options).value()), "1,2\n7,8\n9,0\n");
 }
 
 TEST_F(ShardPartsTest, BehindDamageOfAStreamATarGoesOnAtTheNextHeader) {
@@ -240,7 +293,20 @@ TEST_F(ShardPartsTest, DrawnDamageOfRecordsOfOneSizeIsToldWhereItShows) {
     ASSERT_TRUE(!is_whole || report.ok());
     ASSERT_TRUE(!is_off || !report.ok());
     ASSERT_LE(report.num_damaged, 1u);
-    ASSERT_EQ(report.num_records > 0, report.ok());
+    const size_t front = is_idx ? 16 : 4;
+    const size_t footer = is_idx ? 0 : 2;
+    const size_t there = bytes.size() - std::min(front, bytes.size());
+    if (report.ok() && !is_idx) {
+      ASSERT_EQ(report.num_records, (there - footer) / 4);
+    }
+    if (report.ok() && is_idx && at >= front) {
+      ASSERT_EQ(report.num_records, 30u);
+    }
+    if (!report.ok()) {
+      ASSERT_LE(report.num_records, there / 4) << "no record of bytes that are not there";
+    }
+    const size_t num_before = (std::max(at, front) - front) / 4;
+    ASSERT_GE(report.num_records, num_before) << "whole in front of it";
     const absl::Status refused =
         Repaired(path, is_idx ? RepairOptions() : Of(*of_fixed.container)).status();
     ASSERT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
@@ -252,6 +318,7 @@ class MemoryFile final : public RandomAccessFile {
   explicit MemoryFile(std::string bytes) : bytes_(std::move(bytes)) {}
 
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    ++num_reads_;
     if (offset >= bytes_.size()) return size_t{0};
     const size_t count = std::min<size_t>(out.size(), bytes_.size() - offset);
     std::memcpy(out.data(), bytes_.data() + offset, count);
@@ -259,11 +326,48 @@ class MemoryFile final : public RandomAccessFile {
   }
   uint64_t size() const override { return bytes_.size(); }
   const std::string& path() const override { return path_; }
+  int num_reads() const { return num_reads_; }
 
  private:
+  mutable int num_reads_ = 0;
   const std::string bytes_;
   const std::string path_ = "memory";
 };
+
+TEST_F(ShardPartsTest, BlocksThatAreNoHeadersAreReadManyAtOnce) {
+  constexpr int kBlocks = 20'000;
+  std::string bytes = Tar({{"a.x", "1"}}).substr(0, 1024);
+  for (int i = 0; i < kBlocks; ++i) bytes += std::string(512, 'x');
+  const auto file = std::make_shared<MemoryFile>(std::move(bytes));
+  int num_damaged = 0;
+  const auto on_part = [&](const ShardPart& part) {
+    num_damaged += part.damage.ok() ? 0 : 1;
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(WalkParts({.file = file}, Kind(ContainerKind::kTar), 1 << 20, on_part).ok());
+  EXPECT_EQ(num_damaged, 1);
+  EXPECT_LT(file->num_reads(), 200);
+}
+
+// No blocks: a magic at every eleventh byte that is no header's.
+TEST_F(ShardPartsTest, ATarThatWouldBeReadAgainAtEveryByteIsGivenUpThere) {
+  constexpr uint64_t kCount = 300'000;
+  std::string bytes = Tar({{"a.x", "1"}}).substr(0, 1024);
+  for (uint64_t i = 0; i < kCount; ++i) bytes += "ustar.12345";
+  for (const bool is_stream : {false, true}) {
+    const auto file = std::make_shared<MemoryFile>(bytes);
+    InflatedShard shard = {.file = file};
+    if (is_stream) shard.lost = {{1024, 16, absl::DataLossError("lost")}};
+    std::string told;
+    const auto on_part = [&](const ShardPart& part) {
+      if (!part.damage.ok()) told += std::string(part.damage.message());
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(WalkParts(shard, Kind(ContainerKind::kTar), 1 << 20, on_part).ok());
+    EXPECT_THAT(told, HasSubstr("with it go all ")) << is_stream;
+    EXPECT_LT(file->num_reads(), kCount / 2) << "reads of a block at least count";
+  }
+}
 
 // Blocks of a tar, and a few bytes too many now and then.
 std::string DrawTar(const std::string& tar, std::mt19937_64& random) {

@@ -6,21 +6,12 @@
 #include "readers/record_writer.h"
 #include "readers/tfrecord_format.h"
 #include "tests/readers/record_source_fixture.h"
+#include "tests/readers/zstd_frame.h"
 
 // zstd shards: written, read in order, and entered in the middle. libzstd is the oracle.
 
 namespace millrace::readers {
 namespace {
-
-std::string ZstdFrame(std::string_view bytes, bool checksum = true, int window_log = 0) {
-  ZSTD_CCtx* const context = ZSTD_createCCtx();
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, checksum ? 1 : 0);
-  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
-  std::string out(ZSTD_compressBound(bytes.size()), '\0');
-  out.resize(ZSTD_compress2(context, out.data(), out.size(), bytes.data(), bytes.size()));
-  ZSTD_freeCCtx(context);
-  return out;
-}
 
 std::string Unpacked(std::string_view bytes, size_t size) {
   std::string out(size + 1, '\0');
