@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "augment/affine_internal.h"
-#include "augment/color_rows_internal.h"
+#include "augment/warp_rows_internal.h"
 
 // Pillow's Image.transform by an affine matrix (src/libImaging/Geometry.c).
 
@@ -14,37 +14,6 @@ namespace {
 double Rounded(double value) { return static_cast<float>(value); }
 
 int64_t ToFixed(double value) { return static_cast<int64_t>(std::floor(value * 65536.0 + 0.5)); }
-
-// The rows above and below a point, and how far it is between them; the same of columns.
-struct Between {
-  int64_t low;
-  int64_t high;
-  double weight;
-};
-
-Between Neighbours(double at, int64_t size) {
-  const double shifted = at - 0.5;
-  const auto cut = static_cast<int64_t>(shifted);  // rounded down, without a call of floor
-  const int64_t index = shifted < static_cast<double>(cut) ? cut - 1 : cut;
-  return {std::clamp<int64_t>(index, 0, size - 1), std::clamp<int64_t>(index + 1, 0, size - 1),
-          shifted - static_cast<double>(index)};
-}
-
-void BlendPixel(const ColorImage& in, double x, double y, uint8_t* out) {
-  const Between column = Neighbours(x, in.width);
-  const Between line = Neighbours(y, in.height);
-  const auto value = [&](int64_t row, int64_t at, int64_t c) {
-    return static_cast<double>(in.data[(row * in.width + at) * in.channels + c]);
-  };
-  for (int64_t c = 0; c < in.channels; ++c) {
-    const auto along = [&](int64_t row) {
-      const double left = value(row, column.low, c);
-      return left + (value(row, column.high, c) - left) * column.weight;
-    };
-    const double top = along(line.low);
-    out[c] = static_cast<uint8_t>(top + (along(line.high) - top) * line.weight);
-  }
-}
 
 }  // namespace
 
@@ -184,20 +153,34 @@ void WarpNearest(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint
   }
 }
 
+namespace {
+
+// Places move one way along a row, so those inside the image follow each other.
+Interval Inside(const PixelLine& line, const ColorImage& in) {
+  const auto is_inside = [&](int64_t i) {
+    const double x = static_cast<double>(i) + 0.5;
+    const double from_x = line.step_x * x + line.along_x + line.shift_x;
+    const double from_y = line.step_y * x + line.along_y + line.shift_y;
+    return from_x >= 0 && from_x < static_cast<double>(in.width) && from_y >= 0 &&
+           from_y < static_cast<double>(in.height);
+  };
+  Interval inside = {0, in.width};
+  while (inside.begin < inside.end && !is_inside(inside.begin)) ++inside.begin;
+  while (inside.begin < inside.end && !is_inside(inside.end - 1)) --inside.end;
+  return inside;
+}
+
+}  // namespace
+
 void WarpBilinear(const ColorImage& in, const AffineMatrix& m, uint8_t fill, uint8_t* out) {
-  for (int64_t i = 0; i < in.height; ++i) {
+  const int64_t channels = in.channels;
+  for (int64_t i = 0; i < in.height; ++i, out += in.width * channels) {
     const double y = static_cast<double>(i) + 0.5;
-    for (int64_t j = 0; j < in.width; ++j, out += in.channels) {
-      const double x = static_cast<double>(j) + 0.5;
-      const double from_x = m[0] * x + m[1] * y + m[2];
-      const double from_y = m[3] * x + m[4] * y + m[5];
-      if (from_x >= 0 && from_x < static_cast<double>(in.width) && from_y >= 0 &&
-          from_y < static_cast<double>(in.height)) {
-        BlendPixel(in, from_x, from_y, out);
-      } else {
-        std::fill_n(out, in.channels, fill);
-      }
-    }
+    const PixelLine line = {m[0], m[1] * y, m[2], m[3], m[4] * y, m[5]};
+    const Interval inside = Inside(line, in);
+    std::fill_n(out, inside.begin * channels, fill);
+    BlendPlaces(in, line, inside.begin, inside.end, out);
+    std::fill_n(out + inside.end * channels, (in.width - inside.end) * channels, fill);
   }
 }
 

@@ -3,8 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "augment/color_internal.h"
+#include "augment/distort_ops.h"
+#include "base/philox.h"
 
 namespace millrace::augment {
 
@@ -20,6 +23,9 @@ struct AffineParameters {
   double shear_x = 0;  // degrees
   double shear_y = 0;
 };
+// What MakeAffine's op draws for a height x width image; nullopt: it stays as it is.
+std::optional<AffineParameters> DrawAffine(const AffineOptions& options, int64_t height,
+                                           int64_t width, RandomStream& random);
 // torchvision's _get_inverse_affine_matrix around the middle of the image.
 AffineMatrix InverseAffine(const AffineParameters& parameters, int64_t height, int64_t width);
 

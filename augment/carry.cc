@@ -12,8 +12,10 @@
 #include "absl/strings/str_join.h"
 #include "augment/carry_internal.h"
 #include "augment/convert_internal.h"
+#include "augment/decode_crop_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/region_internal.h"
+#include "base/overloaded.h"
 #include "base/status.h"
 
 // The geometry of every op here is a window of the image that becomes the output, perhaps mirrored.
@@ -23,20 +25,13 @@
 namespace millrace::augment {
 namespace {
 
-template <typename... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <typename... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
-
 // REQUIRES: the op takes an image of `shape`.
 Placement PlacementOf(const GeometryOptions& geometry, const Shape& shape, RandomStream random) {
   const int64_t height = shape[0], width = shape[1];
   return std::visit(
       Overloaded{
           [&](const RandomResizedCropOptions& o) -> Placement {
-            return {DrawCrop(height, width, o.area, o.aspect, random)};
+            return {DrawCrop(height, width, o.area, o.aspect, random, o.max_attempts)};
           },
           [&](const RandomCropOptions& o) -> Placement {
             return {*DrawRandomCrop(o, shape, random)};
@@ -155,12 +150,23 @@ class Carry final : public Op {
  public:
   Carry(CarryOptions options, std::unique_ptr<Op> op, uint64_t stage)
       : options_(std::move(options)), op_(std::move(op)), stage_(stage) {}
+  // `decode` decodes the image that it crops.
+  Carry(CarryOptions options, std::unique_ptr<DecodeCrop> decode, uint64_t stage)
+      : options_(std::move(options)),
+        decode_(decode.get()),
+        op_(std::move(decode)),
+        stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     MILLRACE_ASSIGN_OR_RETURN(Schema output, op_->Resolve(input));
-    if (options_.boxes) MILLRACE_RETURN_IF_ERROR(ResolveBoxes(input, &output));
+    // What a decode by itself would leave is what goes along with the crop, as one op or as two.
+    Schema before = input;
+    if (decode_ != nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(before, decode_->ResolveImage(input));
+    }
+    if (options_.boxes) MILLRACE_RETURN_IF_ERROR(ResolveBoxes(before, &output));
     if (options_.mask.empty()) return output;
-    MILLRACE_ASSIGN_OR_RETURN(Field mask, FindImage(input, options_.mask, "mask", kAnyPixel));
+    MILLRACE_ASSIGN_OR_RETURN(Field mask, FindImage(before, options_.mask, "mask", kAnyPixel));
     const Shape& image = output.Find(FieldOf(options_.geometry))->shape;
     mask.shape = Shape{image[0], image[1], mask.shape[2]};
     output.Set(std::move(mask));
@@ -169,14 +175,20 @@ class Carry final : public Op {
 
   void Apply(Run& run) const override {
     std::vector<Shape> before(static_cast<size_t>(run.num_rows()));
-    const Column& images = run.Get(FieldOf(options_.geometry));
-    for (int64_t row = 0; row < run.num_rows(); ++row) {
-      if (run.ok(row)) before[static_cast<size_t>(row)] = images.at(row).shape;
+    if (decode_ != nullptr) {
+      decode_->ApplyNoting(run, &before);
+    } else {
+      const Column& images = run.Get(FieldOf(options_.geometry));
+      for (int64_t row = 0; row < run.num_rows(); ++row) {
+        if (run.ok(row)) before[static_cast<size_t>(row)] = images.at(row).shape;
+      }
+      op_->Apply(run);
     }
-    op_->Apply(run);
     if (options_.boxes) MoveBoxes(before, run);
     if (!options_.mask.empty()) MoveMasks(before, run);
   }
+
+  int64_t preferred_rows() const override { return op_->preferred_rows(); }
 
  private:
   absl::Status ResolveBoxes(const Schema& input, Schema* output) const {
@@ -288,6 +300,7 @@ class Carry final : public Op {
   }
 
   const CarryOptions options_;
+  const DecodeCrop* const decode_ = nullptr;  // op_, if it is one
   const std::unique_ptr<Op> op_;
   const uint64_t stage_;
 };
@@ -326,6 +339,24 @@ absl::StatusOr<std::unique_ptr<Op>> MakeCarry(CarryOptions options, const std::s
       options.geometry);
   if (!op.ok()) return op.status();
   return std::make_unique<Carry>(std::move(options), *std::move(op), HashName(stage));
+}
+
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCarry(DecodeImageOptions decode, CarryOptions crop,
+                                                    const std::string& stage) {
+  MILLRACE_RETURN_IF_ERROR(Validate(crop));
+  const auto options = std::visit(
+      [](const auto& o) -> std::optional<CropOptions> {
+        if constexpr (std::is_constructible_v<CropOptions, decltype(o)>) return o;
+        return std::nullopt;
+      },
+      crop.geometry);
+  if (!options) {
+    return absl::InvalidArgumentError("a decode goes with a crop, not with other geometry");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::unique_ptr<DecodeCrop> op,
+      DecodeCrop::Make(std::move(decode), *options, std::nullopt, stage, PixelTail()));
+  return std::make_unique<Carry>(std::move(crop), std::move(op), HashName(stage));
 }
 
 }  // namespace millrace::augment

@@ -3,8 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
+#include "absl/container/inlined_vector.h"
 #include "augment/color_ops.h"
+#include "base/philox.h"
 #include "base/run.h"
 
 // The arithmetic of color_ops.h.
@@ -21,6 +24,18 @@ struct ColorImage {
   int64_t pixels() const { return height * width; }
   int64_t size() const { return pixels() * channels; }
 };
+
+// What MakeColor's op draws for an image: its factor, 0 for an op that takes none; nullopt: the image
+// stays as it is.
+std::optional<float> DrawColor(const ColorOptions& options, RandomStream& random);
+
+struct DrawnColor {
+  ColorOp op = ColorOp::kBrightness;
+  float factor = 0;
+};
+// What MakeColorJitter's draws, in the order in which it is applied.
+absl::InlinedVector<DrawnColor, 4> DrawColorJitter(const ColorJitterOptions& options,
+                                                   RandomStream& random);
 
 // What every value of a channel becomes.
 using ColorTable = std::array<uint8_t, 256>;

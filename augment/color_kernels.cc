@@ -5,64 +5,13 @@
 
 #include "augment/color_internal.h"
 #include "augment/color_rows_internal.h"
+#include "augment/resample_rows_internal.h"
 
 // Ops on whole pixels and on neighbourhoods. Every product and every sum is rounded on its own: the
 // tree is compiled without contraction.
 
 namespace millrace::augment {
 namespace {
-
-uint8_t Cut(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f)); }
-
-// Of values that are not negative, cut off is rounded down, and no call of floor.
-float Grey(const uint8_t* pixel) {
-  return static_cast<float>(static_cast<int>(0.2989f * static_cast<float>(pixel[0]) +
-                                             0.587f * static_cast<float>(pixel[1]) +
-                                             0.114f * static_cast<float>(pixel[2])));
-}
-
-struct Hsv {
-  float h, s, v;
-};
-
-// torchvision's _rgb_to_hsv: of 0 to 1, hue in turns.
-Hsv ToHsv(float r, float g, float b) {
-  const float high = std::max({r, g, b});
-  const float low = std::min({r, g, b});
-  const float range = high - low;
-  if (range == 0) return {0, 0, high};
-  const float rc = (high - r) / range;
-  const float gc = (high - g) / range;
-  const float bc = (high - b) / range;
-  const float sector = high == r ? bc - gc : high == g ? rc + 2.0f - bc : gc + 4.0f - rc;
-  const float turns = sector * static_cast<float>(1.0 / 6) + 1.0f;  // in [5/6, 11/6]
-  return {turns >= 1 ? turns - 1.0f : turns, range / high, high};
-}
-
-std::array<float, 3> ToRgb(const Hsv& in) {
-  const auto unit = [](float value) { return std::clamp(value, 0.0f, 1.0f); };
-  const float h6 = in.h * 6;
-  const auto sector = static_cast<int>(h6);
-  const float sxf = in.s * (h6 - static_cast<float>(sector));
-  const float rest = 1.0f - in.s;
-  const float q = unit((1.0f - sxf) * in.v);
-  const float t = unit((sxf + rest) * in.v);
-  const float p = unit(rest * in.v);
-  switch (sector % 6) {
-    case 0:
-      return {in.v, t, p};
-    case 1:
-      return {q, in.v, p};
-    case 2:
-      return {p, in.v, t};
-    case 3:
-      return {p, q, in.v};
-    case 4:
-      return {t, p, in.v};
-    default:
-      return {in.v, p, q};
-  }
-}
 
 // Position i in [-size + 1, 2 * size - 2], reflected into the image.
 int64_t Reflected(int64_t i, int64_t size) {
@@ -79,11 +28,6 @@ std::vector<float> GaussianWeights(int64_t size, float sigma) {
   std::vector<float> rounded;
   for (const double weight : weights) rounded.push_back(static_cast<float>(weight / sum));
   return rounded;
-}
-
-template <typename T>
-void AddScaled(const T* __restrict in, float weight, int64_t count, float* __restrict sums) {
-  for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<float>(in[i]) * weight;
 }
 
 }  // namespace
@@ -106,27 +50,12 @@ void AdjustSaturation(const ColorImage& in, float factor, uint8_t* out) {
 
 void AdjustHue(const ColorImage& in, float factor, uint8_t* out) {
   if (in.channels != 3) return static_cast<void>(std::copy_n(in.data, in.size(), out));
-  for (int64_t i = 0; i < in.size(); i += 3) {
-    const auto unit = [&](int64_t c) { return static_cast<float>(in.data[i + c]) / 255.0f; };
-    Hsv hsv = ToHsv(unit(0), unit(1), unit(2));
-    hsv.h += factor;
-    if (hsv.h < 0) {
-      hsv.h += 1.0f;
-    } else if (hsv.h >= 1) {
-      hsv.h -= 1.0f;
-    }
-    const std::array<float, 3> rgb = ToRgb(hsv);
-    for (size_t c = 0; c < 3; ++c) {
-      out[i + static_cast<int64_t>(c)] = static_cast<uint8_t>(rgb[c] * 255.999f);
-    }
-  }
+  ShiftHueRow3(in.data, in.pixels(), factor, out);
 }
 
 void ToGrayscale(const ColorImage& in, uint8_t* out) {
   if (in.channels != 3) return static_cast<void>(std::copy_n(in.data, in.size(), out));
-  for (int64_t i = 0; i < in.size(); i += 3) {
-    std::fill_n(out + i, 3, static_cast<uint8_t>(Grey(in.data + i)));
-  }
+  GreyRow3(in.data, in.pixels(), out);
 }
 
 void AdjustSharpness(const ColorImage& in, float factor, uint8_t* out) {
@@ -154,21 +83,20 @@ void GaussianBlur(const ColorImage& in, int64_t kernel_size, float sigma, uint8_
   float* const padded = allocate(row + 2 * radius * step);
   float* const middle = padded + radius * step;
   float* const sums = allocate(row);
-  for (int64_t y = 0; y < in.height; ++y) {
-    std::fill_n(middle, row, 0.0f);
+  std::vector<const uint8_t*> rows(static_cast<size_t>(kernel_size));
+  std::vector<const float*> columns;
+  for (int64_t k = 0; k < kernel_size; ++k) columns.push_back(padded + k * step);
+  for (int64_t y = 0; y < in.height; ++y, out += row) {
     for (int64_t k = 0; k < kernel_size; ++k) {
-      const int64_t from = Reflected(y + k - radius, in.height);
-      AddScaled(in.data + from * row, weights[static_cast<size_t>(k)], row, middle);
+      rows[static_cast<size_t>(k)] = in.data + Reflected(y + k - radius, in.height) * row;
     }
+    BlurRow(rows.data(), weights.data(), kernel_size, row, middle);
     for (int64_t x = 1; x <= radius; ++x) {
       std::copy_n(middle + x * step, step, middle - x * step);
       std::copy_n(middle + row - (x + 1) * step, step, middle + row + (x - 1) * step);
     }
-    std::fill_n(sums, row, 0.0f);
-    for (int64_t k = 0; k < kernel_size; ++k) {
-      AddScaled(padded + k * step, weights[static_cast<size_t>(k)], row, sums);
-    }
-    for (int64_t i = 0; i < row; ++i) *out++ = Cut(std::nearbyint(sums[i]));
+    BlurRow(columns.data(), weights.data(), kernel_size, row, sums);
+    CutToBytes(sums, row, out);
   }
 }
 

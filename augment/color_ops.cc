@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -99,14 +100,13 @@ class Color final : public Op {
  private:
   absl::Status DrawAndApply(RandomStream& random, const ColorImage& in, uint8_t* out,
                             RunArena& arena) const {
-    if (random.NextFloat() >= options_.probability) {
+    const std::optional<float> factor = DrawColor(options_, random);
+    if (!factor) {
       std::copy_n(in.data, in.size(), out);
       return absl::OkStatus();
     }
-    const bool has_factor = FactorLimits(options_.op) != std::array<float, 2>{0, 0};
-    const float factor = has_factor ? DrawFactor(options_.factor, random) : 0;
     if (options_.op != ColorOp::kGaussianBlur) {
-      ApplyColor(options_.op, in, factor, out);
+      ApplyColor(options_.op, in, *factor, out);
       return absl::OkStatus();
     }
     if (std::min(in.height, in.width) <= options_.kernel_size / 2) {
@@ -114,7 +114,7 @@ class Color final : public Op {
                       absl::StrCat("image of ", in.height, " x ", in.width,
                                    " pixels is too small for a kernel of ", options_.kernel_size));
     }
-    GaussianBlur(in, options_.kernel_size, factor, out, arena);
+    GaussianBlur(in, options_.kernel_size, *factor, out, arena);
     return absl::OkStatus();
   }
 
@@ -124,23 +124,15 @@ class Color final : public Op {
 
 class ColorJitter final : public Op {
  public:
-  ColorJitter(const ColorJitterOptions& options, uint64_t stage)
-      : field_(options.field), probability_(options.probability), stage_(stage) {
-    const auto around_one = [](float by) {
-      return std::array<float, 2>{std::max(0.0f, 1 - by), 1 + by};
-    };
-    parts_ = {Part{ColorOp::kBrightness, options.brightness > 0, around_one(options.brightness)},
-              Part{ColorOp::kContrast, options.contrast > 0, around_one(options.contrast)},
-              Part{ColorOp::kSaturation, options.saturation > 0, around_one(options.saturation)},
-              Part{ColorOp::kHue, options.hue > 0, {-options.hue, options.hue}}};
-  }
+  ColorJitter(ColorJitterOptions options, uint64_t stage)
+      : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveColor(input, field_, "color_jitter");
+    return ResolveColor(input, options_.field, "color_jitter");
   }
 
   void Apply(Run& run) const override {
-    ApplyRows(run, field_, stage_,
+    ApplyRows(run, options_.field, stage_,
               [this](RandomStream& random, const ColorImage& in, uint8_t* out, RunArena&) {
                 DrawAndApply(random, in, out);
                 return absl::OkStatus();
@@ -148,31 +140,16 @@ class ColorJitter final : public Op {
   }
 
  private:
-  struct Part {
-    ColorOp op = ColorOp::kBrightness;
-    bool on = false;
-    std::array<float, 2> range = {};
-  };
-
   void DrawAndApply(RandomStream& random, const ColorImage& in, uint8_t* out) const {
     std::copy_n(in.data, in.size(), out);
-    if (random.NextFloat() >= probability_) return;
-    std::array<size_t, 4> order = {0, 1, 2, 3};
-    for (size_t last = 3; last > 0; --last) std::swap(order[last], order[random.Below(last + 1)]);
-    std::array<float, 4> factors;
-    for (size_t i = 0; i < 4; ++i) factors[i] = DrawFactor(parts_[i].range, random);
     // None of the four looks at a pixel's neighbours, so each works in place.
-    for (const size_t i : order) {
-      if (parts_[i].on) {
-        ApplyColor(parts_[i].op, {out, in.height, in.width, in.channels}, factors[i], out);
-      }
+    for (const DrawnColor& color : DrawColorJitter(options_, random)) {
+      ApplyColor(color.op, {out, in.height, in.width, in.channels}, color.factor, out);
     }
   }
 
-  const std::string field_;
-  const float probability_;
+  const ColorJitterOptions options_;
   const uint64_t stage_;
-  std::array<Part, 4> parts_;
 };
 
 absl::Status ValidateProbability(std::string_view op, float probability) {
@@ -204,6 +181,33 @@ absl::Status Validate(const ColorOptions& options) {
 }
 
 }  // namespace
+
+std::optional<float> DrawColor(const ColorOptions& options, RandomStream& random) {
+  if (random.NextFloat() >= options.probability) return std::nullopt;
+  const bool has_factor = FactorLimits(options.op) != std::array<float, 2>{0, 0};
+  return has_factor ? DrawFactor(options.factor, random) : 0;
+}
+
+absl::InlinedVector<DrawnColor, 4> DrawColorJitter(const ColorJitterOptions& options,
+                                                   RandomStream& random) {
+  if (random.NextFloat() >= options.probability) return {};
+  std::array<size_t, 4> order = {0, 1, 2, 3};
+  for (size_t last = 3; last > 0; --last) std::swap(order[last], order[random.Below(last + 1)]);
+  constexpr ColorOp kOps[] = {ColorOp::kBrightness, ColorOp::kContrast, ColorOp::kSaturation,
+                              ColorOp::kHue};
+  const float by[] = {options.brightness, options.contrast, options.saturation, options.hue};
+  std::array<float, 4> factors;
+  for (size_t i = 0; i < 4; ++i) {
+    const float middle = kOps[i] == ColorOp::kHue ? 0 : 1;
+    const float low = kOps[i] == ColorOp::kHue ? -by[i] : std::max(0.0f, 1 - by[i]);
+    factors[i] = DrawFactor({low, middle + by[i]}, random);
+  }
+  absl::InlinedVector<DrawnColor, 4> drawn;
+  for (const size_t i : order) {
+    if (by[i] > 0) drawn.push_back({kOps[i], factors[i]});
+  }
+  return drawn;
+}
 
 std::string_view NameOf(ColorOp op) { return FactsOf(op).name; }
 

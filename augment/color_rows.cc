@@ -12,23 +12,19 @@
 #include <cstring>
 
 #include "augment/color_rows_internal.h"
+#include "augment/float_rows_internal-inl.h"
 #include "augment/row_kernels_internal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace::augment {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::CappedTag<float, 16>;
-using FloatsV = hn::Vec<Floats>;
 using Bytes = hn::Rebind<uint8_t, Floats>;
 using BytesV = hn::Vec<Bytes>;
 using Shorts = hn::Rebind<uint16_t, Floats>;
 using ShortsV = hn::Vec<Shorts>;
 using Words = hn::Rebind<int32_t, Floats>;
 using WordsV = hn::Vec<Words>;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
 
 uint8_t Cut(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f)); }
 
@@ -89,6 +85,19 @@ void Saturate(const uint8_t* in, int64_t pixels, float factor, float rest, uint8
       out[c] = Cut(static_cast<float>(in[c]) * factor + grey);
     }
   }
+}
+
+void GreyPixels(const uint8_t* in, int64_t pixels, uint8_t* out) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; i + kLanes <= pixels; i += kLanes) {
+    BytesV r, g, b;
+    hn::LoadInterleaved3(Bytes(), in + 3 * i, r, g, b);
+    const BytesV grey = hn::DemoteTo(Bytes(), Greys(ToFloats(r), ToFloats(g), ToFloats(b)));
+    hn::StoreInterleaved3(grey, grey, grey, Bytes(), out + 3 * i);
+  }
+#endif
+  for (; i < pixels; ++i) std::fill_n(out + 3 * i, 3, static_cast<uint8_t>(Grey(in + 3 * i)));
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -251,37 +260,6 @@ void Range(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
 }
 #endif
 
-// Places first, as vectors, then copies. Lanes behind the last pixel may overflow; no one looks.
-void CopyPlaces(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
-                uint8_t* out) {
-  constexpr int64_t kMost = 64;
-  static_assert(kMost % kLanes == 0);
-  constexpr Words w;
-  const WordsV row = hn::Set(w, static_cast<int32_t>(stride));
-  const auto ascending = [&](int32_t first, int32_t step) HWY_ATTR {
-    return hn::Add(hn::Set(w, first), hn::Mul(hn::Iota(w, 0), hn::Set(w, step)));
-  };
-  const auto lanes_of = [&](int32_t step)
-                            HWY_ATTR { return hn::Mul(hn::Set(w, step), hn::Set(w, kLanes)); };
-  WordsV x = ascending(walk.x, walk.step_x);
-  WordsV y = ascending(walk.y, walk.step_y);
-  const WordsV next_x = lanes_of(walk.step_x);
-  const WordsV next_y = lanes_of(walk.step_y);
-  alignas(64) int32_t places[kMost];
-  for (int64_t left = count; left > 0; left -= kMost) {
-    const int64_t some = std::min(left, kMost);
-    for (int64_t i = 0; i < some; i += kLanes) {
-      const WordsV column = hn::ShiftRight<16>(x);
-      const WordsV place =
-          hn::Add(hn::Mul(hn::ShiftRight<16>(y), row), hn::Add(column, hn::ShiftLeft<1>(column)));
-      hn::Store(place, w, places + i);
-      x = hn::Add(x, next_x);
-      y = hn::Add(y, next_y);
-    }
-    for (int64_t i = 0; i < some; ++i, out += 3) std::memcpy(out, in + places[i], 4);
-  }
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace millrace::augment
 HWY_AFTER_NAMESPACE();
@@ -296,7 +274,7 @@ HWY_EXPORT(Linear);
 HWY_EXPORT(LookUp);
 HWY_EXPORT(LookUp3);
 HWY_EXPORT(Range);
-HWY_EXPORT(CopyPlaces);
+HWY_EXPORT(GreyPixels);
 
 int64_t SumGreys3(const uint8_t* in, int64_t pixels) {
   return HWY_DYNAMIC_DISPATCH(SumGreys)(in, pixels);
@@ -320,9 +298,8 @@ void LookUpRow3(const uint8_t* in, int64_t pixels, const uint8_t* tables, uint8_
 void RangeRow3(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high) {
   HWY_DYNAMIC_DISPATCH(Range)(in, pixels, low, high);
 }
-void CopyPlaces3(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
-                 uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(CopyPlaces)(in, stride, walk, count, out);
+void GreyRow3(const uint8_t* in, int64_t pixels, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(GreyPixels)(in, pixels, out);
 }
 
 }  // namespace millrace::augment

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The inner loops of the ops on colours, for the instructions that the processor has
-// (row_kernels_internal.h says more). Bytes are what is left of a float32 that is cut to [0, 255].
+// (row_kernels_internal.h says more); defined in color_rows.cc unless told otherwise. Bytes are what is left of a float32 that is cut to [0, 255].
 
 namespace millrace::augment {
 
@@ -12,6 +12,16 @@ namespace millrace::augment {
 int64_t SumGreys3(const uint8_t* in, int64_t pixels);
 // value * factor + grey * rest
 void SaturateRow3(const uint8_t* in, int64_t pixels, float factor, float rest, uint8_t* out);
+// Each value becomes the grey of its pixel.
+void GreyRow3(const uint8_t* in, int64_t pixels, uint8_t* out);
+// torchvision's adjust_hue: `factor` is in turns, -0.5 to 0.5. `out` may be `in`. (hue_rows.cc)
+void ShiftHueRow3(const uint8_t* in, int64_t pixels, float factor, uint8_t* out);
+// out[i] = rows[0][i] * weights[0] + rows[1][i] * weights[1] + ..., in float32, from 0 and in this order.
+// (blur_rows.cc)
+void BlurRow(const uint8_t* const* rows, const float* weights, int64_t taps, int64_t count,
+             float* out);
+void BlurRow(const float* const* rows, const float* weights, int64_t taps, int64_t count,
+             float* out);
 // value + (blurred - value) * rest, where blurred is the mean, rounded half up, of 13 values: five
 // times the value and its eight neighbours, `step` values to the left and right.
 void SharpenRow(const uint8_t* above, const uint8_t* in, const uint8_t* below, int64_t count,
@@ -24,19 +34,6 @@ void LookUpRow(const uint8_t* in, int64_t count, const uint8_t* table, uint8_t* 
 void LookUpRow3(const uint8_t* in, int64_t pixels, const uint8_t* tables, uint8_t* out);
 // The least and the largest value of each of three channels; 255 and 0 of no pixels.
 void RangeRow3(const uint8_t* in, int64_t pixels, uint8_t* low, uint8_t* high);
-// Where pixels come from, in units of 2^-16 pixels: the first one's place and how far the next is.
-struct PixelWalk {
-  int32_t x = 0;
-  int32_t y = 0;
-  int32_t step_x = 0;
-  int32_t step_y = 0;
-};
-// Copies `count` pixels of three values from an image whose rows are `stride` bytes apart, one load and
-// one store each: the byte behind every pixel is read, and one behind the last is written.
-// REQUIRES: places are inside the image, whose extents are at most kMostWalked.
-inline constexpr int64_t kMostWalked = 1 << 14;
-void CopyPlaces3(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
-                 uint8_t* out);
 
 }  // namespace millrace::augment
 

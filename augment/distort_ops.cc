@@ -43,8 +43,8 @@ class Affine final : public Op {
       const ColorImage view{static_cast<const uint8_t*>(image.data), shape[0], shape[1], shape[2]};
       auto* to = static_cast<uint8_t*>(run.Allocate(out, row, shape));
       RandomStream random = run.Random(row, stage_);
-      if (random.NextFloat() < options_.probability) {
-        Warp(view, DrawParameters(shape, random), to);
+      if (const auto drawn = DrawAffine(options_, shape[0], shape[1], random)) {
+        Warp(view, *drawn, to);
       } else {
         std::copy_n(view.data, view.size(), to);
       }
@@ -52,21 +52,6 @@ class Affine final : public Op {
   }
 
  private:
-  AffineParameters DrawParameters(const Shape& shape, RandomStream& random) const {
-    const auto shift = [&](float share, int64_t extent) {
-      const double most = double{share} * static_cast<double>(extent);
-      return std::nearbyint(-most + 2 * most * random.NextDouble());
-    };
-    AffineParameters parameters;
-    parameters.degrees = Draw(options_.degrees, random);
-    parameters.translate_x = shift(options_.translate[0], shape[1]);
-    parameters.translate_y = shift(options_.translate[1], shape[0]);
-    parameters.scale = Draw(options_.scale, random);
-    parameters.shear_x = Draw(options_.shear_x, random);
-    parameters.shear_y = Draw(options_.shear_y, random);
-    return parameters;
-  }
-
   void Warp(const ColorImage& in, const AffineParameters& parameters, uint8_t* out) const {
     const AffineMatrix matrix = InverseAffine(parameters, in.height, in.width);
     const auto fill = static_cast<uint8_t>(options_.fill);
@@ -212,6 +197,23 @@ absl::Status CheckFinite(std::string_view op, float value) {
 }
 
 }  // namespace
+
+std::optional<AffineParameters> DrawAffine(const AffineOptions& options, int64_t height,
+                                           int64_t width, RandomStream& random) {
+  if (random.NextFloat() >= options.probability) return std::nullopt;
+  const auto shift = [&](float share, int64_t extent) {
+    const double most = double{share} * static_cast<double>(extent);
+    return std::nearbyint(-most + 2 * most * random.NextDouble());
+  };
+  AffineParameters parameters;
+  parameters.degrees = Draw(options.degrees, random);
+  parameters.translate_x = shift(options.translate[0], width);
+  parameters.translate_y = shift(options.translate[1], height);
+  parameters.scale = Draw(options.scale, random);
+  parameters.shear_x = Draw(options.shear_x, random);
+  parameters.shear_y = Draw(options.shear_y, random);
+  return parameters;
+}
 
 absl::StatusOr<std::unique_ptr<Op>> MakeAffine(AffineOptions options, const std::string& stage) {
   MILLRACE_RETURN_IF_ERROR(CheckRange("affine", "degrees", options.degrees, -360, 360));

@@ -13,7 +13,8 @@ CropWindow WindowOf(const Region& region) {
 
 CropWindow DrawnCrop(const RandomResizedCropOptions& options, int64_t height, int64_t width,
                      RandomStream random) {
-  return WindowOf(DrawCrop(height, width, options.area, options.aspect, random));
+  return WindowOf(
+      DrawCrop(height, width, options.area, options.aspect, random, options.max_attempts));
 }
 
 CropWindow DrawnCrop(const RandomCropOptions& options, int64_t height, int64_t width,

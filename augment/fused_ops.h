@@ -28,25 +28,27 @@ struct PixelStep {
 };
 
 // What may stand first: it says which pixels there are.
-using FirstOptions =
-    std::variant<std::monostate, RandomResizedCropOptions, ResizeOptions, RandomCropOptions>;
+using FirstOptions = std::variant<std::monostate, RandomResizedCropOptions, ResizeOptions,
+                                  RandomCropOptions, CenterCropOptions>;
 
 struct FusedImageOptions {
   std::string field = "image";
-  std::optional<DecodeImageOptions> decode =
-      std::nullopt;              // only before a RandomResizedCropOptions of its output
-  std::string first_stage = {};  // identity of the random draws
-  FirstOptions first = {};       // monostate: all pixels as they are
+  std::optional<DecodeImageOptions> decode = std::nullopt;  // only before a crop of its output
+  std::string first_stage = {};                             // identity of the random draws
+  FirstOptions first = {};                                  // monostate: all pixels as they are
+  std::optional<ResizeOptions> resize = std::nullopt;       // of what RandomCrop or CenterCrop left
   std::vector<PixelStep> steps = {};
 
   // Ops that it stands for; a decode and its crop are one.
   size_t num_stages() const {
-    return steps.size() + (std::holds_alternative<std::monostate>(first) ? 0 : 1);
+    return steps.size() + (std::holds_alternative<std::monostate>(first) ? 0 : 1) +
+           (resize ? 1 : 0);
   }
 };
 
-// True when these may be a part of a FusedImageOptions: a first op, a step behind others.
-bool CanBeFirst(const ResizeOptions& options);  // bilinear without antialias, dtype kept
+// True when these may be a part of a FusedImageOptions: a resize behind a first op, a step behind
+// others.
+bool CanBeResized(const FirstOptions& first, const ResizeOptions& resize);
 bool CanFollow(const std::vector<PixelStep>& steps, const PixelOptions& next);
 
 // The bits, errors and random draws are those of the ops one after the other. Images are uint8 or

@@ -38,9 +38,9 @@ struct DecodeImageOptions {
   bool allow_truncated = false;
 
   // JPEG, other pixels than the exact ones: the faster, less accurate inverse transform; chroma
-  // that is repeated and not smoothed if false; and, where random_resized_crop follows directly and
-  // its region is at least twice, four or eight times the output in both extents, decoding at a
-  // half, a quarter or an eighth of the size, with the region's edges rounded outwards.
+  // that is repeated and not smoothed if false; and, where random_resized_crop or resize follows
+  // directly and its region is at least twice, four or eight times the output in both extents, decoding
+  // at a half, a quarter or an eighth of the size, with the region's edges rounded outwards.
   bool fast_dct = false;
   bool fancy_upsampling = true;
   bool dct_downscale = false;
@@ -52,7 +52,7 @@ struct DecodeImageOptions {
 // Row errors: DATA_LOSS where the file is damaged (a warning of the decoder is an error: pixels that
 // had to be invented are never handed on, but for allow_truncated), INVALID_ARGUMENT where it is no
 // image, of a kind that is not taken or above a limit. INVALID_ARGUMENT: a bad option, or
-// dct_downscale, which MakeDecodeRandomResizedCrop takes.
+// dct_downscale, which MakeDecodeCrop (decode_crop.h) takes.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
 
 struct PeekImageShapeOptions {
@@ -64,37 +64,28 @@ struct PeekImageShapeOptions {
 // CMYK) of an encoded image, int64 [3]; no pixel is decoded. `field` stays.
 absl::StatusOr<std::unique_ptr<Op>> MakePeekImageShape(PeekImageShapeOptions options);
 
+enum class ResizeMethod { kBilinear, kNearest, kBicubic, kArea };
+
+inline constexpr int kMaxCropAttempts = 1000;
+
 struct RandomResizedCropOptions {
   std::string field = "image";
   int64_t height = 224;
   int64_t width = 224;
   std::array<float, 2> area = {0.08f, 1.0f};           // share of the image's area
   std::array<float, 2> aspect = {3.0f / 4, 4.0f / 3};  // width / height, log-uniform
+  ResizeMethod interpolation = ResizeMethod::kBilinear;
+  bool antialias = false;  // of kBilinear and kBicubic; torchvision's default is true
+  int max_attempts = 10;   // 1 to kMaxCropAttempts; torchvision's 10, tf.image's default is 100
 };
-// torchvision's RandomResizedCrop: ten tries, then the largest central crop of admissible aspect;
-// then bilinear resize as MakeResize's. dtype (uint8 or float32) is kept.
+// torchvision's RandomResizedCrop: `max_attempts` tries, then the largest central crop of admissible
+// aspect; then a resize as MakeResize's. dtype (uint8 or float32) is kept. A region of more than 65536
+// pixels a side is kValue with kBicubic, kArea or antialias, and so is an image of 2^31 values a row.
 // Draws, per try: NextDouble for the area, NextDouble for the logarithm of the aspect, both linear
 // in their range; a try whose rounded extents fit ends with Below(H - h + 1) for the top and
 // Below(W - w + 1) for the left. Extents round half to even.
 absl::StatusOr<std::unique_ptr<Op>> MakeRandomResizedCrop(RandomResizedCropOptions options,
                                                           const std::string& stage);
-
-// decode_image followed by random_resized_crop on its output, to the bit, but only the rows and
-// columns of the crop are decoded. Damage of the file that the crop does not need goes unseen, unless
-// decode.verify_full.
-// INVALID_ARGUMENT: crop.field is not decode.output.
-absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRandomResizedCrop(DecodeImageOptions decode,
-                                                                RandomResizedCropOptions crop,
-                                                                const std::string& stage);
-// decode_image of the whole image, for a random_resized_crop that follows it: which images are
-// errors is what MakeDecodeRandomResizedCrop says of the two. Of an image that is damaged outside
-// of the crop all other pixels are 0.
-// INVALID_ARGUMENT: crop.field is not decode.output, or decode.dct_downscale is set.
-absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImageToCrop(DecodeImageOptions decode,
-                                                          RandomResizedCropOptions crop,
-                                                          const std::string& crop_stage);
-
-enum class ResizeMethod { kBilinear, kNearest, kBicubic, kArea };
 
 struct ResizeOptions {
   std::string field = "image";
@@ -126,7 +117,8 @@ struct ResizeOptions {
 //              float32: weights and sums in double, each pass rounded to float32
 // uint8 without antialias rounds the result half to even and saturates. With dtype kF32 a uint8 image
 // is converted first; with kU8 a float32 image's result is rounded half to even and saturates.
-// kBicubic and antialias take images of at most 65536 pixels a side; with `shorter` neither is the
+// kBicubic, kArea and antialias take images of at most 65536 pixels a side, and every method those
+// of fewer than 2^31 values a row; with `shorter` neither is the
 // longer side made larger than that: kValue.
 absl::StatusOr<std::unique_ptr<Op>> MakeResize(ResizeOptions options);
 

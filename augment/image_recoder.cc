@@ -1,6 +1,8 @@
 #include "augment/image_recoder.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +13,7 @@
 #include "augment/image_decoder_internal.h"
 #include "augment/image_encoder_internal.h"
 #include "augment/resize_internal.h"
+#include "base/philox.h"
 #include "base/status.h"
 #include "readers/png_chunks.h"
 #include "readers/png_encoder.h"
@@ -21,6 +24,12 @@ namespace {
 using readers::GreyImage;
 using readers::ImageHeader;
 using readers::RecodedImage;
+
+// As few digits as tell it from every other number.
+std::string Digits(double value) {
+  std::array<char, 32> text = {};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
 
 constexpr int64_t kMaxJpegSide = 65500;
 constexpr int64_t kMaxAreaSide = 1 << 24;  // ResizeArea's
@@ -69,10 +78,7 @@ class Recoder final : public readers::ImageCodec {
       return limit.has_value() ? absl::StrCat(name, " ", *limit, " ") : "";
     };
     std::string text = absl::StrCat(side("max_resolution", options_.max_resolution),
-                                    side("min_resolution", options_.min_resolution),
-                                    options_.encoding == ImageEncoding::kJpeg  ? "as jpeg "
-                                    : options_.encoding == ImageEncoding::kRaw ? "as raw "
-                                                                               : "");
+                                    side("min_resolution", options_.min_resolution), Encodings());
     if (!text.empty()) absl::StrAppend(&text, "quality ", options_.jpeg_quality);
     return text;
   }
@@ -82,15 +88,15 @@ class Recoder final : public readers::ImageCodec {
     const ImageHeader& header = decoder->info();
     const Size target = TargetOf(header);
     const bool shrinks = target.height != header.height || target.width != header.width;
-    const std::string_view format = FormatFor(header.format);
-    if (!shrinks && format == header.format) return std::nullopt;
+    const Form form = FormFor(encoded, header, target);
+    if (!shrinks && form.format == header.format && !form.stored) return std::nullopt;
     if (header.height >= kMaxAreaSide || header.width >= kMaxAreaSide) {
       return RowError(RecordErrorReason::kImage,
                       absl::StrCat("an image of ", header.height, " x ", header.width, " pixels"));
     }
     MILLRACE_ASSIGN_OR_RETURN(Decoded image, DecodeAll(*decoder));
     if (shrinks) image = Shrunk(image, target);
-    return Encode(image, format);
+    return Encode(image, form);
   }
 
   absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const override {
@@ -124,9 +130,52 @@ class Recoder final : public readers::ImageCodec {
             std::max<int64_t>(size.width * *limit / side, 1)};
   }
 
-  std::string_view FormatFor(std::string_view format) const {
-    if (options_.encoding == ImageEncoding::kJpeg) return "jpeg";
-    return options_.encoding == ImageEncoding::kRaw ? "raw" : format;
+  struct Form {
+    std::string_view format;
+    bool stored = false;  // of a PNG: its pixels are not compressed
+  };
+
+  std::string Encodings() const {
+    switch (options_.encoding) {
+      case ImageEncoding::kSame:
+        return "";
+      case ImageEncoding::kJpeg:
+        return "as jpeg ";
+      case ImageEncoding::kRaw:
+        return "as raw ";
+      case ImageEncoding::kStored:
+        return "as stored png ";
+      case ImageEncoding::kSmart:
+        return absl::StrCat("as jpeg above ", options_.smart_threshold, " else stored png ");
+      case ImageEncoding::kProportion:
+        return absl::StrCat("as jpeg by ", Digits(options_.compress_probability), " of seed ",
+                            options_.seed, " else stored png ");
+    }
+    return "";
+  }
+
+  Form FormFor(std::string_view encoded, const ImageHeader& header, const Size& target) const {
+    constexpr Form kJpeg = {"jpeg", false};
+    constexpr Form kStored = {"png", true};
+    switch (options_.encoding) {
+      case ImageEncoding::kSame:
+        return {header.format, false};
+      case ImageEncoding::kJpeg:
+        return kJpeg;
+      case ImageEncoding::kRaw:
+        return {"raw", false};
+      case ImageEncoding::kStored:
+        return kStored;
+      case ImageEncoding::kSmart: {
+        const auto bytes = static_cast<uint64_t>(target.height * target.width * ChannelsOf(header));
+        return bytes > options_.smart_threshold ? kJpeg : kStored;
+      }
+      case ImageEncoding::kProportion: {
+        RandomStream random({.seed = options_.seed, .op = HashName(encoded)});
+        return random.NextDouble() < options_.compress_probability ? kJpeg : kStored;
+      }
+    }
+    return kStored;
   }
 
   static absl::StatusOr<Decoded> DecodeAll(ImageDecoder& decoder) {
@@ -144,16 +193,16 @@ class Recoder final : public readers::ImageCodec {
     return shrunk;
   }
 
-  absl::StatusOr<std::optional<RecodedImage>> Encode(const Decoded& image,
-                                                     std::string_view format) const {
+  absl::StatusOr<std::optional<RecodedImage>> Encode(const Decoded& image, const Form& form) const {
     const auto [height, width] = image.size;
-    RecodedImage recoded{{}, format, height, width};
-    if (format == "raw") {
+    RecodedImage recoded{{}, form.format, height, width};
+    if (form.format == "raw") {
       recoded.encoded = image.text();
-    } else if (format == "png") {
-      MILLRACE_ASSIGN_OR_RETURN(recoded.encoded,
-                                readers::EncodePng(image.bytes(), static_cast<uint32_t>(height),
-                                                   static_cast<uint32_t>(width), image.channels));
+    } else if (form.format == "png") {
+      MILLRACE_ASSIGN_OR_RETURN(
+          recoded.encoded,
+          readers::EncodePng(image.bytes(), static_cast<uint32_t>(height),
+                             static_cast<uint32_t>(width), image.channels, form.stored));
     } else if (std::max(height, width) > kMaxJpegSide) {
       return RowError(RecordErrorReason::kImage,
                       absl::StrCat("no JPEG can have ", height, " x ", width, " pixels"));
@@ -184,6 +233,10 @@ absl::StatusOr<std::shared_ptr<const readers::ImageCodec>> MakeImageRecoder(
   if (options.jpeg_quality < 1 || options.jpeg_quality > 100) {
     return absl::InvalidArgumentError(
         absl::StrCat("jpeg_quality: ", options.jpeg_quality, " is not in 1 to 100"));
+  }
+  if (!(options.compress_probability >= 0 && options.compress_probability <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("compress_probability: ", options.compress_probability, " is not in 0 to 1"));
   }
   constexpr int64_t kMostPixels = int64_t{1} << 28;  // ResizeArea's
   if (options.max_pixels < 1 || options.max_pixels > kMostPixels) {

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "augment/convert_internal.h"
+#include "augment/copy_rows_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/geometry_ops.h"
 #include "base/status.h"
@@ -18,6 +20,7 @@ constexpr int64_t kMaxChannels = 1 << 16;
 struct Permuted {
   std::vector<int64_t> extents;
   std::vector<int64_t> strides;
+  int64_t together = 1;  // elements that follow each other in both: the last axes, where they stay
 };
 
 Permuted Permute(const Shape& shape, const std::vector<int64_t>& perm) {
@@ -33,39 +36,91 @@ Permuted Permute(const Shape& shape, const std::vector<int64_t>& perm) {
   return permuted;
 }
 
-// Writes axes [axis, rank) of the output and returns the place behind them.
-template <typename T>
-T* CopyAxes(const Permuted& permuted, size_t axis, const T* in, T* out) {
+// Takes the last axes off which stay where they are.
+Permuted Joined(Permuted permuted) {
+  while (!permuted.extents.empty() && permuted.strides.back() == permuted.together) {
+    permuted.together *= permuted.extents.back();
+    permuted.extents.pop_back();
+    permuted.strides.pop_back();
+  }
+  return permuted;
+}
+
+// Writes axes [axis, rank) of the output, `bytes` at a time, and returns the place behind them.
+// kBytes 0: `bytes` at a time; all distances are in bytes.
+template <size_t kBytes>
+std::byte* CopyAxes(const Permuted& permuted, size_t axis, size_t bytes, const std::byte* in,
+                    std::byte* out) {
+  const size_t piece = kBytes > 0 ? kBytes : bytes;
+  if (axis == permuted.extents.size()) {
+    std::memcpy(out, in, piece);
+    return out + piece;
+  }
   const int64_t extent = permuted.extents[axis];
   const int64_t stride = permuted.strides[axis];
   if (axis + 1 == permuted.extents.size()) {
-    for (int64_t i = 0; i < extent; ++i) out[i] = in[i * stride];
-    return out + extent;
+    for (int64_t i = 0; i < extent; ++i, in += stride, out += piece) std::memcpy(out, in, piece);
+    return out;
   }
-  for (int64_t i = 0; i < extent; ++i) out = CopyAxes(permuted, axis + 1, in + i * stride, out);
+  for (int64_t i = 0; i < extent; ++i, in += stride) {
+    out = CopyAxes<kBytes>(permuted, axis + 1, bytes, in, out);
+  }
   return out;
 }
 
-void CopyPermuted(const Permuted& permuted, size_t element, const void* in, void* out) {
-  switch (element) {
+void CopyPermuted(Permuted permuted, size_t element, const std::byte* in, std::byte* out) {
+  permuted = Joined(std::move(permuted));
+  for (int64_t& stride : permuted.strides) stride *= static_cast<int64_t>(element);
+  const size_t bytes = static_cast<size_t>(permuted.together) * element;
+  switch (bytes) {  // constant sizes become plain moves
     case 1:
-      CopyAxes(permuted, 0, static_cast<const uint8_t*>(in), static_cast<uint8_t*>(out));
-      break;
+      return static_cast<void>(CopyAxes<1>(permuted, 0, bytes, in, out));
     case 2:
-      CopyAxes(permuted, 0, static_cast<const uint16_t*>(in), static_cast<uint16_t*>(out));
-      break;
+      return static_cast<void>(CopyAxes<2>(permuted, 0, bytes, in, out));
+    case 3:
+      return static_cast<void>(CopyAxes<3>(permuted, 0, bytes, in, out));
     case 4:
-      CopyAxes(permuted, 0, static_cast<const uint32_t*>(in), static_cast<uint32_t*>(out));
-      break;
+      return static_cast<void>(CopyAxes<4>(permuted, 0, bytes, in, out));
+    case 8:
+      return static_cast<void>(CopyAxes<8>(permuted, 0, bytes, in, out));
+    case 12:
+      return static_cast<void>(CopyAxes<12>(permuted, 0, bytes, in, out));
     default:
-      CopyAxes(permuted, 0, static_cast<const uint64_t*>(in), static_cast<uint64_t*>(out));
-      break;
+      CopyAxes<0>(permuted, 0, bytes, in, out);
   }
+}
+
+// What a permutation of an image does, which a loop over rows does where pixels have three values.
+enum class PlaneMove { kNone, kSplit, kJoin };
+
+PlaneMove PlaneMoveOf(const std::vector<int64_t>& perm) {
+  if (perm == std::vector<int64_t>{2, 0, 1}) return PlaneMove::kSplit;
+  if (perm == std::vector<int64_t>{1, 2, 0}) return PlaneMove::kJoin;
+  return PlaneMove::kNone;
+}
+
+template <typename T>
+void MovePlanes(PlaneMove move, int64_t pixels, const void* in, void* out) {
+  const auto* const from = static_cast<const T*>(in);
+  auto* const to = static_cast<T*>(out);
+  if (move == PlaneMove::kSplit) return SplitRow3(from, pixels, pixels, to);
+  JoinRow3(from, pixels, pixels, to);
+}
+
+// False: it is not of three values, or not of a size that the loops take.
+bool MovePlanes(PlaneMove move, const ConstTensorView& value, size_t element, void* out) {
+  if (move == PlaneMove::kNone || value.shape[move == PlaneMove::kSplit ? 2 : 0] != 3) return false;
+  const int64_t pixels = value.shape.num_elements() / 3;
+  if (element == 1) MovePlanes<uint8_t>(move, pixels, value.data, out);
+  if (element == 2) MovePlanes<uint16_t>(move, pixels, value.data, out);
+  if (element == 4) MovePlanes<uint32_t>(move, pixels, value.data, out);
+  return element <= 4;
 }
 
 class Transpose final : public Op {
  public:
-  explicit Transpose(TransposeOptions options) : options_(std::move(options)) {}
+  explicit Transpose(TransposeOptions options)
+      : options_(std::move(options)), planes_(PlaneMoveOf(options_.perm)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     MILLRACE_ASSIGN_OR_RETURN(Field field, FindField(input, options_.field, "transpose"));
@@ -87,12 +142,17 @@ class Transpose final : public Op {
       const ConstTensorView value = in.at(row);
       const Permuted permuted = Permute(value.shape, options_.perm);
       void* memory = run.Allocate(out, row, Shape(std::span<const int64_t>(permuted.extents)));
-      CopyPermuted(permuted, SizeOf(in.dtype()), value.data, memory);
+      const size_t element = SizeOf(in.dtype());
+      if (value.shape.num_elements() == 0) continue;
+      if (MovePlanes(planes_, value, element, memory)) continue;
+      CopyPermuted(permuted, element, static_cast<const std::byte*>(value.data),
+                   static_cast<std::byte*>(memory));
     }
   }
 
  private:
   const TransposeOptions options_;
+  const PlaneMove planes_;
 };
 
 class PadChannels final : public Op {
@@ -116,23 +176,18 @@ class PadChannels final : public Op {
     const Column in = run.Take(options_.field);
     Column& out = run.Add(options_.field, in.dtype());
     const size_t size = SizeOf(in.dtype());
-    std::vector<std::byte> pixel(static_cast<size_t>(options_.channels) * size);
-    for (size_t at = 0; at < pixel.size(); at += size) {
-      ConvertFloat(options_.value, in.dtype(), &pixel[at]);
+    std::vector<std::byte> values(static_cast<size_t>(options_.channels) * size);
+    for (size_t at = 0; at < values.size(); at += size) {
+      ConvertFloat(options_.value, in.dtype(), &values[at]);
     }
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       const ConstTensorView image = in.at(row);
       const Shape shape{image.shape[0], image.shape[1], options_.channels};
       auto* to = static_cast<std::byte*>(run.Allocate(out, row, shape));
-      const auto* from = static_cast<const std::byte*>(image.data);
-      const size_t old = static_cast<size_t>(image.shape[2]) * size;
-      for (int64_t i = image.shape[0] * image.shape[1]; i > 0; --i) {
-        std::memcpy(to, from, old);
-        std::memcpy(to + old, pixel.data(), pixel.size() - old);
-        from += old;
-        to += pixel.size();
-      }
+      const size_t pixel = static_cast<size_t>(image.shape[2]) * size;
+      AppendChannels(static_cast<const std::byte*>(image.data), image.shape[0] * image.shape[1],
+                     pixel, size, std::span(values).subspan(pixel), to);
     }
   }
 

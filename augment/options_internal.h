@@ -13,6 +13,11 @@ namespace millrace::augment {
 // INVALID_ARGUMENT that names `op` unless both extents of an output lie in [1, 65536].
 absl::Status ValidateExtents(std::string_view op, int64_t height, int64_t width);
 absl::Status Validate(const RandomResizedCropOptions& options);
+absl::Status Validate(const DecodeImageOptions& options);
+// INVALID_ARGUMENT that names `op` where a method has no antialias.
+absl::Status ValidateAntialias(std::string_view op, ResizeMethod method, bool antialias);
+// What random_resized_crop does to its region.
+ResizeOptions ResizeOf(const RandomResizedCropOptions& crop);
 
 // kValue when an image of `shape` cannot be resized.
 absl::Status CheckResizable(const Shape& shape);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "augment/convert_internal.h"
+#include "augment/copy_rows_internal.h"
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
 #include "augment/pixel_ops_internal.h"
@@ -14,18 +15,6 @@
 #include "base/status.h"
 
 namespace millrace::augment {
-
-void MirrorRow(const std::byte* in, int64_t width, size_t pixel, std::byte* out) {
-  const size_t row = static_cast<size_t>(width) * pixel;
-  out += row;
-  if (pixel == 3) {  // constant sizes become plain moves
-    for (size_t x = 0; x < row; x += 3) std::memcpy(out -= 3, in + x, 3);
-  } else if (pixel == 12) {
-    for (size_t x = 0; x < row; x += 12) std::memcpy(out -= 12, in + x, 12);
-  } else {
-    for (size_t x = 0; x < row; x += pixel) std::memcpy(out -= pixel, in + x, pixel);
-  }
-}
 
 // Blocks of so many pixels are whole vectors for any number of channels.
 constexpr int kFactorPixels = 16;

@@ -1,16 +1,11 @@
 #ifndef MILLRACE_AUGMENT_PIXEL_OPS_INTERNAL_H_
 #define MILLRACE_AUGMENT_PIXEL_OPS_INTERNAL_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "augment/image_ops.h"
 
 namespace millrace::augment {
-
-// What flip makes of a row of `width` pixels of `pixel` bytes; `out` is other memory.
-void MirrorRow(const std::byte* in, int64_t width, size_t pixel, std::byte* out);
 
 // What normalize multiplies with and takes away, for a few pixels, as ScaleRow (row_kernels_internal.h)
 // wants them.

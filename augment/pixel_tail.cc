@@ -4,15 +4,18 @@
 
 #include "augment/bilinear_rows_internal.h"
 #include "augment/convert_internal.h"
+#include "augment/copy_rows_internal.h"
 #include "augment/pixel_ops_internal.h"
 #include "augment/pixel_tail_internal.h"
 #include "augment/region_internal.h"
 #include "base/status.h"
 
-// A flip needs no pass: rows are asked for from the last one up, and a resize takes its columns from
-// right to left. A normalize of colours is done while they are in the registers of the resize. All
-// else goes from one buffer of a row to another, which the first cache holds, and the last step
-// writes where the image belongs.
+// A flip needs no pass: rows are asked for from the last one up, and a bilinear resize takes its
+// columns from right to left. A normalize of colours is done while they are in the registers of that
+// resize. All else goes from one buffer of a row to another, which the first cache holds, and the last
+// step writes where the image belongs. The other resizes are not made of rows that could be asked for
+// in any order: their whole output, which is small, is made first and is in the second cache when its
+// rows are taken from it.
 
 namespace millrace::augment {
 namespace {
@@ -33,14 +36,11 @@ void SplitRow(const void* in, int64_t pixels, int64_t channels, int64_t plane, s
   }
 }
 
-// Pixels of `pixel` bytes, each followed by `rest`.
-void PadRow(const std::byte* in, int64_t pixels, size_t pixel, const std::vector<std::byte>& rest,
-            std::byte* out) {
-  for (; pixels > 0; --pixels, in += pixel) {
-    std::memcpy(out, in, pixel);
-    std::ranges::copy(rest, out + pixel);
-    out += pixel + rest.size();
-  }
+// Whether rows of the resized image can be had one by one (BilinearRows).
+bool ResizesByRow(const PixelSource& source) {
+  const ResizeTarget& target = *source.resized;
+  return target.method == ResizeMethod::kBilinear && !target.antialias &&
+         (target.dtype == source.pixels.dtype || target.dtype == DType::kF32);
 }
 
 }  // namespace
@@ -52,10 +52,11 @@ class PixelTail::Writer {
       : tail_(tail),
         source_(source),
         flips_(flips),
-        height_(source.resized ? source.out_height : source.height),
-        width_(source.resized ? source.out_width : source.width) {
+        pixels_(source.pixels),
+        height_(source.height()),
+        width_(source.width()) {
     if (height_ == 0 || width_ == 0) return;
-    size_t most = RowBytes(width_, source.channels, sizeof(float));
+    size_t most = RowBytes(width_, pixels_.channels, sizeof(float));
     for (const RowStep& step : tail.row_steps_) {
       most = std::max(most, RowBytes(width_, step.channels, step.element));
     }
@@ -64,7 +65,7 @@ class PixelTail::Writer {
     }
     if (!source.resized) return;
     rows_.emplace(
-        BilinearRows::Extents{source.height, source.width, height_, width_, source.channels},
+        BilinearRows::Extents{pixels_.height, pixels_.width, height_, width_, pixels_.channels},
         flips.horizontal, arena);
   }
 
@@ -100,9 +101,9 @@ class PixelTail::Writer {
   // Bytes that no step follows go to `slot`, if there is one.
   Begun Begin(int64_t y, std::byte* slot) {
     if (!source_.resized) return {TakeRow(y), 0};
-    if (source_.dtype == DType::kF32) return ResizeRow<float>(y);
+    if (pixels_.dtype == DType::kF32) return ResizeRow<float>(y);
     const Begun begun = ResizeRow<uint8_t>(y);
-    if (begun.steps > 0) return begun;
+    if (begun.steps > 0 || source_.dtype() == DType::kF32) return begun;
     const bool last = tail_.row_steps_.empty() && slot != nullptr;
     std::byte* const bytes = last ? slot : NextBuffer();
     RoundToBytes(static_cast<const float*>(begun.row), rows_->row_floats(),
@@ -116,19 +117,19 @@ class PixelTail::Writer {
     PixelScaling scaling;
     if (tail_.first_scales_) {
       scaling = tail_.scaling_;
-      scaling.round = source_.dtype == DType::kU8;
+      scaling.round = source_.dtype() == DType::kU8;
     }
-    rows_->Row(static_cast<const T*>(source_.data), source_.stride, y, scaling, line);
+    rows_->Row(static_cast<const T*>(pixels_.data), pixels_.stride, y, scaling, line);
     return {line, tail_.first_scales_ ? size_t{1} : 0};
   }
 
   const void* TakeRow(int64_t y) {
-    const size_t element = SizeOf(source_.dtype);
-    const auto* const row = static_cast<const std::byte*>(source_.data) +
-                            static_cast<size_t>(y * source_.stride) * element;
+    const size_t element = SizeOf(pixels_.dtype);
+    const auto* const row = static_cast<const std::byte*>(pixels_.data) +
+                            static_cast<size_t>(y * pixels_.stride) * element;
     if (!flips_.horizontal) return row;
     std::byte* const mirrored = NextBuffer();
-    MirrorRow(row, width_, static_cast<size_t>(source_.channels) * element, mirrored);
+    MirrorRow(row, width_, static_cast<size_t>(pixels_.channels) * element, mirrored);
     return mirrored;
   }
 
@@ -161,7 +162,8 @@ class PixelTail::Writer {
   const PixelTail& tail_;
   const PixelSource& source_;
   const Flips flips_;
-  const int64_t height_;  // of the output
+  const PixelView& pixels_;  // of source_
+  const int64_t height_;     // of the output
   const int64_t width_;
   std::optional<BilinearRows> rows_;
   std::byte* buffers_[2] = {};  // take turns
@@ -252,8 +254,9 @@ void PixelTail::AddStep(const PadChannelsOptions& options) {
   for (size_t at = 0; at < rest.size(); at += element) {
     ConvertFloat(options.value, dtype_, &rest[at]);
   }
-  const auto apply = [pixel, rest](const void* in, int64_t pixels, void* out) {
-    PadRow(static_cast<const std::byte*>(in), pixels, pixel, rest, static_cast<std::byte*>(out));
+  const auto apply = [pixel, element, rest](const void* in, int64_t pixels, void* out) {
+    AppendChannels(static_cast<const std::byte*>(in), pixels, pixel, element, rest,
+                   static_cast<std::byte*>(out));
   };
   row_steps_.push_back({apply, options.channels, element});
   channels_ = options.channels;
@@ -275,7 +278,20 @@ PixelTail::Flips PixelTail::DrawFlips(int64_t row, const Run& run) const {
 }
 
 void PixelTail::Write(const PixelSource& source, int64_t row, Run& run, void* out) const {
-  Writer(*this, source, DrawFlips(row, run), run.arena()).WriteAll(static_cast<std::byte*>(out));
+  const ArenaScratch scratch(run.arena());
+  const Flips flips = DrawFlips(row, run);
+  auto* const to = static_cast<std::byte*>(out);
+  if (!source.resized || ResizesByRow(source)) {
+    return Writer(*this, source, flips, run.arena()).WriteAll(to);
+  }
+  const ResizeTarget& target = *source.resized;
+  if (steps_.empty()) return ResizeImage(source.pixels, target, out, run.arena());
+  const int64_t channels = source.pixels.channels, stride = target.width * channels;
+  std::byte* const memory =
+      run.arena().Allocate(static_cast<size_t>(target.height * stride) * SizeOf(target.dtype));
+  ResizeImage(source.pixels, target, memory, run.arena());
+  const PixelSource resized{{memory, target.dtype, stride, target.height, target.width, channels}};
+  Writer(*this, resized, flips, run.arena()).WriteAll(to);
 }
 
 }  // namespace millrace::augment

@@ -7,24 +7,12 @@
 #include <vector>
 
 #include "augment/fused_ops.h"
+#include "augment/pixel_head_internal.h"
 #include "augment/row_kernels_internal.h"
 #include "base/run.h"
 #include "base/schema.h"
 
 namespace millrace::augment {
-
-// The pixels that a tail is given: a region of an image, as it is or resized.
-struct PixelSource {
-  const void* data = nullptr;  // the region's first pixel
-  DType dtype = DType::kU8;    // kU8 or kF32
-  int64_t stride = 0;          // elements from a row to the next
-  int64_t height = 0;          // of the region
-  int64_t width = 0;
-  int64_t channels = 0;
-  bool resized = false;  // bilinearly, to
-  int64_t out_height = 0;
-  int64_t out_width = 0;
-};
 
 // The steps behind the first op, done row by row. Immutable after Resolve.
 class PixelTail {
@@ -79,11 +67,6 @@ class PixelTail {
   std::vector<RowStep> row_steps_;
   bool planes_ = false;
 };
-
-// MakeDecodeRandomResizedCrop with the steps that follow it.
-absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCropTail(DecodeImageOptions decode,
-                                                       RandomResizedCropOptions crop,
-                                                       const std::string& stage, PixelTail tail);
 
 }  // namespace millrace::augment
 

@@ -6,8 +6,6 @@
 namespace millrace::augment {
 namespace {
 
-constexpr int kTries = 10;
-
 // Half to even, as Python's round.
 int64_t Round(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
 
@@ -28,17 +26,26 @@ int64_t HalfToEven(int64_t n) { return n / 2 + (n % 2 != 0 && n / 2 % 2 != 0 ? 1
 
 }  // namespace
 
+Region Visible(const Region& region, const Shape& shape) {
+  Region visible{std::max<int64_t>(region.top, 0), std::max<int64_t>(region.left, 0)};
+  const int64_t bottom = std::min(region.top + region.height, shape[0]);
+  const int64_t right = std::min(region.left + region.width, shape[1]);
+  visible.height = std::max<int64_t>(bottom - visible.top, 0);
+  visible.width = std::max<int64_t>(right - visible.left, 0);
+  return visible;
+}
+
 int64_t CenterOf(int64_t size, int64_t crop) {
   return size >= crop ? HalfToEven(size - crop) : -((crop - size) / 2);
 }
 
 Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
-                const std::array<float, 2>& aspect, RandomStream& random) {
+                const std::array<float, 2>& aspect, RandomStream& random, int max_attempts) {
   const double pixels = static_cast<double>(height) * static_cast<double>(width);
   const double log_low = std::log(static_cast<double>(aspect[0]));
   const double log_high = std::log(static_cast<double>(aspect[1]));
   const double area_low = area[0], area_high = area[1];
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < max_attempts; ++i) {
     const double target = pixels * (area_low + (area_high - area_low) * random.NextDouble());
     const double ratio = std::exp(log_low + (log_high - log_low) * random.NextDouble());
     const double crop_width = std::nearbyint(std::sqrt(target * ratio));

@@ -14,11 +14,6 @@
 namespace millrace::augment {
 namespace {
 
-template <typename T>
-T* AllocateArray(RunArena& arena, int64_t count) {
-  return reinterpret_cast<T*>(arena.Allocate(static_cast<size_t>(count) * sizeof(T)));
-}
-
 // Floats behind a blended row that a gather or a window may read.
 constexpr int64_t kReadBehind = kWideWindowFloats;
 

@@ -4,30 +4,30 @@
 #include <type_traits>
 #include <vector>
 
+#include "augment/resample_rows_internal.h"
 #include "augment/resize_internal.h"
 
 // Pillow's resampling (src/libImaging/Resample.c), to the bit. The kernel is stretched to the width of
 // an output pixel, so that every input pixel has its share. Bytes are added up in integers, by weights
-// of 22 bits, and each pass rounds to bytes: sums do not depend on the order, so any compiler may
-// vectorise them.
+// of 22 bits, and each pass rounds to bytes: sums do not depend on the order, so any register may
+// hold any of them.
 
 namespace millrace::augment {
 namespace {
-
-constexpr int kWeightBits = 22;
 
 template <typename T>
 using Weight = std::conditional_t<std::is_same_v<T, uint8_t>, int32_t, double>;
 
 template <typename T>
 struct Taps {
-  struct Range {
-    int64_t first;
-    int64_t count;
-  };
-  std::vector<Range> ranges;       // of the input, one per output pixel
-  std::vector<Weight<T>> weights;  // `stride` per output pixel
+  std::vector<WeighedRange> ranges;  // of the input, one per output pixel
+  std::vector<Weight<T>> weights;    // `stride` per output pixel
   int64_t stride = 0;
+  int64_t most = 0;  // of a pixel
+
+  PixelWeights<Weight<T>> view() const {
+    return {ranges.data(), weights.data(), stride, static_cast<int64_t>(ranges.size())};
+  }
 };
 
 double Triangle(double x) {
@@ -56,7 +56,8 @@ Taps<T> MakeTaps(int64_t in, int64_t out, bool cubic) {
   const double support = (cubic ? 2.0 : 1.0) * stretch;
   Taps<T> taps;
   taps.stride = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
-  taps.weights.resize(static_cast<size_t>(out * taps.stride));
+  taps.stride = (taps.stride + kWeightStep - 1) / kWeightStep * kWeightStep;
+  taps.weights.resize(static_cast<size_t>(out * taps.stride + kWeightStep));
   std::vector<double> weights(static_cast<size_t>(taps.stride));
   for (int64_t i = 0; i < out; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
@@ -75,79 +76,67 @@ Taps<T> MakeTaps(int64_t in, int64_t out, bool cubic) {
       Store(sum != 0 ? weight / sum : weight, to + j);
     }
     taps.ranges.push_back({first, last - first});
+    taps.most = std::max(taps.most, last - first);
   }
   return taps;
 }
 
-uint8_t Rounded(int32_t sum) {
-  return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
+// The row, with kWeighedSlack bytes behind it that may be read: where it lies, or copied to `copy`.
+const uint8_t* RowWithSlack(const ImageView<uint8_t>& in, int64_t y, uint8_t* copy) {
+  const uint8_t* const row = in.data + y * in.stride;
+  if ((in.height - 1 - y) * in.stride >= kWeighedSlack) return row;
+  std::memcpy(copy, row, static_cast<size_t>(in.width * in.channels));
+  return copy;
 }
-float Rounded(double sum) { return static_cast<float>(sum); }
 
-template <typename T>
-constexpr Weight<T> kHalf = 0;
-template <>
-constexpr int32_t kHalf<uint8_t> = 1 << (kWeightBits - 1);
-
-// One row, of kChannels; 0: of `channels`.
-template <int kChannels, typename T>
-void BlendColumns(const T* row, const Taps<T>& taps, int64_t channels, T* out) {
-  const int64_t step = kChannels > 0 ? kChannels : channels;
-  const Weight<T>* weights = taps.weights.data();
-  for (const auto& [first, count] : taps.ranges) {
-    const T* from = row + first * step;
-    if constexpr (kChannels > 0) {
-      Weight<T> sums[kChannels];
-      std::fill_n(sums, kChannels, kHalf<T>);
-      for (int64_t j = 0; j < count; ++j) {
-        for (int c = 0; c < kChannels; ++c) sums[c] += weights[j] * from[j * kChannels + c];
-      }
-      for (int c = 0; c < kChannels; ++c) out[c] = Rounded(sums[c]);
+void WeighColumns(const ImageView<uint8_t>& in, const Taps<uint8_t>& taps, RunArena& arena,
+                  uint8_t* out) {
+  const PixelWeights<int32_t> columns = taps.view();
+  WeightWindows<int32_t> windows;
+  if (HasColumnWindows()) {
+    const auto tap = [&](int64_t x, int64_t j) -> WeighedTap<int32_t> {
+      const auto [first, count] = columns.ranges[x];
+      if (j >= count) return {first + count - 1, 0};
+      return {first + j, columns.weights[x * columns.stride + j]};
+    };
+    windows =
+        MakeWeightWindows<int32_t>(in.height, columns.count, in.channels, taps.most, tap, arena);
+  }
+  const int64_t row_bytes = in.width * in.channels;
+  auto* const copy = AllocateArray<uint8_t>(arena, row_bytes + kWeighedSlack);
+  std::fill_n(copy + row_bytes, kWeighedSlack, uint8_t{0});
+  for (int64_t y = 0; y < in.height; ++y, out += columns.count * in.channels) {
+    const uint8_t* const row = RowWithSlack(in, y, copy);
+    if (windows.count > 0) {
+      WeighWindows(row, windows, out);
     } else {
-      for (int64_t c = 0; c < step; ++c) {
-        Weight<T> sum = kHalf<T>;
-        for (int64_t j = 0; j < count; ++j) sum += weights[j] * from[j * step + c];
-        out[c] = Rounded(sum);
-      }
+      WeighPixels(row, in.channels, columns, out);
     }
-    weights += taps.stride;
-    out += step;
+  }
+}
+
+void WeighColumns(const ImageView<float>& in, const Taps<float>& taps, RunArena&, float* out) {
+  for (int64_t y = 0; y < in.height; ++y, out += taps.view().count * in.channels) {
+    WeighPixels(in.data + y * in.stride, in.channels, taps.view(), out);
   }
 }
 
 // Returns the image as wide as the output, dense.
 template <typename T>
 ImageView<T> ResizeColumns(const ImageView<T>& in, int64_t width, bool cubic, RunArena& arena) {
-  const Taps<T> taps = MakeTaps<T>(in.width, width, cubic);
   const int64_t stride = width * in.channels;
-  T* const out =
-      reinterpret_cast<T*>(arena.Allocate(static_cast<size_t>(in.height * stride) * sizeof(T)));
-  const auto blend = in.channels == 3   ? &BlendColumns<3, T>
-                     : in.channels == 1 ? &BlendColumns<1, T>
-                                        : &BlendColumns<0, T>;
-  for (int64_t y = 0; y < in.height; ++y) {
-    blend(in.data + y * in.stride, taps, in.channels, out + y * stride);
-  }
+  T* const out = AllocateArray<T>(arena, in.height * stride + kWeighedSlack);
+  WeighColumns(in, MakeTaps<T>(in.width, width, cubic), arena, out);
   return {out, in.height, width, stride, in.channels};
-}
-
-template <typename T>
-void AddRow(const T* __restrict row, Weight<T> weight, size_t count, Weight<T>* __restrict sums) {
-  for (size_t i = 0; i < count; ++i) sums[i] += weight * static_cast<Weight<T>>(row[i]);
 }
 
 template <typename T>
 void ResizeRows(const ImageView<T>& in, int64_t height, bool cubic, T* out) {
   const Taps<T> taps = MakeTaps<T>(in.height, height, cubic);
-  const auto count = static_cast<size_t>(in.width * in.channels);
-  std::vector<Weight<T>> sums(count);
+  const int64_t count = in.width * in.channels;
   const Weight<T>* weights = taps.weights.data();
   for (const auto& [first, rows] : taps.ranges) {
-    std::ranges::fill(sums, kHalf<T>);
-    for (int64_t j = 0; j < rows; ++j) {
-      AddRow(in.data + (first + j) * in.stride, weights[j], count, sums.data());
-    }
-    for (size_t i = 0; i < count; ++i) out[i] = Rounded(sums[i]);
+    WeighRows(in.data + first * in.stride, in.stride, weights, rows, count, out);
     weights += taps.stride;
     out += count;
   }

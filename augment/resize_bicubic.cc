@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "augment/resample_rows_internal.h"
 #include "augment/resize_internal.h"
 
 // bicubic and nearest without antialias. Four rows are blended into one line of floats, whose columns
@@ -42,64 +43,92 @@ std::vector<CubicTap> MakeTaps(int64_t in, int64_t out) {
 }
 
 template <typename T>
-void BlendRows(const ImageView<T>& in, const CubicTap& tap, float* __restrict out) {
-  const T* __restrict a = in.data + tap.at[0] * in.stride;
-  const T* __restrict b = in.data + tap.at[1] * in.stride;
-  const T* __restrict c = in.data + tap.at[2] * in.stride;
-  const T* __restrict d = in.data + tap.at[3] * in.stride;
-  const auto [wa, wb, wc, wd] = tap.weight;
-  const int64_t count = in.width * in.channels;
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = wa * static_cast<float>(a[i]) + wb * static_cast<float>(b[i]) +
-             wc * static_cast<float>(c[i]) + wd * static_cast<float>(d[i]);
-  }
+void BlendRows(const ImageView<T>& in, const CubicTap& tap, float* out) {
+  const auto row = [&](size_t k) { return in.data + tap.at[k] * in.stride; };
+  const auto [a, b, c, d] = tap.weight;
+  const FourRows<T> rows = {{row(0), row(1), row(2), row(3)}, {a, b, c, d}};
+  WeighFourRows(rows, in.width * in.channels, out);
 }
 
-void Store(float value, float* out) { *out = value; }
-void Store(float value, uint8_t* out) {
-  *out = static_cast<uint8_t>(std::nearbyint(std::clamp(value, 0.0f, 255.0f)));
+// Blends the columns of rows of floats, behind which kWeighedSlack more may be read.
+class CubicColumns {
+ public:
+  // Of so many rows.
+  CubicColumns(int64_t rows, const std::vector<CubicTap>& taps, int64_t channels, RunArena& arena)
+      : channels_(channels) {
+    for (const CubicTap& tap : taps) {
+      for (size_t k = 0; k < 4; ++k) {
+        at_.push_back(static_cast<int32_t>(tap.at[k] * channels));
+        weights_.push_back(tap.weight[k]);
+      }
+    }
+    columns_ = {at_.data(), weights_.data(), static_cast<int64_t>(taps.size())};
+    if (!HasColumnWindows()) return;
+    const auto tap = [&](int64_t x, int64_t k) -> WeighedTap<float> {
+      const CubicTap& from = taps[static_cast<size_t>(x)];
+      return {from.at[static_cast<size_t>(k)], from.weight[static_cast<size_t>(k)]};
+    };
+    windows_ = MakeWeightWindows<float>(rows, columns_.count, channels, 4, tap, arena);
+  }
+
+  // Writes up to kWeighedSlack floats behind the row.
+  void Blend(const float* row, float* out) const {
+    if (windows_.count > 0) return WeighWindows(row, windows_, out);
+    WeighFourPixels(row, channels_, columns_, out);
+  }
+
+ private:
+  const int64_t channels_;
+  std::vector<int32_t> at_;
+  std::vector<float> weights_;
+  FourPixels columns_;
+  WeightWindows<float> windows_;  // if there are any: of columns_
+};
+
+void Store(const float* in, int64_t count, float* out) { std::copy_n(in, count, out); }
+void Store(const float* in, int64_t count, uint8_t* out) { CutToBytes(in, count, out); }
+
+float* AllocateLine(int64_t count, RunArena& arena) {
+  auto* const line = AllocateArray<float>(arena, count + kWeighedSlack);
+  std::fill_n(line + count, kWeighedSlack, 0.0f);
+  return line;
 }
 
 }  // namespace
 
 template <typename T>
 void ResizeBicubic(const ImageView<T>& in, const ImageTarget<T>& out, RunArena& arena) {
-  const std::vector<CubicTap> rows = MakeTaps(in.height, out.height);
-  const std::vector<CubicTap> columns = MakeTaps(in.width, out.width);
-  const auto count = static_cast<size_t>(in.width * in.channels);
-  auto* line = reinterpret_cast<float*>(arena.Allocate(count * sizeof(float)));
+  const CubicColumns columns(out.height, MakeTaps(in.width, out.width), in.channels, arena);
+  float* const blended = AllocateLine(in.width * in.channels, arena);
+  const int64_t count = out.width * in.channels;
+  float* const line = AllocateLine(count, arena);
   T* to = out.data;
-  for (const CubicTap& row : rows) {
-    BlendRows(in, row, line);
-    for (const auto& [at, weight] : columns) {
-      for (int64_t c = 0; c < in.channels; ++c) {
-        const auto pixel = [&](size_t k) { return line[at[k] * in.channels + c]; };
-        Store(weight[0] * pixel(0) + weight[1] * pixel(1) + weight[2] * pixel(2) +
-                  weight[3] * pixel(3),
-              to++);
-      }
-    }
+  for (const CubicTap& row : MakeTaps(in.height, out.height)) {
+    BlendRows(in, row, blended);
+    columns.Blend(blended, line);
+    Store(line, count, to);
+    to += count;
   }
 }
 
 template void ResizeBicubic(const ImageView<uint8_t>&, const ImageTarget<uint8_t>&, RunArena&);
 template void ResizeBicubic(const ImageView<float>&, const ImageTarget<float>&, RunArena&);
 
-void ResizeNearest(const std::byte* in, int64_t in_height, int64_t in_width, size_t pixel,
-                   std::byte* out, int64_t out_height, int64_t out_width) {
+void ResizeNearest(const std::byte* in, int64_t in_height, int64_t in_width, size_t stride,
+                   size_t pixel, const ImageTarget<std::byte>& out) {
   const auto source = [](int64_t i, int64_t size, int64_t to) {
     return static_cast<size_t>((2 * i + 1) * size / (2 * to));
   };
-  std::vector<size_t> columns(static_cast<size_t>(out_width));
-  for (int64_t x = 0; x < out_width; ++x) {
-    columns[static_cast<size_t>(x)] = source(x, in_width, out_width) * pixel;
+  std::vector<size_t> columns(static_cast<size_t>(out.width));
+  for (int64_t x = 0; x < out.width; ++x) {
+    columns[static_cast<size_t>(x)] = source(x, in_width, out.width) * pixel;
   }
-  for (int64_t y = 0; y < out_height; ++y) {
-    const std::byte* row =
-        in + source(y, in_height, out_height) * static_cast<size_t>(in_width) * pixel;
+  std::byte* to = out.data;
+  for (int64_t y = 0; y < out.height; ++y) {
+    const std::byte* row = in + source(y, in_height, out.height) * stride;
     for (const size_t column : columns) {
-      std::memcpy(out, row + column, pixel);
-      out += pixel;
+      std::memcpy(to, row + column, pixel);
+      to += pixel;
     }
   }
 }

@@ -8,6 +8,11 @@
 
 namespace millrace::augment {
 
+template <typename T>
+T* AllocateArray(RunArena& arena, int64_t count) {
+  return reinterpret_cast<T*>(arena.Allocate(static_cast<size_t>(count) * sizeof(T)));
+}
+
 // Bilinear, half-pixel centres, no antialias: an output pixel is a blend of the (at most) four
 // input pixels around its centre, edges repeat. All in float32, in this order and no other, so that
 // every kernel gives the same bits:
@@ -18,7 +23,7 @@ namespace millrace::augment {
 //   value = left + (right - left) * weight_x
 // uint8 output is `value` rounded half to even.
 // T is uint8_t or float. `in` points at in_height rows of in_width pixels, `stride` elements apart;
-// `out` is dense. REQUIRES: every extent > 0.
+// `out` is dense. REQUIRES: every extent > 0, in_width * channels < 2^31.
 template <typename T>
 void ResizeBilinear(const T* in, int64_t in_height, int64_t in_width, int64_t stride,
                     int64_t channels, T* out, int64_t out_height, int64_t out_width,
@@ -49,14 +54,14 @@ void ResizeBicubic(const ImageView<T>& in, const ImageTarget<T>& out, RunArena& 
 template <typename T>
 void ResizeAntialias(const ImageView<T>& in, bool cubic, const ImageTarget<T>& out,
                      RunArena& arena);
-// Of pixels of `pixel` bytes; `in` is dense.
-void ResizeNearest(const std::byte* in, int64_t in_height, int64_t in_width, size_t pixel,
-                   std::byte* out, int64_t out_height, int64_t out_width);
+// Of pixels of `pixel` bytes; the rows of `in` are `stride` bytes apart.
+void ResizeNearest(const std::byte* in, int64_t in_height, int64_t in_width, size_t stride,
+                   size_t pixel, const ImageTarget<std::byte>& out);
 
 // Each output pixel is the mean of the input area under it, pixels at its edge weighted by the share of
 // theirs that lies in it (OpenCV's INTER_AREA); uint8 in integers, so exact, rounded half up, and float
-// in double. Both images are dense. REQUIRES: 0 < in, out <= 2^24 per extent,
-// in_height * in_width <= 2^28.
+// in double. Both images are dense. Takes 12 bytes per pixel of the input's width, 4 per one of its
+// height and 8 per value of a row. REQUIRES: 0 < in, out <= 2^16 per extent.
 template <typename T>
 void ResizeArea(const T* in, int64_t in_height, int64_t in_width, int64_t channels, T* out,
                 int64_t out_height, int64_t out_width);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -7,8 +8,9 @@
 #include "augment/errors_internal.h"
 #include "augment/image_ops.h"
 #include "augment/options_internal.h"
+#include "augment/pixel_head_internal.h"
 #include "augment/region_internal.h"
-#include "augment/resize_internal.h"
+#include "augment/resize_image_internal.h"
 #include "base/status.h"
 
 namespace millrace::augment {
@@ -38,12 +40,34 @@ absl::Status Validate(const RandomResizedCropOptions& options) {
                                                    ", ", aspect_high,
                                                    "]; expected 0.001 <= low <= high <= 1000"));
   }
-  return absl::OkStatus();
+  if (options.max_attempts < 1 || options.max_attempts > kMaxCropAttempts) {
+    return absl::InvalidArgumentError(absl::StrCat("random_resized_crop: max_attempts is ",
+                                                   options.max_attempts, "; expected 1 to ",
+                                                   kMaxCropAttempts));
+  }
+  return ValidateAntialias("random_resized_crop", options.interpolation, options.antialias);
+}
+
+absl::Status ValidateAntialias(std::string_view op, ResizeMethod method, bool antialias) {
+  const bool has_kernel = method == ResizeMethod::kBilinear || method == ResizeMethod::kBicubic;
+  if (!antialias || has_kernel) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(ToAbsl(op), ": only bilinear and bicubic have antialias"));
+}
+
+ResizeOptions ResizeOf(const RandomResizedCropOptions& crop) {
+  return {.field = crop.field,
+          .height = crop.height,
+          .width = crop.width,
+          .method = crop.interpolation,
+          .antialias = crop.antialias};
 }
 
 absl::Status CheckResizable(const Shape& shape) {
+  // A place in a row is an int32.
+  constexpr int64_t kMaxRowValues = std::numeric_limits<int32_t>::max();
   if (shape[0] > 0 && shape[1] > 0 && shape[2] > 0 && shape[0] <= kMaxInputExtent &&
-      shape[1] <= kMaxInputExtent) {
+      shape[1] <= kMaxInputExtent && shape[2] <= kMaxRowValues / shape[1]) {
     return absl::OkStatus();
   }
   return RowError(RecordErrorReason::kValue,
@@ -52,7 +76,9 @@ absl::Status CheckResizable(const Shape& shape) {
 
 absl::StatusOr<Shape> ResizedShape(const ResizeOptions& options, const Shape& in) {
   MILLRACE_RETURN_IF_ERROR(CheckResizable(in));
-  const bool kernel = options.antialias || options.method == ResizeMethod::kBicubic;
+  // Those that keep a table of the input's pixels.
+  const bool kernel = options.antialias || options.method == ResizeMethod::kBicubic ||
+                      options.method == ResizeMethod::kArea;
   const int64_t longer = std::max(in[0], in[1]);
   const int64_t shorter = std::min(in[0], in[1]);
   const int64_t stretched = options.shorter * longer / shorter;
@@ -67,39 +93,6 @@ absl::StatusOr<Shape> ResizedShape(const ResizeOptions& options, const Shape& in
 
 namespace {
 
-template <typename T>
-void ResizeRow(const ConstTensorView& in, const Region& region, int64_t row, Column& out,
-               const Shape& shape, Run& run) {
-  const int64_t channels = in.shape[2];
-  const int64_t stride = in.shape[1] * channels;
-  const T* first = static_cast<const T*>(in.data) + region.top * stride + region.left * channels;
-  ResizeBilinear(first, region.height, region.width, stride, channels,
-                 static_cast<T*>(run.Allocate(out, row, shape)), shape[0], shape[1], run.arena());
-}
-
-// Resizes the region that `Pick(run, row, shape)` names of every row's image.
-template <typename Pick>
-void ResizeRows(Run& run, const std::string& field, int64_t height, int64_t width,
-                const Pick& pick) {
-  const Column in = run.Take(field);
-  Column& out = run.Add(field, in.dtype());
-  for (int64_t row = 0; row < run.num_rows(); ++row) {
-    if (!run.ok(row)) continue;
-    const ConstTensorView image = in.at(row);
-    if (absl::Status status = CheckResizable(image.shape); !status.ok()) {
-      run.Fail(row, Annotate(status, field));
-      continue;
-    }
-    const Region region = pick(row, image.shape);
-    const Shape shape{height, width, image.shape[2]};
-    if (in.dtype() == DType::kU8) {
-      ResizeRow<uint8_t>(image, region, row, out, shape, run);
-    } else {
-      ResizeRow<float>(image, region, row, out, shape, run);
-    }
-  }
-}
-
 absl::StatusOr<Schema> ResolveResize(const Schema& input, const std::string& name,
                                      std::string_view op, int64_t height, int64_t width) {
   MILLRACE_ASSIGN_OR_RETURN(Field field, FindImage(input, name, op, kResizable));
@@ -109,13 +102,29 @@ absl::StatusOr<Schema> ResolveResize(const Schema& input, const std::string& nam
   return output;
 }
 
-// The image of `row` with every value as float32.
-const float* ToFloats(const ConstTensorView& image, RunArena& arena) {
-  if (image.dtype == DType::kF32) return static_cast<const float*>(image.data);
-  const auto bytes = image.as<uint8_t>();
-  auto* floats = reinterpret_cast<float*>(arena.Allocate(bytes.size() * sizeof(float)));
-  std::ranges::copy(bytes, floats);
-  return floats;
+// Resizes the region that `pick(row, shape)` names of every row's image, or fails the row with what
+// it says.
+template <typename Pick>
+void ResizeRows(Run& run, const ResizeOptions& options, const Pick& pick) {
+  const Column in = run.Take(options.field);
+  Column& out = run.Add(options.field, options.dtype.value_or(in.dtype()));
+  const auto resize = [&](int64_t row) -> absl::Status {
+    const ConstTensorView image = in.at(row);
+    MILLRACE_ASSIGN_OR_RETURN(const Region region, pick(row, image.shape));
+    MILLRACE_ASSIGN_OR_RETURN(const Shape shape,
+                              ResizedShape(options, {region.height, region.width, image.shape[2]}));
+    void* const memory = run.Allocate(out, row, shape);
+    const ArenaScratch scratch(run.arena());
+    ResizeImage(ViewOf(image, region),
+                {options.method, options.antialias, out.dtype(), shape[0], shape[1]}, memory,
+                run.arena());
+    return absl::OkStatus();
+  };
+  for (int64_t row = 0; row < run.num_rows(); ++row) {
+    if (!run.ok(row)) continue;
+    const absl::Status status = resize(row);
+    if (!status.ok()) run.Fail(row, Annotate(status, options.field));
+  }
 }
 
 class Resize final : public Op {
@@ -137,69 +146,12 @@ class Resize final : public Op {
   }
 
   void Apply(Run& run) const override {
-    const Column in = run.Take(options_.field);
-    Column& out = run.Add(options_.field, options_.dtype.value_or(in.dtype()));
-    for (int64_t row = 0; row < run.num_rows(); ++row) {
-      if (!run.ok(row)) continue;
-      const ConstTensorView image = in.at(row);
-      const absl::StatusOr<Shape> shape = ResizedShape(options_, image.shape);
-      if (!shape.ok()) {
-        run.Fail(row, Annotate(shape.status(), options_.field));
-        continue;
-      }
-      ResizeImage(image, out.dtype(), *shape, run.Allocate(out, row, *shape), run.arena());
-    }
+    ResizeRows(run, options_, [](int64_t, const Shape& shape) -> absl::StatusOr<Region> {
+      return Region{0, 0, shape[0], shape[1]};
+    });
   }
 
  private:
-  void ResizeImage(const ConstTensorView& image, DType dtype, const Shape& shape, void* out,
-                   RunArena& arena) const {
-    if (options_.method == ResizeMethod::kNearest && dtype == image.dtype) {
-      const size_t pixel = static_cast<size_t>(shape[2]) * SizeOf(dtype);
-      return ResizeNearest(static_cast<const std::byte*>(image.data), image.shape[0],
-                           image.shape[1], pixel, static_cast<std::byte*>(out), shape[0], shape[1]);
-    }
-    if (dtype == DType::kU8 && image.dtype == DType::kU8) {
-      return ResizeAs(static_cast<const uint8_t*>(image.data), image.shape, shape,
-                      static_cast<uint8_t*>(out), arena);
-    }
-    const float* floats = ToFloats(image, arena);
-    if (dtype == DType::kF32) {
-      return ResizeAs(floats, image.shape, shape, static_cast<float*>(out), arena);
-    }
-    const auto count = static_cast<size_t>(shape.num_elements());
-    auto* resized = reinterpret_cast<float*>(arena.Allocate(count * sizeof(float)));
-    ResizeAs(floats, image.shape, shape, resized, arena);
-    std::transform(resized, resized + count, static_cast<uint8_t*>(out), ToByte);
-  }
-
-  static uint8_t ToByte(float value) {
-    uint8_t byte = 0;
-    ConvertFloat(value, DType::kU8, &byte);
-    return byte;
-  }
-
-  template <typename T>
-  void ResizeAs(const T* in, const Shape& from, const Shape& to, T* out, RunArena& arena) const {
-    const ImageView<T> view{in, from[0], from[1], from[1] * from[2], from[2]};
-    const ImageTarget<T> target{out, to[0], to[1]};
-    const size_t pixel = static_cast<size_t>(from[2]) * sizeof(T);
-    switch (options_.method) {
-      case ResizeMethod::kNearest:
-        return ResizeNearest(reinterpret_cast<const std::byte*>(in), from[0], from[1], pixel,
-                             reinterpret_cast<std::byte*>(out), to[0], to[1]);
-      case ResizeMethod::kArea:
-        return ResizeArea(in, from[0], from[1], from[2], out, to[0], to[1]);
-      case ResizeMethod::kBicubic:
-        if (!options_.antialias) return ResizeBicubic(view, target, arena);
-        return ResizeAntialias(view, true, target, arena);
-      case ResizeMethod::kBilinear:
-        break;
-    }
-    if (options_.antialias) return ResizeAntialias(view, false, target, arena);
-    ResizeBilinear(in, from[0], from[1], view.stride, from[2], out, to[0], to[1], arena);
-  }
-
   const ResizeOptions options_;
 };
 
@@ -214,14 +166,18 @@ class RandomResizedCrop final : public Op {
   }
 
   void Apply(Run& run) const override {
-    ResizeRows(run, options_.field, options_.height, options_.width,
-               [&](int64_t row, const Shape& shape) {
-                 RandomStream random = run.Random(row, stage_);
-                 return DrawCrop(shape[0], shape[1], options_.area, options_.aspect, random);
-               });
+    ResizeRows(run, ResizeOf(options_), [&](int64_t row, const Shape& shape) {
+      return Draw(shape, run.Random(row, stage_));
+    });
   }
 
  private:
+  absl::StatusOr<Region> Draw(const Shape& shape, RandomStream random) const {
+    MILLRACE_RETURN_IF_ERROR(CheckResizable(shape));
+    return DrawCrop(shape[0], shape[1], options_.area, options_.aspect, random,
+                    options_.max_attempts);
+  }
+
   const RandomResizedCropOptions options_;
   const uint64_t stage_;
 };
@@ -242,11 +198,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeResize(ResizeOptions options) {
   } else {
     MILLRACE_RETURN_IF_ERROR(ValidateExtents("resize: shorter", options.shorter, options.shorter));
   }
-  const bool has_kernel =
-      options.method == ResizeMethod::kBilinear || options.method == ResizeMethod::kBicubic;
-  if (options.antialias && !has_kernel) {
-    return absl::InvalidArgumentError("resize: only bilinear and bicubic have antialias");
-  }
+  MILLRACE_RETURN_IF_ERROR(ValidateAntialias("resize", options.method, options.antialias));
   const DType dtype = options.dtype.value_or(DType::kU8);
   if (dtype != DType::kU8 && dtype != DType::kF32) {
     return absl::InvalidArgumentError(

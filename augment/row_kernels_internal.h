@@ -49,6 +49,8 @@ struct PixelScaling {
   alignas(16) float offset[4] = {};
 };
 
+// --- Defined in row_kernels.cc ---
+
 // out[i] = top[i] + (bottom[i] - top[i]) * weight
 void BlendRows(const uint8_t* top, const uint8_t* bottom, float weight, int64_t count, float* out);
 void BlendRows(const float* top, const float* bottom, float weight, int64_t count, float* out);
@@ -62,6 +64,11 @@ void BlendWindows3(const float* row, const ColumnWindows& windows, const PixelSc
                    float* out);
 // Rounded half to even. REQUIRES: they round to 0 to 255.
 void RoundToBytes(const float* in, int64_t count, uint8_t* out);
+// Cut to [0, 255], then the same. REQUIRES: none is NaN.
+void CutToBytes(const float* in, int64_t count, uint8_t* out);
+
+// --- Defined in value_rows.cc ---
+
 // out[i] = in[i] * factor[i % period] - offset[i % period]. REQUIRES: period % 16 == 0.
 void ScaleRow(const uint8_t* in, int64_t count, const float* factor, const float* offset,
               int64_t period, float* out);
@@ -76,14 +83,8 @@ void MixRow(const uint8_t* other, float others, float kept, int64_t count, uint8
 void MixRow(const float* other, float others, float kept, int64_t count, float* own);
 void MixRow(const Half* other, float others, float kept, int64_t count, Half* own);
 void MixRow(const BFloat* other, float others, float kept, int64_t count, BFloat* own);
-// Splits pixels of three values; plane c begins at out + c * plane.
-void SplitRow3(const float* in, int64_t pixels, int64_t plane, float* out);
-void SplitRow3(const uint16_t* in, int64_t pixels, int64_t plane, uint16_t* out);
-void SplitRow3(const uint8_t* in, int64_t pixels, int64_t plane, uint8_t* out);
-// Copies past the caches where both ends are aligned: what a consumer reads later would only push
-// out of them what is needed now. EndStreaming before anyone else reads it.
-void StreamRow(const void* in, size_t bytes, void* out);
-void EndStreaming();
+
+// --- Defined in row_kernels.cc ---
 
 // The levels that there are here, the slowest last, and, in tests and benches, the only one to be
 // used from now on by all threads. 0: the best.

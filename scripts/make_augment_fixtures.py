@@ -1,18 +1,16 @@
 #!/usr/bin/env python3
-"""Writes tests/augment/testdata with Pillow, OpenCV, TensorFlow and NumPy.
+"""Writes tests/augment/testdata/images.* with Pillow, OpenCV, TensorFlow and NumPy.
 
 Needs `pip install pillow opencv-python-headless tensorflow-cpu`; run it only when the set changes, and
 commit what it writes:
 
     python3 scripts/make_augment_fixtures.py tests/augment/testdata
 
-images.txt has a line "NAME DTYPE HEIGHT WIDTH CHANNELS OFFSET" per image, whose values, row by row and
-little endian, begin at OFFSET in images.bin. Versions that wrote them are in its first line. A name is
-LIBRARY/WHAT; "numpy" stands for formulas that are written out here.
+A name is LIBRARY/WHAT; "numpy" stands for formulas that are written out here. What torchvision itself
+makes of the same images is written by make_torchvision_fixtures.py.
 """
 
 import math
-import os
 import sys
 
 import cv2
@@ -21,25 +19,11 @@ import PIL
 import tensorflow as tf
 from PIL import Image, ImageEnhance, ImageOps
 
-IMAGES = {}
+from fixture_images import (AFFINE, BLURS, FACTORS, MEAN, SIZES, STDDEV, TURNS, Fixtures,
+                            make_inputs)
 
-
-def add(name, image):
-    if image.ndim == 2:
-        image = image[:, :, None]
-    assert image.dtype in (np.uint8, np.float32), (name, image.dtype)
-    IMAGES[name] = image
-
-
-def make_input(height, width, channels, seed):
-    """Waves and noise: no block is flat, and every value occurs about as often."""
-    noise = np.random.RandomState(seed).randint(-40, 41, (height, width, channels))
-    y, x, c = np.mgrid[0:height, 0:width, 0:channels]
-    waves = 128 + 120 * np.sin(y / 5 + c) * np.cos(x / 7 - c)
-    return np.clip(waves + noise, 0, 255).astype(np.uint8)
-
-
-SIZES = [(16, 9), (37, 31), (5, 19), (40, 8)]
+FIXTURES = Fixtures()
+add = FIXTURES.add
 
 
 def add_resized(rgb, floats):
@@ -63,6 +47,10 @@ def add_resized(rgb, floats):
                 tf.image.resize(wide, (height, width), method).numpy())
         add(f"tensorflow/bilinear_antialias_{size}",
             tf.image.resize(wide, (height, width), "bilinear", antialias=True).numpy())
+        for antialias in (False, True):
+            add(f"tensorflow/bicubic{'_antialias' if antialias else ''}_{size}",
+                tf.image.resize(floats[:, :, :1], (height, width), "bicubic",
+                                antialias=antialias).numpy())
 
 
 def add_padded(rgb):
@@ -159,9 +147,6 @@ def autocontrast(image):
     return cut((image.astype(F32) - low) / ((high - low) * F32(1 / 255)))
 
 
-FACTORS = (0.0, 0.4, 1.7)
-
-
 def add_colors(rgb, narrow):
     add("input/narrow", narrow)
     add("input/grey", narrow[:, :, :1])
@@ -171,11 +156,11 @@ def add_colors(rgb, narrow):
         add(f"numpy/contrast_{factor}", blend(rgb, mean, factor))
         add(f"numpy/saturation_{factor}", blend(rgb, grey(rgb)[:, :, None], factor))
         add(f"numpy/sharpness_{factor}", adjust_sharpness(rgb, factor))
-    for factor in (-0.5, -0.1, 0.0, 0.3):
+    for factor in TURNS:
         add(f"numpy/hue_{factor}", adjust_hue(rgb, factor))
     add("numpy/grayscale", np.repeat(grey(rgb)[:, :, None], 3, axis=2).astype(np.uint8))
     add("numpy/autocontrast", autocontrast(narrow))
-    for size, sigma in ((3, 0.5), (7, 2.0), (13, 1.1)):
+    for size, sigma in BLURS:
         add(f"numpy/blur_{size}", gaussian_blur(rgb, size, sigma))
     image, small = Image.fromarray(rgb), Image.fromarray(narrow)
     add("pillow/invert", np.asarray(ImageOps.invert(image)))
@@ -191,18 +176,6 @@ def add_colors(rgb, narrow):
         add(f"pillow/contrast_{factor}", np.asarray(ImageEnhance.Contrast(image).enhance(factor)))
         add(f"pillow/saturation_{factor}", np.asarray(ImageEnhance.Color(image).enhance(factor)))
         add(f"pillow/sharpness_{factor}", np.asarray(ImageEnhance.Sharpness(image).enhance(factor)))
-    add("tensorflow/hue_0.3", tf.image.adjust_hue(rgb, 0.3).numpy())
-
-
-# Degrees, shift, scale, shear: those of tests/augment/distort_ops_test.cc.
-AFFINE = [
-    (30, (0, 0), 1, (0, 0)),
-    (-107.5, (0, 0), 1, (0, 0)),
-    (0, (4, -3), 1, (0, 0)),
-    (0, (0, 0), 1.7, (0, 0)),
-    (12, (0, 0), 0.6, (25, 0)),
-    (200, (-2, 5), 1.2, (-10, 20)),
-]
 
 
 def inverse_affine(degrees, shift, scale, shear, height, width):
@@ -329,32 +302,48 @@ def add_mixing(floats):
         add(f"numpy/cutmix_labels_{i}", mix_rows(labels, lam)[:, :, None])
 
 
-def write(folder):
-    blob = b""
-    versions = f"pillow {PIL.__version__}, opencv {cv2.__version__}, tensorflow {tf.__version__}"
-    lines = [f"# {versions}, numpy {np.__version__}"]
-    for name, image in sorted(IMAGES.items()):
-        lines.append(f"{name} {image.dtype} {' '.join(map(str, image.shape))} {len(blob)}")
-        blob += np.ascontiguousarray(image).tobytes()
-    with open(os.path.join(folder, "images.txt"), "w") as file:
-        file.write("\n".join(lines) + "\n")
-    with open(os.path.join(folder, "images.bin"), "wb") as file:
-        file.write(blob)
+def crop_mirror_normalize(image, height, width):
+    """fn.crop_mirror_normalize(crop=(height, width), mirror=1, mean=, std=, output_layout="CHW") of
+    NVIDIA DALI: the middle, halves of a pixel rounded up (rounding="round"), mirrored,
+    (x - mean) / std."""
+    top = math.floor((image.shape[0] - height) / 2 + 0.5)
+    left = math.floor((image.shape[1] - width) / 2 + 0.5)
+    crop = image[top:top + height, left:left + width][:, ::-1].astype(F32)
+    normalized = (crop - np.array(MEAN, F32)) * (F32(1) / np.array(STDDEV, F32))
+    return np.ascontiguousarray(normalized.transpose(2, 0, 1))
+
+
+def add_tensorflow_colors(rgb, grey_image):
+    for turn in TURNS:
+        add(f"tensorflow/hue_{turn}", tf.image.adjust_hue(rgb, turn).numpy())
+    for factor in FACTORS:
+        add(f"tensorflow/contrast_grey_{factor}",
+            tf.image.adjust_contrast(grey_image, factor).numpy())
+    # What these names mean there is something else than here.
+    add("tensorflow/brightness_0.4", tf.image.adjust_brightness(rgb, 0.4).numpy())
+    add("tensorflow/contrast_0.4", tf.image.adjust_contrast(rgb, 0.4).numpy())
+    add("tensorflow/saturation_0.4", tf.image.adjust_saturation(rgb, 0.4).numpy())
 
 
 def main():
-    rgb = make_input(29, 19, 3, 1)
-    floats = rgb.astype(np.float32) * np.float32(0.37) - 20
+    rgb, floats, narrow = make_inputs()
     add("input/rgb", rgb)
     add("input/float", floats)
     add_resized(rgb, floats)
     add_padded(rgb)
-    add_colors(rgb, (make_input(40, 33, 3, 2) // 3 + 60).astype(np.uint8))
+    add_colors(rgb, narrow)
+    add_tensorflow_colors(rgb, narrow[:, :, :1])
     add_affine(rgb)
     add_moves(rgb)
     add_mix(rgb)
     add_mixing(floats)
-    write(sys.argv[1])
+    add("numpy/crop_mirror_normalize", crop_mirror_normalize(rgb, 15, 9))
+    for margin in (3, 5):
+        height, width = rgb.shape[0] - margin, rgb.shape[1] - margin
+        add(f"numpy/crop_mirror_normalize_{margin}", crop_mirror_normalize(rgb, height, width))
+    FIXTURES.write(
+        sys.argv[1], "images",
+        f"pillow {PIL.__version__}, opencv {cv2.__version__}, tensorflow {tf.__version__}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "augment/decode_crop.h"
 #include "augment/fused_ops.h"
 #include "image_testing.h"
 
@@ -33,7 +34,7 @@ inline FusedImageOptions TrainingChain(const DecodeImageOptions& decode,
                     {"transpose", TransposeOptions{}}}};
 }
 
-// What became of a row: its error, or its shape and bytes.
+// What became of a row: its error, or the shapes and bytes of its image and boxes.
 struct RowResult {
   absl::Status status;
   std::string value;
@@ -42,8 +43,8 @@ struct RowResult {
 
 using Ops = std::vector<std::unique_ptr<Op>>;
 
-// `files`, each in memory of exactly its size, through `ops` in one run; row i is of record
-// `first_record` + i.
+// `files`, each in memory of exactly its size and with a box, through `ops` in one run; row i is of
+// record `first_record` + i.
 inline std::vector<RowResult> RunOps(const Ops& ops, const std::vector<std::string_view>& files,
                                      uint64_t first_record) {
   TestRun run(static_cast<int64_t>(files.size()), 1, first_record);
@@ -55,16 +56,21 @@ inline std::vector<RowResult> RunOps(const Ops& ops, const std::vector<std::stri
     column.Set(static_cast<int64_t>(row), exact[row].get(),
                Shape{static_cast<int64_t>(files[row].size())});
   }
+  const float box[] = {3, 2, 60, 50};
+  run.AddValue("boxes", DType::kF32, {1, 4}, box);
   Schema schema = EncodedSchema();
+  schema.Set({"boxes", DType::kF32, {Shape::kUnknown, 4}});
   for (const auto& op : ops) schema = ResolveAndApply(*op, schema, *run);
   std::vector<RowResult> results(files.size());
   for (size_t i = 0; i < files.size(); ++i) {
     const auto row = static_cast<int64_t>(i);
     results[i].status = run->status(row);
     if (!run->ok(row)) continue;
-    const ConstTensorView value = run->Get("image").at(row);
-    results[i].value = value.shape.ToString() +
-                       std::string(static_cast<const char*>(value.data), value.size_bytes());
+    for (const char* name : {"image", "boxes"}) {
+      const ConstTensorView value = run->Get(name).at(row);
+      results[i].value += value.shape.ToString() +
+                          std::string(static_cast<const char*>(value.data), value.size_bytes());
+    }
   }
   return results;
 }
@@ -90,7 +96,7 @@ inline Ops SeparateChain(const DecodeImageOptions& decode, const RandomResizedCr
     AddOp(MakeDecodeImageToCrop(decode, crop, chain.first_stage), ops);
     AddOp(MakeRandomResizedCrop(crop, chain.first_stage), ops);
   } else {
-    AddOp(MakeDecodeRandomResizedCrop(decode, crop, chain.first_stage), ops);
+    AddOp(MakeDecodeCrop(decode, crop, chain.first_stage), ops);
   }
   const auto& [flip, normalize, transpose] =
       std::tie(chain.steps[0], chain.steps[1], chain.steps[2]);

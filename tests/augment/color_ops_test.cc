@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "fixtures.h"
 #include "image_testing.h"
 
-// Against Pillow, and against torchvision's formulas in NumPy (scripts/make_augment_fixtures.py).
+// Against Pillow, TensorFlow, and torchvision's formulas in NumPy (scripts/make_augment_fixtures.py).
 
 namespace millrace::augment {
 namespace {
@@ -74,8 +75,37 @@ TEST(Color, HueIsTorchvisionsToTheBitAndTensorFlowsWithinOne) {
   for (const std::string factor : {"-0.5", "-0.1", "0.0", "0.3"}) {
     EXPECT_EQ(Colored(ColorOp::kHue, std::stof(factor), in), Fixture("numpy/hue_" + factor))
         << factor;
+    EXPECT_LE(LargestDifference(Colored(ColorOp::kHue, std::stof(factor), in),
+                                Fixture("tensorflow/hue_" + factor)),
+              1)
+        << factor;
   }
-  EXPECT_LE(LargestDifference(Colored(ColorOp::kHue, 0.3f, in), Fixture("tensorflow/hue_0.3")), 1);
+}
+
+// TensorFlow keeps a mean for each channel: of one channel it is the mean of greys. It does not round
+// that mean.
+TEST(Color, ContrastOfOneChannelIsTensorFlowsWithinOne) {
+  for (const std::string factor : {"0.0", "0.4", "1.7"}) {
+    EXPECT_LE(
+        LargestDifference(Colored(ColorOp::kContrast, std::stof(factor), Fixture("input/grey")),
+                          Fixture("tensorflow/contrast_grey_" + factor)),
+        1)
+        << factor;
+  }
+}
+
+// S-LIBRARY-1: brightness is added there, contrast has a mean for each channel, saturation is HSV's.
+TEST(Color, TensorFlowCallsOtherChangesByTheSameNames) {
+  const Value& in = Fixture("input/rgb");
+  const std::tuple<ColorOp, const char*, double> ops[] = {{ColorOp::kBrightness, "brightness", 100},
+                                                          {ColorOp::kContrast, "contrast", 1},
+                                                          {ColorOp::kSaturation, "saturation", 50}};
+  for (const auto& [op, name, least] : ops) {
+    EXPECT_GT(LargestDifference(Colored(op, 0.4f, in),
+                                Fixture(absl::StrCat("tensorflow/", name, "_0.4"))),
+              least)
+        << name;
+  }
 }
 
 TEST(Color, GrayscaleIsTorchvisions) {

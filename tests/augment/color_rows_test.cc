@@ -52,6 +52,117 @@ TEST_P(EveryColorLevel, GreysAndSaturation) {
   }
 }
 
+TEST_P(EveryColorLevel, GreyRow) {
+  for (int64_t pixels = 0; pixels < 80; ++pixels) {
+    const std::vector<uint8_t> in = Bytes(3 * pixels);
+    std::vector<uint8_t> out(in.size());
+    GreyRow3(in.data(), pixels, out.data());
+    for (int64_t i = 0; i < 3 * pixels; ++i) ASSERT_EQ(out[i], Grey(in.data() + i / 3 * 3));
+  }
+}
+
+// torchvision's _rgb_to_hsv and _hsv_to_rgb, step by step.
+void ShiftHue(const uint8_t* in, float factor, uint8_t* out) {
+  float rgb[3];
+  for (int c = 0; c < 3; ++c) rgb[c] = static_cast<float>(in[c]) / 255.0f;
+  const float high = std::max({rgb[0], rgb[1], rgb[2]});
+  const float low = std::min({rgb[0], rgb[1], rgb[2]});
+  const float range = high - low;
+  float hue = 0, saturation = 0;
+  if (range > 0) {
+    const auto below = [&](int c) { return (high - rgb[c]) / range; };
+    float sector = below(2) - below(1);
+    if (high != rgb[0]) {
+      sector = high == rgb[1] ? below(0) + 2.0f - below(2) : below(1) + 4.0f - below(0);
+    }
+    hue = sector * static_cast<float>(1.0 / 6) + 1.0f;
+    if (hue >= 1) hue -= 1.0f;
+    saturation = range / high;
+  }
+  hue += factor;
+  hue = hue < 0 ? hue + 1.0f : hue >= 1 ? hue - 1.0f : hue;
+  const float h6 = hue * 6;
+  const int sector = static_cast<int>(h6) % 6;
+  const float part = saturation * (h6 - static_cast<float>(static_cast<int>(h6)));
+  const float rest = 1.0f - saturation;
+  const auto unit = [&](float value) { return std::clamp(value * high, 0.0f, 1.0f); };
+  const float v = high, p = unit(rest), q = unit(1.0f - part), t = unit(part + rest);
+  const float red[] = {v, q, p, p, t, v}, green[] = {t, v, v, q, p, p}, blue[] = {p, p, t, v, v, q};
+  out[0] = static_cast<uint8_t>(red[sector] * 255.999f);
+  out[1] = static_cast<uint8_t>(green[sector] * 255.999f);
+  out[2] = static_cast<uint8_t>(blue[sector] * 255.999f);
+}
+
+TEST_P(EveryColorLevel, ShiftHueRow) {
+  for (int64_t pixels = 0; pixels < 80; ++pixels) {
+    std::vector<uint8_t> in = Bytes(3 * pixels);
+    std::vector<uint8_t> out(in.size()), expected(in.size());
+    const float factor = static_cast<float>(static_cast<int>(random_() % 101) - 50) / 100;
+    for (int64_t i = 0; i < 3 * pixels; i += 3) {
+      ShiftHue(in.data() + i, factor, expected.data() + i);
+    }
+    ShiftHueRow3(in.data(), pixels, factor, out.data());
+    ASSERT_EQ(out, expected) << pixels;
+    ShiftHueRow3(in.data(), pixels, factor, in.data());
+    ASSERT_EQ(in, expected) << "in place";
+  }
+}
+
+// Every sector and every edge between two: a grid with its extremes, by no turn, whole ones and others.
+TEST_P(EveryColorLevel, ShiftHueOfAllKindsOfColours) {
+  std::vector<uint8_t> in;
+  for (int red = 0; red < 256; red += 3) {
+    for (int green = 0; green < 256; green += 3) {
+      for (int blue = 0; blue < 256; blue += 5) {
+        for (const int value : {red, green, blue}) in.push_back(static_cast<uint8_t>(value));
+      }
+    }
+  }
+  const auto pixels = static_cast<int64_t>(in.size() / 3);
+  std::vector<uint8_t> out(in.size()), expected(in.size());
+  for (const float factor : {0.0f, -1e-10f, 0.5f, -0.5f, 1.0f / 6, -1.0f / 3, 0.123f}) {
+    for (int64_t i = 0; i < 3 * pixels; i += 3) {
+      ShiftHue(in.data() + i, factor, expected.data() + i);
+    }
+    ShiftHueRow3(in.data(), pixels, factor, out.data());
+    EXPECT_TRUE(out == expected) << factor;
+  }
+}
+
+template <typename T>
+void ExpectBlurred(const std::vector<std::vector<T>>& lines, const std::vector<float>& weights) {
+  std::vector<const T*> rows;
+  for (const auto& line : lines) rows.push_back(line.data());
+  std::vector<float> out(lines[0].size());
+  BlurRow(rows.data(), weights.data(), static_cast<int64_t>(weights.size()),
+          static_cast<int64_t>(out.size()), out.data());
+  for (size_t i = 0; i < out.size(); ++i) {
+    float sum = 0;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      sum += static_cast<float>(lines[k][i]) * weights[k];
+    }
+    ASSERT_EQ(out[i], sum) << out.size() << " values, " << weights.size() << " rows";
+  }
+}
+
+TEST_P(EveryColorLevel, BlurRow) {
+  for (const size_t taps : {1, 3, 9, 23}) {
+    std::vector<float> weights(taps);
+    for (float& weight : weights) weight = static_cast<float>(random_() % 1000) / 7000;
+    for (int64_t count = 0; count < 150; ++count) {
+      std::vector<std::vector<uint8_t>> bytes;
+      std::vector<std::vector<float>> floats;
+      for (size_t k = 0; k < taps; ++k) {
+        bytes.push_back(Bytes(count));
+        floats.emplace_back(bytes.back().begin(), bytes.back().end());
+        for (float& value : floats.back()) value /= 3;
+      }
+      ExpectBlurred(bytes, weights);
+      ExpectBlurred(floats, weights);
+    }
+  }
+}
+
 TEST_P(EveryColorLevel, LongSumsDoNotOverflow) {
   constexpr int64_t kPixels = 12'000'000;
   const std::vector<uint8_t> white(3 * kPixels, 255);

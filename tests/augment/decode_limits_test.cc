@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <fstream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "augment/image_decoder_internal.h"
 #include "heap_testing.h"
@@ -19,7 +22,6 @@ using testing::EncodePng;
 using testing::ExpectError;
 using ::testing::HasSubstr;
 using testing::HeapBytes;
-using testing::HeapIsCounted;
 using testing::Image;
 using testing::MakeImage;
 
@@ -31,6 +33,36 @@ TEST(Limits, ScansAreCountedAndTheOptionIsNamed) {
               "more than max_scans 9");
   ExpectError(testing::Decode(jpeg, {.max_scans = 9, .allow_truncated = true}),
               absl::StatusCode::kInvalidArgument, "more than max_scans 9");
+}
+
+// Behind the marker that begins scan number `scan`, its header included.
+size_t EndOfScanHeader(const std::string& jpeg, int scan) {
+  size_t at = 0;
+  for (int i = 0; i < scan; ++i) at = jpeg.find("\xFF\xDA", at + 1);
+  EXPECT_NE(at, std::string::npos);
+  const auto byte = [&](size_t k) { return size_t{static_cast<uint8_t>(jpeg[at + k])}; };
+  return at + 2 + (byte(2) << 8 | byte(3));
+}
+
+// S-IMAGE-4: passes are what a hostile file costs, and behind the last one that is allowed nothing is
+// decoded: noise there, or scans without end, is not even seen.
+TEST(Limits, NothingIsDecodedBehindTheLastScanThatIsAllowed) {
+  const std::string jpeg = EncodeJpeg(MakeImage(200, 300, 3, 1), {.progressive = true});
+  for (const int allowed : {1, 4, 9}) {
+    const std::string start = jpeg.substr(0, EndOfScanHeader(jpeg, allowed + 1));
+    const std::string scan = start.substr(EndOfScanHeader(jpeg, allowed));
+    std::string endless = start;
+    for (int i = 0; i < 1000; ++i) endless += scan;
+    for (const std::string& file : {start, start + std::string(4000, '\x5A'), endless}) {
+      for (const bool allow_truncated : {false, true}) {
+        ExpectError(
+            testing::Decode(file, {.max_scans = allowed, .allow_truncated = allow_truncated}),
+            absl::StatusCode::kInvalidArgument, "more than max_scans " + std::to_string(allowed));
+      }
+    }
+    // Which is not what is said of it where that scan is decoded.
+    EXPECT_EQ(testing::Decode(start, {.max_scans = 10}).status.code(), absl::StatusCode::kDataLoss);
+  }
 }
 
 // S-IMAGE-4.
@@ -122,8 +154,9 @@ TEST(Limits, BadOptionsAreNamed) {
               HasSubstr("verify_full and allow_truncated"));
   for (const auto& op : {MakeDecodeImage({.dct_downscale = true}).status(),
                          MakeDecodeImageToCrop({.dct_downscale = true}, {}, "s").status()}) {
-    EXPECT_THAT(op.ToString(), HasSubstr("dct_downscale needs a random_resized_crop of its output, "
-                                         "without boxes or a mask, directly behind it"));
+    EXPECT_THAT(op.ToString(),
+                HasSubstr("dct_downscale needs a random_resized_crop or a resize of its "
+                          "output directly behind it"));
   }
 }
 
@@ -186,7 +219,8 @@ void DecodeBy(Way way, ImageDecoder& decoder, RunArena& arena) {
 
 // S-IMAGE-4: whole, in part and small, flat images too. The decoder still has all that it took.
 TEST(Memory, IsWithinFourTimesTheImageInWholeMcus) {
-  if (!HeapIsCounted()) GTEST_SKIP() << "malloc is not the C library's";
+  if (testing::kMallocIsTaken) GTEST_SKIP() << "malloc is a sanitizer's";
+  ASSERT_TRUE(testing::Counts(HeapBytes));
   const DecodeImageOptions kinds[] = {{},
                                       {.allow_truncated = true},
                                       {.fast_dct = true},
@@ -212,7 +246,8 @@ TEST(Memory, IsWithinFourTimesTheImageInWholeMcus) {
 
 // S-IMAGE-4: a region that has to be read again as a whole does not cost the coefficients twice.
 TEST(Memory, OfAFirstDecodeIsGivenBackBeforeTheSecond) {
-  if (!HeapIsCounted()) GTEST_SKIP() << "malloc is not the C library's";
+  if (testing::kMallocIsTaken) GTEST_SKIP() << "malloc is a sanitizer's";
+  ASSERT_TRUE(testing::Counts(HeapBytes));
   const std::string whole = EncodeJpeg(MakeImage(600, 700, 3, 1), {.progressive = true});
   const std::string cut = whole.substr(0, whole.size() * 99 / 100);  // in the last scan
   constexpr int64_t kCoefficientBytes = 3 * 600 * 704 * 2;
@@ -223,6 +258,38 @@ TEST(Memory, OfAFirstDecodeIsGivenBackBeforeTheSecond) {
   ASSERT_TRUE(decoder.ok()) << decoder.status();
   ASSERT_TRUE((*decoder)->DecodeRegion({10, 10, 20, 20}, 3, arena).ok());
   EXPECT_LT(HeapBytes() - before, kCoefficientBytes / 2);
+}
+
+// What the process holds of memory that is its own.
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("RssAnon:")) return std::stoll(line.substr(8)) << 10;
+  }
+  return -1;
+}
+
+// S-IMAGE-4: memory that is only reserved costs nothing, and a file that has no pixels writes none.
+TEST(Memory, OfAFewBytesThatClaimALargeImageIsNotTouched) {
+  constexpr int64_t kSide = 6000;
+  const std::string side{0, 0, kSide >> 8, kSide & 255};
+  const std::string png =
+      "\x89PNG\r\n\x1a\n" + testing::PngChunk("IHDR", side + side + std::string("\10\2\0\0\0", 5)) +
+      testing::PngChunk("IDAT", std::string(20, '\x78')) + testing::PngChunk("IEND", "");
+  ASSERT_EQ(png.size(), 77u);
+  const std::vector<std::string> files(4, png);
+  const CropOptions crops[] = {CenterCropOptions{.height = 8, .width = 8},
+                               RandomCropOptions{.height = 8, .width = 8},
+                               RandomCropOptions{.height = kSide + 1, .width = 8}};
+  for (const CropOptions& crop : crops) {
+    const auto op = MakeDecodeImageToCrop({}, crop, "crop");
+    ASSERT_TRUE(op.ok()) << op.status();
+    testing::TestRun run(static_cast<int64_t>(files.size()));
+    run.AddBytes("image/encoded", files);
+    const int64_t before = ResidentBytes();
+    testing::ResolveAndApply(**op, testing::EncodedSchema(), *run);
+    EXPECT_LT(ResidentBytes() - before, kSide * kSide * 3 / 4) << "crop " << crop.index();
+  }
 }
 
 }  // namespace

@@ -332,7 +332,7 @@ TEST(StalePixels, NeverReachARowThatIsOk) {
       // The arena too.
       std::memset(run->arena().Allocate(100 << 10), fill == 0 ? 0 : 0xFF, 100 << 10);
       run->arena().Reset();
-      auto op = MakeDecodeRandomResizedCrop(options, crop, "crop");
+      auto op = MakeDecodeCrop(options, crop, "crop");
       testing::ResolveAndApply(**op, testing::EncodedSchema(), *run);
       row_ok[fill] = run->ok(0);
     }

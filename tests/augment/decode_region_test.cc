@@ -175,7 +175,7 @@ TEST(RunOfManyImages, EachRowIsDecodedAsAlone) {
   testing::TestRun fused(40), whole(40);
   fused.AddBytes(decode.field, values);
   whole.AddBytes(decode.field, values);
-  auto fused_op = MakeDecodeRandomResizedCrop(decode, crop, "random_resized_crop");
+  auto fused_op = MakeDecodeCrop(decode, crop, "random_resized_crop");
   auto whole_op = MakeDecodeImage(decode);
   ASSERT_TRUE(fused_op.ok() && whole_op.ok());
   testing::ResolveAndApply(**fused_op, testing::EncodedSchema(), *fused);
@@ -200,7 +200,8 @@ TEST(RunOfManyImages, EachRowIsDecodedAsAlone) {
 }
 
 TEST(FusedDecodeAndCrop, AnotherFieldIsRefused) {
-  const auto op = MakeDecodeRandomResizedCrop({.output = "left"}, {.field = "right"}, "crop");
+  const auto op =
+      MakeDecodeCrop({.output = "left"}, RandomResizedCropOptions{.field = "right"}, "crop");
   EXPECT_EQ(op.status().code(), absl::StatusCode::kInvalidArgument);
 }
 

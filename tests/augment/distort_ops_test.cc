@@ -27,19 +27,6 @@ using testing::Value;
 
 // --- affine ---
 
-// Degrees, shift, scale, shear: those of scripts/make_augment_fixtures.py.
-const AffineParameters kParameters[] = {{.degrees = 30},
-                                        {.degrees = -107.5},
-                                        {.translate_x = 4, .translate_y = -3},
-                                        {.scale = double{1.7f}},
-                                        {.degrees = 12, .scale = double{0.6f}, .shear_x = 25},
-                                        {.degrees = 200,
-                                         .translate_x = -2,
-                                         .translate_y = 5,
-                                         .scale = double{1.2f},
-                                         .shear_x = -10,
-                                         .shear_y = 20}};
-
 Value Affine(const AffineParameters& p, bool bilinear, const Value& in) {
   const auto shift = [&](double pixels, int64_t extent) {
     return static_cast<float>(pixels / static_cast<double>(extent));
@@ -65,7 +52,7 @@ TEST(Affine, IsPillowsTransformByTorchvisionsMatrixToTheBit) {
   const ColorImage view{in.as<uint8_t>().data(), in.shape[0], in.shape[1], in.shape[2]};
   std::vector<uint8_t> out(in.bytes.size());
   int number = 0;
-  for (const AffineParameters& p : kParameters) {
+  for (const AffineParameters& p : testing::kAffineCases) {
     const AffineMatrix matrix = InverseAffine(p, view.height, view.width);
     WarpNearest(view, matrix, 9, out.data());
     EXPECT_TRUE(MakeValue(DType::kU8, in.shape, out) ==
@@ -86,8 +73,24 @@ class AffineAtEveryLevel : public ::testing::TestWithParam<int64_t> {
   void TearDown() override { UseRowKernelLevel(0); }
 };
 
-TEST_P(AffineAtEveryLevel, NearestTakesThePixelAtEachPlaceInFixedPoint) {
+void ExpectNearest(const ColorImage& in, const AffineMatrix& m) {
   const auto fixed = [](double v) { return static_cast<int64_t>(std::floor(v * 65536 + 0.5)); };
+  const int64_t channels = in.channels, width = in.width;
+  std::vector<uint8_t> out(static_cast<size_t>(in.height * width * channels));
+  WarpNearest(in, m, 9, out.data());
+  const int64_t first_x = fixed(m[2] + m[0] * 0.5 + m[1] * 0.5);
+  const int64_t first_y = fixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
+  for (int64_t i = 0; i < in.height * width * channels; ++i) {
+    const int64_t row = i / channels / width, column = i / channels % width;
+    const int64_t x = (first_x + row * fixed(m[1]) + column * fixed(m[0])) >> 16;
+    const int64_t y = (first_y + row * fixed(m[4]) + column * fixed(m[3])) >> 16;
+    const bool inside = x >= 0 && x < width && y >= 0 && y < in.height;
+    const int expected = inside ? in.data[(y * width + x) * channels + i % channels] : 9;
+    ASSERT_EQ(out[static_cast<size_t>(i)], expected) << "value " << i;
+  }
+}
+
+TEST_P(AffineAtEveryLevel, NearestTakesThePixelAtEachPlaceInFixedPoint) {
   std::mt19937 random(1);
   for (int turn = 0; turn < 400; ++turn) {
     const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
@@ -102,17 +105,65 @@ TEST_P(AffineAtEveryLevel, NearestTakesThePixelAtEachPlaceInFixedPoint) {
     if (turn % 7 == 0) m[0] = 0;
     if (turn % 3 == 0) m[3] /= 50;  // long rows inside
     m[2] *= 4;
+    ExpectNearest(view, m);
+    if (HasFailure()) FAIL() << turn;
+  }
+}
+
+// Places of which are above 2^31 in fixed point, or would be in the registers' arithmetic.
+TEST_P(AffineAtEveryLevel, NearestOfLongRows) {
+  std::mt19937 random(1);
+  for (const int64_t width : {16'384, 16'400, 40'000}) {
+    std::vector<uint8_t> in(static_cast<size_t>(3 * width * 3));
+    for (uint8_t& byte : in) byte = static_cast<uint8_t>(random());
+    const ColorImage view{in.data(), 3, width, 3};
+    ExpectNearest(view, {0.999, 0, 30, 1.0 / static_cast<double>(width), 1, 0});
+    ExpectNearest(view, {-0.999, 0, static_cast<double>(width), 0, 1, 0});
+    const AffineParameters turned{.degrees = 1};
+    ExpectNearest(view, InverseAffine(turned, view.height, view.width));
+  }
+}
+
+TEST_P(AffineAtEveryLevel, BilinearBlendsTheFourPixelsAroundEachPlace) {
+  std::mt19937 random(1);
+  for (int turn = 0; turn < 600; ++turn) {
+    const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
+    const int64_t height = 1 + below(12), width = 1 + below(150), channels = 1 + below(4);
+    std::vector<uint8_t> in(static_cast<size_t>(height * width * channels));
+    for (uint8_t& byte : in) byte = static_cast<uint8_t>(random());
+    AffineMatrix m;
+    for (double& entry : m) entry = static_cast<double>(below(4001) - 2000) / 1700;
+    if (turn % 3 == 0) m = {1, 0, 0, 0, 1, 0};
+    if (turn % 6 == 0) m[2] = static_cast<double>(below(9)) / 8;
+    if (turn % 4 == 0) m[3] /= 50;  // long rows inside
     std::vector<uint8_t> out(in.size());
-    WarpNearest(view, m, 9, out.data());
-    const int64_t first_x = fixed(m[2] + m[0] * 0.5 + m[1] * 0.5);
-    const int64_t first_y = fixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
-    for (int64_t i = 0; i < height * width * channels; ++i) {
-      const int64_t row = i / channels / width, column = i / channels % width;
-      const int64_t x = (first_x + row * fixed(m[1]) + column * fixed(m[0])) >> 16;
-      const int64_t y = (first_y + row * fixed(m[4]) + column * fixed(m[3])) >> 16;
-      const bool inside = x >= 0 && x < width && y >= 0 && y < height;
-      const int expected = inside ? in[(y * width + x) * channels + i % channels] : 9;
-      ASSERT_EQ(out[i], expected) << turn << ", value " << i;
+    WarpBilinear({in.data(), height, width, channels}, m, 9, out.data());
+    for (int64_t i = 0; i < height * width; ++i) {
+      const double row = static_cast<double>(i / width) + 0.5;
+      const double column = static_cast<double>(i % width) + 0.5;
+      const double x = m[0] * column + m[1] * row + m[2];
+      const double y = m[3] * column + m[4] * row + m[5];
+      const bool inside =
+          x >= 0 && x < static_cast<double>(width) && y >= 0 && y < static_cast<double>(height);
+      const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
+      for (int64_t c = 0; c < channels; ++c) {
+        const auto value = [&](double at_y, double at_x) {
+          const auto line = std::clamp<int64_t>(static_cast<int64_t>(at_y), 0, height - 1);
+          const auto place = std::clamp<int64_t>(static_cast<int64_t>(at_x), 0, width - 1);
+          return static_cast<double>(
+              in[static_cast<size_t>((line * width + place) * channels + c)]);
+        };
+        const auto along = [&](double line) {
+          const double first = value(line, left);
+          return first + (value(line, left + 1) - first) * (x - 0.5 - left);
+        };
+        int expected = 9;
+        if (inside) {
+          const double above = along(top);
+          expected = static_cast<int>(above + (along(top + 1) - above) * (y - 0.5 - top));
+        }
+        ASSERT_EQ(out[static_cast<size_t>(i * channels + c)], expected) << turn << ", pixel " << i;
+      }
     }
   }
 }
@@ -123,10 +174,10 @@ INSTANTIATE_TEST_SUITE_P(Warps, AffineAtEveryLevel, ::testing::ValuesIn(RowKerne
 TEST(Affine, TheOpTurnsByWhatItsRangesSay) {
   const Value& in = Fixture("input/rgb");
   for (const int number : {0, 1, 3, 4}) {  // without shifts, whose range is around 0
-    EXPECT_TRUE(Affine(kParameters[number], false, in) ==
+    EXPECT_TRUE(Affine(testing::kAffineCases[number], false, in) ==
                 Fixture(absl::StrCat("pillow/affine_nearest_", number)))
         << number;
-    EXPECT_TRUE(Affine(kParameters[number], true, in) ==
+    EXPECT_TRUE(Affine(testing::kAffineCases[number], true, in) ==
                 Fixture(absl::StrCat("pillow/affine_bilinear_", number)))
         << number;
   }

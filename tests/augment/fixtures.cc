@@ -22,10 +22,10 @@ std::string ReadTestData(const std::string& name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::map<std::string, Value> ReadFixtures() {
-  std::map<std::string, Value> fixtures;
-  const std::string blob = ReadTestData("images.bin");
-  std::istringstream lines(ReadTestData("images.txt"));
+// The images of STEM.bin, as STEM.txt tells them.
+void ReadFixtures(const std::string& stem, std::map<std::string, Value>* fixtures) {
+  const std::string blob = ReadTestData(stem + ".bin");
+  std::istringstream lines(ReadTestData(stem + ".txt"));
   std::string line;
   while (std::getline(lines, line)) {
     if (line.starts_with('#')) continue;
@@ -34,13 +34,18 @@ std::map<std::string, Value> ReadFixtures() {
     int64_t height = 0, width = 0, channels = 0;
     size_t offset = 0;
     words >> name >> dtype >> height >> width >> channels >> offset;
-    Value& value = fixtures[name];
+    Value& value = (*fixtures)[name];
     value.dtype = dtype == "uint8" ? DType::kU8 : DType::kF32;
     value.shape = Shape{height, width, channels};
     const size_t size = static_cast<size_t>(value.shape.num_elements()) * SizeOf(value.dtype);
     const auto bytes = std::as_bytes(std::span(blob)).subspan(offset, size);
     value.bytes.assign(bytes.begin(), bytes.end());
   }
+}
+
+std::map<std::string, Value> ReadAllFixtures() {
+  std::map<std::string, Value> fixtures;
+  for (const char* stem : {"images", "torchvision"}) ReadFixtures(stem, &fixtures);
   return fixtures;
 }
 
@@ -51,7 +56,7 @@ double At(const Value& value, size_t i) {
 }  // namespace
 
 const Value& Fixture(const std::string& name) {
-  static const auto* const fixtures = new std::map<std::string, Value>(ReadFixtures());
+  static const auto* const fixtures = new std::map<std::string, Value>(ReadAllFixtures());
   static const Value none;
   const auto found = fixtures->find(name);
   EXPECT_NE(found, fixtures->end()) << name;
@@ -83,6 +88,16 @@ absl::Status RowStatus(const absl::StatusOr<std::unique_ptr<Op>>& op, const Valu
   run.AddValue("image", in.dtype, in.shape, in.bytes.data());
   ResolveAndApply(**op, Schema({{"image", in.dtype, in.shape}}), *run);
   return run->status(0);
+}
+
+Value CropOf(const Value& image, int64_t top, int64_t left, int64_t height, int64_t width) {
+  const auto pixel_bytes = static_cast<int64_t>(SizeOf(image.dtype)) * image.shape[2];
+  Value crop{image.dtype, Shape{height, width, image.shape[2]}, {}};
+  for (int64_t y = top; y < top + height; ++y) {
+    const auto row = image.bytes.begin() + (y * image.shape[1] + left) * pixel_bytes;
+    crop.bytes.insert(crop.bytes.end(), row, row + width * pixel_bytes);
+  }
+  return crop;
 }
 
 double LargestDifference(const Value& a, const Value& b) {

@@ -5,8 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <tuple>
+#include <utility>
 
+#include "augment/geometry_ops.h"
 #include "augment/row_kernels_internal.h"
+#include "base/half.h"
+#include "fixtures.h"
 #include "image_testing.h"
 
 // A fused op is the ops that it stands for, to the bit, at every level of its kernels.
@@ -48,7 +53,10 @@ std::vector<std::unique_ptr<Op>> MakeSeparate(const FusedImageOptions& options) 
     ops.push_back(Made(MakeResize(*resize)));
   } else if (const auto* crop = std::get_if<RandomCropOptions>(&options.first)) {
     ops.push_back(Made(MakeRandomCrop(*crop, options.first_stage)));
+  } else if (const auto* center = std::get_if<CenterCropOptions>(&options.first)) {
+    ops.push_back(Made(MakeCenterCrop(*center)));
   }
+  if (options.resize) ops.push_back(Made(MakeResize(*options.resize)));
   for (const PixelStep& step : options.steps) ops.push_back(MakeStep(step));
   return ops;
 }
@@ -59,20 +67,44 @@ class Chains {
 
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
 
-  FirstOptions First(int64_t height, int64_t width) {
+  // A resize by any method, to any dtype.
+  ResizeOptions AnyResize(DType* dtype) {
+    ResizeOptions resize{.height = 1 + Below(50), .width = 1 + Below(50)};
+    if (Below(4) == 0) resize = {.shorter = 1 + Below(20)};
+    std::tie(resize.method, resize.antialias) = AnyMethod();
+    if (Below(2) == 0) *dtype = *(resize.dtype = Below(2) == 0 ? DType::kU8 : DType::kF32);
+    return resize;
+  }
+
+  RandomResizedCropOptions AnyResizedCrop() {
+    RandomResizedCropOptions crop{.height = 1 + Below(50), .width = 1 + Below(50)};
+    if (Below(3) != 0) std::tie(crop.interpolation, crop.antialias) = AnyMethod();
+    crop.max_attempts = static_cast<int>(1 + Below(20));
+    return crop;
+  }
+
+  // Sets what comes first, with a resize behind a crop now and then.
+  void First(int64_t height, int64_t width, DType* dtype, FusedImageOptions* options) {
     switch (Below(5)) {
       case 0:
-        return {};
+        return;
       case 1:
-        return RandomResizedCropOptions{.height = 1 + Below(50), .width = 1 + Below(50)};
+        options->first = AnyResizedCrop();
+        return;
       case 2:
-        return ResizeOptions{.height = 1 + Below(50), .width = 1 + Below(50)};
+        options->first = AnyResize(dtype);
+        return;
       case 3:
-        return ResizeOptions{.shorter = 1 + Below(20)};
+        // Now and then larger than the image: zeros around it.
+        options->first =
+            CenterCropOptions{.height = 1 + Below(height + 9), .width = 1 + Below(width + 9)};
+        break;
       default:
-        // Now and then larger than the image, which is an error of the row.
-        return RandomCropOptions{.height = 1 + Below(height + 1), .width = 1 + Below(width + 1)};
+        // And here an error of the row.
+        options->first =
+            RandomCropOptions{.height = 1 + Below(height + 1), .width = 1 + Below(width + 1)};
     }
+    if (Below(2) == 0) options->resize = AnyResize(dtype);
   }
 
   std::vector<PixelStep> Steps(DType dtype, int64_t channels) {
@@ -89,6 +121,14 @@ class Chains {
   }
 
  private:
+  std::pair<ResizeMethod, bool> AnyMethod() {
+    constexpr std::pair<ResizeMethod, bool> kMethods[] = {
+        {ResizeMethod::kBilinear, false}, {ResizeMethod::kBilinear, true},
+        {ResizeMethod::kBicubic, false},  {ResizeMethod::kBicubic, true},
+        {ResizeMethod::kNearest, false},  {ResizeMethod::kArea, false}};
+    return kMethods[Below(6)];
+  }
+
   std::optional<PixelOptions> Next(DType dtype, int64_t channels) {
     const bool scalable = dtype == DType::kU8 || dtype == DType::kF32;
     switch (Below(6)) {
@@ -137,6 +177,9 @@ std::vector<std::string> Results(Run& run) {
 
 std::string Described(const FusedImageOptions& options) {
   std::string text = "first " + std::to_string(options.first.index());
+  if (options.resize) {
+    text += ", resize " + std::to_string(static_cast<int>(options.resize->method));
+  }
   for (const PixelStep& step : options.steps) text += ", " + std::to_string(step.options.index());
   return text;
 }
@@ -145,7 +188,7 @@ std::string Described(const FusedImageOptions& options) {
 TEST(FusedImage, RawImagesHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
   const Restored restored;
   Chains chains(3);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 600; ++round) {
     const int64_t height = 1 + chains.Below(40), width = 1 + chains.Below(60);
     const int64_t channels = chains.Below(3) == 0 ? 1 + chains.Below(4) : 3;
     const DType dtype = chains.Below(3) == 0 ? DType::kF32 : DType::kU8;
@@ -155,8 +198,10 @@ TEST(FusedImage, RawImagesHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
     const void* const data =
         dtype == DType::kU8 ? static_cast<const void*>(image.pixels.data()) : floats.data();
     const Schema schema({{"image", dtype, {Shape::kUnknown, Shape::kUnknown, channels}}});
-    const FusedImageOptions options{"image", std::nullopt, "first", chains.First(height, width),
-                                    chains.Steps(dtype, channels)};
+    FusedImageOptions options{.first_stage = "first"};
+    DType after = dtype;
+    chains.First(height, width, &after, &options);
+    options.steps = chains.Steps(after, channels);
 
     UseRowKernelLevel(RowKernelLevels().back());
     TestRun separate(4);
@@ -198,21 +243,28 @@ std::vector<std::string> FusedOfJpegs(const FusedImageOptions& options,
   return Results(*run);
 }
 
+bool IsCrop(const FirstOptions& first) {
+  return !std::holds_alternative<std::monostate>(first) &&
+         !std::holds_alternative<ResizeOptions>(first);
+}
+
 // S-ROUND-1, S-ROUND-2, S-ROUND-4. The decoder's own levels are jpeg_region_test.cc's.
 TEST(FusedImage, JpegsHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
   const Restored restored;
   Chains chains(4);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 120; ++round) {
     std::vector<std::string> jpegs;
     for (uint32_t i = 0; i < 6; ++i) {
       jpegs.push_back(EncodeJpeg(MakeImage(1 + chains.Below(150), 1 + chains.Below(150), 3, i)));
     }
     jpegs[3] = "no image";
     const int channels = round % 4 == 0 ? 1 : 3;
-    const RandomResizedCropOptions crop{.height = 1 + chains.Below(60),
-                                        .width = 1 + chains.Below(60)};
-    const FusedImageOptions options{"image", DecodeImageOptions{.channels = channels}, "crop", crop,
-                                    chains.Steps(DType::kU8, channels)};
+    FusedImageOptions options{.decode = DecodeImageOptions{.channels = channels},
+                              .first_stage = "crop"};
+    DType after = DType::kU8;
+    if (round % 3 == 0) options.first = chains.AnyResizedCrop();
+    while (!IsCrop(options.first)) chains.First(150, 150, &after, &options);
+    options.steps = chains.Steps(after, channels);
     std::vector<std::string> wanted;
     for (const int64_t level : RowKernelLevels()) {
       UseRowKernelLevel(level);
@@ -280,21 +332,81 @@ TEST(FusedImage, RowsWithoutAnImageAreLeftAlone) {
   EXPECT_EQ(run->Get("image").at(2).as<float>()[0], 2);
 }
 
+// S-LIBRARY-1: the product of two rounded factors there, a difference of two products here.
+FusedImageOptions FlipNormalizeTranspose() {
+  FusedImageOptions options;
+  options.steps = {{"flip", FlipOptions{.probability = 1}},
+                   {"normalize", NormalizeOptions{.mean = {123.675f, 116.28f, 103.53f},
+                                                  .stddev = {58.395f, 57.12f, 57.375f}}},
+                   {"planes", TransposeOptions{}}};
+  return options;
+}
+
+TEST(FusedImage, AFlipNormalizedAndTransposedIsDalisCropMirrorNormalize) {
+  const testing::Value crop =
+      testing::ApplyTo(MakeCenterCrop({.height = 15, .width = 9}), testing::Fixture("input/rgb"));
+  FusedImageOptions options = FlipNormalizeTranspose();
+  const testing::Value& expected = testing::Fixture("numpy/crop_mirror_normalize");
+  EXPECT_LT(testing::LargestDifference(testing::ApplyTo(MakeFusedImage(options), crop), expected),
+            1e-6);
+  options.steps.push_back({"cast", CastOptions{.field = "image", .dtype = DType::kF16}});
+  const testing::Value halves = testing::ApplyTo(MakeFusedImage(options), crop);
+  for (size_t i = 0; i < expected.as<float>().size(); ++i) {
+    const float value = expected.as<float>()[i];
+    ASSERT_NEAR(ToFloat(halves.as<Half>()[i]), value, std::abs(value) / 2048 + 1e-6) << i;
+  }
+}
+
+// S-LIBRARY-1: of half a pixel center_crop takes the even side, DALI the right one. That is the same
+// for a margin of 3 (1.5) and not of 5 (2.5), where DALI's crop begins a row and a column further on.
+TEST(FusedImage, TheMiddleIsDalisButForMarginsOfOneAboveFours) {
+  const testing::Value& image = testing::Fixture("input/rgb");
+  const auto made = [](const testing::Value& crop) {
+    return testing::ApplyTo(MakeFusedImage(FlipNormalizeTranspose()), crop);
+  };
+  const auto centered = [&](int64_t margin) {
+    return testing::ApplyTo(
+        MakeCenterCrop({.height = image.shape[0] - margin, .width = image.shape[1] - margin}),
+        image);
+  };
+  EXPECT_LT(testing::LargestDifference(made(centered(3)),
+                                       testing::Fixture("numpy/crop_mirror_normalize_3")),
+            1e-6);
+  const testing::Value& expected = testing::Fixture("numpy/crop_mirror_normalize_5");
+  EXPECT_GT(testing::LargestDifference(made(centered(5)), expected), 0.1);
+  const testing::Value further =
+      testing::CropOf(image, 3, 3, image.shape[0] - 5, image.shape[1] - 5);
+  EXPECT_LT(testing::LargestDifference(made(further), expected), 1e-6);
+}
+
 TEST(FusedImage, PlanesAreFollowedByCastsOnly) {
   const std::vector<PixelStep> planes = {{"t", TransposeOptions()}};
   EXPECT_TRUE(CanFollow(planes, CastOptions()));
   EXPECT_FALSE(CanFollow(planes, FlipOptions()));
   EXPECT_FALSE(CanFollow(planes, TransposeOptions()));
   EXPECT_FALSE(CanFollow({}, TransposeOptions{.perm = {1, 0, 2}}));
-  EXPECT_FALSE(CanBeFirst({.antialias = true}));
-  EXPECT_FALSE(CanBeFirst({.method = ResizeMethod::kArea}));
-  EXPECT_FALSE(CanBeFirst({.dtype = DType::kF32}));
+}
+
+TEST(FusedImage, AResizeFollowsACropWhoseExtentsAllowIt) {
+  const ResizeOptions to{.height = 4, .width = 4};
+  EXPECT_TRUE(CanBeResized(RandomCropOptions{.height = 3, .width = 3}, to));
+  EXPECT_TRUE(CanBeResized(CenterCropOptions{.height = 3, .width = 3}, to));
+  EXPECT_FALSE(CanBeResized(RandomResizedCropOptions(), to));
+  EXPECT_FALSE(CanBeResized(to, to));
+  EXPECT_FALSE(CanBeResized({}, to));
+  // The longer side would exceed 65536.
+  EXPECT_FALSE(CanBeResized(CenterCropOptions{.height = 1, .width = 1000}, {.shorter = 100}));
+  const auto op = MakeFusedImage({.first = RandomResizedCropOptions(), .resize = to});
+  EXPECT_EQ(op.status().message(), "a resize is fused behind random_crop or center_crop only");
 }
 
 TEST(FusedImage, OptionsThatAreWrongAreTheOpsOwnErrors) {
   const auto flip = MakeFusedImage({.steps = {{"f", FlipOptions{.probability = 2}}}});
   EXPECT_EQ(flip.status().message(), "flip: probability is 2; expected 0 to 1");
   EXPECT_FALSE(MakeFusedImage({.decode = DecodeImageOptions()}).ok());
+  EXPECT_FALSE(MakeFusedImage({.decode = DecodeImageOptions(), .first = ResizeOptions()}).ok());
+  const auto crop = MakeFusedImage({.first = RandomResizedCropOptions{.max_attempts = 0}});
+  EXPECT_EQ(crop.status().message(), "random_resized_crop: max_attempts is 0; expected 1 to 1000");
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include <malloc.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 
 namespace millrace::augment::testing {
@@ -14,11 +16,33 @@ inline int64_t HeapBytes() {
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-// The sanitizers have an allocator of their own, of which mallinfo2 knows nothing.
-inline bool HeapIsCounted() {
-  const int64_t before = HeapBytes();
-  const std::unique_ptr<volatile char[]> block(new volatile char[1 << 20]);
-  return HeapBytes() - before >= 1 << 20;
+// The sanitizers have an allocator of their own, of which nothing here knows.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MILLRACE_MALLOC_IS_TAKEN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define MILLRACE_MALLOC_IS_TAKEN
+#endif
+#endif
+#ifdef MILLRACE_MALLOC_IS_TAKEN
+inline constexpr bool kMallocIsTaken = true;
+#else
+inline constexpr bool kMallocIsTaken = false;
+#endif
+
+// A block that a compiler may not leave out, though nothing is written to it.
+inline std::unique_ptr<void, void (*)(void*)> ProbeBlock(size_t bytes) {
+  static void* (*volatile const allocate)(size_t) = &std::malloc;
+  return {allocate(bytes), &std::free};
+}
+
+// Whether `held_bytes`, HeapBytes or the like, counts what is allocated.
+template <typename HeldBytes>
+bool Counts(const HeldBytes& held_bytes) {
+  const int64_t before = held_bytes();
+  const auto block = ProbeBlock(1 << 20);
+  return held_bytes() - before >= 1 << 20;
 }
 
 }  // namespace millrace::augment::testing

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -190,6 +191,90 @@ TEST(ImageRecoderTest, PngsBecomeJpegAndAnythingBecomesPixels) {
   ASSERT_TRUE(raw.ok() && raw->has_value());
   EXPECT_EQ((*raw)->format, "raw");
   EXPECT_EQ((*raw)->encoded, std::string(image.pixels.begin(), image.pixels.end()));
+}
+
+// FFCV's write modes.
+std::string ModeOf(const ImageRecoderOptions& options, const std::string& encoded,
+                   const Image& pixels) {
+  const auto recoded = Recoder(options)->Recode(encoded);
+  EXPECT_TRUE(recoded.ok()) << recoded.status();
+  if (!recoded.ok()) return "";
+  if (!recoded->has_value()) return "as it was";
+  const RecodedImage& image = **recoded;
+  if (image.format == "jpeg") return "jpeg";
+  EXPECT_EQ(image.format, "png");
+  EXPECT_EQ(Pixels(image.encoded, pixels.channels), pixels) << "raw is without a loss";
+  EXPECT_GE(image.encoded.size(), pixels.pixels.size()) << "and not compressed";
+  EXPECT_LE(image.encoded.size(), pixels.pixels.size() + pixels.pixels.size() / 50 + 500);
+  return "raw";
+}
+
+TEST(ImageRecoderTest, RawIsEveryImageAsPixelsThatAreStored) {
+  for (const int channels : {1, 3}) {
+    for (const auto& [height, width] : {std::pair(1, 1), std::pair(40, 61), std::pair(300, 200)}) {
+      const Image image = MakeImage(height, width, channels, 3);
+      const ImageRecoderOptions raw{.encoding = ImageEncoding::kStored};
+      EXPECT_EQ(ModeOf(raw, Png(image), image), "raw");
+      const std::string jpeg = EncodeJpeg(image);
+      EXPECT_EQ(ModeOf(raw, jpeg, Pixels(jpeg, channels)), "raw");
+    }
+  }
+}
+
+TEST(ImageRecoderTest, SmartIsJpegAboveTheThreshold) {
+  const Image image = MakeImage(20, 30, 3, 1);
+  const Image grey = MakeImage(20, 30, 1, 1);
+  const auto smart = [](uint64_t threshold) {
+    return ImageRecoderOptions{.encoding = ImageEncoding::kSmart, .smart_threshold = threshold};
+  };
+  EXPECT_EQ(ModeOf(smart(1800), Png(image), image), "raw");
+  EXPECT_EQ(ModeOf(smart(1799), Png(image), image), "jpeg");
+  EXPECT_EQ(ModeOf(smart(1799), EncodeJpeg(image), image), "as it was");
+  EXPECT_EQ(ModeOf(smart(1799), Png(grey), grey), "raw");
+  ImageRecoderOptions shrinking = smart(10 * 15 * 3);
+  shrinking.max_resolution = 15;
+  EXPECT_EQ(ModeOf(shrinking, Png(image), SlowArea(image, 10, 15)), "raw");
+}
+
+TEST(ImageRecoderTest, ProportionFollowsTheSeedAndTheImage) {
+  const auto drawn = [](double probability, uint64_t seed) {
+    std::string modes;
+    for (unsigned i = 0; i < 400; ++i) {
+      const Image image = MakeImage(8, 8, 3, i);
+      modes += ModeOf({.encoding = ImageEncoding::kProportion,
+                       .compress_probability = probability,
+                       .seed = seed},
+                      Png(image), image)[0];
+    }
+    return modes;
+  };
+  const auto num_jpeg = [](const std::string& modes) {
+    return static_cast<int>(std::count(modes.begin(), modes.end(), 'j'));
+  };
+  const std::string half = drawn(0.5, 1);
+  EXPECT_EQ(half, drawn(0.5, 1));
+  EXPECT_NE(half, drawn(0.5, 2));
+  EXPECT_NEAR(num_jpeg(half), 200, 50);  // five deviations
+  EXPECT_NEAR(num_jpeg(drawn(0.1, 1)), 40, 30);
+  EXPECT_EQ(num_jpeg(drawn(0, 1)), 0);
+  EXPECT_EQ(num_jpeg(drawn(1, 1)), 400);
+}
+
+TEST(ImageRecoderTest, WriteModesAreDifferentRecodings) {
+  std::set<std::string> names;
+  for (const ImageRecoderOptions& options :
+       {ImageRecoderOptions{}, ImageRecoderOptions{.encoding = ImageEncoding::kJpeg},
+        ImageRecoderOptions{.encoding = ImageEncoding::kStored},
+        ImageRecoderOptions{.encoding = ImageEncoding::kSmart, .smart_threshold = 1},
+        ImageRecoderOptions{.encoding = ImageEncoding::kSmart, .smart_threshold = 2},
+        ImageRecoderOptions{.encoding = ImageEncoding::kProportion},
+        ImageRecoderOptions{.encoding = ImageEncoding::kProportion, .compress_probability = 0.25},
+        ImageRecoderOptions{.encoding = ImageEncoding::kProportion,
+        .compress_probability = 0.25000001},
+        ImageRecoderOptions{.encoding = ImageEncoding::kProportion, .seed = 1}}) {
+    EXPECT_TRUE(names.insert(Recoder(options)->recoding()).second);
+  }
+  EXPECT_FALSE(MakeImageRecoder({.compress_probability = 1.5}).ok());
 }
 
 TEST(ImageRecoderTest, DamagedImagesAreErrors) {

@@ -284,7 +284,7 @@ DecodeResult DecodeCrop(const std::string& encoded, const DecodeImageOptions& de
   const std::vector<std::string> values = {encoded};
   TestRun run(1, 1, record);
   run.AddBytes(decode.field, values);
-  auto op = MakeDecodeRandomResizedCrop(decode, crop, kStage);
+  auto op = MakeDecodeCrop(decode, crop, kStage);
   if (!op.ok()) return {op.status(), {}};
   ResolveAndApply(**op, EncodedSchema(), *run);
   return Result(run, *run);
@@ -316,6 +316,12 @@ DecodeResult DecodeToCropThenCrop(const std::string& encoded, const DecodeImageO
                                   const RandomResizedCropOptions& crop, uint64_t record) {
   return Apply(MakeDecodeImageToCrop(decode, crop, kStage), MakeRandomResizedCrop(crop, kStage),
                encoded, decode.field, record);
+}
+
+DecodeResult DecodeToCropThenCrop(const std::string& encoded, const DecodeImageOptions& decode,
+                                  const CenterCropOptions& crop, uint64_t record) {
+  return Apply(MakeDecodeImageToCrop(decode, crop, kStage), MakeCenterCrop(crop), encoded,
+               decode.field, record);
 }
 
 }  // namespace millrace::augment::testing

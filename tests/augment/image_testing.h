@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "augment/decode_crop.h"
 #include "augment/image_ops.h"
 #include "base/op.h"
 
@@ -98,6 +99,8 @@ DecodeResult Decode(const std::string& encoded, const DecodeImageOptions& option
 // follows.
 DecodeResult DecodeToCropThenCrop(const std::string& encoded, const DecodeImageOptions& decode,
                                   const RandomResizedCropOptions& crop, uint64_t record);
+DecodeResult DecodeToCropThenCrop(const std::string& encoded, const DecodeImageOptions& decode,
+                                  const CenterCropOptions& crop, uint64_t record);
 // The fused op, for record `record`.
 DecodeResult DecodeCrop(const std::string& encoded, const DecodeImageOptions& decode,
                         const RandomResizedCropOptions& crop, uint64_t record);

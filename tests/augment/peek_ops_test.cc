@@ -4,6 +4,7 @@
 #include "augment/image_ops.h"
 #include "base/record_error.h"
 #include "image_testing.h"
+#include "readers/image_header.h"
 
 namespace millrace::augment {
 namespace {
@@ -61,6 +62,28 @@ TEST(PeekImageShape, ErrorsAreRowErrorsOfImages) {
   for (int row = 0; row < 2; ++row) {
     EXPECT_EQ(GetRecordError(run->status(row))->reason, RecordErrorReason::kImage);
   }
+}
+
+// S-IMAGE-2, S-IMAGE-6: what libjpeg-turbo warns of first is damage, whatever stands behind it.
+TEST(PeekImageShape, AKindBehindAWarningIsDamagedAsForADecode) {
+  const std::string jpeg = EncodeJpeg(MakeImage(16, 16, 3, 2));
+  const size_t frame = jpeg.find("\xFF\xC0");
+  std::string stray = jpeg;
+  stray.insert(frame, "xy");
+  std::string lossless = stray;
+  lossless[frame + 3] = '\xC3';
+  for (const std::string& damaged : {stray, lossless}) {
+    testing::ExpectError(testing::Decode(damaged, {}), absl::StatusCode::kDataLoss,
+                         "2 extraneous bytes");
+  }
+  const absl::Status header = readers::ReadImageHeader(lossless).status();
+  EXPECT_EQ(header.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(header.message()), ::testing::HasSubstr("2 extraneous bytes"));
+  // A header that tells the size is one.
+  EXPECT_TRUE(readers::ReadImageHeader(stray).ok());
+  EXPECT_TRUE(testing::Decode(stray, {.allow_truncated = true}).status.ok());
+  testing::ExpectError(testing::Decode(lossless, {.allow_truncated = true}),
+                       absl::StatusCode::kInvalidArgument, "SOF type");
 }
 
 TEST(PeekImageShape, OptionsAreChecked) {

@@ -64,6 +64,18 @@ TEST_P(ResizeMethods, AntialiasIsTensorFlowsButForItsRounding) {
   EXPECT_LT(LargestDifference(floats, Expected("tensorflow/bilinear_antialias")), 1e-3);
 }
 
+// With antialias TensorFlow's bicubic is ours; without, it looks Keys' kernel with a = -0.5 up in a
+// table of 1024 places, which is our antialias where it enlarges and nothing of ours elsewhere.
+TEST_P(ResizeMethods, BicubicWithAntialiasIsTensorFlows) {
+  const Value floats = Resized(Plane(), ResizeMethod::kBicubic, true);
+  EXPECT_LT(LargestDifference(floats, Expected("tensorflow/bicubic_antialias")), 1e-3);
+  if (GetParam().height > rgb_.shape[0] && GetParam().width > rgb_.shape[1]) {
+    EXPECT_LT(LargestDifference(floats, Expected("tensorflow/bicubic")), 0.05);
+  } else {
+    EXPECT_GT(LargestDifference(floats, Expected("tensorflow/bicubic")), 5);
+  }
+}
+
 TEST_P(ResizeMethods, NearestIsPillowsAndTensorFlowsOfAnyType) {
   EXPECT_EQ(Resized(rgb_, ResizeMethod::kNearest), Expected("pillow/nearest"));
   EXPECT_EQ(Resized(Plane(), ResizeMethod::kNearest), Expected("pillow/nearest_float"));
@@ -133,6 +145,8 @@ TEST(ResizeShorter, AnImageThatWouldBecomeTooLongIsAnErrorOfItsRow) {
   EXPECT_EQ(GetRecordError(status)->reason, RecordErrorReason::kValue);
   const Value longer = MakeValue(DType::kU8, Shape{1, 70000, 1}, std::vector<uint8_t>(70000));
   EXPECT_FALSE(RowStatus(MakeResize({.height = 2, .width = 2, .antialias = true}), longer).ok());
+  EXPECT_FALSE(
+      RowStatus(MakeResize({.height = 2, .width = 2, .method = ResizeMethod::kArea}), longer).ok());
   EXPECT_TRUE(RowStatus(MakeResize({.height = 2, .width = 2}), longer).ok());
 }
 

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "augment/image_ops.h"
+#include "augment/options_internal.h"
 #include "augment/region_internal.h"
 #include "image_testing.h"
 
@@ -154,6 +158,108 @@ TEST(RandomResizedCrop, ResizesTheRegionThatIsDrawn) {
       }
     }
   }
+}
+
+// Every interpolation is MakeResize's of the region alone: pixels around it have no part.
+TEST(RandomResizedCrop, ItsInterpolationIsThatOfResize) {
+  const Image in = MakeImage(90, 70, 3, 4);
+  for (const auto& [method, antialias] : {std::pair{ResizeMethod::kBilinear, false},
+                                          {ResizeMethod::kBilinear, true},
+                                          {ResizeMethod::kBicubic, false},
+                                          {ResizeMethod::kBicubic, true},
+                                          {ResizeMethod::kNearest, false},
+                                          {ResizeMethod::kArea, false}}) {
+    const RandomResizedCropOptions options{
+        .height = 20, .width = 24, .interpolation = method, .antialias = antialias};
+    auto op = MakeRandomResizedCrop(options, "crop");
+    auto resize = MakeResize({.height = 20, .width = 24, .method = method, .antialias = antialias});
+    ASSERT_TRUE(op.ok() && resize.ok());
+    TestRun run(20, 9);
+    run.AddValue("image", DType::kU8, Shape{90, 70, 3}, in.pixels.data());
+    ResolveAndApply(**op, ImageSchema(DType::kU8, 3), *run);
+    for (int64_t row = 0; row < 20; ++row) {
+      RandomStream random = run->Random(row, HashName("crop"));
+      const Region region = DrawCrop(90, 70, options.area, options.aspect, random);
+      const Image part = testing::Crop(in, region.top, region.left, region.height, region.width);
+      TestRun alone(1);
+      alone.AddValue("image", DType::kU8, Shape{region.height, region.width, 3},
+                     part.pixels.data());
+      ResolveAndApply(**resize, ImageSchema(DType::kU8, 3), *alone);
+      ASSERT_EQ(run.ImageAt("image", row), alone.ImageAt("image", 0))
+          << "method " << static_cast<int>(method) << ", antialias " << antialias;
+    }
+  }
+}
+
+TEST(RandomResizedCrop, ARegionThatIsTooLongForAKernelIsAnErrorOfTheRow) {
+  auto op = MakeRandomResizedCrop(
+      {.height = 1, .width = 9, .area = {1, 1}, .aspect = {1000, 1000}, .antialias = true}, "crop");
+  const std::vector<uint8_t> long_image(size_t{70} * 70000);
+  TestRun run(1);
+  run.AddValue("image", DType::kU8, Shape{70, 70000, 1}, long_image.data());
+  ResolveAndApply(**op, ImageSchema(DType::kU8, 1), *run);
+  EXPECT_EQ(run->status(0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(run->status(0).message() ==
+              "image: image of shape [70, 70000, 1] is too long to be resized")
+      << run->status(0);
+}
+
+// A place in a row is an int32. No pixel is looked at.
+TEST(Resize, ARowOfTooManyValuesIsAnErrorOfTheRow) {
+  constexpr int64_t kWidth = 1 << 24, kChannels = 128;
+  const Shape shape{2, kWidth, kChannels};
+  EXPECT_TRUE(CheckResizable({2, kWidth, kChannels - 1}).ok());
+  EXPECT_FALSE(ResizedShape({.height = 2, .width = 2}, shape).ok());
+  const uint8_t pixel = 0;
+  for (const bool crops : {false, true}) {
+    auto op = crops ? MakeRandomResizedCrop({.height = 2, .width = 2}, "crop")
+                    : MakeResize({.height = 2, .width = 2});
+    ASSERT_TRUE(op.ok()) << op.status();
+    TestRun run(1);
+    run.AddValue("image", DType::kU8, shape, &pixel);
+    ResolveAndApply(**op, ImageSchema(DType::kU8, kChannels), *run);
+    EXPECT_TRUE(run->status(0).message() ==
+                "image: image of shape [2, 16777216, 128] cannot be resized")
+        << run->status(0);
+  }
+}
+
+TEST(RandomResizedCrop, OptionsAreChecked) {
+  const auto error = [](const RandomResizedCropOptions& options) {
+    return MakeRandomResizedCrop(options, "crop").status().ToString();
+  };
+  for (const int attempts : {0, -1, 1001}) {
+    EXPECT_NE(error({.max_attempts = attempts}).find("max_attempts is"), std::string::npos);
+  }
+  EXPECT_TRUE(MakeRandomResizedCrop({.max_attempts = 1000}, "crop").ok());
+  for (const ResizeMethod method : {ResizeMethod::kNearest, ResizeMethod::kArea}) {
+    EXPECT_NE(error({.interpolation = method, .antialias = true})
+                  .find("random_resized_crop: only bilinear and bicubic have antialias"),
+              std::string::npos);
+  }
+}
+
+// More attempts draw the same regions and then more of them: what the first gave is not changed.
+TEST(DrawCrop, AttemptsEndInTheCentreAndNeverChangeAnEarlierRegion) {
+  const Region centre{0, 30, 30, 40};  // the largest of aspect 4:3 in 30 x 100
+  int early = 0, late = 0;
+  for (uint64_t record = 0; record < 200; ++record) {
+    const auto draw = [&](int max_attempts) {
+      RandomStream random({.seed = 5, .op = 6, .epoch = 0, .record = record});
+      return DrawCrop(30, 100, {0.3f, 1}, {3.0f / 4, 4.0f / 3}, random, max_attempts);
+    };
+    const Region one = draw(1), ten = draw(10), many = draw(1000);
+    if (one == centre && ten != centre) ++late;
+    if (one != centre) {
+      ++early;
+      EXPECT_EQ(one, ten);
+    }
+    if (ten != centre) {
+      EXPECT_EQ(ten, many);
+    }
+  }
+  EXPECT_GT(early, 5);
+  EXPECT_GT(late, 20);
 }
 
 TEST(DrawCrop, DrawsAreaAspectTopLeftInThisOrder) {

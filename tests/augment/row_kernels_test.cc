@@ -262,37 +262,6 @@ TEST_P(EveryLevel, MixRowRoundsTiesToEvenAndKeepsWhatItKeeps) {
   }
 }
 
-template <typename T>
-void ExpectSplit(std::mt19937& random) {
-  for (int64_t n = 0; n < 200; ++n) {
-    std::vector<T> in(3 * n), out(3 * n);
-    for (T& value : in) value = static_cast<T>(random() % 250);
-    SplitRow3(in.data(), n, n, out.data());
-    for (int64_t i = 0; i < 3 * n; ++i) ASSERT_EQ(out[i], in[i % n * 3 + i / n]) << n;
-  }
-}
-
-TEST_P(EveryLevel, SplitRow3) {
-  ExpectSplit<uint8_t>(random_);
-  ExpectSplit<uint16_t>(random_);
-  ExpectSplit<float>(random_);
-}
-
-TEST_P(EveryLevel, StreamRowCopiesAlignedOrNot) {
-  alignas(64) uint8_t out[512];
-  std::vector<uint8_t> in(256);
-  for (uint8_t& b : in) b = Byte();
-  for (const size_t offset : {size_t{0}, size_t{4}, size_t{32}, size_t{64}}) {
-    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{64}, size_t{96}, size_t{256}}) {
-      std::memset(out, 7, sizeof out);
-      StreamRow(in.data(), bytes, out + offset);
-      EndStreaming();
-      EXPECT_EQ(std::memcmp(out + offset, in.data(), bytes), 0);
-      EXPECT_EQ(out[offset + bytes], 7);
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Rows, EveryLevel, ::testing::ValuesIn(RowKernelLevels()),
                          [](const auto& test) { return RowKernelLevelName(test.param); });
 

@@ -5,20 +5,18 @@
 #include <limits>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan.h"
 #include "readers/png_encoder.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/fuzz_maps.h"
 
 // Ops with hostile parameters: the maps of a plan, whose text is the input, over a run of two tiny
-// samples. A plan, an op or a row is refused, or the op runs. An op whose output would be large is
-// left out: how large is the plan's business.
+// samples. A plan, an op or a row is refused, or the op runs.
 
 namespace millrace::pipeline {
 namespace {
 
-constexpr int64_t kMaxElements = 1 << 18;  // of all fields of a sample, and of the plan's text
 constexpr int kRows = 2;
 
 // The fields that ops may be told of.
@@ -82,37 +80,11 @@ void MakeVocabularyFile() {
                 "it has the number that the corpus names");
 }
 
-// The fields as they are in the run, with all extents known.
-Schema SchemaOf(const Run& run) {
-  Schema schema;
-  for (const Column& column : run.columns()) {
-    const bool is_bytes = column.dtype() == DType::kBytes;
-    schema.Set(
-        {column.name(), column.dtype(), is_bytes ? Shape{Shape::kUnknown} : column.at(0).shape});
-  }
-  return schema;
-}
-
-bool IsSmall(const Schema& schema, const OpOptions& options) {
-  int64_t elements = 0;
-  for (const Field& field : schema.fields()) {
-    int64_t of_field = 1;
-    for (const int64_t extent : field.shape.extents()) {
-      if (extent > kMaxElements) return false;
-      of_field = std::min(of_field * std::max<int64_t>(extent, 1), kMaxElements);
-    }
-    elements += of_field;
-  }
-  // What the shape does not tell.
-  const auto* resize = std::get_if<augment::ResizeOptions>(&options);
-  return elements < kMaxElements && (resize == nullptr || resize->shorter <= 64);
-}
-
 bool ApplyTo(Run& run, const OpSpec& spec) {
   auto op = MakeBuiltinOp(spec);
   if (!op.ok()) return false;
-  const auto schema = (*op)->Resolve(SchemaOf(run));
-  if (!schema.ok() || !IsSmall(*schema, spec.options)) return false;
+  const auto schema = (*op)->Resolve(fuzz::SchemaOf(run));
+  if (!schema.ok() || !fuzz::IsSmall(*schema, spec.options)) return false;
   (*op)->Apply(run);
   for (const Field& field : schema->fields()) {
     const Column* column = run.Find(field.name);
@@ -129,10 +101,8 @@ bool ApplyTo(Run& run, const OpSpec& spec) {
 }
 
 void RunPlan(std::string_view text) {
-  if (text.size() > kMaxElements) return;
-  const auto plan = Plan::FromText(absl::StrCat("stage { tfrecord { files: \"x\" } }\n",
-                                                std::string(text), "\nstage { batch { size: 1 } }"),
-                                   "ops.pbtxt");
+  if (text.size() > fuzz::kMaxElements) return;
+  const auto plan = fuzz::PlanOfMaps(text);
   if (!plan.ok()) return;
   static const Sample sample = MakeSample();
   RunArena arena;

@@ -7,6 +7,7 @@ long run has found is kept.
 import gzip
 import io
 import pathlib
+import re
 import struct
 import sys
 import tarfile
@@ -356,11 +357,48 @@ def ops():
         yield f'stage {{ auto_augment {{ policy: "{policy}" }} }} stage {{ flip {{}} }}'.encode()
 
 
+def fused():
+    """Chains that the optimizer makes one op of, and some that it leaves apart."""
+    heads = ("decode_image {} random_resized_crop { height: 4 width: 6 }",
+             "decode_image { allow_truncated: true } random_resized_crop { height: 4 width: 6 }",
+             "decode_image { verify_full: true channels: 1 } random_resized_crop { height: 9 width: 2 }",
+             "decode_image { dct_downscale: true } random_resized_crop { height: 2 width: 2 area: [1, 1] }",
+             "decode_image { apply_exif_orientation: true } random_crop { height: 4 width: 3 }",
+             "decode_image {} resize { shorter: 5 }", "decode_image {} resize { height: 3 width: 4 antialias: true }",
+             "decode_image {} random_resized_crop { height: 4 width: 6 boxes {} }", "decode_image {}")
+    tails = ("flip {} normalize { mean: [1, 2, 3] stddev: [4, 5, 6] } transpose {} cast { field: \"image\" dtype: FLOAT16 }",
+             "flip { vertical: true } pad_channels { channels: 4 value: 7 } cast { field: \"image\" dtype: BFLOAT16 scale: 0.1 }",
+             "cast { field: \"image\" dtype: FLOAT32 } flip {} flip { vertical: true } transpose {}",
+             "normalize { mean: 9 stddev: 0.5 } flip {}", "brightness { factor: 2 } flip { probability: 1 }", "")
+    stage = re.compile(r"(\w+) (\{(?:[^{}]|\{[^{}]*\})*\})")
+    for head in heads:
+        for tail in tails:
+            yield stage.sub(r"stage { \1 \2 }", f"{head} {tail}").encode()
+    for field in ("raw", "floats"):
+        words = " ".join(part % field for part in (
+            'random_crop { field: "%s" height: 5 width: 4 }', 'flip { field: "%s" }',
+            'normalize { field: "%s" mean: [1, 2, 3] stddev: [4, 5, 6] }', 'transpose { field: "%s" }'))
+        yield stage.sub(r"stage { \1 \2 }", words).encode()
+
+
+def mixing():
+    """Stages behind a batch whose rows hold samples or none."""
+    numbers = ("0", "0.001", "1", "1000", "0.5", "nan")
+    for kind, name in enumerate(("mixup", "cutmix", "mixup_or_cutmix")):
+        for rows in (0xFF, 0, 0xA5):
+            for index, number in enumerate(numbers):
+                alpha = {"mixup": "alpha", "cutmix": "alpha", "mixup_or_cutmix": "cutmix_alpha"}[name]
+                text = f"stage {{ {name} {{ {alpha}: {number} group: {2 << index} }} }}"
+                yield bytes([kind + 4 * index, rows, index]) + text.encode()
+        yield b"\3\xff\0" + (f'stage {{ {name} {{ label: "class" num_classes: 3 }} }} stage {{ {name} '
+                              f'{{ probability: 0.5 }} }}').encode()
+
+
 TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages,
            "sequence_example": sequence_example, "index": index, "dali_index": dali_index,
            "zstd": zstd, "tar": tar, "container": container, "salvage": salvage,
            "csv_json": csv_json, "pbtxt": pbtxt, "state": state,
-           "jpeg": jpeg, "image": image, "ops": ops}
+           "jpeg": jpeg, "image": image, "ops": ops, "fused": fused, "mixing": mixing}
 
 
 def main():
