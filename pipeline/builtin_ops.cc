@@ -28,7 +28,8 @@ struct Maker {
     return augment::MakeRandomResizedCrop(o, stage);
   }
   Result operator()(const DecodeRegionOptions& o) const {
-    return augment::MakeDecodeRandomResizedCrop(o.decode, o.crop, stage);
+    if (o.carry) return augment::MakeDecodeCarry(o.decode, *o.carry, stage);
+    return augment::MakeDecodeCrop(o.decode, o.crop, stage);
   }
   Result operator()(const augment::CarryOptions& o) const { return augment::MakeCarry(o, stage); }
   Result operator()(const DecodeToCropOptions& o) const {

@@ -11,9 +11,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "augment/drawn_values.h"
 #include "base/mutex.h"
 #include "base/op.h"
 #include "base/status.h"
+#include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan_view_internal.h"
 #include "readers/image_header.h"
 
@@ -91,7 +93,7 @@ class NoteExtents final : public Op {
   const std::shared_ptr<ImageExtents> extents_;
 };
 
-absl::StatusOr<std::shared_ptr<const OpTable>> NotingOps(std::shared_ptr<ImageExtents> extents) {
+std::shared_ptr<const OpTable> NotingOps(std::shared_ptr<ImageExtents> extents) {
   auto table = std::make_shared<OpTable>();
   // "3 image/encoded": the stage's number and its field.
   const auto make = [extents](const OpArgs& args) -> absl::StatusOr<std::unique_ptr<Op>> {
@@ -104,7 +106,7 @@ absl::StatusOr<std::shared_ptr<const OpTable>> NotingOps(std::shared_ptr<ImageEx
     return std::make_unique<NoteExtents>(std::string(args.options.substr(space + 1)), stage,
                                          extents);
   };
-  MILLRACE_RETURN_IF_ERROR(table->Register(kNoteOp, 1, make));
+  table->Register(kNoteOp, 1, make).IgnoreError();  // the table is empty: the name is free
   return table;
 }
 
@@ -183,12 +185,11 @@ std::optional<Extents> InFrontOf(const proto::Pipeline& pipeline, int end, const
 
 }  // namespace
 
-absl::StatusOr<CropWatch> CropWatch::Make(const Plan& plan) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      Plan watched, Plan::FromText(TextOf(WithNotes(plan.message().pipeline)), "watched plan"));
+CropWatch CropWatch::Make(const Plan& plan) {
+  auto watched = Plan::FromText(TextOf(WithNotes(plan.message().pipeline)), "watched plan");
   auto extents = std::make_shared<ImageExtents>();
-  MILLRACE_ASSIGN_OR_RETURN(auto ops, NotingOps(extents));
-  return CropWatch(plan, std::move(watched), std::move(extents), std::move(ops));
+  auto ops = NotingOps(extents);
+  return {plan, watched.ok() ? *std::move(watched) : plan, std::move(extents), std::move(ops)};
 }
 
 std::optional<augment::CropWindow> CropWatch::WindowOf(size_t stage, const SampleId& id) const {
@@ -208,9 +209,39 @@ std::optional<augment::CropWindow> CropWatch::WindowOf(size_t stage, const Sampl
     return augment::DrawnCrop(options, extents->height, extents->width, random);
   }
   const proto::RandomResizedCrop& given = crop.random_resized_crop();
-  const augment::RandomResizedCropOptions options{.area = {given.area(0), given.area(1)},
-                                                  .aspect = {given.aspect(0), given.aspect(1)}};
+  const augment::RandomResizedCropOptions options{
+      .area = {given.area(0), given.area(1)},
+      .aspect = {given.aspect(0), given.aspect(1)},
+      .max_attempts = static_cast<int>(given.max_attempts())};
   return augment::DrawnCrop(options, extents->height, extents->width, random);
+}
+
+std::string CropWatch::DrawnText(size_t stage, const SampleId& id) const {
+  const proto::Pipeline& pipeline = plan_.message().pipeline;
+  const int index = static_cast<int>(stage);
+  const proto::Stage& message = pipeline.stage(index);
+  const std::vector<OpSpec> specs = OpsFromPlan(plan_.message());
+  const auto spec = std::ranges::find(specs, message.name(), &OpSpec::stage);
+  if (spec == specs.end()) return "";
+  const auto extents = [&](const std::string& field) {
+    return InFrontOf(pipeline, index, field, *extents_, id).value_or(Extents());
+  };
+  const RandomStream random = DrawsOf(pipeline, message, id);
+  if (const auto* color = std::get_if<augment::ColorOptions>(&spec->options)) {
+    return augment::DrawnText(*color, random);
+  }
+  if (const auto* jitter = std::get_if<augment::ColorJitterOptions>(&spec->options)) {
+    return augment::DrawnText(*jitter, random);
+  }
+  if (const auto* affine = std::get_if<augment::AffineOptions>(&spec->options)) {
+    const auto [height, width] = extents(affine->field);
+    return augment::DrawnText(*affine, height, width, random);
+  }
+  if (const auto* policy = std::get_if<augment::AutoAugmentOptions>(&spec->options)) {
+    const auto [height, width] = extents(policy->field);
+    return augment::DrawnText(*policy, height, width, random);
+  }
+  return "";
 }
 
 void CropWatch::Forget(std::span<const SampleId> ids) const { extents_->Forget(ids); }

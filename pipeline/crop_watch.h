@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "augment/drawn_crop.h"
 #include "base/run.h"
 #include "pipeline/op_table.h"
@@ -17,15 +17,17 @@ namespace millrace::pipeline {
 
 class ImageExtents;  // of the images that were decoded; crop_watch.cc
 
-// Where the random crops of a plan lie, sample by sample. A crop is drawn from a sample's random words
-// and the extents of its image, which no batch has: so the plan gets a stage in front of each
-// decode_image that reads the header and notes them, and changes no sample. Thread-safe.
+// Where the random crops of a plan lie and what its other random stages drew, sample by sample. A crop
+// is drawn from a sample's random words and the extents of its image, which no batch has: so the plan
+// gets a stage in front of each decode_image that reads the header and notes them, and changes no
+// sample. Thread-safe.
 class CropWatch {
  public:
-  // The errors of Plan::FromText.
-  static absl::StatusOr<CropWatch> Make(const Plan& plan);
+  static CropWatch Make(const Plan& plan);
 
-  // The plan with those stages, and the ops that it is to be opened with.
+  // The plan with those stages, and the ops that it is to be opened with. The plan as it is when it
+  // drops or makes samples by looking at them, or when those stages do not go into it (one of its own
+  // has the name of one of them); then of images that were decoded no window is known.
   const Plan& watched() const { return watched_; }
   const std::shared_ptr<const OpTable>& ops() const { return ops_; }
 
@@ -33,6 +35,11 @@ class CropWatch {
   // the sample's image; nullopt for another stage, and when the extents are not known there.
   // REQUIRES: the plan has such a stage; the sample came from watched().
   std::optional<augment::CropWindow> WindowOf(size_t stage, const SampleId& id) const;
+  // What a stage that changes colours, affine or auto_augment has drawn for the sample's image (a
+  // factor, an angle, transforms: augment/drawn_values.h); "" for another stage, and where it drew
+  // none. Distances in pixels are left out when the extents are not known there.
+  // REQUIRES: as WindowOf's.
+  std::string DrawnText(size_t stage, const SampleId& id) const;
   // Frees what is noted of these samples.
   void Forget(std::span<const SampleId> ids) const;
 

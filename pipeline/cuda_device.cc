@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/cuda_calls.h"
 #include "base/status.h"
 #include "pipeline/cuda_devices_internal.h"
 #include "pipeline/device_feed.h"
@@ -12,45 +13,9 @@
 namespace millrace::pipeline {
 namespace {
 
-// The status of one call. The runtime keeps a thread's last error for whoever asks next: it is
-// cleared, so that the host program's own checks do not meet an error that was reported here.
-absl::Status ToStatus(cudaError_t error, std::string_view call) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  cudaGetLastError();
-  const std::string text =
-      absl::StrCat(ToAbsl(call), ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
-  return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text)
-                                            : absl::InternalError(text);
-}
-
-// What is given back fails only when the device is lost, or while the process is being torn down
-// and the driver has freed everything already; there is nothing left to do then.
-void Ignore(cudaError_t error) {
-  if (error != cudaSuccess) cudaGetLastError();
-}
-
-// Makes a device the thread's current one, and then the one before it again.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int ordinal) {
-    error_ = cudaGetDevice(&before_);
-    if (error_ != cudaSuccess || before_ == ordinal) return;
-    error_ = cudaSetDevice(ordinal);
-    changed_ = error_ == cudaSuccess;
-  }
-  ~CurrentDevice() {
-    if (changed_) Ignore(cudaSetDevice(before_));
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-
-  absl::Status status() const { return ToStatus(error_, "cudaSetDevice"); }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-  cudaError_t error_ = cudaSuccess;
-};
+using cuda::CurrentDevice;
+using cuda::Ignore;
+using cuda::ToStatus;
 
 cudaStream_t AsStream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t AsEvent(void* event) { return static_cast<cudaEvent_t>(event); }

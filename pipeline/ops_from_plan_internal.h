@@ -13,6 +13,7 @@
 #include "augment/auto_augment.h"
 #include "augment/carry.h"
 #include "augment/color_ops.h"
+#include "augment/decode_crop.h"
 #include "augment/distort_ops.h"
 #include "augment/field_ops.h"
 #include "augment/fused_ops.h"
@@ -42,16 +43,20 @@ inline constexpr char kValueField[] = "value";
 // And that of an image_folder, beside the record.
 inline constexpr char kLabelField[] = "label";
 
-// decode_image and random_resized_crop in one (rule decode_region).
+// decode_image and a crop in one (rule decode_region).
 struct DecodeRegionOptions {
   augment::DecodeImageOptions decode;
-  augment::RandomResizedCropOptions crop;
+  augment::CropOptions crop;
+  std::string decode_stage;
+  std::string decode_where;  // FILE:LINE:COLUMN of it
+  std::optional<augment::CarryOptions> carry =
+      std::nullopt;  // the crop, if boxes or a mask go along
 };
 
-// decode_image in front of random_resized_crop where that rule is off: its verdict is the rule's.
+// decode_image in front of a crop where that rule is off: its verdict is the rule's.
 struct DecodeToCropOptions {
   augment::DecodeImageOptions decode;
-  augment::RandomResizedCropOptions crop;
+  augment::CropOptions crop;
   std::string crop_stage;
 };
 

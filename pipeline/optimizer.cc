@@ -144,7 +144,18 @@ absl::Status AtStage(const std::string& where, const std::string& stage,
   return absl::InvalidArgumentError(absl::StrCat(context, ": ", status.message()));
 }
 
+absl::Status OpMaker::CheckDecode(const DecodeRegionOptions& pair, const Schema& schema) const {
+  augment::DecodeImageOptions decode = pair.decode;
+  decode.dct_downscale = false;  // of the pair
+  const absl::StatusOr<std::unique_ptr<Op>> op = factory_({pair.decode_stage, "", decode});
+  const absl::Status status = op.ok() ? (*op)->Resolve(schema).status() : op.status();
+  return status.ok() ? status : AtStage(pair.decode_where, pair.decode_stage, status);
+}
+
 absl::StatusOr<PhysicalOp> OpMaker::Make(const OpSpec& spec, Schema* schema) const {
+  if (const auto* pair = std::get_if<DecodeRegionOptions>(&spec.options)) {
+    MILLRACE_RETURN_IF_ERROR(CheckDecode(*pair, *schema));
+  }
   const auto make = [&]() -> absl::StatusOr<std::unique_ptr<Op>> {
     if (const auto* filter = std::get_if<FilterOptions>(&spec.options)) {
       return MakeFilterCheck(*filter->predicate);

@@ -40,10 +40,9 @@ absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const Plan& plan,
 
 // Does not parse features whose field is overwritten before anything reads it.
 void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired);
-// Makes a decode_image that is followed at once by a random_resized_crop of its output one op,
-// which decodes only what the crop keeps. Disabled, or where boxes or a mask go along, it leaves them
-// apart, but for dct_downscale, which one op alone can do, and tells the first of the second, on which
-// its verdict depends (S-ROUND-2).
+// Makes a decode_image that is followed at once by a crop of its output one op, which decodes only
+// what the crop keeps. Disabled, it leaves them apart, but for dct_downscale, which one op alone can
+// do, and tells the first of the second, on which its verdict depends (S-ROUND-2).
 void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std::string>* fired);
 // Makes ops on one uint8 or float32 image that follow each other one op: a crop or resize, or a pair
 // of DecodeRegionRule, and the flips, normalize, casts, pad_channels and transpose behind it.
@@ -78,6 +77,9 @@ class OpMaker {
   absl::StatusOr<PhysicalOp> Make(const OpSpec& spec, Schema* schema) const;
 
  private:
+  // What decode_image alone says of its options and its field, in its stage's name.
+  absl::Status CheckDecode(const DecodeRegionOptions& pair, const Schema& schema) const;
+
   const OpFactory& factory_;
   const CustomFactory& custom_;
 };

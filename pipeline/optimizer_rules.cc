@@ -43,16 +43,19 @@ augment::FusedImageOptions BeginFused(const OpSpec& spec) {
   augment::FusedImageOptions fused;
   fused.first_stage = spec.stage;
   if (const auto* pair = std::get_if<DecodeRegionOptions>(&spec.options)) {
+    if (pair->carry) return fused;  // what goes along has no part in it
     fused.decode = pair->decode;
-    fused.first = pair->crop;
-  } else if (const auto* crop = std::get_if<augment::RandomResizedCropOptions>(&spec.options)) {
-    fused.first = *crop;
-  } else if (const auto* window = std::get_if<augment::RandomCropOptions>(&spec.options)) {
-    fused.first = *window;
-  } else if (const auto* resize = std::get_if<augment::ResizeOptions>(&spec.options)) {
-    if (augment::CanBeFirst(*resize)) fused.first = *resize;
+    std::visit([&](const auto& crop) { fused.first = crop; }, pair->crop);
   } else if (std::optional<augment::PixelStep> step = AsStep(spec)) {
     if (augment::CanFollow({}, step->options)) fused.steps.push_back(*std::move(step));
+  } else {
+    std::visit(
+        [&](const auto& options) {
+          if constexpr (std::is_constructible_v<augment::FirstOptions, decltype(options)>) {
+            fused.first = options;
+          }
+        },
+        spec.options);
   }
   return fused;
 }
@@ -77,6 +80,14 @@ size_t Fuse(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
   fused.field = fields.writes[0];
   if (!fused.decode && !HasPixels(before[begin], fused.field)) return begin + 1;
   size_t end = begin + 1;
+  if (end < specs.size()) {
+    const auto* resize = std::get_if<augment::ResizeOptions>(&specs[end].options);
+    if (resize != nullptr && resize->field == fused.field &&
+        augment::CanBeResized(fused.first, *resize)) {
+      fused.resize = *resize;
+      ++end;
+    }
+  }
   for (; end < specs.size(); ++end) {
     std::optional<augment::PixelStep> step = AsStep(specs[end]);
     if (!step || FieldsOf(specs[end].options).writes[0] != fused.field) break;
@@ -86,11 +97,32 @@ size_t Fuse(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
   return end;
 }
 
-// The random_resized_crop that `spec` is, with boxes and a mask or without.
-const augment::RandomResizedCropOptions* CropIn(const OpSpec& spec) {
-  using Crop = augment::RandomResizedCropOptions;
+// The crop that `spec` is, with boxes and a mask or without; a resize counts, of whole images.
+std::optional<augment::CropOptions> CropIn(const OpSpec& spec) {
+  const auto as_crop = [](const auto& options) -> std::optional<augment::CropOptions> {
+    if constexpr (std::is_constructible_v<augment::CropOptions, decltype(options)>) {
+      return options;
+    }
+    return std::nullopt;
+  };
   const auto* carry = std::get_if<augment::CarryOptions>(&spec.options);
-  return carry == nullptr ? std::get_if<Crop>(&spec.options) : std::get_if<Crop>(&carry->geometry);
+  return carry == nullptr ? std::visit(as_crop, spec.options)
+                          : std::visit(as_crop, carry->geometry);
+}
+
+const std::string& FieldOf(const augment::CropOptions& crop) {
+  return std::visit([](const auto& o) -> const std::string& { return o.field; }, crop);
+}
+
+bool IsResize(const augment::CropOptions& crop) {
+  return std::holds_alternative<augment::ResizeOptions>(crop);
+}
+
+// Whether they are one op even where the rule is off: how small the image is decoded follows from the
+// second's options.
+bool ArePixelsOfBoth(const augment::DecodeImageOptions& decode, const augment::CropOptions& crop) {
+  return decode.dct_downscale &&
+         (IsResize(crop) || std::holds_alternative<augment::RandomResizedCropOptions>(crop));
 }
 
 }  // namespace
@@ -118,17 +150,26 @@ void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std:
     const OpSpec& first = (*specs)[i];
     const OpSpec& second = (*specs)[i + 1];
     const auto* decode = std::get_if<augment::DecodeImageOptions>(&first.options);
-    const augment::RandomResizedCropOptions* const crop = CropIn(second);
-    if (decode == nullptr || crop == nullptr || crop->field != decode->output) continue;
-    const bool carries = std::holds_alternative<augment::CarryOptions>(second.options);
-    if (carries || (!enabled && !decode->dct_downscale)) {
+    const std::optional<augment::CropOptions> crop = CropIn(second);
+    if (decode == nullptr || !crop || FieldOf(*crop) != decode->output) continue;
+    // A resize needs all pixels: two ops do as well.
+    if (IsResize(*crop) && !decode->dct_downscale) continue;
+    const bool smaller = ArePixelsOfBoth(*decode, *crop);
+    if (decode->dct_downscale && !smaller) continue;  // decode_image by itself refuses that
+    if (!enabled && !smaller) {
       (*specs)[i].options = DecodeToCropOptions{*decode, *crop, second.stage};
       continue;
     }
-    fired->push_back(absl::StrCat("decode_region: ", first.stage, " decodes only what ",
-                                  second.stage, " keeps"));
+    fired->push_back(smaller ? absl::StrCat("dct_downscale: ", first.stage, " decodes what ",
+                                            second.stage, " resizes at a part of its size")
+                             : absl::StrCat("decode_region: ", first.stage, " decodes only what ",
+                                            second.stage, " keeps"));
     // The crop replaces the decoded image, so nothing else can see it.
-    OpSpec both{second.stage, second.where, DecodeRegionOptions{*decode, *crop}};
+    OpSpec both{second.stage, second.where,
+                DecodeRegionOptions{*decode, *crop, first.stage, first.where}};
+    if (const auto* carry = std::get_if<augment::CarryOptions>(&second.options)) {
+      std::get<DecodeRegionOptions>(both.options).carry = *carry;
+    }
     (*specs)[i] = std::move(both);
     specs->erase(specs->begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
@@ -144,8 +185,8 @@ void FuseImageRule(std::vector<OpSpec>* specs, std::vector<Schema>* before,
     const auto last = static_cast<std::ptrdiff_t>(end);
     std::vector<std::string> stages;
     for (size_t k = i; k < end; ++k) stages.push_back((*specs)[k].stage);
-    fired->push_back(absl::StrCat("fuse_image: ", absl::StrJoin(stages, ", "),
-                                  " run as one pass over ", fused.field));
+    fired->push_back(absl::StrCat("fuse_image: ", absl::StrJoin(stages, ", "), " run as one op on ",
+                                  fused.field));
     (*specs)[i].options = std::move(fused);
     specs->erase(specs->begin() + first, specs->begin() + last);
     before->erase(before->begin() + first, before->begin() + last);

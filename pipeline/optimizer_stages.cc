@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/philox.h"
@@ -278,6 +279,32 @@ void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* 
   }
 }
 
+// The field of samples without a zip.
+constexpr std::string_view kRecordField = "record";
+
+// Under a policy rows of CSV are judged before they are parsed: as the parse_csv of `field` will split
+// them, whatever the source says.
+void JudgeRowsAsParsed(const OrderPlan& order, std::string_view field,
+                       const proto::Pipeline& pipeline, PhysicalPlan* plan) {
+  for (const OrderPlan& input : order.inputs) JudgeRowsAsParsed(input, field, pipeline, plan);
+  if (order.root != OrderPlan::Root::kSource) return;
+  readers::ContainerOptions& container = plan->sources[order.source].container;
+  if (container.kind != readers::ContainerKind::kCsv) return;
+  const auto parses = [&](const proto::Stage& stage) {
+    return stage.has_parse_csv() && stage.parse_csv().field() == field;
+  };
+  const auto parse = std::ranges::find_if(pipeline.stage(), parses);
+  if (parse != pipeline.stage().end()) container.delimiter = parse->parse_csv().delimiter()[0];
+}
+
+void PassOverDamage(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
+  for (SourceSpec& source : plan->sources) source.resync = true;
+  if (!plan->zip) return JudgeRowsAsParsed(plan->order, kRecordField, pipeline, plan);
+  for (const ZipPlan::Input& input : plan->zip->inputs) {
+    JudgeRowsAsParsed(input.order, input.field, pipeline, plan);
+  }
+}
+
 }  // namespace
 
 int FillFromStages(const PlanMessage& message, PhysicalPlan* plan) {
@@ -314,8 +341,7 @@ int FillFromStages(const PlanMessage& message, PhysicalPlan* plan) {
         break;
     }
   }
-  const bool resync = plan->damage.policy != DamageSpec::Policy::kFail;
-  for (SourceSpec& source : plan->sources) source.resync = resync;
+  if (plan->damage.policy != DamageSpec::Policy::kFail) PassOverDamage(pipeline, plan);
   return batch;
 }
 

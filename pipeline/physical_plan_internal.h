@@ -30,7 +30,7 @@ struct SourceSpec {
   std::vector<std::string> dali_index;  // patterns; none: the files tell where records are
   std::string compression;              // "auto", "none", "gzip", "zlib", "zstd"
   bool verify_crc = true;
-  bool resync = false;              // kFiles, of TFRecords: lost framing is a damaged record
+  bool resync = false;              // kFiles: a stretch of damage is a damaged record
   std::string io = "pread";         // kFiles: "pread", "mmap", "direct"
   bool drop_behind = false;         // kFiles
   uint64_t access_point_bytes = 0;  // kFiles: RecordSourceOptions::span_bytes

@@ -53,6 +53,15 @@ void ClearDefaults(proto::DecodeImage* decode) {
   if (decode->fancy_upsampling() == defaults.fancy_upsampling) decode->clear_fancy_upsampling();
 }
 
+// And those of random_resized_crop.
+void ClearDefaults(proto::RandomResizedCrop* crop) {
+  const augment::RandomResizedCropOptions defaults;
+  if (crop->interpolation() == "bilinear") crop->clear_interpolation();
+  if (crop->max_attempts() == static_cast<uint32_t>(defaults.max_attempts)) {
+    crop->clear_max_attempts();
+  }
+}
+
 // The plan without what cannot change results; a stage that loses its op goes too.
 proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   proto::Pipeline cleared = pipeline;
@@ -67,6 +76,9 @@ proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
     if (stage.parse_example().field() == readers::kRecordField)
       stage.mutable_parse_example()->clear_field();
     if (stage.has_decode_image()) ClearDefaults(stage.mutable_decode_image());
+    if (stage.has_random_resized_crop()) {
+      ClearDefaults(stage.mutable_random_resized_crop());
+    }
     if (stage.op_case() != proto::Stage::OP_NOT_SET) *canonical.add_stage() = stage;
   }
   return canonical;

@@ -96,10 +96,7 @@ absl::Status ImageChecker::Resize(const proto::Resize& resize) const {
   } else {
     MILLRACE_RETURN_IF_ERROR(InRange("shorter", resize.shorter(), 1, kMaxExtent));
   }
-  MILLRACE_RETURN_IF_ERROR(IsOneOf("method", kResizeMethods, resize.method()));
-  if (resize.antialias() && resize.method() != "bilinear" && resize.method() != "bicubic") {
-    return Error("antialias", " is of methods \"bilinear\" and \"bicubic\" only");
-  }
+  MILLRACE_RETURN_IF_ERROR(Interpolation("method", resize.method(), resize.antialias()));
   const proto::DataType dtype = resize.dtype();
   if (dtype == proto::DATA_TYPE_UNSPECIFIED || dtype == proto::UINT8 || dtype == proto::FLOAT32) {
     return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/plan_message_internal.h"
+#include "pipeline/plan_words_internal.h"
 
 // What the checks of all stages' options share.
 
@@ -42,6 +43,18 @@ class OptionsChecker {
     MILLRACE_RETURN_IF_ERROR(HasName("field", field));
     MILLRACE_RETURN_IF_ERROR(InRange("height", height, 1, kMaxExtent));
     return InRange("width", width, 1, kMaxExtent);
+  }
+
+  // A resize's method, in `field`.
+  absl::Status Interpolation(std::string_view field, const std::string& method,
+                             bool antialias) const {
+    if (!Find(kResizeMethods, method)) {
+      return Error(field,
+                   absl::StrCat(" is \"", method, "\" but must be ", ListOf(kResizeMethods)));
+    }
+    if (!antialias || method == "bilinear" || method == "bicubic") return absl::OkStatus();
+    return Error("antialias",
+                 absl::StrCat(" is of ", ToAbsl(field), "s \"bilinear\" and \"bicubic\" only"));
   }
 
  protected:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "augment/image_ops.h"
 #include "base/nearest_name.h"
 #include "base/shape.h"
 #include "base/status.h"
@@ -275,7 +276,9 @@ absl::Status MapChecker::Peek(const proto::PeekImageShape& peek) const {
 absl::Status MapChecker::Crop(const proto::RandomResizedCrop& crop) const {
   MILLRACE_RETURN_IF_ERROR(Size(crop.field(), crop.height(), crop.width()));
   MILLRACE_RETURN_IF_ERROR(IsRange("area", crop.area(), 1));
-  return IsRange("aspect", crop.aspect(), std::numeric_limits<float>::max());
+  MILLRACE_RETURN_IF_ERROR(IsRange("aspect", crop.aspect(), std::numeric_limits<float>::max()));
+  MILLRACE_RETURN_IF_ERROR(Interpolation("interpolation", crop.interpolation(), crop.antialias()));
+  return InRange("max_attempts", crop.max_attempts(), 1, augment::kMaxCropAttempts);
 }
 
 absl::Status MapChecker::Normalize(const proto::Normalize& normalize) const {

@@ -90,6 +90,11 @@ void FillCrop(proto::RandomResizedCrop* crop) {
     crop->add_aspect(3.0f / 4);
     crop->add_aspect(4.0f / 3);
   }
+  Default(crop->mutable_interpolation(), "bilinear");
+  const augment::RandomResizedCropOptions defaults;
+  if (crop->max_attempts() == 0) {
+    crop->set_max_attempts(static_cast<uint32_t>(defaults.max_attempts));
+  }
 }
 
 // Of an op that changes the image, always unless it says otherwise.

@@ -34,6 +34,17 @@ std::vector<std::string> StringsOf(const google::protobuf::Message& options,
   return values;
 }
 
+std::vector<std::string> FieldsOf(const proto::Stage& stage) {
+  const google::protobuf::Message& options = OptionsOf(stage);
+  std::vector<std::string> fields = StringsOf(options, "field");
+  // Elsewhere "mask" is the name of a field that is made (pad_tokens).
+  if (options.GetDescriptor()->FindFieldByName("boxes") == nullptr) return fields;
+  for (std::string& mask : StringsOf(options, "mask")) {
+    if (!mask.empty()) fields.push_back(std::move(mask));
+  }
+  return fields;
+}
+
 bool KeepsValues(std::string_view op) {
   static const std::set<std::string_view> kOps = {"random_resized_crop",
                                                   "resize",
@@ -63,7 +74,7 @@ bool KeepsValues(std::string_view op) {
 }
 
 bool WorksOn(const proto::Stage& stage, const std::string& field) {
-  const std::vector<std::string> fields = StringsOf(OptionsOf(stage), "field");
+  const std::vector<std::string> fields = FieldsOf(stage);
   return std::ranges::find(fields, field) != fields.end();
 }
 
@@ -78,8 +89,13 @@ RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
 
 namespace {
 
-using Histories = std::map<std::string, FieldHistory, std::less<>>;
 using Layout = FieldHistory::Layout;
+
+struct Followed {
+  FieldHistory history;
+  std::vector<int64_t> extents;  // that decode_raw has given, as they lie now; empty: not known
+};
+using Histories = std::map<std::string, Followed, std::less<>>;
 
 void Multiply(double by, FieldHistory& history) {
   if (!history.values) return;
@@ -104,8 +120,14 @@ void Normalize(const proto::Normalize& options, FieldHistory& history) {
   }
 }
 
-void Transpose(const proto::Transpose& options, FieldHistory& history) {
+void Transpose(const proto::Transpose& options, Followed& field) {
+  FieldHistory& history = field.history;
   const std::vector<uint32_t> perm(options.perm().begin(), options.perm().end());
+  std::vector<int64_t> extents;
+  for (const uint32_t axis : perm) {
+    if (axis < field.extents.size()) extents.push_back(field.extents[axis]);
+  }
+  field.extents = std::move(extents);
   const bool knows_last = history.layout != Layout::kChannelsFirst;
   if (perm == std::vector<uint32_t>{2, 0, 1} && knows_last) {
     history.layout = Layout::kChannelsFirst;
@@ -116,53 +138,71 @@ void Transpose(const proto::Transpose& options, FieldHistory& history) {
   }
 }
 
+// Every fourth channel that comes later is one of those.
+void PadChannels(Followed& field) {
+  field.history.layout = Layout::kChannelsLast;
+  const bool known = field.extents.size() == 3 && field.extents[2] > 0;
+  if (field.history.channels == 0 && known) field.history.channels = field.extents[2];
+}
+
 // A decoder's output, which are uint8 numbers of `layout`.
 FieldHistory Decoded(const std::vector<size_t>& stages, Layout layout) {
   return {.layout = layout, .values = {{FieldHistory::Affine{}}}, .stages = stages};
 }
 
+void DecodeRaw(const proto::DecodeRaw& options, Followed& field) {
+  field.history = Decoded(field.history.stages, Layout::kUnknown);
+  if (options.dtype() != proto::UINT8) field.history.values.reset();
+  field.extents.assign(options.shape().begin(), options.shape().end());
+}
+
+// Images of a batch are mixed with each other: a mean of values, or some of them.
+bool Mixes(const proto::Stage& stage) {
+  return stage.has_mixup() || stage.has_cutmix() || stage.has_mixup_or_cutmix();
+}
+
 // What `stage` makes of one field that it names.
-void Follow(const proto::Stage& stage, const std::string& op, FieldHistory& history) {
+void Follow(const proto::Stage& stage, const std::string& op, Followed& field) {
+  FieldHistory& history = field.history;
   if (stage.has_decode_image()) {
     history = Decoded(history.stages, Layout::kChannelsLast);
     history.channels = stage.decode_image().channels();
   } else if (stage.has_decode_raw()) {
-    history = Decoded(history.stages, Layout::kUnknown);
-    if (stage.decode_raw().dtype() != proto::UINT8) history.values.reset();
+    DecodeRaw(stage.decode_raw(), field);
   } else if (stage.has_normalize()) {
     Normalize(stage.normalize(), history);
   } else if (stage.has_cast()) {
     Multiply(stage.cast().scale(), history);
   } else if (stage.has_transpose()) {
-    Transpose(stage.transpose(), history);
+    Transpose(stage.transpose(), field);
   } else if (stage.has_pad_channels()) {
-    history.layout = Layout::kChannelsLast;
+    PadChannels(field);
   } else if (KeepsValues(op)) {
     history.layout = Layout::kChannelsLast;
-  } else {
+  } else if (!Mixes(stage)) {
     history.values.reset();
+    field.extents.clear();
   }
 }
 
 void FollowCustom(size_t index, Histories& histories) {
-  for (auto& [name, history] : histories) {
-    history.values.reset();
-    history.layout = Layout::kUnknown;
-    history.stages.push_back(index);
+  for (auto& [name, field] : histories) {
+    field.history.values.reset();
+    field.history.layout = Layout::kUnknown;
+    field.history.stages.push_back(index);
+    field.extents.clear();
   }
 }
 
 void FollowStage(const proto::Stage& stage, size_t index, Histories& histories) {
   if (stage.has_custom()) return FollowCustom(index, histories);
-  const google::protobuf::Message& options = OptionsOf(stage);
-  const std::vector<std::string> fields = StringsOf(options, "field");
-  const std::vector<std::string> outputs = StringsOf(options, "output");
+  const std::vector<std::string> outputs = StringsOf(OptionsOf(stage), "output");
   const bool renames = !outputs.empty() && !outputs[0].empty();
-  for (const std::string& field : fields) {
-    FieldHistory& history = histories[renames ? outputs[0] : field];
-    if (renames && outputs[0] != field) history = histories[field];
-    history.stages.push_back(index);
-    Follow(stage, OpName(stage), history);
+  for (const std::string& name : FieldsOf(stage)) {
+    Followed& field = histories[renames ? outputs[0] : name];
+    if (renames && outputs[0] != name) field = histories[name];
+    field.history.stages.push_back(index);
+    Follow(stage, OpName(stage), field);
   }
 }
 
@@ -183,7 +223,7 @@ FieldHistory HistoryOf(const Plan& plan, std::string_view field) {
     FollowStage(pipeline.stage(i), static_cast<size_t>(i), histories);
   }
   const auto it = histories.find(field);
-  return it == histories.end() ? FieldHistory{} : it->second;
+  return it == histories.end() ? FieldHistory{} : it->second.history;
 }
 
 std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id) {

@@ -42,8 +42,9 @@ struct FieldHistory {
 // An empty history when no stage names the field.
 FieldHistory HistoryOf(const Plan& plan, std::string_view field);
 
-// Whether a stage that acts with a probability (flip, brightness, ...) has acted on a sample; nullopt
-// for a stage that has no probability. Drawn again from the sample's random words (S-RANDOM-1).
+// Whether a stage that acts with a probability (flip, brightness, ...) has acted on a sample, or, of
+// random_erasing, has looked for a rectangle; nullopt for a stage that has no probability of its own for
+// each sample. Drawn again from the sample's random words (S-RANDOM-1).
 // REQUIRES: stage < StagesOf(plan).size().
 std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id);
 

@@ -18,7 +18,9 @@ const google::protobuf::Message& OptionsOf(const proto::Stage& stage);
 // The values of a string option, repeated or not; none when the op has no such option.
 std::vector<std::string> StringsOf(const google::protobuf::Message& options,
                                    const std::string& name);
-// Whether the stage's options name the field as "field".
+// The fields that the stage's options call "field", and the mask that goes along with an image.
+std::vector<std::string> FieldsOf(const proto::Stage& stage);
+// Whether the field is one of those.
 bool WorksOn(const proto::Stage& stage, const std::string& field);
 
 // Ops that take an image [height, width, channels] and leave the range of its values as it is.

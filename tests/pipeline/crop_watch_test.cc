@@ -19,12 +19,11 @@ Plan PlanOf(const std::string& stages) {
 
 // Stage 2 makes images of 40 x 30 pixels, and what follows is stage 3 and so on.
 CropWatch WatchOf(const std::string& stages) {
-  auto watch =
-      CropWatch::Make(PlanOf("stage { parse_example { feature { key: \"image\" dtype: BYTES } } } "
-                             "stage { decode_raw { field: \"image\" shape: [40, 30, 3] } } " +
-                             stages));
-  EXPECT_TRUE(watch.ok()) << watch.status();
-  return *watch;
+  return CropWatch::Make(
+      PlanOf("stage { parse_example { feature { key: \"image\" dtype: BYTES } "
+             "                        feature { key: \"mask\" dtype: BYTES } } } "
+             "stage { decode_raw { field: \"image\" shape: [40, 30, 3] } } " +
+             stages));
 }
 
 constexpr SampleId kSample{.epoch = 2, .record = 5};
@@ -35,14 +34,13 @@ TEST(CropWatchTest, AStageStandsInFrontOfEveryDecoder) {
       "                        feature { key: \"b\" dtype: BYTES } } } "
       "stage { decode_image { field: \"a\" output: \"x\" } } "
       "stage { decode_image { field: \"b\" output: \"y\" } }");
-  const auto watch = CropWatch::Make(plan);
-  ASSERT_TRUE(watch.ok()) << watch.status();
+  const CropWatch watch = CropWatch::Make(plan);
   const auto before = StagesOf(plan);
-  const auto after = StagesOf(watch->watched());
+  const auto after = StagesOf(watch.watched());
   ASSERT_EQ(after.size(), before.size() + 2);
   EXPECT_EQ(after[2].op, "custom");
   EXPECT_EQ(after[4].op, "custom");
-  EXPECT_EQ(watch->ops()->KindOf("millrace/note_extents", 1), OpTable::Kind::kSample);
+  EXPECT_EQ(watch.ops()->KindOf("millrace/note_extents", 1), OpTable::Kind::kSample);
   // Draws go by the stages' names.
   EXPECT_EQ(after[3].name, before[2].name);
   EXPECT_EQ(after[5].name, before[3].name);
@@ -62,6 +60,27 @@ TEST(CropWatchTest, TheWindowIsWhatTheOpDraws) {
                                draws("random_crop")));
   EXPECT_EQ(watch.WindowOf(6, kSample), augment::DrawnCrop(augment::RandomResizedCropOptions{}, 8,
                                                            9, draws("random_resized_crop")));
+}
+
+TEST(CropWatchTest, APlanThatUsesTheNotesNamesIsWatchedAsItIs) {
+  const Plan plan = PlanOf(
+      "stage { parse_example { feature { key: \"image\" dtype: BYTES } } } "
+      "stage { decode_image { field: \"image\" } } "
+      "stage { name: \"millrace_note_extents_2\" flip {} } "
+      "stage { random_crop { height: 4 width: 4 } }");
+  const CropWatch watch = CropWatch::Make(plan);
+  EXPECT_EQ(watch.watched().ToText(), plan.ToText());
+  EXPECT_EQ(watch.WindowOf(4, kSample), std::nullopt);
+}
+
+TEST(CropWatchTest, AMaskHasTheExtentsOfTheImageThatItWentAlongWith) {
+  const CropWatch watch = WatchOf(
+      "stage { decode_raw { field: \"mask\" shape: [40, 30, 1] } } "
+      "stage { resize { height: 20 width: 15 mask: \"mask\" } } "
+      "stage { random_crop { field: \"mask\" height: 8 width: 9 } }");
+  const RandomStream draws({.seed = 7, .op = HashName("random_crop"), .epoch = 2, .record = 5});
+  EXPECT_EQ(watch.WindowOf(5, kSample),
+            augment::DrawnCrop(augment::RandomCropOptions{.height = 8, .width = 9}, 20, 15, draws));
 }
 
 TEST(CropWatchTest, OtherStagesHaveNoWindow) {

@@ -1,4 +1,3 @@
-#include <zstd.h>
 
 #include <filesystem>
 
@@ -7,6 +6,7 @@
 #include "tests/pipeline/damage_files_fixture.h"
 #include "tests/readers/deflated.h"
 #include "tests/readers/record_test_util.h"
+#include "tests/readers/zstd_frame.h"
 
 // Compressed files that were damaged before anything was known of them: there are no access points,
 // and the pass that would make them fails.
@@ -20,14 +20,7 @@ constexpr size_t kPayloadBytes = 300;
 constexpr size_t kFrameBytes = 16 + kPayloadBytes;
 constexpr int kHarms = 520;  // of each kind
 
-std::string ZstdFrame(std::string_view bytes) {
-  std::string frame(ZSTD_compressBound(bytes.size()), '\0');
-  ZSTD_CCtx* const context = ZSTD_createCCtx();
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-  frame.resize(ZSTD_compress2(context, frame.data(), frame.size(), bytes.data(), bytes.size()));
-  ZSTD_freeCCtx(context);
-  return frame;
-}
+std::string ZstdFrame(std::string_view bytes) { return readers::ZstdFrame(bytes); }
 
 struct Kind {
   const char* name;

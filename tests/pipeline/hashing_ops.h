@@ -25,10 +25,15 @@ class HashingOp : public Op {
   explicit HashingOp(OpSpec spec) {
     if (const auto* region = std::get_if<DecodeRegionOptions>(&spec.options)) {
       parts_.push_back({"", spec.where, region->decode});
-      parts_.push_back({spec.stage, spec.where, region->crop});
+      if (region->carry) {
+        parts_.push_back({spec.stage, spec.where, *region->carry});
+      } else {
+        AddPart(spec, spec.stage, region->crop);
+      }
     } else if (const auto* fused = std::get_if<augment::FusedImageOptions>(&spec.options)) {
       if (fused->decode) parts_.push_back({"", spec.where, *fused->decode});
       AddPart(spec, fused->first_stage, fused->first);
+      if (fused->resize) parts_.push_back({"", spec.where, *fused->resize});
       for (const augment::PixelStep& step : fused->steps) AddPart(spec, step.stage, step.options);
     } else {
       parts_.push_back(std::move(spec));
@@ -100,6 +105,12 @@ class HashingOp : public Op {
     if (const auto* crop = std::get_if<augment::RandomResizedCropOptions>(&options)) {
       in.shape = Shape{crop->height, crop->width, in.shape[2]};
     }
+    if (const auto* crop = std::get_if<augment::RandomCropOptions>(&options)) {
+      in.shape = Shape{crop->height, crop->width, in.shape[2]};
+    }
+    if (const auto* crop = std::get_if<augment::CenterCropOptions>(&options)) {
+      in.shape = Shape{crop->height, crop->width, in.shape[2]};
+    }
     if (const auto* resize = std::get_if<augment::ResizeOptions>(&options)) {
       in.shape = Shape{resize->height, resize->width, in.shape[2]};
     }
@@ -128,6 +139,7 @@ class HashingOp : public Op {
   // The stage, for ops that draw random numbers under its name.
   static std::string RandomName(const OpSpec& part) {
     const bool random = std::holds_alternative<augment::RandomResizedCropOptions>(part.options) ||
+                        std::holds_alternative<augment::RandomCropOptions>(part.options) ||
                         std::holds_alternative<augment::FlipOptions>(part.options);
     return random ? part.stage : "";
   }

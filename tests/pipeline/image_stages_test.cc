@@ -83,6 +83,20 @@ TEST(ImageStagesTest, ResizeTakesMethodAntialiasAndDtype) {
             augment::ResizeMethod::kArea);
 }
 
+TEST(ImageStagesTest, ResizedCropsTakeInterpolationAntialiasAndAttempts) {
+  const auto plain =
+      OptionsOf<augment::RandomResizedCropOptions>("random_resized_crop { height: 2 width: 3 }");
+  EXPECT_EQ(plain.interpolation, augment::ResizeMethod::kBilinear);
+  EXPECT_FALSE(plain.antialias);
+  EXPECT_EQ(plain.max_attempts, 10);
+  const auto full = OptionsOf<augment::RandomResizedCropOptions>(
+      "random_resized_crop { height: 2 width: 3 interpolation: \"bicubic\" antialias: true "
+      "max_attempts: 100 }");
+  EXPECT_EQ(full.interpolation, augment::ResizeMethod::kBicubic);
+  EXPECT_TRUE(full.antialias);
+  EXPECT_EQ(full.max_attempts, 100);
+}
+
 TEST(ImageStagesTest, CropsTakeTheirExtents) {
   const auto center = OptionsOf<augment::CenterCropOptions>("center_crop { height: 2 width: 3 }");
   EXPECT_EQ(center.height, 2);

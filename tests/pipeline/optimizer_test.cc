@@ -262,7 +262,7 @@ TEST(FuseImageRuleTest, OpsOnOneImageThatFollowEachOtherBecomeOneUnderTheFirstNa
   ASSERT_THAT(OpStages(plan), ElementsAre("parse_example", "random_resized_crop"));
   EXPECT_THAT(plan.rules,
               ::testing::Contains(
-                  "fuse_image: random_resized_crop, flip, normalize run as one pass over image"));
+                  "fuse_image: random_resized_crop, flip, normalize run as one op on image"));
   EXPECT_EQ(
       plan.ops[1].summary,
       "decode_image+random_resized_crop+flip+normalize: image/encoded -> image: float32[4, 5, "
@@ -315,27 +315,35 @@ TEST(DecodeRegionRuleTest, OffTheDecodeIsToldOfTheCrop) {
   ASSERT_EQ(specs.size(), 3u);
   const auto& decode = std::get<DecodeToCropOptions>(specs[1].options);
   EXPECT_EQ(decode.crop_stage, "rrc");
-  EXPECT_EQ(decode.crop.width, 5);
+  EXPECT_EQ(std::get<augment::RandomResizedCropOptions>(decode.crop).width, 5);
   EXPECT_EQ(OpName(specs[1].options), "decode_image");
   EXPECT_TRUE(DrawsAtRandom(specs[1].options));
   EXPECT_TRUE(MakeHashingOp(specs[1]).ok());
 }
 
 // S-ROUND-3: nor on boxes or a mask that go along.
-TEST(DecodeRegionRuleTest, TheDecodeIsToldOfACropThatCarries) {
+TEST(DecodeRegionRuleTest, ACropThatCarriesIsOneToo) {
   for (const char* carried : {"boxes {}", "mask: \"mask\""}) {
-    const std::string crop = absl::StrCat(
-        "stage { name: \"rrc\" random_resized_crop { height: 4 width: 5 ", carried, " } }");
-    for (const bool enabled : {false, true}) {
-      std::vector<OpSpec> specs =
-          OpsFromPlan(MakePlan(kParse + std::string("stage { decode_image {} }") + crop).message());
+    for (const char* crop : {"random_resized_crop", "random_crop", "center_crop"}) {
+      const std::string stages = absl::StrCat(kParse, "stage { decode_image {} } stage { ", crop,
+                                              " { height: 4 width: 5 ", carried, " } }");
+      std::vector<OpSpec> specs = OpsFromPlan(MakePlan(stages).message());
       std::vector<std::string> fired;
-      DecodeRegionRule(enabled, &specs, &fired);
+      DecodeRegionRule(true, &specs, &fired);
+      ASSERT_EQ(specs.size(), 2u);
+      EXPECT_TRUE(std::get<DecodeRegionOptions>(specs[1].options).carry.has_value());
+      EXPECT_EQ(OpName(specs[1].options), absl::StrCat("decode_image+", crop));
+      EXPECT_TRUE(MakeBuiltinOp(specs[1]).ok());
+      EXPECT_THAT(FieldsOf(specs[1].options).reads,
+                  ElementsAre("image/encoded", carried[0] == 'b' ? "boxes" : "mask"));
+      EXPECT_EQ(FieldsOf(specs[1].options).writes[0], "image");
+
+      specs = OpsFromPlan(MakePlan(stages).message());
+      fired.clear();
+      DecodeRegionRule(false, &specs, &fired);
       EXPECT_THAT(fired, IsEmpty());
       ASSERT_EQ(specs.size(), 3u);
-      const auto& decode = std::get<DecodeToCropOptions>(specs[1].options);
-      EXPECT_EQ(decode.crop_stage, "rrc");
-      EXPECT_EQ(decode.crop.width, 5);
+      EXPECT_EQ(std::get<DecodeToCropOptions>(specs[1].options).crop_stage, crop);
       EXPECT_TRUE(std::holds_alternative<augment::CarryOptions>(specs[2].options));
     }
   }
@@ -351,12 +359,73 @@ TEST(DecodeRegionRuleTest, TheDecodeIsToldOfACropThatCarries) {
   }
 }
 
-// What is made at a smaller size is made so whatever the rules are.
+// Pass 1 of a cut may do again what draws nothing.
+TEST(DecodeRegionRuleTest, OnlyADrawnCropDrawsAtRandom) {
+  for (const bool enabled : {false, true}) {
+    for (const char* crop : {"random_resized_crop", "random_crop", "center_crop"}) {
+      std::vector<OpSpec> specs =
+          OpsFromPlan(MakePlan(kParse + absl::StrCat("stage { decode_image {} } stage { ", crop,
+                                                     " { height: 4 width: 5 } }"))
+                          .message());
+      std::vector<std::string> fired;
+      DecodeRegionRule(enabled, &specs, &fired);
+      EXPECT_EQ(DrawsAtRandom(specs[1].options), std::string(crop) != "center_crop") << crop;
+    }
+  }
+}
+
+TEST(FuseImageRuleTest, AllCropsAndResizesAreHeads) {
+  const std::string decode = kParse + std::string("stage { decode_image {} }");
+  for (const char* head :
+       {"center_crop { height: 4 width: 5 }", "random_crop { height: 4 width: 5 }"}) {
+    const std::string resized = absl::StrCat(decode, "stage { name: \"c\" ", head,
+                                             " } stage { resize { height: 3 width: 3 method: "
+                                             "\"area\" } }",
+                                             kPixels);
+    EXPECT_THAT(OpStages(Lower(resized)), ElementsAre("parse_example", "c")) << head;
+    EXPECT_THAT(
+        OpStages(Lower(decode + absl::StrCat("stage { name: \"c\" ", head, " }") + kPixels)),
+        ElementsAre("parse_example", "c"))
+        << head;
+  }
+  for (const char* resize : {"antialias: true", "method: \"nearest\"", "method: \"bicubic\"",
+                             "method: \"area\" dtype: FLOAT32"}) {
+    const std::string stages =
+        absl::StrCat(decode, "stage { resize { height: 3 width: 3 ", resize, " } }", kPixels);
+    EXPECT_THAT(OpStages(Lower(stages)), ElementsAre("parse_example", "decode_image", "resize"))
+        << resize;
+  }
+  // A resize of another field, or one behind a resize, begins for itself.
+  const PhysicalPlan twice =
+      Lower(decode +
+            "stage { name: \"a\" resize { height: 6 width: 6 } } stage { name: \"b\" resize { "
+            "height: 3 width: 3 } }" +
+            kPixels);
+  EXPECT_THAT(OpStages(twice), ElementsAre("parse_example", "decode_image", "a", "b"));
+}
+
 TEST(DecodeRegionRuleTest, DctDownscaleMakesOneOpEvenWhereTheRuleIsOff) {
   const std::string stages =
       kParse + std::string("stage { decode_image { dct_downscale: true } }") + kCrop;
   EXPECT_THAT(OpStages(Lower(stages, {false, false, false})),
               ElementsAre("parse_example", "random_resized_crop"));
+  const std::string decode = kParse + std::string("stage { decode_image { dct_downscale: true } }");
+  for (const char* second :
+       {"resize { height: 4 width: 5 }", "resize { height: 4 width: 5 boxes {} }",
+        "random_resized_crop { height: 4 width: 5 mask: \"mask\" }"}) {
+    for (const bool enabled : {false, true}) {
+      std::vector<OpSpec> specs =
+          OpsFromPlan(MakePlan(decode + absl::StrCat("stage { ", second, " }")).message());
+      std::vector<std::string> fired;
+      DecodeRegionRule(enabled, &specs, &fired);
+      ASSERT_EQ(specs.size(), 2u) << second;
+      EXPECT_TRUE(MakeBuiltinOp(specs[1]).ok()) << second;
+    }
+  }
+  // Without it a resize stands alone: it needs all pixels.
+  EXPECT_THAT(OpStages(Lower(kParse + std::string("stage { decode_image {} } stage { resize { "
+                                                  "height: 4 width: 5 } }"))),
+              ElementsAre("parse_example", "decode_image", "resize"));
 }
 
 // The stand-in for it has its fields: it adds one.

@@ -198,6 +198,13 @@ TEST(PlanTest, ImageOptionsAreChecked) {
   }
   EXPECT_EQ(StageError(crop + "aspect: [1, inf] }"),
             "p:2:50: aspect must be two numbers, 0 < low <= high, finite");
+  EXPECT_EQ(StageError(crop + "interpolation: \"cubic\" }"),
+            "p:2:50: interpolation is \"cubic\" but must be \"bilinear\", \"nearest\", "
+            "\"bicubic\" or \"area\"");
+  EXPECT_EQ(StageError(crop + "antialias: true interpolation: \"nearest\" }"),
+            "p:2:50: antialias is of interpolations \"bilinear\" and \"bicubic\" only");
+  EXPECT_EQ(StageError(crop + "max_attempts: 1001 }"),
+            "p:2:50: max_attempts is 1001 but must be in [1, 1000]");
   EXPECT_THAT(StageError("flip { probability: 1.5 }"), HasSubstr("p:2:16: probability is 1.5"));
   EXPECT_THAT(StageError("flip { probability: nan }"), HasSubstr("p:2:16: probability is nan"));
   EXPECT_EQ(StageError("resize { shorter: 3 width: 2 }"),
@@ -363,6 +370,24 @@ TEST(PlanTest, TheDefaultFieldOfAParseLeavesFingerprintsAsTheyWere) {
   EXPECT_EQ(plan("").message().pipeline.stage(1).parse_example().field(), "record");
 }
 
+// S-FINGERPRINT-3: the number was taken before random_resized_crop had more options than these.
+TEST(PlanTest, TheDefaultsOfAResizedCropLeaveFingerprintsAsTheyWere) {
+  const auto print = [](const std::string& options) {
+    return Make(std::string(kSource) +
+                "stage { decode_image { field: \"record\" } } stage { random_resized_crop { "
+                "height: 2 "
+                "width: 3 " +
+                options + "} }" + kBatch)
+        .Fingerprint();
+  };
+  const uint64_t base = print("");
+  EXPECT_EQ(base, 0xDE53CC0DCB677638u);
+  EXPECT_EQ(print("interpolation: \"bilinear\" antialias: false max_attempts: 10"), base);
+  for (const char* option : {"interpolation: \"area\"", "antialias: true", "max_attempts: 11"}) {
+    EXPECT_NE(print(option), base) << option;
+  }
+}
+
 // S-FINGERPRINT-3: the number was taken before decode_image had more options than these.
 TEST(PlanTest, TheDefaultsOfADecodeLeaveFingerprintsAsTheyWere) {
   const auto print = [](const std::string& options) {
@@ -493,8 +518,9 @@ TEST(PlanTest, AllExamplePlansAreFine) {
   int plans = 0;
   for (const char* name :
        {"fashion_mnist/train.pbtxt", "fashion_mnist/eval.pbtxt", "imagenet/train.pbtxt",
-        "imagenet/train_dali.pbtxt", "detection/train.pbtxt", "cifar/train.pbtxt",
-        "tabular/train.pbtxt", "tabular/train_tsv.pbtxt", "text/train.pbtxt"}) {
+        "imagenet/train_dali.pbtxt", "imagenet/train_torchvision.pbtxt", "detection/train.pbtxt",
+        "cifar/train.pbtxt", "tabular/train.pbtxt", "tabular/train_tsv.pbtxt",
+        "text/train.pbtxt"}) {
     const std::string path = std::string(root) + "/examples/" + name;
     ASSERT_TRUE(std::filesystem::exists(path)) << path;
     const auto plan = Plan::FromFile(path, {{"DATA", "/data"}, {"BATCH", "32"}});
@@ -502,7 +528,7 @@ TEST(PlanTest, AllExamplePlansAreFine) {
     EXPECT_THAT(plan->ToText(), HasSubstr("size: 32"));
     ++plans;
   }
-  EXPECT_EQ(plans, 9);
+  EXPECT_EQ(plans, 10);
   EXPECT_TRUE(Plan::FromFile(std::string(root) + "/examples/fashion_mnist/train.pbtxt").ok());
 }
 

@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto_internal.h"
+#include "tests/temp_folder.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -237,12 +237,12 @@ TEST(TextProtoTest, LocationsFindFieldsOfPipelinesInPipelines) {
 }
 
 TEST(TextProtoTest, FileIsReadAndNamed) {
-  const std::string path = testing::TempDir() + "/text_proto_test.pbtxt";
+  const TempFolder folder;
+  const std::string path = folder / "plan.pbtxt";
   std::ofstream(path) << "seed: 4\nnme: \"x\"";
   proto::Pipeline pipeline;
   EXPECT_EQ(LoadTextProto(path, {}, &pipeline).status().message(),
             path + ":2:1: \"nme\" is not a field of Pipeline; did you mean \"name\"?");
-  std::filesystem::remove(path);
 }
 
 TEST(TextProtoTest, MissingFileAndFolderAreNamed) {
