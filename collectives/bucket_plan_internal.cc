@@ -8,12 +8,15 @@
 #include "collectives/bucket_plan_internal.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
 #define XXH_INLINE_ALL
@@ -23,14 +26,14 @@ namespace millrace::collectives {
 namespace {
 
 // Far above any model, far below an overflow in bytes or padding.
-constexpr int64_t kMaxFloats = int64_t{1} << 48;
+constexpr int64_t kMaxElements = int64_t{1} << 48;
 // Fields before the gradients: format, and two per option.
-constexpr size_t kHeaderFields = 5;
+constexpr size_t kHeaderFields = 21;
 
-absl::StatusOr<size_t> CountFloats(const GradientSpec& gradient) {
+absl::StatusOr<size_t> CountElements(const GradientSpec& gradient) {
   int64_t count = 1;
   for (const int64_t extent : gradient.shape.extents()) {
-    if (extent < 0 || (extent > 0 && count > kMaxFloats / extent)) {
+    if (extent < 0 || (extent > 0 && count > kMaxElements / extent)) {
       return absl::InvalidArgumentError(absl::StrCat("gradient '", gradient.name, "' has shape ",
                                                      gradient.shape.ToString(),
                                                      ": unknown or too large"));
@@ -40,10 +43,73 @@ absl::StatusOr<size_t> CountFloats(const GradientSpec& gradient) {
   return static_cast<size_t>(count);
 }
 
-size_t Padded(size_t floats) {
-  return (floats + BucketPlan::kAlignFloats - 1) / BucketPlan::kAlignFloats *
-         BucketPlan::kAlignFloats;
+size_t Padded(size_t bytes) {
+  return (bytes + BucketPlan::kAlignment - 1) / BucketPlan::kAlignment * BucketPlan::kAlignment;
 }
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+absl::Status CheckOptions(const ReducerOptions& options) {
+  if (options.bucket_bytes == 0 || options.first_bucket_bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.bucket_bytes == 0 ? "bucket_bytes" : "first_bucket_bytes", " must be above 0"));
+  }
+  if (!(options.clip_norm >= 0 && std::isfinite(options.clip_norm))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clip_norm ", options.clip_norm, " is not a finite number of 0 or more"));
+  }
+  if (options.micro_batches < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("micro_batches ", options.micro_batches, " must be above 0"));
+  }
+  if (!IsFloat(options.wire)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("wire ", ToAbsl(Name(options.wire)), " is not float32, float16 or bfloat16"));
+  }
+  if (options.exact && options.wire != DType::kF32) {
+    return absl::InvalidArgumentError("exact sums do not go with a narrower type on the wire");
+  }
+  if (options.exact && options.shard) {
+    return absl::InvalidArgumentError("exact sums do not go with shards");
+  }
+  return absl::OkStatus();
+}
+
+// Buckets in the order in which they were opened; those of several types are open side by side.
+class BucketCutter {
+ public:
+  explicit BucketCutter(const ReducerOptions& options) : options_(options) {}
+
+  void Add(size_t gradient, DType dtype, size_t bytes) {
+    auto open = open_.find(dtype);
+    if (open != open_.end()) {
+      const size_t limit = open->second == 0 ? options_.first_bucket_bytes : options_.bucket_bytes;
+      const BucketPlan::Bucket& bucket = buckets_[open->second];
+      if (bucket.bytes > 0 && bucket.bytes + bytes > limit) open = open_.end();
+    }
+    if (open == open_.end()) {
+      open = open_.insert_or_assign(dtype, buckets_.size()).first;
+      buckets_.push_back({dtype, {}, 0, 0});
+    }
+    BucketPlan::Bucket& bucket = buckets_[open->second];
+    bucket.gradients.push_back(gradient);
+    bucket.bytes += Padded(bytes);
+  }
+
+  // A bucket is full when its last gradient is there, so that is the order in which they are reduced.
+  std::vector<BucketPlan::Bucket> Take() {
+    std::sort(buckets_.begin(), buckets_.end(),
+              [](const auto& a, const auto& b) { return a.gradients.back() < b.gradients.back(); });
+    return std::move(buckets_);
+  }
+
+ private:
+  const ReducerOptions& options_;
+  std::vector<BucketPlan::Bucket> buckets_;
+  std::map<DType, size_t> open_;
+};
 
 void AppendField(std::string& out, std::string_view field) {
   const uint64_t size = field.size();
@@ -93,7 +159,7 @@ std::string DescribeTensor(const std::vector<std::string_view>& a,
     return absl::StrCat("tensor ", position, " is '", ToAbsl(a[i]), "' on rank 0 and '",
                         ToAbsl(b[i]), "' on rank ", rank);
   }
-  return absl::StrCat("tensor ", position, ", '", ToAbsl(a[i]), "', has shape ", ToAbsl(a[i + 1]),
+  return absl::StrCat("tensor ", position, ", '", ToAbsl(a[i]), "', is ", ToAbsl(a[i + 1]),
                       " on rank 0 and ", ToAbsl(b[i + 1]), " on rank ", rank);
 }
 
@@ -125,51 +191,68 @@ absl::StatusOr<std::string> BroadcastText(Communicator& communicator, std::strin
 
 absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,
                                           const ReducerOptions& options) {
-  if (options.bucket_bytes == 0 || options.first_bucket_bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.bucket_bytes == 0 ? "bucket_bytes" : "first_bucket_bytes", " must be above 0"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
   BucketPlan plan;
+  BucketCutter cutter(options);
   std::unordered_set<std::string_view> names;
+  size_t elements = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!names.insert(gradients[i].name).second) {
+    const GradientSpec& gradient = gradients[i];
+    if (!names.insert(gradient.name).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat("gradient name '", gradients[i].name, "' is used twice"));
+          absl::StrCat("gradient name '", gradient.name, "' is used twice"));
     }
-    MILLRACE_ASSIGN_OR_RETURN(const size_t floats, CountFloats(gradients[i]));
-    if (plan.total + floats > static_cast<size_t>(kMaxFloats)) {
+    if (!IsFloat(gradient.dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat("gradient '", gradient.name, "' is ",
+                                                     ToAbsl(Name(gradient.dtype)),
+                                                     ": not float32, float16 or bfloat16"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const size_t count, CountElements(gradient));
+    elements += count;
+    if (elements > static_cast<size_t>(kMaxElements)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("all gradients up to '", gradients[i].name, "' are too large together"));
+          absl::StrCat("all gradients up to '", gradient.name, "' are too large together"));
     }
-    const size_t limit =
-        (plan.buckets.size() <= 1 ? options.first_bucket_bytes : options.bucket_bytes) /
-        sizeof(float);
-    if (plan.buckets.empty() || plan.buckets.back().size + floats > limit) {
-      if (plan.buckets.empty() || plan.buckets.back().size > 0) {
-        plan.buckets.push_back({i, i, plan.total, 0});
-      }
+    plan.counts.push_back(count);
+    cutter.Add(i, gradient.dtype, count * SizeOf(gradient.dtype));
+  }
+  plan.buckets = cutter.Take();
+  plan.offsets.resize(gradients.size());
+  plan.bucket_of.resize(gradients.size());
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    BucketPlan::Bucket& bucket = plan.buckets[b];
+    bucket.offset = plan.total_bytes;
+    for (const size_t gradient : bucket.gradients) {
+      plan.bucket_of[gradient] = b;
+      plan.offsets[gradient] = plan.total_bytes;
+      plan.total_bytes += Padded(plan.counts[gradient] * SizeOf(bucket.dtype));
     }
-    plan.offsets.push_back(plan.total);
-    plan.sizes.push_back(floats);
-    plan.bucket_of.push_back(plan.buckets.size() - 1);
-    plan.buckets.back().last = i + 1;
-    plan.buckets.back().size += Padded(floats);
-    plan.total += Padded(floats);
   }
   return plan;
 }
 
 std::string EncodePlanInputs(const std::vector<GradientSpec>& gradients,
-                             const ReducerOptions& options) {
+                             const ReducerOptions& options, std::string_view memory) {
   std::string encoded;
-  AppendField(encoded, "millrace gradient plan 1");
-  AppendField(encoded, "bucket_bytes");
-  AppendField(encoded, absl::StrCat(options.bucket_bytes));
-  AppendField(encoded, "first_bucket_bytes");
-  AppendField(encoded, absl::StrCat(options.first_bucket_bytes));
+  const auto option = [&encoded](std::string_view name, const std::string& value) {
+    AppendField(encoded, name);
+    AppendField(encoded, value);
+  };
+  AppendField(encoded, "millrace gradient plan 3");
+  option("bucket_bytes", absl::StrCat(options.bucket_bytes));
+  option("first_bucket_bytes", absl::StrCat(options.first_bucket_bytes));
+  option("exact", options.exact ? "true" : "false");
+  option("average_by_rows", options.average_by_rows ? "true" : "false");
+  option("skip_non_finite", options.skip_non_finite ? "true" : "false");
+  option("clip_norm", absl::StrFormat("%.17g", options.clip_norm));
+  option("shard", options.shard ? "true" : "false");
+  option("micro_batches", absl::StrCat(options.micro_batches));
+  option("wire", std::string(Name(options.wire)));
+  option("memory", std::string(memory));
   for (const GradientSpec& gradient : gradients) {
     AppendField(encoded, gradient.name);
-    AppendField(encoded, gradient.shape.ToString());
+    AppendField(encoded,
+                absl::StrCat(ToAbsl(Name(gradient.dtype)), " ", gradient.shape.ToString()));
   }
   return encoded;
 }

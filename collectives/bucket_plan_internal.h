@@ -14,34 +14,36 @@
 
 namespace millrace::collectives {
 
-// Where each gradient lives. Offsets and sizes in floats; every offset is a multiple of
-// kAlignFloats, counted from the begin of one block of memory that holds all buckets.
+// Where each gradient lives. Offsets are in bytes from the begin of one block of memory that holds all
+// buckets, and multiples of kAlignment, as are the sizes of buckets.
 struct BucketPlan {
-  static constexpr size_t kAlignFloats = 16;  // 64 bytes
+  static constexpr size_t kAlignment = 64;
 
   struct Bucket {
-    size_t first = 0;  // gradients [first, last)
-    size_t last = 0;
+    DType dtype = DType::kF32;
+    std::vector<size_t> gradients;
     size_t offset = 0;
-    size_t size = 0;  // with the padding between gradients
+    size_t bytes = 0;  // with the padding between gradients
   };
-  std::vector<Bucket> buckets;
+  std::vector<Bucket> buckets;    // in the order in which backward fills them
   std::vector<size_t> offsets;    // by gradient
-  std::vector<size_t> sizes;      // by gradient, without padding
+  std::vector<size_t> counts;     // by gradient: elements
   std::vector<size_t> bucket_of;  // by gradient
-  size_t total = 0;
+  size_t total_bytes = 0;
 };
 
-// Cuts `gradients` into buckets: in order, a bucket closes before the gradient that would make it
-// larger than the limit; a gradient above the limit has a bucket of its own.
-//   INVALID_ARGUMENT  names the first bad gradient (unknown or too large shape, name used twice)
-//                     or option
+// Cuts `gradients` into buckets of one type each: in order, a bucket closes before the gradient of its
+// type that would make it larger than the limit; a gradient above the limit has a bucket of its own.
+//   INVALID_ARGUMENT  names the first bad gradient (unknown or too large shape, type not taken, name
+//                     used twice) or option
 absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,
                                           const ReducerOptions& options);
 
 // The plan's inputs as bytes, the same on every machine: what is hashed and exchanged.
+// `memory`: whose the gradients' memory is.
 std::string EncodePlanInputs(const std::vector<GradientSpec>& gradients,
-                             const ReducerOptions& options);
+                             const ReducerOptions& options,
+                             std::string_view memory = "the reducer's");
 
 // XXH3, 64 bits, of `encoded`.
 uint64_t HashPlanInputs(std::string_view encoded);

@@ -3,24 +3,20 @@
 
 #include "absl/status/status.h"
 #include "base/tensor.h"
+#include "collectives/communicator.h"
 
 namespace millrace::collectives {
 
-// The argument checks that every backend makes, so that all refuse the same calls with the same
-// words. Each returns OK or INVALID_ARGUMENT.
+// What is wrong with `request` on rank `rank` of `size`: the same words in every backend. OK or
+// INVALID_ARGUMENT.
+absl::Status CheckRequest(const Request& request, int rank, int size);
 
-// A known shape, memory unless empty, an element type that communicators take.
-absl::Status CheckView(const ConstTensorView& view);
-// CheckView, and `size` equal blocks.
-absl::Status CheckBlocks(const ConstTensorView& data, int size);
-// CheckView of both, the same element type, and `out` holds `size` blocks of in's size.
-absl::Status CheckGather(const ConstTensorView& in, const ConstTensorView& out, int size);
-// CheckView, and `root` is a rank.
-absl::Status CheckRooted(const ConstTensorView& data, int root, int size);
-// CheckView, and `peer` is a rank other than `rank`.
-absl::Status CheckPeer(const ConstTensorView& data, int peer, int rank, int size);
 // A colour is not negative.
 absl::Status CheckColor(int color);
+
+// Block `rank` of `size` equal blocks of `data`; no memory and nothing in it where `data` does not
+// make equal blocks.
+TensorView OwnBlock(const TensorView& data, int rank, int size);
 
 }  // namespace millrace::collectives
 

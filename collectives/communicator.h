@@ -1,11 +1,13 @@
 #ifndef MILLRACE_COLLECTIVES_COMMUNICATOR_H_
 #define MILLRACE_COLLECTIVES_COMMUNICATOR_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,15 +15,63 @@
 
 namespace millrace::collectives {
 
-enum class ReduceOp { kSum, kMin, kMax };
+// kAverage is the sum divided by the number of ranks: for floating-point types only.
+enum class ReduceOp { kSum, kProduct, kMin, kMax, kAverage };
 
-// A group of ranks that call the same operations in the same order. All calls block.
-// Thread-compatible: one thread at a time per rank. Element types: float32, float64, int32, int64,
-// uint8. Memory is the caller's. Outcomes of every operation:
-//   OK                the data is there on this rank
-//   INVALID_ARGUMENT  dtype or size not taken, or (threads backend) the ranks' calls do not match
-//   UNAVAILABLE       a peer is gone
-//   CANCELLED         Abort was called on some rank
+enum class Collective {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kAllToAll,
+  kBarrier,
+  kSend,
+  kRecv,
+};
+
+// One call of one rank; the named methods of Communicator make them.
+struct Request {
+  Collective kind = Collective::kBarrier;
+  ConstTensorView in;  // read
+  TensorView out;      // written
+  ReduceOp op = ReduceOp::kSum;
+  int peer = 0;  // the root, or the other rank of Send and Recv
+  // The ranks are known to make the same call: backends need not compare, and bad arguments may make
+  // the group useless.
+  bool agreed = false;
+};
+
+// An operation on its way. Its memory stays untouched by the caller until it has ended.
+class Pending {
+ public:
+  // Blocks until the operation has ended.
+  virtual ~Pending() = default;
+  // Makes progress without waiting; true when the operation has ended.
+  virtual bool Poll() = 0;
+  // Blocks until the operation has ended and returns its outcome, every time the same.
+  virtual absl::Status Wait() = 0;
+};
+
+// What ends a wait that its peers do not end.
+struct WaitLimits {
+  std::chrono::nanoseconds timeout{0};  // 0: none
+  // Asked at least each 50 ms; what it says instead of OK is the wait's outcome. May be empty.
+  std::function<absl::Status()> watch;
+};
+
+// A group of ranks that call the same operations in the same order. Thread-compatible: one thread at
+// a time per rank. Element types: float32, float16, bfloat16, float64, int32, int64, uint8; 16-bit
+// floats are summed as float32 and rounded once. Memory is the caller's. Outcomes of every operation:
+//   OK                 the data is there on this rank
+//   INVALID_ARGUMENT   dtype or size not taken, or the ranks' calls do not match
+//   UNAVAILABLE        a peer is gone
+//   CANCELLED          Abort was called on some rank
+//   DEADLINE_EXCEEDED  the timeout has passed; the group is of no use any more. The text names the
+//                      ranks that have not come. MPI cannot take back a message that is half
+//                      received: over MPI the call's memory may be written to until the process ends.
+//   RESOURCE_EXHAUSTED no memory on this rank; the group is of no use any more (over messages)
+//   other              what the limits' watch says; the group is of no use any more
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -30,29 +80,77 @@ class Communicator {
   virtual int size() const = 0;
   virtual int local_rank() const = 0;  // among the ranks of this host
   virtual int local_size() const = 0;
-  virtual std::string_view backend() const = 0;  // "threads", "mpi", "single"
+  virtual std::string_view backend() const = 0;  // "threads", "mpi", "tcp", "nccl", "single"
 
   // Every rank's `data` becomes the reduction over all ranks, the same bits on every rank.
-  virtual absl::Status AllReduce(TensorView data, ReduceOp op) = 0;
+  absl::Status AllReduce(TensorView data, ReduceOp op);
+  // `out` has in's size and does not overlap it.
+  absl::Status AllReduce(ConstTensorView in, TensorView out, ReduceOp op);
   // `data` holds size() equal blocks; block rank() becomes the reduction over all ranks, other
   // blocks are undefined after.
-  virtual absl::Status ReduceScatter(TensorView data, ReduceOp op) = 0;
+  absl::Status ReduceScatter(TensorView data, ReduceOp op);
+  // `in` holds size() blocks of out's size, which it does not overlap.
+  absl::Status ReduceScatter(ConstTensorView in, TensorView out, ReduceOp op);
   // `out` holds size() blocks of in's size; block r becomes rank r's `in`. `in` may be the own
   // block of `out` (gather in place), else they do not overlap.
-  virtual absl::Status AllGather(ConstTensorView in, TensorView out) = 0;
-  virtual absl::Status Broadcast(TensorView data, int root) = 0;
-  virtual absl::Status Barrier() = 0;
+  absl::Status AllGather(ConstTensorView in, TensorView out);
+  absl::Status Broadcast(TensorView data, int root);
+  // The root's `data` becomes the reduction over all ranks; the others' is undefined after.
+  absl::Status Reduce(TensorView data, ReduceOp op, int root);
+  // Both hold size() equal blocks and do not overlap; block r of `out` becomes block rank() of rank
+  // r's `in`.
+  absl::Status AllToAll(ConstTensorView in, TensorView out);
+  absl::Status Barrier();
   // Point to point between two different ranks; matched by order per pair. Send may wait for the
   // matching Recv. Unequal sizes are INVALID_ARGUMENT on the receiver (threads: on both).
-  virtual absl::Status Send(ConstTensorView data, int peer) = 0;
-  virtual absl::Status Recv(TensorView data, int peer) = 0;
-  // Ranks with the same `color` (>= 0) form a new group, ordered by (key, rank). Collective.
+  absl::Status Send(ConstTensorView data, int peer);
+  absl::Status Recv(TensorView data, int peer);
+
+  // Any of the above as a request: run to its end, or begun. What was begun on one communicator runs
+  // in the order of the calls; a rank ends what it has begun before it destroys the communicator.
+  absl::Status Run(const Request& request);
+  std::unique_ptr<Pending> Start(const Request& request);
+
+  // Ranks with the same `color` (>= 0) form a new group, ordered by (key, rank). Collective, under the
+  // limits of this group, which the new one has too. Over MPI a job can split off as many groups as
+  // its tags suffice for (8190 under MPICH 4.0, 65534 under Open MPI 4.1); then RESOURCE_EXHAUSTED,
+  // on every rank, and the group stays usable.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
+
+  // Of each operation from now on, here and in groups split from here from now on. `watch`, which has
+  // to be thread-safe and call nothing of the group, is the place for Watchdog::Health.
+  void set_limits(WaitLimits limits) { limits_ = std::move(limits); }
+  const WaitLimits& limits() const { return limits_; }
+  // The longest that one operation may wait for peers, counted from the wait or the first poll; 0,
+  // the default: for ever.
+  void set_timeout(std::chrono::nanoseconds timeout) { limits_.timeout = timeout; }
+  std::chrono::nanoseconds timeout() const { return limits_.timeout; }
 
   // Ends every present and later operation of every rank of the group as far as the backend can;
   // the MPI backend ends the whole job. Call it when a rank fails by itself, so that no peer waits
   // for ever.
   virtual void Abort(const absl::Status& reason) = 0;
+
+  // This rank takes part in nothing more of this group. What it has begun ends here, with `reason`, and
+  // so does every present and later operation of the other ranks that would need it; what it has ended
+  // before, they end too. Groups that this one was split from go on, unlike after Abort. The others get
+  // `reason`'s code (UNAVAILABLE but for CANCELLED and DEADLINE_EXCEEDED), text and PeerLost. Does not
+  // wait; the first call counts. Over NCCL it ends what peers still have on their way, too.
+  virtual void Leave(const absl::Status& reason) = 0;
+
+  // What this rank has been told of the group without an operation: OK, or why it is of no use to all any
+  // more (a peer has left, an abort). Does not wait; asked again and again it hears all peers. A backend
+  // that hears nothing but in operations says OK.
+  virtual absl::Status Heard() { return absl::OkStatus(); }
+
+ private:
+  // `arguments` is what the checks say of `request`, the same for all backends. A backend that
+  // compares calls lets the peers of a rank with bad arguments fail too, the others return it.
+  virtual absl::Status RunChecked(const Request& request, const absl::Status& arguments) = 0;
+  virtual std::unique_ptr<Pending> StartChecked(const Request& request,
+                                                const absl::Status& arguments) = 0;
+
+  WaitLimits limits_;
 };
 
 }  // namespace millrace::collectives

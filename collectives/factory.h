@@ -1,21 +1,25 @@
 #ifndef MILLRACE_COLLECTIVES_FACTORY_H_
 #define MILLRACE_COLLECTIVES_FACTORY_H_
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "collectives/launcher.h"
+#include "collectives/nccl_communicator.h"
 
 namespace millrace::collectives {
 
 // A group of one: every operation returns at once.
 std::unique_ptr<Communicator> MakeSingle();
 
-// `size` (> 0) communicators of one group whose ranks are threads of this process. Abort ends also
+// `size` communicators (none if < 1) of one group whose ranks are threads of this process. Abort ends also
 // the groups split from it; a communicator that is destroyed makes its peers' calls UNAVAILABLE.
 std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(int size);
 
@@ -26,22 +30,59 @@ std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(int size);
 //   RESOURCE_EXHAUSTED  no thread for a rank
 absl::Status RunRanks(int size, const std::function<absl::Status(Communicator&)>& body);
 
-struct Launch {
-  std::unique_ptr<Communicator> communicator;
-  std::string
-      reason;  // why this backend: "mpi: OMPI_COMM_WORLD_SIZE=2", "single: no launcher variables"
+struct ConnectOptions {
+  std::string backend;     // one of BackendNames() other than "threads"; empty: Connect chooses
+  LaunchFlags flags;       // the program's own --rank and --world-size
+  std::string rendezvous;  // rendezvous.h; empty: where the launcher says, if it does
+  std::string job_id;      // tells this run from others there; empty: the launcher's
+  // Over MPI of each call of the probe only: MPI_Init and what MPI connects by itself end when the
+  // launcher ends the job, or by on_unbounded.
+  std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);
+  std::chrono::nanoseconds timeout{0};  // of each operation, as Communicator::set_timeout
+  // Of the backend "nccl"; its connect_timeout is the one above.
+  NcclOptions nccl;
+  // Told what begins that nothing interrupts, MPI's start ("the start of MPI (OMPI_COMM_WORLD_SIZE=2,
+  // rank 1 of 2)"), and with an empty text when it is over: for a watch that ends the process, as the
+  // library does not. Runs in Connect. May be empty.
+  std::function<void(std::string_view what)> on_unbounded;
+
+  // performance only: results are the same for every value
+  bool exact = false;  // never a network's own sums, even where they have the same bits
 };
 
-// Takes MPI when a launcher's variables say that this process is one of several ranks (Open MPI,
-// PMI, PMIx, Slurm), a group of one otherwise. MPI is initialised (FUNNELED) by this call and
-// finalised with the last communicator, on the thread that drops it: let that be the caller's.
-// Where MPI is initialised already, its owner finalises it, after the communicators are gone. Call
-// it before other threads start (it may set OMPI_MCA_mpi_yield_when_idle in the environment).
-//   FAILED_PRECONDITION  several ranks were launched but this build has no MPI, MPI says another
-//                        size than the launcher, or the launcher's variables contradict each other
-absl::StatusOr<Launch> Connect();
+struct Launch {
+  std::unique_ptr<Communicator> communicator;
+  // Why this backend: "mpi: OMPI_COMM_WORLD_SIZE=2; sums by messages (exact)",
+  // "tcp: WORLD_SIZE=2, met at tcp:node1:29500", "single: no launcher variables",
+  // "nccl: 2.28.9; tcp: WORLD_SIZE=2, met at tcp:node1:29500".
+  std::string reason;
+};
 
-// Names of the backends in this build: {"single", "threads", "mpi"}.
+// Learns the rank of this process (launcher.h) and connects it to the others. Without a backend by
+// name that is: a group of one where there is one rank; MPI where its launcher started the ranks
+// (Open MPI, PMI, PMIx) and nobody named a rendezvous; TCP elsewhere, and where this build has no MPI.
+// NCCL only by name, because its tensors are device memory; the ranks then meet over what would have
+// been chosen without it, and the communicator is a NcclCommunicator.
+//
+// Over MPI sums are made by our own messages; between two ranks a probe of some milliseconds may
+// prefer MPI's own, which has the same bits there, for calls without timeout and watch. MPI is
+// initialised (FUNNELED) by this call and finalised with the last communicator, of all calls
+// together, on the thread that drops it: let that be the caller's. Where MPI is initialised already,
+// its owner finalises it, after the communicators are gone. After it was finalised a call over MPI is
+// FAILED_PRECONDITION. Call it before other threads start (it may set
+// OMPI_MCA_mpi_yield_when_idle in the environment, and OMPI_MCA_coll_tuned_use_dynamic_rules until
+// MPI has started).
+//   INVALID_ARGUMENT     no such backend, flags that do not fit, no such rendezvous, or `exact` of
+//                        NCCL, whose sums are its own
+//   FAILED_PRECONDITION  the launchers contradict each other; several ranks were launched but this
+//                        build has no MPI, or nobody said where to meet; MPI says another size than
+//                        the launcher
+//   other                as Meet (rendezvous.h): a rank that never comes, an address that is taken;
+//                        as MakeNccl: no library, a wrong version, no device, a build without CUDA
+absl::StatusOr<Launch> Connect(const ConnectOptions& options = {});
+
+// Names of the backends in this build: {"single", "threads", "tcp", "mpi", "nccl"}. "nccl" is always
+// there: it is loaded when it is asked for.
 std::vector<std::string> BackendNames();
 
 }  // namespace millrace::collectives

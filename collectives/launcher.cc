@@ -1,113 +1,67 @@
 #include "collectives/launcher.h"
 
-#include <cstdint>
+#include <array>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "collectives/launcher_sources_internal.h"
 
 namespace millrace::collectives {
 namespace {
 
-// Slurm numbers its own steps (batch script, interactive shell, external) from here upwards.
-constexpr int64_t kFirstSpecialSlurmStep = 0xfffffff0;
-constexpr int64_t kMaxRanks = 1 << 24;
+bool IsMpi(LauncherKind kind) {
+  return kind == LauncherKind::kOpenMpi || kind == LauncherKind::kPmi;
+}
+bool IsSlurm(LauncherKind kind) {
+  return kind == LauncherKind::kSlurm || kind == LauncherKind::kPmix;
+}
 
-// The number in variable `name`; nullopt when it is not set.
-absl::StatusOr<std::optional<int64_t>> Number(const EnvLookup& lookup, std::string_view name) {
-  const std::optional<std::string> text = lookup(name);
-  if (!text) return std::nullopt;
-  int64_t value = 0;
-  if (absl::SimpleAtoi(*text, &value) && value >= 0) return value;
+// True where `inner` is meant to run inside tasks of `outer`, so that the sizes may differ.
+bool MayNest(LauncherKind inner, LauncherKind outer, bool torchrun) {
+  if (inner == LauncherKind::kTorchrun && torchrun) return IsMpi(outer) || IsSlurm(outer);
+  return IsMpi(inner) && IsSlurm(outer);
+}
+
+absl::Status CheckSizes(const Launcher& winner, const Launcher& other, bool torchrun) {
+  const bool says_little = other.kind == LauncherKind::kNone || other.size <= 1;
+  if (says_little || winner.size == 0 || other.size == winner.size) return absl::OkStatus();
+  if (MayNest(winner.kind, other.kind, torchrun)) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("launcher variable ", ToAbsl(name), "='", *text, "' is not a number"));
-}
-
-// A launcher that gives rank and size in two variables. kNone when neither is set.
-absl::StatusOr<Launcher> ReadPair(const EnvLookup& lookup, LauncherKind kind,
-                                  std::string_view size_name, std::string_view rank_name) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<int64_t> size, Number(lookup, size_name));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<int64_t> rank, Number(lookup, rank_name));
-  if (!size && !rank) return Launcher{};
-  if (!size || !rank) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("launcher variable ", ToAbsl(size ? size_name : rank_name), " is set but ",
-                     ToAbsl(size ? rank_name : size_name), " is not"));
-  }
-  if (*size < 1 || *size > kMaxRanks || *rank >= *size) {
-    return absl::FailedPreconditionError(absl::StrCat("launcher variables ", ToAbsl(rank_name), "=",
-                                                      *rank, " and ", ToAbsl(size_name), "=", *size,
-                                                      " do not fit"));
-  }
-  Launcher launcher;
-  launcher.kind = kind;
-  launcher.size = static_cast<int>(*size);
-  launcher.rank = static_cast<int>(*rank);
-  launcher.source = absl::StrCat(ToAbsl(size_name), "=", *size);
-  return launcher;
-}
-
-// Only a hint for waiting, so a value that makes no sense is as good as none.
-int LocalSize(const EnvLookup& lookup, std::string_view name) {
-  const auto number = Number(lookup, name);
-  return number.ok() && *number && **number <= kMaxRanks ? static_cast<int>(**number) : 0;
-}
-
-absl::StatusOr<Launcher> ReadOpenMpi(const EnvLookup& lookup) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      Launcher launcher,
-      ReadPair(lookup, LauncherKind::kOpenMpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"));
-  launcher.local_size = LocalSize(lookup, "OMPI_COMM_WORLD_LOCAL_SIZE");
-  return launcher;
-}
-
-absl::StatusOr<Launcher> ReadPmi(const EnvLookup& lookup) {
-  MILLRACE_ASSIGN_OR_RETURN(Launcher launcher,
-                            ReadPair(lookup, LauncherKind::kPmi, "PMI_SIZE", "PMI_RANK"));
-  launcher.local_size = LocalSize(lookup, "MPI_LOCALNRANKS");
-  return launcher;
-}
-
-absl::StatusOr<Launcher> ReadSlurm(const EnvLookup& lookup) {
-  const std::string_view step_name = lookup("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<int64_t> step, Number(lookup, step_name));
-  if (!step || *step >= kFirstSpecialSlurmStep || !lookup("SLURM_PROCID")) return Launcher{};
-  const bool step_size = lookup("SLURM_STEP_NUM_TASKS").has_value();
-  if (!step_size && !lookup("SLURM_NTASKS")) return Launcher{};
-  return ReadPair(lookup, LauncherKind::kSlurm, step_size ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
-                  "SLURM_PROCID");
-}
-
-absl::StatusOr<Launcher> ReadPmix(const EnvLookup& lookup, const Launcher& slurm) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<int64_t> rank, Number(lookup, "PMIX_RANK"));
-  if (!rank || *rank > kMaxRanks) return Launcher{};
-  Launcher launcher = slurm;  // srun --mpi=pmix: Slurm's variables know the size
-  launcher.kind = LauncherKind::kPmix;
-  if (slurm.kind != LauncherKind::kNone && slurm.rank == *rank) return launcher;
-  launcher.size = 0;
-  launcher.rank = static_cast<int>(*rank);
-  launcher.source = absl::StrCat("PMIX_RANK=", *rank);
-  return launcher;
+      absl::StrCat("launchers contradict each other: ", winner.source, " but ", other.source,
+                   "; start the ranks by one of them, or unset the variables of the other"));
 }
 
 }  // namespace
 
-absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup) {
-  MILLRACE_ASSIGN_OR_RETURN(Launcher open_mpi, ReadOpenMpi(lookup));
-  MILLRACE_ASSIGN_OR_RETURN(Launcher pmi, ReadPmi(lookup));
-  const bool both = open_mpi.kind != LauncherKind::kNone && pmi.kind != LauncherKind::kNone;
-  if (both && pmi.size > 1 && pmi.size != open_mpi.size) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "launcher variables contradict each other: ", open_mpi.source, " but ", pmi.source,
-        "; start either mpirun or srun, not one inside every task of the other"));
+absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup, const LaunchFlags& flags) {
+  std::array<Launcher, 7> found;
+  MILLRACE_ASSIGN_OR_RETURN(found[0], ReadFlags(flags));
+  MILLRACE_ASSIGN_OR_RETURN(found[1], ReadTorchrun(lookup));
+  MILLRACE_ASSIGN_OR_RETURN(found[2], ReadOpenMpi(lookup));
+  MILLRACE_ASSIGN_OR_RETURN(found[3], ReadPmi(lookup));
+  MILLRACE_ASSIGN_OR_RETURN(const Launcher slurm, ReadSlurm(lookup));
+  MILLRACE_ASSIGN_OR_RETURN(found[4], ReadPmix(lookup, slurm));
+  if (found[4].kind == LauncherKind::kNone) found[4] = slurm;
+  MILLRACE_ASSIGN_OR_RETURN(found[5], ReadTfConfig(lookup));
+  Launcher* winner = nullptr;
+  for (Launcher& launcher : found) {
+    if (winner == nullptr && launcher.kind != LauncherKind::kNone) winner = &launcher;
   }
-  if (open_mpi.kind != LauncherKind::kNone) return open_mpi;
-  if (pmi.kind != LauncherKind::kNone) return pmi;
-  MILLRACE_ASSIGN_OR_RETURN(Launcher slurm, ReadSlurm(lookup));
-  MILLRACE_ASSIGN_OR_RETURN(Launcher pmix, ReadPmix(lookup, slurm));
-  if (pmix.kind != LauncherKind::kNone) return pmix;
-  if (slurm.kind == LauncherKind::kNone) slurm.source = "no launcher variables";
-  return slurm;
+  if (winner == nullptr) {  // the weakest: an index may also number jobs of one process each
+    MILLRACE_ASSIGN_OR_RETURN(found[6], ReadKubernetes(lookup, flags));
+    winner = &found[6];
+  }
+  if (winner->kind == LauncherKind::kNone) winner->source = "no launcher variables";
+  if (flags.size && *flags.size != winner->size && winner->size != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "launchers contradict each other: --world-size=", *flags.size, " but ", winner->source,
+        winner->kind == LauncherKind::kNone ? ": give --rank too" : ""));
+  }
+  const bool torchrun = lookup("TORCHELASTIC_RUN_ID").has_value();
+  for (const Launcher& other : found) {
+    MILLRACE_RETURN_IF_ERROR(CheckSizes(*winner, other, torchrun));
+  }
+  return *winner;
 }
 
 }  // namespace millrace::collectives

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_COLLECTIVES_LAUNCHER_H_
 #define MILLRACE_COLLECTIVES_LAUNCHER_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,27 +11,51 @@
 
 namespace millrace::collectives {
 
-enum class LauncherKind { kNone, kOpenMpi, kPmi, kPmix, kSlurm };
+// Who says which rank this process is, strongest first.
+enum class LauncherKind {
+  kNone,
+  kFlags,       // the program's own --rank and --world-size
+  kTorchrun,    // torchrun, or its variables set by hand
+  kOpenMpi,     // mpirun of Open MPI
+  kPmi,         // MPICH's and Intel's
+  kPmix,        // srun --mpi=pmix
+  kSlurm,       // srun
+  kTfConfig,    // TF_CONFIG
+  kKubernetes,  // an Indexed Job
+};
 
-// What the launcher's variables say about this process.
+// What the launcher says about this process.
 struct Launcher {
   LauncherKind kind = LauncherKind::kNone;
   int size = 1;        // ranks of the job; 0: unknown (PMIx tells it through its library only)
   int rank = 0;        // of this process
   int local_size = 0;  // ranks on this host; 0: unknown
   std::string source;  // "OMPI_COMM_WORLD_SIZE=2", or "no launcher variables"
+  std::string
+      rendezvous;      // "tcp:HOST:PORT" where rank 0 may listen; empty: the launcher names none
+  std::string job_id;  // unlike for any other run; empty: the launcher names none
+};
+
+// What the user says on the command line.
+struct LaunchFlags {
+  std::optional<int64_t> rank;
+  std::optional<int64_t> size;
 };
 
 // Looks up one variable; nullopt when it is not set.
 using EnvLookup = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Reads the variables of Open MPI, PMI (MPICH, Intel), PMIx and Slurm, in this order: mpirun inside
-// a Slurm job is normal, and the innermost launcher is the one that started this process. Slurm's
-// count only inside a task of a job step, for a batch script and an salloc shell carry the
+// Takes the flags, else torchrun's variables, else those of the innermost launcher: Open MPI, PMI
+// (MPICH, Intel), PMIx, Slurm, in this order, for mpirun inside a Slurm job is normal; else
+// TF_CONFIG; else the index of a Kubernetes Indexed Job with a size from the flags or WORLD_SIZE.
+// Slurm's count only inside a task of a job step, for a batch script and an salloc shell carry the
 // allocation's SLURM_NTASKS without being one of several ranks.
-//   FAILED_PRECONDITION  a variable is no number, size and rank do not fit, or two launchers are
-//                        nested so that each task of one would start a whole job of the other
-absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup);
+//   INVALID_ARGUMENT     TF_CONFIG is no such JSON (the byte is named), the flags do not fit
+//   FAILED_PRECONDITION  a variable is no number, size and rank do not fit, or two sources disagree
+//                        on the size. Not compared: Slurm's size with that of an MPI job inside it
+//                        (its tasks may be MPI's daemons, one per host), and torchrun's
+//                        (TORCHELASTIC_RUN_ID is set) with that of what started one torchrun per host
+absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup, const LaunchFlags& flags = {});
 
 }  // namespace millrace::collectives
 

@@ -1,4 +1,4 @@
-// Stands in for mpi_communicator.cc in a build without MPI.
+// Stands in for mpi_transport.cc in a build without MPI.
 #include "absl/status/status.h"
 #include "collectives/mpi_internal.h"
 
@@ -7,7 +7,7 @@ namespace millrace::collectives {
 bool HasMpi() { return false; }
 bool ReportsMissingPmi() { return true; }
 
-absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(int, const MpiTuning&) {
+absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions&) {
   return absl::FailedPreconditionError("this build has no MPI (MILLRACE_MPI=OFF)");
 }
 

@@ -1,22 +1,47 @@
 #ifndef MILLRACE_COLLECTIVES_MPI_INTERNAL_H_
 #define MILLRACE_COLLECTIVES_MPI_INTERNAL_H_
 
-#include <cstddef>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "collectives/transport_communicator_internal.h"
 
 namespace millrace::collectives {
 
-// Sizes of single MPI calls. The bits of a sum over three or more ranks may depend on
-// `reduce_chunk_bytes`, so it has no user option; tests make both small to reach the loops.
-struct MpiTuning {
-  // AllReduce and ReduceScatter: one default call of Open MPI over 102 MB takes 2-3 times as long
-  // as chunks, for the page faults of a temporary as large as the data.
-  size_t reduce_chunk_bytes = 1 << 20;
-  // The other operations: keeps every count far below INT_MAX.
-  size_t max_call_bytes = 1 << 30;
+struct MpiOptions {
+  // Ranks as far as the launcher told; 0: unknown. Open MPI's segmented ring is tried only where this
+  // says 2 before MPI starts.
+  int size = 0;
+  // Ranks on this host as far as the launcher told; 0: unknown.
+  int local_size = 0;
+  enum class Sums {
+    kProbed,  // MPI's own where they have the same bits and are faster
+    kOurs,
+    kNative,  // MPI's own where they have the same bits, without a probe: for tests of them
+    kRing,    // Open MPI's segmented ring where it can be forced, for tests likewise
+  };
+  Sums sums = Sums::kProbed;
+  // Of a call of the probe; 0: none.
+  std::chrono::nanoseconds timeout{0};
+  TransportOptions transport;  // without native_sum
+  // Groups of a connection, its own among them; 0: as many as MPI's tags suffice for. For tests.
+  uint32_t max_groups = 0;
+  // Called before what nothing interrupts, when the environment is as MPI wants it: it may start threads. May
+  // be empty.
+  std::function<void()> on_starting;
+  // Called once what nothing interrupts is over: MPI_Init, and the first calls of all ranks. May be
+  // empty.
+  std::function<void()> on_started;
+};
+
+struct MpiLaunch {
+  std::unique_ptr<Communicator> communicator;
+  std::string sums;  // who makes the sums of large data, and why
 };
 
 // True in a build with MPI.
@@ -28,12 +53,10 @@ bool ReportsMissingPmi();
 
 // The communicator of all ranks of this MPI job. Initialises MPI (FUNNELED) unless that is done
 // already; who initialised it finalises it, here with the last communicator made from this one, on
-// the thread that drops it (MPI wants the thread that called this function). `local_size`: ranks on
-// this host as far as the launcher told, 0: unknown.
+// the thread that drops it (MPI wants the thread that called this function).
 //   FAILED_PRECONDITION  this build has no MPI, MPI was finalised already or grants no FUNNELED
 //   UNAVAILABLE          MPI does not start
-absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(int local_size,
-                                                         const MpiTuning& tuning = {});
+absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions& options);
 
 }  // namespace millrace::collectives
 

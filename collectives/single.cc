@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "collectives/checks_internal.h"
 #include "collectives/factory.h"
+#include "collectives/pending_internal.h"
 
 namespace millrace::collectives {
 namespace {
@@ -17,45 +18,37 @@ class SingleCommunicator final : public Communicator {
   int local_size() const override { return 1; }
   std::string_view backend() const override { return "single"; }
 
-  absl::Status AllReduce(TensorView data, ReduceOp) override { return Checked(CheckView(data)); }
-  absl::Status ReduceScatter(TensorView data, ReduceOp) override {
-    return Checked(CheckBlocks(data, 1));
-  }
-  absl::Status AllGather(ConstTensorView in, TensorView out) override {
-    MILLRACE_RETURN_IF_ERROR(Checked(CheckGather(in, out, 1)));
-    if (in.size_bytes() > 0) std::memmove(out.data, in.data, in.size_bytes());
-    return absl::OkStatus();
-  }
-  absl::Status Broadcast(TensorView data, int root) override {
-    return Checked(CheckRooted(data, root, 1));
-  }
-  absl::Status Barrier() override { return Checked(absl::OkStatus()); }
-  absl::Status Send(ConstTensorView data, int peer) override {
-    return Checked(CheckPeer(data, peer, 0, 1));
-  }
-  absl::Status Recv(TensorView data, int peer) override {
-    return Checked(CheckPeer(data, peer, 0, 1));
-  }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int) override {
     MILLRACE_RETURN_IF_ERROR(Checked(CheckColor(color)));
     return MakeSingle();
   }
   void Abort(const absl::Status& reason) override {
+    Leave(Annotate(absl::CancelledError(reason.ToString()), "aborted by rank 0"));
+  }
+  void Leave(const absl::Status& reason) override {
     MutexLock lock(mu_);
-    if (aborted_.ok()) {
-      aborted_ = Annotate(absl::CancelledError(reason.ToString()), "aborted by rank 0");
-    }
+    if (broken_.ok()) broken_ = reason;
   }
 
  private:
+  absl::Status RunChecked(const Request& request, const absl::Status& arguments) override {
+    MILLRACE_RETURN_IF_ERROR(Checked(arguments));
+    const bool moves = request.out.data != request.in.data && request.in.size_bytes() > 0;
+    if (moves) std::memcpy(request.out.data, request.in.data, request.in.size_bytes());
+    return absl::OkStatus();
+  }
+  std::unique_ptr<Pending> StartChecked(const Request& request,
+                                        const absl::Status& arguments) override {
+    return MakeEnded(RunChecked(request, arguments));
+  }
   absl::Status Checked(const absl::Status& arguments) {
     MutexLock lock(mu_);
-    MILLRACE_RETURN_IF_ERROR(aborted_);
+    MILLRACE_RETURN_IF_ERROR(broken_);
     return arguments;
   }
 
   Mutex mu_;
-  absl::Status aborted_ MILLRACE_GUARDED_BY(mu_);
+  absl::Status broken_ MILLRACE_GUARDED_BY(mu_);
 };
 
 }  // namespace

@@ -1,208 +1,280 @@
 #include "collectives/thread_group_internal.h"
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
 #include <string>
 #include <tuple>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "collectives/reduce_internal.h"
 
 namespace millrace::collectives::threads {
 namespace {
 
+// How long a wait sleeps before it asks its watch again.
+constexpr std::chrono::milliseconds kWatchTurn{20};
+
 // Payload of a status that only reports another rank's failure.
 constexpr char kConsequenceUrl[] = "type.millrace/consequence-of-peer";
 
-absl::Status Consequence(absl::Status status) {
-  status.SetPayload(kConsequenceUrl, absl::Cord());
-  return status;
+bool IsMessage(const Meeting& meeting) {
+  return meeting.calls[0].request.kind == Collective::kSend;
 }
 
-const char* Name(Kind kind) {
-  switch (kind) {
-    case Kind::kAllReduce:
-      return "AllReduce";
-    case Kind::kReduceScatter:
-      return "ReduceScatter";
-    case Kind::kAllGather:
-      return "AllGather";
-    case Kind::kBroadcast:
-      return "Broadcast";
-    case Kind::kBarrier:
-      return "Barrier";
-    case Kind::kSplit:
-      return "Split";
-  }
-  return "unknown";
+// Nothing is left to do once all have come.
+bool NeedsNoWork(const Call& call) {
+  return call.split || call.request.kind == Collective::kBarrier;
 }
 
-bool Match(const Call& a, const Call& b) {
-  return std::tie(a.kind, a.dtype, a.count, a.op, a.root) ==
-         std::tie(b.kind, b.dtype, b.count, b.op, b.root);
+absl::Status CompareMessage(const Meeting& meeting) {
+  const CallSummary sent = meeting.calls[0].Summary();
+  const CallSummary received = meeting.calls[1].Summary();
+  if (sent.count == received.count && sent.dtype == received.dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", meeting.ranks[0], " calls ",
+                                                 Describe(sent), ", rank ", meeting.ranks[1], " ",
+                                                 Describe(received)));
 }
 
-std::string Describe(const Call& call) {
-  std::string text = Name(call.kind);
-  if (call.kind == Kind::kBarrier || call.kind == Kind::kSplit) return text;
-  absl::StrAppend(&text, "(", call.count, " x ", ToAbsl(millrace::Name(call.dtype)));
-  if (call.kind == Kind::kBroadcast) absl::StrAppend(&text, ", root ", call.root);
-  if (call.kind == Kind::kAllReduce || call.kind == Kind::kReduceScatter) {
-    absl::StrAppend(&text, ", ", ToAbsl(collectives::Name(call.op)));
-  }
-  return text + ")";
-}
-
-absl::Status Compare(const std::vector<Call>& calls) {
-  for (size_t r = 0; r < calls.size(); ++r) {
-    if (!calls[r].arguments.ok()) {
-      return Annotate(calls[r].arguments, absl::StrCat("rank ", r, ": ", Name(calls[r].kind)));
+absl::Status Compare(const Meeting& meeting) {
+  if (IsMessage(meeting)) return CompareMessage(meeting);
+  std::vector<CallSummary> summaries;
+  for (size_t r = 0; r < meeting.calls.size(); ++r) {
+    const Call& call = meeting.calls[r];
+    summaries.push_back(call.Summary());
+    if (!call.arguments.ok()) {
+      return Annotate(call.arguments,
+                      ToStd(absl::StrCat("rank ", r, ": ", ToAbsl(KindName(summaries[r])))));
     }
   }
-  for (size_t r = 1; r < calls.size(); ++r) {
-    if (Match(calls[0], calls[r])) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the ranks' calls do not match: rank 0 ",
-                                                   Describe(calls[0]), ", rank ", r, " ",
-                                                   Describe(calls[r])));
-  }
-  return absl::OkStatus();
+  return CompareCalls(summaries);
+}
+
+bool Workable(const Ticket& ticket) {
+  const Meeting& meeting = *ticket.meeting;
+  return meeting.state == Meeting::kOpen && meeting.outcome.ok() && !meeting.done[ticket.seat];
 }
 
 }  // namespace
+
+absl::Status MarkConsequence(absl::Status status) {
+  status.SetPayload(kConsequenceUrl, absl::Cord());
+  return status;
+}
 
 bool IsConsequence(const absl::Status& status) {
   return status.GetPayload(kConsequenceUrl).has_value();
 }
 
+Group::Group(std::shared_ptr<Job> job, int size)
+    : size_(size), job_(std::move(job)), ranks_(size), mu_(job_->mu), gone_(size) {
+  std::iota(ranks_.begin(), ranks_.end(), 0);
+}
+
 absl::Status Group::Broken() const {
   MILLRACE_RETURN_IF_ERROR(job_->aborted);
-  const auto gone = std::find(gone_.begin(), gone_.end(), true);
-  if (gone == gone_.end()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("rank ", gone - gone_.begin(), " has left the group"));
+  return broken_;
 }
 
-absl::Status Group::BrokenPair(int peer) const {
-  MILLRACE_RETURN_IF_ERROR(job_->aborted);
-  if (!gone_[peer]) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("rank ", peer, " has left the group"));
+absl::Status Group::Heard() {
+  MutexLock lock(mu_);
+  absl::Status heard = Broken();
+  for (const absl::Status& gone : gone_) {
+    if (IsConsequence(gone)) heard.Update(gone);  // else it is merely done with the group
+  }
+  return heard;
 }
 
-absl::StatusOr<std::vector<Call>> Group::Enter(int rank, const Call& call) {
+absl::StatusOr<Ticket> Group::Enter(int rank, const Call& call) {
+  const Request& request = call.request;
+  const bool sends = request.kind == Collective::kSend && !call.split;
+  const bool receives = request.kind == Collective::kRecv && !call.split;
+  if (sends || receives) MILLRACE_RETURN_IF_ERROR(call.arguments);
   MutexLock lock(mu_);
   MILLRACE_RETURN_IF_ERROR(Broken());
-  calls_[rank] = call;
-  const uint64_t rounds = opened_rounds_;
-  if (++entered_ == size_) {
-    entered_ = 0;
-    outcome_ = Compare(calls_);
-    if (outcome_.ok() && call.kind == Kind::kSplit) MakeChildren();
-    ++opened_rounds_;
-    job_->changed.NotifyAll();
+  MILLRACE_RETURN_IF_ERROR(gone_[rank]);
+  Ticket ticket;
+  ticket.group = shared_from_this();
+  if (sends || receives) {
+    ticket.seat = receives ? 1 : 0;
+    const std::pair<int, int> pair =
+        sends ? std::pair(rank, request.peer) : std::pair(request.peer, rank);
+    ticket.meeting = EnterLine(pairs_[pair], {pair.first, pair.second}, ticket.seat, call);
+  } else {
+    ticket.seat = rank;
+    ticket.meeting = EnterLine(collectives_, ranks_, rank, call);
   }
-  while (opened_rounds_ == rounds) {
-    MILLRACE_RETURN_IF_ERROR(Broken());
-    job_->changed.Wait(mu_);
-  }
-  MILLRACE_RETURN_IF_ERROR(outcome_);
-  return calls_;
+  return ticket;
 }
 
-void Group::Leave() {
-  MutexLock lock(mu_);
-  const uint64_t rounds = closed_rounds_;
-  if (++left_ == size_) {
-    left_ = 0;
-    ++closed_rounds_;
-    job_->changed.NotifyAll();
+std::shared_ptr<Meeting> Group::EnterLine(Line& line, const std::vector<int>& ranks, int seat,
+                                          const Call& call) {
+  line.next.resize(ranks.size());
+  const size_t place = line.next[seat]++ - line.first;
+  if (place == line.gathering.size()) line.gathering.push_back(std::make_shared<Meeting>(ranks));
+  const std::shared_ptr<Meeting> meeting = line.gathering[place];
+  meeting->calls[seat] = call;
+  meeting->entered[seat] = true;
+  const auto& entered = meeting->entered;
+  if (std::find(entered.begin(), entered.end(), false) == entered.end()) {
+    line.gathering.pop_front();  // whoever is here was in all before
+    ++line.first;
+    if (meeting->outcome.ok()) Open(*meeting);
   }
-  while (closed_rounds_ == rounds) job_->changed.Wait(mu_);
+  return meeting;
 }
 
-void Group::MakeChildren() {
-  std::vector<int> order(size_);
-  for (int r = 0; r < size_; ++r) order[r] = r;
-  std::sort(order.begin(), order.end(), [this](int a, int b) MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
-    return std::tie(calls_[a].color, calls_[a].key, a) <
-           std::tie(calls_[b].color, calls_[b].key, b);
+void Group::Open(Meeting& meeting) {
+  meeting.outcome = Compare(meeting);
+  meeting.done[0] = IsMessage(meeting);  // the receiver copies
+  const bool ends = !meeting.outcome.ok() || NeedsNoWork(meeting.calls[0]);
+  if (meeting.outcome.ok() && meeting.calls[0].split) MakeChildren(meeting);
+  meeting.state = ends ? Meeting::kEnded : Meeting::kOpen;
+  job_->changed.NotifyAll();
+}
+
+void Group::MakeChildren(Meeting& meeting) {
+  std::vector<int> order = ranks_;
+  const std::vector<Call>& calls = meeting.calls;
+  std::sort(order.begin(), order.end(), [&calls](int a, int b) {
+    return std::tie(calls[a].color, calls[a].key, a) < std::tie(calls[b].color, calls[b].key, b);
   });
+  meeting.children.resize(order.size());
   for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
-    while (end < order.size() && calls_[order[end]].color == calls_[order[begin]].color) ++end;
+    while (end < order.size() && calls[order[end]].color == calls[order[begin]].color) ++end;
     auto child = std::make_shared<Group>(job_, static_cast<int>(end - begin));
     for (size_t i = begin; i < end; ++i) {
-      children_[order[i]] = {child, static_cast<int>(i - begin)};
+      meeting.children[order[i]] = {child, static_cast<int>(i - begin)};
     }
     begin = end;
   }
 }
 
-std::pair<std::shared_ptr<Group>, int> Group::TakeChild(int rank) {
-  MutexLock lock(mu_);
-  return std::exchange(children_[rank], {});
-}
-
-absl::Status Group::Send(int rank, int peer, const ConstTensorView& data) {
-  MutexLock lock(mu_);
-  MILLRACE_RETURN_IF_ERROR(BrokenPair(peer));
-  Slot& slot = SlotOf(rank, peer);
-  slot = {Slot::kPosted, data};
+void Group::Fail(Meeting& meeting, const absl::Status& status) {
+  if (meeting.outcome.ok()) meeting.outcome = status;
+  if (meeting.working == 0) meeting.state = Meeting::kEnded;
   job_->changed.NotifyAll();
-  while (slot.state == Slot::kPosted) {
-    if (absl::Status broken = BrokenPair(peer); !broken.ok()) {
-      slot = {};
-      return broken;
-    }
-    job_->changed.Wait(mu_);
-  }
-  while (slot.state == Slot::kTaking) job_->changed.Wait(mu_);
-  const bool matched = slot.state == Slot::kDone;
-  slot = {};
-  if (matched) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "rank ", peer, " receives another size or element type than rank ", rank, " sends (",
-      data.shape.num_elements(), " x ", ToAbsl(millrace::Name(data.dtype)), ")"));
 }
 
-absl::Status Group::Recv(int rank, int peer, const TensorView& data) {
-  ConstTensorView sent;
-  {
-    MutexLock lock(mu_);
-    Slot& slot = SlotOf(peer, rank);
-    while (slot.state != Slot::kPosted) {
-      MILLRACE_RETURN_IF_ERROR(BrokenPair(peer));
-      job_->changed.Wait(mu_);
-    }
-    sent = slot.data;
-    const bool match = sent.dtype == data.dtype && sent.size_bytes() == data.size_bytes();
-    slot.state = match ? Slot::kTaking : Slot::kMismatch;
-    if (!match) {
+void Group::Look(Meeting& meeting) {
+  if (meeting.state == Meeting::kEnded || !meeting.outcome.ok()) return;
+  absl::Status broken = Broken();
+  for (size_t seat = 0; seat < meeting.ranks.size() && broken.ok(); ++seat) {
+    const int rank = meeting.ranks[seat];
+    if (!meeting.done[seat]) broken = gone_[rank];
+  }
+  if (!broken.ok()) Fail(meeting, broken);
+}
+
+// All groups of a rank have one job, and so one mutex.
+void Group::LookAt(const Ticket& ticket) MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
+  ticket.group->Look(*ticket.meeting);
+}
+
+// Nobody begins to work in a meeting that has failed, and it ends when the last one who works is
+// done: whoever leaves it takes memory along that the others read and write.
+void Group::WorkOn(const Begun& begun) {
+  for (Ticket* const ticket : begun) {
+    Meeting& meeting = *ticket->meeting;
+    LookAt(*ticket);
+    if (!Workable(*ticket)) continue;
+    ++meeting.working;
+    mu_.Unlock();
+    Work(meeting, ticket->seat);
+    mu_.Lock();
+    --meeting.working;
+    meeting.done[ticket->seat] = true;
+    const bool all =
+        std::find(meeting.done.begin(), meeting.done.end(), false) == meeting.done.end();
+    if (all || (!meeting.outcome.ok() && meeting.working == 0)) {
+      meeting.state = Meeting::kEnded;
       job_->changed.NotifyAll();
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank ", peer, " sends ", sent.shape.num_elements(), " x ",
-                       ToAbsl(millrace::Name(sent.dtype)), ", rank ", rank, " receives ",
-                       data.shape.num_elements(), " x ", ToAbsl(millrace::Name(data.dtype))));
     }
   }
-  if (sent.size_bytes() > 0) std::memcpy(data.data, sent.data, sent.size_bytes());
+}
+
+void Group::CheckLimits(Ticket& ticket, const WaitLimits& limits) {
+  Meeting& meeting = *ticket.meeting;
+  if (!meeting.outcome.ok()) return;
+  if (const absl::Status status = limits.watch ? limits.watch() : absl::OkStatus(); !status.ok()) {
+    broken_ = MarkConsequence(status);
+    return Fail(meeting, broken_);
+  }
+  const std::chrono::nanoseconds timeout = limits.timeout;
+  if (timeout <= std::chrono::nanoseconds(0)) return;
+  if (Clock::now() - *ticket.waited_since < timeout) return;
+  const std::vector<bool>& there =
+      meeting.state == Meeting::kGathering ? meeting.entered : meeting.done;
+  std::vector<int> missing;
+  for (size_t seat = 0; seat < there.size(); ++seat) {
+    if (!there[seat]) missing.push_back(meeting.ranks[seat]);
+  }
+  const std::string text = TimeoutText(meeting.ranks[ticket.seat],
+                                       KindName(meeting.calls[ticket.seat].Summary()), timeout);
+  broken_ = absl::DeadlineExceededError(absl::StrCat(text, "; ", MissingText(missing)));
+  Fail(meeting, broken_);
+}
+
+bool Group::Poll(const Begun& begun, Ticket& ticket, const WaitLimits& limits) {
   MutexLock lock(mu_);
-  SlotOf(peer, rank).state = Slot::kDone;
-  job_->changed.NotifyAll();
-  return absl::OkStatus();
+  if (!ticket.waited_since.has_value()) ticket.waited_since = Clock::now();
+  WorkOn(begun);
+  if (ticket.meeting->state != Meeting::kEnded) CheckLimits(ticket, limits);
+  return ticket.meeting->state == Meeting::kEnded;
+}
+
+absl::Status Group::Wait(const Begun& begun, Ticket& ticket, const WaitLimits& limits) {
+  MutexLock lock(mu_);
+  ticket.waited_since = Clock::now();
+  const Meeting& meeting = *ticket.meeting;
+  for (;;) {
+    WorkOn(begun);
+    if (meeting.state == Meeting::kEnded) return meeting.outcome;
+    // What was opened while this rank worked waits for it.
+    if (std::any_of(begun.begin(), begun.end(), [](Ticket* other) { return Workable(*other); })) {
+      continue;
+    }
+    CheckLimits(ticket, limits);
+    if (meeting.state == Meeting::kEnded) return meeting.outcome;
+    Sleep(ticket, limits);
+  }
+}
+
+void Group::Sleep(const Ticket& ticket, const WaitLimits& limits) {
+  constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(1);
+  std::chrono::nanoseconds limit = limits.watch ? kWatchTurn : kForEver;
+  if (limits.timeout > std::chrono::nanoseconds(0)) {
+    limit = std::min<std::chrono::nanoseconds>(
+        limit, *ticket.waited_since + limits.timeout - Clock::now());
+  }
+  job_->changed.WaitFor(mu_, limit);
+}
+
+absl::Status Group::Outcome(const Ticket& ticket) {
+  MutexLock lock(mu_);
+  return ticket.meeting->outcome;
 }
 
 void Group::Abort(int rank, const absl::Status& reason) {
   MutexLock lock(mu_);
   if (!job_->aborted.ok()) return;
-  job_->aborted = Consequence(
+  job_->aborted = MarkConsequence(
       absl::CancelledError(absl::StrCat("aborted by rank ", rank, ": ", reason.ToString())));
   job_->changed.NotifyAll();
 }
 
-void Group::Depart(int rank) {
+void Group::Leave(int rank, const absl::Status& reason, const Begun& begun) {
   MutexLock lock(mu_);
-  gone_[rank] = true;
+  if (gone_[rank].ok()) {
+    gone_[rank] = reason.ok()
+                      ? absl::UnavailableError(absl::StrCat("rank ", rank, " has left the group"))
+                      : MarkConsequence(reason);
+  }
+  for (Ticket* const ticket : begun) {
+    Meeting& meeting = *ticket->meeting;
+    if (ticket->group.get() == this && meeting.state != Meeting::kEnded) Fail(meeting, gone_[rank]);
+  }
   job_->changed.NotifyAll();
 }
 

@@ -1,14 +1,15 @@
 // Ranks as threads of one process.
 //
-// Every collective is one meeting: each rank posts its call, the last one compares all calls and
-// opens the round; then each rank works on its own share of the data directly in its peers' memory,
-// and nobody leaves before all are done. Shares are disjoint, so the work needs no lock, and each
-// element is reduced by exactly one rank, in rank order: the same bits everywhere by construction.
-// Because the last one in sees all calls, ranks that disagree get an error instead of a hang.
+// Every operation is one meeting: each rank posts its call, the last one compares all calls and
+// opens the meeting; then each rank works on its own share of the data directly in its peers'
+// memory, and nobody leaves before all are done. Shares are disjoint, so the work needs no lock, and
+// each element is reduced by exactly one rank, in rank order: the same bits everywhere by
+// construction. Because the last one in sees all calls, ranks that disagree get an error instead of
+// a hang. An operation that was begun with a handle is a meeting that is left open: a rank does its
+// part when it polls or waits, without a thread of its own.
 //
-// While ranks gather, an abort or a departed peer ends the wait. Once a round is open it ends by
-// itself (nothing in it waits for anything but memory), so leaving ignores aborts: a rank that
-// returned early would free memory that its peers still read.
+// An abort, a departed peer or a timeout ends a meeting as soon as nobody works in it, and nobody
+// begins to: a rank that returned early would free memory that its peers still read.
 
 #include <algorithm>
 #include <cstring>
@@ -21,24 +22,129 @@
 #include "base/status.h"
 #include "collectives/checks_internal.h"
 #include "collectives/factory.h"
-#include "collectives/reduce_internal.h"
+#include "collectives/ordered_reduction_internal.h"
+#include "collectives/pending_internal.h"
 #include "collectives/thread_group_internal.h"
 
 namespace millrace::collectives {
+namespace threads {
 namespace {
 
+std::byte* At(void* data, size_t offset) { return static_cast<std::byte*>(data) + offset; }
+const std::byte* At(const void* data, size_t offset) {
+  return static_cast<const std::byte*>(data) + offset;
+}
+
+void Copy(const void* from, void* to, size_t bytes) {
+  if (from != to && bytes > 0) std::memcpy(to, from, bytes);
+}
+
+// Reduces bytes [begin, end) of all ranks' inputs into `outputs`.
+void Reduce(const std::vector<Call>& calls, size_t begin, size_t end,
+            std::span<std::byte* const> outputs) {
+  const Request& request = calls[0].request;
+  std::vector<const std::byte*> inputs;
+  for (const Call& call : calls) inputs.push_back(At(call.request.in.data, begin));
+  ReduceInOrder(request.in.dtype, request.op, inputs, (end - begin) / SizeOf(request.in.dtype),
+                outputs);
+}
+
+// Every rank reduces its share for those who want it.
+void ReduceShare(const std::vector<Call>& calls, int rank) {
+  const Request& request = calls[rank].request;
+  const bool to_all = request.kind == Collective::kAllReduce;
+  const auto [begin, end] = ShareOf(request.in.size_bytes(), rank, static_cast<int>(calls.size()));
+  std::vector<std::byte*> outputs;
+  for (size_t r = 0; r < calls.size(); ++r) {
+    const bool wanted = to_all || static_cast<int>(r) == request.peer;
+    if (wanted) outputs.push_back(At(calls[r].request.out.data, begin));
+  }
+  Reduce(calls, begin, end, outputs);
+}
+
+}  // namespace
+
+void Work(const Meeting& meeting, int seat) {
+  const std::vector<Call>& calls = meeting.calls;
+  const Request& request = calls[seat].request;
+  const size_t bytes = request.in.size_bytes();
+  const size_t block = bytes / calls.size();
+  switch (request.kind) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      return ReduceShare(calls, seat);
+    case Collective::kReduceScatter: {
+      std::byte* const out = At(request.out.data, 0);
+      return Reduce(calls, block * seat, block * (seat + 1), {&out, 1});
+    }
+    case Collective::kAllGather:
+      for (size_t r = 0; r < calls.size(); ++r) {
+        Copy(calls[r].request.in.data, At(request.out.data, r * bytes), bytes);
+      }
+      return;
+    case Collective::kAllToAll:
+      for (size_t r = 0; r < calls.size(); ++r) {
+        Copy(At(calls[r].request.in.data, block * seat), At(request.out.data, block * r), block);
+      }
+      return;
+    case Collective::kBroadcast:
+      return Copy(calls[request.peer].request.in.data, request.out.data, bytes);
+    case Collective::kRecv:
+      return Copy(calls[0].request.in.data, request.out.data, request.out.size_bytes());
+    default:
+      return;  // Send: the receiver copies
+  }
+}
+
+}  // namespace threads
+
+namespace {
+
+using threads::Begun;
 using threads::Call;
 using threads::Group;
-using threads::Kind;
+using threads::Ticket;
 
-constexpr size_t kCacheLine = 64;
-constexpr size_t kReduceBlockBytes = 16 << 10;  // a block of every rank stays in the L1/L2 cache
+// An operation on its way.
+class Attendance final : public Pending {
+ public:
+  Attendance(Ticket ticket, std::shared_ptr<Begun> begun, const WaitLimits& limits)
+      : ticket_(std::move(ticket)), begun_(std::move(begun)), limits_(limits) {
+    begun_->push_back(&ticket_);
+  }
+  ~Attendance() override { (void)Wait(); }
+
+  bool Poll() override {
+    if (!ended_ && ticket_.group->Poll(*begun_, ticket_, limits_)) {
+      End(ticket_.group->Outcome(ticket_));
+    }
+    return ended_;
+  }
+  absl::Status Wait() override {
+    if (!ended_) End(ticket_.group->Wait(*begun_, ticket_, limits_));
+    return outcome_;
+  }
+  Ticket& ticket() { return ticket_; }
+
+ private:
+  void End(const absl::Status& outcome) {
+    ended_ = true;
+    outcome_ = outcome;
+    std::erase(*begun_, &ticket_);
+  }
+
+  Ticket ticket_;
+  const std::shared_ptr<Begun> begun_;
+  const WaitLimits limits_;
+  bool ended_ = false;
+  absl::Status outcome_;
+};
 
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Group> group, int rank)
-      : group_(std::move(group)), rank_(rank) {}
-  ~ThreadCommunicator() override { group_->Depart(rank_); }
+  ThreadCommunicator(std::shared_ptr<Group> group, int rank, std::shared_ptr<Begun> begun)
+      : group_(std::move(group)), rank_(rank), begun_(std::move(begun)) {}
+  ~ThreadCommunicator() override { group_->Leave(rank_, absl::OkStatus(), {}); }
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
@@ -46,118 +152,41 @@ class ThreadCommunicator final : public Communicator {
   int local_size() const override { return group_->size(); }
   std::string_view backend() const override { return "threads"; }
 
-  absl::Status AllReduce(TensorView data, ReduceOp op) override;
-  absl::Status ReduceScatter(TensorView data, ReduceOp op) override;
-  absl::Status AllGather(ConstTensorView in, TensorView out) override;
-  absl::Status Broadcast(TensorView data, int root) override;
-  absl::Status Barrier() override { return group_->Enter(rank_, {}).status(); }
-  absl::Status Send(ConstTensorView data, int peer) override {
-    MILLRACE_RETURN_IF_ERROR(CheckPeer(data, peer, rank_, size()));
-    return group_->Send(rank_, peer, data);
-  }
-  absl::Status Recv(TensorView data, int peer) override {
-    MILLRACE_RETURN_IF_ERROR(CheckPeer(data, peer, rank_, size()));
-    return group_->Recv(rank_, peer, data);
-  }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(const absl::Status& reason) override { group_->Abort(rank_, reason); }
+  void Leave(const absl::Status& reason) override { group_->Leave(rank_, reason, *begun_); }
+  absl::Status Heard() override { return group_->Heard(); }
 
  private:
+  absl::Status RunChecked(const Request& request, const absl::Status& arguments) override {
+    MILLRACE_ASSIGN_OR_RETURN(Ticket ticket, group_->Enter(rank_, {request, arguments}));
+    return Attendance(std::move(ticket), begun_, limits()).Wait();
+  }
+  std::unique_ptr<Pending> StartChecked(const Request& request,
+                                        const absl::Status& arguments) override {
+    absl::StatusOr<Ticket> ticket = group_->Enter(rank_, {request, arguments});
+    if (!ticket.ok()) return MakeEnded(ticket.status());
+    return std::make_unique<Attendance>(*std::move(ticket), begun_, limits());
+  }
+
   const std::shared_ptr<Group> group_;
   const int rank_;
+  const std::shared_ptr<Begun> begun_;
 };
-
-// The call of an operation on `view`; the count is left at 0 when the check failed, because the
-// shape may then be unknown.
-Call CallOn(Kind kind, absl::Status arguments, const ConstTensorView& view) {
-  Call call;
-  call.kind = kind;
-  call.dtype = view.dtype;
-  if (arguments.ok()) call.count = static_cast<size_t>(view.shape.num_elements());
-  call.arguments = std::move(arguments);
-  return call;
-}
-
-std::byte* At(void* data, size_t offset) { return static_cast<std::byte*>(data) + offset; }
-
-// Reduces bytes [begin, end) of all ranks' data in rank order into `out`, block by block, and then
-// into every rank's copy when `to_all`.
-void ReduceRange(const std::vector<Call>& calls, size_t begin, size_t end, void* out, bool to_all) {
-  const size_t element = SizeOf(calls[0].dtype);
-  alignas(kCacheLine) std::byte sum[kReduceBlockBytes];
-  for (size_t at = begin; at < end; at += kReduceBlockBytes) {
-    const size_t bytes = std::min(kReduceBlockBytes, end - at);
-    std::memcpy(sum, At(calls[0].data, at), bytes);
-    for (size_t r = 1; r < calls.size(); ++r) {
-      Accumulate(calls[0].dtype, calls[0].op, sum, At(calls[r].data, at), bytes / element);
-    }
-    if (!to_all) std::memcpy(At(out, at), sum, bytes);
-    for (size_t r = 0; to_all && r < calls.size(); ++r) {
-      std::memcpy(At(calls[r].data, at), sum, bytes);
-    }
-  }
-}
-
-absl::Status ThreadCommunicator::AllReduce(TensorView data, ReduceOp op) {
-  Call call = CallOn(Kind::kAllReduce, CheckView(data), data);
-  call.op = op;
-  call.data = data.data;
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Call> calls, group_->Enter(rank_, call));
-  // Shares are cut at cache lines relative to the data's begin.
-  const size_t bytes = data.size_bytes();
-  const size_t lines = (bytes + kCacheLine - 1) / kCacheLine;
-  const size_t share = (lines + size() - 1) / size() * kCacheLine;
-  const size_t begin = std::min(bytes, share * rank_);
-  ReduceRange(calls, begin, std::min(bytes, begin + share), nullptr, /*to_all=*/true);
-  group_->Leave();
-  return absl::OkStatus();
-}
-
-absl::Status ThreadCommunicator::ReduceScatter(TensorView data, ReduceOp op) {
-  Call call = CallOn(Kind::kReduceScatter, CheckBlocks(data, size()), data);
-  call.op = op;
-  call.data = data.data;
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Call> calls, group_->Enter(rank_, call));
-  const size_t block = data.size_bytes() / size();
-  ReduceRange(calls, block * rank_, block * (rank_ + 1), data.data, /*to_all=*/false);
-  group_->Leave();
-  return absl::OkStatus();
-}
-
-absl::Status ThreadCommunicator::AllGather(ConstTensorView in, TensorView out) {
-  Call call = CallOn(Kind::kAllGather, CheckGather(in, out, size()), in);
-  call.in = in.data;
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Call> calls, group_->Enter(rank_, call));
-  const size_t block = in.size_bytes();
-  for (size_t r = 0; block > 0 && r < calls.size(); ++r) {
-    std::byte* to = At(out.data, r * block);
-    if (to != calls[r].in) std::memcpy(to, calls[r].in, block);  // equal: gathered in place
-  }
-  group_->Leave();
-  return absl::OkStatus();
-}
-
-absl::Status ThreadCommunicator::Broadcast(TensorView data, int root) {
-  Call call = CallOn(Kind::kBroadcast, CheckRooted(data, root, size()), data);
-  call.root = root;
-  call.in = data.data;
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Call> calls, group_->Enter(rank_, call));
-  if (rank_ != root && data.size_bytes() > 0) {
-    std::memcpy(data.data, calls[root].in, data.size_bytes());
-  }
-  group_->Leave();
-  return absl::OkStatus();
-}
 
 absl::StatusOr<std::unique_ptr<Communicator>> ThreadCommunicator::Split(int color, int key) {
   Call call;
-  call.kind = Kind::kSplit;
+  call.split = true;
   call.arguments = CheckColor(color);
   call.color = color;
   call.key = key;
-  MILLRACE_RETURN_IF_ERROR(group_->Enter(rank_, call).status());
-  auto [child, rank] = group_->TakeChild(rank_);
-  return std::make_unique<ThreadCommunicator>(std::move(child), rank);
+  MILLRACE_ASSIGN_OR_RETURN(Ticket ticket, group_->Enter(rank_, call));
+  Attendance attendance(std::move(ticket), begun_, limits());
+  MILLRACE_RETURN_IF_ERROR(attendance.Wait());
+  const auto& [child, rank] = attendance.ticket().meeting->children[rank_];
+  auto communicator = std::make_unique<ThreadCommunicator>(child, rank, begun_);
+  communicator->set_limits(limits());
+  return communicator;
 }
 
 // The lowest rank that failed by itself; else the lowest that failed.
@@ -174,10 +203,12 @@ absl::Status FirstFailure(const std::vector<absl::Status>& statuses) {
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(int size) {
+  if (size < 1) return {};
   const auto group = std::make_shared<Group>(std::make_shared<threads::Job>(), size);
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < size; ++rank) {
-    communicators.push_back(std::make_unique<ThreadCommunicator>(group, rank));
+    communicators.push_back(
+        std::make_unique<ThreadCommunicator>(group, rank, std::make_shared<Begun>()));
   }
   return communicators;
 }

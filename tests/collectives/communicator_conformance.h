@@ -7,10 +7,8 @@
 // sum), except where the bits themselves are the claim. The oracle is a serial loop.
 
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -25,15 +23,19 @@ namespace millrace::collectives {
 struct Backend {
   std::string name;  // of the instance
   std::function<absl::Status(const RankBody&)> run;
+  // Ranks are threads of this process, and a group that has failed does no harm to the next one.
+  bool may_fail = true;
 };
 
 inline std::string BackendInstanceName(const testing::TestParamInfo<Backend>& info) {
   return info.param.name;
 }
 
-inline constexpr DType kTaken[] = {DType::kU8, DType::kI32, DType::kI64, DType::kF32, DType::kF64};
-inline constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
-inline constexpr size_t kCounts[] = {0, 1, 7, 4097, 300007};
+inline constexpr DType kTaken[] = {DType::kU8,   DType::kI32, DType::kI64, DType::kF16,
+                                   DType::kBF16, DType::kF32, DType::kF64};
+inline constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin,
+                                    ReduceOp::kMax, ReduceOp::kAverage};
+inline constexpr size_t kCounts[] = {0, 1, 7, 4097, 70001};
 
 class CommunicatorConformance : public testing::TestWithParam<Backend> {
  protected:
@@ -47,9 +49,20 @@ class CommunicatorConformance : public testing::TestWithParam<Backend> {
       for (const DType dtype : kTaken) {
         for (const size_t count : kCounts) {
           const bool large_too = dtype == DType::kF32 || dtype == DType::kI64;
-          if (count > 100000 && !large_too) continue;
+          if (count > 50000 && !large_too) continue;
           MILLRACE_RETURN_IF_ERROR(body(comm, dtype, count));
         }
+      }
+      return absl::OkStatus();
+    });
+  }
+  // ForAll with every reduction that the element type takes.
+  void ForAllOps(const std::function<absl::Status(Communicator&, DType, size_t, ReduceOp)>& body) {
+    ForAll([&body](Communicator& comm, DType dtype, size_t count) {
+      for (const ReduceOp op : kOps) {
+        if (op == ReduceOp::kAverage && IsWhole(dtype)) continue;
+        if (count > 50000 && op != ReduceOp::kSum) continue;
+        MILLRACE_RETURN_IF_ERROR(body(comm, dtype, count, op));
       }
       return absl::OkStatus();
     });
@@ -72,50 +85,59 @@ TEST_P(CommunicatorConformance, RanksAreNumberedWithinTheirHost) {
 }
 
 TEST_P(CommunicatorConformance, AllReduceEqualsTheSerialReduction) {
-  ForAll([](Communicator& comm, DType dtype, size_t count) {
-    for (const ReduceOp op : kOps) {
-      Buffer data(dtype, count, comm.rank());
-      MILLRACE_RETURN_IF_ERROR(comm.AllReduce(data.view(), op));
-      for (size_t i = 0; i < count; ++i) {
-        if (data.Get(i) != Expected(op, comm.size(), i)) {
-          return Fail(absl::StrCat(data.Label(), " element ", i, " is ", data.Get(i)));
-        }
-      }
-    }
-    return absl::OkStatus();
+  ForAllOps([](Communicator& comm, DType dtype, size_t count, ReduceOp op) {
+    Buffer data(dtype, count, comm.rank(), op);
+    MILLRACE_RETURN_IF_ERROR(comm.AllReduce(data.view(), op));
+    return data.Check(op, comm.size(), 0, count, 0);
   });
 }
 
-TEST_P(CommunicatorConformance, FloatReductionsHaveTheSameBitsOnEveryRank) {
-  RunOk([](Communicator& comm) {
-    constexpr size_t kCount = 300007;
-    for (const ReduceOp op : kOps) {
-      std::mt19937 random(comm.rank());
-      std::normal_distribution<float> normal;
-      std::vector<float> own(kCount);
-      for (float& value : own) value = normal(random);
-      for (size_t i = 0; i < kCount; i += 97) own[i] = comm.rank() % 2 == 0 ? 0.0f : -0.0f;
-      const TensorView view{own.data(), DType::kF32, Shape{kCount}};
-      MILLRACE_RETURN_IF_ERROR(comm.AllReduce(view, op));
-      std::vector<float> root = own;
-      MILLRACE_RETURN_IF_ERROR(comm.Broadcast({root.data(), DType::kF32, Shape{kCount}}, 0));
-      if (std::memcmp(own.data(), root.data(), kCount * sizeof(float)) != 0) {
-        return Fail("bits differ from rank 0's");
-      }
+TEST_P(CommunicatorConformance, AllReduceIntoAnotherTensorLeavesTheInput) {
+  ForAllOps([](Communicator& comm, DType dtype, size_t count, ReduceOp op) {
+    Buffer in(dtype, count, comm.rank(), op);
+    const std::vector<std::byte> before = in.bytes();
+    Buffer out(dtype, count);
+    MILLRACE_RETURN_IF_ERROR(comm.AllReduce(in.view(), out.view(), op));
+    if (in.bytes() != before) return Fail("the input has changed");
+    return out.Check(op, comm.size(), 0, count, 0);
+  });
+}
+
+TEST_P(CommunicatorConformance, ReduceLeavesTheReductionWithTheRoot) {
+  ForAllOps([](Communicator& comm, DType dtype, size_t count, ReduceOp op) {
+    for (int root = 0; root < comm.size(); ++root) {
+      if (count > 50000 && root != comm.size() / 2) continue;
+      Buffer data(dtype, count, comm.rank(), op);
+      MILLRACE_RETURN_IF_ERROR(comm.Reduce(data.view(), op, root));
+      if (comm.rank() != root) continue;
+      MILLRACE_RETURN_IF_ERROR(data.Check(op, comm.size(), 0, count, 0));
     }
     return absl::OkStatus();
   });
 }
 
 TEST_P(CommunicatorConformance, ReduceScatterLeavesTheReductionInTheOwnBlock) {
+  ForAllOps([](Communicator& comm, DType dtype, size_t count, ReduceOp op) {
+    const size_t block = (count + comm.size() - 1) / comm.size();
+    const size_t own = block * comm.rank();
+    Buffer data(dtype, block * comm.size(), comm.rank(), op);
+    Buffer out(dtype, block);
+    MILLRACE_RETURN_IF_ERROR(comm.ReduceScatter(data.view(), out.view(), op));
+    MILLRACE_RETURN_IF_ERROR(out.Check(op, comm.size(), 0, block, own));
+    MILLRACE_RETURN_IF_ERROR(comm.ReduceScatter(data.view(), op));
+    return data.Check(op, comm.size(), own, own + block, own);
+  });
+}
+
+TEST_P(CommunicatorConformance, AllToAllTransposesBlocks) {
   ForAllBlocks([](Communicator& comm, DType dtype, size_t block) {
-    for (const ReduceOp op : kOps) {
-      Buffer data(dtype, block * comm.size(), comm.rank());
-      MILLRACE_RETURN_IF_ERROR(comm.ReduceScatter(data.view(), op));
-      for (size_t i = block * comm.rank(); i < block * (comm.rank() + 1); ++i) {
-        if (data.Get(i) != Expected(op, comm.size(), i)) {
-          return Fail(absl::StrCat(data.Label(), " element ", i, " is ", data.Get(i)));
-        }
+    Buffer in(dtype, block * comm.size(), comm.rank());
+    Buffer out(dtype, block * comm.size());
+    MILLRACE_RETURN_IF_ERROR(comm.AllToAll(in.view(), out.view()));
+    for (int r = 0; r < comm.size(); ++r) {
+      for (size_t i = 0; i < block; ++i) {
+        if (out.Get(r * block + i) == Value(r, comm.rank() * block + i)) continue;
+        return Fail(absl::StrCat(out.Label(), " element ", i, " of rank ", r));
       }
     }
     return absl::OkStatus();
@@ -214,11 +236,11 @@ TEST_P(CommunicatorConformance, WrongArgumentsAreInvalidOnEveryRankAndHarmless) 
   RunOk([](Communicator& comm) {
     float memory[8] = {};
     const TensorView good{memory, DType::kF32, Shape{8}};
-    const TensorView half{memory, DType::kF16, Shape{8}};
+    const TensorView bytes{memory, DType::kBytes, Shape{8}};
     const TensorView nowhere{nullptr, DType::kF32, Shape{8}};
     const TensorView unknown{memory, DType::kF32, Shape{Shape::kUnknown}};
     const absl::Status outcomes[] = {
-        comm.AllReduce(half, ReduceOp::kSum),
+        comm.AllReduce(bytes, ReduceOp::kSum),
         comm.AllReduce(nowhere, ReduceOp::kSum),
         comm.AllReduce(unknown, ReduceOp::kSum),
         comm.Broadcast(good, comm.size()),
@@ -232,6 +254,10 @@ TEST_P(CommunicatorConformance, WrongArgumentsAreInvalidOnEveryRankAndHarmless) 
     for (const absl::Status& outcome : outcomes) {
       if (!absl::IsInvalidArgument(outcome)) return Fail(absl::StrCat("got ", outcome.ToString()));
     }
+    int32_t whole[8] = {};
+    const auto average =
+        comm.AllReduce(TensorView{whole, DType::kI32, Shape{8}}, ReduceOp::kAverage);
+    if (!absl::IsInvalidArgument(average)) return Fail("an average of whole numbers");
     if (comm.size() > 1) {
       const auto uneven = comm.ReduceScatter({memory, DType::kF32, Shape{1}}, ReduceOp::kSum);
       if (!absl::IsInvalidArgument(uneven)) return Fail("uneven blocks");

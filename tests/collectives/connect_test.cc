@@ -1,5 +1,9 @@
 // Connect in processes that no launcher started, and in those that a launcher's variables mislead.
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdlib>
+#include <string>
 
 #include "base/status.h"
 #include "collectives/factory.h"
@@ -14,7 +18,8 @@ class ConnectTest : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK",
-                             "PMIX_RANK", "SLURM_STEP_ID", "SLURM_STEPID"}) {
+                             "PMIX_RANK", "SLURM_STEP_ID", "SLURM_STEPID", "RANK", "WORLD_SIZE",
+                             "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG", "JOB_COMPLETION_INDEX"}) {
       unsetenv(name);
     }
   }
@@ -52,6 +57,77 @@ TEST_F(ConnectTest, TasksOfSlurmWithoutPmixAreFailedPrecondition) {
   const absl::Status status = Connect().status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("SLURM_STEP_NUM_TASKS=2"));
+}
+
+ConnectOptions ByName(const std::string& backend) {
+  ConnectOptions options;
+  options.backend = backend;
+  return options;
+}
+
+TEST_F(ConnectTest, ABackendThatNoProcessHasIsInvalid) {
+  for (const char* name : {"gloo", "threads", "MPI"}) {
+    const absl::Status status = Connect(ByName(name)).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("single, tcp"));
+  }
+}
+
+TEST_F(ConnectTest, ABackendByNameIsTaken) {
+  const absl::StatusOr<Launch> tcp = Connect(ByName("tcp"));
+  ASSERT_TRUE(tcp.ok()) << tcp.status();
+  EXPECT_EQ(tcp->communicator->backend(), "tcp");
+  EXPECT_EQ(tcp->communicator->size(), 1);
+  EXPECT_EQ(tcp->reason, "tcp: no launcher variables");
+}
+
+TEST_F(ConnectTest, TheTimeoutIsThatOfTheCommunicator) {
+  ConnectOptions options;
+  options.timeout = std::chrono::seconds(7);
+  const absl::StatusOr<Launch> launch = Connect(options);
+  ASSERT_TRUE(launch.ok()) << launch.status();
+  EXPECT_EQ(launch->communicator->timeout(), std::chrono::seconds(7));
+}
+
+TEST_F(ConnectTest, SingleForOneOfSeveralRanksIsFailedPrecondition) {
+  setenv("WORLD_SIZE", "2", 1);
+  setenv("RANK", "0", 1);
+  const absl::Status status = Connect(ByName("single")).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("WORLD_SIZE=2"));
+}
+
+TEST_F(ConnectTest, RanksWithoutAMeetingPlaceAreFailedPrecondition) {
+  setenv("WORLD_SIZE", "2", 1);
+  setenv("RANK", "0", 1);
+  const absl::Status status = Connect().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("WORLD_SIZE=2"));
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("--rendezvous"));
+}
+
+TEST_F(ConnectTest, TcpWithoutANumberOfRanksIsFailedPrecondition) {
+  setenv("PMIX_RANK", "0", 1);
+  const absl::Status status = Connect(ByName("tcp")).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("PMIX_RANK=0"));
+}
+
+TEST_F(ConnectTest, ARendezvousThatIsNoAddressIsInvalid) {
+  ConnectOptions options;
+  options.rendezvous = "nowhere";
+  EXPECT_TRUE(absl::IsInvalidArgument(Connect(options).status()));
+}
+
+TEST_F(ConnectTest, ARankThatNeverComesIsNamed) {
+  ConnectOptions options;
+  options.flags = {.rank = 0, .size = 2};
+  options.rendezvous = testing::TempDir() + "/connect-test-" + std::to_string(getpid());
+  options.connect_timeout = std::chrono::milliseconds(200);
+  const absl::Status status = Connect(options).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("rank 1 (no file)"));
+  rmdir(options.rendezvous.c_str());
 }
 
 }  // namespace

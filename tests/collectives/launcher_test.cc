@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/status.h"
+#include "collectives/launcher_sources_internal.h"
 #include "gmock/gmock.h"
 
 namespace millrace::collectives {
@@ -11,12 +12,13 @@ namespace {
 using ::testing::HasSubstr;
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-absl::StatusOr<Launcher> Detect(const Environment& environment) {
-  return DetectLauncher([&](std::string_view name) -> std::optional<std::string> {
+absl::StatusOr<Launcher> Detect(const Environment& environment, const LaunchFlags& flags = {}) {
+  const auto lookup = [&](std::string_view name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     if (found == environment.end()) return std::nullopt;
     return found->second;
-  });
+  };
+  return DetectLauncher(lookup, flags);
 }
 
 struct Found {
@@ -115,6 +117,154 @@ INSTANTIATE_TEST_SUITE_P(
               LauncherKind::kOpenMpi, 3, 4, 0, "OMPI_COMM_WORLD_SIZE=4"}),
     [](const auto& param) { return param.param.name; });
 
+const Environment kTorchrun = {{"RANK", "5"},
+                               {"WORLD_SIZE", "8"},
+                               {"LOCAL_RANK", "1"},
+                               {"LOCAL_WORLD_SIZE", "4"},
+                               {"MASTER_ADDR", "node1"},
+                               {"MASTER_PORT", "29500"},
+                               {"TORCHELASTIC_RUN_ID", "run7"},
+                               {"TORCHELASTIC_RESTART_COUNT", "2"}};
+const Environment kByHand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}};
+const Environment kTfConfig = {
+    {"TF_CONFIG",
+     R"({"cluster": {"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"]},
+         "task": {"type": "worker", "index": 1}})"}};
+const Environment kKubernetes = {
+    {"JOB_COMPLETION_INDEX", "2"}, {"MASTER_ADDR", "job-0.svc"}, {"MASTER_PORT", "29500"}};
+
+INSTANTIATE_TEST_SUITE_P(
+    OtherThanMpi, DetectsLauncher,
+    testing::Values(
+        Found{"Torchrun", kTorchrun, LauncherKind::kTorchrun, 5, 8, 4, "WORLD_SIZE=8"},
+        Found{"TorchrunPerTaskOfSrun",
+              With(kTorchrun,
+                   {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}}),
+              LauncherKind::kTorchrun, 5, 8, 4, "WORLD_SIZE=8"},
+        Found{"TorchrunPerProcessOfMpirun", With(kTorchrun, kOpenMpi), LauncherKind::kTorchrun, 5,
+              8, 4, "WORLD_SIZE=8"},
+        Found{"ByHandAsSrunSays",
+              With(kByHand,
+                   {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}}),
+              LauncherKind::kTorchrun, 1, 2, 0, "WORLD_SIZE=2"},
+        Found{"RankAloneIsACommonWord",
+              {{"RANK", "colonel"}},
+              LauncherKind::kNone,
+              0,
+              1,
+              0,
+              "no launcher variables"},
+        Found{"TfConfigWorker", kTfConfig, LauncherKind::kTfConfig, 2, 3, 0,
+              "TF_CONFIG of 3 tasks"},
+        Found{
+            "TfConfigChief",
+            {{"TF_CONFIG",
+              R"({"cluster":{"worker":["b:2"],"chief":["a:1"]},"task":{"type":"chief","index":0}})"}},
+            LauncherKind::kTfConfig,
+            0,
+            2,
+            0,
+            "TF_CONFIG of 2 tasks"},
+        Found{"TfConfigIndexAsText",
+              {{"TF_CONFIG",
+                R"({"cluster":{"worker":["a:1","b:2"]},"task":{"type":"worker","index":"1"}})"}},
+              LauncherKind::kTfConfig,
+              1,
+              2,
+              0,
+              "TF_CONFIG of 2 tasks"},
+        Found{"TfConfigOfNothing",
+              {{"TF_CONFIG", "{}"}},
+              LauncherKind::kNone,
+              0,
+              1,
+              0,
+              "no launcher variables"},
+        Found{"MpiBeforeTfConfig",
+              With(kOpenMpi, {{"TF_CONFIG", R"({"cluster":{"worker":["a:1","b:1","c:1","d:1"]},
+                                                "task":{"type":"worker","index":0}})"}}),
+              LauncherKind::kOpenMpi, 3, 4, 2, "OMPI_COMM_WORLD_SIZE=4"},
+        Found{"Kubernetes", With(kKubernetes, {{"WORLD_SIZE", "4"}}), LauncherKind::kKubernetes, 2,
+              4, 0, "JOB_COMPLETION_INDEX=2, WORLD_SIZE=4"}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(DetectLauncher, FlagsWinOverVariablesOfTheSameSize) {
+  const absl::StatusOr<Launcher> launcher = Detect(kOpenMpi, {.rank = 1, .size = 4});
+  ASSERT_TRUE(launcher.ok()) << launcher.status();
+  EXPECT_EQ(launcher->kind, LauncherKind::kFlags);
+  EXPECT_EQ(launcher->rank, 1);
+  EXPECT_EQ(launcher->source, "--world-size=4");
+}
+
+TEST(DetectLauncher, TheSizeOfAnIndexedJobMayBeAFlag) {
+  const absl::StatusOr<Launcher> launcher = Detect(kKubernetes, {.rank = {}, .size = 3});
+  ASSERT_TRUE(launcher.ok()) << launcher.status();
+  EXPECT_EQ(launcher->kind, LauncherKind::kKubernetes);
+  EXPECT_EQ(launcher->size, 3);
+  EXPECT_EQ(launcher->source, "JOB_COMPLETION_INDEX=2, --world-size=3");
+}
+
+TEST(DetectLauncher, APodOnItsOwnSaysSoByFlags) {
+  const absl::StatusOr<Launcher> launcher = Detect(kKubernetes, {.rank = 0, .size = 1});
+  ASSERT_TRUE(launcher.ok()) << launcher.status();
+  EXPECT_EQ(launcher->size, 1);
+}
+
+struct Named {
+  std::string name;
+  Environment environment;
+  std::string rendezvous;
+  std::string job_id;
+};
+
+class NamesTheMeetingPlace : public testing::TestWithParam<Named> {};
+
+TEST_P(NamesTheMeetingPlace, AndTheJob) {
+  const absl::StatusOr<Launcher> launcher = Detect(GetParam().environment);
+  ASSERT_TRUE(launcher.ok()) << launcher.status();
+  EXPECT_EQ(launcher->rendezvous, GetParam().rendezvous);
+  EXPECT_EQ(launcher->job_id, GetParam().job_id);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, NamesTheMeetingPlace,
+    testing::Values(
+        Named{"Torchrun", kTorchrun, "tcp:node1:29500", "run7.2"},
+        Named{"TorchrunThatListensItself",
+              With(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), "tcp:node1:29501",
+              "run7.2"},
+        Named{"ByHandWithIpv6", With(kByHand, {{"MASTER_ADDR", "fd00::7"}, {"MASTER_PORT", "5"}}),
+              "tcp:[fd00::7]:5", ""},
+        Named{"ByHandWithoutAddress", kByHand, "", ""},
+        Named{"OpenMpi", With(kOpenMpi, {{"PMIX_NAMESPACE", "123"}}), "", "123"},
+        Named{"Srun",
+              With(kSrun, {{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_NODELIST", "gpu[07-09,12]"}}),
+              "tcp:gpu07:20084", "12.0"},
+        Named{"SrunOfAFarJob",
+              With(kSrun, {{"SLURM_JOB_ID", "99999999999"},
+                           {"SLURM_STEP_NODELIST", "a"},
+                           {"SLURM_RESTART_COUNT", "1"}}),
+              "tcp:a:29993", "99999999999.0.1"},
+        Named{"SrunWithMasterAddress",
+              With(kSrun, {{"SLURM_JOB_ID", "12"},
+                           {"SLURM_STEP_NODELIST", "gpu1"},
+                           {"MASTER_ADDR", "h"},
+                           {"MASTER_PORT", "5"}}),
+              "tcp:h:5", "12.0"},
+        Named{"TfConfig", kTfConfig, "tcp:a:1", ""},
+        Named{"Kubernetes", With(kKubernetes, {{"WORLD_SIZE", "4"}}), "tcp:job-0.svc:29500", ""}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(FirstHost, OfSlurmsLists) {
+  EXPECT_EQ(FirstHost("node7"), "node7");
+  EXPECT_EQ(FirstHost("node7,node8"), "node7");
+  EXPECT_EQ(FirstHost("node[001-003,007],other"), "node001");
+  EXPECT_EQ(FirstHost("node[5]"), "node5");
+  EXPECT_EQ(FirstHost("rack[2-3]-node[04,9].example"), "rack2-node04.example");
+  EXPECT_EQ(FirstHost("node[3"), "node3");
+  EXPECT_EQ(FirstHost(""), "");
+}
+
 struct Refused {
   std::string name;
   Environment environment;
@@ -140,7 +290,90 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"SizeZero", {{"PMI_SIZE", "0"}, {"PMI_RANK", "0"}}, "PMI_SIZE=0"},
         Refused{"SizeWithoutRank", {{"OMPI_COMM_WORLD_SIZE", "2"}}, "OMPI_COMM_WORLD_RANK is not"},
         Refused{"MpirunInsideEveryTask", With(kOpenMpi, {{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}),
-                "PMI_SIZE=2"}),
+                "PMI_SIZE=2"},
+        Refused{"WorldSizeOfAnotherJobThanMpirun", With(kOpenMpi, kByHand),
+                "WORLD_SIZE=2 but OMPI_COMM_WORLD_SIZE=4"},
+        Refused{"WorldSizeOfAnotherJobThanSrun", With(kSrun, kByHand),
+                "WORLD_SIZE=2 but SLURM_STEP_NUM_TASKS=8"},
+        Refused{"TfConfigOfAnotherJob", With(kSrun, kTfConfig),
+                "SLURM_STEP_NUM_TASKS=8 but TF_CONFIG of 3 tasks"},
+        Refused{"TorchrunRankBeyondSize", With(kTorchrun, {{"RANK", "8"}}),
+                "RANK=8 and WORLD_SIZE=8"},
+        Refused{"TorchrunLocalRankBeyondSize", With(kTorchrun, {{"LOCAL_RANK", "4"}}),
+                "LOCAL_RANK=4"},
+        Refused{"MasterPortBeyondAll", With(kTorchrun, {{"MASTER_PORT", "65536"}}),
+                "MASTER_PORT=65536"},
+        Refused{
+            "NoPortAfterTheLast",
+            With(kTorchrun, {{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+            "MASTER_PORT=65535"},
+        Refused{"MasterPortAlone", With(kByHand, {{"MASTER_PORT", "1"}}), "MASTER_ADDR is not"},
+        Refused{"IndexWithoutSize", kKubernetes, "JOB_COMPLETION_INDEX=2"},
+        Refused{"IndexBeyondSize", With(kKubernetes, {{"WORLD_SIZE", "2"}}),
+                "JOB_COMPLETION_INDEX=2 and WORLD_SIZE=2"}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(DetectLauncher, FlagsOfAnotherSizeThanTheLauncherAreFailedPrecondition) {
+  for (const LaunchFlags& flags : {LaunchFlags{0, 2}, LaunchFlags{{}, 2}, LaunchFlags{0, 1}}) {
+    const absl::Status status = Detect(kOpenMpi, flags).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("OMPI_COMM_WORLD_SIZE=4"));
+    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("--world-size="));
+  }
+}
+
+TEST(DetectLauncher, ASizeThatNobodyGivesARankToIsFailedPrecondition) {
+  const absl::Status status = Detect({}, {.rank = {}, .size = 2}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("give --rank too"));
+}
+
+TEST(DetectLauncher, FlagsThatDoNotFitAreInvalid) {
+  for (const LaunchFlags& flags :
+       {LaunchFlags{0, {}}, LaunchFlags{2, 2}, LaunchFlags{-1, 2}, LaunchFlags{0, 0}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Detect({}, flags).status())) << Detect({}, flags).status();
+  }
+}
+
+struct Bad {
+  std::string name;
+  std::string text;
+  std::string part;
+};
+
+class BadTfConfig : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadTfConfig, IsInvalid) {
+  const absl::Status status = Detect({{"TF_CONFIG", GetParam().text}}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("TF_CONFIG"));
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr(GetParam().part));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadTfConfig,
+    testing::Values(
+        Bad{"NoJson", R"({"cluster": oops})", "from byte 13 on"},
+        Bad{"CutShort", R"({"cluster": {)", "from byte 14 on"}, Bad{"NoObject", "[1]", "no object"},
+        Bad{"ClusterOfText", R"({"cluster":"a","task":{}})", "cluster"},
+        Bad{"NoTask", R"({"cluster":{"worker":["a:1"]}})", "task is no object"},
+        Bad{"ParameterServer",
+            R"({"cluster":{"ps":["a:1"],"worker":["b:1"]},"task":{"type":"ps","index":0}})",
+            "task.type is \"ps\""},
+        Bad{"IndexBeyond", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":1}})",
+            "task.index 1 is none of the 1 tasks of cluster.worker"},
+        Bad{"IndexNegative",
+            R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":-1}})",
+            "task.index -1"},
+        Bad{"IndexHuge",
+            R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":18446744073709551615}})",
+            "task.index 18446744073709551615"},
+        Bad{"TwoChiefs", R"({"cluster":{"chief":["a:1","b:1"]},"task":{"type":"chief","index":0}})",
+            "cluster.chief has 2 tasks"},
+        Bad{"AddressNoText",
+            R"({"cluster":{"worker":["a:1",7]},"task":{"type":"worker","index":0}})",
+            "cluster.worker[1] is no address"},
+        Bad{"Deep", std::string(100000, '['), "from byte"}),
     [](const auto& param) { return param.param.name; });
 
 }  // namespace

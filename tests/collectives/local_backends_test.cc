@@ -1,6 +1,7 @@
 // The conformance suites over the backends inside one process.
 #include "collectives/factory.h"
 #include "tests/collectives/communicator_conformance.h"
+#include "tests/collectives/group_conformance.h"
 #include "tests/collectives/reducer_conformance.h"
 
 namespace millrace::collectives {
@@ -15,8 +16,8 @@ Backend Threads(int size) {
           [size](const RankBody& body) { return RunRanks(size, body); }};
 }
 
-const auto kBackends =
-    testing::Values(Single(), Threads(1), Threads(2), Threads(3), Threads(4), Threads(8));
+const auto kBackends = testing::Values(Single(), Threads(1), Threads(2), Threads(3), Threads(4),
+                                       Threads(5), Threads(6), Threads(7), Threads(8));
 
 INSTANTIATE_TEST_SUITE_P(Local, CommunicatorConformance, kBackends, BackendInstanceName);
 INSTANTIATE_TEST_SUITE_P(Local, ReducerConformance, kBackends, BackendInstanceName);

@@ -4,7 +4,6 @@
 // What the gradient reducer must do over every backend.
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -12,47 +11,9 @@
 #include "collectives/agreed.h"
 #include "collectives/gradient_reducer.h"
 #include "tests/collectives/communicator_conformance.h"
+#include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
-
-inline std::vector<GradientSpec> SomeGradients() {
-  return {{"fc/bias", {10}},  {"fc/kernel", {64, 10}}, {"conv2/kernel", {3, 3, 8, 16}},
-          {"bn/gamma", {1}},  {"empty", {0}},          {"conv1/kernel", {7, 7, 3, 8}},
-          {"scale", Shape()}, {"stem", {5, 5}}};
-}
-
-inline ReducerOptions SmallBuckets() {
-  ReducerOptions options;
-  options.bucket_bytes = 5000;
-  options.first_bucket_bytes = 1000;
-  return options;
-}
-
-inline double GradientValue(int rank, size_t gradient, size_t i, int step) {
-  return Value(rank + step, gradient * 100 + i);
-}
-
-// One step with the gradients marked in `order`; the sums must equal the serial ones.
-inline absl::Status StepInOrder(Communicator& comm, GradientReducer& reducer,
-                                const std::vector<size_t>& order, int step) {
-  for (const size_t g : order) {
-    const std::span<float> gradient = reducer.gradient(g);
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      gradient[i] = static_cast<float>(GradientValue(comm.rank(), g, i, step));
-    }
-    MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));
-  }
-  MILLRACE_RETURN_IF_ERROR(reducer.Finish());
-  for (const size_t g : order) {
-    const std::span<const float> gradient = reducer.gradient(g);
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      double sum = 0;
-      for (int r = 0; r < comm.size(); ++r) sum += GradientValue(r, g, i, step);
-      if (gradient[i] != sum) return Fail(absl::StrCat("gradient ", g, " element ", i));
-    }
-  }
-  return absl::OkStatus();
-}
 
 // INVALID_ARGUMENT whose text has every one of `parts`.
 inline absl::Status ExpectInvalid(const absl::Status& status,
@@ -104,7 +65,7 @@ TEST_P(ReducerConformance, GradientsAreAlignedAndApart) {
   RunOk([](Communicator& comm) {
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, SomeGradients()));
     for (size_t i = 0; i < SomeGradients().size(); ++i) {
-      const std::span<float> gradient = reducer->gradient(i);
+      const std::span<float> gradient = reducer->gradient(i).as<float>();
       if (reinterpret_cast<uintptr_t>(gradient.data()) % 64 != 0) return Fail("alignment");
       if (gradient.size() != static_cast<size_t>(SomeGradients()[i].shape.num_elements())) {
         return Fail("size");
@@ -205,6 +166,59 @@ TEST_P(ReducerConformance, BadShapesAndOptionsAreRefused) {
     options.first_bucket_bytes = 0;
     return ExpectInvalid(GradientReducer::Make(comm, SomeGradients(), options).status(),
                          {"first_bucket_bytes"});
+  });
+}
+
+TEST_P(ReducerConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
+  ReducerOptions plain;
+  plain.bucket_bytes = 500000;
+  ReducerOptions averaged = plain;
+  averaged.average_by_rows = true;
+  averaged.clip_norm = 1;
+  averaged.micro_batches = 2;
+  ReducerOptions sharded = plain;
+  sharded.shard = true;
+  sharded.skip_non_finite = true;
+  for (ReducerOptions options : {plain, averaged, sharded}) {
+    for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
+      options.policy = policy;
+      RunOk([&options](Communicator& comm) {
+        const absl::Status status = CompareForeignWithOwned(comm, options);
+        // A device has sums alone.
+        return comm.backend() == "nccl" && absl::IsUnimplemented(status) ? absl::OkStatus()
+                                                                         : status;
+      });
+    }
+  }
+}
+
+TEST_P(ReducerConformance, MemoryThatDoesNotFitIsNamed) {
+  const auto expect = [this](const std::function<void(std::vector<TensorView>&)>& change,
+                             const std::vector<std::string>& parts) {
+    RunOk([&](Communicator& comm) {
+      ForeignGradients memory(OddGradients());
+      std::vector<TensorView> views = memory.views();
+      change(views);
+      return ExpectInvalid(GradientReducer::Make(comm, OddGradients(), views).status(), parts);
+    });
+  };
+  expect([](auto& views) { views[1].shape = Shape{34}; }, {"'b'", "[34]", "[33]"});
+  expect([](auto& views) { views[2].dtype = DType::kBF16; }, {"'c'", "bfloat16", "float16"});
+  expect([](auto& views) { views[3].data = nullptr; }, {"'d'", "there is none"});
+  expect([](auto& views) { views[4].data = static_cast<std::byte*>(views[4].data) + 1; },
+         {"'e'", "not aligned"});
+  expect([](auto& views) { views[9].data = views[1].data; }, {"'b'", "overlaps", "'last'"});
+  expect([](auto& views) { views.pop_back(); }, {"'last'", "missing"});
+}
+
+TEST_P(ReducerConformance, ARankThatBringsMemoryAloneIsNamed) {
+  RunOk([](Communicator& comm) {
+    if (comm.size() < 2) return absl::OkStatus();
+    ForeignGradients memory(OddGradients());
+    const absl::Status status =
+        comm.rank() == 1 ? GradientReducer::Make(comm, OddGradients(), memory.views()).status()
+                         : GradientReducer::Make(comm, OddGradients()).status();
+    return ExpectInvalid(status, {"option memory is the reducer's on rank 0", "rank 1"});
   });
 }
 

@@ -63,10 +63,10 @@ TEST(ThreadGroup, DifferentTypesAreInvalidOnAllRanks) {
 TEST(ThreadGroup, ABadArgumentOfOneRankFailsOnAllAndNamesIt) {
   ExpectAllInvalid(
       [](Communicator& comm) {
-        Buffer data(comm.rank() == 2 ? DType::kF16 : DType::kF32, 6);
+        Buffer data(comm.rank() == 2 ? DType::kBytes : DType::kF32, 6);
         return comm.AllReduce(data.view(), ReduceOp::kSum);
       },
-      "rank 2: AllReduce: element type float16");
+      "rank 2: AllReduce: element type bytes");
 }
 
 TEST(ThreadGroup, AMessageOfAnotherSizeIsInvalidOnBothSides) {
@@ -172,6 +172,11 @@ TEST(RunRanks, WithoutAnOwnFailureTheLowestRankIsReported) {
     return comm.rank() == 0 ? absl::OkStatus() : absl::NotFoundError(absl::StrCat(comm.rank()));
   });
   EXPECT_EQ(run, absl::NotFoundError("1"));
+}
+
+TEST(ThreadGroup, OfNoRanksHasNoCommunicator) {
+  EXPECT_TRUE(MakeThreadGroup(0).empty());
+  EXPECT_TRUE(MakeThreadGroup(-1).empty());
 }
 
 TEST(RunRanks, RefusesAnEmptyGroup) {

@@ -1,0 +1,295 @@
+// The hand-over of a bucket between the ranks of a host takes two counters per rank, `published` and
+// `done`. A rank's copy is its own until it has published the bucket; then each rank writes to its share
+// of all copies, and raises `done`; when all have, all of the step, the copies are their owners' again.
+// No element is written by two, and each is summed once, by one rank, in rank order.
+
+#include "collectives/bucket_engine_internal.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "collectives/reduce_internal.h"
+
+namespace millrace::collectives {
+namespace {
+
+constexpr std::chrono::microseconds kShortSleep{200};
+
+}  // namespace
+
+BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
+                           Waiting waiting)
+    : ReductionEngine(plan, links, options, std::move(waiting)), wired_(plan.buckets.size()) {
+  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
+    shares_.push_back(ShareOf(bucket, std::max(0, links_.lane)));
+  }
+  if (options_.exact && links_.cross != nullptr) {
+    exact_ = std::make_unique<ExactExchange>(*links_.cross, links_.groups, *links_.host);
+  }
+}
+
+absl::Status BucketEngine::Poll(bool counts) {
+  // What blocks between hosts waits for Drain.
+  if (!has_share() || exact_ != nullptr) return absl::OkStatus();
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    while (begun_ < plan_.buckets.size() && ArePublished(begun_)) {
+      const int64_t start = StepTimes::Now();
+      MILLRACE_RETURN_IF_ERROR(Begin(begun_));
+      if (counts) times_.Polled(begun_, StepTimes::Now() - start);
+      ++begun_;
+      moved = true;
+    }
+    if (exchanges_.empty()) continue;
+    const int64_t start = StepTimes::Now();
+    const size_t bucket = exchanges_.front().bucket;
+    MILLRACE_ASSIGN_OR_RETURN(const bool ended, EndFirstExchange(/*poll=*/true));
+    if (counts) times_.Polled(bucket, StepTimes::Now() - start);
+    moved = moved || ended;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BucketEngine::Drain() {
+  while (has_share() && (begun_ < plan_.buckets.size() || !exchanges_.empty())) {
+    const bool can_begin = begun_ < plan_.buckets.size() && ArePublished(begun_);
+    if (can_begin) {
+      MILLRACE_RETURN_IF_ERROR(Begin(begun_++));
+    } else if (!exchanges_.empty()) {
+      MILLRACE_RETURN_IF_ERROR(EndFirstExchange(/*poll=*/false).status());
+    } else {
+      MILLRACE_RETURN_IF_ERROR(AwaitPublished(begun_));
+    }
+  }
+  return EndStep();
+}
+
+absl::Status BucketEngine::AwaitLanes(uint32_t base, bool tells) {
+  const Deadline deadline = DeadlineAfter(waiting_.timeout);
+  const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
+  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
+    SharedFlag& done = links_.host->board(lane).done;
+    if (tells && !HasReached(done, count)) TellAwaited(plan_.buckets.size() - 1, lane);
+    MILLRACE_RETURN_IF_ERROR(AwaitPeer(lane, done, count, deadline));
+  }
+  return absl::OkStatus();
+}
+
+bool BucketEngine::AreDone(uint32_t base) const {
+  const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
+  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
+    if (!HasReached(links_.host->board(lane).done, count)) return false;
+  }
+  return true;
+}
+
+bool BucketEngine::ArePublished(size_t bucket) const {
+  const auto count = base_ + static_cast<uint32_t>(bucket) + 1;
+  for (int r = 0; r < links_.host->size(); ++r) {
+    if (!HasReached(links_.host->board(r).published, count)) return false;
+  }
+  return true;
+}
+
+// The own gradients first: how long backward takes is nobody's fault.
+absl::Status BucketEngine::AwaitPublished(size_t bucket) {
+  SharedHost& host = *links_.host;
+  const auto count = base_ + static_cast<uint32_t>(bucket) + 1;
+  SharedFlag& own = host.board(host.rank()).published;
+  if (!HasReached(own, count)) {
+    Enter(bucket, Phase::kBackward);
+    MILLRACE_RETURN_IF_ERROR(AwaitFlag(own, count, Deadline::max(), waiting_.stopped));
+  }
+  Enter(bucket, Phase::kWaiting);
+  const Deadline deadline = DeadlineAfter(waiting_.timeout);
+  const int64_t start = StepTimes::Now();
+  for (int r = 0; r < host.size(); ++r) {
+    if (HasReached(host.board(r).published, count)) continue;
+    TellAwaited(bucket, r);
+    const absl::Status status = AwaitPeer(r, host.board(r).published, count, deadline);
+    MILLRACE_RETURN_IF_ERROR(Annotate(status, absl::StrCat("gradient bucket ", bucket)));
+    times_.Waited(step_, links_.ranks[r], StepTimes::Now() - start);
+  }
+  return absl::OkStatus();
+}
+
+bool BucketEngine::Exchange::Poll() {
+  return std::ranges::all_of(pending, [](const auto& one) { return one->Poll(); });
+}
+
+absl::Status BucketEngine::Exchange::Wait() {
+  absl::Status status;
+  for (const auto& one : pending) status.Update(one->Wait());
+  if (of_squares) return Annotate(status, "norm of the gradients");
+  return Annotate(status, absl::StrCat("gradient bucket ", bucket));
+}
+
+absl::Status BucketEngine::PollFirstExchange() {
+  const bool watched = options_.progress != nullptr || waiting_.has_others();
+  const Deadline deadline = DeadlineAfter(waiting_.timeout);
+  while (watched && !exchanges_.front().Poll()) {
+    MILLRACE_RETURN_IF_ERROR(CheckHealth());
+    if (std::chrono::steady_clock::now() >= deadline) break;  // Wait says what it is
+    std::this_thread::sleep_for(kShortSleep);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> BucketEngine::EndFirstExchange(bool poll) {
+  Exchange& first = exchanges_.front();
+  const size_t bucket = first.bucket;
+  const bool of_squares = first.of_squares;
+  if (poll && !first.Poll()) return false;
+  if (!poll) {
+    Enter(bucket, Phase::kExchanging);
+    MILLRACE_RETURN_IF_ERROR(PollFirstExchange());
+  }
+  MILLRACE_RETURN_IF_ERROR(AwaitRows());  // begun before, so ended by now
+  MILLRACE_RETURN_IF_ERROR(first.Wait());
+  exchanges_.pop_front();
+  if (of_squares) {
+    TellDone(bucket);
+  } else {
+    Store(bucket);
+    Reduced(bucket);
+  }
+  return true;
+}
+
+absl::Status BucketEngine::Begin(size_t bucket) {
+  if (bucket == 0) squares_ = {};
+  if (bucket == 0 && options_.average_by_rows) CountRows();
+  Enter(bucket, Phase::kReducing);
+  times_.Begin(step_, bucket);
+  const DType dtype = plan_.buckets[bucket].dtype;
+  const Range& share = shares_[bucket];
+  if (exact_ != nullptr) {
+    MILLRACE_RETURN_IF_ERROR(AwaitRows());
+    const float divisor = options_.average_by_rows ? DivisorOf(rows_) : 1;
+    const absl::Status status = exact_->Reduce(dtype, share.offset, share.bytes, divisor,
+                                               wants_squares() ? &squares_ : nullptr);
+    MILLRACE_RETURN_IF_ERROR(Annotate(status, absl::StrCat("gradient bucket ", bucket)));
+  } else if (links_.cross != nullptr) {
+    Sum(share, dtype, /*from_all=*/true, To::kOwnCopy);
+    BeginExchange(bucket);
+    return absl::OkStatus();
+  } else {
+    Sum(share, dtype, /*from_all=*/true, last_to());
+  }
+  Reduced(bucket);
+  return absl::OkStatus();
+}
+
+void BucketEngine::BeginExchange(size_t bucket) {
+  const DType dtype = plan_.buckets[bucket].dtype;
+  const Range& share = shares_[bucket];
+  std::byte* const own = links_.host->copy(links_.host->rank()) + share.offset;
+  const size_t count = share.bytes / SizeOf(dtype);
+  TensorView data = {own, dtype, Shape{static_cast<int64_t>(count)}};
+  if (IsWired(bucket)) {
+    wired_[bucket].resize(count);
+    EndReduction(options_.wire, ReduceOp::kSum, 1, own, wired_[bucket].data(), count);
+    data.data = wired_[bucket].data();
+    data.dtype = options_.wire;
+  }
+  exchanges_.push_back({bucket, {}});
+  if (IsScattered(bucket)) return BeginScatter(data, exchanges_.back());
+  exchanges_.back().pending.push_back(links_.cross->Start({.kind = Collective::kAllReduce,
+                                                           .in = data,
+                                                           .out = data,
+                                                           .op = ReduceOp::kSum,
+                                                           .agreed = true}));
+}
+
+// Of a step's first bucket: every rank of the host has said its rows when it has published that.
+void BucketEngine::CountRows() {
+  rows_ = 0;
+  for (int r = 0; r < links_.host->size(); ++r) rows_ += links_.host->board(r).rows;
+  if (links_.cross == nullptr) return;
+  const TensorView view = {&rows_, DType::kI64, Shape{1}};
+  rows_exchange_ = links_.cross->Start({.kind = Collective::kAllReduce,
+                                        .in = view,
+                                        .out = view,
+                                        .op = ReduceOp::kSum,
+                                        .agreed = true});
+}
+
+absl::Status BucketEngine::AwaitRows() {
+  if (rows_exchange_ == nullptr) return absl::OkStatus();
+  const absl::Status status = rows_exchange_->Wait();
+  rows_exchange_.reset();
+  return Annotate(status, "valid rows");
+}
+
+void BucketEngine::Store(size_t bucket) {
+  if (IsWired(bucket)) {
+    const Range& share = shares_[bucket];
+    BeginReduction(options_.wire, links_.host->copy(links_.host->rank()) + share.offset,
+                   wired_[bucket].data(), wired_[bucket].size());
+  }
+  Sum(OwnPart(bucket), plan_.buckets[bucket].dtype, /*from_all=*/false, last_to());
+}
+
+void BucketEngine::Sum(const Range& range, DType dtype, bool from_all, To to) {
+  SharedHost& host = *links_.host;
+  in_.clear();
+  out_.clear();
+  for (int r = 0; r < host.size(); ++r) {
+    std::byte* const copy = host.copy(r) + range.offset;
+    if (from_all || r == host.rank()) in_.push_back(copy);
+    if (to == To::kAllCopies || r == host.rank()) out_.push_back(copy);
+  }
+  const bool last = to != To::kOwnCopy;
+  const float divisor = last && options_.average_by_rows ? DivisorOf(rows_) : 1;
+  const bool squares = last && wants_squares();
+  const bool nothing = in_.size() == 1 && out_.size() == 1 && divisor == 1 && !squares;
+  if (nothing || range.bytes == 0) return;
+  SumAndStore(dtype, in_, out_, range.bytes / SizeOf(dtype), divisor,
+              squares ? &squares_ : nullptr);
+}
+
+void BucketEngine::Reduced(size_t bucket) {
+  if (bucket + 1 == plan_.buckets.size()) {
+    all_squares_ = 0;
+    for (const double lane : squares_) all_squares_ += lane;
+    if (AddsSquaresOfHosts()) return BeginSquares(bucket);
+  }
+  TellDone(bucket);
+}
+
+void BucketEngine::TellDone(size_t bucket) {
+  RankBoard& own = links_.host->board(links_.host->rank());
+  if (bucket + 1 == plan_.buckets.size()) {
+    own.all_rows = rows_;
+    own.sum_of_squares = all_squares_;
+  }
+  times_.End(bucket);
+  Raise(own.done, base_ + static_cast<uint32_t>(bucket) + 1);
+  Enter(bucket, Phase::kBackward);  // back to where the reducer was called from
+}
+
+// Who waits for its peers here must not look as if it computed: a watchdog blames who does.
+absl::Status BucketEngine::EndStep() {
+  if (!AreDone(base_)) {
+    const size_t last = plan_.buckets.size() - 1;
+    Enter(last, Phase::kWaiting);
+    MILLRACE_RETURN_IF_ERROR(AwaitLanes(base_, /*tells=*/true));
+    Enter(last, Phase::kBackward);
+  }
+  base_ += static_cast<uint32_t>(plan_.buckets.size());
+  begun_ = 0;
+  ++step_;
+  return absl::OkStatus();
+}
+
+void BucketEngine::KeepMemory() {
+  links_.host->KeepMapped();
+  (void)new std::vector(std::move(wired_));
+  (void)exact_.release();
+}
+
+}  // namespace millrace::collectives

@@ -1,0 +1,109 @@
+#ifndef MILLRACE_COLLECTIVES_BUCKET_ENGINE_INTERNAL_H_
+#define MILLRACE_COLLECTIVES_BUCKET_ENGINE_INTERNAL_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/bucket_plan_internal.h"
+#include "collectives/exact_exchange_internal.h"
+#include "collectives/host_links_internal.h"
+#include "collectives/push_kernels_internal.h"
+#include "collectives/reduction_engine_internal.h"
+
+namespace millrace::collectives {
+
+// The reductions of gradients that live in their host's buckets. Buckets are taken in plan order, each as soon as all
+// ranks of the host have published it:
+//   one host       sum the own share of all copies in rank order, store it into every copy: done
+//   several hosts  sum the own share into the own copy, begin its exchange between hosts; when that has
+//                  ended, store it into every copy: done
+//   exact          exchange the shares of all copies, sum those of all ranks in rank order, store
+class BucketEngine final : public ReductionEngine {
+ public:
+  BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
+               Waiting waiting);
+
+  absl::Status Poll(bool counts) override;
+  absl::Status Drain() override;
+  absl::Status AwaitDone(uint32_t base) override { return AwaitLanes(base, /*tells=*/false); }
+  Range OwnPart(size_t bucket) const override;
+  absl::Status GatherParts(uint32_t count) override;
+  void KeepMemory() override;
+
+ private:
+  struct Exchange {
+    size_t bucket = 0;
+    std::vector<std::unique_ptr<Pending>> pending;
+    bool of_squares = false;  // not of gradients; the bucket is the last one
+
+    bool Poll();
+    absl::Status Wait();
+  };
+
+  bool ArePublished(size_t bucket) const;
+  absl::Status AwaitPublished(size_t bucket);
+  // `poll`: without waiting; false: it would have to wait.
+  absl::StatusOr<bool> EndFirstExchange(bool poll);
+  absl::Status Begin(size_t bucket);
+  void BeginExchange(size_t bucket);
+  void BeginScatter(const TensorView& share, Exchange& exchange);
+  // Until the first exchange has ended, where others have work or somebody watches.
+  absl::Status PollFirstExchange();
+  void CountRows();
+  absl::Status AwaitRows();
+  // Elements of a share of `count` that each host but the last one has, with `shard`.
+  size_t BlockOf(size_t count) const;
+  bool AddsSquaresOfHosts() const {
+    return options_.shard && links_.cross != nullptr && wants_squares();
+  }
+  void BeginSquares(size_t bucket);
+  absl::Status GatherBetweenHosts(size_t bucket);
+  // The sum of the share, in the own copy, goes to all copies.
+  void Store(size_t bucket);
+  enum class To { kOwnCopy, kOwnCopyAtLast, kAllCopies };
+  // Sums `range` of all copies, or takes it from the own; at last means scaled and measured.
+  void Sum(const Range& range, DType dtype, bool from_all, To to);
+  // After Store: of the last bucket there may still be the squares to exchange.
+  void Reduced(size_t bucket);
+  void TellDone(size_t bucket);
+  bool AreDone(uint32_t base) const;
+  // `tells`: whom it waits for.
+  absl::Status AwaitLanes(uint32_t base, bool tells);
+  absl::Status EndStep();
+  bool IsWired(size_t bucket) const {
+    return options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;
+  }
+  // The share is cut by hosts as well.
+  bool IsScattered(size_t bucket) const {
+    return options_.shard && links_.cross != nullptr && exact_ == nullptr && !IsWired(bucket);
+  }
+  To last_to() const { return options_.shard ? To::kOwnCopyAtLast : To::kAllCopies; }
+
+  // Constant after construction.
+  std::vector<Range> shares_;  // by bucket
+  std::unique_ptr<ExactExchange> exact_;
+
+  std::vector<std::vector<uint16_t>> wired_;  // by bucket: what is on the wire instead of the share
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+
+  // Of the running step.
+  uint32_t base_ = 0;  // buckets of all steps before
+  size_t begun_ = 0;
+  double all_squares_ = 0;  // of this rank's shares, then of its lane's
+  std::deque<Exchange> exchanges_;
+  int64_t rows_ = 0;
+  std::unique_ptr<Pending> rows_exchange_;
+  SquareLanes squares_ = {};
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_BUCKET_ENGINE_INTERNAL_H_

@@ -1,0 +1,93 @@
+#ifndef MILLRACE_COLLECTIVES_EXCHANGE_INTERNAL_H_
+#define MILLRACE_COLLECTIVES_EXCHANGE_INTERNAL_H_
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collectives/transport_internal.h"
+
+namespace millrace::collectives {
+
+class Exchange;
+
+// The messages of one operation: its coroutine awaits them, its owner polls. Thread-compatible.
+class Channel {
+ public:
+  Channel(Transport& transport, uint32_t tag) : transport_(transport), tag_(tag) {}
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  int rank() const { return transport_.rank(); }
+  int size() const { return transport_.size(); }
+
+  // Goes on with the coroutine while what it awaits has ended, without waiting. True if it did.
+  bool Progress();
+  // A message failed, so that the group's ranks no longer stand at the same place.
+  bool failed() const { return failed_; }
+  // Gives up all messages; their exchanges are of no use any more.
+  void Cancel();
+
+ private:
+  friend class Exchange;
+
+  Transport& transport_;
+  const uint32_t tag_;
+  Exchange* awaited_ = nullptr;  // by `waiting_`
+  std::coroutine_handle<> waiting_;
+  bool failed_ = false;
+  std::vector<Exchange*> exchanges_;  // all there are
+};
+
+// Some messages of a channel, awaited together. Their memory stays until they have ended or this
+// object is gone, which gives up those that have not. After it was awaited it may be used again.
+class Exchange {
+ public:
+  explicit Exchange(Channel& channel) : channel_(channel) { channel.exchanges_.push_back(this); }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  ~Exchange();
+
+  // Begin a message. Without bytes there is none: both sides know the sizes. A failure is what
+  // awaiting returns.
+  void Send(std::span<const std::byte> data, int peer);
+  void Receive(std::span<std::byte> data, int peer);
+
+  // co_await x.Ended() gives OK when all have ended, or the first failure.
+  struct Awaiter {
+    Exchange* exchange;
+
+    bool await_ready() const { return exchange->Poll(); }
+    void await_suspend(std::coroutine_handle<> waiting) const {
+      exchange->channel_.awaited_ = exchange;
+      exchange->channel_.waiting_ = waiting;
+    }
+    absl::Status await_resume() const { return exchange->status_; }
+  };
+  Awaiter Ended() { return {this}; }
+
+ private:
+  friend class Channel;
+  struct Message {
+    Transport::Id id;
+    int peer;
+  };
+
+  // True: there is nothing to wait for any more.
+  bool Poll();
+  void Cancel();
+  void Begun(const absl::StatusOr<Transport::Id>& id, int peer);
+  void Fail(const absl::Status& status, int peer);
+
+  Channel& channel_;
+  std::vector<Message> messages_;  // that have not ended
+  size_t next_ = 0;                // to ask for
+  absl::Status status_;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_EXCHANGE_INTERNAL_H_

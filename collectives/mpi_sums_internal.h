@@ -1,0 +1,57 @@
+#ifndef MILLRACE_COLLECTIVES_MPI_SUMS_INTERNAL_H_
+#define MILLRACE_COLLECTIVES_MPI_SUMS_INTERNAL_H_
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/tensor.h"
+#include "collectives/communicator.h"
+#include "collectives/mpi_internal.h"
+#include "collectives/mpi_runtime_internal.h"
+
+namespace millrace::collectives {
+
+// MPI's own sums over all ranks, on a communicator of theirs.
+class MpiSums {
+ public:
+  // As MPI chooses. Collective.
+  static absl::StatusOr<std::shared_ptr<MpiSums>> Make(std::shared_ptr<MpiRuntime> runtime);
+  // By Open MPI's segmented ring; null where a rank cannot force it. Collective; `communicator`, of
+  // the same ranks, serves to agree on that.
+  static absl::StatusOr<std::shared_ptr<MpiSums>> MakeRing(std::shared_ptr<MpiRuntime> runtime,
+                                                           Communicator& communicator);
+  MpiSums(std::shared_ptr<MpiRuntime> runtime, MPI_Comm comm)
+      : runtime_(std::move(runtime)), comm_(comm) {}
+  ~MpiSums();
+  MpiSums(const MpiSums&) = delete;
+  MpiSums& operator=(const MpiSums&) = delete;
+
+  // In place, in calls of at most `piece_bytes`; blocks until all ranks have come.
+  absl::Status Sum(const TensorView& data, size_t piece_bytes) const;
+
+ private:
+  const std::shared_ptr<MpiRuntime> runtime_;
+  MPI_Comm comm_;
+};
+
+// Who makes the sums of large data.
+struct SumChoice {
+  std::function<absl::Status(const TensorView& data)> native;  // null: our messages
+  std::string reason;
+};
+
+// The same on every rank. `connect` makes messages between all ranks, for the probe alone; called
+// only where there is something to try.
+absl::StatusOr<SumChoice> ChooseSums(
+    const std::shared_ptr<MpiRuntime>& runtime, int size, const MpiOptions& options,
+    const std::function<absl::StatusOr<std::unique_ptr<Communicator>>()>& connect);
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_MPI_SUMS_INTERNAL_H_

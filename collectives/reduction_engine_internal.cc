@@ -1,0 +1,85 @@
+#include "collectives/reduction_engine_internal.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "collectives/thread_group_internal.h"
+
+namespace millrace::collectives {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr std::chrono::microseconds kShortSleep{200};
+
+}  // namespace
+
+float DivisorOf(int64_t rows) { return static_cast<float>(std::max<int64_t>(1, rows)); }
+
+ReductionEngine::ReductionEngine(const BucketPlan& plan, HostLinks& links,
+                                 const ReducerOptions& options, Waiting waiting)
+    : plan_(plan), links_(links), options_(options), waiting_(std::move(waiting)), times_(plan) {}
+
+absl::Status ReductionEngine::Publish(uint32_t count) {
+  Raise(links_.host->board(links_.host->rank()).published, count);
+  return absl::OkStatus();
+}
+
+void ReductionEngine::WakeAll() {
+  for (int r = 0; r < links_.host->size(); ++r) Wake(links_.host->board(r).published);
+}
+
+// Over MPI a message that no peer awaits any more must not be sent, and quiet peers may be gone.
+void ReductionEngine::Leave(const absl::Status& departure, bool quiet) {
+  links_.host->Leave(departure);
+  if (links_.cross == nullptr || (quiet && links_.cross->backend() == "mpi")) return;
+  links_.cross->Leave(departure);
+}
+
+ReductionEngine::Range ReductionEngine::ShareOf(size_t bucket, int lane) const {
+  const size_t lanes = static_cast<size_t>(links_.groups.num_lanes());
+  const auto& [offset, bytes] = Range{plan_.buckets[bucket].offset, plan_.buckets[bucket].bytes};
+  const size_t share = (bytes / kLine + lanes - 1) / lanes * kLine;
+  const size_t begin = std::min(bytes, share * static_cast<size_t>(lane));
+  return {offset + begin, std::min(bytes - begin, share)};
+}
+
+std::chrono::nanoseconds ReductionEngine::LongestSleep() const {
+  return waiting_.has_others() ? kShortSleep : kLongestSleep;
+}
+
+absl::Status ReductionEngine::AwaitPeer(int peer, SharedFlag& flag, uint32_t count,
+                                        Deadline deadline) {
+  SharedHost& host = *links_.host;
+  const auto check = [&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(CheckHealth());
+    // Whoever leaves raises no flag afterwards, so the flag that is read again has the last word.
+    const absl::Status left = host.LeftBecause(peer);
+    if (left.ok() || HasReached(flag, count)) return absl::OkStatus();
+    return threads::MarkConsequence(left);
+  };
+  const absl::Status status = AwaitFlag(flag, count, deadline, check, LongestSleep());
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  return Annotate(status, absl::StrCat("waiting for rank ", peer, " of this host"));
+}
+
+absl::Status ReductionEngine::CheckHealth() const {
+  MILLRACE_RETURN_IF_ERROR(waiting_.stopped());
+  return options_.progress != nullptr ? options_.progress->Health() : absl::OkStatus();
+}
+
+void ReductionEngine::Enter(size_t bucket, Phase phase) {
+  place_ = {.step = step_, .bucket = static_cast<int>(bucket), .phase = phase};
+  if (options_.progress != nullptr) {
+    options_.progress->Enter(step_, static_cast<int>(bucket), phase);
+  }
+}
+
+void ReductionEngine::TellAwaited(size_t bucket, int place) {
+  if (options_.progress != nullptr) {
+    options_.progress->Awaits(step_, static_cast<int>(bucket), links_.ranks[place]);
+  }
+}
+
+}  // namespace millrace::collectives

@@ -1,0 +1,47 @@
+#ifndef MILLRACE_COLLECTIVES_RENDEZVOUS_H_
+#define MILLRACE_COLLECTIVES_RENDEZVOUS_H_
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+// How processes that no MPI started find each other: rank 0 listens at an address that all know, or
+// all write into a folder that all share. They meet once, to exchange a few bytes each (where to
+// connect to, for one), and leave nothing behind, unless they are killed.
+
+namespace millrace::collectives {
+
+struct RendezvousOptions {
+  // "tcp:HOST:PORT" or "HOST:PORT": rank 0 listens there; "file:FOLDER" or "/FOLDER": a folder on a
+  // file system that all ranks share, made where it does not exist. May be empty for a single rank.
+  std::string address;
+  int rank = 0;
+  int size = 1;
+  // Tells this run from others at the same address, which are refused. With an empty one only
+  // processes that live at the same time can be taken for each other's peers. No secret: whoever says
+  // it is trusted.
+  std::string job_id;
+  std::chrono::nanoseconds timeout = std::chrono::minutes(5);
+};
+
+// INVALID_ARGUMENT for an address of no such form.
+absl::Status CheckRendezvousAddress(std::string_view address);
+
+// Blocks until all ranks have called it, and returns what each has given as `own` (at most 60,000
+// bytes), by rank.
+//   DEADLINE_EXCEEDED    the timeout has passed; names the ranks that never came
+//   ALREADY_EXISTS       the address is taken, or another process is this rank
+//   FAILED_PRECONDITION  the ranks disagree on the size or job, or what answers is no rendezvous
+//   UNAVAILABLE          a rank has gone again
+//   RESOURCE_EXHAUSTED   no file descriptors are left
+//   INVALID_ARGUMENT     the options or `own` are not taken
+//   other                the folder or the network fails, as the system says
+absl::StatusOr<std::vector<std::string>> Meet(const RendezvousOptions& options,
+                                              std::string_view own);
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_RENDEZVOUS_H_

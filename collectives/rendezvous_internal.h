@@ -1,0 +1,34 @@
+#ifndef MILLRACE_COLLECTIVES_RENDEZVOUS_INTERNAL_H_
+#define MILLRACE_COLLECTIVES_RENDEZVOUS_INTERNAL_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/rendezvous.h"
+#include "collectives/socket_internal.h"
+
+namespace millrace::collectives {
+
+inline constexpr size_t kMaxRendezvousBytes = 60000;
+inline constexpr size_t kMaxJobIdBytes = 1024;
+inline constexpr int kMaxRendezvousRanks = 1024;
+
+// The two ways; `options` have been checked.
+absl::StatusOr<std::vector<std::string>> MeetAtServer(const RendezvousOptions& options,
+                                                      const HostPort& place, std::string_view own);
+absl::StatusOr<std::vector<std::string>> MeetInFolder(const RendezvousOptions& options,
+                                                      const std::string& folder,
+                                                      std::string_view own);
+
+// "2 of 4 ranks never came: 1 (reason), 3": those of `missing` with their reasons, cut short.
+struct MissingRank {
+  int rank = 0;
+  std::string reason;  // may be empty
+};
+absl::Status NeverCame(const RendezvousOptions& options, const std::vector<MissingRank>& missing);
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_RENDEZVOUS_INTERNAL_H_

@@ -1,0 +1,71 @@
+#ifndef MILLRACE_COLLECTIVES_STALE_REDUCER_H_
+#define MILLRACE_COLLECTIVES_STALE_REDUCER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/gradient_reducer.h"
+
+namespace millrace::collectives {
+
+struct StaleOptions {
+  int delay = 1;  // steps that sums come late; memory for so many more gradients
+  int64_t pipelined_steps =
+      0;  // steps with late sums, from the start; all after them are synchronous
+};
+
+// Reduces with late sums first, so that a step need not wait for its own reduction: step s ends with the
+// sums of step s - delay. From step `pipelined_steps` on each step ends with its own sums, the first of
+// them with all that are still out. All sums come once, in order. Thread-compatible.
+class StaleReducer {
+ public:
+  // Collective; the outcomes are GradientReducer::Make's, and
+  //   INVALID_ARGUMENT  a delay outside of 0 to 16, negative pipelined_steps, micro-batches or shards;
+  //                     or the ranks' options differ
+  static absl::StatusOr<std::unique_ptr<StaleReducer>> Make(Communicator& communicator,
+                                                            std::vector<GradientSpec> gradients,
+                                                            const ReducerOptions& options,
+                                                            const StaleOptions& stale);
+
+  // Of the running step, as GradientReducer's.
+  TensorView gradient(size_t i) { return running().gradient(i); }
+  void SetRows(int64_t rows) { running().SetRows(rows); }
+  absl::Status MarkReady(size_t i);
+  // Ends the step; waits for the sums that are due alone. Outcomes as GradientReducer's.
+  absl::Status Finish();
+
+  // The sums that came with the last Finish, the oldest first: gradient() and outcome() of each. They
+  // last until the next step writes its gradients.
+  std::span<GradientReducer* const> ready() const { return ready_; }
+  // Of one step's reducer, for the start-up table.
+  std::string Summary() const { return slots_[0]->Summary(); }
+
+  // Of all steps whose sums have come; last_awaited is of the newest of ready(), last_finish_seconds of
+  // all of them.
+  ReducerCounters counters() const;
+
+ private:
+  StaleReducer(size_t num_gradients, const StaleOptions& stale)
+      : stale_(stale), marked_(num_gradients) {}
+  GradientReducer& of_step(int64_t step) const {
+    return *slots_[static_cast<size_t>(step) % slots_.size()];
+  }
+  GradientReducer& running() const { return of_step(step_); }
+
+  const StaleOptions stale_;
+  std::unique_ptr<ReducerTeam> team_;  // none where the caller has one
+  std::vector<std::unique_ptr<GradientReducer>> slots_;
+  int64_t step_ = 0;  // the running one
+  int64_t due_ = 0;   // the sums of steps before it have come
+  std::vector<bool> marked_;
+  std::vector<GradientReducer*> ready_;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_STALE_REDUCER_H_

@@ -1,0 +1,61 @@
+#ifndef MILLRACE_COLLECTIVES_STRAGGLERS_H_
+#define MILLRACE_COLLECTIVES_STRAGGLERS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace millrace::collectives {
+
+// A rank and how long the others waited for it in a step.
+struct Straggler {
+  int rank = 0;
+  double median_seconds = 0;  // over the steps; within 5 %
+  double max_seconds = 0;
+
+  // "rank 3 is awaited: median 41.0 ms, max 210.0 ms".
+  std::string ToString() const;
+};
+
+// Finds the rank that the others wait for, from how long each rank waits in each step. The one that is
+// late waits least, so a step's wait for a rank is what the median of the others waited longer than it:
+// what all wait for alike (the network, the sums) drops out, and of many ranks two that are late
+// together are both found.
+// Thread-compatible; 1 KiB per rank, however many steps.
+class Stragglers {
+ public:
+  explicit Stragglers(int num_ranks) : ranks_(static_cast<size_t>(num_ranks)) {}
+
+  // One step: the seconds that each rank waited in it. REQUIRES: as many as ranks.
+  void Add(std::span<const double> waits);
+  void Clear() { *this = Stragglers(static_cast<int>(ranks_.size())); }
+
+  int64_t num_steps() const { return num_steps_; }
+  Straggler of(int rank) const;
+  // The one of the longest median, of equal ones that of the longest maximum; nullopt: nobody was awaited,
+  // or there is one rank.
+  std::optional<Straggler> Slowest() const;
+
+ private:
+  // Powers of 2^(1/8) from a microsecond on; what is shorter counts as nothing.
+  static constexpr int kBinsPerOctave = 8;
+  static constexpr size_t kBins = size_t{30} * kBinsPerOctave;
+  struct Waits {
+    std::array<uint32_t, kBins + 1> bins = {};  // the first: below a microsecond
+    double max = 0;
+  };
+
+  static size_t BinOf(double seconds);
+
+  std::vector<Waits> ranks_;
+  std::vector<double> sorted_;  // of Add
+  int64_t num_steps_ = 0;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_STRAGGLERS_H_

@@ -1,0 +1,100 @@
+#ifndef MILLRACE_COLLECTIVES_TIMELINE_H_
+#define MILLRACE_COLLECTIVES_TIMELINE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "collectives/communicator.h"
+
+namespace millrace::collectives {
+
+// The rows of a rank in the picture.
+enum class Track : uint32_t { kCompute, kReducer };
+
+// The words of the picture.
+enum class Event : uint32_t {
+  kReading,  // waiting for the next batch
+  kBackward,
+  kBucketReady,  // an instant: all gradients of the bucket are there
+  kWaiting,      // for a peer
+  kReducing,
+  kExchanging,  // with other hosts
+  kBucketUsed,  // the optimizer reads the bucket
+};
+
+// What one rank did when, for chrome://tracing and Perfetto. Keeps the newest events. Thread-safe.
+class Timeline {
+ public:
+  struct Entry {
+    int64_t begin_ns = 0;  // of Now()
+    int64_t end_ns = 0;    // the same as begin_ns: an instant
+    int64_t step = -1;
+    int32_t bucket = -1;  // -1: none
+    int32_t peer = -1;    // the rank waited for; -1: none
+    Track track = Track::kCompute;
+    Event event = Event::kBackward;
+  };
+
+  // Takes sizeof(Entry) = 40 bytes an event, as they come.
+  explicit Timeline(size_t max_events = size_t{1} << 20) : max_events_(max_events) {}
+
+  // Nanoseconds of this host's monotonic clock.
+  static int64_t Now();
+
+  void Add(const Entry& entry) MILLRACE_EXCLUDES(mu_);
+
+  // The events kept, the oldest first, and how many older ones were dropped.
+  std::vector<Entry> entries() const MILLRACE_EXCLUDES(mu_);
+  uint64_t num_dropped() const MILLRACE_EXCLUDES(mu_);
+
+ private:
+  const size_t max_events_;
+  mutable Mutex mu_;
+  std::vector<Entry> ring_ MILLRACE_GUARDED_BY(mu_);
+  uint64_t num_added_ MILLRACE_GUARDED_BY(mu_) = 0;
+};
+
+// How far rank 0's Now() is ahead of this rank's: of a few exchanges the one that took the least time
+// counts. Collective.
+absl::StatusOr<int64_t> ClockOffset(Communicator& communicator);
+
+// Writes the timelines of all ranks to the one file `path` on rank 0, in the Chrome trace format, all
+// times on rank 0's clock; a rank is a process of the picture, a Track one of its threads. Collective;
+// every rank returns rank 0's outcome.
+//   UNKNOWN etc.  the file cannot be written (errno's code and text)
+absl::Status WriteTimeline(Communicator& communicator, const Timeline& timeline,
+                           const std::string& path);
+
+// Where a peer is lost the ranks cannot talk any more, but those of one host, or of one file system, see
+// each other's files: each writes a part, one of them puts the parts together. No call here is collective.
+// `offset` is what ClockOffset has said while all were there.
+struct TimelinePart {
+  int rank = 0;
+  const Timeline* timeline = nullptr;
+  int64_t offset = 0;
+  std::string path;  // of the file of all ranks
+
+  // "PATH.rank-3": a whole Chrome trace of the rank alone.
+  std::string FileOf(int of_rank) const;
+
+  // Removes what an earlier run has left there.
+  void Forget() const;
+  //   UNKNOWN etc.  the file cannot be written (errno's code and text)
+  absl::Status Write() const;
+  // Writes `path` from this rank's events and the parts of `peers`, which it removes then. Waits for
+  // them for at most `limit`, then goes without; returns the ranks that are in the file, ascending. A part
+  // that comes later stays where it is, a trace of its own, until its rank's next Forget or Write.
+  //   UNKNOWN etc.  the file cannot be written (errno's code and text)
+  absl::StatusOr<std::vector<int>> Merge(const std::vector<int>& peers,
+                                         std::chrono::milliseconds limit) const;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_TIMELINE_H_

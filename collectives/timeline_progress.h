@@ -1,0 +1,54 @@
+#ifndef MILLRACE_COLLECTIVES_TIMELINE_PROGRESS_H_
+#define MILLRACE_COLLECTIVES_TIMELINE_PROGRESS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "collectives/progress.h"
+#include "collectives/timeline.h"
+
+namespace millrace::collectives {
+
+// Draws what a rank says that it does into a timeline, and passes it on. The step is that of Enter
+// without a bucket, which the training loop calls: a reducer counts from its own start. Of each bucket
+// there are, in this order:
+//   backward      (compute) from the bucket before, or from Enter(kBackward), until it is full
+//   bucket ready  (compute) an instant
+//   waiting       (reducer) for each rank of the host that was not ready in turn; none: all were
+//   reducing, exchanging  (reducer)
+//   bucket used   (compute) where the loop says Enter(kUpdating) with the bucket
+// From Finish to the next Enter of the loop `compute` is waiting: that is what is exposed. Thread-safe.
+class TimelineProgress final : public Progress {
+ public:
+  // Both are borrowed and may be null.
+  TimelineProgress(Progress* next, Timeline* timeline) : next_(next), timeline_(timeline) {}
+
+  void Enter(int64_t step, int bucket, Phase phase) override;
+  void BucketReady(int64_t step, int bucket) override;
+  void Awaits(int64_t step, int bucket, int rank) override;
+  void Finishing(int64_t step) override;
+  absl::Status Health() const override;
+
+ private:
+  // What a track is in the middle of.
+  struct Span {
+    bool open = false;
+    Timeline::Entry entry;
+  };
+
+  void Draw(int bucket, Phase phase) MILLRACE_REQUIRES(mu_);
+  void Begin(Span& span, Track track, int64_t now, int bucket, Event event) MILLRACE_REQUIRES(mu_);
+  void End(Span& span, int64_t now) MILLRACE_REQUIRES(mu_);
+
+  Progress* const next_;
+  Timeline* const timeline_;
+  Mutex mu_;
+  int64_t step_ MILLRACE_GUARDED_BY(mu_) = -1;
+  Span compute_ MILLRACE_GUARDED_BY(mu_);
+  Span reducer_ MILLRACE_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_TIMELINE_PROGRESS_H_

@@ -1,0 +1,68 @@
+#ifndef MILLRACE_COLLECTIVES_WATCHDOG_H_
+#define MILLRACE_COLLECTIVES_WATCHDOG_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/peer_lost.h"
+#include "collectives/progress.h"
+
+namespace millrace::collectives {
+
+// A rank that does not come on, but is not given up yet.
+struct Stall {
+  PeerLost where;  // the rank and what it was last seen doing
+  std::chrono::milliseconds since{0};
+  bool silent = false;  // its process does not run at all (SIGSTOP, a host that hangs)
+
+  // "rank 3 has not come on for 3.2 s: backward, step 17 (its process does not run)".
+  std::string ToString() const;
+};
+
+struct WatchdogOptions {
+  // A rank that others wait for so long, or that gives no sign of life so long, is named.
+  std::chrono::milliseconds stall_report{3000};
+  // ... and given up after so long; 0: never.
+  std::chrono::milliseconds stall_abort{60'000};
+  // Gets each stall once for as long as it lasts, on the watchdog's thread. May be empty.
+  std::function<void(const Stall&)> on_stall;
+  // The address at which rank 0's host is reached by the other hosts' watchdogs; empty: the first
+  // that is not the loopback.
+  std::string address;
+};
+
+// Watches over the ranks of a job, from a thread of its own in every rank: each tells the others by a
+// page what it is doing (in memory that a host's ranks share, and over TCP between hosts), each looks
+// whether the others' processes live. A process that ended is given up at once, one that is stopped
+// or stuck after `stall_abort`. Then Health() of every rank says so, and every wait ends.
+class Watchdog : public Progress {
+ public:
+  // Collective over the whole job. Ranks of one process (threads) watch each other by their pages
+  // alone.
+  //   RESOURCE_EXHAUSTED  no shared memory, no thread
+  //   UNAVAILABLE         the hosts' watchdogs cannot reach each other
+  static absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& communicator,
+                                                        const WatchdogOptions& options = {});
+
+  // The lowest rank that is not known to be lost or to have left: once there is a verdict, the one that
+  // acts for all. Waits a turn or two, for ranks that died with the one of the verdict. Ranks may
+  // disagree where more of them die meanwhile.
+  virtual int LowestLeft() = 0;
+
+  // The lowest rank that has left in another phase than kEnded, and what it was last seen doing; Health()
+  // is silent about it. A rank that still waits for others may take it for lost.
+  virtual std::optional<PeerLost> Left() const = 0;
+
+  // A rank whose watchdog is destroyed has left in peace.
+  ~Watchdog() override = default;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_WATCHDOG_H_

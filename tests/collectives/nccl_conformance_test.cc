@@ -1,0 +1,36 @@
+// The conformance suites over the NCCL communicator and a fake libnccl.
+#include "tests/collectives/communicator_conformance.h"
+#include "tests/collectives/nccl_fixture.h"
+#include "tests/collectives/reducer_conformance.h"
+#include "tests/collectives/staged_communicator.h"
+
+namespace millrace::collectives {
+namespace {
+
+Backend FakeNccl(int size) {
+  return {absl::StrCat("nccl", size), [size](const RankBody& body) {
+            return RunOverFakeNccl(size, {.library = FAKE_NCCL}, body);
+          }};
+}
+
+const auto kBackends = testing::Values(FakeNccl(1), FakeNccl(2), FakeNccl(3), FakeNccl(4));
+
+INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance, kBackends, BackendInstanceName);
+// As on a GPU, whose tests cannot show that the staging itself is right.
+Backend Staged(int size) {
+  return {absl::StrCat("staged", size), [size](const RankBody& body) {
+            return RunRanks(size, [&body](Communicator& bootstrap) {
+              MILLRACE_ASSIGN_OR_RETURN(
+                  auto comm, nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, MakeHostQueue));
+              StagedCommunicator staged(std::move(comm));
+              return body(staged);
+            });
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Staged, CommunicatorConformance, testing::Values(Staged(3)),
+                         BackendInstanceName);
+INSTANTIATE_TEST_SUITE_P(Nccl, ReducerConformance, kBackends, BackendInstanceName);
+
+}  // namespace
+}  // namespace millrace::collectives

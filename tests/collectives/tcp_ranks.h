@@ -1,0 +1,50 @@
+#ifndef MILLRACE_TESTS_COLLECTIVES_TCP_RANKS_H_
+#define MILLRACE_TESTS_COLLECTIVES_TCP_RANKS_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "collectives/factory.h"
+#include "collectives/tcp_internal.h"
+#include "collectives/transport_communicator_internal.h"
+#include "tests/collectives/processes.h"
+
+namespace millrace::collectives {
+
+// `body` on threads that are connected by TCP. The status of the lowest rank that failed by itself; a
+// rank that fails aborts the group.
+inline absl::Status RunTcpRanks(int size, const RankBody& body) {
+  const std::string address = absl::StrCat("tcp:127.0.0.1:", FreePort());
+  std::vector<absl::Status> outcomes(size);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      RendezvousOptions options;
+      options.address = address;
+      options.rank = rank;
+      options.size = size;
+      options.timeout = std::chrono::seconds(60);
+      absl::StatusOr<std::unique_ptr<Transport>> transport = ConnectTcp(options);
+      outcomes[rank] = transport.status();
+      if (!transport.ok()) return;
+      const auto communicator = MakeTransportCommunicator(*std::move(transport));
+      outcomes[rank] = body(*communicator);
+      if (!outcomes[rank].ok()) communicator->Abort(outcomes[rank]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& outcome : outcomes) {
+    if (!outcome.ok() && !absl::IsCancelled(outcome)) return outcome;
+  }
+  for (const absl::Status& outcome : outcomes) MILLRACE_RETURN_IF_ERROR(outcome);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_TESTS_COLLECTIVES_TCP_RANKS_H_

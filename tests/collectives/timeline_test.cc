@@ -1,0 +1,108 @@
+#include "collectives/timeline.h"
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/status.h"
+#include "collectives/agreed.h"
+#include "collectives/factory.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/temp_folder.h"
+
+namespace millrace::collectives {
+namespace {
+
+Timeline::Entry At(int64_t step) {
+  Timeline::Entry entry;
+  entry.step = step;
+  entry.begin_ns = step * 1000;
+  entry.end_ns = step * 1000 + 500;
+  return entry;
+}
+
+nlohmann::json Read(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return nlohmann::json::parse(text.str());
+}
+
+TEST(TimelineTest, KeepsTheNewestInOrderAndCountsTheOthers) {
+  Timeline timeline(3);
+  for (int64_t step = 0; step < 5; ++step) timeline.Add(At(step));
+  const auto entries = timeline.entries();
+  ASSERT_EQ(entries.size(), 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(entries[i].step, 2 + i);
+  EXPECT_EQ(timeline.num_dropped(), 2);
+}
+
+TEST(TimelineTest, AThreadsClockIsItsPeers) {
+  const absl::Status status = RunRanks(4, [](Communicator& communicator) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t offset, ClockOffset(communicator));
+    // One clock for all: what is left is the half of an exchange.
+    if (std::abs(offset) < 100'000'000) return absl::OkStatus();
+    return absl::InternalError("the clocks of two threads differ by more than 100 ms");
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(TimelineTest, AllRanksComeIntoOneFileOnOneClock) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/trace.json";
+  constexpr size_t kMany = 70'000;  // more than a message holds
+  const absl::Status status = RunRanks(3, [&](Communicator& communicator) {
+    Timeline timeline;
+    const int64_t now = Timeline::Now();
+    Timeline::Entry entry;
+    entry.begin_ns = now;
+    entry.end_ns = now + 2'000'000;
+    entry.step = 7;
+    entry.bucket = communicator.rank();
+    entry.peer = communicator.rank() == 1 ? 2 : -1;
+    entry.track = Track::kReducer;
+    entry.event = Event::kWaiting;
+    timeline.Add(entry);
+    const size_t more = communicator.rank() == 2 ? kMany : 1;
+    for (size_t i = 0; i < more; ++i) {
+      timeline.Add({now, now, 7, 0, -1, Track::kReducer, Event::kBucketReady});
+    }
+    return WriteTimeline(communicator, timeline, path);
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  const nlohmann::json trace = Read(path);
+  std::map<int, size_t> instants;
+  std::map<int, nlohmann::json> waits;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "i") ++instants[event["pid"]];
+    if (event["ph"] == "X") waits[event["pid"]] = event;
+  }
+  EXPECT_EQ(instants, (std::map<int, size_t>{{0, 1}, {1, 1}, {2, kMany}}));
+  ASSERT_EQ(waits.size(), 3);
+  for (const auto& [rank, wait] : waits) {
+    EXPECT_EQ(wait["name"], "waiting");
+    EXPECT_DOUBLE_EQ(wait["dur"], 2000);
+    EXPECT_EQ(wait["args"]["step"], 7);
+    EXPECT_EQ(wait["args"]["bucket"], rank);
+    EXPECT_EQ(wait["args"].contains("waits for rank"), rank == 1);
+  }
+}
+
+TEST(TimelineTest, WhatCannotBeWrittenIsAnErrorOnEveryRank) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/none/trace.json";
+  const absl::Status status = RunRanks(2, [&](Communicator& communicator) -> absl::Status {
+    Timeline timeline;
+    timeline.Add(At(1));
+    const absl::Status written = WriteTimeline(communicator, timeline, path);
+    const bool named = written.message().find(path) != absl::string_view::npos;
+    if (absl::IsNotFound(written) && IsAgreed(written) && named) return absl::OkStatus();
+    return absl::InternalError(written.ToString());
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace millrace::collectives
