@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/host.h"
+#include "trainer/reduction_internal.h"
 #include "trainer/report.h"
 #include "trainer/session_internal.h"
 
@@ -77,12 +78,13 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"backend", absl::StrCat(session.backend->Describe(), ", float32")},
       {"model", absl::StrFormat("%s, %d parameters, fingerprint %016x", session.job.model_path,
                                 session.model.num_parameters(), session.state.model_fingerprint)},
-      {"gradients", session.reducer->Summary()},
+      {"gradients", session.updater->Summary()},
+      {"reduction", Describe(job.reduction())},
       {"batch", absl::StrCat(batch, " global, ", (batch + ranks - 1) / ranks, " per rank at most, ",
                              ahead == 0 ? "2 to 16 (small ones)" : absl::StrCat(ahead), " ahead")},
       {"epochs", job.epochs() > 0 ? absl::StrCat(job.epochs()) : "until the pipeline ends"},
-      {"steps", absl::StrCat(session.steps_per_epoch, " per epoch, ", session.total_steps,
-                             " in all, ", session.state.step, " done")},
+      {"steps", absl::StrCat(session.steps.steps_per_epoch, " per epoch, ",
+                             session.steps.total_steps, " in all, ", session.state.step, " done")},
       {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
                                         session.schedule->Describe())},
       {"optimizer", OptimizerOf(job)},

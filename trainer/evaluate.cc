@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "trainer/agree.h"
 #include "trainer/session_internal.h"
+#include "trainer/waiting_internal.h"
 
 namespace millrace::trainer {
 
@@ -29,19 +30,24 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
 
 namespace {
 
-// This rank's share. No collective call is inside, so an error here holds up nobody.
+// This rank's share. No collective call is inside, so an error here holds up nobody. Each batch is
+// told as two phases: a long evaluation comes on, one that hangs does not.
 absl::StatusOr<Evaluation> EvaluateShare(Session& session,
-                                         const collectives::Communicator& communicator) {
+                                         const collectives::Communicator& communicator,
+                                         collectives::Progress& progress, int64_t step) {
+  progress.Enter(step, -1, collectives::Phase::kReading);
   MILLRACE_ASSIGN_OR_RETURN(const auto pipeline, OpenEvaluation(session, communicator));
   Evaluation share;
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, pipeline->Next());
     if (!batch.has_value()) return share;
+    progress.Enter(step, -1, collectives::Phase::kBackward);
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
                               session.backend->Evaluate(InputOf(session.model, *pipeline, *batch)));
     share.correct += result.correct;
     share.total += result.valid;
     share.loss_sum += result.loss_sum;
+    progress.Enter(step, -1, collectives::Phase::kReading);
   }
 }
 
@@ -59,8 +65,10 @@ StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
   return input;
 }
 
-absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator) {
-  absl::StatusOr<Evaluation> share = EvaluateShare(session, communicator);
+absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
+                                    collectives::Progress& progress, int64_t step) {
+  absl::StatusOr<Evaluation> share = EvaluateShare(session, communicator, progress, step);
+  const Waiting waiting(&progress, step);
   MILLRACE_RETURN_IF_ERROR(
       AgreeOnStatus(communicator, Annotate(share.status(), session.job.eval_path)));
   std::array<int64_t, 2> counts = {share->correct, share->total};

@@ -1,4 +1,3 @@
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
 
@@ -6,17 +5,14 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "pipeline/text_proto_internal.h"
 #include "trainer/job_internal.h"
+#include "trainer/reduction_internal.h"
 
 namespace millrace::trainer {
 namespace {
-
-// Drops what a parser has to say; it would go to standard error.
-class NoErrors : public google::protobuf::io::ErrorCollector {
-  void AddError(int, int, const std::string&) override {}
-};
 
 constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxMib = 1 << 24;  // 16 TiB
@@ -25,7 +21,7 @@ constexpr uint64_t kMaxStepsPerEpoch = uint64_t{1} << 40;
 void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
   if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
-  if (job.bucket_kib() == 0) job.set_bucket_kib(25600);
+  FillDefaults(*job.mutable_reduction());
   if (!job.optimizer().has_base_lr()) job.mutable_optimizer()->set_base_lr(0.1);
   CheckpointPolicy& checkpoint = *job.mutable_checkpoint();
   if (checkpoint.keep() == 0) checkpoint.set_keep(3);
@@ -41,8 +37,8 @@ absl::Status Check(const Job& job) {
     return absl::InvalidArgumentError(
         absl::StrCat("pipeline_threads: ", job.pipeline_threads(), " is over ", kMaxThreads));
   }
-  if (job.memory_budget_mib() > kMaxMib || job.bucket_kib() > kMaxMib) {
-    return absl::InvalidArgumentError("memory_budget_mib or bucket_kib is out of range");
+  if (job.memory_budget_mib() > kMaxMib) {
+    return absl::InvalidArgumentError("memory_budget_mib is out of range");
   }
   if (job.steps_per_epoch() > kMaxStepsPerEpoch) {
     return absl::InvalidArgumentError(
@@ -51,7 +47,17 @@ absl::Status Check(const Job& job) {
   if (job.checkpoint().keep() > (1u << 20)) {
     return absl::InvalidArgumentError("checkpoint.keep is out of range");
   }
-  return absl::OkStatus();
+  return Check(job.reduction());
+}
+
+// The file, which alone is right, and what goes before it: "job.pbtxt with reduction.exact: true given
+// beside it".
+std::string WithFields(const std::string& path, std::span<const FieldValue> fields) {
+  if (fields.empty()) return path;
+  const auto format = [](std::string* out, const FieldValue& field) {
+    absl::StrAppend(out, "reduction.", field.name, ": ", field.value);
+  };
+  return absl::StrCat(path, " with ", absl::StrJoin(fields, ", ", format), " given beside it");
 }
 
 std::string TextOf(const Job& job) {
@@ -70,8 +76,11 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_log_every_steps();
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
-  job.clear_bucket_kib();
-  if (!job.optimizer().has_cosine()) job.clear_epochs();
+  // Late sums end so many steps before the last one.
+  const bool needs_end = job.optimizer().has_cosine() || job.reduction().stale_steps() > 0;
+  if (!needs_end) job.clear_epochs();
+  KeepWhatWeightsDependOn(*job.mutable_reduction());
+  if (job.reduction().ByteSizeLong() == 0) job.clear_reduction();
   return job;
 }
 
@@ -81,7 +90,7 @@ std::string CompareJobs(const std::string& before, const std::string& now) {
   Job a;
   Job b;
   google::protobuf::TextFormat::Parser parser;
-  NoErrors silent;
+  SilentErrors silent;
   parser.RecordErrorsTo(&silent);
   if (!parser.ParseFromString(before, &a) || !parser.ParseFromString(now, &b)) {
     return "it has fields that this version of the program does not know";
@@ -94,11 +103,17 @@ std::string CompareJobs(const std::string& before, const std::string& now) {
 }
 
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
-                                std::set<std::string>& used) {
+                                std::set<std::string>& used,
+                                std::span<const FieldValue> reduction) {
   JobFile file;
   const auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
-  MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), path));
+  const absl::Status own = Check(file.job);
+  for (const FieldValue& field : reduction) {
+    MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
+  }
+  const std::string blamed = own.ok() ? WithFields(path, reduction) : path;
+  MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), blamed));
   FillDefaults(file.job);
   file.text = TextOf(file.job);
   file.weights_text = TextOf(WhatWeightsDependOn(file.job));

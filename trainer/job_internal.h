@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "pipeline/plan.h"
 #include "trainer/job.pb.h"
+#include "trainer/train.h"
 
 namespace millrace::trainer {
 
@@ -28,13 +30,14 @@ struct JobFile {
 // Says how two texts of jobs (either kind) differ: "optimizer.base_lr: 0.1 -> 0.05".
 std::string CompareJobs(const std::string& before, const std::string& now);
 
-// Reads a job.
+// Reads a job; `reduction` goes before what the file says there.
 //   NOT_FOUND         no such file
 //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, "FILE: FIELD ..." for a
 //                     value that is out of range
 // The variables that it names are added to `used`.
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
-                                std::set<std::string>& used);
+                                std::set<std::string>& used,
+                                std::span<const FieldValue> reduction = {});
 
 // How the cores of one rank are divided.
 struct CoreSplit {

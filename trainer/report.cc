@@ -1,7 +1,9 @@
 #include "trainer/report.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace millrace::trainer {
@@ -13,16 +15,60 @@ void StepTimes::Add(int64_t num_samples, double step, double wait) {
   wait_seconds += wait;
 }
 
+void GradientNorms::Add(bool skip, double norm, float clip_factor) {
+  if (skip) {
+    ++skipped;
+    return;
+  }
+  if (clip_factor < 1) ++clipped;
+  // What is not a number is larger than any, so that no line hides it.
+  if (!std::isnan(largest) && !(norm <= largest)) largest = norm;
+}
+
 std::string FormatStep(const StepLine& line) {
   const StepTimes& times = line.times;
   const double steps = static_cast<double>(std::max<uint64_t>(1, times.steps));
   const double rate =
       times.step_seconds > 0 ? static_cast<double>(times.samples) / times.step_seconds : 0;
-  return absl::StrFormat(
+  std::string text = absl::StrFormat(
       "step %d/%d  epoch %.2f  loss %.4f  %.0f img/s  step %.1f ms  data wait %.1f ms (%.1f%%)  "
       "lr %.4f",
       line.step, line.total_steps, line.epoch, line.loss, rate, 1e3 * times.step_seconds / steps,
       1e3 * times.wait_seconds / steps, 100 * times.wait_share(), line.learning_rate);
+  if (line.shows_norm) {
+    absl::StrAppendFormat(&text, "  norm %.4f (%d clipped)", line.norms.largest,
+                          line.norms.clipped);
+  }
+  if (line.norms.skipped > 0) absl::StrAppendFormat(&text, "  skipped %d", line.norms.skipped);
+  if (!line.straggler.empty()) absl::StrAppend(&text, "  ", line.straggler);
+  return text;
+}
+
+std::vector<std::string> FormatReduction(const collectives::ReducerCounters& counters,
+                                         double exposed_share) {
+  constexpr size_t kMaxBuckets = 16;
+  const auto steps = static_cast<double>(std::max<int64_t>(1, counters.steps));
+  const auto cost = [steps](const collectives::ReducerCounters::Bucket& sum) {
+    return absl::StrFormat("%.1f MB a step, %.2f ms of work, %.2f ms exposed",
+                           static_cast<double>(sum.bytes) / 1e6 / steps, 1e3 * sum.seconds / steps,
+                           1e3 * sum.exposed_seconds / steps);
+  };
+  const size_t count = counters.buckets.size();
+  std::vector<std::string> lines = {absl::StrFormat(
+      "reduction: %d bucket%s, %s (%.1f%% of step time on the rank that waited most)", count,
+      count == 1 ? "" : "s", cost(counters.total()), 100 * exposed_share)};
+  if (counters.gather_seconds != 0) {
+    lines.push_back(
+        absl::StrFormat("  gathering shards: %.2f ms", 1e3 * counters.gather_seconds / steps));
+  }
+  for (size_t i = 0; i < count && count > 1; ++i) {
+    if (i == kMaxBuckets) {
+      lines.push_back(absl::StrFormat("  and %d buckets more", count - i));
+      break;
+    }
+    lines.push_back(absl::StrFormat("  bucket %d: %s", i, cost(counters.buckets[i])));
+  }
+  return lines;
 }
 
 std::string FormatEvaluation(uint64_t epoch, int64_t correct, int64_t total, double mean_loss) {

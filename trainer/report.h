@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/reducer_counters.h"
+
 // The lines a training prints.
 
 namespace millrace::trainer {
@@ -21,6 +23,15 @@ struct StepTimes {
   double wait_share() const { return step_seconds > 0 ? wait_seconds / step_seconds : 0; }
 };
 
+// What became of the gradients of one stretch of a run.
+struct GradientNorms {
+  uint64_t skipped = 0;  // steps whose gradients were not finite
+  uint64_t clipped = 0;  // steps
+  double largest = 0;    // of the others; NaN once one was
+
+  void Add(bool skip, double norm, float clip_factor);
+};
+
 struct StepLine {
   uint64_t step = 0;
   uint64_t total_steps = 0;
@@ -28,11 +39,19 @@ struct StepLine {
   double loss = 0;
   double learning_rate = 0;
   StepTimes times;
+  GradientNorms norms;
+  bool shows_norm = false;
+  std::string straggler;  // "rank 3 is awaited: ..."; empty: nobody to speak of
 };
 
 // "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr
-// 0.0500".
+// 0.0500", and where they are asked for or happened "  norm 2.1500 (3 clipped)  skipped 1".
 std::string FormatStep(const StepLine& line);
+
+// "reduction: 3 buckets, 38.4 MB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the rank
+// that waited most)", with shards "  gathering shards: 0.40 ms", then a line for each of the first buckets.
+std::vector<std::string> FormatReduction(const collectives::ReducerCounters& counters,
+                                         double exposed_share);
 
 // "epoch 2: test accuracy 0.9012 (9012/10000), loss 0.2801".
 std::string FormatEvaluation(uint64_t epoch, int64_t correct, int64_t total, double mean_loss);

@@ -30,8 +30,6 @@ using collectives::Communicator;
 
 namespace {
 
-constexpr uint64_t kMaxSteps = uint64_t{1} << 53;  // counted in doubles too
-
 // Makes `folder` when it is missing, and a file in it that goes away again.
 absl::Status CheckWritable(const std::string& folder) {
   std::error_code error;
@@ -56,8 +54,8 @@ uint64_t BatchOf(const pipeline::proto::Stage& stage) {
 
 class Opener {
  public:
-  Opener(const TrainOptions& options, Communicator& communicator)
-      : options_(options), communicator_(communicator) {}
+  Opener(const TrainOptions& options, Communicator& communicator, collectives::Progress& progress)
+      : options_(options), communicator_(communicator), progress_(progress) {}
 
   absl::StatusOr<std::unique_ptr<Session>> Open();
 
@@ -78,9 +76,8 @@ class Opener {
   absl::Status BroadcastTensors(TensorSet& tensors);
   absl::Status OpenPipeline();
   absl::Status CheckEvaluation();
-  absl::Status CountSteps();
-  absl::Status MakeOptimizer();
-  absl::Status MakeReducer();
+  absl::Status MakeSchedule();
+  absl::Status MakeUpdater();
   absl::Status MakeBackend();
   absl::Status CheckFilesAgree();
   absl::Status CheckStartAgrees();
@@ -88,6 +85,7 @@ class Opener {
 
   const TrainOptions& options_;
   Communicator& communicator_;
+  collectives::Progress& progress_;
   std::set<std::string> used_variables_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
   TensorSet velocity_;
@@ -107,9 +105,9 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   }
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::OpenPipeline));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeOptimizer));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(CheckStartAgrees());
-  MILLRACE_RETURN_IF_ERROR(MakeReducer());
+  MILLRACE_RETURN_IF_ERROR(MakeUpdater());
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
   return std::move(session_);
 }
@@ -136,8 +134,8 @@ absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNum
 
 absl::Status Opener::LoadFiles() {
   Session& session = *session_;
-  MILLRACE_ASSIGN_OR_RETURN(session.job,
-                            LoadJob(options_.job_path, options_.variables, used_variables_));
+  MILLRACE_ASSIGN_OR_RETURN(session.job, LoadJob(options_.job_path, options_.variables,
+                                                 used_variables_, options_.reduction));
   const JobFile& job = session.job;
   MILLRACE_ASSIGN_OR_RETURN(session.model,
                             LoadModel(job.model_path, options_.variables, used_variables_));
@@ -280,41 +278,11 @@ absl::Status Opener::OpenPipeline() {
         absl::StrCat(session.resumed_from, ": the checkpoint is of other data"));
   }
   session.state.data_fingerprint = data;
-  return Annotate(CountSteps(), session.job.train_path);
-}
-
-absl::Status Opener::CountSteps() {
-  Session& session = *session_;
-  const Job& job = session.job.job;
-  const pipeline::StreamLength length = session.train->length();
-  session.steps_per_epoch =
-      job.steps_per_epoch() > 0 ? job.steps_per_epoch() : length.batches_per_epoch;
-  if (session.steps_per_epoch == 0) {
-    return absl::InvalidArgumentError(
-        length.known ? "batches straddle epochs here, so the job must say steps_per_epoch"
-                     : "how many batches there are is not known before the end (a filter, unbatch "
-                       "or buckets), so the job must say steps_per_epoch");
-  }
-  if (job.epochs() == 0 && (length.infinite || !length.known)) {
-    return absl::InvalidArgumentError(
-        length.infinite ? "the pipeline repeats for ever, so the job must say how many epochs"
-                        : "how many batches there are is not known before the end, so the job "
-                          "must say how many epochs");
-  }
-  session.total_steps = length.batches;
-  if (job.epochs() > 0 &&
-      (__builtin_mul_overflow(job.epochs(), session.steps_per_epoch, &session.total_steps) ||
-       session.total_steps > kMaxSteps)) {
-    return absl::InvalidArgumentError(absl::StrCat(job.epochs(), " epochs of ",
-                                                   session.steps_per_epoch,
-                                                   " steps are more than a job may have"));
-  }
-  if (session.total_steps == 0) return absl::InvalidArgumentError("there is nothing to train on");
-  if (!length.infinite && length.known && session.total_steps > length.batches) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the pipeline ends after ", length.batches, " batches, but ", job.epochs(),
-                     " epochs are ", session.total_steps, " steps; add repeat {} to it"));
-  }
+  absl::StatusOr<StepPlan> steps = PlanSteps(session.job.job, session.train->length());
+  if (!steps.ok()) return Annotate(steps.status(), session.job.train_path);
+  session.steps = *steps;
+  session.job.job.mutable_reduction()->set_accumulate_steps(
+      static_cast<uint32_t>(steps->accumulate));
   return absl::OkStatus();
 }
 
@@ -326,16 +294,14 @@ absl::Status Opener::CheckEvaluation() {
   return Annotate(pipeline.status(), session.job.eval_path);
 }
 
-absl::Status Opener::MakeOptimizer() {
+absl::Status Opener::MakeSchedule() {
   Session& session = *session_;
-  const Optimizer& optimizer = session.job.job.optimizer();
-  absl::StatusOr<Schedule> schedule = Schedule::Make(optimizer, session.state.global_batch,
-                                                     session.steps_per_epoch, session.total_steps);
+  const StepPlan& steps = session.steps;
+  absl::StatusOr<Schedule> schedule =
+      Schedule::Make(session.job.job.optimizer(), session.state.global_batch * steps.accumulate,
+                     steps.steps_per_epoch, steps.total_steps);
   if (!schedule.ok()) return Annotate(schedule.status(), options_.job_path);
   session.schedule = *std::move(schedule);
-  absl::StatusOr<Sgd> sgd = Sgd::Make(optimizer, session.model, std::move(velocity_));
-  if (!sgd.ok()) return Annotate(sgd.status(), options_.job_path);
-  session.sgd = *std::move(sgd);
   return absl::OkStatus();
 }
 
@@ -355,7 +321,7 @@ absl::Status Opener::CheckStartAgrees() {
   const Session& session = *session_;
   const std::array<Setting, 3> settings = {
       {{"the training data", session.state.data_fingerprint},
-       {"the number of steps", session.total_steps},
+       {"the number of steps", session.steps.total_steps},
        {"the weights they start with (another C++ library?)", Digest(session.weights)}}};
   return CheckSameSettings(communicator_, settings);
 }
@@ -369,37 +335,34 @@ absl::Status Opener::GatherCores() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeReducer() {
+absl::Status Opener::MakeUpdater() {
   Session& session = *session_;
-  std::vector<collectives::GradientSpec> gradients;
-  for (size_t i = session.model.parameters.size(); i-- > 0;) {
-    gradients.push_back({session.model.parameters[i].name, session.model.parameters[i].shape});
-  }
-  collectives::ReducerOptions options;
-  options.bucket_bytes = size_t{session.job.job.bucket_kib()} << 10;
-  options.first_bucket_bytes = std::min(options.first_bucket_bytes, options.bucket_bytes);
-  MILLRACE_ASSIGN_OR_RETURN(session.reducer,
-                            collectives::GradientReducer::Make(communicator_, gradients, options));
+  Updater::Options options;
+  options.steps =
+      session.steps.total_steps - std::min(session.state.step, session.steps.total_steps);
+  options.compute_threads = session.cores.compute;
+  options.progress = &progress_;
+  absl::StatusOr<std::unique_ptr<Updater>> updater =
+      Updater::Make(communicator_, session.model, session.job.job, std::move(velocity_), options);
+  if (!updater.ok()) return Annotate(updater.status(), options_.job_path);
+  session.updater = *std::move(updater);
   return absl::OkStatus();
 }
 
 absl::Status Opener::MakeBackend() {
   Session& session = *session_;
-  std::vector<std::span<float>> gradients;
-  for (size_t i = 0; i < session.model.parameters.size(); ++i) {
-    gradients.push_back(session.reducer->gradient(session.ReducerIndex(i)));
-  }
   MILLRACE_ASSIGN_OR_RETURN(session.backend,
-                            MakeOneDnnBackend(session.model, session.weights, std::move(gradients),
-                                              session.cores.compute));
+                            MakeOneDnnBackend(session.model, session.weights,
+                                              session.updater->gradients(), session.cores.compute));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
-                                                     Communicator& communicator) {
-  return Opener(options, communicator).Open();
+                                                     Communicator& communicator,
+                                                     collectives::Progress& progress) {
+  return Opener(options, communicator, progress).Open();
 }
 
 }  // namespace millrace::trainer

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/context.h"
 #include "collectives/communicator.h"
-#include "collectives/gradient_reducer.h"
+#include "collectives/progress.h"
 #include "pipeline/pipeline.h"
 #include "trainer/backend.h"
 #include "trainer/checkpoint.h"
@@ -20,8 +20,9 @@
 #include "trainer/model.h"
 #include "trainer/parameters.h"
 #include "trainer/schedule.h"
-#include "trainer/sgd.h"
+#include "trainer/steps_internal.h"
 #include "trainer/train.h"
+#include "trainer/updater_internal.h"
 
 namespace millrace::trainer {
 
@@ -33,7 +34,7 @@ struct PlanNumbers {
 };
 
 // Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse
-// order: the backend, which points into the reducer's memory, first.
+// order: the backend, which points into the updater's memory, first.
 struct Session {
   JobFile job;
   Model model;
@@ -48,27 +49,22 @@ struct Session {
   std::shared_ptr<Context> context;
   std::string quarantine_file;  // of both pipelines
   std::unique_ptr<pipeline::Pipeline> train;
-  uint64_t steps_per_epoch = 0;
-  uint64_t total_steps = 0;
+  StepPlan steps;
 
   TrainState state;
   std::string resumed_from;  // path of the checkpoint; empty: a fresh start
   TensorSet weights;
-  std::optional<Sgd> sgd;
   std::optional<Schedule> schedule;
-  std::unique_ptr<collectives::GradientReducer> reducer;
+  std::unique_ptr<Updater> updater;
   std::unique_ptr<Backend> backend;
-
-  // Gradient `i` of the model in the reducer, which counts in the order in which backward makes
-  // them.
-  size_t ReducerIndex(size_t i) const { return model.parameters.size() - 1 - i; }
 };
 
 // Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline there, and
-// makes model, optimizer and reducer. Collective; the outcomes are Train's. A failure of any rank
-// is every rank's result.
+// makes model, optimizer and reducer, which says to `progress` what it does. Collective; the outcomes
+// are Train's. A failure of any rank is every rank's result.
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
-                                                     collectives::Communicator& communicator);
+                                                     collectives::Communicator& communicator,
+                                                     collectives::Progress& progress);
 
 // The start-up table.
 std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
@@ -95,8 +91,9 @@ struct Evaluation {
 };
 
 // Runs the evaluation pipeline once: every sample counts exactly once over all ranks, padding not
-// at all. Collective; the result is over all ranks.
-absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator);
+// at all. Says to `progress` what it does, as of `step`. Collective; the result is over all ranks.
+absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
+                                    collectives::Progress& progress, int64_t step);
 
 }  // namespace millrace::trainer
 

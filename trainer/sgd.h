@@ -1,7 +1,10 @@
 #ifndef MILLRACE_TRAINER_SGD_H_
 #define MILLRACE_TRAINER_SGD_H_
 
+#include <cstddef>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/model.h"
@@ -11,22 +14,41 @@ namespace millrace::trainer {
 
 class Optimizer;  // job.proto
 
-// Stochastic gradient descent with momentum and weight decay, one fused pass per parameter:
-//   d = g + decay * w
+// Elements [begin, end) of a parameter.
+struct Piece {
+  size_t parameter = 0;
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// Each parameter as one piece.
+std::vector<Piece> WholeParameters(const Model& model);
+
+// Stochastic gradient descent with momentum and weight decay, one fused pass per piece:
+//   d = scale * g + decay * w
 //   v = momentum * v + d
 //   w -= rate * v   (nesterov: w -= rate * (d + momentum * v))
 // The rate stays outside the momentum, so a changing rate needs no correction (Goyal et al. 2017,
 // section 3). Thread-compatible.
 class Sgd {
  public:
-  // `velocity` starts as zeros or as a checkpoint's.
+  // Updates `pieces` and keeps the state of these alone. `velocity`, of all parameters, is zeros or a
+  // checkpoint's.
   //   INVALID_ARGUMENT  a number is out of range; the field is named
   static absl::StatusOr<Sgd> Make(const Optimizer& optimizer, const Model& model,
-                                  TensorSet velocity);
+                                  TensorSet velocity, std::vector<Piece> pieces);
+  // Of all parameters: piece i is parameter i.
+  static absl::StatusOr<Sgd> Make(const Optimizer& optimizer, const Model& model,
+                                  TensorSet velocity) {
+    return Make(optimizer, model, std::move(velocity), WholeParameters(model));
+  }
 
-  // Applies `gradient` to parameter `i`.
-  void Apply(size_t i, double rate, std::span<const float> gradient, std::span<float> weights);
+  // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i`.
+  void Apply(size_t i, double rate, float scale, std::span<const float> gradient,
+             std::span<float> weights);
 
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  // By piece.
   const TensorSet& velocity() const { return velocity_; }
 
  private:
@@ -34,8 +56,9 @@ class Sgd {
 
   float momentum_ = 0;
   bool nesterov_ = false;
-  std::vector<float> decay_;  // per parameter
-  TensorSet velocity_;
+  std::vector<Piece> pieces_;
+  std::vector<float> decay_;  // by piece
+  TensorSet velocity_;        // by piece
 };
 
 }  // namespace millrace::trainer

@@ -2,34 +2,57 @@
 #define MILLRACE_TRAINER_TRAIN_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "collectives/reducer_counters.h"
+#include "collectives/stragglers.h"
 
 namespace millrace::trainer {
+
+// A field of a message by its name in text format, and its value ("2.5", "true", "bfloat16").
+struct FieldValue {
+  std::string name;
+  std::string value;
+};
 
 struct TrainOptions {
   std::string job_path;                          // job.pbtxt
   std::map<std::string, std::string> variables;  // ${NAME} in the job, the model and the pipelines
-  bool resume = false;                           // continue from the job's newest checkpoint
-  int threads = 0;            // cores of this rank; 0: usable cores / local ranks
-  std::string launch_reason;  // for the start-up table
+  std::vector<FieldValue> reduction;  // fields of the job's `reduction`, in place of the file's
+  bool resume = false;                // continue from the job's newest checkpoint
+  int threads = 0;                    // cores of this rank; 0: usable cores / local ranks
+  std::string launch_reason;          // for the start-up table
   // Damaged records of the training and the evaluation data are appended to this file, by all ranks
   // (pipeline::OpenOptions). Empty: to none.
   std::string quarantine_file;
+  // A rank that others wait for so long is named by `warn`, and given up after `stall_abort` (0: never).
+  std::chrono::milliseconds stall_report{3000};
+  std::chrono::milliseconds stall_abort{60'000};
+  // What all ranks did when goes to this one file at the end (collectives/timeline.h); after the loss of
+  // a rank what those of one file system did that are left. All ranks have one, or none. Empty: to none.
+  std::string timeline_file;
   // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
+  // Called on every rank after each step with the step's number and this rank's weights. What it changes
+  // there no other rank knows of. May be empty.
+  std::function<void(uint64_t step, std::vector<std::vector<float>>& weights)> on_weights;
   // Called on rank 0 while files are indexed that have no index yet. May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
   // Receives each line of output; called on rank 0 only. Empty: nowhere.
   std::function<void(std::string_view line)> print;
+  // Receives what a user should know but need not act on, on any rank and any thread. May be empty.
+  std::function<void(std::string_view line)> warn;
   // Called once per failure, with what Train is going to return: on rank 0 for an error that all
   // ranks have, on the failing rank for one of its own. It comes before Abort, from which the MPI
   // backend does not return, so only here can the reason be told to the user. May be empty.
@@ -39,10 +62,16 @@ struct TrainOptions {
 struct TrainOutcome {
   bool stopped = false;      // `stop` was seen; the checkpoint is durable
   uint64_t steps = 0;        // of the whole job, over all runs of it
+  uint64_t skipped = 0;      // steps of this run whose gradients were not finite
   double test_accuracy = 0;  // of the last evaluation, in [0, 1]; 0 when there was none
   double last_loss = 0;
   double wait_share = 0;   // data wait / step time, first step excluded
   std::string checkpoint;  // path of the newest
+  // What this rank's gradient reductions of this run have cost.
+  collectives::ReducerCounters reduction;
+  // The rank that the others awaited longest, of all steps but the first and the last; the same on all
+  // ranks. nullopt: nobody was awaited.
+  std::optional<collectives::Straggler> straggler;
 };
 
 // Trains the job on this rank of `communicator`; every rank calls it. Blocks until the job is done
@@ -52,10 +81,15 @@ struct TrainOutcome {
 //   NOT_FOUND            `resume` is set and there is no checkpoint
 //   FAILED_PRECONDITION  the checkpoint is of another job, model, plan or data (what differs is
 //                        named)
-//   DATA_LOSS            the checkpoint is damaged (file named)
-//   OUT_OF_RANGE         the loss or a weight is not finite (step named); nothing is saved any more
+//   DATA_LOSS            the checkpoint is damaged (file named); the ranks' weights differ (the first
+//                        parameter is named)
+//   OUT_OF_RANGE         the loss or a weight is not finite (step named), or the gradients of too many
+//                        steps in a row are not; nothing is saved any more
 //   RESOURCE_EXHAUSTED   no memory
-//   CANCELLED            another rank failed, and reports it
+//   CANCELLED            another rank failed, and reports it; the lowest of the others has saved the last
+//                        whole step where it could, and warns that it has
+//   UNAVAILABLE          a rank is lost (collectives::PeerLostOf): every other rank reports it; the
+//                        lowest of them has saved the last whole step where it could
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,
                                    collectives::Communicator& communicator);
 

@@ -14,6 +14,7 @@
 
 #include "readers/unique_fd.h"
 #include "tests/damaged_bytes.h"
+#include "tests/temp_folder.h"
 #include "tests/trainer/test_nets.h"
 #include "trainer/safetensors.h"
 
@@ -42,9 +43,6 @@ class CheckpointTest : public ::testing::Test {
           layer { softmax_cross_entropy {} })")),
         weights_(MakeInitialWeights(model_, 5)),
         velocity_(MakeInitialWeights(model_, 6)) {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = ::testing::TempDir() + "/checkpoint_test_" + info->name();
-    fs::remove_all(folder_);
     state_.step = 1234;
     state_.epoch = 3;
     state_.resume_token = std::string("token\0\xff", 7);
@@ -53,7 +51,6 @@ class CheckpointTest : public ::testing::Test {
     state_.data_fingerprint = 2;
     state_.global_batch = 256;
   }
-  ~CheckpointTest() override { fs::remove_all(folder_); }
 
   std::string Save(uint64_t step, int keep = 100) {
     state_.step = step;
@@ -74,7 +71,8 @@ class CheckpointTest : public ::testing::Test {
   const TensorSet weights_;
   const TensorSet velocity_;
   TrainState state_;
-  std::string folder_;
+  const TempFolder scratch_;
+  const std::string folder_ = scratch_ / "checkpoints";  // not made yet
 };
 
 TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "tests/temp_folder.h"
 #include "tests/trainer/test_nets.h"
 
 namespace millrace::trainer {
@@ -121,7 +122,8 @@ TEST(ModelTest, WeightsAreHeNormalAndKeyedByNameAndSeed) {
 }
 
 TEST(ModelTest, FileErrorsNameLineAndColumn) {
-  const std::string path = ::testing::TempDir() + "/model_test_lines.pbtxt";
+  const TempFolder folder;
+  const std::string path = folder / "lines.pbtxt";
   std::ofstream(path) << "layer { input_layer { shape: [8, 8, 3] } }\n"
                          "layer { name: \"c\" convolution { filters: 2 kernel: 20 } }\n"
                       << kLoss;

@@ -92,8 +92,8 @@ TEST(SgdTest, ManyStepsMatchTheScalarReference) {
     for (int step = 0; step < 50; ++step) {
       const auto g = static_cast<float>(std::sin(step));
       const double rate = 0.1 / (1 + step);
-      sgd->Apply(0, rate, std::vector<float>(6, g), weights[0]);
-      sgd->Apply(1, rate, std::vector<float>(2, g), weights[1]);
+      sgd->Apply(0, rate, 1, std::vector<float>(6, g), weights[0]);
+      sgd->Apply(1, rate, 1, std::vector<float>(2, g), weights[1]);
       weight.Step(g, rate, 0.9, 0.01, nesterov);
       bias.Step(g, rate, 0.9, 0, nesterov);
     }
@@ -109,7 +109,7 @@ TEST(SgdTest, DecayBiasDecaysBiases) {
   auto sgd = Sgd::Make(Parse("weight_decay: 0.5 decay_bias: true"), model, MakeZeros(model));
   ASSERT_TRUE(sgd.ok());
   std::vector<float> bias = {1, 2};
-  sgd->Apply(1, 0.5, std::vector<float>{0, 0}, bias);
+  sgd->Apply(1, 0.5, 1, std::vector<float>{0, 0}, bias);
   EXPECT_EQ(bias, (std::vector<float>{0.75f, 1.5f}));
 }
 

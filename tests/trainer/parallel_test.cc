@@ -35,7 +35,8 @@ absl::Status TrainRank(collectives::Communicator& communicator, const Model& mod
                             collectives::GradientReducer::Make(communicator, specs, options));
   const size_t count = specs.size();
   std::vector<std::span<float>> gradients;
-  for (size_t i = 0; i < count; ++i) gradients.push_back(reducer->gradient(count - 1 - i));
+  for (size_t i = 0; i < count; ++i)
+    gradients.push_back(reducer->gradient(count - 1 - i).as<float>());
   trained.weights = MakeInitialWeights(model, 11);
   MILLRACE_ASSIGN_OR_RETURN(auto backend, MakeOneDnnBackend(model, trained.weights, gradients, 1));
   for (int step = 0; step < 10; ++step) {

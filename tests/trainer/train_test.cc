@@ -5,168 +5,27 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <mutex>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/philox.h"
 #include "base/record_error.h"
-#include "collectives/factory.h"
-#include "readers/example_builder.h"
 #include "readers/quarantine.h"
-#include "readers/record_writer.h"
-#include "trainer/safetensors.h"
+#include "tests/trainer/train_fixture.h"
 
 namespace millrace::trainer {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-constexpr int kTrainSamples = 37;  // batches of 8: four full ones and one of 5
-constexpr int kTestSamples = 23;   // batches of 5: nothing divides it
-constexpr int kStepsPerEpoch = 5;
-constexpr int kSteps = 2 * kStepsPerEpoch;
-
-void Write(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::trunc) << text;
-}
-
-// A 6x6 image whose brightness tells its class.
-std::string MakeExample(int number, int label) {
-  RandomKey key;
-  key.record = static_cast<uint64_t>(number);
-  RandomStream random(key);
-  std::vector<float> pixels(36);
-  for (float& pixel : pixels) pixel = random.NextFloat() + 0.5f * static_cast<float>(label) - 1;
-  readers::ExampleBuilder example;
-  example.AddFloats("pixels", pixels);
-  example.AddInt("label", label);
-  return example.Serialize();
-}
-
-void WriteShard(const fs::path& path, int first, int count, int bad = -1) {
-  auto writer = readers::TfRecordWriter::Open(path);
-  ASSERT_TRUE(writer.ok()) << writer.status();
-  for (int i = first; i < first + count; ++i) {
-    ASSERT_TRUE((*writer)->Write(MakeExample(i, i == bad ? 9 : i % 3)).ok());
-  }
-  ASSERT_TRUE((*writer)->Close().ok());
-}
-
-std::string PipelineText(const std::string& files, int batch, bool training) {
-  return absl::StrCat("stage { tfrecord { files: \"", files, "\" } }\n",
-                      training ? "stage { global_shuffle {} }\n" : "",
-                      "stage { parse_example {\n"
-                      "  feature { key: \"pixels\" name: \"image\" dtype: FLOAT32"
-                      " shape: 6 shape: 6 shape: 1 }\n"
-                      "  feature { key: \"label\" dtype: INT64 } } }\n"
-                      "stage { batch { size: ",
-                      batch, " } }\n", training ? "stage { repeat {} }\n" : "");
-}
-
-class TrainTest : public ::testing::Test {
- protected:
-  TrainTest() {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(::testing::TempDir()) / (std::string("train_test_") + info->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    WriteShard(folder_ / "train-0.tfrecord", 0, 20);
-    WriteShard(folder_ / "train-1.tfrecord", 20, kTrainSamples - 20);
-    WriteShard(folder_ / "test-0.tfrecord", 1000, kTestSamples);
-    Write(folder_ / "train.pbtxt", PipelineText("${DATA}/train-*.tfrecord", 8, true));
-    Write(folder_ / "eval.pbtxt", PipelineText("${DATA}/test-*.tfrecord", 5, false));
-    WriteModel(8);
-    WriteJob("checkpoints");
-  }
-  ~TrainTest() override { fs::remove_all(folder_); }
-
-  void WriteModel(int filters) {
-    Write(folder_ / "model.pbtxt",
-          absl::StrCat("layer { input_layer { shape: 6 shape: 6 shape: 1 } }\n"
-                       "layer { convolution { filters: ",
-                       filters,
-                       " kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }\n"
-                       "layer { fully_connected { outputs: 3 } }\n"
-                       "layer { softmax_cross_entropy {} }\n"));
-  }
-  void WriteJob(const std::string& checkpoints, const std::string& optimizer = "",
-                const std::string& more = "epochs: 2") {
-    Write(folder_ / "job.pbtxt",
-          absl::StrCat("model: \"model.pbtxt\" train: \"train.pbtxt\" eval: \"eval.pbtxt\"\n"
-                       "seed: 3 log_every_steps: 1 ",
-                       more, "\noptimizer { ",
-                       optimizer.empty() ? "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 "
-                                           "warmup_steps: 3 cosine {}"
-                                         : optimizer,
-                       " }\ncheckpoint { folder: \"", checkpoints,
-                       "\" every_steps: 3 keep: 100 }\n"));
-  }
-
-  // Trains on rank threads. `stop_after` lines of steps (-1: never) sets the stop flag.
-  absl::StatusOr<TrainOutcome> Run(int world, bool resume = false, int stop_after = -1) {
-    lines_.clear();
-    steps_.clear();
-    reported_.clear();
-    std::atomic<bool> stop{stop_after == 0};
-    std::vector<TrainOutcome> outcomes(world);
-    const absl::Status status =
-        collectives::RunRanks(world, [&](collectives::Communicator& communicator) {
-          TrainOptions options;
-          options.job_path = folder_ / "job.pbtxt";
-          options.variables = {{"DATA", folder_}};
-          options.resume = resume;
-          options.threads = 1;
-          options.stop = &stop;
-          options.print = [&](std::string_view line) {
-            lines_.emplace_back(line);
-            if (!line.starts_with("step ")) return;
-            steps_.emplace_back(line);
-            if (static_cast<int>(steps_.size()) == stop_after) stop = true;
-          };
-          options.report = [&](const absl::Status& why) {
-            const std::lock_guard lock(mu_);
-            reported_.emplace_back(communicator.rank(), std::string(why.message()));
-          };
-          if (adjust_) adjust_(options, communicator);
-          absl::StatusOr<TrainOutcome> outcome = Train(options, communicator);
-          if (!outcome.ok()) return outcome.status();
-          outcomes[communicator.rank()] = *outcome;
-          return absl::OkStatus();
-        });
-    if (!status.ok()) return status;
-    for (const TrainOutcome& outcome : outcomes) {
-      EXPECT_EQ(outcome.last_loss, outcomes[0].last_loss);
-      EXPECT_EQ(outcome.test_accuracy, outcomes[0].test_accuracy);
-      EXPECT_EQ(outcome.checkpoint, outcomes[0].checkpoint);
-    }
-    return outcomes[0];
-  }
-
-  void RemoveCheckpoints() { fs::remove_all(folder_ / "checkpoints"); }
-  TensorFile Load(const std::string& path) {
-    auto file = ReadSafetensors(path);
-    EXPECT_TRUE(file.ok()) << file.status();
-    return file.ok() ? *std::move(file) : TensorFile();
-  }
-
-  fs::path folder_;
-  std::vector<std::string> lines_;  // rank 0's; written by its thread alone
-  std::vector<std::string> steps_;
-  std::mutex mu_;
-  std::vector<std::pair<int, std::string>> reported_;  // rank, message
-  std::function<void(TrainOptions&, const collectives::Communicator&)> adjust_;
-};
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST_F(TrainTest, TrainsEvaluatesAndSaysSo) {
   const auto outcome = Run(1);
@@ -350,6 +209,48 @@ TEST_F(TrainTest, AnExceptionInTheLoopIsReportedByItsRankAlone) {
   EXPECT_THAT(reported_[0].second, AllOf(HasSubstr("rank 0"), HasSubstr("no paper")));
 }
 
+TEST_F(TrainTest, SaysWhatTheReductionsCostAndWhoIsAwaited) {
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    // Rank 0 alone prints, after a step: the others wait for it at the start of the next one.
+    options.print = [print = options.print](std::string_view line) {
+      print(line);
+      if (line.starts_with("step ")) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    };
+  };
+  const auto outcome = Run(3);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  ASSERT_TRUE(outcome->straggler.has_value());
+  EXPECT_EQ(outcome->straggler->rank, 0);
+  EXPECT_THAT(steps_, Contains(HasSubstr("rank 0 is awaited: median ")));
+  EXPECT_THAT(lines_, Contains(AllOf(StartsWith("rank 0 is awaited: median "), HasSubstr(" ms of "),
+                                     HasSubstr(" ms steps"))));
+  EXPECT_EQ(outcome->reduction.steps, kSteps);
+  // 3x3x1x8 + 8 weights of the convolution, 2x2x8x3 + 3 of the layer behind it; each from a multiple of
+  // 64 bytes on.
+  EXPECT_GE(outcome->reduction.total().bytes, kSteps * 4 * (80 + 99));
+  EXPECT_LE(outcome->reduction.total().bytes, kSteps * (4 * (80 + 99) + 4 * 64));
+  EXPECT_GT(outcome->reduction.total().exposed_seconds, 0);
+  EXPECT_THAT(lines_,
+              Contains(AllOf(StartsWith("reduction: 1 bucket, "), HasSubstr(" exposed ("))));
+}
+
+TEST_F(TrainTest, ARankAloneHasNoReductionToSpeakOf) {
+  const auto outcome = Run(1);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_FALSE(outcome->straggler.has_value());
+  EXPECT_THAT(lines_, Not(Contains(StartsWith("reduction: "))));
+}
+
+TEST_F(TrainTest, ATimelineThatOnlyOneRankWantsIsAnErrorOfAll) {
+  adjust_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() == 1) options.timeline_file = folder_ / "timeline.json";
+  };
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(outcome.status().message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("timeline")));
+}
+
 TEST_F(TrainTest, AnErrorOfAllRanksIsReportedOnce) {
   fs::remove(folder_ / "model.pbtxt");
   EXPECT_FALSE(Run(3).ok());
@@ -398,7 +299,8 @@ TEST_F(TrainTest, AnotherJobIsFailedPreconditionAndTheFieldIsNamed) {
   EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("epochs"));
   WriteJob("checkpoints", "",
-           "epochs: 2 bucket_kib: 100 pipeline_threads: 2 memory_budget_mib: 99");
+           "epochs: 2 pipeline_threads: 2 memory_budget_mib: 99 reduction { bucket_bytes: 100000 "
+           "progress_policy: \"inline\" digest_every: 1 accumulate_steps: 1 exact: true }");
   again = Run(1, true);
   EXPECT_TRUE(again.ok()) << again.status();
 }

@@ -1,0 +1,221 @@
+// What a training does about a peer that leaves it: every other rank ends with who it was and where.
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+#include "base/status.h"
+#include "collectives/peer_lost.h"
+#include "tests/trainer/train_fixture.h"
+#include "trainer/agree.h"
+#include "trainer/guard_internal.h"
+#include "trainer/session_internal.h"
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 3;
+constexpr int kLeaver = 1;
+
+class LostPeerTest : public TrainTest {
+ protected:
+  // Trains on all ranks but one, which opens the training too, does `part` of its first step, and goes;
+  // with `stays` it keeps its communicator until the others have ended.
+  void RunWithALeaver(const std::function<absl::Status(collectives::Communicator&, Session&)>& part,
+                      bool stays) {
+    std::latch others(kRanks - 1);
+    outcomes_.assign(kRanks, absl::OkStatus());
+    (void)collectives::RunRanks(kRanks, [&](collectives::Communicator& communicator) {
+      TrainOptions options;
+      options.job_path = folder_ / "job.pbtxt";
+      options.variables = {{"DATA", folder_}};
+      options.threads = 1;
+      if (communicator.rank() == kLeaver) {
+        const absl::Status left = Leave(options, communicator, part);
+        if (stays) others.wait();
+        return left;
+      }
+      const absl::Status status = Train(options, communicator).status();
+      others.count_down();
+      outcomes_[communicator.rank()] = status;
+      return status;
+    });
+  }
+
+  static absl::Status Leave(
+      const TrainOptions& options, collectives::Communicator& communicator,
+      const std::function<absl::Status(collectives::Communicator&, Session&)>& part) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto guard, Guard::Make(options, communicator));
+    MILLRACE_ASSIGN_OR_RETURN(const auto session,
+                              OpenSession(options, communicator, guard->progress()));
+    return part(communicator, *session);
+  }
+
+  void CheckOthersNameIt() {
+    std::string said;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == kLeaver) continue;
+      const absl::Status& status = outcomes_[rank];
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      const auto lost = collectives::PeerLostOf(status);
+      ASSERT_TRUE(lost.has_value()) << status;
+      EXPECT_EQ(lost->rank, kLeaver) << status;
+      said += std::string(status.message());
+    }
+    EXPECT_THAT(said, AllOf(HasSubstr("rank 1 is lost"), HasSubstr("saved step 0: ")));
+    EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000000.safetensors"));
+  }
+
+  std::vector<absl::Status> outcomes_;  // by rank
+};
+
+absl::Status LeaveBeforeTheStep(collectives::Communicator&, Session&) { return absl::OkStatus(); }
+
+// After the talk of the loop about the batch, and a gradient.
+absl::Status LeaveInTheReducer(collectives::Communicator& communicator, Session& session) {
+  std::array<double, 2 + kRanks> flags = {};
+  MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator, flags));
+  session.updater->SetRows(0);
+  return session.updater->MarkReady(session.model.parameters.size() - 1);
+}
+
+TEST_F(LostPeerTest, ARankThatLeavesItsReducerInAStepIsLost) {
+  RunWithALeaver(LeaveInTheReducer, /*stays=*/false);
+  CheckOthersNameIt();
+}
+
+TEST_F(LostPeerTest, ARankThatLeavesItsReducerButNotTheGroupIsLost) {
+  RunWithALeaver(LeaveInTheReducer, /*stays=*/true);
+  CheckOthersNameIt();
+}
+
+TEST_F(LostPeerTest, ARankThatEndsItsRunEarlierIsLost) {
+  RunWithALeaver(LeaveBeforeTheStep, /*stays=*/false);
+  CheckOthersNameIt();
+}
+
+TEST_F(LostPeerTest, ARankThatEndsItsRunButNotTheGroupIsLost) {
+  RunWithALeaver(LeaveBeforeTheStep, /*stays=*/true);
+  CheckOthersNameIt();
+}
+
+// A rank that hangs until it is named.
+class Hanging {
+ public:
+  explicit Hanging(std::string name) : name_(std::move(name)) {}
+  // On any rank's watchdog.
+  void Warn(std::string_view line) {
+    const std::lock_guard lock(mu_);
+    if (line.find(name_) == std::string_view::npos) return;
+    named_ = true;
+    changed_.notify_all();
+  }
+  // False: nobody does.
+  bool AwaitName() {
+    std::unique_lock lock(mu_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [this] { return named_; });
+  }
+
+ private:
+  const std::string name_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool named_ = false;
+};
+
+class HangTest : public TrainTest {
+ protected:
+  void SetUp() override {
+    adjust_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+      options.stall_report = std::chrono::milliseconds(300);
+      options.warn = [this](std::string_view line) { hanging_->Warn(line); };
+      if (more_) more_(options, communicator);
+    };
+  }
+
+  std::unique_ptr<Hanging> hanging_;
+  std::function<void(TrainOptions&, const collectives::Communicator&)> more_;
+};
+
+// The others wait for the losses that the log shows.
+TEST_F(HangTest, ARankThatHangsBeforeTheLogIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 1 has not come on for");
+  more_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 1) return;
+    options.on_weights = [this](uint64_t step, std::vector<std::vector<float>>&) {
+      EXPECT_TRUE(step != 2 || hanging_->AwaitName());
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+}
+
+// The others wait to hear of the checkpoint that rank 0 writes next.
+TEST_F(HangTest, ARankThatHangsBeforeItSavesIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 0 has not come on for");
+  more_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 0) return;
+    options.print = [this](std::string_view line) {
+      EXPECT_TRUE(!line.starts_with("epoch 2: ") || hanging_->AwaitName());
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+}
+
+// It tells them (Communicator::Abort) while they wait for the losses that the log shows.
+TEST_F(TrainTest, AnErrorOfOneRankLeavesTheOthersTimeToSave) {
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.warn = [&](std::string_view line) {
+      const std::lock_guard lock(mu_);
+      warnings.emplace_back(line);
+    };
+    if (communicator.rank() != 1) return;
+    options.on_weights = [](uint64_t step, std::vector<std::vector<float>>&) {
+      if (step == 4) throw std::runtime_error("an error of its own");
+    };
+  };
+  EXPECT_FALSE(Run(kRanks).ok());
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kCancelled) << statuses_[rank];
+    EXPECT_FALSE(collectives::PeerLostOf(statuses_[rank]).has_value()) << "it exits with 1";
+  }
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_THAT(reported_[0].second, HasSubstr("an error of its own"));
+  EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000004.safetensors"));
+  EXPECT_THAT(warnings, Contains(HasSubstr("another rank has failed; saved step 4: ")));
+}
+
+// Ranks that are done leave one after the other.
+TEST_F(TrainTest, WhoHasEndedWellIsNotBlamedForAWait) {
+  std::latch left(2);
+  const absl::Status status =
+      collectives::RunRanks(kRanks, [&](collectives::Communicator& communicator) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator));
+        if (communicator.rank() == 0) MILLRACE_RETURN_IF_ERROR(guard->EndWell());
+        if (communicator.rank() < 2) {
+          guard.reset();
+          left.arrive_and_wait();
+          return absl::OkStatus();
+        }
+        left.wait();
+        const auto lost = collectives::PeerLostOf(guard->Explain(absl::UnavailableError("broken")));
+        EXPECT_EQ(lost.value_or(collectives::PeerLost{.rank = -1}).rank, 1);
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace millrace::trainer

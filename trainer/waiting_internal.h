@@ -1,0 +1,33 @@
+#ifndef MILLRACE_TRAINER_WAITING_INTERNAL_H_
+#define MILLRACE_TRAINER_WAITING_INTERNAL_H_
+
+#include <cstdint>
+
+#include "collectives/progress.h"
+
+namespace millrace::trainer {
+
+// Says for as long as it lives that this rank waits for the others outside of the reducer, so that who
+// keeps them waiting is named, and then that it updates again.
+class Waiting {
+ public:
+  // Borrows `progress`; null: nobody to tell.
+  Waiting(collectives::Progress* progress, int64_t step) : progress_(progress), step_(step) {
+    Enter(collectives::Phase::kWaiting);
+  }
+  ~Waiting() { Enter(collectives::Phase::kUpdating); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  void Enter(collectives::Phase phase) const {
+    if (progress_ != nullptr) progress_->Enter(step_, -1, phase);
+  }
+
+  collectives::Progress* const progress_;
+  const int64_t step_;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_WAITING_INTERNAL_H_
