@@ -19,7 +19,8 @@ inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 inline constexpr int kStoppedResumable =
-    75;  // sysexits.h EX_TEMPFAIL, as schedulers that requeue expect
+    75;                               // sysexits.h EX_TEMPFAIL, as schedulers that requeue expect
+inline constexpr int kPeerLost = 76;  // sysexits.h EX_PROTOCOL: the remote side broke off
 
 void AddConvert(Command parent);
 void AddInspect(Command parent);
@@ -34,6 +35,7 @@ void AddExplain(Command parent);
 void AddRun(Command parent);
 void AddShow(Command parent);
 void AddAudit(Command parent);
+void AddBench(Command parent);
 void AddTrain(Command parent);
 
 // Prints "millrace: error: ..." to standard error, after all standard output, and returns kFailed.

@@ -96,6 +96,7 @@ template Flag Command::Add(const std::string&, double&, const std::string&);
 template Flag Command::Add(const std::string&, std::string&, const std::string&);
 template Flag Command::Add(const std::string&, std::optional<int64_t>&, const std::string&);
 template Flag Command::Add(const std::string&, std::optional<uint64_t>&, const std::string&);
+template Flag Command::Add(const std::string&, std::optional<double>&, const std::string&);
 template Flag Command::Add(const std::string&, std::optional<std::string>&, const std::string&);
 template Flag Command::Add(const std::string&, std::vector<std::string>&, const std::string&);
 
@@ -106,6 +107,14 @@ Flag Command::AddWord(const std::string& name, std::function<void(const std::str
 
 void Command::AddSwitch(const std::string& name, bool& value, const std::string& about) {
   app_->add_flag(name, value, about);
+}
+
+void Command::AddSwitch(const std::string& name, std::function<void(bool)> set,
+                        const std::string& about) {
+  // The parser counts: "=false" is -1, and what is neither throws what it does not catch.
+  app_->add_flag_function(
+          name, [set = std::move(set)](int64_t count) { set(count > 0); }, about)
+      ->check(CLI::IsMember({"true", "false"}));
 }
 
 void Command::Footer(const std::string& text) { app_->footer(text); }

@@ -57,7 +57,7 @@ class Command {
 
   // A flag ("--name") or an argument ("name"). Parsing leaves the value in `value`, which must
   // live until then. T is int, uint64_t, double or std::string, an std::optional of
-  // int64_t, uint64_t or std::string, or a vector of strings.
+  // int64_t, uint64_t, double or std::string, or a vector of strings.
   template <typename T>
   Flag Add(const std::string& name, T& value, const std::string& about);
   // The same for a value that `set` makes of the word.
@@ -65,6 +65,8 @@ class Command {
                const std::string& about);
   // A flag without a value.
   void AddSwitch(const std::string& name, bool& value, const std::string& about);
+  // The same where it matters that it was given: "--name" is true, "--name=false" false.
+  void AddSwitch(const std::string& name, std::function<void(bool)> set, const std::string& about);
 
   // What --help prints at the end.
   void Footer(const std::string& text);

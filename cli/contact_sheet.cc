@@ -46,6 +46,20 @@ std::string Line(const pipeline::StageView& stage) {
   return stage.options.empty() ? title : absl::StrCat(title, ": ", stage.options);
 }
 
+// What a stage with a probability did, when it was drawn that it acts or does not.
+std::string_view ActedText(const pipeline::StageView& stage, bool acted) {
+  if (!acted) return "  -> did nothing";
+  // What it looks for may not be there.
+  if (stage.op == "random_erasing") return "  -> acted, if one of ten rectangles fitted";
+  return "  -> acted";
+}
+
+// Of an image that is shown smaller than it is.
+std::string ReducedText(const RowImage& image) {
+  return absl::StrFormat("shown at 1/%d of %d x %d", image.reduced_by, image.full_width,
+                         image.full_height);
+}
+
 bool IsSplits(const pipeline::Batch& batch, const std::string& name) {
   constexpr std::string_view kEnd = "/row_splits";
   return name.ends_with(kEnd) &&
@@ -97,7 +111,8 @@ std::string ContactSheet::Begin() const {
       "<p>Rows as they leave the pipeline. Hold the mouse over an image for the stages "
       "that made it: their options; of stages with a probability, whether they acted on "
       "this sample; of random crops, the rows and columns of the image in front of the "
-      "stage that were kept. What else a stage drew (a factor, an angle) is not shown.</p>"
+      "stage that were kept; of stages that change colours, affine and auto_augment, the factors, "
+      "angles and transforms that were drawn. What else a stage drew is not shown.</p>"
       "\n<details><summary>The plan</summary><ol>\n");
   for (const pipeline::StageView& stage : stages_) {
     absl::StrAppend(&html, "<li>", EscapeHtml(Line(stage)), "</li>\n");
@@ -113,19 +128,20 @@ std::string ContactSheet::Begin() const {
   return html;
 }
 
-absl::StatusOr<std::string> ContactSheet::Section(const pipeline::Batch& batch,
-                                                  int64_t max_rows) const {
+absl::Status ContactSheet::AppendSection(const pipeline::Batch& batch, int64_t max_rows,
+                                         const Sink& sink) const {
   std::string html = absl::StrFormat("<h2>Batch %d, epoch %d</h2>\n", batch.index(), batch.epoch());
   const int64_t shown = std::min(max_rows, batch.num_valid_rows());
   absl::StrAppendFormat(&html, "<p>%d of %d rows</p>\n<section>\n", shown, batch.num_valid_rows());
+  MILLRACE_RETURN_IF_ERROR(sink(html));
   int64_t left = shown;
   for (int64_t row = 0; row < batch.num_rows() && left > 0; ++row) {
     if (batch.valid()[static_cast<size_t>(row)] == 0) continue;
     MILLRACE_ASSIGN_OR_RETURN(const std::string figure, Figure(batch, row));
-    html += figure;
+    MILLRACE_RETURN_IF_ERROR(sink(figure));
     --left;
   }
-  return html + "</section>\n";
+  return sink("</section>\n");
 }
 
 absl::StatusOr<std::string> ContactSheet::Figure(const pipeline::Batch& batch, int64_t row) const {
@@ -167,6 +183,7 @@ absl::StatusOr<std::string> ContactSheet::Image(const pipeline::Batch& batch, si
                           image.width * by, image.height * by, EscapeHtml(alt), EscapeHtml(hover),
                           PngUri(image.pngs[i]));
   }
+  if (image.reduced_by > 1) html += Caption("from", ReducedText(image));
   if (!image.values.empty()) html += Caption("from", image.values);
   return html;
 }
@@ -176,7 +193,10 @@ std::string ContactSheet::StagesText(const ImageField& field, const SampleId& id
   for (const size_t stage : field.history.stages) {
     absl::StrAppend(&text, "\n", Line(stages_[stage]));
     const std::optional<bool> acted = pipeline::HasActed(*plan_, stage, id);
-    if (acted) absl::StrAppend(&text, *acted ? "  -> acted" : "  -> did nothing");
+    if (acted) absl::StrAppend(&text, ToAbsl(ActedText(stages_[stage], *acted)));
+    if (const std::string drawn = watch_->DrawnText(stage, id); !drawn.empty()) {
+      absl::StrAppend(&text, "  -> ", drawn);
+    }
     if (const auto window = watch_->WindowOf(stage, id)) {
       absl::StrAppendFormat(&text, "  -> rows %d to %d, columns %d to %d", window->top,
                             window->top + window->height - 1, window->left,

@@ -2,7 +2,9 @@
 #define MILLRACE_CLI_CONTACT_SHEET_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,11 +28,15 @@ class ContactSheet {
                                            const pipeline::CropWatch& watch,
                                            const pipeline::Pipeline& stream);
 
+  // Takes a piece of the page.
+  using Sink = std::function<absl::Status(std::string_view)>;
+
   // The page is Begin, a section per batch, and End.
   std::string Begin() const;
-  // The first `max_rows` valid rows.
-  //   the errors of MakeRowImage
-  absl::StatusOr<std::string> Section(const pipeline::Batch& batch, int64_t max_rows) const;
+  // The first `max_rows` valid rows, one by one.
+  //   the errors of MakeRowImage and `sink`
+  absl::Status AppendSection(const pipeline::Batch& batch, int64_t max_rows,
+                             const Sink& sink) const;
   std::string End() const { return "</body></html>\n"; }
 
  private:

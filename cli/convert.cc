@@ -35,6 +35,9 @@ struct Flags {
   std::string delimiter = ",";
   augment::ImageRecoderOptions recoder;
   std::optional<uint64_t> jpeg_quality;
+  std::optional<uint64_t> smart_threshold;
+  std::optional<double> compress_probability;
+  std::optional<uint64_t> write_seed;
   int threads = 0;  // 0: all usable cores
   std::string out;
   std::string prefix = "data";
@@ -52,12 +55,35 @@ std::vector<std::pair<std::string, std::string>> ParseFeatures(const std::string
   return features;
 }
 
+absl::Status TakeWriteMode(Flags& flags) {
+  augment::ImageRecoderOptions& recoder = flags.recoder;
+  const bool is_smart = recoder.encoding == augment::ImageEncoding::kSmart;
+  if (is_smart != flags.smart_threshold.has_value()) {
+    return absl::InvalidArgumentError(
+        is_smart ? "write_mode: smart needs --smart-threshold, the most bytes of raw pixels"
+                 : "smart_threshold: of --write-mode smart only");
+  }
+  const bool draws = recoder.encoding == augment::ImageEncoding::kProportion;
+  if (!draws && flags.compress_probability.has_value()) {
+    return absl::InvalidArgumentError("compress_probability: of --write-mode proportion only");
+  }
+  if (!draws && flags.write_seed.has_value()) {
+    return absl::InvalidArgumentError("write_seed: of --write-mode proportion only");
+  }
+  recoder.smart_threshold = flags.smart_threshold.value_or(recoder.smart_threshold);
+  recoder.compress_probability = flags.compress_probability.value_or(recoder.compress_probability);
+  recoder.seed = flags.write_seed.value_or(recoder.seed);
+  return absl::OkStatus();
+}
+
 absl::Status MakeCodec(Flags& flags) {
   augment::ImageRecoderOptions& recoder = flags.recoder;
   if (flags.jpeg_quality.has_value()) recoder.jpeg_quality = static_cast<int>(*flags.jpeg_quality);
+  MILLRACE_RETURN_IF_ERROR(TakeWriteMode(flags));
   MILLRACE_ASSIGN_OR_RETURN(flags.options.codec, augment::MakeImageRecoder(recoder));
-  const bool makes_jpeg =
-      !flags.options.codec->recoding().empty() && recoder.encoding != augment::ImageEncoding::kRaw;
+  const bool makes_jpeg = !flags.options.codec->recoding().empty() &&
+                          recoder.encoding != augment::ImageEncoding::kRaw &&
+                          recoder.encoding != augment::ImageEncoding::kStored;
   if (makes_jpeg || !flags.jpeg_quality.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError("jpeg_quality: no image is encoded as JPEG anew");
 }
@@ -178,6 +204,32 @@ void AddSampleFlags(Command& command, Flags& flags) {
   command.Add("--features", flags.features, "Which features are taken: NAME or NAME=NEW,...");
 }
 
+void AddWriteMode(Command& command, Flags& flags, const Flag& encoding) {
+  command
+      .AddWord(
+          "--write-mode",
+          [&flags](const std::string& word) {
+            using augment::ImageEncoding;
+            flags.recoder.encoding = word == "raw"     ? ImageEncoding::kStored
+                                     : word == "jpg"   ? ImageEncoding::kJpeg
+                                     : word == "smart" ? ImageEncoding::kSmart
+                                                       : ImageEncoding::kProportion;
+          },
+          "Write images as FFCV does; raw is a PNG that is not compressed")
+      .OneOf({"raw", "jpg", "smart", "proportion"})
+      .Excludes(encoding);
+  command
+      .Add("--smart-threshold", flags.smart_threshold,
+           "Of smart: JPEG where raw pixels take more bytes")
+      .Whole(0);
+  command
+      .Add("--compress-probability", flags.compress_probability,
+           "Of proportion: how likely an image becomes JPEG (default: 0.5)")
+      .Finite(0, 1);
+  command.Add("--write-seed", flags.write_seed, "Of proportion: seed of what is drawn (default: 0)")
+      .Whole(0);
+}
+
 void AddImageFlags(Command& command, Flags& flags) {
   augment::ImageRecoderOptions& recoder = flags.recoder;
   Flag longer = command.Add("--max-resolution", recoder.max_resolution,
@@ -190,15 +242,15 @@ void AddImageFlags(Command& command, Flags& flags) {
       .Add("--jpeg-quality", flags.jpeg_quality,
            "Of images that are encoded anew as JPEG (default: 90)")
       .Whole(1, 100);
-  command
-      .AddWord(
-          "--image-encoding",
-          [&recoder](const std::string& word) {
-            recoder.encoding =
-                word == "raw" ? augment::ImageEncoding::kRaw : augment::ImageEncoding::kJpeg;
-          },
-          "Write all images as jpeg, or as raw pixels (default: as they are)")
-      .OneOf({"jpeg", "raw"});
+  Flag encoding = command.AddWord(
+      "--image-encoding",
+      [&recoder](const std::string& word) {
+        recoder.encoding =
+            word == "raw" ? augment::ImageEncoding::kRaw : augment::ImageEncoding::kJpeg;
+      },
+      "Write all images as jpeg, or as raw pixels (default: as they are)");
+  encoding.OneOf({"jpeg", "raw"});
+  AddWriteMode(command, flags, encoding);
   command.Add("--image-feature", flags.options.image_feature,
               "Which feature the image is (default: image/encoded, jpg, jpeg or png)");
 }

@@ -18,7 +18,8 @@ namespace millrace::cli {
 namespace {
 
 constexpr char kFooter[] = R"(
-Exit codes: 0 done; 1 failed; 2 wrong command line; 75 stopped by a signal with a durable checkpoint, resumable.
+Exit codes: 0 done; 1 failed; 2 wrong command line; 75 stopped by a signal with a durable checkpoint, resumable;
+76 another rank was lost (what could be saved was).
 
 Examples:
   millrace records convert --from idx --images train-images-idx3-ubyte.gz \
@@ -65,6 +66,7 @@ int Main(int argc, char** argv) {
   AddRun(top);
   AddShow(top);
   AddAudit(top);
+  AddBench(top);
   AddTrain(top);
   return line.Run(argc, argv);
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/status.h"
-
 namespace millrace::cli {
 namespace {
 
@@ -26,15 +24,19 @@ int NextCount(const Bounds& bounds, int step) {
 
 }  // namespace
 
-absl::StatusOr<MaxFed> FindMaxFed(double first_guess,
-                                  const std::function<absl::StatusOr<FeedTrial>(int)>& attempt) {
+MaxFed FindMaxFed(double first_guess,
+                  const std::function<absl::StatusOr<FeedTrial>(int)>& attempt) {
   MaxFed result;
   Bounds bounds;
   int count = static_cast<int>(std::clamp(first_guess, 1.0, double{kMaxAccelerators}));
   for (int step = 1; bounds.starved - bounds.fed > 1; step *= 2) {
-    MILLRACE_ASSIGN_OR_RETURN(const FeedTrial trial, attempt(count));
-    result.trials.push_back(trial);
-    if (trial.utilisation >= kFedUtilisation) {
+    const absl::StatusOr<FeedTrial> trial = attempt(count);
+    if (!trial.ok()) {
+      result.status = trial.status();
+      break;
+    }
+    result.trials.push_back(*trial);
+    if (trial->utilisation >= kFedUtilisation) {
       bounds.fed = count;
       bounds.fed_known = true;
     } else {
@@ -44,6 +46,7 @@ absl::StatusOr<MaxFed> FindMaxFed(double first_guess,
     count = NextCount(bounds, std::min(step, kMaxAccelerators));
   }
   result.accelerators = bounds.fed;
+  result.or_more = bounds.fed == kMaxAccelerators;
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace millrace::cli {
@@ -21,15 +22,16 @@ struct FeedTrial {
 
 struct MaxFed {
   int accelerators = 0;  // the most that were fed; 0: not even one
+  bool or_more = false;  // kMaxAccelerators are fed, and no more were tried
   std::vector<FeedTrial> trials;
+  absl::Status status;  // of the attempt that ended the search; the trials before it are there
 };
 
 // Searches for the most accelerators whose utilisation is at least kFedUtilisation. It begins at
 // `first_guess`, goes up from what was fed and down from what was not in steps of 1, 2, 4, ..., and
-// halves what lies between. Each number is tried once, none above kMaxAccelerators. What `attempt`
-// fails with is returned.
-absl::StatusOr<MaxFed> FindMaxFed(double first_guess,
-                                  const std::function<absl::StatusOr<FeedTrial>(int)>& attempt);
+// halves what lies between. Each number is tried once, none above kMaxAccelerators. An attempt that
+// fails ends the search.
+MaxFed FindMaxFed(double first_guess, const std::function<absl::StatusOr<FeedTrial>(int)>& attempt);
 
 }  // namespace millrace::cli
 

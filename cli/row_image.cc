@@ -28,7 +28,8 @@ struct Extents {
   int64_t channels = 1;
   bool channels_first = false;
 
-  int64_t IndexOf(int64_t pixel, int64_t channel) const {
+  int64_t IndexOf(int64_t y, int64_t x, int64_t channel) const {
+    const int64_t pixel = y * width + x;
     return channels_first ? channel * height * width + pixel : pixel * channels + channel;
   }
 };
@@ -84,19 +85,53 @@ Mapping MappingOf(const ImageField& field, const RowValue& value, int64_t channe
   return {*values, as_decoded ? "" : "mapped back to 0 to 255 as the plan's stages say"};
 }
 
-absl::StatusOr<std::string> Encode(const RowValue& value, const Extents& extents,
-                                   const Mapping& mapping, int64_t first, int64_t channels) {
-  const int64_t pixels = extents.height * extents.width;
-  std::vector<uint8_t> bytes;
-  bytes.reserve(static_cast<size_t>(pixels * channels));
-  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    for (int64_t c = first; c < first + channels; ++c) {
-      bytes.push_back(mapping.PixelOf(value.at(extents.IndexOf(pixel, c)), c));
+// The pixels of a row's value, a page's size.
+class Pixels {
+ public:
+  Pixels(const RowValue& value, const Extents& extents, const Mapping& mapping)
+      : value_(value),
+        extents_(extents),
+        mapping_(mapping),
+        by_(DivideUp(std::max(extents.height, extents.width), kMaxShownSide)) {}
+
+  int64_t reduced_by() const { return by_; }
+  int64_t height() const { return DivideUp(extents_.height, by_); }
+  int64_t width() const { return DivideUp(extents_.width, by_); }
+
+  absl::StatusOr<std::string> Encode(int64_t first, int64_t channels) const {
+    std::vector<uint8_t> bytes;
+    bytes.reserve(static_cast<size_t>(height() * width() * channels));
+    for (int64_t y = 0; y < height(); ++y) {
+      for (int64_t x = 0; x < width(); ++x) {
+        for (int64_t c = first; c < first + channels; ++c) bytes.push_back(MeanAt(y, x, c));
+      }
     }
+    return readers::EncodePng(bytes, static_cast<uint32_t>(height()),
+                              static_cast<uint32_t>(width()), static_cast<int>(channels));
   }
-  return readers::EncodePng(bytes, static_cast<uint32_t>(extents.height),
-                            static_cast<uint32_t>(extents.width), static_cast<int>(channels));
-}
+
+ private:
+  static int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+  // The mean of a square of pixels, as far as it lies in the image.
+  uint8_t MeanAt(int64_t shown_y, int64_t shown_x, int64_t channel) const {
+    const int64_t bottom = std::min((shown_y + 1) * by_, extents_.height);
+    const int64_t right = std::min((shown_x + 1) * by_, extents_.width);
+    int64_t sum = 0;
+    int64_t count = 0;
+    for (int64_t y = shown_y * by_; y < bottom; ++y) {
+      for (int64_t x = shown_x * by_; x < right; ++x, ++count) {
+        sum += mapping_.PixelOf(value_.at(extents_.IndexOf(y, x, channel)), channel);
+      }
+    }
+    return static_cast<uint8_t>((sum + count / 2) / count);
+  }
+
+  const RowValue& value_;
+  const Extents& extents_;
+  const Mapping& mapping_;
+  const int64_t by_;
+};
 
 }  // namespace
 
@@ -126,13 +161,18 @@ absl::StatusOr<RowImage> MakeRowImage(const ImageField& field, const RowValue& v
   const bool padded = own == 1 || own == 3;
   const int64_t shown = std::min(extents.channels, padded ? own : extents.channels);
   const Mapping mapping = MappingOf(field, value, shown);
-  RowImage image{
-      .pngs = {}, .height = extents.height, .width = extents.width, .values = mapping.text};
-  MILLRACE_ASSIGN_OR_RETURN(std::string png,
-                            Encode(value, extents, mapping, 0, shown == 1 ? 1 : 3));
+  const Pixels pixels(value, extents, mapping);
+  RowImage image{.pngs = {},
+                 .height = pixels.height(),
+                 .width = pixels.width(),
+                 .full_height = extents.height,
+                 .full_width = extents.width,
+                 .reduced_by = pixels.reduced_by(),
+                 .values = mapping.text};
+  MILLRACE_ASSIGN_OR_RETURN(std::string png, pixels.Encode(0, shown == 1 ? 1 : 3));
   image.pngs.push_back(std::move(png));
   if (shown == 4) {
-    MILLRACE_ASSIGN_OR_RETURN(std::string fourth, Encode(value, extents, mapping, 3, 1));
+    MILLRACE_ASSIGN_OR_RETURN(std::string fourth, pixels.Encode(3, 1));
     image.pngs.push_back(std::move(fourth));
   }
   return image;

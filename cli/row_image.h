@@ -26,16 +26,22 @@ struct ImageField {
 // width] with 1, 3 or 4 channels, or uint8 [height, width] of at least 8 pixels each.
 std::optional<ImageField> FindImageField(const Field& field, pipeline::FieldHistory history);
 
+inline constexpr int64_t kMaxShownSide = 512;  // pixels
+
 struct RowImage {
   std::vector<std::string> pngs;  // of the image; then, of a fourth channel of its own, as grey
-  int64_t height = 0;
+  int64_t height = 0;             // of the PNGs
   int64_t width = 0;
-  std::string values;  // how values became pixels; "" where they are pixels
+  int64_t full_height = 0;
+  int64_t full_width = 0;
+  int64_t reduced_by = 1;  // a pixel of the PNGs is the mean of so many rows and columns
+  std::string values;      // how values became pixels; "" where they are pixels
 };
 
 // uint8 values are pixels. Others become the uint8 values that they were, where the plan says how;
 // otherwise the image's smallest finite value is black and its largest white, and NaN black.
-// Channels that pad_channels has added are left out.
+// Channels that pad_channels has added are left out. An image with a side of more than kMaxShownSide
+// is reduced.
 //   INVALID_ARGUMENT  the row has no pixels, or another number of channels than 1, 3 or 4
 //   other             EncodePng's
 absl::StatusOr<RowImage> MakeRowImage(const ImageField& field, const RowValue& value);

@@ -51,6 +51,13 @@ bool IsText(std::string_view bytes) {
   return !bytes.empty() && IsUtf8(bytes) && std::ranges::none_of(bytes, is_control);
 }
 
+// The characters in the first `size` bytes of well-formed UTF-8 that are whole.
+std::string_view CutText(std::string_view text, size_t size) {
+  if (size >= text.size()) return text;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
 std::string NumberText(const RowValue& value, int64_t i) {
   if (value.dtype() == DType::kI64) {
     return absl::StrCat(Load<int64_t>(value.bytes().data() + 8 * i));
@@ -125,7 +132,7 @@ std::string RowValue::ToText() const {
   const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
   if (dtype_ == DType::kU8 && shape_.rank() == 1 && IsText(text)) {
     const bool cut = text.size() > kMaxTextBytes;
-    return absl::StrCat("\"", ToAbsl(text.substr(0, kMaxTextBytes)),
+    return absl::StrCat("\"", ToAbsl(CutText(text, kMaxTextBytes)),
                         cut ? absl::StrCat("\"... ", text.size(), " bytes") : "\"");
   }
   if (shape_.rank() == 0) return NumberText(*this, 0);

@@ -28,18 +28,6 @@
 namespace millrace::cli {
 namespace {
 
-// The counts of millrace_records_damaged_total{reason="data_crc"}, by reason.
-std::map<std::string, int64_t> DamageByReason(const Metrics& metrics) {
-  constexpr std::string_view kBegin = "millrace_records_damaged_total{reason=\"";
-  constexpr std::string_view kEnd = "\"}";
-  std::map<std::string, int64_t> damaged;
-  for (const auto& [name, count] : metrics.Snapshot()) {
-    if (!name.starts_with(kBegin)) continue;
-    damaged[name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size())] = count;
-  }
-  return damaged;
-}
-
 // One pass over the stream, to its end or the flags' limits.
 class Drive {
  public:
@@ -77,8 +65,7 @@ class Drive {
     report_.cpu_seconds = ProcessCpuSeconds() - cpu_at_start_;
     report_.steps = emulator_.sums();
     report_.digest = digest_.value();
-    report_.records_bad = stream_.context->metrics().counter("millrace_records_bad_total").value();
-    report_.damaged = DamageByReason(stream_.context->metrics());
+    report_.damage = DamageOf(stream_.context->metrics());
     return report_;
   }
 
@@ -118,9 +105,15 @@ class Drive {
   RunReport report_;
 };
 
+// Of a run that measured nothing.
+int FailAtOnce(const RunFlags& flags, const absl::Status& status) {
+  if (flags.json) PrintErrorJson(status);
+  return Fail(status);
+}
+
 int RunOnce(const RunFlags& flags, RunStream& stream) {
   const auto report = Drive::Run(flags, stream);
-  if (!report.ok()) return Fail(report.status());
+  if (!report.ok()) return FailAtOnce(flags, report.status());
   if (flags.json) {
     PrintRunJson(flags, *report);
   } else if (report->batches > 0 || report->status.ok()) {
@@ -130,14 +123,13 @@ int RunOnce(const RunFlags& flags, RunStream& stream) {
 }
 
 int RunFindMax(const RunFlags& flags, RunStream& stream) {
-  const auto report = FindMaxOf(flags, *stream.pipeline);
-  if (!report.ok()) return Fail(report.status());
+  const MaxReport report = FindMaxOf(flags, stream);
   if (flags.json) {
-    PrintMaxJson(flags, *report);
+    PrintMaxJson(flags, report);
   } else {
-    PrintMaxText(flags, *report);
+    PrintMaxText(flags, report);
   }
-  return kDone;
+  return report.fed.status.ok() ? kDone : Fail(report.fed.status);
 }
 
 // What is wrong with the flags together; empty: nothing.
@@ -147,7 +139,7 @@ std::string_view CheckFlags(const RunFlags& flags) {
   }
   const bool paced = SamplesPerSecondOf(flags) > 0;
   if (flags.accelerators > 1 && !paced) return "--accelerators goes with --accelerator or --pace";
-  if (!flags.find_max) return "";
+  if (!flags.find_max) return flags.warmup < 0 ? "" : "--warmup goes with --find-max";
   if (!paced) return "--find-max goes with --accelerator or --pace";
   if (flags.accelerators > 1) return "--find-max finds the number of --accelerators";
   if (flags.batches > 0) return "--find-max takes --seconds for each try, not --batches";
@@ -167,7 +159,7 @@ int Run(const RunFlags& flags) {
   const auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
   auto stream = OpenRunStream(flags, *variables);
-  if (!stream.ok()) return Fail(stream.status());
+  if (!stream.ok()) return FailAtOnce(flags, stream.status());
   const bool infinite = stream->pipeline->length().infinite;
   if (flags.find_max && !infinite) {
     return FailUsage("--find-max needs a plan that repeats for ever");
@@ -207,9 +199,10 @@ void AddRun(Command parent) {
       .ShowDefault();
   command.AddSwitch("--find-max", flags->find_max,
                     "Find how many of them this host feeds at a utilisation of 0.90");
-  command.Add("--warmup", flags->warmup, "Seconds before each try that --find-max leaves out")
-      .Finite(0, 1e6)
-      .ShowDefault();
+  command
+      .Add("--warmup", flags->warmup,
+           "With --find-max: seconds before each try that it leaves out (2)")
+      .Finite(0, 1e6);
   command.Add("--rank", flags->rank, "Read this rank's slice of every batch")
       .Whole(0, kMaxInt)
       .ShowDefault();

@@ -1,11 +1,10 @@
 #ifndef MILLRACE_CLI_RUN_MAX_H_
 #define MILLRACE_CLI_RUN_MAX_H_
 
-#include <map>
-#include <string>
+#include <optional>
 
-#include "absl/status/statusor.h"
 #include "cli/max_fed.h"
+#include "cli/run_report.h"
 #include "cli/run_stream.h"
 
 namespace millrace::cli {
@@ -13,15 +12,20 @@ namespace millrace::cli {
 // `millrace run --find-max`: how many emulated accelerators this host feeds. First the stream runs
 // without any, which tells where to begin; then numbers of them are tried (FindMaxFed), each on the
 // same stream, which goes on. Before each the warm-up is left out: flags.warmup seconds, and the first
-// step of every accelerator, so that what was made ahead while nobody asked is used up.
+// step of every accelerator, so that what was made ahead while nobody asked is used up. A try goes on
+// until a step was counted, so it may take as long as a step; where that is longer than a try should
+// take, standard error says so once.
 struct MaxReport {
-  double alone = 0;  // samples per second of the stream without accelerators
-  MaxFed fed;
+  // Samples per second of the stream without accelerators; nullopt: not measured.
+  std::optional<double> alone;
+  MaxFed fed;        // its status is of the whole search
+  DamageMet damage;  // that was met from the first batch on
 };
 
+// The status in the report:
 //   FAILED_PRECONDITION  the stream ends
 //   other                the stream's errors
-absl::StatusOr<MaxReport> FindMaxOf(const RunFlags& flags, pipeline::Pipeline& stream);
+MaxReport FindMaxOf(const RunFlags& flags, RunStream& stream);
 
 // On standard output: one JSON object, or text.
 void PrintMaxJson(const RunFlags& flags, const MaxReport& report);

@@ -7,10 +7,18 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/metrics.h"
 #include "cli/run_stream.h"
 #include "cli/step_sums.h"
 
 namespace millrace::cli {
+
+// What was wrong with samples, of a context's metrics.
+struct DamageMet {
+  int64_t records_bad = 0;
+  std::map<std::string, int64_t> damaged;  // samples that a policy took out, by reason
+};
+DamageMet DamageOf(const Metrics& metrics);
 
 // What `millrace run` has measured.
 struct RunReport {
@@ -20,13 +28,19 @@ struct RunReport {
   double cpu_seconds = 0;  // of the whole process
   StepSums steps;
   uint64_t digest = 0;
-  int64_t records_bad = 0;
-  std::map<std::string, int64_t> damaged;  // samples that a policy took out, by reason
+  DamageMet damage;
   absl::Status status;
 };
 
 // The emulated accelerator that the flags name, or null.
 nlohmann::ordered_json AcceleratorJson(const RunFlags& flags);
+
+// One JSON object as a line of standard output; bytes that are no UTF-8 are replaced.
+void PrintJson(const nlohmann::ordered_json& json);
+// Of a run that measured nothing: {"error": ...}.
+void PrintErrorJson(const absl::Status& status);
+// A line for each reason.
+void PrintDamageText(const DamageMet& damage);
 
 // On standard output: one JSON object, or text.
 void PrintRunJson(const RunFlags& flags, const RunReport& report);

@@ -26,7 +26,7 @@ struct RunFlags {
   std::string accelerator;
   int accelerators = 1;
   bool find_max = false;
-  double warmup = 2;
+  double warmup = -1;  // seconds; below 0: not given
   int rank = 0;
   int world = 1;
   int prefetch = 0;

@@ -51,7 +51,7 @@ absl::StatusOr<Shown> Show(const Flags& flags,
                            const std::map<std::string, std::string>& variables) {
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
                             pipeline::Plan::FromFile(flags.run.file, variables));
-  MILLRACE_ASSIGN_OR_RETURN(const auto watch, pipeline::CropWatch::Make(plan));
+  const auto watch = pipeline::CropWatch::Make(plan);
   MILLRACE_ASSIGN_OR_RETURN(const RunStream stream, Open(flags.run, plan, watch));
   MILLRACE_ASSIGN_OR_RETURN(const ContactSheet sheet,
                             ContactSheet::Make(flags.run.file, plan, watch, *stream.pipeline));
@@ -62,8 +62,8 @@ absl::StatusOr<Shown> Show(const Flags& flags,
   while (shown.batches < flags.batches) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, stream.pipeline->Next());
     if (!batch.has_value()) break;
-    MILLRACE_ASSIGN_OR_RETURN(const std::string section, sheet.Section(*batch, max_rows));
-    MILLRACE_RETURN_IF_ERROR(Append(*file, section));
+    MILLRACE_RETURN_IF_ERROR(sheet.AppendSection(
+        *batch, max_rows, [&](std::string_view html) { return Append(*file, html); }));
     watch.Forget(batch->ids());
     ++shown.batches;
     shown.rows += std::min(max_rows, batch->num_valid_rows());

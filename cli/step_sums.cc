@@ -16,6 +16,9 @@ void StepSums::AddIdle(double seconds) {
 
 double StepSums::wait_fraction() const { return sums_.whole > 0 ? sums_.wait / sums_.whole : 0; }
 
-double StepSums::utilisation() const { return sums_.whole > 0 ? sums_.nominal / sums_.whole : 0; }
+std::optional<double> StepSums::utilisation() const {
+  if (sums_.whole <= 0) return std::nullopt;
+  return sums_.nominal / sums_.whole;
+}
 
 }  // namespace millrace::cli

@@ -1,6 +1,8 @@
 #ifndef MILLRACE_CLI_STEP_SUMS_H_
 #define MILLRACE_CLI_STEP_SUMS_H_
 
+#include <optional>
+
 #include "cli/wait_histogram.h"
 
 namespace millrace::cli {
@@ -23,8 +25,8 @@ class StepSums {
 
   // Share of the time in which batches were waited for; 0 without a step.
   double wait_fraction() const;
-  // Nominal compute time / elapsed time; 0 without a step.
-  double utilisation() const;
+  // Nominal compute time / elapsed time; nullopt when nothing was counted.
+  std::optional<double> utilisation() const;
   const WaitHistogram& waits() const { return waits_; }
 
  private:

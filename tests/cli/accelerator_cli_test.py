@@ -70,8 +70,13 @@ class AcceleratorTest(unittest.TestCase):
         many = run_json(self.endless, "--batches", 20, "--digest", "--pace", 5000, "--accelerators", 4)
         self.assertEqual(many["digest"], plain["digest"])
 
-    def find_max(self, *args):
-        return ["run", self.endless, "--find-max", "--seconds", 0.05, "--warmup", 0, *args]
+    def test_of_a_run_without_a_counted_step_the_utilisation_is_not_known(self):
+        self.assertIsNone(run_json(self.endless, "--batches", 1, "--pace", 5000)["au"])
+        text = millrace("run", self.endless, "--batches", 1, "--pace", 5000).stdout
+        self.assertIn("utilisation not known", text)
+
+    def find_max(self, *args, plan=None):
+        return ["run", plan or self.endless, "--find-max", "--seconds", 0.05, "--warmup", 0, *args]
 
     def test_find_max_reports_every_try(self):
         done = millrace(*self.find_max("--pace", 20, "--json"))
@@ -86,6 +91,72 @@ class AcceleratorTest(unittest.TestCase):
         self.assertEqual(report["seconds_per_try"], 0.05)
         self.assertEqual(report["warmup_seconds"], 0)
         self.assertGreater(report["stream_samples_per_second"], 0)
+
+    def test_a_try_goes_on_until_a_step_was_counted(self):
+        # A step of 0.4 s, in which a try of 0.05 s would see nothing and call them starved.
+        report = json.loads(millrace(*self.find_max("--pace", 20, "--json")).stdout)
+        self.assertTrue(all(t["au"] > 0 for t in report["tries"]), report)
+        self.assertEqual(report["or_more"], report["max_accelerators"] == 4096)
+
+    def test_a_step_longer_than_a_try_is_said_once(self):
+        done = millrace(*self.find_max("--pace", 20))
+        self.assertEqual(done.stderr.count("a step takes 0.4 s, longer than --seconds 0.05"), 1)
+        self.assertNotIn("a step takes", millrace(*self.find_max("--pace", 1e12)).stderr)
+
+    def damaged(self, name, policy, bad=(1,)):
+        """A plan for ever over 64 records, of which those of numbers `bad` are damaged."""
+        path = self.folder / "damaged" / f"{name}.tfrecord"
+        path.parent.mkdir(exist_ok=True)
+        write_tfrecord(path, [bytes([i]) * 20 for i in range(64)])
+        data = bytearray(path.read_bytes())
+        for record in bad:
+            data[36 * record + 14] ^= 1  # in its payload
+        path.write_bytes(bytes(data))
+        plan = self.folder / f"{name}.pbtxt"
+        plan.write_text(f"""
+            {policy}
+            stage {{ tfrecord {{ files: "{path}" }} }}
+            stage {{ decode_raw {{ shape: [20] }} }}
+            stage {{ batch {{ size: 8 }} }}
+            stage {{ repeat {{}} }}
+        """)
+        return plan
+
+    def test_find_max_tells_of_damage(self):
+        plan = self.damaged("dropped", 'on_damage { policy: "skip" max_share: 1 }')
+        report = json.loads(millrace(*self.find_max("--pace", 20000, "--json", plan=plan)).stdout)
+        self.assertGreater(report["records_damaged"]["data_crc"], 0)
+        self.assertNotIn("error", report)
+        text = millrace(*self.find_max("--pace", 20000, plan=plan)).stdout
+        self.assertRegex(text, r"damaged: \d+ samples, data_crc")
+
+    def test_a_stream_without_one_good_sample_is_measured_as_0(self):
+        policy = 'on_damage { policy: "mask" max_share: 1 }'
+        plan = self.damaged("masked", policy, range(64))
+        done = millrace(*self.find_max("--pace", 20000, "--json", plan=plan))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["stream_samples_per_second"], 0)
+        self.assertEqual(report["stream_accelerators"], 0)
+        self.assertEqual(report["max_accelerators"], 0)
+        text = millrace(*self.find_max("--pace", 20000, plan=plan)).stdout
+        self.assertIn("the stream alone: 0 samples/s", text)
+        self.assertRegex(text, r"damaged: \d+ samples, data_crc")
+        self.assertIn("0 emulated accelerators fed", text)
+
+    def test_an_error_is_in_the_json_too(self):
+        plan = self.damaged("fatal", "")
+        done = millrace(*self.find_max("--pace", 20000, "--json", plan=plan))
+        self.assertEqual(done.returncode, 1)
+        report = json.loads(done.stdout)
+        self.assertIn("fatal.tfrecord", report["error"])
+        self.assertIsNone(report["max_accelerators"])
+        self.assertIsNone(report["stream_samples_per_second"])
+        self.assertIn("fatal.tfrecord", done.stderr)
+        for words in ([], ["--find-max", "--pace", 1]):
+            done = millrace("run", self.folder / "none.pbtxt", "--json", *words)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("none.pbtxt", json.loads(done.stdout)["error"])
 
     def test_a_host_that_cannot_feed_one_says_so(self):
         done = millrace(*self.find_max("--pace", 1e12))
@@ -105,6 +176,8 @@ class AcceleratorTest(unittest.TestCase):
                            ([self.endless, "--find-max", "--pace", 1, "--digest"], "--digest"),
                            ([self.endless, "--find-max", "--pace", 1, "--accelerators", 2],
                             "--accelerators"),
+                           ([self.endless, "--warmup", 2, "--batches", 1], "--find-max"),
+                           ([self.endless, "--warmup", 0, "--pace", 1], "--find-max"),
                            ([once, "--find-max", "--pace", 1], "for ever")):
             done = millrace("run", *args)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -42,7 +42,7 @@ class EmulatorTest : public testing::Test {
 TEST_F(EmulatorTest, OneThatNeverWaitsIsFullyUsed) {
   Emulator emulator(time_.clock(), 1, 0.1);
   for (int i = 0; i < 5; ++i) Step(emulator, 0);
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 1);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 1);
   EXPECT_DOUBLE_EQ(time_.now(), 4);  // the fifth second is still to come
   emulator.Drain(kForEver);
   EXPECT_DOUBLE_EQ(time_.now(), 5);
@@ -51,9 +51,9 @@ TEST_F(EmulatorTest, OneThatNeverWaitsIsFullyUsed) {
 TEST_F(EmulatorTest, TheFirstStepIsLeftOut) {
   Emulator emulator(time_.clock(), 1, 0.1);
   Step(emulator, 100);
-  EXPECT_EQ(emulator.sums().utilisation(), 0);
+  EXPECT_EQ(emulator.sums().utilisation(), std::nullopt);
   Step(emulator, 1);
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 0.5);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 0.5);
   EXPECT_DOUBLE_EQ(emulator.sums().waits().max(), 1);
 }
 
@@ -61,7 +61,7 @@ TEST_F(EmulatorTest, SleepingTooLongIsNoWaitButLowersUtilisation) {
   Emulator emulator(time_.clock(), 1, 0.1);
   time_.set_oversleep(0.25);
   for (int i = 0; i < 5; ++i) Step(emulator, 0);
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 0.8);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 0.8);
   EXPECT_EQ(emulator.sums().wait_fraction(), 0);
 }
 
@@ -86,7 +86,7 @@ TEST_F(EmulatorTest, TwoShareAStreamThatIsTwiceAsFast) {
     emulator.Deliver(10);
   }
   EXPECT_TRUE(emulator.all_started());
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 1);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 1);
 }
 
 // Each batch takes a second to come and each accelerator a second to use it: of three, each waits
@@ -94,7 +94,7 @@ TEST_F(EmulatorTest, TwoShareAStreamThatIsTwiceAsFast) {
 TEST_F(EmulatorTest, ThreeShareAStreamThatFeedsOne) {
   Emulator emulator(time_.clock(), 3, 0.1);
   for (int i = 0; i < 30; ++i) Step(emulator, 1);
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 1.0 / 3);
   EXPECT_DOUBLE_EQ(emulator.sums().waits().max(), 2);
   EXPECT_DOUBLE_EQ(emulator.sums().wait_fraction(), 2.0 / 3);
 }
@@ -105,7 +105,7 @@ TEST_F(EmulatorTest, WhatCameBeforeMeasureDoesNotCount) {
   emulator.Measure();
   EXPECT_EQ(emulator.sums().waits().count(), 0u);
   Step(emulator, 0);
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 1);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 1);
 }
 
 TEST_F(EmulatorTest, StarvedAcceleratorsCountAlthoughTheyGetNothing) {
@@ -115,9 +115,9 @@ TEST_F(EmulatorTest, StarvedAcceleratorsCountAlthoughTheyGetNothing) {
   EXPECT_FALSE(Emulator(time_.clock(), 1, 0.1).all_started());
   time_.Pass(1);
   emulator.CountIdle();
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 0.25);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 0.25);
   emulator.CountIdle();  // nothing more
-  EXPECT_DOUBLE_EQ(emulator.sums().utilisation(), 0.25);
+  EXPECT_DOUBLE_EQ(emulator.sums().utilisation().value(), 0.25);
 }
 
 TEST_F(EmulatorTest, NoSleepGoesBeyondTheLimit) {

@@ -102,11 +102,54 @@ class ImagesTest(unittest.TestCase):
         self.assertGreater(small, 0)
         self.assertGreater(large, 0)
 
+    def formats(self, name):
+        lines = millrace("records", "cat", *sorted((self.folder / name).glob("*.tfrecord")))
+        return [json.loads(line)["features"]["image/format"][0]
+                for line in lines.stdout.splitlines()]
+
+    def test_write_modes_are_stored_and_read_back(self):
+        jpg = self.converted("jpg", "--write-mode", "jpg")
+        self.assertEqual(jpg, self.converted("same"), "JPEGs of the right size pass")
+        self.converted("raw", "--write-mode", "raw")
+        self.assertEqual(set(self.formats("raw")), {"png"})
+        self.converted("smart", "--write-mode", "smart", "--smart-threshold", 280 * 280 * 3)
+        self.assertEqual(set(self.formats("smart")), {"png", "jpeg"})
+        draws = ("--write-mode", "proportion", "--write-seed", 3)
+        some = self.converted("some1", *draws, "--threads", 1)
+        self.assertEqual(self.converted("some4", *draws, "--threads", 4), some)
+        self.assertEqual(set(self.formats("some1")), {"png", "jpeg"})
+        self.assertNotEqual(self.converted("other", *draws[:2], "--write-seed", 4), some)
+        # Raw is without a loss: what a pipeline makes of it is what it makes of the JPEGs.
+        plan = self.folder / "write_modes.pbtxt"
+        plan.write_text("""
+            stage { tfrecord { files: "${DATA}/*.tfrecord" } }
+            stage { parse_example { feature { key: "image/encoded" dtype: BYTES } } }
+            stage { decode_image {} }
+            stage { resize { height: 64 width: 64 } }
+            stage { batch { size: 8 } }
+        """)
+        digests = set()
+        for name in ("jpg", "raw", "smart", "some1"):
+            report = run_json(plan, "--var", f"DATA={self.folder / name}", "--digest")
+            self.assertEqual((report["samples"], report["records_bad"]), (IMAGES, 0))
+            digests.add(report["digest"])
+        self.assertEqual(len(digests), 1)
+
     def test_flags_of_images_are_checked(self):
         for args, text in ((["--max-resolution", 5, "--min-resolution", 5], "--min-resolution"),
                            (["--max-resolution", 0], "max_resolution"),
                            (["--jpeg-quality", 101], "--jpeg-quality"),
-                           (["--image-encoding", "gif"], "{jpeg,raw}")):
+                           (["--image-encoding", "gif"], "{jpeg,raw}"),
+                           (["--write-mode", "png"], "{raw,jpg,smart,proportion}"),
+                           (["--write-mode", "smart"], "--smart-threshold"),
+                           (["--write-mode", "jpg", "--smart-threshold", 9], "smart_threshold"),
+                           (["--write-mode", "raw", "--write-seed", 9], "write_seed"),
+                           (["--write-mode", "raw", "--jpeg-quality", 9], "jpeg_quality"),
+                           (["--compress-probability", 0.5], "compress_probability"),
+                           (["--write-mode", "proportion", "--compress-probability", 2],
+                            "--compress-probability"),
+                           (["--write-mode", "raw", "--image-encoding", "raw"],
+                            "--image-encoding")):
             done = millrace("records", "convert", "--from", "images", "--images",
                             self.folder / "photos", "--out", self.folder / "none", *args)
             self.assertEqual(done.returncode, 2, done.stderr)

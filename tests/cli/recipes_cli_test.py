@@ -187,8 +187,11 @@ class RecipesTest(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("boxes: box 0 has its second corner left of or above its first", done.stderr)
 
-    def test_imagenet_as_dali_has_it(self):
-        self.expect_fields("imagenet/train_dali.pbtxt", [f"DATA={self.images(260)}"],
+    def test_imagenet_as_torchvision_and_dali_have_it(self):
+        images = self.images(260)
+        self.expect_fields("imagenet/train_torchvision.pbtxt", [f"DATA={images}"],
+                           "image: float32[3, 224, 224]", "label: int64[]")
+        self.expect_fields("imagenet/train_dali.pbtxt", [f"DATA={images}"],
                            "image: float16[3, 224, 224]", "label: int64[]")
 
     def test_tabular_is_the_same_of_examples_and_of_the_lines_they_were_made_of(self):

@@ -421,7 +421,7 @@ class RecordsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
             (folder / "a.csv").write_text("1,2\n3\n5,6\n")
-            (folder / "b.csv").write_text("x\n1,2\n3,4\n")
+            (folder / "b.csv").write_text("\"x\n1,2\n3,4\n")
             done = millrace("records", "repair", folder / "a.csv", folder / "b.csv", "--container",
                             "csv", "--out", folder / "out", "--header")
             self.assertEqual(done.returncode, 1, done.stdout)
@@ -566,7 +566,7 @@ class RecordsTest(unittest.TestCase):
         done = millrace("nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn('"nonsense" is no subcommand of millrace; there are: records, explain, run, '
-                      "show, audit, train", done.stderr)
+                      "show, audit, bench, train", done.stderr)
         self.assertIn('"inspekt" is no subcommand of records; there are: convert, inspect',
                       millrace("records", "inspekt", "x").stderr)
 

@@ -177,6 +177,124 @@ class ShowTest(unittest.TestCase):
         self.assertEqual(page.images[1][3], first[3::4])
         self.assertIn("fourth channel", page.text)
 
+    def test_a_channel_that_was_added_to_raw_pixels_is_left_out(self):
+        for channels in (1, 3):
+            for more in ("stage { pad_channels { value: 7 } }",
+                         "stage { flip { probability: 0 } } stage { pad_channels {} }"):
+                plan, images = self.raw(channels, more)
+                page = self.page(plan)
+                self.assertEqual(self.pixels(page), images[:4], more)
+                self.assertNotIn("fourth channel", page.text)
+        plan, _ = self.raw(3, "stage { transpose { perm: [1, 2, 0] } } stage { pad_channels {} }",
+                           shape=[3, HEIGHT, WIDTH])
+        page = self.page(plan)
+        self.assertEqual([image[2] for image in page.images], [3] * 4)
+
+    def test_mixed_images_keep_their_range(self):
+        # Pixels of 100 to 120, which would become 0 to 255 if they were stretched.
+        draw = random.Random(6)
+        images = [bytes(draw.randrange(100, 121) for _ in range(HEIGHT * WIDTH * 3))
+                  for _ in range(8)]
+        write_tfrecord(self.folder / "labelled.tfrecord",
+                       [example({"pixels": [image], "label": [i % 3]})
+                        for i, image in enumerate(images)])
+        for mix in ("mixup { num_classes: 3 }", "cutmix { num_classes: 3 }",
+                    "mixup_or_cutmix { num_classes: 3 }"):
+            page = self.page(f"""
+                stage {{ tfrecord {{ files: "{self.folder}/labelled.tfrecord" }} }}
+                stage {{ parse_example {{ feature {{ key: "pixels" dtype: BYTES }}
+                                          feature {{ key: "label" dtype: INT64 }} }} }}
+                stage {{ decode_raw {{ field: "pixels" output: "image"
+                                       shape: [{HEIGHT}, {WIDTH}, 3] }} }}
+                stage {{ normalize {{ mean: [110, 111, 112] stddev: [4, 5, 6] }} }}
+                stage {{ batch {{ size: 8 }} }}
+                stage {{ {mix} }}
+            """)
+            self.assertEqual(len(page.images), 8)
+            for image in page.images:
+                self.assertTrue(all(100 <= pixel <= 120 for pixel in image[3]), mix)
+            self.assertNotIn("stretched", page.text)
+            self.assertIn("mapped back", page.text)
+            self.assertTrue(any(image[3] not in images for image in page.images), mix)
+
+    def test_a_mask_has_the_stages_of_its_image(self):
+        draw = random.Random(7)
+        masks = [draw.randbytes(HEIGHT * WIDTH) for _ in range(4)]
+        write_tfrecord(self.folder / "masks.tfrecord",
+                       [example({"pixels": [self.images[i][:HEIGHT * WIDTH * 3]], "mask": [mask]})
+                        for i, mask in enumerate(masks)])
+        page = self.page(f"""
+            stage {{ tfrecord {{ files: "{self.folder}/masks.tfrecord" }} }}
+            stage {{ parse_example {{ feature {{ key: "pixels" dtype: BYTES }}
+                                      feature {{ key: "mask" dtype: BYTES }} }} }}
+            stage {{ decode_raw {{ field: "pixels" output: "image" shape: [{HEIGHT}, {WIDTH}, 3] }} }}
+            stage {{ decode_raw {{ field: "mask" output: "segments" shape: [{HEIGHT}, {WIDTH}, 1] }} }}
+            stage {{ random_crop {{ height: 6 width: 5 mask: "segments" }} }}
+            stage {{ flip {{ mask: "segments" }} }}
+            stage {{ batch {{ size: 4 }} }}
+        """)
+        titles = [t for t in page.titles if t.startswith("segments")]
+        pixels = [i[3] for i, t in zip(page.images, page.titles) if t.startswith("segments")]
+        of_images = [t for t in page.titles if t.startswith("image")]
+        self.assertEqual(len(titles), 4)
+        for title, image, shown, mask in zip(titles, of_images, pixels, masks):
+            self.assertEqual(window(title), window(image))
+            self.assertEqual("-> acted" in title, "-> acted" in image)
+            self.assertIn("flip", title)
+            top, bottom, left, right = window(title)
+            rows = [mask[y * WIDTH + left:y * WIDTH + right + 1] for y in range(top, bottom + 1)]
+            step = -1 if "-> acted" in title else 1
+            self.assertEqual(shown, b"".join(row[::step] for row in rows))
+
+    def test_random_erasing_is_not_said_to_have_erased(self):
+        # No rectangle of that shape fits, so images stay as they are.
+        plan, images = self.raw(3, """stage { random_erasing { probability: 1 area: [0.9, 0.9]
+                                                               aspect: [50, 50] } }""")
+        page = self.page(plan)
+        self.assertEqual(self.pixels(page), images[:4])
+        for title in page.titles:
+            self.assertIn("-> acted, if one of ten rectangles fitted", title)
+
+    def test_large_images_are_shown_reduced(self):
+        # Rows of 0 and 255 by turns: the mean of each pair is 128.
+        height, width = 700, 3
+        size = height * width
+        (self.folder / "tall.bin").write_bytes((bytes(width) + b"\xff" * width) * (height // 2))
+        page = self.page(f"""
+            stage {{ fixed_length {{ files: "{self.folder}/tall.bin" record_bytes: {size} }} }}
+            stage {{ decode_raw {{ output: "image" shape: [{height}, {width}, 1] }} }}
+            stage {{ batch {{ size: 1 }} }}
+        """)
+        self.assertEqual(page.images[0], (2, 350, 1, b"\x80" * 700))
+        self.assertIn("shown at 1/2 of 3 x 700", "".join(page.captions))
+
+    def test_a_plan_that_uses_the_page_s_own_names_is_shown_all_the_same(self):
+        pixels = bytes(3 * 16 * 16)
+        write_tfrecord(self.folder / "named.tfrecord",
+                       [example({"image/encoded": [encode_png(16, 16, pixels)]})])
+        page = self.page(f"""
+            stage {{ tfrecord {{ files: "{self.folder}/named.tfrecord" }} }}
+            stage {{ parse_example {{ feature {{ key: "image/encoded" dtype: BYTES }} }} }}
+            stage {{ decode_image {{}} }}
+            stage {{ name: "millrace_note_extents_2" flip {{}} }}
+            stage {{ random_crop {{ height: 8 width: 8 }} }}
+            stage {{ batch {{ size: 1 }} }}
+        """)
+        self.assertEqual(page.images[0][:2], (8, 8))
+
+    def test_long_text_is_cut_between_characters(self):
+        text = "a" * 79 + "\u00e9" * 10  # the 80th byte is half a character
+        write_tfrecord(self.folder / "text.tfrecord",
+                       [example({"text": [text.encode()], "pixels": [bytes(16 * 16 * 3)]})])
+        page = self.page(f"""
+            stage {{ tfrecord {{ files: "{self.folder}/text.tfrecord" }} }}
+            stage {{ parse_example {{ feature {{ key: "text" dtype: BYTES }}
+                                      feature {{ key: "pixels" dtype: BYTES }} }} }}
+            stage {{ decode_raw {{ field: "pixels" output: "image" shape: [16, 16, 3] }} }}
+            stage {{ padded_batch {{ size: 1 }} }}
+        """)
+        self.assertIn('text: "' + "a" * 79 + '"... 99 bytes', "".join(page.captions))
+
     def test_values_of_unknown_origin_are_stretched_and_it_says_so(self):
         values = [-2.0, 0.0, 1.0, 3.0] * 3
         values[1], values[5] = float("nan"), float("inf")
@@ -222,6 +340,46 @@ class ShowTest(unittest.TestCase):
             flips += acted
         self.assertGreater(flips, 0)
         self.assertLess(flips, IMAGES)
+
+    def test_hovering_tells_what_colours_drew(self):
+        stages = ('stage { brightness { factor: [0.5, 1.5] probability: 0.5 } } '
+                  'stage { color_jitter { saturation: 0.5 hue: 0.1 probability: 0 } }')
+        plan, images = self.raw(3, stages)
+        page = self.page(plan, "--batches", 3)
+        factors = set()
+        for image, title, original in zip(page.images, page.titles, images):
+            match = re.search(r"-> acted  -> factor (\S+)", title)
+            self.assertNotIn("saturation 0", title)  # drawn only where it acts
+            self.assertEqual(match is None, image[3] == original, title)
+            if match is None:
+                continue
+            factor = float(match[1])
+            factors.add(factor)
+            for got, was in zip(image[3], original):
+                self.assertLessEqual(abs(got - min(was * factor, 255)), 1.1)
+        self.assertGreater(len(factors), 1)
+
+    def test_hovering_tells_what_jitter_affine_and_policies_drew(self):
+        stages = """stage { color_jitter { brightness: 0.3 hue: 0.1 } }
+                    stage { affine { degrees: [-9, 9] translate: [0.5, 0.5] } }
+                    stage { auto_augment { policy: "trivial_augment" } }
+                    stage { auto_augment { policy: "rand_augment" magnitude: 3 } }"""
+        plan, _ = self.raw(3, stages)
+        names, orders = set(), set()
+        for title in self.page(plan, "--batches", 3).titles:
+            jitter, affine, one, two = [line.split("  -> ")[-1] for line in title.splitlines()[2:]]
+            orders.add(tuple(re.findall("brightness|hue", jitter)))
+            self.assertEqual(len(re.findall(r"(?:brightness|hue) -?\d", jitter)), 2)
+            degrees, right, down = re.match(
+                r"(\S+) degrees, scale 1, shear 0 and 0 degrees, (\S+) pixels to the right and "
+                r"(\S+) down$", affine).groups()
+            self.assertLessEqual(abs(float(degrees)), 9)
+            self.assertLessEqual(abs(int(right)), WIDTH // 2 + 1)
+            self.assertLessEqual(abs(int(down)), HEIGHT // 2 + 1)
+            names.add(one.split()[0])
+            self.assertEqual(len(two.split(", ")), 2)
+        self.assertEqual(orders, {("brightness", "hue"), ("hue", "brightness")})
+        self.assertGreater(len(names), 2)
 
     def test_hovering_tells_where_a_random_crop_lies(self):
         plan, images = self.raw(3, """stage { pad { top: 2 left: 3 right: 1 } }

@@ -81,6 +81,12 @@ class TrainTest(unittest.TestCase):
             rest, _ = process.communicate(timeout=TIMEOUT)
             return process.returncode, "".join(lines) + rest
 
+    def check_killed_in_mid_epoch(self, checkpoints):
+        """The newest checkpoint is one of every seven steps, whenever the signal came."""
+        step = int(re.search(r"checkpoint-(\d+)", self.newest(checkpoints).name)[1])
+        self.assertEqual(step % 7, 0)
+        self.assertLess(step, EPOCHS * STEPS_PER_EPOCH)
+
     def newest(self, checkpoints):
         return sorted(checkpoints.glob("checkpoint-*.safetensors"))[-1]
 
@@ -93,9 +99,9 @@ class TrainTest(unittest.TestCase):
         whole, whole_checkpoints = self.job("whole")
         self.train(whole)
         killed, checkpoints = self.job("killed")
-        code, _ = self.interrupt_at(killed, 17, signal.SIGKILL)
+        code, _ = self.interrupt_at(killed, 9, signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
-        self.assertIn("checkpoint-00000014", self.newest(checkpoints).name)
+        self.check_killed_in_mid_epoch(checkpoints)
         self.train(killed, "--resume")
         self.assertEqual(self.newest(checkpoints).read_bytes(),
                          self.newest(whole_checkpoints).read_bytes())
@@ -120,8 +126,8 @@ class TrainTest(unittest.TestCase):
         whole, whole_checkpoints = self.job("whole-mpi")
         self.train(whole, prefix=mpirun(2))
         killed, checkpoints = self.job("killed-mpi")
-        self.assertNotEqual(self.kill_ranks_at(killed, 17), 0)
-        self.assertIn("checkpoint-00000014", self.newest(checkpoints).name)
+        self.assertNotEqual(self.kill_ranks_at(killed, 9), 0)
+        self.check_killed_in_mid_epoch(checkpoints)
         self.train(killed, "--resume", prefix=mpirun(2))
         self.assertEqual(self.newest(checkpoints).read_bytes(),
                          self.newest(whole_checkpoints).read_bytes())

@@ -1,0 +1,43 @@
+#include "cli/start_up_watch.h"
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "cli/command.h"
+
+namespace millrace::cli {
+
+void StartUpWatch::Tell(std::string_view what) {
+  {
+    MutexLock lock(mu_);
+    waits_ = false;
+    over_.NotifyAll();
+  }
+  thread_ = std::jthread();  // joins the one there was
+  if (what.empty()) return;
+  {
+    MutexLock lock(mu_);
+    waits_ = true;
+  }
+  thread_ = std::jthread([this, text = std::string(what)] { Run(text); });
+}
+
+void StartUpWatch::Run(const std::string& what) {
+  const auto end = std::chrono::steady_clock::now() + limit_;
+  MutexLock lock(mu_);
+  while (waits_) {
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left > std::chrono::nanoseconds(0)) {
+      over_.WaitFor(mu_, left);
+      continue;
+    }
+    // The thread that waits cannot be ended, nor can what it holds be released.
+    _exit(Fail(absl::DeadlineExceededError(absl::StrCat(
+        what, " was not over after ", std::chrono::duration<double>(limit_).count(),
+        " s (--connect-timeout): it waits for a rank that has not come, is stopped, or cannot be "
+        "reached; ranks that do not say this are the ones to look at"))));
+  }
+}
+
+}  // namespace millrace::cli

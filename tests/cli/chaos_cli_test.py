@@ -1,0 +1,194 @@
+"""`millrace train` when a rank dies, stops or stalls: named, given up, saved, exit 76, resumable.
+
+Ranks meet over TCP without a launcher, so that nobody but Millrace ends them; and under mpirun.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import time
+import unittest
+
+from cli_testutil import BIN
+from ranks_testutil import PEER_LOST, RanksTestCase
+from train_cli_test import processes
+
+ROUNDS = int(os.environ.get("MILLRACE_CHAOS_ROUNDS", "2"))
+
+
+class ChaosTest(RanksTestCase):
+    def check_resumes(self, name, lost):
+        """Kills rank `lost` of two; what was saved then continues to the weights of a whole run."""
+        whole, whole_checkpoints = self.job(f"{name}-whole", epochs=3)
+        self.run_to_the_end(whole, 2)
+        job, checkpoints = self.job(name, epochs=3)
+        ranks = self.start(job, 2)
+        ranks[0].await_line(r"^step 5/")
+        ranks[lost].process.send_signal(signal.SIGKILL)
+        self.check_lost([ranks[1 - lost]], lost)
+        self.run_to_the_end(job, 2, "--resume")
+        self.assertEqual(self.newest(checkpoints).read_bytes(),
+                         self.newest(whole_checkpoints).read_bytes())
+
+    def test_a_killed_rank_is_named_and_its_job_continues(self):
+        self.check_resumes("kill-1", 1)
+
+    def test_a_killed_rank_0_is_named_and_its_job_continues(self):
+        self.check_resumes("kill-0", 0)
+
+    def test_three_ranks_all_hear_of_the_fourth(self):
+        job, _ = self.job("kill-of-four")
+        ranks = self.start(job, 4)
+        ranks[0].await_line(r"^step 5/")
+        ranks[2].process.send_signal(signal.SIGKILL)
+        self.check_lost([ranks[0], ranks[1], ranks[3]], 2)
+
+    def test_a_stopped_rank_is_named_and_may_come_back(self):
+        job, _ = self.job("stop", epochs=4)
+        ranks = self.start(job, 2, "--stall-report-ms", "1000")
+        ranks[0].await_line(r"^step 5/")
+        ranks[1].process.send_signal(signal.SIGSTOP)
+        ranks[0].await_line(r"warning: rank 1 has not come on for .*its process does not run")
+        ranks[1].process.send_signal(signal.SIGCONT)
+        for rank in ranks:
+            self.assertEqual(rank.end(), 0, rank.output())
+
+    def test_a_rank_that_stays_stopped_is_given_up(self):
+        job, _ = self.job("give-up")
+        ranks = self.start(job, 3, "--stall-report-ms", "1000", "--stall-abort-ms", "4000")
+        ranks[0].await_line(r"^step 5/")
+        ranks[0].process.send_signal(signal.SIGSTOP)
+        self.check_lost(ranks[1:], 0)
+        # When it comes back it hears that it is out.
+        ranks[0].process.send_signal(signal.SIGCONT)
+        self.assertNotEqual(ranks[0].end(), 0)
+
+    def test_a_schedule_of_deaths_ends_in_the_weights_of_a_whole_run(self):
+        whole, whole_checkpoints = self.job("schedule-whole", epochs=12)
+        self.run_to_the_end(whole, 2)
+        job, checkpoints = self.job("schedule", epochs=12)
+        draw = random.Random(7)
+        resume = []
+        for _ in range(ROUNDS):
+            ranks = self.start(job, 2, *resume)
+            lost = draw.randrange(2)
+            ranks[0].await_line(r"^step \d+/")
+            time.sleep(draw.random() / 2)
+            ranks[lost].process.send_signal(signal.SIGKILL)
+            code = ranks[1 - lost].end()
+            self.assertEqual(code, PEER_LOST, ranks[1 - lost].output())
+            if checkpoints.exists() and any(checkpoints.glob("checkpoint-*.safetensors")):
+                resume = ["--resume"]
+        self.run_to_the_end(job, 2, *resume)
+        self.assertEqual(self.newest(checkpoints).read_bytes(),
+                         self.newest(whole_checkpoints).read_bytes())
+
+    def test_the_lowest_of_those_that_are_left_saves(self):
+        job, checkpoints = self.job("kill-two")
+        ranks = self.start(job, 4)
+        ranks[0].await_line(r"^step 5/")
+        for rank in ranks[:2]:
+            rank.process.send_signal(signal.SIGKILL)
+        said = ""
+        for rank in ranks[2:]:
+            self.assertEqual(rank.end(), PEER_LOST, rank.output())
+            self.assertRegex(rank.output(), r"rank [01] is lost")
+            said += rank.output()
+        self.assertRegex(said, r"saved step \d+: ")
+        self.assertTrue(any(checkpoints.glob("checkpoint-*.safetensors")))
+
+    def test_a_job_that_was_suspended_goes_on(self):
+        job, _ = self.job("suspended", epochs=4)
+        ranks = self.start(job, 2, "--stall-report-ms", "1000", "--stall-abort-ms", "3000")
+        ranks[0].await_line(r"^step 5/")
+        for rank in ranks:
+            rank.process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        for rank in ranks:
+            rank.process.send_signal(signal.SIGCONT)
+        for rank in ranks:
+            self.assertEqual(rank.end(), 0, rank.output())
+
+    def test_a_timeline_of_all_ranks_is_one_file(self):
+        job, _ = self.job("timeline", epochs=1)
+        path = self.folder / "timeline.json"
+        self.run_to_the_end(job, 2, "--timeline", str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+        for rank in range(2):
+            names = {event["name"] for event in events
+                     if event["ph"] == "X" and event["pid"] == rank}
+            self.assertLessEqual({"backward", "reducing", "bucket used"}, names)
+            steps = {event["args"]["step"] for event in events
+                     if event["ph"] == "X" and event["pid"] == rank}
+            self.assertLessEqual(set(range(20)), steps)
+            for step in range(20):
+                times = {event["name"]: event["ts"] for event in reversed(events)
+                         if event["pid"] == rank and event.get("args", {}).get("step") == step
+                         and event["args"].get("bucket") == 0}
+                order = [times[name] for name in
+                         ("backward", "bucket ready", "reducing", "bucket used")]
+                self.assertEqual(order, sorted(order), f"rank {rank}, step {step}")
+
+    def test_a_loss_leaves_the_timelines_of_those_that_are_left(self):
+        job, _ = self.job("timeline-loss", epochs=1000)  # until it is killed
+        path = self.folder / "loss.json"
+        ranks = self.start(job, 3, "--timeline", str(path))
+        ranks[0].await_line(r"^step 5/")
+        ranks[1].process.send_signal(signal.SIGKILL)
+        self.check_lost([ranks[0], ranks[2]], 1)
+        said = ranks[0].output() + ranks[2].output()
+        merged = re.search(r"; timeline of ranks? ([0-9, ]+): ", said)
+        self.assertTrue(merged, said)
+        in_file = {int(rank) for rank in merged[1].split(",")}
+        files = {rank: path for rank in in_file}
+        # One that comes too late for the others' file has one of its own.
+        files.update({rank: self.folder / f"loss.json.rank-{rank}" for rank in {0, 2} - in_file})
+        for rank, file in files.items():
+            events = json.loads(file.read_text())["traceEvents"]
+            names = {event["name"] for event in events
+                     if event["ph"] == "X" and event["pid"] == rank}
+            self.assertLessEqual({"backward", "reducing", "bucket used", "waiting"}, names)
+        self.assertEqual({event["pid"] for event in json.loads(path.read_text())["traceEvents"]},
+                         in_file | {0})
+        self.assertEqual(sorted(set(files.values())),
+                         sorted(self.folder.glob("loss.json*")))
+
+    def kill_under_mpi(self, name, options):
+        job, checkpoints = self.job(name)
+        launcher = self.start_mpi(job, 2, options)
+        launcher.await_line(r"^step 5/")
+        ranks = [pid for pid, arguments in processes()
+                 if arguments[:1] == [str(BIN)] and str(job) in arguments]
+        self.assertEqual(len(ranks), 2)
+        os.kill(max(ranks), signal.SIGKILL)
+        return launcher, checkpoints
+
+    def test_mpirun_ends_its_job_by_itself(self):
+        # Its defaults: the survivors have a second; the promise is the last durable checkpoint.
+        launcher, _ = self.kill_under_mpi("mpi-default", [])
+        self.assertNotEqual(launcher.end(), 0)
+        self.assertRegex(launcher.output(), r"exited on signal 9")
+
+    def check_said_and_saved(self, launcher, checkpoints):
+        self.assertRegex(launcher.output(), r"rank [01] is lost")
+        self.assertRegex(launcher.output(), r"saved step \d+: ")
+        self.assertTrue(any(checkpoints.glob("checkpoint-*.safetensors")))
+
+    def test_mpirun_that_gives_time_lets_the_survivors_say_and_save(self):
+        launcher, checkpoints = self.kill_under_mpi(
+            "mpi-time", ["--mca", "odls_base_sigkill_timeout", "5"])
+        self.assertNotEqual(launcher.end(), 0)
+        self.check_said_and_saved(launcher, checkpoints)
+
+    def test_mpirun_that_aborts_nothing_lets_the_survivors_say_and_save(self):
+        launcher, checkpoints = self.kill_under_mpi(
+            "mpi-abort", ["--mca", "orte_abort_on_non_zero_status", "0"])
+        launcher.await_line(r"saved step \d+: ")
+        self.check_said_and_saved(launcher, checkpoints)
+        launcher.close()  # Open MPI 4.1 waits for ever for a rank that a signal has ended
+
+
+if __name__ == "__main__":
+    unittest.main()

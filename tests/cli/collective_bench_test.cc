@@ -1,0 +1,105 @@
+#include "cli/collective_bench.h"
+
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/factory.h"
+#include "gtest/gtest.h"
+
+namespace millrace::cli {
+namespace {
+
+using collectives::Collective;
+using collectives::Communicator;
+using collectives::ReduceOp;
+
+CollectiveBenchOptions Small() {
+  CollectiveBenchOptions options;
+  options.min_bytes = 8;
+  options.max_bytes = 1 << 13;
+  options.factor = 4;
+  options.warmup = 1;
+  options.repeats = 3;
+  return options;
+}
+
+// The rows of rank 0 of `ranks` threads.
+absl::StatusOr<std::vector<CollectiveBenchRow>> Rows(int ranks,
+                                                     const CollectiveBenchOptions& options) {
+  std::vector<CollectiveBenchRow> rows;
+  MILLRACE_RETURN_IF_ERROR(collectives::RunRanks(ranks, [&](Communicator& communicator) {
+    return BenchCollective(communicator, options, [&](const CollectiveBenchRow& row) {
+      if (communicator.rank() == 0) rows.push_back(row);
+    });
+  }));
+  return rows;
+}
+
+TEST(CollectiveBenchTest, EveryOperationTypeAndReductionIsRight) {
+  for (const Collective kind :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+        Collective::kBroadcast, Collective::kReduce, Collective::kAllToAll, Collective::kSend}) {
+    for (const DType dtype : {DType::kU8, DType::kI32, DType::kI64, DType::kF16, DType::kBF16,
+                              DType::kF32, DType::kF64}) {
+      for (const ReduceOp op :
+           {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax}) {
+        CollectiveBenchOptions options = Small();
+        options.kind = kind;
+        options.dtype = dtype;
+        options.op = op;
+        options.root = 2;
+        const auto rows = Rows(3, options);
+        ASSERT_TRUE(rows.ok()) << rows.status();
+        ASSERT_FALSE(rows->empty());
+        for (const CollectiveBenchRow& row : *rows) {
+          EXPECT_EQ(row.num_wrong, 0) << row.bytes;
+          EXPECT_GT(row.seconds, 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(CollectiveBenchTest, SizesGrowByTheFactorInWholeBlocks) {
+  CollectiveBenchOptions options = Small();
+  options.kind = Collective::kAllGather;
+  const auto rows = Rows(3, options);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  std::vector<uint64_t> bytes;
+  for (const CollectiveBenchRow& row : *rows) bytes.push_back(row.bytes);
+  // 8 bytes hold no block of a float for each of three ranks.
+  EXPECT_EQ(bytes, (std::vector<uint64_t>{24, 120, 504, 2040, 8184}));
+}
+
+TEST(CollectiveBenchTest, BandwidthsAreThoseOfNcclTests) {
+  EXPECT_DOUBLE_EQ(BusFactor(Collective::kAllReduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(BusFactor(Collective::kReduceScatter, 4), 0.75);
+  EXPECT_DOUBLE_EQ(BusFactor(Collective::kAllGather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(BusFactor(Collective::kAllToAll, 4), 0.75);
+  EXPECT_DOUBLE_EQ(BusFactor(Collective::kBroadcast, 4), 1);
+  const auto rows = Rows(2, Small());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  for (const CollectiveBenchRow& row : *rows) {
+    EXPECT_DOUBLE_EQ(row.algorithm_bytes_per_second, static_cast<double>(row.bytes) / row.seconds);
+    EXPECT_DOUBLE_EQ(row.bus_bytes_per_second, row.algorithm_bytes_per_second);
+  }
+}
+
+TEST(CollectiveBenchTest, OptionsThatMakeNoSenseAreRefused) {
+  CollectiveBenchOptions options = Small();
+  options.root = 2;
+  EXPECT_TRUE(absl::IsInvalidArgument(Rows(2, options).status()));
+  options = Small();
+  options.min_bytes = options.max_bytes + 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(Rows(2, options).status()));
+  options = Small();
+  options.op = ReduceOp::kAverage;
+  options.dtype = DType::kI32;
+  EXPECT_TRUE(absl::IsInvalidArgument(Rows(2, options).status()));
+  options = Small();
+  options.kind = Collective::kSend;
+  EXPECT_TRUE(absl::IsInvalidArgument(Rows(1, options).status()));
+}
+
+}  // namespace
+}  // namespace millrace::cli

@@ -1,0 +1,163 @@
+"""`millrace train` over two hosts: network namespaces of this one, each with a /dev/shm of its own and a
+link between them that is limited (and delayed where the kernel has netem). Needs root."""
+
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+from cli_testutil import TIMEOUT
+from ranks_testutil import PEER_LOST, Rank, RanksTestCase, free_port
+
+NAMES = (f"mra{os.getpid()}", f"mrb{os.getpid()}")
+ADDRESSES = ("10.213.77.1", "10.213.77.2")
+
+
+def run(*words, check=True):
+    return subprocess.run(words, check=check, capture_output=True, text=True, timeout=TIMEOUT)
+
+
+class Host:
+    """A network namespace, and a process that holds a /dev/shm of its own."""
+
+    def __init__(self, name):
+        self.name = name
+        run("ip", "netns", "add", name)
+        self.holder = subprocess.Popen(
+            ["ip", "netns", "exec", name, "unshare", "-m", "sh", "-c",
+             "mount -t tmpfs -o size=512m tmpfs /dev/shm && echo ready && exec sleep 100000"],
+            stdout=subprocess.PIPE, text=True)
+        self.shares = self.holder.stdout.readline() == "ready\n"
+        run("ip", "-n", name, "link", "set", "lo", "up")
+
+    def prefix(self):
+        return ["nsenter", "-t", str(self.holder.pid), "-m", "-n"]
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdout.close()
+        run("ip", "netns", "del", self.name, check=False)
+
+
+class HostsTest(RanksTestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = []
+        try:
+            if os.geteuid() != 0:
+                raise OSError("not root")
+            for name in NAMES:
+                cls.hosts.append(Host(name))
+            run("ip", "link", "add", f"v{NAMES[0]}", "netns", NAMES[0], "type", "veth", "peer",
+                "name", f"v{NAMES[1]}", "netns", NAMES[1])
+            for name, address in zip(NAMES, ADDRESSES):
+                run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", f"v{name}")
+                run("ip", "-n", name, "link", "set", f"v{name}", "up")
+                cls.limit(name)
+            if not all(host.shares for host in cls.hosts):
+                raise OSError("no /dev/shm can be mounted")
+        except (OSError, subprocess.SubprocessError) as error:
+            cls.tearDownHosts()
+            raise unittest.SkipTest(f"no network namespaces here: {error}") from error
+        super().setUpClass()
+
+    @classmethod
+    def limit(cls, name):
+        """1 Gbit/s, and 1 ms there and back where the kernel can delay."""
+        delayed = run("tc", "-n", name, "qdisc", "add", "dev", f"v{name}", "root", "netem", "delay",
+                      "500us", "rate", "1gbit", check=False)
+        if delayed.returncode != 0:
+            run("tc", "-n", name, "qdisc", "add", "dev", f"v{name}", "root", "tbf", "rate", "1gbit",
+                "burst", "256kb", "latency", "50ms", check=False)
+
+    @classmethod
+    def tearDownHosts(cls):
+        for host in cls.hosts:
+            host.close()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.tearDownHosts()
+
+    def start(self, job, ranks, *more):
+        """The first half of the ranks on one host, the others on the other."""
+        port = free_port()
+        started = []
+        for rank in range(ranks):
+            host = self.hosts[rank * 2 // ranks]
+            started.append(Rank([*host.prefix(),
+                                 *self.arguments(job, "--rank", str(rank), "--world-size",
+                                                 str(ranks), "--rendezvous",
+                                                 f"{ADDRESSES[0]}:{port}", *more)]))
+        self.started += started
+        return started
+
+    def losses(self, output):
+        return {int(step): float(loss)
+                for step, loss in re.findall(r"^step (\d+)/.*?loss ([\d.]+)", output, re.M)}
+
+    def test_two_hosts_of_two_ranks_train_as_four_ranks_of_one(self):
+        # Sums of hosts round differently from sums of ranks.
+        apart, _ = self.job("apart", epochs=1)
+        spread = self.losses(self.run_to_the_end(apart, 4)[0].output())
+        together, _ = self.job("together", epochs=1)
+        started = RanksTestCase.start(self, together, 4)
+        for rank in started:
+            self.assertEqual(rank.end(), 0, rank.output())
+        local = self.losses(started[0].output())
+        self.assertEqual(sorted(spread), list(range(1, 21)))
+        for step, loss in local.items():
+            self.assertAlmostEqual(loss, spread[step], delta=2e-3 * max(1, loss), msg=str(step))
+
+    def weights(self, name, start, *flags):
+        job, checkpoints = self.job(name, epochs=1)
+        for rank in start(job, 4, *flags):
+            self.assertEqual(rank.end(), 0, rank.output())
+        return self.newest(checkpoints).read_bytes()
+
+    def test_exact_sums_have_the_same_bits_on_one_host_and_on_two(self):
+        def together(job, ranks, *flags):
+            return RanksTestCase.start(self, job, ranks, *flags)
+        self.assertEqual(self.weights("exact-apart", self.start, "--exact-reduction"),
+                         self.weights("exact-together", together, "--exact-reduction"))
+
+    def test_a_sharded_optimizer_has_the_bits_of_a_whole_one(self):
+        self.assertEqual(self.weights("shards-apart", self.start, "--shard-optimizer",
+                                      "--digest-every", "5"),
+                         self.weights("whole-apart", self.start))
+
+    def test_a_narrower_type_between_hosts_keeps_the_ranks_equal(self):
+        plain, _ = self.job("not-wired", epochs=1)
+        expected = self.losses(self.run_to_the_end(plain, 4)[0].output())
+        wired, _ = self.job("wired", epochs=1)
+        actual = self.losses(self.run_to_the_end(
+            wired, 4, "--wire-dtype", "bfloat16", "--digest-every", "1")[0].output())
+        self.assertNotEqual(actual, expected)
+        for step, loss in expected.items():
+            self.assertAlmostEqual(loss, actual[step], delta=5e-2 * max(1, loss), msg=str(step))
+
+    def test_both_hosts_hear_of_a_killed_rank(self):
+        job, _ = self.job("kill-far")
+        ranks = self.start(job, 4)
+        ranks[0].await_line(r"^step 5/")
+        ranks[3].process.send_signal(signal.SIGKILL)
+        self.check_lost(ranks[:3], 3)
+
+    def test_a_cut_link_ends_both_hosts(self):
+        job, _ = self.job("cut")
+        ranks = self.start(job, 4, "--stall-report-ms", "1000", "--stall-abort-ms", "5000")
+        ranks[0].await_line(r"^step 5/")
+        run("ip", "-n", NAMES[1], "link", "set", f"v{NAMES[1]}", "down")
+        try:
+            for rank in ranks:
+                self.assertEqual(rank.end(), PEER_LOST, rank.output())
+                self.assertRegex(rank.output(), r"rank \d is lost")
+        finally:
+            run("ip", "-n", NAMES[1], "link", "set", f"v{NAMES[1]}", "up")
+
+
+if __name__ == "__main__":
+    unittest.main()

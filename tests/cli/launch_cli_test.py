@@ -1,0 +1,130 @@
+"""`millrace train` on ranks that no MPI starts."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cli_testutil import BIN, SOURCE, TIMEOUT, convert_slice, millrace, mpirun
+
+EXAMPLES = SOURCE / "examples/fashion_mnist"
+
+JOB = """
+model: "{examples}/model.pbtxt"
+train: "{examples}/train.pbtxt"
+epochs: {epochs}
+seed: 7
+log_every_steps: 1
+optimizer {{ base_lr: 0.05 base_batch: 64 momentum: 0.9 }}
+checkpoint {{ folder: "{checkpoints}" every_steps: 1000 }}
+"""
+
+
+class LaunchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        convert_slice(cls.folder, "train", 640, 2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def setUp(self):
+        self.ranks = []
+
+    def tearDown(self):
+        for rank in self.ranks:
+            if rank.poll() is None:
+                rank.kill()
+            rank.communicate()
+
+    def args(self, name, epochs=1):
+        """The command line of a job of its own, and its checkpoints' folder."""
+        checkpoints = self.folder / f"{name}-checkpoints"
+        job = self.folder / f"{name}.pbtxt"
+        job.write_text(JOB.format(examples=EXAMPLES, checkpoints=checkpoints, epochs=epochs))
+        return ["train", job, "--var", f"DATA={self.folder}", "--var", "BATCH=64"], checkpoints
+
+    def start(self, args, *more):
+        """Starts one rank."""
+        self.ranks.append(subprocess.Popen([BIN, *map(str, args), *map(str, more)], text=True,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def newest(self, checkpoints):
+        return sorted(checkpoints.glob("checkpoint-*.safetensors"))[-1]
+
+    def test_two_ranks_over_tcp_make_the_weights_of_two_over_mpi(self):
+        args, over_mpi = self.args("mpi")
+        done = millrace(*args, prefix=mpirun(2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        args, over_tcp = self.args("tcp")
+        meet = f"file:{self.folder}/meet"
+        for rank in range(2):
+            self.start(args, "--rank", rank, "--world-size", 2, "--rendezvous", meet)
+        for rank in self.ranks:
+            out, err = rank.communicate(timeout=TIMEOUT)
+            self.assertEqual(rank.returncode, 0, err)
+            if rank is self.ranks[0]:
+                self.assertRegex(out, r"ranks +2 \(2 on this host\), tcp; tcp: --world-size=2, "
+                                      rf"met at {re.escape(meet)}")
+        self.assertEqual(self.newest(over_tcp).read_bytes(), self.newest(over_mpi).read_bytes())
+
+    def test_a_killed_rank_is_lost_to_the_other(self):
+        args, _ = self.args("killed", epochs=1000)
+        for rank in range(2):
+            self.start(args, "--rank", rank, "--world-size", 2, "--rendezvous",
+                       f"file:{self.folder}/meet-killed")
+        for line in self.ranks[0].stdout:
+            if re.match(r"step 3/", line):
+                break
+        self.ranks[1].send_signal(signal.SIGKILL)
+        _, err = self.ranks[0].communicate(timeout=TIMEOUT)
+        self.assertEqual(self.ranks[0].returncode, 76)
+        self.assertIn("rank 1 is lost", err)
+
+    def test_a_rank_that_never_comes_is_named(self):
+        args, _ = self.args("alone")
+        done = millrace(*args, "--rank", 0, "--world-size", 3, "--rendezvous",
+                        f"file:{self.folder}/meet-alone", "--connect-timeout", 1)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("2 of 3 ranks never came within 1000 ms: rank 1 (no file), rank 2 (no file)",
+                      done.stderr)
+
+    def test_a_start_of_mpi_that_waits_for_ever_is_ended(self):
+        # The other process of the job never calls MPI_Init.
+        args, _ = self.args("unstarted")
+        done = subprocess.run([*mpirun(1), BIN, *map(str, args), "--connect-timeout", "1", ":", "-np",
+                               "1", "sleep", str(10 * TIMEOUT)], capture_output=True, text=True,
+                              timeout=TIMEOUT)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"the start of MPI \(OMPI_COMM_WORLD_SIZE=2, rank 0 of 2\) was "
+                                      r"not over after 1 s")
+
+    def test_a_bench_over_nccl_says_what_is_missing(self):
+        for ranks in "1", "2":
+            done = millrace("bench", "allreduce", "--backend", "nccl", "--ranks", ranks)
+            self.assertEqual(done.returncode, 1)
+            # A build without CUDA, a machine without a device, or without the library.
+            self.assertRegex(done.stderr, r"MILLRACE_CUDA=ON|no CUDA device|no NCCL: tried")
+
+    def test_flags_that_do_not_fit_are_refused(self):
+        args, _ = self.args("refused")
+        for more, expected in [
+                (["--rank", 2, "--world-size", 2], "--rank=2 and --world-size=2 do not fit"),
+                (["--rank", 0], "--world-size is not"),
+                (["--rank", 0, "--world-size", 2], "give --rendezvous HOST:PORT"),
+                (["--world-size", 2], "give --rank too"),
+                (["--backend", "gloo"], "backend 'gloo'"),
+                (["--backend", "nccl"], "take single, tcp or mpi"),
+                (["--rendezvous", "nowhere"], "'nowhere' is no HOST:PORT")]:
+            done = millrace(*args, *more)
+            self.assertEqual(done.returncode, 1, more)
+            self.assertIn(expected, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
