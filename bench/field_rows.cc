@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "augment/field_ops.h"
 #include "base/op.h"
-#include "bench/print_rate.h"
+#include "bench/example_runs.h"
 #include "readers/example_builder.h"
 #include "readers/parse_example.h"
 
@@ -23,8 +23,6 @@ namespace {
 
 constexpr int kCounts = 13;
 constexpr int kCategories = 26;
-constexpr int64_t kRows = 1024;  // of a run, which is bound to the slab of a batch
-constexpr int kRuns = 16;
 
 std::vector<std::string> Names(char letter, int count) {
   std::vector<std::string> names;
@@ -78,15 +76,16 @@ std::vector<absl::StatusOr<std::unique_ptr<Op>>> MakeOps(bool parse_only) {
 
 int Measure(bool parse_only, double seconds) {
   const std::vector<std::string> examples = MakeExamples();
-  auto ops = MakeOps(parse_only);
+  std::vector<std::unique_ptr<Op>> ops;
   Schema schema({{"record", DType::kBytes, {Shape::kUnknown}}});
-  for (auto& op : ops) {
+  for (auto& op : MakeOps(parse_only)) {
     auto resolved = op.ok() ? (*op)->Resolve(schema) : op.status();
     if (!resolved.ok()) {
       std::fprintf(stderr, "%s\n", resolved.status().ToString().c_str());
       return 1;
     }
     schema = *std::move(resolved);
+    ops.push_back(*std::move(op));
   }
   std::vector<int64_t> labels(kRows);
   std::vector<std::array<float, kCounts>> dense(kRows);
@@ -95,25 +94,7 @@ int Measure(bool parse_only, double seconds) {
       {"label", DType::kI64, {}, reinterpret_cast<std::byte*>(labels.data())},
       {"dense", DType::kF32, {kCounts}, reinterpret_cast<std::byte*>(dense.data())},
       {"sparse", DType::kI64, {kCategories}, reinterpret_cast<std::byte*>(sparse.data())}};
-  RunArena arena;
-  const std::vector<SampleId> ids(kRows);
-  bool ok = true;
-  PrintRate(seconds, [&] {
-    for (int i = 0; i < kRuns; ++i) {
-      arena.Reset();
-      Run run(arena, 1, 0, ids.data(), kRows);
-      Column& records = run.Add("record", DType::kBytes);
-      for (int64_t row = 0; row < kRows; ++row) {
-        const std::string& example = examples[static_cast<size_t>(i * kRows + row)];
-        records.Set(row, example.data(), {static_cast<int64_t>(example.size())});
-      }
-      run.Bind(slots);
-      for (const auto& op : ops) (*op)->Apply(run);
-      ok = ok && run.all_ok();
-    }
-    return kRows * kRuns;
-  });
-  return ok ? 0 : 1;
+  return PrintRunRate(seconds, examples, ops, slots) ? 0 : 1;
 }
 
 }  // namespace

@@ -7,35 +7,29 @@
 #include <jpeglib.h>
 // clang-format on
 
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "augment/region_internal.h"
+#include "tests/tar_files.h"
 
 // What the JPEG benches share: the images, the regions that random_resized_crop draws of them, and
 // libjpeg-turbo decoding such a region as plainly as it can be told to.
 
 namespace millrace::bench {
 
+// The JPEGs of an archive; none where not all of it can be read.
 inline std::vector<std::string> ReadTar(const char* path) {
-  const std::unique_ptr<archive, int (*)(archive*)> tar(archive_read_new(), archive_read_free);
-  archive_read_support_format_tar(tar.get());
-  std::vector<std::string> files;
-  if (archive_read_open_filename(tar.get(), path, 1 << 20) != ARCHIVE_OK) return files;
-  archive_entry* entry = nullptr;
-  while (archive_read_next_header(tar.get(), &entry) == ARCHIVE_OK) {
-    std::string bytes(static_cast<size_t>(archive_entry_size(entry)), '\0');
-    const la_ssize_t n = archive_read_data(tar.get(), bytes.data(), bytes.size());
-    if (n != static_cast<la_ssize_t>(bytes.size()) || !bytes.starts_with("\xFF\xD8")) continue;
-    files.push_back(std::move(bytes));
+  std::vector<std::string> images;
+  auto files = ReadTarFiles(path);
+  if (!files) return images;
+  for (TarFile& file : *files) {
+    if (file.bytes.starts_with("\xFF\xD8")) images.push_back(std::move(file.bytes));
   }
-  return files;
+  return images;
 }
 
 // The region that the `draw`-th crop takes of a height x width image.

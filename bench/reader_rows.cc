@@ -17,12 +17,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
+#include <memory>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/op.h"
+#include "bench/example_runs.h"
 #include "bench/print_rate.h"
 #include "bench/tfrecord_frame.h"
 #include "readers/example_builder.h"
@@ -42,8 +45,6 @@ int Fail(std::string_view what) {
 
 constexpr int kFloats = 13;
 constexpr int kInts = 26;
-constexpr int64_t kRows = 1024;  // of a run, which is bound to the slab of a batch
-constexpr int kRuns = 16;
 
 std::vector<std::string> MakeExamples(bool shuffled) {
   std::mt19937_64 random(1);
@@ -84,32 +85,17 @@ std::vector<readers::FeatureSpec> Features() {
 
 int Parse(double seconds, bool shuffled) {
   const std::vector<std::string> examples = MakeExamples(shuffled);
-  const auto op = readers::MakeParseExample({.features = Features()});
+  auto op = readers::MakeParseExample({.features = Features()});
   if (!op.ok()) return Fail(op.status().ToString());
+  std::vector<std::unique_ptr<Op>> ops;
+  ops.push_back(*std::move(op));
   std::vector<std::vector<int64_t>> slab;
   std::vector<FieldSlots> slots;
   for (const readers::FeatureSpec& spec : Features()) {
     slab.emplace_back(kRows);
     slots.push_back({spec.name, spec.dtype, {}, reinterpret_cast<std::byte*>(slab.back().data())});
   }
-  RunArena arena;
-  const std::vector<SampleId> ids(kRows);
-  bool ok = true;
-  PrintRate(seconds, [&] {
-    for (int i = 0; i < kRuns; ++i) {
-      arena.Reset();
-      Run run(arena, 1, 0, ids.data(), kRows);
-      Column& records = run.Add("record", DType::kBytes);
-      for (int64_t row = 0; row < kRows; ++row) {
-        const std::string& example = examples[static_cast<size_t>(i * kRows + row)];
-        records.Set(row, example.data(), {static_cast<int64_t>(example.size())});
-      }
-      run.Bind(slots);
-      (*op)->Apply(run);
-      ok = ok && run.all_ok();
-    }
-    return kRows * kRuns;
-  });
+  const bool ok = PrintRunRate(seconds, examples, ops, slots);
   return ok ? 0 : Fail("an Example was not parsed");
 }
 

@@ -6,6 +6,8 @@
 #       JPEG in TFRecords to batches for training: DALI, tf.data, PyTorch with torchvision.io and Pillow
 #   bench/peers/run.sh records [--repeats N] [--seconds S] [--row NAME]...
 #       records of other kinds: tf.data
+#   bench/peers/run.sh allreduce [--repeats N]
+#       the gradients of a ResNet-50 over two ranks: PyTorch's Gloo
 #
 # Builds what it needs of the release preset and makes a virtual environment with the pinned packages
 # of requirements/ in build/peers (about 3.5 GB, the only part that needs the network).
@@ -15,7 +17,7 @@ here=$root/bench/peers
 venv=$root/build/peers/venv
 work=train_path
 case ${1:-} in
-  train_path | records) work=$1; shift ;;
+  train_path | records | allreduce) work=$1; shift ;;
 esac
 for word in "$@"; do
   case $word in
@@ -23,10 +25,11 @@ for word in "$@"; do
   esac
 done
 # Before anything is installed.
-[ "$work" = records ] || python3 "$here/$work.py" --check-only "$@"
+[ "$work" != train_path ] || python3 "$here/$work.py" --check-only "$@"
 case $work in
   train_path) peers="dali tensorflow pytorch" targets="millrace bench_raw_jpeg" ;;
   records) peers=tensorflow targets=millrace ;;
+  allreduce) peers=pytorch targets=bench_collective_rows ;;
 esac
 if [ ! -x "$venv/bin/pip" ]; then
   python3 -c 'import ensurepip' 2>/dev/null || {

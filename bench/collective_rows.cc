@@ -1,0 +1,395 @@
+// bench_collective_rows ROW TURNS, started by mpirun: milliseconds of the gradient reducer and of what
+// bounds it, medians of turns in which all variants alternate. Rank 0 prints one JSON object.
+//   resnet50   the whole gradient of ResNet-50: push through shared memory (warm and cold), one
+//              MPI_Allreduce, MPI_Allreduce by chunks, and a loop that reads and writes as much
+//   foreign    the same of gradients in memory of their own, beside those in buckets
+//   mpi        one MPI_Allreduce alone, for a run with other settings of MPI
+//   small_161  161 tensors of 64 floats, by the reducer and by 161 calls
+//   overlap_spare, overlap_busy   steps with a backward that sleeps, or computes
+//   messages   the whole gradient of ranks that share no memory
+//   startup    making the reducer
+// `startup_threads TURNS` needs no mpirun: 64 ranks as threads.
+#include <mpi.h>
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <thread>
+
+#include "bench/collective_clock.h"
+#include "bench/resnet50_sizes.h"
+#include "collectives/factory.h"
+#include "collectives/gradient_reducer.h"
+
+namespace millrace {
+namespace {
+
+using collectives::Communicator;
+using collectives::GradientReducer;
+using collectives::GradientSpec;
+using collectives::ProgressPolicy;
+using collectives::ReducerOptions;
+
+constexpr size_t kSweepBytes = size_t{2} << 30;
+
+[[noreturn]] void Die(std::string_view what) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(what.size()), what.data());
+  std::exit(1);
+}
+
+void Check(const absl::Status& status) {
+  if (!status.ok()) Die(status.ToString());
+}
+
+std::vector<GradientSpec> Specs(const std::vector<int64_t>& sizes) {
+  std::vector<GradientSpec> specs;
+  for (size_t i = 0; i < sizes.size(); ++i) specs.push_back({std::to_string(i), Shape{sizes[i]}});
+  return specs;
+}
+
+std::unique_ptr<GradientReducer> MakeReducer(Communicator& comm, const std::vector<int64_t>& sizes,
+                                             const ReducerOptions& options) {
+  auto reducer = GradientReducer::Make(comm, Specs(sizes), options);
+  Check(reducer.status());
+  return *std::move(reducer);
+}
+
+ReducerOptions Inline() {
+  ReducerOptions options;
+  options.policy = ProgressPolicy::kInline;
+  return options;
+}
+
+void Fill(std::span<float> values) { std::fill(values.begin(), values.end(), 1.0f); }
+
+// What the reducer's own memory of ranks that share none is in, so that MPI's ways may have it as well.
+class HugePages {
+ public:
+  explicit HugePages(size_t bytes)
+      : bytes_((bytes + kSize - 1) / kSize * kSize),
+        memory_(static_cast<float*>(std::aligned_alloc(kSize, bytes_))) {
+    if (memory_ == nullptr) Die("no memory");
+    madvise(memory_, bytes_, MADV_HUGEPAGE);
+    Fill(floats());
+  }
+  HugePages(const HugePages&) = delete;
+  HugePages& operator=(const HugePages&) = delete;
+  ~HugePages() { std::free(memory_); }
+  std::span<float> floats() const { return {memory_, bytes_ / sizeof(float)}; }
+
+ private:
+  static constexpr size_t kSize = size_t{2} << 20;
+  const size_t bytes_;
+  float* const memory_;
+};
+
+// Backward has just written everything.
+void FillAll(GradientReducer& reducer, size_t count) {
+  for (size_t i = 0; i < count; ++i) Fill(reducer.gradient(i).as<float>());
+}
+
+void Reduce(GradientReducer& reducer, size_t count) {
+  for (size_t i = 0; i < count; ++i) Check(reducer.MarkReady(i));
+  Check(reducer.Finish());
+}
+
+void AllReduceChunks(std::span<float> data, size_t chunk_floats) {
+  for (size_t at = 0; at < data.size(); at += chunk_floats) {
+    const size_t count = std::min(chunk_floats, data.size() - at);
+    MPI_Allreduce(MPI_IN_PLACE, data.data() + at, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                  MPI_COMM_WORLD);
+  }
+}
+
+// What a rank's share costs at least: as many bytes read and written, in place.
+void ReadAndWriteTwice(std::span<float> data) {
+  const size_t half = data.size() / 2;
+  float* const a = data.data();
+  float* const b = data.data() + half;
+  for (size_t i = 0; i < half; ++i) {
+    const float sum = a[i] + b[i];
+    a[i] = sum;
+    b[i] = sum;
+  }
+}
+
+struct Bench {
+  Communicator& comm;
+  int turns;
+  CollectiveClock clock;
+
+  // A variant after rewriting its memory, and after sweeping the caches.
+  void WarmAndCold(const std::string& name, Sweep& sweep, const std::function<void()>& fill,
+                   const std::function<void()>& body) {
+    clock.Add(name + "_warm", fill, body);
+    clock.Add(
+        name + "_cold", [&] { fill(), sweep.Run(); }, body);
+  }
+
+  std::string ResNet50(bool all) {
+    const std::vector<int64_t> sizes = ResNet50Sizes();
+    size_t floats = 0;
+    for (const int64_t size : sizes) floats += static_cast<size_t>(size);
+    std::vector<float> data(floats);
+    const auto fill = [&data] { Fill(data); };
+    Sweep sweep(kSweepBytes);
+    const auto reducer = MakeReducer(comm, sizes, Inline());
+    // The first turn takes the page faults and is not counted.
+    for (int turn = 0; turn <= turns; ++turn) {
+      if (turn == 1) clock = {};
+      if (all) {
+        WarmAndCold(
+            "push", sweep, [&] { FillAll(*reducer, sizes.size()); },
+            [&] { Reduce(*reducer, sizes.size()); });
+        WarmAndCold("loop", sweep, fill, [&] {
+          ReadAndWriteTwice(std::span(data).first(2 * floats / static_cast<size_t>(comm.size())));
+        });
+        for (const size_t mib : {1, 2, 4}) {
+          WarmAndCold("chunks_" + std::to_string(mib) + "_mib", sweep, fill,
+                      [&] { AllReduceChunks(data, mib << 18); });
+        }
+      }
+      WarmAndCold("mpi", sweep, fill, [&] { AllReduceChunks(data, floats); });
+    }
+    return clock.Json();
+  }
+
+  std::string Push() {
+    const std::vector<int64_t> sizes = ResNet50Sizes();
+    const auto reducer = MakeReducer(comm, sizes, Inline());
+    for (int turn = 0; turn <= turns; ++turn) {
+      if (turn == 1) clock = {};
+      clock.Add(
+          "push_warm", [&] { FillAll(*reducer, sizes.size()); },
+          [&] { Reduce(*reducer, sizes.size()); });
+    }
+    return clock.Json();
+  }
+
+  // Gradients as another library would bring them.
+  std::string Foreign() {
+    const std::vector<int64_t> sizes = ResNet50Sizes();
+    std::vector<std::vector<float>> memory;
+    std::vector<TensorView> views;
+    for (const int64_t size : sizes) {
+      memory.emplace_back(static_cast<size_t>(size));
+      views.push_back({memory.back().data(), DType::kF32, Shape{size}});
+    }
+    Sweep sweep(kSweepBytes);
+    const auto owned = MakeReducer(comm, sizes, Inline());
+    const auto foreign = GradientReducer::Make(comm, Specs(sizes), views, Inline());
+    Check(foreign.status());
+    for (int turn = 0; turn <= turns; ++turn) {
+      if (turn == 1) clock = {};
+      for (const auto& [name, reducer] :
+           {std::pair("push", owned.get()), std::pair("foreign", foreign->get())}) {
+        WarmAndCold(
+            name, sweep, [&] { FillAll(*reducer, sizes.size()); },
+            [&] { Reduce(*reducer, sizes.size()); });
+      }
+    }
+    return clock.Json();
+  }
+
+  // Ranks that share no memory, as those of two hosts.
+  std::string Messages() {
+    const std::vector<int64_t> sizes = ResNet50Sizes();
+    ReducerOptions options = Inline();
+    options.shared_memory = false;
+    const auto reducer = MakeReducer(comm, sizes, options);
+    size_t floats = 0;
+    for (const int64_t size : sizes) floats += static_cast<size_t>(size);
+    std::vector<float> small_pages(floats);
+    const HugePages huge_pages(floats * sizeof(float));
+    const std::map<std::string, std::span<float>> buffers = {
+        {"", small_pages}, {"_huge", huge_pages.floats().first(floats)}};
+    for (int turn = 0; turn <= turns; ++turn) {
+      if (turn == 1) clock = {};
+      clock.Add(
+          "messages", [&] { FillAll(*reducer, sizes.size()); },
+          [&] { Reduce(*reducer, sizes.size()); });
+      for (const auto& [pages, data] : buffers) {
+        const auto fill = [&] { Fill(data); };
+        for (const size_t mib : {1, 2, 4}) {
+          clock.Add("chunks_" + std::to_string(mib) + "_mib" + pages, fill,
+                    [&] { AllReduceChunks(data, mib << 18); });
+        }
+        clock.Add("mpi" + pages, fill, [&] { AllReduceChunks(data, floats); });
+      }
+    }
+    return clock.Json();
+  }
+
+  std::string Small161() {
+    const std::vector<int64_t> sizes(161, 64);
+    const auto reducer = MakeReducer(comm, sizes, Inline());
+    std::vector<float> data(64);
+    for (int turn = 0; turn <= 10 * turns; ++turn) {
+      clock.Add(
+          "push", [&] { FillAll(*reducer, sizes.size()); },
+          [&] { Reduce(*reducer, sizes.size()); });
+      clock.Add(
+          "mpi", [] {},
+          [&] {
+            for (size_t i = 0; i < sizes.size(); ++i) AllReduceChunks(data, 64);
+          });
+    }
+    return clock.Json();
+  }
+
+  // Steps of `backward`, which is told the part of the whole that it does, with the reducer's part
+  // along with it and behind it. What is counted is the time inside of the reducer on the rank that is
+  // there least: on the one that comes last, for which the others wait, that is what the step takes
+  // longer.
+  void Overlap(const std::string& name, const ReducerOptions& options,
+               const std::function<void(double part)>& backward) {
+    const std::vector<int64_t> sizes = ResNet50Sizes();
+    double floats = 0;
+    for (const int64_t size : sizes) floats += static_cast<double>(size);
+    const auto reducer = MakeReducer(comm, sizes, options);
+    double inside = 0;  // ms
+    const auto counted = [&inside](const std::function<void()>& body) {
+      const auto start = std::chrono::steady_clock::now();
+      body();
+      const std::chrono::duration<double, std::milli> taken =
+          std::chrono::steady_clock::now() - start;
+      inside += taken.count();
+    };
+    const auto step = [&](bool mark) {
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        backward(static_cast<double>(sizes[i]) / floats);
+        Fill(reducer->gradient(i).as<float>());
+        if (mark) counted([&] { Check(reducer->MarkReady(i)); });
+      }
+    };
+    step(false), Reduce(*reducer, sizes.size());  // takes the page faults
+    for (int turn = 0; turn < turns; ++turn) {
+      for (const bool mark : {true, false}) {
+        inside = 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        step(mark);
+        counted([&] { mark ? Check(reducer->Finish()) : Reduce(*reducer, sizes.size()); });
+        clock.AddLeast(name + (mark ? "overlapped" : "after"), inside);
+      }
+    }
+  }
+
+  // What there is of the last bucket when the rest has been reduced: just written, and from memory, where
+  // it is once larger buckets have gone through the caches. Both ranks are awake.
+  void LastBucket() {
+    std::vector<int64_t> sizes = ResNet50Sizes();
+    const ReducerOptions options = Inline();
+    int64_t bytes = 0;
+    size_t bucket_begin = 0;
+    for (size_t i = 0; i < sizes.size(); ++i) {  // as the plan cuts
+      const int64_t limit = static_cast<int64_t>(bucket_begin == 0 ? options.first_bucket_bytes
+                                                                   : options.bucket_bytes);
+      const int64_t own = (sizes[i] * 4 + 63) / 64 * 64;
+      if (bytes > 0 && bytes + own > limit) bytes = 0, bucket_begin = i;
+      bytes += own;
+    }
+    sizes.erase(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(bucket_begin));
+    const auto reducer = MakeReducer(comm, sizes, options);
+    Sweep sweep(kSweepBytes / 8);
+    for (int turn = 0; turn <= turns; ++turn) {
+      clock.Add(
+          "last_bucket", [&] { FillAll(*reducer, sizes.size()); },
+          [&] { Reduce(*reducer, sizes.size()); });
+      clock.Add(
+          "last_bucket_cold", [&] { FillAll(*reducer, sizes.size()), sweep.Run(); },
+          [&] { Reduce(*reducer, sizes.size()); });
+    }
+  }
+
+  std::string OverlapSpare() {
+    ReducerOptions options;
+    options.compute_threads = 0;
+    Overlap("", options, [](double part) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(0.2 * part));
+    });
+    LastBucket();
+    return clock.Json();
+  }
+
+  std::string OverlapBusy() {
+    // Additions that depend on each other, as many as take a rank about 270 ms.
+    const auto work = [](double additions) {
+      volatile double sink = 0;
+      double sum = sink;
+      for (auto left = static_cast<int64_t>(additions); left > 0; --left) sum += 1e-9;
+      sink = sum;
+    };
+    const double ms = CollectiveClock::Time([] {}, [&] { work(5e7); });
+    const double whole = 5e7 * 270 / ms;
+    for (const bool skewed : {false, true}) {
+      const double own = whole * (skewed && comm.rank() == 1 ? 1.1 : 1);
+      Overlap(skewed ? "skewed_" : "", ReducerOptions(), [&](double part) { work(own * part); });
+    }
+    return clock.Json();
+  }
+
+  std::string Startup() {
+    const std::vector<int64_t> sizes = ResNet50Sizes();
+    for (int turn = 0; turn < turns; ++turn) {
+      std::unique_ptr<GradientReducer> reducer;
+      clock.Add(
+          "startup", [] {}, [&] { reducer = MakeReducer(comm, sizes, ReducerOptions()); });
+    }
+    return clock.Json();
+  }
+};
+
+std::string RunRow(Communicator& comm, std::string_view row, int turns) {
+  Bench bench{comm, turns, {}};
+  if (row == "resnet50") return bench.ResNet50(true);
+  if (row == "mpi") return bench.ResNet50(false);
+  if (row == "push") return bench.Push();
+  if (row == "foreign") return bench.Foreign();
+  if (row == "small_161") return bench.Small161();
+  if (row == "messages") return bench.Messages();
+  if (row == "overlap_spare") return bench.OverlapSpare();
+  if (row == "overlap_busy") return bench.OverlapBusy();
+  if (row == "startup") return bench.Startup();
+  Die("no such row");
+}
+
+// Of a model whose copies 64 ranks have room for.
+int StartupOfThreads(int turns) {
+  std::vector<double> times;
+  for (int turn = 0; turn < turns; ++turn) {
+    const auto start = std::chrono::steady_clock::now();
+    Check(collectives::RunRanks(64, [](Communicator& comm) {
+      const std::vector<int64_t> sizes(161, 4096);
+      return GradientReducer::Make(comm, Specs(sizes), Inline()).status();
+    }));
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - start;
+    times.push_back(taken.count());
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("{\"startup\": %.3f}\n", times[times.size() / 2]);
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  const int turns = argc == 3 ? std::atoi(argv[2]) : 0;
+  if (turns < 1) Die("usage: bench_collective_rows ROW TURNS");
+  if (std::string_view(argv[1]) == "startup_threads") return StartupOfThreads(turns);
+  auto launch = collectives::Connect();
+  Check(launch.status());
+  if (launch->communicator->backend() != "mpi") Die("to be started by mpirun");
+  const std::string json = RunRow(*launch->communicator, argv[1], turns);
+  if (launch->communicator->rank() == 0) std::printf("%s\n", json.c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) { return millrace::Main(argc, argv); }

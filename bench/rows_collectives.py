@@ -1,0 +1,138 @@
+"""Rows of the area `collectives`: ranks are processes under mpirun on this machine."""
+from rows import BIN, ROOT, Skip, measure, need_cores, run_json, summary
+
+PROGRAM = BIN / "bench_collective_rows"
+# The segmented ring of Open MPI, by pieces of 1 MiB.
+RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "5",
+        "--mca", "coll_tuned_allreduce_algorithm_segmentsize", str(1 << 20))
+
+
+def ranks(count, row, turns, *settings):
+    if not PROGRAM.exists():
+        raise Skip("this build has no MPI")
+    return run_json([ROOT / "scripts" / "mpirun.sh", "-np", count, *settings, PROGRAM, row, turns])
+
+
+def best_of_mpi(own, ring):
+    """{state: (way, milliseconds)} of the fastest that MPI offers."""
+    best = {}
+    for state in ("warm", "cold"):
+        ways = {name: own[f"{name}_{state}"]
+                for name in ("mpi", "chunks_1_mib", "chunks_2_mib", "chunks_4_mib")}
+        ways["ring"] = ring[f"mpi_{state}"]
+        best[state] = min(ways, key=ways.get), min(ways.values())
+    return best
+
+
+def resnet50_shm(repeats):
+    """Milliseconds; the limit is the best of MPI's ways, the ratio how many times faster push is."""
+    need_cores(2)
+    turns = max(repeats, 15)
+    own = ranks(2, "resnet50", turns)
+    best = best_of_mpi(own, ranks(2, "mpi", turns, *RING))
+    row = summary("resnet50_shm", "ms", [own["push_warm"]], [best["warm"][1]])
+    row.update(repeats=turns, ratio=best["warm"][1] / own["push_warm"],
+               ratio_cold=best["cold"][1] / own["push_cold"],
+               of_loop=own["loop_warm"] / own["push_warm"],
+               of_loop_cold=own["loop_cold"] / own["push_cold"])
+    row["note"] = (f"best of MPI {best['warm'][0]}; cold {own['push_cold']:.2f} ms, "
+                   f"{row['ratio_cold']:.2f} times {best['cold'][0]}; {row['of_loop']:.0%} of the loop, "
+                   f"cold {row['of_loop_cold']:.0%}; one default call {own['mpi_warm']:.1f} ms")
+    return row
+
+
+def resnet50_foreign(repeats):
+    """Of gradients in memory of their own; the limit is the same of gradients in buckets."""
+    need_cores(2)
+    turns = max(repeats, 15)
+    own = ranks(2, "foreign", turns)
+    row = summary("resnet50_foreign", "ms", [own["foreign_warm"]], [own["push_warm"]])
+    row.update(repeats=turns, note=f"cold {own['foreign_cold']:.2f} of {own['push_cold']:.2f} ms")
+    return row
+
+
+def resnet50_mpi(repeats):
+    """As resnet50_shm, of ranks that share no memory; the ratio is MPI's time by ours.
+
+    Both runs have our time beside MPI's ways, so that each of these is compared within its run. The
+    note has MPI's ways over a buffer in huge pages, where the reducer's memory is."""
+    need_cores(2)
+    turns = max(repeats, 15)
+    plain, ring = ranks(2, "messages", turns), ranks(2, "messages", turns, *RING)
+    ways = {name: (plain["messages"], ms) for name, ms in plain.items() if name != "messages"}
+    ways |= {name.replace("mpi", "ring"): (ring["messages"], ms)
+             for name, ms in ring.items() if name in ("mpi", "mpi_huge")}
+
+    def best(huge):
+        return min((ms / own, own, ms, name) for name, (own, ms) in ways.items()
+                   if name.endswith("_huge") == huge)
+
+    ratio, own, limit, way = best(huge=False)
+    row = summary("resnet50_mpi", "ms", [own], [limit])
+    row.update(repeats=turns, ratio=ratio, ratio_huge=best(huge=True)[0])
+    row["note"] = (f"best of MPI {way}; {row['ratio_huge']:.3f} of {best(huge=True)[3]} with its "
+                   f"buffer in huge pages, {best(huge=True)[2]:.1f} ms")
+    return row
+
+
+def small_161(repeats):
+    need_cores(2)
+    own = ranks(2, "small_161", repeats)
+    row = summary("small_161", "ms", [own["push"]], [own["mpi"]])
+    row.update(repeats=10 * repeats, ratio=own["mpi"] / own["push"])
+    return row
+
+
+def overlap_spare(repeats):
+    need_cores(2)
+    own = ranks(2, "overlap_spare", repeats)
+    row = summary("overlap_spare", "ms", [own["overlapped"]], [own["last_bucket"]])
+    cold = own["last_bucket_cold"]
+    row.update(repeats=repeats, ratio_cold=own["overlapped"] / cold,
+               note=f"{own['overlapped'] / cold:.1f} of the last bucket from memory, {cold:.2f} ms; "
+                    f"all of it after backward {own['after']:.2f} ms")
+    return row
+
+
+def overlap_busy(repeats):
+    """The limit is what is exposed where all is reduced after backward."""
+    need_cores(2)
+    own = ranks(2, "overlap_busy", repeats)
+    row = summary("overlap_busy", "ms", [own["overlapped"]], [own["after"]])
+    skewed, skewed_after = own["skewed_overlapped"], own["skewed_after"]
+    row.update(repeats=repeats, ratio_skewed=skewed / skewed_after,
+               note=f"with 10 % skew {skewed:.2f} of {skewed_after:.2f} ms")
+    return row
+
+
+def oversubscribed_4(repeats):
+    return measure("oversubscribed_4", "ms", lambda: ranks(4, "push", 15)["push_warm"],
+                   lambda: ranks(2, "push", 15)["push_warm"], repeats)
+
+
+def startup(repeats):
+    """Of 2 ranks by ResNet-50; the limit is the bar. The note has 64 ranks as threads."""
+    own = ranks(2, "startup", repeats)["startup"]
+    threads = run_json([PROGRAM, "startup_threads", repeats])["startup"]
+    row = summary("startup", "ms", [own], [100])
+    row.update(repeats=repeats, threads_ms=threads, note=f"64 ranks as threads {threads:.1f} ms")
+    return row
+
+
+TARGETS = ["bench_collective_rows"]
+ROWS = [resnet50_shm, resnet50_foreign, resnet50_mpi, small_161, overlap_spare, overlap_busy, oversubscribed_4, startup]
+
+# What rows should reach: in words, and as a test of the row. Shown, never asserted.
+BARS = {
+    "resnet50_shm": (">= 2.5 times MPI warm, 2 cold, >= 85 % of the loop",
+                     lambda row: row["ratio"] >= 2.5 and row["ratio_cold"] >= 2
+                     and row["of_loop"] >= 0.85),
+    "resnet50_mpi": (">= 0.95 of MPI's speed", lambda row: row["ratio"] >= 0.95),
+    "small_161": (">= 10 times faster", lambda row: row["ratio"] >= 10),
+    "overlap_spare": ("ratio <= 1.2", lambda row: row["ratio"] <= 1.2),
+    "overlap_busy": ("ratio <= 1.3, skewed too",
+                     lambda row: row["ratio"] <= 1.3 and row["ratio_skewed"] <= 1.3),
+    "oversubscribed_4": ("ratio <= 4", lambda row: row["ratio"] <= 4),
+    "startup": ("<= 100 ms, 64 threads <= 1 s",
+                lambda row: row["value"] <= 100 and row["threads_ms"] <= 1000),
+}
