@@ -2,7 +2,7 @@
 # Installs the Debian 12 packages that Millrace is built from; does nothing when they are all there.
 #
 #   scripts/install-deps.sh [--gates] [--list]
-#     --gates  also clang 16 with its sanitizers, clang-format and nginx, which .ci/run needs
+#     --gates  also clang 16 with its sanitizers, clang-format, nginx, iproute2 and Slurm, which .ci/run needs
 #     --list   prints the names of the packages, one per line, and installs nothing
 #
 # Run it as root, or as a user who may use sudo.
@@ -21,8 +21,12 @@ packages=(
   # the data of the quick start
   dataset-fashion-mnist
 )
-# nginx: installing it starts a server, so only where the gates run; without it its tests are skipped.
-gate_packages=(clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light)
+# nginx and Slurm: installing them may start servers, so only where the gates run; without them their
+# tests are skipped.
+gate_packages=(
+  clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light
+  iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
+)
 
 step() { echo "install-deps: $*"; }
 die() {

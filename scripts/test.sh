@@ -23,5 +23,6 @@ status=0
 # Output that ctest cuts short could not be counted.
 ctest --test-dir build/dev -j "$(nproc)" --output-on-failure --output-junit "$junit" \
   --test-output-size-passed 100000000 --test-output-size-failed 100000000 "$@" || status=$?
+scripts/say-test-data.sh "$junit"
 python3 scripts/count_tests.py "$junit" || status=1
 exit "$status"

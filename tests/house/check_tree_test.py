@@ -77,6 +77,13 @@ class CheckTreeTest(unittest.TestCase):
         self.expect_one("base/a.h", "#pragma once\n", "MILLRACE_BASE_A_H_")
         self.expect_one("tests/readers/a.h", header("readers/a.h"), "MILLRACE_TESTS_READERS_A_H_")
 
+    def test_headers_of_highway_have_its_guard(self):
+        path, guard = "augment/a_internal-inl.h", "MILLRACE_AUGMENT_A_INTERNAL_INL_H_"
+        toggled = (f"#if defined({guard}) == defined(HWY_TARGET_TOGGLE)\n#ifdef {guard}\n"
+                   f"#undef {guard}\n#else\n#define {guard}\n#endif\n#endif\n")
+        self.assertEqual([], self.found(files={path: toggled}))
+        self.expect_one(path, f"#ifndef {guard}\n#define {guard}\n#endif\n", "Highway's")
+
     def test_long_files_are_found(self):
         self.expect_one("base/a.cc", "\n" * 801, "801 lines")
         self.assertEqual([], self.found(files={"base/a.cc": "\n" * 800}))

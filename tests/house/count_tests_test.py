@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of scripts/count_tests.py, and of it on the output of a real ctest run."""
+"""Tests of scripts/count_tests.py and say-test-data.sh, and of the first on the output of a real ctest run."""
 import os
 import pathlib
 import subprocess
@@ -97,6 +97,20 @@ class CountTestsTest(unittest.TestCase):
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   check=False)
         self.assertEqual((1, 1, 2), count_tests.count_cases(done.stdout, True))
+
+    def test_what_was_skipped_for_want_of_test_data_is_said(self):
+        skip = "a_test.cc:7: Skipped\nMILLRACE_TEST_DATA is not set\n\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "junit.xml")
+            path.write_text(self.case(skip + skip + "b.cc:1: Skipped\nno GPU\n"), encoding="utf-8")
+
+            def said(data):
+                environment = {**os.environ, "MILLRACE_TEST_DATA": data}
+                return subprocess.run([ROOT / "scripts" / "say-test-data.sh", path], text=True,
+                                      env=environment, stdout=subprocess.PIPE, check=True).stdout
+
+            self.assertIn("MILLRACE_TEST_DATA IS NOT SET: 2 of the skipped cases", said(""))
+            self.assertEqual("", said("/data"))
 
     def test_real_ctest_output_is_understood(self):
         with tempfile.TemporaryDirectory() as folder:

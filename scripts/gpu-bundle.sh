@@ -1,0 +1,114 @@
+#!/bin/bash
+# Packs the tests that need a GPU, prebuilt, for a machine that has one but not the packages that
+# Millrace is built from.
+#
+#   scripts/gpu-bundle.sh [FOLDER]     FOLDER is build/gpu-bundle unless named, and is made anew
+#
+# Builds what ctest labels `gpu` in the `cuda` preset, copies the programs and the libraries that
+# they are linked with (all but the C library and the driver's) into FOLDER, writes FOLDER/run.sh and
+# packs it all into FOLDER.tar.gz, of at most 64 MiB. There:
+#
+#   tar xf gpu-bundle.tar.gz && gpu-bundle/run.sh [arguments of GoogleTest]
+#
+# NCCL's library (218 MB) is not among them: run.sh takes the one that MILLRACE_NCCL_LIBRARY names, or
+# one that the dynamic linker, CUDA's folder or Python's packages (nvidia-nccl, torch) have. Without
+# one, the tests of NCCL are skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+max_bytes=$((64 << 20))
+folder=${1:-build/gpu-bundle}
+
+step() { echo "gpu-bundle: $*"; }
+die() {
+  echo "gpu-bundle: error: $*" >&2
+  exit 1
+}
+
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || die "no nvcc here"
+step "configuring and building build/cuda"
+cmake --preset cuda "-DCMAKE_CUDA_COMPILER=$nvcc" >build/cuda-configure.log 2>&1 || {
+  cat build/cuda-configure.log >&2
+  die "the cuda preset cannot be configured"
+}
+# The name of a test is that of its target.
+mapfile -t programs < <(ctest --test-dir build/cuda -L '^gpu$' -N |
+  sed -nE 's/^ *Test +#[0-9]+: ([^ ]+)$/\1/p')
+[ "${#programs[@]}" -gt 0 ] || die "no test is labelled gpu"
+cmake --build build/cuda --target "${programs[@]}"
+
+rm -rf "$folder" "$folder.tar.gz"
+mkdir -p "$folder/bin" "$folder/lib"
+for program in "${programs[@]}"; do
+  path=$(find build/cuda/tests -type f -name "$program")
+  strip -o "$folder/bin/$program" "$path"
+  # What comes with the C library must be the machine's own, and so must the driver's part of CUDA.
+  ldd "$path" | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' |
+    grep -vE '^(libc|libm|libdl|libpthread|librt|libcuda)\.so\.' |
+    while read -r name library; do cp -L "$library" "$folder/lib/$name"; done
+done
+getconf GNU_LIBC_VERSION | sed 's/.* //' >"$folder/glibc-version"
+
+cat >"$folder/run.sh" <<'RUN'
+#!/bin/bash
+# Runs the tests of this bundle one after the other; all arguments go to GoogleTest. Exits 0 when none
+# failed. Logs are in the folder that MILLRACE_LOGS names, else in logs/ beside this file.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+logs=${MILLRACE_LOGS:-$here/logs}
+mkdir -p "$logs" || exit 1
+
+needed=$(cat "$here/glibc-version")
+found=$(getconf GNU_LIBC_VERSION | sed 's/.* //')
+if [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ]; then
+  echo "run: error: the programs need the C library $needed or newer, here is $found" >&2
+  exit 1
+fi
+
+# Prints where a libnccl.so.2 may be, the best guess first.
+nccl_places() {
+  ldconfig -p 2>/dev/null | sed -nE 's/.*libnccl\.so\.2 .*=> (.*)/\1/p'
+  ls /usr/local/cuda/lib*/libnccl.so.2 2>/dev/null
+  python3 - 2>/dev/null <<'PYTHON'
+import pathlib
+import sys
+for entry in sys.path:
+    for place in ("nvidia/nccl/lib", "torch/lib"):
+        print(pathlib.Path(entry, place, "libnccl.so.2"))
+PYTHON
+}
+if [ -z "${MILLRACE_NCCL_LIBRARY:-}" ]; then
+  while read -r place; do
+    if [ -r "$place" ]; then
+      export MILLRACE_NCCL_LIBRARY=$place
+      break
+    fi
+  done < <(nccl_places)
+fi
+echo "run: NCCL: ${MILLRACE_NCCL_LIBRARY:-none found; its tests are skipped}"
+
+failed=0
+for program in "$here"/bin/*; do
+  name=$(basename "$program")
+  echo "run: $name"
+  LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+    timeout "${MILLRACE_TIMEOUT:-900}" "$program" "$@" >"$logs/$name.log" 2>&1
+  code=$?
+  grep -E '^\[ +(PASSED|FAILED|SKIPPED) +\] [0-9]+ tests?' "$logs/$name.log"
+  if [ "$code" != 0 ]; then
+    failed=$((failed + 1))
+    tail -n 30 "$logs/$name.log"
+    echo "run: $name: exit code $code (124: out of time)"
+  fi
+done
+[ "$failed" = 0 ] || {
+  echo "run: $failed programs failed" >&2
+  exit 1
+}
+RUN
+chmod +x "$folder/run.sh"
+
+tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
+bytes=$(stat -c %s "$folder.tar.gz")
+[ "$bytes" -le "$max_bytes" ] || die "$folder.tar.gz has $bytes bytes, more than $max_bytes"
+step "$folder.tar.gz: ${#programs[@]} programs, $((bytes / 1024)) KiB"

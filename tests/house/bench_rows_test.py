@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Tests of the rows of scripts/bench.py; nothing is measured."""
+import os
+import pathlib
+import sys
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import rows  # noqa: E402
+import rows_augment  # noqa: E402
+import rows_collectives  # noqa: E402
+import rows_pipeline  # noqa: E402
+import rows_readers  # noqa: E402
+
+AREAS = (rows_augment, rows_collectives, rows_pipeline, rows_readers)
+
+
+class BenchRowsTest(unittest.TestCase):
+    def test_every_bar_is_of_a_row_that_the_readme_describes(self):
+        readme = (ROOT / "bench/README.md").read_text()
+        for area in AREAS:
+            names = [row.__name__ for row in area.ROWS]
+            self.assertLessEqual(set(area.BARS), set(names))
+            for name in names:
+                self.assertIn(f"| `{name}` |", readme)
+
+    def test_every_target_is_built(self):
+        built = (ROOT / "bench/CMakeLists.txt").read_text()
+        for area in AREAS:
+            for target in area.TARGETS:
+                name = target.removeprefix("bench_")
+                self.assertTrue(target == "millrace" or f"millrace_bench({name} " in built, target)
+
+    def test_a_scaling_is_compared_within_its_turn(self):
+        # In the second turn, which runs in reverse, the machine scales worse for all.
+        order = []
+
+        def rate(name, share):
+            def run(threads):
+                order.append((name, threads))
+                scales = 2 if len(order) <= 4 else 1.2
+                return 100 if threads == 1 else 100 * share * scales
+            return run
+
+        row = rows.measure_scaling("row", rate("value", 0.9), rate("limit", 1), 2)
+        self.assertEqual(order[:4], [("value", 1), ("limit", 1), ("value", 2), ("limit", 2)])
+        self.assertEqual(order[4:], order[3::-1])
+        self.assertAlmostEqual(row["ratio"], 0.9)
+        self.assertAlmostEqual(row["ratio_spread"], 0)
+        self.assertGreater(row["value_spread"], 0.2)
+
+    def test_the_ratio_of_a_row_is_that_of_the_medians(self):
+        values, limits = iter([1, 5, 3]), iter([2, 2, 8])
+        row = rows.measure("row", "us", lambda: next(values), lambda: next(limits), 3)
+        self.assertEqual((row["value"], row["limit"], row["ratio"]), (3, 2, 1.5))
+        self.assertEqual((row["value_spread"], row["limit_spread"]), (4 / 3, 3))
+
+    def test_a_bar_of_instructions_that_the_machine_lacks_is_neither_met_nor_missed(self):
+        def met(**levels):
+            row = {"name": "resize_normalize", "levels": levels}
+            rows.judge(row, rows_augment.BARS)
+            return row.get("met")
+
+        self.assertIsNone(met(SSE4=90, scalar=900))
+        self.assertTrue(met(AVX2=60, SSE4=90))
+        self.assertFalse(met(AVX3=41, AVX2=50))
+
+    def test_a_pace_at_which_not_one_step_was_counted_is_too_fast(self):
+        cores = len(os.sched_getaffinity(0))
+        most = 2 * rows_augment.H100 * cores
+
+        def run_json(command):
+            pace = float(command[command.index("--pace") + 1])
+            return {"au": 0.95 if pace < most else None}
+
+        with mock.patch.multiple(rows_augment, run_json=run_json, imagenet_tar=lambda: "",
+                                 imagenet_shards=lambda tar: ""):
+            row = rows_augment.h100_per_core(1)
+        self.assertLessEqual(row["value"] * cores, most)
+
+
+if __name__ == "__main__":
+    unittest.main()
