@@ -26,8 +26,8 @@ const char* Name(Phase phase);
 
 // Which rank a group has lost and where in its work it was last seen.
 struct PeerLost {
-  int rank = 0;
-  int64_t step = -1;
+  int rank = 0;       // in the job
+  int64_t step = -1;  // -1: in none, or nobody has seen where
   int bucket = -1;  // -1: in none
   Phase phase = Phase::kStart;
 };

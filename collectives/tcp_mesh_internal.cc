@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "collectives/peer_lost.h"
 
 namespace millrace::collectives {
 namespace {
@@ -75,6 +76,7 @@ void TcpMesh::Break(int peer, const absl::Status& cause) {
   if (!connection.broken.ok()) return;
   connection.broken =
       absl::UnavailableError(absl::StrCat("rank ", peer, " is gone: ", cause.message()));
+  AddPeerLost(connection.broken, {.rank = peer});
   connection.socket.Close();
   connection.out.clear();
   connection.posted.clear();

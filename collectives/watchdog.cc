@@ -149,12 +149,15 @@ class PagesWatchdog final : public Watchdog {
     return std::nullopt;
   }
 
+  PeerLost LastSeen(int rank) const override {
+    const Sighting last = board_.page(rank).Read();
+    return {rank, last.step, last.bucket, last.phase};
+  }
+
   absl::Status Health() const override {
     const std::optional<Verdict> verdict = board_.verdict();
     if (!verdict) return absl::OkStatus();
-    const Sighting last = board_.page(verdict->rank).Read();
-    return PeerLostError({verdict->rank, last.step, last.bucket, last.phase},
-                         Describe(verdict->cause));
+    return PeerLostError(LastSeen(verdict->rank), Describe(verdict->cause));
   }
 
  private:

@@ -55,6 +55,9 @@ class Watchdog : public Progress {
   // disagree where more of them die meanwhile.
   virtual int LowestLeft() = 0;
 
+  // What a rank of the job was last seen doing.
+  virtual PeerLost LastSeen(int rank) const = 0;
+
   // The lowest rank that has left in another phase than kEnded, and what it was last seen doing; Health()
   // is silent about it. A rank that still waits for others may take it for lost.
   virtual std::optional<PeerLost> Left() const = 0;

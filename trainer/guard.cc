@@ -80,13 +80,18 @@ absl::Status Guard::Health() const {
 absl::Status Guard::Explain(absl::Status status) const {
   const bool broken = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   // What all ranks have agreed on is no break between them, and they leave because of it.
-  const bool known = collectives::IsAgreed(status) || collectives::PeerLostOf(status);
+  const std::optional<collectives::PeerLost> lost = collectives::PeerLostOf(status);
+  const bool known = collectives::IsAgreed(status) || (lost && lost->step >= 0);
   if (watchdog_ == nullptr || !broken || known) return status;
   const auto limit = std::chrono::steady_clock::now() + kVerdictLimit;
   while (std::chrono::steady_clock::now() < limit) {
     const absl::Status health = watchdog_->Health();
     if (!health.ok()) return health;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (lost) {
+    return collectives::PeerLostError(watchdog_->LastSeen(lost->rank),
+                                      std::string(status.message()));
   }
   const auto left = watchdog_->Left();
   return left ? LeftError(*left) : status;

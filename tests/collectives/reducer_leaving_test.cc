@@ -1,9 +1,14 @@
 // Ranks that take no more part in the reductions while the others still wait for them. Each keeps its
 // communicator until all others have an outcome, so that it is the reducer that tells them.
+#include <unistd.h>
+
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
@@ -211,6 +216,40 @@ TEST(ReducerLeaving, AFailureOfOneRankReachesThoseThatDoNotMeetIt) {
       return named ? absl::OkStatus() : Fail(outcome.ToString());
     });
     EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// Rank 0 exchanges with rank 2 and meets the end of its process; rank 1 has it from rank 0, who is not to
+// blame. No watchdog says so.
+TEST(ReducerLeaving, ADeadProcessIsNamedByARankThatHasItFromAnother) {
+  for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
+    const std::string address = absl::StrCat("tcp:127.0.0.1:", FreePort());
+    const auto outcome_of = [&](int rank) {
+      absl::Status outcome;
+      const absl::Status status =
+          RunTcpRank(address, rank, 3, [&](Communicator& comm) -> absl::Status {
+            MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                      MakeFor(comm, {.layout = {0, 0, 1}, .policy = policy}));
+            MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, kThree.size()));
+            MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+            if (rank == 2) ::_exit(1);
+            outcome = StepUntilLost(*reducer);
+            return absl::OkStatus();
+          });
+      return status.ok() ? outcome : status;
+    };
+    std::vector<std::unique_ptr<Process>> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.push_back(std::make_unique<Process>([&outcome_of, rank] {
+        const absl::Status outcome = outcome_of(rank);
+        const std::optional<PeerLost> lost = PeerLostOf(outcome);
+        return absl::StrCat("lost ", lost ? lost->rank : -1, ": ", outcome.ToString());
+      }));
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      const std::string said = ranks[rank]->Await();
+      EXPECT_TRUE(said.starts_with("lost 2: UNAVAILABLE")) << rank << ": " << said;
+    }
   }
 }
 

@@ -16,26 +16,28 @@
 
 namespace millrace::collectives {
 
-// `body` on threads that are connected by TCP. The status of the lowest rank that failed by itself; a
-// rank that fails aborts the group.
+// `body` on one rank, which is connected to the others by TCP and aborts the group where it fails.
+inline absl::Status RunTcpRank(const std::string& address, int rank, int size,
+                               const RankBody& body) {
+  RendezvousOptions options;
+  options.address = address;
+  options.rank = rank;
+  options.size = size;
+  options.timeout = std::chrono::seconds(60);
+  MILLRACE_ASSIGN_OR_RETURN(auto transport, ConnectTcp(options));
+  const auto communicator = MakeTransportCommunicator(std::move(transport));
+  absl::Status outcome = body(*communicator);
+  if (!outcome.ok()) communicator->Abort(outcome);
+  return outcome;
+}
+
+// ... on threads. The status of the lowest rank that failed by itself.
 inline absl::Status RunTcpRanks(int size, const RankBody& body) {
   const std::string address = absl::StrCat("tcp:127.0.0.1:", FreePort());
   std::vector<absl::Status> outcomes(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      RendezvousOptions options;
-      options.address = address;
-      options.rank = rank;
-      options.size = size;
-      options.timeout = std::chrono::seconds(60);
-      absl::StatusOr<std::unique_ptr<Transport>> transport = ConnectTcp(options);
-      outcomes[rank] = transport.status();
-      if (!transport.ok()) return;
-      const auto communicator = MakeTransportCommunicator(*std::move(transport));
-      outcomes[rank] = body(*communicator);
-      if (!outcomes[rank].ok()) communicator->Abort(outcomes[rank]);
-    });
+    threads.emplace_back([&, rank] { outcomes[rank] = RunTcpRank(address, rank, size, body); });
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& outcome : outcomes) {

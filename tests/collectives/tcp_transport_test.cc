@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "collectives/peer_lost.h"
 #include "collectives/socket_internal.h"
 #include "collectives/tcp_internal.h"
 #include "collectives/wire_internal.h"
@@ -300,6 +301,7 @@ TEST(TcpTransport, AKilledRankIsUnavailableByItsNumber) {
     const absl::Status status = WaitAll(**transport, {id});
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("rank 1 is gone"));
+    EXPECT_EQ(PeerLostOf(status).value_or(PeerLost{.rank = -1}).rank, 1);
   }
 }
 

@@ -217,5 +217,31 @@ TEST_F(TrainTest, WhoHasEndedWellIsNotBlamedForAWait) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// What a rank has from a broken connection, itself or by way of others, has no place; the watchdog has one.
+TEST_F(TrainTest, ALossWithoutAPlaceGetsTheOneThatWasSeenLast) {
+  std::latch seen(2);
+  const absl::Status status =
+      collectives::RunRanks(2, [&](collectives::Communicator& communicator) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator));
+        if (communicator.rank() == 1) {
+          guard->progress().Enter(7, -1, collectives::Phase::kBackward);
+          guard->progress().Enter(7, 3, collectives::Phase::kWaiting);
+          MILLRACE_RETURN_IF_ERROR(communicator.Barrier());
+          seen.arrive_and_wait();
+          return absl::OkStatus();
+        }
+        MILLRACE_RETURN_IF_ERROR(communicator.Barrier());
+        absl::Status broken = absl::UnavailableError("message with rank 1: reset");
+        collectives::AddPeerLost(broken, {.rank = 1});
+        const absl::Status said = guard->Explain(broken);
+        EXPECT_EQ(std::string(said.message()),
+                  "rank 1 is lost in bucket 3 of step 7 (waiting): message with rank 1: reset");
+        EXPECT_EQ(collectives::PeerLostOf(said).value_or(collectives::PeerLost()).rank, 1);
+        seen.arrive_and_wait();
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace millrace::trainer
