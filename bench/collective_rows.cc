@@ -285,16 +285,10 @@ struct Bench {
   void LastBucket() {
     std::vector<int64_t> sizes = ResNet50Sizes();
     const ReducerOptions options = Inline();
-    int64_t bytes = 0;
-    size_t bucket_begin = 0;
-    for (size_t i = 0; i < sizes.size(); ++i) {  // as the plan cuts
-      const int64_t limit = static_cast<int64_t>(bucket_begin == 0 ? options.first_bucket_bytes
-                                                                   : options.bucket_bytes);
-      const int64_t own = (sizes[i] * 4 + 63) / 64 * 64;
-      if (bytes > 0 && bytes + own > limit) bytes = 0, bucket_begin = i;
-      bytes += own;
-    }
-    sizes.erase(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(bucket_begin));
+    const auto whole = MakeReducer(comm, sizes, options);
+    size_t first = 0;
+    while (whole->bucket_of(first) + 1 < whole->num_buckets()) ++first;
+    sizes.erase(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(first));
     const auto reducer = MakeReducer(comm, sizes, options);
     Sweep sweep(kSweepBytes / 8);
     for (int turn = 0; turn <= turns; ++turn) {

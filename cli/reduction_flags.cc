@@ -50,7 +50,7 @@ void AddReductionFlags(Command command, ReductionFlags& flags) {
   add("--digest-every", "digest_every", "Compare the ranks' weights every so many steps (0: never)")
       .Whole(0);
   add("--bucket-bytes", "bucket_bytes", "Gradients are reduced in buckets of this size").Whole(1);
-  add("--first-bucket-bytes", "first_bucket_bytes", "Size of the first bucket").Whole(1);
+  add("--edge-bucket-bytes", "edge_bucket_bytes", "Size of the first bucket and the last").Whole(1);
   add("--progress-policy", "progress_policy",
       "Who reduces: the computing thread, one beside it, or by cores and ranks")
       .OneOf({"auto", "inline", "thread"});

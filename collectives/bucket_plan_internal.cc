@@ -52,9 +52,9 @@ bool IsFloat(DType dtype) {
 }
 
 absl::Status CheckOptions(const ReducerOptions& options) {
-  if (options.bucket_bytes == 0 || options.first_bucket_bytes == 0) {
+  if (options.bucket_bytes == 0 || options.edge_bucket_bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        options.bucket_bytes == 0 ? "bucket_bytes" : "first_bucket_bytes", " must be above 0"));
+        options.bucket_bytes == 0 ? "bucket_bytes" : "edge_bucket_bytes", " must be above 0"));
   }
   if (!(options.clip_norm >= 0 && std::isfinite(options.clip_norm))) {
     return absl::InvalidArgumentError(
@@ -85,7 +85,7 @@ class BucketCutter {
   void Add(size_t gradient, DType dtype, size_t bytes) {
     auto open = open_.find(dtype);
     if (open != open_.end()) {
-      const size_t limit = open->second == 0 ? options_.first_bucket_bytes : options_.bucket_bytes;
+      const size_t limit = open->second == 0 ? options_.edge_bucket_bytes : options_.bucket_bytes;
       const BucketPlan::Bucket& bucket = buckets_[open->second];
       if (bucket.bytes > 0 && bucket.bytes + bytes > limit) open = open_.end();
     }
@@ -95,18 +95,42 @@ class BucketCutter {
     }
     BucketPlan::Bucket& bucket = buckets_[open->second];
     bucket.gradients.push_back(gradient);
-    bucket.bytes += Padded(bytes);
+    bucket.bytes += sizes_.emplace_back(Padded(bytes));
   }
 
   // A bucket is full when its last gradient is there, so that is the order in which they are reduced.
   std::vector<BucketPlan::Bucket> Take() {
-    std::sort(buckets_.begin(), buckets_.end(),
-              [](const auto& a, const auto& b) { return a.gradients.back() < b.gradients.back(); });
+    const auto before = [](const auto& a, const auto& b) {
+      return a.gradients.back() < b.gradients.back();
+    };
+    const auto last = std::max_element(buckets_.begin(), buckets_.end(), before);
+    if (last != buckets_.end()) ShortenLast(*last);
+    std::sort(buckets_.begin(), buckets_.end(), before);
     return std::move(buckets_);
   }
 
  private:
+  // What is in the last bucket waits until backward is done, and then backward for it.
+  void ShortenLast(BucketPlan::Bucket& bucket) {
+    BucketPlan::Bucket last = {bucket.dtype, {}, 0, 0};
+    if (bucket.bytes <= options_.edge_bucket_bytes) return;
+    size_t num_kept = bucket.gradients.size();
+    while (num_kept > 1) {
+      const size_t bytes = sizes_[bucket.gradients[num_kept - 1]];
+      if (last.bytes > 0 && last.bytes + bytes > options_.edge_bucket_bytes) break;
+      last.bytes += bytes;
+      --num_kept;
+    }
+    const auto first = bucket.gradients.begin() + static_cast<std::ptrdiff_t>(num_kept);
+    last.gradients.assign(first, bucket.gradients.end());
+    if (last.gradients.empty()) return;
+    bucket.gradients.erase(first, bucket.gradients.end());
+    bucket.bytes -= last.bytes;
+    buckets_.push_back(std::move(last));
+  }
+
   const ReducerOptions& options_;
+  std::vector<size_t> sizes_;  // by gradient, padded
   std::vector<BucketPlan::Bucket> buckets_;
   std::map<DType, size_t> open_;
 };
@@ -238,9 +262,9 @@ std::string EncodePlanInputs(const std::vector<GradientSpec>& gradients,
     AppendField(encoded, name);
     AppendField(encoded, value);
   };
-  AppendField(encoded, "millrace gradient plan 3");
+  AppendField(encoded, "millrace gradient plan 4");
   option("bucket_bytes", absl::StrCat(options.bucket_bytes));
-  option("first_bucket_bytes", absl::StrCat(options.first_bucket_bytes));
+  option("edge_bucket_bytes", absl::StrCat(options.edge_bucket_bytes));
   option("exact", options.exact ? "true" : "false");
   option("average_by_rows", options.average_by_rows ? "true" : "false");
   option("skip_non_finite", options.skip_non_finite ? "true" : "false");

@@ -33,7 +33,8 @@ struct BucketPlan {
 };
 
 // Cuts `gradients` into buckets of one type each: in order, a bucket closes before the gradient of its
-// type that would make it larger than the limit; a gradient above the limit has a bucket of its own.
+// type that would make it larger than the limit; a gradient above the limit has a bucket of its own. Of the
+// last one the gradients that the limit of edges has no room for are a bucket in front of it.
 //   INVALID_ARGUMENT  names the first bad gradient (unknown or too large shape, type not taken, name
 //                     used twice) or option
 absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,

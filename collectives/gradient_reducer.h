@@ -73,8 +73,10 @@ struct ReducerOptions {
 
   // performance only: on two or more hosts a sum may round differently for other values
   // (collectives/ALGORITHMS.md)
-  size_t bucket_bytes = 25 << 20;       // gradients of one type are fused up to this size
-  size_t first_bucket_bytes = 1 << 20;  // small, so that the first reduction can start early
+  size_t bucket_bytes = 25 << 20;  // gradients of one type are fused up to this size
+  // ... in the first bucket, so that reductions start early, and in the last, which is reduced when backward
+  // is done.
+  size_t edge_bucket_bytes = 1 << 20;
   // Of this rank alone; they may differ between ranks.
   ProgressPolicy policy = ProgressPolicy::kAuto;
   int compute_threads = 1;    // that are busy during backward; 0: a device computes

@@ -21,7 +21,7 @@ constexpr uint32_t kMaxAccumulateSteps = 1 << 20;
 constexpr uint32_t kMaxStaleSteps = 16;  // StaleReducer's
 constexpr uint64_t kMaxBucketBytes = uint64_t{1} << 44;
 constexpr uint64_t kBucketBytes = 25 << 20;
-constexpr uint64_t kFirstBucketBytes = 1 << 20;
+constexpr uint64_t kEdgeBucketBytes = 1 << 20;
 
 std::optional<DType> WireOf(std::string_view name) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -64,7 +64,7 @@ absl::Status CheckRanges(const Reduction& reduction) {
   }
   for (const auto& [field, bytes] :
        {std::pair("bucket_bytes", reduction.bucket_bytes()),
-        std::pair("first_bucket_bytes", reduction.first_bucket_bytes())}) {
+        std::pair("edge_bucket_bytes", reduction.edge_bucket_bytes())}) {
     if (bytes > kMaxBucketBytes) {
       return Refuse(field, absl::StrCat(bytes, " is over ", kMaxBucketBytes));
     }
@@ -121,8 +121,8 @@ void FillDefaults(Reduction& reduction) {
     reduction.set_synchronous_tail(1);
   }
   if (reduction.bucket_bytes() == 0) reduction.set_bucket_bytes(kBucketBytes);
-  if (reduction.first_bucket_bytes() == 0) {
-    reduction.set_first_bucket_bytes(std::min(kFirstBucketBytes, reduction.bucket_bytes()));
+  if (reduction.edge_bucket_bytes() == 0) {
+    reduction.set_edge_bucket_bytes(std::min(kEdgeBucketBytes, reduction.bucket_bytes()));
   }
 }
 
@@ -132,7 +132,7 @@ void KeepWhatWeightsDependOn(Reduction& reduction) {
   reduction.clear_shard_optimizer();
   reduction.clear_digest_every();
   reduction.clear_bucket_bytes();
-  reduction.clear_first_bucket_bytes();
+  reduction.clear_edge_bucket_bytes();
   reduction.clear_progress_policy();
   if (reduction.accumulate_steps() == 1) reduction.clear_accumulate_steps();
   if (WireOf(reduction.wire_dtype()) == DType::kF32) reduction.clear_wire_dtype();
@@ -148,7 +148,7 @@ collectives::ReducerOptions ReducerOptionsOf(const Reduction& reduction) {
   options.micro_batches = static_cast<int>(reduction.accumulate_steps());
   options.wire = WireOf(reduction.wire_dtype()).value_or(DType::kF32);
   options.bucket_bytes = reduction.bucket_bytes();
-  options.first_bucket_bytes = reduction.first_bucket_bytes();
+  options.edge_bucket_bytes = reduction.edge_bucket_bytes();
   options.policy = PolicyOf(reduction.progress_policy()).value_or(ProgressPolicy::kAuto);
   return options;
 }

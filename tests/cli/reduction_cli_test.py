@@ -49,7 +49,7 @@ class ReductionTest(RanksTestCase):
         ranks = self.run_to_the_end(
             job, 2, "--clip-norm", "0.5", "--skip-non-finite", "--max-skipped-steps", "4",
             "--stale-steps", "2", "--synchronous-tail", "5", "--wire-dtype", "bfloat16",
-            "--bucket-bytes", "300000", "--first-bucket-bytes", "1000", "--progress-policy",
+            "--bucket-bytes", "300000", "--edge-bucket-bytes", "1000", "--progress-policy",
             "inline")
         output = ranks[0].output()
         self.assertRegex(output, r"(?m)^gradients +\d buckets: .*inline \(as asked for\).*plan 0x")

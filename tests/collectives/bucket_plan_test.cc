@@ -14,16 +14,60 @@ using testing::ElementsAre;
 
 TEST(BucketPlan, EachBucketHasOneTypeAndComesWhenItsLastGradientDoes) {
   ReducerOptions options;
-  options.first_bucket_bytes = 1500;
+  options.edge_bucket_bytes = 4300;
   const auto plan = MakeBucketPlan(MixedGradients(), options);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(plan->buckets.size(), 4u);
-  EXPECT_THAT(plan->buckets[0].gradients, ElementsAre(0));  // 1,400 bytes: the first is small
-  EXPECT_THAT(plan->buckets[1].gradients, ElementsAre(2));
-  EXPECT_THAT(plan->buckets[2].gradients, ElementsAre(3));
-  EXPECT_THAT(plan->buckets[3].gradients, ElementsAre(1, 4));
-  EXPECT_EQ(plan->buckets[3].dtype, DType::kF32);
+  ASSERT_EQ(plan->buckets.size(), 3u);
+  EXPECT_THAT(plan->buckets[0].gradients, ElementsAre(2));
+  EXPECT_THAT(plan->buckets[1].gradients, ElementsAre(0, 3));
+  EXPECT_THAT(plan->buckets[2].gradients, ElementsAre(1, 4));  // 4,224 bytes
+  EXPECT_EQ(plan->buckets[2].dtype, DType::kF32);
   for (const auto& bucket : plan->buckets) EXPECT_EQ(bucket.offset % 64 + bucket.bytes % 64, 0u);
+}
+
+TEST(BucketPlan, LittleIsLeftForTheEndOfBackward) {
+  ReducerOptions options;
+  options.edge_bucket_bytes = 4000;
+  options.bucket_bytes = 20'000;
+  const auto buckets_of = [&options](const std::vector<GradientSpec>& gradients) {
+    const auto plan = MakeBucketPlan(gradients, options);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    std::vector<std::vector<size_t>> buckets;
+    size_t offset = 0;
+    for (const BucketPlan::Bucket& bucket : plan->buckets) {
+      size_t bytes = 0;
+      for (const size_t gradient : bucket.gradients) {
+        EXPECT_EQ(plan->offsets[gradient], bucket.offset + bytes);
+        EXPECT_EQ(plan->bucket_of[gradient], buckets.size());
+        bytes += (plan->counts[gradient] * SizeOf(bucket.dtype) + 63) / 64 * 64;
+      }
+      EXPECT_EQ(bucket.bytes, bytes);
+      EXPECT_EQ(bucket.offset, offset);
+      offset += bytes;
+      buckets.push_back(bucket.gradients);
+    }
+    EXPECT_EQ(plan->total_bytes, offset);
+    return buckets;
+  };
+  // 2,000 bytes each, 2,048 with their padding.
+  const auto seven = [](DType last) {
+    std::vector<GradientSpec> gradients;
+    for (int i = 0; i < 6; ++i) gradients.push_back({std::to_string(i), {500}});
+    gradients.push_back({"6", {last == DType::kF32 ? 500 : 1000}, last});
+    return gradients;
+  };
+  EXPECT_THAT(buckets_of(seven(DType::kF32)),
+              ElementsAre(ElementsAre(0), ElementsAre(1, 2, 3, 4, 5), ElementsAre(6)));
+  EXPECT_THAT(buckets_of(seven(DType::kBF16)),
+              ElementsAre(ElementsAre(0), ElementsAre(1, 2, 3, 4, 5), ElementsAre(6)));
+  options.edge_bucket_bytes = 5000;
+  EXPECT_THAT(buckets_of(seven(DType::kF32)),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4), ElementsAre(5, 6)));
+  EXPECT_THAT(buckets_of({{"a", {500}}, {"b", {500}}}), ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(buckets_of({{"a", {500}}, {"b", {2000}}, {"c", {2500}}}),
+              ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)))
+      << "a large one";
+  EXPECT_THAT(buckets_of({}), ElementsAre());
 }
 
 TEST(BucketPlan, RefusesTypesAndOptionsThatItDoesNotTake) {

@@ -163,9 +163,9 @@ TEST_P(ReducerConformance, BadShapesAndOptionsAreRefused) {
     MILLRACE_RETURN_IF_ERROR(ExpectInvalid(
         GradientReducer::Make(comm, {{"huge", {kHuge, kHuge}}}).status(), {"'huge'"}));
     ReducerOptions options;
-    options.first_bucket_bytes = 0;
+    options.edge_bucket_bytes = 0;
     return ExpectInvalid(GradientReducer::Make(comm, SomeGradients(), options).status(),
-                         {"first_bucket_bytes"});
+                         {"edge_bucket_bytes"});
   });
 }
 

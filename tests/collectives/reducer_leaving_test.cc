@@ -23,7 +23,7 @@ const std::vector<GradientSpec> kThree = {{"a", {600}}, {"b", {600}}, {"c", {600
 ReducerOptions BucketEach() {
   ReducerOptions options;
   options.bucket_bytes = 600 * sizeof(float);
-  options.first_bucket_bytes = options.bucket_bytes;
+  options.edge_bucket_bytes = options.bucket_bytes;
   return options;
 }
 

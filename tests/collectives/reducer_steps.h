@@ -29,7 +29,7 @@ inline std::vector<GradientSpec> SomeGradients() {
 inline ReducerOptions SmallBuckets() {
   ReducerOptions options;
   options.bucket_bytes = 5000;
-  options.first_bucket_bytes = 1000;
+  options.edge_bucket_bytes = 1000;
   return options;
 }
 

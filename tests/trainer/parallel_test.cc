@@ -30,7 +30,7 @@ absl::Status TrainRank(collectives::Communicator& communicator, const Model& mod
   }
   collectives::ReducerOptions options;
   options.bucket_bytes = 4096;
-  options.first_bucket_bytes = 256;
+  options.edge_bucket_bytes = 256;
   MILLRACE_ASSIGN_OR_RETURN(auto reducer,
                             collectives::GradientReducer::Make(communicator, specs, options));
   const size_t count = specs.size();

@@ -20,7 +20,7 @@ TEST(ReductionTest, DefaultsAreThoseOfTheReducer) {
   const collectives::ReducerOptions options = ReducerOptionsOf(reduction);
   const collectives::ReducerOptions expected;
   EXPECT_EQ(options.bucket_bytes, expected.bucket_bytes);
-  EXPECT_EQ(options.first_bucket_bytes, expected.first_bucket_bytes);
+  EXPECT_EQ(options.edge_bucket_bytes, expected.edge_bucket_bytes);
   EXPECT_EQ(options.micro_batches, 1);
   EXPECT_EQ(options.wire, DType::kF32);
   EXPECT_EQ(options.policy, collectives::ProgressPolicy::kAuto);
@@ -41,7 +41,7 @@ TEST(ReductionTest, EachFieldReachesTheReducer) {
   EXPECT_EQ(options.wire, DType::kBF16);
   EXPECT_TRUE(options.shard);
   EXPECT_EQ(options.bucket_bytes, 5000u);
-  EXPECT_EQ(options.first_bucket_bytes, 5000u) << "no larger than the others";
+  EXPECT_EQ(options.edge_bucket_bytes, 5000u) << "no larger than the others";
   EXPECT_EQ(options.policy, collectives::ProgressPolicy::kThread);
   EXPECT_FALSE(options.exact);
   EXPECT_TRUE(ReducerOptionsOf(Parse("exact: true")).exact);

@@ -30,7 +30,7 @@ class UpdaterTest : public TrainTest {
   absl::Status OnTwoRanks(const Body& body) {
     WriteJob("checkpoints", "",
              "epochs: 2 reduction { shard_optimizer: true bucket_bytes: 64 "
-             "first_bucket_bytes: 64 progress_policy: \"inline\" }");
+             "edge_bucket_bytes: 64 progress_policy: \"inline\" }");
     return collectives::RunRanks(2, [&](collectives::Communicator& communicator) -> absl::Status {
       TrainOptions options;
       options.job_path = folder_ / "job.pbtxt";
