@@ -143,6 +143,12 @@ class GradientReducer {
   // stay mapped.
   virtual ~GradientReducer() = default;
 
+  // Ends this rank's part as the destructor does, and tells the others why: "rank 1 is lost in bucket 0 of
+  // step 812 (backward): it has failed: DATA_LOSS: ..." (of a long text its first 400 bytes or so). What
+  // names a lost rank itself, and CANCELLED, they get as it is. Every later call fails with `why`. Does
+  // nothing where a reduction has failed before, which the others know, or where `why` is OK.
+  virtual void Leave(const absl::Status& why) = 0;
+
   // The memory of gradient `i`: written by backward, read (summed over ranks) by the optimizer
   // after Finish. 64-byte aligned, and lives as long as the reducer, where the caller brings none.
   // Between MarkReady and Finish it is the reducer's.
@@ -159,9 +165,9 @@ class GradientReducer {
   virtual absl::Status MarkReady(size_t i) = 0;
   // Ends the step: waits until all sums are there.
   //   FAILED_PRECONDITION  a gradient was not marked (it is named); the step stays open. Peers wait
-  //                        in its bucket: mark it, or destroy the reducer
-  //   UNAVAILABLE          a peer has destroyed its reducer, or its reducer has failed; a peer has died,
-  //                        where the backend or a watchdog notices. PeerLostOf (collectives/peer_lost.h)
+  //                        in its bucket: mark it, leave, or destroy the reducer
+  //   UNAVAILABLE          a peer has left, or its reducer has failed; a peer has died, where the
+  //                        backend or a watchdog notices. PeerLostOf (collectives/peer_lost.h)
   //                        says which rank it is, and where it was
   //   DEADLINE_EXCEEDED    a peer was awaited for longer than the communicator's timeout (Make's time)
   virtual absl::Status Finish() = 0;

@@ -21,6 +21,8 @@
 namespace millrace::collectives {
 namespace {
 
+constexpr std::string_view kReducerFailed = "its reducer has failed";
+
 const char* NameOf(ProgressPolicy policy) {
   if (policy == ProgressPolicy::kStream) return "on the device's stream";
   return policy == ProgressPolicy::kThread ? "on a thread" : "inline";
@@ -114,15 +116,27 @@ void PlannedReducer::RunThread() {
     departure = departure_;
     quiet = quiet_;
   }
-  engine_->Leave(departure.ok() ? Departure(engine_->place(), status) : departure, quiet);
+  if (departure.ok()) departure = Departure(engine_->place(), kReducerFailed, status);
+  engine_->Leave(departure, quiet);
 }
 
 PlannedReducer::~PlannedReducer() {
-  const bool quiet = failed_.ok() && published_ == 0 && micro_batch_ == 0 &&
-                     std::ranges::find(ready_, true) == ready_.end();
-  GiveUp(Departure(CallersPlace(), absl::OkStatus()), quiet);
-  if (thread_.joinable()) thread_.join();
-  if (!quiet && backend() == "mpi") engine_->KeepMemory();
+  if (failed_.ok()) {
+    GiveUp(Departure(CallersPlace(), "it has destroyed its reducer", absl::OkStatus()),
+           IsBetweenSteps());
+  }
+  MutexLock lock(mu_);
+  if (!quiet_ && backend() == "mpi") engine_->KeepMemory();
+}
+
+void PlannedReducer::Leave(const absl::Status& why) {
+  if (why.ok() || !failed_.ok()) return;
+  failed_ = why;
+  GiveUp(Departure(CallersPlace(), "it has failed", why), IsBetweenSteps());
+}
+
+bool PlannedReducer::IsBetweenSteps() const {
+  return published_ == 0 && micro_batch_ == 0 && std::ranges::find(ready_, true) == ready_.end();
 }
 
 PeerLost PlannedReducer::CallersPlace() const {
@@ -134,11 +148,15 @@ PeerLost PlannedReducer::CallersPlace() const {
           .phase = published_ <= last ? Phase::kBackward : Phase::kWaiting};
 }
 
-absl::Status PlannedReducer::Departure(PeerLost place, const absl::Status& why) const {
+absl::Status PlannedReducer::Departure(PeerLost place, std::string_view what,
+                                       const absl::Status& why) const {
   if (PeerLostOf(why).has_value() || absl::IsCancelled(why)) return why;
   place.rank = rank_;
-  return PeerLostError(place, why.ok() ? "it has destroyed its reducer"
-                                       : absl::StrCat("its reducer has failed: ", why.ToString()));
+  std::string text(what);
+  if (!why.ok()) {
+    absl::StrAppend(&text, ": ", why.ToString(absl::StatusToStringMode::kWithNoExtraData));
+  }
+  return PeerLostError(place, text);
 }
 
 void PlannedReducer::GiveUp(const absl::Status& departure, bool quiet) {
@@ -151,15 +169,15 @@ void PlannedReducer::GiveUp(const absl::Status& departure, bool quiet) {
   }
   stopping_.store(true, std::memory_order_release);
   if (!thread_.joinable()) return engine_->Leave(departure, quiet);
+  // The caller's communicators are its own again: all that the thread waits for asks Stopped.
   engine_->WakeAll();
+  thread_.join();
 }
 
 absl::Status PlannedReducer::Failed(const absl::Status& status) {
   if (status.ok() || !failed_.ok()) return failed_;
   failed_ = status;
-  GiveUp(Departure(CallersPlace(), status));
-  // The caller's communicators are its own again: all that the thread waits for asks Stopped.
-  if (thread_.joinable()) thread_.join();
+  GiveUp(Departure(CallersPlace(), kReducerFailed, status), /*quiet=*/false);
   return failed_;
 }
 

@@ -41,6 +41,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
                  std::chrono::nanoseconds timeout);
   ~PlannedReducer() override;
 
+  void Leave(const absl::Status& why) override;
   TensorView gradient(size_t i) override {
     if (memory_ != nullptr) return memory_->view(i);
     std::byte* const buckets = device_.buckets != nullptr ? device_.buckets : copy();
@@ -77,12 +78,13 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   absl::Status ThreadFailure();
   void WatchExchanges();
   // What the others are told when this rank takes part in nothing more: `why` where it names who is lost,
-  // else that this rank is, at `place`.
-  absl::Status Departure(PeerLost place, const absl::Status& why) const;
+  // else that this rank is, at `place`, and `what` it has done.
+  absl::Status Departure(PeerLost place, std::string_view what, const absl::Status& why) const;
   PeerLost CallersPlace() const;
-  // Leaves the groups of this rank, so that nobody waits for it. The caller's; a thread does it at its end.
-  // `quiet`: between two steps.
-  void GiveUp(const absl::Status& departure, bool quiet = false);
+  bool IsBetweenSteps() const;
+  // Leaves the groups of this rank, so that nobody waits for it; a thread does it at its end, and has ended
+  // then. The caller's. `quiet`: between two steps.
+  void GiveUp(const absl::Status& departure, bool quiet);
   // Fails this and every later call with `status` unless that is OK; the thread has ended then. The caller's.
   absl::Status Failed(const absl::Status& status);
   bool GoesOnForOthers() const { return on_caller() && has_others(); }

@@ -26,7 +26,7 @@ struct RankBoard {
   int32_t lost_bucket;
   int64_t lost_step;
   uint32_t lost_phase;
-  std::array<char, 236> why;
+  std::array<char, 484> why;  // cut, where it is longer
   // Plain data: of a step, ordered by the flags.
   alignas(128) int64_t rows;      // before the first `published` of the step: its valid rows
   alignas(128) int64_t all_rows;  // before the last `done` of the step: of all ranks

@@ -68,13 +68,20 @@ absl::StatusOr<std::unique_ptr<StaleReducer>> StaleReducer::Make(
   return made;
 }
 
+void StaleReducer::Leave(const absl::Status& why) {
+  if (left_.ok()) left_ = why;
+  for (const auto& slot : slots_) slot->Leave(why);
+}
+
 absl::Status StaleReducer::MarkReady(size_t i) {
+  MILLRACE_RETURN_IF_ERROR(left_);
   MILLRACE_RETURN_IF_ERROR(running().MarkReady(i));
   marked_[i] = true;
   return absl::OkStatus();
 }
 
 absl::Status StaleReducer::Finish() {
+  MILLRACE_RETURN_IF_ERROR(left_);
   const auto missing = std::find(marked_.begin(), marked_.end(), false);
   if (missing != marked_.end()) return running().Finish();  // which names it, and does not wait
   ready_.clear();

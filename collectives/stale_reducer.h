@@ -36,6 +36,8 @@ class StaleReducer {
   TensorView gradient(size_t i) { return running().gradient(i); }
   void SetRows(int64_t rows) { running().SetRows(rows); }
   absl::Status MarkReady(size_t i);
+  // Ends this rank's part in all steps, as GradientReducer's.
+  void Leave(const absl::Status& why);
   // Ends the step; waits for the sums that are due alone. Outcomes as GradientReducer's.
   absl::Status Finish();
 
@@ -62,6 +64,7 @@ class StaleReducer {
   std::vector<std::unique_ptr<GradientReducer>> slots_;
   int64_t step_ = 0;  // the running one
   int64_t due_ = 0;   // the sums of steps before it have come
+  absl::Status left_;
   std::vector<bool> marked_;
   std::vector<GradientReducer*> ready_;
 };

@@ -8,7 +8,8 @@
 // Where sums come late (stale_steps) a step is done when its sums are used: what is under way is
 // nowhere in a checkpoint, and a run that continues computes it again.
 // What a rank cannot announce that way (its compute library or a collective call fails in the
-// middle of a step) ends the group by Abort, so that no peer waits for ever.
+// middle of a step) it tells those that wait for its gradients (Updater::Leave), and it ends the group
+// by Abort, so that no peer waits for ever.
 
 #include "trainer/train.h"
 
@@ -350,10 +351,16 @@ absl::StatusOr<TrainOutcome> Run(const TrainOptions& options, Communicator& comm
   const auto session = OpenSession(options, communicator, guard->progress());
   if (!session.ok()) return guard->Explain(session.status());
   Loop loop(options, communicator, *guard, **session);
-  absl::StatusOr<TrainOutcome> outcome = loop.Run();
-  const absl::Status status = outcome.ok() ? guard->EndWell() : outcome.status();
-  if (!status.ok()) return AfterLoss(options, loop.saver(), *guard, guard->Explain(status));
-  return outcome;
+  TrainOutcome outcome;
+  absl::Status status = WithoutExceptions([&] {
+    MILLRACE_ASSIGN_OR_RETURN(outcome, loop.Run());
+    return guard->EndWell();
+  });
+  if (status.ok()) return outcome;
+  status = guard->Explain(status);
+  // Peers may be in a step that needs this rank.
+  if (!IsAgreed(status)) (*session)->updater->Leave(status);
+  return AfterLoss(options, loop.saver(), *guard, status);
 }
 
 }  // namespace

@@ -100,6 +100,11 @@ absl::Status Updater::FinishEmptyBatch() {
   return Finish();
 }
 
+void Updater::Leave(const absl::Status& why) {
+  if (stale_ != nullptr) return stale_->Leave(why);
+  reducer_->Leave(why);
+}
+
 std::span<GradientReducer* const> Updater::ready() const {
   if (stale_ != nullptr) return stale_->ready();
   const bool has_sums = finished_ != nullptr && finished_->outcome().complete;

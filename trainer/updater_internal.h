@@ -48,6 +48,8 @@ class Updater {
   absl::Status Finish();
   // In place of a batch that the step lacks.
   absl::Status FinishEmptyBatch();
+  // This rank takes part in no step any more; the others hear why.
+  void Leave(const absl::Status& why);
 
   // The sums that came with the last Finish, the oldest first: none but after a step's last batch, and
   // none or several where they come late.

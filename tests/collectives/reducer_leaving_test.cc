@@ -124,6 +124,53 @@ TEST(ReducerLeaving, OverTcpTheHostsAreToldToo) {
   }
 }
 
+// The last rank leaves with `why` after a step and two gradients; the others shall hear `told` of it.
+absl::Status LastLeavesBecause(const Runner& run, const Case& one, const absl::Status& why,
+                               const absl::Status& told) {
+  const int size = static_cast<int>(one.layout.size());
+  std::atomic<int> heard = 0;
+  return run(size, [&](Communicator& comm) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakeFor(comm, one));
+    MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, kThree.size()));
+    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+    if (comm.rank() == size - 1) {
+      MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, 2));
+      reducer->Leave(why);
+      reducer->Leave(absl::InternalError("another reason"));
+      const bool stays = reducer->MarkReady(2) == why && reducer->Finish() == why;
+      while (heard < size - 1) std::this_thread::yield();
+      return stays ? absl::OkStatus() : Fail("a later call does not fail with the cause");
+    }
+    const absl::Status outcome = StepUntilLost(*reducer);
+    ++heard;
+    if (!ToStd(outcome.message()).ends_with(ToStd(told.message()))) return Fail(outcome.ToString());
+    return ExpectLost(outcome, *PeerLostOf(told));
+  });
+}
+
+TEST(ReducerLeaving, TheOthersHearTheCause) {
+  for (const Runner& run : {Runner(RunRanks), Runner(RunTcpRanks)}) {
+    for (const Case& one : Cases({{0, 0}, {0, 1}, {0, 0, 1, 1}})) {
+      const int last = static_cast<int>(one.layout.size()) - 1;
+      const absl::Status status = LastLeavesBecause(
+          run, one, absl::DataLossError("a broken disk"),
+          PeerLostError({.rank = last, .step = 1, .bucket = 2, .phase = Phase::kBackward},
+                        "it has failed: DATA_LOSS: a broken disk"));
+      EXPECT_TRUE(status.ok()) << status << " " << last << " " << one.exact;
+    }
+  }
+}
+
+TEST(ReducerLeaving, ACauseThatNamesALostRankIsPassedOnAsItIs) {
+  const absl::Status lost = PeerLostError({.rank = 7, .step = 5}, "its process has ended");
+  for (const Runner& run : {Runner(RunRanks), Runner(RunTcpRanks)}) {
+    for (const Case& one : Cases({{0, 0}, {0, 1}})) {
+      const absl::Status status = LastLeavesBecause(run, one, lost, lost);
+      EXPECT_TRUE(status.ok()) << status << " " << one.exact;
+    }
+  }
+}
+
 // It has made fewer steps than the others: the ranks have diverged.
 TEST(ReducerLeaving, BetweenTwoStepsTheNextOneIsNotWaitedFor) {
   for (const Runner& run : {Runner(RunRanks), Runner(RunTcpRanks)}) {

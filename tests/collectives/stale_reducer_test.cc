@@ -115,6 +115,31 @@ TEST(StaleReducer, AMissingGradientIsNamedAndTheStepStaysOpen) {
   });
 }
 
+// Whichever step it is that the other waits in.
+TEST(StaleReducer, WhoLeavesTellsWhyInAllSteps) {
+  const absl::Status why = absl::DataLossError("a broken disk");
+  for (const int steps : {0, 1, 2}) {
+    RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
+      ReducerOptions options;
+      options.host = host;
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                StaleReducer::Make(comm, kTwo, options, {1, 9}));
+      absl::Status outcome;
+      if (comm.rank() == 1) {
+        for (int step = 0; step < steps; ++step) MILLRACE_RETURN_IF_ERROR(Step(*reducer, 1));
+        reducer->Leave(why);
+        EXPECT_EQ(reducer->MarkReady(0), why);
+        EXPECT_EQ(reducer->Finish(), why);
+      }
+      while (comm.rank() == 0 && outcome.ok()) outcome = Step(*reducer, 1);
+      EXPECT_TRUE(comm.rank() == 1 ||
+                  ToStd(outcome.message()).ends_with("it has failed: DATA_LOSS: a broken disk"))
+          << outcome;
+      return comm.Barrier();
+    });
+  }
+}
+
 TEST(StaleReducer, OptionsThatDifferOrAreBadAreEveryRanksError) {
   const auto refused = [](const std::function<void(int, ReducerOptions&, StaleOptions&)>& change) {
     std::string text;

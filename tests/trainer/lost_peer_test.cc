@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "collectives/peer_lost.h"
+#include "tests/trainer/sees_asks.h"
 #include "tests/trainer/train_fixture.h"
 #include "trainer/agree.h"
 #include "trainer/guard_internal.h"
@@ -195,6 +196,35 @@ TEST_F(TrainTest, AnErrorOfOneRankLeavesTheOthersTimeToSave) {
   EXPECT_THAT(reported_[0].second, HasSubstr("an error of its own"));
   EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000004.safetensors"));
   EXPECT_THAT(warnings, Contains(HasSubstr("another rank has failed; saved step 4: ")));
+}
+
+// The others have begun the fifth step and wait for its gradients, where no Abort reaches them.
+TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
+  run_ranks_ = [](int world, const RankBody& body) {
+    return collectives::RunRanks(world, [&](collectives::Communicator& real) {
+      const auto fail = [&real](int ask, std::span<double>, double) {
+        if (real.rank() == 1 && ask == 5) throw std::runtime_error("an error of its own");
+      };
+      SeesAsks communicator(
+          real, [](int, std::span<const double>) {}, fail);
+      return body(communicator);
+    });
+  };
+  EXPECT_FALSE(Run(kRanks).ok());
+  EXPECT_EQ(statuses_[1].code(), absl::StatusCode::kInternal) << statuses_[1];
+  EXPECT_FALSE(collectives::PeerLostOf(statuses_[1]).has_value()) << "it exits with 1";
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kUnavailable) << statuses_[rank];
+    const auto lost = collectives::PeerLostOf(statuses_[rank]);
+    ASSERT_TRUE(lost.has_value()) << statuses_[rank];
+    EXPECT_EQ(lost->rank, 1);
+    EXPECT_EQ(lost->step, 4);
+    EXPECT_THAT(
+        std::string(statuses_[rank].message()),
+        HasSubstr("rank 1 is lost in step 4 (updating): it has failed: INTERNAL: exception: "
+                  "an error of its own"));
+  }
+  EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000004.safetensors"));
 }
 
 // Ranks that are done leave one after the other.
