@@ -111,7 +111,7 @@ def fio_bytes_per_second(path, pattern, block, jobs=2):
 
 def cold_row(name, pattern, block, block_bytes, repeats, beside=None):
     """`beside(path)` is called in each turn, in front of the limit."""
-    path = record_file(110_000, 512 << 20)
+    path = record_file(110_000, 2 << 30)
     os.environ["XDG_CACHE_HOME"] = str(DATA / "cache")
 
     def value():
