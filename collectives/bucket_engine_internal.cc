@@ -282,7 +282,7 @@ absl::Status BucketEngine::EndStep() {
   }
   base_ += static_cast<uint32_t>(plan_.buckets.size());
   begun_ = 0;
-  ++step_;
+  step_ += options_.step_stride;
   return absl::OkStatus();
 }
 

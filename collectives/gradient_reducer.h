@@ -83,6 +83,10 @@ struct ReducerOptions {
   bool shared_memory = true;  // where the host has more ranks than this one
   int host = -1;              // >= 0: ranks with one number count as one host (tests)
   ReducerTeam* team = nullptr;
+  // How messages number the reducer's steps: first_step, first_step + step_stride, ... (a training that
+  // goes on from a checkpoint, every second step).
+  int64_t first_step = 0;
+  int64_t step_stride = 1;
   // Where to say what this rank does; outlives the reducer. Its Health ends the waits within a host; those
   // between hosts need the communicator's watch as well (WaitLimits), set before Make.
   Progress* progress = nullptr;

@@ -28,7 +28,7 @@ const char* Name(Phase phase);
 struct PeerLost {
   int rank = 0;       // in the job
   int64_t step = -1;  // -1: in none, or nobody has seen where
-  int bucket = -1;  // -1: in none
+  int bucket = -1;    // -1: in none
   Phase phase = Phase::kStart;
 };
 

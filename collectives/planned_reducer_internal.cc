@@ -42,7 +42,8 @@ PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan p
       options_(options),
       device_(device),
       links_(std::move(links)),
-      accumulator_(gradients_.size()) {
+      accumulator_(gradients_.size()),
+      step_(options.first_step) {
   if (memory.has_value()) memory_ = std::make_unique<ForeignMemory>(plan_, *memory);
   engine_ = MakeEngine(timeout);
   if (links_.cross != nullptr) WatchExchanges();
@@ -290,7 +291,7 @@ absl::Status PlannedReducer::EndStep() {
   engine_->times().AddTo(counters_, start, StepTimes::Now());
   ReadOutcome();
   base_ += static_cast<uint32_t>(plan_.buckets.size());
-  ++step_;
+  step_ += options_.step_stride;
   published_ = 0;
   micro_batch_ = 0;
   step_rows_ = 0;

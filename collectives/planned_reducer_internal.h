@@ -133,7 +133,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   std::vector<size_t> missing_;  // by bucket: gradients that are not ready
   size_t published_ = 0;         // buckets
   uint32_t base_ = 0;            // buckets of all steps before
-  int64_t step_ = 0;
+  int64_t step_;                 // as messages number it
   std::optional<int64_t> rows_;  // of the micro-batch
   int64_t step_rows_ = 0;
   uint32_t gathers_ = 0;

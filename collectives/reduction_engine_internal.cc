@@ -19,7 +19,12 @@ float DivisorOf(int64_t rows) { return static_cast<float>(std::max<int64_t>(1, r
 
 ReductionEngine::ReductionEngine(const BucketPlan& plan, HostLinks& links,
                                  const ReducerOptions& options, Waiting waiting)
-    : plan_(plan), links_(links), options_(options), waiting_(std::move(waiting)), times_(plan) {}
+    : plan_(plan),
+      links_(links),
+      options_(options),
+      waiting_(std::move(waiting)),
+      step_(options.first_step),
+      times_(plan) {}
 
 absl::Status ReductionEngine::Publish(uint32_t count) {
   Raise(links_.host->board(links_.host->rank()).published, count);

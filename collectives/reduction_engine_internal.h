@@ -90,7 +90,7 @@ class ReductionEngine {
   const ReducerOptions options_;
   const Waiting waiting_;
 
-  int64_t step_ = 0;
+  int64_t step_;  // as messages number it
   StepTimes times_;
 
  private:

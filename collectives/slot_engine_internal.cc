@@ -209,7 +209,7 @@ absl::Status SlotEngine::Drain() {
   const size_t last = std::max<size_t>(1, plan_.buckets.size()) - 1;
   Enter(last, Phase::kBackward);
   base_buckets_ += static_cast<uint32_t>(plan_.buckets.size());
-  ++step_;
+  step_ += options_.step_stride;
   Raise(finished_, base_buckets_);
   return absl::OkStatus();
 }

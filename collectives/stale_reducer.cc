@@ -60,7 +60,9 @@ absl::StatusOr<std::unique_ptr<StaleReducer>> StaleReducer::Make(
     made->team_ = std::make_unique<ReducerTeam>();
     of_slots.team = made->team_.get();
   }
+  of_slots.step_stride = options.step_stride * (stale.delay + 1);
   for (int slot = 0; slot <= stale.delay; ++slot) {
+    of_slots.first_step = options.first_step + slot * options.step_stride;
     MILLRACE_ASSIGN_OR_RETURN(auto reducer,
                               GradientReducer::Make(communicator, gradients, of_slots));
     made->slots_.push_back(std::move(reducer));

@@ -119,7 +119,7 @@ absl::Status StreamEngine::Drain() {
   if (!plan_.buckets.empty()) Enter(plan_.buckets.size() - 1, Phase::kBackward);
   base_ += static_cast<uint32_t>(plan_.buckets.size());
   begun_ = 0;
-  ++step_;
+  step_ += options_.step_stride;
   return absl::OkStatus();
 }
 

@@ -340,6 +340,7 @@ absl::Status Opener::MakeUpdater() {
   Updater::Options options;
   options.steps =
       session.steps.total_steps - std::min(session.state.step, session.steps.total_steps);
+  options.first_step = session.state.step;
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
   absl::StatusOr<std::unique_ptr<Updater>> updater =

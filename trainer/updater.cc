@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Updater>> Updater::Make(collectives::Communicator
   }
   collectives::ReducerOptions reducer = ReducerOptionsOf(reduction);
   reducer.progress = options.progress;
+  reducer.first_step = static_cast<int64_t>(options.first_step);
   reducer.compute_threads = options.compute_threads;
   if (reduction.stale_steps() > 0) {
     MILLRACE_ASSIGN_OR_RETURN(updater->stale_,

@@ -27,7 +27,8 @@ namespace millrace::trainer {
 class Updater {
  public:
   struct Options {
-    uint64_t steps = 0;  // of this run
+    uint64_t steps = 0;       // of this run
+    uint64_t first_step = 0;  // its number in the training
     int compute_threads = 1;
     collectives::Progress* progress = nullptr;  // outlives the updater
   };

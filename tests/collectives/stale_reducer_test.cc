@@ -1,9 +1,11 @@
 #include "collectives/stale_reducer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
 #include "collectives/agreed.h"
+#include "collectives/peer_lost.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/reducer_steps.h"
 
@@ -122,6 +124,7 @@ TEST(StaleReducer, WhoLeavesTellsWhyInAllSteps) {
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options;
       options.host = host;
+      options.first_step = 100;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 StaleReducer::Make(comm, kTwo, options, {1, 9}));
       absl::Status outcome;
@@ -135,6 +138,11 @@ TEST(StaleReducer, WhoLeavesTellsWhyInAllSteps) {
       EXPECT_TRUE(comm.rank() == 1 ||
                   ToStd(outcome.message()).ends_with("it has failed: DATA_LOSS: a broken disk"))
           << outcome;
+      if (comm.rank() == 1) return comm.Barrier();
+      // The last step that rank 1 has marked, if its part of the sums was not there yet, or the next.
+      const int64_t step = PeerLostOf(outcome).value_or(PeerLost{}).step;
+      EXPECT_GE(step, 100 + std::max(0, steps - 1));
+      EXPECT_LE(step, 100 + steps);
       return comm.Barrier();
     });
   }

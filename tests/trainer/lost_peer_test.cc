@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "collectives/peer_lost.h"
 #include "tests/trainer/sees_asks.h"
@@ -198,8 +200,12 @@ TEST_F(TrainTest, AnErrorOfOneRankLeavesTheOthersTimeToSave) {
   EXPECT_THAT(warnings, Contains(HasSubstr("another rank has failed; saved step 4: ")));
 }
 
-// The others have begun the fifth step and wait for its gradients, where no Abort reaches them.
+// The others have begun the fifth step of a resumed run and wait for its gradients, where no Abort reaches
+// them.
 TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
+  const absl::StatusOr<TrainOutcome> before = Run(kRanks, /*resume=*/false, /*stop_after=*/1);
+  ASSERT_TRUE(before.ok()) << before.status();
+  const uint64_t step = before->steps + 4;
   run_ranks_ = [](int world, const RankBody& body) {
     return collectives::RunRanks(world, [&](collectives::Communicator& real) {
       const auto fail = [&real](int ask, std::span<double>, double) {
@@ -210,7 +216,7 @@ TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
       return body(communicator);
     });
   };
-  EXPECT_FALSE(Run(kRanks).ok());
+  EXPECT_FALSE(Run(kRanks, /*resume=*/true).ok());
   EXPECT_EQ(statuses_[1].code(), absl::StatusCode::kInternal) << statuses_[1];
   EXPECT_FALSE(collectives::PeerLostOf(statuses_[1]).has_value()) << "it exits with 1";
   for (const int rank : {0, 2}) {
@@ -218,13 +224,14 @@ TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
     const auto lost = collectives::PeerLostOf(statuses_[rank]);
     ASSERT_TRUE(lost.has_value()) << statuses_[rank];
     EXPECT_EQ(lost->rank, 1);
-    EXPECT_EQ(lost->step, 4);
-    EXPECT_THAT(
-        std::string(statuses_[rank].message()),
-        HasSubstr("rank 1 is lost in step 4 (updating): it has failed: INTERNAL: exception: "
-                  "an error of its own"));
+    EXPECT_EQ(lost->step, static_cast<int64_t>(step));
+    EXPECT_THAT(std::string(statuses_[rank].message()),
+                HasSubstr(absl::StrCat("rank 1 is lost in step ", step,
+                                       " (updating): it has failed: INTERNAL: exception: an error "
+                                       "of its own")));
   }
-  EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000004.safetensors"));
+  const std::string saved = absl::StrFormat("checkpoints/checkpoint-%08d.safetensors", step);
+  EXPECT_TRUE(fs::exists(folder_ / saved));
 }
 
 // Ranks that are done leave one after the other.
