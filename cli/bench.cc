@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "cli/collective_bench.h"
 #include "cli/command.h"
-#include "cli/start_up_watch.h"
+#include "cli/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/nccl_communicator.h"
 #include "nlohmann/json.hpp"
@@ -133,12 +133,12 @@ collectives::NcclOptions NcclOptionsOf(const Flags& flags) {
   return options;
 }
 
-absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags) {
+// `watch` outlives what this returns.
+absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
   collectives::ConnectOptions options;
   if (flags.ranks == 1) options.backend = flags.backend;
   options.connect_timeout = std::chrono::seconds(flags.connect_timeout_s);
   options.nccl = NcclOptionsOf(flags);
-  StartUpWatch watch(options.connect_timeout);
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);
 }
@@ -168,7 +168,8 @@ absl::Status CheckThreads(const Flags& flags) {
 // The ranks that a launcher started, or threads of this process.
 absl::Status BenchAll(const Flags& flags, const CollectiveBenchOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckThreads(flags));
-  MILLRACE_ASSIGN_OR_RETURN(const collectives::Launch launch, ConnectAll(flags));
+  UnboundedWatch watch(std::chrono::seconds(flags.connect_timeout_s));
+  MILLRACE_ASSIGN_OR_RETURN(const collectives::Launch launch, ConnectAll(flags, watch));
   const bool launched = launch.communicator->size() > 1;
   if (launched && flags.ranks > 1) {
     return absl::InvalidArgumentError(

@@ -18,7 +18,7 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/reduction_flags.h"
-#include "cli/start_up_watch.h"
+#include "cli/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/peer_lost.h"
 
@@ -47,9 +47,9 @@ collectives::ConnectOptions ConnectOptionsOf(const Flags& flags) {
   return options;
 }
 
-absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags) {
+// `watch` outlives what this returns.
+absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
   collectives::ConnectOptions options = ConnectOptionsOf(flags);
-  StartUpWatch watch(options.connect_timeout);
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);
 }
@@ -106,7 +106,8 @@ int TrainJob(const Flags& flags) {
         "backend 'nccl' reduces memory of GPUs, but the gradients of `train` are in the host's: "
         "take single, tcp or mpi (`millrace bench` takes nccl)"));
   }
-  absl::StatusOr<collectives::Launch> launch = ConnectAll(flags);
+  UnboundedWatch watch(std::chrono::seconds(flags.connect_timeout_s));
+  absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
   if (!launch.ok()) return Fail(launch.status());
   std::signal(SIGTERM, OnStopSignal);
   std::signal(SIGUSR1, OnStopSignal);
@@ -132,6 +133,7 @@ int TrainJob(const Flags& flags) {
   if (!outcome.ok()) {  // some rank has reported it
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
   }
+  watch.Note("the training is over, with all that it saves");
   if (!outcome->stopped) return kDone;
   if (!outcome->checkpoint.empty()) return kStoppedResumable;
   if (launch->communicator->rank() != 0) return kFailed;

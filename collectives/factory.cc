@@ -83,11 +83,11 @@ std::string_view Choose(const Launcher& launcher, bool named_rendezvous) {
   return StartsMpi(launcher) ? kMpi : kTcp;
 }
 
-std::string StartText(const Launcher& launcher) {
+std::string SeatText(const Launcher& launcher) {
   const std::string seat = launcher.size > 0
                                ? absl::StrCat(", rank ", launcher.rank, " of ", launcher.size)
                                : std::string();
-  return absl::StrCat("the start of MPI (", launcher.source, seat, ")");
+  return absl::StrCat(" (", launcher.source, seat, ")");
 }
 
 absl::StatusOr<Launch> LaunchMpi(const Launcher& launcher, const ConnectOptions& connect) {
@@ -107,14 +107,14 @@ absl::StatusOr<Launch> LaunchMpi(const Launcher& launcher, const ConnectOptions&
   options.local_size = launcher.local_size;
   if (connect.exact) options.sums = MpiOptions::Sums::kOurs;
   options.timeout = connect.connect_timeout;
-  options.on_starting = [&connect, &launcher] {
-    if (connect.on_unbounded) connect.on_unbounded(StartText(launcher));
-  };
-  options.on_started = [&connect] {
-    if (connect.on_unbounded) connect.on_unbounded("");
-  };
+  if (connect.on_unbounded) {  // lives as long as MPI
+    options.on_unbounded = [tell = connect.on_unbounded,
+                            seat = SeatText(launcher)](std::string_view what) {
+      tell(what.empty() ? std::string() : absl::StrCat(ToAbsl(what), seat));
+    };
+  }
   absl::StatusOr<MpiLaunch> connected = ConnectMpi(options);
-  if (!connected.ok()) options.on_started();
+  if (!connected.ok() && connect.on_unbounded) connect.on_unbounded("");
   MILLRACE_ASSIGN_OR_RETURN(MpiLaunch mpi, std::move(connected));
   MILLRACE_RETURN_IF_ERROR(CheckAgreement(launcher, *mpi.communicator));
   return Launch{std::move(mpi.communicator),

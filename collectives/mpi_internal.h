@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
@@ -31,12 +32,11 @@ struct MpiOptions {
   TransportOptions transport;  // without native_sum
   // Groups of a connection, its own among them; 0: as many as MPI's tags suffice for. For tests.
   uint32_t max_groups = 0;
-  // Called before what nothing interrupts, when the environment is as MPI wants it: it may start threads. May
-  // be empty.
-  std::function<void()> on_starting;
-  // Called once what nothing interrupts is over: MPI_Init, and the first calls of all ranks. May be
-  // empty.
-  std::function<void()> on_started;
+  // Told what begins that nothing interrupts, and with an empty text when it is over: "the start of
+  // MPI" (MPI_Init, and the first calls of all ranks; the environment is as MPI wants it, so it may
+  // start threads) and, where this call starts MPI, "MPI_Finalize". A start that fails may end without
+  // the empty text. May be empty.
+  std::function<void(std::string_view what)> on_unbounded;
 };
 
 struct MpiLaunch {

@@ -42,7 +42,10 @@ absl::Status CheckMpi(int result, const char* call) {
 
 MpiRuntime::~MpiRuntime() {
   tuned_.reset();
-  if (owned_ && usable()) MPI_Finalize();  // nobody is left to hear of a failure
+  if (!owned_ || !usable()) return;
+  if (on_unbounded_) on_unbounded_("MPI_Finalize");
+  MPI_Finalize();  // nobody is left to hear of a failure
+  if (on_unbounded_) on_unbounded_("");
 }
 
 absl::Status MpiRuntime::CheckShared(int result, const char* call) {
@@ -61,7 +64,8 @@ void MpiRuntime::SetEnvironment(int local_size) {
   if (local_size > ReadCores().usable) setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*replace=*/0);
 }
 
-absl::StatusOr<std::shared_ptr<MpiRuntime>> MpiRuntime::Start(bool may_force) {
+absl::StatusOr<std::shared_ptr<MpiRuntime>> MpiRuntime::Start(
+    bool may_force, const std::function<void(std::string_view)>& on_unbounded) {
   // Only the thread that initialises MPI comes here. All share one owner: whoever dropped the first
   // would else finalise MPI under the second.
   static std::weak_ptr<MpiRuntime> started;
@@ -84,7 +88,7 @@ absl::StatusOr<std::shared_ptr<MpiRuntime>> MpiRuntime::Start(bool may_force) {
     }
     if (tuned != nullptr) tuned->MpiHasStarted();
   }
-  auto runtime = std::make_shared<MpiRuntime>(initialized == 0, std::move(tuned));
+  auto runtime = std::make_shared<MpiRuntime>(initialized == 0, std::move(tuned), on_unbounded);
   started = runtime;
   if (provided < MPI_THREAD_FUNNELED) {
     return absl::FailedPreconditionError("MPI does not grant MPI_THREAD_FUNNELED");

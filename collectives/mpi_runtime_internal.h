@@ -3,7 +3,9 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -34,13 +36,16 @@ class MpiRuntime {
   // thread for MPI's sake, which might read the environment too. `local_size`: ranks on this host, 0: unknown.
   static void SetEnvironment(int local_size);
   // Starts MPI (FUNNELED) unless the program or an earlier call has: what that call gave is shared as
-  // long as anybody has it. `may_force`: where this call starts MPI, it begins the control of `tuned` too.
+  // long as anybody has it. Where this call starts MPI, `may_force` begins the control of `tuned` too, and
+  // `on_unbounded` (may be empty) is told "MPI_Finalize" before it and "" after it.
   //   FAILED_PRECONDITION  MPI was finalised already, or grants no FUNNELED
   //   UNAVAILABLE          MPI does not start
-  static absl::StatusOr<std::shared_ptr<MpiRuntime>> Start(bool may_force);
+  static absl::StatusOr<std::shared_ptr<MpiRuntime>> Start(
+      bool may_force, const std::function<void(std::string_view)>& on_unbounded);
 
-  MpiRuntime(bool owned, std::unique_ptr<TunedControl> tuned)
-      : owned_(owned), tuned_(std::move(tuned)) {}
+  MpiRuntime(bool owned, std::unique_ptr<TunedControl> tuned,
+             std::function<void(std::string_view)> on_unbounded)
+      : owned_(owned), on_unbounded_(std::move(on_unbounded)), tuned_(std::move(tuned)) {}
   ~MpiRuntime();
   MpiRuntime(const MpiRuntime&) = delete;
   MpiRuntime& operator=(const MpiRuntime&) = delete;
@@ -52,7 +57,8 @@ class MpiRuntime {
   bool has_tuned_control() const { return tuned_ != nullptr; }
 
  private:
-  const bool owned_;                     // this library called MPI_Init_thread
+  const bool owned_;  // this library called MPI_Init_thread
+  const std::function<void(std::string_view)> on_unbounded_;
   std::unique_ptr<TunedControl> tuned_;  // null: none
   bool broken_ = false;                  // an operation failed, or the group was aborted
 };

@@ -244,12 +244,12 @@ bool ReportsMissingPmi() { return !kIsOpenMpi; }
 absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions& options) {
   const bool may_force = options.size == 2 && options.sums != MpiOptions::Sums::kOurs;
   MpiRuntime::SetEnvironment(options.local_size);
-  if (options.on_starting) options.on_starting();
+  if (options.on_unbounded) options.on_unbounded("the start of MPI");
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<MpiRuntime> runtime,
-                            MpiRuntime::Start(may_force));
+                            MpiRuntime::Start(may_force, options.on_unbounded));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MpiTransport> transport,
                             MakeWorld(runtime, options.max_groups));
-  if (options.on_started) options.on_started();
+  if (options.on_unbounded) options.on_unbounded("");
   const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MpiTransport> messages, MakeWorld(runtime));
     auto communicator = MakeTransportCommunicator(std::move(messages), options.transport);

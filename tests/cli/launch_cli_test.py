@@ -1,5 +1,6 @@
 """`millrace train` on ranks that no MPI starts."""
 
+import os
 import pathlib
 import re
 import signal
@@ -41,6 +42,12 @@ class LaunchTest(unittest.TestCase):
             if rank.poll() is None:
                 rank.kill()
             rank.communicate()
+
+    def interrupt(self, job):
+        """Lets mpirun end its ranks."""
+        if job.poll() is None:
+            job.send_signal(signal.SIGINT)
+            job.communicate(timeout=TIMEOUT)
 
     def args(self, name, epochs=1):
         """The command line of a job of its own, and its checkpoints' folder."""
@@ -103,6 +110,24 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, r"the start of MPI \(OMPI_COMM_WORLD_SIZE=2, rank 0 of 2\) was "
                                       r"not over after 1 s")
+
+    def test_an_end_of_mpi_that_waits_for_ever_is_ended(self):
+        # MPI_Init, which takes a quarter of a second, has the same limit.
+        args, _ = self.args("unended")
+        benched = ["bench", "allreduce", "--max-bytes", "8"]
+        jobs = [subprocess.Popen([*mpirun(2), "-x", f"LD_PRELOAD={os.environ['STOPS_IN_FINALIZE']}",
+                                  BIN, *map(str, command), "--connect-timeout", "8"], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for command in (args, benched)]
+        for job in jobs:
+            self.addCleanup(self.interrupt, job)
+        for job, last_line in zip(jobs, (r"checkpoint: .*-00000010\.", r"# mean busbw")):
+            out, err = job.communicate(timeout=TIMEOUT / 3)
+            self.assertEqual(job.returncode, 1, err)
+            self.assertRegex(err, r"error: MPI_Finalize \(OMPI_COMM_WORLD_SIZE=2, rank 0 of 2\) was "
+                                  r"not over after 8 s")
+            self.assertEqual(job is jobs[0], "the training is over, with all that it saves" in err)
+            self.assertRegex(out, rf"(?m)^{last_line}")
 
     def test_a_bench_over_nccl_says_what_is_missing(self):
         for ranks in "1", "2":

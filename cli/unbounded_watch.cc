@@ -1,6 +1,9 @@
-#include "cli/start_up_watch.h"
+#include "cli/unbounded_watch.h"
 
 #include <unistd.h>
+
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -8,7 +11,7 @@
 
 namespace millrace::cli {
 
-void StartUpWatch::Tell(std::string_view what) {
+void UnboundedWatch::Tell(std::string_view what) {
   {
     MutexLock lock(mu_);
     waits_ = false;
@@ -20,10 +23,18 @@ void StartUpWatch::Tell(std::string_view what) {
     MutexLock lock(mu_);
     waits_ = true;
   }
-  thread_ = std::jthread([this, text = std::string(what)] { Run(text); });
+  std::string text = absl::StrCat(
+      ToAbsl(what), " was not over after ", std::chrono::duration<double>(limit_).count(),
+      " s (--connect-timeout): it waits for a rank that has not come, is stopped, or cannot be "
+      "reached; ranks that do not say this are the ones to look at",
+      note_.empty() ? "" : "; ", note_);
+  try {
+    thread_ = std::jthread([this, text = std::move(text)] { Run(text); });
+  } catch (const std::system_error&) {  // rather than lose a job that goes well
+  }
 }
 
-void StartUpWatch::Run(const std::string& what) {
+void UnboundedWatch::Run(const std::string& text) {
   const auto end = std::chrono::steady_clock::now() + limit_;
   MutexLock lock(mu_);
   while (waits_) {
@@ -33,10 +44,7 @@ void StartUpWatch::Run(const std::string& what) {
       continue;
     }
     // The thread that waits cannot be ended, nor can what it holds be released.
-    _exit(Fail(absl::DeadlineExceededError(absl::StrCat(
-        what, " was not over after ", std::chrono::duration<double>(limit_).count(),
-        " s (--connect-timeout): it waits for a rank that has not come, is stopped, or cannot be "
-        "reached; ranks that do not say this are the ones to look at"))));
+    _exit(Fail(absl::DeadlineExceededError(text)));
   }
 }
 
