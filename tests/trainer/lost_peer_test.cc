@@ -1,26 +1,49 @@
 // What a training does about a peer that leaves it: every other rank ends with who it was and where.
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "collectives/peer_lost.h"
+#include "oneapi/dnnl/dnnl.h"
 #include "tests/trainer/sees_asks.h"
 #include "tests/trainer/train_fixture.h"
 #include "trainer/agree.h"
 #include "trainer/guard_internal.h"
 #include "trainer/session_internal.h"
+
+namespace millrace::trainer {
+namespace {
+
+// Runs in the midst of this thread's next step.
+thread_local std::function<void()> in_compute;  // NOLINT: one for each rank
+
+}  // namespace
+}  // namespace millrace::trainer
+
+// In front of the library's own.
+extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive,
+                                                dnnl_stream_t stream, int count,
+                                                const dnnl_exec_arg_t* args) {
+  static const auto real = reinterpret_cast<decltype(&dnnl_primitive_execute)>(
+      dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
+  if (const auto call = std::exchange(millrace::trainer::in_compute, nullptr)) call();
+  return real(primitive, stream, count, args);
+}
 
 namespace millrace::trainer {
 namespace {
@@ -162,6 +185,20 @@ TEST_F(HangTest, ARankThatHangsBeforeTheLogIsNamed) {
     };
   };
   EXPECT_TRUE(Run(kRanks).ok());
+}
+
+// None of its gradients is there yet: the first bucket is what the others wait for.
+TEST_F(HangTest, ARankThatHangsInComputationIsInTheFirstBucket) {
+  hanging_ = std::make_unique<Hanging>(": backward, step 2, bucket 0");
+  bool was_named = false;
+  more_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 1) return;
+    options.on_weights = [&](uint64_t step, std::vector<std::vector<float>>&) {
+      if (step == 2) in_compute = [&] { was_named = hanging_->AwaitName(); };
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+  EXPECT_TRUE(was_named);
 }
 
 // The others wait to hear of the checkpoint that rank 0 writes next.
