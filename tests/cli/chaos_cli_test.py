@@ -12,7 +12,7 @@ import time
 import unittest
 
 from cli_testutil import BIN
-from ranks_testutil import PEER_LOST, RanksTestCase
+from ranks_testutil import ENDED, NO_STALLS, PEER_LOST, RanksTestCase
 from train_cli_test import processes
 
 ROUNDS = int(os.environ.get("MILLRACE_CHAOS_ROUNDS", "2"))
@@ -24,10 +24,10 @@ class ChaosTest(RanksTestCase):
         whole, whole_checkpoints = self.job(f"{name}-whole", epochs=3)
         self.run_to_the_end(whole, 2)
         job, checkpoints = self.job(name, epochs=3)
-        ranks = self.start(job, 2)
+        ranks = self.start(job, 2, *NO_STALLS)
         ranks[0].await_line(r"^step 5/")
         ranks[lost].process.send_signal(signal.SIGKILL)
-        self.check_lost([ranks[1 - lost]], lost)
+        self.check_lost([ranks[1 - lost]], lost, ENDED)
         self.run_to_the_end(job, 2, "--resume")
         self.assertEqual(self.newest(checkpoints).read_bytes(),
                          self.newest(whole_checkpoints).read_bytes())
@@ -40,10 +40,10 @@ class ChaosTest(RanksTestCase):
 
     def test_three_ranks_all_hear_of_the_fourth(self):
         job, _ = self.job("kill-of-four")
-        ranks = self.start(job, 4)
+        ranks = self.start(job, 4, *NO_STALLS)
         ranks[0].await_line(r"^step 5/")
         ranks[2].process.send_signal(signal.SIGKILL)
-        self.check_lost([ranks[0], ranks[1], ranks[3]], 2)
+        self.check_lost([ranks[0], ranks[1], ranks[3]], 2, ENDED)
 
     def test_a_stopped_rank_is_named_and_may_come_back(self):
         job, _ = self.job("stop", epochs=4)
@@ -72,13 +72,14 @@ class ChaosTest(RanksTestCase):
         draw = random.Random(7)
         resume = []
         for _ in range(ROUNDS):
-            ranks = self.start(job, 2, *resume)
+            ranks = self.start(job, 2, *NO_STALLS, *resume)
             lost = draw.randrange(2)
             ranks[0].await_line(r"^step \d+/")
             time.sleep(draw.random() / 2)
             ranks[lost].process.send_signal(signal.SIGKILL)
             code = ranks[1 - lost].end()
             self.assertEqual(code, PEER_LOST, ranks[1 - lost].output())
+            self.assertRegex(ranks[1 - lost].output(), rf"rank {lost} is lost.*{ENDED}")
             if checkpoints.exists() and any(checkpoints.glob("checkpoint-*.safetensors")):
                 resume = ["--resume"]
         self.run_to_the_end(job, 2, *resume)
@@ -87,16 +88,11 @@ class ChaosTest(RanksTestCase):
 
     def test_the_lowest_of_those_that_are_left_saves(self):
         job, checkpoints = self.job("kill-two")
-        ranks = self.start(job, 4)
+        ranks = self.start(job, 4, *NO_STALLS)
         ranks[0].await_line(r"^step 5/")
         for rank in ranks[:2]:
             rank.process.send_signal(signal.SIGKILL)
-        said = ""
-        for rank in ranks[2:]:
-            self.assertEqual(rank.end(), PEER_LOST, rank.output())
-            self.assertRegex(rank.output(), r"rank [01] is lost")
-            said += rank.output()
-        self.assertRegex(said, r"saved step \d+: ")
+        self.check_lost(ranks[2:], "[01]", ENDED)
         self.assertTrue(any(checkpoints.glob("checkpoint-*.safetensors")))
 
     def test_a_job_that_was_suspended_goes_on(self):
@@ -134,10 +130,10 @@ class ChaosTest(RanksTestCase):
     def test_a_loss_leaves_the_timelines_of_those_that_are_left(self):
         job, _ = self.job("timeline-loss", epochs=1000)  # until it is killed
         path = self.folder / "loss.json"
-        ranks = self.start(job, 3, "--timeline", str(path))
+        ranks = self.start(job, 3, *NO_STALLS, "--timeline", str(path))
         ranks[0].await_line(r"^step 5/")
         ranks[1].process.send_signal(signal.SIGKILL)
-        self.check_lost([ranks[0], ranks[2]], 1)
+        self.check_lost([ranks[0], ranks[2]], 1, ENDED)
         said = ranks[0].output() + ranks[2].output()
         merged = re.search(r"; timeline of ranks? ([0-9, ]+): ", said)
         self.assertTrue(merged, said)
@@ -157,7 +153,7 @@ class ChaosTest(RanksTestCase):
 
     def kill_under_mpi(self, name, options):
         job, checkpoints = self.job(name)
-        launcher = self.start_mpi(job, 2, options)
+        launcher = self.start_mpi(job, 2, options, *NO_STALLS)
         launcher.await_line(r"^step 5/")
         ranks = [pid for pid, arguments in processes()
                  if arguments[:1] == [str(BIN)] and str(job) in arguments]
@@ -172,7 +168,7 @@ class ChaosTest(RanksTestCase):
         self.assertRegex(launcher.output(), r"exited on signal 9")
 
     def check_said_and_saved(self, launcher, checkpoints):
-        self.assertRegex(launcher.output(), r"rank [01] is lost")
+        self.assertRegex(launcher.output(), rf"rank [01] is lost.*{ENDED}")
         self.assertRegex(launcher.output(), r"saved step \d+: ")
         self.assertTrue(any(checkpoints.glob("checkpoint-*.safetensors")))
 

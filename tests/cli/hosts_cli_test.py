@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from cli_testutil import TIMEOUT
-from ranks_testutil import PEER_LOST, Rank, RanksTestCase, free_port
+from ranks_testutil import ENDED, NO_STALLS, PEER_LOST, Rank, RanksTestCase, free_port
 
 NAMES = (f"mra{os.getpid()}", f"mrb{os.getpid()}")
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
@@ -141,10 +141,11 @@ class HostsTest(RanksTestCase):
 
     def test_both_hosts_hear_of_a_killed_rank(self):
         job, _ = self.job("kill-far")
-        ranks = self.start(job, 4)
+        ranks = self.start(job, 4, *NO_STALLS)
         ranks[0].await_line(r"^step 5/")
         ranks[3].process.send_signal(signal.SIGKILL)
         self.check_lost(ranks[:3], 3)
+        self.assertRegex(ranks[2].output(), rf"rank 3 is lost.*{ENDED}")  # of its host
 
     def test_a_cut_link_ends_both_hosts(self):
         job, _ = self.job("cut")
