@@ -11,7 +11,7 @@ import signal
 import time
 import unittest
 
-from cli_testutil import BIN
+from cli_testutil import BIN, TIMEOUT
 from ranks_testutil import ENDED, NO_STALLS, PEER_LOST, RanksTestCase
 from train_cli_test import processes
 
@@ -162,10 +162,19 @@ class ChaosTest(RanksTestCase):
         return launcher, checkpoints
 
     def test_mpirun_ends_its_job_by_itself(self):
-        # Its defaults: the survivors have a second; the promise is the last durable checkpoint.
-        launcher, _ = self.kill_under_mpi("mpi-default", [])
-        self.assertNotEqual(launcher.end(), 0)
-        self.assertRegex(launcher.output(), r"exited on signal 9")
+        # Its defaults: the survivors have a second, in which they may say and save something, so the promise
+        # is the last durable checkpoint. Here they do not see that a rank has died, and wait for ever.
+        launcher, checkpoints = self.kill_under_mpi(
+            "mpi-default", ["-x", f"LD_PRELOAD={os.environ['WITHOUT_PIDFD']}"])
+        self.assertEqual(launcher.process.wait(timeout=TIMEOUT), 128 + signal.SIGKILL)
+        limit = time.monotonic() + TIMEOUT
+        while launcher.left() and time.monotonic() < limit:
+            time.sleep(0.05)
+        self.assertEqual(launcher.left(), [], "mpirun leaves ranks behind")
+        launcher.end()
+        self.assertRegex(launcher.output(), r"process rank [01] .* exited on signal 9 \(Killed\)")
+        self.assertNotRegex(launcher.output(), r"is lost|saved step|Exit code:")
+        self.assertFalse(list(checkpoints.glob("checkpoint-*.safetensors")))
 
     def check_said_and_saved(self, launcher, checkpoints):
         self.assertRegex(launcher.output(), rf"rank [01] is lost.*{ENDED}")

@@ -77,10 +77,14 @@ class Launcher(Rank):
         super().__init__(command)
         self.job = job
 
+    def left(self):
+        """The processes of its job."""
+        return [pid for pid, arguments in processes()
+                if str(self.job) in arguments and pid != os.getpid()]
+
     def close(self):
-        for pid, arguments in processes():
-            if str(self.job) in arguments and pid != os.getpid():
-                os.kill(pid, signal.SIGKILL)
+        for pid in self.left():
+            os.kill(pid, signal.SIGKILL)
         super().close()
 
 
