@@ -12,6 +12,7 @@
 #include <mpi.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -21,8 +22,11 @@
 #include <span>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "base/host.h"
 #include "bench/collective_clock.h"
+#include "bench/other_cores.h"
 #include "bench/resnet50_sizes.h"
 #include "collectives/factory.h"
 #include "collectives/gradient_reducer.h"
@@ -312,18 +316,19 @@ struct Bench {
   }
 
   std::string OverlapBusy() {
-    // Additions that depend on each other, as many as take a rank about 270 ms.
-    const auto work = [](double additions) {
-      volatile double sink = 0;
-      double sum = sink;
-      for (auto left = static_cast<int64_t>(additions); left > 0; --left) sum += 1e-9;
-      sink = sum;
+    ReducerOptions options;
+    options.compute_threads = std::max(1, ReadCores().usable / comm.size());
+    OtherCores others(options.compute_threads - 1);
+    const auto work = [&others](double additions) {
+      others.Compute(true);
+      DoAdditions(additions);
+      others.Compute(false);
     };
     const double ms = CollectiveClock::Time([] {}, [&] { work(5e7); });
-    const double whole = 5e7 * 270 / ms;
+    const double whole = 5e7 * 270 / ms;  // as many as take a rank about 270 ms
     for (const bool skewed : {false, true}) {
       const double own = whole * (skewed && comm.rank() == 1 ? 1.1 : 1);
-      Overlap(skewed ? "skewed_" : "", ReducerOptions(), [&](double part) { work(own * part); });
+      Overlap(skewed ? "skewed_" : "", options, [&](double part) { work(own * part); });
     }
     return clock.Json();
   }

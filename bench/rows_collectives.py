@@ -2,6 +2,7 @@
 from rows import BIN, ROOT, Skip, measure, need_cores, run_json, summary
 
 PROGRAM = BIN / "bench_collective_rows"
+LEAST_TURNS = 15  # of every row, for the medians of fewer wander
 # The segmented ring of Open MPI, by pieces of 1 MiB.
 RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "5",
         "--mca", "coll_tuned_allreduce_algorithm_segmentsize", str(1 << 20))
@@ -27,7 +28,7 @@ def best_of_mpi(own, ring):
 def resnet50_shm(repeats):
     """Milliseconds; the limit is the best of MPI's ways, the ratio how many times faster push is."""
     need_cores(2)
-    turns = max(repeats, 15)
+    turns = max(repeats, LEAST_TURNS)
     own = ranks(2, "resnet50", turns)
     best = best_of_mpi(own, ranks(2, "mpi", turns, *RING))
     row = summary("resnet50_shm", "ms", [own["push_warm"]], [best["warm"][1]])
@@ -44,7 +45,7 @@ def resnet50_shm(repeats):
 def resnet50_foreign(repeats):
     """Of gradients in memory of their own; the limit is the same of gradients in buckets."""
     need_cores(2)
-    turns = max(repeats, 15)
+    turns = max(repeats, LEAST_TURNS)
     own = ranks(2, "foreign", turns)
     row = summary("resnet50_foreign", "ms", [own["foreign_warm"]], [own["push_warm"]])
     row.update(repeats=turns, note=f"cold {own['foreign_cold']:.2f} of {own['push_cold']:.2f} ms")
@@ -57,7 +58,7 @@ def resnet50_mpi(repeats):
     Both runs have our time beside MPI's ways, so that each of these is compared within its run. The
     note has MPI's ways over a buffer in huge pages, where the reducer's memory is."""
     need_cores(2)
-    turns = max(repeats, 15)
+    turns = max(repeats, LEAST_TURNS)
     plain, ring = ranks(2, "messages", turns), ranks(2, "messages", turns, *RING)
     ways = {name: (plain["messages"], ms) for name, ms in plain.items() if name != "messages"}
     ways |= {name.replace("mpi", "ring"): (ring["messages"], ms)
@@ -77,45 +78,49 @@ def resnet50_mpi(repeats):
 
 def small_161(repeats):
     need_cores(2)
-    own = ranks(2, "small_161", repeats)
+    turns = max(repeats, LEAST_TURNS)
+    own = ranks(2, "small_161", turns)
     row = summary("small_161", "ms", [own["push"]], [own["mpi"]])
-    row.update(repeats=10 * repeats, ratio=own["mpi"] / own["push"])
+    row.update(repeats=10 * turns, ratio=own["mpi"] / own["push"])
     return row
 
 
 def overlap_spare(repeats):
     need_cores(2)
-    own = ranks(2, "overlap_spare", repeats)
+    turns = max(repeats, LEAST_TURNS)
+    own = ranks(2, "overlap_spare", turns)
     row = summary("overlap_spare", "ms", [own["overlapped"]], [own["last_bucket"]])
     cold = own["last_bucket_cold"]
-    row.update(repeats=repeats, ratio_cold=own["overlapped"] / cold,
+    row.update(repeats=turns, ratio_cold=own["overlapped"] / cold,
                note=f"{own['overlapped'] / cold:.1f} of the last bucket from memory, {cold:.2f} ms; "
                     f"all of it after backward {own['after']:.2f} ms")
     return row
 
 
 def overlap_busy(repeats):
-    """The limit is what is exposed where all is reduced after backward."""
+    """The limit is what is exposed where all is reduced after backward. The ranks have all cores."""
     need_cores(2)
-    own = ranks(2, "overlap_busy", repeats)
+    turns = max(repeats, LEAST_TURNS)
+    own = ranks(2, "overlap_busy", turns)
     row = summary("overlap_busy", "ms", [own["overlapped"]], [own["after"]])
     skewed, skewed_after = own["skewed_overlapped"], own["skewed_after"]
-    row.update(repeats=repeats, ratio_skewed=skewed / skewed_after,
+    row.update(repeats=turns, ratio_skewed=skewed / skewed_after,
                note=f"with 10 % skew {skewed:.2f} of {skewed_after:.2f} ms")
     return row
 
 
 def oversubscribed_4(repeats):
-    return measure("oversubscribed_4", "ms", lambda: ranks(4, "push", 15)["push_warm"],
-                   lambda: ranks(2, "push", 15)["push_warm"], repeats)
+    return measure("oversubscribed_4", "ms", lambda: ranks(4, "push", 5)["push_warm"],
+                   lambda: ranks(2, "push", 5)["push_warm"], max(repeats, LEAST_TURNS))
 
 
 def startup(repeats):
     """Of 2 ranks by ResNet-50; the limit is the bar. The note has 64 ranks as threads."""
-    own = ranks(2, "startup", repeats)["startup"]
-    threads = run_json([PROGRAM, "startup_threads", repeats])["startup"]
+    turns = max(repeats, LEAST_TURNS)
+    own = ranks(2, "startup", turns)["startup"]
+    threads = run_json([PROGRAM, "startup_threads", turns])["startup"]
     row = summary("startup", "ms", [own], [100])
-    row.update(repeats=repeats, threads_ms=threads, note=f"64 ranks as threads {threads:.1f} ms")
+    row.update(repeats=turns, threads_ms=threads, note=f"64 ranks as threads {threads:.1f} ms")
     return row
 
 

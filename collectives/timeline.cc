@@ -20,25 +20,25 @@ constexpr size_t kEntriesPerMessage = size_t{64} << 10;
 TensorView Whole(int64_t& value) { return {&value, DType::kI64, Shape{1}}; }
 
 // Rank 0's side: tells `peer` the time as often as it asks.
-absl::Status TellTime(Communicator& communicator, int peer) {
+absl::Status TellTime(Communicator& communicator, int peer, Timeline::Clock clock) {
   for (int i = 0; i < kExchanges; ++i) {
     int64_t value = 0;
     MILLRACE_RETURN_IF_ERROR(communicator.Recv(Whole(value), peer));
-    value = Timeline::Now();
+    value = clock();
     MILLRACE_RETURN_IF_ERROR(communicator.Send(Whole(value), peer));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> AskTime(Communicator& communicator) {
+absl::StatusOr<int64_t> AskTime(Communicator& communicator, Timeline::Clock clock) {
   int64_t shortest = std::numeric_limits<int64_t>::max();
   int64_t offset = 0;
   for (int i = 0; i < kExchanges; ++i) {
-    int64_t begin = Timeline::Now();
+    int64_t begin = clock();
     int64_t theirs = 0;
     MILLRACE_RETURN_IF_ERROR(communicator.Send(Whole(begin), 0));
     MILLRACE_RETURN_IF_ERROR(communicator.Recv(Whole(theirs), 0));
-    const int64_t took = Timeline::Now() - begin;
+    const int64_t took = clock() - begin;
     if (took >= shortest) continue;
     shortest = took;
     offset = theirs - (begin + took / 2);
@@ -142,17 +142,17 @@ uint64_t Timeline::num_dropped() const {
   return num_added_ - ring_.size();
 }
 
-absl::StatusOr<int64_t> ClockOffset(Communicator& communicator) {
-  if (communicator.rank() != 0) return AskTime(communicator);
+absl::StatusOr<int64_t> ClockOffset(Communicator& communicator, Timeline::Clock clock) {
+  if (communicator.rank() != 0) return AskTime(communicator, clock);
   for (int peer = 1; peer < communicator.size(); ++peer) {
-    MILLRACE_RETURN_IF_ERROR(TellTime(communicator, peer));
+    MILLRACE_RETURN_IF_ERROR(TellTime(communicator, peer, clock));
   }
   return 0;
 }
 
 absl::Status WriteTimeline(Communicator& communicator, const Timeline& timeline,
-                           const std::string& path) {
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t offset, ClockOffset(communicator));
+                           const std::string& path, Timeline::Clock clock) {
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t offset, ClockOffset(communicator, clock));
   if (communicator.rank() == 0) {
     MILLRACE_ASSIGN_OR_RETURN(const absl::Status written, WriteAll(communicator, timeline, path));
     return AgreeOn(communicator, written, path);

@@ -46,6 +46,7 @@ class Timeline {
 
   // Nanoseconds of this host's monotonic clock.
   static int64_t Now();
+  using Clock = int64_t (*)();
 
   void Add(const Entry& entry) MILLRACE_EXCLUDES(mu_);
 
@@ -60,16 +61,17 @@ class Timeline {
   uint64_t num_added_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
-// How far rank 0's Now() is ahead of this rank's: of a few exchanges the one that took the least time
-// counts. Collective.
-absl::StatusOr<int64_t> ClockOffset(Communicator& communicator);
+// How far rank 0's clock is ahead of this rank's: of a few exchanges the one that took the least time
+// counts. Collective. `clock` is this rank's; all but tests leave it alone.
+absl::StatusOr<int64_t> ClockOffset(Communicator& communicator,
+                                    Timeline::Clock clock = &Timeline::Now);
 
 // Writes the timelines of all ranks to the one file `path` on rank 0, in the Chrome trace format, all
-// times on rank 0's clock; a rank is a process of the picture, a Track one of its threads. Collective;
-// every rank returns rank 0's outcome.
+// times on rank 0's clock; a rank is a process of the picture, a Track one of its threads. `clock` as for
+// ClockOffset. Collective; every rank returns rank 0's outcome.
 //   UNKNOWN etc.  the file cannot be written (errno's code and text)
 absl::Status WriteTimeline(Communicator& communicator, const Timeline& timeline,
-                           const std::string& path);
+                           const std::string& path, Timeline::Clock clock = &Timeline::Now);
 
 // Where a peer is lost the ranks cannot talk any more, but those of one host, or of one file system, see
 // each other's files: each writes a part, one of them puts the parts together. No call here is collective.

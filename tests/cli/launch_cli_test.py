@@ -1,14 +1,19 @@
-"""`millrace train` on ranks that no MPI starts."""
+"""`millrace train` on ranks that no MPI starts, and `millrace bench` on processes."""
 
+import json
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from cli_testutil import BIN, SOURCE, TIMEOUT, convert_slice, millrace, mpirun
+
+sys.path.insert(0, str(SOURCE / "tests"))
+from free_port import free_port  # noqa: E402
 
 EXAMPLES = SOURCE / "examples/fashion_mnist"
 
@@ -149,6 +154,55 @@ class LaunchTest(unittest.TestCase):
             done = millrace(*args, *more)
             self.assertEqual(done.returncode, 1, more)
             self.assertIn(expected, done.stderr)
+
+
+class BenchTest(unittest.TestCase):
+    """The columns, and that every element of every size was compared and is right."""
+
+    SMALL = ["bench", "allreduce", "--min-bytes", "8", "--max-bytes", "131072", "--factor", "128",
+             "--warmup", "1", "--repeats", "3"]
+
+    def expect_right(self, out, backend):
+        title, head, *rows, mean = out.splitlines()
+        self.assertRegex(title, rf"^# allreduce of float32 \(sum\), 2 ranks, {backend}: ")
+        self.assertEqual(head.split(), ["bytes", "count", "time", "us", "algbw", "GB/s", "busbw",
+                                        "GB/s", "wrong"])
+        self.assertEqual([row.split()[:2] + row.split()[5:] for row in rows],
+                         [["8", "2", "0"], ["1024", "256", "0"], ["131072", "32768", "0"]])
+        self.assertRegex(mean, r"^# mean busbw \d+\.\d+ GB/s$")
+
+    def over_tcp(self, *more):
+        """The standard output of both ranks."""
+        port = str(free_port())
+        ranks = [subprocess.Popen([BIN, *self.SMALL, "--backend", "tcp", *more], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+                 for rank in range(2)]
+        outs = []
+        for rank in ranks:
+            self.addCleanup(rank.kill)
+        for rank in ranks:
+            out, err = rank.communicate(timeout=TIMEOUT)
+            self.assertEqual(rank.returncode, 0, err)
+            outs.append(out)
+        return outs
+
+    def test_processes_over_tcp_are_right(self):
+        out, silent = self.over_tcp()
+        self.expect_right(out, "tcp")
+        self.assertEqual(silent, "")
+
+    def test_processes_over_mpi_are_right(self):
+        done = millrace(*self.SMALL, prefix=mpirun(2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.expect_right(done.stdout, "mpi")
+
+    def test_averages_over_tcp_are_right(self):
+        result = json.loads(self.over_tcp("--op", "average", "--json")[0])
+        self.assertEqual((result["backend"], result["ranks"]), ("tcp", 2))
+        self.assertEqual([(row["bytes"], row["wrong"]) for row in result["rows"]],
+                         [(8, 0), (1024, 0), (131072, 0)])
 
 
 if __name__ == "__main__":

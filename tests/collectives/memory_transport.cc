@@ -1,6 +1,7 @@
 #include "tests/collectives/memory_transport.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -33,14 +34,31 @@ struct Half {
   absl::Status outcome;
 };
 
+// Of one rank, in a network and in all parts of it.
+struct Ledger {
+  // Every thread of the rank -> CountOf.
+  std::atomic<uint64_t> messages{0};
+  std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> steps{0};  // of the messages received so far
+
+  void Receive(uint64_t step) {
+    uint64_t before = steps;
+    while (before < step && !steps.compare_exchange_weak(before, step)) {
+    }
+  }
+};
+
 class Network final : public MemoryNetwork, public std::enable_shared_from_this<Network> {
  public:
-  explicit Network(int size) : size_(size), seats_(size) {}
+  explicit Network(int size) : size_(size), seats_(size) {
+    for (Seat& seat : seats_) seat.ledger = std::make_shared<Ledger>();
+  }
 
   std::unique_ptr<Transport> Connect(int rank) override;
   Count CountOf(int rank) const override {
     MutexLock lock(mu_);
-    return seats_[rank].count;
+    const Ledger& ledger = *seats_[rank].ledger;
+    return {ledger.messages, ledger.bytes, ledger.steps};
   }
   void Kill(int rank) override { Change(rank, &Seat::killed, true); }
   void Drop(int rank) override { Change(rank, &Seat::drops, true); }
@@ -59,6 +77,10 @@ class Network final : public MemoryNetwork, public std::enable_shared_from_this<
   void Idle(int rank, std::chrono::nanoseconds limit);
   void Leave(int rank);
   std::unique_ptr<Transport> Split(int rank, std::span<const Transport::Choice> choices);
+  void CountFor(int rank, std::shared_ptr<Ledger> ledger) {
+    MutexLock lock(mu_);
+    seats_[rank].ledger = std::move(ledger);
+  }
 
  private:
   using HalfPtr = std::shared_ptr<Half>;
@@ -69,8 +91,7 @@ class Network final : public MemoryNetwork, public std::enable_shared_from_this<
     int held_to = -1;
     bool starves = false;
     bool left = false;
-    Count count;
-    uint64_t step = 0;    // of the messages received so far
+    std::shared_ptr<Ledger> ledger;
     uint64_t events = 0;  // that may have ended a message
     uint64_t seen = 0;
     CondVar
@@ -169,9 +190,9 @@ absl::StatusOr<Transport::Id> Network::Begin(int rank, Half half) {
   if (std::exchange(seat.starves, false)) throw std::bad_alloc();
   auto shared = std::make_shared<Half>(std::move(half));
   if (shared->sends) {
-    ++seat.count.messages;
-    seat.count.bytes += shared->source.size();
-    shared->step = seat.step + 1;
+    ++seat.ledger->messages;
+    seat.ledger->bytes += shared->source.size();
+    shared->step = seat.ledger->steps + 1;
     if (seat.drops || shared->source.size() <= kEagerBytes) {
       shared->copy.assign(shared->source.begin(), shared->source.end());
       shared->source = shared->copy;
@@ -220,10 +241,7 @@ absl::StatusOr<bool> Network::Test(int rank, Transport::Id id) {
     return absl::UnavailableError(absl::StrCat("rank ", peer, " is gone"));
   }
   if (!half->outcome.ok()) return half->outcome;
-  if (!half->sends) {
-    seat.step = std::max(seat.step, half->step);
-    seat.count.steps = seat.step;
-  }
+  if (!half->sends) seat.ledger->Receive(half->step);
   return true;
 }
 
@@ -268,6 +286,7 @@ std::unique_ptr<Transport> Network::Split(int rank, std::span<const Transport::C
   MutexLock lock(mu_);
   std::shared_ptr<Network>& part = parts_[{seats_[rank].splits++, mine.color}];
   if (part == nullptr) part = std::make_shared<Network>(members);
+  part->CountFor(place, seats_[rank].ledger);
   return part->Connect(place);
 }
 

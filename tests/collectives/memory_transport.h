@@ -30,6 +30,7 @@ class MemoryNetwork {
 
   // The seat of a rank, once each. The rank has left when it is gone.
   virtual std::unique_ptr<Transport> Connect(int rank) = 0;
+  // In this network and in all groups that were split from it.
   virtual Count CountOf(int rank) const = 0;
 
   // From now on every message from and to `rank` fails.

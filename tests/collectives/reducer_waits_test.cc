@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <thread>
+#include <tuple>
+#include <vector>
 
+#include "base/mutex.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
-#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -100,16 +102,41 @@ TEST(GradientReducer, TheTimeoutNamesTheRankThatIsAwaited) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+using Place = std::tuple<int64_t, size_t, Phase>;  // step, bucket
+
+// Thread-safe.
 class Recorder : public Progress {
  public:
   void Enter(int64_t step, int bucket, Phase phase) override {
-    entered.push_back(absl::StrCat(step, " ", bucket, " ", static_cast<uint32_t>(phase)));
+    MutexLock lock(mu_);
+    entered_.push_back({step, static_cast<size_t>(bucket), phase});
   }
   absl::Status Health() const override {
     return lost ? absl::UnavailableError("rank 1 was killed") : absl::OkStatus();
   }
-  std::vector<std::string> entered;
+  Place last() const {
+    MutexLock lock(mu_);
+    return entered_.back();
+  }
+  // How often.
+  int64_t Entered(const Place& place) const {
+    MutexLock lock(mu_);
+    return std::ranges::count(entered_, place);
+  }
+  // Waits for another thread's.
+  absl::Status Await(const Place& place) const {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (Entered(place) == 0) {
+      if (std::chrono::steady_clock::now() > limit) return Fail("a place is never entered");
+      std::this_thread::yield();
+    }
+    return absl::OkStatus();
+  }
   std::atomic<bool> lost = false;
+
+ private:
+  mutable Mutex mu_;
+  std::vector<Place> entered_ MILLRACE_GUARDED_BY(mu_);
 };
 
 TEST(GradientReducer, WaitsAskWhetherPeersLive) {
@@ -133,8 +160,7 @@ TEST(GradientReducer, WaitsAskWhetherPeersLive) {
     if (ToStd(finished.message()).find("rank 1 was killed") == std::string_view::npos) {
       return Fail(finished.ToString());
     }
-    const std::string waiting = absl::StrCat("0 0 ", static_cast<uint32_t>(Phase::kWaiting));
-    return recorder.entered.back() == waiting ? absl::OkStatus() : Fail(recorder.entered.back());
+    return recorder.last() == Place(0, 0, Phase::kWaiting) ? absl::OkStatus() : Fail("last place");
   });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -152,13 +178,57 @@ TEST(GradientReducer, SaysInWhichStepBucketAndPhaseItIs) {
     for (int step = 0; step < 2; ++step) {
       MILLRACE_RETURN_IF_ERROR(StepInOrder(comm, *reducer, order, step));
     }
-    const std::string last = absl::StrCat("1 ", reducer->num_buckets() - 1, " ");
-    const auto entered = [&](Phase phase) {
-      return std::ranges::count(recorder.entered, absl::StrCat(last, static_cast<uint32_t>(phase)));
-    };
-    if (entered(Phase::kReducing) != 1) return Fail("reducing");
+    for (int64_t step = 0; step < 2; ++step) {
+      for (size_t bucket = 0; bucket < reducer->num_buckets(); ++bucket) {
+        if (recorder.Entered({step, bucket, Phase::kReducing}) != 1) return Fail("reducing");
+      }
+    }
     return comm.Barrier();
   });
+}
+
+absl::Status MarkBucket(GradientReducer& reducer, size_t bucket) {
+  for (size_t g = 0; g < SomeGradients().size(); ++g) {
+    if (reducer.bucket_of(g) == bucket) MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));
+  }
+  return absl::OkStatus();
+}
+
+// Rank 0 has marked everything; rank 1 marks a bucket when rank 0 is at `phase` in it, or all buckets
+// when it is there in the first one. In the end rank 0 has been at `phase` in each.
+void ExpectEachBucketsPhase(const Layout& layout, Phase phase, bool bucket_by_bucket) {
+  Recorder recorder;
+  RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
+    ReducerOptions options = SmallBuckets();
+    options.policy = ProgressPolicy::kInline;
+    options.host = host;
+    if (comm.rank() == 0) options.progress = &recorder;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                              GradientReducer::Make(comm, SomeGradients(), options));
+    if (reducer->num_buckets() < 3) return Fail("too few buckets for this test");
+    for (int64_t step = 0; step < 2; ++step) {
+      for (size_t bucket = 0; bucket < reducer->num_buckets(); ++bucket) {
+        const size_t awaited = bucket_by_bucket ? bucket : 0;
+        if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(recorder.Await({step, awaited, phase}));
+        MILLRACE_RETURN_IF_ERROR(MarkBucket(*reducer, bucket));
+      }
+      MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+      for (size_t bucket = 0; comm.rank() == 0 && bucket < reducer->num_buckets(); ++bucket) {
+        if (recorder.Entered({step, bucket, phase}) == 0) return Fail(absl::StrCat(bucket));
+        if (recorder.Entered({step, bucket, Phase::kReducing}) != 1) return Fail("reducing");
+      }
+    }
+    return comm.Barrier();
+  });
+}
+
+TEST(GradientReducer, SaysInWhichBucketItWaitsForARankOfItsHost) {
+  ExpectEachBucketsPhase({0, 0}, Phase::kWaiting, /*bucket_by_bucket=*/true);
+}
+
+// What is begun already ends when the other host comes, so the later buckets need not wait.
+TEST(GradientReducer, SaysWhichBucketItExchangesWithOtherHosts) {
+  ExpectEachBucketsPhase({0, 1}, Phase::kExchanging, /*bucket_by_bucket=*/false);
 }
 
 // Tells that the rank waits although it has summed its share.
@@ -193,92 +263,6 @@ TEST(GradientReducer, SaysThatItWaitsForTheSharesOfOthers) {
       return reducer->Finish();
     });
   }
-}
-
-// Ranks 0 and 1 mark everything before rank 2 marks anything, so nothing is reduced yet; then each waits
-// for another of the two reducers first.
-absl::Status FinishTwoInUnlikeOrders(Communicator& comm, int host, ReducerTeam* team,
-                                     ProgressPolicy first = ProgressPolicy::kInline) {
-  ReducerOptions options = SmallBuckets();
-  options.policy = first;
-  options.host = host;
-  options.team = team;
-  MILLRACE_ASSIGN_OR_RETURN(const auto one, GradientReducer::Make(comm, SomeGradients(), options));
-  options.policy = ProgressPolicy::kInline;
-  MILLRACE_ASSIGN_OR_RETURN(const auto two, GradientReducer::Make(comm, SomeGradients(), options));
-  const auto mark = [](GradientReducer& reducer) -> absl::Status {
-    for (size_t g = 0; g < SomeGradients().size(); ++g) {
-      MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));
-    }
-    return absl::OkStatus();
-  };
-  const bool last = comm.rank() + 1 == comm.size();
-  for (int step = 0; step < 5; ++step) {
-    if (last) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-    MILLRACE_RETURN_IF_ERROR(mark(*one));
-    MILLRACE_RETURN_IF_ERROR(mark(*two));
-    if (!last) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-    MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? two->Finish() : one->Finish());
-    MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? one->Finish() : two->Finish());
-  }
-  return comm.Barrier();
-}
-
-TEST(ReducerTeam, MayBeFinishedInUnlikeOrders) {
-  RunOn({0, 0, 0}, [](Communicator& comm, int host) {
-    ReducerTeam team;
-    return FinishTwoInUnlikeOrders(comm, host, &team);
-  });
-}
-
-TEST(ReducerTeam, IsWhatMakesUnlikeOrdersPossible) {
-  const absl::Status status = RunRanks(3, [](Communicator& comm) {
-    comm.set_timeout(std::chrono::milliseconds(1000));
-    return FinishTwoInUnlikeOrders(comm, 0, nullptr);
-  });
-  EXPECT_FALSE(status.ok());
-}
-
-TEST(ReducerTeam, AMemberWithAThreadGoesOnByItself) {
-  RunOn({0, 0, 0}, [](Communicator& comm, int host) {
-    ReducerTeam team;
-    return FinishTwoInUnlikeOrders(comm, host, &team, ProgressPolicy::kThread);
-  });
-}
-
-// The norm takes an exchange of its own at a step's end.
-TEST(ReducerTeam, WorksBetweenHostsWithShardsAndTheNorm) {
-  RunOn({0, 1}, [](Communicator& comm, int host) -> absl::Status {
-    ReducerTeam team;
-    ReducerOptions options;
-    options.host = host;
-    options.team = &team;
-    options.shard = true;
-    options.clip_norm = 1;
-    MILLRACE_ASSIGN_OR_RETURN(const auto one,
-                              GradientReducer::Make(comm, {{"a", {1000}}}, options));
-    MILLRACE_ASSIGN_OR_RETURN(const auto two,
-                              GradientReducer::Make(comm, {{"b", {1000}}}, options));
-    for (int step = 0; step < 500; ++step) {
-      std::ranges::fill(one->gradient(0).as<float>(), 1.0f);
-      std::ranges::fill(two->gradient(0).as<float>(), 2.0f);
-      MILLRACE_RETURN_IF_ERROR(one->MarkReady(0));
-      MILLRACE_RETURN_IF_ERROR(two->MarkReady(0));
-      MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? two->Finish() : one->Finish());
-      MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? one->Finish() : two->Finish());
-      if (one->outcome().norm != std::sqrt(4000.0)) return Fail("norm of the first");
-      if (two->outcome().norm != std::sqrt(16000.0)) return Fail("norm of the second");
-    }
-    return comm.Barrier();
-  });
-}
-
-// Each host's lane waits for the others' of another reducer.
-TEST(ReducerTeam, WorksBetweenHosts) {
-  RunOn({0, 1, 2}, [](Communicator& comm, int host) {
-    ReducerTeam team;
-    return FinishTwoInUnlikeOrders(comm, host, &team);
-  });
 }
 
 }  // namespace

@@ -102,7 +102,9 @@ TEST_P(Scaling64, AllToAll) {
   const Cost one_round = Call(Collective::kAllToAll, 256 * P(), 256 * P());
   EXPECT_EQ(one_round.steps, 1u);
   ExpectEachSends(one_round, 256 * (P() - 1));
-  EXPECT_EQ(Call(Collective::kAllToAll, 1024 * P(), 1024 * P()).steps, 2u);
+  const Cost four_rounds = Call(Collective::kAllToAll, 1024 * P(), 1024 * P());
+  EXPECT_EQ(four_rounds.steps, 2u);
+  ExpectEachSends(four_rounds, 1024 * (P() - 1));
 }
 
 TEST_P(Scaling64, Broadcast) {
@@ -128,6 +130,14 @@ TEST_P(Scaling64, Reduce) {
   EXPECT_LE(large.steps, 4u + 1);
   EXPECT_EQ(large.bytes[0], (P() - 1) * 1024);
   for (uint64_t rank = 1; rank < P(); ++rank) EXPECT_EQ(large.bytes[rank], P() * 1024);
+}
+
+TEST_P(Scaling64, Split) {
+  const Cost cost = CostOf(GetParam(), [](Communicator& comm) {
+    return comm.Split(comm.rank() % 2, comm.rank()).status();
+  });
+  EXPECT_EQ(cost.steps, 2 * Log());
+  ExpectEachSends(cost, 44 * (P() - 1));
 }
 
 TEST_P(Scaling64, SendIsOneStep) {

@@ -4,7 +4,10 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
 #include "collectives/factory.h"
@@ -47,6 +50,53 @@ TEST(TimelineTest, AThreadsClockIsItsPeers) {
     return absl::InternalError("the clocks of two threads differ by more than 100 ms");
   });
   EXPECT_TRUE(status.ok()) << status;
+}
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+// Clocks of hosts that were started at other times, and how far they are ahead of rank 0's.
+constexpr int64_t kAhead[] = {0, 5 * kSecond, -7 * kSecond};
+constexpr Timeline::Clock kClocks[] = {&Timeline::Now, [] { return Timeline::Now() + kAhead[1]; },
+                                       [] { return Timeline::Now() + kAhead[2]; }};
+
+TEST(TimelineTest, AnOffsetIsHowFarRankZeroIsAhead) {
+  const absl::Status status = RunRanks(3, [](Communicator& communicator) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t offset,
+                              ClockOffset(communicator, kClocks[communicator.rank()]));
+    if (std::abs(offset + kAhead[communicator.rank()]) < kSecond) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("rank ", communicator.rank(), ": ", offset));
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Five events, a second apart, each stamped by its rank's own clock.
+TEST(TimelineTest, EventsOfRanksWithUnlikeClocksAreInTheirTrueOrder) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/trace.json";
+  const int64_t start = Timeline::Now();
+  const std::vector<int> ranks = {1, 0, 2, 1, 0};
+  const absl::Status status = RunRanks(3, [&](Communicator& communicator) {
+    Timeline timeline;
+    for (int64_t i = 0; i < 5; ++i) {
+      if (ranks[i] != communicator.rank()) continue;
+      const int64_t stamp = start + i * kSecond + kAhead[communicator.rank()];
+      timeline.Add({stamp, stamp, i, 0, -1, Track::kReducer, Event::kBucketReady});
+    }
+    return WriteTimeline(communicator, timeline, path, kClocks[communicator.rank()]);
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  std::map<double, std::pair<int, int>> by_time;  // the step and rank
+  const nlohmann::json trace = Read(path);
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "i") by_time[event["ts"]] = {event["args"]["step"], event["pid"]};
+  }
+  ASSERT_EQ(by_time.size(), 5);
+  int step = 0;
+  for (const auto& [time, event] : by_time) {
+    EXPECT_EQ(event, (std::pair<int, int>(step, ranks[step])));
+    EXPECT_NEAR(time, static_cast<double>(start + step * kSecond) / 1e3, 0.4e6);  // us
+    ++step;
+  }
 }
 
 TEST(TimelineTest, AllRanksComeIntoOneFileOnOneClock) {

@@ -54,12 +54,8 @@ std::string HostsName(const testing::TestParamInfo<int>& info) {
 }
 
 TEST_P(WatchdogTest, RanksThatWorkAndLeaveAreHealthy) {
-  std::atomic<int> stalls = 0;
   const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
-    WatchdogOptions options = Quick(milliseconds(0));
-    options.stall_report = milliseconds(30'000);
-    options.on_stall = [&stalls](const Stall&) { ++stalls; };
-    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(0))));
     for (int step = 0; step < 10; ++step) {
       watchdog->Enter(step, -1, Phase::kBackward);
       std::this_thread::sleep_for(milliseconds(30));
@@ -70,7 +66,6 @@ TEST_P(WatchdogTest, RanksThatWorkAndLeaveAreHealthy) {
     return absl::OkStatus();
   });
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ(stalls, 0);
 }
 
 TEST_P(WatchdogTest, ASlowRankIsNamedWithItsPlaceAndIsNotLost) {

@@ -57,6 +57,18 @@ class BenchRowsTest(unittest.TestCase):
         self.assertEqual((row["value"], row["limit"], row["ratio"]), (3, 2, 1.5))
         self.assertEqual((row["value_spread"], row["limit_spread"]), (4 / 3, 3))
 
+    def test_every_row_of_the_collectives_is_of_fifteen_turns_at_least(self):
+        class Ones(dict):
+            def __missing__(self, name):
+                return 1.0
+
+        figures = Ones(messages=1.0, mpi=1.0, mpi_huge=1.0)
+        with mock.patch.multiple(rows_collectives, ranks=lambda *args: figures,
+                                 run_json=lambda command: figures, need_cores=lambda count: None):
+            for row in rows_collectives.ROWS:
+                self.assertGreaterEqual(row(9)["repeats"], 15, row.__name__)
+                self.assertGreaterEqual(row(20)["repeats"], 20, row.__name__)
+
     def test_a_bar_of_instructions_that_the_machine_lacks_is_neither_met_nor_missed(self):
         def met(**levels):
             row = {"name": "resize_normalize", "levels": levels}
