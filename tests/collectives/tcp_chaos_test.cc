@@ -25,7 +25,7 @@ void RunOwnTcpRanks(int size, const RankWithOwn& body) {
 TEST(TcpChaos, AScheduleOfFaultsEndsEveryOtherRankWithTheReason) {
   for (const unsigned seed : {1u, 2u}) {
     for (const Turn& turn : DrawTurns({2, 3, 5}, seed)) {
-      ExpectOutcomes(turn, ChaosJob(turn, /*notices=*/true).Run(RunOwnTcpRanks));
+      ExpectOutcomes(turn, ChaosJob(turn, /*notices=*/true).Run(RunOwnTcpRanks), /*notices=*/true);
     }
   }
 }
