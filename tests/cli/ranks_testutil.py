@@ -119,8 +119,8 @@ class RanksTestCase(unittest.TestCase):
         self.started += started
         return started
 
-    def start_mpi(self, job, ranks, options):
-        launcher = Launcher([*mpirun(ranks), *options, *self.arguments(job)], job)
+    def start_mpi(self, job, ranks, options, *more):
+        launcher = Launcher([*mpirun(ranks), *options, *self.arguments(job, *more)], job)
         self.started.append(launcher)
         return launcher
 
