@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/reduce_internal.h"
 
@@ -111,7 +110,7 @@ absl::Status BucketEngine::AwaitPublished(size_t bucket) {
     if (HasReached(host.board(r).published, count)) continue;
     TellAwaited(bucket, r);
     const absl::Status status = AwaitPeer(r, host.board(r).published, count, deadline);
-    MILLRACE_RETURN_IF_ERROR(Annotate(status, absl::StrCat("gradient bucket ", bucket)));
+    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
     times_.Waited(step_, links_.ranks[r], StepTimes::Now() - start);
   }
   return absl::OkStatus();
@@ -125,7 +124,7 @@ absl::Status BucketEngine::Exchange::Wait() {
   absl::Status status;
   for (const auto& one : pending) status.Update(one->Wait());
   if (of_squares) return Annotate(status, "norm of the gradients");
-  return Annotate(status, absl::StrCat("gradient bucket ", bucket));
+  return MetAt(bucket, status);
 }
 
 absl::Status BucketEngine::PollFirstExchange() {
@@ -172,7 +171,7 @@ absl::Status BucketEngine::Begin(size_t bucket) {
     const float divisor = options_.average_by_rows ? DivisorOf(rows_) : 1;
     const absl::Status status = exact_->Reduce(dtype, share.offset, share.bytes, divisor,
                                                wants_squares() ? &squares_ : nullptr);
-    MILLRACE_RETURN_IF_ERROR(Annotate(status, absl::StrCat("gradient bucket ", bucket)));
+    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
   } else if (links_.cross != nullptr) {
     Sum(share, dtype, /*from_all=*/true, To::kOwnCopy);
     BeginExchange(bucket);

@@ -1,6 +1,7 @@
 #include "collectives/reduction_engine_internal.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +13,14 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr std::chrono::microseconds kShortSleep{200};
+constexpr std::string_view kBucket = "gradient bucket ";
 
 }  // namespace
+
+absl::Status MetAt(size_t bucket, const absl::Status& failure) {
+  if (ToStd(failure.message()).starts_with(kBucket)) return failure;
+  return Annotate(failure, absl::StrCat(ToAbsl(kBucket), bucket));
+}
 
 float DivisorOf(int64_t rows) { return static_cast<float>(std::max<int64_t>(1, rows)); }
 

@@ -97,6 +97,9 @@ class ReductionEngine {
   PeerLost place_;
 };
 
+// `failure` with the bucket at which it was met; as it is where a peer that passed it on has said that.
+absl::Status MetAt(size_t bucket, const absl::Status& failure);
+
 // What a sum over `rows` rows is divided by.
 float DivisorOf(int64_t rows);
 

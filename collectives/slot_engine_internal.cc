@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
 
 namespace millrace::collectives {
@@ -181,8 +180,7 @@ absl::Status SlotEngine::AwaitOne(Pass pass) {
     SharedFlag& flag = empties ? host().board(r).done : host().board(r).published;
     if (HasReached(flag, CountOf(piece))) continue;
     TellAwaited(bucket, r);
-    MILLRACE_RETURN_IF_ERROR(Annotate(AwaitPeer(r, flag, CountOf(piece), deadline),
-                                      absl::StrCat("gradient bucket ", bucket)));
+    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, AwaitPeer(r, flag, CountOf(piece), deadline)));
     const bool fills = pass == Pass::kSum && !empties;
     if (fills) times_.Waited(step_, links_.ranks[r], StepTimes::Now() - start);
   }

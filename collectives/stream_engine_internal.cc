@@ -75,7 +75,7 @@ absl::Status StreamEngine::EndFirst() {
   const size_t bucket = sums_.front().bucket;
   sums_.pop_front();
   times_.End(bucket);
-  return Explained(Annotate(status, absl::StrCat("gradient bucket ", bucket)));
+  return Explained(MetAt(bucket, status));
 }
 
 // NCCL says that a peer is gone, not which one; a peer that has left has told it beside NCCL.

@@ -151,14 +151,19 @@ class ChaosTest(RanksTestCase):
         self.assertEqual(sorted(set(files.values())),
                          sorted(self.folder.glob("loss.json*")))
 
-    def kill_under_mpi(self, name, options):
-        job, checkpoints = self.job(name)
-        launcher = self.start_mpi(job, 2, options, *NO_STALLS)
+    def signal_under_mpi(self, name, number, options, *more, epochs=6):
+        """A signal for one rank of a job under mpirun: the launcher, the rank and the checkpoints."""
+        job, checkpoints = self.job(name, epochs=epochs)
+        launcher = self.start_mpi(job, 2, options, *more)
         launcher.await_line(r"^step 5/")
         ranks = [pid for pid, arguments in processes()
                  if arguments[:1] == [str(BIN)] and str(job) in arguments]
         self.assertEqual(len(ranks), 2)
-        os.kill(max(ranks), signal.SIGKILL)
+        os.kill(max(ranks), number)
+        return launcher, max(ranks), checkpoints
+
+    def kill_under_mpi(self, name, options):
+        launcher, _, checkpoints = self.signal_under_mpi(name, signal.SIGKILL, options, *NO_STALLS)
         return launcher, checkpoints
 
     def test_mpirun_ends_its_job_by_itself(self):
@@ -176,8 +181,8 @@ class ChaosTest(RanksTestCase):
         self.assertNotRegex(launcher.output(), r"is lost|saved step|Exit code:")
         self.assertFalse(list(checkpoints.glob("checkpoint-*.safetensors")))
 
-    def check_said_and_saved(self, launcher, checkpoints):
-        self.assertRegex(launcher.output(), rf"rank [01] is lost.*{ENDED}")
+    def check_said_and_saved(self, launcher, checkpoints, why=ENDED):
+        self.assertRegex(launcher.output(), rf"rank [01] is lost.*{why}")
         self.assertRegex(launcher.output(), r"saved step \d+: ")
         self.assertTrue(any(checkpoints.glob("checkpoint-*.safetensors")))
 
@@ -193,6 +198,14 @@ class ChaosTest(RanksTestCase):
         launcher.await_line(r"saved step \d+: ")
         self.check_said_and_saved(launcher, checkpoints)
         launcher.close()  # Open MPI 4.1 waits for ever for a rank that a signal has ended
+
+    def test_a_rank_under_mpirun_that_was_stopped_comes_back(self):
+        launcher, rank, _ = self.signal_under_mpi("mpi-stop", signal.SIGSTOP, [],
+                                                  "--stall-report-ms", "1000", epochs=20)
+        launcher.await_line(r"warning: rank [01] has not come on for .*its process does not run")
+        os.kill(rank, signal.SIGCONT)
+        self.assertEqual(launcher.end(), 0, launcher.output())
+        self.assertNotRegex(launcher.output(), r"is lost")
 
 
 if __name__ == "__main__":

@@ -95,8 +95,9 @@ class ChaosJob {
   std::vector<Seen> seen_;                              // by rank: written by its thread
 };
 
-// Checks what all ranks of `turn` saw.
-void ExpectOutcomes(const Turn& turn, const std::vector<ChaosJob::Seen>& seen);
+// Checks what all ranks of `turn` saw: also who went wrong, and why. `notices` as ChaosJob's: without, a
+// rank in an agreed call may meet its peers' end of the communicator, which tells neither.
+void ExpectOutcomes(const Turn& turn, const std::vector<ChaosJob::Seen>& seen, bool notices);
 
 // Ranks leave a job and its parts in drawn orders while the last one still waits for them.
 void LeaveInAnyOrder(const RunOwnRanks& run, int size, unsigned seed);

@@ -1,13 +1,22 @@
-// The last rank of an MPI job does not come to a sum, and then to a split, before the others' time is
-// over. All must get DEADLINE_EXCEEDED, and the others the name of the late one. The program owns MPI: it starts and
-// ends it, and what was ended cannot be started again. Exits 0 when everything was as it should be.
+// What breaks a group, over MPI: the scenarios of group_conformance.h that its tests leave to a job of its
+// own. The last rank does not come before the others' time is over or their watch ends the wait, drops a
+// group or leaves it, makes another call than agreed. The program owns MPI: it starts and ends it, and
+// what was ended cannot be started again. Exits 0 when everything was as it should be.
 #include <mpi.h>
 
+#include <atomic>
 #include <chrono>
-#include <functional>
 #include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "collectives/mpi_internal.h"
+#include "tests/collectives/group_conformance.h"
 #include "tests/collectives/test_buffer.h"
 
 namespace millrace::collectives {
@@ -15,36 +24,130 @@ namespace {
 
 constexpr int kTag = 5;
 
-absl::Status WithTheLastRankLate(Communicator& comm,
-                                 const std::function<absl::Status(Communicator&)>& call) {
-  const int late = comm.size() - 1;
+// The last rank waits until all others are done. Not by what is under test.
+void AwaitOthers(const Communicator& comm) {
   char word = 0;
-  if (comm.rank() == late) {
-    for (int rank = 0; rank < late; ++rank) {
-      MPI_Recv(&word, 1, MPI_CHAR, rank, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
+  for (int rank = 0; rank + 1 < comm.size(); ++rank) {
+    MPI_Recv(&word, 1, MPI_CHAR, rank, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
-  const absl::Status outcome = call(comm);
-  if (comm.rank() != late) MPI_Send(&word, 1, MPI_CHAR, late, kTag, MPI_COMM_WORLD);
-  if (!absl::IsDeadlineExceeded(outcome)) return Fail(outcome.ToString());
-  const std::string name = absl::StrCat("rank ", late, " did not come");
-  const bool named = outcome.message().find(name) != absl::string_view::npos;
-  return named || comm.rank() == late ? absl::OkStatus() : Fail(outcome.ToString());
 }
 
-absl::Status Run() {
-  MILLRACE_ASSIGN_OR_RETURN(MpiLaunch first, ConnectMpi({}));
-  MILLRACE_ASSIGN_OR_RETURN(MpiLaunch second, ConnectMpi({}));
-  MILLRACE_RETURN_IF_ERROR(second.communicator->Barrier());
-  for (Communicator* const comm : {first.communicator.get(), second.communicator.get()}) {
-    comm->set_timeout(std::chrono::milliseconds(1000));
+void TellTheLast(const Communicator& comm) {
+  const char word = 0;
+  MPI_Send(&word, 1, MPI_CHAR, comm.size() - 1, kTag, MPI_COMM_WORLD);
+}
+
+bool IsLast(const Communicator& comm) { return comm.rank() == comm.size() - 1; }
+
+// MPI may write to the memory of a call that was given up until the process ends.
+TensorView KeptMemory(const Communicator& comm, size_t count) {
+  static std::vector<std::unique_ptr<Buffer>> kept;
+  kept.push_back(std::make_unique<Buffer>(DType::kF32, count, comm.rank()));
+  return kept.back()->view();
+}
+
+absl::Status SumLate(Communicator& comm) {
+  return comm.AllReduce(KeptMemory(comm, 300007), ReduceOp::kSum);
+}
+
+absl::Status SplitLate(Communicator& comm) { return comm.Split(0, 0).status(); }
+
+// All get DEADLINE_EXCEEDED, and the others the name of the late one.
+absl::Status ExpectLate(Communicator& comm, const RankBody& call) {
+  comm.set_timeout(std::chrono::milliseconds(1000));
+  if (IsLast(comm)) AwaitOthers(comm);
+  const absl::Status outcome = call(comm);
+  if (!IsLast(comm)) TellTheLast(comm);
+  if (!absl::IsDeadlineExceeded(outcome)) return Fail(outcome.ToString());
+  const std::string name = absl::StrCat("rank ", comm.size() - 1, " did not come");
+  const bool named = absl::StrContains(outcome.message(), name);
+  return named || IsLast(comm) ? absl::OkStatus() : Fail(outcome.ToString());
+}
+
+// A watch ends the wait of the others, whichever is asked first.
+absl::Status ExpectWatched(Communicator& comm, const RankBody& call) {
+  if (IsLast(comm)) {
+    AwaitOthers(comm);
+    return absl::OkStatus();
   }
-  MILLRACE_RETURN_IF_ERROR(WithTheLastRankLate(*first.communicator, [](Communicator& comm) {
-    Buffer data(DType::kF32, 300007, comm.rank());
-    return comm.AllReduce(data.view(), ReduceOp::kSum);
-  }));
-  return WithTheLastRankLate(*second.communicator,
-                             [](Communicator& comm) { return comm.Split(0, 0).status(); });
+  std::atomic<int> asked = 0;
+  comm.set_limits({std::chrono::nanoseconds(0), [&asked] {
+                     return ++asked < 3 ? absl::OkStatus()
+                                        : absl::FailedPreconditionError("rank 7 stalls");
+                   }});
+  const absl::Status outcome = call(comm);
+  comm.set_limits({});
+  TellTheLast(comm);
+  // UNAVAILABLE from a peer whose watch was faster.
+  const bool told = (absl::IsFailedPrecondition(outcome) || absl::IsUnavailable(outcome)) &&
+                    absl::StrContains(outcome.message(), "rank 7 stalls");
+  return told ? absl::OkStatus() : Fail(outcome.ToString());
+}
+
+absl::Status ReceiveFromTheLast(Communicator& comm) {
+  return comm.Recv(KeptMemory(comm, 5), comm.size() - 1);
+}
+
+absl::Status BadArgumentsOfAnAgreedCall(Communicator& comm) {
+  const TensorView data = KeptMemory(comm, 6);
+  Request request{Collective::kAllReduce, data, data};
+  if (IsLast(comm)) request.in.dtype = request.out.dtype = DType::kBytes;
+  request.agreed = true;
+  comm.set_timeout(std::chrono::seconds(20));
+  const absl::Status outcome = comm.Run(request);
+  const bool silent = outcome.ok() || absl::IsDeadlineExceeded(outcome);
+  return silent ? Fail(outcome.ToString()) : absl::OkStatus();
+}
+
+absl::Status AMessageThatDoesNotCome(Communicator& comm) {
+  if (IsLast(comm)) AwaitOthers(comm);
+  if (IsLast(comm)) return absl::OkStatus();
+  comm.set_timeout(std::chrono::milliseconds(50));
+  const absl::Status outcome = comm.Recv(KeptMemory(comm, 50000), comm.size() - 1);
+  TellTheLast(comm);
+  return absl::IsDeadlineExceeded(outcome) ? absl::OkStatus() : Fail(outcome.ToString());
+}
+
+struct Scenario {
+  const char* name;
+  RankBody body;
+};
+
+std::vector<Scenario> Scenarios() {
+  const auto late = [](const RankBody& call) {
+    return [call](Communicator& comm) { return ExpectLate(comm, call); };
+  };
+  const auto watched = [](const RankBody& call) {
+    return [call](Communicator& comm) { return ExpectWatched(comm, call); };
+  };
+  return {{"a late sum", late(SumLate)},
+          {"a late split", late(SplitLate)},
+          {"a watched sum", watched(SumLate)},
+          {"a watched barrier", watched([](Communicator& comm) { return comm.Barrier(); })},
+          {"a watched split", watched(SplitLate)},
+          {"a watched message", watched(ReceiveFromTheLast)},
+          {"a dropped group", DropAGroup},
+          {"a rank that leaves", LeaveAGroup},
+          {"hearing who has left", HearWhoHasLeft},
+          {"bad arguments of an agreed call", BadArgumentsOfAnAgreedCall},
+          {"a message that does not come", AMessageThatDoesNotCome}};
+}
+
+// Each with a group of its own: what breaks one is no business of the next.
+absl::Status Run() {
+  std::vector<MpiLaunch> launches;
+  for (size_t i = 0; i < Scenarios().size(); ++i) {
+    MILLRACE_ASSIGN_OR_RETURN(MpiLaunch launch, ConnectMpi({}));
+    launches.push_back(std::move(launch));
+  }
+  MILLRACE_RETURN_IF_ERROR(launches.back().communicator->Barrier());
+  for (size_t i = 0; i < launches.size(); ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const Scenario scenario = Scenarios()[i];
+    MILLRACE_RETURN_IF_ERROR(Annotate(scenario.body(*launches[i].communicator), scenario.name));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -53,12 +156,14 @@ absl::Status Run() {
 int main() {
   int provided = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return 1;
-  absl::Status status = millrace::collectives::Run();
-  MPI_Barrier(MPI_COMM_WORLD);
+  const absl::Status status = millrace::collectives::Run();
+  if (!status.ok()) {
+    std::cerr << status << "\n";
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
   MPI_Finalize();
   const absl::Status again = millrace::collectives::ConnectMpi({}).status();
-  if (!absl::IsFailedPrecondition(again)) status = again;
-  if (status.ok()) return 0;
-  std::cerr << status << "\n";
+  if (absl::IsFailedPrecondition(again)) return 0;
+  std::cerr << again << "\n";
   return 1;
 }

@@ -12,6 +12,7 @@
 #include "collectives/mpi_tuned_internal.h"
 #include "tests/collectives/group_conformance.h"
 #include "tests/collectives/reducer_conformance.h"
+#include "tests/collectives/reducer_hosts_conformance.h"
 
 namespace millrace::collectives {
 namespace {
@@ -33,20 +34,20 @@ World& TheWorld() {
   return world;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Mpi, CommunicatorConformance,
-    testing::Values(
-        Backend{"Connected", [](const RankBody& body) { return body(*TheWorld().connected); },
-                false},
-        Backend{"TinyCalls", [](const RankBody& body) { return body(*TheWorld().tiny); }, false},
-        Backend{"Native", [](const RankBody& body) { return body(*TheWorld().native); }, false},
-        Backend{"Ring", [](const RankBody& body) { return body(*TheWorld().ring); }, false}),
-    BackendInstanceName);
-INSTANTIATE_TEST_SUITE_P(
-    Mpi, ReducerConformance,
-    testing::Values(Backend{
-        "Connected", [](const RankBody& body) { return body(*TheWorld().connected); }, false}),
-    BackendInstanceName);
+Backend InThisJob(const char* name, std::unique_ptr<Communicator> World::*comm) {
+  return {name, [comm](const RankBody& body) { return body(*(TheWorld().*comm)); }, false};
+}
+
+const Backend kConnected = InThisJob("Connected", &World::connected);
+const Backend kTiny = InThisJob("TinyCalls", &World::tiny);
+const Backend kNative = InThisJob("Native", &World::native);
+const Backend kRing = InThisJob("Ring", &World::ring);
+
+INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorConformance,
+                         testing::Values(kConnected, kTiny, kNative, kRing), BackendInstanceName);
+INSTANTIATE_TEST_SUITE_P(Mpi, ReducerConformance, testing::Values(kConnected), BackendInstanceName);
+INSTANTIATE_TEST_SUITE_P(Mpi, ReducerHostsConformance, testing::Values(kConnected, kNative),
+                         BackendInstanceName);
 
 TEST(Mpi, IsTheBackend) { EXPECT_EQ(TheWorld().connected->backend(), "mpi"); }
 
@@ -68,11 +69,11 @@ bool HasRing() {
   return !ReportsMissingPmi() && std::getenv("OMPI_MCA_pml") == nullptr;  // Open MPI
 }
 
-constexpr char kRing[] = "by the segmented ring";
+constexpr char kByRing[] = "by the segmented ring";
 
 TEST(Mpi, TheProbeTriesTheSegmentedRingBetweenTwoRanks) {
   const bool tried = TheWorld().connected->size() == 2 && HasRing();
-  EXPECT_EQ(TheWorld().sums.find(kRing) != std::string::npos, tried) << TheWorld().sums;
+  EXPECT_EQ(TheWorld().sums.find(kByRing) != std::string::npos, tried) << TheWorld().sums;
 }
 
 TEST(Mpi, TheSegmentedRingIsNeverTakenByMoreRanksNorWhereNobodyCanForceIt) {

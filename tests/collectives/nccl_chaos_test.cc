@@ -45,7 +45,7 @@ class NcclChaosTest : public testing::Test {
   void RunTurn(const Turn& turn) {
     Reset();
     ChaosJob job(turn, /*notices=*/false);
-    ExpectOutcomes(turn, job.Run(RunOwnNcclRanks));
+    ExpectOutcomes(turn, job.Run(RunOwnNcclRanks), /*notices=*/false);
     ExpectNothingLeft(turn);
     const bool harmless = turn.fault == Fault::kSlow || turn.fault == Fault::kDiverges;
     const int aborted = control_.aborted;
@@ -70,7 +70,7 @@ TEST_F(NcclChaosTest, RanksThatHearNothingOfEachOtherEndByTheirWatch) {
     const Turn turn{Fault::kLost, 3, 1, 1, agreed};
     Reset();
     control_.peers_notice = false;
-    ExpectOutcomes(turn, ChaosJob(turn, /*notices=*/false).Run(RunOwnNcclRanks));
+    ExpectOutcomes(turn, ChaosJob(turn, /*notices=*/false).Run(RunOwnNcclRanks), /*notices=*/false);
     ExpectNothingLeft(turn);
     EXPECT_EQ(control_.aborted, 3);
   }
@@ -105,7 +105,7 @@ TEST_F(NcclChaosTest, ADeviceThatIsSlowIsWaitedFor) {
       control_.Release();
     });
   };
-  ExpectOutcomes(turn, job.Run(RunOwnNcclRanks));
+  ExpectOutcomes(turn, job.Run(RunOwnNcclRanks), /*notices=*/false);
   ExpectNothingLeft(turn);
 }
 

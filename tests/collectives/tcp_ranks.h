@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,19 +14,26 @@
 #include "collectives/tcp_internal.h"
 #include "collectives/transport_communicator_internal.h"
 #include "tests/collectives/processes.h"
+#include "tests/collectives/test_buffer.h"
 
 namespace millrace::collectives {
 
-// `body` on one rank, which is connected to the others by TCP and aborts the group where it fails.
-inline absl::Status RunTcpRank(const std::string& address, int rank, int size,
-                               const RankBody& body) {
+// A rank that is connected to the others by TCP.
+inline absl::StatusOr<std::unique_ptr<Communicator>> ConnectTcpRank(const std::string& address,
+                                                                    int rank, int size) {
   RendezvousOptions options;
   options.address = address;
   options.rank = rank;
   options.size = size;
   options.timeout = std::chrono::seconds(60);
   MILLRACE_ASSIGN_OR_RETURN(auto transport, ConnectTcp(options));
-  const auto communicator = MakeTransportCommunicator(std::move(transport));
+  return MakeTransportCommunicator(std::move(transport));
+}
+
+// `body` on one rank, which aborts the group where it fails.
+inline absl::Status RunTcpRank(const std::string& address, int rank, int size,
+                               const RankBody& body) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto communicator, ConnectTcpRank(address, rank, size));
   absl::Status outcome = body(*communicator);
   if (!outcome.ok()) communicator->Abort(outcome);
   return outcome;

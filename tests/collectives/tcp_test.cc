@@ -11,6 +11,7 @@
 #include "tests/collectives/communicator_conformance.h"
 #include "tests/collectives/group_conformance.h"
 #include "tests/collectives/reducer_conformance.h"
+#include "tests/collectives/reducer_hosts_conformance.h"
 
 namespace millrace::collectives {
 namespace {
@@ -32,6 +33,8 @@ const Backend kTiny{"TinyPieces", [](const RankBody& body) { return body(*Tiny()
 INSTANTIATE_TEST_SUITE_P(Tcp, CommunicatorConformance, testing::Values(kConnected, kTiny),
                          BackendInstanceName);
 INSTANTIATE_TEST_SUITE_P(Tcp, ReducerConformance, testing::Values(kConnected), BackendInstanceName);
+INSTANTIATE_TEST_SUITE_P(Tcp, ReducerHostsConformance, testing::Values(kConnected),
+                         BackendInstanceName);
 
 TEST(Tcp, IsTheBackend) { EXPECT_EQ(World()->backend(), "tcp"); }
 

@@ -8,7 +8,8 @@ namespace {
 TEST(ThreadsChaos, AScheduleOfFaultsEndsEveryOtherRankWithTheReason) {
   for (const unsigned seed : {1u, 2u}) {
     for (const Turn& turn : DrawTurns({2, 3, 5}, seed)) {
-      ExpectOutcomes(turn, ChaosJob(turn, /*notices=*/true).Run(RunOwnThreadRanks));
+      ExpectOutcomes(turn, ChaosJob(turn, /*notices=*/true).Run(RunOwnThreadRanks),
+                     /*notices=*/true);
     }
   }
 }
