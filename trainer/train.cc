@@ -379,9 +379,14 @@ absl::StatusOr<TrainOutcome> Train(const TrainOptions& options, Communicator& co
   // CANCELLED: a peer aborted the group, after it reported why.
   const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
   if (mine && options.report) options.report(status);
-  // Of a lost peer every watchdog knows: nobody waits, and MPI would end the job before the others
-  // have said and saved what they can.
-  if (!agreed && !collectives::PeerLostOf(status)) communicator.Abort(status);
+  if (agreed) return status;
+  if (collectives::PeerLostOf(status)) {
+    // Every watchdog knows of it, and MPI would end the job before the others have said and saved what
+    // they can. Without this rank's leave MPI would wait for the lost one at the end.
+    communicator.Leave(status);
+  } else {
+    communicator.Abort(status);
+  }
   return status;
 }
 

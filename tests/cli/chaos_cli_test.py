@@ -207,6 +207,14 @@ class ChaosTest(RanksTestCase):
         self.assertEqual(launcher.end(), 0, launcher.output())
         self.assertNotRegex(launcher.output(), r"is lost")
 
+    def test_a_rank_under_mpirun_that_stays_stopped_is_given_up(self):
+        # The other one must not wait for it in MPI_Finalize: it ends, and mpirun ends the stopped one.
+        launcher, _, checkpoints = self.signal_under_mpi(
+            "mpi-stopped", signal.SIGSTOP, ["--mca", "odls_base_sigkill_timeout", "2"],
+            "--stall-report-ms", "500", "--stall-abort-ms", "3000", epochs=1000)
+        self.assertEqual(launcher.end(), PEER_LOST, launcher.output())
+        self.check_said_and_saved(launcher, checkpoints, "its process does not run")
+
 
 if __name__ == "__main__":
     unittest.main()
