@@ -113,17 +113,16 @@ class BucketCutter {
   // What is in the last bucket waits until backward is done, and then backward for it.
   void ShortenLast(BucketPlan::Bucket& bucket) {
     BucketPlan::Bucket last = {bucket.dtype, {}, 0, 0};
-    if (bucket.bytes <= options_.edge_bucket_bytes) return;
     size_t num_kept = bucket.gradients.size();
-    while (num_kept > 1) {
+    while (num_kept > 0) {
       const size_t bytes = sizes_[bucket.gradients[num_kept - 1]];
       if (last.bytes > 0 && last.bytes + bytes > options_.edge_bucket_bytes) break;
       last.bytes += bytes;
       --num_kept;
     }
+    if (bucket.bytes - last.bytes <= options_.edge_bucket_bytes) return;  // it would gain little
     const auto first = bucket.gradients.begin() + static_cast<std::ptrdiff_t>(num_kept);
     last.gradients.assign(first, bucket.gradients.end());
-    if (last.gradients.empty()) return;
     bucket.gradients.erase(first, bucket.gradients.end());
     bucket.bytes -= last.bytes;
     buckets_.push_back(std::move(last));

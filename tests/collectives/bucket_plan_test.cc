@@ -67,6 +67,15 @@ TEST(BucketPlan, LittleIsLeftForTheEndOfBackward) {
   EXPECT_THAT(buckets_of({{"a", {500}}, {"b", {2000}}, {"c", {2500}}}),
               ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)))
       << "a large one";
+  EXPECT_THAT(buckets_of({{"a", {2500}}, {"b", {2000}}, {"c", {0}}}),
+              ElementsAre(ElementsAre(0), ElementsAre(1, 2)))
+      << "nothing in an end of nothing";
+  options.edge_bucket_bytes = 112;
+  EXPECT_THAT(buckets_of({{"a", {40}}, {"b", {10}}, {"c", {2500}}}),
+              ElementsAre(ElementsAre(0), ElementsAre(1, 2)))
+      << "too little in front of a large one";
+  EXPECT_THAT(buckets_of({{"a", {12}}, {"b", {12}}}), ElementsAre(ElementsAre(0, 1)))
+      << "48 bytes, 64 with their padding";
   EXPECT_THAT(buckets_of({}), ElementsAre());
 }
 
