@@ -203,7 +203,9 @@ void AddBench(Command parent) {
       "--backend", flags->backend,
       "single, tcp, mpi or nccl, instead of what suits the launcher; with --ranks threads or "
       "nccl (a GPU for each)");
-  command.Add("--connect-timeout", flags->connect_timeout_s, "Seconds to wait for the other ranks")
+  command
+      .Add("--connect-timeout", flags->connect_timeout_s,
+           "Seconds to wait for the other ranks at the start, and at the end of MPI")
       .ShowDefault()
       .Whole(1, 1 << 24);
   command.Add("--min-bytes", flags->min_bytes, "Smallest size").ShowDefault().Whole(1);

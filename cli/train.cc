@@ -133,9 +133,12 @@ int TrainJob(const Flags& flags) {
   if (!outcome.ok()) {  // some rank has reported it
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
   }
-  watch.Note("the training is over, with all that it saves");
+  const bool resumable = outcome->stopped && !outcome->checkpoint.empty();
+  watch.Note(outcome->stopped ? "the training has stopped, and saved what it could"
+                              : "the training is over, with all that it saves",
+             resumable ? kStoppedResumable : kFailed);
   if (!outcome->stopped) return kDone;
-  if (!outcome->checkpoint.empty()) return kStoppedResumable;
+  if (resumable) return kStoppedResumable;
   if (launch->communicator->rank() != 0) return kFailed;
   return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
 }
@@ -159,7 +162,9 @@ void AddLaunchFlags(Command& command, Flags& flags) {
       absl::StrCat("How ranks talk, instead of what suits the launcher: ", "single, tcp, mpi"));
   command.AddSwitch("--exact", flags.connect.exact,
                     "Never a network's own sums, even where they have the same bits");
-  command.Add("--connect-timeout", flags.connect_timeout_s, "Seconds to wait for the other ranks")
+  command
+      .Add("--connect-timeout", flags.connect_timeout_s,
+           "Seconds to wait for the other ranks at the start, and at the end of MPI")
       .Whole(1, 1 << 24);
   command
       .Add("--timeout", flags.timeout_s,

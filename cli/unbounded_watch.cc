@@ -44,7 +44,8 @@ void UnboundedWatch::Run(const std::string& text) {
       continue;
     }
     // The thread that waits cannot be ended, nor can what it holds be released.
-    _exit(Fail(absl::DeadlineExceededError(text)));
+    Fail(absl::DeadlineExceededError(text));
+    _exit(exit_code_);
   }
 }
 

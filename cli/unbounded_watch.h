@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "cli/command.h"
 
 namespace millrace::cli {
 
-// Ends the process, with kFailed and a line on standard error, when a wait that nothing interrupts
+// Ends the process, with a line on standard error, when a wait that nothing interrupts
 // takes too long: MPI_Init waits for ever for a rank that does not come, MPI_Finalize for one that
 // does not end. Thread-compatible; outlives the communicators of the Connect that tells it.
 class UnboundedWatch {
@@ -24,14 +25,19 @@ class UnboundedWatch {
   // What has begun; empty: it is over. For ConnectOptions::on_unbounded. Where there is no thread to
   // be had nobody watches.
   void Tell(std::string_view what);
-  // How things stand, for the line of the waits that begin from now on: "the training is done".
-  void Note(std::string note) { note_ = std::move(note); }
+  // How things stand, for the line and the exit code of the waits that begin from now on: "the training is
+  // done".
+  void Note(std::string note, int exit_code = kFailed) {
+    note_ = std::move(note);
+    exit_code_ = exit_code;
+  }
 
  private:
   void Run(const std::string& text);
 
   const std::chrono::nanoseconds limit_;
   std::string note_;
+  int exit_code_ = kFailed;  // of the thread while something has begun
   Mutex mu_;
   CondVar over_;
   bool waits_ MILLRACE_GUARDED_BY(mu_) = false;

@@ -121,7 +121,7 @@ class LaunchTest(unittest.TestCase):
         args, _ = self.args("unended")
         benched = ["bench", "allreduce", "--max-bytes", "8"]
         jobs = [subprocess.Popen([*mpirun(2), "-x", f"LD_PRELOAD={os.environ['STOPS_IN_FINALIZE']}",
-                                  BIN, *map(str, command), "--connect-timeout", "8"], text=True,
+                                  BIN, *map(str, command), "--connect-timeout", "20"], text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 for command in (args, benched)]
         for job in jobs:
@@ -130,7 +130,7 @@ class LaunchTest(unittest.TestCase):
             out, err = job.communicate(timeout=TIMEOUT / 3)
             self.assertEqual(job.returncode, 1, err)
             self.assertRegex(err, r"error: MPI_Finalize \(OMPI_COMM_WORLD_SIZE=2, rank 0 of 2\) was "
-                                  r"not over after 8 s")
+                                  r"not over after 20 s")
             self.assertEqual(job is jobs[0], "the training is over, with all that it saves" in err)
             self.assertRegex(out, rf"(?m)^{last_line}")
 
