@@ -80,6 +80,8 @@ class Communicator {
   virtual int size() const = 0;
   virtual int local_rank() const = 0;  // among the ranks of this host
   virtual int local_size() const = 0;
+  // The number of one of these ranks in the group that all others were split from.
+  virtual int RankInJob(int rank) const { return rank; }
   virtual std::string_view backend() const = 0;  // "threads", "mpi", "tcp", "nccl", "single"
 
   // Every rank's `data` becomes the reduction over all ranks, the same bits on every rank.

@@ -149,7 +149,7 @@ class GradientReducer {
 
   // Ends this rank's part as the destructor does, and tells the others why: "rank 1 is lost in bucket 0 of
   // step 812 (backward): it has failed: DATA_LOSS: ..." (of a long text its first 400 bytes or so). What
-  // names a lost rank itself, and CANCELLED, they get as it is. Every later call fails with `why`. Does
+  // names a lost rank itself they get as it is. Every later call fails with `why`. Does
   // nothing where a reduction has failed before, which the others know, or where `why` is OK.
   virtual void Leave(const absl::Status& why) = 0;
 

@@ -26,8 +26,9 @@ const char* Name(Phase phase);
 
 // Which rank a group has lost and where in its work it was last seen.
 struct PeerLost {
-  int rank = 0;       // in the job
-  int64_t step = -1;  // -1: in none, or nobody has seen where
+  int rank =
+      0;  // of the reducer's or watchdog's communicator; with step -1 Communicator::RankInJob of it
+  int64_t step = -1;  // -1: a connection broke, and nobody has seen where the rank was
   int bucket = -1;    // -1: in none
   Phase phase = Phase::kStart;
 };

@@ -133,7 +133,8 @@ PlannedReducer::~PlannedReducer() {
 void PlannedReducer::Leave(const absl::Status& why) {
   if (why.ok() || !failed_.ok()) return;
   failed_ = why;
-  GiveUp(Departure(CallersPlace(), "it has failed", why), IsBetweenSteps());
+  // Peers may be in a step that this rank has not begun.
+  GiveUp(Departure(CallersPlace(), "it has failed", why), /*quiet=*/false);
 }
 
 bool PlannedReducer::IsBetweenSteps() const {

@@ -39,6 +39,7 @@ class TcpTransport final : public Transport {
   int size() const override { return static_cast<int>(members_.size()); }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
+  int RankInJob(int rank) const override { return members_[rank]; }
   std::string_view name() const override { return "tcp"; }
 
   absl::StatusOr<Id> Send(std::span<const std::byte> data, int peer, uint32_t tag) override {

@@ -42,6 +42,7 @@ class TransportCommunicator final : public Communicator {
   int size() const override { return group_->transport().size(); }
   int local_rank() const override { return group_->transport().local_rank(); }
   int local_size() const override { return group_->transport().local_size(); }
+  int RankInJob(int rank) const override { return group_->transport().RankInJob(rank); }
   std::string_view backend() const override { return group_->transport().name(); }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;

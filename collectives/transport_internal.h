@@ -33,6 +33,8 @@ class Transport {
   virtual int size() const = 0;
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
+  // As Communicator's; needed of those whose Break names ranks.
+  virtual int RankInJob(int rank) const { return rank; }
   virtual std::string_view name() const = 0;  // the backend's
 
   // Begin a message, of at least one byte and at most 1 GiB; tags are below 32768. Those with the

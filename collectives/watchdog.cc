@@ -34,6 +34,8 @@ using std::chrono::milliseconds;
 
 // How often a rank shows that it lives and looks whether the others do.
 constexpr milliseconds kTurn{100};
+// Who shows nothing for so long is not waited for at the end.
+constexpr milliseconds kSilence{3000};
 
 const char* Describe(Cause cause) {
   switch (cause) {
@@ -138,6 +140,22 @@ class PagesWatchdog final : public Watchdog {
       if (rank == rank_ || (lives && !(verdict && verdict->rank == rank))) return rank;
     }
     return rank_;
+  }
+
+  void AwaitLeave(int rank, milliseconds limit) override {
+    const auto start = StallWatch::Clock::now();
+    auto lived = start;
+    uint64_t beat = board_.page(rank).Read().beat;
+    while (StallWatch::Clock::now() - start < limit) {
+      const Sighting sighting = board_.page(rank).Read();
+      if (sighting.presence == Presence::kLeft) return;
+      if (sighting.beat != beat) {
+        beat = sighting.beat;
+        lived = StallWatch::Clock::now();
+      }
+      if (StallWatch::Clock::now() - lived > kSilence) return;
+      std::this_thread::sleep_for(kTurn);
+    }
   }
 
   std::optional<PeerLost> Left() const override {

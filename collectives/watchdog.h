@@ -55,6 +55,9 @@ class Watchdog : public Progress {
   // disagree where more of them die meanwhile.
   virtual int LowestLeft() = 0;
 
+  // Waits until `rank` has left, or does not show that it lives any more, or `limit` has passed.
+  virtual void AwaitLeave(int rank, std::chrono::milliseconds limit) = 0;
+
   // What a rank of the job was last seen doing.
   virtual PeerLost LastSeen(int rank) const = 0;
 

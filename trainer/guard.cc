@@ -24,6 +24,9 @@ constexpr std::chrono::milliseconds kVerdictLimit{1500};
 // ranks of a run that is done leave one after the other.
 constexpr std::chrono::milliseconds kLeaveLimit{2000};
 
+// How long the others wait for the one that saves.
+constexpr std::chrono::minutes kSaveLimit{5};
+
 // How long the one that puts the parts of a timeline together waits for the others'.
 constexpr std::chrono::seconds kPartsLimit{5};
 
@@ -80,7 +83,7 @@ absl::Status Guard::Health() const {
 absl::Status Guard::Explain(absl::Status status) const {
   const bool broken = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   // What all ranks have agreed on is no break between them, and they leave because of it.
-  const std::optional<collectives::PeerLost> lost = collectives::PeerLostOf(status);
+  const std::optional<collectives::PeerLost> lost = LostOf(status);
   const bool known = collectives::IsAgreed(status) || (lost && lost->step >= 0);
   if (watchdog_ == nullptr || !broken || known) return status;
   const auto limit = std::chrono::steady_clock::now() + kVerdictLimit;
@@ -89,12 +92,22 @@ absl::Status Guard::Explain(absl::Status status) const {
     if (!health.ok()) return health;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  if (lost) {
-    return collectives::PeerLostError(watchdog_->LastSeen(lost->rank),
-                                      std::string(status.message()));
-  }
   const auto left = watchdog_->Left();
-  return left ? LeftError(*left) : status;
+  if (left && (!lost || left->rank == lost->rank)) return LeftError(*left);
+  if (!lost) return status;
+  return collectives::PeerLostError(watchdog_->LastSeen(lost->rank), std::string(status.message()));
+}
+
+// A broken connection tells the number that the rank has in the job, which may be another one here.
+std::optional<collectives::PeerLost> Guard::LostOf(const absl::Status& status) const {
+  std::optional<collectives::PeerLost> lost = collectives::PeerLostOf(status);
+  if (!lost || lost->step >= 0) return lost;
+  for (int rank = 0; rank < communicator_.size(); ++rank) {
+    if (communicator_.RankInJob(rank) != lost->rank) continue;
+    lost->rank = rank;
+    return lost;
+  }
+  return std::nullopt;
 }
 
 std::optional<collectives::PeerLost> Guard::AbortedBy(const absl::Status& status) const {
@@ -109,6 +122,11 @@ int Guard::Saver(const collectives::PeerLost& lost) {
   saver_ = lost.rank == 0 ? 1 : 0;
   if (watchdog_ != nullptr) saver_ = watchdog_->LowestLeft();
   return *saver_;
+}
+
+void Guard::AwaitSaver() {
+  if (watchdog_ == nullptr || !saver_ || is_saver()) return;
+  watchdog_->AwaitLeave(*saver_, kSaveLimit);
 }
 
 // The clocks are compared while all ranks are there: after a loss it is too late.

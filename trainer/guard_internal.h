@@ -48,6 +48,10 @@ class Guard {
   // It was asked for, and is this one.
   bool is_saver() const { return saver_ == communicator_.rank(); }
 
+  // Returns when the rank that saves has done all that it does after a loss, if that is another one:
+  // launchers end a job soon after its first rank has ended.
+  void AwaitSaver();
+
   // Says that this rank's run ends well, so that nobody takes it for lost, and writes the timeline of all
   // ranks, where one is wanted. Collective.
   absl::Status EndWell();
@@ -59,6 +63,7 @@ class Guard {
   explicit Guard(collectives::Communicator& communicator) : communicator_(communicator) {}
 
   absl::Status OpenTimeline(const std::string& path);
+  std::optional<collectives::PeerLost> LostOf(const absl::Status& status) const;
 
   collectives::Communicator& communicator_;
   std::optional<int> saver_;

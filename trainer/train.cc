@@ -342,6 +342,7 @@ absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guar
   if (aborted && guard.is_saver() && options.warn) {
     options.warn(absl::StrCat("another rank has failed; ", saved));
   }
+  guard.AwaitSaver();
   absl::Status told(status.code(), absl::StrCat(status.message(), "; ", saved, timeline));
   status.ForEachPayload(
       [&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });

@@ -151,7 +151,7 @@ class ChaosTest(RanksTestCase):
         self.assertEqual(sorted(set(files.values())),
                          sorted(self.folder.glob("loss.json*")))
 
-    def signal_under_mpi(self, name, number, options, *more, epochs=6):
+    def signal_under_mpi(self, name, number, options, *more, epochs):
         """A signal for one rank of a job under mpirun: the launcher, the rank and the checkpoints."""
         job, checkpoints = self.job(name, epochs=epochs)
         launcher = self.start_mpi(job, 2, options, *more)
@@ -163,7 +163,8 @@ class ChaosTest(RanksTestCase):
         return launcher, max(ranks), checkpoints
 
     def kill_under_mpi(self, name, options):
-        launcher, _, checkpoints = self.signal_under_mpi(name, signal.SIGKILL, options, *NO_STALLS)
+        launcher, _, checkpoints = self.signal_under_mpi(name, signal.SIGKILL, options, *NO_STALLS,
+                                                         epochs=20)
         return launcher, checkpoints
 
     def test_mpirun_ends_its_job_by_itself(self):
@@ -211,7 +212,7 @@ class ChaosTest(RanksTestCase):
         # The other one must not wait for it in MPI_Finalize: it ends, and mpirun ends the stopped one.
         launcher, _, checkpoints = self.signal_under_mpi(
             "mpi-stopped", signal.SIGSTOP, ["--mca", "odls_base_sigkill_timeout", "2"],
-            "--stall-report-ms", "500", "--stall-abort-ms", "3000", epochs=1000)
+            "--stall-report-ms", "500", "--stall-abort-ms", "5000", epochs=1000)
         self.assertEqual(launcher.end(), PEER_LOST, launcher.output())
         self.check_said_and_saved(launcher, checkpoints, "its process does not run")
 

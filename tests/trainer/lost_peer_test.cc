@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "collectives/peer_lost.h"
 #include "oneapi/dnnl/dnnl.h"
+#include "tests/collectives/tcp_ranks.h"
 #include "tests/trainer/sees_asks.h"
 #include "tests/trainer/train_fixture.h"
 #include "trainer/agree.h"
@@ -74,6 +75,8 @@ class LostPeerTest : public TrainTest {
         return left;
       }
       const absl::Status status = Train(options, communicator).status();
+      EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000000.safetensors"))
+          << "rank " << communicator.rank() << " does not wait for the one that saves";
       others.count_down();
       outcomes_[communicator.rank()] = status;
       return status;
@@ -287,6 +290,30 @@ TEST_F(TrainTest, WhoHasEndedWellIsNotBlamedForAWait) {
         const auto lost = collectives::PeerLostOf(guard->Explain(absl::UnavailableError("broken")));
         EXPECT_EQ(lost.value_or(collectives::PeerLost{.rank = -1}).rank, 1);
         return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Ranks 1 and 3 of a job train without the others.
+TEST_F(TrainTest, ABrokenConnectionNamesARankOfTheJob) {
+  std::latch seen(2);
+  const absl::Status status =
+      collectives::RunTcpRanks(4, [&](collectives::Communicator& job) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto half, job.Split(job.rank() % 2, job.rank()));
+        if (job.rank() % 2 == 0) return job.Barrier();
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), *half));
+        if (half->rank() == 0) {
+          const auto explain = [&guard](int rank) {
+            absl::Status broken = absl::UnavailableError("reset");
+            collectives::AddPeerLost(broken, {.rank = rank});
+            return guard->Explain(broken);
+          };
+          EXPECT_EQ(collectives::PeerLostOf(explain(3)).value_or(collectives::PeerLost()).rank, 1);
+          EXPECT_EQ(std::string(explain(2).message()), "reset") << "which is nobody's here";
+        }
+        seen.arrive_and_wait();
+        guard.reset();
+        return job.Barrier();
       });
   EXPECT_TRUE(status.ok()) << status;
 }
