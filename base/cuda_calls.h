@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
@@ -53,6 +54,53 @@ class CurrentDevice {
   bool changed_ = false;
   cudaError_t error_ = cudaSuccess;
 };
+
+// How many devices there are.
+//   FAILED_PRECONDITION  none, or no driver
+inline absl::StatusOr<int> CountDevices() {
+  int num_devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&num_devices);
+  if (error == cudaSuccess && num_devices > 0) return num_devices;
+  Ignore(error);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no CUDA device: ", error != cudaSuccess ? cudaGetErrorString(error) : "none present"));
+}
+
+// What CountDevices says, or INVALID_ARGUMENT: no such device.
+inline absl::Status CheckDevice(int ordinal) {
+  MILLRACE_ASSIGN_OR_RETURN(const int num_devices, CountDevices());
+  if (ordinal >= 0 && ordinal < num_devices) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("no CUDA device ", ordinal, ": there are ", num_devices));
+}
+
+// A stream that does not wait for the default one; the caller's to destroy.
+inline absl::StatusOr<cudaStream_t> MakeStream(int ordinal) {
+  const CurrentDevice current(ordinal);
+  MILLRACE_RETURN_IF_ERROR(current.status());
+  cudaStream_t stream = nullptr;
+  MILLRACE_RETURN_IF_ERROR(ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                                    "cudaStreamCreateWithFlags"));
+  return stream;
+}
+
+// An event without a time; the caller's to destroy. REQUIRES: its device is the current one.
+inline absl::StatusOr<cudaEvent_t> MakeEvent() {
+  cudaEvent_t event = nullptr;
+  MILLRACE_RETURN_IF_ERROR(ToStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                                    "cudaEventCreateWithFlags"));
+  return event;
+}
+
+inline absl::StatusOr<bool> HasPassed(cudaEvent_t event) {
+  const cudaError_t error = cudaEventQuery(event);
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();  // it counts as the thread's last error too
+    return false;
+  }
+  MILLRACE_RETURN_IF_ERROR(ToStatus(error, "cudaEventQuery"));
+  return true;
+}
 
 }  // namespace millrace::cuda
 

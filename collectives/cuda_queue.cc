@@ -3,7 +3,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/cuda_calls.h"
 #include "base/status.h"
 #include "collectives/device_queue_internal.h"
@@ -38,9 +37,7 @@ class CudaQueue final : public DeviceQueue {
   absl::StatusOr<void*> Record() override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
-    cudaEvent_t event = nullptr;
-    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                                      "cudaEventCreateWithFlags"));
+    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, cuda::MakeEvent());
     if (absl::Status status = ToStatus(cudaEventRecord(event, stream_), "cudaEventRecord");
         !status.ok()) {
       Ignore(cudaEventDestroy(event));
@@ -48,15 +45,7 @@ class CudaQueue final : public DeviceQueue {
     }
     return static_cast<void*>(event);
   }
-  absl::StatusOr<bool> Query(void* event) override {
-    const cudaError_t error = cudaEventQuery(AsEvent(event));
-    if (error == cudaErrorNotReady) {
-      cudaGetLastError();  // it counts as the thread's last error too
-      return false;
-    }
-    MILLRACE_RETURN_IF_ERROR(ToStatus(error, "cudaEventQuery"));
-    return true;
-  }
+  absl::StatusOr<bool> Query(void* event) override { return cuda::HasPassed(AsEvent(event)); }
   void Release(void* event) override { Ignore(cudaEventDestroy(AsEvent(event))); }
 
   absl::Status Copy(void* to, const void* from, size_t bytes) override {
@@ -80,25 +69,11 @@ class CudaQueue final : public DeviceQueue {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceQueue>> MakeCudaQueue(int ordinal, void* stream) {
-  int num_devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&num_devices);
-  if (error != cudaSuccess || num_devices == 0) {
-    cudaGetLastError();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no CUDA device: ", error != cudaSuccess ? cudaGetErrorString(error) : "none present"));
-  }
-  if (ordinal < 0 || ordinal >= num_devices) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no CUDA device ", ordinal, ": there are ", num_devices));
-  }
+  MILLRACE_RETURN_IF_ERROR(cuda::CheckDevice(ordinal));
   if (stream != nullptr) {
     return std::make_unique<CudaQueue>(ordinal, static_cast<cudaStream_t>(stream), false);
   }
-  const CurrentDevice current(ordinal);
-  MILLRACE_RETURN_IF_ERROR(current.status());
-  cudaStream_t own = nullptr;
-  MILLRACE_RETURN_IF_ERROR(ToStatus(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking),
-                                    "cudaStreamCreateWithFlags"));
+  MILLRACE_ASSIGN_OR_RETURN(const cudaStream_t own, cuda::MakeStream(ordinal));
   return std::make_unique<CudaQueue>(ordinal, own, true);
 }
 

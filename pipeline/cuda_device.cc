@@ -43,11 +43,7 @@ class CudaDevice final : public Device {
   }
 
   absl::StatusOr<void*> CreateStream() override {
-    const CurrentDevice current(ordinal_);
-    MILLRACE_RETURN_IF_ERROR(current.status());
-    cudaStream_t stream = nullptr;
-    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                                      "cudaStreamCreateWithFlags"));
+    MILLRACE_ASSIGN_OR_RETURN(const cudaStream_t stream, cuda::MakeStream(ordinal_));
     return static_cast<void*>(stream);
   }
   void DestroyStream(void* stream) override {
@@ -58,9 +54,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<void*> CreateEvent() override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
-    cudaEvent_t event = nullptr;
-    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                                      "cudaEventCreateWithFlags"));
+    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, cuda::MakeEvent());
     return static_cast<void*>(event);
   }
   void DestroyEvent(void* event) override {
@@ -85,13 +79,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<bool> Query(void* event) override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
-    const cudaError_t error = cudaEventQuery(AsEvent(event));
-    if (error == cudaErrorNotReady) {
-      cudaGetLastError();  // it counts as the thread's last error too
-      return false;
-    }
-    MILLRACE_RETURN_IF_ERROR(ToStatus(error, "cudaEventQuery"));
-    return true;
+    return cuda::HasPassed(AsEvent(event));
   }
   absl::Status Wait(void* stream, void* event) override {
     const CurrentDevice current(ordinal_);
@@ -113,23 +101,10 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-absl::StatusOr<int> CountCudaDevices() {
-  int num_devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&num_devices);
-  if (error != cudaSuccess || num_devices == 0) {
-    cudaGetLastError();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no CUDA device: ", error != cudaSuccess ? cudaGetErrorString(error) : "none present"));
-  }
-  return num_devices;
-}
+absl::StatusOr<int> CountCudaDevices() { return cuda::CountDevices(); }
 
 absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int ordinal) {
-  MILLRACE_ASSIGN_OR_RETURN(const int num_devices, CountCudaDevices());
-  if (ordinal < 0 || ordinal >= num_devices) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no CUDA device ", ordinal, ": there are ", num_devices));
-  }
+  MILLRACE_RETURN_IF_ERROR(cuda::CheckDevice(ordinal));
   int has_pools = 0;
   MILLRACE_RETURN_IF_ERROR(
       ToStatus(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, ordinal),
