@@ -14,6 +14,13 @@ def ranks(count, row, turns, *settings):
     return run_json([ROOT / "scripts" / "mpirun.sh", "-np", count, *settings, PROGRAM, row, turns])
 
 
+def of_two(row, repeats):
+    """What two ranks print of `row`, and of how many turns."""
+    need_cores(2)
+    turns = max(repeats, LEAST_TURNS)
+    return ranks(2, row, turns), turns
+
+
 def best_of_mpi(own, ring):
     """{state: (way, milliseconds)} of the fastest that MPI offers."""
     best = {}
@@ -27,9 +34,7 @@ def best_of_mpi(own, ring):
 
 def resnet50_shm(repeats):
     """Milliseconds; the limit is the best of MPI's ways, the ratio how many times faster push is."""
-    need_cores(2)
-    turns = max(repeats, LEAST_TURNS)
-    own = ranks(2, "resnet50", turns)
+    own, turns = of_two("resnet50", repeats)
     best = best_of_mpi(own, ranks(2, "mpi", turns, *RING))
     row = summary("resnet50_shm", "ms", [own["push_warm"]], [best["warm"][1]])
     row.update(repeats=turns, ratio=best["warm"][1] / own["push_warm"],
@@ -44,9 +49,7 @@ def resnet50_shm(repeats):
 
 def resnet50_foreign(repeats):
     """Of gradients in memory of their own; the limit is the same of gradients in buckets."""
-    need_cores(2)
-    turns = max(repeats, LEAST_TURNS)
-    own = ranks(2, "foreign", turns)
+    own, turns = of_two("foreign", repeats)
     row = summary("resnet50_foreign", "ms", [own["foreign_warm"]], [own["push_warm"]])
     row.update(repeats=turns, note=f"cold {own['foreign_cold']:.2f} of {own['push_cold']:.2f} ms")
     return row
@@ -77,18 +80,14 @@ def resnet50_mpi(repeats):
 
 
 def small_161(repeats):
-    need_cores(2)
-    turns = max(repeats, LEAST_TURNS)
-    own = ranks(2, "small_161", turns)
+    own, turns = of_two("small_161", repeats)
     row = summary("small_161", "ms", [own["push"]], [own["mpi"]])
     row.update(repeats=10 * turns, ratio=own["mpi"] / own["push"])
     return row
 
 
 def overlap_spare(repeats):
-    need_cores(2)
-    turns = max(repeats, LEAST_TURNS)
-    own = ranks(2, "overlap_spare", turns)
+    own, turns = of_two("overlap_spare", repeats)
     row = summary("overlap_spare", "ms", [own["overlapped"]], [own["last_bucket"]])
     cold = own["last_bucket_cold"]
     row.update(repeats=turns, ratio_cold=own["overlapped"] / cold,
@@ -99,9 +98,7 @@ def overlap_spare(repeats):
 
 def overlap_busy(repeats):
     """The limit is what is exposed where all is reduced after backward. The ranks have all cores."""
-    need_cores(2)
-    turns = max(repeats, LEAST_TURNS)
-    own = ranks(2, "overlap_busy", turns)
+    own, turns = of_two("overlap_busy", repeats)
     row = summary("overlap_busy", "ms", [own["overlapped"]], [own["after"]])
     skewed, skewed_after = own["skewed_overlapped"], own["skewed_after"]
     row.update(repeats=turns, ratio_skewed=skewed / skewed_after,

@@ -47,45 +47,39 @@ TEST(GradientReducer, SumsOverEveryLayoutAndPolicy) {
 }
 
 // The oracle adds in ascending rank order, whatever hosts the ranks are on.
+// A step's sums have the bits of one addition after the other in the order of ranks.
+absl::Status CheckFlatSums(Communicator& comm, const ReducerOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                            GradientReducer::Make(comm, MixedGradients(), options));
+  MILLRACE_RETURN_IF_ERROR(FillAndReduce(*reducer, MixedGradients().size(), comm.rank()));
+  for (size_t g = 0; g < MixedGradients().size(); ++g) {
+    const TensorView view = reducer->gradient(g);
+    for (size_t i = 0; i < CountOf(view); ++i) {
+      float sum = Rounded(view.dtype, Noise(0, g, i));
+      for (int r = 1; r < comm.size(); ++r) sum += Rounded(view.dtype, Noise(r, g, i));
+      if (Get(view, i) != Rounded(view.dtype, sum)) return Fail("bits");
+    }
+  }
+  return comm.Barrier();
+}
+
 TEST(GradientReducer, ExactSumsHaveTheBitsOfAFlatSumOnEveryLayout) {
   for (const Layout& layout : kLayouts) {
-    RunOn(layout, [](Communicator& comm, int host) -> absl::Status {
+    RunOn(layout, [](Communicator& comm, int host) {
       ReducerOptions options;
       options.exact = true;
       options.host = host;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, MixedGradients(), options));
-      MILLRACE_RETURN_IF_ERROR(FillAndReduce(*reducer, MixedGradients().size(), comm.rank()));
-      for (size_t g = 0; g < MixedGradients().size(); ++g) {
-        const TensorView view = reducer->gradient(g);
-        for (size_t i = 0; i < CountOf(view); ++i) {
-          float sum = Rounded(view.dtype, Noise(0, g, i));
-          for (int r = 1; r < comm.size(); ++r) sum += Rounded(view.dtype, Noise(r, g, i));
-          if (Get(view, i) != Rounded(view.dtype, sum)) return Fail("bits");
-        }
-      }
-      return comm.Barrier();
+      return CheckFlatSums(comm, options);
     });
   }
 }
 
 // One host: the same bits without asking for them.
 TEST(GradientReducer, OneHostSumsInRankOrder) {
-  RunOn({0, 0, 0, 0, 0}, [](Communicator& comm, int host) -> absl::Status {
+  RunOn({0, 0, 0, 0, 0}, [](Communicator& comm, int host) {
     ReducerOptions options;
     options.host = host;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, MixedGradients(), options));
-    MILLRACE_RETURN_IF_ERROR(FillAndReduce(*reducer, MixedGradients().size(), comm.rank()));
-    for (size_t g = 0; g < MixedGradients().size(); ++g) {
-      const TensorView view = reducer->gradient(g);
-      for (size_t i = 0; i < CountOf(view); ++i) {
-        float sum = Rounded(view.dtype, Noise(0, g, i));
-        for (int r = 1; r < comm.size(); ++r) sum += Rounded(view.dtype, Noise(r, g, i));
-        if (Get(view, i) != Rounded(view.dtype, sum)) return Fail("bits");
-      }
-    }
-    return comm.Barrier();
+    return CheckFlatSums(comm, options);
   });
 }
 

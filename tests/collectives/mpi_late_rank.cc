@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "collectives/mpi_internal.h"
 #include "tests/collectives/group_conformance.h"
+#include "tests/collectives/own_mpi.h"
 #include "tests/collectives/test_buffer.h"
 
 namespace millrace::collectives {
@@ -154,14 +155,7 @@ absl::Status Run() {
 }  // namespace millrace::collectives
 
 int main() {
-  int provided = 0;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return 1;
-  const absl::Status status = millrace::collectives::Run();
-  if (!status.ok()) {
-    std::cerr << status << "\n";
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
+  if (!millrace::collectives::RunInOwnMpi(&millrace::collectives::Run)) return 1;
   const absl::Status again = millrace::collectives::ConnectMpi({}).status();
   if (absl::IsFailedPrecondition(again)) return 0;
   std::cerr << again << "\n";

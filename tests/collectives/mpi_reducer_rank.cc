@@ -2,9 +2,7 @@
 // others must hear who it was and why, and the job must go on. The program owns MPI and ends it in the end,
 // for Millrace leaves an MPI alone in which an operation has failed. Exits 0 when everything was as it
 // should be.
-#include <mpi.h>
 
-#include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "base/status.h"
 #include "collectives/mpi_internal.h"
 #include "collectives/peer_lost.h"
+#include "tests/collectives/own_mpi.h"
 #include "tests/collectives/reducer_hosts_conformance.h"
 
 namespace millrace::collectives {
@@ -84,14 +83,4 @@ absl::Status Run() {
 }  // namespace
 }  // namespace millrace::collectives
 
-int main() {
-  int provided = 0;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return 1;
-  const absl::Status status = millrace::collectives::Run();
-  if (!status.ok()) {
-    std::cerr << status << "\n";
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
-  return 0;
-}
+int main() { return millrace::collectives::RunInOwnMpi(&millrace::collectives::Run) ? 0 : 1; }
