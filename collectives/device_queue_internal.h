@@ -2,13 +2,29 @@
 #define MILLRACE_COLLECTIVES_DEVICE_QUEUE_INTERNAL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
 
 namespace millrace::collectives {
+
+// out[i] = (first[i] + block 0[i] + block 1[i] + ...) / max(1, *rows), in float32 and in this order, rounded
+// once to the type of `out`. All in the device's memory; float32, float16 or bfloat16. `out` may be `first`
+// or a block where the elements have the same size.
+struct BlockSum {
+  const float* first = nullptr;  // null: the sum begins with block 0
+  const void* blocks = nullptr;  // `num_blocks` times `count` elements of `in_type`
+  DType in_type = DType::kF32;
+  int num_blocks = 1;
+  void* out = nullptr;
+  DType out_type = DType::kF32;
+  size_t count = 0;
+  const int64_t* rows = nullptr;  // null: not divided
+};
 
 // One stream of a device, on which operations run in the order in which they were issued, and marks
 // between them. Handles are opaque (cudaStream_t, cudaEvent_t), so that no header names a CUDA type
@@ -36,6 +52,21 @@ class DeviceQueue {
   // Copies between memory of the device and of the host, either way or within one, behind what was
   // issued. Waits until it is done.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
+
+  // Memory of the device, all zeros; given back with Free when nothing uses it any more. Waits for neither
+  // stream nor peers.
+  virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
+  virtual void Free(void* memory) = 0;
+
+  // What follows is put behind what was issued, and not waited for.
+  // The stream runs on when all that `stream`, another one of the device, has been given so far is done.
+  virtual absl::Status Follow(void* stream) = 0;
+  virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
+  virtual absl::Status Zero(void* memory, size_t bytes) = 0;
+  virtual absl::Status Set(int64_t* to, int64_t value) = 0;
+  virtual absl::Status Sum(const BlockSum& sum) = 0;
+  // *sum += the squares of `count` elements of `type`: in float64, in an order that depends on `count` alone.
+  virtual absl::Status AddSquares(const void* data, DType type, size_t count, double* sum) = 0;
 
   // Another queue of the same device, not ordered with this one.
   virtual absl::StatusOr<std::unique_ptr<DeviceQueue>> Another() = 0;
