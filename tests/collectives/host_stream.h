@@ -30,9 +30,11 @@ class HostStream {
     changed_.NotifyAll();
   }
   // Until all that was enqueued is done.
-  void Wait() {
+  void Wait() { WaitFor(issued()); }
+  // Until the first `count` tasks are done.
+  void WaitFor(uint64_t count) {
     MutexLock lock(mu_);
-    for (const uint64_t awaited = issued_; done_ < awaited;) changed_.Wait(mu_);
+    while (done_ < count) changed_.Wait(mu_);
   }
   uint64_t issued() {
     MutexLock lock(mu_);
