@@ -7,18 +7,21 @@
 #include <numeric>
 
 #include "gmock/gmock.h"
+#include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
 namespace {
 
-absl::Status FillAndReduce(GradientReducer& reducer, size_t count, int rank) {
-  for (size_t g = 0; g < count; ++g) {
-    const TensorView view = reducer.gradient(g);
-    for (size_t i = 0; i < CountOf(view); ++i) Put(view, i, Noise(rank, g, i));
-    MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));
+// `check` on every layout, each with its hosts.
+void RunOnAll(const CheckOfOptions& check) {
+  for (const Layout& layout : kLayouts) {
+    RunOn(layout, [&check](Communicator& comm, int host) {
+      ReducerOptions options;
+      options.host = host;
+      return check(comm, options, MakeOwned);
+    });
   }
-  return reducer.Finish();
 }
 
 TEST(GradientReducer, SumsOverEveryLayoutAndPolicy) {
@@ -46,32 +49,11 @@ TEST(GradientReducer, SumsOverEveryLayoutAndPolicy) {
   }
 }
 
-// The oracle adds in ascending rank order, whatever hosts the ranks are on.
-// A step's sums have the bits of one addition after the other in the order of ranks.
-absl::Status CheckFlatSums(Communicator& comm, const ReducerOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                            GradientReducer::Make(comm, MixedGradients(), options));
-  MILLRACE_RETURN_IF_ERROR(FillAndReduce(*reducer, MixedGradients().size(), comm.rank()));
-  for (size_t g = 0; g < MixedGradients().size(); ++g) {
-    const TensorView view = reducer->gradient(g);
-    for (size_t i = 0; i < CountOf(view); ++i) {
-      float sum = Rounded(view.dtype, Noise(0, g, i));
-      for (int r = 1; r < comm.size(); ++r) sum += Rounded(view.dtype, Noise(r, g, i));
-      if (Get(view, i) != Rounded(view.dtype, sum)) return Fail("bits");
-    }
-  }
-  return comm.Barrier();
-}
-
 TEST(GradientReducer, ExactSumsHaveTheBitsOfAFlatSumOnEveryLayout) {
-  for (const Layout& layout : kLayouts) {
-    RunOn(layout, [](Communicator& comm, int host) {
-      ReducerOptions options;
-      options.exact = true;
-      options.host = host;
-      return CheckFlatSums(comm, options);
-    });
-  }
+  RunOnAll([](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+    options.exact = true;
+    return CheckFlatSums(comm, options, make);
+  });
 }
 
 // One host: the same bits without asking for them.
@@ -79,7 +61,7 @@ TEST(GradientReducer, OneHostSumsInRankOrder) {
   RunOn({0, 0, 0, 0, 0}, [](Communicator& comm, int host) {
     ReducerOptions options;
     options.host = host;
-    return CheckFlatSums(comm, options);
+    return CheckFlatSums(comm, options, MakeOwned);
   });
 }
 
@@ -142,34 +124,11 @@ TEST(GradientReducer, SumsBetweenHostsAreTheSameOnEveryRankAndNear) {
 }
 
 TEST(GradientReducer, RaggedBatchesAreAveragedByTheRowsOfAllRanks) {
-  for (const Layout& layout : kLayouts) {
-    for (const bool exact : {false, true}) {
-      RunOn(layout, [exact](Communicator& comm, int host) -> absl::Status {
-        ReducerOptions options = SmallBuckets();
-        options.exact = exact;
-        options.host = host;
-        options.average_by_rows = true;
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                  GradientReducer::Make(comm, {{"a", {600}}, {"b", {9}}}, options));
-        for (int step = 0; step < 3; ++step) {
-          if (!absl::IsFailedPrecondition(reducer->MarkReady(0))) return Fail("no rows were set");
-          reducer->SetRows(comm.rank() + step);
-          int64_t rows = 0;
-          for (int r = 0; r < comm.size(); ++r) rows += r + step;
-          for (size_t g = 0; g < 2; ++g) {
-            // Of each row the gradient 6.
-            for (float& v : reducer->gradient(g).as<float>()) v = 6.0f * (comm.rank() + step);
-            MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
-          }
-          MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-          if (reducer->outcome().rows != rows) return Fail("rows");
-          for (const float v : reducer->gradient(0).as<float>()) {
-            if (v != 6) return Fail(absl::StrCat("average ", v));
-          }
-        }
-        return comm.Barrier();
-      });
-    }
+  for (const bool exact : {false, true}) {
+    RunOnAll([exact](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+      options.exact = exact;
+      return CheckRaggedBatches(comm, options, make);
+    });
   }
 }
 
@@ -187,136 +146,18 @@ TEST(GradientReducer, ABatchWithoutRowsIsNotDividedByZero) {
   });
 }
 
-TEST(GradientReducer, AllRanksSkipTheStepThatIsNotFiniteOnOne) {
-  for (const Layout& layout : kLayouts) {
-    RunOn(layout, [](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options = SmallBuckets();
-      options.host = host;
-      options.skip_non_finite = true;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, SomeGradients(), options));
-      for (int step = 0; step < 6; ++step) {
-        for (size_t g = 0; g < SomeGradients().size(); ++g) {
-          const auto values = reducer->gradient(g).as<float>();
-          std::fill(values.begin(), values.end(), 1.0f);
-          // One value of one rank, another gradient each time.
-          if (step % 2 == 1 && comm.rank() == step % comm.size() && g == 2u + step % 3 &&
-              !values.empty()) {
-            values.back() = step == 1 ? std::nanf("") : std::numeric_limits<float>::infinity();
-          }
-          MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
-        }
-        MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-        const bool bad = step == 1 || step == 3 || step == 5;
-        const bool empty = 2u + step % 3 == 4;  // "empty" has no value to be bad
-        if (reducer->outcome().skip != (bad && !empty)) return Fail(absl::StrCat("step ", step));
-      }
-      return comm.Barrier();
-    });
-  }
-}
+TEST(GradientReducer, AllRanksSkipTheStepThatIsNotFiniteOnOne) { RunOnAll(CheckSkippedSteps); }
 
-TEST(GradientReducer, TheClipFactorLimitsTheNormOfAllGradients) {
-  for (const Layout& layout : kLayouts) {
-    RunOn(layout, [](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options = SmallBuckets();
-      options.host = host;
-      options.clip_norm = 10;
-      MILLRACE_ASSIGN_OR_RETURN(
-          const auto reducer,
-          GradientReducer::Make(comm, {{"a", {900}}, {"b", {700}}, {"c", {0}}}, options));
-      for (const float value : {2.0f, 0.0f, 0.001f}) {
-        for (size_t g = 0; g < 3; ++g) {
-          const auto values = reducer->gradient(g).as<float>();
-          std::fill(values.begin(), values.end(), value);
-          MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
-        }
-        MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-        const double norm = 40.0 * comm.size() * value;  // of 1600 equal values
-        const StepOutcome& outcome = reducer->outcome();
-        if (std::abs(outcome.norm - norm) > 1e-6 * norm) return Fail("norm");
-        const double factor = norm > 10 ? 10 / norm : 1;
-        if (std::abs(outcome.clip_factor - factor) > 1e-6) return Fail("factor");
-      }
-      return comm.Barrier();
-    });
-  }
-}
+TEST(GradientReducer, TheClipFactorLimitsTheNormOfAllGradients) { RunOnAll(CheckClipFactor); }
 
-TEST(GradientReducer, MicroBatchesAddUpBeforeRanksDo) {
-  for (const Layout& layout : kLayouts) {
-    RunOn(layout, [](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options = SmallBuckets();
-      options.host = host;
-      options.micro_batches = 3;
-      options.average_by_rows = true;
-      const std::vector<GradientSpec> specs = {{"a", {100}}, {"b", {50}, DType::kBF16}};
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, specs, options));
-      for (int step = 0; step < 2; ++step) {
-        for (int micro = 0; micro < 3; ++micro) {
-          reducer->SetRows(1);
-          for (size_t g = 0; g < 2; ++g) {
-            const TensorView view = reducer->gradient(g);
-            for (size_t i = 0; i < CountOf(view); ++i) Put(view, i, 3.0f * (micro + 1));
-            MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
-          }
-          MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-          if (reducer->outcome().complete != (micro == 2)) return Fail("complete");
-        }
-        if (reducer->outcome().rows != 3 * comm.size()) return Fail("rows");
-        for (size_t g = 0; g < 2; ++g) {
-          if (Get(reducer->gradient(g), 7) != 6) return Fail("the average of 3, 6 and 9");
-        }
-      }
-      return comm.Barrier();
-    });
-  }
-}
+TEST(GradientReducer, MicroBatchesAddUpBeforeRanksDo) { RunOnAll(CheckMicroBatches); }
 
-// Every element is in one rank's shards; there it is the sum, and after GatherShards everybody has what
-// its owner has made of it.
 TEST(GradientReducer, ShardsAreSummedByOneRankEachAndGathered) {
-  for (const Layout& layout : kLayouts) {
-    for (const DType wire : {DType::kF32, DType::kBF16}) {
-      RunOn(layout, [wire](Communicator& comm, int host) -> absl::Status {
-        ReducerOptions options = SmallBuckets();
-        options.host = host;
-        options.shard = true;
-        options.wire = wire;
-        options.clip_norm = 1;
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                  GradientReducer::Make(comm, MixedGradients(), options));
-        const int size = comm.size();
-        for (int step = 0; step < 3; ++step) {
-          double squares = 0;
-          for (size_t g = 0; g < MixedGradients().size(); ++g) {
-            const TensorView view = reducer->gradient(g);
-            for (size_t i = 0; i < CountOf(view); ++i) {
-              Put(view, i, static_cast<float>(1 + i % 3));
-              squares += size * size * static_cast<double>((1 + i % 3) * (1 + i % 3));
-            }
-            MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
-          }
-          MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-          if (std::abs(reducer->outcome().norm - std::sqrt(squares)) > 1e-6) return Fail("norm");
-          for (const GradientShard& shard : reducer->shards()) {
-            const TensorView view = reducer->gradient(shard.gradient);
-            for (size_t i = shard.begin; i < shard.end; ++i) {
-              if (Get(view, i) != static_cast<float>(size * (1 + i % 3))) return Fail("sum");
-              Put(view, i, -static_cast<float>(i % 7 + step));  // the new weight
-            }
-          }
-          MILLRACE_RETURN_IF_ERROR(reducer->GatherShards());
-          for (size_t g = 0; g < MixedGradients().size(); ++g) {
-            const TensorView view = reducer->gradient(g);
-            for (size_t i = 0; i < CountOf(view); ++i) {
-              if (Get(view, i) != -static_cast<float>(i % 7 + step)) return Fail("weight");
-            }
-          }
-        }
-        return comm.Barrier();
-      });
-    }
+  for (const DType wire : {DType::kF32, DType::kBF16}) {
+    RunOnAll([wire](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+      options.wire = wire;
+      return CheckShards(comm, options, make);
+    });
   }
 }
 

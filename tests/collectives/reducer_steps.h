@@ -26,8 +26,7 @@ inline std::vector<GradientSpec> SomeGradients() {
           {"scale", Shape()}, {"stem", {5, 5}}};
 }
 
-inline ReducerOptions SmallBuckets() {
-  ReducerOptions options;
+inline ReducerOptions SmallBuckets(ReducerOptions options = {}) {
   options.bucket_bytes = 5000;
   options.edge_bucket_bytes = 1000;
   return options;

@@ -10,45 +10,24 @@
 
 #include "collectives/gradient_reducer.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
 #include "tests/collectives/tcp_ranks.h"
 
 namespace millrace::collectives {
 namespace {
 
-// Ranks 0 and 1 mark everything before rank 2 marks anything, so nothing is reduced yet; then each waits
-// for another of the two reducers first.
-absl::Status FinishTwoInUnlikeOrders(Communicator& comm, int host, ReducerTeam* team,
-                                     ProgressPolicy first = ProgressPolicy::kInline) {
+ReducerOptions OfTeam(int host, ReducerTeam* team) {
   ReducerOptions options = SmallBuckets();
-  options.policy = first;
   options.host = host;
   options.team = team;
-  MILLRACE_ASSIGN_OR_RETURN(const auto one, GradientReducer::Make(comm, SomeGradients(), options));
-  options.policy = ProgressPolicy::kInline;
-  MILLRACE_ASSIGN_OR_RETURN(const auto two, GradientReducer::Make(comm, SomeGradients(), options));
-  const auto mark = [](GradientReducer& reducer) -> absl::Status {
-    for (size_t g = 0; g < SomeGradients().size(); ++g) {
-      MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));
-    }
-    return absl::OkStatus();
-  };
-  const bool last = comm.rank() + 1 == comm.size();
-  for (int step = 0; step < 5; ++step) {
-    if (last) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-    MILLRACE_RETURN_IF_ERROR(mark(*one));
-    MILLRACE_RETURN_IF_ERROR(mark(*two));
-    if (!last) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-    MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? two->Finish() : one->Finish());
-    MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? one->Finish() : two->Finish());
-  }
-  return comm.Barrier();
+  return options;
 }
 
 TEST(ReducerTeam, MayBeFinishedInUnlikeOrders) {
   RunOn({0, 0, 0}, [](Communicator& comm, int host) {
     ReducerTeam team;
-    return FinishTwoInUnlikeOrders(comm, host, &team);
+    return FinishTwoInUnlikeOrders(comm, OfTeam(host, &team));
   });
 }
 
@@ -56,7 +35,7 @@ TEST(ReducerTeam, IsWhatMakesUnlikeOrdersPossible) {
   std::vector<absl::StatusCode> codes(3);
   (void)RunRanks(3, [&codes](Communicator& comm) {
     comm.set_timeout(std::chrono::milliseconds(1000));
-    const absl::Status status = FinishTwoInUnlikeOrders(comm, 0, nullptr);
+    const absl::Status status = FinishTwoInUnlikeOrders(comm, OfTeam(0, nullptr));
     codes[comm.rank()] = status.code();
     return status;
   });
@@ -68,7 +47,7 @@ TEST(ReducerTeam, IsWhatMakesUnlikeOrdersPossible) {
 TEST(ReducerTeam, AMemberWithAThreadGoesOnByItself) {
   RunOn({0, 0, 0}, [](Communicator& comm, int host) {
     ReducerTeam team;
-    return FinishTwoInUnlikeOrders(comm, host, &team, ProgressPolicy::kThread);
+    return FinishTwoInUnlikeOrders(comm, OfTeam(host, &team), ProgressPolicy::kThread);
   });
 }
 
@@ -103,7 +82,7 @@ TEST(ReducerTeam, WorksBetweenHostsWithShardsAndTheNorm) {
 TEST(ReducerTeam, WorksBetweenHosts) {
   RunOn({0, 1, 2}, [](Communicator& comm, int host) {
     ReducerTeam team;
-    return FinishTwoInUnlikeOrders(comm, host, &team);
+    return FinishTwoInUnlikeOrders(comm, OfTeam(host, &team));
   });
 }
 
