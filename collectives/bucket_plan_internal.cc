@@ -43,8 +43,9 @@ absl::StatusOr<size_t> CountElements(const GradientSpec& gradient) {
   return static_cast<size_t>(count);
 }
 
-size_t Padded(size_t bytes) {
-  return (bytes + BucketPlan::kAlignment - 1) / BucketPlan::kAlignment * BucketPlan::kAlignment;
+size_t Padded(size_t bytes, int num_shares = 1) {
+  const size_t step = BucketPlan::kAlignment * static_cast<size_t>(num_shares);
+  return (bytes + step - 1) / step * step;
 }
 
 bool IsFloat(DType dtype) {
@@ -213,7 +214,7 @@ absl::StatusOr<std::string> BroadcastText(Communicator& communicator, std::strin
 }  // namespace
 
 absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,
-                                          const ReducerOptions& options) {
+                                          const ReducerOptions& options, int num_shares) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
   BucketPlan plan;
   BucketCutter cutter(options);
@@ -250,6 +251,8 @@ absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradi
       plan.offsets[gradient] = plan.total_bytes;
       plan.total_bytes += Padded(plan.counts[gradient] * SizeOf(bucket.dtype));
     }
+    bucket.bytes = Padded(bucket.bytes, num_shares);
+    plan.total_bytes = bucket.offset + bucket.bytes;
   }
   return plan;
 }

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "collectives/agreed.h"
 #include "collectives/bucket_plan_internal.h"
+#include "collectives/device_memory_internal.h"
 #include "collectives/foreign_memory_internal.h"
 #include "collectives/host_links_internal.h"
 #include "collectives/nccl_communicator.h"
@@ -31,50 +32,52 @@ absl::Status CheckPlace(const Communicator& communicator, bool device,
 }
 
 // A board of its own: a device's ranks share no memory of the host.
-absl::StatusOr<HostLinks> ConnectDevice(NcclCommunicator& device, size_t bucket_bytes,
-                                        std::byte*& buckets) {
+absl::StatusOr<HostLinks> ConnectDevice(Communicator& beside) {
   HostLinks links;
   links.groups = GroupByIdentity({0});
   links.host = SharedHost::MakePrivate(1);
-  absl::Status status =
-      links.host != nullptr ? absl::OkStatus() : absl::ResourceExhaustedError("no memory");
-  if (status.ok() && bucket_bytes > 0) {
-    const absl::StatusOr<void*> memory = device.Allocate(bucket_bytes);
-    status = memory.status();
-    if (memory.ok()) buckets = static_cast<std::byte*>(*memory);
-  }
-  const absl::Status agreed = nccl::AgreeOnOutcome(device.bootstrap(), status);
+  const absl::Status agreed = nccl::AgreeOnOutcome(
+      beside, links.host != nullptr ? absl::OkStatus() : absl::ResourceExhaustedError("no memory"));
   if (!agreed.ok()) return MarkAgreed(agreed);
   return links;
+}
+
+// Whose memory the gradients are in, and what else of it the ranks have to agree on.
+std::string DescribeMemory(bool device, bool foreign, const ReducerOptions& options) {
+  return absl::StrCat(foreign ? "the caller's" : "the reducer's",
+                      device && options.team != nullptr ? ", in a team" : "");
 }
 
 absl::StatusOr<std::unique_ptr<GradientReducer>> MakePlanned(
     Communicator& communicator, std::vector<GradientSpec> gradients,
     const std::optional<std::vector<TensorView>>& memory, const ReducerOptions& options) {
   const bool foreign = memory.has_value();
-  DeviceMemory place = {dynamic_cast<NcclCommunicator*>(&communicator), nullptr};
-  const bool device = place.device != nullptr;
+  auto* const nccl = dynamic_cast<NcclCommunicator*>(&communicator);
+  const bool device = nccl != nullptr;
   const std::string encoded =
-      EncodePlanInputs(gradients, options, foreign ? "the caller's" : "the reducer's");
-  absl::StatusOr<BucketPlan> plan = MakeBucketPlan(gradients, options);
+      EncodePlanInputs(gradients, options, DescribeMemory(device, foreign, options));
+  const int num_shares = device && SumsByShares(options) ? communicator.size() : 1;
+  absl::StatusOr<BucketPlan> plan = MakeBucketPlan(gradients, options, num_shares);
   absl::Status good = plan.status();
   if (good.ok()) good = CheckPlace(communicator, device, options);
   if (good.ok() && foreign) good = CheckForeignMemory(gradients, *memory);
-  if (device) place.device->bootstrap().set_limits(communicator.limits());
-  Communicator& in_host_memory = device ? place.device->bootstrap() : communicator;
+  if (device) nccl->bootstrap().set_limits(communicator.limits());
+  Communicator& in_host_memory = device ? nccl->bootstrap() : communicator;
   MILLRACE_RETURN_IF_ERROR(AgreeOnPlan(in_host_memory, good, encoded));
   const auto bytes = [&](const HostGroups& groups) {
     const bool slots = foreign && groups.num_hosts() == 1;
     return slots ? SlotEngine::CopyBytes(groups.largest()) : plan->total_bytes;
   };
-  const size_t bucket_bytes = foreign ? 0 : std::max<size_t>(1, plan->total_bytes);
-  absl::StatusOr<HostLinks> links = device
-                                        ? ConnectDevice(*place.device, bucket_bytes, place.buckets)
-                                        : ConnectHosts(communicator, bytes, options);
+  absl::StatusOr<HostLinks> links =
+      device ? ConnectDevice(in_host_memory) : ConnectHosts(communicator, bytes, options);
   MILLRACE_RETURN_IF_ERROR(links.status());
+  std::unique_ptr<DeviceMemory> place;
+  if (device) {
+    MILLRACE_ASSIGN_OR_RETURN(place, DeviceMemory::Make(*nccl, *plan, options, foreign));
+  }
   return std::make_unique<PlannedReducer>(
       std::move(gradients), *std::move(plan), HashPlanInputs(encoded), options, *std::move(links),
-      communicator.rank(), memory, place, communicator.timeout());
+      communicator.rank(), memory, std::move(place), communicator.timeout());
 }
 
 }  // namespace

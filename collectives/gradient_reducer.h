@@ -68,7 +68,8 @@ struct ReducerOptions {
   bool shard = false;
   // So many calls of Finish make one step; their gradients are added up before ranks are.
   int micro_batches = 1;
-  // What float32 sums are rounded to on their way between hosts: kF32 (not at all), kF16 or kBF16.
+  // What float32 sums are rounded to on their way between hosts (over NCCL: between ranks): kF32 (not at
+  // all), kF16 or kBF16. They are added in float32.
   DType wire = DType::kF32;
 
   // performance only: on two or more hosts a sum may round differently for other values
@@ -82,7 +83,13 @@ struct ReducerOptions {
   int compute_threads = 1;    // that are busy during backward; 0: a device computes
   bool shared_memory = true;  // where the host has more ranks than this one
   int host = -1;              // >= 0: ranks with one number count as one host (tests)
+  // Over NCCL a reducer of a team has a communicator and a stream of its own, so all ranks bring a team or
+  // none.
   ReducerTeam* team = nullptr;
+  // Over NCCL: the cudaStream_t of this rank's device on which gradients and updated shards are written, and
+  // behind which they are read at MarkReady and GatherShards, on another stream. Outlives the reducer. Null:
+  // they are written on NcclOptions::stream, or there when these are called.
+  void* gradient_stream = nullptr;
   // How messages number the reducer's steps: first_step, first_step + step_stride, ... (a training that
   // goes on from a checkpoint, every second step).
   int64_t first_step = 0;
@@ -108,11 +115,10 @@ struct GradientShard {
   size_t end = 0;
 };
 
-// Sums gradients over ranks, fused in buckets. Over NCCL (MakeNccl) they are in the device's memory, by
-// NcclCommunicator::Allocate (which gives it back with the communicator) or the caller's, and summed as
-// NCCL does; the plain sum is all there is (CheckDeviceOptions names what is not taken). What backward
-// writes has to be on NcclOptions::stream, or done before MarkReady. The gradients live inside bucket memory, so fusion
-// copies nothing; ranks of one host share that memory. Thread-compatible. From a step's first MarkReady to
+// Sums gradients over ranks, fused in buckets. The gradients live inside bucket memory, so fusion
+// copies nothing; ranks of one host share that memory. Over NCCL (MakeNccl) it is the device's, by
+// NcclCommunicator::Allocate (which gives it back with the communicator), or the caller's, and sums are NCCL's
+// but for those that are exact or go over a narrower wire (docs/nccl.md). Thread-compatible. From a step's first MarkReady to
 // its Finish the rank's communicators may be in use by the reducer's thread; reducers that are at work at
 // once on several hosts are a team.
 class GradientReducer {
@@ -124,8 +130,8 @@ class GradientReducer {
   //                       from rank 0 and the first differing tensor or option; or a shape, name, type
   //                       or option is bad on some rank
   //   RESOURCE_EXHAUSTED  no memory for the buckets (peers get INVALID_ARGUMENT)
-  //   UNIMPLEMENTED       over NCCL: an option that is not taken there, or a library older than 2.19 that
-  //                       allocates no memory (peers get INVALID_ARGUMENT)
+  //   UNIMPLEMENTED       over NCCL: a thread is asked for, or a library older than 2.19 allocates no memory
+  //                       (peers get INVALID_ARGUMENT)
   // All ranks return these together (IsAgreed, collectives/agreed.h).
   static absl::StatusOr<std::unique_ptr<GradientReducer>> Make(Communicator& communicator,
                                                                std::vector<GradientSpec> gradients,

@@ -55,6 +55,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   const Api& api() const { return *api_; }
+  DeviceQueue& queue() const { return *queue_; }
 
   // Joins the communicator of `id`. Called once, before all else.
   absl::Status Connect(int rank, int size, const UniqueId& id, Config config,

@@ -33,16 +33,16 @@ const char* NameOf(ProgressPolicy policy) {
 PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
                                const ReducerOptions& options, HostLinks links, int rank,
                                const std::optional<std::vector<TensorView>>& memory,
-                               const DeviceMemory& device, std::chrono::nanoseconds timeout)
+                               std::unique_ptr<DeviceMemory> device,
+                               std::chrono::nanoseconds timeout)
     : TeamMember(options.team),
       rank_(rank),
       gradients_(std::move(gradients)),
       plan_(std::move(plan)),
       hash_(hash),
       options_(options),
-      device_(device),
+      device_(std::move(device)),
       links_(std::move(links)),
-      accumulator_(gradients_.size()),
       step_(options.first_step) {
   if (memory.has_value()) memory_ = std::make_unique<ForeignMemory>(plan_, *memory);
   engine_ = MakeEngine(timeout);
@@ -57,9 +57,9 @@ PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan p
 std::unique_ptr<ReductionEngine> PlannedReducer::MakeEngine(std::chrono::nanoseconds timeout) {
   ReductionEngine::Waiting waiting = {timeout, [this] { return Stopped(); },
                                       [this] { return GoesOnForOthers(); }};
-  if (device_.device != nullptr) {
-    return std::make_unique<StreamEngine>(plan_, links_, options_, std::move(waiting),
-                                          *device_.device, device_.buckets, memory_.get());
+  if (device_ != nullptr) {
+    return std::make_unique<StreamEngine>(plan_, links_, options_, std::move(waiting), *device_,
+                                          memory_.get());
   }
   if (memory_ != nullptr && !is_staged()) {
     return std::make_unique<SlotEngine>(plan_, links_, options_, std::move(waiting), *memory_);
@@ -240,7 +240,8 @@ absl::Status PlannedReducer::MarkReady(size_t i) {
   MILLRACE_RETURN_IF_ERROR(CheckMark(i));
   ready_[i] = true;
   --missing_[plan_.bucket_of[i]];
-  accumulator_.Add(i, gradient(i), micro_batch_ == 0, is_last_micro_batch());
+  MILLRACE_RETURN_IF_ERROR(
+      Failed(engine_->AddMicroBatch(i, gradient(i), micro_batch_ == 0, is_last_micro_batch())));
   if (!is_last_micro_batch()) return absl::OkStatus();
   if (is_staged()) {
     memory_->CopyIn(plan_.offsets[i], gradient(i).size_bytes(), copy() + plan_.offsets[i]);
@@ -277,6 +278,7 @@ absl::Status PlannedReducer::Finish() {
   if (outcome_.complete) {
     MILLRACE_RETURN_IF_ERROR(Failed(EndStep()));
   } else {
+    MILLRACE_RETURN_IF_ERROR(Failed(engine_->EndMicroBatch()));
     step_rows_ += rows_.value_or(0);
     ++micro_batch_;
   }
@@ -341,14 +343,16 @@ std::string PlannedReducer::Summary() const {
         &text, "; ", groups.host_of.size(), " ranks in ", groups.num_hosts(),
         links_.note.empty() ? " hosts" : " groups, for memory is not shared: ", links_.note);
   }
-  if (device_.device != nullptr) {
-    absl::StrAppend(&text, "; ", device_.device->size(), " ranks over NCCL");
+  if (device_ != nullptr) {
+    absl::StrAppend(&text, "; ", device_->device().size(), " ranks over NCCL");
   }
   if (memory_ != nullptr) {
+    const bool one_by_one = device_ != nullptr && device_->buckets() == nullptr;
+    const bool copied = device_ != nullptr || is_staged();
     absl::StrAppend(&text, "; gradients in the caller's memory, ",
-                    device_.device != nullptr ? "summed one by one"
-                    : is_staged()             ? "copied to buckets and back"
-                                              : "summed through slots");
+                    one_by_one ? "summed one by one"
+                    : copied   ? "copied to buckets and back"
+                               : "summed through slots");
   }
   absl::StrAppend(&text, "; reduced ", NameOf(policy_.policy), " (", policy_.reason, ")",
                   options_.exact ? ", exactly" : "");

@@ -14,37 +14,30 @@
 
 #include "base/mutex.h"
 #include "collectives/bucket_plan_internal.h"
+#include "collectives/device_memory_internal.h"
 #include "collectives/foreign_memory_internal.h"
-#include "collectives/gradient_accumulator_internal.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/host_links_internal.h"
-#include "collectives/nccl_communicator.h"
 #include "collectives/progress_policy_internal.h"
 #include "collectives/reduction_engine_internal.h"
 #include "collectives/team_member_internal.h"
 
 namespace millrace::collectives {
 
-// Where the sums of a device come from.
-struct DeviceMemory {
-  NcclCommunicator* device = nullptr;  // null: gradients are in the host's memory
-  std::byte* buckets = nullptr;        // null: in the caller's
-};
-
 // The reducer of a plan that all ranks have agreed on.
 class PlannedReducer final : public GradientReducer, private TeamMember {
  public:
-  // `rank`: of the communicator; `timeout`: of each wait.
+  // `rank`: of the communicator; `timeout`: of each wait; `device`: null where the host sums.
   PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
                  const ReducerOptions& options, HostLinks links, int rank,
-                 const std::optional<std::vector<TensorView>>& memory, const DeviceMemory& device,
-                 std::chrono::nanoseconds timeout);
+                 const std::optional<std::vector<TensorView>>& memory,
+                 std::unique_ptr<DeviceMemory> device, std::chrono::nanoseconds timeout);
   ~PlannedReducer() override;
 
   void Leave(const absl::Status& why) override;
   TensorView gradient(size_t i) override {
     if (memory_ != nullptr) return memory_->view(i);
-    std::byte* const buckets = device_.buckets != nullptr ? device_.buckets : copy();
+    std::byte* const buckets = device_ != nullptr ? device_->buckets() : copy();
     return {buckets + plan_.offsets[i], gradients_[i].dtype, gradients_[i].shape};
   }
   void SetRows(int64_t rows) override { rows_ = rows; }
@@ -62,7 +55,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   std::unique_ptr<ReductionEngine> MakeEngine(std::chrono::nanoseconds timeout);
   // What makes sums beyond the host's memory, or empty.
   std::string_view backend() const {
-    if (device_.device != nullptr) return device_.device->backend();
+    if (device_ != nullptr) return device_->device().backend();
     return links_.cross != nullptr ? links_.cross->backend() : std::string_view();
   }
   std::byte* copy() const { return links_.host->copy(links_.host->rank()); }
@@ -111,7 +104,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   const BucketPlan plan_;
   const uint64_t hash_;
   const ReducerOptions options_;
-  const DeviceMemory device_;
+  const std::unique_ptr<DeviceMemory> device_;
   HostLinks links_;
   ChosenPolicy policy_;
   std::vector<GradientShard> shards_;
@@ -124,8 +117,8 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;      // it leaves between two steps
   absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);
 
-  std::unique_ptr<ReductionEngine> engine_;  // the thread's where there is one
-  GradientAccumulator accumulator_;
+  std::unique_ptr<ReductionEngine>
+      engine_;  // the thread's where there is one, but for what says otherwise
 
   // Of the running step; the caller's.
   int micro_batch_ = 0;

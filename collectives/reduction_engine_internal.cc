@@ -31,7 +31,8 @@ ReductionEngine::ReductionEngine(const BucketPlan& plan, HostLinks& links,
       options_(options),
       waiting_(std::move(waiting)),
       step_(options.first_step),
-      times_(plan) {}
+      times_(plan),
+      accumulator_(plan.counts.size()) {}
 
 absl::Status ReductionEngine::Publish(uint32_t count) {
   Raise(links_.host->board(links_.host->rank()).published, count);

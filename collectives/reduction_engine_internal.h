@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "collectives/bucket_plan_internal.h"
+#include "collectives/gradient_accumulator_internal.h"
 #include "collectives/host_links_internal.h"
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
@@ -43,6 +44,13 @@ class ReductionEngine {
   // False: this rank sums no share.
   bool has_share() const { return links_.lane >= 0; }
 
+  // Takes gradient `i` of a micro-batch, in `gradient`; of the last one it becomes the sum of all. The caller's
+  // thread, as EndMicroBatch, behind which the memory of one that is not the last is backward's again.
+  virtual absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last) {
+    accumulator_.Add(i, gradient, first, last);
+    return absl::OkStatus();
+  }
+  virtual absl::Status EndMicroBatch() { return absl::OkStatus(); }
   // `count` buckets are full, of all steps so far; what this rank says of the step is on its board. The
   // caller's thread.
   virtual absl::Status Publish(uint32_t count);
@@ -94,6 +102,7 @@ class ReductionEngine {
   StepTimes times_;
 
  private:
+  GradientAccumulator accumulator_;
   PeerLost place_;
 };
 

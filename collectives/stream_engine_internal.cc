@@ -16,64 +16,55 @@ constexpr std::chrono::seconds kToSayWhy{1};
 }  // namespace
 
 absl::Status CheckDeviceOptions(const ReducerOptions& options) {
-  const std::pair<bool, const char*> wanted[] = {
-      {options.exact, "exact"},
-      {options.average_by_rows, "average_by_rows"},
-      {options.skip_non_finite, "skip_non_finite"},
-      {options.clip_norm > 0, "clip_norm"},
-      {options.shard, "shard"},
-      {options.micro_batches > 1, "micro_batches"},
-      {options.wire != DType::kF32, "wire"},
-      {options.team != nullptr, "team"},
-      {options.policy == ProgressPolicy::kThread, "policy thread"},
-  };
-  for (const auto& [is_wanted, name] : wanted) {
-    if (!is_wanted) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        "option ", name, " is not taken with gradients in a device's memory (over NCCL)"));
-  }
-  return absl::OkStatus();
+  if (options.policy != ProgressPolicy::kThread) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "option policy thread is not taken with gradients in a device's memory (over NCCL)");
 }
 
 StreamEngine::StreamEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-                           Waiting waiting, NcclCommunicator& device, std::byte* buckets,
+                           Waiting waiting, DeviceMemory& memory_of_device,
                            const ForeignMemory* memory)
     : ReductionEngine(plan, links, options, std::move(waiting)),
-      device_(device),
-      buckets_(buckets),
-      memory_(memory) {}
+      memory_(memory_of_device),
+      device_(memory_of_device.device()),
+      sums_(plan, options, memory_of_device, memory) {}
+
+absl::Status StreamEngine::AddMicroBatch(size_t i, const TensorView& gradient, bool first,
+                                         bool last) {
+  return sums_.AddMicroBatch(i, gradient, first, last);
+}
 
 absl::Status StreamEngine::Publish(uint32_t count) {
-  if (options_.policy == ProgressPolicy::kInline) return absl::OkStatus();
-  while (begun_ < count - base_) Begin(begun_++);
+  full_ = count - base_;
+  return options_.policy == ProgressPolicy::kInline ? absl::OkStatus() : BeginFull();
+}
+
+absl::Status StreamEngine::BeginFull() {
+  if (begun_ == full_) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(memory_.FollowGradients());
+  while (begun_ < full_) MILLRACE_RETURN_IF_ERROR(Begin(begun_++));
   return absl::OkStatus();
 }
 
-void StreamEngine::Begin(size_t bucket) {
+absl::Status StreamEngine::Begin(size_t bucket) {
   Enter(bucket, Phase::kReducing);
   times_.Begin(step_, bucket);
-  const BucketPlan::Bucket& one = plan_.buckets[bucket];
-  if (buckets_ != nullptr) {
-    const auto count = static_cast<int64_t>(one.bytes / SizeOf(one.dtype));
-    BeginSum(bucket, {buckets_ + one.offset, one.dtype, Shape{count}});
-  } else {
-    for (const size_t gradient : one.gradients) BeginSum(bucket, memory_->view(gradient));
-  }
+  DeviceSums::Calls calls;
+  const int64_t rows = links_.host->board(links_.host->rank()).rows;
+  const absl::Status status = sums_.Sum(bucket, rows, calls);
+  Await(bucket, calls);
   Enter(bucket, Phase::kBackward);
+  return MetAt(bucket, status);
 }
 
-void StreamEngine::BeginSum(size_t bucket, const TensorView& data) {
-  sums_.push_back({bucket, device_.Start({.kind = Collective::kAllReduce,
-                                          .in = data,
-                                          .out = data,
-                                          .op = ReduceOp::kSum,
-                                          .agreed = true})});
+void StreamEngine::Await(size_t bucket, DeviceSums::Calls& calls) {
+  for (auto& call : calls) calls_.push_back({bucket, std::move(call)});
 }
 
 absl::Status StreamEngine::EndFirst() {
-  const absl::Status status = sums_.front().pending->Wait();
-  const size_t bucket = sums_.front().bucket;
-  sums_.pop_front();
+  const absl::Status status = calls_.front().pending->Wait();
+  const size_t bucket = calls_.front().bucket;
+  calls_.pop_front();
   times_.End(bucket);
   return Explained(MetAt(bucket, status));
 }
@@ -97,34 +88,83 @@ absl::Status StreamEngine::HearPeers() {
   return device_.bootstrap().Heard();
 }
 
+// While another of the team waits in Finish, what is full is begun for the peers that wait for it.
 absl::Status StreamEngine::Poll(bool /*counts*/) {
-  while (!sums_.empty() && sums_.front().pending->Poll()) {
+  if (waiting_.has_others()) MILLRACE_RETURN_IF_ERROR(BeginFull());
+  while (!calls_.empty() && calls_.front().pending->Poll()) {
     MILLRACE_RETURN_IF_ERROR(EndFirst());
   }
   return absl::OkStatus();
 }
 
-absl::Status StreamEngine::Drain() {
-  while (begun_ < plan_.buckets.size()) Begin(begun_++);
-  while (!sums_.empty()) {
-    if (sums_.front().pending->Poll()) {
+absl::Status StreamEngine::CheckPeers() {
+  MILLRACE_RETURN_IF_ERROR(CheckHealth());
+  return HearPeers();
+}
+
+absl::Status StreamEngine::EndCalls() {
+  while (!calls_.empty()) {
+    if (calls_.front().pending->Poll()) {
       MILLRACE_RETURN_IF_ERROR(EndFirst());
       continue;
     }
-    Enter(sums_.front().bucket, Phase::kWaiting);
-    MILLRACE_RETURN_IF_ERROR(CheckHealth());
-    MILLRACE_RETURN_IF_ERROR(HearPeers());
+    Enter(calls_.front().bucket, Phase::kWaiting);
+    MILLRACE_RETURN_IF_ERROR(CheckPeers());
     std::this_thread::sleep_for(kBetweenQuestions);
   }
+  return AwaitStream();
+}
+
+absl::Status StreamEngine::AwaitStream() {
+  DeviceQueue& queue = memory_.queue();
+  MILLRACE_ASSIGN_OR_RETURN(void* const mark, queue.Record());
+  absl::StatusOr<bool> passed = queue.Query(mark);
+  while (passed.ok() && !*passed) {
+    std::this_thread::sleep_for(kBetweenQuestions);
+    passed = queue.Query(mark);
+    if (const absl::Status health = CheckPeers(); !health.ok()) passed = health;
+  }
+  queue.Release(mark);
+  return passed.status();
+}
+
+absl::Status StreamEngine::Drain() {
+  full_ = plan_.buckets.size();
+  MILLRACE_RETURN_IF_ERROR(BeginFull());
+  MILLRACE_RETURN_IF_ERROR(EndCalls());
+  MILLRACE_RETURN_IF_ERROR(ReadTotals());
   if (!plan_.buckets.empty()) Enter(plan_.buckets.size() - 1, Phase::kBackward);
   base_ += static_cast<uint32_t>(plan_.buckets.size());
+  full_ = 0;
   begun_ = 0;
   step_ += options_.step_stride;
   return absl::OkStatus();
 }
 
+absl::Status StreamEngine::ReadTotals() {
+  if (plan_.buckets.empty() || (!wants_squares() && !options_.average_by_rows)) {
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const DeviceSums::Totals totals, sums_.Read());
+  RankBoard& own = links_.host->board(links_.host->rank());
+  own.all_rows = totals.rows;
+  own.sum_of_squares = totals.squares;
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::GatherParts(uint32_t /*count*/) {
+  MILLRACE_RETURN_IF_ERROR(memory_.FollowGradients());
+  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
+    DeviceSums::Calls calls;
+    const absl::Status status = sums_.Gather(bucket, calls);
+    Await(bucket, calls);
+    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
+  }
+  return EndCalls();
+}
+
 ReductionEngine::Range StreamEngine::OwnPart(size_t bucket) const {
-  return {plan_.buckets[bucket].offset, plan_.buckets[bucket].bytes};
+  return {sums_.OwnOffset(bucket), sums_.OwnBytes(bucket)};
 }
 
 // What is on a stream has no other end than its peers' part, or the communicator's. Whoever uses that for
@@ -132,7 +172,7 @@ ReductionEngine::Range StreamEngine::OwnPart(size_t bucket) const {
 void StreamEngine::Leave(const absl::Status& departure, bool quiet) {
   if (quiet) return;
   device_.Leave(departure);
-  sums_.clear();
+  calls_.clear();
 }
 
 }  // namespace millrace::collectives

@@ -165,20 +165,27 @@ void Scale(DType dtype, std::vector<std::byte>& data, double scale) {
   }
 }
 
-// The reduction of `count` elements of all inputs.
+// The reduction of `count` elements of all inputs, in another order than that of ranks and rounded at every
+// hop, as NCCL may do it.
 std::vector<std::byte> Reduced(const std::map<int, Op>& ops, size_t count) {
   const Op& first = ops.begin()->second;
   const DType dtype = DTypeOf(first.type);
   const ReduceOp op = ReduceOpOf(first.op);
   std::vector<std::byte> accumulator(count * SizeOf(AccumulatorType(dtype)));
   std::vector<std::byte> result(count * SizeOf(dtype));
-  for (const auto& [rank, own] : ops) {
-    const auto* const begin = static_cast<const std::byte*>(own.in);
+  for (auto own = ops.rbegin(); own != ops.rend(); ++own) {
+    const auto* const begin = static_cast<const std::byte*>(own->second.in);
     std::vector<std::byte> input(begin, begin + result.size());
-    if (own.scale != 1) Scale(dtype, input, own.scale);
-    if (rank == 0) BeginReduction(dtype, accumulator.data(), input.data(), count);
-    if (rank != 0) Accumulate(dtype, op, accumulator.data(), input.data(), count);
+    if (own->second.scale != 1) Scale(dtype, input, own->second.scale);
+    if (own == ops.rbegin()) {
+      result = std::move(input);
+      continue;
+    }
+    BeginReduction(dtype, accumulator.data(), result.data(), count);
+    Accumulate(dtype, op, accumulator.data(), input.data(), count);
+    EndReduction(dtype, ReduceOp::kSum, 1, accumulator.data(), result.data(), count);
   }
+  BeginReduction(dtype, accumulator.data(), result.data(), count);
   EndReduction(dtype, op, static_cast<int>(ops.size()), accumulator.data(), result.data(), count);
   return result;
 }

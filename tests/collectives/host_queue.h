@@ -45,7 +45,7 @@ inline void RunAddSquares(const void* data, DType type, size_t count, double* su
 }
 
 // The host as a device.
-class HostQueue final : public DeviceQueue {
+class HostQueue : public DeviceQueue {
  public:
   void* stream() const override { return stream_.get(); }
   absl::Status OnDevice(const std::function<absl::Status()>& body) override { return body(); }

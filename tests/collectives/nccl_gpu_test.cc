@@ -13,7 +13,9 @@
 #include "tests/collectives/communicator_conformance.h"
 #include "tests/collectives/forked_ranks.h"
 #include "tests/collectives/gpu_memory.h"
+#include "tests/collectives/reducer_options.h"
 #include "tests/collectives/staged_communicator.h"
+#include "tests/collectives/staged_reducer.h"
 
 namespace millrace::collectives {
 namespace {
@@ -118,6 +120,16 @@ TEST_F(NcclGpuTest, ScaledSumsMultiplyEachRanksInput) {
     return value == 8 * 0.25 * (1 + 2) ? absl::OkStatus() : Fail(absl::StrCat("sum ", value));
   });
   for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
+}
+
+// What follows NCCL's calls is ours: the passes on the device, and their order behind backward.
+TEST_F(NcclGpuTest, GradientsOnTheDeviceHaveAllOptions) {
+  for (const int size : {2, 4}) {
+    const auto outcomes = RunOnGpu(size, [](Communicator&, NcclCommunicator& comm) {
+      return CheckAllOptions(comm, ReducerOptions(), StagedReducer::Make);
+    });
+    for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
+  }
 }
 
 TEST_F(NcclGpuTest, ARankThatStaysAwayEndsTheOthersByTheDeadline) {

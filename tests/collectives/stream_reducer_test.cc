@@ -3,10 +3,14 @@
 #include <map>
 #include <thread>
 
+#include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
+#include "collectives/stale_reducer.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/nccl_fixture.h"
+#include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
+#include "tests/collectives/staged_reducer.h"
 
 namespace millrace::collectives {
 namespace {
@@ -101,27 +105,263 @@ TEST(StreamReducer, TakesTheCallersDeviceMemoryAlsoFromAnOldLibrary) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(StreamReducer, OptionsThatADeviceDoesNotHaveAreNamed) {
-  const std::pair<std::string, std::function<void(ReducerOptions&)>> changes[] = {
-      {"exact", [](ReducerOptions& options) { options.exact = true; }},
-      {"average_by_rows", [](ReducerOptions& options) { options.average_by_rows = true; }},
-      {"skip_non_finite", [](ReducerOptions& options) { options.skip_non_finite = true; }},
-      {"clip_norm", [](ReducerOptions& options) { options.clip_norm = 1; }},
-      {"shard", [](ReducerOptions& options) { options.shard = true; }},
-      {"micro_batches", [](ReducerOptions& options) { options.micro_batches = 2; }},
-      {"wire", [](ReducerOptions& options) { options.wire = DType::kBF16; }},
-      {"policy thread", [](ReducerOptions& options) { options.policy = ProgressPolicy::kThread; }},
-  };
-  for (const auto& [name, change] : changes) {
-    ReducerOptions options;
-    change(options);
-    const absl::Status status =
-        RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) {
-          return GradientReducer::Make(comm, SomeGradients(), options).status();
-        });
-    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
-    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("option " + name));
+// Each rank's value is rounded to 1 on its way.
+absl::Status SumNearlyOnes(Communicator& comm, const ReducerOptions& options,
+                           const MakeReducer& make) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, {{"a", {1000}}}, options));
+  std::ranges::fill(reducer->gradient(0).as<float>(), 1 + 0x1p-10f);
+  MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+  MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+  for (const GradientShard& shard : reducer->shards()) {
+    const float sum = reducer->gradient(0).as<float>()[shard.begin];
+    if (sum != static_cast<float>(comm.size())) return Fail(absl::StrCat("sum ", sum));
   }
+  return comm.Barrier();
+}
+
+// `check` on one to four ranks, with sums begun by MarkReady and by Finish.
+void RunOnAll(const CheckOfOptions& check) {
+  for (const int size : {1, 2, 3, 4}) {
+    for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
+      const absl::Status status =
+          RunOverFakeNccl(size, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) {
+            ReducerOptions options;
+            options.policy = policy;
+            return check(comm, options, MakeOwned);
+          });
+      EXPECT_TRUE(status.ok()) << size << " ranks: " << status;
+    }
+  }
+}
+
+// As on a GPU, whose tests cannot show that the staging itself is right.
+TEST(StreamReducer, OptionsHoldBehindStagedGradients) {
+  const absl::Status status =
+      RunOverFakeNccl(2, {.library = FAKE_NCCL}, [](NcclCommunicator& comm) {
+        return CheckAllOptions(comm, ReducerOptions(), StagedReducer::Make);
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(StreamReducer, ExactSumsHaveTheBitsOfAFlatSum) {
+  RunOnAll([](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+    options.exact = true;
+    return CheckFlatSums(comm, options, make);
+  });
+}
+
+TEST(StreamReducer, RaggedBatchesAreAveragedByTheRowsOfAllRanks) {
+  for (const bool exact : {false, true}) {
+    RunOnAll([exact](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+      options.exact = exact;
+      return CheckRaggedBatches(comm, options, make);
+    });
+  }
+}
+
+TEST(StreamReducer, AllRanksSkipTheStepThatIsNotFiniteOnOne) { RunOnAll(CheckSkippedSteps); }
+
+TEST(StreamReducer, TheClipFactorLimitsTheNormOfAllGradients) { RunOnAll(CheckClipFactor); }
+
+TEST(StreamReducer, MicroBatchesAddUpBeforeRanksDo) { RunOnAll(CheckMicroBatches); }
+
+TEST(StreamReducer, ShardsAreSummedByOneRankEachAndGathered) {
+  for (const DType wire : {DType::kF32, DType::kBF16}) {
+    RunOnAll([wire](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+      options.wire = wire;
+      return CheckShards(comm, options, make);
+    });
+  }
+}
+
+TEST(StreamReducer, ANarrowWireRoundsWhatItCarries) {
+  for (const bool shard : {false, true}) {
+    RunOnAll([shard](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+      options.wire = DType::kBF16;
+      options.shard = shard;
+      return SumNearlyOnes(comm, options, make);
+    });
+  }
+}
+
+// Also of 16-bit gradients, where sums are exact. As many ranks as make a sum that 16 bits hold.
+TEST(StreamReducer, SixteenBitsOnTheWireAreAddedInFloat32) {
+  for (const DType rounded : {DType::kBF16, DType::kF16}) {
+    for (const int size : {3, 5}) {
+      const absl::Status status =
+          RunOverFakeNccl(size, {.library = FAKE_NCCL}, [&](Communicator& comm) -> absl::Status {
+            ReducerOptions options;
+            options.host = comm.rank();
+            options.exact = true;
+            MILLRACE_RETURN_IF_ERROR(SumOnesAndALargeNumber(
+                comm, size, true, rounded, {"g", {40000}, rounded}, options, MakeOwned));
+            options.exact = false;
+            options.wire = rounded;
+            for (const bool shard : {false, true}) {
+              options.shard = shard;
+              MILLRACE_RETURN_IF_ERROR(SumOnesAndALargeNumber(comm, size, true, rounded,
+                                                              {"g", {40000}}, options, MakeOwned));
+            }
+            return absl::OkStatus();
+          });
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+}
+
+TEST(StreamReducer, GradientsInTheCallersMemoryGoThroughBucketsWhereSharesAreSummed) {
+  const absl::Status status =
+      RunOverFakeNccl(3, {.library = FAKE_NCCL}, [](NcclCommunicator& comm) -> absl::Status {
+        ReducerOptions exact;
+        exact.bucket_bytes = 500000;
+        exact.exact = true;
+        exact.average_by_rows = true;
+        MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, exact));
+        ReducerOptions wired;
+        wired.wire = DType::kBF16;
+        MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, wired));
+        ForeignGradients memory(OddGradients());
+        MILLRACE_ASSIGN_OR_RETURN(
+            const auto reducer, GradientReducer::Make(comm, OddGradients(), memory.views(), wired));
+        const bool said =
+            reducer->Summary().find("copied to buckets and back") != std::string::npos;
+        return said ? absl::OkStatus() : Fail(reducer->Summary());
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(StreamReducer, LateSumsComeInTheirSteps) {
+  for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
+    const absl::Status status = RunOverFakeNccl(
+        2, {.library = FAKE_NCCL}, [policy](NcclCommunicator& comm) -> absl::Status {
+          ReducerOptions options;
+          options.policy = policy;
+          MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                    StaleReducer::Make(comm, {{"a", {1000}}}, options,
+                                                       {.delay = 1, .pipelined_steps = 3}));
+          std::vector<float> sums;
+          for (int step = 1; step <= 5; ++step) {
+            std::ranges::fill(reducer->gradient(0).as<float>(), static_cast<float>(step));
+            MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+            MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+            for (GradientReducer* const ready : reducer->ready()) {
+              sums.push_back(ready->gradient(0).as<float>()[999]);
+            }
+          }
+          const std::vector<float> expected = {2, 4, 6, 8, 10};
+          return sums == expected ? absl::OkStatus() : Fail(testing::PrintToString(sums));
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// The device of one rank has no memory left.
+TEST(StreamReducer, MissingMemoryOfOneRankIsNamedByAll) {
+  class FullQueue final : public HostQueue {
+   public:
+    absl::StatusOr<void*> Allocate(size_t) override {
+      return absl::ResourceExhaustedError("cudaMalloc: out of memory");
+    }
+  };
+  std::vector<absl::Status> outcomes(2);
+  const absl::Status status = RunRanks(2, [&](Communicator& bootstrap) -> absl::Status {
+    const auto make_queue = [&bootstrap]() -> absl::StatusOr<std::unique_ptr<DeviceQueue>> {
+      if (bootstrap.rank() == 0) return MakeHostQueue();
+      return std::make_unique<FullQueue>();
+    };
+    MILLRACE_ASSIGN_OR_RETURN(const auto comm,
+                              nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, make_queue));
+    outcomes[bootstrap.rank()] = GradientReducer::Make(*comm, SomeGradients()).status();
+    return comm->Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  for (const absl::Status& outcome : outcomes) {
+    EXPECT_TRUE(IsAgreed(outcome)) << outcome;
+    EXPECT_THAT(outcome.ToString(), testing::AllOf(HasSubstr("RESOURCE_EXHAUSTED"),
+                                                   HasSubstr("rank 1"), HasSubstr("cudaMalloc")));
+  }
+}
+
+// Gradients, and then the own shards, are written on `written` a while after the calls that read them.
+absl::Status ReduceWhatIsWrittenLate(NcclCommunicator& comm, HostStream& written,
+                                     const ReducerOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                            GradientReducer::Make(comm, {{"a", {100}}}, options));
+  const std::span<float> gradient = reducer->gradient(0).as<float>();
+  const auto write_late = [&](size_t begin, size_t end, float value) {
+    written.Enqueue([part = gradient.subspan(begin, end - begin), value] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::ranges::fill(part, value);
+    });
+  };
+  for (int batch = 1; batch <= options.micro_batches; ++batch) {
+    write_late(0, 100, static_cast<float>(batch));
+    MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+  }
+  const GradientShard own = reducer->shards()[0];
+  const auto sum = static_cast<float>(options.micro_batches == 1 ? comm.size() : 3 * comm.size());
+  if (gradient[own.begin] != sum) return Fail(absl::StrCat("sum ", gradient[own.begin]));
+  write_late(own.begin, own.end, 7);
+  MILLRACE_RETURN_IF_ERROR(reducer->GatherShards());
+  return std::ranges::count(gradient, 7.0f) == 100 ? absl::OkStatus() : Fail("gathered too soon");
+}
+
+TEST(StreamReducer, SumsBeginBehindTheStreamThatWritesGradients) {
+  for (const int micro_batches : {1, 2}) {
+    for (const bool in_a_team : {false, true}) {
+      const absl::Status status =
+          RunWithStream(2, [&](NcclCommunicator& comm, HostStream& stream) -> absl::Status {
+            HostStream other;
+            ReducerTeam team;
+            ReducerOptions options;
+            options.shard = true;
+            options.micro_batches = micro_batches;
+            // A team's reducer has a stream of its own, which follows the communicator's.
+            if (in_a_team) options.team = &team;
+            if (!in_a_team) options.gradient_stream = &other;
+            return ReduceWhatIsWrittenLate(comm, in_a_team ? stream : other, options);
+          });
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+}
+
+TEST(StreamReducer, ATeamIsFinishedInUnlikeOrders) {
+  for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
+    const absl::Status status =
+        RunOverFakeNccl(3, {.library = FAKE_NCCL}, [policy](NcclCommunicator& comm) {
+          ReducerTeam team;
+          ReducerOptions options = SmallBuckets();
+          options.team = &team;
+          return FinishTwoInUnlikeOrders(comm, options, policy);
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(StreamReducer, ATeamOfOneRankAloneIsNamed) {
+  const absl::Status status =
+      RunOverFakeNccl(2, {.library = FAKE_NCCL}, [](NcclCommunicator& comm) {
+        ReducerTeam team;
+        ReducerOptions options;
+        if (comm.rank() == 1) options.team = &team;
+        return GradientReducer::Make(comm, SomeGradients(), options).status();
+      });
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())),
+              HasSubstr("the reducer's on rank 0 and the reducer's, in a team on rank 1"));
+}
+
+TEST(StreamReducer, AThreadIsNotTaken) {
+  ReducerOptions options;
+  options.policy = ProgressPolicy::kThread;
+  const absl::Status status =
+      RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) {
+        return GradientReducer::Make(comm, SomeGradients(), options).status();
+      });
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("option policy thread"));
 }
 
 TEST(StreamReducer, AStreamWithoutADeviceIsInvalid) {
@@ -136,12 +376,13 @@ TEST(StreamReducer, AStreamWithoutADeviceIsInvalid) {
 
 // It is in the middle of a step: its peer's sum cannot end, and the peer learns who it waited for.
 // Also where NCCL does not notice, as over NVLink.
-void ExpectThatALeaverEndsThePeersWait() {
+void ExpectThatALeaverEndsThePeersWait(const ReducerOptions& options) {
   std::atomic<bool> told = false;
   const absl::Status status =
       RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
         MILLRACE_ASSIGN_OR_RETURN(auto reducer,
-                                  GradientReducer::Make(comm, SomeGradients(), SmallBuckets()));
+                                  GradientReducer::Make(comm, SomeGradients(), options));
+        reducer->SetRows(1);
         if (comm.rank() == 1) {
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
           reducer.reset();
@@ -162,9 +403,19 @@ void ExpectThatALeaverEndsThePeersWait() {
 
 TEST(StreamReducer, ARankThatLeavesEndsThePeersWait) {
   FakeNcclControl& control = ControlOf(FAKE_NCCL);
+  ReducerOptions averaged = SmallBuckets();
+  averaged.average_by_rows = true;
+  averaged.clip_norm = 1;
+  ReducerOptions exact = SmallBuckets();
+  exact.exact = true;
+  ReducerOptions sharded = SmallBuckets();
+  sharded.shard = true;
+  sharded.wire = DType::kF16;
   for (const bool notice : {true, false}) {
     control.peers_notice = notice;
-    ExpectThatALeaverEndsThePeersWait();
+    for (const ReducerOptions& options : {SmallBuckets(), averaged, exact, sharded}) {
+      ExpectThatALeaverEndsThePeersWait(options);
+    }
   }
   control.peers_notice = true;
 }
