@@ -22,6 +22,12 @@ pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET GLOBAL libarchive)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET GLOBAL libcurl)
 if(MILLRACE_CUDA)
   enable_language(CUDA)
+  # CMake 3.25 does not know that nvcc has C++20.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  endif()
+  # Whatever has kernels would else bring a runtime of its own, beside CUDA::cudart.
+  set(CMAKE_CUDA_RUNTIME_LIBRARY None)
   find_package(CUDAToolkit REQUIRED)
 endif()
 if(MILLRACE_MPI)

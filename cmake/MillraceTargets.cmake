@@ -8,7 +8,8 @@
 #   parse, is precompiled for the tests that name it. The COST of a long test is about what it takes
 #   with AddressSanitizer: ctest -j begins with the dearest, so that none is left alone at the end.
 set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough
-    $<$<BOOL:${MILLRACE_WERROR}>:-Werror>)
+    # nvcc passes on what it does not know, and has a -Werror of its own.
+    $<$<AND:$<BOOL:${MILLRACE_WERROR}>,$<NOT:$<COMPILE_LANGUAGE:CUDA>>>:-Werror>)
 # Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md).
 set(MILLRACE_FLAGS -ffp-contract=off)
 

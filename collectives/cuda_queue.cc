@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/cuda_calls.h"
+#include "base/mutex.h"
 #include "base/status.h"
+#include "collectives/cuda_kernels_internal.h"
 #include "collectives/device_queue_internal.h"
 
 namespace millrace::collectives {
@@ -21,6 +23,7 @@ class CudaQueue final : public DeviceQueue {
   CudaQueue(int ordinal, cudaStream_t stream, bool owned)
       : ordinal_(ordinal), stream_(stream), owned_(owned) {}
   ~CudaQueue() override {
+    if (partials_ != nullptr) Free(partials_);
     if (!owned_) return;
     const CurrentDevice current(ordinal_);
     Ignore(cudaStreamDestroy(stream_));
@@ -37,23 +40,75 @@ class CudaQueue final : public DeviceQueue {
   absl::StatusOr<void*> Record() override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
-    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, cuda::MakeEvent());
-    if (absl::Status status = ToStatus(cudaEventRecord(event, stream_), "cudaEventRecord");
-        !status.ok()) {
-      Ignore(cudaEventDestroy(event));
-      return status;
-    }
+    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, RecordOn(stream_));
     return static_cast<void*>(event);
   }
   absl::StatusOr<bool> Query(void* event) override { return cuda::HasPassed(AsEvent(event)); }
   void Release(void* event) override { Ignore(cudaEventDestroy(AsEvent(event))); }
 
   absl::Status Copy(void* to, const void* from, size_t bytes) override {
+    MILLRACE_RETURN_IF_ERROR(CopyWithin(to, from, bytes));
+    return OnDevice(
+        [&] { return ToStatus(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); });
+  }
+
+  absl::StatusOr<void*> Allocate(size_t bytes) override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
-    MILLRACE_RETURN_IF_ERROR(
-        ToStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync"));
-    return ToStatus(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    void* memory = nullptr;
+    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaMalloc(&memory, bytes), "cudaMalloc"));
+    // In the stream, not waited for: another stream must follow this one to find the zeros.
+    if (absl::Status status = Zero(memory, bytes); !status.ok()) {
+      Free(memory);
+      return status;
+    }
+    return memory;
+  }
+  void Free(void* memory) override {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaFree(memory));
+  }
+
+  absl::Status Follow(void* stream) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, RecordOn(static_cast<cudaStream_t>(stream)));
+    const absl::Status status =
+        ToStatus(cudaStreamWaitEvent(stream_, event, 0), "cudaStreamWaitEvent");
+    Ignore(cudaEventDestroy(event));  // the driver keeps it until it has passed
+    return status;
+  }
+  absl::Status CopyWithin(void* to, const void* from, size_t bytes) override {
+    return OnDevice([&] {
+      return ToStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_),
+                      "cudaMemcpyAsync");
+    });
+  }
+  absl::Status Zero(void* memory, size_t bytes) override {
+    return OnDevice(
+        [&] { return ToStatus(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync"); });
+  }
+  absl::Status Set(int64_t* to, int64_t value) override {
+    return OnDevice([&] {
+      return ToStatus(kernels::Set(to, value, stream_), "the kernel that sets a number");
+    });
+  }
+  absl::Status Sum(const BlockSum& sum) override {
+    return OnDevice(
+        [&] { return ToStatus(kernels::Sum(sum, stream_), "the kernel that sums blocks"); });
+  }
+  absl::Status AddSquares(const void* data, DType type, size_t count, double* sum) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    // Held while both kernels are issued: another's would spoil the partial sums between them.
+    MutexLock lock(mu_);
+    if (partials_ == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(void* const memory,
+                                Allocate(kernels::kMaxPartials * sizeof(double)));
+      partials_ = static_cast<double*>(memory);
+    }
+    return ToStatus(kernels::AddSquares(data, type, count, partials_, sum, stream_),
+                    "the kernels that sum squares");
   }
 
   absl::StatusOr<std::unique_ptr<DeviceQueue>> Another() override {
@@ -61,15 +116,34 @@ class CudaQueue final : public DeviceQueue {
   }
 
  private:
+  // REQUIRES: the device is the current one.
+  static absl::StatusOr<cudaEvent_t> RecordOn(cudaStream_t stream) {
+    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, cuda::MakeEvent());
+    if (absl::Status status = ToStatus(cudaEventRecord(event, stream), "cudaEventRecord");
+        !status.ok()) {
+      Ignore(cudaEventDestroy(event));
+      return status;
+    }
+    return event;
+  }
+
   const int ordinal_;
   const cudaStream_t stream_;
   const bool owned_;
+  Mutex mu_;
+  double* partials_ MILLRACE_GUARDED_BY(mu_) = nullptr;  // of AddSquares
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceQueue>> MakeCudaQueue(int ordinal, void* stream) {
   MILLRACE_RETURN_IF_ERROR(cuda::CheckDevice(ordinal));
+  {
+    // If this build has none for the device, those who need them are told; NCCL does without.
+    const CurrentDevice current(ordinal);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    Ignore(kernels::Load());
+  }
   if (stream != nullptr) {
     return std::make_unique<CudaQueue>(ordinal, static_cast<cudaStream_t>(stream), false);
   }
