@@ -43,8 +43,8 @@ namespace {
 
 constexpr int64_t kFixedOne = 1 << 16;
 
-// Rows that are rows of the image, shifted: translations and shears along x. `x` and `y` are the fixed
-// point places of the first pixel, which row_x and row_y move from row to row.
+// Rows that are rows of the image, shifted: translations and shears along x. `x` and `y` are the
+// fixed point places of the first pixel, which row_x and row_y move from row to row.
 void CopyShifted(const ColorImage& in, int64_t x, int64_t y, int64_t row_x, int64_t row_y,
                  uint8_t fill, uint8_t* out) {
   const auto bytes = [&](int64_t pixels) { return static_cast<size_t>(pixels * in.channels); };
@@ -106,8 +106,8 @@ void CopyPixels(const ColorImage& in, const Walk& walk, const Interval& inside, 
   }
 }
 
-// A pixel and the byte behind it may be read unless it is the image's last one, and written unless it
-// is the last one of its row.
+// A pixel and the byte behind it may be read unless it is the image's last one, and written unless
+// it is the last one of its row.
 void CopyPixels3(const ColorImage& in, const Walk& walk, const Interval& inside, uint8_t* out) {
   const int64_t last = inside.end - 1;
   const int64_t first_x = walk.x + inside.begin * walk.step_x;

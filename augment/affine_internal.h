@@ -11,8 +11,8 @@
 
 namespace millrace::augment {
 
-// Where the output's point (x, y) lies in the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
-// Pixel (i, j) has its centre at (j + 0.5, i + 0.5).
+// Where the output's point (x, y) lies in the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
+// m[5]). Pixel (i, j) has its centre at (j + 0.5, i + 0.5).
 using AffineMatrix = std::array<double, 6>;
 
 struct AffineParameters {

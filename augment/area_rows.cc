@@ -1,7 +1,7 @@
-// Compiled once for each set of instructions, as row_kernels.cc is. Sums of bytes are integers below
-// 2^52, which double holds: so they are exact in any order, and so is what a division is rounded down
-// to, since a quotient of numbers as small as MeanPixels asks for is either an integer or further from
-// one than double is coarse.
+// Compiled once for each set of instructions, as row_kernels.cc is. Sums of bytes are integers
+// below 2^52, which double holds: so they are exact in any order, and so is what a division is
+// rounded down to, since a quotient of numbers as small as MeanPixels asks for is either an integer
+// or further from one than double is coarse.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/area_rows.cc"
 #ifndef HWY_DISABLED_TARGETS

@@ -21,13 +21,13 @@ struct AugMixOptions {
 };
 // torchvision.transforms.v2's AugMix (Hendrycks et al., ICLR 2020), its space and its order of
 // transforms: ShearX, ShearY, TranslateX, TranslateY, Rotate, Posterize, Solarize, AutoContrast,
-// Equalize, Brightness, Color, Contrast, Sharpness; they are those of MakeAutoAugment. The image times
-// m, plus each chain's image times (1 - m) w, in float32 in that order, m and (1 - m) w rounded to
-// float32 before; results lose their fraction. uint8, 1 or 3 channels.
-// Draws: m by DrawSymmetricBeta (mixing.h); DrawLogGamma per chain, w being their shares in the sum of
-// all; then per chain Below(3) for its depth - 1 unless chain_depth says it, and per transform
-// Below(13), or Below(9) without all_ops, Below(severity) if it has a magnitude and one NextFloat if
-// that has a sign: below 0.5 it is negative.
+// Equalize, Brightness, Color, Contrast, Sharpness; they are those of MakeAutoAugment. The image
+// times m, plus each chain's image times (1 - m) w, in float32 in that order, m and (1 - m) w
+// rounded to float32 before; results lose their fraction. uint8, 1 or 3 channels.
+// Draws: m by DrawSymmetricBeta (mixing.h); DrawLogGamma per chain, w being their shares in the sum
+// of all; then per chain Below(3) for its depth - 1 unless chain_depth says it, and per transform
+// Below(13), or Below(9) without all_ops, Below(severity) if it has a magnitude and one NextFloat
+// if that has a sign: below 0.5 it is negative.
 absl::StatusOr<std::unique_ptr<Op>> MakeAugMix(AugMixOptions options, const std::string& stage);
 
 }  // namespace millrace::augment

@@ -11,9 +11,9 @@
 
 namespace millrace::augment {
 
-// The logarithm of a Gamma(alpha, 1) variate by Marsaglia and Tsang (ACM TOMS 26, 2000), exact. With
-// d = max(alpha, alpha + 1 if alpha < 1) - 1/3, c = 1 / sqrt(9 d). Per try three NextDoubles p, q, r:
-// x = sqrt(-2 log(1 - p)) cos(2 pi q), v = (1 + c x)^3, and it is d v if v > 0 and
+// The logarithm of a Gamma(alpha, 1) variate by Marsaglia and Tsang (ACM TOMS 26, 2000), exact.
+// With d = max(alpha, alpha + 1 if alpha < 1) - 1/3, c = 1 / sqrt(9 d). Per try three NextDoubles
+// p, q, r: x = sqrt(-2 log(1 - p)) cos(2 pi q), v = (1 + c x)^3, and it is d v if v > 0 and
 // log(1 - r) < x^2 / 2 + d - d v + d log(v). For alpha < 1 one NextDouble s more: times
 // (1 - s)^(1 / alpha).
 double DrawLogGamma(double alpha, RandomStream& random);

@@ -25,15 +25,16 @@ struct AutoAugmentOptions {
   bool bilinear = false;        // of transforms that move pixels
   float fill = 0;               // what comes in at the edges; 0 to 255
 };
-// torchvision.transforms.v2's RandAugment, TrivialAugmentWide and AutoAugment(IMAGENET): its spaces,
-// its order of transforms (Identity, ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color,
-// Contrast, Sharpness, Posterize, Solarize, AutoContrast, Equalize) and its pairs. Transforms are those
-// of color_ops.h, and MakeAffine's: shears around the upper left corner, Rotate counter-clockwise.
-// uint8, 1 or 3 channels.
-// Draws. kRandAugment, num_ops times: Below(14) for the transform, and one NextFloat if its magnitude
-// has a sign: below 0.5 it is negative. kTrivialAugment: Below(14), Below(num_magnitude_bins) if it
-// has a magnitude, the NextFloat of the sign. kImageNet: Below(25) for the pair; for each of the two
-// one NextFloat, and if it is below the transform's probability the NextFloat of the sign.
+// torchvision.transforms.v2's RandAugment, TrivialAugmentWide and AutoAugment(IMAGENET): its
+// spaces, its order of transforms (Identity, ShearX, ShearY, TranslateX, TranslateY, Rotate,
+// Brightness, Color, Contrast, Sharpness, Posterize, Solarize, AutoContrast, Equalize) and its
+// pairs. Transforms are those of color_ops.h, and MakeAffine's: shears around the upper left
+// corner, Rotate counter-clockwise. uint8, 1 or 3 channels.
+// Draws. kRandAugment, num_ops times: Below(14) for the transform, and one NextFloat if its
+// magnitude has a sign: below 0.5 it is negative. kTrivialAugment: Below(14),
+// Below(num_magnitude_bins) if it has a magnitude, the NextFloat of the sign. kImageNet: Below(25)
+// for the pair; for each of the two one NextFloat, and if it is below the transform's probability
+// the NextFloat of the sign.
 absl::StatusOr<std::unique_ptr<Op>> MakeAutoAugment(AutoAugmentOptions options,
                                                     const std::string& stage);
 

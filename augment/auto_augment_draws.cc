@@ -3,8 +3,8 @@
 
 #include "augment/auto_augment_internal.h"
 
-// The spaces of magnitudes, the order of AugMix and the pairs of AutoAugment, as torchvision has them
-// (torchvision/transforms/v2/_auto_augment.py).
+// The spaces of magnitudes, the order of AugMix and the pairs of AutoAugment, as torchvision has
+// them (torchvision/transforms/v2/_auto_augment.py).
 
 namespace millrace::augment {
 namespace {

@@ -9,8 +9,8 @@
 
 namespace millrace::augment {
 
-// The rows of a resized image, each by itself and in any order, as ResizeBilinear (resize_internal.h)
-// has them. Thread-compatible.
+// The rows of a resized image, each by itself and in any order, as ResizeBilinear
+// (resize_internal.h) has them. Thread-compatible.
 class BilinearRows {
  public:
   struct Extents {
@@ -20,7 +20,8 @@ class BilinearRows {
     int64_t out_width = 0;
     int64_t channels = 0;
   };
-  // With `mirrored` rows run from right to left. The arena must outlive it. REQUIRES: every extent > 0.
+  // With `mirrored` rows run from right to left. The arena must outlive it. REQUIRES: every extent
+  // > 0.
   BilinearRows(const Extents& extents, bool mirrored, RunArena& arena);
 
   // Writes row `y` of the image whose rows are `stride` elements apart, and up to kRowSlack floats

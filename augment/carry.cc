@@ -19,8 +19,8 @@
 #include "base/status.h"
 
 // The geometry of every op here is a window of the image that becomes the output, perhaps mirrored.
-// Draws are functions of the sample, so the window is drawn a second time rather than asked of the op,
-// by the op's own function.
+// Draws are functions of the sample, so the window is drawn a second time rather than asked of the
+// op, by the op's own function.
 
 namespace millrace::augment {
 namespace {

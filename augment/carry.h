@@ -38,12 +38,13 @@ const std::string& FieldOf(const GeometryOptions& geometry);
 
 // The op of `geometry`, drawing as it does alone, and the same done to boxes and mask:
 //   boxes  pixel x of the image lies at [x, x + 1). In double, rounded to float32; clipped to the
-//          image; dropped when what is rounded has no area left, or less than min_area_share of what
-//          it was. A box that is not finite or ends before it begins is kValue, and so is a label of
-//          another length than boxes.
-//   mask   the pixel under the middle (ResizeMethod::kNearest); 0 beyond the image. A mask of another
-//          size than its image is kValue.
-// Pad in another mode than kConstant is INVALID_ARGUMENT: where it shows an object again it has no box.
+//          image; dropped when what is rounded has no area left, or less than min_area_share of
+//          what it was. A box that is not finite or ends before it begins is kValue, and so is a
+//          label of another length than boxes.
+//   mask   the pixel under the middle (ResizeMethod::kNearest); 0 beyond the image. A mask of
+//          another size than its image is kValue.
+// Pad in another mode than kConstant is INVALID_ARGUMENT: where it shows an object again it has no
+// box.
 absl::StatusOr<std::unique_ptr<Op>> MakeCarry(CarryOptions options, const std::string& stage);
 
 }  // namespace millrace::augment

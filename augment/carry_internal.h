@@ -16,8 +16,8 @@ struct Placement {
   bool upside_down = false;
 };
 
-// Does to a mask [height, width, channels] what was done to an image of its size, which became one of
-// `out`: the pixel under the middle, 0 beyond it. `to` has room for `out` of the mask's pixels.
+// Does to a mask [height, width, channels] what was done to an image of its size, which became one
+// of `out`: the pixel under the middle, 0 beyond it. `to` has room for `out` of the mask's pixels.
 void MoveMask(const ConstTensorView& mask, const Placement& placement, const Shape& out,
               std::byte* to);
 

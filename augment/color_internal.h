@@ -25,8 +25,8 @@ struct ColorImage {
   int64_t size() const { return pixels() * channels; }
 };
 
-// What MakeColor's op draws for an image: its factor, 0 for an op that takes none; nullopt: the image
-// stays as it is.
+// What MakeColor's op draws for an image: its factor, 0 for an op that takes none; nullopt: the
+// image stays as it is.
 std::optional<float> DrawColor(const ColorOptions& options, RandomStream& random);
 
 struct DrawnColor {

@@ -64,7 +64,8 @@ float DrawFactor(const std::array<float, 2>& range, RandomStream& random) {
   return static_cast<float>(low + (double{range[1]} - low) * random.NextDouble());
 }
 
-// Gives every row an image of the shape it has: the one that `draw` made by drawing whether and how.
+// Gives every row an image of the shape it has: the one that `draw` made by drawing whether and
+// how.
 template <typename Draw>
 void ApplyRows(Run& run, const std::string& field, uint64_t stage, const Draw& draw) {
   const Column in = run.Take(field);

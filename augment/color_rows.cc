@@ -129,8 +129,8 @@ void Sharpen(const uint8_t* above, const uint8_t* in, const uint8_t* below, int6
     const HalfwayV middle = load(in + i);
     const HalfwayV eight = hn::Add(hn::Add(three(above + i), three(in + i)), three(below + i));
     const HalfwayV sum = hn::Add(eight, hn::ShiftLeft<2>(middle));
-    // (2 * sum + 13) / 26, exactly: 40330 is 2^20 / 26 rounded up, and what that adds to a number of
-    // at most 6643 is below 1/26.
+    // (2 * sum + 13) / 26, exactly: 40330 is 2^20 / 26 rounded up, and what that adds to a number
+    // of at most 6643 is below 1/26.
     const HalfwayV twice = hn::Add(hn::ShiftLeft<1>(sum), hn::Set(s, 13));
     const HalfwayV mean = hn::ShiftRight<4>(hn::MulHigh(twice, hn::Set(s, 40330)));
     const auto low = Sharpened(hn::LowerHalf(middle), hn::LowerHalf(mean), share);

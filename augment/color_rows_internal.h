@@ -4,7 +4,8 @@
 #include <cstdint>
 
 // The inner loops of the ops on colours, for the instructions that the processor has
-// (row_kernels_internal.h says more); defined in color_rows.cc unless told otherwise. Bytes are what is left of a float32 that is cut to [0, 255].
+// (row_kernels_internal.h says more); defined in color_rows.cc unless told otherwise. Bytes are
+// what is left of a float32 that is cut to [0, 255].
 
 namespace millrace::augment {
 
@@ -16,8 +17,8 @@ void SaturateRow3(const uint8_t* in, int64_t pixels, float factor, float rest, u
 void GreyRow3(const uint8_t* in, int64_t pixels, uint8_t* out);
 // torchvision's adjust_hue: `factor` is in turns, -0.5 to 0.5. `out` may be `in`. (hue_rows.cc)
 void ShiftHueRow3(const uint8_t* in, int64_t pixels, float factor, uint8_t* out);
-// out[i] = rows[0][i] * weights[0] + rows[1][i] * weights[1] + ..., in float32, from 0 and in this order.
-// (blur_rows.cc)
+// out[i] = rows[0][i] * weights[0] + rows[1][i] * weights[1] + ..., in float32, from 0 and in this
+// order. (blur_rows.cc)
 void BlurRow(const uint8_t* const* rows, const float* weights, int64_t taps, int64_t count,
              float* out);
 void BlurRow(const float* const* rows, const float* weights, int64_t taps, int64_t count,

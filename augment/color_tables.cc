@@ -4,8 +4,8 @@
 #include "augment/color_internal.h"
 #include "augment/color_rows_internal.h"
 
-// Ops that map each value of a channel by itself: 256 results are worked out, and the image is looked
-// up. The factors of a mean or of a histogram change nothing about that.
+// Ops that map each value of a channel by itself: 256 results are worked out, and the image is
+// looked up. The factors of a mean or of a histogram change nothing about that.
 
 namespace millrace::augment {
 namespace {

@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "base/op.h"
 
-// What ops over many fields of numbers share. A column whose rows lie at equal distances, which is what
-// parsing makes of a field of one shape, is worked on in one loop, so that the cost of a row is that of
-// its values.
+// What ops over many fields of numbers share. A column whose rows lie at equal distances, which is
+// what parsing makes of a field of one shape, is worked on in one loop, so that the cost of a row
+// is that of its values.
 
 namespace millrace::augment {
 

@@ -127,7 +127,8 @@ class DecodeCrop::Worker {
     if (!decoder.ok()) return FailEncoded(row, decoder.status());
     const Shape image = Note(row, (*decoder)->info().height, (*decoder)->info().width);
     const absl::StatusOr<Region> window = op_.head_.Window(image, row, run_);
-    // An image that is not taken needs no pixels, but a file that has to be whole is an error first.
+    // An image that is not taken needs no pixels, but a file that has to be whole is an error
+    // first.
     if (!window.ok() && !op_.decode_.verify_full) return FailImage(row, window.status());
     const absl::StatusOr<Shape> out =
         window.ok() ? op_.head_.Resized(ShapeOf(*window)) : absl::StatusOr<Shape>(window.status());

@@ -11,8 +11,8 @@
 #include "augment/image_ops.h"
 #include "base/op.h"
 
-// decode_image and the crop of its output directly behind it: the file's verdict is that of what the
-// crop needs, whether they are one op or two. A resize is here the crop that keeps everything.
+// decode_image and the crop of its output directly behind it: the file's verdict is that of what
+// the crop needs, whether they are one op or two. A resize is here the crop that keeps everything.
 
 namespace millrace::augment {
 
@@ -20,11 +20,11 @@ namespace millrace::augment {
 using CropOptions =
     std::variant<RandomResizedCropOptions, RandomCropOptions, CenterCropOptions, ResizeOptions>;
 
-// Both as one op, to the bit, but only the rows and columns of the window are decoded. Damage of the
-// file that the crop does not need goes unseen, unless verify_full is set; an image that the crop does
-// not take is kValue as soon as its header is read, whatever follows it. With dct_downscale a JPEG may be decoded at a part of
-// its size, in front of random_resized_crop and resize only.
-// INVALID_ARGUMENT: bad options, or the crop's field is not the decode's output.
+// Both as one op, to the bit, but only the rows and columns of the window are decoded. Damage of
+// the file that the crop does not need goes unseen, unless verify_full is set; an image that the
+// crop does not take is kValue as soon as its header is read, whatever follows it. With
+// dct_downscale a JPEG may be decoded at a part of its size, in front of random_resized_crop and
+// resize only. INVALID_ARGUMENT: bad options, or the crop's field is not the decode's output.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCrop(DecodeImageOptions decode, CropOptions crop,
                                                    const std::string& stage);
 
@@ -33,8 +33,8 @@ absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCrop(DecodeImageOptions decode, Cr
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCarry(DecodeImageOptions decode, CarryOptions crop,
                                                     const std::string& stage);
 
-// decode_image of the whole image, in front of such a crop: an image of which the crop needs nothing
-// damaged is handed on, black where the crop does not look.
+// decode_image of the whole image, in front of such a crop: an image of which the crop needs
+// nothing damaged is handed on, black where the crop does not look.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImageToCrop(DecodeImageOptions decode,
                                                           CropOptions crop,
                                                           const std::string& crop_stage);

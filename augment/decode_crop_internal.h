@@ -17,8 +17,8 @@
 
 namespace millrace::augment {
 
-// Images of a run: decoded a few in turns, of which the last ones of a run are left alone. More than
-// these cost memory and gain little.
+// Images of a run: decoded a few in turns, of which the last ones of a run are left alone. More
+// than these cost memory and gain little.
 inline constexpr int64_t kPreferredDecodeRows = 16;
 
 // The schema with the encoded field replaced by an image of unknown extents.

@@ -117,8 +117,8 @@ class DecodeImage final : public Op {
     return DecodeCropOf(encoded, shape, row, pixels, run);
   }
 
-  // Of an image that cannot be decoded as a whole, what the crop needs; nothing else is looked at. What
-  // is around it is cleared only then: a file of a few bytes may claim pixels by the million.
+  // Of an image that cannot be decoded as a whole, what the crop needs; nothing else is looked at.
+  // What is around it is cleared only then: a file of a few bytes may claim pixels by the million.
   absl::Status DecodeCropOf(std::string_view encoded, const Shape& shape, int64_t row,
                             uint8_t* pixels, Run& run) const {
     const absl::StatusOr<Region> window = crop_->Window(shape, row, run);

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "base/op.h"
 
-// Ops that turn and shift an image, or blot out a part of it; the shape stays. Images and errors are
-// those of image_ops.h.
+// Ops that turn and shift an image, or blot out a part of it; the shape stays. Images and errors
+// are those of image_ops.h.
 
 namespace millrace::augment {
 
@@ -26,9 +26,9 @@ struct AffineOptions {
   float probability = 1;  // otherwise the image stays as it is
 };
 // torchvision's RandomAffine on PIL images, around the middle, by Pillow's arithmetic to the bit:
-// nearest in fixed point of 16 bits; bilinear in double, neighbours clamped to the image, fraction cut
-// off; a pixel whose centre comes from beyond the image is `fill`. Sines, cosines and tangents are
-// rounded to float32 first, so that no library's last bit shows. uint8.
+// nearest in fixed point of 16 bits; bilinear in double, neighbours clamped to the image, fraction
+// cut off; a pixel whose centre comes from beyond the image is `fill`. Sines, cosines and tangents
+// are rounded to float32 first, so that no library's last bit shows. uint8.
 // Draws: one NextFloat; if it is below `probability` one NextDouble each for degrees, shift in x,
 // shift in y (rounded half to even to pixels), scale, shear_x, shear_y, linear in their ranges.
 absl::StatusOr<std::unique_ptr<Op>> MakeAffine(AffineOptions options, const std::string& stage);
@@ -40,11 +40,12 @@ struct RandomErasingOptions {
   std::array<float, 2> aspect = {0.3f, 3.3f};  // height / width, log-uniform
   float value = 0;                             // converted as MakeCast's
 };
-// torchvision's RandomErasing with a constant: ten tries for a rectangle that is smaller than the image
-// in both extents; without one it stays as it is. Any numeric dtype.
-// Draws: one NextFloat; if it is below `probability`, per try NextDouble for the area and NextDouble
-// for the logarithm of the aspect, both linear in their range; a try whose extents, rounded half to
-// even, fit ends with Below(H - h + 1) for the top and Below(W - w + 1) for the left.
+// torchvision's RandomErasing with a constant: ten tries for a rectangle that is smaller than the
+// image in both extents; without one it stays as it is. Any numeric dtype.
+// Draws: one NextFloat; if it is below `probability`, per try NextDouble for the area and
+// NextDouble for the logarithm of the aspect, both linear in their range; a try whose extents,
+// rounded half to even, fit ends with Below(H - h + 1) for the top and Below(W - w + 1) for the
+// left.
 absl::StatusOr<std::unique_ptr<Op>> MakeRandomErasing(RandomErasingOptions options,
                                                       const std::string& stage);
 
@@ -54,9 +55,9 @@ struct CutoutOptions {
   float probability = 1;  // otherwise the image stays as it is
   float value = 0;        // converted as MakeCast's
 };
-// DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout" (2017):
-// rows and columns [c - size / 2, c - size / 2 + size) of a centre anywhere in the image, as far as
-// they lie in it. Any numeric dtype.
+// DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout"
+// (2017): rows and columns [c - size / 2, c - size / 2 + size) of a centre anywhere in the image,
+// as far as they lie in it. Any numeric dtype.
 // Draws: one NextFloat; if it is below `probability` Below(H) and Below(W) for the centre.
 absl::StatusOr<std::unique_ptr<Op>> MakeCutout(CutoutOptions options, const std::string& stage);
 

@@ -17,8 +17,8 @@
 
 namespace millrace::augment {
 
-// What may stand behind the first op: done row by row of pixels. A transpose [2, 0, 1] makes planes,
-// behind which only casts follow.
+// What may stand behind the first op: done row by row of pixels. A transpose [2, 0, 1] makes
+// planes, behind which only casts follow.
 using PixelOptions =
     std::variant<FlipOptions, NormalizeOptions, CastOptions, PadChannelsOptions, TransposeOptions>;
 

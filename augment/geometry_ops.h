@@ -19,9 +19,9 @@ struct CenterCropOptions {
   int64_t height = 0;
   int64_t width = 0;
 };
-// torchvision's center_crop: the first row is (image - crop) / 2, a half rounded to the even number,
-// and so is the first column. An image that is smaller stands in the middle of zeros, the odd one of
-// them at the bottom or the right.
+// torchvision's center_crop: the first row is (image - crop) / 2, a half rounded to the even
+// number, and so is the first column. An image that is smaller stands in the middle of zeros, the
+// odd one of them at the bottom or the right.
 absl::StatusOr<std::unique_ptr<Op>> MakeCenterCrop(CenterCropOptions options);
 
 struct RandomCropOptions {

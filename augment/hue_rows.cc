@@ -1,7 +1,7 @@
 // Compiled once for each set of instructions, as row_kernels.cc is.
 //
-// torchvision's _rgb_to_hsv and _hsv2rgb without their branches: what a pixel is not is worked out too,
-// and not taken. Every quotient is a division, so that the bits are those of the plain loop.
+// torchvision's _rgb_to_hsv and _hsv2rgb without their branches: what a pixel is not is worked out
+// too, and not taken. Every quotient is a division, so that the bits are those of the plain loop.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/hue_rows.cc"
 #ifndef HWY_DISABLED_TARGETS

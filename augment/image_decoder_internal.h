@@ -14,8 +14,8 @@
 
 namespace millrace::augment {
 
-// Pixels of a decoded region. Borrows from the arena it was decoded into; at least kPixelsSlack bytes
-// behind the last pixel may be read.
+// Pixels of a decoded region. Borrows from the arena it was decoded into; at least kPixelsSlack
+// bytes behind the last pixel may be read.
 inline constexpr int64_t kPixelsSlack = 16;
 struct Pixels {
   const uint8_t* data = nullptr;
@@ -52,8 +52,8 @@ class ImageDecoder {
                                               RunArena& arena) = 0;
 
   // DecodeRegion of the image at 1/`denominator` of its size (2, 4 or 8), where the format can do
-  // that; `*scaled` is then the smallest region of the small image that holds `region`, and `region`
-  // where it cannot.
+  // that; `*scaled` is then the smallest region of the small image that holds `region`, and
+  // `region` where it cannot.
   virtual absl::StatusOr<Pixels> DecodeScaled(const Region& region, int denominator, int channels,
                                               RunArena& arena, Region* scaled) {
     static_cast<void>(denominator);

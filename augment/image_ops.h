@@ -39,8 +39,9 @@ struct DecodeImageOptions {
 
   // JPEG, other pixels than the exact ones: the faster, less accurate inverse transform; chroma
   // that is repeated and not smoothed if false; and, where random_resized_crop or resize follows
-  // directly and its region is at least twice, four or eight times the output in both extents, decoding
-  // at a half, a quarter or an eighth of the size, with the region's edges rounded outwards.
+  // directly and its region is at least twice, four or eight times the output in both extents,
+  // decoding at a half, a quarter or an eighth of the size, with the region's edges rounded
+  // outwards.
   bool fast_dct = false;
   bool fancy_upsampling = true;
   bool dct_downscale = false;
@@ -49,9 +50,9 @@ struct DecodeImageOptions {
 // [height, width, channels], sizes unknown. PNG: alpha is dropped, 16-bit samples keep their high
 // byte, palettes are looked up. CMYK and YCCK JPEGs become RGB. Grey from colour is libjpeg's luma.
 // ICC profiles and gamma are ignored. Arithmetic-coded JPEGs are not taken.
-// Row errors: DATA_LOSS where the file is damaged (a warning of the decoder is an error: pixels that
-// had to be invented are never handed on, but for allow_truncated), INVALID_ARGUMENT where it is no
-// image, of a kind that is not taken or above a limit. INVALID_ARGUMENT: a bad option, or
+// Row errors: DATA_LOSS where the file is damaged (a warning of the decoder is an error: pixels
+// that had to be invented are never handed on, but for allow_truncated), INVALID_ARGUMENT where it
+// is no image, of a kind that is not taken or above a limit. INVALID_ARGUMENT: a bad option, or
 // dct_downscale, which MakeDecodeCrop (decode_crop.h) takes.
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
 
@@ -78,12 +79,12 @@ struct RandomResizedCropOptions {
   bool antialias = false;  // of kBilinear and kBicubic; torchvision's default is true
   int max_attempts = 10;   // 1 to kMaxCropAttempts; torchvision's 10, tf.image's default is 100
 };
-// torchvision's RandomResizedCrop: `max_attempts` tries, then the largest central crop of admissible
-// aspect; then a resize as MakeResize's. dtype (uint8 or float32) is kept. A region of more than 65536
-// pixels a side is kValue with kBicubic, kArea or antialias, and so is an image of 2^31 values a row.
-// Draws, per try: NextDouble for the area, NextDouble for the logarithm of the aspect, both linear
-// in their range; a try whose rounded extents fit ends with Below(H - h + 1) for the top and
-// Below(W - w + 1) for the left. Extents round half to even.
+// torchvision's RandomResizedCrop: `max_attempts` tries, then the largest central crop of
+// admissible aspect; then a resize as MakeResize's. dtype (uint8 or float32) is kept. A region of
+// more than 65536 pixels a side is kValue with kBicubic, kArea or antialias, and so is an image of
+// 2^31 values a row. Draws, per try: NextDouble for the area, NextDouble for the logarithm of the
+// aspect, both linear in their range; a try whose rounded extents fit ends with Below(H - h + 1)
+// for the top and Below(W - w + 1) for the left. Extents round half to even.
 absl::StatusOr<std::unique_ptr<Op>> MakeRandomResizedCrop(RandomResizedCropOptions options,
                                                           const std::string& stage);
 
@@ -97,9 +98,9 @@ struct ResizeOptions {
   bool antialias = false;                     // of kBilinear and kBicubic
   std::optional<DType> dtype = std::nullopt;  // kU8 or kF32; none: the input's
 };
-// Centres are half-pixel ones. Per axis and without antialias position = (i + 0.5) * (in / out) - 0.5
-// in float32, and weight = position - floor(position). Input uint8 or float32, for kNearest without
-// `dtype` any numeric dtype.
+// Centres are half-pixel ones. Per axis and without antialias position = (i + 0.5) * (in / out) -
+// 0.5 in float32, and weight = position - floor(position). Input uint8 or float32, for kNearest
+// without `dtype` any numeric dtype.
 //   kBilinear, kBicubic, kArea   tf.image.resize's default; PyTorch's interpolate; OpenCV's
 //                                INTER_AREA, which may enlarge here as in tf.image.resize
 //   kNearest                     pixel floor((2i + 1) * in / (2 * out)): Pillow's, "nearest-exact"
@@ -109,16 +110,16 @@ struct ResizeOptions {
 //              top + (bottom - top) * weight, then columns, left + (right - left) * weight
 //   kBicubic   Keys' kernel with a = -0.75 over four pixels, clamped to the image; first rows, then
 //              columns, products added up from the first to the last
-//   kArea      the mean of the input under a pixel, weights are shares of area; uint8 in integers and
-//              rounded half up, float32 in double
+//   kArea      the mean of the input under a pixel, weights are shares of area; uint8 in integers
+//              and rounded half up, float32 in double
 //   antialias  the triangle or Keys' kernel with a = -0.5, as wide as an output pixel where that is
 //              the larger; first columns, then rows, an axis of equal extents not at all. uint8:
 //              weights are rounded to 22 bits and so is each of the two passes, half up, to uint8;
 //              float32: weights and sums in double, each pass rounded to float32
-// uint8 without antialias rounds the result half to even and saturates. With dtype kF32 a uint8 image
-// is converted first; with kU8 a float32 image's result is rounded half to even and saturates.
-// kBicubic, kArea and antialias take images of at most 65536 pixels a side, and every method those
-// of fewer than 2^31 values a row; with `shorter` neither is the
+// uint8 without antialias rounds the result half to even and saturates. With dtype kF32 a uint8
+// image is converted first; with kU8 a float32 image's result is rounded half to even and
+// saturates. kBicubic, kArea and antialias take images of at most 65536 pixels a side, and every
+// method those of fewer than 2^31 values a row; with `shorter` neither is the
 // longer side made larger than that: kValue.
 absl::StatusOr<std::unique_ptr<Op>> MakeResize(ResizeOptions options);
 

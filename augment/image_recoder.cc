@@ -39,8 +39,8 @@ struct Size {
   int64_t width = 0;
 };
 
-// Dense pixels. Their memory is not touched before they are written: a decoder refuses a small file that
-// claims to be a large image.
+// Dense pixels. Their memory is not touched before they are written: a decoder refuses a small file
+// that claims to be a large image.
 struct Decoded {
   Decoded(Size image_size, int num_channels)
       : size(image_size),

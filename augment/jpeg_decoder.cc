@@ -27,8 +27,8 @@
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
 // duplicates it at what it takes for the image's edge, so a subsampled image is cropped
 // kColumnMargin pixels wider than asked; rows need no margin, jpeg_skip_scanlines keeps the
-// upsampler's context. decode_region_test holds both to the bit. What libjpeg does not do so is read
-// as a whole: ToRead.
+// upsampler's context. decode_region_test holds both to the bit. What libjpeg does not do so is
+// read as a whole: ToRead.
 
 namespace millrace::augment {
 namespace {

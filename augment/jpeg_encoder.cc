@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "augment/image_encoder_internal.h"
 
-// As in jpeg_decoder.cc, libjpeg's errors jump to the one setjmp, over C frames and a static body that
-// owns nothing. The bytes go to a string of ours: libjpeg's own destination in memory has freed the buffer
-// that it hands out when it runs out of memory for the next one.
+// As in jpeg_decoder.cc, libjpeg's errors jump to the one setjmp, over C frames and a static body
+// that owns nothing. The bytes go to a string of ours: libjpeg's own destination in memory has
+// freed the buffer that it hands out when it runs out of memory for the next one.
 
 namespace millrace::augment {
 namespace {
@@ -49,8 +49,8 @@ void NextPiece(j_compress_ptr cinfo) {
   self->base.free_in_buffer = self->piece.size();
 }
 
-// False: there is no memory. An exception must not go through libjpeg's frames, nor a jump leave its
-// handler.
+// False: there is no memory. An exception must not go through libjpeg's frames, nor a jump leave
+// its handler.
 bool Append(Destination& to, size_t num_bytes) {
   try {
     to.out.append(reinterpret_cast<const char*>(to.piece.data()), num_bytes);

@@ -1,9 +1,9 @@
 // Compiled once for each set of instructions, as row_kernels.cc is.
 //
 // The method and the polynomial are those of FDLIBM (e_log.c, s_log1p.c): u = 2^k * m with m in
-// [sqrt(1/2), sqrt(2)), f = m - 1, s = f / (2 + f), and ln(m) = f - f^2 / 2 + s * (f^2 / 2 + R(s^2)).
-// Measured beside builds, a value of LogRow: 0.7 ns with AVX-512, 1.3 with AVX2, 4.3 with what every
-// x86-64 has; libm's log 2.4, by fused operations.
+// [sqrt(1/2), sqrt(2)), f = m - 1, s = f / (2 + f), and ln(m) = f - f^2 / 2 + s * (f^2 / 2 +
+// R(s^2)). Measured beside builds, a value of LogRow: 0.7 ns with AVX-512, 1.3 with AVX2, 4.3 with
+// what every x86-64 has; libm's log 2.4, by fused operations.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/log_rows.cc"
 #ifndef HWY_DISABLED_TARGETS

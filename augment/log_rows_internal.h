@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-// Logarithms in additions, multiplications and divisions of float64 alone, less than 1 ulp off, for the
-// instructions that the processor has: the bits are the same at every level (UseRowKernelLevel in
-// row_kernels_internal.h). libm's are not: it takes fused operations where there are any.
+// Logarithms in additions, multiplications and divisions of float64 alone, less than 1 ulp off, for
+// the instructions that the processor has: the bits are the same at every level (UseRowKernelLevel
+// in row_kernels_internal.h). libm's are not: it takes fused operations where there are any.
 
 namespace millrace::augment {
 

@@ -33,8 +33,8 @@ void BlendAs(DType dtype, std::byte* own, const std::byte* other, int64_t size,
   }
 }
 
-// An image as planes of rows of cells: [1, height, width] cells of all channels, or, channels first,
-// [channels, height, width] cells of one.
+// An image as planes of rows of cells: [1, height, width] cells of all channels, or, channels
+// first, [channels, height, width] cells of one.
 struct Grid {
   int64_t planes, height, width, cell_bytes;
 };

@@ -13,10 +13,10 @@
 #include "base/schema.h"
 #include "base/shape.h"
 
-// MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019): rows of a batch that take a part
-// of each other, images and labels alike. A group of rows is what torchvision.transforms.v2 calls a
-// batch: row i of its v valid rows is mixed with row i - 1, row 0 with row v - 1 (torch's roll), by
-// one draw for all of them.
+// MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019): rows of a batch that take a
+// part of each other, images and labels alike. A group of rows is what torchvision.transforms.v2
+// calls a batch: row i of its v valid rows is mixed with row i - 1, row 0 with row v - 1 (torch's
+// roll), by one draw for all of them.
 
 namespace millrace::augment {
 
@@ -43,8 +43,8 @@ std::string_view NameOf(MixingKind kind);
 
 // Checks the fields of a batch (per sample).
 //   NOT_FOUND         there is no such field
-//   INVALID_ARGUMENT  images are not uint8, float16, bfloat16 or float32 of one known shape (of CutMix
-//                     rank 3), labels not float32 [classes]
+//   INVALID_ARGUMENT  images are not uint8, float16, bfloat16 or float32 of one known shape (of
+//                     CutMix rank 3), labels not float32 [classes]
 absl::Status CheckMixedFields(const MixingOptions& options, const Schema& schema);
 
 // Lambda ~ Beta(alpha, alpha) by Bailey's polar method for Student's t (Math. Comp. 62, 1994): with
@@ -61,19 +61,19 @@ struct Mixture {
 };
 
 // CutMix's box around pixel (x, y), as torchvision's CutMix.make_params: its half extents are
-// sqrt(1 - lambda) / 2 of the image's, cut off to pixels, and so is the box at the edges; `kept` is the
-// share that is left in the end.
+// sqrt(1 - lambda) / 2 of the image's, cut off to pixels, and so is the box at the edges; `kept` is
+// the share that is left in the end.
 Mixture BoxAround(int64_t x, int64_t y, double lambda, int64_t height, int64_t width);
 
 // Draws for one group; nullopt: it stays as it is. `image` is the shape of one image.
 // Draws: one NextFloat, and if it is below `probability`: of kEither one NextFloat, which is CutMix
-// when it is below switch_probability; DrawSymmetricBeta, rounded to float32; of CutMix Below(width)
-// and Below(height), the x and y of BoxAround.
+// when it is below switch_probability; DrawSymmetricBeta, rounded to float32; of CutMix
+// Below(width) and Below(height), the x and y of BoxAround.
 std::optional<Mixture> DrawMixture(const MixingOptions& options, const Shape& image,
                                    RandomStream& random);
 
-// Mixes the images at `rows`. Blends are other * others + own * kept in float32, then rounded to the
-// dtype, half to even. `spare` has the bytes of one image.
+// Mixes the images at `rows`. Blends are other * others + own * kept in float32, then rounded to
+// the dtype, half to even. `spare` has the bytes of one image.
 void MixImages(const MixingOptions& options, const Mixture& mixture,
                std::span<std::byte* const> rows, DType dtype, const Shape& image, std::byte* spare);
 // The same for labels, which are always blended.

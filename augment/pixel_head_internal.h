@@ -28,8 +28,8 @@ struct PixelSource {
 // Resolve.
 class PixelHead {
  public:
-  // INVALID_ARGUMENT as the ops' own Make functions. `stage` is the first's. REQUIRES: CanBeResized,
-  // where `resize` is there.
+  // INVALID_ARGUMENT as the ops' own Make functions. `stage` is the first's. REQUIRES:
+  // CanBeResized, where `resize` is there.
   static absl::StatusOr<PixelHead> Make(FirstOptions first, std::optional<ResizeOptions> resize,
                                         const std::string& stage);
 
@@ -43,11 +43,12 @@ class PixelHead {
   // What a window of that shape is resized to, or that shape; kValue: it cannot be resized.
   absl::StatusOr<Shape> Resized(const Shape& window) const;
 
-  // `pixels` of a window, or of it at a smaller size, with what becomes of them. `out` is what Resized
-  // says of the window.
+  // `pixels` of a window, or of it at a smaller size, with what becomes of them. `out` is what
+  // Resized says of the window.
   PixelSource SourceOf(const PixelView& pixels, const Shape& out) const;
 
-  // What Resized says, whatever the image, of one with `channels`; nullopt where that depends on it.
+  // What Resized says, whatever the image, of one with `channels`; nullopt where that depends on
+  // it.
   std::optional<Shape> FixedOutput(int64_t channels) const;
 
   bool resizes() const { return resize_.has_value(); }

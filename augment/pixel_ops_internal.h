@@ -7,8 +7,8 @@
 
 namespace millrace::augment {
 
-// What normalize multiplies with and takes away, for a few pixels, as ScaleRow (row_kernels_internal.h)
-// wants them.
+// What normalize multiplies with and takes away, for a few pixels, as ScaleRow
+// (row_kernels_internal.h) wants them.
 struct NormalizeFactors {
   explicit NormalizeFactors(const NormalizeOptions& options);
 

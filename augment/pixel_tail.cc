@@ -11,11 +11,11 @@
 #include "base/status.h"
 
 // A flip needs no pass: rows are asked for from the last one up, and a bilinear resize takes its
-// columns from right to left. A normalize of colours is done while they are in the registers of that
-// resize. All else goes from one buffer of a row to another, which the first cache holds, and the last
-// step writes where the image belongs. The other resizes are not made of rows that could be asked for
-// in any order: their whole output, which is small, is made first and is in the second cache when its
-// rows are taken from it.
+// columns from right to left. A normalize of colours is done while they are in the registers of
+// that resize. All else goes from one buffer of a row to another, which the first cache holds, and
+// the last step writes where the image belongs. The other resizes are not made of rows that could
+// be asked for in any order: their whole output, which is small, is made first and is in the second
+// cache when its rows are taken from it.
 
 namespace millrace::augment {
 namespace {

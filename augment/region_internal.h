@@ -25,7 +25,8 @@ struct Region {
 // What of it lies within an image of `shape`.
 Region Visible(const Region& region, const Shape& shape);
 
-// Where a crop of `crop` from the middle of `size` pixels begins; negative when it is the larger one.
+// Where a crop of `crop` from the middle of `size` pixels begins; negative when it is the larger
+// one.
 int64_t CenterOf(int64_t size, int64_t crop);
 
 // Draws random_resized_crop's region of a height x width image; the sequence of draws is told in

@@ -1,11 +1,12 @@
-// Compiled once for each set of instructions, as row_kernels.cc is. What every x86-64 has runs plain
-// loops here, which the compiler makes vectors of: they are what all others are compared with.
+// Compiled once for each set of instructions, as row_kernels.cc is. What every x86-64 has runs
+// plain loops here, which the compiler makes vectors of: they are what all others are compared
+// with.
 //
-// Along a row of bytes three ways. With AVX-512 sixteen values at a time, whatever pixels they are of,
-// each tap looked up among two or four registers of the row (WeightWindows). Where those do not reach,
-// and with AVX2, a pixel of three or four channels at a time, two or four taps in one register. Else,
-// of other pixels, value by value. Floats are summed in double, pixel by pixel in plain loops, at every
-// level; those of bicubic, which are summed in float32, have windows too.
+// Along a row of bytes three ways. With AVX-512 sixteen values at a time, whatever pixels they are
+// of, each tap looked up among two or four registers of the row (WeightWindows). Where those do not
+// reach, and with AVX2, a pixel of three or four channels at a time, two or four taps in one
+// register. Else, of other pixels, value by value. Floats are summed in double, pixel by pixel in
+// plain loops, at every level; those of bicubic, which are summed in float32, have windows too.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/resample_rows.cc"
 #ifndef HWY_DISABLED_TARGETS
@@ -178,8 +179,8 @@ HWY_INLINE IntsV WidenTaps(hn::Vec<hn::FixedTag<uint8_t, 16>> taps) {
 }
 #endif
 
-// Each quarter of a register has the channels of a tap. All pixels but the last, behind which a byte
-// would be written.
+// Each quarter of a register has the channels of a tap. All pixels but the last, behind which a
+// byte would be written.
 template <int kChannels>
 HWY_INLINE void WeighPixelVectors(const uint8_t* HWY_RESTRICT row,
                                   const PixelWeights<int32_t>& columns, uint8_t* HWY_RESTRICT out) {

@@ -14,11 +14,11 @@ namespace millrace::augment {
 
 // Weights of bytes are integers of so many bits behind the point; sums are rounded half up.
 inline constexpr int kWeightBits = 22;
-// Weights of a pixel are a multiple of so many apart, 0 behind the last, and so many more follow the
-// last pixel's.
+// Weights of a pixel are a multiple of so many apart, 0 behind the last, and so many more follow
+// the last pixel's.
 inline constexpr int64_t kWeightStep = 4;
-// Values behind a row that WeighWindows may read, as WeighPixels may of bytes; WeighWindows may write
-// up to kWindowValues - 1 behind its output.
+// Values behind a row that WeighWindows may read, as WeighPixels may of bytes; WeighWindows may
+// write up to kWindowValues - 1 behind its output.
 inline constexpr int64_t kWeighedSlack = kWideWindowFloats;
 
 // From which neighbours each pixel of a row is added up, weighed; `stride` weights per pixel.
@@ -51,9 +51,9 @@ struct WeighedTap {
   W weight;
 };
 
-// Of `rows` rows of `pixels` whose value is the sum of tap(pixel, 0 .. taps - 1), which ascend, as those
-// of pixels do. None where windows would be too narrow, or are of fewer rows than pay for the tables:
-// those have 8 bytes for each tap of each value.
+// Of `rows` rows of `pixels` whose value is the sum of tap(pixel, 0 .. taps - 1), which ascend, as
+// those of pixels do. None where windows would be too narrow, or are of fewer rows than pay for the
+// tables: those have 8 bytes for each tap of each value.
 inline constexpr int64_t kLeastWindowRows = 8;
 template <typename W, typename Tap>
 WeightWindows<W> MakeWeightWindows(int64_t rows, int64_t pixels, int64_t channels, int64_t taps,
@@ -96,8 +96,8 @@ WeightWindows<W> MakeWeightWindows(int64_t rows, int64_t pixels, int64_t channel
 
 // --- Defined in resample_rows.cc ---
 
-// out[i] = weights[0] * in[i] + weights[1] * in[stride + i] + ..., of `rows` rows. Bytes are rounded
-// and cut to [0, 255]; floats are added up in double, from 0 and in this order.
+// out[i] = weights[0] * in[i] + weights[1] * in[stride + i] + ..., of `rows` rows. Bytes are
+// rounded and cut to [0, 255]; floats are added up in double, from 0 and in this order.
 void WeighRows(const uint8_t* in, int64_t stride, const int32_t* weights, int64_t rows,
                int64_t count, uint8_t* out);
 void WeighRows(const float* in, int64_t stride, const double* weights, int64_t rows, int64_t count,
@@ -114,7 +114,8 @@ void WeighWindows(const float* row, const WeightWindows<float>& windows, float* 
 
 // --- Defined in bicubic_rows.cc ---
 
-// Four rows and their weights: a[i] * weights[0] + b[i] * weights[1] + ..., in float32 and this order.
+// Four rows and their weights: a[i] * weights[0] + b[i] * weights[1] + ..., in float32 and this
+// order.
 template <typename T>
 struct FourRows {
   const T* rows[4];
@@ -133,16 +134,17 @@ void WeighFourPixels(const float* row, int64_t channels, const FourPixels& colum
 
 // --- Defined in area_rows.cc ---
 
-// sums[i] = weights[0] * in[i] + weights[1] * in[stride + i] + ..., of `rows` rows, from 0 and in this
-// order. Sums of bytes are exact. REQUIRES for bytes: those of 255 are below 2^32.
+// sums[i] = weights[0] * in[i] + weights[1] * in[stride + i] + ..., of `rows` rows, from 0 and in
+// this order. Sums of bytes are exact. REQUIRES for bytes: those of 255 are below 2^32.
 void SumRows(const uint8_t* in, int64_t stride, const uint32_t* weights, int64_t rows,
              int64_t count, double* sums);
 void SumRows(const float* in, int64_t stride, const uint32_t* weights, int64_t rows, int64_t count,
              double* sums);
-// Pixels that are those sums, weighed, added up from 0 and divided by `area`; bytes are rounded half
-// up. Reads one sum behind the last. REQUIRES for bytes: all is integers, weighed sums are at most
-// 255 * area, and area <= 2^44. Then these with half of area are below 2^52, and a quotient below 256
-// that is no integer is at least 1 / area from one, which is more than a division's rounding (2^-46).
+// Pixels that are those sums, weighed, added up from 0 and divided by `area`; bytes are rounded
+// half up. Reads one sum behind the last. REQUIRES for bytes: all is integers, weighed sums are at
+// most 255 * area, and area <= 2^44. Then these with half of area are below 2^52, and a quotient
+// below 256 that is no integer is at least 1 / area from one, which is more than a division's
+// rounding (2^-46).
 void MeanPixels(const double* sums, int64_t channels, const PixelWeights<double>& columns,
                 double area, uint8_t* out);
 void MeanPixels(const double* sums, int64_t channels, const PixelWeights<double>& columns,

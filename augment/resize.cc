@@ -7,9 +7,9 @@
 // Vertical first: that pass runs over whole contiguous rows, as wide as the registers are, and
 // leaves one float row per output row. Only then columns are gathered, once per output pixel
 // (horizontal first would gather for up to two input rows per output row). A pixel of three
-// channels is gathered as one load of four lanes. With AVX-512 it is not gathered at all: the pixels
-// that become 16 values are so close together that one instruction looks the values up among two
-// registers of the row (ColumnWindows); 43 us of an average crop became 33.
+// channels is gathered as one load of four lanes. With AVX-512 it is not gathered at all: the
+// pixels that become 16 values are so close together that one instruction looks the values up among
+// two registers of the row (ColumnWindows); 43 us of an average crop became 33.
 
 namespace millrace::augment {
 namespace {

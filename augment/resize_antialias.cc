@@ -7,10 +7,10 @@
 #include "augment/resample_rows_internal.h"
 #include "augment/resize_internal.h"
 
-// Pillow's resampling (src/libImaging/Resample.c), to the bit. The kernel is stretched to the width of
-// an output pixel, so that every input pixel has its share. Bytes are added up in integers, by weights
-// of 22 bits, and each pass rounds to bytes: sums do not depend on the order, so any register may
-// hold any of them.
+// Pillow's resampling (src/libImaging/Resample.c), to the bit. The kernel is stretched to the width
+// of an output pixel, so that every input pixel has its share. Bytes are added up in integers, by
+// weights of 22 bits, and each pass rounds to bytes: sums do not depend on the order, so any
+// register may hold any of them.
 
 namespace millrace::augment {
 namespace {

@@ -4,9 +4,9 @@
 #include "augment/resample_rows_internal.h"
 #include "augment/resize_internal.h"
 
-// Measured in units of 1 / out of an input pixel, input pixel j is [j * out, (j + 1) * out) and output
-// pixel i is [i * in, (i + 1) * in), so all weights are integers and those of an output pixel add up to
-// `in`. Rows are added up first: that loop runs over whole contiguous rows.
+// Measured in units of 1 / out of an input pixel, input pixel j is [j * out, (j + 1) * out) and
+// output pixel i is [i * in, (i + 1) * in), so all weights are integers and those of an output
+// pixel add up to `in`. Rows are added up first: that loop runs over whole contiguous rows.
 
 namespace millrace::augment {
 namespace {

@@ -7,8 +7,8 @@
 #include "augment/resample_rows_internal.h"
 #include "augment/resize_internal.h"
 
-// bicubic and nearest without antialias. Four rows are blended into one line of floats, whose columns
-// are then blended: the order of bilinear (resize.cc).
+// bicubic and nearest without antialias. Four rows are blended into one line of floats, whose
+// columns are then blended: the order of bilinear (resize.cc).
 
 namespace millrace::augment {
 namespace {

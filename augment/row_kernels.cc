@@ -120,8 +120,8 @@ void BlendColumns(const float* row, const ColumnTaps& taps, const PixelScaling& 
   BlendColumnsAs<false, false>(row, taps, scaling, out);
 }
 
-// Highway 1.0 has no lookup in two registers, and lookups in each with a choice between them would be
-// three instructions for one.
+// Highway 1.0 has no lookup in two registers, and lookups in each with a choice between them would
+// be three instructions for one.
 #if HWY_TARGET <= HWY_AVX3
 constexpr int64_t kWindowLanes = kWindowValues;
 

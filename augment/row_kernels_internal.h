@@ -7,8 +7,9 @@
 
 #include "base/half.h"
 
-// The inner loops over one row of pixels, for the instructions that the processor has. Each product,
-// sum and difference is rounded to float32 by itself, so the bits are the same at every level.
+// The inner loops over one row of pixels, for the instructions that the processor has. Each
+// product, sum and difference is rounded to float32 by itself, so the bits are the same at every
+// level.
 
 namespace millrace::augment {
 
@@ -77,8 +78,8 @@ void ScaleRow(const float* in, int64_t count, const float* factor, const float* 
 // As ToHalf and ToBFloat (base/half.h).
 void ToHalfRow(const float* in, int64_t count, uint16_t* out);
 void ToBFloatRow(const float* in, int64_t count, uint16_t* out);
-// own[i] = other[i] * others + own[i] * kept, rounded to the type, half to even. REQUIRES: `kept` and
-// `others` are shares that add up to 1, but for a rounding.
+// own[i] = other[i] * others + own[i] * kept, rounded to the type, half to even. REQUIRES: `kept`
+// and `others` are shares that add up to 1, but for a rounding.
 void MixRow(const uint8_t* other, float others, float kept, int64_t count, uint8_t* own);
 void MixRow(const float* other, float others, float kept, int64_t count, float* own);
 void MixRow(const Half* other, float others, float kept, int64_t count, Half* own);
@@ -95,8 +96,8 @@ int64_t RowKernelLevelInUse();
 void UseRowKernelLevel(int64_t level);
 
 // Takes the levels above MILLRACE_SIMD's limit (base/simd.h) away, for all kernels that
-// Highway chooses in this process. Of every file that has some before any is called: Highway asks the
-// processor at the first call.
+// Highway chooses in this process. Of every file that has some before any is called: Highway asks
+// the processor at the first call.
 bool LimitRowKernels();
 [[maybe_unused]] inline const bool kRowKernelsAreLimited = LimitRowKernels();
 

@@ -17,8 +17,8 @@ namespace millrace::augment {
 
 class Vocabulary;
 
-// A token becomes its id, an int64: the number of its line in the file, from 0. A token that the file
-// does not have becomes default_id, or, with buckets, lines + floor(h * oov_buckets / 2^64) of
+// A token becomes its id, an int64: the number of its line in the file, from 0. A token that the
+// file does not have becomes default_id, or, with buckets, lines + floor(h * oov_buckets / 2^64) of
 // h = XXH3, 64 bits, seed 0; otherwise it is an error of the row.
 struct VocabularyOptions {
   std::vector<std::string> fields = {};  // kBytes
@@ -26,11 +26,12 @@ struct VocabularyOptions {
   std::string file = {};                 // Vocabulary::Load says how it looks
   std::optional<int64_t> default_id = {};
   int64_t oov_buckets = 0;  // not with default_id
-  // A value is text, not a token: words between white space (the six of ASCII) are looked up, and the
-  // field becomes int64 [number of words].
+  // A value is text, not a token: words between white space (the six of ASCII) are looked up, and
+  // the field becomes int64 [number of words].
   bool split = false;
   uint64_t digest = 0;  // that the file must have; 0: any
-  // What Vocabulary::Load has made of `file`, shared by all ops that have it; none: the op loads it.
+  // What Vocabulary::Load has made of `file`, shared by all ops that have it; none: the op loads
+  // it.
   std::shared_ptr<const Vocabulary> loaded = {};
 };
 
@@ -43,8 +44,8 @@ struct PadTokensOptions {
   double value = 0;              // of what is added; the dtype has to have it
   bool left = false;             // where it is added: in front of the tokens, or behind them
   Truncate truncate = Truncate::kRight;  // where a longer row loses tokens; kNever: row error
-  // If they are named, new int64 fields: [length], 1 for tokens and 0 for what was added, and the number
-  // of tokens that were kept.
+  // If they are named, new int64 fields: [length], 1 for tokens and 0 for what was added, and the
+  // number of tokens that were kept.
   std::string mask = {};
   std::string lengths = {};
 };

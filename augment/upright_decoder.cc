@@ -7,9 +7,9 @@
 #include "readers/exif.h"
 
 // Exif's orientations are the ways to mirror and transpose a rectangle. Pixel (y, x) of the upright
-// image is pixel (y, x) of the stored one, or (x, y) from orientation 5 on, counted from the last row
-// or column where rows or columns are mirrored. So a region of the upright image is one of the stored
-// image, and only its pixels are decoded and turned.
+// image is pixel (y, x) of the stored one, or (x, y) from orientation 5 on, counted from the last
+// row or column where rows or columns are mirrored. So a region of the upright image is one of the
+// stored image, and only its pixels are decoded and turned.
 
 namespace millrace::augment {
 namespace {

@@ -19,10 +19,10 @@ class Vocabulary {
   // With which the table takes up to 800 MiB beside the file's bytes.
   static constexpr int64_t kMaxTokens = int64_t{1} << 24;
 
-  // Reads a file of one token per line: any bytes up to the line's end, which is "\n" or "\r\n"; that
-  // of the last line may be missing. An empty line is the empty token.
-  //   INVALID_ARGUMENT  the file is empty, too large or not regular; "FILE:LINE: ..." for a token that is there
-  //                     twice or one too many, or a line that is too long
+  // Reads a file of one token per line: any bytes up to the line's end, which is "\n" or "\r\n";
+  // that of the last line may be missing. An empty line is the empty token.
+  //   INVALID_ARGUMENT  the file is empty, too large or not regular; "FILE:LINE: ..." for a token
+  //                     that is there twice or one too many, or a line that is too long
   //   other             the file cannot be read
   static absl::StatusOr<Vocabulary> Load(const std::string& file, int64_t max_tokens = kMaxTokens);
 

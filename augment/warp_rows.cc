@@ -56,7 +56,8 @@ void CopyPlaces(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_
   }
 }
 
-// Where the pixels around a place lie, in bytes from the image's first, and how far it is between them.
+// Where the pixels around a place lie, in bytes from the image's first, and how far it is between
+// them.
 constexpr int64_t kPlaces = 64;
 struct Corners {
   alignas(64) int32_t left_top[kPlaces];

@@ -5,7 +5,8 @@
 
 #include "augment/color_internal.h"
 
-// The inner loops of the affine map (affine_internal.h), for the instructions that the processor has.
+// The inner loops of the affine map (affine_internal.h), for the instructions that the processor
+// has.
 
 namespace millrace::augment {
 
@@ -16,8 +17,8 @@ struct PixelWalk {
   int32_t step_x = 0;
   int32_t step_y = 0;
 };
-// Copies `count` pixels of three values from an image whose rows are `stride` bytes apart, one load and
-// one store each: the byte behind every pixel is read, and one behind the last is written.
+// Copies `count` pixels of three values from an image whose rows are `stride` bytes apart, one load
+// and one store each: the byte behind every pixel is read, and one behind the last is written.
 // REQUIRES: places are inside the image, whose extents are at most kMostWalked.
 inline constexpr int64_t kMostWalked = 1 << 14;
 void CopyPlaces3(const uint8_t* in, int64_t stride, const PixelWalk& walk, int64_t count,
@@ -33,8 +34,8 @@ struct PixelLine {
   double along_y = 0;
   double shift_y = 0;
 };
-// Writes pixels begin to end - 1 of a row: each is blended of the (at most) four around its place, in
-// double, first columns, then rows, and cut off. REQUIRES: places are inside the image.
+// Writes pixels begin to end - 1 of a row: each is blended of the (at most) four around its place,
+// in double, first columns, then rows, and cut off. REQUIRES: places are inside the image.
 void BlendPlaces(const ColorImage& in, const PixelLine& line, int64_t begin, int64_t end,
                  uint8_t* row);
 

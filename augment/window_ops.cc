@@ -12,9 +12,9 @@
 #include "augment/region_internal.h"
 #include "base/status.h"
 
-// center_crop, random_crop and pad are one thing: a window that may reach beyond the image. Where it
-// does, a mode says which pixel stands there. A row of the window is a stretch of a row of the image,
-// which is one copy, and single pixels on both sides of it.
+// center_crop, random_crop and pad are one thing: a window that may reach beyond the image. Where
+// it does, a mode says which pixel stands there. A row of the window is a stretch of a row of the
+// image, which is one copy, and single pixels on both sides of it.
 
 namespace millrace::augment {
 namespace {

@@ -12,8 +12,9 @@
 namespace millrace {
 namespace {
 
-// getpid is a system call, which Next would make for every batch (0.2 us). Written in a forked child
-// only, before it has threads; read relaxed: it is the same for all that a process ever reads.
+// getpid is a system call, which Next would make for every batch (0.2 us). Written in a forked
+// child only, before it has threads; read relaxed: it is the same for all that a process ever
+// reads.
 std::atomic<pid_t> this_process{0};
 
 pid_t ThisProcess() {

@@ -30,8 +30,8 @@ class RandomAccessFile {
   // returns true; false says nothing about the file and leaves anything in `out`.
   virtual bool TryReadAt(uint64_t /*offset*/, std::span<std::byte> /*out*/) const { return false; }
 
-  // Bytes [offset, offset + count), which must lie inside the file, where they are in memory already;
-  // they stay there as long as what is returned lives. Null: they can only be read.
+  // Bytes [offset, offset + count), which must lie inside the file, where they are in memory
+  // already; they stay there as long as what is returned lives. Null: they can only be read.
   virtual std::shared_ptr<const std::byte> Borrow(uint64_t /*offset*/, size_t /*count*/) const {
     return nullptr;
   }

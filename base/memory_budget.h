@@ -11,9 +11,9 @@
 namespace millrace {
 
 // The bytes that all pipelines of one Context may use. Some stand as long as a pipeline is open,
-// whatever it does: indexes, slots of shuffles. The rest is for work: read buffers, arenas, batches.
-// It only counts: who may go over the limit is the caller's rule. Batches hold it, so it may outlive
-// the Context. Thread-safe; never blocks.
+// whatever it does: indexes, slots of shuffles. The rest is for work: read buffers, arenas,
+// batches. It only counts: who may go over the limit is the caller's rule. Batches hold it, so it
+// may outlive the Context. Thread-safe; never blocks.
 class MemoryBudget {
  public:
   // Work has a 16th of the limit, however much stands; so the sum stays within 17/16 of the limit

@@ -140,8 +140,8 @@ class Column {
   const std::byte* first() const { return first_; }
   int64_t stride_bytes() const { return stride_bytes_; }
   const Shape& row_shape() const { return shape_; }
-  // Otherwise: where each row lies, if all that were set have one shape, row_shape(); null where none
-  // was set. nullptr when shapes differ.
+  // Otherwise: where each row lies, if all that were set have one shape, row_shape(); null where
+  // none was set. nullptr when shapes differ.
   const void* const* places() const { return places_; }
 
  private:
@@ -222,8 +222,8 @@ class Run {
   // Take.
   Column& Add(std::string_view name, DType dtype);
 
-  // Empties the column in its place, for values of `dtype`, and returns what it was, as Take and Add
-  // do. `column` is set to it, and no other reference is lost.
+  // Empties the column in its place, for values of `dtype`, and returns what it was, as Take and
+  // Add do. `column` is set to it, and no other reference is lost.
   Column Renew(std::string_view name, DType dtype, Column** column);
 
   // Returns a run of `rows` of this one (any order, any number of times) under new ids. Values and

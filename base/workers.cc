@@ -13,9 +13,9 @@
 #include "base/fair_queue_internal.h"
 #include "base/mutex.h"
 
-// Threads that take tasks, and sleep at once when there is none. Which task is next, FairQueue says.
-// A library's pool looks for more work before it sleeps, TBB's for about 100 us of processor time:
-// as long as a ring of cheap batches takes to fill, each time that it is full.
+// Threads that take tasks, and sleep at once when there is none. Which task is next, FairQueue
+// says. A library's pool looks for more work before it sleeps, TBB's for about 100 us of processor
+// time: as long as a ring of cheap batches takes to fill, each time that it is full.
 
 namespace millrace {
 namespace {

@@ -1,6 +1,6 @@
-// bench_cold_read FILE RECORD_BYTES THREADS BLOCK_BYTES: how fast a pipeline delivers the records of
-// a file that is not in the page cache, in batches of 64; in file order, or with BLOCK_BYTES above 0
-// behind global_shuffle { block_bytes }. The index is made before. Prints one JSON object.
+// bench_cold_read FILE RECORD_BYTES THREADS BLOCK_BYTES: how fast a pipeline delivers the records
+// of a file that is not in the page cache, in batches of 64; in file order, or with BLOCK_BYTES
+// above 0 behind global_shuffle { block_bytes }. The index is made before. Prints one JSON object.
 #include <fcntl.h>
 #include <unistd.h>
 

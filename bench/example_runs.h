@@ -15,8 +15,8 @@ namespace millrace::bench {
 inline constexpr int64_t kRows = 1024;  // of a run, which is bound to the slab of a batch
 inline constexpr int kRuns = 16;
 
-// Puts kRows * kRuns `examples` through `ops`, again and again, into the columns of a batch (`slots`),
-// and prints the rate of Examples. Returns whether all were good.
+// Puts kRows * kRuns `examples` through `ops`, again and again, into the columns of a batch
+// (`slots`), and prints the rate of Examples. Returns whether all were good.
 inline bool PrintRunRate(double seconds, const std::vector<std::string>& examples,
                          const std::vector<std::unique_ptr<Op>>& ops,
                          const std::vector<FieldSlots>& slots) {

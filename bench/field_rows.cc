@@ -1,5 +1,5 @@
-// bench_field_rows ROW SECONDS: what the maps of examples/tabular/train.pbtxt take, over Examples in
-// memory. Prints one JSON object with "per_second", by the processor time of the process.
+// bench_field_rows ROW SECONDS: what the maps of examples/tabular/train.pbtxt take, over Examples
+// in memory. Prints one JSON object with "per_second", by the processor time of the process.
 //
 //   tabular         parse_example, log, hash, stack, into the columns of a batch
 //   tabular_limit   parse_example of the same Examples alone

@@ -1,7 +1,7 @@
 // bench_hostile_jpegs TAR ROW: processor time of one decode of each of the files, damaged ones and
-// forged ones, to RGB. Rows: ours, by decode_image's defaults; limit, by libjpeg-turbo, of those files
-// that the other opens, since the rest are refused by their headers. Prints JSON: the longest time and
-// whose it is, and the median.
+// forged ones, to RGB. Rows: ours, by decode_image's defaults; limit, by libjpeg-turbo, of those
+// files that the other opens, since the rest are refused by their headers. Prints JSON: the longest
+// time and whose it is, and the median.
 
 #include <algorithm>
 #include <csetjmp>

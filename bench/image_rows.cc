@@ -1,7 +1,8 @@
-// bench_image_rows SECONDS: microseconds of processor time that ops on images take for one, by itself
-// and in the caches: uint8, 224 x 224, three channels. Resizes are to that size, of the 273 x 276 pixels
-// that random_resized_crop takes of a photograph on average. At each level of the kernels; and those of
-// a copy of as many bytes. Prints JSON: {"copy": ..., LEVEL: {OP: ..., ...}, ...}.
+// bench_image_rows SECONDS: microseconds of processor time that ops on images take for one, by
+// itself and in the caches: uint8, 224 x 224, three channels. Resizes are to that size, of the 273
+// x 276 pixels that random_resized_crop takes of a photograph on average. At each level of the
+// kernels; and those of a copy of as many bytes. Prints JSON: {"copy": ..., LEVEL: {OP: ..., ...},
+// ...}.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,7 @@
-// bench_make_dlio FOLDER FILES SAMPLES: TFRecord shards as DLIO's generator writes them for ResNet-50 of
-// MLPerf Storage: Examples with `image`, 338 x 338 random bytes (record_length_bytes: 114660.07), and
-// `size`. The benchmark has 1,024 files of 1,251 samples. The same arguments give the same files.
+// bench_make_dlio FOLDER FILES SAMPLES: TFRecord shards as DLIO's generator writes them for
+// ResNet-50 of MLPerf Storage: Examples with `image`, 338 x 338 random bytes (record_length_bytes:
+// 114660.07), and `size`. The benchmark has 1,024 files of 1,251 samples. The same arguments give
+// the same files.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

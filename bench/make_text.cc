@@ -1,5 +1,5 @@
-// bench_make_text FILE RECORD_BYTES MEMBER_BYTES MEMBERS: a gzip TFRecord file of lines of words, as
-// frequent as in a language. One member is made, the others are copies of it: what takes time is
+// bench_make_text FILE RECORD_BYTES MEMBER_BYTES MEMBERS: a gzip TFRecord file of lines of words,
+// as frequent as in a language. One member is made, the others are copies of it: what takes time is
 // deflating, and a copy lies too far back to be found.
 #include <cstdio>
 #include <cstdlib>

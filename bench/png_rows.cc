@@ -1,6 +1,6 @@
-// bench_png_rows ROW SECONDS: PNGs of 28 x 28 grey pixels, files in memory, decoded to grey per second of
-// processor time of one core. Rows: small, by decode_image in runs of 256; small_limit, by libspng
-// alone, with a context for each file as the library needs one. Prints JSON.
+// bench_png_rows ROW SECONDS: PNGs of 28 x 28 grey pixels, files in memory, decoded to grey per
+// second of processor time of one core. Rows: small, by decode_image in runs of 256; small_limit,
+// by libspng alone, with a context for each file as the library needs one. Prints JSON.
 
 #include <spng.h>
 

@@ -1,7 +1,7 @@
-// bench_raw_inflate FILE SECONDS: the least that inflating a gzip file costs. One thread reads it by
-// pread, 256 KiB at a time, and has ISA-L inflate it into one buffer of that size and check the sums
-// of the members; nobody looks at the bytes. It does so again until SECONDS have passed. Prints JSON.
-// The limit of the gzip row.
+// bench_raw_inflate FILE SECONDS: the least that inflating a gzip file costs. One thread reads it
+// by pread, 256 KiB at a time, and has ISA-L inflate it into one buffer of that size and check the
+// sums of the members; nobody looks at the bytes. It does so again until SECONDS have passed.
+// Prints JSON. The limit of the gzip row.
 #include <fcntl.h>
 #include <isa-l/igzip_lib.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // bench_raw_record_loop FILE SECONDS [mmap]: the least that reading a TFRecord file with both CRCs
-// costs. One thread fills one buffer of the size of the reader's chunks (1 MiB) by pread, steps over
-// the frames, sums them with ISA-L, and moves the frame that is cut to the front; no record is handed
-// to anyone. With `mmap` it maps the file instead and sums the frames where they lie. It reads the
-// file again until SECONDS have passed. Prints JSON. The limit of the reader rows.
+// costs. One thread fills one buffer of the size of the reader's chunks (1 MiB) by pread, steps
+// over the frames, sums them with ISA-L, and moves the frame that is cut to the front; no record is
+// handed to anyone. With `mmap` it maps the file instead and sums the frames where they lie. It
+// reads the file again until SECONDS have passed. Prints JSON. The limit of the reader rows.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

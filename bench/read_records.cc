@@ -1,6 +1,6 @@
-// bench_read_records FILE SECONDS [mmap]: reads a TFRecord file through readers::OpenTfRecordReader,
-// both CRCs checked, on one thread, again and again until SECONDS have passed; with `mmap` it is
-// mapped. Prints the JSON that bench_raw_record_loop prints.
+// bench_read_records FILE SECONDS [mmap]: reads a TFRecord file through
+// readers::OpenTfRecordReader, both CRCs checked, on one thread, again and again until SECONDS have
+// passed; with `mmap` it is mapped. Prints the JSON that bench_raw_record_loop prints.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

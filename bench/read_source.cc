@@ -1,7 +1,7 @@
 // bench_read_source FILE SECONDS THREADS: reads a shard through readers::RecordSource, in order and
-// with both CRCs checked, on THREADS threads that take runs of 1,024 records in turn, again and again
-// until SECONDS have passed. Prints the JSON that bench_raw_record_loop prints. The index is there
-// before the clock starts; "open_seconds" is what making or reading it took.
+// with both CRCs checked, on THREADS threads that take runs of 1,024 records in turn, again and
+// again until SECONDS have passed. Prints the JSON that bench_raw_record_loop prints. The index is
+// there before the clock starts; "open_seconds" is what making or reading it took.
 #include <atomic>
 #include <chrono>
 #include <cstdio>

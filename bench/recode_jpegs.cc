@@ -1,6 +1,6 @@
-// bench_recode_jpegs TAR OUT: writes the images of TAR to the tar OUT as FFCV's writer would: the longer
-// side at most 500 pixels (area interpolation), baseline JPEG of quality 90, chroma at half the
-// resolution. Small images are encoded anew in their own size.
+// bench_recode_jpegs TAR OUT: writes the images of TAR to the tar OUT as FFCV's writer would: the
+// longer side at most 500 pixels (area interpolation), baseline JPEG of quality 90, chroma at half
+// the resolution. Small images are encoded anew in their own size.
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 // bench_resize_rows TAR SECONDS: microseconds of processor time that an average crop of the images
 // takes to be resized to 224 x 224, flipped, normalized and stored as float32 into a batch, by the
-// fused op (augment/fused_ops.h), at each level of its kernels; and those of a copy of as many bytes
-// into the batch. The crop has the mean extents of those that random_resized_crop draws, and lies in
-// the caches as one that was just decoded does. Prints JSON.
+// fused op (augment/fused_ops.h), at each level of its kernels; and those of a copy of as many
+// bytes into the batch. The crop has the mean extents of those that random_resized_crop draws, and
+// lies in the caches as one that was just decoded does. Prints JSON.
 
 #include <cstdlib>
 #include <cstring>

@@ -7,8 +7,9 @@
 
 namespace millrace {
 
-// Elements of the 161 parameters of ResNet-50 (25,557,032 in all) in the order in which backward makes
-// their gradients: a convolution and two of batch normalisation each, and the classifier's two.
+// Elements of the 161 parameters of ResNet-50 (25,557,032 in all) in the order in which backward
+// makes their gradients: a convolution and two of batch normalisation each, and the classifier's
+// two.
 inline std::vector<int64_t> ResNet50Sizes() {
   std::vector<int64_t> sizes;
   const auto convolution = [&sizes](int64_t in, int64_t out, int64_t kernel) {

@@ -172,8 +172,8 @@ def met_at_levels(row, most):
     return all(row["levels"][level] <= most[level] for level in there) if there else None
 
 
-# What rows should reach: in words, and as a test of the row, None where the machine cannot tell. Shown,
-# never asserted.
+# What rows should reach: in words, and as a test of the row, None where the machine cannot tell.
+# Shown, never asserted.
 BARS = {
     "jpeg_region": ("ratio >= 2", lambda row: row["ratio"] >= 2),
     "jpeg_full": ("ratio >= 2", lambda row: row["ratio"] >= 2),

@@ -80,7 +80,8 @@ def imagenet_shards(tar):
 
 
 def imagenet_500px_tar():
-    """The images of the sample, at most 500 pixels wide and high, made anew when what makes them is."""
+    """The images of the sample, at most 500 pixels wide and high, made anew when what makes them
+    is."""
     tar = DATA / "imagenet-500px.tar"
     made_of = (imagenet_tar(), BIN / "bench_recode_jpegs")
     if not tar.exists() or tar.stat().st_mtime < max(os.stat(p).st_mtime for p in made_of):

@@ -97,7 +97,8 @@ def gzip_resume(repeats):
 
 
 def fio_bytes_per_second(path, pattern, block, jobs=2):
-    """What fio reads of `path`, which is not in the page cache, with so many threads, a part each."""
+    """What fio reads of `path`, which is not in the page cache, with so many threads, a part
+    each."""
     if shutil.which("fio") is None:
         raise Skip("fio is not installed")
     part = path.stat().st_size // jobs

@@ -6,8 +6,8 @@
 //   overhead THREADS         what a run costs besides its op
 //   scaling THREADS SECONDS  an op of 20 us
 //   first_batch FOLDER       from opening to the first batch of a global shuffle
-//   restore FOLDER SLOTS     from opening with a resume token to the first batch, over places spread
-//                            through the stream; shuffle(SLOTS), or with 0 a global shuffle
+//   restore FOLDER SLOTS     from opening with a resume token to the first batch, over places
+//                            spread through the stream; shuffle(SLOTS), or with 0 a global shuffle
 //
 // Figures "per core" divide by the processor time of the whole process, workers, I/O threads and
 // consumer, so that neighbours on the machine hardly change them. The plans are put together by

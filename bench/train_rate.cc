@@ -1,7 +1,7 @@
-// bench_train_rate PLAN DATA THREADS SECONDS: images per second of a pipeline once it is warm. The plan
-// is opened, with its variable DATA, and read for a second and eight batches: memory has its pages
-// and the ring its depth then, and nothing waits that was made ahead. The clock runs from the delivery
-// of one batch to that of another. Prints one JSON object.
+// bench_train_rate PLAN DATA THREADS SECONDS: images per second of a pipeline once it is warm. The
+// plan is opened, with its variable DATA, and read for a second and eight batches: memory has its
+// pages and the ring its depth then, and nothing waits that was made ahead. The clock runs from the
+// delivery of one batch to that of another. Prints one JSON object.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "cli/command_line.h"
 
-// The `millrace` command: one file per subcommand. Each Add function hangs its subcommand, its flags
-// and what it does on `parent`.
+// The `millrace` command: one file per subcommand. Each Add function hangs its subcommand, its
+// flags and what it does on `parent`.
 
 namespace millrace::cli {
 

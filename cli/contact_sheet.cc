@@ -19,7 +19,8 @@ constexpr int64_t kSmallSide = 112;  // pixels on the page; smaller images are e
 
 constexpr char kHead[] = R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy"
+      content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
 <style>
 body { font: 13px sans-serif; margin: 1em; }
 section { display: flex; flex-wrap: wrap; gap: 10px; }

@@ -16,13 +16,13 @@
 
 namespace millrace::cli {
 
-// Batches as one HTML page that needs nothing else: images with what else a sample holds, and, under
-// the mouse, what the stages did to them. Everything that comes from data or the plan is escaped, and
-// the page forbids itself scripts and whatever it does not hold. Thread-compatible.
+// Batches as one HTML page that needs nothing else: images with what else a sample holds, and,
+// under the mouse, what the stages did to them. Everything that comes from data or the plan is
+// escaped, and the page forbids itself scripts and whatever it does not hold. Thread-compatible.
 class ContactSheet {
  public:
-  // `title` is the plan's file; `stream` has been opened from `watch`, or from the plan as it is. All
-  // but the title must outlive this.
+  // `title` is the plan's file; `stream` has been opened from `watch`, or from the plan as it is.
+  // All but the title must outlive this.
   //   INVALID_ARGUMENT  no field of the batches is an image; those there are are named
   static absl::StatusOr<ContactSheet> Make(std::string title, const pipeline::Plan& plan,
                                            const pipeline::CropWatch& watch,

@@ -16,7 +16,8 @@ bool IsControl(std::string_view character) {
   return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
 }
 
-// The bytes of the UTF-8 character at the beginning of `text`, which is not empty; 0: there is none.
+// The bytes of the UTF-8 character at the beginning of `text`, which is not empty; 0: there is
+// none.
 size_t CharacterSize(std::string_view text) {
   for (size_t size = 1; size <= 4 && size <= text.size(); ++size) {
     if (IsUtf8(text.substr(0, size))) return size;

@@ -19,8 +19,8 @@
 #include "readers/http_options.h"
 #include "readers/record_source.h"
 
-// `millrace records index`: makes the indexes that a pipeline would make when it is opened first, and
-// with --dali those that DALI reads.
+// `millrace records index`: makes the indexes that a pipeline would make when it is opened first,
+// and with --dali those that DALI reads.
 
 namespace millrace::cli {
 namespace {

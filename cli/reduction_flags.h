@@ -8,8 +8,8 @@
 
 namespace millrace::cli {
 
-// The flags that stand for fields of a job's `reduction` (trainer/job.proto), where their limits and
-// defaults are.
+// The flags that stand for fields of a job's `reduction` (trainer/job.proto), where their limits
+// and defaults are.
 struct ReductionFlags {
   // To go before what the job says.
   std::vector<trainer::FieldValue> given;

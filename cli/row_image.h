@@ -40,8 +40,8 @@ struct RowImage {
 
 // uint8 values are pixels. Others become the uint8 values that they were, where the plan says how;
 // otherwise the image's smallest finite value is black and its largest white, and NaN black.
-// Channels that pad_channels has added are left out. An image with a side of more than kMaxShownSide
-// is reduced.
+// Channels that pad_channels has added are left out. An image with a side of more than
+// kMaxShownSide is reduced.
 //   INVALID_ARGUMENT  the row has no pixels, or another number of channels than 1, 3 or 4
 //   other             EncodePng's
 absl::StatusOr<RowImage> MakeRowImage(const ImageField& field, const RowValue& value);

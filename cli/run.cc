@@ -21,9 +21,9 @@
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 
-// `millrace run` drives a pipeline with no trainer behind it. With --pace or --accelerator it stands
-// in for accelerators that take a nominal time for each batch (cli/emulator.h), and reports their
-// utilisation (cli/step_sums.h).
+// `millrace run` drives a pipeline with no trainer behind it. With --pace or --accelerator it
+// stands in for accelerators that take a nominal time for each batch (cli/emulator.h), and reports
+// their utilisation (cli/step_sums.h).
 
 namespace millrace::cli {
 namespace {

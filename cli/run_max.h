@@ -11,10 +11,10 @@ namespace millrace::cli {
 
 // `millrace run --find-max`: how many emulated accelerators this host feeds. First the stream runs
 // without any, which tells where to begin; then numbers of them are tried (FindMaxFed), each on the
-// same stream, which goes on. Before each the warm-up is left out: flags.warmup seconds, and the first
-// step of every accelerator, so that what was made ahead while nobody asked is used up. A try goes on
-// until a step was counted, so it may take as long as a step; where that is longer than a try should
-// take, standard error says so once.
+// same stream, which goes on. Before each the warm-up is left out: flags.warmup seconds, and the
+// first step of every accelerator, so that what was made ahead while nobody asked is used up. A try
+// goes on until a step was counted, so it may take as long as a step; where that is longer than a
+// try should take, standard error says so once.
 struct MaxReport {
   // Samples per second of the stream without accelerators; nullopt: not measured.
   std::optional<double> alone;

@@ -18,8 +18,8 @@
 #include "pipeline/plan.h"
 #include "readers/atomic_file.h"
 
-// `millrace show` puts the first batches of a pipeline into a page: a wrong crop, a swapped channel or
-// a label beside the wrong image are seen at once.
+// `millrace show` puts the first batches of a pipeline into a page: a wrong crop, a swapped channel
+// or a label beside the wrong image are seen at once.
 
 namespace millrace::cli {
 namespace {
@@ -40,7 +40,8 @@ struct Shown {
   int64_t rows = 0;
 };
 
-// The watched plan; its places in messages are not the file's, so errors are those of the plan itself.
+// The watched plan; its places in messages are not the file's, so errors are those of the plan
+// itself.
 absl::StatusOr<RunStream> Open(const RunFlags& flags, const pipeline::Plan& plan,
                                const pipeline::CropWatch& watch) {
   auto watched = OpenRunStream(flags, watch.watched(), watch.ops());

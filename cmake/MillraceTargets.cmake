@@ -4,9 +4,10 @@
 #               [TIMEOUT seconds] [COST seconds])
 #   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
 #   With NO_THREADS it may start none: ThreadSanitizer would see nothing, and does without it. One
-#   that computes much is compiled with OPTIMISE. A FIXTURE, a header of the folder that takes long to
-#   parse, is precompiled for the tests that name it. The COST of a long test is about what it takes
-#   with AddressSanitizer: ctest -j begins with the dearest, so that none is left alone at the end.
+#   that computes much is compiled with OPTIMISE. A FIXTURE, a header of the folder that takes long
+#   to parse, is precompiled for the tests that name it. The COST of a long test is about what it
+#   takes with AddressSanitizer: ctest -j begins with the dearest, so that none is left alone at the
+#   end.
 set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough
     # nvcc passes on what it does not know, and has a -Werror of its own.
     $<$<AND:$<BOOL:${MILLRACE_WERROR}>,$<NOT:$<COMPILE_LANGUAGE:CUDA>>>:-Werror>)
@@ -20,9 +21,10 @@ set(MILLRACE_GENERATED_FLAGS -w $<$<CONFIG:None>:-O0>)
 # Headers that nearly every file includes: parsing them takes most of the time of a small file. They
 # are compiled once for the libraries, once for the program and once for the tests. Files include
 # what they use all the same: the CUDA gate of .ci/run builds without.
-set(MILLRACE_PRECOMPILED <algorithm> <atomic> <chrono> <cstdint> <cstring> <deque> <functional> <map>
-    <memory> <mutex> <condition_variable> <optional> <span> <string> <string_view> <unordered_map>
-    <utility> <vector> <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>)
+set(MILLRACE_PRECOMPILED <algorithm> <atomic> <chrono> <cstdint> <cstring> <deque> <functional>
+    <map> <memory> <mutex> <condition_variable> <optional> <span> <string> <string_view>
+    <unordered_map> <utility> <vector> <absl/status/status.h> <absl/status/statusor.h>
+    <absl/strings/str_cat.h>)
 
 # Compiles `target` with these headers and those named. Targets of one `kind` have the same flags,
 # and share what is compiled for the first of them.
@@ -87,8 +89,10 @@ function(millrace_test file)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 400)  # a guard against hangs: sanitizers make a test ten times slower
   endif()
+  set(environment MILLRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR}
+      MILLRACE_BIN=${PROJECT_BINARY_DIR}/bin/millrace)
   set_tests_properties(${target} PROPERTIES LABELS "${folder};${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "MILLRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};MILLRACE_BIN=${PROJECT_BINARY_DIR}/bin/millrace")
+    ENVIRONMENT "${environment}")
   if(ARG_COST)
     set_tests_properties(${target} PROPERTIES COST ${ARG_COST})
   endif()

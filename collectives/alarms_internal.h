@@ -20,14 +20,14 @@ struct Alarm {
 
   absl::Status status;
   int from = 0;
-  // kNone: the group is of no use; kAborted: nor are those that were split from it. Else `from` has left it: the first collective call, counted from the
-  // group's first, in which it takes no part.
+  // kNone: the group is of no use; kAborted: nor are those that were split from it. Else `from` has
+  // left it: the first collective call, counted from the group's first, in which it takes no part.
   int64_t first_missed = kNone;
 };
 
 // How the ranks of a group tell each other that it is of no use any more, or that one leaves: one
-// message from each to each, which everybody awaits from the start. Without it a rank whose peer has
-// failed would wait for others that wait for the peer. Thread-compatible.
+// message from each to each, which everybody awaits from the start. Without it a rank whose peer
+// has failed would wait for others that wait for the peer. Thread-compatible.
 class Alarms {
  public:
   // Above those of the operations, below what every MPI allows.

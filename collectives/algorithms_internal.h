@@ -14,10 +14,10 @@
 
 // The collective operations over messages. ALGORITHMS.md has steps and bytes of each.
 //
-// Every reduction is made in ascending order of the ranks, by one rank per element (or by every rank
-// from the same data), so that all backends have the same bits. Ranks exchange directly, all pieces
-// of a round at once: a ring sends the same bytes in P - 1 dependent steps, and its sums begin at
-// another rank for each share.
+// Every reduction is made in ascending order of the ranks, by one rank per element (or by every
+// rank from the same data), so that all backends have the same bits. Ranks exchange directly, all
+// pieces of a round at once: a ring sends the same bytes in P - 1 dependent steps, and its sums
+// begin at another rank for each share.
 
 namespace millrace::collectives {
 
@@ -44,8 +44,9 @@ struct OperationContext {
   ScratchPool& scratch;
 };
 
-// The ranks tell each other what they call: INVALID_ARGUMENT with the same text on all of them where
-// the calls do not match or one's arguments are bad. `all_block`: whether every rank's is blocking.
+// The ranks tell each other what they call: INVALID_ARGUMENT with the same text on all of them
+// where the calls do not match or one's arguments are bad. `all_block`: whether every rank's is
+// blocking.
 Task AgreeOnCall(Channel& channel, const CallSummary& mine, const absl::Status& arguments,
                  bool* all_block);
 

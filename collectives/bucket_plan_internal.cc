@@ -99,7 +99,8 @@ class BucketCutter {
     bucket.bytes += sizes_.emplace_back(Padded(bytes));
   }
 
-  // A bucket is full when its last gradient is there, so that is the order in which they are reduced.
+  // A bucket is full when its last gradient is there, so that is the order in which they are
+  // reduced.
   std::vector<BucketPlan::Bucket> Take() {
     const auto before = [](const auto& a, const auto& b) {
       return a.gradients.back() < b.gradients.back();

@@ -14,8 +14,8 @@
 
 namespace millrace::collectives {
 
-// Where each gradient lives. Offsets are in bytes from the begin of one block of memory that holds all
-// buckets, and multiples of kAlignment, as are the sizes of buckets.
+// Where each gradient lives. Offsets are in bytes from the begin of one block of memory that holds
+// all buckets, and multiples of kAlignment, as are the sizes of buckets.
 struct BucketPlan {
   static constexpr size_t kAlignment = 64;
 
@@ -32,10 +32,10 @@ struct BucketPlan {
   size_t total_bytes = 0;
 };
 
-// Cuts `gradients` into buckets of one type each: in order, a bucket closes before the gradient of its
-// type that would make it larger than the limit; a gradient above the limit has a bucket of its own. Of the
-// last one the gradients that the limit of edges has no room for are a bucket in front of it. Sizes of buckets
-// are multiples of kAlignment in each of `num_shares` equal parts.
+// Cuts `gradients` into buckets of one type each: in order, a bucket closes before the gradient of
+// its type that would make it larger than the limit; a gradient above the limit has a bucket of its
+// own. Of the last one the gradients that the limit of edges has no room for are a bucket in front
+// of it. Sizes of buckets are multiples of kAlignment in each of `num_shares` equal parts.
 //   INVALID_ARGUMENT  names the first bad gradient (unknown or too large shape, type not taken, name
 //                     used twice) or option
 absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,

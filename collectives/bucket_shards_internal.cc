@@ -1,6 +1,7 @@
-// The parts of a bucket that ranks update by themselves (ZeRO-1). Inside a host they are the shares; a
-// share is cut once more between hosts: a block of equal size per host, multiples of 64 bytes, for
-// ReduceScatter and AllGather, and what does not divide goes to the last host by Reduce and Broadcast.
+// The parts of a bucket that ranks update by themselves (ZeRO-1). Inside a host they are the
+// shares; a share is cut once more between hosts: a block of equal size per host, multiples of 64
+// bytes, for ReduceScatter and AllGather, and what does not divide goes to the last host by Reduce
+// and Broadcast.
 
 #include <cstring>
 
@@ -56,8 +57,8 @@ void BucketEngine::BeginScatter(const TensorView& share, Exchange& exchange) {
                                           .agreed = true}));
 }
 
-// Begun, not run: whoever waited for it within Poll could not go on with the team's other reducers, for
-// which the peer may be waiting.
+// Begun, not run: whoever waited for it within Poll could not go on with the team's other reducers,
+// for which the peer may be waiting.
 void BucketEngine::BeginSquares(size_t bucket) {
   const TensorView view = {&all_squares_, DType::kF64, Shape{1}};
   exchanges_.push_back({bucket, {}, /*of_squares=*/true});

@@ -37,8 +37,8 @@ struct Request {
   TensorView out;      // written
   ReduceOp op = ReduceOp::kSum;
   int peer = 0;  // the root, or the other rank of Send and Recv
-  // The ranks are known to make the same call: backends need not compare, and bad arguments may make
-  // the group useless.
+  // The ranks are known to make the same call: backends need not compare, and bad arguments may
+  // make the group useless.
   bool agreed = false;
 };
 
@@ -60,16 +60,18 @@ struct WaitLimits {
   std::function<absl::Status()> watch;
 };
 
-// A group of ranks that call the same operations in the same order. Thread-compatible: one thread at
-// a time per rank. Element types: float32, float16, bfloat16, float64, int32, int64, uint8; 16-bit
-// floats are summed as float32 and rounded once. Memory is the caller's. Outcomes of every operation:
+// A group of ranks that call the same operations in the same order. Thread-compatible: one thread
+// at a time per rank. Element types: float32, float16, bfloat16, float64, int32, int64, uint8;
+// 16-bit floats are summed as float32 and rounded once. Memory is the caller's. Outcomes of every
+// operation:
 //   OK                 the data is there on this rank
 //   INVALID_ARGUMENT   dtype or size not taken, or the ranks' calls do not match
 //   UNAVAILABLE        a peer is gone
 //   CANCELLED          Abort was called on some rank
 //   DEADLINE_EXCEEDED  the timeout has passed; the group is of no use any more. The text names the
 //                      ranks that have not come. MPI cannot take back a message that is half
-//                      received: over MPI the call's memory may be written to until the process ends.
+//                      received: over MPI the call's memory may be written to until the process
+//                      ends.
 //   RESOURCE_EXHAUSTED no memory on this rank; the group is of no use any more (over messages)
 //   other              what the limits' watch says; the group is of no use any more
 class Communicator {
@@ -108,19 +110,20 @@ class Communicator {
   absl::Status Send(ConstTensorView data, int peer);
   absl::Status Recv(TensorView data, int peer);
 
-  // Any of the above as a request: run to its end, or begun. What was begun on one communicator runs
-  // in the order of the calls; a rank ends what it has begun before it destroys the communicator.
+  // Any of the above as a request: run to its end, or begun. What was begun on one communicator
+  // runs in the order of the calls; a rank ends what it has begun before it destroys the
+  // communicator.
   absl::Status Run(const Request& request);
   std::unique_ptr<Pending> Start(const Request& request);
 
-  // Ranks with the same `color` (>= 0) form a new group, ordered by (key, rank). Collective, under the
-  // limits of this group, which the new one has too. Over MPI a job can split off as many groups as
-  // its tags suffice for (8190 under MPICH 4.0, 65534 under Open MPI 4.1); then RESOURCE_EXHAUSTED,
-  // on every rank, and the group stays usable.
+  // Ranks with the same `color` (>= 0) form a new group, ordered by (key, rank). Collective, under
+  // the limits of this group, which the new one has too. Over MPI a job can split off as many
+  // groups as its tags suffice for (8190 under MPICH 4.0, 65534 under Open MPI 4.1); then
+  // RESOURCE_EXHAUSTED, on every rank, and the group stays usable.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
-  // Of each operation from now on, here and in groups split from here from now on. `watch`, which has
-  // to be thread-safe and call nothing of the group, is the place for Watchdog::Health.
+  // Of each operation from now on, here and in groups split from here from now on. `watch`, which
+  // has to be thread-safe and call nothing of the group, is the place for Watchdog::Health.
   void set_limits(WaitLimits limits) { limits_ = std::move(limits); }
   const WaitLimits& limits() const { return limits_; }
   // The longest that one operation may wait for peers, counted from the wait or the first poll; 0,
@@ -133,16 +136,17 @@ class Communicator {
   // for ever.
   virtual void Abort(const absl::Status& reason) = 0;
 
-  // This rank takes part in nothing more of this group. What it has begun ends here, with `reason`, and
-  // so does every present and later operation of the other ranks that would need it; what it has ended
-  // before, they end too. Groups that this one was split from go on, unlike after Abort. The others get
-  // `reason`'s code (UNAVAILABLE but for CANCELLED and DEADLINE_EXCEEDED), text and PeerLost. Does not
-  // wait; the first call counts. Over NCCL it ends what peers still have on their way, too.
+  // This rank takes part in nothing more of this group. What it has begun ends here, with `reason`,
+  // and so does every present and later operation of the other ranks that would need it; what it
+  // has ended before, they end too. Groups that this one was split from go on, unlike after Abort.
+  // The others get `reason`'s code (UNAVAILABLE but for CANCELLED and DEADLINE_EXCEEDED), text and
+  // PeerLost. Does not wait; the first call counts. Over NCCL it ends what peers still have on
+  // their way, too.
   virtual void Leave(const absl::Status& reason) = 0;
 
-  // What this rank has been told of the group without an operation: OK, or why it is of no use to all any
-  // more (a peer has left, an abort). Does not wait; asked again and again it hears all peers. A backend
-  // that hears nothing but in operations says OK.
+  // What this rank has been told of the group without an operation: OK, or why it is of no use to
+  // all any more (a peer has left, an abort). Does not wait; asked again and again it hears all
+  // peers. A backend that hears nothing but in operations says OK.
   virtual absl::Status Heard() { return absl::OkStatus(); }
 
  private:

@@ -11,10 +11,10 @@
 
 namespace millrace::collectives {
 
-// Sums a share over the ranks of several hosts in ascending rank order, whatever host they are on: no
-// sum is made before all ranks' data of an element are in one place. Piece by piece, every host's lane
-// gets its part of the piece from all ranks (AllToAll), sums it, and gives it to the others
-// (AllGather). Thread-compatible.
+// Sums a share over the ranks of several hosts in ascending rank order, whatever host they are on:
+// no sum is made before all ranks' data of an element are in one place. Piece by piece, every
+// host's lane gets its part of the piece from all ranks (AllToAll), sums it, and gives it to the
+// others (AllGather). Thread-compatible.
 class ExactExchange {
  public:
   // All three outlive this.

@@ -19,8 +19,9 @@ namespace millrace::collectives {
 // A group of one: every operation returns at once.
 std::unique_ptr<Communicator> MakeSingle();
 
-// `size` communicators (none if < 1) of one group whose ranks are threads of this process. Abort ends also
-// the groups split from it; a communicator that is destroyed makes its peers' calls UNAVAILABLE.
+// `size` communicators (none if < 1) of one group whose ranks are threads of this process. Abort
+// ends also the groups split from it; a communicator that is destroyed makes its peers' calls
+// UNAVAILABLE.
 std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(int size);
 
 // Runs `body` once per rank of a thread group, each on its own thread. A rank that fails aborts the
@@ -35,17 +36,17 @@ struct ConnectOptions {
   LaunchFlags flags;       // the program's own --rank and --world-size
   std::string rendezvous;  // rendezvous.h; empty: where the launcher says, if it does
   std::string job_id;      // tells this run from others there; empty: the launcher's
-  // Over MPI of each call of the probe only: MPI_Init, what MPI connects by itself and MPI_Finalize end
-  // when the launcher ends the job, or by on_unbounded.
+  // Over MPI of each call of the probe only: MPI_Init, what MPI connects by itself and MPI_Finalize
+  // end when the launcher ends the job, or by on_unbounded.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);
   std::chrono::nanoseconds timeout{0};  // of each operation, as Communicator::set_timeout
   // Of the backend "nccl"; its connect_timeout is the one above.
   NcclOptions nccl;
   // Told what begins that nothing interrupts, MPI's start and its end ("the start of MPI
-  // (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "MPI_Finalize (...)"), and with an empty text when it is
-  // over: for a watch that ends the process, as the library does not. Runs in Connect; that of the call
-  // that starts MPI also where the last communicator is dropped, so it lives until then. Does not
-  // throw. May be empty.
+  // (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "MPI_Finalize (...)"), and with an empty text when it
+  // is over: for a watch that ends the process, as the library does not. Runs in Connect; that of
+  // the call that starts MPI also where the last communicator is dropped, so it lives until then.
+  // Does not throw. May be empty.
   std::function<void(std::string_view what)> on_unbounded;
 
   // performance only: results are the same for every value
@@ -62,16 +63,16 @@ struct Launch {
 
 // Learns the rank of this process (launcher.h) and connects it to the others. Without a backend by
 // name that is: a group of one where there is one rank; MPI where its launcher started the ranks
-// (Open MPI, PMI, PMIx) and nobody named a rendezvous; TCP elsewhere, and where this build has no MPI.
-// NCCL only by name, because its tensors are device memory; the ranks then meet over what would have
-// been chosen without it, and the communicator is a NcclCommunicator.
+// (Open MPI, PMI, PMIx) and nobody named a rendezvous; TCP elsewhere, and where this build has no
+// MPI. NCCL only by name, because its tensors are device memory; the ranks then meet over what
+// would have been chosen without it, and the communicator is a NcclCommunicator.
 //
 // Over MPI sums are made by our own messages; between two ranks a probe of some milliseconds may
 // prefer MPI's own, which has the same bits there, for calls without timeout and watch. MPI is
 // initialised (FUNNELED) by this call and finalised with the last communicator, of all calls
-// together, on the thread that drops it: let that be the caller's. Where MPI is initialised already,
-// its owner finalises it, after the communicators are gone. After it was finalised a call over MPI is
-// FAILED_PRECONDITION. Call it before other threads start (it may set
+// together, on the thread that drops it: let that be the caller's. Where MPI is initialised
+// already, its owner finalises it, after the communicators are gone. After it was finalised a call
+// over MPI is FAILED_PRECONDITION. Call it before other threads start (it may set
 // OMPI_MCA_mpi_yield_when_idle in the environment, and OMPI_MCA_coll_tuned_use_dynamic_rules until
 // MPI has started).
 //   INVALID_ARGUMENT     no such backend, flags that do not fit, no such rendezvous, or `exact` of
@@ -83,8 +84,8 @@ struct Launch {
 //                        as MakeNccl: no library, a wrong version, no device, a build without CUDA
 absl::StatusOr<Launch> Connect(const ConnectOptions& options = {});
 
-// Names of the backends in this build: {"single", "threads", "tcp", "mpi", "nccl"}. "nccl" is always
-// there: it is loaded when it is asked for.
+// Names of the backends in this build: {"single", "threads", "tcp", "mpi", "nccl"}. "nccl" is
+// always there: it is loaded when it is asked for.
 std::vector<std::string> BackendNames();
 
 }  // namespace millrace::collectives

@@ -11,13 +11,13 @@
 namespace millrace::collectives {
 
 // Whether `memory` holds `gradients`, one by one.
-//   INVALID_ARGUMENT  names the first gradient whose memory is missing, of another type or shape, null,
-//                     not aligned to its elements, or another's as well
+//   INVALID_ARGUMENT  names the first gradient whose memory is missing, of another type or shape,
+//                     null, not aligned to its elements, or another's as well
 absl::Status CheckForeignMemory(const std::vector<GradientSpec>& gradients,
                                 const std::vector<TensorView>& memory);
 
-// Gradients that live where the caller put them, seen as the bytes of the plan's buckets. What lies between
-// gradients there is zero, and goes nowhere. Thread-compatible.
+// Gradients that live where the caller put them, seen as the bytes of the plan's buckets. What lies
+// between gradients there is zero, and goes nowhere. Thread-compatible.
 class ForeignMemory {
  public:
   // `plan` and the memory outlive this.

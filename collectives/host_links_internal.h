@@ -46,8 +46,8 @@ struct HostLinks {
 // How many bytes a rank needs in the memory of its host, by who shares memory.
 using BytesOf = std::function<size_t(const HostGroups& groups)>;
 
-// Finds the hosts and maps `bytes` for this rank and its neighbours; where some host's memory cannot be
-// shared, no host's is. Collective.
+// Finds the hosts and maps `bytes` for this rank and its neighbours; where some host's memory
+// cannot be shared, no host's is. Collective.
 //   RESOURCE_EXHAUSTED, INVALID_ARGUMENT  no memory on some rank, marked as agreed
 //   other                                 a collective call failed
 absl::StatusOr<HostLinks> ConnectHosts(Communicator& all, const BytesOf& bytes,

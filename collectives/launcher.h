@@ -54,7 +54,8 @@ using EnvLookup = std::function<std::optional<std::string>(std::string_view name
 //   FAILED_PRECONDITION  a variable is no number, size and rank do not fit, or two sources disagree
 //                        on the size. Not compared: Slurm's size with that of an MPI job inside it
 //                        (its tasks may be MPI's daemons, one per host), and torchrun's
-//                        (TORCHELASTIC_RUN_ID is set) with that of what started one torchrun per host
+//                        (TORCHELASTIC_RUN_ID is set) with that of what started one torchrun per
+//                        host
 absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup, const LaunchFlags& flags = {});
 
 }  // namespace millrace::collectives

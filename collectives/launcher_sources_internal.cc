@@ -13,7 +13,8 @@ namespace {
 // Slurm numbers its own steps (batch script, interactive shell, external) from here upwards.
 constexpr int64_t kFirstSpecialSlurmStep = 0xfffffff0;
 constexpr int64_t kMaxRanks = 1 << 24;
-// Where ranks of one Slurm step meet when nobody says where: below the ports that kernels give away.
+// Where ranks of one Slurm step meet when nobody says where: below the ports that kernels give
+// away.
 constexpr int64_t kFirstSlurmPort = 20000;
 constexpr int64_t kSlurmPorts = 10000;
 

@@ -11,8 +11,8 @@
 namespace millrace::collectives {
 
 // Those who have connected to a listener and have not said who they are. Who has not done so within
-// two seconds is sent away, and where too many wait, the one that has waited longest: connections that
-// say nothing (port scanners, health checks, worse) keep no rank from coming.
+// two seconds is sent away, and where too many wait, the one that has waited longest: connections
+// that say nothing (port scanners, health checks, worse) keep no rank from coming.
 // Thread-compatible.
 class Lobby {
  public:
@@ -41,8 +41,8 @@ class Lobby {
   std::vector<Guest> guests_;
 };
 
-// Takes what has come of the first `wanted` bytes; true: `said` has them. Closes a connection that the
-// other side has ended.
+// Takes what has come of the first `wanted` bytes; true: `said` has them. Closes a connection that
+// the other side has ended.
 bool Hear(Lobby::Guest& guest, size_t wanted);
 
 }  // namespace millrace::collectives

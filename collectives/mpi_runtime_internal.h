@@ -32,12 +32,14 @@ absl::Status CheckMpi(int result, const char* call);
 // and ends the job.
 class MpiRuntime {
  public:
-  // What MPI is to read in the environment when it starts; nothing once it has. Before the caller starts a
-  // thread for MPI's sake, which might read the environment too. `local_size`: ranks on this host, 0: unknown.
+  // What MPI is to read in the environment when it starts; nothing once it has. Before the caller
+  // starts a thread for MPI's sake, which might read the environment too. `local_size`: ranks on
+  // this host, 0: unknown.
   static void SetEnvironment(int local_size);
-  // Starts MPI (FUNNELED) unless the program or an earlier call has: what that call gave is shared as
-  // long as anybody has it. Where this call starts MPI, `may_force` begins the control of `tuned` too, and
-  // `on_unbounded` (may be empty) is told "MPI_Finalize" before it and "" after it.
+  // Starts MPI (FUNNELED) unless the program or an earlier call has: what that call gave is shared
+  // as long as anybody has it. Where this call starts MPI, `may_force` begins the control of
+  // `tuned` too, and `on_unbounded` (may be empty) is told "MPI_Finalize" before it and "" after
+  // it.
   //   FAILED_PRECONDITION  MPI was finalised already, or grants no FUNNELED
   //   UNAVAILABLE          MPI does not start
   static absl::StatusOr<std::shared_ptr<MpiRuntime>> Start(

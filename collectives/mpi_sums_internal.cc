@@ -2,13 +2,13 @@
 //
 // It has the bits of ours only between two ranks (a + b is b + a in IEEE 754; the payload of a NaN
 // aside): there a probe at the start decides. With three ranks and more MPI sums in an order that
-// depends on size, placement and version, a ring's differs from element to element, and what a clock
-// chooses would change the bits from run to run; so all sums are ours.
+// depends on size, placement and version, a ring's differs from element to element, and what a
+// clock chooses would change the bits from run to run; so all sums are ours.
 //
-// One default call of Open MPI over 102 MB takes twice as long as calls over 2 MiB, because the large
-// one faults in a temporary of half the data each time; so MPI gets pieces. Its segmented ring needs
-// no such temporary, but one call passes all the data twice (it reduces, then gathers), which took 3
-// to 15 % longer than calls over 2 MiB; so it gets pieces too, of several segments.
+// One default call of Open MPI over 102 MB takes twice as long as calls over 2 MiB, because the
+// large one faults in a temporary of half the data each time; so MPI gets pieces. Its segmented
+// ring needs no such temporary, but one call passes all the data twice (it reduces, then gathers),
+// which took 3 to 15 % longer than calls over 2 MiB; so it gets pieces too, of several segments.
 #include "collectives/mpi_sums_internal.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Ranks as processes of an MPI job: messages between two of them.
 //
-// Every call is checked (MPI_ERRORS_RETURN) and made on the thread that began (FUNNELED). No message
-// is near INT_MAX bytes.
+// Every call is checked (MPI_ERRORS_RETURN) and made on the thread that began (FUNNELED). No
+// message is near INT_MAX bytes.
 
 #include <mpi.h>
 #include <sched.h>
@@ -145,8 +145,8 @@ absl::StatusOr<MpiTransport::Id> MpiTransport::Receive(std::span<std::byte> data
   return Keep(request, data.size(), true);
 }
 
-// Whether the peer still listens is not known, and MPI gives the number of a communicator that is freed
-// to a later one, which must not get this message.
+// Whether the peer still listens is not known, and MPI gives the number of a communicator that is
+// freed to a later one, which must not get this message.
 absl::Status MpiTransport::Post(std::span<const std::byte> data, int peer, uint32_t tag) {
   world_->runtime->MarkBroken();
   auto memory = std::make_unique<std::vector<std::byte>>(data.begin(), data.end());

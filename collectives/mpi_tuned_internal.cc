@@ -1,15 +1,16 @@
 // How Open MPI is made to sum by its segmented ring on one communicator and no other.
 //
-// `tuned` looks for a forced algorithm whenever a communicator is made, so a variable of MPI_T that is
-// written before MPI_Comm_dup and put back after it forces one alone. But it looks only where
+// `tuned` looks for a forced algorithm whenever a communicator is made, so a variable of MPI_T that
+// is written before MPI_Comm_dup and put back after it forces one alone. But it looks only where
 // coll_tuned_use_dynamic_rules is on, and that cannot be written once MPI runs (4.1:
-// MPI_T_ERR_CVAR_SET_NEVER). So it is switched on by the environment, where this library starts MPI;
-// without a forced algorithm it changes nothing.
+// MPI_T_ERR_CVAR_SET_NEVER). So it is switched on by the environment, where this library starts
+// MPI; without a forced algorithm it changes nothing.
 //
-// MPI_T registers every component there is. Before MPI_Init that took 12 ms of two ranks' start here
-// (of 234), for MPI_Init then finds them loaded; after it 205 ms, because it loads once more what MPI
-// had dropped, and Debian's libpsm_infinipath and libpsm2 sleep while they are loaded. The same where
-// the user keeps MPI from loading them (`--mca pml ob1`), so that choice is left as it is.
+// MPI_T registers every component there is. Before MPI_Init that took 12 ms of two ranks' start
+// here (of 234), for MPI_Init then finds them loaded; after it 205 ms, because it loads once more
+// what MPI had dropped, and Debian's libpsm_infinipath and libpsm2 sleep while they are loaded. The
+// same where the user keeps MPI from loading them (`--mca pml ob1`), so that choice is left as it
+// is.
 #include "collectives/mpi_tuned_internal.h"
 
 #include <unistd.h>

@@ -23,7 +23,8 @@ struct Place {
 };
 
 // The communicator of all ranks. Groups that are split from it use it too, by tags of their own: no
-// call that makes another one has a deadline, while the ranks agree on a number by messages that do.
+// call that makes another one has a deadline, while the ranks agree on a number by messages that
+// do.
 struct MpiWorld {
   MpiWorld(std::shared_ptr<MpiRuntime> runtime_in, MPI_Comm comm_in)
       : runtime(std::move(runtime_in)), comm(comm_in) {}

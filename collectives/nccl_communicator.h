@@ -47,10 +47,10 @@ struct NcclOptions {
 // Ranks on CUDA devices. All tensors are in device memory. Beyond Communicator:
 //  - float16 and bfloat16 are summed as NCCL does it, which may round at every hop; an average may
 //    be computed as the sum of quotients. The bits are the same on every rank.
-//  - Begun calls run beside the host; Poll and Wait ask the device. Begun messages run one after the
-//    other: a ring of ranks that all send first does not move (AllToAll does).
-//  - Abort may be called from any thread. Peers that wait inside of NCCL notice it by their network,
-//    as UNAVAILABLE, or by their timeout; those that compare calls are CANCELLED.
+//  - Begun calls run beside the host; Poll and Wait ask the device. Begun messages run one after
+//    the other: a ring of ranks that all send first does not move (AllToAll does).
+//  - Abort may be called from any thread. Peers that wait inside of NCCL notice it by their
+//    network, as UNAVAILABLE, or by their timeout; those that compare calls are CANCELLED.
 //  - After a failure (any status but INVALID_ARGUMENT) the communicator is aborted and returns that
 //    failure from every later call.
 class NcclCommunicator : public Communicator {
@@ -58,8 +58,8 @@ class NcclCommunicator : public Communicator {
   // The loaded library's version code: 22809 is 2.28.9.
   virtual int version() const = 0;
 
-  // The same ranks over the bootstrap's network, for what is in the host's memory. Its own operations are
-  // among those of this communicator, so it is the communicator's thread's.
+  // The same ranks over the bootstrap's network, for what is in the host's memory. Its own
+  // operations are among those of this communicator, so it is the communicator's thread's.
   virtual Communicator& bootstrap() = 0;
 
   // Begins a sum (AllReduce, ReduceScatter or Reduce) of floating-point data that every rank
@@ -79,8 +79,8 @@ class NcclCommunicator : public Communicator {
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
 };
 
-// The group of `bootstrap`'s ranks over NCCL. Collective. Keeps a group split from `bootstrap`, over
-// which the ranks meet, and which its calls use on the caller's thread. Takes the timeout of
+// The group of `bootstrap`'s ranks over NCCL. Collective. Keeps a group split from `bootstrap`,
+// over which the ranks meet, and which its calls use on the caller's thread. Takes the timeout of
 // `bootstrap`. Every rank returns the same outcome:
 //   FAILED_PRECONDITION  a rank has no libnccl that is taken or no device, or versions differ
 //   INVALID_ARGUMENT     bad options, or no device of that number

@@ -12,7 +12,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// How long the end of a communicator may take: of a quiet one, and of the kernels of an aborted one.
+// How long the end of a communicator may take: of a quiet one, and of the kernels of an aborted
+// one.
 constexpr std::chrono::seconds kEndTimeout(10);
 
 // What a waiting thread does between two questions: yields at first, since most calls end within
@@ -204,7 +205,8 @@ absl::StatusOr<void*> Session::Record() {
 absl::StatusOr<bool> Session::Poll(std::string_view call, void* event, const Deadline& deadline) {
   MutexLock lock(mu_);
   MILLRACE_RETURN_IF_ERROR(failure_);
-  // The device first: kernels that NCCL stops for an error end like good ones, after it has said so.
+  // The device first: kernels that NCCL stops for an error end like good ones, after it has said
+  // so.
   const absl::StatusOr<bool> passed = queue_->Query(event);
   MILLRACE_RETURN_IF_ERROR(AskNccl(call, deadline).status());
   if (!passed.ok()) return Fail(Annotate(passed.status(), call));

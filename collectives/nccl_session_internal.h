@@ -42,14 +42,14 @@ class Deadline {
 // enough: whoever waits asks again and again and lets go of the mutex in between, and an Abort from
 // another thread takes its turn.
 //
-// The first failure (of NCCL, of the device, a deadline or its watch, an abort) aborts the communicator and is
-// what every later call returns. Thread-safe.
+// The first failure (of NCCL, of the device, a deadline or its watch, an abort) aborts the
+// communicator and is what every later call returns. Thread-safe.
 class Session {
  public:
   Session(std::shared_ptr<const Api> api, std::unique_ptr<DeviceQueue> queue)
       : api_(std::move(api)), queue_(std::move(queue)) {}
-  // Ends the communicator: in peace (waits up to 10 s for the peers), aborted after a failure or while
-  // an exception unwinds.
+  // Ends the communicator: in peace (waits up to 10 s for the peers), aborted after a failure or
+  // while an exception unwinds.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -64,8 +64,8 @@ class Session {
   absl::StatusOr<std::shared_ptr<Session>> Split(int color, int key, Config config,
                                                  const Deadline& deadline);
 
-  // Calls `issue` on the device and waits until NCCL has put what it asked for on the stream. Errors
-  // name `call`. An invalid argument is no failure of the session.
+  // Calls `issue` on the device and waits until NCCL has put what it asked for on the stream.
+  // Errors name `call`. An invalid argument is no failure of the session.
   absl::Status Issue(std::string_view call, const std::function<Result(Comm, Stream)>& issue,
                      const Deadline& deadline);
   // An event behind all that was issued.
@@ -89,8 +89,8 @@ class Session {
  private:
   // Aborts the communicator; `status` is the failure from now on. Returns the failure.
   absl::Status Fail(const absl::Status& status) MILLRACE_REQUIRES(mu_);
-  // The failure there is, or that NCCL tells of; else whether NCCL is done with what it was asked for
-  // last. A peer that NCCL misses may be one that the deadline's watch knows by name.
+  // The failure there is, or that NCCL tells of; else whether NCCL is done with what it was asked
+  // for last. A peer that NCCL misses may be one that the deadline's watch knows by name.
   absl::StatusOr<bool> AskNccl(std::string_view call, const Deadline& deadline)
       MILLRACE_REQUIRES(mu_);
   absl::Status WaitUntilReady(std::string_view call, const Deadline& deadline);

@@ -10,9 +10,9 @@
 
 namespace millrace::collectives {
 
-// Reduces `count` elements of all `inputs`, one per rank, in their order, and stores the result into
-// every one of `outputs`; block by block, so that blocks stay in the first caches. An output may be
-// an input. REQUIRES: IsTaken(dtype), one input or more.
+// Reduces `count` elements of all `inputs`, one per rank, in their order, and stores the result
+// into every one of `outputs`; block by block, so that blocks stay in the first caches. An output
+// may be an input. REQUIRES: IsTaken(dtype), one input or more.
 void ReduceInOrder(DType dtype, ReduceOp op, std::span<const std::byte* const> inputs, size_t count,
                    std::span<std::byte* const> outputs);
 

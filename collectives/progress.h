@@ -19,13 +19,14 @@ class Progress {
   // What a timeline wants besides; watchdogs do not.
   // All gradients of this rank in the bucket are there.
   virtual void BucketReady(int64_t /*step*/, int /*bucket*/) {}
-  // Between Enter(kWaiting) and the next Enter: `rank` of the reducer's communicator is awaited now.
+  // Between Enter(kWaiting) and the next Enter: `rank` of the reducer's communicator is awaited
+  // now.
   virtual void Awaits(int64_t /*step*/, int /*bucket*/, int /*rank*/) {}
   // All gradients are there: from now on the step waits for sums.
   virtual void Finishing(int64_t /*step*/) {}
 
-  // OK, or why no peer need be waited for any longer (UNAVAILABLE with PeerLost). Every wait asks at
-  // least each 50 ms. Thread-safe.
+  // OK, or why no peer need be waited for any longer (UNAVAILABLE with PeerLost). Every wait asks
+  // at least each 50 ms. Thread-safe.
   virtual absl::Status Health() const = 0;
 };
 

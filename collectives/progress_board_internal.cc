@@ -15,8 +15,8 @@ void ProgressPage::Write(const Sighting& sighting) {
   const int64_t words[kWords] = {
       sighting.step, sighting.bucket, static_cast<int64_t>(sighting.phase),
       static_cast<int64_t>(sighting.presence), static_cast<int64_t>(sighting.beat)};
-  // Readers that see a word see the odd version before it (release), and those that see the even one
-  // see all words.
+  // Readers that see a word see the odd version before it (release), and those that see the even
+  // one see all words.
   const uint32_t version = version_.load(std::memory_order_relaxed);
   version_.store(version | 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);

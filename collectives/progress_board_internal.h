@@ -36,10 +36,10 @@ struct Sighting {
   uint64_t beat = 0;  // grows as long as the rank's process runs
 };
 
-// One rank's page, in memory that the ranks of a host share. Written by one thread at a time, read by
-// all: a counter that is odd while a write goes on tells readers to look again. Zeros are a page of
-// which nothing is known. Every member is lock-free, so that processes may share it and a rank that
-// dies in a write leaves no lock behind.
+// One rank's page, in memory that the ranks of a host share. Written by one thread at a time, read
+// by all: a counter that is odd while a write goes on tells readers to look again. Zeros are a page
+// of which nothing is known. Every member is lock-free, so that processes may share it and a rank
+// that dies in a write leaves no lock behind.
 class ProgressPage {
  public:
   void Write(const Sighting& sighting);
@@ -53,13 +53,14 @@ class ProgressPage {
   std::atomic<int64_t> words_[kWords] = {};
 };
 
-// The pages of all ranks of a job and the verdict that ends it, laid into memory that a host's ranks
-// share. Zeros are an empty board.
+// The pages of all ranks of a job and the verdict that ends it, laid into memory that a host's
+// ranks share. Zeros are an empty board.
 class ProgressBoard {
  public:
   // Bytes of the board of `num_ranks` ranks.
   static size_t SizeBytes(int num_ranks);
-  // Borrows `memory`, 128-byte aligned, SizeBytes(num_ranks) bytes, all zero when nobody has one yet.
+  // Borrows `memory`, 128-byte aligned, SizeBytes(num_ranks) bytes, all zero when nobody has one
+  // yet.
   ProgressBoard(std::byte* memory, int num_ranks);
 
   int num_ranks() const { return num_ranks_; }

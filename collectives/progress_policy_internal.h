@@ -13,10 +13,11 @@ struct ChosenPolicy {
   std::string reason;
 };
 
-// What `options` asks for, or what fits: a thread where each of the host's ranks has a core beside those
-// that compute. Measured with every core busy, a thread costs more than it hides. `cross` is the
-// backend that this rank uses between hosts, or empty; "nccl": for all sums. Communicators are called by one thread of a rank
-// at a time, MPI by one thread only, so reducers that exchange at once (a team) have no threads.
+// What `options` asks for, or what fits: a thread where each of the host's ranks has a core beside
+// those that compute. Measured with every core busy, a thread costs more than it hides. `cross` is
+// the backend that this rank uses between hosts, or empty; "nccl": for all sums. Communicators are
+// called by one thread of a rank at a time, MPI by one thread only, so reducers that exchange at
+// once (a team) have no threads.
 ChosenPolicy ChoosePolicy(const ReducerOptions& options, int cores, int local_ranks,
                           std::string_view cross);
 

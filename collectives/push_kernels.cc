@@ -1,6 +1,7 @@
-// Compiled once for each set of instructions (foreach_target.h includes this file again), chosen when
-// SumAndStore is called first. A rank's share is bound by memory: one load per rank and one store per
-// copy, plain stores, for those that go past the caches cost 2.7 times as much where data is warm.
+// Compiled once for each set of instructions (foreach_target.h includes this file again), chosen
+// when SumAndStore is called first. A rank's share is bound by memory: one load per rank and one
+// store per copy, plain stores, for those that go past the caches cost 2.7 times as much where data
+// is warm.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/push_kernels.cc"
 #ifndef HWY_DISABLED_TARGETS
@@ -30,8 +31,8 @@ HWY_INLINE void Narrow(float value, float* out) { *out = value; }
 HWY_INLINE void Narrow(float value, Half* out) { *out = ToHalf(value); }
 HWY_INLINE void Narrow(float value, BFloat* out) { *out = ToBFloat(value); }
 
-// Elsewhere Highway's own conversions to float16 do not round as processors do; loops of one lane are
-// what reduce_internal has.
+// Elsewhere Highway's own conversions to float16 do not round as processors do; loops of one lane
+// are what reduce_internal has.
 #if HWY_TARGET > HWY_AVX2
 constexpr size_t kLanes = 1;
 using FloatsV = float;
@@ -195,8 +196,8 @@ namespace {
 
 HWY_EXPORT(SumTo);
 
-// Takes the levels above MILLRACE_SIMD's limit away. Of Highway's numbers for x86-64 a better target
-// has a lower bit.
+// Takes the levels above MILLRACE_SIMD's limit away. Of Highway's numbers for x86-64 a better
+// target has a lower bit.
 bool LimitLevels() {
   if (SimdLimit() == SimdLevel::kAvx512) return false;
   hwy::DisableTargets(SimdLimit() == SimdLevel::kAvx2 ? HWY_AVX2 - 1 : 2 * HWY_AVX2 - 1);

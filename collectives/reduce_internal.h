@@ -22,10 +22,10 @@ std::string_view Name(Collective kind);
 DType AccumulatorType(DType dtype);
 
 // The three steps of a reduction over blocks of `count` elements, in the order of the ranks:
-// the accumulator becomes the first rank's block, each further one is reduced into it, and the result,
-// rounded (16-bit floats) and divided by the number of ranks (averages), is stored. No two ranges
-// overlap, but `accumulator` may be `in` of the first and `out` of the last step where the types are
-// the same. Integers wrap. REQUIRES: IsTaken(dtype).
+// the accumulator becomes the first rank's block, each further one is reduced into it, and the
+// result, rounded (16-bit floats) and divided by the number of ranks (averages), is stored. No two
+// ranges overlap, but `accumulator` may be `in` of the first and `out` of the last step where the
+// types are the same. Integers wrap. REQUIRES: IsTaken(dtype).
 void BeginReduction(DType dtype, void* accumulator, const void* in, size_t count);
 void Accumulate(DType dtype, ReduceOp op, void* accumulator, const void* in, size_t count);
 void EndReduction(DType dtype, ReduceOp op, int num_ranks, const void* accumulator, void* out,

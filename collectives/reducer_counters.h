@@ -7,18 +7,19 @@
 
 namespace millrace::collectives {
 
-// What a reducer has done on this rank since it was made, in whole steps; a step counts once its Finish
-// has returned OK. Seconds are of this host's monotonic clock.
+// What a reducer has done on this rank since it was made, in whole steps; a step counts once its
+// Finish has returned OK. Seconds are of this host's monotonic clock.
 struct ReducerCounters {
   struct Bucket {
     int64_t bytes = 0;  // of gradients, as they lie in the bucket; the same for every algorithm
-    // From the moment when all ranks of the host had filled the bucket (and the reducer had come to it)
-    // until this rank had its part of the sums: summing, exchanging with other hosts and waiting for
-    // those. 0 on a rank that sums nothing. Over NCCL from when the sum was put on the stream until Finish
-    // came to it and found it ended: what is on the stream before it counts too, and so may backward.
+    // From the moment when all ranks of the host had filled the bucket (and the reducer had come to
+    // it) until this rank had its part of the sums: summing, exchanging with other hosts and
+    // waiting for those. 0 on a rank that sums nothing. Over NCCL from when the sum was put on the
+    // stream until Finish came to it and found it ended: what is on the stream before it counts
+    // too, and so may backward.
     double seconds = 0;
-    // Of the caller's thread, that a step without communication would not have taken: inside Finish,
-    // until this bucket's sums were there, and what MarkReady spent on reducing it.
+    // Of the caller's thread, that a step without communication would not have taken: inside
+    // Finish, until this bucket's sums were there, and what MarkReady spent on reducing it.
     double exposed_seconds = 0;
   };
 
@@ -28,8 +29,9 @@ struct ReducerCounters {
 
   // Of the last step.
   double last_finish_seconds = 0;  // how long Finish took
-  // The rank of the communicator that was ready last with the bucket that this rank waited for longest;
-  // -1: nobody of this host was awaited. With a thread that reduces, backward may have hidden that wait.
+  // The rank of the communicator that was ready last with the bucket that this rank waited for
+  // longest; -1: nobody of this host was awaited. With a thread that reduces, backward may have
+  // hidden that wait.
   int last_awaited = -1;
 
   // Adds the steps of another reducer of the same plan; what is of the last step stays.

@@ -17,8 +17,8 @@
 
 namespace millrace::collectives {
 
-// One rank's part of the reductions, step by step; by where the gradients are: in memory that the host's
-// ranks share (BucketEngine), in the caller's (SlotEngine), in a device's (StreamEngine).
+// One rank's part of the reductions, step by step; by where the gradients are: in memory that the
+// host's ranks share (BucketEngine), in the caller's (SlotEngine), in a device's (StreamEngine).
 // Thread-compatible but for what says otherwise.
 class ReductionEngine {
  public:
@@ -44,35 +44,37 @@ class ReductionEngine {
   // False: this rank sums no share.
   bool has_share() const { return links_.lane >= 0; }
 
-  // Takes gradient `i` of a micro-batch, in `gradient`; of the last one it becomes the sum of all. The caller's
-  // thread, as EndMicroBatch, behind which the memory of one that is not the last is backward's again.
+  // Takes gradient `i` of a micro-batch, in `gradient`; of the last one it becomes the sum of all.
+  // The caller's thread, as EndMicroBatch, behind which the memory of one that is not the last is
+  // backward's again.
   virtual absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last) {
     accumulator_.Add(i, gradient, first, last);
     return absl::OkStatus();
   }
   virtual absl::Status EndMicroBatch() { return absl::OkStatus(); }
-  // `count` buckets are full, of all steps so far; what this rank says of the step is on its board. The
-  // caller's thread.
+  // `count` buckets are full, of all steps so far; what this rank says of the step is on its board.
+  // The caller's thread.
   virtual absl::Status Publish(uint32_t count);
   // Reduces what needs no wait. `counts`: as time of the caller's before Finish.
   virtual absl::Status Poll(bool counts) = 0;
-  // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller without
-  // a timeout for itself: that this rank has published, or will.
+  // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller
+  // without a timeout for itself: that this rank has published, or will.
   virtual absl::Status Drain() = 0;
   // Waits until the step that began with `base` buckets published is reduced by all. Any thread.
   virtual absl::Status AwaitDone(uint32_t base) = 0;
   // What this rank alone has the sums of, with `shard`; else everything.
   virtual Range OwnPart(size_t bucket) const = 0;
-  // Gives all ranks this rank's parts of all buckets, and takes theirs: the `count`th time. REQUIRES: no
-  // step is under way.
+  // Gives all ranks this rank's parts of all buckets, and takes theirs: the `count`th time.
+  // REQUIRES: no step is under way.
   virtual absl::Status GatherParts(uint32_t count) = 0;
 
   // Lets whoever sleeps in an engine of this rank ask `stopped` again. Any thread.
   virtual void WakeAll();
-  // The others need not wait for this rank any more. `quiet`: it has ended all steps that it has begun.
+  // The others need not wait for this rank any more. `quiet`: it has ended all steps that it has
+  // begun.
   virtual void Leave(const absl::Status& departure, bool quiet);
-  // Exchanges between hosts that were left on their way keep their memory until the process ends: what is
-  // in more than one packet, for MPI takes back a message that has not begun.
+  // Exchanges between hosts that were left on their way keep their memory until the process ends:
+  // what is in more than one packet, for MPI takes back a message that has not begun.
   virtual void KeepMemory() {}
   // Of the step that AwaitDone or Drain has ended, until the next bucket is published.
   const StepTimes& times() const { return times_; }
@@ -106,7 +108,8 @@ class ReductionEngine {
   PeerLost place_;
 };
 
-// `failure` with the bucket at which it was met; as it is where a peer that passed it on has said that.
+// `failure` with the bucket at which it was met; as it is where a peer that passed it on has said
+// that.
 absl::Status MetAt(size_t bucket, const absl::Status& failure);
 
 // What a sum over `rows` rows is divided by.

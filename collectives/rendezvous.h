@@ -21,8 +21,8 @@ struct RendezvousOptions {
   int rank = 0;
   int size = 1;
   // Tells this run from others at the same address, which are refused. With an empty one only
-  // processes that live at the same time can be taken for each other's peers. No secret: whoever says
-  // it is trusted.
+  // processes that live at the same time can be taken for each other's peers. No secret: whoever
+  // says it is trusted.
   std::string job_id;
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
 };

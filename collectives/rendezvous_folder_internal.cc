@@ -4,8 +4,9 @@
 // ranks replace them when they come. A file is written under another name and moved, so that nobody
 // reads half of one.
 //
-// Once a rank has met all, it says so in its file, and removes it when all have said so or have gone
-// on: nobody removes what another still has to read, and nothing is left but by ranks that are killed.
+// Once a rank has met all, it says so in its file, and removes it when all have said so or have
+// gone on: nobody removes what another still has to read, and nothing is left but by ranks that are
+// killed.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -146,7 +146,8 @@ Task ReduceShares(const OperationContext& context) {
   Lease scratch(context.scratch);
   MILLRACE_CO_RETURN_IF_ERROR(scratch.Take(OwnShare::ScratchBytes(cut)));
   OwnShare share(context, cut, scratch.data());
-  // Results go where the piece lies in the whole data; ReduceScatter's output is the own block only.
+  // Results go where the piece lies in the whole data; ReduceScatter's output is the own block
+  // only.
   const size_t skipped = scatter ? cut.piece(channel.rank(), 0).offset : 0;
   Exchange even(channel);
   Exchange odd(channel);

@@ -10,9 +10,9 @@
 
 namespace millrace::collectives {
 
-// A counter that only grows, in memory that the ranks of a host share, on cache lines of its own (two:
-// processors fetch neighbours in pairs). It wraps: counts are compared by their signed difference.
-// All zeros is a valid state. One rank raises it, any number wait.
+// A counter that only grows, in memory that the ranks of a host share, on cache lines of its own
+// (two: processors fetch neighbours in pairs). It wraps: counts are compared by their signed
+// difference. All zeros is a valid state. One rank raises it, any number wait.
 struct alignas(128) SharedFlag {
   std::atomic<uint32_t> count;     // owner -> waiters, release/acquire; the futex
   std::atomic<uint32_t> sleepers;  // waiters -> owner, sequentially consistent: wake only then
@@ -33,8 +33,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 // `timeout` from now; 0, or later than the clock can tell: never.
 Deadline DeadlineAfter(std::chrono::nanoseconds timeout);
 
-// Waits until the counter has reached `count`: a short spin, then asleep, so that it works where ranks
-// outnumber cores.
+// Waits until the counter has reached `count`: a short spin, then asleep, so that it works where
+// ranks outnumber cores.
 //   DEADLINE_EXCEEDED  the deadline has passed
 //   other              what `check` says, which is asked at least each `longest_sleep`
 constexpr std::chrono::milliseconds kLongestSleep{50};

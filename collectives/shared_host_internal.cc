@@ -1,9 +1,9 @@
-// One mapping per host. The lowest rank of the host makes an object with a random name, all open and map
-// it, and as soon as all have, the name is gone: from then on the memory ends with the last process that
-// maps it, however that ends. Should a rank end before, the others take the name away: they know it before
-// there is an object. Each rank reserves the pages of its own copy with posix_fallocate, which
-// fails where /dev/shm is too small: without it the first store to a page that is not there would be a
-// SIGBUS in the middle of a step.
+// One mapping per host. The lowest rank of the host makes an object with a random name, all open
+// and map it, and as soon as all have, the name is gone: from then on the memory ends with the last
+// process that maps it, however that ends. Should a rank end before, the others take the name away:
+// they know it before there is an object. Each rank reserves the pages of its own copy with
+// posix_fallocate, which fails where /dev/shm is too small: without it the first store to a page
+// that is not there would be a SIGBUS in the middle of a step.
 
 #include "collectives/shared_host_internal.h"
 

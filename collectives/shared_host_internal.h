@@ -21,7 +21,8 @@ struct RankBoard {
   SharedFlag done;       // buckets whose share it has summed and stored
   SharedFlag gathered;   // steps whose shards it has given to all
   alignas(128) std::atomic<uint32_t> gone;  // owner -> peers, release/acquire: 1 when it has left
-  // Plain data before `gone`: why, where another rank is to blame or this one says more. Text empty: nothing.
+  // Plain data before `gone`: why, where another rank is to blame or this one says more. Text
+  // empty: nothing.
   int32_t lost_rank;
   int32_t lost_bucket;
   int64_t lost_step;
@@ -39,16 +40,16 @@ uint64_t HostIdentity();
 
 struct SharedHostResult;
 
-// The memory of the ranks of one host, mapped by each of them: a board and a copy of the gradients per
-// rank. A rank alone has the same, in private memory. Destroying it tells the others that this rank has
-// left. The boards synchronise themselves; whose turn the copies are, the boards say.
+// The memory of the ranks of one host, mapped by each of them: a board and a copy of the gradients
+// per rank. A rank alone has the same, in private memory. Destroying it tells the others that this
+// rank has left. The boards synchronise themselves; whose turn the copies are, the boards say.
 class SharedHost {
  public:
   static constexpr size_t kMaxCopyBytes = size_t{1} << 52;
 
-  // Maps copies of `copy_bytes` for the ranks of `local`, which are on one host. Collective. The memory
-  // has no name any more when it returns, on any outcome, so a rank that is killed leaves nothing behind,
-  // even within Make as long as another one lives. Where the
+  // Maps copies of `copy_bytes` for the ranks of `local`, which are on one host. Collective. The
+  // memory has no name any more when it returns, on any outcome, so a rank that is killed leaves
+  // nothing behind, even within Make as long as another one lives. Where the
   // host's shared memory does not do, for any rank, no rank has a mapping and all have the same
   // reason. `folder` is /dev/shm but in tests. The memory is zero.
   //   other than OK  a collective call failed

@@ -1,7 +1,7 @@
-// The counters of the boards count pieces here, not buckets: `published` those that are filled, `done`
-// those whose share is summed. A slot is its owner's to fill again when it has emptied it, which it does
-// when all have done their share of it; so two counters are enough, and no rank is more than two pieces
-// ahead of another.
+// The counters of the boards count pieces here, not buckets: `published` those that are filled,
+// `done` those whose share is summed. A slot is its owner's to fill again when it has emptied it,
+// which it does when all have done their share of it; so two counters are enough, and no rank is
+// more than two pieces ahead of another.
 
 #include "collectives/slot_engine_internal.h"
 
@@ -164,9 +164,9 @@ absl::Status SlotEngine::AwaitFull(size_t bucket) {
   return AwaitFlag(full_, count, Deadline::max(), waiting_.stopped);
 }
 
-// A peer that is awaited for a later stage needs nothing more of this rank for it, so the earliest stage
-// that stands is the one to wait for. The step's place and times are the thread's where there is one, which
-// a caller that gathers therefore leaves alone.
+// A peer that is awaited for a later stage needs nothing more of this rank for it, so the earliest
+// stage that stands is the one to wait for. The step's place and times are the thread's where there
+// is one, which a caller that gathers therefore leaves alone.
 absl::Status SlotEngine::AwaitOne(Pass pass) {
   const bool sums = stages_.summed < stages_.filled;
   const bool empties = stages_.emptied < stages_.summed;

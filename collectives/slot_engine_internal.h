@@ -12,13 +12,14 @@
 
 namespace millrace::collectives {
 
-// The reductions of gradients that live in their caller's memory, where all ranks are on one host: through
-// slots of shared memory, piece by piece. A piece takes as much of each rank's share of a bucket.
+// The reductions of gradients that live in their caller's memory, where all ranks are on one host:
+// through slots of shared memory, piece by piece. A piece takes as much of each rank's share of a
+// bucket.
 //   fill   the own gradients' piece goes to the own slot
 //   sum    the own share of all ranks' slots is summed in rank order and stored into every slot
 //   empty  the own slot, now of sums, goes back to the own gradients
-// A rank has two slots, so that it fills one while its peers are at the other. Shares, order and so bits
-// are those of BucketEngine.
+// A rank has two slots, so that it fills one while its peers are at the other. Shares, order and so
+// bits are those of BucketEngine.
 class SlotEngine final : public ReductionEngine {
  public:
   static constexpr size_t kNumSlots = 2;

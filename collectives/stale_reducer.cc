@@ -1,5 +1,6 @@
 // Late sums by turns: delay + 1 reducers, each with memory of its own; step s takes that of step
-// s - delay - 1, whose sums have been used. While one waits, all go on (ReducerTeam), or their threads do.
+// s - delay - 1, whose sums have been used. While one waits, all go on (ReducerTeam), or their
+// threads do.
 
 #include "collectives/stale_reducer.h"
 

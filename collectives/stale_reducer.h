@@ -19,14 +19,14 @@ struct StaleOptions {
       0;  // steps with late sums, from the start; all after them are synchronous
 };
 
-// Reduces with late sums first, so that a step need not wait for its own reduction: step s ends with the
-// sums of step s - delay. From step `pipelined_steps` on each step ends with its own sums, the first of
-// them with all that are still out. All sums come once, in order. Thread-compatible.
+// Reduces with late sums first, so that a step need not wait for its own reduction: step s ends
+// with the sums of step s - delay. From step `pipelined_steps` on each step ends with its own sums,
+// the first of them with all that are still out. All sums come once, in order. Thread-compatible.
 class StaleReducer {
  public:
   // Collective; the outcomes are GradientReducer::Make's, and
-  //   INVALID_ARGUMENT  a delay outside of 0 to 16, negative pipelined_steps, micro-batches or shards;
-  //                     or the ranks' options differ
+  //   INVALID_ARGUMENT  a delay outside of 0 to 16, negative pipelined_steps, micro-batches or
+  //                     shards; or the ranks' options differ
   static absl::StatusOr<std::unique_ptr<StaleReducer>> Make(Communicator& communicator,
                                                             std::vector<GradientSpec> gradients,
                                                             const ReducerOptions& options,
@@ -41,14 +41,14 @@ class StaleReducer {
   // Ends the step; waits for the sums that are due alone. Outcomes as GradientReducer's.
   absl::Status Finish();
 
-  // The sums that came with the last Finish, the oldest first: gradient() and outcome() of each. They
-  // last until the next step writes its gradients.
+  // The sums that came with the last Finish, the oldest first: gradient() and outcome() of each.
+  // They last until the next step writes its gradients.
   std::span<GradientReducer* const> ready() const { return ready_; }
   // Of one step's reducer, for the start-up table.
   std::string Summary() const { return slots_[0]->Summary(); }
 
-  // Of all steps whose sums have come; last_awaited is of the newest of ready(), last_finish_seconds of
-  // all of them.
+  // Of all steps whose sums have come; last_awaited is of the newest of ready(),
+  // last_finish_seconds of all of them.
   ReducerCounters counters() const;
 
  private:

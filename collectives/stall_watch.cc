@@ -9,8 +9,8 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
-// The most of a stall that one look may find: nobody is named for one long turn of the looker, in which
-// the others may have had as little of the machine.
+// The most of a stall that one look may find: nobody is named for one long turn of the looker, in
+// which the others may have had as little of the machine.
 constexpr int kLooksForAReport = 3;
 constexpr milliseconds kLongestTurn{1500};
 // Looks come at best as often as the watchdog's turns: less would be everybody's absence.

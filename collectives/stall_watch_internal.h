@@ -25,10 +25,10 @@ class StallWatch {
   StallWatch(int rank, int num_ranks, std::chrono::milliseconds report,
              std::chrono::milliseconds abort);
 
-  // What is new since the last look: each stall once, and once more when it is to be given up. Looks
-  // are meant to come several times a second: of what is missing between two of them, this process has
-  // not run itself (it was stopped, or the host), and no more than a third of `report` (at least 0.1 s)
-  // counts against anybody.
+  // What is new since the last look: each stall once, and once more when it is to be given up.
+  // Looks are meant to come several times a second: of what is missing between two of them, this
+  // process has not run itself (it was stopped, or the host), and no more than a third of `report`
+  // (at least 0.1 s) counts against anybody.
   std::vector<Finding> Look(const ProgressBoard& board, Clock::time_point now);
 
  private:

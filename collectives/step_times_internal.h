@@ -11,8 +11,8 @@
 
 namespace millrace::collectives {
 
-// When a rank worked on which bucket of a step. Written by whoever reduces, read by the caller of Finish
-// after the last `done` of the step: the boards' flags order the two.
+// When a rank worked on which bucket of a step. Written by whoever reduces, read by the caller of
+// Finish after the last `done` of the step: the boards' flags order the two.
 class StepTimes {
  public:
   // `plan` outlives it.
@@ -39,8 +39,8 @@ class StepTimes {
     awaited_ = rank;
   }
 
-  // Adds the step, whose Finish ran from `begin` to `end`, up. Each bucket has the part of Finish that
-  // ends with its sums; the last one, all that is left.
+  // Adds the step, whose Finish ran from `begin` to `end`, up. Each bucket has the part of Finish
+  // that ends with its sums; the last one, all that is left.
   void AddTo(ReducerCounters& counters, int64_t begin, int64_t end) const;
 
  private:

@@ -21,10 +21,10 @@ struct Straggler {
   std::string ToString() const;
 };
 
-// Finds the rank that the others wait for, from how long each rank waits in each step. The one that is
-// late waits least, so a step's wait for a rank is what the median of the others waited longer than it:
-// what all wait for alike (the network, the sums) drops out, and of many ranks two that are late
-// together are both found.
+// Finds the rank that the others wait for, from how long each rank waits in each step. The one that
+// is late waits least, so a step's wait for a rank is what the median of the others waited longer
+// than it: what all wait for alike (the network, the sums) drops out, and of many ranks two that
+// are late together are both found.
 // Thread-compatible; 1 KiB per rank, however many steps.
 class Stragglers {
  public:
@@ -36,8 +36,8 @@ class Stragglers {
 
   int64_t num_steps() const { return num_steps_; }
   Straggler of(int rank) const;
-  // The one of the longest median, of equal ones that of the longest maximum; nullopt: nobody was awaited,
-  // or there is one rank.
+  // The one of the longest median, of equal ones that of the longest maximum; nullopt: nobody was
+  // awaited, or there is one rank.
   std::optional<Straggler> Slowest() const;
 
  private:

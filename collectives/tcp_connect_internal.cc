@@ -1,8 +1,8 @@
 // From a rendezvous to a mesh. Every rank listens on a port that is free and tells the others, at
 // the rendezvous, its addresses and a number drawn for this run. Each then connects to all lower
 // ranks and waits for all higher ones; both sides show each other's numbers, so that nobody else,
-// and no other host with the same private address, is taken for a rank. Who has connected shows its own
-// again after the answer: one that tries several addresses gives all connections up but one.
+// and no other host with the same private address, is taken for a rank. Who has connected shows its
+// own again after the answer: one that tries several addresses gives all connections up but one.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -63,8 +63,8 @@ std::string Greeting(int rank, uint64_t own, uint64_t other) {
   return WireWriter().Add(kMagic).Add(static_cast<uint32_t>(rank)).Add(own).Add(other).text();
 }
 
-// A host that vanishes without a word is noticed within half a minute, unless something is on its way
-// to it: no time is set for that, for a peer that computes takes nothing either.
+// A host that vanishes without a word is noticed within half a minute, unless something is on its
+// way to it: no time is set for that, for a peer that computes takes nothing either.
 void KeepAlive(const Socket& socket) {
   const int on = 1;
   const int idle = 10;
@@ -84,7 +84,8 @@ class Connector {
   }
 
   absl::StatusOr<std::vector<TcpMesh::Peer>> Run() {
-    // Rank 0 accepts at once, rank 1 once it has connected to rank 0, ...: nobody waits in a circle.
+    // Rank 0 accepts at once, rank 1 once it has connected to rank 0, ...: nobody waits in a
+    // circle.
     for (int peer = 0; peer < rank_; ++peer) MILLRACE_RETURN_IF_ERROR(ConnectTo(peer));
     MILLRACE_RETURN_IF_ERROR(AwaitHigher());
     for (const TcpMesh::Peer& peer : peers_) {
@@ -149,8 +150,8 @@ class Connector {
     }
     return absl::OkStatus();
   }
-  // Answers a rank's greeting, and takes it in once it has said that it heard the answer: it may have
-  // given this connection up for another. Sends a stranger away.
+  // Answers a rank's greeting, and takes it in once it has said that it heard the answer: it may
+  // have given this connection up for another. Sends a stranger away.
   void Read(Lobby::Guest& guest) {
     if (guest.said.size() < kGreetingBytes) {
       if (!Hear(guest, kGreetingBytes)) return;

@@ -21,10 +21,11 @@
 // One TCP connection between each two ranks, and messages of several groups over it.
 //
 // A message of up to 64 KiB goes at once; a rank that has not asked for it yet keeps it. A longer
-// one is announced, and sent when its receiver has a place for it: into the receiver's memory, never
-// into a buffer of ours. A short one is announced too while the peer keeps many that nobody there has
-// asked for. So one group that is slow keeps no other group's messages from arriving, and memory stays
-// bounded. Frames tell their size, so that unequal sizes are found out, not waited for.
+// one is announced, and sent when its receiver has a place for it: into the receiver's memory,
+// never into a buffer of ours. A short one is announced too while the peer keeps many that nobody
+// there has asked for. So one group that is slow keeps no other group's messages from arriving, and
+// memory stays bounded. Frames tell their size, so that unequal sizes are found out, not waited
+// for.
 
 namespace millrace::collectives {
 
@@ -78,7 +79,7 @@ class TcpMesh {
     kData,       // id, size; the message follows
     kRefused,    // id: the receiver waits for another size
     kGivenUp,    // id: the sender does not send it after all
-    kTaken,  // size: so many more bytes of short messages, headers included, are not kept (any more)
+    kTaken,      // size: so many more bytes of short messages, with headers, are not kept any more
   };
   struct Message {
     bool sends = false;
@@ -121,8 +122,8 @@ class TcpMesh {
     Socket socket;
     absl::Status broken;
     std::deque<Frame> out;
-    // The frame that is being read: its header, then `left` bytes into a message (at `target`), into
-    // `arrival`, or nowhere.
+    // The frame that is being read: its header, then `left` bytes into a message (at `target`),
+    // into `arrival`, or nowhere.
     Header header;
     size_t header_read = 0;
     size_t left = 0;

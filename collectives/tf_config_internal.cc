@@ -1,6 +1,8 @@
 // TF_CONFIG, as TensorFlow's multi-worker strategies read it:
-//   {"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"]}, "task": {"type": "worker", "index": 0}}
-// The chief is rank 0, workers follow by index. Parameter servers and evaluators train nothing here.
+//   {"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"]},
+//    "task": {"type": "worker", "index": 0}}
+// The chief is rank 0, workers follow by index. Parameter servers and evaluators train nothing
+// here.
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>

@@ -141,8 +141,8 @@ class Group : public std::enable_shared_from_this<Group> {
       MILLRACE_GUARDED_BY(mu_);  // by a wait that took too long, or whose watch spoke
 };
 
-// The part of `seat` in an open meeting: reads and writes its peers' memory, each byte of it written
-// by one seat only.
+// The part of `seat` in an open meeting: reads and writes its peers' memory, each byte of it
+// written by one seat only.
 void Work(const Meeting& meeting, int seat);
 
 }  // namespace millrace::collectives::threads

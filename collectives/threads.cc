@@ -2,8 +2,8 @@
 //
 // Every operation is one meeting: each rank posts its call, the last one compares all calls and
 // opens the meeting; then each rank works on its own share of the data directly in its peers'
-// memory, and nobody leaves before all are done. Shares are disjoint, so the work needs no lock, and
-// each element is reduced by exactly one rank, in rank order: the same bits everywhere by
+// memory, and nobody leaves before all are done. Shares are disjoint, so the work needs no lock,
+// and each element is reduced by exactly one rank, in rank order: the same bits everywhere by
 // construction. Because the last one in sees all calls, ranks that disagree get an error instead of
 // a hang. An operation that was begun with a handle is a meeting that is left open: a rank does its
 // part when it polls or waits, without a thread of its own.

@@ -61,21 +61,21 @@ class Timeline {
   uint64_t num_added_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
-// How far rank 0's clock is ahead of this rank's: of a few exchanges the one that took the least time
-// counts. Collective. `clock` is this rank's; all but tests leave it alone.
+// How far rank 0's clock is ahead of this rank's: of a few exchanges the one that took the least
+// time counts. Collective. `clock` is this rank's; all but tests leave it alone.
 absl::StatusOr<int64_t> ClockOffset(Communicator& communicator,
                                     Timeline::Clock clock = &Timeline::Now);
 
-// Writes the timelines of all ranks to the one file `path` on rank 0, in the Chrome trace format, all
-// times on rank 0's clock; a rank is a process of the picture, a Track one of its threads. `clock` as for
-// ClockOffset. Collective; every rank returns rank 0's outcome.
+// Writes the timelines of all ranks to the one file `path` on rank 0, in the Chrome trace format,
+// all times on rank 0's clock; a rank is a process of the picture, a Track one of its threads.
+// `clock` as for ClockOffset. Collective; every rank returns rank 0's outcome.
 //   UNKNOWN etc.  the file cannot be written (errno's code and text)
 absl::Status WriteTimeline(Communicator& communicator, const Timeline& timeline,
                            const std::string& path, Timeline::Clock clock = &Timeline::Now);
 
-// Where a peer is lost the ranks cannot talk any more, but those of one host, or of one file system, see
-// each other's files: each writes a part, one of them puts the parts together. No call here is collective.
-// `offset` is what ClockOffset has said while all were there.
+// Where a peer is lost the ranks cannot talk any more, but those of one host, or of one file
+// system, see each other's files: each writes a part, one of them puts the parts together. No call
+// here is collective. `offset` is what ClockOffset has said while all were there.
 struct TimelinePart {
   int rank = 0;
   const Timeline* timeline = nullptr;
@@ -89,9 +89,10 @@ struct TimelinePart {
   void Forget() const;
   //   UNKNOWN etc.  the file cannot be written (errno's code and text)
   absl::Status Write() const;
-  // Writes `path` from this rank's events and the parts of `peers`, which it removes then. Waits for
-  // them for at most `limit`, then goes without; returns the ranks that are in the file, ascending. A part
-  // that comes later stays where it is, a trace of its own, until its rank's next Forget or Write.
+  // Writes `path` from this rank's events and the parts of `peers`, which it removes then. Waits
+  // for them for at most `limit`, then goes without; returns the ranks that are in the file,
+  // ascending. A part that comes later stays where it is, a trace of its own, until its rank's next
+  // Forget or Write.
   //   UNKNOWN etc.  the file cannot be written (errno's code and text)
   absl::StatusOr<std::vector<int>> Merge(const std::vector<int>& peers,
                                          std::chrono::milliseconds limit) const;

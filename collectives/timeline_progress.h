@@ -11,14 +11,15 @@
 namespace millrace::collectives {
 
 // Draws what a rank says that it does into a timeline, and passes it on. The step is that of Enter
-// without a bucket, which the training loop calls: a reducer counts from its own start. Of each bucket
-// there are, in this order:
+// without a bucket, which the training loop calls: a reducer counts from its own start. Of each
+// bucket there are, in this order:
 //   backward      (compute) from the bucket before, or from Enter(kBackward), until it is full
 //   bucket ready  (compute) an instant
 //   waiting       (reducer) for each rank of the host that was not ready in turn; none: all were
 //   reducing, exchanging  (reducer)
 //   bucket used   (compute) where the loop says Enter(kUpdating) with the bucket
-// From Finish to the next Enter of the loop `compute` is waiting: that is what is exposed. Thread-safe.
+// From Finish to the next Enter of the loop `compute` is waiting: that is what is exposed.
+// Thread-safe.
 class TimelineProgress final : public Progress {
  public:
   // Both are borrowed and may be null.

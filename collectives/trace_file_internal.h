@@ -11,8 +11,8 @@
 
 namespace millrace::collectives {
 
-// A file of the Chrome trace format ("JSON Object Format" of Google's Trace Event Format) that appears
-// under its name when it is whole. What goes wrong, End tells. Thread-compatible.
+// A file of the Chrome trace format ("JSON Object Format" of Google's Trace Event Format) that
+// appears under its name when it is whole. What goes wrong, End tells. Thread-compatible.
 class TraceFile {
  public:
   // `part` is its name until End: one that no other rank writes to.

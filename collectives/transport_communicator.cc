@@ -75,8 +75,8 @@ absl::Status TransportCommunicator::RunChecked(const Request& request,
   return summed;
 }
 
-// Once the ranks have told each other their choices, the transport has nothing left to wait for, and
-// what it cannot do no rank's can.
+// Once the ranks have told each other their choices, the transport has nothing left to wait for,
+// and what it cannot do no rank's can.
 absl::StatusOr<std::unique_ptr<Communicator>> TransportCommunicator::Split(int color, int key) {
   Operation operation({color, key, group_->transport().next_group()}, CheckColor(color));
   group_->Begin(operation);

@@ -30,8 +30,8 @@ struct TransportOptions {
   std::function<absl::Status(const TensorView& data)> native_sum;
 };
 
-// All calls of a communicator over messages, blocking and begun. On failures (a peer that is gone, a
-// timeout, Abort) the ranks tell each other, so that none waits for a group that is of no use.
+// All calls of a communicator over messages, blocking and begun. On failures (a peer that is gone,
+// a timeout, Abort) the ranks tell each other, so that none waits for a group that is of no use.
 std::unique_ptr<Communicator> MakeTransportCommunicator(std::unique_ptr<Transport> transport,
                                                         const TransportOptions& options = {});
 

@@ -227,7 +227,8 @@ void TransportGroup::Leave(const absl::Status& reason) {
   while (!running_.empty()) End(*running_.back(), reason);
 }
 
-// A third rank that hears it from here may still be in calls that this one and the leaver have ended.
+// A third rank that hears it from here may still be in calls that this one and the leaver have
+// ended.
 void TransportGroup::CheckLeavers() {
   for (const Alarm& leaver : leavers_) {
     const bool needed = std::ranges::any_of(running_, [&leaver](const Operation* operation) {

@@ -43,8 +43,8 @@ class Transport {
   virtual absl::StatusOr<Id> Send(std::span<const std::byte> data, int peer, uint32_t tag) = 0;
   virtual absl::StatusOr<Id> Receive(std::span<std::byte> data, int peer, uint32_t tag) = 0;
 
-  // Sends a copy of a short message that nobody awaits here, also when this object is gone before it
-  // has left.
+  // Sends a copy of a short message that nobody awaits here, also when this object is gone before
+  // it has left.
   virtual absl::Status Post(std::span<const std::byte> data, int peer, uint32_t tag) = 0;
 
   // Makes progress without waiting. True: the message has ended, its id is no more.

@@ -37,10 +37,10 @@ struct WatchdogOptions {
   std::string address;
 };
 
-// Watches over the ranks of a job, from a thread of its own in every rank: each tells the others by a
-// page what it is doing (in memory that a host's ranks share, and over TCP between hosts), each looks
-// whether the others' processes live. A process that ended is given up at once, one that is stopped
-// or stuck after `stall_abort`. Then Health() of every rank says so, and every wait ends.
+// Watches over the ranks of a job, from a thread of its own in every rank: each tells the others by
+// a page what it is doing (in memory that a host's ranks share, and over TCP between hosts), each
+// looks whether the others' processes live. A process that ended is given up at once, one that is
+// stopped or stuck after `stall_abort`. Then Health() of every rank says so, and every wait ends.
 class Watchdog : public Progress {
  public:
   // Collective over the whole job. Ranks of one process (threads) watch each other by their pages
@@ -50,9 +50,9 @@ class Watchdog : public Progress {
   static absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& communicator,
                                                         const WatchdogOptions& options = {});
 
-  // The lowest rank that is not known to be lost or to have left: once there is a verdict, the one that
-  // acts for all. Waits a turn or two, for ranks that died with the one of the verdict. Ranks may
-  // disagree where more of them die meanwhile.
+  // The lowest rank that is not known to be lost or to have left: once there is a verdict, the one
+  // that acts for all. Waits a turn or two, for ranks that died with the one of the verdict. Ranks
+  // may disagree where more of them die meanwhile.
   virtual int LowestLeft() = 0;
 
   // Waits until `rank` has left, or does not show that it lives any more, or `limit` has passed.
@@ -61,8 +61,8 @@ class Watchdog : public Progress {
   // What a rank of the job was last seen doing.
   virtual PeerLost LastSeen(int rank) const = 0;
 
-  // The lowest rank that has left in another phase than kEnded, and what it was last seen doing; Health()
-  // is silent about it. A rank that still waits for others may take it for lost.
+  // The lowest rank that has left in another phase than kEnded, and what it was last seen doing;
+  // Health() is silent about it. A rank that still waits for others may take it for lost.
   virtual std::optional<PeerLost> Left() const = 0;
 
   // A rank whose watchdog is destroyed has left in peace.

@@ -11,23 +11,24 @@
 
 namespace millrace::collectives {
 
-// Keeps the boards of several hosts alike: the lowest rank of each host tells rank 0 over TCP what the
-// pages of its host say, and rank 0 tells it all the others. Nothing here waits for a peer but Make
-// and Leave, which have a limit. Thread-compatible.
+// Keeps the boards of several hosts alike: the lowest rank of each host tells rank 0 over TCP what
+// the pages of its host say, and rank 0 tells it all the others. Nothing here waits for a peer but
+// Make and Leave, which have a limit. Thread-compatible.
 class WatchdogLinks {
  public:
-  // Collective over the whole job. `leads`: this is the lowest rank of its host; `local_ranks` are the
-  // host's. Leaves `*links` null where there is one host only, or this rank does not lead. `address`:
-  // where rank 0's host is reached; empty: its first address that is not the loopback.
+  // Collective over the whole job. `leads`: this is the lowest rank of its host; `local_ranks` are
+  // the host's. Leaves `*links` null where there is one host only, or this rank does not lead.
+  // `address`: where rank 0's host is reached; empty: its first address that is not the loopback.
   //   UNAVAILABLE  the hosts cannot reach each other; on every rank
   static absl::Status Make(Communicator& communicator, bool leads, std::vector<int> local_ranks,
                            const std::string& address, std::unique_ptr<WatchdogLinks>* links);
   virtual ~WatchdogLinks() = default;
 
-  // Sends the pages of this host, takes those of the others as far as they have come. A host that has
-  // hung up while ranks of it were here is cut off: the board gets that verdict.
+  // Sends the pages of this host, takes those of the others as far as they have come. A host that
+  // has hung up while ranks of it were here is cut off: the board gets that verdict.
   virtual void Exchange(ProgressBoard& board) = 0;
-  // Tells the others that the ranks of this host have left, once they all have (or after two seconds).
+  // Tells the others that the ranks of this host have left, once they all have (or after two
+  // seconds).
   virtual void Leave(ProgressBoard& board) = 0;
 };
 

@@ -21,8 +21,9 @@ uint64_t DigestOf(const ConstTensorView& view);
 
 // Compares the bits of `weights` over all ranks: 16 bytes a rank where they are equal, which they
 // should be after every step. Collective.
-//   DATA_LOSS  names the first parameter that differs and the lowest rank whose bits are not rank 0's; or
-//              ranks have unlike numbers of parameters. All ranks return it together (IsAgreed).
+//   DATA_LOSS  names the first parameter that differs and the lowest rank whose bits are not rank
+//              0's; or ranks have unlike numbers of parameters. All ranks return it together
+//              (IsAgreed).
 //   other      the collective call failed
 absl::Status CompareWeights(Communicator& communicator, std::span<const NamedTensor> weights);
 
@@ -32,8 +33,8 @@ class WeightsWatch {
   // 0: never.
   explicit WeightsWatch(int64_t every_steps) : every_steps_(every_steps) {}
 
-  // Collective; `step` counts from 1 and is the same on all ranks. Outcomes are CompareWeights', with the
-  // step.
+  // Collective; `step` counts from 1 and is the same on all ranks. Outcomes are CompareWeights',
+  // with the step.
   absl::Status AfterStep(int64_t step, Communicator& communicator,
                          std::span<const NamedTensor> weights) const;
 

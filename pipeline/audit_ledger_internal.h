@@ -30,9 +30,9 @@ class AuditFindings {
   const size_t max_messages_;
 };
 
-// Which samples were visited, epoch by epoch. An epoch is over when later ones were seen, unless one
-// of its samples comes after all, from a lane that lags or out of a shuffle. When it is over and
-// every sample that it should visit is there, its samples are forgotten. Thread-compatible.
+// Which samples were visited, epoch by epoch. An epoch is over when later ones were seen, unless
+// one of its samples comes after all, from a lane that lags or out of a shuffle. When it is over
+// and every sample that it should visit is there, its samples are forgotten. Thread-compatible.
 class AuditLedger {
  public:
   // Borrows all three. `expected_records`: what the logs say.

@@ -52,8 +52,8 @@ class Batch {
   // Who each row is; a padding row has {0, 0}.
   std::span<const SampleId> ids() const;
 
-  // Samples of this slice that are damaged, by position. They count in num_global_valid_rows, since no
-  // rank knows those of the others.
+  // Samples of this slice that are damaged, by position. They count in num_global_valid_rows, since
+  // no rank knows those of the others.
   std::span<const DamagedSample> damaged() const;
 
   // The tensors in the order of the plan's final schema. Their memory lives as long as a handle

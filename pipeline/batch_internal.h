@@ -62,8 +62,8 @@ absl::StatusOr<BatchLayout> MakeBatchLayout(const Schema& schema, uint64_t num_r
 absl::StatusOr<BatchLayout> MakeClosedLayout(const PhysicalPlan& plan, const ClosedBatch& batch);
 
 // Batches that are made ahead where nobody says how many: 2, or up to 32 while their slabs take
-// 1 MiB together. A batch of little work takes less time than waking a thread, so that two would leave
-// workers and consumer waiting for each other.
+// 1 MiB together. A batch of little work takes less time than waking a thread, so that two would
+// leave workers and consumer waiting for each other.
 int DefaultPrefetch(const BatchLayout& layout);
 
 // Slabs, reused by batches of the same size. Thread-safe. Slabs may come back after Close, and are

@@ -110,8 +110,8 @@ std::shared_ptr<const OpTable> NotingOps(std::shared_ptr<ImageExtents> extents) 
   return table;
 }
 
-// Samples are dropped or made by looking at them: a note in front of that would be looked at too, and
-// what run says of a stream without samples would not be said.
+// Samples are dropped or made by looking at them: a note in front of that would be looked at too,
+// and what run says of a stream without samples would not be said.
 bool LooksAtSamples(const proto::Pipeline& pipeline) {
   return std::ranges::any_of(pipeline.stage(), [](const proto::Stage& stage) {
     return stage.has_filter() || stage.has_unbatch() || stage.has_bucket_by_length();

@@ -17,22 +17,22 @@ namespace millrace::pipeline {
 
 class ImageExtents;  // of the images that were decoded; crop_watch.cc
 
-// Where the random crops of a plan lie and what its other random stages drew, sample by sample. A crop
-// is drawn from a sample's random words and the extents of its image, which no batch has: so the plan
-// gets a stage in front of each decode_image that reads the header and notes them, and changes no
-// sample. Thread-safe.
+// Where the random crops of a plan lie and what its other random stages drew, sample by sample. A
+// crop is drawn from a sample's random words and the extents of its image, which no batch has: so
+// the plan gets a stage in front of each decode_image that reads the header and notes them, and
+// changes no sample. Thread-safe.
 class CropWatch {
  public:
   static CropWatch Make(const Plan& plan);
 
   // The plan with those stages, and the ops that it is to be opened with. The plan as it is when it
-  // drops or makes samples by looking at them, or when those stages do not go into it (one of its own
-  // has the name of one of them); then of images that were decoded no window is known.
+  // drops or makes samples by looking at them, or when those stages do not go into it (one of its
+  // own has the name of one of them); then of images that were decoded no window is known.
   const Plan& watched() const { return watched_; }
   const std::shared_ptr<const OpTable>& ops() const { return ops_; }
 
-  // What random_resized_crop or random_crop, stage `stage` of the plan given to Make, has cut out of
-  // the sample's image; nullopt for another stage, and when the extents are not known there.
+  // What random_resized_crop or random_crop, stage `stage` of the plan given to Make, has cut out
+  // of the sample's image; nullopt for another stage, and when the extents are not known there.
   // REQUIRES: the plan has such a stage; the sample came from watched().
   std::optional<augment::CropWindow> WindowOf(size_t stage, const SampleId& id) const;
   // What a stage that changes colours, affine or auto_augment has drawn for the sample's image (a

@@ -21,11 +21,11 @@ class Examiner {
 
   // REQUIRES: the run holds the source's columns ("record"); rows that could not be read are
   // failed. `positions` are those of its rows in their lane, ascending; empty: the run's own.
-  // Appends to rows, extents and errors of `found`, in order of position and sub-index. Rows dropped by a filter are among them
-  // only where a settle step stands before that filter. A row with an error counts as kept
-  // (passed_filters is num_filters), its extents are 0, and its error is annotated with the stage
-  // and has no position. What an op throws gets out, unless it works on one row, whose error it is
-  // then: examine each record by itself.
+  // Appends to rows, extents and errors of `found`, in order of position and sub-index. Rows
+  // dropped by a filter are among them only where a settle step stands before that filter. A row
+  // with an error counts as kept (passed_filters is num_filters), its extents are 0, and its error
+  // is annotated with the stage and has no position. What an op throws gets out, unless it works on
+  // one row, whose error it is then: examine each record by itself.
   void Examine(Run& run, std::span<const uint64_t> positions, Examined* found) const;
   // Numbers in Examined::extents for each row: the ranks of extents_of, added up.
   size_t extents_per_row() const { return extents_per_row_; }

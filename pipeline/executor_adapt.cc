@@ -5,8 +5,8 @@
 
 // The executor's side of adapting: what it sees (a few additions at the ends of items, under the
 // mutex that is held there anyway), when the adapter is asked (a batch is delivered or ready, a
-// worker finds nothing to do, an item ends while the consumer waits), and that it is obeyed at once:
-// no item is begun beyond the target, and no batch opened.
+// worker finds nothing to do, an item ends while the consumer waits), and that it is obeyed at
+// once: no item is begun beyond the target, and no batch opened.
 
 namespace millrace::pipeline {
 

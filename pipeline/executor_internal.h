@@ -73,8 +73,8 @@ struct ExecutorParts {
   std::unique_ptr<const Zip> zip;              // over `source`, if the plan has one
   uint64_t data_fingerprint = 0;               // in tokens
   std::shared_ptr<const Selection> selection;  // of the source's records; null: all
-  // Of what stands as long as the pipeline is open: the source, the bits of a selection, and slots of
-  // the order's shuffles.
+  // Of what stands as long as the pipeline is open: the source, the bits of a selection, and slots
+  // of the order's shuffles.
   int64_t standing_bytes = 0;
   BatchOrder order;  // of all records; with a cut only records() counts
   // Of every batch; where they differ, that of one without rows.
@@ -303,7 +303,8 @@ class Executor {
   OrderMemo memo_;
   const BatchOrder* memo_order_ = nullptr;  // whose memo it is
 
-  // What Next needs when a batch is ready lies side by side: after a pause none of it is in a cache.
+  // What Next needs when a batch is ready lies side by side: after a pause none of it is in a
+  // cache.
   alignas(64) mutable Mutex mu_;
   bool stopped_ MILLRACE_GUARDED_BY(mu_) = true;    // no work is begun
   bool wake_due_ MILLRACE_GUARDED_BY(mu_) = false;  // the consumer is to hear of the front soon

@@ -31,8 +31,8 @@ void Executor::RunTask() {
   while (NextItem(clock, item)) Execute(*item);
 }
 
-// Ends `item`, if there is one, and makes it what the task does next. False: the task has ended, and
-// the executor may be gone.
+// Ends `item`, if there is one, and makes it what the task does next. False: the task has ended,
+// and the executor may be gone.
 bool Executor::NextItem(TaskClock& clock, std::optional<WorkItem>& item) {
   Locked lock(*this);
   const int64_t now_ns = Now();

@@ -7,8 +7,8 @@
 
 // A read in the middle of a compressed shard inflates the span that it lies in, unless that is kept
 // still. How many bytes are inflated for each that is read follows from how far the order jumps
-// (reach), how much it reads in one place, and how much is kept; spans and places are taken to lie at
-// random to each other, so that a place of p bytes is in p / span + 1 spans.
+// (reach), how much it reads in one place, and how much is kept; spans and places are taken to lie
+// at random to each other, so that a place of p bytes is in p / span + 1 spans.
 
 namespace millrace::pipeline {
 namespace {

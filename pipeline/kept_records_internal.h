@@ -12,10 +12,10 @@
 #include "base/mutex.h"
 #include "pipeline/read_buffer_internal.h"
 
-// What pass 1 has read lies here until pass 2 has gone by, so that the records of rows that are left
-// need not be read, copied and checked a second time. Pass 2 asks for positions in the order of
-// their lane, as a rule: so what lies well before the one asked for is forgotten. What finds no room
-// here, or comes out of order (from a shuffle behind the cut, from buckets), is read again.
+// What pass 1 has read lies here until pass 2 has gone by, so that the records of rows that are
+// left need not be read, copied and checked a second time. Pass 2 asks for positions in the order
+// of their lane, as a rule: so what lies well before the one asked for is forgotten. What finds no
+// room here, or comes out of order (from a shuffle behind the cut, from buckets), is read again.
 
 namespace millrace::pipeline {
 

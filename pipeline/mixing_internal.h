@@ -7,7 +7,8 @@
 #include "pipeline/batch_op.h"
 #include "pipeline/plan_check_internal.h"
 
-// The stages that mix rows of whole batches: mixup, cutmix, mixup_or_cutmix (docs/semantics.md, S-MIX).
+// The stages that mix rows of whole batches: mixup, cutmix, mixup_or_cutmix (docs/semantics.md,
+// S-MIX).
 
 namespace millrace::pipeline {
 

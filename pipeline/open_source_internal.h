@@ -46,8 +46,8 @@ struct ReadWindow {
 };
 ReadWindow WindowOfOrder(const PhysicalPlan& plan);
 
-// Opens one source. Blocks while indexes are made, by the context's workers; without a context by the
-// calling thread. An order that jumps about within a window may keep blocks of the
+// Opens one source. Blocks while indexes are made, by the context's workers; without a context by
+// the calling thread. An order that jumps about within a window may keep blocks of the
 // files, of a 16th of the memory budget at most.
 // REQUIRES: spec.kind is not kPush.
 //   INVALID_ARGUMENT  no records of that name in options.memory

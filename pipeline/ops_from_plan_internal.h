@@ -111,8 +111,8 @@ struct OpSpec {
   }
 };
 
-// The features of an op that parses records, of which those that nobody reads may be taken out; null
-// for any other op.
+// The features of an op that parses records, of which those that nobody reads may be taken out;
+// null for any other op.
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options);
 
 // Fields by name that an op reads, writes (all of them anew), and takes away.
@@ -138,8 +138,8 @@ bool DrawsAtRandom(const OpOptions& options);
 // are filled in.
 std::optional<augment::ColorOptions> ColorOptionsOf(const proto::Stage& stage);
 
-// Those of a stage that works on strings, tokens and numbers; nullopt: it is another stage. REQUIRES:
-// defaults are filled in.
+// Those of a stage that works on strings, tokens and numbers; nullopt: it is another stage.
+// REQUIRES: defaults are filled in.
 std::optional<OpOptions> FieldOptionsOf(const proto::Stage& stage);
 
 // The maps and cuts of the plan before its batch, in order.

@@ -15,8 +15,8 @@
 // A filter wants a label; it does not want the image decoded that it is about to drop. So pass 1 is
 // not "the ops before the filter" but a slice of the plan: walking back from each predicate, split
 // field and unknown extent, an op is taken along if it writes a field that is wanted, and from
-// there on its inputs are wanted instead. What parses records shrinks to the features that are wanted.
-// Pass 2 runs all ops again, for the rows that are left.
+// there on its inputs are wanted instead. What parses records shrinks to the features that are
+// wanted. Pass 2 runs all ops again, for the rows that are left.
 
 namespace millrace::pipeline {
 namespace {

@@ -41,11 +41,11 @@ absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const Plan& plan,
 // Does not parse features whose field is overwritten before anything reads it.
 void ProjectRule(std::vector<OpSpec>* specs, std::vector<std::string>* fired);
 // Makes a decode_image that is followed at once by a crop of its output one op, which decodes only
-// what the crop keeps. Disabled, it leaves them apart, but for dct_downscale, which one op alone can
-// do, and tells the first of the second, on which its verdict depends (S-ROUND-2).
+// what the crop keeps. Disabled, it leaves them apart, but for dct_downscale, which one op alone
+// can do, and tells the first of the second, on which its verdict depends (S-ROUND-2).
 void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std::string>* fired);
-// Makes ops on one uint8 or float32 image that follow each other one op: a crop or resize, or a pair
-// of DecodeRegionRule, and the flips, normalize, casts, pad_channels and transpose behind it.
+// Makes ops on one uint8 or float32 image that follow each other one op: a crop or resize, or a
+// pair of DecodeRegionRule, and the flips, normalize, casts, pad_channels and transpose behind it.
 // `before[i]` is the schema before specs[i]; both are shortened alike.
 void FuseImageRule(std::vector<OpSpec>* specs, std::vector<Schema>* before,
                    std::vector<std::string>* fired);

@@ -118,8 +118,8 @@ bool IsResize(const augment::CropOptions& crop) {
   return std::holds_alternative<augment::ResizeOptions>(crop);
 }
 
-// Whether they are one op even where the rule is off: how small the image is decoded follows from the
-// second's options.
+// Whether they are one op even where the rule is off: how small the image is decoded follows from
+// the second's options.
 bool ArePixelsOfBoth(const augment::DecodeImageOptions& decode, const augment::CropOptions& crop) {
   return decode.dct_downscale &&
          (IsResize(crop) || std::holds_alternative<augment::RandomResizedCropOptions>(crop));

@@ -282,8 +282,8 @@ void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* 
 // The field of samples without a zip.
 constexpr std::string_view kRecordField = "record";
 
-// Under a policy rows of CSV are judged before they are parsed: as the parse_csv of `field` will split
-// them, whatever the source says.
+// Under a policy rows of CSV are judged before they are parsed: as the parse_csv of `field` will
+// split them, whatever the source says.
 void JudgeRowsAsParsed(const OrderPlan& order, std::string_view field,
                        const proto::Pipeline& pipeline, PhysicalPlan* plan) {
   for (const OrderPlan& input : order.inputs) JudgeRowsAsParsed(input, field, pipeline, plan);

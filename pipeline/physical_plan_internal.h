@@ -124,8 +124,8 @@ struct SettleStep {
 struct CutPlan {
   std::vector<ExamineStep> examine;  // in order; the ops that filters, unbatch and extents need
   int num_filters = 0;
-  // One of these ops draws at random, or is the host program's: what it makes of a record may differ
-  // from epoch to epoch.
+  // One of these ops draws at random, or is the host program's: what it makes of a record may
+  // differ from epoch to epoch.
   bool may_vary = false;
   std::vector<SettleStep> settle;  // in order
   // Batch fields whose extents differ from row to row: pass 1 tells them, in this order, all
@@ -152,8 +152,8 @@ struct BatchSpec {
   bool pad_to_boundary = false;
 };
 
-// An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the host
-// program.
+// An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
+// host program.
 struct BatchOpSpec {
   std::string stage;                                  // identity of its random draws
   std::string where = {};                             // FILE:LINE:COLUMN of the stage

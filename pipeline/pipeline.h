@@ -39,9 +39,9 @@ struct OpenOptions {
   // where the stream goes on and what is lost. Not one of another semantics_version.
   bool force_resume = false;
 
-  // Damaged records are appended to this file before their batch is delivered, or the error that one
-  // of them is; each once (readers/quarantine.h). Ranks may share it. Empty: to none. Not for a plan
-  // with a zip, where the record of a bad sample is not known (S-DAMAGE-7).
+  // Damaged records are appended to this file before their batch is delivered, or the error that
+  // one of them is; each once (readers/quarantine.h). Ranks may share it. Empty: to none. Not for a
+  // plan with a zip, where the record of a bad sample is not known (S-DAMAGE-7).
   std::string quarantine_file;
 
   readers::HttpOptions http;  // of files that are URLs

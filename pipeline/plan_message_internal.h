@@ -59,7 +59,8 @@ std::string TextOf(const proto::Pipeline& pipeline);
 const std::string& OpName(const proto::Stage& stage);
 // REQUIRES: the op is set.
 StageKind KindOf(const proto::Stage& stage);
-// True for a source whose files are named in `files` and have many records each: tfrecord, text, ...
+// True for a source whose files are named in `files` and have many records each: tfrecord, text,
+// ...
 bool ReadsFiles(const proto::Stage& stage);
 // True for a map that works on whole batches: mixup, cutmix, mixup_or_cutmix.
 bool MixesRows(const proto::Stage& stage);
@@ -73,9 +74,9 @@ void FillDefaults(proto::Pipeline* pipeline);
 // of the first that is wrong. REQUIRES: FillDefaults.
 absl::Status CheckPlan(const PlanMessage& plan);
 
-// Reads every vocabulary's file, each once, and sets the digest where the text has none, so that the fingerprint
-// covers what is in the file. INVALID_ARGUMENT with the place of the first that cannot be read, is no
-// vocabulary, or is another than the text's digest says. REQUIRES: CheckPlan.
+// Reads every vocabulary's file, each once, and sets the digest where the text has none, so that
+// the fingerprint covers what is in the file. INVALID_ARGUMENT with the place of the first that
+// cannot be read, is no vocabulary, or is another than the text's digest says. REQUIRES: CheckPlan.
 absl::Status PinVocabularies(PlanMessage* plan);
 
 // The parts of CheckPlan.

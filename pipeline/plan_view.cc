@@ -8,9 +8,10 @@
 #include "pipeline/explain_internal.h"
 #include "pipeline/plan_view_internal.h"
 
-// A field's history is what its stages do to it, one after the other. Stages are known by the names of
-// their ops, and their fields by what the options call "field" and "output": a stage that this file has
-// never heard of makes the values of its fields unknown, and no more is claimed than is so.
+// A field's history is what its stages do to it, one after the other. Stages are known by the names
+// of their ops, and their fields by what the options call "field" and "output": a stage that this
+// file has never heard of makes the values of its fields unknown, and no more is claimed than is
+// so.
 
 namespace millrace::pipeline {
 

@@ -34,7 +34,8 @@ struct FieldHistory {
   };
 
   Layout layout = Layout::kUnknown;
-  // One per channel, or one for all of them; nullopt: values were no uint8, or became something else.
+  // One per channel, or one for all of them; nullopt: values were no uint8, or became something
+  // else.
   std::optional<std::vector<Affine>> values;
   int64_t channels = 0;        // without those that pad_channels has added; 0: not known
   std::vector<size_t> stages;  // that have made the field or changed it; indexes into StagesOf
@@ -42,9 +43,9 @@ struct FieldHistory {
 // An empty history when no stage names the field.
 FieldHistory HistoryOf(const Plan& plan, std::string_view field);
 
-// Whether a stage that acts with a probability (flip, brightness, ...) has acted on a sample, or, of
-// random_erasing, has looked for a rectangle; nullopt for a stage that has no probability of its own for
-// each sample. Drawn again from the sample's random words (S-RANDOM-1).
+// Whether a stage that acts with a probability (flip, brightness, ...) has acted on a sample, or,
+// of random_erasing, has looked for a rectangle; nullopt for a stage that has no probability of its
+// own for each sample. Drawn again from the sample's random words (S-RANDOM-1).
 // REQUIRES: stage < StagesOf(plan).size().
 std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id);
 

@@ -11,8 +11,9 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr size_t kMaxRunBytes = 256 << 10;
-// Of the rows that an op likes to get at once: sixteen photographs have about 2 MiB. Of larger records
-// the time goes elsewhere, and the bytes, and what is decoded of them, would be many times a budget.
+// Of the rows that an op likes to get at once: sixteen photographs have about 2 MiB. Of larger
+// records the time goes elsewhere, and the bytes, and what is decoded of them, would be many times
+// a budget.
 constexpr size_t kMaxPreferredBytes = size_t{3} << 20;
 // Bytes between two wanted frames that are read with them: copying so many from the page cache
 // takes less time than a second system call.

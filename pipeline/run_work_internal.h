@@ -120,8 +120,9 @@ struct RunWork {
 };
 
 // Makes `work`, cleared, a run of the first of these samples: as many as have frames of at most
-// 256 KiB together, or `min_rows`, or as many of these as have at most 3 MiB. `zip` is null where the
-// samples are records of the source. Returns their number, at least 1. REQUIRES: ids is not empty.
+// 256 KiB together, or `min_rows`, or as many of these as have at most 3 MiB. `zip` is null where
+// the samples are records of the source. Returns their number, at least 1. REQUIRES: ids is not
+// empty.
 int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
                   std::span<const SampleId> ids, int64_t min_rows, RunWork& work);
 
@@ -161,8 +162,8 @@ class RunProcessor {
   RunProcessor(const PhysicalPlan& plan, const readers::RecordSource& source);
 
   RunScratch MakeScratch() const;
-  // Adds the source's columns: kRecordColumn and perhaps "label", (range) "value", or those of a zip;
-  // rows that could not be read are failed.
+  // Adds the source's columns: kRecordColumn and perhaps "label", (range) "value", or those of a
+  // zip; rows that could not be read are failed.
   void Load(const RunWork& work, Run& run) const;
   // Returns its bad rows, ascending. An op that throws makes its row INTERNAL.
   std::vector<BadRow> Process(const RunWork& work, RunScratch& scratch) const;

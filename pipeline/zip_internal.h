@@ -17,9 +17,9 @@
 // Samples that are made of one record of each input (docs/semantics.md, S-ZIP).
 //
 // To the order, the settler and everything else that names samples, a zip is one source: element i
-// of epoch e. Which records these are is arithmetic too, element i of the pass that each input makes
-// in that epoch, and only a run that is about to be read asks for them. So nothing in front of a run
-// knows that a sample may lie in several places.
+// of epoch e. Which records these are is arithmetic too, element i of the pass that each input
+// makes in that epoch, and only a run that is about to be read asks for them. So nothing in front
+// of a run knows that a sample may lie in several places.
 
 namespace millrace::pipeline {
 

@@ -21,8 +21,8 @@ namespace millrace::readers {
 
 // What deflate may refer back to.
 inline constexpr size_t kWindowBytes = 32 << 10;
-// A span has at least the first, but for the last of a file, and at most the second, inflated and as
-// it lies in the file: so much is allocated for one, whatever a file of points says.
+// A span has at least the first, but for the last of a file, and at most the second, inflated and
+// as it lies in the file: so much is allocated for one, whatever a file of points says.
 inline constexpr uint64_t kLeastSpanBytes = 4 << 10;
 inline constexpr uint64_t kMostSpanBytes = 32 << 20;
 
@@ -83,8 +83,8 @@ std::string PointsName(const IndexKey& key);
 // The file; `windows` are those of all spans one after the other, as window_at says.
 std::vector<std::byte> EncodePoints(const AccessPoints& points, std::span<const std::byte> windows,
                                     const IndexKey& key);
-// Reads all but the windows, which stay in `file`. What it returns is within the limits above and in
-// order, but may still be lies.
+// Reads all but the windows, which stay in `file`. What it returns is within the limits above and
+// in order, but may still be lies.
 //   DATA_LOSS            damaged, or not such a file
 //   FAILED_PRECONDITION  a good one, but of another version or key
 //   other                it cannot be read

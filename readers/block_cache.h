@@ -14,10 +14,10 @@
 // each, 0.5 to 2 us for 100 bytes, although all bytes of the window are asked for soon. The cache
 // fetches whole blocks and copies records out of them. A slot holds one block; neighbouring blocks
 // lie in neighbouring slots, so a window that fits never throws out its own blocks, and no list has
-// to be kept in order of use. A block takes the place of another only when it is asked for twice and
-// that one not at all meanwhile: a straggler behind the window, or an order that jumps farther than
-// the cache reaches, costs a read of the record and no more. Each slot has its own mutex, held for a
-// copy, never for a read.
+// to be kept in order of use. A block takes the place of another only when it is asked for twice
+// and that one not at all meanwhile: a straggler behind the window, or an order that jumps farther
+// than the cache reaches, costs a read of the record and no more. Each slot has its own mutex, held
+// for a copy, never for a read.
 //
 // Nothing depends on it: a block that cannot be read as a whole makes the record be read alone.
 

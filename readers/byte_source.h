@@ -17,8 +17,8 @@
 
 namespace millrace::readers {
 
-// Zeros that stand for what is missing where a compressed stream cannot be inflated for a while, however
-// much that is: enough for a frame, and no header of one.
+// Zeros that stand for what is missing where a compressed stream cannot be inflated for a while,
+// however much that is: enough for a frame, and no header of one.
 inline constexpr uint64_t kLostBytes = 16;
 
 // A part of the inflated bytes that is not what it was, or those zeros.
@@ -48,8 +48,8 @@ class ByteSource {
   //              Everything before the damage has been delivered; later calls say the same
   //   other      the file could not be read
   virtual absl::StatusOr<size_t> Read(std::span<std::byte> out) = 0;
-  // Instead of reading: `count` bytes, of which the first `again` are the last that were read; fewer
-  // at the end of the file. Empty: they can only be read.
+  // Instead of reading: `count` bytes, of which the first `again` are the last that were read;
+  // fewer at the end of the file. Empty: they can only be read.
   virtual HeldBytes Borrow(size_t /*again*/, size_t /*count*/) { return {}; }
 
   // The bytes still to come where that is known (a plain file).
@@ -86,8 +86,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
 // The first of `lost` that has bytes in [begin, end); null: none has.
 const LostBytes* FindLost(std::span<const LostBytes> lost, uint64_t begin, uint64_t end);
 
-// Whether a gzip, zlib or zstd stream (`compression`) may begin with `first` (at least one byte); judges
-// as many bytes as there are.
+// Whether a gzip, zlib or zstd stream (`compression`) may begin with `first` (at least one byte);
+// judges as many bytes as there are.
 bool LooksLike(Compression compression, std::span<const std::byte> first);
 
 }  // namespace millrace::readers

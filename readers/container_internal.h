@@ -41,11 +41,11 @@ class Container {
   virtual ~Container() = default;
 
   virtual const FrameFormat& format() const = 0;
-  // True where FindFrames looks at the size of a shard and its first bytes only: it costs less than to
-  // read an index, so none is kept.
+  // True where FindFrames looks at the size of a shard and its first bytes only: it costs less than
+  // to read an index, so none is kept.
   virtual bool is_regular() const { return false; }
-  // The frames that lie whole in a shard whose size may not fit its header; `is_cut`: it is known to
-  // lack its end, and a footer with it.
+  // The frames that lie whole in a shard whose size may not fit its header; `is_cut`: it is known
+  // to lack its end, and a footer with it.
   //   other  the file cannot be read
   // REQUIRES: is_regular()
   virtual absl::StatusOr<WholeFrames> FindWhole(const RandomAccessFile& /*file*/,
@@ -95,7 +95,8 @@ std::unique_ptr<const Container> MakeTarContainer();
 bool HasNoMagic(std::span<const std::byte> first);
 
 // For containers without a magic of their own.
-//   DATA_LOSS  with RecordError kWrongCompression: `file`, which is said to be plain, is gzip or zstd
+//   DATA_LOSS  with RecordError kWrongCompression: `file`, which is said to be plain, is gzip or
+//              zstd
 absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options);
 
 // Container::Unframe where the frame is payload but for what `trim(&payload)` takes off; it returns

@@ -147,7 +147,8 @@ class CsvWalk {
     return end - row_begin_ <= options_.max_record_bytes ? absl::OkStatus() : TooLongAt(row_begin_);
   }
 
-  // Takes the state to the end of these bytes of a line. Between two quotes only the last byte counts.
+  // Takes the state to the end of these bytes of a line. Between two quotes only the last byte
+  // counts.
   void Step(std::string_view bytes) {
     while (true) {
       const size_t quote = bytes.find('"');

@@ -8,8 +8,8 @@
 #include "readers/byte_source.h"
 #include "readers/container_internal.h"
 
-// Records of one size, whose places are arithmetic: nothing is walked and no index is kept. All that
-// such a file can be asked is whether it is as long as it should be.
+// Records of one size, whose places are arithmetic: nothing is walked and no index is kept. All
+// that such a file can be asked is whether it is as long as it should be.
 
 namespace millrace::readers {
 namespace {
@@ -69,8 +69,8 @@ class FixedLengthContainer final : public RegularContainer {
 
   bool LooksPlain(std::span<const std::byte> first) const override { return HasNoMagic(first); }
 
-  // Where the size does not fit, the file was cut: it has no footer then, unless that is so long that
-  // a part of it could be taken for a record.
+  // Where the size does not fit, the file was cut: it has no footer then, unless that is so long
+  // that a part of it could be taken for a record.
   absl::StatusOr<WholeFrames> FindWhole(const RandomAccessFile& file, const WalkOptions& options,
                                         bool is_cut) const override {
     const uint64_t first = options_.header_bytes;
@@ -112,8 +112,8 @@ class FixedLengthContainer final : public RegularContainer {
   const ContainerOptions options_;
 };
 
-// An IDX file is big-endian: a magic (0, 0, type, number of dimensions), one u32 per dimension, then
-// the elements.
+// An IDX file is big-endian: a magic (0, 0, type, number of dimensions), one u32 per dimension,
+// then the elements.
 class IdxContainer final : public RegularContainer {
  public:
   IdxContainer() : RegularContainer(ContainerKind::kIdx) {}

@@ -7,9 +7,9 @@
 #include "readers/container_internal.h"
 #include "readers/tar_walk_internal.h"
 
-// Samples of WebDataset: members of a tar that follow each other and are called alike up to the first
-// dot. A record is the stretch of the archive that holds them, headers included, so that one read
-// fetches a sample whatever its members are.
+// Samples of WebDataset: members of a tar that follow each other and are called alike up to the
+// first dot. A record is the stretch of the archive that holds them, headers included, so that one
+// read fetches a sample whatever its members are.
 
 namespace millrace::readers {
 namespace {

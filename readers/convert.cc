@@ -17,10 +17,11 @@
 #include "readers/shard_set_internal.h"
 #include "xxhash.h"
 
-// One thing between a table of inputs and a table of outputs: a record, which is bytes, or a sample of
-// named features. An input makes records (convert_input_internal.h), PrepareSample changes them, an
-// output encodes them (convert_output_internal.h). All that takes time is done for a chunk of records
-// at once by any thread; chunks are written in order, so that bytes do not depend on threads.
+// One thing between a table of inputs and a table of outputs: a record, which is bytes, or a sample
+// of named features. An input makes records (convert_input_internal.h), PrepareSample changes them,
+// an output encodes them (convert_output_internal.h). All that takes time is done for a chunk of
+// records at once by any thread; chunks are written in order, so that bytes do not depend on
+// threads.
 
 namespace millrace::readers {
 namespace {
@@ -80,7 +81,8 @@ class Conversion {
     return BeginOutput(declared);
   }
 
-  // Tells before anything is written that a shard of images would lack a class, where that is known.
+  // Tells before anything is written that a shard of images would lack a class, where that is
+  // known.
   absl::Status CheckClasses() const {
     if (options_.to != ConvertFormat::kImages || !options_.features.empty())
       return absl::OkStatus();

@@ -19,9 +19,10 @@
 
 namespace millrace::readers {
 
-// What is read, and what is written. kTfRecord, kText and kFixedLength hold records of any bytes; they
-// are copied as they are where both sides do. All others hold samples of named features; then a record
-// of TFRecord is a tf.train.Example, and one of kText or kFixedLength the value of one feature.
+// What is read, and what is written. kTfRecord, kText and kFixedLength hold records of any bytes;
+// they are copied as they are where both sides do. All others hold samples of named features; then
+// a record of TFRecord is a tf.train.Example, and one of kText or kFixedLength the value of one
+// feature.
 enum class ConvertFormat {
   kTfRecord,
   kText,         // lines
@@ -49,25 +50,25 @@ struct ConvertOptions {
   // Of all others: the files, in their order (ExpandFiles).
   std::vector<std::string> files;
   Compression input_compression = Compression::kAuto;
-  // How records lie in kFixedLength and kCsv; its `kind` does not count. The header of CSV names the
-  // columns, which may then stand in any order. CSV is always written with commas and a header.
+  // How records lie in kFixedLength and kCsv; its `kind` does not count. The header of CSV names
+  // the columns, which may then stand in any order. CSV is always written with commas and a header.
   ContainerOptions container;
   uint64_t max_record_bytes = uint64_t{1} << 30;
 
   // Of kCsv, kJsonLines (needed) and kTar: the features that are read; whatever else there is stays
-  // behind. Of kTar empty: all members, as bytes, but for `cls`, an int64. Of kText and kFixedLength
-  // none: they are one feature of bytes. For other inputs: the columns of a kCsv or kJsonLines that is
-  // written; empty: those of record 0.
+  // behind. Of kTar empty: all members, as bytes, but for `cls`, an int64. Of kText and
+  // kFixedLength none: they are one feature of bytes. For other inputs: the columns of a kCsv or
+  // kJsonLines that is written; empty: those of record 0.
   std::vector<ConvertFeature> schema;
-  // Of kText and kFixedLength: what a record is called as a feature (bytes) of a sample. Empty: records
-  // are copied as bytes, or cannot be converted.
+  // Of kText and kFixedLength: what a record is called as a feature (bytes) of a sample. Empty:
+  // records are copied as bytes, or cannot be converted.
   std::string feature;
   // Which features are taken, in this order, and what they are called then; empty: all.
   std::vector<std::pair<std::string, std::string>> features;
-  // Encodes images anew where its recoding() is not empty: those of the feature `image_feature`, else of
-  // the first of image/encoded, jpg, jpeg and png that is taken of a sample; image/format, image/height
-  // and image/width follow. All these are the names that were read. A jpg, jpeg or png that `features`
-  // does not call anew is called by its new format. Needed for kIdx as output.
+  // Encodes images anew where its recoding() is not empty: those of the feature `image_feature`,
+  // else of the first of image/encoded, jpg, jpeg and png that is taken of a sample; image/format,
+  // image/height and image/width follow. All these are the names that were read. A jpg, jpeg or png
+  // that `features` does not call anew is called by its new format. Needed for kIdx as output.
   std::shared_ptr<const ImageCodec> codec;
   std::string image_feature;
 
@@ -101,25 +102,25 @@ struct ConvertReport {
 // Called after each record with how many are written, and how many there are.
 using ConvertProgress = std::function<void(int64_t done_records, int64_t total_records)>;
 
-// Writes the records of one container into another; docs/convert.md says what becomes of what. Nothing
-// is lost without a word: what the output cannot hold is an error that names the record.
+// Writes the records of one container into another; docs/convert.md says what becomes of what.
+// Nothing is lost without a word: what the output cannot hold is an error that names the record.
 //
 // Images have TF-slim's names: image/encoded, image/format ("png" or "jpeg"), image/class/label,
-// image/class/text (where known), image/filename, image/height, image/width. JPEG and PNG bytes pass
-// through unchanged, unless the codec encodes them anew.
+// image/class/text (where known), image/filename, image/height, image/width. JPEG and PNG bytes
+// pass through unchanged, unless the codec encodes them anew.
 //
-// Of n records in (shuffled) order shard s of N gets the block from s * n / N up to (s + 1) * n / N:
-// reading the shards one after the other gives that order back. The same options and input give the
-// same bytes.
+// Of n records in (shuffled) order shard s of N gets the block from s * n / N up to (s + 1) * n /
+// N: reading the shards one after the other gives that order back. The same options and input give
+// the same bytes.
 //
 // Shards are written to a hidden folder beside their place and moved there after the last one is
 // whole, and PREFIX.manifest.json behind them (shards with records, bytes and labels; classes;
 // columns). On failure nothing has changed. A conversion that is killed leaves its folder: the same
-// conversion of the same input takes over the shards that are whole there, any other to the same prefix
-// removes it. `overwrite` replaces all shards of the prefix, also of sets of another number of shards
-// or another format: they are moved to the hidden folder first, moved back when a move fails, and
-// removed when the new set is in place. A folder with replaced shards that a killed process left stays
-// until an `overwrite` succeeds. Several processes may convert at once.
+// conversion of the same input takes over the shards that are whole there, any other to the same
+// prefix removes it. `overwrite` replaces all shards of the prefix, also of sets of another number
+// of shards or another format: they are moved to the hidden folder first, moved back when a move
+// fails, and removed when the new set is in place. A folder with replaced shards that a killed
+// process left stays until an `overwrite` succeeds. Several processes may convert at once.
 //   INVALID_ARGUMENT     a bad option, or one that does not apply; the label rules do not fit; more
 //                        shards than records; the output cannot hold a record
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and

@@ -21,8 +21,8 @@
 #include "readers/image_labels_internal.h"
 #include "readers/unique_fd.h"
 
-// Labelled images with TF-slim's names as what they often come from: a folder of a file for each image,
-// or a pair of IDX files. Their shards are folders.
+// Labelled images with TF-slim's names as what they often come from: a folder of a file for each
+// image, or a pair of IDX files. Their shards are folders.
 
 namespace millrace::readers::internal {
 namespace {
@@ -113,8 +113,8 @@ std::string WithEndingOf(std::string_view format, const std::string& path) {
   return path.substr(0, dot) + (is_png ? ".jpg" : ".png");
 }
 
-// CLASS/FILE for each image. A reader numbers the classes by their sorted names, so that has to give the
-// labels.
+// CLASS/FILE for each image. A reader numbers the classes by their sorted names, so that has to
+// give the labels.
 class ImagesShard final : public ShardWriter {
  public:
   // `options` must outlive it.

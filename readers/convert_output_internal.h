@@ -34,7 +34,8 @@ class ConvertOutput {
   // True where Begin wants to see a record.
   virtual bool needs_first() const { return false; }
   // Fits itself to the input, once and before anything else. `declared`: the features that samples
-  // have, empty where that is not known. `first`: record 0, null when there is none or none is needed.
+  // have, empty where that is not known. `first`: record 0, null when there is none or none is
+  // needed.
   //   INVALID_ARGUMENT  the output cannot hold such records
   virtual absl::Status Begin(const std::vector<ConvertFeature>& /*declared*/,
                              const ConvertRecord* /*first*/) {
@@ -64,8 +65,8 @@ std::unique_ptr<ConvertOutput> MakeTarOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeIdxOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options);
 
-// Whether the classes of a folder of images, by name, have the labels that a reader gives them: their
-// places among the sorted names.
+// Whether the classes of a folder of images, by name, have the labels that a reader gives them:
+// their places among the sorted names.
 //   INVALID_ARGUMENT  says which one has not, and what would help
 absl::Status CheckClassesOfShard(const ConvertOptions& options,
                                  const std::map<std::string, int64_t>& labels);

@@ -10,9 +10,9 @@
 #include "readers/convert_parser_internal.h"
 #include "readers/tar_walk_internal.h"
 
-// Samples as WebDataset lays them out: a member KEY.FEATURE for each feature, ustar, with a pax header
-// where the name is too long for one. All that a header says beside name and size is constant, so the
-// same samples give the same bytes.
+// Samples as WebDataset lays them out: a member KEY.FEATURE for each feature, ustar, with a pax
+// header where the name is too long for one. All that a header says beside name and size is
+// constant, so the same samples give the same bytes.
 
 namespace millrace::readers::internal {
 namespace {

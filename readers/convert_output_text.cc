@@ -8,8 +8,9 @@
 #include "base/utf8.h"
 #include "readers/convert_output_internal.h"
 
-// Samples as text: rows of CSV and lines of JSON. Both have columns, which are declared, or those of
-// record 0; whatever does not fit them is an error, since a reader would take it for something else.
+// Samples as text: rows of CSV and lines of JSON. Both have columns, which are declared, or those
+// of record 0; whatever does not fit them is an error, since a reader would take it for something
+// else.
 
 namespace millrace::readers::internal {
 namespace {

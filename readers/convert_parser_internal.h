@@ -34,8 +34,8 @@ class RecordParser {
 std::unique_ptr<const RecordParser> MakeOpaqueParser();
 // The same as the only feature of a sample.
 std::unique_ptr<const RecordParser> MakeBytesParser(std::string feature);
-// A tf.train.Example; features come sorted by name. One without a list of values is an error if it is
-// among `taken` (empty: all are), else it is passed over.
+// A tf.train.Example; features come sorted by name. One without a list of values is an error if it
+// is among `taken` (empty: all are), else it is passed over.
 std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> taken);
 // A row of CSV, a line of JSON. `columns`: MakeFieldReader.
 std::unique_ptr<const RecordParser> MakeFieldParser(RecordFormat format,

@@ -33,8 +33,8 @@ bool MayMiss(std::span<const ConvertFeature> declared, std::string_view name) {
   return found != declared.end() && found->is_optional;
 }
 
-// What is taken of a sample. Its features keep the names that they were read with until the image was
-// encoded anew, since these are the names that options speak of.
+// What is taken of a sample. Its features keep the names that they were read with until the image
+// was encoded anew, since these are the names that options speak of.
 struct Taken {
   Sample sample;
   std::vector<std::string> new_names;  // of each
@@ -83,8 +83,8 @@ void SetIfThere(Sample& sample, std::string_view name, T value) {
   }
 }
 
-// A feature that is called like a kind of file is called like another with other bytes, unless it was
-// given a name.
+// A feature that is called like a kind of file is called like another with other bytes, unless it
+// was given a name.
 absl::Status Rename(Taken& taken, std::string_view name, std::string_view format) {
   const std::string_view new_name = ExtensionOf(name, format);
   for (size_t i = 0; i < taken.new_names.size(); ++i) {

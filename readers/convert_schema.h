@@ -21,8 +21,8 @@ struct ConvertFeature {
   friend bool operator==(const ConvertFeature&, const ConvertFeature&) = default;
 };
 
-// "label:int64,weight:float32?,ids:int64[],name:bytes": dtype is bytes, int64 or float32 (or float);
-// [] marks a list, ? behind it what may be missing. The name ends at the last colon.
+// "label:int64,weight:float32?,ids:int64[],name:bytes": dtype is bytes, int64 or float32 (or
+// float); [] marks a list, ? behind it what may be missing. The name ends at the last colon.
 //   INVALID_ARGUMENT  says which part is wrong
 absl::StatusOr<std::vector<ConvertFeature>> ParseConvertSchema(std::string_view text);
 std::string ToString(std::span<const ConvertFeature> schema);

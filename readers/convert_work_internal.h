@@ -27,8 +27,8 @@ struct ChunkWork {
 };
 
 // Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order,
-// whatever the number of threads. At most two chunks per thread wait. Returns the error of the first
-// chunk that has one; those before it are written.
+// whatever the number of threads. At most two chunks per thread wait. Returns the error of the
+// first chunk that has one; those before it are written.
 absl::Status RunInOrder(const ChunkWork& work, int threads);
 
 }  // namespace millrace::readers::internal

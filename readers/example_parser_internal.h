@@ -7,9 +7,9 @@
 #include <string_view>
 
 // The wire format of tf.train.Example (and of SequenceExample, sequence_parser_internal.h), read in
-// place. Parsing into message objects costs a map node, a string and a vector per feature and copies
-// the image; here a key and a value are views into the record, an entry that nobody wants is one
-// addition, and numbers go to where they will stay. The messages are
+// place. Parsing into message objects costs a map node, a string and a vector per feature and
+// copies the image; here a key and a value are views into the record, an entry that nobody wants is
+// one addition, and numbers go to where they will stay. The messages are
 //
 //   Example  { Features features = 1; }
 //   Features { map<string, Feature> feature = 1; }

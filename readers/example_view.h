@@ -21,8 +21,8 @@ using FeatureValues = std::variant<std::monostate, std::vector<std::string_view>
 //   DATA_LOSS  `example` is not a valid message; the text says at which byte
 absl::StatusOr<std::map<std::string, FeatureValues>> ViewExample(std::string_view example);
 
-// The feature lists of one tf.train.SequenceExample by key, the values of each step; ViewExample gives
-// its context. A plain Example has none.
+// The feature lists of one tf.train.SequenceExample by key, the values of each step; ViewExample
+// gives its context. A plain Example has none.
 //   DATA_LOSS  as ViewExample
 absl::StatusOr<std::map<std::string, std::vector<FeatureValues>>> ViewFeatureLists(
     std::string_view example);

@@ -19,9 +19,9 @@ inline constexpr size_t kMaxNameBytes = size_t{64} << 20;  // of all of them tog
 // "https://host/file": taken as it is, since no folder of it can be listed.
 inline bool HasScheme(std::string_view name) { return name.find("://") != std::string_view::npos; }
 
-// Expands braces as bash does: "{a,b}" and "{08..12}" (numbers, as wide as the wider of the two where
-// one begins with a zero), in each other and as often as wanted. Other braces stand for themselves,
-// and so does what follows a backslash. Without braces: the pattern.
+// Expands braces as bash does: "{a,b}" and "{08..12}" (numbers, as wide as the wider of the two
+// where one begins with a zero), in each other and as often as wanted. Other braces stand for
+// themselves, and so does what follows a backslash. Without braces: the pattern.
 //   INVALID_ARGUMENT  over kMaxNames names, or braces nested too deeply
 absl::StatusOr<std::vector<std::string>> ExpandBraces(std::string_view pattern);
 
@@ -39,8 +39,8 @@ struct ListedName {
   std::string where;  // FILE:LINE
 };
 
-// Reads the list `path`: a name, pattern or URL per line; blanks around it do not count, nor do empty
-// lines and lines that begin with '#'.
+// Reads the list `path`: a name, pattern or URL per line; blanks around it do not count, nor do
+// empty lines and lines that begin with '#'.
 //   INVALID_ARGUMENT  it names nothing, or another list
 //   other             it cannot be read
 absl::StatusOr<std::vector<ListedName>> ReadNameList(const std::string& path);

@@ -11,8 +11,8 @@ namespace millrace::readers {
 // The column in which records enter the first op, unless the plan names another.
 inline constexpr char kRecordField[] = "record";
 
-// One part of a record that becomes a column: a feature of tf.train.Example, a value of a JSON object, a
-// column of a CSV row, a member of a tar sample.
+// One part of a record that becomes a column: a feature of tf.train.Example, a value of a JSON
+// object, a column of a CSV row, a member of a tar sample.
 struct FeatureSpec {
   std::string key;            // in the record
   std::string name;           // of the column

@@ -27,8 +27,8 @@ class FieldReader {
                             std::span<RecordField> fields) const = 0;
 };
 
-// `features` must outlive it. `columns` and `delimiter` are those of kCsv, and every feature's key is
-// one of the columns.
+// `features` must outlive it. `columns` and `delimiter` are those of kCsv, and every feature's key
+// is one of the columns.
 std::unique_ptr<const FieldReader> MakeFieldReader(RecordFormat format,
                                                    std::span<const FeatureSpec> features,
                                                    std::vector<std::string> columns,

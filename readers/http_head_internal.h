@@ -51,8 +51,8 @@ struct HttpHead {
   void TakeLine(std::string_view line);
 };
 
-// Bytes that were asked for, `size` of them, and what the file was when it was opened; nullopt: this
-// is the request that finds out, for one byte.
+// Bytes that were asked for, `size` of them, and what the file was when it was opened; nullopt:
+// this is the request that finds out, for one byte.
 struct HttpAsked {
   uint64_t offset = 0;
   size_t size = 0;

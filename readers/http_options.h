@@ -14,8 +14,8 @@
 namespace millrace::readers {
 
 // May append headers ("Name: value") to a request for bytes `first` to `last` (included) of `url`
-// before it is sent: what a store wants signed. Called for every attempt, by several threads at once where
-// several sources are read.
+// before it is sent: what a store wants signed. Called for every attempt, by several threads at
+// once where several sources are read.
 using RequestSigner = std::function<void(std::string_view url, uint64_t first, uint64_t last,
                                          std::vector<std::string>& headers)>;
 

@@ -30,8 +30,8 @@ class ImageCodec {
  public:
   virtual ~ImageCodec() = default;
 
-  // What Recode does, in words that are different for different outcomes; empty: nothing, and it is not
-  // called.
+  // What Recode does, in words that are different for different outcomes; empty: nothing, and it is
+  // not called.
   virtual std::string recoding() const = 0;
   // Shrinks or encodes anew.
   //   nullopt           the image stays as it is, byte for byte

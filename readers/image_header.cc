@@ -29,8 +29,8 @@ struct JpegErrors {
   bool unsupported = false;
 };
 
-// An error behind a warning is the warning's: the file was damaged before, and what libjpeg takes for
-// an unknown kind may be damage too. A decode stops at the warning.
+// An error behind a warning is the warning's: the file was damaged before, and what libjpeg takes
+// for an unknown kind may be damage too. A decode stops at the warning.
 void JumpOut(j_common_ptr info) {
   auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
   if (!errors->warned) {

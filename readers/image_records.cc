@@ -10,8 +10,9 @@
 #include "readers/image_labels_internal.h"
 #include "xxhash.h"
 
-// A folder may hold millions of images, so nothing is kept open and nothing is kept of a file but its
-// path, size, time and label. A file that grew or shrank since is seen when it is opened for a read.
+// A folder may hold millions of images, so nothing is kept open and nothing is kept of a file but
+// its path, size, time and label. A file that grew or shrank since is seen when it is opened for a
+// read.
 
 namespace millrace::readers {
 namespace {

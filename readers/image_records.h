@@ -17,8 +17,8 @@ struct ImageRecordOptions {
 };
 
 // The images of a folder as records with labels (ImageLabelOptions says how they are made): every
-// file is a record and a shard of its own, in the order of the sorted paths. Files are looked at here
-// for their sizes alone, and opened for each read.
+// file is a record and a shard of its own, in the order of the sorted paths. Files are looked at
+// here for their sizes alone, and opened for each read.
 //   NOT_FOUND         no such folder, or no image in it
 //   INVALID_ARGUMENT  the label rules do not fit
 //   DATA_LOSS         with RecordError: a file is larger than max_record_bytes

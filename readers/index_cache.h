@@ -29,8 +29,8 @@ struct IndexedShard {
   uint64_t shard_bytes = 0;                      // the (inflated) size
 };
 
-// The indexes and access points of shards in a CacheFolder. Immutable, thread-safe, and safe between
-// processes. A folder that cannot be used costs speed, never an error. Internal.
+// The indexes and access points of shards in a CacheFolder. Immutable, thread-safe, and safe
+// between processes. A folder that cannot be used costs speed, never an error. Internal.
 class IndexCache {
  public:
   using Build = std::function<absl::StatusOr<ShardIndex>()>;

@@ -26,9 +26,9 @@ struct InflatePassOptions {
   std::function<void(uint64_t bytes)> advanced;  // of the file, since the last call; may be empty
 };
 
-// Inflates a gzip, zlib or zstd file once, from its begin to its end, and makes its access points. While
-// that goes on the inflated bytes can be read in order, so that whoever looks for records needs no
-// pass of their own. Thread-compatible, ReadAt too. Internal.
+// Inflates a gzip, zlib or zstd file once, from its begin to its end, and makes its access points.
+// While that goes on the inflated bytes can be read in order, so that whoever looks for records
+// needs no pass of their own. Thread-compatible, ReadAt too. Internal.
 class InflatePass : public RandomAccessFile {
  public:
   InflatePass(std::shared_ptr<const RandomAccessFile> file, Compression compression,

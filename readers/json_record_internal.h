@@ -24,8 +24,8 @@ class JsonPaths {
 
   explicit JsonPaths(std::span<const FeatureSpec> features);  // which must outlive it
 
-  // Reads `record`; `fields` are those of the features, all missing. The whole record is checked, what
-  // is not wanted too.
+  // Reads `record`; `fields` are those of the features, all missing. The whole record is checked,
+  // what is not wanted too.
   //   DATA_LOSS         not one object of JSON in UTF-8, or nested deeper than kMaxDepth
   //   INVALID_ARGUMENT  a value is not what its feature declares, or there twice
   absl::Status Read(std::string_view record, RunArena& arena, std::span<RecordField> fields) const;

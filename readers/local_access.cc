@@ -12,7 +12,8 @@
 #include "readers/mapping_internal.h"
 
 // Other ways to the bytes of a local file than pread through the page cache. All of them fill the
-// same buffers with the same bytes; which is faster depends on the disk and on who else wants memory.
+// same buffers with the same bytes; which is faster depends on the disk and on who else wants
+// memory.
 
 namespace millrace::readers {
 namespace {

@@ -31,10 +31,11 @@ namespace millrace::readers {
 namespace {
 
 constexpr uint64_t kShortRecordBytes = 1 << 10;
-// Indexes that a thread fetches from the disk at once: two threads opened 1,000 shards in 169 ms, and
-// in 255 ms where they fetched one by one.
+// Indexes that a thread fetches from the disk at once: two threads opened 1,000 shards in 169 ms,
+// and in 255 ms where they fetched one by one.
 constexpr size_t kMostFetched = 8;
-// Inflated spans that are kept: of 15 shards that are read side by side, and of a shuffle that fits.
+// Inflated spans that are kept: of 15 shards that are read side by side, and of a shuffle that
+// fits.
 constexpr uint64_t kSpanCacheBytes = 64 << 20;
 
 // Opens the shards of one source, several at a time: first those that are plain and have an index,
@@ -165,8 +166,8 @@ class Opener {
     return absl::OkStatus();
   }
 
-  // Whether a kept index was made under a larger limit: what goes on behind damage makes its own then,
-  // so that what it delivers is the same with and without a kept one.
+  // Whether a kept index was made under a larger limit: what goes on behind damage makes its own
+  // then, so that what it delivers is the same with and without a kept one.
   bool IsOverLimit(const ShardIndex& index) const {
     return resyncs() && index.records.longest() > options_.max_record_bytes;
   }
@@ -376,8 +377,8 @@ class Opener {
     return place.spool.Add(MakeSpanSource(shard.file, *std::move(points)));
   }
 
-  // Replaces shard.file by its inflated bytes in a temporary file, of a damaged shard by what can be
-  // had of them if the options say so.
+  // Replaces shard.file by its inflated bytes in a temporary file, of a damaged shard by what can
+  // be had of them if the options say so.
   absl::Status Inflate(const std::string& path, Compression compression, Place& place,
                        Shard& shard) {
     MILLRACE_ASSIGN_OR_RETURN(auto inflated, Spool(path, compression, place, shard));

@@ -17,12 +17,13 @@ struct ParseSequenceExampleOptions {
   std::string field = kRecordField;  // bytes
 };
 
-// The op `parse_sequence_example`: the column `field` (consumed) to one column per feature. Those of
-// the context are what parse_example makes of them; a feature list is an array of its steps, each
-// of which has exactly the values of the declared shape, as tf.io.parse_single_sequence_example
-// has it for FixedLenSequenceFeature. What is not asked for is skipped without being parsed; of a
-// key given twice the later wins. Row errors: DATA_LOSS kExample (not a valid message),
-// INVALID_ARGUMENT kFeature (missing, or other kind or number of values; it names key and step).
+// The op `parse_sequence_example`: the column `field` (consumed) to one column per feature. Those
+// of the context are what parse_example makes of them; a feature list is an array of its steps,
+// each of which has exactly the values of the declared shape, as
+// tf.io.parse_single_sequence_example has it for FixedLenSequenceFeature. What is not asked for is
+// skipped without being parsed; of a key given twice the later wins. Row errors: DATA_LOSS kExample
+// (not a valid message), INVALID_ARGUMENT kFeature (missing, or other kind or number of values; it
+// names key and step).
 absl::StatusOr<std::unique_ptr<Op>> MakeParseSequenceExample(ParseSequenceExampleOptions options);
 
 }  // namespace millrace::readers

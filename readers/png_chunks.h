@@ -17,8 +17,8 @@ struct PngChunk {
   bool whole = false;     // false: the file ends before `end`
 };
 
-// Goes over the chunks of a file that begins with PNG's signature. Checks no CRC. Borrows the bytes.
-// Thread-compatible.
+// Goes over the chunks of a file that begins with PNG's signature. Checks no CRC. Borrows the
+// bytes. Thread-compatible.
 class PngChunks {
  public:
   explicit PngChunks(std::string_view png) : png_(png), at_(std::min<size_t>(png.size(), 8)) {}

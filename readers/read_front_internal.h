@@ -7,11 +7,11 @@
 
 namespace millrace::readers {
 
-// One file that several threads read side by side, in about its order. The kernel reads ahead far and
-// in large pieces (here 4 MiB) only for whoever reads strictly in order; what others read, or tell it
-// to fetch (POSIX_FADV_WILLNEED), it gets in their pieces, page by page. So of the threads that wait
-// for bytes beyond the front, one brings what was announced into the page cache, the others wait for
-// it, and each copies from there. Thread-safe.
+// One file that several threads read side by side, in about its order. The kernel reads ahead far
+// and in large pieces (here 4 MiB) only for whoever reads strictly in order; what others read, or
+// tell it to fetch (POSIX_FADV_WILLNEED), it gets in their pieces, page by page. So of the threads
+// that wait for bytes beyond the front, one brings what was announced into the page cache, the
+// others wait for it, and each copies from there. Thread-safe.
 class ReadFront {
  public:
   // Borrows `fd`, a regular file open for reading.
@@ -26,8 +26,8 @@ class ReadFront {
   void Found(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
   void Missed(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
 
-  // Returns when announced bytes are in the page cache, or at once where reads do not come in order or
-  // the disk fails: the read itself finds out what is wrong.
+  // Returns when announced bytes are in the page cache, or at once where reads do not come in order
+  // or the disk fails: the read itself finds out what is wrong.
   void Reach(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
 
  private:
@@ -43,7 +43,8 @@ class ReadFront {
   const int fd_;
   Mutex mu_;
   CondVar moved_;  // the front, or who leads
-  // Of [begin_, top_), the stretch in which reads lie near each other, `wanted_` bytes were announced.
+  // Of [begin_, top_), the stretch in which reads lie near each other, `wanted_` bytes were
+  // announced.
   uint64_t begin_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t top_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;

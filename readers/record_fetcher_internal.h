@@ -19,8 +19,8 @@ class RecordFetcher {
  public:
   explicit RecordFetcher(const RecordSource& source) : source_(source) {}
 
-  // Calls `take(ref, payload)` for each of `records` in order, until it does not return OK. Holds 1 MiB
-  // of records that follow each other, or one longer record.
+  // Calls `take(ref, payload)` for each of `records` in order, until it does not return OK. Holds 1
+  // MiB of records that follow each other, or one longer record.
   template <typename Take>
   absl::Status Fetch(std::span<const uint64_t> records, const Take& take) {
     const size_t count = records.size();

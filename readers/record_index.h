@@ -120,14 +120,14 @@ struct WalkOptions {
 };
 
 // The frames of a TFRecord file: replaces `begins` by the begins of all records of `file` (inflated
-// bytes) and the end of the last, found by walking the headers; payloads are jumped over, not read, where they are large. On an
-// error `begins` tells of the records before it.
+// bytes) and the end of the last, found by walking the headers; payloads are jumped over, not read,
+// where they are large. On an error `begins` tells of the records before it.
 //   DATA_LOSS  with RecordError: the framing is damaged, as a RecordReader says it
 absl::Status WalkRecords(const RandomAccessFile& file, const WalkOptions& options,
                          std::vector<uint64_t>& begins);
 
-// What an index is made for; another size or time makes it stale. Of a URL the time is a hash of its
-// ETag (or Last-Modified).
+// What an index is made for; another size or time makes it stale. Of a URL the time is a hash of
+// its ETag (or Last-Modified).
 struct ShardStamp {
   static constexpr int64_t kNoTime = INT64_MIN;  // of a URL with neither
 

@@ -42,9 +42,9 @@ struct TfRecordReaderOptions {
                               << 30;  // a longer length is kAbsurdLength, never allocated
   // With verify_crc: after lost framing the reader goes on at the next offset where a header with a
   // good CRC begins whose payload has a good CRC too, in a damaged gzip or zstd stream at the next
-  // member or frame (salvage_source.h). What lies between is one stretch of damage, with an ordinal of
-  // its own; a record before it whose CRC is bad belongs to it, for that may hold the begin of a good
-  // one. Nothing is read twice, so that memory is enough for one record of max_record_bytes.
+  // member or frame (salvage_source.h). What lies between is one stretch of damage, with an ordinal
+  // of its own; a record before it whose CRC is bad belongs to it, for that may hold the begin of a
+  // good one. Nothing is read twice, so that memory is enough for one record of max_record_bytes.
   bool resync = false;
 
   // performance only: results are the same for every value

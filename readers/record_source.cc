@@ -15,8 +15,9 @@
 
 // A number of a record in the source becomes a place in a file by one binary search over shards and
 // one load from the shard's index. What an index says is not believed when bytes are read: the
-// container compares the frame with it as far as its format allows (TFRecord checks both CRCs), so a
-// stale index that slipped through (same size, same time, other content) is an error at the record.
+// container compares the frame with it as far as its format allows (TFRecord checks both CRCs), so
+// a stale index that slipped through (same size, same time, other content) is an error at the
+// record.
 
 namespace millrace::readers {
 namespace {
@@ -57,8 +58,8 @@ uint64_t IndexBytes(const std::vector<Shard>& shards) {
   return bytes;
 }
 
-// A stretch whose first header is whole is no record of the length that lies there. What could not be
-// inflated is the reason of all that it hit.
+// A stretch whose first header is whole is no record of the length that lies there. What could not
+// be inflated is the reason of all that it hit.
 absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t frame_bytes,
                             absl::Status status) {
   std::optional<RecordError> error = GetRecordError(status);
@@ -77,7 +78,8 @@ absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t f
 }
 
 // What is wrong with a record that a .idx lists. Where not even the payload is as it says, it is as
-// likely wrong as the shard is damaged, and that is no damage of a record which a policy may pass over.
+// likely wrong as the shard is damaged, and that is no damage of a record which a policy may pass
+// over.
 absl::Status ListedWrong(absl::Status status, const Shard& shard, const RecordRef& ref,
                          std::span<const std::byte> framed) {
   std::optional<RecordError> error = GetRecordError(status);

@@ -37,13 +37,13 @@ struct RecordSourceOptions {
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
   // A shard that is damaged, or that cannot be inflated to its end, opens, and what lies between a
-  // record and the next good one is one record, which is damaged. TFRecord, with verify_crc: where the
-  // next one is says salvage.h; a rest of less than 16 bytes belongs to the record before it, at the
-  // front of a shard to that behind it. Other containers: shard_parts.h.
+  // record and the next good one is one record, which is damaged. TFRecord, with verify_crc: where
+  // the next one is says salvage.h; a rest of less than 16 bytes belongs to the record before it,
+  // at the front of a shard to that behind it. Other containers: shard_parts.h.
   bool resync = false;
   // Plain TFRecord files, with verify_crc: NVIDIA DALI's index (.idx) of each file, in the order of
-  // the files; empty: the files tell. Records are those that it lists. It is believed no further than
-  // each record's checksums vouch for it.
+  // the files; empty: the files tell. Records are those that it lists. It is believed no further
+  // than each record's checksums vouch for it.
   std::vector<std::string> dali_index;
   HttpOptions http;  // of files that are URLs; cache_bytes below, if it is less, goes before http's
 
@@ -52,14 +52,14 @@ struct RecordSourceOptions {
   std::string index_folder;
   int threads = 1;  // shards opened at once
   FileAccess access;
-  // About so many inflated bytes lie between the places at which a compressed shard is entered, from
-  // 4 KiB to 16 MiB; 0: 4 MiB. Less is read around a record, and more is kept beside the index: up to
-  // 32 KiB a place. For each number that is asked for a shard is inflated once.
+  // About so many inflated bytes lie between the places at which a compressed shard is entered,
+  // from 4 KiB to 16 MiB; 0: 4 MiB. Less is read around a record, and more is kept beside the
+  // index: up to 32 KiB a place. For each number that is asked for a shard is inflated once.
   uint64_t span_bytes = 0;
-  // An order that jumps about within so many records reads short ones (1 KiB on average) from blocks
-  // of the shards that are kept in memory: a copy each, not a system call. 0: none does. At most
-  // cache_bytes, whatever the records take. Of compressed shards as much is kept inflated, but 64 MiB
-  // in any case.
+  // An order that jumps about within so many records reads short ones (1 KiB on average) from
+  // blocks of the shards that are kept in memory: a copy each, not a system call. 0: none does. At
+  // most cache_bytes, whatever the records take. Of compressed shards as much is kept inflated, but
+  // 64 MiB in any case.
   uint64_t window_records = 0;
   size_t cache_bytes = 0;
   // Of an order that jumps from block to block of the source, the inflated bytes that it reads from
@@ -116,8 +116,8 @@ class RecordSource {
 
   // The bytes of a record with its frame: file offset ref.offset, this many bytes.
   virtual uint64_t FramedBytes(const RecordRef& ref) const = 0;
-  // Takes the payload out of the `framed` bytes read at ref.offset, checking what the container lets
-  // it check; TFRecord: both CRCs, unless verify_crc is off.
+  // Takes the payload out of the `framed` bytes read at ref.offset, checking what the container
+  // lets it check; TFRecord: both CRCs, unless verify_crc is off.
   //   value      a view into `framed`
   //   DATA_LOSS  with RecordError: the bytes are damaged, or (kUnknown) are not the record that the
   //              index names
@@ -140,9 +140,9 @@ class RecordSource {
 
 // Expands patterns and plain names into the sorted list of files, each of them once. A pattern is a
 // glob pattern, may have braces as bash knows them ("{a,b}", "{000..127}"), may be a shard spec
-// ("train@8.tfrecord", "train@*"; expand_names_internal.h says what these are), a URL, or "list:PATH"
-// for a file that has one of all these per line, relative to its own folder. The name of a file that
-// exists is that file, whatever characters it has. A URL is not asked for.
+// ("train@8.tfrecord", "train@*"; expand_names_internal.h says what these are), a URL, or
+// "list:PATH" for a file that has one of all these per line, relative to its own folder. The name
+// of a file that exists is that file, whatever characters it has. A URL is not asked for.
 //   INVALID_ARGUMENT     no pattern was given, or one stands for too many files
 //   NOT_FOUND            a pattern matches nothing; the message shows it, and names near it in its
 //                        folder or that there are none; or a shard is missing

@@ -20,8 +20,8 @@ namespace millrace::readers {
 struct PlaceCheck {
   RecordError listed;
   bool damaged = false;
-  // What is wrong there now. Where the record's bytes are whole and a pipeline found fault with what
-  // they hold (a feature, an image, a value), what the quarantine says.
+  // What is wrong there now. Where the record's bytes are whole and a pipeline found fault with
+  // what they hold (a feature, an image, a value), what the quarantine says.
   std::string message;
 };
 
@@ -32,8 +32,8 @@ struct VerifyPlacesOptions {
   uint64_t max_record_bytes = uint64_t{1} << 30;
 };
 
-// Reads the records of a quarantine again: those of a plain TFRecord file where they lie and no others,
-// of images the headers; other files are gone through.
+// Reads the records of a quarantine again: those of a plain TFRecord file where they lie and no
+// others, of images the headers; other files are gone through.
 //   value  one for each, in order; a file that cannot be read is damage of its places
 std::vector<PlaceCheck> VerifyPlaces(std::span<const RecordError> places,
                                      const VerifyPlacesOptions& options = {});
@@ -61,11 +61,11 @@ struct RepairedFile {
 
 // Writes copies of files without their damaged records to `folder`, which it makes, under
 // the files' own names; each is whole or not there. Behind lost framing it goes on at the next good
-// record, in a damaged gzip or zstd stream at the next member or frame. The files themselves are left
-// alone. Of other containers than TFRecord shard_parts.h says what is damage. `on_file` (may be empty)
-// is called with each file that was copied: those before one that cannot be.
-//   INVALID_ARGUMENT  two files have one name, `folder` is where a file lies, or nothing can be left out
-//                     of files of this container; nothing was written
+// record, in a damaged gzip or zstd stream at the next member or frame. The files themselves are
+// left alone. Of other containers than TFRecord shard_parts.h says what is damage. `on_file` (may
+// be empty) is called with each file that was copied: those before one that cannot be.
+//   INVALID_ARGUMENT  two files have one name, `folder` is where a file lies, or nothing can be
+//                     left out of files of this container; nothing was written
 //   ALREADY_EXISTS    the folder has a file of that name; nothing was written
 //   DATA_LOSS         the row that names the columns of a CSV file is damaged
 //   other             a file cannot be read or written

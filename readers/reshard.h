@@ -47,10 +47,10 @@ using ReshardProgress = std::function<void(int64_t done_records, int64_t total_r
 // Copies records of TFRecord shards into another set of shards: splits, merges, shuffles, samples.
 // Payloads pass through unchanged, each checked by its CRC.
 //
-// Shard s of N begins with the first record that begins at or behind s/N of all bytes (frames, before
-// compression), and has at least one: shards are of equal size but for a record. Read one after the
-// other they give the order back. The same options and input give the same bytes. They appear all at
-// once, with a manifest, and after a kill the same call goes on, as Convert has it.
+// Shard s of N begins with the first record that begins at or behind s/N of all bytes (frames,
+// before compression), and has at least one: shards are of equal size but for a record. Read one
+// after the other they give the order back. The same options and input give the same bytes. They
+// appear all at once, with a manifest, and after a kill the same call goes on, as Convert has it.
 //   INVALID_ARGUMENT  a bad option; more shards or sampled records than there are
 //   ALREADY_EXISTS    a shard of the prefix exists and `overwrite` is off
 //   DATA_LOSS, ...    the input is damaged (RecordError), or a file cannot be written

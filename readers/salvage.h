@@ -15,14 +15,14 @@
 //
 // Where a header is not what it should be, nothing says how long its record is: the walk goes on at
 // the next offset where a header with a good CRC begins whose payload has a good CRC too. If the
-// record before fails its own CRC, bytes are missing in it, or there are more: then the search begins
-// in that record, which may have swallowed the beginning of the next. What lies between is one
-// stretch.
+// record before fails its own CRC, bytes are missing in it, or there are more: then the search
+// begins in that record, which may have swallowed the beginning of the next. What lies between is
+// one stretch.
 //
 // At any offset of noise a length below the file's rest is rare (2^-30 or so), so the search costs
-// about a pass over the bytes. Bytes that were made to look like headers could make it read payloads
-// again and again: it reads at most four times the file's size of them, and takes what lies behind
-// for damage.
+// about a pass over the bytes. Bytes that were made to look like headers could make it read
+// payloads again and again: it reads at most four times the file's size of them, and takes what
+// lies behind for damage.
 
 namespace millrace::readers {
 
@@ -68,7 +68,8 @@ class SalvageWalk {
 absl::Status SalvageRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
                             std::vector<uint64_t>& begins);
 
-// Whether the record of `length` bytes that is framed at `offset` has a good payload, and what it is.
+// Whether the record of `length` bytes that is framed at `offset` has a good payload, and what it
+// is.
 //   DATA_LOSS  its CRC does not match; `payload` holds it all the same
 //   other      the file cannot be read
 absl::Status ReadFramedPayload(const RandomAccessFile& file, uint64_t offset, uint64_t length,

@@ -18,8 +18,9 @@ constexpr uint64_t kReportEveryBytes = 256 << 10;
 // Lengths are kept in 32 bits beside the begins: there are gaps between frames.
 constexpr uint64_t kLongest = std::numeric_limits<uint32_t>::max();
 
-// Takes the places of a shard's parts, in order. Records of one size at the front, as of a container
-// whose places are arithmetic, are kept as their number while no more than one part follows.
+// Takes the places of a shard's parts, in order. Records of one size at the front, as of a
+// container whose places are arithmetic, are kept as their number while no more than one part
+// follows.
 class Places {
  public:
   explicit Places(const std::string& path) : path_(path) {}

@@ -20,8 +20,8 @@
 // The index of a damaged shard of another container than TFRecord: its records, and each stretch of
 // damage (shard_parts.h) as one record more, which is none. Internal.
 //
-// Nothing in the bytes of such a stretch says that it is damage, so that is kept beside the index. In
-// the index a stretch has a length of 0: nothing of it is read, however long it is.
+// Nothing in the bytes of such a stretch says that it is damage, so that is kept beside the index.
+// In the index a stretch has a length of 0: nothing of it is read, however long it is.
 
 namespace millrace::readers {
 
@@ -57,7 +57,8 @@ struct SalvagedParts {
   DamagedParts damaged;
 };
 
-// Goes through all of `shard`. `advanced` (may be empty) is called with the bytes gone through since.
+// Goes through all of `shard`. `advanced` (may be empty) is called with the bytes gone through
+// since.
 //   RESOURCE_EXHAUSTED  there is no memory for the index, or more than 2^20 stretches are damage
 //   other               the shard cannot be read
 absl::StatusOr<SalvagedParts> SalvageParts(const InflatedShard& shard,

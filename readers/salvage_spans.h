@@ -8,12 +8,13 @@
 #include "readers/access_points.h"
 #include "readers/byte_source.h"
 
-// Reads a damaged compressed file past damage with access points of an earlier state of it. Internal.
+// Reads a damaged compressed file past damage with access points of an earlier state of it.
+// Internal.
 //
-// Each span has a digest of its inflated bytes: where it still holds, they are what they were, whatever
-// became of the rest of the file. So where a span stands behind one that does not, the file is the one
-// that the points were made of, with damage; else it is taken for another one, and the points for
-// nothing.
+// Each span has a digest of its inflated bytes: where it still holds, they are what they were,
+// whatever became of the rest of the file. So where a span stands behind one that does not, the
+// file is the one that the points were made of, with damage; else it is taken for another one, and
+// the points for nothing.
 
 namespace millrace::readers {
 
@@ -22,9 +23,9 @@ namespace millrace::readers {
 absl::StatusOr<bool> StandsBehindDamage(std::shared_ptr<const RandomAccessFile> file,
                                         const AccessPoints& points);
 
-// The inflated bytes of `file`. A damaged span has its size, the bytes that could be inflated of it,
-// and zeros; spans that are cut off are as MakeSalvageSource leaves what is lost, and what follows
-// the last one is read by it.
+// The inflated bytes of `file`. A damaged span has its size, the bytes that could be inflated of
+// it, and zeros; spans that are cut off are as MakeSalvageSource leaves what is lost, and what
+// follows the last one is read by it.
 std::unique_ptr<ByteSource> MakeSpanSource(std::shared_ptr<const RandomAccessFile> file,
                                            AccessPoints points);
 

@@ -21,23 +21,25 @@
 // None of them says where a record ends but by what is in it, so damage is found where something
 // does not fit, which may be behind it:
 //   text  lines; one that is too long is damage
-//   csv   a row that is none, or has another number of cells than the others, is damage: than most of
-//         the hundred from the first that is one, or, where these do not agree, than the row that names
-//         the columns. A quote that is not closed takes the rows behind it along: of several lines only
-//         the first is given up. The row that names the columns is damaged where it is none
-//   tar   behind a header that is damaged it goes on at the next good one: on a block of 512 bytes, or
-//         where no other is, at any byte with the magic of ustar. The member may have
+//   csv   a row that is none, or has another number of cells than the others, is damage: than most
+//         of the hundred from the first that is one, or, where these do not agree, than the row
+//         that names the columns. A quote that is not closed takes the rows behind it along: of
+//         several lines only the first is given up. The row that names the columns is damaged where
+//         it is none
+//   tar   behind a header that is damaged it goes on at the next good one: on a block of 512 bytes,
+//         or where no other is, at any byte with the magic of ustar. The member may have
 //         belonged to the sample before it or to that behind it: both are given up. An archive that
 //         would have to be read more than 16 times to go on is given up there
 //   others  records lie where the header and the size of the file say: of a file that is cut, or
-//         longer than it should be, those that lie whole in front of that are records. A file of fixed
-//         length that does not fit is taken for cut, without a footer, unless that is as long as a
-//         record: of one that is longer than it should be, the footer and the bytes behind it are
-//         taken for a record too where they are as many
+//         longer than it should be, those that lie whole in front of that are records. A file of
+//         fixed length that does not fit is taken for cut, without a footer, unless that is as long
+//         as a record: of one that is longer than it should be, the footer and the bytes behind it
+//         are taken for a record too where they are as many
 // Where the stream of a compressed file is damaged it goes on as salvage_source.h says, in lines
 // behind the next line break, in a tar at the next header with the magic of ustar; of others all is
-// lost from there, unless access points tell how much is missing. A record that ends at the damage is
-// taken as it is: what an inflater makes of damaged bytes before it notices has no checksum here.
+// lost from there, unless access points tell how much is missing. A record that ends at the damage
+// is taken as it is: what an inflater makes of damaged bytes before it notices has no checksum
+// here.
 
 namespace millrace::readers {
 
@@ -62,8 +64,8 @@ struct InflatedShard {
 };
 absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,
                                            const ContainerOptions& container);
-// Whether what lies at `offset` lies behind lost bytes, so that others who read the file, with access
-// points of an earlier state of it, may find something else there.
+// Whether what lies at `offset` lies behind lost bytes, so that others who read the file, with
+// access points of an earlier state of it, may find something else there.
 bool IsBehindLost(const InflatedShard& shard, uint64_t offset);
 
 // Calls `on_part` for all parts in order; the first that it does not return OK for ends the walk.
@@ -81,8 +83,8 @@ struct RecordRun {
 };
 using OnRun = std::function<absl::Status(const RecordRun& run)>;
 
-// WalkParts for whoever wants places only: of records whose places the header tells nothing is read,
-// and they come as runs.
+// WalkParts for whoever wants places only: of records whose places the header tells nothing is
+// read, and they come as runs.
 absl::Status WalkPlaces(const InflatedShard& shard, const ContainerOptions& container,
                         uint64_t max_record_bytes, const OnPart& on_part, const OnRun& on_run);
 

@@ -17,11 +17,11 @@
 
 // Lines, and rows of CSV that may be none.
 //
-// In a row as it should be, quotes are closed at a line break exactly where their number up to there
-// is even. So a row is looked for up to the first such line break, and then split: a bad one costs its
-// first line, and the walk goes on at the second. From a line with an odd number of quotes that goes
-// no further than to the next such line, and from any other to its own end: no byte is looked at more
-// than about twice, whatever the damage is.
+// In a row as it should be, quotes are closed at a line break exactly where their number up to
+// there is even. So a row is looked for up to the first such line break, and then split: a bad one
+// costs its first line, and the walk goes on at the second. From a line with an odd number of
+// quotes that goes no further than to the next such line, and from any other to its own end: no
+// byte is looked at more than about twice, whatever the damage is.
 
 namespace millrace::readers {
 namespace {
@@ -233,8 +233,8 @@ class LineWalk {
     return absl::OkStatus();
   }
 
-  // Counts the rows at `at` and, where bytes of the stream are lost, those behind the next places too:
-  // what is in front of one may have been made up.
+  // Counts the rows at `at` and, where bytes of the stream are lost, those behind the next places
+  // too: what is in front of one may have been made up.
   absl::StatusOr<Counted> CountRows(uint64_t at) {
     Counted most;
     std::map<size_t, int> rows;
@@ -283,8 +283,8 @@ class LineWalk {
     return teller_.Damage(row.begin, from_ - row.begin, judged.wrong.reason, judged.wrong.text);
   }
 
-  // Where the first line begins behind lost bytes: what lies before it may lack its front. REQUIRES:
-  // `lost` is in front of the barrier.
+  // Where the first line begins behind lost bytes: what lies before it may lack its front.
+  // REQUIRES: `lost` is in front of the barrier.
   absl::StatusOr<uint64_t> BehindLost(const LostBytes& lost) {
     uint64_t at = std::min(lost.begin + lost.bytes, barrier());
     while (at < barrier()) {

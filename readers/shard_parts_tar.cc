@@ -18,8 +18,8 @@
 // Samples of a tar past damage. The walk stops at the first header that is damaged, tells of the
 // samples before it, and begins again at the next good one, which lies on a block, or, where none
 // does, at any byte: each stretch of the archive is read a few
-// times, whatever the number of damaged places. Archives that were made to be read more often (headers
-// that claim long names, samples longer than the limit) run out of budget.
+// times, whatever the number of damaged places. Archives that were made to be read more often
+// (headers that claim long names, samples longer than the limit) run out of budget.
 
 namespace millrace::readers {
 namespace {
@@ -193,8 +193,8 @@ class TarPartWalk {
                         " bytes behind it: too much of them would have to be read again and again");
   }
 
-  // What is lost of a stream goes, with what it may have hit from `begin` on. Behind it blocks begin
-  // at any byte.
+  // What is lost of a stream goes, with what it may have hit from `begin` on. Behind it blocks
+  // begin at any byte.
   absl::Status PassLost(uint64_t begin) {
     const LostBytes& lost = lost_[next_lost_++];
     const uint64_t behind = std::min(lost.begin + lost.bytes, barrier());
@@ -247,8 +247,8 @@ class TarPartWalk {
     return barrier();
   }
 
-  // Where a byte is missing, a header that is read one byte too late has a good checksum now and then,
-  // but its magic elsewhere.
+  // Where a byte is missing, a header that is read one byte too late has a good checksum now and
+  // then, but its magic elsewhere.
   bool MayBeHeader(std::string_view block) const {
     return !needs_magic_ || block.substr(kMagicAt, kMagic.size()) == kMagic;
   }

@@ -17,13 +17,13 @@
 
 // A set of shards PREFIX-00000-of-00008.tfrecord that appears whole or not at all, with a manifest
 // PREFIX.manifest.json, and whose writing goes on where a killed process left it. Of other formats
-// than TFRecord the names end otherwise; a shard may be a folder, which has no ending. A prefix holds
-// one set, of whatever format.
+// than TFRecord the names end otherwise; a shard may be a folder, which has no ending. A prefix
+// holds one set, of whatever format.
 //
 // Shards are written to a hidden folder beside their place, locked while it is in use. Each is
 // whole when its facts lie beside it. When all are, they are moved into place, the manifest last.
-// A folder without a lock was left by a process that was killed: the next one that does the same job
-// takes it over and writes only what is missing, any other removes it.
+// A folder without a lock was left by a process that was killed: the next one that does the same
+// job takes it over and writes only what is missing, any other removes it.
 
 namespace millrace::readers {
 
@@ -43,8 +43,8 @@ struct ShardSetOptions {
   int num_shards = 1;
   std::string extension = ".tfrecord";  // one of kShardExtensions
   bool overwrite = false;  // replace the shards of this prefix, of sets of any number of shards
-  // Equal only for writers that write the same bytes to every shard: what is written, from what, and
-  // how.
+  // Equal only for writers that write the same bytes to every shard: what is written, from what,
+  // and how.
   uint64_t job = 0;
 };
 
@@ -75,8 +75,8 @@ class ShardSet {
   static std::vector<std::string> Names(const std::string& prefix, int num_shards,
                                         std::string_view extension);
 
-  // Whether shards could be written for the prefix now, asked before much work is done. The job does
-  // not matter.
+  // Whether shards could be written for the prefix now, asked before much work is done. The job
+  // does not matter.
   //   ALREADY_EXISTS  shards of the prefix exist and `overwrite` is off, and no killed process has
   //                   left some of its own; a folder has the name of a shard
   static absl::Status Check(const ShardSetOptions& options);

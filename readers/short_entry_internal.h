@@ -13,8 +13,8 @@
 //   0a L  0a K key  12 n+4  T n+2  0a n  payload       T: tag of the list, L = K + n + 8
 //
 // and two records differ in n and the payload only. So a comparison of the first eight bytes with
-// those of an earlier record, and one of the six before the payload, check what the WireReader takes
-// 30 branches for. What has another form is not wrong, it is left to the WireReader.
+// those of an earlier record, and one of the six before the payload, check what the WireReader
+// takes 30 branches for. What has another form is not wrong, it is left to the WireReader.
 
 namespace millrace::readers::internal {
 

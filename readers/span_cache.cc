@@ -8,8 +8,8 @@
 namespace millrace::readers {
 namespace {
 
-// The usual span and the rest of its last block. Memory for these is used again, as new memory costs
-// a tenth of what inflating does.
+// The usual span and the rest of its last block. Memory for these is used again, as new memory
+// costs a tenth of what inflating does.
 constexpr size_t kUsualBytes = (4 << 20) + (512 << 10);
 constexpr size_t kMostAhead = 4;
 constexpr size_t kForwardSteps = 3;

@@ -17,8 +17,8 @@
 // Inflated spans of the compressed files of one source. Threads that want different spans inflate
 // them side by side; those that want the same one wait for the first. In an order that goes forward
 // they do not just wait: the next spans will be wanted too, so whoever would wait inflates one of
-// them. So the threads that read in order share the work without a thread of the cache's own, and an
-// order that jumps wastes nothing.
+// them. So the threads that read in order share the work without a thread of the cache's own, and
+// an order that jumps wastes nothing.
 
 namespace millrace::readers {
 
@@ -52,9 +52,9 @@ class SpanCache {
 
   // A number that no other file of this cache has.
   uint64_t NewFile();
-  // May be called while it is used. With `drop_behind` what lies behind reads that go through a file
-  // from span to span is not kept, so that the same few buffers, which are still in the processor's
-  // cache, are used again (12 % faster than with 64 MiB of them in turn).
+  // May be called while it is used. With `drop_behind` what lies behind reads that go through a
+  // file from span to span is not kept, so that the same few buffers, which are still in the
+  // processor's cache, are used again (12 % faster than with 64 MiB of them in turn).
   void SetLimits(size_t max_bytes, bool drop_behind);
 
   // The bytes of a span, inflated by the caller or another thread; blocks.

@@ -26,8 +26,8 @@ struct CompressedSpan {
 // Inflates spans. Thread-compatible; keep it, as it is large. Internal.
 class SpanInflater {
  public:
-  // Inflates until `out` is full. Returns what is wrong with the stream; empty: nothing was noticed,
-  // which proves nothing: compare a digest.
+  // Inflates until `out` is full. Returns what is wrong with the stream; empty: nothing was
+  // noticed, which proves nothing: compare a digest.
   std::string_view Inflate(const CompressedSpan& span, std::span<std::byte> out);
 
  private:

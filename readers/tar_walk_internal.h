@@ -27,9 +27,9 @@ struct TarMember {
   uint64_t end = 0;      // of its last block
 };
 
-// Reads the headers of a tar: ustar, GNU and pax, with long names and sizes. Data is jumped over, not
-// read. Every checksum of a header is checked, and nothing is held of the archive but a window of at
-// most 256 KiB and the longest name. Thread-compatible.
+// Reads the headers of a tar: ustar, GNU and pax, with long names and sizes. Data is jumped over,
+// not read. Every checksum of a header is checked, and nothing is held of the archive but a window
+// of at most 256 KiB and the longest name. Thread-compatible.
 class TarWalk {
  public:
   // `file` is borrowed. `is_part`: members and nothing else, without the end mark of an archive.
@@ -40,8 +40,8 @@ class TarWalk {
   // Goes on to the next member.
   //   value      a member; all its blocks are in the file
   //   nullopt    the end mark, or the end of a part
-  //   DATA_LOSS  with RecordError (but for the ordinal): damaged or cut, or a sparse member, or one of
-  //              more than max_member_bytes
+  //   DATA_LOSS  with RecordError (but for the ordinal): damaged or cut, or a sparse member, or one
+  //              of more than max_member_bytes
   //   other      the file cannot be read
   absl::StatusOr<std::optional<TarMember>> Next();
 

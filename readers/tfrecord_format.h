@@ -16,8 +16,8 @@ inline constexpr size_t kFrameBytes = kHeaderBytes + kFooterBytes;
 // Longer than this and offset arithmetic could wrap around, whatever the caller's limit is.
 inline constexpr uint64_t kMaxLength = std::numeric_limits<int64_t>::max() - kFrameBytes;
 
-// Whether short CRCs are made by the processor's own instruction, which is all that the readers choose
-// by the kind of processor. Not where the program was started with MILLRACE_SIMD=none in its
+// Whether short CRCs are made by the processor's own instruction, which is all that the readers
+// choose by the kind of processor. Not where the program was started with MILLRACE_SIMD=none in its
 // environment (base/simd.h).
 bool HasCrcInstruction();
 // CRC-32C (Castagnoli) of `bytes`, rotated and offset as the format stores it.

@@ -46,9 +46,9 @@ struct VerifyReport {
 };
 
 // Reads every byte of the files and collects what is wrong: after damage it goes on with the next
-// good record (TfRecordReaderOptions::resync; other containers as far as shard_parts.h says), after a
-// file that cannot be read with the next file. Of rows of CSV the cells are counted too, of images in
-// a folder the headers read.
+// good record (TfRecordReaderOptions::resync; other containers as far as shard_parts.h says), after
+// a file that cannot be read with the next file. Of rows of CSV the cells are counted too, of
+// images in a folder the headers read.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,

@@ -26,8 +26,8 @@ class WorkFolder {
   // Makes a new one for a job; `stem` begins its name.
   static absl::StatusOr<std::unique_ptr<WorkFolder>> Make(const std::filesystem::path& stem,
                                                           uint64_t job);
-  // Takes over one that a killed process has left, if it did this job and had not replaced anything.
-  // Null: it did not, or is in use.
+  // Takes over one that a killed process has left, if it did this job and had not replaced
+  // anything. Null: it did not, or is in use.
   static std::unique_ptr<WorkFolder> TakeOver(const std::filesystem::path& path, uint64_t job);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;

@@ -10,9 +10,9 @@
 #include "readers/tfrecord_format.h"
 #include "xxhash.h"
 
-// Seekable zstd: frames that do not know of each other, so that each is an entry, and a table of them
-// in a frame that inflaters skip. Format: zstd's contrib/seekable_format/zstd_seekable_compression
-// _format.md.
+// Seekable zstd: frames that do not know of each other, so that each is an entry, and a table of
+// them in a frame that inflaters skip. Format: zstd's
+// contrib/seekable_format/zstd_seekable_compression_format.md.
 
 namespace millrace::readers {
 namespace {

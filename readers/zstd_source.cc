@@ -10,8 +10,9 @@
 #include "base/status.h"
 #include "readers/inflate_source_internal.h"
 
-// Inflates zstd with libzstd. A file is frames one after the other, some of which (a seek table, say)
-// hold nothing to inflate; each frame is an entry. libzstd checks the sums of frames that have one.
+// Inflates zstd with libzstd. A file is frames one after the other, some of which (a seek table,
+// say) hold nothing to inflate; each frame is an entry. libzstd checks the sums of frames that have
+// one.
 
 namespace millrace::readers {
 namespace {
@@ -155,8 +156,8 @@ class ZstdSource : public EnterableSource {
   ZSTD_inBuffer in_ = {nullptr, 0, 0};  // of buffer_
   uint64_t offset_;                     // of the byte after in_, in the file
   uint64_t member_begin_;
-  // What libzstd asks for next: a block. What it inflates in a call that fails is lost, so a call gets
-  // no more.
+  // What libzstd asks for next: a block. What it inflates in a call that fails is lost, so a call
+  // gets no more.
   size_t wanted_ = kLeastHeaderBytes;
   // Of the frame: its first bytes, as many as a header may have, and what it gave so far.
   std::array<std::byte, 18> header_ = {};

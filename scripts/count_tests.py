@@ -15,7 +15,8 @@ import xml.etree.ElementTree as ElementTree
 # "[       OK ] Suite.Case (0 ms)"; the ranks of an MPI program may write into one line.
 CASE = re.compile(r"\[\s*(RUN|OK|FAILED|SKIPPED)\s*\] ([\w/]+\.[\w/]+)")
 # "test_case (module.Class.test_case) ... ok" of `unittest -v`. The verdict may stand in a later
-# line, behind a docstring or what the case printed; a failed subtest has an indented line of its own.
+# line, behind a docstring or what the case printed; a failed subtest has an indented line of its
+# own.
 UNITTEST_CASE = re.compile(r"^ *((?:test_\w+|setUpClass|setUpModule) \([\w.]+\))")
 UNITTEST_VERDICT = re.compile(
     r"(?:^|\.\.\. )(ok|FAIL|ERROR|skipped|expected failure|unexpected success)( ['\"].*)?$")

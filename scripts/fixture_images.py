@@ -53,9 +53,9 @@ class Fixtures:
         self.images[name] = image
 
     def write(self, folder, stem, versions):
-        """STEM.txt has a line "NAME DTYPE HEIGHT WIDTH CHANNELS OFFSET" per image, whose values, row
-        by row and little endian, begin at OFFSET in STEM.bin. Its first line has the versions that
-        wrote them."""
+        """STEM.txt has a line "NAME DTYPE HEIGHT WIDTH CHANNELS OFFSET" per image, whose values,
+        row by row and little endian, begin at OFFSET in STEM.bin. Its first line has the versions
+        that wrote them."""
         blob = b""
         lines = [f"# {versions}, numpy {np.__version__}"]
         for name, image in sorted(self.images.items()):

@@ -5,14 +5,14 @@
 #   scripts/gpu-bundle.sh [FOLDER]     FOLDER is build/gpu-bundle unless named, and is made anew
 #
 # Builds what ctest labels `gpu` in the `cuda` preset, copies the programs and the libraries that
-# they are linked with (all but the C library and the driver's) into FOLDER, writes FOLDER/run.sh and
-# packs it all into FOLDER.tar.gz, of at most 64 MiB. There:
+# they are linked with (all but the C library and the driver's) into FOLDER, writes FOLDER/run.sh
+# and packs it all into FOLDER.tar.gz, of at most 64 MiB. There:
 #
 #   tar xf gpu-bundle.tar.gz && gpu-bundle/run.sh [arguments of GoogleTest]
 #
-# NCCL's library (218 MB) is not among them: run.sh takes the one that MILLRACE_NCCL_LIBRARY names, or
-# one that the dynamic linker, CUDA's folder or Python's packages (nvidia-nccl, torch) have. Without
-# one, the tests of NCCL are skipped.
+# NCCL's library (218 MB) is not among them: run.sh takes the one that MILLRACE_NCCL_LIBRARY names,
+# or one that the dynamic linker, CUDA's folder or Python's packages (nvidia-nccl, torch) have.
+# Without one, the tests of NCCL are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,8 +51,8 @@ getconf GNU_LIBC_VERSION | sed 's/.* //' >"$folder/glibc-version"
 
 cat >"$folder/run.sh" <<'RUN'
 #!/bin/bash
-# Runs the tests of this bundle one after the other; all arguments go to GoogleTest. Exits 0 when none
-# failed. Logs are in the folder that MILLRACE_LOGS names, else in logs/ beside this file.
+# Runs the tests of this bundle one after the other; all arguments go to GoogleTest. Exits 0 when
+# none failed. Logs are in the folder that MILLRACE_LOGS names, else in logs/ beside this file.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 logs=${MILLRACE_LOGS:-$here/logs}

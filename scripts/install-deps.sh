@@ -2,7 +2,8 @@
 # Installs the Debian 12 packages that Millrace is built from; does nothing when they are all there.
 #
 #   scripts/install-deps.sh [--gates] [--list]
-#     --gates  also clang 16 with its sanitizers, clang-format, nginx, iproute2 and Slurm, which .ci/run needs
+#     --gates  also clang 16 with its sanitizers, clang-format, nginx, iproute2 and Slurm, which
+#              .ci/run needs
 #     --list   prints the names of the packages, one per line, and installs nothing
 #
 # Run it as root, or as a user who may use sudo.
@@ -21,8 +22,8 @@ packages=(
   # the data of the quick start
   dataset-fashion-mnist
 )
-# nginx and Slurm: installing them may start servers, so only where the gates run; without them their
-# tests are skipped.
+# nginx and Slurm: installing them may start servers, so only where the gates run; without them
+# their tests are skipped.
 gate_packages=(
   clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light
   iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
@@ -67,7 +68,8 @@ step "${#missing[@]} of ${#packages[@]} packages are missing: ${missing[*]}"
 
 as_root=()
 if [ "$(id -u)" != 0 ]; then
-  command -v sudo >/dev/null || die "not root and no sudo: run as root: apt-get install ${missing[*]}"
+  command -v sudo >/dev/null ||
+    die "not root and no sudo: run as root: apt-get install ${missing[*]}"
   as_root=(sudo)
 fi
 export DEBIAN_FRONTEND=noninteractive

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes tests/augment/testdata/images.* with Pillow, OpenCV, TensorFlow and NumPy.
 
-Needs `pip install pillow opencv-python-headless tensorflow-cpu`; run it only when the set changes, and
-commit what it writes:
+Needs `pip install pillow opencv-python-headless tensorflow-cpu`; run it only when the set changes,
+and commit what it writes:
 
     python3 scripts/make_augment_fixtures.py tests/augment/testdata
 
-A name is LIBRARY/WHAT; "numpy" stands for formulas that are written out here. What torchvision itself
-makes of the same images is written by make_torchvision_fixtures.py.
+A name is LIBRARY/WHAT; "numpy" stands for formulas that are written out here. What torchvision
+itself makes of the same images is written by make_torchvision_fixtures.py.
 """
 
 import math
@@ -61,7 +61,7 @@ def add_padded(rgb):
     add("numpy/transpose", np.ascontiguousarray(rgb.transpose(2, 0, 1)))
 
 
-# --- torchvision.transforms.v2.functional of uint8 tensors, its formulas in the order of its source ---
+# --- torchvision.transforms.v2.functional of uint8 tensors, formulas in the order of its source ---
 
 F32 = np.float32
 

@@ -6,8 +6,8 @@ Needs the versions of bench/peers/requirements/pytorch.txt, in an environment of
     python3 -m venv VENV && VENV/bin/python bench/peers/install.py pytorch
     VENV/bin/python scripts/make_torchvision_fixtures.py tests/augment/testdata
 
-Run it only when the set changes, and commit what it writes. A name is torchvision/WHAT for tensors and
-torchvision/pil/WHAT for PIL images. The inputs are those of make_augment_fixtures.py.
+Run it only when the set changes, and commit what it writes. A name is torchvision/WHAT for tensors
+and torchvision/pil/WHAT for PIL images. The inputs are those of make_augment_fixtures.py.
 """
 
 import os

@@ -5,5 +5,5 @@
 set -euo pipefail
 [ -z "${MILLRACE_TEST_DATA:-}" ] || exit 0
 skipped=$(grep -c '^MILLRACE_TEST_DATA is not set' "$1" || true)
-echo "*** MILLRACE_TEST_DATA IS NOT SET: $skipped of the skipped cases are those over photographs and" \
-  "hostile JPEGs (CONTRIBUTING.md)"
+echo "*** MILLRACE_TEST_DATA IS NOT SET: $skipped of the skipped cases are those over photographs" \
+  "and hostile JPEGs (CONTRIBUTING.md)"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the collectives against MPICH and runs their MPI tests under its mpiexec, beside a tree that is
-# built with Open MPI.
+# Builds the collectives against MPICH and runs their MPI tests under its mpiexec, beside a tree
+# that is built with Open MPI.
 #
 #   scripts/test-mpich.sh [ctest arguments]
 #

@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// `good` (at least two bytes) with a bit flipped, its end cut off, bytes taken out or put in, or two
-// stretches swapped, as `random` draws it; half of the time near the front, where the structure is.
-// Never `good` itself.
+// `good` (at least two bytes) with a bit flipped, its end cut off, bytes taken out or put in, or
+// two stretches swapped, as `random` draws it; half of the time near the front, where the structure
+// is. Never `good` itself.
 inline std::string DamagedBytes(const std::string& good, std::mt19937_64& random) {
   std::string bytes;
   do {

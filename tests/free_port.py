@@ -9,8 +9,8 @@ HELD = []  # the names of this process's ports, which it keeps to its end
 def reserve(port):
     """Takes `port` for this process until it ends, among all tests of this machine.
 
-    By the name of a socket that the kernel gives to one only; tests/collectives/processes.h uses the
-    same names.
+    By the name of a socket that the kernel gives to one only; tests/collectives/processes.h uses
+    the same names.
     """
     name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:

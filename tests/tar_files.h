@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-// The images that tests and benches work on lie in archives. They are read by libarchive, which knows
-// nothing of the project's own readers.
+// The images that tests and benches work on lie in archives. They are read by libarchive, which
+// knows nothing of the project's own readers.
 
 namespace millrace {
 
@@ -20,8 +20,8 @@ struct TarFile {
   std::string bytes;
 };
 
-// The files of an archive (tar, tar.xz) that are not empty, in its order; nullopt where it cannot be
-// opened or not all of it be read.
+// The files of an archive (tar, tar.xz) that are not empty, in its order; nullopt where it cannot
+// be opened or not all of it be read.
 inline std::optional<std::vector<TarFile>> ReadTarFiles(const std::string& path) {
   const std::unique_ptr<archive, int (*)(archive*)> tar(archive_read_new(), archive_read_free);
   archive_read_support_format_tar(tar.get());

@@ -20,8 +20,8 @@ using collectives::Phase;
 
 // How long a verdict on who is lost may take after a connection broke: some turns of a watchdog.
 constexpr std::chrono::milliseconds kVerdictLimit{1500};
-// How long a rank goes on to wait once a peer has left: what it waits for may have come before, for the
-// ranks of a run that is done leave one after the other.
+// How long a rank goes on to wait once a peer has left: what it waits for may have come before, for
+// the ranks of a run that is done leave one after the other.
 constexpr std::chrono::milliseconds kLeaveLimit{2000};
 
 // How long the others wait for the one that saves.

@@ -35,12 +35,12 @@ class Guard {
   // Why to wait for nobody any longer: a rank is lost, or has left long ago. Any thread.
   absl::Status Health() const;
 
-  // `status`, or which peer is lost where that is behind it: a broken connection is often seen before
-  // the end of the process at its other side.
+  // `status`, or which peer is lost where that is behind it: a broken connection is often seen
+  // before the end of the process at its other side.
   absl::Status Explain(absl::Status status) const;
 
-  // Who ended the job by an error of its own (Communicator::Abort), as far as it is known (rank -1), where
-  // that is what `status` says.
+  // Who ended the job by an error of its own (Communicator::Abort), as far as it is known (rank
+  // -1), where that is what `status` says.
   std::optional<collectives::PeerLost> AbortedBy(const absl::Status& status) const;
 
   // The rank that saves when `lost` is.
@@ -48,15 +48,16 @@ class Guard {
   // It was asked for, and is this one.
   bool is_saver() const { return saver_ == communicator_.rank(); }
 
-  // Returns when the rank that saves has done all that it does after a loss, if that is another one:
-  // launchers end a job soon after its first rank has ended.
+  // Returns when the rank that saves has done all that it does after a loss, if that is another
+  // one: launchers end a job soon after its first rank has ended.
   void AwaitSaver();
 
-  // Says that this rank's run ends well, so that nobody takes it for lost, and writes the timeline of all
-  // ranks, where one is wanted. Collective.
+  // Says that this rank's run ends well, so that nobody takes it for lost, and writes the timeline
+  // of all ranks, where one is wanted. Collective.
   absl::Status EndWell();
-  // The same where ranks cannot talk any more: the rank that saves puts together what the others leave
-  // in files within some seconds. Returns what became of it, for the user; nothing where none is wanted.
+  // The same where ranks cannot talk any more: the rank that saves puts together what the others
+  // leave in files within some seconds. Returns what became of it, for the user; nothing where none
+  // is wanted.
   std::string WriteTimelineAfterLoss(const collectives::PeerLost& lost);
 
  private:
@@ -71,8 +72,8 @@ class Guard {
   collectives::TimelinePart part_;                   // of the timeline, where there is one
   std::unique_ptr<collectives::Watchdog> watchdog_;  // null: one rank
   std::unique_ptr<collectives::Progress> progress_;
-  // Of the first look that met a rank that has left, in the clock's units; 0: none. Any waiting thread ->
-  // all, relaxed: the number is all there is.
+  // Of the first look that met a rank that has left, in the clock's units; 0: none. Any waiting
+  // thread -> all, relaxed: the number is all there is.
   mutable std::atomic<int64_t> left_since_ = 0;
 };
 

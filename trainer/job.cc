@@ -50,8 +50,8 @@ absl::Status Check(const Job& job) {
   return Check(job.reduction());
 }
 
-// The file, which alone is right, and what goes before it: "job.pbtxt with reduction.exact: true given
-// beside it".
+// The file, which alone is right, and what goes before it: "job.pbtxt with reduction.exact: true
+// given beside it".
 std::string WithFields(const std::string& path, std::span<const FieldValue> fields) {
   if (fields.empty()) return path;
   const auto format = [](std::string* out, const FieldValue& field) {

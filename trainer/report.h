@@ -48,8 +48,9 @@ struct StepLine {
 // 0.0500", and where they are asked for or happened "  norm 2.1500 (3 clipped)  skipped 1".
 std::string FormatStep(const StepLine& line);
 
-// "reduction: 3 buckets, 38.4 MB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the rank
-// that waited most)", with shards "  gathering shards: 0.40 ms", then a line for each of the first buckets.
+// "reduction: 3 buckets, 38.4 MB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the
+// rank that waited most)", with shards "  gathering shards: 0.40 ms", then a line for each of the
+// first buckets.
 std::vector<std::string> FormatReduction(const collectives::ReducerCounters& counters,
                                          double exposed_share);
 

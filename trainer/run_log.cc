@@ -7,8 +7,8 @@
 namespace millrace::trainer {
 namespace {
 
-// A wait for a rank that is worth a word with each line: more than what threads that share cores differ
-// by anyway, and a part of the step.
+// A wait for a rank that is worth a word with each line: more than what threads that share cores
+// differ by anyway, and a part of the step.
 bool IsNotable(double median_seconds, const StepTimes& times) {
   return median_seconds >= 1e-3 &&
          median_seconds * static_cast<double>(times.steps) >= 0.05 * times.step_seconds;

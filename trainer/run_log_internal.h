@@ -16,8 +16,8 @@
 
 namespace millrace::trainer {
 
-// Counts what the steps of a run have cost and come to, and prints the run's lines, on rank 0 alone.
-// Talks to no other rank: numbers over all ranks are the caller's to get. Thread-compatible.
+// Counts what the steps of a run have cost and come to, and prints the run's lines, on rank 0
+// alone. Talks to no other rank: numbers over all ranks are the caller's to get. Thread-compatible.
 class RunLog {
  public:
   // All outlive it.

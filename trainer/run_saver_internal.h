@@ -15,8 +15,8 @@
 
 namespace millrace::trainer {
 
-// Saves the steps of a run, as long as it has not diverged: what has must not replace the checkpoints of
-// when it had not. Thread-compatible.
+// Saves the steps of a run, as long as it has not diverged: what has must not replace the
+// checkpoints of when it had not. Thread-compatible.
 class RunSaver {
  public:
   // All outlive it.
@@ -27,11 +27,11 @@ class RunSaver {
   // OUT_OF_RANGE: a loss or a weight of this rank is not finite.
   absl::Status CheckFinite() const;
 
-  // Saves the session's state on rank 0, unless it is saved or the job names no folder. Collective; says
-  // meanwhile that this rank waits in step `place`.
+  // Saves the session's state on rank 0, unless it is saved or the job names no folder. Collective;
+  // says meanwhile that this rank waits in step `place`.
   absl::Status Save(int64_t place);
-  // The same without the other ranks, where this rank is the lowest that is left. Returns what became of
-  // it, for the user.
+  // The same without the other ranks, where this rank is the lowest that is left. Returns what
+  // became of it, for the user.
   std::string SaveAfterLoss(const collectives::PeerLost& lost);
 
   // The path of the newest checkpoint; empty: there is none.

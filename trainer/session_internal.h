@@ -60,8 +60,8 @@ struct Session {
 };
 
 // Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline there, and
-// makes model, optimizer and reducer, which says to `progress` what it does. Collective; the outcomes
-// are Train's. A failure of any rank is every rank's result.
+// makes model, optimizer and reducer, which says to `progress` what it does. Collective; the
+// outcomes are Train's. A failure of any rank is every rank's result.
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      collectives::Communicator& communicator,
                                                      collectives::Progress& progress);

@@ -32,8 +32,8 @@ std::vector<Piece> WholeParameters(const Model& model);
 // section 3). Thread-compatible.
 class Sgd {
  public:
-  // Updates `pieces` and keeps the state of these alone. `velocity`, of all parameters, is zeros or a
-  // checkpoint's.
+  // Updates `pieces` and keeps the state of these alone. `velocity`, of all parameters, is zeros or
+  // a checkpoint's.
   //   INVALID_ARGUMENT  a number is out of range; the field is named
   static absl::StatusOr<Sgd> Make(const Optimizer& optimizer, const Model& model,
                                   TensorSet velocity, std::vector<Piece> pieces);

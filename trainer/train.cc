@@ -4,12 +4,12 @@
 //     all of them leave the loop at the same step
 //   forward, loss, backward: every gradient goes into the reducer as soon as it is there
 //   the optimizer, with the same sums and so the same bits on every rank
-// A step may have several batches (accumulate_steps); what is saved is always the end of a whole one.
-// Where sums come late (stale_steps) a step is done when its sums are used: what is under way is
-// nowhere in a checkpoint, and a run that continues computes it again.
+// A step may have several batches (accumulate_steps); what is saved is always the end of a whole
+// one. Where sums come late (stale_steps) a step is done when its sums are used: what is under way
+// is nowhere in a checkpoint, and a run that continues computes it again.
 // What a rank cannot announce that way (its compute library or a collective call fails in the
-// middle of a step) it tells those that wait for its gradients (Updater::Leave), and it ends the group
-// by Abort, so that no peer waits for ever.
+// middle of a step) it tells those that wait for its gradients (Updater::Leave), and it ends the
+// group by Abort, so that no peer waits for ever.
 
 #include "trainer/train.h"
 
@@ -382,8 +382,8 @@ absl::StatusOr<TrainOutcome> Train(const TrainOptions& options, Communicator& co
   if (mine && options.report) options.report(status);
   if (agreed) return status;
   if (collectives::PeerLostOf(status)) {
-    // Every watchdog knows of it, and MPI would end the job before the others have said and saved what
-    // they can. Without this rank's leave MPI would wait for the lost one at the end.
+    // Every watchdog knows of it, and MPI would end the job before the others have said and saved
+    // what they can. Without this rank's leave MPI would wait for the lost one at the end.
     communicator.Leave(status);
   } else {
     communicator.Abort(status);

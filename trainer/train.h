@@ -34,18 +34,20 @@ struct TrainOptions {
   // Damaged records of the training and the evaluation data are appended to this file, by all ranks
   // (pipeline::OpenOptions). Empty: to none.
   std::string quarantine_file;
-  // A rank that others wait for so long is named by `warn`, and given up after `stall_abort` (0: never).
+  // A rank that others wait for so long is named by `warn`, and given up after `stall_abort` (0:
+  // never).
   std::chrono::milliseconds stall_report{3000};
   std::chrono::milliseconds stall_abort{60'000};
-  // What all ranks did when goes to this one file at the end (collectives/timeline.h); after the loss of
-  // a rank what those of one file system did that are left. All ranks have one, or none. Empty: to none.
+  // What all ranks did when goes to this one file at the end (collectives/timeline.h); after the
+  // loss of a rank what those of one file system did that are left. All ranks have one, or none.
+  // Empty: to none.
   std::string timeline_file;
   // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
-  // Called on every rank after each step with the step's number and this rank's weights. What it changes
-  // there no other rank knows of. May be empty.
+  // Called on every rank after each step with the step's number and this rank's weights. What it
+  // changes there no other rank knows of. May be empty.
   std::function<void(uint64_t step, std::vector<std::vector<float>>& weights)> on_weights;
   // Called on rank 0 while files are indexed that have no index yet. May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
@@ -69,8 +71,8 @@ struct TrainOutcome {
   std::string checkpoint;  // path of the newest
   // What this rank's gradient reductions of this run have cost.
   collectives::ReducerCounters reduction;
-  // The rank that the others awaited longest, of all steps but the first and the last; the same on all
-  // ranks. nullopt: nobody was awaited.
+  // The rank that the others awaited longest, of all steps but the first and the last; the same on
+  // all ranks. nullopt: nobody was awaited.
   std::optional<collectives::Straggler> straggler;
 };
 
@@ -81,13 +83,13 @@ struct TrainOutcome {
 //   NOT_FOUND            `resume` is set and there is no checkpoint
 //   FAILED_PRECONDITION  the checkpoint is of another job, model, plan or data (what differs is
 //                        named)
-//   DATA_LOSS            the checkpoint is damaged (file named); the ranks' weights differ (the first
-//                        parameter is named)
-//   OUT_OF_RANGE         the loss or a weight is not finite (step named), or the gradients of too many
-//                        steps in a row are not; nothing is saved any more
+//   DATA_LOSS            the checkpoint is damaged (file named); the ranks' weights differ (the
+//                        first parameter is named)
+//   OUT_OF_RANGE         the loss or a weight is not finite (step named), or the gradients of too
+//                        many steps in a row are not; nothing is saved any more
 //   RESOURCE_EXHAUSTED   no memory
-//   CANCELLED            another rank failed, and reports it; the lowest of the others has saved the last
-//                        whole step where it could, and warns that it has
+//   CANCELLED            another rank failed, and reports it; the lowest of the others has saved
+//                        the last whole step where it could, and warns that it has
 //   UNAVAILABLE          a rank is lost (collectives::PeerLostOf): every other rank reports it; the
 //                        lowest of them has saved the last whole step where it could
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,

@@ -1,10 +1,11 @@
 // Three ways from gradients to weights:
-//   plain   backward writes into the reducer's buckets; all ranks update everything with the same sums
-//   shards  the same, but each rank updates the shards that it has the sums of, and has momentum for
-//           them alone; new weights go round in the buckets' memory, and so does the momentum before it is
-//           saved, so a checkpoint is whole and any number of ranks continues it
-//   late    sums come steps later, each step with memory of its own, while the compute library wants one
-//           place for good: gradients are copied once
+//   plain   backward writes into the reducer's buckets; all ranks update everything with the same
+//           sums
+//   shards  the same, but each rank updates the shards that it has the sums of, and has momentum
+//           for them alone; new weights go round in the buckets' memory, and so does the momentum
+//           before it is saved, so a checkpoint is whole and any number of ranks continues it
+//   late    sums come steps later, each step with memory of its own, while the compute library
+//           wants one place for good: gradients are copied once
 
 #include <algorithm>
 #include <utility>
@@ -156,8 +157,8 @@ absl::Status Updater::ApplyToShards(GradientReducer& sums, int64_t step, double 
   return absl::OkStatus();
 }
 
-// Others write to this rank's copy of the buckets as soon as they gather, so all have to be done with
-// theirs before: AgreeOnStatus is that meeting.
+// Others write to this rank's copy of the buckets as soon as they gather, so all have to be done
+// with theirs before: AgreeOnStatus is that meeting.
 absl::StatusOr<const TensorSet*> Updater::GatherVelocity() {
   if (!is_sharded_) return &sgd_->velocity();
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, absl::OkStatus()));

@@ -22,8 +22,8 @@
 
 namespace millrace::trainer {
 
-// How the gradients of all ranks become new weights, as the job's `reduction` says. Sums and weights are
-// the same on all ranks; the optimizer's state is too, or in shards. Thread-compatible.
+// How the gradients of all ranks become new weights, as the job's `reduction` says. Sums and
+// weights are the same on all ranks; the optimizer's state is too, or in shards. Thread-compatible.
 class Updater {
  public:
   struct Options {
@@ -42,8 +42,8 @@ class Updater {
   // Where backward writes the sums over this rank's rows: the same memory at every step.
   std::vector<std::span<float>> gradients();
 
-  // One batch: its rows (those of all ranks add up to the batch's), each gradient as it is there, the
-  // end. Outcomes as the reducer's.
+  // One batch: its rows (those of all ranks add up to the batch's), each gradient as it is there,
+  // the end. Outcomes as the reducer's.
   void SetRows(int64_t rows);
   absl::Status MarkReady(size_t i);
   absl::Status Finish();
@@ -52,16 +52,17 @@ class Updater {
   // This rank takes part in no step any more; the others hear why.
   void Leave(const absl::Status& why);
 
-  // The sums that came with the last Finish, the oldest first: none but after a step's last batch, and
-  // none or several where they come late.
+  // The sums that came with the last Finish, the oldest first: none but after a step's last batch,
+  // and none or several where they come late.
   std::span<collectives::GradientReducer* const> ready() const;
 
-  // Updates `weights` by `sums`, those of `step`, unless it is to be skipped. Collective with shards.
+  // Updates `weights` by `sums`, those of `step`, unless it is to be skipped. Collective with
+  // shards.
   absl::Status Apply(collectives::GradientReducer& sums, int64_t step, double rate,
                      TensorSet& weights);
 
-  // The optimizer's state of all parameters, on rank 0; others may have none. Collective with shards;
-  // between two steps. Lives until the next step.
+  // The optimizer's state of all parameters, on rank 0; others may have none. Collective with
+  // shards; between two steps. Lives until the next step.
   absl::StatusOr<const TensorSet*> GatherVelocity();
   // Every rank has it without the others.
   bool has_whole_velocity() const { return !is_sharded_; }

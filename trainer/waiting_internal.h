@@ -7,8 +7,8 @@
 
 namespace millrace::trainer {
 
-// Says for as long as it lives that this rank waits for the others outside of the reducer, so that who
-// keeps them waiting is named, and then that it updates again.
+// Says for as long as it lives that this rank waits for the others outside of the reducer, so that
+// who keeps them waiting is named, and then that it updates again.
 class Waiting {
  public:
   // Borrows `progress`; null: nobody to tell.

@@ -9,8 +9,8 @@
 
 namespace millrace::augment::jpeg {
 
-// A block in the bit stream's order of blocks. What decodes it stands before it, so that a loop that
-// has come to the block needs no other register to find it (lanes.cc).
+// A block in the bit stream's order of blocks. What decodes it stands before it, so that a loop
+// that has come to the block needs no other register to find it (lanes.cc).
 struct alignas(16) Block {
   const HuffmanTable* ac;
   const HuffmanTable* next_dc;       // of the block behind it

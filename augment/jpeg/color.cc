@@ -156,8 +156,8 @@ MILLRACE_TARGET_AVX512 inline __m512i GreenOf512(__m512i cb, __m512i cr) {
   return _mm512_sub_epi16(sum, cr);
 }
 
-// Where each byte of 32 pixels lies in red and green, then blue, as 16-bit numbers are packed: eight
-// of the first, eight of the second, and so on. From 64 on it is the second register.
+// Where each byte of 32 pixels lies in red and green, then blue, as 16-bit numbers are packed:
+// eight of the first, eight of the second, and so on. From 64 on it is the second register.
 constexpr std::array<uint8_t, 128> MakeRgbOrder() {
   std::array<uint8_t, 128> order{};
   for (int i = 0; i < 96; ++i) {

@@ -33,8 +33,8 @@ struct McuBlock {
 // MCU, block by block, a block's by rows of pixels, over zeros. Thread-compatible; used again and
 // again, it keeps its memory.
 //
-// Of two ways to decode a row the caller chooses one at each row's begin: DecodeRow or SkipRow, or a
-// lane that is decoded beside those of other images (lanes_internal.h).
+// Of two ways to decode a row the caller chooses one at each row's begin: DecodeRow or SkipRow, or
+// a lane that is decoded beside those of other images (lanes_internal.h).
 class EntropyDecoder {
  public:
   // Builds the tables and stands before the first MCU. `bytes` is the whole file that `frame` was
@@ -42,8 +42,8 @@ class EntropyDecoder {
   bool Start(const Frame& frame, std::string_view bytes, Level level);
   int blocks_per_mcu() const { return num_blocks_; }
 
-  // Decodes the next row; MCUs [first, end) are written to `blocks`. False where libjpeg would warn,
-  // or might.
+  // Decodes the next row; MCUs [first, end) are written to `blocks`. False where libjpeg would
+  // warn, or might.
   bool DecodeRow(int first, int end, Block* blocks);
   // The same, and nothing is written.
   bool SkipRow();

@@ -110,8 +110,8 @@ class Parser {
     auto& [first, second, third] = frame_->components;
     if (first.h < 1 || first.h > 2 || first.v < 1 || first.v > 2) return false;
     if (frame_->num_components == 1) {
-      // The MCU of a scan of one component is a block, whatever its factors; but with two rows libjpeg
-      // decodes two rows of blocks at a time, and would see damage in more of them.
+      // The MCU of a scan of one component is a block, whatever its factors; but with two rows
+      // libjpeg decodes two rows of blocks at a time, and would see damage in more of them.
       if (first.v != 1) return false;
       first.h = 1;
       return true;

@@ -11,8 +11,8 @@
 
 namespace millrace::augment::jpeg {
 
-// Decodes the regions of a queue of images, a few at a time in turns, which is faster than one after
-// the other (lanes.cc). Results are those of RegionDecoder::Decode.
+// Decodes the regions of a queue of images, a few at a time in turns, which is faster than one
+// after the other (lanes.cc). Results are those of RegionDecoder::Decode.
 // Thread-compatible.
 class LanePool {
  public:

@@ -7,8 +7,8 @@
 // of a processor idle, and the end of a block, which no predictor guesses, stops the rest. Here the
 // symbols of several images take turns, and nothing in a turn depends on the data but addresses: a
 // symbol is stored wherever it belongs, and the end of a block moves the lane on by conditional
-// moves, to the next block and its DC table. The moves are in assembly because g++ makes branches of
-// them. Only what the table does not hold, and damage, is a branch.
+// moves, to the next block and its DC table. The moves are in assembly because g++ makes branches
+// of them. Only what the table does not hold, and damage, is a branch.
 //
 // A lane is four values in that loop: bits, table, k and block. Three lanes and what a turn needs
 // fit the 15 registers; that the tables are found through the block (block_internal.h) and the
@@ -107,8 +107,8 @@ bool TakeLongCode(Lane& lane, uint32_t entry) {
   return true;
 }
 
-// The same; damage ends the lane's row, so that it is stopped at next. The few symbols that it takes
-// until then go to the room behind the row's last block.
+// The same; damage ends the lane's row, so that it is stopped at next. The few symbols that it
+// takes until then go to the room behind the row's last block.
 __attribute__((noinline)) void TakeRareSymbol(Lane& lane, uint32_t entry) {
   if (TakeLongCode(lane, entry)) return;
   lane.ok = false;

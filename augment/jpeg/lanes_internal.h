@@ -24,7 +24,8 @@ struct Lane {
 };
 
 // Decodes kNumLanes lanes side by side until one of them is near its row's end or has failed (its
-// `ok` is false, or it is beyond its last position), and returns which. x86-64 with AVX2 and BMI2 only.
+// `ok` is false, or it is beyond its last position), and returns which. x86-64 with AVX2 and BMI2
+// only.
 int DecodeLanes(Lane* const* lanes);
 // Decodes one lane to its row's end. False when it fails.
 bool DecodeLane(Lane& lane);

@@ -13,10 +13,10 @@
 
 namespace millrace::augment::jpeg {
 
-// Decodes regions of common baseline JPEGs, faster than libjpeg-turbo and to the same bits (those of its
-// vector code, where damaged coefficients overflow). It says false for every other file, and wherever
-// it meets something that libjpeg would refuse or warn of: libjpeg-turbo then decodes the file again,
-// and its pixels and its verdict count.
+// Decodes regions of common baseline JPEGs, faster than libjpeg-turbo and to the same bits (those
+// of its vector code, where damaged coefficients overflow). It says false for every other file, and
+// wherever it meets something that libjpeg would refuse or warn of: libjpeg-turbo then decodes the
+// file again, and its pixels and its verdict count.
 // Thread-compatible; one decoder takes any number of images, one after the other, and keeps its
 // memory.
 class RegionDecoder {

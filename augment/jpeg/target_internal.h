@@ -2,8 +2,8 @@
 #define MILLRACE_AUGMENT_JPEG_TARGET_INTERNAL_H_
 
 // Instructions beyond those that every x86-64 has: functions are compiled for them one by one, and
-// called where the processor has them. MILLRACE_INLINE functions are part of whoever calls them, and
-// so compiled for the caller's.
+// called where the processor has them. MILLRACE_INLINE functions are part of whoever calls them,
+// and so compiled for the caller's.
 
 #include "base/simd.h"
 

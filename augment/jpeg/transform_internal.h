@@ -20,8 +20,8 @@ struct BlockRow {
 };
 
 // Samples of blocks side by side: libjpeg's accurate inverse transform (ISLOW), to the bit of
-// libjpeg-turbo's vector code, 16-bit wrapping included. `quant` by rows, as 16-bit integers. Writes
-// 8 rows of 8 samples a block, and up to kRowPadding more. False where
+// libjpeg-turbo's vector code, 16-bit wrapping included. `quant` by rows, as 16-bit integers.
+// Writes 8 rows of 8 samples a block, and up to kRowPadding more. False where
 // libjpeg-turbo's short cut for empty rows would come out different: a dequantised coefficient of
 // the first row is outside [-8192, 8191], which no encoder writes.
 bool InverseTransform(const BlockRow& row, const std::array<uint16_t, kBlockSize>& quant,

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The gradients of a ResNet-50 reduced over two ranks of this machine: Millrace beside PyTorch's Gloo.
+"""The gradients of a ResNet-50 reduced over two ranks of this machine: Millrace beside PyTorch's
+Gloo.
 
-Run it by bench/peers/run.sh allreduce. Medians of turns in which Millrace and PyTorch take their turn
-one after the other, each with two processes of its own; every rank rewrites its gradients before each
-call that is timed, and the slower rank's time counts.
+Run it by bench/peers/run.sh allreduce. Medians of turns in which Millrace and PyTorch take their
+turn one after the other, each with two processes of its own; every rank rewrites its gradients
+before each call that is timed, and the slower rank's time counts.
 """
 
 import argparse

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Installs the peers into the virtual environment of this Python, each by itself.
 
-A peer that cannot be installed stops nothing: why is kept in the environment, and the tables show it.
-requirements/PEER.txt has the pinned versions.
+A peer that cannot be installed stops nothing: why is kept in the environment, and the tables show
+it. requirements/PEER.txt has the pinned versions.
 
-PyTorch's wheels on PyPI are made for CUDA and want 2.5 GB of its libraries, of which a data loader on
-the CPU calls nothing. Where only those wheels can be had they are installed without the libraries, and
-empty ones of the same names stand in. Functions are bound when they are first called
+PyTorch's wheels on PyPI are made for CUDA and want 2.5 GB of its libraries, of which a data loader
+on the CPU calls nothing. Where only those wheels can be had they are installed without the
+libraries, and empty ones of the same names stand in. Functions are bound when they are first called
 (RTLD_LAZY, loaders.py), so what an empty library lacks is never looked for. Two symbols whose
-addresses libtorch_nvshmem takes are there, and the CUDA runtime, which is called as torch is loaded,
-is the real one (0.8 MB).
+addresses libtorch_nvshmem takes are there, and the CUDA runtime, which is called as torch is
+loaded, is the real one (0.8 MB).
 """
 
 import pathlib

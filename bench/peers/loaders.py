@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """One turn of one peer over the train path; prints JSON. bench/peers/train_path.py starts it.
 
-Every peer does the same work: JPEG files of the same images, whole in the page cache; a crop of 8 to
-100 % of the area with an aspect of 3/4 to 4/3, resized to 224 x 224 by plain bilinear interpolation
-(no antialias; Pillow always has it), flipped half of the time, normalised, in batches of float32; all
-images again and again, shuffled as the peer is usually told to. Each stands at the setting that was
-the fastest of those tried on two cores:
+Every peer does the same work: JPEG files of the same images, whole in the page cache; a crop of 8
+to 100 % of the area with an aspect of 3/4 to 4/3, resized to 224 x 224 by plain bilinear
+interpolation (no antialias; Pillow always has it), flipped half of the time, normalised, in batches
+of float32; all images again and again, shuffled as the peer is usually told to. Each stands at the
+setting that was the fastest of those tried on two cores:
 
   dali         threads as cores, bound to them (set_affinity); decodes the crop only
                (image_random_crop); HWC (CHW, more batches ahead: no faster)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Millrace beside tf.data: the same files, the same work, turn by turn; medians.
 
-Run it by bench/peers/run.sh records. Every turn is a process of its own that counts what it delivers for
-some seconds; the page cache is warm. TensorFlow writes the files, so neither side reads its own.
+Run it by bench/peers/run.sh records. Every turn is a process of its own that counts what it
+delivers for some seconds; the page cache is warm. TensorFlow writes the files, so neither side
+reads its own.
 """
 
 import argparse

@@ -3,14 +3,15 @@
 #
 #   bench/peers/run.sh [train_path] [--data FOLDER] [--batch N] [--repeats N] [--seconds S]
 #                      [--only LOADER]... [--publish]
-#       JPEG in TFRecords to batches for training: DALI, tf.data, PyTorch with torchvision.io and Pillow
+#       JPEG in TFRecords to batches for training: DALI, tf.data, PyTorch with torchvision.io and
+#       Pillow
 #   bench/peers/run.sh records [--repeats N] [--seconds S] [--row NAME]...
 #       records of other kinds: tf.data
 #   bench/peers/run.sh allreduce [--repeats N]
 #       the gradients of a ResNet-50 over two ranks: PyTorch's Gloo
 #
-# Builds what it needs of the release preset and makes a virtual environment with the pinned packages
-# of requirements/ in build/peers (about 3.5 GB, the only part that needs the network).
+# Builds what it needs of the release preset and makes a virtual environment with the pinned
+# packages of requirements/ in build/peers (about 3.5 GB, the only part that needs the network).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$root/bench/peers

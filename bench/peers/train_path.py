@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The train path of Millrace and of its peers, turn by turn: one table of medians and a chart.
 
-Run it by bench/peers/run.sh; loaders.py says what the peers do and at which settings. Every turn is a
-process of its own that counts what it delivers for some seconds, the page cache warm. Raw libjpeg-turbo
-(bench_raw_jpeg), which decodes crops of the same distribution and does nothing else, takes its turns
-with them: quote the ratio, the machine is another one every hour.
+Run it by bench/peers/run.sh; loaders.py says what the peers do and at which settings. Every turn is
+a process of its own that counts what it delivers for some seconds, the page cache warm. Raw
+libjpeg-turbo (bench_raw_jpeg), which decodes crops of the same distribution and does nothing else,
+takes its turns with them: quote the ratio, the machine is another one every hour.
 """
 
 import argparse

@@ -167,7 +167,8 @@ TEST(AugMix, ARunHasRoomForOneImageAtATime) {
   testing::ResolveAndApply(**op, Schema({{"image", DType::kU8, Shape{Shape::kUnknown, 64, 3}}}),
                            run);
   for (int64_t r = 0; r < kRows; ++r) EXPECT_TRUE(run.ok(r)) << run.status(r);
-  // A sum of floats and two images, and a result per row; without the first per row 7 would be held.
+  // A sum of floats and two images, and a result per row; without the first per row 7 would be
+  // held.
   EXPECT_LT(arena.capacity_bytes(), (6 + kRows + 4) * kLargest);
 }
 

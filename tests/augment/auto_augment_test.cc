@@ -256,8 +256,8 @@ struct PolicyStep {
   double magnitude;
 };
 
-// torchvision's list, with the magnitudes that its levels of 0 to 9 stand for (of Posterize, 5 to 8 are
-// 6, 5, 5 and 4 bits).
+// torchvision's list, with the magnitudes that its levels of 0 to 9 stand for (of Posterize, 5 to 8
+// are 6, 5, 5 and 4 bits).
 std::vector<std::array<PolicyStep, 2>> ImageNetPairs() {
   using enum Transform;
   const auto turn = [](int level) { return 30.0 * level / 9; };

@@ -106,8 +106,8 @@ inline Ops SeparateChain(const DecodeImageOptions& decode, const RandomResizedCr
   return ops;
 }
 
-// `files` through the fused op, `rows` at a time: each row has the bits or the error that it has alone
-// and op by op. Returns how many rows are ok.
+// `files` through the fused op, `rows` at a time: each row has the bits or the error that it has
+// alone and op by op. Returns how many rows are ok.
 inline int ExpectRunsAreRowsAlone(const std::vector<std::string_view>& files, size_t rows,
                                   const DecodeImageOptions& decode,
                                   const RandomResizedCropOptions& crop) {

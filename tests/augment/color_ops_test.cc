@@ -13,7 +13,8 @@
 #include "fixtures.h"
 #include "image_testing.h"
 
-// Against Pillow, TensorFlow, and torchvision's formulas in NumPy (scripts/make_augment_fixtures.py).
+// Against Pillow, TensorFlow, and torchvision's formulas in NumPy
+// (scripts/make_augment_fixtures.py).
 
 namespace millrace::augment {
 namespace {
@@ -82,8 +83,8 @@ TEST(Color, HueIsTorchvisionsToTheBitAndTensorFlowsWithinOne) {
   }
 }
 
-// TensorFlow keeps a mean for each channel: of one channel it is the mean of greys. It does not round
-// that mean.
+// TensorFlow keeps a mean for each channel: of one channel it is the mean of greys. It does not
+// round that mean.
 TEST(Color, ContrastOfOneChannelIsTensorFlowsWithinOne) {
   for (const std::string factor : {"0.0", "0.4", "1.7"}) {
     EXPECT_LE(
@@ -94,7 +95,8 @@ TEST(Color, ContrastOfOneChannelIsTensorFlowsWithinOne) {
   }
 }
 
-// S-LIBRARY-1: brightness is added there, contrast has a mean for each channel, saturation is HSV's.
+// S-LIBRARY-1: brightness is added there, contrast has a mean for each channel, saturation is
+// HSV's.
 TEST(Color, TensorFlowCallsOtherChangesByTheSameNames) {
   const Value& in = Fixture("input/rgb");
   const std::tuple<ColorOp, const char*, double> ops[] = {{ColorOp::kBrightness, "brightness", 100},
@@ -284,7 +286,8 @@ TEST(ColorJitter, IsItsFourOpsInTheOrderDrawn) {
   EXPECT_GT(orders.size(), 15u);  // of 24
 }
 
-// The chi-square of what `place` says of 6000 orders; 23 degrees of freedom: above 53 once in 3,000.
+// The chi-square of what `place` says of 6000 orders; 23 degrees of freedom: above 53 once in
+// 3,000.
 template <typename Draw>
 double OrderStatistic(const Draw& draw) {
   std::map<std::array<size_t, 4>, int> seen;

@@ -108,7 +108,8 @@ TEST_P(EveryColorLevel, ShiftHueRow) {
   }
 }
 
-// Every sector and every edge between two: a grid with its extremes, by no turn, whole ones and others.
+// Every sector and every edge between two: a grid with its extremes, by no turn, whole ones and
+// others.
 TEST_P(EveryColorLevel, ShiftHueOfAllKindsOfColours) {
   std::vector<uint8_t> in;
   for (int red = 0; red < 256; red += 3) {

@@ -11,8 +11,8 @@
 #include "augment/row_kernels_internal.h"
 #include "fixtures.h"
 
-// Every level against a loop that says what a kernel does, for every length about its vectors, in memory
-// of exact sizes.
+// Every level against a loop that says what a kernel does, for every length about its vectors, in
+// memory of exact sizes.
 
 namespace millrace::augment {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "image_testing.h"
 
-// decode_image and a crop as one op (the optimizer's rule decode_region on) and as two (off) have the
-// same bits, boxes, masks and errors.
+// decode_image and a crop as one op (the optimizer's rule decode_region on) and as two (off) have
+// the same bits, boxes, masks and errors.
 
 namespace millrace::augment {
 namespace {

@@ -44,8 +44,8 @@ size_t EndOfScanHeader(const std::string& jpeg, int scan) {
   return at + 2 + (byte(2) << 8 | byte(3));
 }
 
-// S-IMAGE-4: passes are what a hostile file costs, and behind the last one that is allowed nothing is
-// decoded: noise there, or scans without end, is not even seen.
+// S-IMAGE-4: passes are what a hostile file costs, and behind the last one that is allowed nothing
+// is decoded: noise there, or scans without end, is not even seen.
 TEST(Limits, NothingIsDecodedBehindTheLastScanThatIsAllowed) {
   const std::string jpeg = EncodeJpeg(MakeImage(200, 300, 3, 1), {.progressive = true});
   for (const int allowed : {1, 4, 9}) {
@@ -162,7 +162,8 @@ TEST(Limits, BadOptionsAreNamed) {
 
 // --- memory ---
 
-// What docs/semantics.md says: four bytes a pixel, four times, of whole MCUs and a row of them more.
+// What docs/semantics.md says: four bytes a pixel, four times, of whole MCUs and a row of them
+// more.
 int64_t MemoryBound(const Image& image, int64_t mcu_height, int64_t mcu_width) {
   constexpr int64_t kSlack = 256 << 10;  // tables and the like
   const int64_t rows = (image.height + mcu_height - 1) / mcu_height + 1;

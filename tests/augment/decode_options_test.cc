@@ -259,7 +259,8 @@ Image DecodeOver(uint8_t fill, const std::string& encoded, const DecodeImageOpti
   return image;
 }
 
-// S-IMAGE-3: the same image whatever the memory held before, and what libjpeg-turbo makes of the file.
+// S-IMAGE-3: the same image whatever the memory held before, and what libjpeg-turbo makes of the
+// file.
 TEST(AllowTruncated, PixelsAreDjpegsAndNeverThoseOfMemory) {
   for (const NamedShape& shape : kShapes) {
     const std::string whole = EncodeJpeg(MakeImage(70, 90, 3, 3), shape.shape);

@@ -254,7 +254,8 @@ struct Box {
   int64_t top, left, height, width;
 };
 
-// Where the op has written 1 into zeros; nullopt: nowhere. Fails the test when that is no rectangle.
+// Where the op has written 1 into zeros; nullopt: nowhere. Fails the test when that is no
+// rectangle.
 std::optional<Box> Blotted(const ConstTensorView& image) {
   const auto values = image.as<uint8_t>();
   const int64_t width = image.shape[1];

@@ -27,8 +27,8 @@ Expected Integers(double low, double high);  // each as likely
 struct Probe {
   std::string name;
   Expected expected;
-  // What was drawn for records 0, 1, ... of an epoch, by a stage of that name, when they came in their
-  // order or backwards.
+  // What was drawn for records 0, 1, ... of an epoch, by a stage of that name, when they came in
+  // their order or backwards.
   std::function<Series(const std::string& stage, uint64_t epoch, bool backwards)> draw;
   bool through_op = true;  // false: by a function of words, to which an order means nothing
 };
@@ -38,8 +38,8 @@ Probe FromWords(std::string name, Expected expected, std::function<double(Random
 
 // Of every op that draws.
 std::vector<Probe> Probes();
-// Of ops whose draws are not to be told from an image: whatever they make of it, as a number. Nothing
-// is expected of it.
+// Of ops whose draws are not to be told from an image: whatever they make of it, as a number.
+// Nothing is expected of it.
 std::vector<Probe> PolicyProbes();
 
 }  // namespace millrace::augment::testing

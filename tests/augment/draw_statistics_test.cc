@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "draw_probes.h"
 
-// What every op that draws has to be: a sample of its distribution that knows nothing of the samples
-// around it, of other epochs and of other stages. Bounds are five standard deviations, and a test
-// below shows that each of them catches the mistake that it is there for.
+// What every op that draws has to be: a sample of its distribution that knows nothing of the
+// samples around it, of other epochs and of other stages. Bounds are five standard deviations, and
+// a test below shows that each of them catches the mistake that it is there for.
 
 namespace millrace::augment {
 namespace {

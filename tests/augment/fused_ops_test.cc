@@ -357,8 +357,9 @@ TEST(FusedImage, AFlipNormalizedAndTransposedIsDalisCropMirrorNormalize) {
   }
 }
 
-// S-LIBRARY-1: of half a pixel center_crop takes the even side, DALI the right one. That is the same
-// for a margin of 3 (1.5) and not of 5 (2.5), where DALI's crop begins a row and a column further on.
+// S-LIBRARY-1: of half a pixel center_crop takes the even side, DALI the right one. That is the
+// same for a margin of 3 (1.5) and not of 5 (2.5), where DALI's crop begins a row and a column
+// further on.
 TEST(FusedImage, TheMiddleIsDalisButForMarginsOfOneAboveFours) {
   const testing::Value& image = testing::Fixture("input/rgb");
   const auto made = [](const testing::Value& crop) {

@@ -17,8 +17,8 @@
 #include "jpeg_testing.h"
 #include "tar_testing.h"
 
-// The fuzzing cases of hostile-jpeg.tar.xz, where MILLRACE_TEST_DATA names its folder, on every path; what
-// they take of memory is hostile_memory_test.cc.
+// The fuzzing cases of hostile-jpeg.tar.xz, where MILLRACE_TEST_DATA names its folder, on every
+// path; what they take of memory is hostile_memory_test.cc.
 
 namespace millrace::augment {
 namespace {
@@ -194,8 +194,8 @@ TEST(HostileCorpus, CropsOfGivenExtentsAreTheSameAsOneOpAndAsTwo) {
   }
 }
 
-// The pixels that are asked for do not change which files are refused; of four with two faults it is
-// the other one that a decode to grey meets.
+// The pixels that are asked for do not change which files are refused; of four with two faults it
+// is the other one that a decode to grey meets.
 TEST(HostileCorpus, VerdictsAreThoseOfEveryKindOfPixels) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";

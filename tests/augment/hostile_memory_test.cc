@@ -13,8 +13,8 @@
 #include "heap_testing.h"
 #include "tar_testing.h"
 
-// The largest heap of each decode of the fuzzing cases of hostile-jpeg.tar.xz, where MILLRACE_TEST_DATA
-// names its folder: malloc and its kin are this program's own, and count.
+// The largest heap of each decode of the fuzzing cases of hostile-jpeg.tar.xz, where
+// MILLRACE_TEST_DATA names its folder: malloc and its kin are this program's own, and count.
 
 namespace {
 
@@ -89,8 +89,8 @@ const DecodeImageOptions kKinds[] = {{.max_pixels = kMaxPixels},
                                      {.max_pixels = kMaxPixels, .fast_dct = true},
                                      {.max_pixels = kMaxPixels, .fancy_upsampling = false}};
 
-// S-IMAGE-4: four times the image in whole MCUs, as large as there are, and one row of them more; the
-// coefficients of four components; the file; tables and the like.
+// S-IMAGE-4: four times the image in whole MCUs, as large as there are, and one row of them more;
+// the coefficients of four components; the file; tables and the like.
 int64_t MemoryBound(const readers::ImageHeader& info, size_t file_bytes) {
   constexpr int64_t kMcu = 32;
   const int64_t rows = (info.height + kMcu - 1) / kMcu + 1;

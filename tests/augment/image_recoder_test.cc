@@ -60,8 +60,8 @@ std::string WithTransparentGrey(std::string png) {
   return png.insert(kHeaderEnd, chunk);
 }
 
-// Area interpolation by its definition: every pixel becomes out x out equal ones, and each output pixel is
-// the mean of in x in of these.
+// Area interpolation by its definition: every pixel becomes out x out equal ones, and each output
+// pixel is the mean of in x in of these.
 Image SlowArea(const Image& in, int64_t out_height, int64_t out_width) {
   Image out{out_height, out_width, in.channels, {}};
   for (int64_t y = 0; y < out_height; ++y) {

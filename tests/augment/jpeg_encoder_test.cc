@@ -8,7 +8,8 @@
 
 #include "augment/image_encoder_internal.h"
 
-// Memory that runs out while an image is encoded. This program's operator new fails where a test says.
+// Memory that runs out while an image is encoded. This program's operator new fails where a test
+// says.
 
 namespace {
 

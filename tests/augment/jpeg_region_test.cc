@@ -4,7 +4,8 @@
 #include "image_testing.h"
 #include "jpeg_testing.h"
 
-// Every pixel of jpeg::RegionDecoder is libjpeg-turbo's, and what libjpeg-turbo warns of it refuses.
+// Every pixel of jpeg::RegionDecoder is libjpeg-turbo's, and what libjpeg-turbo warns of it
+// refuses.
 
 namespace millrace::augment {
 namespace {
@@ -221,7 +222,8 @@ TEST(JpegRegionDecoder, WhatLibjpegWarnsOfInAHeaderIsLeftToIt) {
   EXPECT_FALSE(decoder.Open(good.substr(0, 20) + "x" + good.substr(20)));  // between markers
 }
 
-// libjpeg reads on behind a second 0xFF, and there the file ends: it warns, though the bits suffice.
+// libjpeg reads on behind a second 0xFF, and there the file ends: it warns, though the bits
+// suffice.
 TEST(JpegRegionDecoder, FillBytesAtTheEndOfTheFileAreLeftToLibjpeg) {
   std::string bytes = EncodeJpeg(MakeImage(40, 40, 3, 1));
   bytes.back() = '\xFF';  // for the 0xD9 of EOI

@@ -155,8 +155,9 @@ bool ExpectRegionOfCut(std::string_view cut, const DecodeImageOptions& options, 
   return true;
 }
 
-// S-IMAGE-2, S-IMAGE-3: the pixels of a region of a photograph that is cut anywhere are those of the
-// whole photograph, or it is an error; with allow_truncated they are those of what is left of it.
+// S-IMAGE-2, S-IMAGE-3: the pixels of a region of a photograph that is cut anywhere are those of
+// the whole photograph, or it is an error; with allow_truncated they are those of what is left of
+// it.
 TEST(RealImages, CutAnywhereHaveTheirPixelsOrAnError) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";

@@ -9,8 +9,9 @@
 #include "augment/resample_rows_internal.h"
 #include "augment/resize_internal.h"
 
-// Every level against loops that say what a method does, in integers or in double where it is exact.
-// Images are of exact sizes, so that AddressSanitizer sees what is read or written beyond them.
+// Every level against loops that say what a method does, in integers or in double where it is
+// exact. Images are of exact sizes, so that AddressSanitizer sees what is read or written beyond
+// them.
 
 namespace millrace::augment {
 namespace {

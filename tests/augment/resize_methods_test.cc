@@ -10,7 +10,8 @@
 #include "base/record_error.h"
 #include "fixtures.h"
 
-// Against what Pillow, OpenCV and TensorFlow made of the same image (scripts/make_augment_fixtures.py).
+// Against what Pillow, OpenCV and TensorFlow made of the same image
+// (scripts/make_augment_fixtures.py).
 
 namespace millrace::augment {
 namespace {

@@ -67,8 +67,8 @@ struct Size {
 const Size kSizes[] = {{16, 9}, {37, 31}, {5, 19}, {40, 8}};
 
 // torchvision rounds its weights to 15 bits and less, by what the machine can do, and we to 22; and
-// without antialias it rounds and cuts off its columns before it makes rows of them, as two resizes do
-// here. Of bicubic, which leaves the range of its input, that is seen.
+// without antialias it rounds and cuts off its columns before it makes rows of them, as two resizes
+// do here. Of bicubic, which leaves the range of its input, that is seen.
 TEST(TorchvisionResize, OfBytesIsWithinOne) {
   for (const Kind& kind : kKinds) {
     for (const auto& [height, width] : kSizes) {
@@ -235,8 +235,8 @@ TEST(TorchvisionAffine, OfPilImagesIsTheSameToTheBit) {
   }
 }
 
-// Of tensors torchvision blends what lies at the image's edge with the fill value, and Pillow, as we,
-// does not; it rounds what Pillow cuts off.
+// Of tensors torchvision blends what lies at the image's edge with the fill value, and Pillow, as
+// we, does not; it rounds what Pillow cuts off.
 TEST(TorchvisionAffine, OfTensorsIsWithinOneAwayFromTheEdges) {
   for (const size_t i : {size_t{0}, size_t{4}}) {
     const Value out = Warped(Rgb(), testing::kAffineCases[i], true, 9);

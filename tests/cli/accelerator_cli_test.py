@@ -1,4 +1,5 @@
-"""`millrace run` with emulated accelerators: the reports, --find-max, and files as DLIO writes them."""
+"""`millrace run` with emulated accelerators: the reports, --find-max, and files as DLIO writes
+them."""
 
 import json
 import pathlib

@@ -1,4 +1,5 @@
-"""`millrace run --audit` and `millrace audit`: stitched and killed runs are proven, spoilt logs are not."""
+"""`millrace run --audit` and `millrace audit`: stitched and killed runs are proven, spoilt logs are
+not."""
 
 import json
 import pathlib

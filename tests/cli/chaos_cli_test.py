@@ -152,7 +152,8 @@ class ChaosTest(RanksTestCase):
                          sorted(self.folder.glob("loss.json*")))
 
     def signal_under_mpi(self, name, number, options, *more, epochs):
-        """A signal for one rank of a job under mpirun: the launcher, the rank and the checkpoints."""
+        """A signal for one rank of a job under mpirun: the launcher, the rank and the
+        checkpoints."""
         job, checkpoints = self.job(name, epochs=epochs)
         launcher = self.start_mpi(job, 2, options, *more)
         launcher.await_line(r"^step 5/")
@@ -168,8 +169,9 @@ class ChaosTest(RanksTestCase):
         return launcher, checkpoints
 
     def test_mpirun_ends_its_job_by_itself(self):
-        # Its defaults: the survivors have a second, in which they may say and save something, so the promise
-        # is the last durable checkpoint. Here they do not see that a rank has died, and wait for ever.
+        # Its defaults: the survivors have a second, in which they may say and save something, so
+        # the promise is the last durable checkpoint. Here they do not see that a rank has died, and
+        # wait for ever.
         launcher, checkpoints = self.kill_under_mpi(
             "mpi-default", ["-x", f"LD_PRELOAD={os.environ['WITHOUT_PIDFD']}"])
         self.assertEqual(launcher.process.wait(timeout=TIMEOUT), 128 + signal.SIGKILL)
@@ -209,7 +211,8 @@ class ChaosTest(RanksTestCase):
         self.assertNotRegex(launcher.output(), r"is lost")
 
     def test_a_rank_under_mpirun_that_stays_stopped_is_given_up(self):
-        # The other one must not wait for it in MPI_Finalize: it ends, and mpirun ends the stopped one.
+        # The other one must not wait for it in MPI_Finalize: it ends, and mpirun ends the stopped
+        # one.
         launcher, _, checkpoints = self.signal_under_mpi(
             "mpi-stopped", signal.SIGSTOP, ["--mca", "odls_base_sigkill_timeout", "2"],
             "--stall-report-ms", "500", "--stall-abort-ms", "5000", epochs=1000)

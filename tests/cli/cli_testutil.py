@@ -80,7 +80,8 @@ def slice_idx(source, target, count):
 
 
 def convert_slice(folder, split, count, shards):
-    """Converts `count` Fashion-MNIST images of `split` ("train" or "t10k") and returns their shards' glob."""
+    """Converts `count` Fashion-MNIST images of `split` ("train" or "t10k") and returns their
+    shards' glob."""
     folder = pathlib.Path(folder)
     prefix = "train" if split == "train" else "test"
     images, labels = folder / f"{split}-images", folder / f"{split}-labels"

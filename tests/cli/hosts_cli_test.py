@@ -1,5 +1,5 @@
-"""`millrace train` over two hosts: network namespaces of this one, each with a /dev/shm of its own and a
-link between them that is limited (and delayed where the kernel has netem). Needs root."""
+"""`millrace train` over two hosts: network namespaces of this one, each with a /dev/shm of its own
+and a link between them that is limited (and delayed where the kernel has netem). Needs root."""
 
 import os
 import re

@@ -162,8 +162,8 @@ class ImagesTest(unittest.TestCase):
         self.assertEqual(digests.pop()[0], 2 * IMAGES)
 
     def test_the_vector_units_of_the_machine_change_no_bit(self):
-        # S-RANDOM-2. Kernels of ours and those of libjpeg-turbo are chosen when the program runs; that
-        # the limits bind is simd_level_test.cc's.
+        # S-RANDOM-2. Kernels of ours and those of libjpeg-turbo are chosen when the program runs;
+        # that the limits bind is simd_level_test.cc's.
         digests = {self.digest()}
         for limits in ({"MILLRACE_SIMD": "none"}, {"MILLRACE_SIMD": "sse4.2"},
                        {"MILLRACE_SIMD": "avx2"}, {"JSIMD_FORCENONE": "1"},

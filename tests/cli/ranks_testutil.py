@@ -19,7 +19,8 @@ from free_port import free_port  # noqa: E402
 
 PEER_LOST = 76
 
-# For jobs whose ranks are killed: it is the end of the process that the others see, not that it stays away.
+# For jobs whose ranks are killed: it is the end of the process that the others see, not that it
+# stays away.
 NO_STALLS = ("--stall-abort-ms", "0")
 ENDED = ": its process has ended"
 
@@ -142,7 +143,8 @@ class RanksTestCase(unittest.TestCase):
         return sorted(checkpoints.glob("checkpoint-*.safetensors"))[-1]
 
     def check_lost(self, survivors, lost, why=""):
-        """All exit with 76, name the rank (or one of a character class) and say why; one that it has saved."""
+        """All exit with 76, name the rank (or one of a character class) and say why; one that it
+        has saved."""
         said = ""
         for rank in survivors:
             self.assertEqual(rank.end(), PEER_LOST, rank.output())

@@ -1,5 +1,5 @@
-"""Stopping `millrace run` and going on in another process, at another world, also with cuts. MILLRACE_KILLS
-says how many times all ranks are killed."""
+"""Stopping `millrace run` and going on in another process, at another world, also with cuts.
+MILLRACE_KILLS says how many times all ranks are killed."""
 
 import json
 import os
@@ -83,7 +83,8 @@ class ResumeTest(unittest.TestCase):
         return json.loads(millrace("audit", log, "--json").stdout)
 
     def start(self, name, rank, world, token, *args):
-        """The command line of a rank that goes on from a token, and the file that keeps its tokens."""
+        """The command line of a rank that goes on from a token, and the file that keeps its
+        tokens."""
         token_file = self.folder / f"rank{rank}.token"
         token_file.unlink(missing_ok=True)
         if token:
@@ -118,8 +119,8 @@ class ResumeTest(unittest.TestCase):
                 self.assertEqual(seen % 2**64, digest, f"{name}, batch {i}, world {world}")
 
     def kill_all(self, name, world, token, logs, rng):
-        """Starts all ranks, kills them when each has gone on by some batches, returns the least of their
-        tokens."""
+        """Starts all ranks, kills them when each has gone on by some batches, returns the least of
+        their tokens."""
         started = [self.start(name, rank, world, token, "--audit", logs[rank], "--pace", PACE / world)
                    for rank in range(world)]
         def least():
@@ -153,8 +154,8 @@ class ResumeTest(unittest.TestCase):
         return json.loads(done.stdout)
 
     def kill_chain(self, name, most, rng):
-        """Kills at most so many runs, each of which goes on from the token of the one before, finishes
-        the last and has all of them audited. Returns the tokens that the kills left."""
+        """Kills at most so many runs, each of which goes on from the token of the one before,
+        finishes the last and has all of them audited. Returns the tokens that the kills left."""
         digests, tokens = self.wholes[name]
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
@@ -173,8 +174,8 @@ class ResumeTest(unittest.TestCase):
         return saved
 
     def test_killed_at_any_moment_the_last_saved_token_goes_on_with_the_same_bits(self):
-        # S-STATE-1, S-VISIT-2, S-VISIT-3: kill -9 of all ranks; what their files hold is a token of the whole
-        # stream, and their logs prove that nothing was lost or came twice.
+        # S-STATE-1, S-VISIT-2, S-VISIT-3: kill -9 of all ranks; what their files hold is a token of
+        # the whole stream, and their logs prove that nothing was lost or came twice.
         rng = random.Random(7)
         in_mid_stream = kills = 0
         for name in PLANS:

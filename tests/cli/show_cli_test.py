@@ -1,4 +1,5 @@
-"""`millrace show`: the pages' pixels are the batches', and nothing in them is what data says it is."""
+"""`millrace show`: the pages' pixels are the batches', and nothing in them is what data says it
+is."""
 
 import base64
 import html.parser

@@ -1,5 +1,5 @@
-// Preloaded into the ranks of an MPI job: rank 1 stops itself where it calls MPI_Finalize. In C, which
-// no preset instruments: a sanitizer's own library would have to come first.
+// Preloaded into the ranks of an MPI job: rank 1 stops itself where it calls MPI_Finalize. In C,
+// which no preset instruments: a sanitizer's own library would have to come first.
 #include <mpi.h>
 #include <signal.h>
 

@@ -68,7 +68,8 @@ class TrainTest(unittest.TestCase):
         return done.stdout
 
     def interrupt_at(self, job, step, how, *more, prefix=()):
-        """Starts a run, sends it signal `how` when it prints `step`, and returns (exit code, output)."""
+        """Starts a run, sends it signal `how` when it prints `step`, and returns (exit code,
+        output)."""
         command = [*prefix, BIN, *map(str, self.args(job, *more))]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True) as process:

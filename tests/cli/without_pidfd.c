@@ -1,5 +1,5 @@
-// Preloaded: a system that has no pidfd_open, so that no watchdog sees a process of its host end. In C,
-// which no preset instruments: a sanitizer's own library would have to come first.
+// Preloaded: a system that has no pidfd_open, so that no watchdog sees a process of its host end.
+// In C, which no preset instruments: a sanitizer's own library would have to come first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

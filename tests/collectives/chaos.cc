@@ -169,7 +169,8 @@ std::string ReasonOf(const Turn& turn) {
   return absl::StrCat("aborted by rank ", turn.rank, ": DATA_LOSS: shard 7 is corrupt");
 }
 
-// Of a fault that only those meet who wait for the rank that goes wrong. `mute`: see ExpectOutcomes.
+// Of a fault that only those meet who wait for the rank that goes wrong. `mute`: see
+// ExpectOutcomes.
 void ExpectEnded(const Turn& turn, const absl::Status& outcome, bool mute) {
   const std::string text(ToStd(outcome.message()));
   if (mute && absl::IsUnavailable(outcome)) return;

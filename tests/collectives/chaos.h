@@ -12,9 +12,9 @@
 #include "base/mutex.h"
 #include "collectives/communicator.h"
 
-// One rank of a group goes wrong in the middle of a job whose ranks are threads: what becomes of the
-// others? Nothing is timed: the rank goes wrong once all others wait for it, and what must not wait
-// for ever is left to the test's own limit.
+// One rank of a group goes wrong in the middle of a job whose ranks are threads: what becomes of
+// the others? Nothing is timed: the rank goes wrong once all others wait for it, and what must not
+// wait for ever is left to the test's own limit.
 
 namespace millrace::collectives {
 
@@ -95,8 +95,9 @@ class ChaosJob {
   std::vector<Seen> seen_;                              // by rank: written by its thread
 };
 
-// Checks what all ranks of `turn` saw: also who went wrong, and why. `notices` as ChaosJob's: without, a
-// rank in an agreed call may meet its peers' end of the communicator, which tells neither.
+// Checks what all ranks of `turn` saw: also who went wrong, and why. `notices` as ChaosJob's:
+// without, a rank in an agreed call may meet its peers' end of the communicator, which tells
+// neither.
 void ExpectOutcomes(const Turn& turn, const std::vector<ChaosJob::Seen>& seen, bool notices);
 
 // Ranks leave a job and its parts in drawn orders while the last one still waits for them.

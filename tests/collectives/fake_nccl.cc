@@ -1,7 +1,7 @@
 // A libnccl whose ranks are threads of one process, whose device memory is the host's, and whose
 // streams are HostStreams: every path of the NCCL communicator runs without a GPU. It keeps NCCL's
-// habits that matter: communicators are not blocking, operations end on the stream, a rank that does
-// not come, or comes with another call, hangs the others until they abort.
+// habits that matter: communicators are not blocking, operations end on the stream, a rank that
+// does not come, or comes with another call, hangs the others until they abort.
 //
 // Variants are compiled with FAKE_NCCL_VERSION, FAKE_NCCL_WITHOUT_SPLIT and
 // FAKE_NCCL_WITHOUT_REGISTRATION.

@@ -8,8 +8,8 @@
 
 namespace millrace::collectives {
 
-// What a test tells the fake NCCL, and learns of it. One per loaded library; the test writes between
-// runs, ranks read and count while they run.
+// What a test tells the fake NCCL, and learns of it. One per loaded library; the test writes
+// between runs, ranks read and count while they run.
 struct FakeNcclControl {
   // How often a call that was taken is still reported as in progress.
   std::atomic<int> polls = 2;

@@ -1,8 +1,8 @@
 #ifndef MILLRACE_TESTS_COLLECTIVES_FORKED_RANKS_H_
 #define MILLRACE_TESTS_COLLECTIVES_FORKED_RANKS_H_
 
-// Ranks as processes, without a launcher: the test forks them, and socket pairs join them to a group
-// that can do what a bootstrap needs (small messages, AllGather, Broadcast, Barrier, Split).
+// Ranks as processes, without a launcher: the test forks them, and socket pairs join them to a
+// group that can do what a bootstrap needs (small messages, AllGather, Broadcast, Barrier, Split).
 
 #include <poll.h>
 #include <signal.h>

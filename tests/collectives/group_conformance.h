@@ -1,8 +1,8 @@
 #ifndef MILLRACE_TESTS_COLLECTIVES_GROUP_CONFORMANCE_H_
 #define MILLRACE_TESTS_COLLECTIVES_GROUP_CONFORMANCE_H_
 
-// The second part of the communicators' conformance suite: the bits of sums, operations on their way
-// together, groups of groups, calls that do not match, ranks that do not come.
+// The second part of the communicators' conformance suite: the bits of sums, operations on their
+// way together, groups of groups, calls that do not match, ranks that do not come.
 
 #include <algorithm>
 #include <atomic>
@@ -259,7 +259,8 @@ TEST_P(CommunicatorConformance, ARankThatDoesNotComeIsNamedOnceTheTimeIsOver) {
     if (late == 0) return absl::OkStatus();
     Buffer data(DType::kF32, 5);
     MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-    // Longer than a loaded machine lets a rank that has come wait for a core: it would be named too.
+    // Longer than a loaded machine lets a rank that has come wait for a core: it would be named
+    // too.
     comm.set_timeout(std::chrono::milliseconds(500));
     if (comm.rank() == late) {
       for (int given = 0; given < late; given = gave_up.load()) gave_up.wait(given);
@@ -353,8 +354,9 @@ TEST_P(CommunicatorConformance, AGroupThatARankHasDroppedDoesNoHarm) {
   RunOk(DropAGroup);
 }
 
-// The last rank ends the first call and leaves with the second one begun, which what it has sent may be
-// enough for; whoever makes a third learns why that does not come, and the group above goes on.
+// The last rank ends the first call and leaves with the second one begun, which what it has sent
+// may be enough for; whoever makes a third learns why that does not come, and the group above goes
+// on.
 inline absl::Status LeaveAGroup(Communicator& comm) {
   if (comm.size() < 2) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(const auto group, comm.Split(0, comm.rank()));

@@ -1,6 +1,6 @@
 // One rank fails by itself and aborts; its peers wait in an AllReduce that can never end. The job
-// must end with exit code 1, that of MPI_Abort and of peers who hear of it before MPI has killed them; 3
-// says that a peer's wait ended otherwise.
+// must end with exit code 1, that of MPI_Abort and of peers who hear of it before MPI has killed
+// them; 3 says that a peer's wait ended otherwise.
 #include <iostream>
 
 #include "absl/strings/match.h"

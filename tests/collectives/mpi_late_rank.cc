@@ -1,7 +1,8 @@
-// What breaks a group, over MPI: the scenarios of group_conformance.h that its tests leave to a job of its
-// own. The last rank does not come before the others' time is over or their watch ends the wait, drops a
-// group or leaves it, makes another call than agreed. The program owns MPI: it starts and ends it, and
-// what was ended cannot be started again. Exits 0 when everything was as it should be.
+// What breaks a group, over MPI: the scenarios of group_conformance.h that its tests leave to a job
+// of its own. The last rank does not come before the others' time is over or their watch ends the
+// wait, drops a group or leaves it, makes another call than agreed. The program owns MPI: it starts
+// and ends it, and what was ended cannot be started again. Exits 0 when everything was as it should
+// be.
 #include <mpi.h>
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// A rank of an MPI job leaves its gradient reducer in the middle of a step, in every layout of hosts: all
-// others must hear who it was and why, and the job must go on. The program owns MPI and ends it in the end,
-// for Millrace leaves an MPI alone in which an operation has failed. Exits 0 when everything was as it
-// should be.
+// A rank of an MPI job leaves its gradient reducer in the middle of a step, in every layout of
+// hosts: all others must hear who it was and why, and the job must go on. The program owns MPI and
+// ends it in the end, for Millrace leaves an MPI alone in which an operation has failed. Exits 0
+// when everything was as it should be.
 
 #include <optional>
 #include <string>

@@ -1,4 +1,5 @@
-// That nccl_types_internal.h says what NCCL's own header says. All of it is checked by the compiler.
+// That nccl_types_internal.h says what NCCL's own header says. All of it is checked by the
+// compiler.
 #include <nccl.h>
 
 #include <cstddef>

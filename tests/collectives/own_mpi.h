@@ -10,8 +10,8 @@
 
 namespace millrace::collectives {
 
-// `body` between MPI_Init and MPI_Finalize of this program's own, for Millrace does not finalise an MPI
-// in which an operation failed. False: MPI did not start; a body that fails ends the whole job.
+// `body` between MPI_Init and MPI_Finalize of this program's own, for Millrace does not finalise an
+// MPI in which an operation failed. False: MPI did not start; a body that fails ends the whole job.
 inline bool RunInOwnMpi(const std::function<absl::Status()>& body) {
   int provided = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)

@@ -83,8 +83,8 @@ inline bool Reserve(int port) {
   return false;
 }
 
-// A port of the loopback interface that nobody has at this moment and no other test gets, outside of
-// those that the kernel gives away by itself.
+// A port of the loopback interface that nobody has at this moment and no other test gets, outside
+// of those that the kernel gives away by itself.
 inline int FreePort() {
   static int next = 20000 + static_cast<int>(::getpid() % 10000);
   while (true) {

@@ -29,7 +29,8 @@ uint32_t BitsAt(DType dtype, const Words& words, size_t i) {
   return dtype == DType::kF32 ? words[i] : reinterpret_cast<const uint16_t*>(words.data())[i];
 }
 
-// Random bits, so subnormals, infinities and NaN are there too, and runs of what real gradients are.
+// Random bits, so subnormals, infinities and NaN are there too, and runs of what real gradients
+// are.
 Words RandomWords(DType dtype, size_t count, std::mt19937& random) {
   Words words(count + 16);
   std::normal_distribution<float> normal(0, 0.01f);

@@ -1,5 +1,6 @@
 // What the reducer's sums between hosts are made of: how they round, how many messages follow each
-// other, and how many bytes each rank sends (the table "Gradient reducer" of collectives/ALGORITHMS.md).
+// other, and how many bytes each rank sends (the table "Gradient reducer" of
+// collectives/ALGORITHMS.md).
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -109,7 +110,8 @@ absl::Status StepOfOnes(GradientReducer& reducer, size_t gradients) {
   return reducer.Finish();
 }
 
-// Of a reducer's second step: since the first one a lane's ranks are at the same place of its chain.
+// Of a reducer's second step: since the first one a lane's ranks are at the same place of its
+// chain.
 StepCost CostOf(const Hosts& hosts, const ReducerOptions& common, size_t gradients = kGradients) {
   const auto network = MemoryNetwork::Make(hosts.size());
   Counts before(hosts.size());

@@ -1,5 +1,5 @@
-// Ranks that take no more part in the reductions while the others still wait for them. Each keeps its
-// communicator until all others have an outcome, so that it is the reducer that tells them.
+// Ranks that take no more part in the reductions while the others still wait for them. Each keeps
+// its communicator until all others have an outcome, so that it is the reducer that tells them.
 #include <unistd.h>
 
 #include <atomic>
@@ -76,8 +76,8 @@ absl::Status ExpectLost(const absl::Status& status, const PeerLost& expected) {
   return same ? absl::OkStatus() : Fail(status.ToString());
 }
 
-// The last rank leaves after `steps` steps and `marked` gradients more; the others go on to the end of
-// the next step.
+// The last rank leaves after `steps` steps and `marked` gradients more; the others go on to the end
+// of the next step.
 absl::Status LastLeaves(const Runner& run, const Case& one, int steps, size_t marked,
                         const PeerLost& expected) {
   const int size = static_cast<int>(one.layout.size());
@@ -124,7 +124,8 @@ TEST(ReducerLeaving, OverTcpTheHostsAreToldToo) {
   }
 }
 
-// The last rank leaves with `why` after a step and two gradients; the others shall hear `told` of it.
+// The last rank leaves with `why` after a step and two gradients; the others shall hear `told` of
+// it.
 absl::Status LastLeavesBecause(const Runner& run, const Case& one, const absl::Status& why,
                                const absl::Status& told) {
   const int size = static_cast<int>(one.layout.size());
@@ -240,8 +241,8 @@ class BadHealth : public Progress {
   absl::Status Health() const override { return absl::DataLossError("a broken disk"); }
 };
 
-// Nobody destroys anything. Rank 1 exchanges with rank 3, rank 2 shares memory with it; rank 0 has it
-// from them.
+// Nobody destroys anything. Rank 1 exchanges with rank 3, rank 2 shares memory with it; rank 0 has
+// it from them.
 TEST(ReducerLeaving, AFailureOfOneRankReachesThoseThatDoNotMeetIt) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     std::atomic<int> told = 0;
@@ -266,8 +267,8 @@ TEST(ReducerLeaving, AFailureOfOneRankReachesThoseThatDoNotMeetIt) {
   }
 }
 
-// Rank 0 exchanges with rank 2 and meets the end of its process; rank 1 has it from rank 0, who is not to
-// blame. No watchdog says so.
+// Rank 0 exchanges with rank 2 and meets the end of its process; rank 1 has it from rank 0, who is
+// not to blame. No watchdog says so.
 TEST(ReducerLeaving, ADeadProcessIsNamedByARankThatHasItFromAnother) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     const std::string address = absl::StrCat("tcp:127.0.0.1:", FreePort());
@@ -300,8 +301,8 @@ TEST(ReducerLeaving, ADeadProcessIsNamedByARankThatHasItFromAnother) {
   }
 }
 
-// Counts the threads that have called it, but for the one that made it, and that still run. They dawdle at
-// their ends, for whoever does not wait for them to see them.
+// Counts the threads that have called it, but for the one that made it, and that still run. They
+// dawdle at their ends, for whoever does not wait for them to see them.
 class CallingThreads : public Progress {
  public:
   void Enter(int64_t, int, Phase) override {

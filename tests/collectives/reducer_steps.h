@@ -142,8 +142,9 @@ inline std::vector<GradientSpec> OddGradients() {
   return gradients;
 }
 
-// Steps of OddGradients in buckets and in the caller's memory, with gradients marked in any order: all
-// elements, or those of the own shards, must have the same bits, and all ranks know the same of a step.
+// Steps of OddGradients in buckets and in the caller's memory, with gradients marked in any order:
+// all elements, or those of the own shards, must have the same bits, and all ranks know the same of
+// a step.
 inline absl::Status CompareForeignWithOwned(Communicator& comm, const ReducerOptions& options) {
   const std::vector<GradientSpec> gradients = OddGradients();
   ForeignGradients memory(gradients);

@@ -135,7 +135,8 @@ absl::StatusOr<GridAxis> MakeGridAxis(Communicator& job, std::vector<int> ranks,
 
 // Ranks 0 1
 //       2 3. Each waits for its neighbour in its row or its column first, which waits in the other
-// reducer: 0 for 1, 1 for 3, 3 for 2, 2 for 0. Before that the ranks mark in an order of their own each.
+// reducer: 0 for 1, 1 for 3, 3 for 2, 2 for 0. Before that the ranks mark in an order of their own
+// each.
 absl::Status StepsOfAGrid(Communicator& job, int host, ReducerTeam* team) {
   const int rank = job.rank();
   const int top = rank % 2;

@@ -61,8 +61,8 @@ TEST(GradientReducer, AThreadReducesWhileTheCallerComputes) {
   });
 }
 
-// A rank that returns from the step destroys its reducer; the others must not wait for ever, and the
-// job's error is that rank's.
+// A rank that returns from the step destroys its reducer; the others must not wait for ever, and
+// the job's error is that rank's.
 TEST(GradientReducer, ARankThatLeavesEndsTheOthersWaits) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     const absl::Status status = RunRanks(3, [policy](Communicator& comm) -> absl::Status {
@@ -194,8 +194,8 @@ absl::Status MarkBucket(GradientReducer& reducer, size_t bucket) {
   return absl::OkStatus();
 }
 
-// Rank 0 has marked everything; rank 1 marks a bucket when rank 0 is at `phase` in it, or all buckets
-// when it is there in the first one. In the end rank 0 has been at `phase` in each.
+// Rank 0 has marked everything; rank 1 marks a bucket when rank 0 is at `phase` in it, or all
+// buckets when it is there in the first one. In the end rank 0 has been at `phase` in each.
 void ExpectEachBucketsPhase(const Layout& layout, Phase phase, bool bucket_by_bucket) {
   Recorder recorder;
   RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {

@@ -1,5 +1,5 @@
-// Steps (the longest chain of dependent messages) and bytes per rank of every operation over 2 to 64
-// ranks, as collectives/ALGORITHMS.md says.
+// Steps (the longest chain of dependent messages) and bytes per rank of every operation over 2 to
+// 64 ranks, as collectives/ALGORITHMS.md says.
 #include <algorithm>
 #include <bit>
 #include <vector>

@@ -243,8 +243,8 @@ TEST(SharedHost, AFolderThatIsMissingIsRefusedOnAllRanks) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Reduces `count` numbers over two ranks where the process may not make files so large, or where /dev/shm
-// is too small: 0 when the sums are right and the summary says why memory is not shared.
+// Reduces `count` numbers over two ranks where the process may not make files so large, or where
+// /dev/shm is too small: 0 when the sums are right and the summary says why memory is not shared.
 int ReduceWithoutSharedMemory(std::string_view reason, int count = 1 << 20) {
   const absl::Status status = RunRanks(2, [&](Communicator& comm) -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, {{"g", {count}}}));
@@ -278,7 +278,8 @@ bool WriteTo(const char* path, const std::string& text) {
   return static_cast<bool>(file << text << std::flush);
 }
 
-// Gives this process a /dev/shm of its own. Without a user in the namespace it could make no file there.
+// Gives this process a /dev/shm of its own. Without a user in the namespace it could make no file
+// there.
 bool TakeDevShm(const char* room) {
   const uid_t user = getuid();
   const gid_t group = getgid();
@@ -290,7 +291,8 @@ bool TakeDevShm(const char* room) {
 }
 
 TEST(SharedHost, ADevShmThatIsTooSmallIsFoundOutWithoutASignal) {
-  // With one page a rank's own copy may fit where the boards do not: nothing may be written to those.
+  // With one page a rank's own copy may fit where the boards do not: nothing may be written to
+  // those.
   for (const auto& [room, gradients] : {std::pair("size=1m", 1 << 20), std::pair("size=4k", 10)}) {
     const int code = InChild([room = room, gradients = gradients] {
       if (!TakeDevShm(room)) return kCannot;

@@ -1,8 +1,8 @@
 #ifndef MILLRACE_TESTS_COLLECTIVES_STAGED_COMMUNICATOR_H_
 #define MILLRACE_TESTS_COLLECTIVES_STAGED_COMMUNICATOR_H_
 
-// A communicator of device tensors behind one of host tensors: so the conformance suites, which know
-// host memory only, run on a GPU.
+// A communicator of device tensors behind one of host tensors: so the conformance suites, which
+// know host memory only, run on a GPU.
 
 #include <algorithm>
 #include <functional>

@@ -139,7 +139,8 @@ TEST(StaleReducer, WhoLeavesTellsWhyInAllSteps) {
                   ToStd(outcome.message()).ends_with("it has failed: DATA_LOSS: a broken disk"))
           << outcome;
       if (comm.rank() == 1) return comm.Barrier();
-      // The last step that rank 1 has marked, if its part of the sums was not there yet, or the next.
+      // The last step that rank 1 has marked, if its part of the sums was not there yet, or the
+      // next.
       const int64_t step = PeerLostOf(outcome).value_or(PeerLost{}).step;
       EXPECT_GE(step, 100 + std::max(0, steps - 1));
       EXPECT_LE(step, 100 + steps);

@@ -1,5 +1,5 @@
-// Thread ranks connected by TCP that go wrong in the middle of a job. tests/cli/chaos_cli_test.py kills
-// and stops processes.
+// Thread ranks connected by TCP that go wrong in the middle of a job. tests/cli/chaos_cli_test.py
+// kills and stops processes.
 #include <memory>
 #include <string>
 #include <utility>

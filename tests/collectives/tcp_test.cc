@@ -1,5 +1,5 @@
-// The conformance suites over TCP; started by run_ranks.py, every rank runs every test. A rank whose
-// test fails takes the job down, for its peers would wait for ever.
+// The conformance suites over TCP; started by run_ranks.py, every rank runs every test. A rank
+// whose test fails takes the job down, for its peers would wait for ever.
 #include <cstdlib>
 #include <iostream>
 #include <memory>

@@ -305,7 +305,8 @@ TEST(TcpTransport, AKilledRankIsUnavailableByItsNumber) {
   }
 }
 
-// Rank 0 sends much to rank 1; the one or the other gives up after `turns`, or it has ended by then.
+// Rank 0 sends much to rank 1; the one or the other gives up after `turns`, or it has ended by
+// then.
 absl::Status GiveUpAfter(Transport& transport, int turns, bool sender_gives_up) {
   const bool sends = transport.rank() == 0;
   auto memory = std::make_unique<Bytes>(Pattern(4 * kLong, sends ? 1 : 2));

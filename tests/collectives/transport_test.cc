@@ -80,8 +80,8 @@ TEST(Transport, ADeadPeerEndsTheCallOfEveryRank) {
   }
 }
 
-// Rank 2 ends the first call and leaves; rank 1 needs it for the second and tells rank 0, to whom what rank
-// 2 had sent is still on its way.
+// Rank 2 ends the first call and leaves; rank 1 needs it for the second and tells rank 0, to whom
+// what rank 2 had sent is still on its way.
 TEST(Transport, ALeaverThatAThirdRankTellsOfEndsNoCallThatBothHaveEnded) {
   const auto network = MemoryNetwork::Make(3);
   network->HoldTo(2, 0);

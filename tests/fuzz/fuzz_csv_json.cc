@@ -7,8 +7,8 @@
 #include "readers/json_record_internal.h"
 #include "tests/fuzz/fuzz_input.h"
 
-// Records of text: a CSV row is cut into cells of its own bytes, and what is taken for a JSON object
-// nlohmann's parser takes too.
+// Records of text: a CSV row is cut into cells of its own bytes, and what is taken for a JSON
+// object nlohmann's parser takes too.
 
 namespace millrace::readers::internal {
 namespace {

@@ -3,8 +3,8 @@
 #include "readers/dali_index.h"
 #include "tests/fuzz/fuzz_input.h"
 
-// DALI's .idx files: whatever one holds, records lie in the shard and do not overlap, and what is read
-// is what the text says.
+// DALI's .idx files: whatever one holds, records lie in the shard and do not overlap, and what is
+// read is what the text says.
 
 namespace millrace::readers {
 namespace {

@@ -9,8 +9,9 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_maps.h"
 
-// Maps on images, whose text is the input, run one by one and as the optimizer makes one op of several
-// (decode_region, fuse_image): every row has the same values or the same error (S-ROUND-2, S-ROUND-4).
+// Maps on images, whose text is the input, run one by one and as the optimizer makes one op of
+// several (decode_region, fuse_image): every row has the same values or the same error (S-ROUND-2,
+// S-ROUND-4).
 
 namespace millrace::pipeline {
 namespace {

@@ -5,9 +5,9 @@
 #include "readers/exif.h"
 #include "tests/fuzz/fuzz_input.h"
 
-// PNGs, and JPEGs under the options of decode_image that fuzz_jpeg does not know: a file is decoded or
-// an error of a row, a region's pixels are the whole image's, in small too, and none is what the memory held before.
-// Five bytes before the file choose options and region.
+// PNGs, and JPEGs under the options of decode_image that fuzz_jpeg does not know: a file is decoded
+// or an error of a row, a region's pixels are the whole image's, in small too, and none is what the
+// memory held before. Five bytes before the file choose options and region.
 
 namespace millrace::augment {
 namespace {

@@ -4,8 +4,9 @@
 #include "tests/fuzz/fuzz_input.h"
 
 // JPEGs: what jpeg::RegionDecoder takes of a file, libjpeg-turbo takes without a warning, and the
-// pixels are the same, for any region. Five bytes before the file choose how it is read: bit 0 of the
-// first colour, bit 2 lanes, from bit 3 on the kernels, from bit 5 on the lane; the others the region.
+// pixels are the same, for any region. Five bytes before the file choose how it is read: bit 0 of
+// the first colour, bit 2 lanes, from bit 3 on the kernels, from bit 5 on the lane; the others the
+// region.
 
 namespace millrace::augment {
 namespace {
@@ -34,8 +35,8 @@ const std::string& Neighbour(size_t i) {
   return kNeighbours[i % std::size(kNeighbours)];
 }
 
-// The image and two others, each in a lane of its own, and then the image in all of them; each comes
-// out as a decoder alone decodes it.
+// The image and two others, each in a lane of its own, and then the image in all of them; each
+// comes out as a decoder alone decodes it.
 void CheckLanes(std::string_view bytes, const Region& region, int channels, size_t lane,
                 jpeg::Level level) {
   struct Image {

@@ -13,9 +13,10 @@
 #include "tests/fuzz/fuzz_maps.h"
 
 // Stages that mix the rows of a batch, with hostile parameters: the stages behind the batch are the
-// input's text. Three bytes before it choose the images' dtype and shape, which rows hold samples, and
-// where the slice begins. Labels are the field "label", or "class", which num_classes makes one of. Rows
-// without a sample stay zero, labels keep their weight, and the same draws give the same bits.
+// input's text. Three bytes before it choose the images' dtype and shape, which rows hold samples,
+// and where the slice begins. Labels are the field "label", or "class", which num_classes makes one
+// of. Rows without a sample stay zero, labels keep their weight, and the same draws give the same
+// bits.
 
 namespace millrace::pipeline {
 namespace {

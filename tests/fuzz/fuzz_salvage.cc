@@ -8,9 +8,9 @@
 #include "readers/tfrecord_format.h"
 #include "tests/fuzz/fuzz_input.h"
 
-// Reading on behind damage. Of a plain TFRecord file the reader and the walk that random access goes by
-// find the same good records, and what the reader does not read it says that it skipped; a damaged
-// stream comes to its end; the parts of other containers follow each other within the file.
+// Reading on behind damage. Of a plain TFRecord file the reader and the walk that random access
+// goes by find the same good records, and what the reader does not read it says that it skipped; a
+// damaged stream comes to its end; the parts of other containers follow each other within the file.
 
 namespace millrace::readers {
 namespace {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of scripts/count_tests.py and say-test-data.sh, and of the first on the output of a real ctest run."""
+"""Tests of scripts/count_tests.py and say-test-data.sh, and of the first on the output of a real
+ctest run."""
 import os
 import pathlib
 import subprocess

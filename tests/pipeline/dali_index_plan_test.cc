@@ -56,8 +56,8 @@ class DaliIndexPlanTest : public testing::Test {
         "stage { decode_raw { output: \"x\" dtype: INT64 } }\nstage { batch { size: 4 } }\n");
   }
 
-  // All numbers of the stream, or the error that ends it. An empty `token` becomes that of the first
-  // batch, and nothing is read behind it.
+  // All numbers of the stream, or the error that ends it. An empty `token` becomes that of the
+  // first batch, and nothing is read behind it.
   absl::StatusOr<std::vector<int64_t>> Read(const std::string& text, std::string* token = nullptr) {
     const auto plan = Plan::FromText(text, "p");
     if (!plan.ok()) return plan.status();

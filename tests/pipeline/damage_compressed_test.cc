@@ -15,7 +15,8 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr size_t kRecords = 24;
-// What inflating damaged bytes makes up may be copies of what came before, of at most 258 bytes each.
+// What inflating damaged bytes makes up may be copies of what came before, of at most 258 bytes
+// each.
 constexpr size_t kPayloadBytes = 300;
 constexpr size_t kFrameBytes = 16 + kPayloadBytes;
 constexpr int kHarms = 520;  // of each kind
@@ -188,8 +189,8 @@ TEST_P(DamageCompressedTest, WhatIsLostIsQuarantinedAndFoundAgain) {
   EXPECT_EQ((*listed)[0].offset, static_cast<int64_t>(rows.size() * kFrameBytes));
 }
 
-// The file has the size and the time that it had, so that its index and access points stay. All of it
-// is one span here.
+// The file has the size and the time that it had, so that its index and access points stay. All of
+// it is one span here.
 TEST_P(DamageCompressedTest, BehindAccessPointsNoOtherBytesAreDelivered) {
   Write(good_);
   const auto time = std::filesystem::last_write_time(shard_);

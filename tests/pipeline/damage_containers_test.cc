@@ -12,9 +12,9 @@
 #include "tests/readers/shard_parts_fixture.h"
 #include "tests/temp_folder.h"
 
-// Damaged shards of each container but TFRecord under each policy: text, CSV, tar, IDX and records of
-// fixed length, as they are and as gzip with a damaged member in the middle. What records are lost is
-// tests/readers/salvage_parts_test.cc's; here is what becomes of them in a stream.
+// Damaged shards of each container but TFRecord under each policy: text, CSV, tar, IDX and records
+// of fixed length, as they are and as gzip with a damaged member in the middle. What records are
+// lost is tests/readers/salvage_parts_test.cc's; here is what becomes of them in a stream.
 
 namespace millrace::pipeline {
 namespace {

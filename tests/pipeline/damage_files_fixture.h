@@ -13,8 +13,8 @@
 #include "tests/temp_folder.h"
 
 // Real files under each policy, damaged. The oracle is the list of records that was written:
-// whatever is done to a file, what is delivered is records as they were, in their order, and none is
-// missing but those that were touched.
+// whatever is done to a file, what is delivered is records as they were, in their order, and none
+// is missing but those that were touched.
 
 namespace millrace::pipeline {
 
@@ -32,7 +32,8 @@ class DamageFilesFixture : public testing::Test {
     std::mt19937_64 random(4);
     for (size_t i = 0; i < num_records; ++i) {
       std::string payload(payload_bytes, '\0');
-      // Noise that deflate can shrink: where it stores bytes as they are, a splice may show them twice.
+      // Noise that deflate can shrink: where it stores bytes as they are, a splice may show them
+      // twice.
       for (char& c : payload) c = static_cast<char>('a' + random() % 64);
       payloads_.push_back(std::move(payload));
     }

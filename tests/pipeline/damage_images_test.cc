@@ -6,8 +6,8 @@
 #include "tests/readers/image_fixtures.h"
 #include "tests/temp_folder.h"
 
-// A folder of images, one of which was damaged. Chunks of PNG have checksums: an image is damaged, or
-// what is damaged of its file is none of its pixels.
+// A folder of images, one of which was damaged. Chunks of PNG have checksums: an image is damaged,
+// or what is damaged of its file is none of its pixels.
 
 namespace millrace::pipeline {
 namespace {

@@ -13,8 +13,8 @@
 #include "tests/augment/image_testing.h"
 #include "tests/pipeline/plan_texts.h"
 
-// The rules about images, over real images: whichever of them are on, a plan has the same bits and the
-// same errors.
+// The rules about images, over real images: whichever of them are on, a plan has the same bits and
+// the same errors.
 
 namespace millrace::pipeline {
 namespace {

@@ -10,8 +10,8 @@
 namespace millrace::pipeline {
 
 // Runs the one disabled case `test` of this program in a process of its own, with `environment`
-// ("A=1 B=2") on top of ours. Replaces `output` by what it writes, and returns whether it ended with
-// 0. So it does when there is no such case: look for what only the case writes.
+// ("A=1 B=2") on top of ours. Replaces `output` by what it writes, and returns whether it ended
+// with 0. So it does when there is no such case: look for what only the case writes.
 inline bool RunInOwnProcess(const std::string& test, const std::string& environment,
                             std::string& output) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();

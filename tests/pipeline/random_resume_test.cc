@@ -196,8 +196,8 @@ class RestartedRun {
  private:
   std::string FileOf(uint64_t rank) const { return folder_ / absl::StrCat("rank-", rank); }
 
-  // Takes up to `takes` batches; true at the end of the stream. `token` becomes that of batch number
-  // `saved`, counted from 1.
+  // Takes up to `takes` batches; true at the end of the stream. `token` becomes that of batch
+  // number `saved`, counted from 1.
   bool RunRank(int rank, int world, uint64_t saved, uint64_t takes, std::string& token) {
     const OpenOptions options = OfRank(rank, world, token_);
     const auto pipeline = plan_.Open(context_, options);

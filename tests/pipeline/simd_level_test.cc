@@ -27,10 +27,11 @@
 //   MILLRACE_SIMD    our own: the checksum of short records, rows of pixels and numbers (Highway's
 //                    kernels), the JPEG decoder (base/simd.h)
 //   JSIMD_FORCE...   libjpeg-turbo: its colour conversion, upsampling and DCT
-//   GLIBC_TUNABLES   copies, and log and exp, which the crop's random region goes through; not those of
-//                    the stage log, which are our own
+//   GLIBC_TUNABLES   copies, and log and exp, which the crop's random region goes through; not
+//                    those of the stage log, which are our own
 //
-// Ours are asked which they have taken. ISA-L chooses too and cannot be told; its sums are compared with plain ones in the readers' tests.
+// Ours are asked which they have taken. ISA-L chooses too and cannot be told; its sums are compared
+// with plain ones in the readers' tests.
 
 namespace millrace::pipeline {
 namespace {

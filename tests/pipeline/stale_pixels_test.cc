@@ -15,9 +15,9 @@
 #include "tests/damaged_bytes.h"
 #include "tests/pipeline/executor_fixture.h"
 
-// Damaged images between good ones, in slabs that held other images before. A row that holds a sample
-// has what its ops make of the record alone, in memory of their own, to the bit; any other row is all
-// zero. So no pixel of an earlier sample reaches a batch.
+// Damaged images between good ones, in slabs that held other images before. A row that holds a
+// sample has what its ops make of the record alone, in memory of their own, to the bit; any other
+// row is all zero. So no pixel of an earlier sample reaches a batch.
 
 namespace millrace::pipeline {
 namespace {

@@ -8,8 +8,8 @@
 #include "readers/tar_walk_internal.h"
 #include "tests/readers/container_fixture.h"
 
-// The samples of tars, and what any container says of files that were damaged. The oracle for tars is
-// libarchive, which writes them.
+// The samples of tars, and what any container says of files that were damaged. The oracle for tars
+// is libarchive, which writes them.
 
 namespace millrace::readers {
 namespace {

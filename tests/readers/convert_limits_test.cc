@@ -86,7 +86,8 @@ TEST_F(ConvertLimitsTest, WhatAFormatCannotHoldIsAnErrorAtTheRecord) {
               HasSubstr("record 1 of the output: tar cannot hold two samples called 'k'"));
 }
 
-// Flipped bits, cuts and swaps of what is read: an error that leaves nothing, or samples as good as any.
+// Flipped bits, cuts and swaps of what is read: an error that leaves nothing, or samples as good as
+// any.
 TEST_F(ConvertLimitsTest, DamagedInputIsAnErrorOrGoodSamples) {
   ExampleBuilder example;
   example.AddBytes("__key__", "a/b");

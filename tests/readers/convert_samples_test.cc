@@ -9,8 +9,8 @@
 #include "tests/readers/deflated.h"
 #include "tests/readers/image_fixtures.h"
 
-// Samples of named features between TFRecord, CSV, JSON lines and tar: there and back gives the same
-// Examples, and what a format cannot hold is an error.
+// Samples of named features between TFRecord, CSV, JSON lines and tar: there and back gives the
+// same Examples, and what a format cannot hold is an error.
 
 namespace millrace::readers {
 namespace {
@@ -20,8 +20,8 @@ using testing::HasSubstr;
 
 class ConvertSamplesTest : public ConvertFixture {
  protected:
-  // Converts to `to` and back to TFRecord; `schema` declares both ways. What comes back has the features
-  // that the first file has.
+  // Converts to `to` and back to TFRecord; `schema` declares both ways. What comes back has the
+  // features that the first file has.
   std::vector<std::string> ThereAndBack(const std::string& file, ConvertFormat to,
                                         const std::string& schema) {
     ConvertOptions there = Options(ConvertFormat::kTfRecord, {file}, to, "there");

@@ -426,8 +426,8 @@ TEST(InflatePassTest, DamageIsWhatAByteSourceSays) {
   }
 }
 
-// Records of a shard are found while it is inflated, without a second pass: the end is known only when
-// it is reached.
+// Records of a shard are found while it is inflated, without a second pass: the end is known only
+// when it is reached.
 TEST(InflatePassTest, RecordsAreFoundOnTheWay) {
   for (const size_t last : {0, 100, 300'000}) {
     std::string frames;

@@ -9,9 +9,9 @@
 #include "tests/readers/record_test_util.h"
 #include "tests/readers/zstd_frame.h"
 
-// The reader that goes on behind damage. The oracle is the list of payloads that was framed: whatever
-// is done to the bytes, what is read is payloads as they were, in their order, none twice, and none is
-// missing but those whose bytes were touched.
+// The reader that goes on behind damage. The oracle is the list of payloads that was framed:
+// whatever is done to the bytes, what is read is payloads as they were, in their order, none twice,
+// and none is missing but those whose bytes were touched.
 
 namespace millrace::readers {
 namespace {
@@ -260,8 +260,8 @@ TEST(ResyncTest, AFileThatCannotBeReadIsNoDamage) {
   EXPECT_EQ(ReadOn(*reader).dead.code(), absl::StatusCode::kUnknown);
 }
 
-// Each header claims the rest of the file and has a good CRC: checked one after the other they would
-// be read 20,000 times.
+// Each header claims the rest of the file and has a good CRC: checked one after the other they
+// would be read 20,000 times.
 TEST(ResyncTest, ForgedHeadersAreNotAllBelieved) {
   std::string bytes = "x";
   for (uint64_t i = 0; i < 20'000; ++i) bytes += Header(200'000);
@@ -304,7 +304,8 @@ class ResyncCompressedTest : public testing::TestWithParam<Compression> {
   }
 
   static constexpr size_t kMemberBytes = 1500;
-  // What inflating damaged bytes makes up may be copies of what came before, of at most 258 bytes each.
+  // What inflating damaged bytes makes up may be copies of what came before, of at most 258 bytes
+  // each.
   static constexpr size_t kLeastBytes = 300;
 };
 

@@ -60,7 +60,8 @@ Good Samples() {
   Good good{"tar", Kind(ContainerKind::kTar), 0, 2048, {}, ""};
   Named members;
   for (size_t i = 0; i < kRecords; ++i) {
-    // Data that begins as its name does has headers with a good checksum one byte behind their place.
+    // Data that begins as its name does has headers with a good checksum one byte behind their
+    // place.
     members.emplace_back(std::to_string(1000 + i) + ".a", "a " + Numbered(i, 300));
     members.emplace_back(std::to_string(1000 + i) + ".b", "b " + Numbered(i, 40));
   }
@@ -234,7 +235,8 @@ class SalvagePartsTest : public ContainerTest {
       }
     }
     ASSERT_EQ(num_came, untouched.size());
-    // What the others are became of those that were touched; what an inflater makes up is any bytes.
+    // What the others are became of those that were touched; what an inflater makes up is any
+    // bytes.
     const size_t num_touched = kRecords - untouched.size();
     if (harm.is_plain) {
       EXPECT_LE(got.size() - num_came, num_touched + kMostMade);

@@ -1,4 +1,5 @@
-// What a training does about a peer that leaves it: every other rank ends with who it was and where.
+// What a training does about a peer that leaves it: every other rank ends with who it was and
+// where.
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -58,8 +59,8 @@ constexpr int kLeaver = 1;
 
 class LostPeerTest : public TrainTest {
  protected:
-  // Trains on all ranks but one, which opens the training too, does `part` of its first step, and goes;
-  // with `stays` it keeps its communicator until the others have ended.
+  // Trains on all ranks but one, which opens the training too, does `part` of its first step, and
+  // goes; with `stays` it keeps its communicator until the others have ended.
   void RunWithALeaver(const std::function<absl::Status(collectives::Communicator&, Session&)>& part,
                       bool stays) {
     std::latch others(kRanks - 1);
@@ -240,8 +241,8 @@ TEST_F(TrainTest, AnErrorOfOneRankLeavesTheOthersTimeToSave) {
   EXPECT_THAT(warnings, Contains(HasSubstr("another rank has failed; saved step 4: ")));
 }
 
-// The others have begun the fifth step of a resumed run and wait for its gradients, where no Abort reaches
-// them.
+// The others have begun the fifth step of a resumed run and wait for its gradients, where no Abort
+// reaches them.
 TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
   const absl::StatusOr<TrainOutcome> before = Run(kRanks, /*resume=*/false, /*stop_after=*/1);
   ASSERT_TRUE(before.ok()) << before.status();
@@ -318,7 +319,8 @@ TEST_F(TrainTest, ABrokenConnectionNamesARankOfTheJob) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// What a rank has from a broken connection, itself or by way of others, has no place; the watchdog has one.
+// What a rank has from a broken connection, itself or by way of others, has no place; the watchdog
+// has one.
 TEST_F(TrainTest, ALossWithoutAPlaceGetsTheOneThatWasSeenLast) {
   std::latch seen(2);
   const absl::Status status =

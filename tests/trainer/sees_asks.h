@@ -16,8 +16,8 @@ namespace millrace::trainer {
 // Looks into the exchange of flags and waits that the loop has for each batch.
 class SeesAsks final : public collectives::Communicator {
  public:
-  // Before the exchange of the loop's `ask`th batch, from 1, and after it: what this rank tells, and what
-  // all have told, which may be changed; each of them two flags and a wait of each rank.
+  // Before the exchange of the loop's `ask`th batch, from 1, and after it: what this rank tells,
+  // and what all have told, which may be changed; each of them two flags and a wait of each rank.
   using Before = std::function<void(int ask, std::span<const double> told)>;
   using After = std::function<void(int ask, std::span<double> heard, double seconds)>;
   SeesAsks(Communicator& real, Before before, After after = {})

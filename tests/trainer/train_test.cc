@@ -225,8 +225,8 @@ TEST_F(TrainTest, SaysWhatTheReductionsCostAndWhoIsAwaited) {
   EXPECT_THAT(lines_, Contains(AllOf(StartsWith("rank 0 is awaited: median "), HasSubstr(" ms of "),
                                      HasSubstr(" ms steps"))));
   EXPECT_EQ(outcome->reduction.steps, kSteps);
-  // 3x3x1x8 + 8 weights of the convolution, 2x2x8x3 + 3 of the layer behind it; each from a multiple of
-  // 64 bytes on.
+  // 3x3x1x8 + 8 weights of the convolution, 2x2x8x3 + 3 of the layer behind it; each from a
+  // multiple of 64 bytes on.
   EXPECT_GE(outcome->reduction.total().bytes, kSteps * 4 * (80 + 99));
   EXPECT_LE(outcome->reduction.total().bytes, kSteps * (4 * (80 + 99) + 4 * 64));
   EXPECT_GT(outcome->reduction.total().exposed_seconds, 0);
