@@ -88,6 +88,18 @@ class CheckTreeTest(unittest.TestCase):
         self.expect_one("base/a.cc", "\n" * 801, "801 lines")
         self.assertEqual([], self.found(files={"base/a.cc": "\n" * 800}))
 
+    def test_long_lines_are_found_in_code_and_comments(self):
+        comment = "// " + "x" * 98  # 101 columns
+        found = self.found(files={"base/a.cc": f"int a;\n{comment}\n"})
+        self.assertEqual(["base/a.cc:2: 101 columns; at most 100"], found)
+        for path in ("pipeline/a.proto", "tests/cli/a.c", "base/CMakeLists.txt", "cmake/a.cmake",
+                     "scripts/a.sh"):
+            self.expect_one(path, comment + "\n", "101 columns")
+
+    def test_columns_are_characters(self):
+        self.assertEqual([], self.found(files={"base/a.cc": "// " + "\u00e9" * 97 + "\n",
+                                               "bench/README.md": "x" * 200 + "\n"}))
+
 
 if __name__ == "__main__":
     unittest.main()
