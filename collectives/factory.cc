@@ -117,8 +117,8 @@ absl::StatusOr<Launch> LaunchMpi(const Launcher& launcher, const ConnectOptions&
   if (!connected.ok() && connect.on_unbounded) connect.on_unbounded("");
   MILLRACE_ASSIGN_OR_RETURN(MpiLaunch mpi, std::move(connected));
   MILLRACE_RETURN_IF_ERROR(CheckAgreement(launcher, *mpi.communicator));
-  return Launch{std::move(mpi.communicator),
-                absl::StrCat("mpi: ", launcher.source, "; ", mpi.sums)};
+  return Launch{std::move(mpi.communicator), absl::StrCat("mpi: ", launcher.source, "; ", mpi.sums),
+                mpi.probe_time};
 }
 
 absl::StatusOr<Launch> LaunchTcp(const Launcher& launcher, const ConnectOptions& options) {

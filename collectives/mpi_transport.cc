@@ -256,12 +256,14 @@ absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions& options) {
     communicator->set_timeout(options.timeout);
     return communicator;
   };
+  const auto begin = std::chrono::steady_clock::now();
   MILLRACE_ASSIGN_OR_RETURN(const SumChoice choice,
                             ChooseSums(runtime, transport->size(), options, connect));
+  const nanoseconds probe_time = std::chrono::steady_clock::now() - begin;
   TransportOptions transport_options = options.transport;
   transport_options.native_sum = choice.native;
   return MpiLaunch{MakeTransportCommunicator(std::move(transport), transport_options),
-                   choice.reason};
+                   choice.reason, probe_time};
 }
 
 }  // namespace millrace::collectives

@@ -1,5 +1,6 @@
 // The conformance suites over MPI; started by mpirun, every rank runs every test. A rank whose test
 // fails says so and takes the job down, for its peers would wait for ever.
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -24,6 +25,7 @@ struct World {
   std::unique_ptr<Communicator> native;     // MPI's own sums where they may be
   std::unique_ptr<Communicator> ring;       // by Open MPI's segmented ring where it may be
   std::string sums;                         // who makes them, and why
+  std::chrono::nanoseconds probe_time{0};   // of the connection
   std::string exact_sums;
   std::string native_sums;
   std::string ring_sums;
@@ -57,6 +59,11 @@ TEST(Mpi, SaysWhoMakesTheSumsAndWhy) {
             std::string::npos)
       << TheWorld().sums;
   EXPECT_EQ(TheWorld().exact_sums, "sums by messages (exact)");
+}
+
+TEST(Mpi, TheProbeBetweenTwoRanksSaysWhatItTook) {
+  if (TheWorld().connected->size() != 2) return;
+  EXPECT_GT(TheWorld().probe_time.count(), 0);
 }
 
 TEST(Mpi, SumsAreMpisOwnWhereThatIsAskedForBetweenTwoRanks) {
@@ -192,6 +199,7 @@ absl::Status ConnectWorld() {
   MILLRACE_ASSIGN_OR_RETURN(Launch launch, Connect());
   TheWorld().connected = std::move(launch.communicator);
   TheWorld().sums = launch.reason;
+  TheWorld().probe_time = launch.probe_time;
   if (TheWorld().connected->backend() != "mpi") {  // one rank: Connect needs no MPI, the test does
     MILLRACE_ASSIGN_OR_RETURN(MpiLaunch one, ConnectMpi({}));
     TheWorld().connected = std::move(one.communicator);
