@@ -36,8 +36,8 @@ struct BucketPlan {
 // its type that would make it larger than the limit; a gradient above the limit has a bucket of its
 // own. Of the last one the gradients that the limit of edges has no room for are a bucket in front
 // of it. Sizes of buckets are multiples of kAlignment in each of `num_shares` equal parts.
-//   INVALID_ARGUMENT  names the first bad gradient (unknown or too large shape, type not taken, name
-//                     used twice) or option
+//   INVALID_ARGUMENT  names the first bad gradient (unknown or too large shape, type not taken,
+//                     name used twice) or option
 absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,
                                           const ReducerOptions& options, int num_shares = 1);
 

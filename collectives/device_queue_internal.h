@@ -40,19 +40,22 @@ class DeviceQueue {
   // issued. Waits until it is done.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
 
-  // Memory of the device, all zeros; given back with Free when nothing uses it any more. Waits for neither
-  // stream nor peers.
+  // Memory of the device, all zeros; given back with Free when nothing uses it any more. Waits for
+  // neither stream nor peers.
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
 
-  // What follows is put behind what was issued, and not waited for.
-  // The stream runs on when all that `stream`, another one of the device, has been given so far is done.
+  // The rest is put behind what was issued, and not waited for.
+
+  // The stream goes on when all that `stream`, another one of the device, has been given so far is
+  // done.
   virtual absl::Status Follow(void* stream) = 0;
   virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Zero(void* memory, size_t bytes) = 0;
   virtual absl::Status Set(int64_t* to, int64_t value) = 0;
   virtual absl::Status Sum(const BlockSum& sum) = 0;
-  // *sum += the squares of `count` elements of `type`: in float64, in an order that depends on `count` alone.
+  // *sum += the squares of `count` elements of `type`: in float64, in an order that depends on
+  // `count` alone.
   virtual absl::Status AddSquares(const void* data, DType type, size_t count, double* sum) = 0;
 
   // Another queue of the same device, not ordered with this one.

@@ -165,8 +165,8 @@ void Scale(DType dtype, std::vector<std::byte>& data, double scale) {
   }
 }
 
-// The reduction of `count` elements of all inputs, in another order than that of ranks and rounded at every
-// hop, as NCCL may do it.
+// The reduction of `count` elements of all inputs, in another order than that of ranks and rounded
+// at every hop, as NCCL may do it.
 std::vector<std::byte> Reduced(const std::map<int, Op>& ops, size_t count) {
   const Op& first = ops.begin()->second;
   const DType dtype = DTypeOf(first.type);

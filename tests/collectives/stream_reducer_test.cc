@@ -282,7 +282,8 @@ TEST(StreamReducer, MissingMemoryOfOneRankIsNamedByAll) {
   }
 }
 
-// Gradients, and then the own shards, are written on `written` a while after the calls that read them.
+// Gradients, and then the own shards, are written on `written` a while after the calls that read
+// them.
 absl::Status ReduceWhatIsWrittenLate(NcclCommunicator& comm, HostStream& written,
                                      const ReducerOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
