@@ -29,6 +29,13 @@ class CudaQueue final : public DeviceQueue {
     Ignore(cudaStreamDestroy(stream_));
   }
 
+  // Before all else.
+  absl::Status Prepare() {
+    MILLRACE_ASSIGN_OR_RETURN(void* const memory, Allocate(kernels::kMaxPartials * sizeof(double)));
+    partials_ = static_cast<double*>(memory);
+    return absl::OkStatus();
+  }
+
   void* stream() const override { return stream_; }
 
   absl::Status OnDevice(const std::function<absl::Status()>& body) override {
@@ -102,11 +109,6 @@ class CudaQueue final : public DeviceQueue {
     MILLRACE_RETURN_IF_ERROR(current.status());
     // Held while both kernels are issued: another's would spoil the partial sums between them.
     MutexLock lock(mu_);
-    if (partials_ == nullptr) {
-      MILLRACE_ASSIGN_OR_RETURN(void* const memory,
-                                Allocate(kernels::kMaxPartials * sizeof(double)));
-      partials_ = static_cast<double*>(memory);
-    }
     return ToStatus(kernels::AddSquares(data, type, count, partials_, sum, stream_),
                     "the kernels that sum squares");
   }
@@ -130,8 +132,10 @@ class CudaQueue final : public DeviceQueue {
   const int ordinal_;
   const cudaStream_t stream_;
   const bool owned_;
+  // Of AddSquares. Not made when it is first needed: cudaMalloc may wait for the device, where a
+  // kernel of NCCL waits for a peer that waits alike.
+  double* partials_ = nullptr;
   Mutex mu_;
-  double* partials_ MILLRACE_GUARDED_BY(mu_) = nullptr;  // of AddSquares
 };
 
 }  // namespace
@@ -144,11 +148,13 @@ absl::StatusOr<std::unique_ptr<DeviceQueue>> MakeCudaQueue(int ordinal, void* st
     MILLRACE_RETURN_IF_ERROR(current.status());
     Ignore(kernels::Load());
   }
-  if (stream != nullptr) {
-    return std::make_unique<CudaQueue>(ordinal, static_cast<cudaStream_t>(stream), false);
+  cudaStream_t run_on = static_cast<cudaStream_t>(stream);
+  if (stream == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(run_on, cuda::MakeStream(ordinal));
   }
-  MILLRACE_ASSIGN_OR_RETURN(const cudaStream_t own, cuda::MakeStream(ordinal));
-  return std::make_unique<CudaQueue>(ordinal, own, true);
+  auto queue = std::make_unique<CudaQueue>(ordinal, run_on, /*owned=*/stream == nullptr);
+  MILLRACE_RETURN_IF_ERROR(queue->Prepare());
+  return queue;
 }
 
 }  // namespace millrace::collectives
