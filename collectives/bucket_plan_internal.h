@@ -32,6 +32,11 @@ struct BucketPlan {
   size_t total_bytes = 0;
 };
 
+// True where steps tell the norm of their sums.
+inline bool WantsSquares(const ReducerOptions& options) {
+  return options.skip_non_finite || options.clip_norm > 0;
+}
+
 // Cuts `gradients` into buckets of one type each: in order, a bucket closes before the gradient of
 // its type that would make it larger than the limit; a gradient above the limit has a bucket of its
 // own. Of the last one the gradients that the limit of edges has no room for are a bucket in front

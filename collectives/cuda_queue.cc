@@ -23,7 +23,7 @@ class CudaQueue final : public DeviceQueue {
   CudaQueue(int ordinal, cudaStream_t stream, bool owned)
       : ordinal_(ordinal), stream_(stream), owned_(owned) {}
   ~CudaQueue() override {
-    if (partials_ != nullptr) Free(partials_);
+    Free(partials_);
     if (!owned_) return;
     const CurrentDevice current(ordinal_);
     Ignore(cudaStreamDestroy(stream_));
@@ -31,7 +31,11 @@ class CudaQueue final : public DeviceQueue {
 
   // Before all else.
   absl::Status Prepare() {
-    MILLRACE_ASSIGN_OR_RETURN(void* const memory, Allocate(kernels::kMaxPartials * sizeof(double)));
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    loaded_ = ToStatus(kernels::Load(), "the kernels that sum gradients");
+    MILLRACE_ASSIGN_OR_RETURN(void* const memory,
+                              MakeZeros(kernels::kMaxPartials * sizeof(double)));
     partials_ = static_cast<double*>(memory);
     return absl::OkStatus();
   }
@@ -60,20 +64,15 @@ class CudaQueue final : public DeviceQueue {
   }
 
   absl::StatusOr<void*> Allocate(size_t bytes) override {
+    MILLRACE_RETURN_IF_ERROR(loaded_);
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
-    void* memory = nullptr;
-    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaMalloc(&memory, bytes), "cudaMalloc"));
-    // In the stream, not waited for: another stream must follow this one to find the zeros.
-    if (absl::Status status = Zero(memory, bytes); !status.ok()) {
-      Free(memory);
-      return status;
-    }
-    return memory;
+    return MakeZeros(bytes);
   }
   void Free(void* memory) override {
+    if (memory == nullptr) return;
     const CurrentDevice current(ordinal_);
-    Ignore(cudaFree(memory));
+    Ignore(cudaFreeAsync(memory, stream_));
   }
 
   absl::Status Follow(void* stream) override {
@@ -118,6 +117,19 @@ class CudaQueue final : public DeviceQueue {
   }
 
  private:
+  // REQUIRES: the device is the current one. In the order of the stream, as Free: cudaMalloc and
+  // cudaFree may wait for the whole device, where a kernel of NCCL waits for a peer that waits
+  // alike.
+  absl::StatusOr<void*> MakeZeros(size_t bytes) {
+    void* memory = nullptr;
+    MILLRACE_RETURN_IF_ERROR(ToStatus(cudaMallocAsync(&memory, bytes, stream_), "cudaMallocAsync"));
+    if (absl::Status status = Zero(memory, bytes); !status.ok()) {
+      Free(memory);
+      return status;
+    }
+    return memory;
+  }
+
   // REQUIRES: the device is the current one.
   static absl::StatusOr<cudaEvent_t> RecordOn(cudaStream_t stream) {
     MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, cuda::MakeEvent());
@@ -132,9 +144,8 @@ class CudaQueue final : public DeviceQueue {
   const int ordinal_;
   const cudaStream_t stream_;
   const bool owned_;
-  // Of AddSquares. Not made when it is first needed: cudaMalloc may wait for the device, where a
-  // kernel of NCCL waits for a peer that waits alike.
-  double* partials_ = nullptr;
+  absl::Status loaded_;         // the kernels: an error where this build has none for the device
+  double* partials_ = nullptr;  // of AddSquares
   Mutex mu_;
 };
 
@@ -142,12 +153,6 @@ class CudaQueue final : public DeviceQueue {
 
 absl::StatusOr<std::unique_ptr<DeviceQueue>> MakeCudaQueue(int ordinal, void* stream) {
   MILLRACE_RETURN_IF_ERROR(cuda::CheckDevice(ordinal));
-  {
-    // If this build has none for the device, those who need them are told; NCCL does without.
-    const CurrentDevice current(ordinal);
-    MILLRACE_RETURN_IF_ERROR(current.status());
-    Ignore(kernels::Load());
-  }
   cudaStream_t run_on = static_cast<cudaStream_t>(stream);
   if (stream == nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(run_on, cuda::MakeStream(ordinal));

@@ -26,8 +26,9 @@ class DeviceMemory {
   // Collective.
   //   UNIMPLEMENTED       the library allocates no memory
   //   RESOURCE_EXHAUSTED  there is none
-  //   other               as Split
-  // All ranks return the same.
+  //   DEADLINE_EXCEEDED   what is on the stream takes more than 10 s
+  //   other               as Split, or as CUDA says
+  // All ranks return the same where IsAgreed.
   static absl::StatusOr<std::unique_ptr<DeviceMemory>> Make(NcclCommunicator& group,
                                                             const BucketPlan& plan,
                                                             const ReducerOptions& options,
@@ -39,7 +40,7 @@ class DeviceMemory {
 
   NcclCommunicator& device() const { return device_; }
   DeviceQueue& queue() const { return queue_; }
-  // What is on other streams that a step's sums need.
+  // What is on the stream of the gradients, where that is another one.
   absl::Status FollowGradients();
 
   std::byte* buckets() const {
@@ -59,7 +60,8 @@ class DeviceMemory {
   DeviceMemory(std::unique_ptr<Communicator> own, NcclCommunicator& device, DeviceQueue* parent,
                void* gradient_stream);
   absl::Status Allocate(const BucketPlan& plan, const ReducerOptions& options, bool foreign);
-  void AwaitStream();
+  absl::Status AllocateScratch(const BucketPlan& plan, const ReducerOptions& options);
+  absl::Status AwaitStream();
 
   template <typename T>
   T* at(size_t offset) const {
@@ -69,7 +71,7 @@ class DeviceMemory {
   const std::unique_ptr<Communicator> own_;  // null: the caller's
   NcclCommunicator& device_;
   DeviceQueue& queue_;
-  std::vector<void*> followed_;  // streams
+  void* followed_ = nullptr;  // stream
   std::byte* buckets_ = nullptr;
   std::byte* scratch_ = nullptr;
   // Offsets in it.

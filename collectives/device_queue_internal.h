@@ -40,12 +40,12 @@ class DeviceQueue {
   // issued. Waits until it is done.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
 
-  // Memory of the device, all zeros; given back with Free when nothing uses it any more. Waits for
-  // neither stream nor peers.
+  // All that follows is put behind what was issued, and not waited for.
+
+  // Memory of the device for sums, all zeros; INTERNAL also where this build has no kernels for the
+  // device. Free gives it back when what was issued is done.
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
-
-  // The rest is put behind what was issued, and not waited for.
 
   // The stream goes on when all that `stream`, another one of the device, has been given so far is
   // done.

@@ -53,7 +53,7 @@ size_t DeviceSums::OwnOffset(size_t bucket) const {
 }
 
 bool DeviceSums::IsWired(size_t bucket) const {
-  return options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;
+  return size_ > 1 && options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;
 }
 
 void DeviceSums::Start(Collective kind, const TensorView& in, const TensorView& out, Calls& calls) {
@@ -75,7 +75,7 @@ absl::Status DeviceSums::AddMicroBatch(size_t i, const TensorView& gradient, boo
 }
 
 absl::Status DeviceSums::BeginStep(int64_t rows, Calls& calls) {
-  if (wants_squares()) {
+  if (WantsSquares(options_)) {
     const size_t bytes = static_cast<size_t>(size_) * sizeof(double);
     MILLRACE_RETURN_IF_ERROR(device_.queue().Zero(device_.squares(), bytes));
   }
@@ -89,13 +89,24 @@ absl::Status DeviceSums::BeginStep(int64_t rows, Calls& calls) {
 absl::Status DeviceSums::Sum(size_t bucket, int64_t rows, Calls& calls) {
   if (bucket == 0) MILLRACE_RETURN_IF_ERROR(BeginStep(rows, calls));
   if (is_staged()) MILLRACE_RETURN_IF_ERROR(CopyIn(bucket));
+  MILLRACE_RETURN_IF_ERROR(SumInPlace(bucket, calls));
+  return is_staged() ? CopyOut(bucket) : absl::OkStatus();
+}
+
+absl::Status DeviceSums::Connect(size_t bucket, Calls& calls) {
+  if (bucket == 0) MILLRACE_RETURN_IF_ERROR(BeginStep(0, calls));
+  MILLRACE_RETURN_IF_ERROR(SumInPlace(bucket, calls));
+  if (options_.shard) GatherInPlace(bucket, calls);
+  return absl::OkStatus();
+}
+
+absl::Status DeviceSums::SumInPlace(size_t bucket, Calls& calls) {
   if (options_.exact || IsWired(bucket)) {
     MILLRACE_RETURN_IF_ERROR(SumInOrder(bucket, calls));
   } else {
     MILLRACE_RETURN_IF_ERROR(options_.shard ? Scatter(bucket, calls) : SumTogether(bucket, calls));
   }
-  MILLRACE_RETURN_IF_ERROR(AddSquares(bucket, calls));
-  return is_staged() ? CopyOut(bucket) : absl::OkStatus();
+  return AddSquares(bucket, calls);
 }
 
 // By NCCL, in its order.
@@ -169,7 +180,7 @@ absl::Status DeviceSums::SumInOrder(size_t bucket, Calls& calls) {
 // All ranks have the same sums, so each adds the same squares up; of shards they are exchanged at
 // the end.
 absl::Status DeviceSums::AddSquares(size_t bucket, Calls& calls) {
-  if (!wants_squares()) return absl::OkStatus();
+  if (!WantsSquares(options_)) return absl::OkStatus();
   double* const own = device_.squares() + rank_;
   for (TensorView part : PartsOf(bucket)) {
     if (options_.shard) part = OwnShare(part);
@@ -184,9 +195,13 @@ absl::Status DeviceSums::AddSquares(size_t bucket, Calls& calls) {
 
 absl::Status DeviceSums::Gather(size_t bucket, Calls& calls) {
   if (is_staged()) MILLRACE_RETURN_IF_ERROR(CopyIn(bucket));
+  GatherInPlace(bucket, calls);
+  return is_staged() ? CopyOut(bucket) : absl::OkStatus();
+}
+
+void DeviceSums::GatherInPlace(size_t bucket, Calls& calls) {
   const TensorView whole = Whole(bucket);
   Start(Collective::kAllGather, OwnShare(whole), whole, calls);
-  return is_staged() ? CopyOut(bucket) : absl::OkStatus();
 }
 
 absl::Status DeviceSums::CopyIn(size_t bucket) {

@@ -34,6 +34,8 @@ class DeviceSums {
 
   // Takes gradient `i` of a micro-batch; of the last one it becomes the sum of all.
   absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last);
+  // All calls for `bucket` once; its memory is to be zeros.
+  absl::Status Connect(size_t bucket, Calls& calls);
   // The sum of `bucket`; in that of a step's first one also `rows`, this rank's.
   absl::Status Sum(size_t bucket, int64_t rows, Calls& calls);
   // All ranks' parts of `bucket`.
@@ -50,7 +52,6 @@ class DeviceSums {
   // Where the elements of a bucket are: together, or one gradient behind the other.
   std::vector<TensorView> PartsOf(size_t bucket) const;
   bool IsWired(size_t bucket) const;
-  bool wants_squares() const { return options_.skip_non_finite || options_.clip_norm > 0; }
   bool is_staged() const { return memory_ != nullptr && device_.buckets() != nullptr; }
   TensorView Whole(size_t bucket) const;
   static TensorView Part(const TensorView& whole, size_t begin, size_t count);
@@ -58,10 +59,12 @@ class DeviceSums {
   const int64_t* divisor() const { return options_.average_by_rows ? device_.rows() : nullptr; }
 
   absl::Status BeginStep(int64_t rows, Calls& calls);
+  absl::Status SumInPlace(size_t bucket, Calls& calls);
   absl::Status SumTogether(size_t bucket, Calls& calls);
   absl::Status SumInOrder(size_t bucket, Calls& calls);
   absl::Status Scatter(size_t bucket, Calls& calls);
   absl::Status AddSquares(size_t bucket, Calls& calls);
+  void GatherInPlace(size_t bucket, Calls& calls);
   absl::Status CopyIn(size_t bucket);
   absl::Status CopyOut(size_t bucket);
   void Start(Collective kind, const TensorView& in, const TensorView& out, Calls& calls);

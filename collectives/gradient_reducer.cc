@@ -36,9 +36,9 @@ absl::StatusOr<HostLinks> ConnectDevice(Communicator& beside) {
   HostLinks links;
   links.groups = GroupByIdentity({0});
   links.host = SharedHost::MakePrivate(1);
-  const absl::Status agreed = nccl::AgreeOnOutcome(
-      beside, links.host != nullptr ? absl::OkStatus() : absl::ResourceExhaustedError("no memory"));
-  if (!agreed.ok()) return MarkAgreed(agreed);
+  MILLRACE_RETURN_IF_ERROR(nccl::AgreeOnOutcome(
+      beside,
+      links.host != nullptr ? absl::OkStatus() : absl::ResourceExhaustedError("no memory")));
   return links;
 }
 
@@ -75,9 +75,11 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> MakePlanned(
   if (device) {
     MILLRACE_ASSIGN_OR_RETURN(place, DeviceMemory::Make(*nccl, *plan, options, foreign));
   }
-  return std::make_unique<PlannedReducer>(
+  auto made = std::make_unique<PlannedReducer>(
       std::move(gradients), *std::move(plan), HashPlanInputs(encoded), options, *std::move(links),
       communicator.rank(), memory, std::move(place), communicator.timeout());
+  MILLRACE_RETURN_IF_ERROR(made->Connect());
+  return made;
 }
 
 }  // namespace

@@ -301,8 +301,11 @@ std::unique_ptr<Pending> CommunicatorOverNccl::StartScaled(const Request& reques
 absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorOverNccl::Split(int color, int key) {
   side_->set_limits({options_.connect_timeout, limits().watch});
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> side, side_->Split(color, key));
-  absl::StatusOr<std::shared_ptr<Session>> session = session_->Split(
-      color, key, MakeConfig(options_), Deadline({options_.connect_timeout, limits().watch}));
+  absl::StatusOr<std::unique_ptr<DeviceQueue>> queue = session_->queue().Another();
+  MILLRACE_RETURN_IF_ERROR(AgreeOnOutcome(*side_, queue.status()));  // NCCL waits for all ranks
+  absl::StatusOr<std::shared_ptr<Session>> session =
+      session_->Split(color, key, MakeConfig(options_), *std::move(queue),
+                      Deadline({options_.connect_timeout, limits().watch}));
   MILLRACE_RETURN_IF_ERROR(AgreeOnOutcome(*side_, session.status()));
   std::unique_ptr<Communicator> child =
       MakeCommunicator(*std::move(session), std::move(side), options_);

@@ -161,8 +161,8 @@ absl::Status Session::Connect(int rank, int size, const UniqueId& id, Config con
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Session::Split(int color, int key, Config config,
+                                                        std::unique_ptr<DeviceQueue> queue,
                                                         const Deadline& deadline) {
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceQueue> queue, queue_->Another());
   auto child = std::make_shared<Session>(api_, std::move(queue));
   // NCCL writes into this from a thread of its own, until it is ready or aborted.
   const auto made = std::make_unique<Comm>(nullptr);

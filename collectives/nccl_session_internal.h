@@ -60,8 +60,9 @@ class Session {
   // Joins the communicator of `id`. Called once, before all else.
   absl::Status Connect(int rank, int size, const UniqueId& id, Config config,
                        const Deadline& deadline);
-  // A session of the communicator that ncclCommSplit makes, on a queue of its own. Collective.
+  // A session of the communicator that ncclCommSplit makes, on `queue`. Collective.
   absl::StatusOr<std::shared_ptr<Session>> Split(int color, int key, Config config,
+                                                 std::unique_ptr<DeviceQueue> queue,
                                                  const Deadline& deadline);
 
   // Calls `issue` on the device and waits until NCCL has put what it asked for on the stream.

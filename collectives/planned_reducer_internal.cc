@@ -1,6 +1,6 @@
-// The reducer's front: what backward and the optimizer see. Which buckets are full is counted here, by
-// the caller's thread; what becomes of full ones is the engine's, on the caller's thread (inline) or on
-// one of its own. The two meet in the counters of the host's boards alone.
+// The reducer's front: what backward and the optimizer see. Which buckets are full is counted here,
+// by the caller's thread; what becomes of full ones is the engine's, on the caller's thread
+// (inline) or on one of its own. The two meet in the counters of the host's boards alone.
 
 #include "collectives/planned_reducer_internal.h"
 

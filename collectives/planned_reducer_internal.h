@@ -34,6 +34,8 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
                  std::unique_ptr<DeviceMemory> device, std::chrono::nanoseconds timeout);
   ~PlannedReducer() override;
 
+  // Makes what a first step would make. Collective; once, before all else.
+  absl::Status Connect() { return Failed(engine_->Connect()); }
   void Leave(const absl::Status& why) override;
   TensorView gradient(size_t i) override {
     if (memory_ != nullptr) return memory_->view(i);
@@ -70,15 +72,16 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   absl::Status Stopped();
   absl::Status ThreadFailure();
   void WatchExchanges();
-  // What the others are told when this rank takes part in nothing more: `why` where it names who is lost,
-  // else that this rank is, at `place`, and `what` it has done.
+  // What the others are told when this rank takes part in nothing more: `why` where it names who is
+  // lost, else that this rank is, at `place`, and `what` it has done.
   absl::Status Departure(PeerLost place, std::string_view what, const absl::Status& why) const;
   PeerLost CallersPlace() const;
   bool IsBetweenSteps() const;
-  // Leaves the groups of this rank, so that nobody waits for it; a thread does it at its end, and has ended
-  // then. The caller's. `quiet`: between two steps.
+  // Leaves the groups of this rank, so that nobody waits for it; a thread does it at its end, and
+  // has ended then. The caller's. `quiet`: between two steps.
   void GiveUp(const absl::Status& departure, bool quiet);
-  // Fails this and every later call with `status` unless that is OK; the thread has ended then. The caller's.
+  // Fails this and every later call with `status` unless that is OK; the thread has ended then. The
+  // caller's.
   absl::Status Failed(const absl::Status& status);
   bool GoesOnForOthers() const { return on_caller() && has_others(); }
   bool on_caller() const { return std::this_thread::get_id() != thread_.get_id(); }

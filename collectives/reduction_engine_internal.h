@@ -44,6 +44,9 @@ class ReductionEngine {
   // False: this rank sums no share.
   bool has_share() const { return links_.lane >= 0; }
 
+  // Connects the ranks as a step does. Collective; before the first one.
+  virtual absl::Status Connect() { return absl::OkStatus(); }
+
   // Takes gradient `i` of a micro-batch, in `gradient`; of the last one it becomes the sum of all.
   // The caller's thread, as EndMicroBatch, behind which the memory of one that is not the last is
   // backward's again.
@@ -92,7 +95,7 @@ class ReductionEngine {
   void Enter(size_t bucket, Phase phase);
   // Says that rank `place` of this host is awaited.
   void TellAwaited(size_t bucket, int place);
-  bool wants_squares() const { return options_.skip_non_finite || options_.clip_norm > 0; }
+  bool wants_squares() const { return WantsSquares(options_); }
 
   // Constant after construction.
   const BucketPlan& plan_;

@@ -29,6 +29,19 @@ StreamEngine::StreamEngine(const BucketPlan& plan, HostLinks& links, const Reduc
       device_(memory_of_device.device()),
       sums_(plan, options, memory_of_device, memory) {}
 
+// NCCL connects ranks by their first calls, which wait for each other. In a team ranks may make
+// them in unlike orders, so they are made here, of zeros.
+absl::Status StreamEngine::Connect() {
+  if (options_.team == nullptr) return absl::OkStatus();
+  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
+    DeviceSums::Calls calls;
+    const absl::Status status = sums_.Connect(bucket, calls);
+    Await(bucket, calls);
+    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
+  }
+  return EndCalls(/*sums=*/false);
+}
+
 absl::Status StreamEngine::AddMicroBatch(size_t i, const TensorView& gradient, bool first,
                                          bool last) {
   return sums_.AddMicroBatch(i, gradient, first, last);
@@ -89,8 +102,8 @@ absl::Status StreamEngine::HearPeers() {
 }
 
 // While another of the team waits in Finish, what is full is begun for the peers that wait for it.
-absl::Status StreamEngine::Poll(bool /*counts*/) {
-  if (waiting_.has_others()) MILLRACE_RETURN_IF_ERROR(BeginFull());
+absl::Status StreamEngine::Poll(bool counts) {
+  if (!counts) MILLRACE_RETURN_IF_ERROR(BeginFull());
   while (!calls_.empty() && calls_.front().pending->Poll()) {
     MILLRACE_RETURN_IF_ERROR(EndFirst());
   }
@@ -102,13 +115,13 @@ absl::Status StreamEngine::CheckPeers() {
   return HearPeers();
 }
 
-absl::Status StreamEngine::EndCalls() {
+absl::Status StreamEngine::EndCalls(bool sums) {
   while (!calls_.empty()) {
     if (calls_.front().pending->Poll()) {
       MILLRACE_RETURN_IF_ERROR(EndFirst());
       continue;
     }
-    Enter(calls_.front().bucket, Phase::kWaiting);
+    if (sums) Enter(calls_.front().bucket, Phase::kWaiting);
     MILLRACE_RETURN_IF_ERROR(CheckPeers());
     std::this_thread::sleep_for(kBetweenQuestions);
   }
@@ -131,7 +144,7 @@ absl::Status StreamEngine::AwaitStream() {
 absl::Status StreamEngine::Drain() {
   full_ = plan_.buckets.size();
   MILLRACE_RETURN_IF_ERROR(BeginFull());
-  MILLRACE_RETURN_IF_ERROR(EndCalls());
+  MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/true));
   MILLRACE_RETURN_IF_ERROR(ReadTotals());
   if (!plan_.buckets.empty()) Enter(plan_.buckets.size() - 1, Phase::kBackward);
   base_ += static_cast<uint32_t>(plan_.buckets.size());
@@ -160,15 +173,15 @@ absl::Status StreamEngine::GatherParts(uint32_t /*count*/) {
     Await(bucket, calls);
     MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
   }
-  return EndCalls();
+  return EndCalls(/*sums=*/false);
 }
 
 ReductionEngine::Range StreamEngine::OwnPart(size_t bucket) const {
   return {sums_.OwnOffset(bucket), sums_.OwnBytes(bucket)};
 }
 
-// What is on a stream has no other end than its peers' part, or the communicator's. Whoever uses that for
-// more than the reducer needs it behind the last step.
+// What is on a stream has no other end than its peers' part, or the communicator's. Whoever uses
+// that for more than the reducer needs it behind the last step.
 void StreamEngine::Leave(const absl::Status& departure, bool quiet) {
   if (quiet) return;
   device_.Leave(departure);

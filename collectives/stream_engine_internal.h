@@ -19,15 +19,16 @@ namespace millrace::collectives {
 // UNIMPLEMENTED: a thread of the host for what the device does.
 absl::Status CheckDeviceOptions(const ReducerOptions& options);
 
-// The reductions of gradients in a device's memory: a full bucket's sum is put on the communicator's
-// stream, behind what is there, and the device does the rest by itself.
+// The reductions of gradients in a device's memory: a full bucket's sum is put on the
+// communicator's stream, behind what is there, and the device does the rest by itself.
 class StreamEngine final : public ReductionEngine {
  public:
   // `memory` is the caller's gradients, or null. All but `options` outlive the engine. With
-  // ProgressPolicy::kInline nothing is begun before Drain.
+  // ProgressPolicy::kInline nothing is begun before Drain, or that of another one of the team.
   StreamEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
                Waiting waiting, DeviceMemory& memory_of_device, const ForeignMemory* memory);
 
+  absl::Status Connect() override;
   absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last) override;
   absl::Status EndMicroBatch() override { return AwaitStream(); }
   absl::Status Publish(uint32_t count) override;
@@ -48,7 +49,8 @@ class StreamEngine final : public ReductionEngine {
   absl::Status Begin(size_t bucket);
   void Await(size_t bucket, DeviceSums::Calls& calls);
   absl::Status EndFirst();
-  absl::Status EndCalls();
+  // Waits for all that was begun. `sums`: says for which bucket.
+  absl::Status EndCalls(bool sums);
   // What is on the stream behind the calls of NCCL, on which nothing of a peer's is awaited.
   absl::Status AwaitStream();
   absl::Status CheckPeers();

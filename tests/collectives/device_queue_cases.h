@@ -107,22 +107,22 @@ inline size_t FirstDifference(DType type, size_t count, const Bytes& a, const By
 }
 
 // Memory of the device.
-class DeviceMemory {
+class QueueMemory {
  public:
-  DeviceMemory(DeviceQueue& queue, size_t bytes) : queue_(queue), bytes_(bytes) {
+  QueueMemory(DeviceQueue& queue, size_t bytes) : queue_(queue), bytes_(bytes) {
     const auto memory = queue.Allocate(bytes);
     EXPECT_TRUE(memory.ok()) << memory.status();
     data_ = static_cast<std::byte*>(memory.value_or(nullptr));
   }
   // With these bytes from `start` on.
-  DeviceMemory(DeviceQueue& queue, const Bytes& bytes, size_t start = 0)
-      : DeviceMemory(queue, start + bytes.size()) {
+  QueueMemory(DeviceQueue& queue, const Bytes& bytes, size_t start = 0)
+      : QueueMemory(queue, start + bytes.size()) {
     const absl::Status status = queue.Copy(data_ + start, bytes.data(), bytes.size());
     EXPECT_TRUE(status.ok()) << status;
   }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() { queue_.Free(data_); }
+  QueueMemory(const QueueMemory&) = delete;
+  QueueMemory& operator=(const QueueMemory&) = delete;
+  ~QueueMemory() { queue_.Free(data_); }
 
   std::byte* data() const { return data_; }
   template <typename T>
@@ -164,10 +164,10 @@ class DeviceQueueCases : public testing::TestWithParam<QueueUnderTest> {
   void ExpectSum(const SumCase& c, const Bytes& first, const Bytes& blocks) {
     constexpr size_t kMargin = 64;
     const Bytes untouched((c.out_start + c.count) * SizeOf(c.out) + kMargin, std::byte{0x5A});
-    const DeviceMemory device_first(*queue_, first, c.first_start * sizeof(float));
-    const DeviceMemory device_blocks(*queue_, blocks, c.blocks_start * SizeOf(c.in));
-    const DeviceMemory device_out(*queue_, untouched);
-    const DeviceMemory rows(*queue_, sizeof(int64_t));
+    const QueueMemory device_first(*queue_, first, c.first_start * sizeof(float));
+    const QueueMemory device_blocks(*queue_, blocks, c.blocks_start * SizeOf(c.in));
+    const QueueMemory device_out(*queue_, untouched);
+    const QueueMemory rows(*queue_, sizeof(int64_t));
     ExpectOk(queue_->Set(rows.as<int64_t>(), c.rows.value_or(0)));
     ExpectOk(queue_->Sum({
         .first = c.with_first ? device_first.as<float>() + c.first_start : nullptr,
@@ -195,8 +195,8 @@ class DeviceQueueCases : public testing::TestWithParam<QueueUnderTest> {
   static void ExpectOk(const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; }
 
   double SquaresOf(const Bytes& elements, DType type, double before = 0, size_t start = 0) {
-    const DeviceMemory data(*queue_, elements, start * SizeOf(type));
-    const DeviceMemory sum(*queue_, ToElements(DType::kF64, {before}));
+    const QueueMemory data(*queue_, elements, start * SizeOf(type));
+    const QueueMemory sum(*queue_, ToElements(DType::kF64, {before}));
     ExpectOk(queue_->AddSquares(data.data() + start * SizeOf(type), type,
                                 elements.size() / SizeOf(type), sum.as<double>()));
     return sum.ReadFirst<double>();
@@ -300,9 +300,9 @@ TEST_P(DeviceQueueCases, TheSumMayReplaceAnAddend) {
     const Bytes expected = ExpectedSum(c, first, blocks);
     for (const int place : {-1, 0, 1}) {  // `first` or a block
       if (SizeOf(place < 0 ? DType::kF32 : c.in) != SizeOf(c.out)) continue;
-      const DeviceMemory device_first(*queue_, first);
-      const DeviceMemory device_blocks(*queue_, blocks);
-      const DeviceMemory rows(*queue_, sizeof(int64_t));
+      const QueueMemory device_first(*queue_, first);
+      const QueueMemory device_blocks(*queue_, blocks);
+      const QueueMemory rows(*queue_, sizeof(int64_t));
       ExpectOk(queue_->Set(rows.as<int64_t>(), 3));
       std::byte* const out =
           place < 0 ? device_first.data() : device_blocks.data() + place * expected.size();
@@ -323,10 +323,10 @@ TEST_P(DeviceQueueCases, TheSumMayReplaceAnAddend) {
 
 // The host knows neither when it issues the sum.
 TEST_P(DeviceQueueCases, RowsAndElementsAreThoseOfTheSumsTurn) {
-  const DeviceMemory source(*queue_, ToElements(DType::kF32, {12, 18}));
-  const DeviceMemory block(*queue_, sizeof(float));
-  const DeviceMemory outs(*queue_, 2 * sizeof(float));
-  const DeviceMemory rows(*queue_, sizeof(int64_t));
+  const QueueMemory source(*queue_, ToElements(DType::kF32, {12, 18}));
+  const QueueMemory block(*queue_, sizeof(float));
+  const QueueMemory outs(*queue_, 2 * sizeof(float));
+  const QueueMemory rows(*queue_, sizeof(int64_t));
   for (const int i : {0, 1}) {
     ExpectOk(queue_->Set(rows.as<int64_t>(), i + 2));
     ExpectOk(queue_->CopyWithin(block.data(), source.as<float>() + i, sizeof(float)));
@@ -340,7 +340,7 @@ TEST_P(DeviceQueueCases, RowsAndElementsAreThoseOfTheSumsTurn) {
 }
 
 TEST_P(DeviceQueueCases, WhatIsIssuedRunsInOrder) {
-  const DeviceMemory numbers(*queue_, 4 * sizeof(int64_t));
+  const QueueMemory numbers(*queue_, 4 * sizeof(int64_t));
   int64_t* const at = numbers.as<int64_t>();
   ExpectOk(queue_->Set(at, -5));
   ExpectOk(queue_->CopyWithin(at + 1, at, sizeof(int64_t)));
@@ -360,9 +360,9 @@ TEST_P(DeviceQueueCases, AStreamThatFollowsFindsTheOthersWorkDone) {
   constexpr int kSums = 50;
   const auto other = queue_->Another();
   ASSERT_TRUE(other.ok()) << other.status();
-  const DeviceMemory ones(*queue_, ToElements(DType::kF32, std::vector<double>(kCount, 1)));
-  const DeviceMemory total(*queue_, kCount * sizeof(float));
-  const DeviceMemory copy(*queue_, kCount * sizeof(float));
+  const QueueMemory ones(*queue_, ToElements(DType::kF32, std::vector<double>(kCount, 1)));
+  const QueueMemory total(*queue_, kCount * sizeof(float));
+  const QueueMemory copy(*queue_, kCount * sizeof(float));
   ExpectOk((*other)->Follow(queue_->stream()));  // for the zeros
   for (int i = 0; i < kSums; ++i) {
     ExpectOk((*other)->Sum(
@@ -427,8 +427,8 @@ TEST_P(DeviceQueueCases, SquaresOfTwoThreadsDoNotMix) {
   for (DeviceQueue* const second : {queue_.get(), other->get()}) {
     const auto add = [&](int which, DeviceQueue* queue) {
       const double alone = SquaresOf(elements[which], DType::kF32);
-      const DeviceMemory data(*queue, elements[which]);
-      const DeviceMemory sums(*queue, kRounds * sizeof(double));
+      const QueueMemory data(*queue, elements[which]);
+      const QueueMemory sums(*queue, kRounds * sizeof(double));
       for (int i = 0; i < kRounds; ++i) {
         ExpectOk(queue->AddSquares(data.data(), DType::kF32, 100000, sums.as<double>() + i));
       }
@@ -441,10 +441,8 @@ TEST_P(DeviceQueueCases, SquaresOfTwoThreadsDoNotMix) {
 
 TEST_P(DeviceQueueCases, AllocatedMemoryIsZeros) {
   for (const size_t bytes : {size_t{1}, size_t{4096}, kLargeCount}) {
-    {
-      const DeviceMemory spoilt(*queue_, Bytes(bytes, std::byte{0xFF}));
-    }
-    const DeviceMemory memory(*queue_, bytes);
+    { const QueueMemory spoilt(*queue_, Bytes(bytes, std::byte{0xFF})); }
+    const QueueMemory memory(*queue_, bytes);
     EXPECT_EQ(memory.Read(), Bytes(bytes));
   }
   const auto none = queue_->Allocate(0);

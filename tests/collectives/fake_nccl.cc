@@ -68,6 +68,7 @@ struct Group {
   explicit Group(int size_in) : size(size_in) {}
   const int size;
   int joined = 0;
+  int called = 0;  // members that have made a call
   bool aborted = false;
   std::map<int, struct State*> members;
   std::map<uint64_t, Meeting> meetings;
@@ -81,6 +82,7 @@ struct State {
   int rank = 0;
   Result error = Result::kSuccess;
   int polls = 0;  // answers of "in progress" still to come
+  bool has_called = false;
   bool aborted = false;
   bool finalized = false;
   uint64_t calls = 0;
@@ -289,7 +291,9 @@ void RunMessages(const std::shared_ptr<State>& state, const Batch& batch) {
 
 bool IsReady(const State& state) {
   const bool connected = state.group->joined == state.group->size && !control.init_hangs;
-  return connected && state.polls == 0 && state.split_out == nullptr;
+  const bool called =
+      !control.connects_by_calls || !state.has_called || state.group->called == state.group->size;
+  return connected && called && state.polls == 0 && state.split_out == nullptr;
 }
 
 // Whether a call into `state` may be made now; the call is then in progress for some polls.
@@ -299,6 +303,8 @@ Result Begin(State& state) {
     ++control.misuses;
     return Result::kInvalidUsage;
   }
+  if (!state.has_called) ++state.group->called;
+  state.has_called = true;
   state.polls = control.polls;
   return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
 }

@@ -13,6 +13,8 @@ namespace millrace::collectives {
 struct FakeNcclControl {
   // How often a call that was taken is still reported as in progress.
   std::atomic<int> polls = 2;
+  // A communicator's first call is in progress until all ranks have made it.
+  std::atomic<bool> connects_by_calls = false;
   // Nobody is ever connected.
   std::atomic<bool> init_hangs = false;
   // This rank fails to connect.

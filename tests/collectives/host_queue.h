@@ -65,7 +65,9 @@ class HostQueue : public DeviceQueue {
     if (memory == nullptr) return absl::ResourceExhaustedError("calloc");
     return memory;
   }
-  void Free(void* memory) override { std::free(memory); }
+  void Free(void* memory) override {
+    (void)Enqueue([memory] { std::free(memory); });
+  }
 
   absl::Status Follow(void* stream) override {
     auto* const followed = static_cast<HostStream*>(stream);

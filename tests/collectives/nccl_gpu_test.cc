@@ -122,7 +122,7 @@ TEST_F(NcclGpuTest, ScaledSumsMultiplyEachRanksInput) {
   for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
 }
 
-// What follows NCCL's calls is ours: the passes on the device, and their order behind backward.
+// What follows NCCL's calls is ours: the passes on the device.
 TEST_F(NcclGpuTest, GradientsOnTheDeviceHaveAllOptions) {
   for (const int size : {2, 4}) {
     const auto outcomes = RunOnGpu(size, [](Communicator&, NcclCommunicator& comm) {

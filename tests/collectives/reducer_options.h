@@ -28,6 +28,20 @@ inline absl::StatusOr<std::unique_ptr<GradientReducer>> MakeOwned(
   return GradientReducer::Make(comm, std::move(gradients), options);
 }
 
+// In memory of the caller's, which this keeps.
+class MakeForeign {
+ public:
+  absl::StatusOr<std::unique_ptr<GradientReducer>> operator()(Communicator& comm,
+                                                              std::vector<GradientSpec> gradients,
+                                                              const ReducerOptions& options) {
+    memory_.push_back(std::make_shared<ForeignGradients>(gradients));
+    return GradientReducer::Make(comm, std::move(gradients), memory_.back()->views(), options);
+  }
+
+ private:
+  std::vector<std::shared_ptr<ForeignGradients>> memory_;
+};
+
 using CheckOfOptions =
     std::function<absl::Status(Communicator&, const ReducerOptions&, const MakeReducer&)>;
 
@@ -78,6 +92,23 @@ inline absl::Status SumOnesAndALargeNumber(Communicator& comm, int num_hosts, bo
     for (size_t i = shard.begin; i < shard.end; ++i) {
       if (Get(view, i) != sum) return Fail(absl::StrCat(Get(view, i), " instead of ", sum));
     }
+  }
+  return comm.Barrier();
+}
+
+// Where each rank is a host: its value is rounded to 1 on its way.
+inline absl::Status CheckNarrowWire(Communicator& comm, ReducerOptions options,
+                                    const MakeReducer& make) {
+  options.wire = DType::kBF16;
+  MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, {{"a", {1000}}}, options));
+  const float value = 1 + 0x1p-10f;
+  std::ranges::fill(reducer->gradient(0).as<float>(), value);
+  MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+  MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+  const float expected = comm.size() == 1 ? value : static_cast<float>(comm.size());
+  for (const GradientShard& shard : reducer->shards()) {
+    const float sum = reducer->gradient(0).as<float>()[shard.begin];
+    if (sum != expected) return Fail(absl::StrCat("sum ", sum));
   }
   return comm.Barrier();
 }
@@ -230,6 +261,7 @@ inline absl::Status CheckAllOptions(Communicator& comm, const ReducerOptions& ba
   MILLRACE_RETURN_IF_ERROR(CheckClipFactor(comm, base, make));
   MILLRACE_RETURN_IF_ERROR(CheckMicroBatches(comm, base, make));
   MILLRACE_RETURN_IF_ERROR(CheckShards(comm, base, make));
+  MILLRACE_RETURN_IF_ERROR(CheckNarrowWire(comm, base, make));
   options = base;
   options.wire = DType::kBF16;
   return CheckShards(comm, options, make);
@@ -252,8 +284,8 @@ inline absl::Status FinishTwoInUnlikeOrders(Communicator& comm, ReducerOptions o
   const bool last = comm.rank() + 1 == comm.size();
   for (int step = 0; step < 5; ++step) {
     if (last) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-    MILLRACE_RETURN_IF_ERROR(mark(*one));
-    MILLRACE_RETURN_IF_ERROR(mark(*two));
+    MILLRACE_RETURN_IF_ERROR(mark(comm.rank() == 1 ? *two : *one));
+    MILLRACE_RETURN_IF_ERROR(mark(comm.rank() == 1 ? *one : *two));
     if (!last) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
     MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? two->Finish() : one->Finish());
     MILLRACE_RETURN_IF_ERROR(comm.rank() == 1 ? one->Finish() : two->Finish());

@@ -5,6 +5,7 @@
 
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
+#include "collectives/progress.h"
 #include "collectives/stale_reducer.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/nccl_fixture.h"
@@ -105,20 +106,6 @@ TEST(StreamReducer, TakesTheCallersDeviceMemoryAlsoFromAnOldLibrary) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Each rank's value is rounded to 1 on its way.
-absl::Status SumNearlyOnes(Communicator& comm, const ReducerOptions& options,
-                           const MakeReducer& make) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, {{"a", {1000}}}, options));
-  std::ranges::fill(reducer->gradient(0).as<float>(), 1 + 0x1p-10f);
-  MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-  MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-  for (const GradientShard& shard : reducer->shards()) {
-    const float sum = reducer->gradient(0).as<float>()[shard.begin];
-    if (sum != static_cast<float>(comm.size())) return Fail(absl::StrCat("sum ", sum));
-  }
-  return comm.Barrier();
-}
-
 // `check` on one to four ranks, with sums begun by MarkReady and by Finish.
 void RunOnAll(const CheckOfOptions& check) {
   for (const int size : {1, 2, 3, 4}) {
@@ -132,6 +119,14 @@ void RunOnAll(const CheckOfOptions& check) {
       EXPECT_TRUE(status.ok()) << size << " ranks: " << status;
     }
   }
+}
+
+TEST(StreamReducer, OptionsHoldInTheCallersMemory) {
+  const absl::Status status =
+      RunOverFakeNccl(2, {.library = FAKE_NCCL}, [](NcclCommunicator& comm) {
+        return CheckAllOptions(comm, ReducerOptions(), MakeForeign());
+      });
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 // As on a GPU, whose tests cannot show that the staging itself is right.
@@ -177,9 +172,8 @@ TEST(StreamReducer, ShardsAreSummedByOneRankEachAndGathered) {
 TEST(StreamReducer, ANarrowWireRoundsWhatItCarries) {
   for (const bool shard : {false, true}) {
     RunOnAll([shard](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
-      options.wire = DType::kBF16;
       options.shard = shard;
-      return SumNearlyOnes(comm, options, make);
+      return CheckNarrowWire(comm, options, make);
     });
   }
 }
@@ -209,23 +203,60 @@ TEST(StreamReducer, SixteenBitsOnTheWireAreAddedInFloat32) {
   }
 }
 
-TEST(StreamReducer, GradientsInTheCallersMemoryGoThroughBucketsWhereSharesAreSummed) {
+// The bits of sums in buckets, and all that is known of a step, with several options at once:
+// summed one by one, and through buckets.
+TEST(StreamReducer, GradientsInTheCallersMemoryAreThoseOfBuckets) {
+  ReducerOptions averaged;
+  averaged.average_by_rows = true;
+  ReducerOptions exact = averaged;
+  exact.exact = true;
+  exact.micro_batches = 2;
+  ReducerOptions wired = averaged;
+  wired.wire = DType::kBF16;
+  wired.clip_norm = 1;
+  ReducerOptions sharded = wired;
+  sharded.shard = true;
+  sharded.micro_batches = 2;
+  ReducerOptions normed;
+  normed.skip_non_finite = true;
+  for (const auto& [options, copied] :
+       {std::pair(averaged, false), std::pair(exact, true), std::pair(wired, true),
+        std::pair(sharded, true), std::pair(normed, true)}) {
+    const absl::Status status =
+        RunOverFakeNccl(3, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
+          MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, options));
+          ForeignGradients memory(SomeGradients());
+          MILLRACE_ASSIGN_OR_RETURN(
+              const auto reducer,
+              GradientReducer::Make(comm, SomeGradients(), memory.views(), options));
+          const std::string expected = copied ? "copied to buckets and back" : "summed one by one";
+          const bool said = reducer->Summary().find(expected) != std::string::npos;
+          return said ? absl::OkStatus() : Fail(reducer->Summary());
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// A watchdog excuses a peer that waits in the same bucket.
+TEST(StreamReducer, DoesNotSayThatItWaitsBehindAGather) {
+  class LastPhase final : public Progress {
+   public:
+    void Enter(int64_t, int, Phase phase) override { last = phase; }
+    absl::Status Health() const override { return absl::OkStatus(); }
+    Phase last = Phase::kWaiting;
+  };
   const absl::Status status =
-      RunOverFakeNccl(3, {.library = FAKE_NCCL}, [](NcclCommunicator& comm) -> absl::Status {
-        ReducerOptions exact;
-        exact.bucket_bytes = 500000;
-        exact.exact = true;
-        exact.average_by_rows = true;
-        MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, exact));
-        ReducerOptions wired;
-        wired.wire = DType::kBF16;
-        MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, wired));
-        ForeignGradients memory(OddGradients());
-        MILLRACE_ASSIGN_OR_RETURN(
-            const auto reducer, GradientReducer::Make(comm, OddGradients(), memory.views(), wired));
-        const bool said =
-            reducer->Summary().find("copied to buckets and back") != std::string::npos;
-        return said ? absl::OkStatus() : Fail(reducer->Summary());
+      RunOverFakeNccl(2, {.library = FAKE_NCCL}, [](NcclCommunicator& comm) -> absl::Status {
+        LastPhase progress;
+        ReducerOptions options;
+        options.shard = true;
+        options.progress = &progress;
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                  GradientReducer::Make(comm, SomeGradients(), options));
+        MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, SomeGradients().size()));
+        MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+        MILLRACE_RETURN_IF_ERROR(reducer->GatherShards());
+        return progress.last == Phase::kBackward ? absl::OkStatus() : Fail("another phase");
       });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -255,30 +286,42 @@ TEST(StreamReducer, LateSumsComeInTheirSteps) {
   }
 }
 
-// The device of one rank has no memory left.
+// The device of one rank has no memory left, or no stream.
+class FullQueue final : public HostQueue {
+ public:
+  absl::StatusOr<void*> Allocate(size_t) override { return Full(); }
+  absl::StatusOr<std::unique_ptr<DeviceQueue>> Another() override { return Full(); }
+
+ private:
+  static absl::Status Full() {
+    return absl::ResourceExhaustedError("cudaMallocAsync: out of memory");
+  }
+};
+
 TEST(StreamReducer, MissingMemoryOfOneRankIsNamedByAll) {
-  class FullQueue final : public HostQueue {
-   public:
-    absl::StatusOr<void*> Allocate(size_t) override {
-      return absl::ResourceExhaustedError("cudaMalloc: out of memory");
+  for (const bool in_a_team : {false, true}) {
+    std::vector<absl::Status> outcomes(2);
+    const absl::Status status = RunRanks(2, [&](Communicator& bootstrap) -> absl::Status {
+      const auto make_queue = [&bootstrap]() -> absl::StatusOr<std::unique_ptr<DeviceQueue>> {
+        if (bootstrap.rank() == 0) return MakeHostQueue();
+        return std::make_unique<FullQueue>();
+      };
+      MILLRACE_ASSIGN_OR_RETURN(const auto comm,
+                                nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, make_queue));
+      ReducerTeam team;
+      ReducerOptions options;
+      options.clip_norm = 1;
+      if (in_a_team) options.team = &team;
+      outcomes[bootstrap.rank()] = GradientReducer::Make(*comm, SomeGradients(), options).status();
+      return comm->Barrier();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    for (const absl::Status& outcome : outcomes) {
+      EXPECT_TRUE(IsAgreed(outcome)) << outcome;
+      EXPECT_THAT(outcome.ToString(),
+                  testing::AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("rank 1"),
+                                 HasSubstr("cudaMallocAsync")));
     }
-  };
-  std::vector<absl::Status> outcomes(2);
-  const absl::Status status = RunRanks(2, [&](Communicator& bootstrap) -> absl::Status {
-    const auto make_queue = [&bootstrap]() -> absl::StatusOr<std::unique_ptr<DeviceQueue>> {
-      if (bootstrap.rank() == 0) return MakeHostQueue();
-      return std::make_unique<FullQueue>();
-    };
-    MILLRACE_ASSIGN_OR_RETURN(const auto comm,
-                              nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, make_queue));
-    outcomes[bootstrap.rank()] = GradientReducer::Make(*comm, SomeGradients()).status();
-    return comm->Barrier();
-  });
-  EXPECT_TRUE(status.ok()) << status;
-  for (const absl::Status& outcome : outcomes) {
-    EXPECT_TRUE(IsAgreed(outcome)) << outcome;
-    EXPECT_THAT(outcome.ToString(), testing::AllOf(HasSubstr("RESOURCE_EXHAUSTED"),
-                                                   HasSubstr("rank 1"), HasSubstr("cudaMalloc")));
   }
 }
 
@@ -328,17 +371,26 @@ TEST(StreamReducer, SumsBeginBehindTheStreamThatWritesGradients) {
   }
 }
 
+// Also marked in unlike orders, where the first calls of each would wait for the others'.
 TEST(StreamReducer, ATeamIsFinishedInUnlikeOrders) {
-  for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
-    const absl::Status status =
-        RunOverFakeNccl(3, {.library = FAKE_NCCL}, [policy](NcclCommunicator& comm) {
-          ReducerTeam team;
-          ReducerOptions options = SmallBuckets();
-          options.team = &team;
-          return FinishTwoInUnlikeOrders(comm, options, policy);
-        });
-    EXPECT_TRUE(status.ok()) << status;
+  FakeNcclControl& control = ControlOf(FAKE_NCCL);
+  control.connects_by_calls = true;
+  ReducerOptions sharded = SmallBuckets();
+  sharded.shard = true;
+  for (const ReducerOptions& with : {SmallBuckets(), sharded}) {
+    for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
+      const absl::Status status =
+          RunOverFakeNccl(3, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) {
+            comm.set_timeout(std::chrono::seconds(20));
+            ReducerTeam team;
+            ReducerOptions options = with;
+            options.team = &team;
+            return FinishTwoInUnlikeOrders(comm, options, policy);
+          });
+      EXPECT_TRUE(status.ok()) << status;
+    }
   }
+  control.connects_by_calls = false;
 }
 
 TEST(StreamReducer, ATeamOfOneRankAloneIsNamed) {
