@@ -17,6 +17,14 @@ namespace {
 
 constexpr std::chrono::microseconds kShortSleep{200};
 
+// By the numbers of the group that these are operations of; -1: none is known.
+int AwaitedPeer(const std::vector<std::unique_ptr<Pending>>& operations) {
+  for (const auto& operation : operations) {
+    if (const int peer = operation->AwaitedPeer(); peer >= 0) return peer;
+  }
+  return -1;
+}
+
 }  // namespace
 
 BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
@@ -130,7 +138,10 @@ absl::Status BucketEngine::Exchange::Wait() {
 absl::Status BucketEngine::PollFirstExchange() {
   const bool watched = options_.progress != nullptr || waiting_.has_others();
   const Deadline deadline = DeadlineAfter(waiting_.timeout);
+  int told = -1;
   while (watched && !exchanges_.front().Poll()) {
+    const int host = AwaitedPeer(exchanges_.front().pending);
+    if (host >= 0 && host != told) TellHostAwaited(exchanges_.front().bucket, told = host);
     MILLRACE_RETURN_IF_ERROR(CheckHealth());
     if (std::chrono::steady_clock::now() >= deadline) break;  // Wait says what it is
     std::this_thread::sleep_for(kShortSleep);

@@ -51,6 +51,8 @@ class Pending {
   virtual bool Poll() = 0;
   // Blocks until the operation has ended and returns its outcome, every time the same.
   virtual absl::Status Wait() = 0;
+  // A rank of the group for whose message the operation waited at the last poll; -1: none is known.
+  virtual int AwaitedPeer() const { return -1; }
 };
 
 // What ends a wait that its peers do not end.

@@ -18,6 +18,10 @@ bool Channel::Progress() {
   return moved;
 }
 
+int Channel::AwaitedPeer() const {
+  return awaited_ == nullptr || awaited_->messages_.empty() ? -1 : awaited_->messages_.front().peer;
+}
+
 void Channel::Cancel() {
   for (Exchange* const exchange : exchanges_) exchange->Cancel();
 }

@@ -26,6 +26,8 @@ class Channel {
 
   // Goes on with the coroutine while what it awaits has ended, without waiting. True if it did.
   bool Progress();
+  // Whose message, one of them, the coroutine awaits; -1: nobody's.
+  int AwaitedPeer() const;
   // A message failed, so that the group's ranks no longer stand at the same place.
   bool failed() const { return failed_; }
   // Gives up all messages; their exchanges are of no use any more.

@@ -19,8 +19,8 @@ class Progress {
   // What a timeline wants besides; watchdogs do not.
   // All gradients of this rank in the bucket are there.
   virtual void BucketReady(int64_t /*step*/, int /*bucket*/) {}
-  // Between Enter(kWaiting) and the next Enter: `rank` of the reducer's communicator is awaited
-  // now.
+  // Between Enter(kWaiting) or Enter(kExchanging) and the next Enter: `rank` of the reducer's
+  // communicator is awaited now.
   virtual void Awaits(int64_t /*step*/, int /*bucket*/, int /*rank*/) {}
   // All gradients are there: from now on the step waits for sums.
   virtual void Finishing(int64_t /*step*/) {}

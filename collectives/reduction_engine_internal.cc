@@ -95,4 +95,10 @@ void ReductionEngine::TellAwaited(size_t bucket, int place) {
   }
 }
 
+void ReductionEngine::TellHostAwaited(size_t bucket, int host) {
+  if (options_.progress == nullptr) return;
+  const int rank = links_.groups.RanksOf(host)[links_.lane];
+  options_.progress->Awaits(step_, static_cast<int>(bucket), rank);
+}
+
 }  // namespace millrace::collectives

@@ -95,6 +95,8 @@ class ReductionEngine {
   void Enter(size_t bucket, Phase phase);
   // Says that rank `place` of this host is awaited.
   void TellAwaited(size_t bucket, int place);
+  // Says that this lane's rank of another host is awaited.
+  void TellHostAwaited(size_t bucket, int host);
   bool wants_squares() const { return WantsSquares(options_); }
 
   // Constant after construction.

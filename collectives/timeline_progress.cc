@@ -60,9 +60,11 @@ void TimelineProgress::Awaits(int64_t /*step*/, int bucket, int rank) {
   const MutexLock lock(mu_);
   if (next_ != nullptr) next_->Awaits(step_, bucket, rank);
   if (timeline_ == nullptr) return;
+  const bool exchanges = reducer_.open && reducer_.entry.event == Event::kExchanging;
+  const Event event = exchanges ? Event::kExchanging : Event::kWaiting;
   const bool named = reducer_.entry.peer >= 0 || reducer_.entry.bucket != bucket;
-  if (!reducer_.open || named || reducer_.entry.event != Event::kWaiting) {
-    Begin(reducer_, Track::kReducer, Timeline::Now(), bucket, Event::kWaiting);
+  if (!reducer_.open || named || reducer_.entry.event != event) {
+    Begin(reducer_, Track::kReducer, Timeline::Now(), bucket, event);
   }
   reducer_.entry.peer = rank;
 }

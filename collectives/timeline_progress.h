@@ -16,7 +16,8 @@ namespace millrace::collectives {
 //   backward      (compute) from the bucket before, or from Enter(kBackward), until it is full
 //   bucket ready  (compute) an instant
 //   waiting       (reducer) for each rank of the host that was not ready in turn; none: all were
-//   reducing, exchanging  (reducer)
+//   reducing      (reducer)
+//   exchanging    (reducer) with other hosts, for each of their ranks that was awaited in turn
 //   bucket used   (compute) where the loop says Enter(kUpdating) with the bucket
 // From Finish to the next Enter of the loop `compute` is waiting: that is what is exposed.
 // Thread-safe.

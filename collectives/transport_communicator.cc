@@ -26,6 +26,7 @@ class Begun final : public Pending {
   absl::Status Wait() override {
     return operation_.ended() ? operation_.outcome() : group_->Wait(operation_, limits_);
   }
+  int AwaitedPeer() const override { return operation_.AwaitedPeer(); }
 
  private:
   const std::shared_ptr<TransportGroup> group_;

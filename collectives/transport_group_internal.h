@@ -41,6 +41,8 @@ class Operation {
   // By rank, of a split that has ended well.
   std::span<const Transport::Choice> choices() const { return choices_; }
   std::string_view name() const;
+  // Pending::AwaitedPeer.
+  int AwaitedPeer() const { return channel_.has_value() ? channel_->AwaitedPeer() : -1; }
 
  private:
   friend class TransportGroup;

@@ -7,6 +7,7 @@
 
 #include "collectives/gradient_reducer.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/awaited_bucket.h"
 #include "tests/collectives/memory_transport.h"
 #include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
@@ -74,6 +75,28 @@ TEST(ReducerBetweenHosts, SixteenBitsOnTheWireAreAddedInFloat32OverTcp) {
     });
     EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+// Two hosts of two ranks each; both ranks of the second come when one of the first is said to wait
+// for its lane's.
+TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
+  const Hosts hosts = {2, 2};
+  constexpr int kSecondLanes = 2;  // of host 0
+  AwaitedBucket watch(/*rank=*/3);
+  const absl::Status status = RunMemoryRanks(
+      *MemoryNetwork::Make(hosts.size()), hosts.size(), [&](Communicator& comm) -> absl::Status {
+        ReducerOptions options;
+        options.policy = ProgressPolicy::kInline;
+        options.host = hosts.HostOf(comm.rank());
+        if (comm.rank() == kSecondLanes) options.progress = &watch;
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                  GradientReducer::Make(comm, {{"g", {40000}}}, options));
+        if (options.host == 1) watch.AwaitIt(/*step=*/0, /*bucket=*/0);
+        MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+        MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+        return comm.Barrier();
+      });
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 constexpr uint64_t kGradientBytes = 3 << 17;  // all hosts and lanes divide it

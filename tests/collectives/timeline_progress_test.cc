@@ -136,5 +136,22 @@ TEST(TimelineProgress, WhatIsOpenAtTheEndIsDrawnUntilThen) {
   for (const auto& entry : entries) EXPECT_EQ(entry.step, 4);
 }
 
+TEST(TimelineProgress, AnExchangeIsCutWhereAnotherRankIsAwaited) {
+  Timeline timeline;
+  TimelineProgress progress(nullptr, &timeline);
+  progress.Enter(4, -1, Phase::kBackward);
+  progress.Enter(4, 2, Phase::kExchanging);
+  progress.Awaits(4, 2, 3);
+  progress.Awaits(4, 2, 5);
+  progress.Enter(4, 2, Phase::kReducing);
+  const auto entries = timeline.entries();
+  ASSERT_EQ(entries.size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(entries[i].event, Event::kExchanging);
+    EXPECT_EQ(entries[i].bucket, 2);
+    EXPECT_EQ(entries[i].peer, 3 + 2 * i);
+  }
+}
+
 }  // namespace
 }  // namespace millrace::collectives

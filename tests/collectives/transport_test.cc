@@ -174,6 +174,30 @@ TEST(Transport, PollingWaitsForNobody) {
   for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
 }
 
+TEST(Transport, AnOperationNamesThePeerThatItWaitsFor) {
+  constexpr int kLate = 2;
+  std::atomic<int> named = 0;
+  const absl::Status status =
+      RunMemoryRanks(*MemoryNetwork::Make(3), 3, [&](Communicator& comm) -> absl::Status {
+        if (comm.rank() == kLate) {
+          for (int seen = 0; seen < 2; seen = named.load()) named.wait(seen);
+        }
+        Buffer data(DType::kF32, 100003, comm.rank());
+        const auto sum = comm.Start({Collective::kAllReduce, data.view(), data.view()});
+        if (comm.rank() != kLate) {
+          while (sum->AwaitedPeer() != kLate) {
+            if (sum->Poll()) return Fail("nobody was awaited");
+            std::this_thread::yield();
+          }
+          named.fetch_add(1);
+          named.notify_all();
+        }
+        MILLRACE_RETURN_IF_ERROR(sum->Wait());
+        return sum->AwaitedPeer() == -1 ? absl::OkStatus() : Fail("it has ended");
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(Transport, AFailingRankWakesPeersInAllItsGroups) {
   const auto network = MemoryNetwork::Make(4);
   std::vector<absl::Status> outcomes(4);
