@@ -295,6 +295,31 @@ TEST_F(TrainTest, WhoHasEndedWellIsNotBlamedForAWait) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// It stays in the group, so that there is no broken connection either.
+TEST_F(TrainTest, WhoHasLeftWithoutAWordEndsTheWaitOfTheOthers) {
+  std::latch waited(2);
+  const absl::Status status =
+      collectives::RunRanks(2, [&](collectives::Communicator& communicator) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator));
+        if (communicator.rank() == 1) {
+          guard->progress().Enter(7, -1, collectives::Phase::kBackward);
+          guard.reset();
+          waited.arrive_and_wait();
+          return absl::OkStatus();
+        }
+        const absl::Status said = communicator.Barrier();
+        EXPECT_EQ(said.code(), absl::StatusCode::kUnavailable);
+        EXPECT_THAT(std::string(said.message()),
+                    HasSubstr("rank 1 is lost in step 7 (backward): it has ended its run before "
+                              "the others"));
+        const auto lost = collectives::PeerLostOf(said).value_or(collectives::PeerLost());
+        EXPECT_EQ(std::pair(lost.rank, lost.step), std::pair(1, int64_t{7}));
+        waited.arrive_and_wait();
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // Ranks 1 and 3 of a job train without the others.
 TEST_F(TrainTest, ABrokenConnectionNamesARankOfTheJob) {
   std::latch seen(2);
