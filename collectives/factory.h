@@ -36,17 +36,17 @@ struct ConnectOptions {
   LaunchFlags flags;       // the program's own --rank and --world-size
   std::string rendezvous;  // rendezvous.h; empty: where the launcher says, if it does
   std::string job_id;      // tells this run from others there; empty: the launcher's
-  // Over MPI of each call of the probe only: MPI_Init, what MPI connects by itself and MPI_Finalize
-  // end when the launcher ends the job, or by on_unbounded.
+  // Over MPI of each call of the probe only, but for MPI's own sums there: these, MPI_Init, what
+  // MPI connects by itself and MPI_Finalize end when the launcher ends the job, or by on_unbounded.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);
   std::chrono::nanoseconds timeout{0};  // of each operation, as Communicator::set_timeout
   // Of the backend "nccl"; its connect_timeout is the one above.
   NcclOptions nccl;
-  // Told what begins that nothing interrupts, MPI's start and its end ("the start of MPI
-  // (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "MPI_Finalize (...)"), and with an empty text when it
-  // is over: for a watch that ends the process, as the library does not. Runs in Connect; that of
-  // the call that starts MPI also where the last communicator is dropped, so it lives until then.
-  // Does not throw. May be empty.
+  // Told what begins that nothing interrupts, MPI's start, its sums in the probe and its end ("the
+  // start of MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "the probe of MPI's sums (...)",
+  // "MPI_Finalize (...)"), and with an empty text when it is over: for a watch that ends the
+  // process, as the library does not. Runs in Connect; that of the call that starts MPI also where
+  // the last communicator is dropped, so it lives until then. Does not throw. May be empty.
   std::function<void(std::string_view what)> on_unbounded;
 
   // performance only: results are the same for every value

@@ -34,8 +34,8 @@ struct MpiOptions {
   uint32_t max_groups = 0;
   // Told what begins that nothing interrupts, and with an empty text when it is over: "the start of
   // MPI" (MPI_Init, and the first calls of all ranks; the environment is as MPI wants it, so it may
-  // start threads) and, where this call starts MPI, "MPI_Finalize". A start that fails may end
-  // without the empty text. May be empty.
+  // start threads), "the probe of MPI's sums" and, where this call starts MPI, "MPI_Finalize". What
+  // fails may end without the empty text. May be empty.
   std::function<void(std::string_view what)> on_unbounded;
 };
 

@@ -11,12 +11,15 @@
 // which took 3 to 15 % longer than calls over 2 MiB; so it gets pieces too, of several segments.
 #include "collectives/mpi_sums_internal.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,6 +48,34 @@ MPI_Datatype TypeOf(DType dtype) {
     default:
       return MPI_UINT8_T;  // 16-bit floats are not summed by MPI
   }
+}
+
+absl::Status Await(MpiRuntime& runtime, MPI_Request request, std::chrono::nanoseconds timeout) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    int ended = 0;
+    MILLRACE_RETURN_IF_ERROR(
+        runtime.CheckShared(MPI_Test(&request, &ended, MPI_STATUS_IGNORE), "MPI_Test"));
+    if (ended != 0) return absl::OkStatus();
+    if (timeout.count() > 0 && std::chrono::steady_clock::now() - begin > timeout) break;
+    sched_yield();
+  }
+  runtime.MarkBroken();
+  return absl::DeadlineExceededError(
+      absl::StrFormat("a rank did not come within %d ms: MPI_Comm_idup",
+                      std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()));
+}
+
+// MPI_Comm_dup has no deadline, so MPI_Comm_idup. Algorithms are forced until it has ended.
+absl::StatusOr<MPI_Comm> DuplicateWorld(MpiRuntime& runtime, std::chrono::nanoseconds timeout) {
+  auto comm = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MILLRACE_RETURN_IF_ERROR(
+      runtime.CheckShared(MPI_Comm_idup(MPI_COMM_WORLD, comm.get(), &request), "MPI_Comm_idup"));
+  const absl::Status came = Await(runtime, request, timeout);
+  if (came.ok()) return *comm;
+  (void)comm.release();  // written to whenever the last rank comes
+  return came;
 }
 
 // The slower rank's time, so that all ranks decide alike.
@@ -90,7 +121,8 @@ Way InCalls(std::shared_ptr<MpiSums> sums, size_t piece_bytes) {
 absl::StatusOr<std::vector<Way>> MpisWays(const std::shared_ptr<MpiRuntime>& runtime,
                                           Communicator& communicator) {
   std::vector<Way> ways;
-  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<MpiSums> sums, MpiSums::Make(runtime));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<MpiSums> sums,
+                            MpiSums::Make(runtime, communicator.timeout()));
   for (const size_t piece_bytes : {kMiB, 2 * kMiB}) ways.push_back(InCalls(sums, piece_bytes));
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<MpiSums> ring,
                             MpiSums::MakeRing(runtime, communicator));
@@ -99,7 +131,9 @@ absl::StatusOr<std::vector<Way>> MpisWays(const std::shared_ptr<MpiRuntime>& run
 }
 
 // Sums a few MiB in each way. MPI's must be a tenth faster: ours has its bits whatever happens.
-absl::StatusOr<SumChoice> Probe(Communicator& communicator, const std::vector<Way>& ways) {
+// Nothing interrupts MPI's.
+absl::StatusOr<SumChoice> Probe(Communicator& communicator, const std::vector<Way>& ways,
+                                const std::function<void(std::string_view)>& on_unbounded) {
   constexpr size_t kBytes = 4 * kMiB;
   std::vector<float> memory(kBytes / sizeof(float));
   const TensorView data{memory.data(), DType::kF32, Shape{static_cast<int64_t>(memory.size())}};
@@ -109,6 +143,7 @@ absl::StatusOr<SumChoice> Probe(Communicator& communicator, const std::vector<Wa
   double best = 0.9 * ours;
   const Way* chosen = nullptr;
   std::vector<std::string> times;
+  if (on_unbounded) on_unbounded("the probe of MPI's sums");
   for (const Way& way : ways) {
     MILLRACE_ASSIGN_OR_RETURN(const double time,
                               MedianMs(communicator, 4 * ours, [&] { return way(data); }));
@@ -117,6 +152,7 @@ absl::StatusOr<SumChoice> Probe(Communicator& communicator, const std::vector<Wa
     best = time;
     chosen = &way;
   }
+  if (on_unbounded) on_unbounded("");
   const std::string took = absl::StrFormat("(%d MiB took %.2f ms by messages; by MPI_Allreduce %s)",
                                            kBytes / kMiB, ours, absl::StrJoin(times, ", "));
   if (chosen == nullptr) return SumChoice{nullptr, absl::StrCat("sums by messages ", took)};
@@ -125,9 +161,9 @@ absl::StatusOr<SumChoice> Probe(Communicator& communicator, const std::vector<Wa
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<MpiSums>> MpiSums::Make(std::shared_ptr<MpiRuntime> runtime) {
-  MPI_Comm comm = MPI_COMM_NULL;
-  MILLRACE_RETURN_IF_ERROR(CheckMpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup"));
+absl::StatusOr<std::shared_ptr<MpiSums>> MpiSums::Make(std::shared_ptr<MpiRuntime> runtime,
+                                                       std::chrono::nanoseconds timeout) {
+  MILLRACE_ASSIGN_OR_RETURN(const MPI_Comm comm, DuplicateWorld(*runtime, timeout));
   const auto sums = std::make_shared<MpiSums>(std::move(runtime), comm);
   MILLRACE_RETURN_IF_ERROR(
       CheckMpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
@@ -142,7 +178,7 @@ absl::StatusOr<std::shared_ptr<MpiSums>> MpiSums::MakeRing(std::shared_ptr<MpiRu
   int32_t can = forced.has_value() && forced->ok() ? 1 : 0;
   MILLRACE_RETURN_IF_ERROR(communicator.AllReduce({&can, DType::kI32, Shape{1}}, ReduceOp::kMin));
   if (can == 0) return std::shared_ptr<MpiSums>();
-  return Make(std::move(runtime));
+  return Make(std::move(runtime), communicator.timeout());
 }
 
 MpiSums::~MpiSums() {
@@ -170,13 +206,20 @@ absl::StatusOr<SumChoice> ChooseSums(
     return SumChoice{{}, "sums by messages (MPI's have other bits with 3 ranks or more)"};
   }
   if (options.sums == MpiOptions::Sums::kNative) {
-    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<MpiSums> sums, MpiSums::Make(runtime));
+    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<MpiSums> sums,
+                              MpiSums::Make(runtime, options.timeout));
     return SumChoice{InCalls(std::move(sums), options.transport.piece_bytes),
                      "sums by MPI_Allreduce (asked for)"};
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, connect());
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Way> ways, MpisWays(runtime, *communicator));
-  if (options.sums == MpiOptions::Sums::kProbed) return Probe(*communicator, ways);
+  const absl::StatusOr<std::unique_ptr<Communicator>> communicator = connect();
+  if (absl::IsResourceExhausted(communicator.status())) {
+    return SumChoice{{}, "sums by messages (this MPI has no tags for a probe)"};
+  }
+  MILLRACE_RETURN_IF_ERROR(communicator.status());
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Way> ways, MpisWays(runtime, **communicator));
+  if (options.sums == MpiOptions::Sums::kProbed) {
+    return Probe(**communicator, ways, options.on_unbounded);
+  }
   if (ways.back().piece_bytes != kRingPieceBytes) {
     return SumChoice{{}, "sums by messages (this MPI lets nobody force its segmented ring)"};
   }

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -21,9 +22,11 @@ namespace millrace::collectives {
 class MpiSums {
  public:
   // As MPI chooses. Collective.
-  static absl::StatusOr<std::shared_ptr<MpiSums>> Make(std::shared_ptr<MpiRuntime> runtime);
+  //   DEADLINE_EXCEEDED  a rank did not come within `timeout` (0: no limit); MPI is of no use then
+  static absl::StatusOr<std::shared_ptr<MpiSums>> Make(std::shared_ptr<MpiRuntime> runtime,
+                                                       std::chrono::nanoseconds timeout);
   // By Open MPI's segmented ring; null where a rank cannot force it. Collective; `communicator`, of
-  // the same ranks, serves to agree on that.
+  // the same ranks, serves to agree on that. The timeout is the communicator's.
   static absl::StatusOr<std::shared_ptr<MpiSums>> MakeRing(std::shared_ptr<MpiRuntime> runtime,
                                                            Communicator& communicator);
   MpiSums(std::shared_ptr<MpiRuntime> runtime, MPI_Comm comm)
@@ -47,7 +50,7 @@ struct SumChoice {
 };
 
 // The same on every rank. `connect` makes messages between all ranks, for the probe alone; called
-// only where there is something to try.
+// only where there is something to try. RESOURCE_EXHAUSTED from it, on all ranks: nothing is.
 absl::StatusOr<SumChoice> ChooseSums(
     const std::shared_ptr<MpiRuntime>& runtime, int size, const MpiOptions& options,
     const std::function<absl::StatusOr<std::unique_ptr<Communicator>>()>& connect);

@@ -227,7 +227,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MpiTransport::Split(std::span<const C
 }
 
 absl::StatusOr<std::unique_ptr<MpiTransport>> MakeWorld(const std::shared_ptr<MpiRuntime>& runtime,
-                                                        uint32_t max_groups = 0) {
+                                                        uint32_t max_groups) {
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<MpiWorld> world, MpiWorld::Make(runtime));
   if (max_groups > 0) world->num_groups = std::min(world->num_groups, max_groups);
   std::vector<int> members(world->place.size);
@@ -251,7 +251,9 @@ absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions& options) {
                             MakeWorld(runtime, options.max_groups));
   if (options.on_unbounded) options.on_unbounded("");
   const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
-    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MpiTransport> messages, MakeWorld(runtime));
+    // All have come, and have seen no other group: nothing has to be agreed on.
+    const std::vector<Transport::Choice> all(transport->size(), {0, 0, transport->next_group()});
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> messages, transport->Split(all));
     auto communicator = MakeTransportCommunicator(std::move(messages), options.transport);
     communicator->set_timeout(options.timeout);
     return communicator;

@@ -116,23 +116,34 @@ class LaunchTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"the start of MPI \(OMPI_COMM_WORLD_SIZE=2, rank 0 of 2\) was "
                                       r"not over after 1 s")
 
-    def test_an_end_of_mpi_that_waits_for_ever_is_ended(self):
+    def start_to_stop_in(self, call, command):
+        """Starts two ranks, the second of which stops itself where it makes this call of MPI."""
+        preload = f"LD_PRELOAD={os.environ['STOPS_IN_MPI']}"
+        job = subprocess.Popen([*mpirun(2), "-x", preload, "-x", f"STOPS_IN={call}", BIN,
+                                *map(str, command), "--connect-timeout", "20"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.interrupt, job)
+        return job
+
+    def expect_ended(self, job, wait):
+        """Expects that the first rank ends the job because of this wait; returns its output."""
+        out, err = job.communicate(timeout=TIMEOUT / 3)
+        self.assertEqual(job.returncode, 1, err)
+        self.assertRegex(err, rf"error: {wait} \(OMPI_COMM_WORLD_SIZE=2, rank 0 of 2\) was not "
+                              r"over after 20 s")
+        return out, err
+
+    def test_an_end_and_a_probe_of_mpi_that_wait_for_ever_are_ended(self):
         # MPI_Init, which takes a quarter of a second, has the same limit.
         args, _ = self.args("unended")
         benched = ["bench", "allreduce", "--max-bytes", "8"]
-        jobs = [subprocess.Popen([*mpirun(2), "-x", f"LD_PRELOAD={os.environ['STOPS_IN_FINALIZE']}",
-                                  BIN, *map(str, command), "--connect-timeout", "20"], text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                for command in (args, benched)]
-        for job in jobs:
-            self.addCleanup(self.interrupt, job)
+        jobs = [self.start_to_stop_in("MPI_Finalize", command) for command in (args, benched)]
+        probing = self.start_to_stop_in("MPI_Allreduce", benched)
         for job, last_line in zip(jobs, (r"checkpoint: .*-00000010\.", r"# mean busbw")):
-            out, err = job.communicate(timeout=TIMEOUT / 3)
-            self.assertEqual(job.returncode, 1, err)
-            self.assertRegex(err, r"error: MPI_Finalize \(OMPI_COMM_WORLD_SIZE=2, rank 0 of 2\) was "
-                                  r"not over after 20 s")
+            out, err = self.expect_ended(job, "MPI_Finalize")
             self.assertEqual(job is jobs[0], "the training is over, with all that it saves" in err)
             self.assertRegex(out, rf"(?m)^{last_line}")
+        self.expect_ended(probing, "the probe of MPI's sums")
 
     def test_a_bench_over_nccl_says_what_is_missing(self):
         for ranks in "1", "2":

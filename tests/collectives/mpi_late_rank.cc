@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/mpi_internal.h"
+#include "collectives/mpi_runtime_internal.h"
+#include "collectives/mpi_sums_internal.h"
 #include "tests/collectives/group_conformance.h"
 #include "tests/collectives/own_mpi.h"
 #include "tests/collectives/test_buffer.h"
@@ -110,6 +112,21 @@ absl::Status AMessageThatDoesNotCome(Communicator& comm) {
   return absl::IsDeadlineExceeded(outcome) ? absl::OkStatus() : Fail(outcome.ToString());
 }
 
+// What is given up goes on in MPI, and ends when the last rank comes.
+absl::Status ALateProbe(Communicator& comm) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto runtime, MpiRuntime::Start(/*may_force=*/false, {}));
+  if (IsLast(comm)) {
+    AwaitOthers(comm);
+    runtime->MarkBroken();  // nobody else frees what it gets
+    return MpiSums::Make(runtime, std::chrono::seconds(20)).status();
+  }
+  const absl::Status outcome = MpiSums::Make(runtime, std::chrono::milliseconds(200)).status();
+  TellTheLast(comm);
+  const bool says = absl::IsDeadlineExceeded(outcome) &&
+                    absl::StrContains(outcome.message(), "a rank did not come within 200 ms");
+  return says && !runtime->usable() ? absl::OkStatus() : Fail(outcome.ToString());
+}
+
 struct Scenario {
   const char* name;
   RankBody body;
@@ -132,7 +149,8 @@ std::vector<Scenario> Scenarios() {
           {"a rank that leaves", LeaveAGroup},
           {"hearing who has left", HearWhoHasLeft},
           {"bad arguments of an agreed call", BadArgumentsOfAnAgreedCall},
-          {"a message that does not come", AMessageThatDoesNotCome}};
+          {"a message that does not come", AMessageThatDoesNotCome},
+          {"a late probe", ALateProbe}};
 }
 
 // Each with a group of its own: what breaks one is no business of the next.

@@ -163,6 +163,15 @@ TEST(Mpi, AGroupBeyondTheTagsIsResourceExhaustedOnEveryRank) {
   EXPECT_TRUE(few->communicator->Barrier().ok());  // the group is as it was
 }
 
+TEST(Mpi, WithoutTagsForAProbeSumsAreByMessages) {
+  if (TheWorld().connected->size() != 2) return;
+  MpiOptions options;
+  options.max_groups = 1;
+  const absl::StatusOr<MpiLaunch> bare = ConnectMpi(options);
+  ASSERT_TRUE(bare.ok()) << bare.status();
+  EXPECT_EQ(bare->sums, "sums by messages (this MPI has no tags for a probe)");
+}
+
 TEST(Mpi, AMessageShorterThanAwaitedIsInvalid) {
   Communicator& comm = *TheWorld().connected;
   if (comm.size() < 2 || comm.rank() > 1) return;
