@@ -8,8 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/running_time.h"
 
 namespace millrace::cli {
+namespace {
+
+// The limit is in whole seconds, so one turn more is little of it.
+constexpr std::chrono::milliseconds kTurn{100};
+
+}  // namespace
 
 void UnboundedWatch::Tell(std::string_view what) {
   {
@@ -35,12 +42,11 @@ void UnboundedWatch::Tell(std::string_view what) {
 }
 
 void UnboundedWatch::Run(const std::string& text) {
-  const auto end = std::chrono::steady_clock::now() + limit_;
+  RunningTime waited(RunningTime::Clock::now(), kTurn);
   MutexLock lock(mu_);
   while (waits_) {
-    const auto left = end - std::chrono::steady_clock::now();
-    if (left > std::chrono::nanoseconds(0)) {
-      over_.WaitFor(mu_, left);
+    if (waited.Look(RunningTime::Clock::now()) < limit_) {
+      over_.WaitFor(mu_, kTurn);
       continue;
     }
     // The thread that waits cannot be ended, nor can what it holds be released.

@@ -14,7 +14,8 @@ namespace millrace::cli {
 
 // Ends the process, with a line on standard error, when a wait that nothing interrupts
 // takes too long: MPI_Init waits for ever for a rank that does not come, MPI_Finalize for one that
-// does not end. Thread-compatible; outlives the communicators of the Connect that tells it.
+// does not end. Time in which this process was stopped itself does not count. Thread-compatible;
+// outlives the communicators of the Connect that tells it.
 class UnboundedWatch {
  public:
   explicit UnboundedWatch(std::chrono::nanoseconds limit) : limit_(limit) {}
