@@ -107,13 +107,15 @@ void PlannedReducer::StartThread() {
 }
 
 void PlannedReducer::RunThread() {
-  absl::Status status = ThreadFailure();
+  { MutexLock lock(mu_); }  // StartThread has set thread_ then
+  absl::Status status;
   while (status.ok()) status = engine_->Drain();
   absl::Status departure;
   bool quiet = false;
   {
     MutexLock lock(mu_);
     thread_failed_ = status;
+    thread_ended_.store(true, std::memory_order_release);
     departure = departure_;
     quiet = quiet_;
   }
@@ -207,6 +209,7 @@ absl::Status PlannedReducer::Stopped() {
 }
 
 absl::Status PlannedReducer::ThreadFailure() {
+  if (!thread_ended_.load(std::memory_order_acquire)) return absl::OkStatus();
   MutexLock lock(mu_);
   return thread_failed_;
 }
@@ -239,14 +242,16 @@ absl::Status PlannedReducer::CheckMark(size_t i) const {
 absl::Status PlannedReducer::MarkReady(size_t i) {
   MILLRACE_RETURN_IF_ERROR(CheckMark(i));
   ready_[i] = true;
-  --missing_[plan_.bucket_of[i]];
-  MILLRACE_RETURN_IF_ERROR(
-      Failed(engine_->AddMicroBatch(i, gradient(i), micro_batch_ == 0, is_last_micro_batch())));
+  const bool fills = --missing_[plan_.bucket_of[i]] == 0;
+  if (options_.micro_batches > 1) {
+    MILLRACE_RETURN_IF_ERROR(
+        Failed(engine_->AddMicroBatch(i, gradient(i), micro_batch_ == 0, is_last_micro_batch())));
+  }
   if (!is_last_micro_batch()) return absl::OkStatus();
   if (is_staged()) {
     memory_->CopyIn(plan_.offsets[i], gradient(i).size_bytes(), copy() + plan_.offsets[i]);
   }
-  MILLRACE_RETURN_IF_ERROR(Failed(Publish()));
+  if (fills) MILLRACE_RETURN_IF_ERROR(Failed(Publish()));
   MILLRACE_RETURN_IF_ERROR(Failed(Poll(/*counts=*/true)));
   AdvanceOthers();
   return failed_;

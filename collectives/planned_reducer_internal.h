@@ -115,10 +115,12 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
 
   // Before the engine, whose exchanges look at them to their end.
   std::atomic<bool> stopping_ = false;  // caller -> thread and exchanges, release/acquire
+  // thread -> caller, release/acquire: spares each MarkReady the mutex.
+  std::atomic<bool> thread_ended_ = false;
   Mutex mu_;
-  absl::Status departure_ MILLRACE_GUARDED_BY(mu_);  // before `stopping_`
-  bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;      // it leaves between two steps
-  absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);
+  absl::Status departure_ MILLRACE_GUARDED_BY(mu_);      // before `stopping_`
+  bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;          // it leaves between two steps
+  absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);  // before `thread_ended_`
 
   std::unique_ptr<ReductionEngine>
       engine_;  // the thread's where there is one, but for what says otherwise
