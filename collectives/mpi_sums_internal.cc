@@ -14,7 +14,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,9 +24,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "collectives/mpi_tuned_internal.h"
+#include "collectives/sum_probe_internal.h"
 
 namespace millrace::collectives {
 namespace {
@@ -90,21 +89,6 @@ absl::StatusOr<double> TimeMs(Communicator& communicator,
   return time;
 }
 
-// A median; of the first turn only, where that takes `hopeless_ms` already.
-absl::StatusOr<double> MedianMs(Communicator& communicator, double hopeless_ms,
-                                const std::function<absl::Status()>& reduce) {
-  constexpr int kTurns = 3;
-  MILLRACE_ASSIGN_OR_RETURN(const double first,
-                            TimeMs(communicator, reduce));  // pages, connections
-  if (first >= hopeless_ms) return first;
-  std::array<double, kTurns> times;
-  for (double& time : times) {
-    MILLRACE_ASSIGN_OR_RETURN(time, TimeMs(communicator, reduce));
-  }
-  std::sort(times.begin(), times.end());
-  return times[kTurns / 2];
-}
-
 // One of MPI's ways.
 struct Way {
   std::shared_ptr<MpiSums> sums;
@@ -130,33 +114,27 @@ absl::StatusOr<std::vector<Way>> MpisWays(const std::shared_ptr<MpiRuntime>& run
   return ways;
 }
 
-// Sums a few MiB in each way. MPI's must be a tenth faster: ours has its bits whatever happens.
-// Nothing interrupts MPI's.
+// Sums a few MiB in each way. Nothing interrupts MPI's.
 absl::StatusOr<SumChoice> Probe(Communicator& communicator, const std::vector<Way>& ways,
                                 const std::function<void(std::string_view)>& on_unbounded) {
   constexpr size_t kBytes = 4 * kMiB;
   std::vector<float> memory(kBytes / sizeof(float));
   const TensorView data{memory.data(), DType::kF32, Shape{static_cast<int64_t>(memory.size())}};
+  const auto timed = [&](std::function<absl::Status()> reduce) -> TimeOneSum {
+    return [&communicator, reduce = std::move(reduce)] { return TimeMs(communicator, reduce); };
+  };
+  std::vector<TimedWay> mpis;
+  for (const Way& way : ways) mpis.push_back({way.name, timed([&] { return way(data); })});
   const auto by_messages = [&] { return communicator.AllReduce(data, ReduceOp::kSum); };
-  constexpr double kAnyTime = 1e9;
-  MILLRACE_ASSIGN_OR_RETURN(const double ours, MedianMs(communicator, kAnyTime, by_messages));
-  double best = 0.9 * ours;
-  const Way* chosen = nullptr;
-  std::vector<std::string> times;
+  MILLRACE_ASSIGN_OR_RETURN(const double ours, MedianMs(timed(by_messages)));
   if (on_unbounded) on_unbounded("the probe of MPI's sums");
-  for (const Way& way : ways) {
-    MILLRACE_ASSIGN_OR_RETURN(const double time,
-                              MedianMs(communicator, 4 * ours, [&] { return way(data); }));
-    times.push_back(absl::StrFormat("%.2f ms %s", time, way.name));
-    if (time > best) continue;
-    best = time;
-    chosen = &way;
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const WayChoice choice, ChooseWay(ours, mpis));
   if (on_unbounded) on_unbounded("");
   const std::string took = absl::StrFormat("(%d MiB took %.2f ms by messages; by MPI_Allreduce %s)",
-                                           kBytes / kMiB, ours, absl::StrJoin(times, ", "));
-  if (chosen == nullptr) return SumChoice{nullptr, absl::StrCat("sums by messages ", took)};
-  return SumChoice{*chosen, absl::StrCat("sums by MPI_Allreduce ", chosen->name, " ", took)};
+                                           kBytes / kMiB, ours, choice.times);
+  if (!choice.way) return SumChoice{nullptr, absl::StrCat("sums by messages ", took)};
+  const Way& chosen = ways[*choice.way];
+  return SumChoice{chosen, absl::StrCat("sums by MPI_Allreduce ", chosen.name, " ", took)};
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+#ifndef MILLRACE_COLLECTIVES_SUM_PROBE_INTERNAL_H_
+#define MILLRACE_COLLECTIVES_SUM_PROBE_INTERNAL_H_
+
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace millrace::collectives {
+
+// Milliseconds of one sum, the same on every rank.
+using TimeOneSum = std::function<absl::StatusOr<double>()>;
+
+// The median of three sums after a first one, which takes page faults and makes connections; that
+// one's own time where it is `hopeless_ms` or more already.
+absl::StatusOr<double> MedianMs(const TimeOneSum& time,
+                                double hopeless_ms = std::numeric_limits<double>::infinity());
+
+// One of MPI's ways to sum.
+struct TimedWay {
+  std::string name;
+  TimeOneSum time;
+};
+
+struct WayChoice {
+  std::optional<size_t> way;  // none: our messages
+  std::string times;          // of MPI's ways: "1.50 ms over 1 MiB, 1.25 ms over 2 MiB"
+};
+
+// The fastest of MPI's ways, where it is a tenth faster than ours at least: ours has its bits
+// whatever happens. A way that takes four times as long as ours is not tried again.
+absl::StatusOr<WayChoice> ChooseWay(double ours_ms, std::span<const TimedWay> mpis);
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_SUM_PROBE_INTERNAL_H_
