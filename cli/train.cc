@@ -50,6 +50,7 @@ collectives::ConnectOptions ConnectOptionsOf(const Flags& flags) {
 // `watch` outlives what this returns.
 absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
   collectives::ConnectOptions options = ConnectOptionsOf(flags);
+  options.probe_sums = false;  // every wait of a training has the watchdog's watch
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);
 }

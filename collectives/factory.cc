@@ -90,6 +90,11 @@ std::string SeatText(const Launcher& launcher) {
   return absl::StrCat(" (", launcher.source, seat, ")");
 }
 
+MpiOptions::Sums SumsOf(const ConnectOptions& connect) {
+  if (connect.exact) return MpiOptions::Sums::kOurs;
+  return connect.probe_sums ? MpiOptions::Sums::kProbed : MpiOptions::Sums::kUnprobed;
+}
+
 absl::StatusOr<Launch> LaunchMpi(const Launcher& launcher, const ConnectOptions& connect) {
   if (!HasMpi()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -105,7 +110,7 @@ absl::StatusOr<Launch> LaunchMpi(const Launcher& launcher, const ConnectOptions&
   MpiOptions options;
   options.size = launcher.size;
   options.local_size = launcher.local_size;
-  if (connect.exact) options.sums = MpiOptions::Sums::kOurs;
+  options.sums = SumsOf(connect);
   options.timeout = connect.connect_timeout;
   if (connect.on_unbounded) {  // lives as long as MPI
     options.on_unbounded = [tell = connect.on_unbounded,
@@ -151,7 +156,7 @@ absl::StatusOr<Launch> LaunchNccl(const Launcher& launcher, const ConnectOptions
   const std::string_view beside = Choose(launcher, !options.rendezvous.empty());
   MILLRACE_RETURN_IF_ERROR(CheckSize(beside, launcher));
   ConnectOptions meeting = options;
-  meeting.exact = true;  // it makes no large sums: nothing is to be probed
+  meeting.probe_sums = false;  // it makes no large sums
   MILLRACE_ASSIGN_OR_RETURN(Launch launch, LaunchBy(beside, launcher, meeting));
   launch.communicator->set_timeout(options.connect_timeout);
   NcclOptions nccl_options = options.nccl;

@@ -45,12 +45,15 @@ struct ConnectOptions {
   // Told what begins that nothing interrupts, MPI's start, its sums in the probe and its end ("the
   // start of MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "the probe of MPI's sums (...)",
   // "MPI_Finalize (...)"), and with an empty text when it is over: for a watch that ends the
-  // process, as the library does not. Runs in Connect; that of the call that starts MPI also where
+  // process, as the library does only by Communicator::Abort over MPI. Runs in Connect; that of the call that starts MPI also where
   // the last communicator is dropped, so it lives until then. Does not throw. May be empty.
   std::function<void(std::string_view what)> on_unbounded;
 
   // performance only: results are the same for every value
   bool exact = false;  // never a network's own sums, even where they have the same bits
+  // Over MPI of two ranks: whether its own sums are timed, which alone makes them be taken. False
+  // spares the time where waits always have a timeout or a watch, for these rule MPI's sums out.
+  bool probe_sums = true;
 };
 
 struct Launch {
@@ -70,8 +73,9 @@ struct Launch {
 // MPI. NCCL only by name, because its tensors are device memory; the ranks then meet over what
 // would have been chosen without it, and the communicator is a NcclCommunicator.
 //
-// Over MPI sums are made by our own messages; between two ranks a probe of some milliseconds may
-// prefer MPI's own, which has the same bits there, for calls without timeout and watch. MPI is
+// Over MPI sums are made by our own messages; between two ranks a probe of some milliseconds
+// (`probe_sums`) may prefer MPI's own, which has the same bits there, for calls without timeout and
+// watch. MPI is
 // initialised (FUNNELED) by this call and finalised with the last communicator, of all calls
 // together, on the thread that drops it: let that be the caller's. Where MPI is initialised
 // already, its owner finalises it, after the communicators are gone. After it was finalised a call

@@ -23,8 +23,9 @@ struct MpiOptions {
   enum class Sums {
     kProbed,  // MPI's own where they have the same bits and are faster
     kOurs,
-    kNative,  // MPI's own where they have the same bits, without a probe: for tests of them
-    kRing,    // Open MPI's segmented ring where it can be forced, for tests likewise
+    kUnprobed,  // ours too, for nobody would take MPI's
+    kNative,    // MPI's own where they have the same bits, without a probe: for tests of them
+    kRing,      // Open MPI's segmented ring where it can be forced, for tests likewise
   };
   Sums sums = Sums::kProbed;
   // Of a call of the probe; 0: none.

@@ -183,6 +183,9 @@ absl::StatusOr<SumChoice> ChooseSums(
   if (size > 2) {
     return SumChoice{{}, "sums by messages (MPI's have other bits with 3 ranks or more)"};
   }
+  if (options.sums == MpiOptions::Sums::kUnprobed) {
+    return SumChoice{{}, "sums by messages (MPI's are not probed)"};
+  }
   if (options.sums == MpiOptions::Sums::kNative) {
     MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<MpiSums> sums,
                               MpiSums::Make(runtime, options.timeout));

@@ -242,7 +242,9 @@ bool HasMpi() { return true; }
 bool ReportsMissingPmi() { return !kIsOpenMpi; }
 
 absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions& options) {
-  const bool may_force = options.size == 2 && options.sums != MpiOptions::Sums::kOurs;
+  const bool are_ours =
+      options.sums == MpiOptions::Sums::kOurs || options.sums == MpiOptions::Sums::kUnprobed;
+  const bool may_force = options.size == 2 && !are_ours;
   MpiRuntime::SetEnvironment(options.local_size);
   if (options.on_unbounded) options.on_unbounded("the start of MPI");
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<MpiRuntime> runtime,

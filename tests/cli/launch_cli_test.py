@@ -73,6 +73,10 @@ class LaunchTest(unittest.TestCase):
         args, over_mpi = self.args("mpi")
         done = millrace(*args, prefix=mpirun(2))
         self.assertEqual(done.returncode, 0, done.stderr)
+        # The watchdog rules out MPI's own sums.
+        self.assertRegex(done.stdout, r"ranks +2 \(2 on this host\), mpi; mpi: "
+                                      r"OMPI_COMM_WORLD_SIZE=2; sums by messages \(MPI's are not "
+                                      r"probed\)")
         args, over_tcp = self.args("tcp")
         meet = f"file:{self.folder}/meet"
         for rank in range(2):

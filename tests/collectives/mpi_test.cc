@@ -6,6 +6,8 @@
 #include <iostream>
 #include <memory>
 #include <random>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/factory.h"
@@ -99,6 +101,19 @@ TEST(Mpi, ExactNeverTakesTheSegmentedRing) {
   const absl::StatusOr<Launch> exact = Connect(options);
   ASSERT_TRUE(exact.ok()) << exact.status();
   EXPECT_NE(exact->reason.find("sums by messages (exact)"), std::string::npos) << exact->reason;
+}
+
+TEST(Mpi, WithoutAProbeSumsBetweenTwoRanksAreOurs) {
+  if (TheWorld().connected->size() != 2) return;
+  std::vector<std::string> told;
+  ConnectOptions options;
+  options.probe_sums = false;
+  options.on_unbounded = [&](std::string_view what) { told.emplace_back(what.substr(0, 9)); };
+  const absl::StatusOr<Launch> launch = Connect(options);
+  ASSERT_TRUE(launch.ok()) << launch.status();
+  EXPECT_NE(launch->reason.find("sums by messages (MPI's are not probed)"), std::string::npos)
+      << launch->reason;
+  EXPECT_EQ(told, (std::vector<std::string>{"the start", ""}));
 }
 
 // Pieces of 4 MiB, the last one of another size.
