@@ -45,8 +45,9 @@ struct ConnectOptions {
   // Told what begins that nothing interrupts, MPI's start, its sums in the probe and its end ("the
   // start of MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "the probe of MPI's sums (...)",
   // "MPI_Finalize (...)"), and with an empty text when it is over: for a watch that ends the
-  // process, as the library does only by Communicator::Abort over MPI. Runs in Connect; that of the call that starts MPI also where
-  // the last communicator is dropped, so it lives until then. Does not throw. May be empty.
+  // process, which the library itself does in Communicator::Abort over MPI alone. Runs in Connect;
+  // that of the call that starts MPI also where the last communicator is dropped, so it lives until
+  // then. Does not throw. May be empty.
   std::function<void(std::string_view what)> on_unbounded;
 
   // performance only: results are the same for every value
