@@ -10,6 +10,9 @@
 #   apt-get download mpich libmpich12 libmpich-dev libslurm38
 #   for package in *.deb; do dpkg -x "$package" "$PWD/mpich"; done
 #   MPICH_ROOT=$PWD/mpich scripts/test-mpich.sh
+#
+# After an abort mpiexec may end with the 9 of a rank that it has killed instead of MPI_Abort's 1;
+# then collectives_mpi_abort_ends_the_job fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
