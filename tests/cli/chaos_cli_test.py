@@ -3,8 +3,10 @@
 Ranks meet over TCP without a launcher, so that nobody but Millrace ends them; and under mpirun.
 """
 
+import itertools
 import json
 import os
+import pathlib
 import random
 import re
 import signal
@@ -151,17 +153,25 @@ class ChaosTest(RanksTestCase):
         self.assertEqual(sorted(set(files.values())),
                          sorted(self.folder.glob("loss.json*")))
 
+    def ranks_under_mpi(self, job):
+        """{rank: process}."""
+        ranks = {}
+        for pid, arguments in processes():
+            if arguments[:1] == [str(BIN)] and str(job) in arguments:
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_text()
+                ranks[int(re.search(r"OMPI_COMM_WORLD_RANK=(\d+)", environment)[1])] = pid
+        self.assertEqual(sorted(ranks), [0, 1])
+        return ranks
+
     def signal_under_mpi(self, name, number, options, *more, epochs):
-        """A signal for one rank of a job under mpirun: the launcher, the rank and the
+        """A signal for one rank of a job under mpirun: the launcher, the rank's process and the
         checkpoints."""
         job, checkpoints = self.job(name, epochs=epochs)
         launcher = self.start_mpi(job, 2, options, *more)
         launcher.await_line(r"^step 5/")
-        ranks = [pid for pid, arguments in processes()
-                 if arguments[:1] == [str(BIN)] and str(job) in arguments]
-        self.assertEqual(len(ranks), 2)
-        os.kill(max(ranks), number)
-        return launcher, max(ranks), checkpoints
+        process = self.ranks_under_mpi(job)[1]
+        os.kill(process, number)
+        return launcher, process, checkpoints
 
     def kill_under_mpi(self, name, options):
         launcher, _, checkpoints = self.signal_under_mpi(name, signal.SIGKILL, options, *NO_STALLS,
@@ -218,6 +228,33 @@ class ChaosTest(RanksTestCase):
             "--stall-report-ms", "500", "--stall-abort-ms", "5000", epochs=1000)
         self.assertEqual(launcher.end(), PEER_LOST, launcher.output())
         self.check_said_and_saved(launcher, checkpoints, "its process does not run")
+
+    def test_a_schedule_of_deaths_and_stops_under_mpirun_ends_in_the_weights_of_a_whole_run(self):
+        whole, whole_checkpoints = self.job("mpi-schedule-whole", epochs=12)
+        self.run_to_the_end(whole, 2)
+        job, checkpoints = self.job("mpi-schedule", epochs=12)
+        ways = {  # mpirun's seconds for the survivor, the rank's flags, what is said
+            signal.SIGKILL: ("10", NO_STALLS, ENDED),
+            # The survivor is done before mpirun ends the stopped one.
+            signal.SIGSTOP: ("2", ("--stall-report-ms", "500", "--stall-abort-ms", "5000"),
+                             "its process does not run"),
+        }
+        draw = random.Random(7)
+        begin, resume = 0, []
+        for number, lost in draw.sample(list(itertools.product(ways, range(2))), 3):
+            seconds, flags, why = ways[number]
+            launcher = self.start_mpi(job, 2, ["--mca", "odls_base_sigkill_timeout", seconds],
+                                      *flags, *resume)
+            launcher.await_line(rf"^step {begin + draw.randint(1, 40)}/")
+            os.kill(self.ranks_under_mpi(job)[lost], number)
+            self.assertNotEqual(launcher.end(), 0, launcher.output())
+            self.assertRegex(launcher.output(), rf"rank {lost} is lost.*{why}")
+            self.check_said_and_saved(launcher, checkpoints, why)
+            begin = int(re.search(r"saved step (\d+): ", launcher.output())[1])
+            resume = ["--resume"]
+        self.run_to_the_end(job, 2, *resume)
+        self.assertEqual(self.newest(checkpoints).read_bytes(),
+                         self.newest(whole_checkpoints).read_bytes())
 
 
 if __name__ == "__main__":
