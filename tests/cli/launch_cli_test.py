@@ -69,6 +69,13 @@ class LaunchTest(unittest.TestCase):
     def newest(self, checkpoints):
         return sorted(checkpoints.glob("checkpoint-*.safetensors"))[-1]
 
+    def test_the_help_has_the_limits_of_the_guide(self):
+        guide = (SOURCE / "docs/distributed.md").read_text()
+        words = millrace("train", "--help").stdout
+        for flag, limit in (("--stall-report-ms", 3000), ("--stall-abort-ms", 60000)):
+            self.assertRegex(words, rf"{flag} INT={limit} ")
+            self.assertRegex(guide, rf"`{flag}` \({limit}\b")
+
     def test_two_ranks_over_tcp_make_the_weights_of_two_over_mpi(self):
         args, over_mpi = self.args("mpi")
         done = millrace(*args, prefix=mpirun(2))

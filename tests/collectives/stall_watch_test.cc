@@ -107,6 +107,26 @@ TEST_F(StallWatchTest, AfterTheLimitARankIsGivenUpOnce) {
   EXPECT_EQ(given_up[0].stall.since, kAbort);
 }
 
+// docs/distributed.md: within five seconds and after a minute, whether it stops or hangs.
+TEST_F(StallWatchTest, ByDefaultARankIsNamedAfterThreeSecondsAndGivenUpAfterAMinute) {
+  const WatchdogOptions defaults;
+  for (const bool stops : {true, false}) {
+    watch_.emplace(0, 3, defaults.stall_report, defaults.stall_abort);
+    for (int rank : {0, 1}) Show(rank, 1, 2, Phase::kWaiting);
+    Pass(1);
+    if (stops) Stop(2);
+    const auto found = Pass(100);
+    ASSERT_EQ(found.size(), 2) << stops;
+    EXPECT_EQ(found[0].stall.where.rank, 2);
+    EXPECT_EQ(found[0].stall.silent, stops);
+    EXPECT_EQ(found[0].stall.since, std::chrono::seconds(3));
+    EXPECT_FALSE(found[0].give_up);
+    EXPECT_EQ(found[1].stall.since, std::chrono::seconds(60));
+    EXPECT_TRUE(found[1].give_up);
+    stopped_[2] = false;
+  }
+}
+
 TEST_F(StallWatchTest, WhoHasLeftIsNotMissed) {
   Pass(1);
   now_of_[1].presence = Presence::kLeft;

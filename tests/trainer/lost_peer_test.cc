@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "collectives/peer_lost.h"
+#include "collectives/watchdog.h"
 #include "oneapi/dnnl/dnnl.h"
 #include "tests/collectives/tcp_ranks.h"
 #include "tests/trainer/sees_asks.h"
@@ -139,6 +140,11 @@ TEST_F(LostPeerTest, ARankThatEndsItsRunEarlierIsLost) {
 TEST_F(LostPeerTest, ARankThatEndsItsRunButNotTheGroupIsLost) {
   RunWithALeaver(LeaveBeforeTheStep, /*stays=*/true);
   CheckOthersNameIt();
+}
+
+TEST(TrainOptionsTest, StallsHaveTheLimitsOfTheWatchdog) {
+  EXPECT_EQ(TrainOptions().stall_report, collectives::WatchdogOptions().stall_report);
+  EXPECT_EQ(TrainOptions().stall_abort, collectives::WatchdogOptions().stall_abort);
 }
 
 // A rank that hangs until it is named.
