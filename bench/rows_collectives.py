@@ -126,8 +126,22 @@ def startup(repeats):
     return row
 
 
-TARGETS = ["bench_collective_rows"]
-ROWS = [resnet50_shm, resnet50_foreign, resnet50_mpi, small_161, overlap_spare, overlap_busy, oversubscribed_4, startup]
+def loss_seen(repeats):
+    """Milliseconds until all others know that a rank is killed, and beside it that it is stopped or
+    has another plan; the limit is the bar of the first."""
+    turns = max(repeats, LEAST_TURNS)
+    own = run_json([BIN / "bench_loss_rows", turns])
+    row = summary("loss_seen", "ms", [own["killed"]], [5000])
+    row.update(repeats=turns, slowest={what: own[f"{what}_slowest"]
+                                       for what in ("killed", "stopped", "unlike")})
+    row["note"] = (f"stopped {own['stopped']:.0f} ms, unlike plans {own['unlike']:.1f} ms; slowest "
+                   + ", ".join(f"{what} {ms:.0f}" for what, ms in row["slowest"].items()))
+    return row
+
+
+TARGETS = ["bench_collective_rows", "bench_loss_rows"]
+ROWS = [resnet50_shm, resnet50_foreign, resnet50_mpi, small_161, overlap_spare, overlap_busy,
+        oversubscribed_4, startup, loss_seen]
 
 # What rows should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
@@ -142,4 +156,7 @@ BARS = {
     "oversubscribed_4": ("ratio <= 4", lambda row: row["ratio"] <= 4),
     "startup": ("<= 100 ms, 64 threads <= 1 s",
                 lambda row: row["value"] <= 100 and row["threads_ms"] <= 1000),
+    "loss_seen": ("<= 5 s killed or stopped, <= 1 s unlike plans, in each turn",
+                  lambda row: max(row["slowest"]["killed"], row["slowest"]["stopped"]) <= 5000
+                  and row["slowest"]["unlike"] <= 1000),
 }
