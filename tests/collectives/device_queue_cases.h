@@ -441,7 +441,9 @@ TEST_P(DeviceQueueCases, SquaresOfTwoThreadsDoNotMix) {
 
 TEST_P(DeviceQueueCases, AllocatedMemoryIsZeros) {
   for (const size_t bytes : {size_t{1}, size_t{4096}, kLargeCount}) {
-    { const QueueMemory spoilt(*queue_, Bytes(bytes, std::byte{0xFF})); }
+    {
+      const QueueMemory spoilt(*queue_, Bytes(bytes, std::byte{0xFF}));
+    }
     const QueueMemory memory(*queue_, bytes);
     EXPECT_EQ(memory.Read(), Bytes(bytes));
   }
