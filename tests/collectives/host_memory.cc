@@ -10,11 +10,11 @@ namespace millrace::collectives {
 absl::StatusOr<void*> AllocateOnGpu(size_t bytes) { return std::malloc(bytes); }
 void FreeOnGpu(void* memory) { std::free(memory); }
 absl::Status CopyToGpu(void* memory, const void* host, size_t bytes) {
-  std::memcpy(memory, host, bytes);
+  if (bytes != 0) std::memcpy(memory, host, bytes);
   return absl::OkStatus();
 }
 absl::Status CopyFromGpu(void* host, const void* memory, size_t bytes) {
-  std::memcpy(host, memory, bytes);
+  if (bytes != 0) std::memcpy(host, memory, bytes);
   return absl::OkStatus();
 }
 
