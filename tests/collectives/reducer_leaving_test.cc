@@ -319,7 +319,7 @@ class CallingThreads : public Progress {
   struct Mark {
     explicit Mark(Count of) : count(std::move(of)) { ++*count; }
     ~Mark() {
-      for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
       --*count;
     }
     const Count count;
