@@ -29,7 +29,9 @@ int AwaitedPeer(const std::vector<std::unique_ptr<Pending>>& operations) {
 
 BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
                            Waiting waiting)
-    : ReductionEngine(plan, links, options, std::move(waiting)), wired_(plan.buckets.size()) {
+    : ReductionEngine(plan, links, options, std::move(waiting)),
+      wired_(plan.buckets.size()),
+      backward_took_(plan.buckets.size()) {
   for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
     shares_.push_back(ShareOf(bucket, std::max(0, links_.lane)));
   }
@@ -73,6 +75,35 @@ absl::Status BucketEngine::Drain() {
     }
   }
   return EndStep();
+}
+
+// Beside backward nobody waits for the sums of a bucket, so that the caller, who pays for it, need
+// not wake this thread. What is left at backward's end the caller reduces itself.
+absl::Status BucketEngine::Follow() {
+  if (links_.cross != nullptr) return Drain();
+  SharedHost& host = *links_.host;
+  RankBoard& own = host.board(host.rank());
+  const uint32_t done = own.done.count.load(std::memory_order_acquire);
+  int64_t& taken = backward_took_[done % backward_took_.size()];
+  const int64_t start = StepTimes::Now();
+  MILLRACE_RETURN_IF_ERROR(
+      DozeUntil(own.published, done + 1, std::chrono::nanoseconds(taken), waiting_.stopped));
+  taken = StepTimes::Now() - start;
+  for (int r = 0; r < host.size(); ++r) {
+    MILLRACE_RETURN_IF_ERROR(DozeUntil(host.board(r).published, done + 1, {}, waiting_.stopped));
+  }
+  MutexLock lock(turn_);
+  const size_t begun = begun_;
+  MILLRACE_RETURN_IF_ERROR(Poll(/*counts=*/false));
+  const bool awaits_more = begun_ > begun && begun_ < plan_.buckets.size();
+  if (awaits_more) Enter(begun_, Phase::kBackward);
+  return absl::OkStatus();
+}
+
+absl::Status BucketEngine::AwaitDone(uint32_t base) {
+  if (links_.cross != nullptr) return AwaitLanes(base, /*tells=*/false);
+  MutexLock lock(turn_);
+  return Drain();
 }
 
 absl::Status BucketEngine::AwaitLanes(uint32_t base, bool tells) {

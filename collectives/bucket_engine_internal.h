@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "collectives/bucket_plan_internal.h"
 #include "collectives/exact_exchange_internal.h"
 #include "collectives/host_links_internal.h"
@@ -32,7 +33,8 @@ class BucketEngine final : public ReductionEngine {
 
   absl::Status Poll(bool counts) override;
   absl::Status Drain() override;
-  absl::Status AwaitDone(uint32_t base) override { return AwaitLanes(base, /*tells=*/false); }
+  absl::Status Follow() override;
+  absl::Status AwaitDone(uint32_t base) override;
   Range OwnPart(size_t bucket) const override;
   absl::Status GatherParts(uint32_t count) override;
   void KeepMemory() override;
@@ -93,6 +95,10 @@ class BucketEngine final : public ReductionEngine {
   std::vector<std::vector<uint16_t>> wired_;  // by bucket: what is on the wire instead of the share
   std::vector<const void*> in_;
   std::vector<void*> out_;
+
+  // Held by the thread in Follow and the caller in AwaitDone while they reduce: whose turn it is.
+  Mutex turn_;
+  std::vector<int64_t> backward_took_;  // by bucket: ns in the last step; of the thread in Follow
 
   // Of the running step.
   uint32_t base_ = 0;  // buckets of all steps before

@@ -176,6 +176,7 @@ class GradientReducer {
   // Says that gradient `i` is filled for this step; a bucket whose gradients are all ready, as all
   // buckets before it, is offered to the peers. Any order; each gradient once per step. Within a
   // host it does not wait for peers.
+  //   UNAVAILABLE          as Finish, where a bucket is full: a peer is lost
   //   INVALID_ARGUMENT     no gradient `i`
   //   FAILED_PRECONDITION  the gradient was marked before in this step, or SetRows was not called
   //   other                a reduction failed; every later call fails the same way

@@ -109,7 +109,7 @@ void PlannedReducer::StartThread() {
 void PlannedReducer::RunThread() {
   { MutexLock lock(mu_); }  // StartThread has set thread_ then
   absl::Status status;
-  while (status.ok()) status = engine_->Drain();
+  while (status.ok()) status = engine_->Follow();
   absl::Status departure;
   bool quiet = false;
   {

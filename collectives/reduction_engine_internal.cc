@@ -35,8 +35,21 @@ ReductionEngine::ReductionEngine(const BucketPlan& plan, HostLinks& links,
       accumulator_(plan.counts.size()) {}
 
 absl::Status ReductionEngine::Publish(uint32_t count) {
-  Raise(links_.host->board(links_.host->rank()).published, count);
+  SharedHost& host = *links_.host;
+  Raise(host.board(host.rank()).published, count);
+  MILLRACE_RETURN_IF_ERROR(CheckHealth());
+  for (int r = 0; r < host.size(); ++r) {
+    MILLRACE_RETURN_IF_ERROR(
+        MetAt((count - 1) % plan_.buckets.size(), CheckStays(r, host.board(r).published, count)));
+  }
   return absl::OkStatus();
+}
+
+// Whoever leaves raises no flag afterwards, so the flag that is read again has the last word.
+absl::Status ReductionEngine::CheckStays(int peer, const SharedFlag& flag, uint32_t count) const {
+  const absl::Status left = links_.host->LeftBecause(peer);
+  if (left.ok() || HasReached(flag, count)) return absl::OkStatus();
+  return threads::MarkConsequence(left);
 }
 
 void ReductionEngine::WakeAll() {
@@ -64,13 +77,9 @@ std::chrono::nanoseconds ReductionEngine::LongestSleep() const {
 
 absl::Status ReductionEngine::AwaitPeer(int peer, SharedFlag& flag, uint32_t count,
                                         Deadline deadline) {
-  SharedHost& host = *links_.host;
   const auto check = [&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(CheckHealth());
-    // Whoever leaves raises no flag afterwards, so the flag that is read again has the last word.
-    const absl::Status left = host.LeftBecause(peer);
-    if (left.ok() || HasReached(flag, count)) return absl::OkStatus();
-    return threads::MarkConsequence(left);
+    return CheckStays(peer, flag, count);
   };
   const absl::Status status = AwaitFlag(flag, count, deadline, check, LongestSleep());
   if (!absl::IsDeadlineExceeded(status)) return status;

@@ -56,14 +56,18 @@ class ReductionEngine {
   }
   virtual absl::Status EndMicroBatch() { return absl::OkStatus(); }
   // `count` buckets are full, of all steps so far; what this rank says of the step is on its board.
-  // The caller's thread.
+  // Not OK where peers are lost, whom nothing may wait for before Finish. The caller's thread.
   virtual absl::Status Publish(uint32_t count);
   // Reduces what needs no wait. `counts`: as time of the caller's before Finish.
   virtual absl::Status Poll(bool counts) = 0;
   // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller
   // without a timeout for itself: that this rank has published, or will.
   virtual absl::Status Drain() = 0;
-  // Waits until the step that began with `base` buckets published is reduced by all. Any thread.
+  // What a thread of its own does again and again, while the caller publishes and awaits the end of
+  // steps.
+  virtual absl::Status Follow() { return Drain(); }
+  // Waits until the step that began with `base` buckets published is reduced by all. The caller's,
+  // who may take part in it.
   virtual absl::Status AwaitDone(uint32_t base) = 0;
   // What this rank alone has the sums of, with `shard`; else everything.
   virtual Range OwnPart(size_t bucket) const = 0;
@@ -90,6 +94,8 @@ class ReductionEngine {
   std::chrono::nanoseconds LongestSleep() const;
   // Until `flag` of rank `peer` of this host is `count`.
   absl::Status AwaitPeer(int peer, SharedFlag& flag, uint32_t count, Deadline deadline);
+  // Whether rank `peer` of this host has left without raising `flag` to `count`.
+  absl::Status CheckStays(int peer, const SharedFlag& flag, uint32_t count) const;
   // Why not to wait for peers any longer.
   absl::Status CheckHealth() const;
   void Enter(size_t bucket, Phase phase);

@@ -14,6 +14,8 @@ namespace millrace::collectives {
 namespace {
 
 constexpr int kSpins = 400;  // about what a peer on another core needs to come
+constexpr std::chrono::microseconds kNap{500};
+constexpr std::chrono::seconds kLongestDoze{1};
 
 // Not FUTEX_PRIVATE_FLAG: the waiters are other processes with mappings of their own.
 long Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
@@ -30,15 +32,19 @@ bool IsAtLeast(uint32_t count, uint32_t wanted) {
   return static_cast<int32_t>(count - wanted) >= 0;
 }
 
-// Asleep until the counter changes from what it is now, or for `limit`.
+// Until the counter changes from what it is now and whoever changes it wakes us, or for `limit`.
+void WaitForChange(SharedFlag& flag, uint32_t wanted, std::chrono::nanoseconds limit) {
+  const uint32_t seen = flag.count.load(std::memory_order_seq_cst);
+  if (IsAtLeast(seen, wanted)) return;
+  const timespec timeout{static_cast<time_t>(limit.count() / 1'000'000'000),
+                         static_cast<long>(limit.count() % 1'000'000'000)};
+  Futex(flag.count, FUTEX_WAIT, seen, &timeout);  // however it ends, the counter is read again
+}
+
+// The same, and sees to it that it is woken.
 void Sleep(SharedFlag& flag, uint32_t wanted, std::chrono::nanoseconds limit) {
   flag.sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const uint32_t seen = flag.count.load(std::memory_order_seq_cst);
-  if (!IsAtLeast(seen, wanted)) {
-    const timespec timeout{static_cast<time_t>(limit.count() / 1'000'000'000),
-                           static_cast<long>(limit.count() % 1'000'000'000)};
-    Futex(flag.count, FUTEX_WAIT, seen, &timeout);  // however it ends, the counter is read again
-  }
+  WaitForChange(flag, wanted, limit);
   flag.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
@@ -75,6 +81,20 @@ absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
     Sleep(flag, count, std::min<std::chrono::nanoseconds>(longest_sleep, deadline - now));
   }
   return absl::OkStatus();
+}
+
+absl::Status DozeUntil(SharedFlag& flag, uint32_t count, std::chrono::nanoseconds expected,
+                       const std::function<absl::Status()>& check) {
+  const Deadline start = std::chrono::steady_clock::now();
+  const Deadline looks = start + expected / 8 * 7;
+  Deadline now = start;
+  while (!HasReached(flag, count) && now - start < expected + kLongestDoze) {
+    MILLRACE_RETURN_IF_ERROR(check());
+    WaitForChange(flag, count,
+                  std::clamp<std::chrono::nanoseconds>(looks - now, kNap, kLongestSleep));
+    now = std::chrono::steady_clock::now();
+  }
+  return AwaitFlag(flag, count, Deadline::max(), check);
 }
 
 }  // namespace millrace::collectives

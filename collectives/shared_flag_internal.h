@@ -42,6 +42,12 @@ absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
                        const std::function<absl::Status()>& check,
                        std::chrono::nanoseconds longest_sleep = kLongestSleep);
 
+// AwaitFlag without a deadline, for who is in no hurry: it is not woken, which would cost the one
+// who raises the flag a system call, but looks by itself each half millisecond, at first after most
+// of `expected`: how long this took the last time. A second after that it is woken as others are.
+absl::Status DozeUntil(SharedFlag& flag, uint32_t count, std::chrono::nanoseconds expected,
+                       const std::function<absl::Status()>& check);
+
 }  // namespace millrace::collectives
 
 #endif  // MILLRACE_COLLECTIVES_SHARED_FLAG_INTERNAL_H_

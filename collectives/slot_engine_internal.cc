@@ -53,7 +53,7 @@ std::byte* SlotEngine::SlotOf(int rank, size_t piece) const {
 
 absl::Status SlotEngine::Publish(uint32_t count) {
   Raise(full_, count);
-  return absl::OkStatus();
+  return CheckHealth();
 }
 
 void SlotEngine::WakeAll() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "collectives/bucket_engine_internal.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
 #include "gtest/gtest.h"
@@ -61,6 +62,26 @@ TEST(GradientReducer, AThreadReducesWhileTheCallerComputes) {
   });
 }
 
+// Nothing runs Follow here.
+TEST(BucketEngine, TheCallerReducesWhatItsThreadHasNotComeTo) {
+  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(SomeGradients(), SmallBuckets());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  HostLinks links;
+  links.groups = GroupByIdentity({0});
+  links.lane = 0;
+  links.ranks = {0};
+  links.host = SharedHost::MakePrivate(plan->total_bytes);
+  ASSERT_NE(links.host, nullptr);
+  BucketEngine engine(
+      *plan, links, SmallBuckets(),
+      {std::chrono::seconds(1), [] { return absl::OkStatus(); }, [] { return false; }});
+  const auto buckets = static_cast<uint32_t>(plan->buckets.size());
+  ASSERT_TRUE(engine.Publish(buckets).ok());
+  const absl::Status status = engine.AwaitDone(0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(HasReached(links.host->board(0).done, buckets));
+}
+
 // A rank that returns from the step destroys its reducer; the others must not wait for ever, and
 // the job's error is that rank's.
 TEST(GradientReducer, ARankThatLeavesEndsTheOthersWaits) {
@@ -71,11 +92,11 @@ TEST(GradientReducer, ARankThatLeavesEndsTheOthersWaits) {
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 GradientReducer::Make(comm, {{"g", {10}}}, options));
       if (comm.rank() == 2) return absl::DataLossError("a bad record");
-      MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-      const absl::Status finished = reducer->Finish();
-      if (!absl::IsUnavailable(finished)) return Fail(finished.ToString());
-      if (reducer->MarkReady(0) != finished) return Fail("a later call fails otherwise");
-      return finished;
+      absl::Status lost = reducer->MarkReady(0);  // rank 2 may be gone already
+      if (lost.ok()) lost = reducer->Finish();
+      if (!absl::IsUnavailable(lost)) return Fail(lost.ToString());
+      if (reducer->MarkReady(0) != lost) return Fail("a later call fails otherwise");
+      return lost;
     });
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   }
@@ -163,6 +184,54 @@ TEST(GradientReducer, WaitsAskWhetherPeersLive) {
     return recorder.last() == Place(0, 0, Phase::kWaiting) ? absl::OkStatus() : Fail("last place");
   });
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// Backward of a job that has lost a rank ends at its next bucket, whoever reduces it.
+absl::Status ExpectMarkingFails(GradientReducer& reducer, std::string_view why) {
+  const absl::Status marked = reducer.MarkReady(0);
+  if (ToStd(marked.message()).find(why) == std::string_view::npos) return Fail(marked.ToString());
+  return reducer.Finish() == marked ? absl::OkStatus() : Fail("Finish fails otherwise");
+}
+
+TEST(GradientReducer, MarkingAFullBucketAsksWhetherPeersLive) {
+  for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
+    for (const bool owned : {true, false}) {
+      Recorder recorder;
+      const absl::Status status = RunRanks(1, [&](Communicator& comm) -> absl::Status {
+        ReducerOptions options;
+        options.policy = policy;
+        options.progress = &recorder;
+        std::vector<float> gradient(10);
+        MILLRACE_ASSIGN_OR_RETURN(
+            const auto reducer,
+            owned ? GradientReducer::Make(comm, {{"g", {10}}}, options)
+                  : GradientReducer::Make(comm, {{"g", {10}}},
+                                          {{gradient.data(), DType::kF32, Shape{10}}}, options));
+        recorder.lost = true;
+        return ExpectMarkingFails(*reducer, "rank 1 was killed");
+      });
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+}
+
+TEST(GradientReducer, MarkingAFullBucketHearsThatAPeerHasLeft) {
+  for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
+    std::atomic<bool> left = false;
+    const absl::Status status = RunRanks(2, [&](Communicator& comm) -> absl::Status {
+      ReducerOptions options;
+      options.policy = policy;
+      MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, {{"g", {10}}}, options));
+      if (comm.rank() == 1) {
+        reducer.reset();
+        left = true;
+        return absl::OkStatus();
+      }
+      while (!left) std::this_thread::yield();
+      return ExpectMarkingFails(*reducer, "rank 1 is lost");
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  }
 }
 
 TEST(GradientReducer, SaysInWhichStepBucketAndPhaseItIs) {

@@ -94,6 +94,31 @@ TEST(SharedFlag, TheCheckIsAskedAgainAndAgain) {
   EXPECT_EQ(asked, 3);
 }
 
+TEST(SharedFlag, WhoDozesIsNotToBeWoken) {
+  SharedFlag flag = {};
+  std::atomic<int> looked = 0;
+  std::thread dozer([&] {
+    const absl::Status status = DozeUntil(flag, 1, {}, [&looked] {
+      ++looked;
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  });
+  while (looked < 3) {
+    EXPECT_EQ(flag.sleepers.load(), 0u);
+    std::this_thread::yield();
+  }
+  Raise(flag, 1);
+  dozer.join();
+}
+
+TEST(SharedFlag, TheCheckEndsADoze) {
+  SharedFlag flag = {};
+  const absl::Status status =
+      DozeUntil(flag, 1, std::chrono::hours(1), [] { return absl::UnavailableError("peer lost"); });
+  EXPECT_TRUE(absl::IsUnavailable(status));
+}
+
 // 16 threads count to 200 in turn; on fewer cores only sleepers let the next one run.
 TEST(SharedFlag, WorksWhereWaitersOutnumberCores) {
   SharedFlag flag = {};
