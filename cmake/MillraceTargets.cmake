@@ -60,6 +60,13 @@ function(millrace_library name)
   set_property(GLOBAL APPEND PROPERTY MILLRACE_INSTALL_TARGETS millrace_${name})
 endfunction()
 
+# For tests: most run for less time than their matchers take to optimise, three times less with a
+# sanitizer. `fixture`, which may be empty: a header to precompile with the others.
+function(millrace_unoptimised target fixture)
+  target_compile_options(${target} PRIVATE -O0)
+  millrace_precompile(${target} TESTS${fixture} <gmock/gmock.h> <random> <thread> ${fixture})
+endfunction()
+
 function(millrace_test file)
   cmake_parse_arguments(ARG "NO_THREADS;OPTIMISE" "FIXTURE;TIMEOUT;COST" "DEPS;LABELS" ${ARGN})
   if(ARG_NO_THREADS AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
@@ -74,14 +81,10 @@ function(millrace_test file)
   if(ARG_NO_THREADS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # which has a pthread_create too
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:millrace_no_threads>)
   endif()
-  # Most tests run for less time than their matchers take to optimise, three times less with a
-  # sanitizer.
   if(ARG_OPTIMISE)
     target_compile_options(${target} PRIVATE -O1)
   else()
-    target_compile_options(${target} PRIVATE -O0)
-    millrace_precompile(${target} TESTS${ARG_FIXTURE}
-      <gmock/gmock.h> <random> <thread> ${ARG_FIXTURE})
+    millrace_unoptimised(${target} "${ARG_FIXTURE}")
   endif()
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})

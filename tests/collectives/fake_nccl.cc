@@ -3,8 +3,7 @@
 // habits that matter: communicators are not blocking, operations end on the stream, a rank that
 // does not come, or comes with another call, hangs the others until they abort.
 //
-// Variants are compiled with FAKE_NCCL_VERSION, FAKE_NCCL_WITHOUT_SPLIT and
-// FAKE_NCCL_WITHOUT_REGISTRATION.
+// Its version is fake_nccl_version.cc's; variants are linked without some of its functions.
 
 #include "tests/collectives/fake_nccl.h"
 
@@ -24,10 +23,6 @@
 #include "collectives/nccl_types_internal.h"
 #include "collectives/reduce_internal.h"
 #include "tests/collectives/host_stream.h"
-
-#ifndef FAKE_NCCL_VERSION
-#define FAKE_NCCL_VERSION 22809
-#endif
 
 namespace millrace::collectives::nccl {
 namespace {
@@ -391,11 +386,6 @@ void FinishSplit(State& state) {
 
 MILLRACE_FAKE_EXPORT FakeNcclControl* millrace_fake_nccl_control() { return &control; }
 
-MILLRACE_FAKE_EXPORT Result ncclGetVersion(int* version) {
-  *version = FAKE_NCCL_VERSION;
-  return Result::kSuccess;
-}
-
 MILLRACE_FAKE_EXPORT const char* ncclGetErrorString(Result result) {
   switch (result) {
     case Result::kSystemError:
@@ -441,7 +431,6 @@ MILLRACE_FAKE_EXPORT Result ncclCommInitRankConfig(Comm* comm, int num_ranks, Un
   return Result::kInProgress;
 }
 
-#ifndef FAKE_NCCL_WITHOUT_SPLIT
 MILLRACE_FAKE_EXPORT Result ncclCommSplit(Comm comm, int color, int key, Comm* child,
                                           Config* config) {
   if (config->blocking != 0) return Result::kInvalidArgument;
@@ -455,7 +444,6 @@ MILLRACE_FAKE_EXPORT Result ncclCommSplit(Comm comm, int color, int key, Comm* c
   if (static_cast<int>(split.wishes.size()) == state.group->size) MakeChildren(split);
   return Result::kInProgress;
 }
-#endif
 
 MILLRACE_FAKE_EXPORT Result ncclCommGetAsyncError(Comm comm, Result* async_error) {
   MutexLock lock(TheWorld().mu);
@@ -570,7 +558,6 @@ MILLRACE_FAKE_EXPORT Result ncclRedOpDestroy(RedOp, Comm) {
   return Result::kSuccess;
 }
 
-#ifndef FAKE_NCCL_WITHOUT_REGISTRATION
 MILLRACE_FAKE_EXPORT Result ncclMemAlloc(void** memory, size_t bytes) {
   // As cudaMalloc: aligned, with room to spare. Zero, for tests that look.
   constexpr size_t kAlignment = 256;
@@ -600,6 +587,5 @@ MILLRACE_FAKE_EXPORT Result ncclCommDeregister(Comm comm, void*) {
   --control.registrations;
   return Result::kSuccess;
 }
-#endif
 
 }  // namespace millrace::collectives::nccl
