@@ -25,7 +25,7 @@ min_accuracy=0.90
 
 scripts/install-deps.sh
 run cmake --preset release
-run cmake --build build/release
+run cmake --build build/release --target millrace
 
 # Writes the shards of one split, unless they are all there: a shard is renamed into place when it
 # is whole, so a name that exists is a whole file.
