@@ -1,5 +1,5 @@
-// bench_collective_rows ROW TURNS, started by mpirun: milliseconds of the gradient reducer and of what
-// bounds it, medians of turns in which all variants alternate. Rank 0 prints one JSON object.
+// bench_collective_rows ROW TURNS, started by mpirun: milliseconds of the gradient reducer and of
+// what bounds it, medians of turns in which all variants alternate. Rank 0 prints one JSON object.
 //   resnet50   the whole gradient of ResNet-50: push through shared memory (warm and cold), one
 //              MPI_Allreduce, MPI_Allreduce by chunks, and a loop that reads and writes as much
 //   foreign    the same of gradients in memory of their own, beside those in buckets
@@ -72,7 +72,8 @@ ReducerOptions Inline() {
 
 void Fill(std::span<float> values) { std::fill(values.begin(), values.end(), 1.0f); }
 
-// What the reducer's own memory of ranks that share none is in, so that MPI's ways may have it as well.
+// What the reducer's own memory of ranks that share none is in, so that MPI's ways may have it as
+// well.
 class HugePages {
  public:
   explicit HugePages(size_t bytes)
@@ -249,9 +250,9 @@ struct Bench {
   }
 
   // Steps of `backward`, which is told the part of the whole that it does, with the reducer's part
-  // along with it and behind it. What is counted is the time inside of the reducer on the rank that is
-  // there least: on the one that comes last, for which the others wait, that is what the step takes
-  // longer.
+  // along with it and behind it. What is counted is the time inside of the reducer on the rank that
+  // is there least: on the one that comes last, for which the others wait, that is what the step
+  // takes longer.
   void Overlap(const std::string& name, const ReducerOptions& options,
                const std::function<void(double part)>& backward) {
     const std::vector<int64_t> sizes = ResNet50Sizes();
@@ -285,8 +286,8 @@ struct Bench {
     }
   }
 
-  // What there is of the last bucket when the rest has been reduced: just written, and from memory, where
-  // it is once larger buckets have gone through the caches. Both ranks are awake.
+  // What there is of the last bucket when the rest has been reduced: just written, and from memory,
+  // where it is once larger buckets have gone through the caches. Both ranks are awake.
   void LastBucket() {
     std::vector<int64_t> sizes = ResNet50Sizes();
     const ReducerOptions options = Inline();

@@ -1,7 +1,7 @@
-// The hand-over of a bucket between the ranks of a host takes two counters per rank, `published` and
-// `done`. A rank's copy is its own until it has published the bucket; then each rank writes to its share
-// of all copies, and raises `done`; when all have, all of the step, the copies are their owners' again.
-// No element is written by two, and each is summed once, by one rank, in rank order.
+// The hand-over of a bucket between the ranks of a host takes two counters per rank, `published`
+// and `done`. A rank's copy is its own until it has published the bucket; then each rank writes to
+// its share of all copies, and raises `done`; when all have, all of the step, the copies are their
+// owners' again. No element is written by two, and each is summed once, by one rank, in rank order.
 
 #include "collectives/bucket_engine_internal.h"
 

@@ -20,11 +20,11 @@
 
 namespace millrace::collectives {
 
-// The reductions of gradients that live in their host's buckets. Buckets are taken in plan order, each as soon as all
-// ranks of the host have published it:
+// The reductions of gradients that live in their host's buckets. Buckets are taken in plan order,
+// each as soon as all ranks of the host have published it:
 //   one host       sum the own share of all copies in rank order, store it into every copy: done
-//   several hosts  sum the own share into the own copy, begin its exchange between hosts; when that has
-//                  ended, store it into every copy: done
+//   several hosts  sum the own share into the own copy, begin its exchange between hosts; when that
+//                  has ended, store it into every copy: done
 //   exact          exchange the shares of all copies, sum those of all ranks in rank order, store
 class BucketEngine final : public ReductionEngine {
  public:

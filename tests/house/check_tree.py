@@ -38,13 +38,6 @@ SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 WIDTH_SUFFIXES = {".c", ".proto", ".cmake", ".sh"}
 WIDTH_NAMES = {"CMakeLists.txt"}
 WIDTH_FOLDERS = {"cmake", "scripts"}
-# Not yet rewrapped, since they are being changed.
-WIDTH_LATER = {
-    "bench/collective_rows.cc", "collectives/bucket_engine_internal.cc",
-    "collectives/bucket_engine_internal.h", "collectives/gradient_reducer.h",
-    "collectives/planned_reducer_internal.cc", "collectives/planned_reducer_internal.h",
-    "collectives/stream_engine_internal.cc", "collectives/stream_engine_internal.h",
-}
 
 
 def allowed_folders(folder):
@@ -131,7 +124,7 @@ def check_tree(root):
             num_files += 1
             relative = path.relative_to(root)
             lines = path.read_text(encoding="utf-8").split("\n")
-            wrong = [] if str(relative) in WIDTH_LATER else check_width(lines)
+            wrong = check_width(lines)
             if path.suffix in SUFFIXES:
                 wrong += check_source(relative, lines)
             found += [f"{relative}:{number}: {text}" for number, text in wrong]
