@@ -78,7 +78,11 @@ class SharedHost {
  private:
   friend class SharedHostMaker;
   SharedHost(int rank, int size, size_t copy_bytes);
-  size_t total_bytes() const { return boards_bytes_ + copy_stride_ * static_cast<size_t>(size_); }
+  // Of a rank's copy in the mapping; the last one's end for `size`.
+  size_t CopyBegin(int rank) const {
+    return boards_bytes_ + copy_stride_ * static_cast<size_t>(rank);
+  }
+  size_t total_bytes() const { return CopyBegin(size_); }
 
   // Constant after construction.
   const int rank_;

@@ -135,37 +135,42 @@ TEST(SharedFlag, WorksWhereWaitersOutnumberCores) {
   EXPECT_TRUE(HasReached(flag, 200));
 }
 
+// Of 4 ranks each has an object of its own; 11 have two copies in each, and one in the last.
 TEST(SharedHost, RanksSeeEachOthersCopies) {
-  for (const size_t bytes : {size_t{0}, size_t{100}, size_t{3} << 20}) {
-    const absl::Status status = RunRanks(4, [bytes](Communicator& comm) -> absl::Status {
-      MILLRACE_ASSIGN_OR_RETURN(const SharedHostResult made, SharedHost::Make(comm, bytes));
-      if (made.host == nullptr) return Fail(made.refused);
-      SharedHost& host = *made.host;
-      const size_t alignment = bytes >= (2 << 20) ? 2 << 20 : 4096;
-      for (int r = 0; r < comm.size(); ++r) {
-        if (reinterpret_cast<uintptr_t>(host.copy(r)) % alignment != 0) return Fail("alignment");
-        for (size_t i = 0; i < bytes; i += 1000) {
-          if (host.copy(r)[i] != std::byte{0}) return Fail("not zero");
-        }
-      }
-      MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-      std::memset(host.copy(host.rank()), host.rank() + 1, bytes);
-      Raise(host.board(host.rank()).published, 7);
-      for (int r = 0; r < comm.size(); ++r) {
-        MILLRACE_RETURN_IF_ERROR(
-            AwaitFlag(host.board(r).published, 7, DeadlineAfter(std::chrono::seconds(60)), Fine));
-        for (size_t i = 0; i < bytes; ++i) {
-          if (host.copy(r)[i] != static_cast<std::byte>(r + 1)) return Fail("another's bytes");
-        }
-      }
-      return comm.Barrier();
-    });
+  for (const auto& [ranks, bytes] :
+       {std::pair(4, size_t{0}), std::pair(4, size_t{100}), std::pair(4, size_t{3} << 20),
+        std::pair(11, size_t{100}), std::pair(11, size_t{3} << 20)}) {
+    const absl::Status status =
+        RunRanks(ranks, [bytes = bytes](Communicator& comm) -> absl::Status {
+          MILLRACE_ASSIGN_OR_RETURN(const SharedHostResult made, SharedHost::Make(comm, bytes));
+          if (made.host == nullptr) return Fail(made.refused);
+          SharedHost& host = *made.host;
+          const size_t alignment = bytes >= (2 << 20) ? 2 << 20 : 4096;
+          for (int r = 0; r < comm.size(); ++r) {
+            if (reinterpret_cast<uintptr_t>(host.copy(r)) % alignment != 0)
+              return Fail("alignment");
+            for (size_t i = 0; i < bytes; i += 1000) {
+              if (host.copy(r)[i] != std::byte{0}) return Fail("not zero");
+            }
+          }
+          MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+          std::memset(host.copy(host.rank()), host.rank() + 1, bytes);
+          Raise(host.board(host.rank()).published, 7);
+          for (int r = 0; r < comm.size(); ++r) {
+            MILLRACE_RETURN_IF_ERROR(AwaitFlag(host.board(r).published, 7,
+                                               DeadlineAfter(std::chrono::seconds(60)), Fine));
+            for (size_t i = 0; i < bytes; ++i) {
+              if (host.copy(r)[i] != static_cast<std::byte>(r + 1)) return Fail("another's bytes");
+            }
+          }
+          return comm.Barrier();
+        });
     EXPECT_TRUE(status.ok()) << status;
   }
 }
 
 TEST(SharedHost, HasNoNameOnceItIsMade) {
-  const absl::Status status = RunRanks(2, [](Communicator& comm) -> absl::Status {
+  const absl::Status status = RunRanks(11, [](Communicator& comm) -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(const SharedHostResult made, SharedHost::Make(comm, 5000));
     if (made.host == nullptr) return Fail(made.refused);
     MILLRACE_RETURN_IF_ERROR(comm.Barrier());
@@ -305,26 +310,53 @@ bool WriteTo(const char* path, const std::string& text) {
 
 // Gives this process a /dev/shm of its own. Without a user in the namespace it could make no file
 // there.
-bool TakeDevShm(const char* room) {
+bool TakeDevShm(const std::string& room) {
   const uid_t user = getuid();
   const gid_t group = getgid();
   return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && WriteTo("/proc/self/setgroups", "deny") &&
          WriteTo("/proc/self/uid_map", absl::StrCat("0 ", user, " 1")) &&
          WriteTo("/proc/self/gid_map", absl::StrCat("0 ", group, " 1")) &&
          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         mount("tmpfs", "/dev/shm", "tmpfs", 0, room) == 0;
+         mount("tmpfs", "/dev/shm", "tmpfs", 0, room.c_str()) == 0;
 }
 
 TEST(SharedHost, ADevShmThatIsTooSmallIsFoundOutWithoutASignal) {
   // With one page a rank's own copy may fit where the boards do not: nothing may be written to
-  // those.
-  for (const auto& [room, gradients] : {std::pair("size=1m", 1 << 20), std::pair("size=4k", 10)}) {
+  // those. With 7 MiB one of two copies fits.
+  for (const auto& [room, gradients] :
+       {std::pair("size=1m", 1 << 20), std::pair("size=7m", 1 << 20), std::pair("size=4k", 10)}) {
     const int code = InChild([room = room, gradients = gradients] {
       if (!TakeDevShm(room)) return kCannot;
       return ReduceWithoutSharedMemory("ranks: No space left on device", gradients);
     });
     if (code == kCannot) GTEST_SKIP() << "no namespaces here";
     EXPECT_EQ(code, 0) << room;
+  }
+}
+
+// Fills copies of 5 pages of 11 ranks, if they are shared: 0 when that is as `fits` says.
+int FillCopies(bool fits) {
+  const absl::Status status = RunRanks(11, [fits](Communicator& comm) -> absl::Status {
+    constexpr size_t kBytes = 5 * 4096;
+    MILLRACE_ASSIGN_OR_RETURN(const SharedHostResult made, SharedHost::Make(comm, kBytes));
+    if ((made.host != nullptr) != fits) return Fail(made.refused);
+    if (fits) std::memset(made.host->copy(comm.rank()), 1, kBytes);
+    return comm.Barrier();
+  });
+  if (!status.ok()) fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+// Pages that are reserved in the wrong place would take the room of others.
+TEST(SharedHost, EachPageIsReservedOnce) {
+  const size_t pages = (sizeof(RankBoard) * 11 + 4095) / 4096 + 11 * 5;
+  for (const bool fits : {true, false}) {
+    const int code = InChild([&] {
+      const std::string room = absl::StrCat("size=", (pages - (fits ? 0 : 1)) * 4096);
+      return TakeDevShm(room) ? FillCopies(fits) : kCannot;
+    });
+    if (code == kCannot) GTEST_SKIP() << "no namespaces here";
+    EXPECT_EQ(code, 0) << (fits ? "fits" : "a page too few");
   }
 }
 
