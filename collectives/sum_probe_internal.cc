@@ -1,7 +1,6 @@
 #include "collectives/sum_probe_internal.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -10,16 +9,15 @@
 
 namespace millrace::collectives {
 
-absl::StatusOr<double> MedianMs(const TimeOneSum& time, double hopeless_ms) {
-  constexpr int kTurns = 3;
+absl::StatusOr<double> MedianMs(const TimeOneSum& time, const SumBars& bars) {
   MILLRACE_ASSIGN_OR_RETURN(const double first, time());
-  if (first >= hopeless_ms) return first;
-  std::array<double, kTurns> times;
-  for (double& turn : times) {
-    MILLRACE_ASSIGN_OR_RETURN(turn, time());
-  }
-  std::sort(times.begin(), times.end());
-  return times[kTurns / 2];
+  if (first >= bars.hopeless_ms) return first;
+  MILLRACE_ASSIGN_OR_RETURN(const double one, time());
+  MILLRACE_ASSIGN_OR_RETURN(const double other, time());
+  const auto [shorter, longer] = std::minmax({one, other});
+  if (shorter > bars.useful_ms) return shorter;
+  MILLRACE_ASSIGN_OR_RETURN(const double last, time());
+  return std::clamp(last, shorter, longer);
 }
 
 absl::StatusOr<WayChoice> ChooseWay(double ours_ms, std::span<const TimedWay> mpis) {
@@ -27,7 +25,8 @@ absl::StatusOr<WayChoice> ChooseWay(double ours_ms, std::span<const TimedWay> mp
   double best = 0.9 * ours_ms;
   std::vector<std::string> times;
   for (size_t i = 0; i < mpis.size(); ++i) {
-    MILLRACE_ASSIGN_OR_RETURN(const double time, MedianMs(mpis[i].time, 4 * ours_ms));
+    MILLRACE_ASSIGN_OR_RETURN(
+        const double time, MedianMs(mpis[i].time, {.hopeless_ms = 4 * ours_ms, .useful_ms = best}));
     times.push_back(absl::StrFormat("%.2f ms %s", time, mpis[i].name));
     if (time > best) continue;
     best = time;

@@ -15,10 +15,15 @@ namespace millrace::collectives {
 // Milliseconds of one sum, the same on every rank.
 using TimeOneSum = std::function<absl::StatusOr<double>()>;
 
+struct SumBars {
+  double hopeless_ms = std::numeric_limits<double>::infinity();  // of the first sum, inclusive
+  double useful_ms = std::numeric_limits<double>::infinity();    // of the median
+};
+
 // The median of three sums after a first one, which takes page faults and makes connections; that
-// one's own time where it is `hopeless_ms` or more already.
-absl::StatusOr<double> MedianMs(const TimeOneSum& time,
-                                double hopeless_ms = std::numeric_limits<double>::infinity());
+// one's own time where it is hopeless already. Two sums that are not useful leave no useful median:
+// then there is no third, and the result is the shorter of the two.
+absl::StatusOr<double> MedianMs(const TimeOneSum& time, const SumBars& bars = {});
 
 // One of MPI's ways to sum.
 struct TimedWay {

@@ -26,12 +26,15 @@ struct Case {
 
 const Case kCases[] = {
     {"NoWayIsNone", {}, std::nullopt},
-    {"TheFastestIsTaken", {{5, 5, 5, 5}, {3, 3, 3, 3}, {4, 4, 4, 4}}, 1},
-    {"LessThanATenthFasterIsNotTaken", {{9.1, 9.1, 9.1, 9.1}}, std::nullopt},
+    {"TheFastestIsTaken", {{5, 5, 5, 5}, {3, 3, 3, 3}, {4, 4, 4}}, 1},
+    {"LessThanATenthFasterIsNotTaken", {{9.1, 9.1, 9.1}}, std::nullopt},
     {"ATenthFasterIsTaken", {{8.9, 8.9, 8.9, 8.9}}, 0},
-    {"AFastFirstTurnDoesNotCount", {{1, 9.5, 9.5, 9.5}}, std::nullopt},
+    {"AFastFirstTurnDoesNotCount", {{1, 9.5, 9.5}}, std::nullopt},
     {"ASlowFirstTurnDoesNotCount", {{39, 5, 5, 5}}, 0},
     {"TheMedianCounts", {{8, 30, 6, 2}, {8, 1, 7, 20}}, 0},
+    {"TheLastOfThreeMayBeTheMedian", {{8, 30, 1, 6}, {8, 1, 30, 7}}, 0},
+    {"OneUsefulTurnOfTwoMayBeFollowedByAnother", {{8, 30, 8, 7}}, 0},
+    {"OneUsefulTurnOfThreeIsTooFew", {{8, 30, 8, 30}}, std::nullopt},
     {"AHopelessWayIsNotTriedAgain", {{40}, {8, 8, 8, 8}}, 1},
 };
 
