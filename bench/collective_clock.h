@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -33,10 +34,17 @@ class CollectiveClock {
            const std::function<void()>& body) {
     taken_[name].push_back(Time(prepare, body));
   }
-  // The least of what the ranks have measured by themselves.
-  void AddLeast(const std::string& name, double milliseconds) {
-    MPI_Allreduce(MPI_IN_PLACE, &milliseconds, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
-    taken_[name].push_back(milliseconds);
+  // The least of what the ranks have measured by themselves, and `part` of it on that rank.
+  void AddLeast(const std::string& name, double milliseconds, const std::string& part,
+                double part_milliseconds) {
+    int ranks = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const std::pair<double, double> own = {milliseconds, part_milliseconds};
+    std::vector<std::pair<double, double>> all(static_cast<size_t>(ranks));
+    MPI_Allgather(&own, 2, MPI_DOUBLE, all.data(), 2, MPI_DOUBLE, MPI_COMM_WORLD);
+    const auto least = std::min_element(all.begin(), all.end());
+    taken_[name].push_back(least->first);
+    taken_[name + part].push_back(least->second);
   }
   double Median(const std::string& name) {
     std::vector<double>& all = taken_[name];

@@ -19,9 +19,11 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/host.h"
@@ -123,6 +125,61 @@ void ReadAndWriteTwice(std::span<float> data) {
     b[i] = sum;
   }
 }
+
+// Does this part of the step's whole computation.
+using Backward = std::function<void(double part)>;
+
+// Steps of `backward`, with the reducer's part along with it and behind it.
+class OverlappedSteps {
+ public:
+  // Milliseconds of the caller's within MarkReady and Finish. On the rank that comes last, for
+  // which the others wait, that is what the step takes longer: it has the least.
+  struct Times {
+    double inside = 0;
+    double finishing = 0;  // of it in Finish
+  };
+
+  OverlappedSteps(Communicator& comm, std::vector<int64_t> sizes, const ReducerOptions& options,
+                  Backward backward)
+      : sizes_(std::move(sizes)),
+        floats_(std::accumulate(sizes_.begin(), sizes_.end(), 0.0)),
+        backward_(std::move(backward)),
+        reducer_(MakeReducer(comm, sizes_, options)) {
+    Run(/*mark=*/false);  // takes the page faults
+  }
+
+  // `mark`: each gradient when it is there; else all of them after backward.
+  Times Run(bool mark) {
+    double marking = 0;
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      backward_(static_cast<double>(sizes_[i]) / floats_);
+      Fill(reducer_->gradient(i).as<float>());
+      if (mark) marking += Count([&] { Check(reducer_->MarkReady(i)); });
+    }
+    if (!mark) {
+      marking = Count([&] {
+        for (size_t i = 0; i < sizes_.size(); ++i) Check(reducer_->MarkReady(i));
+      });
+    }
+    const double finishing = Count([&] { Check(reducer_->Finish()); });
+    return {marking + finishing, finishing};
+  }
+
+ private:
+  // A template, for the caches are cold: a call more is to be seen in what is counted.
+  template <typename Body>
+  static double Count(const Body& body) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+        .count();
+  }
+
+  const std::vector<int64_t> sizes_;
+  const double floats_;
+  const Backward backward_;
+  const std::unique_ptr<GradientReducer> reducer_;
+};
 
 struct Bench {
   Communicator& comm;
@@ -249,71 +306,59 @@ struct Bench {
     return clock.Json();
   }
 
-  // Steps of `backward`, which is told the part of the whole that it does, with the reducer's part
-  // along with it and behind it. What is counted is the time inside of the reducer on the rank that
-  // is there least: on the one that comes last, for which the others wait, that is what the step
-  // takes longer.
-  void Overlap(const std::string& name, const ReducerOptions& options,
-               const std::function<void(double part)>& backward) {
-    const std::vector<int64_t> sizes = ResNet50Sizes();
-    double floats = 0;
-    for (const int64_t size : sizes) floats += static_cast<double>(size);
-    const auto reducer = MakeReducer(comm, sizes, options);
-    double inside = 0;  // ms
-    const auto counted = [&inside](const std::function<void()>& body) {
-      const auto start = std::chrono::steady_clock::now();
-      body();
-      const std::chrono::duration<double, std::milli> taken =
-          std::chrono::steady_clock::now() - start;
-      inside += taken.count();
-    };
-    const auto step = [&](bool mark) {
-      for (size_t i = 0; i < sizes.size(); ++i) {
-        backward(static_cast<double>(sizes[i]) / floats);
-        Fill(reducer->gradient(i).as<float>());
-        if (mark) counted([&] { Check(reducer->MarkReady(i)); });
-      }
-    };
-    step(false), Reduce(*reducer, sizes.size());  // takes the page faults
+  void TimeOverlap(const std::string& name, OverlappedSteps& steps, bool mark) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const OverlappedSteps::Times times = steps.Run(mark);
+    clock.AddLeast(name, times.inside, "_finishing", times.finishing);
+  }
+
+  void Overlap(const std::string& name, const ReducerOptions& options, const Backward& backward) {
+    OverlappedSteps steps(comm, ResNet50Sizes(), options, backward);
     for (int turn = 0; turn < turns; ++turn) {
-      for (const bool mark : {true, false}) {
-        inside = 0;
-        MPI_Barrier(MPI_COMM_WORLD);
-        step(mark);
-        counted([&] { mark ? Check(reducer->Finish()) : Reduce(*reducer, sizes.size()); });
-        clock.AddLeast(name + (mark ? "overlapped" : "after"), inside);
-      }
+      TimeOverlap(name + "overlapped", steps, /*mark=*/true);
+      TimeOverlap(name + "after", steps, /*mark=*/false);
     }
   }
 
-  // What there is of the last bucket when the rest has been reduced: just written, and from memory,
-  // where it is once larger buckets have gone through the caches. Both ranks are awake.
-  void LastBucket() {
+  // The gradients of the last bucket that a reducer with `options` makes of ResNet-50's.
+  std::vector<int64_t> LastBucketSizes(const ReducerOptions& options) {
     std::vector<int64_t> sizes = ResNet50Sizes();
-    const ReducerOptions options = Inline();
     const auto whole = MakeReducer(comm, sizes, options);
     size_t first = 0;
     while (whole->bucket_of(first) + 1 < whole->num_buckets()) ++first;
     sizes.erase(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(first));
-    const auto reducer = MakeReducer(comm, sizes, options);
+    return sizes;
+  }
+
+  // What the sums of the last bucket take at least: just written, and from memory, where the bucket
+  // is once larger ones have gone through the caches. Both ranks are awake.
+  void LastBucketAwake() {
+    const std::vector<int64_t> sizes = LastBucketSizes(Inline());
+    const auto reducer = MakeReducer(comm, sizes, Inline());
     Sweep sweep(kSweepBytes / 8);
     for (int turn = 0; turn <= turns; ++turn) {
-      clock.Add(
-          "last_bucket", [&] { FillAll(*reducer, sizes.size()); },
-          [&] { Reduce(*reducer, sizes.size()); });
-      clock.Add(
-          "last_bucket_cold", [&] { FillAll(*reducer, sizes.size()), sweep.Run(); },
+      WarmAndCold(
+          "last_bucket", sweep, [&] { FillAll(*reducer, sizes.size()); },
           [&] { Reduce(*reducer, sizes.size()); });
     }
   }
 
+  // Beside the whole, by turns, steps that have the last bucket's gradients alone: what is exposed
+  // of these no overlap can hide.
   std::string OverlapSpare() {
     ReducerOptions options;
     options.compute_threads = 0;
-    Overlap("", options, [](double part) {
+    const auto sleep = [](double part) {
       std::this_thread::sleep_for(std::chrono::duration<double>(0.2 * part));
-    });
-    LastBucket();
+    };
+    OverlappedSteps whole(comm, ResNet50Sizes(), options, sleep);
+    OverlappedSteps last(comm, LastBucketSizes(options), options, sleep);
+    for (int turn = 0; turn < turns; ++turn) {
+      TimeOverlap("overlapped", whole, /*mark=*/true);
+      TimeOverlap("last_bucket", last, /*mark=*/true);
+      TimeOverlap("after", whole, /*mark=*/false);
+    }
+    LastBucketAwake();
     return clock.Json();
   }
 
