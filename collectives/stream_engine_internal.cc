@@ -49,13 +49,19 @@ absl::Status StreamEngine::AddMicroBatch(size_t i, const TensorView& gradient, b
 
 absl::Status StreamEngine::Publish(uint32_t count) {
   full_ = count - base_;
-  return options_.policy == ProgressPolicy::kInline ? absl::OkStatus() : BeginFull();
+  return options_.policy == ProgressPolicy::kInline ? absl::OkStatus() : BeginFull(/*counts=*/true);
 }
 
-absl::Status StreamEngine::BeginFull() {
+absl::Status StreamEngine::BeginFull(bool counts) {
   if (begun_ == full_) return absl::OkStatus();
+  int64_t start = StepTimes::Now();
   MILLRACE_RETURN_IF_ERROR(memory_.FollowGradients());
-  while (begun_ < full_) MILLRACE_RETURN_IF_ERROR(Begin(begun_++));
+  for (; begun_ < full_; ++begun_) {
+    MILLRACE_RETURN_IF_ERROR(Begin(begun_));
+    const int64_t end = StepTimes::Now();
+    if (counts) times_.Polled(begun_, end - start);
+    start = end;
+  }
   return absl::OkStatus();
 }
 
@@ -103,9 +109,14 @@ absl::Status StreamEngine::HearPeers() {
 
 // While another of the team waits in Finish, what is full is begun for the peers that wait for it.
 absl::Status StreamEngine::Poll(bool counts) {
-  if (!counts) MILLRACE_RETURN_IF_ERROR(BeginFull());
-  while (!calls_.empty() && calls_.front().pending->Poll()) {
-    MILLRACE_RETURN_IF_ERROR(EndFirst());
+  if (!counts) MILLRACE_RETURN_IF_ERROR(BeginFull(/*counts=*/false));
+  bool ended = true;
+  while (ended && !calls_.empty()) {
+    const int64_t start = StepTimes::Now();
+    const size_t bucket = calls_.front().bucket;
+    ended = calls_.front().pending->Poll();
+    if (ended) MILLRACE_RETURN_IF_ERROR(EndFirst());
+    if (counts) times_.Polled(bucket, StepTimes::Now() - start);
   }
   return absl::OkStatus();
 }
@@ -143,7 +154,7 @@ absl::Status StreamEngine::AwaitStream() {
 
 absl::Status StreamEngine::Drain() {
   full_ = plan_.buckets.size();
-  MILLRACE_RETURN_IF_ERROR(BeginFull());
+  MILLRACE_RETURN_IF_ERROR(BeginFull(/*counts=*/false));
   MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/true));
   MILLRACE_RETURN_IF_ERROR(ReadTotals());
   if (!plan_.buckets.empty()) Enter(plan_.buckets.size() - 1, Phase::kBackward);

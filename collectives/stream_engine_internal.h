@@ -45,7 +45,8 @@ class StreamEngine final : public ReductionEngine {
     std::unique_ptr<Pending> pending;
   };
 
-  absl::Status BeginFull();
+  // `counts`: as time of the caller's before Finish.
+  absl::Status BeginFull(bool counts);
   absl::Status Begin(size_t bucket);
   void Await(size_t bucket, DeviceSums::Calls& calls);
   absl::Status EndFirst();

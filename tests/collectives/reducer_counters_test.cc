@@ -10,49 +10,20 @@
 #include "collectives/gradient_reducer.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/awaited_bucket.h"
+#include "tests/collectives/counted_steps.h"
 #include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 TEST(ReducerCounters, EveryStepAddsTheBytesOfEachBucketAndNoMoreTimeThanItTook) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     for (const Layout& layout : kLayouts) {
       RunOn(layout, [policy](Communicator& comm, int host) -> absl::Status {
-        ReducerOptions options = SmallBuckets();
+        ReducerOptions options;
         options.policy = policy;
         options.host = host;
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                  GradientReducer::Make(comm, SomeGradients(), options));
-        const ReducerCounters& counters = reducer->counters();
-        if (counters.steps != 0 || counters.total().bytes != 0) return Fail("before the first");
-        const Clock::time_point start = Clock::now();
-        for (int step = 0; step < 3; ++step) {
-          MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, SomeGradients().size()));
-          MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-        }
-        const double took = SecondsSince(start);
-        if (counters.steps != 3 || counters.buckets.size() != reducer->num_buckets()) {
-          return Fail("steps or buckets");
-        }
-        std::vector<int64_t> bytes(reducer->num_buckets());
-        for (size_t i = 0; i < SomeGradients().size(); ++i) {
-          bytes[reducer->bucket_of(i)] += 3 * 4 * SomeGradients()[i].shape.num_elements();
-        }
-        for (size_t b = 0; b < bytes.size(); ++b) {
-          // Each gradient begins at a multiple of 64 bytes.
-          const int64_t padding = counters.buckets[b].bytes - bytes[b];
-          if (padding < 0 || padding > 3 * 64 * 8) return Fail(absl::StrCat("bytes of bucket ", b));
-        }
-        const ReducerCounters::Bucket total = counters.total();
-        if (total.exposed_seconds <= 0 || total.exposed_seconds > took) return Fail("exposed");
-        return total.seconds >= 0 ? absl::OkStatus() : Fail("seconds");
+        return CheckCounters(comm, options);
       });
     }
   }

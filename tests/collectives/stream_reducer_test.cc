@@ -8,6 +8,8 @@
 #include "collectives/progress.h"
 #include "collectives/stale_reducer.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/awaited_bucket.h"
+#include "tests/collectives/counted_steps.h"
 #include "tests/collectives/nccl_fixture.h"
 #include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
@@ -17,11 +19,6 @@ namespace millrace::collectives {
 namespace {
 
 using ::testing::HasSubstr;
-
-absl::Status MarkAll(GradientReducer& reducer, size_t count) {
-  for (size_t g = 0; g < count; ++g) MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));
-  return absl::OkStatus();
-}
 
 // `body` with the stream of the rank's communicator.
 absl::Status RunWithStream(
@@ -37,6 +34,21 @@ absl::Status RunWithStream(
                               nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, make_queue));
     return body(*comm, *stream);
   });
+}
+
+// `check` on one to four ranks, with sums begun by MarkReady and by Finish.
+void RunOnAll(const CheckOfOptions& check) {
+  for (const int size : {1, 2, 3, 4}) {
+    for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
+      const absl::Status status =
+          RunOverFakeNccl(size, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) {
+            ReducerOptions options;
+            options.policy = policy;
+            return check(comm, options, MakeOwned);
+          });
+      EXPECT_TRUE(status.ok()) << size << " ranks: " << status;
+    }
+  }
 }
 
 TEST(StreamReducer, IsChosenOverNcclAndSaysSo) {
@@ -89,6 +101,36 @@ TEST(StreamReducer, MarkReadyPutsFullBucketsOnTheStreamAndDoesNotWait) {
   }
 }
 
+TEST(StreamReducer, EveryStepAddsTheBytesOfEachBucketAndNoMoreTimeThanItTook) {
+  RunOnAll([](Communicator& comm, const ReducerOptions& options, const MakeReducer&) {
+    return CheckCounters(comm, options);
+  });
+}
+
+// With sums that Finish begins there is no such time.
+TEST(StreamReducer, WhatMarkReadyPutsOnTheStreamIsExposedAsWell) {
+  for (const bool stream_policy : {true, false}) {
+    const absl::Status status =
+        RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
+          ReducerOptions options;
+          options.policy = stream_policy ? ProgressPolicy::kStream : ProgressPolicy::kInline;
+          MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                    GradientReducer::Make(comm, SomeGradients(), options));
+          const Clock::time_point start = Clock::now();
+          MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, SomeGradients().size()));
+          const double took = SecondsSince(start);
+          MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+          const ReducerCounters& counters = reducer->counters();
+          const double before = counters.total().exposed_seconds - counters.last_finish_seconds;
+          if (before > took) return Fail("more than MarkReady took");
+          constexpr double kRounding = 1e-9;
+          const bool counted = before > kRounding;
+          return counted == stream_policy ? absl::OkStatus() : Fail(absl::StrCat(before, " s"));
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 TEST(StreamReducer, TakesTheCallersDeviceMemoryAlsoFromAnOldLibrary) {
   const std::vector<GradientSpec> gradients = {{"a", {700}}, {"b", {0}}, {"c", {33}}};
   const absl::Status status =
@@ -104,21 +146,6 @@ TEST(StreamReducer, TakesTheCallersDeviceMemoryAlsoFromAnOldLibrary) {
         return StepInOrder(comm, *reducer, {2, 0, 1}, 0);
       });
   EXPECT_TRUE(status.ok()) << status;
-}
-
-// `check` on one to four ranks, with sums begun by MarkReady and by Finish.
-void RunOnAll(const CheckOfOptions& check) {
-  for (const int size : {1, 2, 3, 4}) {
-    for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
-      const absl::Status status =
-          RunOverFakeNccl(size, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) {
-            ReducerOptions options;
-            options.policy = policy;
-            return check(comm, options, MakeOwned);
-          });
-      EXPECT_TRUE(status.ok()) << size << " ranks: " << status;
-    }
-  }
 }
 
 TEST(StreamReducer, OptionsHoldInTheCallersMemory) {
