@@ -135,8 +135,8 @@ class GradientReducer {
   //                       same)
   //   UNIMPLEMENTED       over NCCL: a library older than 2.19 allocates no memory, or this rank
   //                       asks for a thread (peers that do not get INVALID_ARGUMENT)
-  //   other               over NCCL: as CUDA says; in a team as Split and the first sums, which are
-  //                       made here
+  //   other               over NCCL: as CUDA says, in a team as Split, and as the first sums, which
+  //                       are made here, of zeros
   // All ranks return the first three together, and others where IsAgreed (collectives/agreed.h).
   static absl::StatusOr<std::unique_ptr<GradientReducer>> Make(Communicator& communicator,
                                                                std::vector<GradientSpec> gradients,
@@ -175,7 +175,8 @@ class GradientReducer {
   virtual void SetRows(int64_t rows) = 0;
   // Says that gradient `i` is filled for this step; a bucket whose gradients are all ready, as all
   // buckets before it, is offered to the peers. Any order; each gradient once per step. Within a
-  // host it does not wait for peers.
+  // host it does not wait for peers, nor over NCCL, but in the first step of gradients that are
+  // summed one by one in the caller's memory.
   //   UNAVAILABLE          as Finish, where a bucket is full: a peer is lost
   //   INVALID_ARGUMENT     no gradient `i`
   //   FAILED_PRECONDITION  the gradient was marked before in this step, or SetRows was not called

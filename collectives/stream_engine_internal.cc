@@ -29,17 +29,19 @@ StreamEngine::StreamEngine(const BucketPlan& plan, HostLinks& links, const Reduc
       device_(memory_of_device.device()),
       sums_(plan, options, memory_of_device, memory) {}
 
-// NCCL connects ranks by their first calls, which wait for each other. In a team ranks may make
-// them in unlike orders, so they are made here, of zeros.
+// NCCL connects ranks by their first calls, which wait for each other: MarkReady is not to, and in
+// a team ranks may make them in unlike orders. So they are made here, of zeros; not where gradients
+// are summed one by one, in memory that is the caller's.
 absl::Status StreamEngine::Connect() {
-  if (options_.team == nullptr) return absl::OkStatus();
+  if (memory_.buckets() == nullptr) return absl::OkStatus();
   for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
     DeviceSums::Calls calls;
     const absl::Status status = sums_.Connect(bucket, calls);
     Await(bucket, calls);
     MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
   }
-  return EndCalls(/*sums=*/false);
+  MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/false));
+  return device_.bootstrap().Barrier();  // who leaves then is met in a step, not in Make
 }
 
 absl::Status StreamEngine::AddMicroBatch(size_t i, const TensorView& gradient, bool first,

@@ -80,13 +80,14 @@ TEST(StreamReducer, MarkReadyPutsFullBucketsOnTheStreamAndDoesNotWait) {
   FakeNcclControl& control = ControlOf(FAKE_NCCL);
   for (const bool stream_policy : {true, false}) {
     std::atomic<int> marked = 0;
-    control.Hold();
     const absl::Status status =
         RunWithStream(2, [&](NcclCommunicator& comm, HostStream& stream) -> absl::Status {
           ReducerOptions options = SmallBuckets();
           options.policy = stream_policy ? ProgressPolicy::kAuto : ProgressPolicy::kInline;
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                     GradientReducer::Make(comm, SomeGradients(), options));
+          MILLRACE_RETURN_IF_ERROR(comm.bootstrap().Barrier());  // nobody is in Make any more
+          control.Hold();
           const uint64_t before = stream.issued();
           MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, SomeGradients().size()));
           const uint64_t after = stream.issued();
@@ -97,6 +98,55 @@ TEST(StreamReducer, MarkReadyPutsFullBucketsOnTheStreamAndDoesNotWait) {
                                             : Fail(absl::StrCat(after - before, " begun"));
         });
     control.Release();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// A communicator's first calls wait for the peers'.
+TEST(StreamReducer, TheFirstStepsMarkReadyDoesNotWaitForPeers) {
+  FakeNcclControl& control = ControlOf(FAKE_NCCL);
+  control.connects_by_calls = true;
+  ReducerOptions exact = SmallBuckets();
+  exact.exact = true;
+  ReducerOptions averaged = SmallBuckets();
+  averaged.average_by_rows = true;
+  averaged.skip_non_finite = true;
+  for (const auto& [options, foreign] : {std::pair(SmallBuckets(), false), std::pair(exact, true),
+                                         std::pair(averaged, false), std::pair(averaged, true)}) {
+    std::atomic<bool> marked = false;
+    const absl::Status status =
+        RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
+          comm.set_timeout(std::chrono::seconds(20));
+          MakeReducer make = MakeOwned;
+          if (foreign) make = MakeForeign();
+          MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, SomeGradients(), options));
+          reducer->SetRows(1);
+          while (comm.rank() == 1 && !marked) std::this_thread::yield();
+          const absl::Status outcome = MarkAll(*reducer, SomeGradients().size());
+          marked = true;
+          MILLRACE_RETURN_IF_ERROR(outcome);
+          return reducer->Finish();
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  control.connects_by_calls = false;
+}
+
+// Although it sums.
+TEST(StreamReducer, MakeLeavesTheCallersMemoryAsItIs) {
+  ReducerOptions copied;
+  copied.skip_non_finite = true;
+  for (const ReducerOptions& options : {ReducerOptions(), copied}) {
+    const absl::Status status =
+        RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
+          const std::vector<GradientSpec> gradients = {{"a", {100}}};
+          ForeignGradients memory(gradients);
+          std::ranges::fill(memory.views()[0].as<float>(), 7);
+          MILLRACE_RETURN_IF_ERROR(
+              GradientReducer::Make(comm, gradients, memory.views(), options).status());
+          const bool kept = std::ranges::count(memory.views()[0].as<float>(), 7.0f) == 100;
+          return kept ? absl::OkStatus() : Fail("it is written to");
+        });
     EXPECT_TRUE(status.ok()) << status;
   }
 }
