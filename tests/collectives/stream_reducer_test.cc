@@ -504,6 +504,36 @@ TEST(StreamReducer, AStreamWithoutADeviceIsInvalid) {
   EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("this one is over threads"));
 }
 
+// NCCL itself waits for a peer that stands still.
+TEST(StreamReducer, WaitsAskWhetherPeersLive) {
+  class LostPeer final : public Progress {
+   public:
+    void Enter(int64_t, int, Phase phase) override { waits = phase == Phase::kWaiting; }
+    absl::Status Health() const override {
+      return waits ? PeerLostError({.rank = 1}, "it was killed") : absl::OkStatus();
+    }
+    std::atomic<bool> waits = false;
+  };
+  std::atomic<bool> told = false;
+  const absl::Status status =
+      RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
+        LostPeer progress;
+        ReducerOptions options;
+        options.progress = &progress;
+        comm.set_timeout(std::chrono::seconds(20));
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                  GradientReducer::Make(comm, SomeGradients(), options));
+        while (comm.rank() == 1 && !told) std::this_thread::yield();
+        if (comm.rank() == 1) return absl::OkStatus();
+        absl::Status outcome = MarkAll(*reducer, SomeGradients().size());
+        if (outcome.ok()) outcome = reducer->Finish();
+        told = true;
+        const std::optional<PeerLost> lost = PeerLostOf(outcome);
+        return lost.has_value() && lost->rank == 1 ? absl::OkStatus() : Fail(outcome.ToString());
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // It is in the middle of a step: its peer's sum cannot end, and the peer learns who it waited for.
 // Also where NCCL does not notice, as over NVLink.
 void ExpectThatALeaverEndsThePeersWait(const ReducerOptions& options) {
