@@ -20,7 +20,7 @@ class Progress {
   // All gradients of this rank in the bucket are there.
   virtual void BucketReady(int64_t /*step*/, int /*bucket*/) {}
   // Between Enter(kWaiting) or Enter(kExchanging) and the next Enter: `rank` of the reducer's
-  // communicator is awaited now.
+  // communicator is awaited now. Not said over NCCL.
   virtual void Awaits(int64_t /*step*/, int /*bucket*/, int /*rank*/) {}
   // All gradients are there: from now on the step waits for sums.
   virtual void Finishing(int64_t /*step*/) {}

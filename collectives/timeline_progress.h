@@ -19,6 +19,7 @@ namespace millrace::collectives {
 //   reducing      (reducer)
 //   exchanging    (reducer) with other hosts, for each of their ranks that was awaited in turn
 //   bucket used   (compute) where the loop says Enter(kUpdating) with the bucket
+// Over NCCL reducing is putting the sum on the stream; waiting comes behind it and names no rank.
 // From Finish to the next Enter of the loop `compute` is waiting: that is what is exposed.
 // Thread-safe.
 class TimelineProgress final : public Progress {
