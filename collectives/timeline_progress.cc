@@ -36,7 +36,8 @@ void TimelineProgress::Enter(int64_t step, int bucket, Phase phase) {
 void TimelineProgress::Draw(int bucket, Phase phase) {
   const int64_t now = Timeline::Now();
   if (bucket >= 0 && IsReducers(phase)) {
-    Begin(reducer_, Track::kReducer, now, bucket, EventOf(phase));
+    const Event event = EventOf(phase);
+    if (!StandsAt(bucket, event)) Begin(reducer_, Track::kReducer, now, bucket, event);
     return;
   }
   End(reducer_, now);
@@ -44,6 +45,13 @@ void TimelineProgress::Draw(int bucket, Phase phase) {
   if (bucket >= 0 && phase != Phase::kUpdating) return;
   End(compute_, now);
   if (phase != Phase::kEnded) Begin(compute_, Track::kCompute, now, bucket, EventOf(phase));
+}
+
+// Over NCCL a wait is entered anew each time that it asks.
+bool TimelineProgress::StandsAt(int bucket, Event event) const {
+  const Timeline::Entry& last = reducer_.entry;
+  return reducer_.open && last.step == step_ && last.bucket == bucket && last.event == event &&
+         last.peer < 0;
 }
 
 void TimelineProgress::BucketReady(int64_t /*step*/, int bucket) {

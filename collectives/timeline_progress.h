@@ -41,6 +41,8 @@ class TimelineProgress final : public Progress {
   };
 
   void Draw(int bucket, Phase phase) MILLRACE_REQUIRES(mu_);
+  // The reducer's track is there, and awaits nobody by name.
+  bool StandsAt(int bucket, Event event) const MILLRACE_REQUIRES(mu_);
   void Begin(Span& span, Track track, int64_t now, int bucket, Event event) MILLRACE_REQUIRES(mu_);
   void End(Span& span, int64_t now) MILLRACE_REQUIRES(mu_);
 

@@ -136,6 +136,22 @@ TEST(TimelineProgress, WhatIsOpenAtTheEndIsDrawnUntilThen) {
   for (const auto& entry : entries) EXPECT_EQ(entry.step, 4);
 }
 
+TEST(TimelineProgress, AWaitThatIsEnteredAgainIsOne) {
+  Timeline timeline;
+  TimelineProgress progress(nullptr, &timeline);
+  progress.Enter(4, -1, Phase::kBackward);
+  for (int bucket = 2; bucket < 4; ++bucket) {
+    for (int asked = 0; asked < 5; ++asked) progress.Enter(4, bucket, Phase::kWaiting);
+  }
+  progress.Enter(4, 3, Phase::kReducing);
+  const auto entries = timeline.entries();
+  ASSERT_EQ(entries.size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(entries[i].event, Event::kWaiting);
+    EXPECT_EQ(entries[i].bucket, 2 + i);
+  }
+}
+
 TEST(TimelineProgress, AnExchangeIsCutWhereAnotherRankIsAwaited) {
   Timeline timeline;
   TimelineProgress progress(nullptr, &timeline);
