@@ -209,11 +209,7 @@ absl::Status BucketEngine::Begin(size_t bucket) {
   const DType dtype = plan_.buckets[bucket].dtype;
   const Range& share = shares_[bucket];
   if (exact_ != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(AwaitRows());
-    const float divisor = options_.average_by_rows ? DivisorOf(rows_) : 1;
-    const absl::Status status = exact_->Reduce(dtype, share.offset, share.bytes, divisor,
-                                               wants_squares() ? &squares_ : nullptr);
-    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
+    MILLRACE_RETURN_IF_ERROR(ReduceExactly(bucket));
   } else if (links_.cross != nullptr) {
     Sum(share, dtype, /*from_all=*/true, To::kOwnCopy);
     BeginExchange(bucket);
@@ -222,6 +218,31 @@ absl::Status BucketEngine::Begin(size_t bucket) {
     Sum(share, dtype, /*from_all=*/true, last_to());
   }
   Reduced(bucket);
+  return absl::OkStatus();
+}
+
+absl::Status BucketEngine::ReduceExactly(size_t bucket) {
+  const auto await = [this, bucket](std::unique_ptr<Pending> begun) {
+    return AwaitAlone(bucket, std::move(begun));
+  };
+  if (rows_exchange_ != nullptr) {
+    MILLRACE_RETURN_IF_ERROR(Annotate(await(std::move(rows_exchange_)), "valid rows"));
+  }
+  const Range& share = shares_[bucket];
+  const float divisor = options_.average_by_rows ? DivisorOf(rows_) : 1;
+  return MetAt(bucket, exact_->Reduce(plan_.buckets[bucket].dtype, share.offset, share.bytes,
+                                      divisor, wants_squares() ? &squares_ : nullptr, await));
+}
+
+// What has not ended stays with the exchanges: its memory is in use until the group is left.
+absl::Status BucketEngine::AwaitAlone(size_t bucket, std::unique_ptr<Pending> begun) {
+  exchanges_.push_back({bucket, {}});
+  exchanges_.back().pending.push_back(std::move(begun));
+  Enter(bucket, Phase::kExchanging);
+  MILLRACE_RETURN_IF_ERROR(PollFirstExchange());
+  MILLRACE_RETURN_IF_ERROR(exchanges_.front().Wait());
+  exchanges_.pop_front();
+  Enter(bucket, Phase::kReducing);
   return absl::OkStatus();
 }
 

@@ -54,6 +54,9 @@ class BucketEngine final : public ReductionEngine {
   // `poll`: without waiting; false: it would have to wait.
   absl::StatusOr<bool> EndFirstExchange(bool poll);
   absl::Status Begin(size_t bucket);
+  absl::Status ReduceExactly(size_t bucket);
+  // Waits for an exchange of `bucket` that is the only one.
+  absl::Status AwaitAlone(size_t bucket, std::unique_ptr<Pending> begun);
   void BeginExchange(size_t bucket);
   void BeginScatter(const TensorView& share, Exchange& exchange);
   // Until the first exchange has ended, where others have work or somebody watches.

@@ -2,6 +2,8 @@
 #define MILLRACE_COLLECTIVES_EXACT_EXCHANGE_INTERNAL_H_
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,16 +19,21 @@ namespace millrace::collectives {
 // others (AllGather). Thread-compatible.
 class ExactExchange {
  public:
+  // Waits for an operation of `cross`, which it keeps until that has ended; returns the outcome.
+  using Await = std::function<absl::Status(std::unique_ptr<Pending>)>;
+
   // All three outlive this.
   ExactExchange(Communicator& cross, const HostGroups& groups, SharedHost& host);
 
-  // Bytes [offset, offset + bytes) of the copies of all hosts. Blocks.
-  absl::Status Reduce(DType dtype, size_t offset, size_t bytes, float divisor,
-                      SquareLanes* squares);
+  // Bytes [offset, offset + bytes) of the copies of all hosts. Blocks, in `await`.
+  absl::Status Reduce(DType dtype, size_t offset, size_t bytes, float divisor, SquareLanes* squares,
+                      const Await& await);
 
  private:
   absl::Status ReducePiece(DType dtype, size_t offset, size_t bytes, size_t part_bytes,
-                           float divisor);
+                           float divisor, const Await& await);
+  absl::Status Run(Collective kind, const TensorView& in, const TensorView& out,
+                   const Await& await);
 
   Communicator& cross_;
   const HostGroups& groups_;
