@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
 #include "tests/collectives/communicator_conformance.h"
+#include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -160,6 +161,27 @@ TEST_P(ReducerHostsConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
     options.shard = true;
     return CompareForeignWithOwned(comm, options);
   });
+}
+
+TEST_P(ReducerHostsConformance, ATeamIsFinishedInUnlikeOrders) {
+  ForLayouts([](Communicator& comm, const Layout& layout) {
+    ReducerTeam team;
+    ReducerOptions options;
+    options.host = layout[comm.rank()];
+    options.team = &team;
+    return FinishTwoInUnlikeOrders(comm, SmallBuckets(options));
+  });
+}
+
+TEST_P(ReducerHostsConformance, LateSumsComeInTheirSteps) {
+  for (const ReducerOptions& kind : KindsOfSums()) {
+    if (kind.shard || kind.average_by_rows) continue;
+    ForLayouts([&kind](Communicator& comm, const Layout& layout) {
+      ReducerOptions options = kind;
+      options.host = layout[comm.rank()];
+      return CheckLateSums(comm, options);
+    });
+  }
 }
 
 }  // namespace millrace::collectives

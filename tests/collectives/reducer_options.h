@@ -4,6 +4,7 @@
 // What the reducer's options promise, over every backend and layout: each check sets what it is
 // about in `options`, and leaves the rest.
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
+#include "collectives/stale_reducer.h"
 #include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -265,6 +267,27 @@ inline absl::Status CheckAllOptions(Communicator& comm, const ReducerOptions& ba
   options = base;
   options.wire = DType::kBF16;
   return CheckShards(comm, options, make);
+}
+
+// Sums that come a step late for three steps, and then in their own; each once and in order.
+inline absl::Status CheckLateSums(Communicator& comm, const ReducerOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const auto reducer,
+      StaleReducer::Make(comm, {{"a", {1000}}}, options, {.delay = 1, .pipelined_steps = 3}));
+  const size_t arrivals[] = {0, 1, 1, 2, 1};
+  float arrived = 0;
+  for (int step = 0; step < 5; ++step) {
+    std::ranges::fill(reducer->gradient(0).as<float>(), static_cast<float>(step + 1));
+    MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+    if (reducer->ready().size() != arrivals[step]) return Fail(absl::StrCat("in step ", step));
+    for (GradientReducer* const ready : reducer->ready()) {
+      const float sum = ++arrived * static_cast<float>(comm.size());
+      const auto values = ready->gradient(0).as<float>();
+      if (std::ranges::count(values, sum) != 1000) return Fail(absl::StrCat("sum ", values[0]));
+    }
+  }
+  return comm.Barrier();
 }
 
 // All ranks but the last mark everything before that one marks anything, so nothing is reduced yet;

@@ -6,7 +6,6 @@
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
-#include "collectives/stale_reducer.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/awaited_bucket.h"
 #include "tests/collectives/counted_steps.h"
@@ -340,25 +339,11 @@ TEST(StreamReducer, DoesNotSayThatItWaitsBehindAGather) {
 
 TEST(StreamReducer, LateSumsComeInTheirSteps) {
   for (const ProgressPolicy policy : {ProgressPolicy::kStream, ProgressPolicy::kInline}) {
+    ReducerOptions options;
+    options.policy = policy;
     const absl::Status status = RunOverFakeNccl(
-        2, {.library = FAKE_NCCL}, [policy](NcclCommunicator& comm) -> absl::Status {
-          ReducerOptions options;
-          options.policy = policy;
-          MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                    StaleReducer::Make(comm, {{"a", {1000}}}, options,
-                                                       {.delay = 1, .pipelined_steps = 3}));
-          std::vector<float> sums;
-          for (int step = 1; step <= 5; ++step) {
-            std::ranges::fill(reducer->gradient(0).as<float>(), static_cast<float>(step));
-            MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-            MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-            for (GradientReducer* const ready : reducer->ready()) {
-              sums.push_back(ready->gradient(0).as<float>()[999]);
-            }
-          }
-          const std::vector<float> expected = {2, 4, 6, 8, 10};
-          return sums == expected ? absl::OkStatus() : Fail(testing::PrintToString(sums));
-        });
+        2, {.library = FAKE_NCCL},
+        [&options](NcclCommunicator& comm) { return CheckLateSums(comm, options); });
     EXPECT_TRUE(status.ok()) << status;
   }
 }
