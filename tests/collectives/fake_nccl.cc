@@ -111,6 +111,11 @@ void Forget(Comm comm) {
   delete reinterpret_cast<std::shared_ptr<State>*>(comm);
 }
 
+void NoteBounds(const Config& config) {
+  control.min_ctas = config.min_ctas;
+  control.max_ctas = config.max_ctas;
+}
+
 DType DTypeOf(DataType type) {
   switch (type) {
     case DataType::kUint8:
@@ -412,6 +417,7 @@ MILLRACE_FAKE_EXPORT Result ncclCommInitRankConfig(Comm* comm, int num_ranks, Un
   if (config->magic != 0xcafebeef || config->size < sizeof(Config) || config->blocking != 0) {
     return Result::kInvalidArgument;
   }
+  NoteBounds(*config);
   int64_t number = 0;
   std::memcpy(&number, id.bytes, sizeof(number));
   MutexLock lock(TheWorld().mu);
@@ -434,6 +440,7 @@ MILLRACE_FAKE_EXPORT Result ncclCommInitRankConfig(Comm* comm, int num_ranks, Un
 MILLRACE_FAKE_EXPORT Result ncclCommSplit(Comm comm, int color, int key, Comm* child,
                                           Config* config) {
   if (config->blocking != 0) return Result::kInvalidArgument;
+  NoteBounds(*config);
   MutexLock lock(TheWorld().mu);
   State& state = *FromComm(comm);
   const Result result = Begin(state);

@@ -24,6 +24,9 @@ struct FakeNcclControl {
   std::atomic<nccl::Result> failure = nccl::Result::kSystemError;
   // Ranks hear of a peer's abort, as over a network (as over NVLink they do not).
   std::atomic<bool> peers_notice = true;
+  // What the communicator that was made last is bound to.
+  std::atomic<int> min_ctas = 0;
+  std::atomic<int> max_ctas = 0;
   std::atomic<int> live = 0;  // communicators
   std::atomic<int> aborted = 0;
   std::atomic<int> destroyed = 0;

@@ -367,6 +367,21 @@ TEST_F(NcclTest, AGroupOutlivesTheOneItWasSplitFrom) {
   EXPECT_EQ(control_.destroyed, 8);
 }
 
+// Also those of the group that a team's reducer splits off.
+TEST_F(NcclTest, BoundsOfThreadBlocksReachTheLibrary) {
+  const auto are_bounds = [this](int min, int max) {
+    return control_.min_ctas.exchange(0) == min && control_.max_ctas.exchange(0) == max;
+  };
+  const auto body = [&are_bounds](NcclCommunicator& comm) -> absl::Status {
+    if (!are_bounds(2, 7)) return Fail("of the group");
+    MILLRACE_RETURN_IF_ERROR(comm.Split(0, 0).status());
+    return are_bounds(2, 7) ? absl::OkStatus() : Fail("of its part");
+  };
+  ExpectOk(1, body, {.min_ctas = 2, .max_ctas = 7});
+  ExpectOk(1, [](NcclCommunicator&) { return absl::OkStatus(); });
+  EXPECT_TRUE(are_bounds(nccl::kUndefinedInt, nccl::kUndefinedInt));
+}
+
 TEST(NcclOptionsTest, BadFieldsAreNamed) {
   const auto text = [](const NcclOptions& options) { return Text(options.Validate()); };
   EXPECT_TRUE(NcclOptions().Validate().ok());

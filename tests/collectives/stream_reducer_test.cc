@@ -2,6 +2,7 @@
 #include <atomic>
 #include <map>
 #include <thread>
+#include <tuple>
 
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
@@ -280,7 +281,7 @@ TEST(StreamReducer, SixteenBitsOnTheWireAreAddedInFloat32) {
 }
 
 // The bits of sums in buckets, and all that is known of a step, with several options at once:
-// summed one by one, and through buckets.
+// summed one by one, and through buckets, as in a team, whatever the options.
 TEST(StreamReducer, GradientsInTheCallersMemoryAreThoseOfBuckets) {
   ReducerOptions averaged;
   averaged.average_by_rows = true;
@@ -295,11 +296,16 @@ TEST(StreamReducer, GradientsInTheCallersMemoryAreThoseOfBuckets) {
   sharded.micro_batches = 2;
   ReducerOptions normed;
   normed.skip_non_finite = true;
-  for (const auto& [options, copied] :
-       {std::pair(averaged, false), std::pair(exact, true), std::pair(wired, true),
-        std::pair(sharded, true), std::pair(normed, true)}) {
+  for (const auto& [kind, in_a_team, copied] :
+       {std::tuple(averaged, false, false), std::tuple(averaged, true, true),
+        std::tuple(exact, false, true), std::tuple(wired, false, true),
+        std::tuple(sharded, false, true), std::tuple(sharded, true, true),
+        std::tuple(normed, false, true)}) {
     const absl::Status status =
         RunOverFakeNccl(3, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
+          ReducerTeam team;
+          ReducerOptions options = kind;
+          if (in_a_team) options.team = &team;
           MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, options));
           ForeignGradients memory(SomeGradients());
           MILLRACE_ASSIGN_OR_RETURN(
