@@ -1,8 +1,8 @@
 // How Open MPI is made to sum by its segmented ring on one communicator and no other.
 //
 // `tuned` looks for a forced algorithm whenever a communicator is made, so a variable of MPI_T that
-// is written before MPI_Comm_dup and put back after it forces one alone. But it looks only where
-// coll_tuned_use_dynamic_rules is on, and that cannot be written once MPI runs (4.1:
+// is written before MPI_Comm_idup and put back when that has ended forces one alone. But it looks
+// only where coll_tuned_use_dynamic_rules is on, and that cannot be written once MPI runs (4.1:
 // MPI_T_ERR_CVAR_SET_NEVER). So it is switched on by the environment, where this library starts
 // MPI; without a forced algorithm it changes nothing.
 //

@@ -21,7 +21,7 @@ struct Stall {
   std::chrono::milliseconds since{0};
   bool silent = false;  // its process does not run at all (SIGSTOP, a host that hangs)
 
-  // "rank 3 has not come on for 3.2 s: backward, step 17 (its process does not run)".
+  // "rank 3 has not come on for 3.2 s: backward, step 17, bucket 2 (its process does not run)".
   std::string ToString() const;
 };
 
