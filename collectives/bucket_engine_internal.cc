@@ -2,6 +2,8 @@
 // and `done`. A rank's copy is its own until it has published the bucket; then each rank writes to
 // its share of all copies, and raises `done`; when all have, all of the step, the copies are their
 // owners' again. No element is written by two, and each is summed once, by one rank, in rank order.
+// Small shares of a step's last bucket are summed by whoever claims them first: who is there takes
+// those of the ranks that are not.
 
 #include "collectives/bucket_engine_internal.h"
 
@@ -16,6 +18,8 @@ namespace millrace::collectives {
 namespace {
 
 constexpr std::chrono::microseconds kShortSleep{200};
+// A share that takes about as long to sum as a peer takes to wake up.
+constexpr size_t kMaxSharedBytes = 1 << 20;
 
 // By the numbers of the group that these are operations of; -1: none is known.
 int AwaitedPeer(const std::vector<std::unique_ptr<Pending>>& operations) {
@@ -88,7 +92,9 @@ absl::Status BucketEngine::Follow() {
   const int64_t start = StepTimes::Now();
   MILLRACE_RETURN_IF_ERROR(
       DozeUntil(own.published, done + 1, std::chrono::nanoseconds(taken), waiting_.stopped));
-  taken = StepTimes::Now() - start;
+  const int64_t took = StepTimes::Now() - start;
+  taken = taken == 0 ? took : std::min(took, 2 * taken);  // a pause of minutes comes but once
+  TellWaiting(done);
   for (int r = 0; r < host.size(); ++r) {
     MILLRACE_RETURN_IF_ERROR(DozeUntil(host.board(r).published, done + 1, {}, waiting_.stopped));
   }
@@ -98,6 +104,14 @@ absl::Status BucketEngine::Follow() {
   const bool awaits_more = begun_ > begun && begun_ < plan_.buckets.size();
   if (awaits_more) Enter(begun_, Phase::kBackward);
   return absl::OkStatus();
+}
+
+// As long as it looks as if it computed, a watchdog may blame it for what its peers wait for.
+void BucketEngine::TellWaiting(uint32_t count) {
+  MutexLock lock(turn_);
+  if (begun_ < plan_.buckets.size() && base_ + static_cast<uint32_t>(begun_) == count) {
+    Enter(begun_, Phase::kWaiting);
+  }
 }
 
 absl::Status BucketEngine::AwaitDone(uint32_t base) {
@@ -202,6 +216,9 @@ absl::StatusOr<bool> BucketEngine::EndFirstExchange(bool poll) {
 }
 
 absl::Status BucketEngine::Begin(size_t bucket) {
+  const bool last = bucket + 1 == plan_.buckets.size();
+  // Else a peer has it, who may be in the next step already.
+  if (last && SharesLast() && !ClaimLast(links_.lane)) return LeaveToPeer(bucket);
   if (bucket == 0) squares_ = {};
   if (bucket == 0 && options_.average_by_rows) CountRows();
   Enter(bucket, Phase::kReducing);
@@ -324,14 +341,49 @@ void BucketEngine::Reduced(size_t bucket) {
 }
 
 void BucketEngine::TellDone(size_t bucket) {
-  RankBoard& own = links_.host->board(links_.host->rank());
-  if (bucket + 1 == plan_.buckets.size()) {
-    own.all_rows = rows_;
-    own.sum_of_squares = all_squares_;
-  }
-  times_.End(bucket);
-  Raise(own.done, base_ + static_cast<uint32_t>(bucket) + 1);
+  times_.End(bucket);  // before the flag, by which others know that they may read it
+  RaiseDone(bucket, links_.lane);
+  if (bucket + 1 == plan_.buckets.size() && SharesLast()) SumForOthers();
   Enter(bucket, Phase::kBackward);  // back to where the reducer was called from
+}
+
+void BucketEngine::RaiseDone(size_t bucket, int lane) {
+  RankBoard& board = links_.host->board(lane);
+  if (bucket + 1 == plan_.buckets.size()) {
+    board.all_rows = rows_;
+    board.sum_of_squares = all_squares_;
+  }
+  Raise(board.done, base_ + static_cast<uint32_t>(bucket) + 1);
+}
+
+bool BucketEngine::SharesLast() const {
+  return links_.cross == nullptr && !options_.shard && !wants_squares() &&
+         ShareOf(plan_.buckets.size() - 1, 0).bytes <= kMaxSharedBytes;
+}
+
+bool BucketEngine::ClaimLast(int lane) {
+  uint32_t before = base_;
+  const uint32_t after = base_ + static_cast<uint32_t>(plan_.buckets.size());
+  return links_.host->board(lane).claimed.compare_exchange_strong(before, after,
+                                                                  std::memory_order_acq_rel);
+}
+
+absl::Status BucketEngine::LeaveToPeer(size_t bucket) {
+  times_.Begin(step_, bucket);
+  times_.End(bucket);
+  return absl::OkStatus();
+}
+
+// Who comes last to the end of backward has everybody's gradients, and need not wait until peers
+// that sleep have woken up.
+void BucketEngine::SumForOthers() {
+  const size_t last = plan_.buckets.size() - 1;
+  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
+    const uint32_t all_but_last = base_ + static_cast<uint32_t>(last);
+    if (!HasReached(links_.host->board(lane).done, all_but_last) || !ClaimLast(lane)) continue;
+    Sum(ShareOf(last, lane), plan_.buckets[last].dtype, /*from_all=*/true, last_to());
+    RaiseDone(last, lane);
+  }
 }
 
 // Who waits for its peers here must not look as if it computed: a watchdog blames who does.

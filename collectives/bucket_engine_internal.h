@@ -77,7 +77,17 @@ class BucketEngine final : public ReductionEngine {
   void Sum(const Range& range, DType dtype, bool from_all, To to);
   // After Store: of the last bucket there may still be the squares to exchange.
   void Reduced(size_t bucket);
+  // Of the thread, which has `count` buckets behind it and the next one full.
+  void TellWaiting(uint32_t count);
   void TellDone(size_t bucket);
+  void RaiseDone(size_t bucket, int lane);
+  // Whether the shares of a step's last bucket are anybody's to sum.
+  bool SharesLast() const;
+  // False: somebody has begun the sums of that share already.
+  bool ClaimLast(int lane);
+  absl::Status LeaveToPeer(size_t bucket);
+  // Sums the shares of a step's last bucket that their ranks have not come to.
+  void SumForOthers();
   bool AreDone(uint32_t base) const;
   // `tells`: whom it waits for.
   absl::Status AwaitLanes(uint32_t base, bool tells);
@@ -99,7 +109,9 @@ class BucketEngine final : public ReductionEngine {
   std::vector<const void*> in_;
   std::vector<void*> out_;
 
-  // Held by the thread in Follow and the caller in AwaitDone while they reduce: whose turn it is.
+  // Held by the thread in Follow and the caller in AwaitDone while they reduce: whose turn it is
+  // with all that is here but backward_took_, and with the place and the times of the base class.
+  // Where there is one thread alone nobody holds it.
   Mutex turn_;
   std::vector<int64_t> backward_took_;  // by bucket: ns in the last step; of the thread in Follow
 

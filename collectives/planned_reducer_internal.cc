@@ -1,6 +1,7 @@
 // The reducer's front: what backward and the optimizer see. Which buckets are full is counted here,
 // by the caller's thread; what becomes of full ones is the engine's, on the caller's thread
-// (inline) or on one of its own. The two meet in the counters of the host's boards alone.
+// (inline) or on one of its own. The two meet in the counters of the host's boards, and the engine
+// sees to it that one of them reduces at a time.
 
 #include "collectives/planned_reducer_internal.h"
 

@@ -25,8 +25,8 @@ class Progress {
   // All gradients are there: from now on the step waits for sums.
   virtual void Finishing(int64_t /*step*/) {}
 
-  // OK, or why no peer need be waited for any longer (UNAVAILABLE with PeerLost). Every wait asks
-  // at least each 50 ms. Thread-safe.
+  // OK, or why no peer need be waited for any longer (UNAVAILABLE with PeerLost). Every wait of the
+  // caller's asks at least each 50 ms, and each full bucket once. Thread-safe.
   virtual absl::Status Health() const = 0;
 };
 

@@ -31,7 +31,8 @@ struct ReducerCounters {
   double last_finish_seconds = 0;  // how long Finish took
   // The rank of the communicator that was ready last with the bucket that this rank waited for
   // longest; -1: nobody of this host was awaited, and always over NCCL, which does not say for whom
-  // it waits. With a thread that reduces and several hosts, backward may have hidden that wait.
+  // it waits. With a thread that reduces, backward may have hidden that wait where there are
+  // several hosts or gradients in the caller's memory.
   int last_awaited = -1;
 
   // Adds the steps of another reducer of the same plan; what is of the last step stays.

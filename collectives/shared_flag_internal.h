@@ -19,7 +19,8 @@ struct alignas(128) SharedFlag {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// Sets the counter; what was written before is seen by whoever has seen it. REQUIRES: the owner.
+// Sets the counter; what was written before is seen by whoever has seen it. REQUIRES: one at a
+// time, the owner or who does its work.
 void Raise(SharedFlag& flag, uint32_t count);
 
 // True when the counter is `count` or later.

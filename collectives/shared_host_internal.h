@@ -18,8 +18,11 @@ namespace millrace::collectives {
 // What one rank shows the others of its host.
 struct RankBoard {
   SharedFlag published;  // buckets whose gradients it has filled, since the start
-  SharedFlag done;       // buckets whose share it has summed and stored
+  SharedFlag done;       // buckets whose share it has summed and stored (the last: or a peer)
   SharedFlag gathered;   // steps whose shards it has given to all
+  // Buckets of the steps whose last share somebody has taken upon himself: this rank or, for it, a
+  // peer, who raises `done` then.
+  alignas(128) std::atomic<uint32_t> claimed;
   alignas(128) std::atomic<uint32_t> gone;  // owner -> peers, release/acquire: 1 when it has left
   // Plain data before `gone`: why, where another rank is to blame or this one says more. Text
   // empty: nothing.

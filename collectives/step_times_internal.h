@@ -12,7 +12,7 @@
 namespace millrace::collectives {
 
 // When a rank worked on which bucket of a step. Written by whoever reduces, read by the caller of
-// Finish after the last `done` of the step: the boards' flags order the two.
+// Finish after the last `done` of the step: the boards' flags, or the engine, order the two.
 class StepTimes {
  public:
   // `plan` outlives it.

@@ -214,7 +214,7 @@ TEST(ReducerLeaving, WaitsForNoPeer) {
 // Whoever has ended the last step leaves at once, while others are still in it.
 TEST(ReducerLeaving, AtTheEndDisturbsNobody) {
   for (const Runner& run : {Runner(RunRanks), Runner(RunTcpRanks)}) {
-    for (const Case& one : Cases({{0, 1, 2}, {0, 0, 1, 1}})) {
+    for (const Case& one : Cases({{0, 0, 0}, {0, 1, 2}, {0, 0, 1, 1}})) {
       const absl::Status status =
           run(static_cast<int>(one.layout.size()), [&](Communicator& comm) -> absl::Status {
             const std::vector<size_t> order = {2, 0, 1};

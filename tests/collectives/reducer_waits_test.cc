@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -31,6 +32,37 @@ TEST(GradientReducer, MarkingDoesNotWaitForASlowPeer) {
     }
     if (comm.rank() == 0) marked = true;
     return reducer->Finish();
+  });
+}
+
+// One rank has marked everything and does not come to Finish before the other is through it.
+TEST(GradientReducer, WhoComesLastWaitsForNobodyToWakeUp) {
+  std::atomic<int> marked = 0;  // steps, by the rank that comes first
+  std::atomic<int> finished = 0;
+  RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
+    comm.set_timeout(std::chrono::seconds(20));
+    ReducerOptions options;
+    options.policy = ProgressPolicy::kInline;
+    options.host = host;
+    options.average_by_rows = true;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                              GradientReducer::Make(comm, {{"g", {1000}}}, options));
+    for (int step = 0; step < 6; ++step) {
+      const bool first = (step + comm.rank()) % 2 == 0;
+      const std::span<float> gradient = reducer->gradient(0).as<float>();
+      std::ranges::fill(gradient, static_cast<float>((comm.rank() + 1) * (step + 1)));
+      reducer->SetRows(comm.rank() + 1);
+      while (!first && marked <= step) std::this_thread::yield();
+      MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+      if (first) marked = step + 1;
+      while (first && finished <= step) std::this_thread::yield();
+      const absl::Status status = reducer->Finish();
+      if (!first) finished = step + 1;
+      MILLRACE_RETURN_IF_ERROR(status);
+      if (std::ranges::count(gradient, static_cast<float>(step + 1)) != 1000) return Fail("sums");
+      if (reducer->outcome().rows != 3) return Fail("rows");
+    }
+    return absl::OkStatus();
   });
 }
 
@@ -264,12 +296,14 @@ absl::Status MarkBucket(GradientReducer& reducer, size_t bucket) {
 }
 
 // Rank 0 has marked everything; rank 1 marks a bucket when rank 0 is at `phase` in it, or all
-// buckets when it is there in the first one. In the end rank 0 has been at `phase` in each.
+// buckets when it is there in the first one. In the end rank 0 has been at `phase` in each. Who
+// wants the norm sums its shares itself.
 void ExpectEachBucketsPhase(const Layout& layout, Phase phase, bool bucket_by_bucket) {
   Recorder recorder;
   RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kInline;
+    options.skip_non_finite = true;
     options.host = host;
     if (comm.rank() == 0) options.progress = &recorder;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
@@ -313,13 +347,15 @@ class WaitingWatch : public Progress {
   std::atomic<bool> waits = false;
 };
 
-// Rank 1 has filled its bucket but not summed its share of it; rank 0 has.
+// Rank 1 has filled its bucket but not summed its share of it; rank 0 has. Who wants the norm sums
+// for nobody else.
 TEST(GradientReducer, SaysThatItWaitsForTheSharesOfOthers) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     std::atomic<bool> marked = false;
     WaitingWatch watch;
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options;
+      options.skip_non_finite = true;
       options.host = host;
       options.policy = comm.rank() == 0 ? policy : ProgressPolicy::kInline;
       if (comm.rank() == 0) options.progress = &watch;

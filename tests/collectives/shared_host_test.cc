@@ -98,7 +98,8 @@ TEST(SharedFlag, WhoDozesIsNotToBeWoken) {
   SharedFlag flag = {};
   std::atomic<int> looked = 0;
   std::thread dozer([&] {
-    const absl::Status status = DozeUntil(flag, 1, {}, [&looked] {
+    // So long that it does not ask to be woken.
+    const absl::Status status = DozeUntil(flag, 1, std::chrono::hours(1), [&looked] {
       ++looked;
       return absl::OkStatus();
     });

@@ -33,6 +33,7 @@ absl::Status DrawSteps(Communicator& comm, AwaitedBucket& watch, const std::stri
   TimelineProgress progress(comm.rank() == 0 ? &watch : nullptr, &timeline);
   ReducerOptions options = SmallBuckets();
   options.policy = ProgressPolicy::kInline;
+  options.skip_non_finite = true;  // whoever wants the norm sums all its shares itself
   options.progress = &progress;
   MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                             GradientReducer::Make(comm, SomeGradients(), options));
