@@ -1,5 +1,6 @@
 """`millrace train` over two hosts: network namespaces of this one, each with a /dev/shm of its own
-and a link between them that is limited (and delayed where the kernel has netem). Needs root."""
+and a link between them that is limited (and delayed where the kernel has netem); and over ranks of
+one host whose /dev/shm is too small. Needs root."""
 
 import os
 import re
@@ -18,26 +19,39 @@ def run(*words, check=True):
     return subprocess.run(words, check=check, capture_output=True, text=True, timeout=TIMEOUT)
 
 
-class Host:
-    """A network namespace, and a process that holds a /dev/shm of its own."""
+class SharedMemory:
+    """A process that holds a /dev/shm of its own."""
 
-    def __init__(self, name):
-        self.name = name
-        run("ip", "netns", "add", name)
+    def __init__(self, size, prefix=()):
         self.holder = subprocess.Popen(
-            ["ip", "netns", "exec", name, "unshare", "-m", "sh", "-c",
-             "mount -t tmpfs -o size=512m tmpfs /dev/shm && echo ready && exec sleep 100000"],
+            [*prefix, "unshare", "-m", "sh", "-c",
+             f"mount -t tmpfs -o size={size} tmpfs /dev/shm && echo ready && exec sleep 100000"],
             stdout=subprocess.PIPE, text=True)
-        self.shares = self.holder.stdout.readline() == "ready\n"
-        run("ip", "-n", name, "link", "set", "lo", "up")
+        self.mounted = self.holder.stdout.readline() == "ready\n"
 
     def prefix(self):
-        return ["nsenter", "-t", str(self.holder.pid), "-m", "-n"]
+        return ["nsenter", "-t", str(self.holder.pid), "-m"]
 
     def close(self):
         self.holder.kill()
         self.holder.wait()
         self.holder.stdout.close()
+
+
+class Host:
+    """A network namespace with a /dev/shm of its own."""
+
+    def __init__(self, name):
+        self.name = name
+        run("ip", "netns", "add", name)
+        self.memory = SharedMemory("512m", ["ip", "netns", "exec", name])
+        run("ip", "-n", name, "link", "set", "lo", "up")
+
+    def prefix(self):
+        return [*self.memory.prefix(), "-n"]
+
+    def close(self):
+        self.memory.close()
         run("ip", "netns", "del", self.name, check=False)
 
 
@@ -56,7 +70,7 @@ class HostsTest(RanksTestCase):
                 run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", f"v{name}")
                 run("ip", "-n", name, "link", "set", f"v{name}", "up")
                 cls.limit(name)
-            if not all(host.shares for host in cls.hosts):
+            if not all(host.memory.mounted for host in cls.hosts):
                 raise OSError("no /dev/shm can be mounted")
         except (OSError, subprocess.SubprocessError) as error:
             cls.tearDownHosts()
@@ -158,6 +172,41 @@ class HostsTest(RanksTestCase):
                 self.assertRegex(rank.output(), r"rank \d is lost")
         finally:
             run("ip", "-n", NAMES[1], "link", "set", f"v{NAMES[1]}", "up")
+
+
+class SmallMemoryTest(RanksTestCase):
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("not root")
+        cls.memory = SharedMemory("4k")
+        if not cls.memory.mounted:
+            cls.memory.close()
+            raise unittest.SkipTest("no /dev/shm can be mounted")
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.memory.close()
+
+    def arguments(self, job, *more):
+        return [*self.memory.prefix(), *super().arguments(job, *more)]
+
+    def check_a_killed_rank_is_named(self, lost):
+        """Each rank is a host of its own to the other, whose process it cannot wait for."""
+        job, _ = self.job(f"small-{lost}")
+        ranks = self.start(job, 2, *NO_STALLS)
+        ranks[0].await_line(r"^step 5/")
+        self.assertRegex(ranks[0].output(), r"(?m)^gradients .*; 2 ranks in 2 groups, for memory is "
+                                            r"not shared: rank 0: /dev/shm: .*No space left")
+        ranks[lost].process.send_signal(signal.SIGKILL)
+        self.check_lost([ranks[1 - lost]], lost, ": its host cannot be reached")
+
+    def test_ranks_that_cannot_share_memory_watch_each_other_all_the_same(self):
+        for lost in (0, 1):
+            with self.subTest(lost=lost):
+                self.check_a_killed_rank_is_named(lost)
 
 
 if __name__ == "__main__":
