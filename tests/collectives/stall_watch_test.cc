@@ -16,7 +16,7 @@ constexpr milliseconds kAbort{60'000};
 class StallWatchTest : public testing::Test {
  protected:
   StallWatchTest() : memory_(ProgressBoard::SizeBytes(3) + 128), board_(Aligned(), 3) {
-    for (int rank = 0; rank < 3; ++rank) Show(rank, 1, -1, Phase::kBackward);
+    for (int rank = 0; rank < 3; ++rank) Show(rank, 1, 0, Phase::kBackward);
   }
 
   void Show(int rank, int64_t step, int bucket, Phase phase) {
@@ -63,11 +63,13 @@ TEST_F(StallWatchTest, WhoIsWaitedForIsNamedOnceWithItsPlace) {
   const auto found = Pass(20);
   ASSERT_EQ(found.size(), 1);
   EXPECT_EQ(found[0].stall.where.rank, 2);
+  EXPECT_EQ(found[0].stall.where.bucket, 0);
   EXPECT_EQ(found[0].stall.where.phase, Phase::kBackward);
   EXPECT_EQ(found[0].stall.since, kReport);
   EXPECT_FALSE(found[0].stall.silent);
   EXPECT_FALSE(found[0].give_up);
-  EXPECT_EQ(found[0].stall.ToString(), "rank 2 has not come on for 3.0 s: backward, step 1");
+  EXPECT_EQ(found[0].stall.ToString(),
+            "rank 2 has not come on for 3.0 s: backward, step 1, bucket 0");
 }
 
 TEST_F(StallWatchTest, WhoComesOnStartsAnew) {
@@ -85,6 +87,7 @@ TEST_F(StallWatchTest, WhoeverWaitsForTheSameIsNotNamed) {
 }
 
 TEST_F(StallWatchTest, AStoppedProcessIsNamedThoughNobodyWaits) {
+  Show(1, 1, -1, Phase::kBackward);  // before its first bucket
   Pass(1);
   Stop(1);
   const auto found = Pass(10);

@@ -74,14 +74,15 @@ TEST_P(WatchdogTest, ASlowRankIsNamedWithItsPlaceAndIsNotLost) {
     WatchdogOptions options = Quick(milliseconds(0));
     options.on_stall = [&by, own = 1 << job.rank()](const Stall& stall) {
       const PeerLost& where = stall.where;
-      if (where.rank == 3 && where.step == 7 && where.phase == Phase::kBackward) by |= own;
+      const bool placed = where.step == 7 && where.bucket == 1 && where.phase == Phase::kBackward;
+      if (where.rank == 3 && placed) by |= own;
     };
     MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), options));
     if (job.rank() == 3) {
-      watchdog->Enter(7, -1, Phase::kBackward);
+      watchdog->Enter(7, 1, Phase::kBackward);
       if (!Eventually([&by] { return by == 0b111; })) return Fail("not named by all others");
     } else {
-      watchdog->Enter(7, 1, Phase::kWaiting);
+      watchdog->Enter(7, 2, Phase::kWaiting);
     }
     MILLRACE_RETURN_IF_ERROR(job.Barrier());
     return watchdog->Health();
