@@ -87,7 +87,7 @@ struct Launch {
 //                        NCCL, whose sums are its own
 //   FAILED_PRECONDITION  the launchers contradict each other; several ranks were launched but this
 //                        build has no MPI, or nobody said where to meet; MPI says another size than
-//                        the launcher
+//                        the launcher, or grants no MPI_THREAD_FUNNELED (a plain MPI_Init's)
 //   other                as Meet (rendezvous.h): a rank that never comes, an address that is taken;
 //                        as MakeNccl: no library, a wrong version, no device, a build without CUDA
 absl::StatusOr<Launch> Connect(const ConnectOptions& options = {});
