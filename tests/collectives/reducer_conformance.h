@@ -108,6 +108,15 @@ TEST_P(ReducerConformance, AnotherShapeNamesRankAndTensor) {
       {"ranks 0 and 1", "'conv2/kernel'", "[3, 3, 8, 16] on rank 0", "[3, 3, 8, 17] on rank 1"});
 }
 
+TEST_P(ReducerConformance, AnotherTypeNamesRankAndTensor) {
+  ExpectDisagreement(
+      [](int rank, auto& gradients, auto&) {
+        if (rank == 1) gradients[2].dtype = DType::kF16;
+      },
+      {"ranks 0 and 1", "'conv2/kernel'", "float32 [3, 3, 8, 16] on rank 0",
+       "float16 [3, 3, 8, 16] on rank 1"});
+}
+
 TEST_P(ReducerConformance, AMissingTensorIsNamed) {
   ExpectDisagreement(
       [](int rank, auto& gradients, auto&) {
@@ -132,9 +141,30 @@ TEST_P(ReducerConformance, AnotherOrderNamesTheFirstTensor) {
       {"ranks 0 and 1", "tensor 1 is 'conv2/kernel' on rank 0 and 'fc/kernel' on rank 1"});
 }
 
+// All that have to be equal over every backend.
 TEST_P(ReducerConformance, AnotherOptionIsNamed) {
-  ExpectDisagreement([](int rank, auto&, auto& options) { options.bucket_bytes += rank; },
-                     {"option bucket_bytes is 5000 on rank 0 and 5001 on rank 1"});
+  struct Other {
+    std::function<void(ReducerOptions&)> change;
+    const char* named;
+  };
+  const Other others[] = {
+      {[](auto& o) { o.bucket_bytes = 5001; }, "bucket_bytes is 5000 on rank 0 and 5001"},
+      {[](auto& o) { o.edge_bucket_bytes = 999; }, "edge_bucket_bytes is 1000 on rank 0 and 999"},
+      {[](auto& o) { o.exact = true; }, "exact is false on rank 0 and true"},
+      {[](auto& o) { o.average_by_rows = true; }, "average_by_rows is false on rank 0 and true"},
+      {[](auto& o) { o.skip_non_finite = true; }, "skip_non_finite is false on rank 0 and true"},
+      {[](auto& o) { o.clip_norm = 0.25; }, "clip_norm is 0 on rank 0 and 0.25"},
+      {[](auto& o) { o.shard = true; }, "shard is false on rank 0 and true"},
+      {[](auto& o) { o.micro_batches = 2; }, "micro_batches is 1 on rank 0 and 2"},
+      {[](auto& o) { o.wire = DType::kBF16; }, "wire is float32 on rank 0 and bfloat16"},
+  };
+  for (const Other& other : others) {
+    ExpectDisagreement(
+        [&other](int rank, auto&, auto& options) {
+          if (rank == 1) other.change(options);
+        },
+        {absl::StrCat("option ", other.named, " on rank 1")});
+  }
 }
 
 TEST_P(ReducerConformance, ARankThatCannotPlanIsNamedByAll) {
