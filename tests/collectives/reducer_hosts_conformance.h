@@ -153,6 +153,40 @@ TEST_P(ReducerHostsConformance, SumsOfHostsAreRoundedOnTheWire) {
   });
 }
 
+// Whole numbers have the same sum in any order; these have not.
+TEST_P(ReducerHostsConformance, ExactSumsHaveTheBitsOfAFlatSumInEveryLayout) {
+  ForLayouts([](Communicator& comm, const Layout& layout) {
+    ReducerOptions options;
+    options.exact = true;
+    options.host = layout[comm.rank()];
+    return CheckFlatSums(comm, options, MakeOwned);
+  });
+}
+
+TEST_P(ReducerHostsConformance, StepsAreSkippedClippedAndMadeOfMicroBatchesInEveryLayout) {
+  for (const bool exact : {false, true}) {
+    ForLayouts([exact](Communicator& comm, const Layout& layout) -> absl::Status {
+      ReducerOptions options;
+      options.exact = exact;
+      options.host = layout[comm.rank()];
+      MILLRACE_RETURN_IF_ERROR(CheckSkippedSteps(comm, options, MakeOwned));
+      MILLRACE_RETURN_IF_ERROR(CheckClipFactor(comm, options, MakeOwned));
+      return CheckMicroBatches(comm, options, MakeOwned);
+    });
+  }
+}
+
+TEST_P(ReducerHostsConformance, ShardsAreSummedByOneRankEachAndGathered) {
+  for (const DType wire : {DType::kF32, DType::kBF16}) {
+    ForLayouts([wire](Communicator& comm, const Layout& layout) {
+      ReducerOptions options;
+      options.wire = wire;
+      options.host = layout[comm.rank()];
+      return CheckShards(comm, options, MakeOwned);
+    });
+  }
+}
+
 TEST_P(ReducerHostsConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
   ForLayouts([](Communicator& comm, const Layout& layout) -> absl::Status {
     ReducerOptions options;
