@@ -45,14 +45,13 @@ BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links, const Reduc
 }
 
 absl::Status BucketEngine::Poll(bool counts) {
-  // What blocks between hosts waits for Drain.
-  if (!has_share() || exact_ != nullptr) return absl::OkStatus();
+  if (!has_share()) return absl::OkStatus();
   bool moved = true;
   while (moved) {
     moved = false;
-    while (begun_ < plan_.buckets.size() && ArePublished(begun_)) {
+    while (CanBegin()) {
       const int64_t start = StepTimes::Now();
-      MILLRACE_RETURN_IF_ERROR(Begin(begun_));
+      Begin(begun_);
       if (counts) times_.Polled(begun_, StepTimes::Now() - start);
       ++begun_;
       moved = true;
@@ -69,9 +68,8 @@ absl::Status BucketEngine::Poll(bool counts) {
 
 absl::Status BucketEngine::Drain() {
   while (has_share() && (begun_ < plan_.buckets.size() || !exchanges_.empty())) {
-    const bool can_begin = begun_ < plan_.buckets.size() && ArePublished(begun_);
-    if (can_begin) {
-      MILLRACE_RETURN_IF_ERROR(Begin(begun_++));
+    if (CanBegin()) {
+      Begin(begun_++);
     } else if (!exchanges_.empty()) {
       MILLRACE_RETURN_IF_ERROR(EndFirstExchange(/*poll=*/false).status());
     } else {
@@ -109,7 +107,8 @@ absl::Status BucketEngine::Follow() {
 // As long as it looks as if it computed, a watchdog may blame it for what its peers wait for.
 void BucketEngine::TellWaiting(uint32_t count) {
   MutexLock lock(turn_);
-  if (begun_ < plan_.buckets.size() && base_ + static_cast<uint32_t>(begun_) == count) {
+  const bool is_next = base_ + static_cast<uint32_t>(begun_) == count;
+  if (is_next && begun_ < plan_.buckets.size() && !ArePublished(begun_)) {
     Enter(begun_, Phase::kWaiting);
   }
 }
@@ -203,19 +202,20 @@ absl::StatusOr<bool> BucketEngine::EndFirstExchange(bool poll) {
     Enter(bucket, Phase::kExchanging);
     MILLRACE_RETURN_IF_ERROR(PollFirstExchange());
   }
-  MILLRACE_RETURN_IF_ERROR(AwaitRows());  // begun before, so ended by now
   MILLRACE_RETURN_IF_ERROR(first.Wait());
+  first.pending.clear();
+  if (exact_ != nullptr && GoOnExactly(first)) return true;
   exchanges_.pop_front();
   if (of_squares) {
     TellDone(bucket);
   } else {
-    Store(bucket);
+    if (exact_ == nullptr) Store(bucket);
     Reduced(bucket);
   }
   return true;
 }
 
-absl::Status BucketEngine::Begin(size_t bucket) {
+void BucketEngine::Begin(size_t bucket) {
   const bool last = bucket + 1 == plan_.buckets.size();
   // Else a peer has it, who may be in the next step already.
   if (last && SharesLast() && !ClaimLast(links_.lane)) return LeaveToPeer(bucket);
@@ -223,49 +223,24 @@ absl::Status BucketEngine::Begin(size_t bucket) {
   if (bucket == 0 && options_.average_by_rows) CountRows();
   Enter(bucket, Phase::kReducing);
   times_.Begin(step_, bucket);
-  const DType dtype = plan_.buckets[bucket].dtype;
-  const Range& share = shares_[bucket];
-  if (exact_ != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(ReduceExactly(bucket));
-  } else if (links_.cross != nullptr) {
-    Sum(share, dtype, /*from_all=*/true, To::kOwnCopy);
-    BeginExchange(bucket);
-    return absl::OkStatus();
-  } else {
-    Sum(share, dtype, /*from_all=*/true, last_to());
-  }
+  if (links_.cross != nullptr) return BeginExchange(bucket);
+  Sum(shares_[bucket], plan_.buckets[bucket].dtype, /*from_all=*/true, last_to());
   Reduced(bucket);
-  return absl::OkStatus();
-}
-
-absl::Status BucketEngine::ReduceExactly(size_t bucket) {
-  const auto await = [this, bucket](std::unique_ptr<Pending> begun) {
-    return AwaitAlone(bucket, std::move(begun));
-  };
-  if (rows_exchange_ != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(Annotate(await(std::move(rows_exchange_)), "valid rows"));
-  }
-  const Range& share = shares_[bucket];
-  const float divisor = options_.average_by_rows ? DivisorOf(rows_) : 1;
-  return MetAt(bucket, exact_->Reduce(plan_.buckets[bucket].dtype, share.offset, share.bytes,
-                                      divisor, wants_squares() ? &squares_ : nullptr, await));
-}
-
-// What has not ended stays with the exchanges: its memory is in use until the group is left.
-absl::Status BucketEngine::AwaitAlone(size_t bucket, std::unique_ptr<Pending> begun) {
-  exchanges_.push_back({bucket, {}});
-  exchanges_.back().pending.push_back(std::move(begun));
-  Enter(bucket, Phase::kExchanging);
-  MILLRACE_RETURN_IF_ERROR(PollFirstExchange());
-  MILLRACE_RETURN_IF_ERROR(exchanges_.front().Wait());
-  exchanges_.pop_front();
-  Enter(bucket, Phase::kReducing);
-  return absl::OkStatus();
 }
 
 void BucketEngine::BeginExchange(size_t bucket) {
+  Exchange& exchange = exchanges_.emplace_back(Exchange{bucket, {}});
   const DType dtype = plan_.buckets[bucket].dtype;
   const Range& share = shares_[bucket];
+  if (bucket == 0 && options_.average_by_rows) {
+    exchange.pending.push_back(AddHosts({&rows_, DType::kI64, Shape{1}}));
+  }
+  if (exact_ != nullptr) {
+    exact_->Begin(dtype, share.offset, share.bytes);
+    (void)GoOnExactly(exchange);  // of an empty share nothing is begun: it has ended
+    return;
+  }
+  Sum(share, dtype, /*from_all=*/true, To::kOwnCopy);
   std::byte* const own = links_.host->copy(links_.host->rank()) + share.offset;
   const size_t count = share.bytes / SizeOf(dtype);
   TensorView data = {own, dtype, Shape{static_cast<int64_t>(count)}};
@@ -275,33 +250,31 @@ void BucketEngine::BeginExchange(size_t bucket) {
     data.data = wired_[bucket].data();
     data.dtype = options_.wire;
   }
-  exchanges_.push_back({bucket, {}});
-  if (IsScattered(bucket)) return BeginScatter(data, exchanges_.back());
-  exchanges_.back().pending.push_back(links_.cross->Start({.kind = Collective::kAllReduce,
-                                                           .in = data,
-                                                           .out = data,
-                                                           .op = ReduceOp::kSum,
-                                                           .agreed = true}));
+  if (IsScattered(bucket)) return BeginScatter(data, exchange);
+  exchange.pending.push_back(AddHosts(data));
+}
+
+bool BucketEngine::GoOnExactly(Exchange& exchange) {
+  Enter(exchange.bucket, Phase::kReducing);
+  const float divisor = options_.average_by_rows ? DivisorOf(rows_) : 1;
+  auto next = exact_->Next(divisor, wants_squares() ? &squares_ : nullptr);
+  if (next == nullptr) return false;
+  exchange.pending.push_back(std::move(next));
+  return true;
+}
+
+std::unique_ptr<Pending> BucketEngine::AddHosts(const TensorView& data) {
+  return links_.cross->Start({.kind = Collective::kAllReduce,
+                              .in = data,
+                              .out = data,
+                              .op = ReduceOp::kSum,
+                              .agreed = true});
 }
 
 // Of a step's first bucket: every rank of the host has said its rows when it has published that.
 void BucketEngine::CountRows() {
   rows_ = 0;
   for (int r = 0; r < links_.host->size(); ++r) rows_ += links_.host->board(r).rows;
-  if (links_.cross == nullptr) return;
-  const TensorView view = {&rows_, DType::kI64, Shape{1}};
-  rows_exchange_ = links_.cross->Start({.kind = Collective::kAllReduce,
-                                        .in = view,
-                                        .out = view,
-                                        .op = ReduceOp::kSum,
-                                        .agreed = true});
-}
-
-absl::Status BucketEngine::AwaitRows() {
-  if (rows_exchange_ == nullptr) return absl::OkStatus();
-  const absl::Status status = rows_exchange_->Wait();
-  rows_exchange_.reset();
-  return Annotate(status, "valid rows");
 }
 
 void BucketEngine::Store(size_t bucket) {
@@ -368,10 +341,9 @@ bool BucketEngine::ClaimLast(int lane) {
                                                                   std::memory_order_acq_rel);
 }
 
-absl::Status BucketEngine::LeaveToPeer(size_t bucket) {
+void BucketEngine::LeaveToPeer(size_t bucket) {
   times_.Begin(step_, bucket);
   times_.End(bucket);
-  return absl::OkStatus();
 }
 
 // Who comes last to the end of backward has everybody's gradients, and need not wait until peers

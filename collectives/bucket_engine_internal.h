@@ -50,19 +50,24 @@ class BucketEngine final : public ReductionEngine {
   };
 
   bool ArePublished(size_t bucket) const;
+  // An exact exchange is alone on its way.
+  bool CanBegin() const {
+    return begun_ < plan_.buckets.size() && (exact_ == nullptr || exchanges_.empty()) &&
+           ArePublished(begun_);
+  }
   absl::Status AwaitPublished(size_t bucket);
-  // `poll`: without waiting; false: it would have to wait.
+  // `poll`: without waiting; false: it would have to wait. An exact one may go on afterwards.
   absl::StatusOr<bool> EndFirstExchange(bool poll);
-  absl::Status Begin(size_t bucket);
-  absl::Status ReduceExactly(size_t bucket);
-  // Waits for an exchange of `bucket` that is the only one.
-  absl::Status AwaitAlone(size_t bucket, std::unique_ptr<Pending> begun);
+  void Begin(size_t bucket);
   void BeginExchange(size_t bucket);
+  // False: the bucket is summed.
+  bool GoOnExactly(Exchange& exchange);
+  // Begins the sum of all hosts' `data`.
+  std::unique_ptr<Pending> AddHosts(const TensorView& data);
   void BeginScatter(const TensorView& share, Exchange& exchange);
   // Until the first exchange has ended, where others have work or somebody watches.
   absl::Status PollFirstExchange();
   void CountRows();
-  absl::Status AwaitRows();
   // Elements of a share of `count` that each host but the last one has, with `shard`.
   size_t BlockOf(size_t count) const;
   bool AddsSquaresOfHosts() const {
@@ -85,7 +90,7 @@ class BucketEngine final : public ReductionEngine {
   bool SharesLast() const;
   // False: somebody has begun the sums of that share already.
   bool ClaimLast(int lane);
-  absl::Status LeaveToPeer(size_t bucket);
+  void LeaveToPeer(size_t bucket);
   // Sums the shares of a step's last bucket that their ranks have not come to.
   void SumForOthers();
   bool AreDone(uint32_t base) const;
@@ -121,7 +126,6 @@ class BucketEngine final : public ReductionEngine {
   double all_squares_ = 0;  // of this rank's shares, then of its lane's
   std::deque<Exchange> exchanges_;
   int64_t rows_ = 0;
-  std::unique_ptr<Pending> rows_exchange_;
   SquareLanes squares_ = {};
 };
 

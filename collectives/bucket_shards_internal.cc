@@ -62,11 +62,7 @@ void BucketEngine::BeginScatter(const TensorView& share, Exchange& exchange) {
 void BucketEngine::BeginSquares(size_t bucket) {
   const TensorView view = {&all_squares_, DType::kF64, Shape{1}};
   exchanges_.push_back({bucket, {}, /*of_squares=*/true});
-  exchanges_.back().pending.push_back(links_.cross->Start({.kind = Collective::kAllReduce,
-                                                           .in = view,
-                                                           .out = view,
-                                                           .op = ReduceOp::kSum,
-                                                           .agreed = true}));
+  exchanges_.back().pending.push_back(AddHosts(view));
 }
 
 absl::Status BucketEngine::GatherBetweenHosts(size_t bucket) {

@@ -1,12 +1,11 @@
 #ifndef MILLRACE_COLLECTIVES_EXACT_EXCHANGE_INTERNAL_H_
 #define MILLRACE_COLLECTIVES_EXACT_EXCHANGE_INTERNAL_H_
 
+#include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "collectives/communicator.h"
 #include "collectives/host_links_internal.h"
 #include "collectives/push_kernels_internal.h"
@@ -19,21 +18,26 @@ namespace millrace::collectives {
 // others (AllGather). Thread-compatible.
 class ExactExchange {
  public:
-  // Waits for an operation of `cross`, which it keeps until that has ended; returns the outcome.
-  using Await = std::function<absl::Status(std::unique_ptr<Pending>)>;
-
   // All three outlive this.
   ExactExchange(Communicator& cross, const HostGroups& groups, SharedHost& host);
 
-  // Bytes [offset, offset + bytes) of the copies of all hosts. Blocks, in `await`.
-  absl::Status Reduce(DType dtype, size_t offset, size_t bytes, float divisor, SquareLanes* squares,
-                      const Await& await);
+  // Takes up bytes [offset, offset + bytes) of the copies of all hosts. REQUIRES: those before are
+  // summed, or given up.
+  void Begin(DType dtype, size_t offset, size_t bytes);
+  // Begins the next operation between hosts, after whose good end this is called again. Null: all
+  // copies have the sums, divided by `divisor` (which may change until the first operation has
+  // ended); their squares are added to `squares` unless that is null.
+  std::unique_ptr<Pending> Next(float divisor, SquareLanes* squares);
 
  private:
-  absl::Status ReducePiece(DType dtype, size_t offset, size_t bytes, size_t part_bytes,
-                           float divisor, const Await& await);
-  absl::Status Run(Collective kind, const TensorView& in, const TensorView& out,
-                   const Await& await);
+  // What Next does with the piece.
+  enum class Stage { kScatter, kSum, kStore };
+
+  size_t piece_bytes() const { return std::min(part_bytes_ * num_hosts_, left_); }
+  std::unique_ptr<Pending> Scatter();
+  std::unique_ptr<Pending> Sum(float divisor);
+  void Store(SquareLanes* squares);
+  std::unique_ptr<Pending> Start(Collective kind, const TensorView& in, const TensorView& out);
 
   Communicator& cross_;
   const HostGroups& groups_;
@@ -43,6 +47,13 @@ class ExactExchange {
   std::vector<std::byte> sent_;   // [host][slot][part]
   std::vector<std::byte> taken_;  // [host][slot][part]
   std::vector<std::byte> sums_;   // [host][part]
+
+  // Of the share.
+  DType dtype_ = DType::kF32;
+  size_t part_bytes_ = 0;
+  size_t offset_ = 0;  // of the piece
+  size_t left_ = 0;    // bytes from there on
+  Stage stage_ = Stage::kScatter;
 };
 
 }  // namespace millrace::collectives

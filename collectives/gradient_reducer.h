@@ -39,8 +39,8 @@ enum class ProgressPolicy {
 
 // Reducers that one thread of a rank uses at once (the two networks of a GAN, groups of a grid):
 // while one waits, the others go on, so ranks may finish them in unlike orders once all that is to
-// be reduced is marked. Between hosts that takes a backend whose begun calls do not block, and sums
-// that need not be exact. Thread-compatible; outlives its reducers.
+// be reduced is marked. Between hosts that takes a backend whose begun calls do not block.
+// Thread-compatible; outlives its reducers.
 class ReducerTeam {
  public:
   ReducerTeam() = default;

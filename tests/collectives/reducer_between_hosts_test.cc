@@ -112,6 +112,33 @@ TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
   }
 }
 
+// The second lanes have no share of so small a bucket, but rows to wait for. The second host marks
+// when the first one has.
+TEST(ReducerBetweenHosts, MarkReadyDoesNotWaitForRows) {
+  const Hosts hosts = {2, 2};
+  for (const bool exact : {false, true}) {
+    const absl::Status status = RunMemoryRanks(
+        *MemoryNetwork::Make(hosts.size()), hosts.size(), [&](Communicator& comm) -> absl::Status {
+          comm.set_timeout(std::chrono::seconds(20));
+          ReducerOptions options;
+          options.policy = ProgressPolicy::kInline;
+          options.average_by_rows = true;
+          options.exact = exact;
+          options.host = hosts.HostOf(comm.rank());
+          MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                    GradientReducer::Make(comm, {{"g", {10}}}, options));
+          reducer->SetRows(comm.rank());
+          if (options.host == 1) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+          MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
+          if (options.host == 0) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+          MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+          if (reducer->outcome().rows != 6) return Fail(absl::StrCat(reducer->outcome().rows));
+          return comm.Barrier();
+        });
+    EXPECT_TRUE(status.ok()) << status << "; exact " << exact;
+  }
+}
+
 // Rank 0's watchdog learns of it while the exchange waits; the network does not.
 TEST(ReducerBetweenHosts, ExactSumsAskWhetherPeersLive) {
   class LostPeer final : public Progress {

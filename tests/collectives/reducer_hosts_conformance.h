@@ -199,13 +199,16 @@ TEST_P(ReducerHostsConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
 }
 
 TEST_P(ReducerHostsConformance, ATeamIsFinishedInUnlikeOrders) {
-  ForLayouts([](Communicator& comm, const Layout& layout) {
-    ReducerTeam team;
-    ReducerOptions options;
-    options.host = layout[comm.rank()];
-    options.team = &team;
-    return FinishTwoInUnlikeOrders(comm, SmallBuckets(options));
-  });
+  for (const bool exact : {false, true}) {
+    ForLayouts([exact](Communicator& comm, const Layout& layout) {
+      ReducerTeam team;
+      ReducerOptions options;
+      options.exact = exact;
+      options.host = layout[comm.rank()];
+      options.team = &team;
+      return FinishTwoInUnlikeOrders(comm, SmallBuckets(options));
+    });
+  }
 }
 
 TEST_P(ReducerHostsConformance, LateSumsComeInTheirSteps) {

@@ -17,6 +17,8 @@
 namespace millrace::collectives {
 namespace {
 
+constexpr std::chrono::seconds kForEver{60};  // of a wait that would be
+
 ReducerOptions OfTeam(int host, ReducerTeam* team) {
   ReducerOptions options = SmallBuckets();
   options.host = host;
@@ -80,10 +82,15 @@ TEST(ReducerTeam, WorksBetweenHostsWithShardsAndTheNorm) {
 
 // Each host's lane waits for the others' of another reducer.
 TEST(ReducerTeam, WorksBetweenHosts) {
-  RunOn({0, 1, 2}, [](Communicator& comm, int host) {
-    ReducerTeam team;
-    return FinishTwoInUnlikeOrders(comm, OfTeam(host, &team));
-  });
+  for (const bool exact : {false, true}) {
+    RunOn({0, 1, 2}, [exact](Communicator& comm, int host) {
+      comm.set_timeout(kForEver);
+      ReducerTeam team;
+      ReducerOptions options = OfTeam(host, &team);
+      options.exact = exact;
+      return FinishTwoInUnlikeOrders(comm, options);
+    });
+  }
 }
 
 // One reducer of a grid: over the row of a rank, or over its column.
@@ -117,17 +124,12 @@ struct GridAxis {
   }
 };
 
-absl::StatusOr<GridAxis> MakeGridAxis(Communicator& job, std::vector<int> ranks, int host,
-                                      ReducerTeam* team) {
+absl::StatusOr<GridAxis> MakeGridAxis(Communicator& job, std::vector<int> ranks,
+                                      const ReducerOptions& options) {
   GridAxis axis;
   axis.ranks = std::move(ranks);
   MILLRACE_ASSIGN_OR_RETURN(axis.comm, job.Split(axis.ranks[0], job.rank()));
-  // A wait that would be for ever.
-  axis.comm->set_timeout(std::chrono::seconds(60));
-  ReducerOptions options = SmallBuckets();
-  options.policy = ProgressPolicy::kInline;
-  options.host = host;
-  options.team = team;
+  axis.comm->set_timeout(kForEver);
   MILLRACE_ASSIGN_OR_RETURN(axis.reducer,
                             GradientReducer::Make(*axis.comm, SomeGradients(), options));
   return axis;
@@ -137,12 +139,12 @@ absl::StatusOr<GridAxis> MakeGridAxis(Communicator& job, std::vector<int> ranks,
 //       2 3. Each waits for its neighbour in its row or its column first, which waits in the other
 // reducer: 0 for 1, 1 for 3, 3 for 2, 2 for 0. Before that the ranks mark in an order of their own
 // each.
-absl::Status StepsOfAGrid(Communicator& job, int host, ReducerTeam* team) {
+absl::Status StepsOfAGrid(Communicator& job, const ReducerOptions& options) {
   const int rank = job.rank();
   const int top = rank % 2;
   const int left = rank - top;
-  MILLRACE_ASSIGN_OR_RETURN(const GridAxis row, MakeGridAxis(job, {left, left + 1}, host, team));
-  MILLRACE_ASSIGN_OR_RETURN(const GridAxis column, MakeGridAxis(job, {top, top + 2}, host, team));
+  MILLRACE_ASSIGN_OR_RETURN(const GridAxis row, MakeGridAxis(job, {left, left + 1}, options));
+  MILLRACE_ASSIGN_OR_RETURN(const GridAxis column, MakeGridAxis(job, {top, top + 2}, options));
   const bool row_first = rank == 0 || rank == 3;
   const GridAxis& first = row_first ? row : column;
   const GridAxis& second = row_first ? column : row;
@@ -161,16 +163,23 @@ absl::Status StepsOfAGrid(Communicator& job, int host, ReducerTeam* team) {
   return job.Barrier();
 }
 
+void ExpectStepsOfAGrid(bool tcp, bool one_host, bool exact) {
+  const RankBody body = [&](Communicator& job) {
+    ReducerTeam team;
+    ReducerOptions options = OfTeam(one_host ? 0 : job.rank(), &team);
+    options.policy = ProgressPolicy::kInline;
+    options.exact = exact;
+    return StepsOfAGrid(job, options);
+  };
+  const absl::Status status = tcp ? RunTcpRanks(4, body) : RunRanks(4, body);
+  EXPECT_TRUE(status.ok()) << status << "; TCP " << tcp << ", one host " << one_host << ", exact "
+                           << exact;
+}
+
 TEST(ReducerTeam, FinishesTheRowsAndColumnsOfAGridInUnlikeOrders) {
   for (const bool tcp : {false, true}) {
-    for (const bool one_host : {true, false}) {
-      const RankBody body = [one_host](Communicator& job) {
-        ReducerTeam team;
-        return StepsOfAGrid(job, one_host ? 0 : job.rank(), &team);
-      };
-      const absl::Status status = tcp ? RunTcpRanks(4, body) : RunRanks(4, body);
-      EXPECT_TRUE(status.ok()) << status << "; TCP " << tcp << ", one host " << one_host;
-    }
+    ExpectStepsOfAGrid(tcp, /*one_host=*/true, /*exact=*/false);
+    for (const bool exact : {false, true}) ExpectStepsOfAGrid(tcp, /*one_host=*/false, exact);
   }
 }
 
