@@ -80,7 +80,9 @@ std::vector<StallWatch::Finding> StallWatch::Look(const ProgressBoard& board,
       seen.reported = false;  // it lives again
       continue;
     }
-    const bool give_up = abort_.count() > 0 && longest >= abort_ && !seen.given_up;
+    // What a rank does outside of steps (it indexes its data, loads a checkpoint) may take minutes.
+    const auto counted = own.step < 0 ? silent : longest;
+    const bool give_up = abort_.count() > 0 && counted >= abort_ && !seen.given_up;
     if (seen.reported && !give_up) continue;
     seen.reported = true;
     seen.given_up = seen.given_up || give_up;

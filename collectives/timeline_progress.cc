@@ -44,7 +44,7 @@ void TimelineProgress::Draw(int bucket, Phase phase) {
   // With a bucket only the use is the loop's: the reducer says that it has nothing to do for now.
   if (bucket >= 0 && phase != Phase::kUpdating) return;
   End(compute_, now);
-  if (phase != Phase::kEnded) Begin(compute_, Track::kCompute, now, bucket, EventOf(phase));
+  if (step_ >= 0) Begin(compute_, Track::kCompute, now, bucket, EventOf(phase));
 }
 
 // Over NCCL a wait is entered anew each time that it asks.

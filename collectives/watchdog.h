@@ -28,7 +28,8 @@ struct Stall {
 struct WatchdogOptions {
   // A rank that others wait for so long, or that gives no sign of life so long, is named.
   std::chrono::milliseconds stall_report{3000};
-  // ... and given up after so long; 0: never.
+  // ... and given up after so long; 0: never. One that runs is not, where who waits for it is in no
+  // step.
   std::chrono::milliseconds stall_abort{60'000};
   // Gets each stall once for as long as it lasts, on the watchdog's thread. May be empty.
   std::function<void(const Stall&)> on_stall;

@@ -144,9 +144,13 @@ absl::Status Guard::OpenTimeline(const std::string& path) {
 }
 
 absl::Status Guard::EndWell() {
+  if (timeline_) {
+    // Rank 0 writes, and the others wait for it.
+    progress_->Enter(-1, -1, communicator_.rank() == 0 ? Phase::kUpdating : Phase::kWaiting);
+    MILLRACE_RETURN_IF_ERROR(collectives::WriteTimeline(communicator_, *timeline_, part_.path));
+  }
   progress_->Enter(-1, -1, Phase::kEnded);
-  if (!timeline_) return absl::OkStatus();
-  return collectives::WriteTimeline(communicator_, *timeline_, part_.path);
+  return absl::OkStatus();
 }
 
 std::string Guard::WriteTimelineAfterLoss(const collectives::PeerLost& lost) {

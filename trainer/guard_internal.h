@@ -52,8 +52,8 @@ class Guard {
   // one: launchers end a job soon after its first rank has ended.
   void AwaitSaver();
 
-  // Says that this rank's run ends well, so that nobody takes it for lost, and writes the timeline
-  // of all ranks, where one is wanted. Collective.
+  // Writes the timeline of all ranks, where one is wanted, and says that this rank's run has ended
+  // well, so that nobody takes it for lost. Collective.
   absl::Status EndWell();
   // The same where ranks cannot talk any more: the rank that saves puts together what the others
   // leave in files within some seconds. Returns what became of it, for the user; nothing where none

@@ -23,6 +23,7 @@
 #include "readers/record_source.h"
 #include "trainer/agree.h"
 #include "trainer/session_internal.h"
+#include "trainer/waiting_internal.h"
 
 namespace millrace::trainer {
 
@@ -60,9 +61,18 @@ class Opener {
   absl::StatusOr<std::unique_ptr<Session>> Open();
 
  private:
+  // While the others are awaited: a rank whose files do not come is named.
+  Waiting Wait() const { return Waiting(&progress_, -1, collectives::Phase::kStart); }
   // One part of opening, without collective calls: what fails or throws on one rank fails on all.
   absl::Status Phase(absl::Status (Opener::*phase)()) {
-    return AgreeOnStatus(communicator_, WithoutExceptions([&] { return (this->*phase)(); }));
+    const absl::Status mine = WithoutExceptions([&] { return (this->*phase)(); });
+    const Waiting waiting = Wait();
+    return AgreeOnStatus(communicator_, mine);
+  }
+  // One part of opening that is little but collective calls.
+  absl::Status Exchange(absl::Status (Opener::*exchange)()) {
+    const Waiting waiting = Wait();
+    return (this->*exchange)();
   }
 
   absl::Status LoadFiles();
@@ -94,20 +104,20 @@ class Opener {
 
 absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::LoadFiles));
-  MILLRACE_RETURN_IF_ERROR(CheckFilesAgree());
-  MILLRACE_RETURN_IF_ERROR(GatherCores());
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckFilesAgree));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::GatherCores));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeVelocity));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeWeights));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::FindCheckpoint));
   if (options_.resume) {
-    MILLRACE_RETURN_IF_ERROR(ShareCheckpoint());
+    MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::ShareCheckpoint));
     MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckPlanIsTheCheckpoints));
   }
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::OpenPipeline));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
-  MILLRACE_RETURN_IF_ERROR(CheckStartAgrees());
-  MILLRACE_RETURN_IF_ERROR(MakeUpdater());
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::MakeUpdater));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
   return std::move(session_);
 }

@@ -317,9 +317,12 @@ absl::Status Loop::Finish() {
   const RunLog::Shares mine = log_.shares(counters);
   std::array<double, 1> loss = {log_.last_loss()};
   std::array<double, 2> shares = {mine.data_wait, mine.exposed};
-  const Waiting waiting = Wait();
-  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
-  MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, shares));
+  {
+    const Waiting waiting = Wait();
+    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
+    MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, shares));
+  }
+  guard_.progress().Enter(-1, -1, Phase::kUpdating);  // in no step any more
   outcome_.reduction = counters;
   outcome_.straggler = log_.straggler();
   outcome_.checkpoint = saver_.newest();

@@ -35,7 +35,7 @@ struct TrainOptions {
   // (pipeline::OpenOptions). Empty: to none.
   std::string quarantine_file;
   // A rank that others wait for so long is named by `warn`, and given up after `stall_abort` (0:
-  // never).
+  // never). One whose process runs is not given up before the first step and after the last.
   std::chrono::milliseconds stall_report{3000};
   std::chrono::milliseconds stall_abort{60'000};
   // What all ranks did when goes to this one file at the end (collectives/timeline.h); after the

@@ -130,6 +130,43 @@ TEST_F(StallWatchTest, ByDefaultARankIsNamedAfterThreeSecondsAndGivenUpAfterAMin
   }
 }
 
+// It indexes its data, say, or loads a checkpoint, or writes the timeline.
+TEST_F(StallWatchTest, OutsideOfStepsWhoRunsIsNamedButNotGivenUp) {
+  for (const Phase phase : {Phase::kStart, Phase::kUpdating}) {
+    SCOPED_TRACE(Name(phase));
+    for (int rank : {0, 1}) Show(rank, -1, -1, Phase::kWaiting);
+    Show(2, -1, -1, phase);
+    watch_.emplace(0, 3, kReport, kAbort);
+    const auto found = Pass(300);
+    ASSERT_EQ(found.size(), 1);
+    EXPECT_EQ(found[0].stall.where.rank, 2);
+    EXPECT_EQ(found[0].stall.since, kReport);
+    EXPECT_FALSE(found[0].stall.silent);
+    EXPECT_FALSE(found[0].give_up);
+  }
+  EXPECT_EQ(Stall({.where = {.rank = 2}, .since = kReport}).ToString(),
+            "rank 2 has not come on for 3.0 s: start");
+}
+
+TEST_F(StallWatchTest, OutsideOfStepsWhoDoesNotRunIsGivenUp) {
+  for (int rank : {0, 1}) Show(rank, -1, -1, Phase::kWaiting);
+  Show(2, -1, -1, Phase::kStart);
+  EXPECT_EQ(Pass(100).size(), 1);
+  Stop(2);
+  const auto found = Pass(100);
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].give_up);
+  EXPECT_TRUE(found[0].stall.silent);
+}
+
+TEST_F(StallWatchTest, WhoOpensLongerThanTheFirstStepWaitsIsGivenUp) {
+  for (int rank : {0, 1}) Show(rank, 0, -1, Phase::kWaiting);
+  Show(2, -1, -1, Phase::kStart);
+  const auto found = Pass(100);
+  ASSERT_EQ(found.size(), 2);
+  EXPECT_TRUE(found[1].give_up);
+}
+
 TEST_F(StallWatchTest, WhoHasLeftIsNotMissed) {
   Pass(1);
   now_of_[1].presence = Presence::kLeft;

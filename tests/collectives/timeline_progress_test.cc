@@ -137,6 +137,18 @@ TEST(TimelineProgress, WhatIsOpenAtTheEndIsDrawnUntilThen) {
   for (const auto& entry : entries) EXPECT_EQ(entry.step, 4);
 }
 
+TEST(TimelineProgress, WhatIsInNoStepIsNotDrawn) {
+  Timeline timeline;
+  TimelineProgress progress(nullptr, &timeline);
+  for (const Phase phase : {Phase::kWaiting, Phase::kStart}) progress.Enter(-1, -1, phase);
+  progress.Enter(0, -1, Phase::kReading);
+  progress.Enter(-1, -1, Phase::kUpdating);
+  progress.Enter(-1, -1, Phase::kEnded);
+  const auto entries = timeline.entries();
+  ASSERT_EQ(entries.size(), 1);
+  EXPECT_EQ(entries[0].event, Event::kReading);
+}
+
 TEST(TimelineProgress, AWaitThatIsEnteredAgainIsOne) {
   Timeline timeline;
   TimelineProgress progress(nullptr, &timeline);

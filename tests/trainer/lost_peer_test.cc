@@ -34,6 +34,8 @@ namespace {
 
 // Runs in the midst of this thread's next step.
 thread_local std::function<void()> in_compute;  // NOLINT: one for each rank
+// ... in the midst of opening its training.
+thread_local std::function<void()> in_opening;  // NOLINT: one for each rank
 
 }  // namespace
 }  // namespace millrace::trainer
@@ -46,6 +48,14 @@ extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive
       dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
   if (const auto call = std::exchange(millrace::trainer::in_compute, nullptr)) call();
   return real(primitive, stream, count, args);
+}
+
+extern "C" dnnl_status_t dnnl_engine_create(dnnl_engine_t* engine, dnnl_engine_kind_t kind,
+                                            size_t index) {
+  static const auto real =
+      reinterpret_cast<decltype(&dnnl_engine_create)>(dlsym(RTLD_NEXT, "dnnl_engine_create"));
+  if (const auto call = std::exchange(millrace::trainer::in_opening, nullptr)) call();
+  return real(engine, kind, index);
 }
 
 namespace millrace::trainer {
@@ -150,11 +160,13 @@ TEST(TrainOptionsTest, StallsHaveTheLimitsOfTheWatchdog) {
 // A rank that hangs until it is named.
 class Hanging {
  public:
-  explicit Hanging(std::string name) : name_(std::move(name)) {}
+  // By a warning with these parts.
+  Hanging(std::string name, std::string place) : name_(std::move(name)), place_(std::move(place)) {}
   // On any rank's watchdog.
   void Warn(std::string_view line) {
     const std::lock_guard lock(mu_);
-    if (line.find(name_) == std::string_view::npos) return;
+    const size_t at = line.find(name_);
+    if (at == std::string_view::npos || line.find(place_, at) == std::string_view::npos) return;
     named_ = true;
     changed_.notify_all();
   }
@@ -166,6 +178,7 @@ class Hanging {
 
  private:
   const std::string name_;
+  const std::string place_;
   std::mutex mu_;
   std::condition_variable changed_;
   bool named_ = false;
@@ -185,9 +198,35 @@ class HangTest : public TrainTest {
   std::function<void(TrainOptions&, const collectives::Communicator&)> more_;
 };
 
+// The others have opened theirs and wait for it.
+TEST_F(HangTest, ARankThatHangsWhileTheTrainingIsOpenedIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 1 has not come on for", ": start");
+  bool was_named = false;
+  more_ = [&](TrainOptions&, const collectives::Communicator& communicator) {
+    if (communicator.rank() == 1) in_opening = [&] { was_named = hanging_->AwaitName(); };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+  EXPECT_TRUE(was_named);
+}
+
+// The others are done, but for the timeline that it has to write.
+TEST_F(HangTest, ARankThatHangsAtTheEndIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 0 has not come on for", ": updating");
+  bool was_named = false;
+  more_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.timeline_file = folder_ / "timeline.json";
+    if (communicator.rank() != 0) return;
+    options.print = [&](std::string_view line) {
+      if (line.starts_with("total: ")) was_named = hanging_->AwaitName();
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+  EXPECT_TRUE(was_named);
+}
+
 // The others wait for the losses that the log shows.
 TEST_F(HangTest, ARankThatHangsBeforeTheLogIsNamed) {
-  hanging_ = std::make_unique<Hanging>("rank 1 has not come on for");
+  hanging_ = std::make_unique<Hanging>("rank 1 has not come on for", ", step ");
   more_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
     if (communicator.rank() != 1) return;
     options.on_weights = [this](uint64_t step, std::vector<std::vector<float>>&) {
@@ -199,7 +238,7 @@ TEST_F(HangTest, ARankThatHangsBeforeTheLogIsNamed) {
 
 // None of its gradients is there yet: the first bucket is what the others wait for.
 TEST_F(HangTest, ARankThatHangsInComputationIsInTheFirstBucket) {
-  hanging_ = std::make_unique<Hanging>(": backward, step 2, bucket 0");
+  hanging_ = std::make_unique<Hanging>("rank 1", ": backward, step 2, bucket 0");
   bool was_named = false;
   more_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
     if (communicator.rank() != 1) return;
@@ -213,7 +252,7 @@ TEST_F(HangTest, ARankThatHangsInComputationIsInTheFirstBucket) {
 
 // The others wait to hear of the checkpoint that rank 0 writes next.
 TEST_F(HangTest, ARankThatHangsBeforeItSavesIsNamed) {
-  hanging_ = std::make_unique<Hanging>("rank 0 has not come on for");
+  hanging_ = std::make_unique<Hanging>("rank 0 has not come on for", ", step ");
   more_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
     if (communicator.rank() != 0) return;
     options.print = [this](std::string_view line) {
