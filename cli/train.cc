@@ -122,6 +122,7 @@ int TrainJob(const Flags& flags) {
   options.timeline_file = flags.timeline;
   options.stall_report = std::chrono::milliseconds(flags.stall_report_ms);
   options.stall_abort = std::chrono::milliseconds(flags.stall_abort_ms);
+  options.start_timeout = std::chrono::seconds(flags.connect_timeout_s);
   options.launch_reason = launch->reason;
   options.stop = &stop_requested;
   Display display;

@@ -30,6 +30,23 @@ constexpr std::chrono::minutes kSaveLimit{5};
 // How long the one that puts the parts of a timeline together waits for the others'.
 constexpr std::chrono::seconds kPartsLimit{5};
 
+// Limits the communicator's waits for as long as it lives: without a watchdog nothing else ends a
+// wait for a rank that is stopped, or whose host is gone.
+class StartLimit {
+ public:
+  StartLimit(collectives::Communicator& communicator, std::chrono::nanoseconds timeout)
+      : communicator_(communicator), before_(communicator.timeout()) {
+    if (before_.count() == 0) communicator_.set_timeout(timeout);
+  }
+  ~StartLimit() { communicator_.set_timeout(before_); }
+  StartLimit(const StartLimit&) = delete;
+  StartLimit& operator=(const StartLimit&) = delete;
+
+ private:
+  collectives::Communicator& communicator_;
+  const std::chrono::nanoseconds before_;
+};
+
 absl::Status LeftError(const collectives::PeerLost& left) {
   return collectives::PeerLostError(left, "it has ended its run before the others");
 }
@@ -39,20 +56,12 @@ absl::Status LeftError(const collectives::PeerLost& left) {
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const TrainOptions& options,
                                                    collectives::Communicator& communicator) {
   std::unique_ptr<Guard> guard(new Guard(communicator));
-  MILLRACE_RETURN_IF_ERROR(guard->OpenTimeline(options.timeline_file));
-  if (communicator.size() > 1) {
-    collectives::WatchdogOptions watch;
-    watch.stall_report = options.stall_report;
-    watch.stall_abort = options.stall_abort;
-    // Every rank sees it, one says it: the lowest that it has not said the same of.
-    watch.on_stall = [&options, rank = communicator.rank(),
-                      stalled = std::set<int>()](const collectives::Stall& stall) mutable {
-      stalled.insert(stall.where.rank);
-      int speaker = 0;
-      while (stalled.contains(speaker)) ++speaker;
-      if (rank == speaker && options.warn) options.warn(stall.ToString());
-    };
-    MILLRACE_ASSIGN_OR_RETURN(guard->watchdog_, collectives::Watchdog::Make(communicator, watch));
+  {
+    const StartLimit limit(communicator, options.start_timeout);
+    MILLRACE_RETURN_IF_ERROR(guard->OpenTimeline(options.timeline_file));
+    if (communicator.size() > 1) MILLRACE_RETURN_IF_ERROR(guard->OpenWatchdog(options));
+  }
+  if (guard->watchdog_ != nullptr) {
     collectives::WaitLimits limits = communicator.limits();
     limits.watch = [guard = guard.get()] { return guard->Health(); };
     communicator.set_limits(std::move(limits));
@@ -60,6 +69,22 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const TrainOptions& options,
   guard->progress_ = std::make_unique<collectives::TimelineProgress>(
       guard->watchdog_.get(), guard->timeline_ ? &*guard->timeline_ : nullptr);
   return guard;
+}
+
+absl::Status Guard::OpenWatchdog(const TrainOptions& options) {
+  collectives::WatchdogOptions watch;
+  watch.stall_report = options.stall_report;
+  watch.stall_abort = options.stall_abort;
+  // Every rank sees it, one says it: the lowest that it has not said the same of.
+  watch.on_stall = [&options, rank = communicator_.rank(),
+                    stalled = std::set<int>()](const collectives::Stall& stall) mutable {
+    stalled.insert(stall.where.rank);
+    int speaker = 0;
+    while (stalled.contains(speaker)) ++speaker;
+    if (rank == speaker && options.warn) options.warn(stall.ToString());
+  };
+  MILLRACE_ASSIGN_OR_RETURN(watchdog_, collectives::Watchdog::Make(communicator_, watch));
+  return absl::OkStatus();
 }
 
 Guard::~Guard() {

@@ -64,6 +64,7 @@ class Guard {
   explicit Guard(collectives::Communicator& communicator) : communicator_(communicator) {}
 
   absl::Status OpenTimeline(const std::string& path);
+  absl::Status OpenWatchdog(const TrainOptions& options);
   std::optional<collectives::PeerLost> LostOf(const absl::Status& status) const;
 
   collectives::Communicator& communicator_;

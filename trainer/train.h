@@ -38,6 +38,9 @@ struct TrainOptions {
   // never). One whose process runs is not given up before the first step and after the last.
   std::chrono::milliseconds stall_report{3000};
   std::chrono::milliseconds stall_abort{60'000};
+  // The longest that a rank waits for the others until the watchdogs are there, where the
+  // communicator has no timeout of its own; 0: for ever.
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   // What all ranks did when goes to this one file at the end (collectives/timeline.h); after the
   // loss of a rank what those of one file system did that are left. All ranks have one, or none.
   // Empty: to none.
@@ -90,6 +93,8 @@ struct TrainOutcome {
 //   RESOURCE_EXHAUSTED   no memory
 //   CANCELLED            another rank failed, and reports it; the lowest of the others has saved
 //                        the last whole step where it could, and warns that it has
+//   DEADLINE_EXCEEDED    a rank has not come within `start_timeout`, or the communicator's timeout
+//                        (named)
 //   UNAVAILABLE          a rank is lost (collectives::PeerLostOf): every other rank reports it; the
 //                        lowest of them has saved the last whole step where it could
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,

@@ -320,6 +320,50 @@ TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
   EXPECT_TRUE(fs::exists(folder_ / saved));
 }
 
+class StartTest : public TrainTest, public testing::WithParamInterface<const char*> {
+ protected:
+  absl::Status RunRanks(const RankBody& body) {
+    const bool over_tcp = std::string_view(GetParam()) == "tcp";
+    return over_tcp ? collectives::RunTcpRanks(2, body) : collectives::RunRanks(2, body);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, StartTest, testing::Values("threads", "tcp"),
+                         [](const auto& backend) { return backend.param; });
+
+// It has come to the rendezvous, and then it is stopped, say.
+TEST_P(StartTest, ARankThatDoesNotComeToTheWatchdogsIsNamed) {
+  std::latch ended(1);
+  absl::Status said;
+  (void)RunRanks([&](collectives::Communicator& communicator) {
+    if (communicator.rank() == 1) {
+      ended.wait();
+      return absl::OkStatus();
+    }
+    TrainOptions options;
+    options.start_timeout = std::chrono::milliseconds(200);
+    said = Train(options, communicator).status();
+    ended.count_down();
+    return said;
+  });
+  EXPECT_EQ(said.code(), absl::StatusCode::kDeadlineExceeded) << said;
+  EXPECT_THAT(std::string(said.message()), HasSubstr("rank 1 did not come"));
+}
+
+// From then on ranks may take the time that the communicator gives them.
+TEST_P(StartTest, TheLimitOfTheStartEndsWithIt) {
+  const absl::Status status = RunRanks([](collectives::Communicator& communicator) -> absl::Status {
+    for (const std::chrono::nanoseconds own : {std::chrono::minutes(0), std::chrono::minutes(7)}) {
+      communicator.set_timeout(own);
+      MILLRACE_ASSIGN_OR_RETURN(const auto guard, Guard::Make(TrainOptions(), communicator));
+      EXPECT_EQ(communicator.timeout(), own);
+      MILLRACE_RETURN_IF_ERROR(communicator.Barrier());
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // Ranks that are done leave one after the other.
 TEST_F(TrainTest, WhoHasEndedWellIsNotBlamedForAWait) {
   std::latch left(2);
