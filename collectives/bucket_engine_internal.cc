@@ -91,17 +91,23 @@ absl::Status BucketEngine::Follow() {
   MILLRACE_RETURN_IF_ERROR(
       DozeUntil(own.published, done + 1, std::chrono::nanoseconds(taken), waiting_.stopped));
   const int64_t took = StepTimes::Now() - start;
-  taken = taken == 0 ? took : std::min(took, 2 * taken);  // a pause of minutes comes but once
+  taken = taken == 0 ? took : std::min(took, taken + taken / 8);  // a pause comes but once
   TellWaiting(done);
   for (int r = 0; r < host.size(); ++r) {
     MILLRACE_RETURN_IF_ERROR(DozeUntil(host.board(r).published, done + 1, {}, waiting_.stopped));
   }
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t begun, ReduceWhatIsFull());
+  // The last share may be with a peer, who may be lost with it.
+  return DozeUntil(own.done, begun, {}, waiting_.stopped);
+}
+
+absl::StatusOr<uint32_t> BucketEngine::ReduceWhatIsFull() {
   MutexLock lock(turn_);
   const size_t begun = begun_;
   MILLRACE_RETURN_IF_ERROR(Poll(/*counts=*/false));
   const bool awaits_more = begun_ > begun && begun_ < plan_.buckets.size();
   if (awaits_more) Enter(begun_, Phase::kBackward);
-  return absl::OkStatus();
+  return base_ + static_cast<uint32_t>(begun_);
 }
 
 // As long as it looks as if it computed, a watchdog may blame it for what its peers wait for.
@@ -124,8 +130,10 @@ absl::Status BucketEngine::AwaitLanes(uint32_t base, bool tells) {
   const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
   for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
     SharedFlag& done = links_.host->board(lane).done;
-    if (tells && !HasReached(done, count)) TellAwaited(plan_.buckets.size() - 1, lane);
-    MILLRACE_RETURN_IF_ERROR(AwaitPeer(lane, done, count, deadline));
+    if (HasReached(done, count)) continue;
+    const int peer = SummerOf(lane, count);
+    if (tells) TellAwaited(plan_.buckets.size() - 1, peer);
+    MILLRACE_RETURN_IF_ERROR(AwaitPeer(peer, done, count, deadline));
   }
   return absl::OkStatus();
 }
@@ -335,10 +343,17 @@ bool BucketEngine::SharesLast() const {
 }
 
 bool BucketEngine::ClaimLast(int lane) {
-  uint32_t before = base_;
-  const uint32_t after = base_ + static_cast<uint32_t>(plan_.buckets.size());
-  return links_.host->board(lane).claimed.compare_exchange_strong(before, after,
-                                                                  std::memory_order_acq_rel);
+  std::atomic<uint64_t>& claimed = links_.host->board(lane).claimed;
+  uint64_t before = claimed.load(std::memory_order_acquire);
+  if (static_cast<uint32_t>(before) != base_) return false;
+  const uint32_t count = base_ + static_cast<uint32_t>(plan_.buckets.size());
+  const uint64_t after = uint64_t{static_cast<uint32_t>(links_.lane)} << 32 | count;
+  return claimed.compare_exchange_strong(before, after, std::memory_order_acq_rel);
+}
+
+int BucketEngine::SummerOf(int lane, uint32_t count) const {
+  const uint64_t claimed = links_.host->board(lane).claimed.load(std::memory_order_acquire);
+  return static_cast<uint32_t>(claimed) == count ? static_cast<int>(claimed >> 32) : lane;
 }
 
 void BucketEngine::LeaveToPeer(size_t bucket) {

@@ -84,12 +84,17 @@ class BucketEngine final : public ReductionEngine {
   void Reduced(size_t bucket);
   // Of the thread, which has `count` buckets behind it and the next one full.
   void TellWaiting(uint32_t count);
+  // Of the thread. Returns the buckets of all steps that are begun.
+  absl::StatusOr<uint32_t> ReduceWhatIsFull();
   void TellDone(size_t bucket);
   void RaiseDone(size_t bucket, int lane);
   // Whether the shares of a step's last bucket are anybody's to sum.
   bool SharesLast() const;
   // False: somebody has begun the sums of that share already.
   bool ClaimLast(int lane);
+  // Whose `done` of a step's last bucket is awaited of whom: `lane`'s of itself, unless another one
+  // has claimed its share. `count` is the step's end.
+  int SummerOf(int lane, uint32_t count) const;
   void LeaveToPeer(size_t bucket);
   // Sums the shares of a step's last bucket that their ranks have not come to.
   void SumForOthers();
@@ -118,7 +123,7 @@ class BucketEngine final : public ReductionEngine {
   // with all that is here but backward_took_, and with the place and the times of the base class.
   // Where there is one thread alone nobody holds it.
   Mutex turn_;
-  std::vector<int64_t> backward_took_;  // by bucket: ns in the last step; of the thread in Follow
+  std::vector<int64_t> backward_took_;  // by bucket: ns, as of late; of the thread in Follow
 
   // Of the running step.
   uint32_t base_ = 0;  // buckets of all steps before

@@ -177,9 +177,9 @@ class GradientReducer {
   // buckets before it, is offered to the peers. Any order; each gradient once per step. Within a
   // host it does not wait for peers, nor over NCCL, but in the first step of gradients that are
   // summed one by one in the caller's memory.
-  //   UNAVAILABLE          as Finish, where a bucket is full and a watchdog has lost a peer, or a
-  //                        peer of this host has left (over NCCL, and with gradients in the
-  //                        caller's memory: in Finish)
+  //   UNAVAILABLE          as Finish, where a bucket is full and a watchdog has lost a peer (over
+  //                        NCCL: in Finish), or a peer of this host has left (over NCCL, and with
+  //                        gradients in the caller's memory: in Finish)
   //   INVALID_ARGUMENT     no gradient `i`
   //   FAILED_PRECONDITION  the gradient was marked before in this step, or SetRows was not called
   //   other                a reduction failed; every later call fails the same way

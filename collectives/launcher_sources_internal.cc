@@ -1,5 +1,6 @@
 #include "collectives/launcher_sources_internal.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/match.h"

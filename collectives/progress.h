@@ -26,7 +26,7 @@ class Progress {
   virtual void Finishing(int64_t /*step*/) {}
 
   // OK, or why no peer need be waited for any longer (UNAVAILABLE with PeerLost). Every wait of the
-  // caller's asks at least each 50 ms, and each full bucket once. Thread-safe.
+  // caller's asks at least each 50 ms, and each full bucket once, but over NCCL. Thread-safe.
   virtual absl::Status Health() const = 0;
 };
 

@@ -45,7 +45,8 @@ absl::Status ReductionEngine::Publish(uint32_t count) {
   return absl::OkStatus();
 }
 
-// Whoever leaves raises no flag afterwards, so the flag that is read again has the last word.
+// Whoever leaves raises no flag of its own afterwards, so the flag that is read again has the last
+// word.
 absl::Status ReductionEngine::CheckStays(int peer, const SharedFlag& flag, uint32_t count) const {
   const absl::Status left = links_.host->LeftBecause(peer);
   if (left.ok() || HasReached(flag, count)) return absl::OkStatus();

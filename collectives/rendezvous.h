@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 // How processes that no MPI started find each other: rank 0 listens at an address that all know, or

@@ -12,10 +12,10 @@ namespace millrace::collectives {
 
 // A counter that only grows, in memory that the ranks of a host share, on cache lines of its own
 // (two: processors fetch neighbours in pairs). It wraps: counts are compared by their signed
-// difference. All zeros is a valid state. One rank raises it, any number wait.
+// difference. All zeros is a valid state. One rank at a time raises it, any number wait.
 struct alignas(128) SharedFlag {
-  std::atomic<uint32_t> count;     // owner -> waiters, release/acquire; the futex
-  std::atomic<uint32_t> sleepers;  // waiters -> owner, sequentially consistent: wake only then
+  std::atomic<uint32_t> count;     // who raises it -> waiters, release/acquire; the futex
+  std::atomic<uint32_t> sleepers;  // waiters -> who raises it, sequentially consistent: wake then
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
@@ -44,8 +44,9 @@ absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
                        std::chrono::nanoseconds longest_sleep = kLongestSleep);
 
 // AwaitFlag without a deadline, for who is in no hurry: it is not woken, which would cost the one
-// who raises the flag a system call, but looks by itself each half millisecond, at first after most
-// of `expected`: how long this took the last time. A second after that it is woken as others are.
+// who raises the flag a system call, but looks by itself: each 50 ms during most of `expected`,
+// which is how long this took the last time, and then each half millisecond. A second after
+// `expected` it asks to be woken, as others do.
 absl::Status DozeUntil(SharedFlag& flag, uint32_t count, std::chrono::nanoseconds expected,
                        const std::function<absl::Status()>& check);
 

@@ -20,9 +20,10 @@ struct RankBoard {
   SharedFlag published;  // buckets whose gradients it has filled, since the start
   SharedFlag done;       // buckets whose share it has summed and stored (the last: or a peer)
   SharedFlag gathered;   // steps whose shards it has given to all
-  // Buckets of the steps whose last share somebody has taken upon himself: this rank or, for it, a
-  // peer, who raises `done` then.
-  alignas(128) std::atomic<uint32_t> claimed;
+  // Buckets of the steps whose last share somebody has taken upon himself, this rank or, for it, a
+  // peer, who raises `done` then; and above them, from bit 32 on, who it is. Any rank -> all,
+  // acquire/release.
+  alignas(128) std::atomic<uint64_t> claimed;
   alignas(128) std::atomic<uint32_t> gone;  // owner -> peers, release/acquire: 1 when it has left
   // Plain data before `gone`: why, where another rank is to blame or this one says more. Text
   // empty: nothing.

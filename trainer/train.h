@@ -38,8 +38,8 @@ struct TrainOptions {
   // never). One whose process runs is not given up before the first step and after the last.
   std::chrono::milliseconds stall_report{3000};
   std::chrono::milliseconds stall_abort{60'000};
-  // The longest that a rank waits for the others until the watchdogs are there, where the
-  // communicator has no timeout of its own; 0: for ever.
+  // The longest that a rank waits for the others in each operation until the watchdogs are there,
+  // where the communicator has no timeout of its own; 0: for ever.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   // What all ranks did when goes to this one file at the end (collectives/timeline.h); after the
   // loss of a rank what those of one file system did that are left. All ranks have one, or none.

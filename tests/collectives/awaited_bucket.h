@@ -4,11 +4,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 
 #include "absl/status/status.h"
+#include "base/status.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
+#include "tests/collectives/await_until.h"
 
 namespace millrace::collectives {
 
@@ -23,15 +24,14 @@ class AwaitedBucket : public Progress {
   absl::Status Health() const override { return absl::OkStatus(); }
 
   // For the rank that is awaited.
-  void AwaitIt(int step, int bucket) const {
-    while (place_ < Place(step, bucket)) std::this_thread::yield();
+  absl::Status AwaitIt(int step, int bucket) const {
+    return AwaitUntil([&] { return place_ >= Place(step, bucket); });
   }
   // Fills each bucket once the other waits for it, and no sooner.
   absl::Status MarkLate(GradientReducer& reducer, size_t num_gradients, int step) const {
     for (size_t i = 0; i < num_gradients; ++i) {
-      AwaitIt(step, static_cast<int>(reducer.bucket_of(i)));
-      const absl::Status marked = reducer.MarkReady(i);
-      if (!marked.ok()) return marked;
+      MILLRACE_RETURN_IF_ERROR(AwaitIt(step, static_cast<int>(reducer.bucket_of(i))));
+      MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(i));
     }
     return absl::OkStatus();
   }

@@ -5,15 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <optional>
-#include <thread>
 #include <vector>
 
 #include "collectives/gradient_reducer.h"
-#include "collectives/peer_lost.h"
-#include "collectives/progress.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/awaited_bucket.h"
+#include "tests/collectives/lost_while.h"
 #include "tests/collectives/memory_transport.h"
 #include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
@@ -103,7 +100,7 @@ TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                     GradientReducer::Make(comm, {{"g", {40000}}}, options));
           reducer->SetRows(1);
-          if (options.host == 1) watch.AwaitIt(/*step=*/0, /*bucket=*/0);
+          if (options.host == 1) MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(/*step=*/0, /*bucket=*/0));
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
           MILLRACE_RETURN_IF_ERROR(reducer->Finish());
           return comm.Barrier();
@@ -141,35 +138,14 @@ TEST(ReducerBetweenHosts, MarkReadyDoesNotWaitForRows) {
 
 // Rank 0's watchdog learns of it while the exchange waits; the network does not.
 TEST(ReducerBetweenHosts, ExactSumsAskWhetherPeersLive) {
-  class LostPeer final : public Progress {
-   public:
-    void Enter(int64_t, int, Phase phase) override { waits_ = phase == Phase::kExchanging; }
-    absl::Status Health() const override {
-      return waits_ ? PeerLostError({.rank = 1}, "it was killed") : absl::OkStatus();
-    }
-
-   private:
-    bool waits_ = false;
-  };
   std::atomic<bool> told = false;
   const absl::Status status =
       RunMemoryRanks(*MemoryNetwork::Make(2), 2, [&](Communicator& comm) -> absl::Status {
-        LostPeer progress;
         ReducerOptions options;
         options.exact = true;
         options.policy = ProgressPolicy::kInline;
         options.host = comm.rank();
-        options.progress = &progress;
-        comm.set_timeout(std::chrono::seconds(20));
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                  GradientReducer::Make(comm, {{"g", {100}}}, options));
-        while (comm.rank() == 1 && !told) std::this_thread::yield();
-        if (comm.rank() == 1) return absl::OkStatus();
-        MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-        const absl::Status outcome = reducer->Finish();
-        told = true;
-        const std::optional<PeerLost> lost = PeerLostOf(outcome);
-        return lost.has_value() && lost->rank == 1 ? absl::OkStatus() : Fail(outcome.ToString());
+        return ExpectLostWhile(Phase::kExchanging, comm, {{"g", {100}}}, options, told);
       });
   EXPECT_TRUE(status.ok()) << status;
 }

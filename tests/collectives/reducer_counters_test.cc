@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
 #include "gtest/gtest.h"
+#include "tests/collectives/await_until.h"
 #include "tests/collectives/awaited_bucket.h"
 #include "tests/collectives/counted_steps.h"
 #include "tests/collectives/reducer_steps.h"
@@ -50,9 +51,9 @@ TEST(ReducerCounters, AWaitForAPeerIsExposedInItsBucketAndThePeerIsNamed) {
                                   ? GradientReducer::Make(comm, gradients, memory.views(), options)
                                   : GradientReducer::Make(comm, gradients, options));
       if (comm.rank() == late) {
-        watch.AwaitIt(0, 0);
+        MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(0, 0));
         MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-        watch.AwaitIt(0, 1);
+        MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(0, 1));
         const Clock::time_point start = Clock::now();
         while (SecondsSince(start) < 1e-3) std::this_thread::yield();
         kept = SecondsSince(start);
@@ -81,7 +82,7 @@ TEST(ReducerCounters, WhatMarkReadyReducesIsExposedAsWell) {
     options.policy = ProgressPolicy::kInline;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, {{"a", {100'000}}}, options));
-    while (comm.rank() == 1 && !marked) std::this_thread::yield();
+    if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
     marked = true;
     MILLRACE_RETURN_IF_ERROR(reducer->Finish());
@@ -108,7 +109,7 @@ TEST(ReducerCounters, WhatATeamReducesInAnothersFinishIsExposedOnce) {
     if (comm.rank() == 0) options.progress = &watch;
     MILLRACE_ASSIGN_OR_RETURN(const auto first, GradientReducer::Make(comm, {{"a", {9}}}, options));
     if (comm.rank() == 1) {
-      watch.AwaitIt(0, 0);
+      MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(0, 0));
       MILLRACE_RETURN_IF_ERROR(second->MarkReady(0));
       MILLRACE_RETURN_IF_ERROR(second->Finish());
       MILLRACE_RETURN_IF_ERROR(first->MarkReady(0));
@@ -171,7 +172,7 @@ TEST(ReducerCounters, WaitsOfAGatherOfTheCallersMemoryAreNotTheSteps) {
       for (int step = 0; step < 3; ++step) {
         MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, 1));
         MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-        if (comm.rank() == 1) watch.AwaitIt(step + 1, 0);
+        if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(step + 1, 0));
         MILLRACE_RETURN_IF_ERROR(reducer->GatherShards());
         if (watch.phase() == Phase::kWaiting && comm.rank() == 0) return Fail("it still waits");
         MILLRACE_RETURN_IF_ERROR(comm.Barrier());

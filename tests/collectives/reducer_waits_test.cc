@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "collectives/bucket_engine_internal.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
 #include "gtest/gtest.h"
+#include "tests/collectives/await_until.h"
 #include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -26,7 +26,7 @@ TEST(GradientReducer, MarkingDoesNotWaitForASlowPeer) {
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, SomeGradients(), options));
     // Rank 1 marks nothing before rank 0 has marked everything.
-    while (comm.rank() == 1 && !marked) std::this_thread::yield();
+    if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
     for (size_t g = 0; g < SomeGradients().size(); ++g) {
       MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
     }
@@ -52,10 +52,10 @@ TEST(GradientReducer, WhoComesLastWaitsForNobodyToWakeUp) {
       const std::span<float> gradient = reducer->gradient(0).as<float>();
       std::ranges::fill(gradient, static_cast<float>((comm.rank() + 1) * (step + 1)));
       reducer->SetRows(comm.rank() + 1);
-      while (!first && marked <= step) std::this_thread::yield();
+      if (!first) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked > step; }));
       MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
       if (first) marked = step + 1;
-      while (first && finished <= step) std::this_thread::yield();
+      if (first) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return finished > step; }));
       const absl::Status status = reducer->Finish();
       if (!first) finished = step + 1;
       MILLRACE_RETURN_IF_ERROR(status);
@@ -86,7 +86,7 @@ TEST(GradientReducer, AThreadReducesWhileTheCallerComputes) {
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, SomeGradients(), options));
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));  // all of the first bucket
-    while (!watch.reached) std::this_thread::yield();
+    MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return watch.reached.load(); }));
     for (size_t g = 1; g < SomeGradients().size(); ++g) {
       MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
     }
@@ -94,24 +94,70 @@ TEST(GradientReducer, AThreadReducesWhileTheCallerComputes) {
   });
 }
 
-// Nothing runs Follow here.
-TEST(BucketEngine, TheCallerReducesWhatItsThreadHasNotComeTo) {
-  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(SomeGradients(), SmallBuckets());
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  HostLinks links;
-  links.groups = GroupByIdentity({0});
-  links.lane = 0;
-  links.ranks = {0};
-  links.host = SharedHost::MakePrivate(plan->total_bytes);
-  ASSERT_NE(links.host, nullptr);
-  BucketEngine engine(
-      *plan, links, SmallBuckets(),
-      {std::chrono::seconds(1), [] { return absl::OkStatus(); }, [] { return false; }});
-  const auto buckets = static_cast<uint32_t>(plan->buckets.size());
-  ASSERT_TRUE(engine.Publish(buckets).ok());
-  const absl::Status status = engine.AwaitDone(0);
-  EXPECT_TRUE(status.ok()) << status;
-  EXPECT_TRUE(HasReached(links.host->board(0).done, buckets));
+using Place = std::tuple<int64_t, size_t, Phase>;  // step, bucket
+
+// Thread-safe.
+class Recorder : public Progress {
+ public:
+  void Enter(int64_t step, int bucket, Phase phase) override {
+    MutexLock lock(mu_);
+    entered_.push_back({step, static_cast<size_t>(bucket), phase});
+  }
+  absl::Status Health() const override {
+    return lost ? absl::UnavailableError("rank 1 was killed") : absl::OkStatus();
+  }
+  Place last() const {
+    MutexLock lock(mu_);
+    return entered_.back();
+  }
+  // How often.
+  int64_t Entered(const Place& place) const {
+    MutexLock lock(mu_);
+    return std::ranges::count(entered_, place);
+  }
+  // Waits for another thread's.
+  absl::Status Await(const Place& place) const {
+    return AwaitUntil([&] { return Entered(place) > 0; });
+  }
+  std::atomic<bool> lost = false;
+
+ private:
+  mutable Mutex mu_;
+  std::vector<Place> entered_ MILLRACE_GUARDED_BY(mu_);
+};
+
+// Where the rank that came first has more to sum than its share of the last bucket, or that share
+// is long.
+TEST(GradientReducer, WhoComesLastWaitsForWhatIsNotItsToSum) {
+  const std::vector<GradientSpec> one_long = {{"g", {600'000}}};
+  for (const std::vector<GradientSpec>& gradients : {SomeGradients(), one_long}) {
+    std::atomic<bool> marked = false;
+    Recorder recorder;  // of rank 1, who comes last
+    RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
+      comm.set_timeout(std::chrono::seconds(100));
+      ReducerOptions options = SmallBuckets();
+      options.policy = ProgressPolicy::kInline;
+      options.host = host;
+      if (comm.rank() == 1) options.progress = &recorder;
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                GradientReducer::Make(comm, gradients, options));
+      if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
+      for (size_t g = 0; g < gradients.size(); ++g) {
+        std::ranges::fill(reducer->gradient(g).as<float>(), static_cast<float>(comm.rank() + 1));
+        MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
+      }
+      if (comm.rank() == 0) {
+        marked = true;
+        MILLRACE_RETURN_IF_ERROR(recorder.Await({0, reducer->num_buckets() - 1, Phase::kWaiting}));
+      }
+      MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+      for (size_t g = 0; g < gradients.size(); ++g) {
+        const auto is_sum = [](float value) { return value == 3; };
+        if (!std::ranges::all_of(reducer->gradient(g).as<float>(), is_sum)) return Fail("sums");
+      }
+      return absl::OkStatus();
+    });
+  }
 }
 
 // A rank that returns from the step destroys its reducer; the others must not wait for ever, and
@@ -141,7 +187,7 @@ TEST(GradientReducer, TheTimeoutNamesTheRankThatIsAwaited) {
     comm.set_timeout(std::chrono::milliseconds(1000));
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, {{"g", {10}}}));
     if (comm.rank() == 1) {
-      while (!seen) std::this_thread::yield();
+      MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return seen.load(); }));
       return absl::OkStatus();
     }
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
@@ -155,43 +201,6 @@ TEST(GradientReducer, TheTimeoutNamesTheRankThatIsAwaited) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-using Place = std::tuple<int64_t, size_t, Phase>;  // step, bucket
-
-// Thread-safe.
-class Recorder : public Progress {
- public:
-  void Enter(int64_t step, int bucket, Phase phase) override {
-    MutexLock lock(mu_);
-    entered_.push_back({step, static_cast<size_t>(bucket), phase});
-  }
-  absl::Status Health() const override {
-    return lost ? absl::UnavailableError("rank 1 was killed") : absl::OkStatus();
-  }
-  Place last() const {
-    MutexLock lock(mu_);
-    return entered_.back();
-  }
-  // How often.
-  int64_t Entered(const Place& place) const {
-    MutexLock lock(mu_);
-    return std::ranges::count(entered_, place);
-  }
-  // Waits for another thread's.
-  absl::Status Await(const Place& place) const {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (Entered(place) == 0) {
-      if (std::chrono::steady_clock::now() > limit) return Fail("a place is never entered");
-      std::this_thread::yield();
-    }
-    return absl::OkStatus();
-  }
-  std::atomic<bool> lost = false;
-
- private:
-  mutable Mutex mu_;
-  std::vector<Place> entered_ MILLRACE_GUARDED_BY(mu_);
-};
-
 TEST(GradientReducer, WaitsAskWhetherPeersLive) {
   std::atomic<bool> seen = false;
   const absl::Status status = RunRanks(2, [&seen](Communicator& comm) -> absl::Status {
@@ -202,7 +211,7 @@ TEST(GradientReducer, WaitsAskWhetherPeersLive) {
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, {{"g", {10}}}, options));
     if (comm.rank() == 1) {
-      while (!seen) std::this_thread::yield();
+      MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return seen.load(); }));
       return absl::OkStatus();
     }
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
@@ -259,7 +268,7 @@ TEST(GradientReducer, MarkingAFullBucketHearsThatAPeerHasLeft) {
         left = true;
         return absl::OkStatus();
       }
-      while (!left) std::this_thread::yield();
+      MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return left.load(); }));
       return ExpectMarkingFails(*reducer, "rank 1 is lost");
     });
     EXPECT_TRUE(status.ok()) << status;
@@ -361,10 +370,12 @@ TEST(GradientReducer, SaysThatItWaitsForTheSharesOfOthers) {
       if (comm.rank() == 0) options.progress = &watch;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 GradientReducer::Make(comm, {{"g", {10}}}, options));
-      while (comm.rank() == 0 && !marked) std::this_thread::yield();
+      if (comm.rank() == 0) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
       MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
       marked = true;
-      while (comm.rank() == 1 && !watch.waits) std::this_thread::yield();
+      if (comm.rank() == 1) {
+        MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return watch.waits.load(); }));
+      }
       return reducer->Finish();
     });
   }

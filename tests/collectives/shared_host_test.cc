@@ -120,6 +120,31 @@ TEST(SharedFlag, TheCheckEndsADoze) {
   EXPECT_TRUE(absl::IsUnavailable(status));
 }
 
+TEST(SharedFlag, WhoDozesLooksSeldomUntilItIsTime) {
+  SharedFlag flag = {};
+  int looked = 0;
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = DozeUntil(flag, 1, std::chrono::hours(1), [&looked] {
+    return ++looked < 5 ? absl::OkStatus() : absl::UnavailableError("peer lost");
+  });
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+}
+
+TEST(SharedFlag, WhoDozesASecondTooLongAsksToBeWoken) {
+  SharedFlag flag = {};
+  const auto start = std::chrono::steady_clock::now();
+  std::thread dozer([&flag] { EXPECT_TRUE(DozeUntil(flag, 1, {}, Fine).ok()); });
+  const auto limit = start + std::chrono::minutes(1);
+  while (flag.sleepers.load() == 0 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(flag.sleepers.load(), 1u);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900));
+  Raise(flag, 1);
+  dozer.join();
+}
+
 // 16 threads count to 200 in turn; on fewer cores only sleepers let the next one run.
 TEST(SharedFlag, WorksWhereWaitersOutnumberCores) {
   SharedFlag flag = {};

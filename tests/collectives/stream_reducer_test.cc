@@ -8,8 +8,10 @@
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/await_until.h"
 #include "tests/collectives/awaited_bucket.h"
 #include "tests/collectives/counted_steps.h"
+#include "tests/collectives/lost_while.h"
 #include "tests/collectives/nccl_fixture.h"
 #include "tests/collectives/reducer_options.h"
 #include "tests/collectives/reducer_steps.h"
@@ -121,7 +123,7 @@ TEST(StreamReducer, TheFirstStepsMarkReadyDoesNotWaitForPeers) {
           if (foreign) make = MakeForeign();
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, SomeGradients(), options));
           reducer->SetRows(1);
-          while (comm.rank() == 1 && !marked) std::this_thread::yield();
+          if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
           const absl::Status outcome = MarkAll(*reducer, SomeGradients().size());
           marked = true;
           MILLRACE_RETURN_IF_ERROR(outcome);
@@ -497,30 +499,10 @@ TEST(StreamReducer, AStreamWithoutADeviceIsInvalid) {
 
 // NCCL itself waits for a peer that stands still.
 TEST(StreamReducer, WaitsAskWhetherPeersLive) {
-  class LostPeer final : public Progress {
-   public:
-    void Enter(int64_t, int, Phase phase) override { waits = phase == Phase::kWaiting; }
-    absl::Status Health() const override {
-      return waits ? PeerLostError({.rank = 1}, "it was killed") : absl::OkStatus();
-    }
-    std::atomic<bool> waits = false;
-  };
   std::atomic<bool> told = false;
   const absl::Status status =
       RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
-        LostPeer progress;
-        ReducerOptions options;
-        options.progress = &progress;
-        comm.set_timeout(std::chrono::seconds(20));
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                  GradientReducer::Make(comm, SomeGradients(), options));
-        while (comm.rank() == 1 && !told) std::this_thread::yield();
-        if (comm.rank() == 1) return absl::OkStatus();
-        absl::Status outcome = MarkAll(*reducer, SomeGradients().size());
-        if (outcome.ok()) outcome = reducer->Finish();
-        told = true;
-        const std::optional<PeerLost> lost = PeerLostOf(outcome);
-        return lost.has_value() && lost->rank == 1 ? absl::OkStatus() : Fail(outcome.ToString());
+        return ExpectLostWhile(Phase::kWaiting, comm, SomeGradients(), {}, told);
       });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -537,7 +519,7 @@ void ExpectThatALeaverEndsThePeersWait(const ReducerOptions& options) {
         if (comm.rank() == 1) {
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
           reducer.reset();
-          while (!told) std::this_thread::yield();
+          MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return told.load(); }));
           return absl::OkStatus();
         }
         absl::Status outcome = MarkAll(*reducer, SomeGradients().size());

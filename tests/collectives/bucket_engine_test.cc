@@ -1,0 +1,104 @@
+// The last share of a step, which a peer may claim; and who of the caller and its thread reduces.
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "collectives/bucket_engine_internal.h"
+#include "collectives/progress.h"
+#include "gtest/gtest.h"
+#include "tests/collectives/reducer_steps.h"
+
+namespace millrace::collectives {
+namespace {
+
+absl::Status Goes() { return absl::OkStatus(); }
+bool HasNoOthers() { return false; }
+
+// Nothing runs Follow in these tests but they themselves.
+class BucketEngineTest : public testing::Test {
+ protected:
+  BucketEngineTest() : plan_(*MakeBucketPlan(SomeGradients(), SmallBuckets())) {}
+
+  uint32_t buckets() const { return static_cast<uint32_t>(plan_.buckets.size()); }
+  HostLinks Alone() const {
+    HostLinks links;
+    links.groups = GroupByIdentity({0});
+    links.lane = 0;
+    links.ranks = {0};
+    links.host = SharedHost::MakePrivate(plan_.total_bytes);
+    return links;
+  }
+  // What rank 1 of the host has told when it is about to sum the last share of `board`'s rank.
+  void ClaimByRank1(RankBoard& board) const { board.claimed = uint64_t{1} << 32 | buckets(); }
+
+  const BucketPlan plan_;
+};
+
+TEST_F(BucketEngineTest, TheCallerReducesWhatItsThreadHasNotComeTo) {
+  HostLinks links = Alone();
+  BucketEngine engine(plan_, links, SmallBuckets(), {std::chrono::seconds(1), Goes, HasNoOthers});
+  ASSERT_TRUE(engine.Publish(buckets()).ok());
+  const absl::Status status = engine.AwaitDone(0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(HasReached(links.host->board(0).done, buckets()));
+}
+
+// Who is killed then never raises the flag.
+TEST_F(BucketEngineTest, TheThreadCanBeStoppedWhileAPeerHasTheLastShare) {
+  HostLinks links = Alone();
+  int asked = 0;
+  const auto stopped = [&asked] {
+    return ++asked > 3 ? absl::CancelledError("given up") : absl::OkStatus();
+  };
+  BucketEngine engine(plan_, links, SmallBuckets(),
+                      {std::chrono::seconds(1), stopped, HasNoOthers});
+  RankBoard& board = links.host->board(0);
+  ClaimByRank1(board);
+  ASSERT_TRUE(engine.Publish(buckets()).ok());
+  const absl::Status status = engine.Follow();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(board.done.count.load(), buckets() - 1);
+}
+
+class AwaitedRank : public Progress {
+ public:
+  void Enter(int64_t, int, Phase) override {}
+  void Awaits(int64_t, int, int rank) override { awaited = rank; }
+  absl::Status Health() const override { return absl::OkStatus(); }
+  int awaited = -1;
+};
+
+TEST_F(BucketEngineTest, WhoHasClaimedAShareIsAwaitedForIt) {
+  const absl::Status status = RunRanks(2, [this](Communicator& comm) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(SharedHostResult made, SharedHost::Make(comm, plan_.total_bytes));
+    if (made.host == nullptr) return Fail(made.refused);
+    if (comm.rank() == 1) {
+      ClaimByRank1(made.host->board(0));
+      Raise(made.host->board(1).published, buckets());
+      Raise(made.host->board(1).done, buckets());
+      MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+      return comm.Barrier();  // here still while rank 0 waits
+    }
+    MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+    HostLinks links;
+    links.groups = GroupByIdentity({0, 0});
+    links.lane = 0;
+    links.ranks = {0, 1};
+    links.host = std::move(made.host);
+    AwaitedRank watch;
+    ReducerOptions options = SmallBuckets();
+    options.progress = &watch;
+    BucketEngine engine(plan_, links, options, {std::chrono::milliseconds(50), Goes, HasNoOthers});
+    MILLRACE_RETURN_IF_ERROR(engine.Publish(buckets()));
+    const absl::Status outcome = engine.AwaitDone(0);
+    const bool names = absl::IsDeadlineExceeded(outcome) &&
+                       absl::StrContains(outcome.message(), "waiting for rank 1 of this host");
+    if (!names || watch.awaited != 1) return Fail(outcome.ToString());
+    return comm.Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace millrace::collectives
