@@ -180,15 +180,10 @@ class SmallMemoryTest(RanksTestCase):
         if os.geteuid() != 0:
             raise unittest.SkipTest("not root")
         cls.memory = SharedMemory("4k")
+        cls.addClassCleanup(cls.memory.close)
         if not cls.memory.mounted:
-            cls.memory.close()
             raise unittest.SkipTest("no /dev/shm can be mounted")
         super().setUpClass()
-
-    @classmethod
-    def tearDownClass(cls):
-        super().tearDownClass()
-        cls.memory.close()
 
     def arguments(self, job, *more):
         return [*self.memory.prefix(), *super().arguments(job, *more)]

@@ -12,6 +12,7 @@
 
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
+#include "tests/collectives/await_until.h"
 #include "tests/collectives/reducer_steps.h"
 #include "tests/collectives/tcp_ranks.h"
 
@@ -91,7 +92,7 @@ absl::Status LastLeaves(const Runner& run, const Case& one, int steps, size_t ma
     if (comm.rank() == size - 1) {
       MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, marked));
       reducer.reset();
-      while (told < size - 1) std::this_thread::yield();
+      MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return told >= size - 1; }));
       return absl::OkStatus();
     }
     // Also a MarkReady may meet the failure.
@@ -139,7 +140,7 @@ absl::Status LastLeavesBecause(const Runner& run, const Case& one, const absl::S
       reducer->Leave(why);
       reducer->Leave(absl::InternalError("another reason"));
       const bool stays = reducer->MarkReady(2) == why && reducer->Finish() == why;
-      while (heard < size - 1) std::this_thread::yield();
+      MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return heard >= size - 1; }));
       return stays ? absl::OkStatus() : Fail("a later call does not fail with the cause");
     }
     const absl::Status outcome = StepUntilLost(*reducer);
@@ -199,7 +200,7 @@ TEST(ReducerLeaving, WaitsForNoPeer) {
               gone = true;
               return comm.Barrier();
             }
-            while (!gone) std::this_thread::yield();
+            MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return gone.load(); }));
             const absl::Status outcome = StepUntilLost(*reducer);
             const std::optional<PeerLost> lost = PeerLostOf(outcome);
             if (!lost.has_value() || lost->rank != 0) return Fail(outcome.ToString());
@@ -253,10 +254,10 @@ TEST(ReducerLeaving, AFailureOfOneRankReachesThoseThatDoNotMeetIt) {
       options.policy = policy;
       if (comm.rank() == 3) options.progress = &bad;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, kThree, options));
-      while (comm.rank() == 0 && told == 0) std::this_thread::yield();
+      if (comm.rank() == 0) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return told > 0; }));
       const absl::Status outcome = StepUntilLost(*reducer);
       ++told;
-      while (told < 4) std::this_thread::yield();
+      MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return told >= 4; }));
       if (comm.rank() == 3) return absl::IsDataLoss(outcome) ? absl::OkStatus() : Fail("own cause");
       const std::optional<PeerLost> lost = PeerLostOf(outcome);
       const bool named = lost.has_value() && lost->rank == 3 && absl::IsUnavailable(outcome) &&
@@ -343,11 +344,11 @@ TEST(ReducerLeaving, AfterAFailureTheCommunicatorIsTheCallersAlone) {
         MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, kThree, options));
         MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
         if (comm.rank() == 1) {
-          while (!called) std::this_thread::yield();
+          MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return called.load(); }));
           reducer.reset();
           return comm.Barrier();
         }
-        while (!threads.called()) std::this_thread::yield();
+        MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return threads.called(); }));
         called = true;
         absl::Status outcome = reducer->MarkReady(1);
         if (outcome.ok()) outcome = reducer->MarkReady(2);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/await_until.h"
 #include "tests/collectives/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -77,7 +77,7 @@ TEST(StaleReducer, APipelinedStepDoesNotWaitForSlowPeers) {
     options.host = host;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               StaleReducer::Make(comm, kTwo, options, {2, 100}));
-    while (comm.rank() == 1 && !ahead) std::this_thread::yield();
+    if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return ahead.load(); }));
     MILLRACE_RETURN_IF_ERROR(Step(*reducer, 1));
     MILLRACE_RETURN_IF_ERROR(Step(*reducer, 1));
     ahead = true;
