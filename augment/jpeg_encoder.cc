@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "augment/image_encoder_internal.h"
 

@@ -2,6 +2,7 @@
 #define MILLRACE_BASE_STATUS_H_
 
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 // What the hand-off needs of an accelerator, in CUDA's terms. Streams and events are opaque handles

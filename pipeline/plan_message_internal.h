@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_PLAN_MESSAGE_INTERNAL_H_
 #define MILLRACE_PIPELINE_PLAN_MESSAGE_INTERNAL_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "readers/sequence_parser_internal.h"
 
 namespace millrace::readers {

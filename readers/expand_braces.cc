@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

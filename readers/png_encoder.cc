@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "readers/png_internal.h"
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "augment/image_decoder_internal.h"
 #include "image_testing.h"
 #include "readers/image_header.h"

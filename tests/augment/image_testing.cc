@@ -15,8 +15,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <random>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/record_error.h"
 
 namespace millrace::augment::testing {

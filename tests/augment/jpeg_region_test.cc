@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "augment/jpeg/lane_pool_internal.h"
 #include "image_testing.h"
 #include "jpeg_testing.h"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "collectives/sum_probe_internal.h"
 
 namespace millrace::collectives {

@@ -1,6 +1,7 @@
 #include <zlib.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "readers/byte_source.h"

@@ -1,6 +1,7 @@
 #include <zstd.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "readers/inflate_source_internal.h"

@@ -4,6 +4,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pipeline/adapter_internal.h"

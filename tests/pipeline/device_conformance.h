@@ -3,11 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "pipeline/device_internal.h"
 
 // What every Device does, for each implementation to instantiate.

@@ -1,6 +1,8 @@
 #ifndef MILLRACE_TESTS_PIPELINE_FAKE_DEVICE_H_
 #define MILLRACE_TESTS_PIPELINE_FAKE_DEVICE_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/mutex.h"
 #include "pipeline/device_internal.h"
 

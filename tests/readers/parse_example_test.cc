@@ -4,6 +4,8 @@
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/record_error.h"
 #include "readers/example_builder.h"
 #include "tests/readers/example_oracle.h"
