@@ -220,7 +220,7 @@ void DecodeBy(Way way, ImageDecoder& decoder, RunArena& arena) {
 
 // S-IMAGE-4: whole, in part and small, flat images too. The decoder still has all that it took.
 TEST(Memory, IsWithinFourTimesTheImageInWholeMcus) {
-  if (testing::kMallocIsTaken) GTEST_SKIP() << "malloc is a sanitizer's";
+  if (kSanitized) GTEST_SKIP() << "malloc is a sanitizer's";
   ASSERT_TRUE(testing::Counts(HeapBytes));
   const DecodeImageOptions kinds[] = {{},
                                       {.allow_truncated = true},
@@ -247,7 +247,7 @@ TEST(Memory, IsWithinFourTimesTheImageInWholeMcus) {
 
 // S-IMAGE-4: a region that has to be read again as a whole does not cost the coefficients twice.
 TEST(Memory, OfAFirstDecodeIsGivenBackBeforeTheSecond) {
-  if (testing::kMallocIsTaken) GTEST_SKIP() << "malloc is a sanitizer's";
+  if (kSanitized) GTEST_SKIP() << "malloc is a sanitizer's";
   ASSERT_TRUE(testing::Counts(HeapBytes));
   const std::string whole = EncodeJpeg(MakeImage(600, 700, 3, 1), {.progressive = true});
   const std::string cut = whole.substr(0, whole.size() * 99 / 100);  // in the last scan

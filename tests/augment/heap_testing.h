@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "tests/sanitized.h"
+
 namespace millrace::augment::testing {
 
 // Bytes that the program has of malloc.
@@ -17,20 +19,6 @@ inline int64_t HeapBytes() {
 }
 
 // The sanitizers have an allocator of their own, of which nothing here knows.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MILLRACE_MALLOC_IS_TAKEN
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-#define MILLRACE_MALLOC_IS_TAKEN
-#endif
-#endif
-#ifdef MILLRACE_MALLOC_IS_TAKEN
-inline constexpr bool kMallocIsTaken = true;
-#else
-inline constexpr bool kMallocIsTaken = false;
-#endif
-
 // A block that a compiler may not leave out, though nothing is written to it.
 inline std::unique_ptr<void, void (*)(void*)> ProbeBlock(size_t bytes) {
   static void* (*volatile const allocate)(size_t) = &std::malloc;

@@ -139,7 +139,7 @@ Outcome Decode(const std::string& file, const DecodeImageOptions& options, Way w
 TEST(HostileCorpus, PeakMemoryIsWithinTheBound) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
-  if (testing::kMallocIsTaken) GTEST_SKIP() << "malloc is a sanitizer's";
+  if (kSanitized) GTEST_SKIP() << "malloc is a sanitizer's";
   ASSERT_TRUE(testing::Counts([] { return heap_bytes.load(); }));
   const auto files = testing::ReadTar(std::string(folder) + "/hostile-jpeg.tar.xz");
   ASSERT_EQ(files.size(), kFiles);

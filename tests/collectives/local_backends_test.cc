@@ -16,9 +16,13 @@ Backend Threads(int size) {
           [size](const RankBody& body) { return RunRanks(size, body); }};
 }
 
-const auto kBackends = testing::Values(Single(), Threads(1), Threads(2), Threads(3), Threads(4),
-                                       Threads(5), Threads(6), Threads(7), Threads(8));
+std::vector<Backend> Backends() {
+  std::vector<Backend> backends = {Single()};
+  for (const int size : Sizes()) backends.push_back(Threads(size));
+  return backends;
+}
 
+const auto kBackends = testing::ValuesIn(Backends());
 INSTANTIATE_TEST_SUITE_P(Local, CommunicatorConformance, kBackends, BackendInstanceName);
 INSTANTIATE_TEST_SUITE_P(Local, ReducerConformance, kBackends, BackendInstanceName);
 

@@ -36,9 +36,13 @@ Backend Tiny(int size) {
           }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, CommunicatorConformance,
-                         testing::Values(Memory(1), Memory(2), Memory(3), Memory(4), Memory(5),
-                                         Memory(6), Memory(7), Memory(8), Tiny(2), Tiny(5)),
+std::vector<Backend> Backends() {
+  std::vector<Backend> backends = {Tiny(2), Tiny(5)};
+  for (const int size : Sizes()) backends.push_back(Memory(size));
+  return backends;
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, CommunicatorConformance, testing::ValuesIn(Backends()),
                          BackendInstanceName);
 INSTANTIATE_TEST_SUITE_P(Memory, ReducerConformance, testing::Values(Memory(3), Tiny(4)),
                          BackendInstanceName);

@@ -7,6 +7,7 @@
 #include "tests/readers/deflated.h"
 #include "tests/readers/record_test_util.h"
 #include "tests/readers/zstd_frame.h"
+#include "tests/sanitized.h"
 
 // Compressed files that were damaged before anything was known of them: there are no access points,
 // and the pass that would make them fails.
@@ -19,7 +20,7 @@ constexpr size_t kRecords = 24;
 // each.
 constexpr size_t kPayloadBytes = 300;
 constexpr size_t kFrameBytes = 16 + kPayloadBytes;
-constexpr int kHarms = 520;  // of each kind
+constexpr int kHarms = Rounds(520);  // of each kind
 
 std::string ZstdFrame(std::string_view bytes) { return readers::ZstdFrame(bytes); }
 

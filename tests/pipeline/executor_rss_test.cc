@@ -6,6 +6,7 @@
 
 #include "tests/pipeline/heavy_plans.h"
 #include "tests/pipeline/own_process.h"
+#include "tests/sanitized.h"
 
 // How much memory a pipeline takes, by what the system says of a process that does nothing else.
 
@@ -135,21 +136,10 @@ TEST(ExecutorRssProbe, DISABLED_RowsOpenBehindACut) {
                });
 }
 
-bool ShadowMemoryCounts() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return true;
-#endif
-#endif
-  return false;
-}
-
 class ExecutorRssTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ExecutorRssTest, PeakRssKeepsThePromise) {
-  if (ShadowMemoryCounts()) GTEST_SKIP() << "a sanitizer's own memory counts as ours";
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory counts as ours";
   std::string output;
   EXPECT_TRUE(RunInOwnProcess(absl::StrCat("ExecutorRssProbe.DISABLED_", GetParam()), "", output))
       << output;

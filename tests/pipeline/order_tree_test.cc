@@ -7,6 +7,7 @@
 #include "pipeline/order_internal.h"
 #include "tests/pipeline/fake_ops.h"
 #include "tests/pipeline/order_model.h"
+#include "tests/sanitized.h"
 
 // Orders with every step and with joins, against iterators that pull from one another.
 
@@ -128,7 +129,7 @@ class Drawer {
 // S-ORDER-1, S-ORDER-2, S-ORDER-6, S-ORDER-8, S-ORDER-10, S-ORDER-11, S-ORDER-12, S-ORDER-13.
 TEST(OrderTreeTest, RandomTreesEqualTheIteratorModel) {
   int compared = 0, joined = 0;
-  for (uint32_t i = 0; i < 6000; ++i) {
+  for (uint32_t i = 0; i < Rounds(6000u); ++i) {
     Drawer draw(i);
     PhysicalPlan plan = MakePlan(1 + draw.Below(7));
     plan.order = draw.Tree(2);
@@ -148,13 +149,13 @@ TEST(OrderTreeTest, RandomTreesEqualTheIteratorModel) {
     ++compared;
     joined += plan.order.root != Root::kSource ? 1 : 0;
   }
-  EXPECT_GT(compared, 4000);
-  EXPECT_GT(joined, 2000);
+  EXPECT_GT(compared, Rounds(4000));
+  EXPECT_GT(joined, Rounds(2000));
 }
 
 TEST(OrderTreeTest, RandomAccessEqualsSequentialWithAndWithoutAMemo) {
   int compared = 0;
-  for (uint32_t i = 0; i < 1500; ++i) {
+  for (uint32_t i = 0; i < Rounds(1500u); ++i) {
     Drawer draw(i + 100000);
     const OrderPlan plan = draw.Tree(2);
     const auto order = Order::Make(plan, draw.sources(), 3);
@@ -170,7 +171,7 @@ TEST(OrderTreeTest, RandomAccessEqualsSequentialWithAndWithoutAMemo) {
           << "plan " << i << " at " << first;
     }
   }
-  EXPECT_GT(compared, 1000);
+  EXPECT_GT(compared, Rounds(1000));
 }
 
 // S-ORDER-6.

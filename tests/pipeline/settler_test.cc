@@ -2,6 +2,7 @@
 
 #include "pipeline/settler_internal.h"
 #include "tests/pipeline/settler_fixture.h"
+#include "tests/sanitized.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -89,7 +90,7 @@ std::vector<int> Worlds(uint64_t lanes) {
 // S-CUT-16.
 TEST(SettlerTest, EveryWorldGivesTheRowsOfThePlainCut) {
   size_t batches = 0;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(400u); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const CutCase cut = RandomCut(seed);
     const std::vector<PlainBatch> expected = PlainCut(cut, 0).Batches(kMaxBatches);
@@ -100,11 +101,11 @@ TEST(SettlerTest, EveryWorldGivesTheRowsOfThePlainCut) {
     }
     if (HasFailure()) return;
   }
-  EXPECT_GT(batches, 2000u);  // the random plans are not mostly empty
+  EXPECT_GT(batches, Rounds(2000u));  // the random plans are not mostly empty
 }
 
 TEST(SettlerTest, EndlessLanesGiveTheRowsOfThePlainCut) {
-  for (uint64_t seed = 0; seed < 100; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(100u); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     CutCase cut = Endless(RandomCut(seed));
     cut.plan.batch_order.clear();
@@ -118,7 +119,7 @@ TEST(SettlerTest, EndlessLanesGiveTheRowsOfThePlainCut) {
 
 // S-STATE-10: stop after every batch, go on at another world.
 TEST(SettlerTest, StateAfterEveryBatchGoesOnAtAnotherWorld) {
-  for (uint64_t seed = 0; seed < 120; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(120u); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const CutCase cut = RandomCut(seed);
     const std::vector<PlainBatch> expected = PlainCut(cut, 0).Batches(20);
@@ -137,7 +138,7 @@ TEST(SettlerTest, StateAfterEveryBatchGoesOnAtAnotherWorld) {
 
 // S-STATE-10: what was examined ahead is not in it.
 TEST(SettlerTest, StateDoesNotDependOnHowBlocksCame) {
-  for (uint64_t seed = 0; seed < 50; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(50u); ++seed) {
     const CutCase cut = RandomCut(seed);
     const WorldRun one = RunWorld(cut, 1, 20, 1);
     const WorldRun two = RunWorld(cut, 1, 20, 2);

@@ -2,8 +2,11 @@
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "readers/example_view.h"
 #include "tests/readers/example_oracle.h"
+#include "tests/sanitized.h"
 
 namespace millrace::readers {
 namespace {
@@ -42,7 +45,7 @@ std::string TwoInts() { return Message(3, Message(1, Varint(5) + Varint(300))); 
 
 TEST_F(ExampleParser, RandomExamplesReadLikeLibprotobuf) {
   std::mt19937_64 random(1);
-  for (int i = 0; i < 500; ++i) ExpectAgreement(RandomExample(random).SerializeAsString());
+  for (int i = 0; i < Rounds(500); ++i) ExpectAgreement(RandomExample(random).SerializeAsString());
 }
 
 TEST_F(ExampleParser, EmptyExampleHasNoFeatures) {
@@ -173,7 +176,7 @@ TEST_F(ExampleParser, KeysMustBeUtf8LikeInLibprotobuf) {
 
 TEST_F(ExampleParser, EveryTruncationIsJudgedLikeLibprotobuf) {
   std::mt19937_64 random(2);
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < Rounds(20); ++i) {
     const std::string bytes = RandomExample(random).SerializeAsString();
     for (size_t size = 0; size < std::min<size_t>(bytes.size(), 600); ++size) {
       ExpectAgreement(std::string_view(bytes).substr(0, size));
@@ -184,7 +187,7 @@ TEST_F(ExampleParser, EveryTruncationIsJudgedLikeLibprotobuf) {
 
 TEST_F(ExampleParser, FlippedBytesAreJudgedLikeLibprotobuf) {
   std::mt19937_64 random(3);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < Rounds(20000); ++i) {
     std::string bytes = RandomExample(random).SerializeAsString();
     if (bytes.empty()) continue;
     for (uint64_t flips = 1 + random() % 3; flips > 0; --flips) {
@@ -224,13 +227,13 @@ std::string RandomFields(std::mt19937_64& random, int depth) {
 TEST_F(ExampleParser, RandomWireSentencesAreJudgedLikeLibprotobuf) {
   std::mt19937_64 random(4);
   int accepted = 0;
-  for (int i = 0; i < 30000; ++i) {
+  for (int i = 0; i < Rounds(30000); ++i) {
     const std::string bytes = RandomFields(random, 6);
     ExpectAgreement(bytes);
     if (testing::Test::HasFatalFailure()) return;
     accepted += ParseWithProtobuf(bytes).has_value() ? 1 : 0;
   }
-  EXPECT_GT(accepted, 3000);
+  EXPECT_GT(accepted, Rounds(3000));
 }
 
 }  // namespace

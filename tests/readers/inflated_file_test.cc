@@ -8,6 +8,7 @@
 #include "readers/inflate_pass.h"
 #include "readers/tfrecord_format.h"
 #include "tests/readers/record_test_util.h"
+#include "tests/sanitized.h"
 #include "xxhash.h"
 
 namespace millrace::readers {
@@ -338,13 +339,13 @@ TEST(InflatedFileTest, DamageOfTheFileGivesErrorsNeverOtherBytes) {
     Opened opened = Open(bytes, compression);
     std::mt19937 random(12);
     int failed = 0;
-    for (int trial = 0; trial < 170; ++trial) {
+    for (int trial = 0; trial < Rounds(170); ++trial) {
       opened.file->bytes() = bytes;
       Damage(opened.file->bytes(), random);
       failed += ExpectRightOrError(*Inflate(opened), text) > 0;
       if (HasFailure()) FAIL() << trial;
     }
-    EXPECT_GT(failed, 120) << "the damage is seen";
+    EXPECT_GT(failed, Rounds(120)) << "the damage is seen";
   }
 }
 
@@ -354,7 +355,7 @@ TEST(InflatedFileTest, DamagedPointsAreRefusedOrGiveTheSameBytes) {
   const std::vector<std::byte> good = PassOver(file, Compression::kGzip).value();
   const std::string bytes(reinterpret_cast<const char*>(good.data()), good.size());
   std::mt19937 random(13);
-  for (int trial = 0; trial < 500; ++trial) {
+  for (int trial = 0; trial < Rounds(500); ++trial) {
     std::string bad = bytes;
     Damage(bad, random);
     const auto span = std::as_bytes(std::span(bad));
@@ -376,7 +377,7 @@ TEST(InflatedFileTest, ForgedPointsGiveErrorsNeverOtherBytes) {
   const size_t count = LoadU64(&good[48]);
   std::mt19937 random(14);
   int read = 0;
-  for (int trial = 0; trial < 500; ++trial) {
+  for (int trial = 0; trial < Rounds(500); ++trial) {
     std::vector<std::byte> bad = good;
     std::byte* const row = &bad[kHeader + random() % count * kRow];
     const size_t field = std::array<size_t, 4>{0, 8, 16, 32}[random() % 4];
@@ -392,7 +393,7 @@ TEST(InflatedFileTest, ForgedPointsGiveErrorsNeverOtherBytes) {
     const auto inflated = Inflate(opened);
     ExpectRightOrError(*inflated, text.substr(0, inflated->size()));
   }
-  EXPECT_GT(read, 50) << "what can be seen only by inflating";
+  EXPECT_GT(read, Rounds(50)) << "what can be seen only by inflating";
 }
 
 TEST(InflatedFileTest, PointsOfAnotherFileOrStateAreNotUsed) {

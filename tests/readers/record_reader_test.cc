@@ -6,6 +6,7 @@
 #include "readers/record_reader_internal.h"
 #include "readers/tfrecord_format.h"
 #include "tests/readers/record_test_util.h"
+#include "tests/sanitized.h"
 
 namespace millrace::readers {
 namespace {
@@ -394,7 +395,7 @@ TEST(RecordReaderTest, MissingFileIsNotFoundAndNamesIt) {
 
 TEST(RecordReaderTest, RandomBytesNeverCrashOrPass) {
   std::mt19937 random(20240611);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < Rounds(3000); ++round) {
     std::string bytes;
     const size_t size = 1 + random() % 300;
     for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(random()));
@@ -420,7 +421,7 @@ TEST(RecordReaderTest, RandomDamageOfCompressedFilesNeverCrashes) {
   std::mt19937 random(7);
   const std::string good[] = {Deflated(Frames(TfPayloads()), Wrapper::kGzip),
                               Deflated(Frames(TfPayloads()), Wrapper::kZlib)};
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < Rounds(3000); ++round) {
     std::string bytes = good[round % 2];
     for (int i = 0; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
     TfRecordReaderOptions options;

@@ -8,6 +8,7 @@
 #include "readers/salvage_source.h"
 #include "tests/readers/record_test_util.h"
 #include "tests/readers/zstd_frame.h"
+#include "tests/sanitized.h"
 
 // The reader that goes on behind damage. The oracle is the list of payloads that was framed:
 // whatever is done to the bytes, what is read is payloads as they were, in their order, none twice,
@@ -173,7 +174,7 @@ Harm Damaged(const std::string& good, const std::vector<size_t>& begins, std::mt
 
 TEST(ResyncTest, PlainDamageCostsWhatItTouches) {
   std::mt19937_64 random(1);
-  for (int round = 0; round < 1200; ++round) {
+  for (int round = 0; round < Rounds(1200); ++round) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, round);
     const Strings payloads = RandomPayloads(random);
     Strings frames;
@@ -312,7 +313,7 @@ class ResyncCompressedTest : public testing::TestWithParam<Compression> {
 TEST_P(ResyncCompressedTest, DamageCostsTheRecordsOfItsMembers) {
   std::mt19937_64 random(2);
   size_t num_seen = 0;
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < Rounds(600); ++round) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, round);
     const Strings payloads = RandomPayloads(random, kLeastBytes);
     const Strings members = Members(payloads);
@@ -333,7 +334,7 @@ TEST_P(ResyncCompressedTest, DamageCostsTheRecordsOfItsMembers) {
       ASSERT_GE(error.offset, 0);
     }
   }
-  EXPECT_GT(num_seen, 450u);
+  EXPECT_GT(num_seen, Rounds(450u));
 }
 
 TEST_P(ResyncCompressedTest, WhatCameBeforeTheDamageInItsMemberIsThere) {
@@ -404,7 +405,7 @@ TEST(ResyncTest, BehindDamageThatStopsZlibNothingIsRead) {
   const std::string bytes = Deflated(Frames(payloads), Wrapper::kZlib);
   std::set<size_t> all;
   for (size_t i = 0; i < kRecords; ++i) all.insert(i);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < Rounds(500); ++round) {
     const Harm harm = Damaged(bytes, {0, bytes.size()}, random);
     const Read read = ReadOn(*MakeTfRecordReader(
         MakeSalvageSource(std::make_shared<FakeFile>(harm.bytes), Compression::kZlib), Options()));

@@ -7,6 +7,7 @@
 #include "readers/quarantine.h"
 #include "tests/readers/shard_parts_fixture.h"
 #include "tests/readers/zstd_frame.h"
+#include "tests/sanitized.h"
 
 // Damaged shards of each container as a source that goes on behind damage. The oracles are the
 // records that were written (what was not touched is there, unchanged and in order) and `records
@@ -280,18 +281,20 @@ class SalvagePartsTest : public ContainerTest {
 
 TEST_F(SalvagePartsTest, DrawnDamageOfPlainShardsCostsWhatItTouches) {
   for (const Good& good : GoodFiles()) {
-    const int num_told = DrawDamage(good, Pack::kPlain, 520);
+    const int num_told = DrawDamage(good, Pack::kPlain, Rounds(520));
     // Any bytes are lines, and any bytes are a record of fixed length: only sizes tell.
-    EXPECT_GT(num_told, good.container.kind == ContainerKind::kText ? -1 : 60) << good.name;
+    EXPECT_GT(num_told, good.container.kind == ContainerKind::kText ? -1 : Rounds(60)) << good.name;
   }
 }
 
 TEST_F(SalvagePartsTest, DrawnDamageOfGzipMembersCostsWhatTheyHold) {
-  for (const Good& good : GoodFiles()) EXPECT_GT(DrawDamage(good, Pack::kGzip, 130), 90);
+  for (const Good& good : GoodFiles())
+    EXPECT_GT(DrawDamage(good, Pack::kGzip, Rounds(130)), Rounds(90));
 }
 
 TEST_F(SalvagePartsTest, DrawnDamageOfZstdFramesCostsWhatTheyHold) {
-  for (const Good& good : GoodFiles()) EXPECT_GT(DrawDamage(good, Pack::kZstd, 130), 90);
+  for (const Good& good : GoodFiles())
+    EXPECT_GT(DrawDamage(good, Pack::kZstd, Rounds(130)), Rounds(90));
 }
 
 TEST_F(SalvagePartsTest, WithoutResyncDamageIsTheErrorOfTheShard) {

@@ -2,8 +2,11 @@
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "readers/example_view.h"
 #include "tests/readers/sequence_oracle.h"
+#include "tests/sanitized.h"
 
 namespace millrace::readers {
 namespace {
@@ -34,7 +37,7 @@ void ExpectAgreement(std::string_view bytes) {
 
 TEST_F(SequenceParser, RandomSequencesReadLikeLibprotobuf) {
   std::mt19937_64 random(1);
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < Rounds(1000); ++i) {
     ExpectAgreement(RandomSequenceExample(random).SerializeAsString());
     if (HasFatalFailure()) return;
   }
@@ -63,7 +66,7 @@ TEST_F(SequenceParser, IsSeenWhole) {
 
 TEST_F(SequenceParser, EveryTruncationIsJudgedLikeLibprotobuf) {
   std::mt19937_64 random(2);
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < Rounds(20); ++i) {
     const std::string bytes = RandomSequenceExample(random).SerializeAsString();
     for (size_t size = 0; size < std::min<size_t>(bytes.size(), 900); ++size) {
       ExpectAgreement(std::string_view(bytes).substr(0, size));
@@ -74,7 +77,7 @@ TEST_F(SequenceParser, EveryTruncationIsJudgedLikeLibprotobuf) {
 
 TEST_F(SequenceParser, FlippedBytesAreJudgedLikeLibprotobuf) {
   std::mt19937_64 random(3);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < Rounds(20000); ++i) {
     std::string bytes = RandomSequenceExample(random).SerializeAsString();
     if (bytes.empty()) continue;
     for (uint64_t flips = 1 + random() % 3; flips > 0; --flips) {
@@ -176,13 +179,13 @@ std::string RandomFields(std::mt19937_64& random, int depth) {
 TEST_F(SequenceParser, RandomWireSentencesAreJudgedLikeLibprotobuf) {
   std::mt19937_64 random(4);
   int accepted = 0;
-  for (int i = 0; i < 30000; ++i) {
+  for (int i = 0; i < Rounds(30000); ++i) {
     const std::string bytes = RandomFields(random, 7);
     ExpectAgreement(bytes);
     if (HasFatalFailure()) return;
     accepted += ParseSequenceWithProtobuf(bytes).has_value() ? 1 : 0;
   }
-  EXPECT_GT(accepted, 3000);
+  EXPECT_GT(accepted, Rounds(3000));
 }
 
 }  // namespace

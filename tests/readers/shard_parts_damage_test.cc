@@ -5,6 +5,7 @@
 
 #include "readers/shard_parts.h"
 #include "tests/readers/shard_parts_fixture.h"
+#include "tests/sanitized.h"
 
 // Many damaged places in one file, and drawn damage: what is not hit stays.
 
@@ -246,7 +247,7 @@ TEST_F(ShardPartsTest, DrawnDamageOfLinesCostsTheLinesThatItHits) {
   for (int i = 100; i < 140; ++i) good += RowOf(i);
   const std::vector<std::string> rows = LinesOf(good);
   int num_seen = 0;
-  for (int round = 0; round < 1200; ++round) {
+  for (int round = 0; round < Rounds(1200); ++round) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, round);
     const bool is_csv = round % 2 == 0;
     std::string bytes = good;
@@ -269,7 +270,7 @@ TEST_F(ShardPartsTest, DrawnDamageOfLinesCostsTheLinesThatItHits) {
     ASSERT_TRUE(again.ok());
     ASSERT_EQ(again.num_records, report.num_records);
   }
-  EXPECT_GT(num_seen, 200);
+  EXPECT_GT(num_seen, Rounds(200));
 }
 
 // Any number of bytes may be hit: what is told adds up, and nothing but damage is.
@@ -279,7 +280,7 @@ TEST_F(ShardPartsTest, DrawnDamageOfRecordsOfOneSizeIsToldWhereItShows) {
   const std::string fixed = "head" + std::string(120, 'v') + "ft";
   VerifyOptions of_fixed;
   of_fixed.container = FixedLength(4, 4, 2);
-  for (int round = 0; round < 1200; ++round) {
+  for (int round = 0; round < Rounds(1200); ++round) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, round);
     const bool is_idx = round % 2 == 0;
     std::string bytes = is_idx ? idx : fixed;
@@ -398,7 +399,7 @@ std::vector<LostBytes> DrawLost(size_t size, std::mt19937_64& random) {
 TEST_F(ShardPartsTest, PartsOfAnyBytesFollowEachOtherAndHoldNothingLost) {
   std::mt19937_64 random(17);
   const std::string tar = Tar({{"a.x", "1"}, {"a.y", "2"}, {"b.x", std::string(600, 'b')}});
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < Rounds(6000); ++round) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, round);
     ContainerOptions container = Kind(round % 3 == 0   ? ContainerKind::kTar
                                       : round % 3 == 1 ? ContainerKind::kText

@@ -6,6 +6,7 @@
 
 #include "tests/readers/image_fixtures.h"
 #include "tests/readers/shard_parts_fixture.h"
+#include "tests/sanitized.h"
 
 // Verifying and repairing what is no TFRecord. The oracle for tars is libarchive, which writes them
 // and reads the repaired ones.
@@ -182,7 +183,7 @@ TEST_F(ShardPartsTest, DrawnDamageOfATarCostsTheSamplesAroundIt) {
   }
   begins.push_back(at_file);
   int num_seen = 0;
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < Rounds(500); ++round) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, round);
     std::string bytes = good;
     const size_t sample = random() % kSamples;
@@ -213,7 +214,7 @@ TEST_F(ShardPartsTest, DrawnDamageOfATarCostsTheSamplesAroundIt) {
     }
     ASSERT_TRUE(Check(Write("b.tar", *repaired)).ok());
   }
-  EXPECT_GT(num_seen, 300);
+  EXPECT_GT(num_seen, Rounds(300));
 }
 
 TEST_F(ShardPartsTest, HeadersOfImagesInAFolderAreRead) {

@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "readers/example_builder.h"
 #include "readers/parse_example.h"
 #include "readers/short_entry_internal.h"
 #include "tests/readers/example_oracle.h"
+#include "tests/sanitized.h"
 
 // Short entries are read by a way of their own (readers/short_entry_internal.h). The WireReader
 // alone, which example_parser_test.cc holds against libprotobuf, says what they hold.
@@ -127,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(KeyBytes, ShortEntryTest,
 
 TEST(ShortVarint, EveryLengthAndEveryCutIsJudgedLikeTheLoop) {
   std::mt19937_64 random(1);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < Rounds(20000); ++i) {
     std::string bytes(8, '\0');  // what lies before is read, and does not matter
     for (char& c : bytes) c = static_cast<char>(random());
     const size_t n = random() % 11;

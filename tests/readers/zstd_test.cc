@@ -7,6 +7,7 @@
 #include "readers/tfrecord_format.h"
 #include "tests/readers/record_source_fixture.h"
 #include "tests/readers/zstd_frame.h"
+#include "tests/sanitized.h"
 
 // zstd shards: written, read in order, and entered in the middle. libzstd is the oracle.
 
@@ -159,8 +160,8 @@ TEST_F(ZstdTest, DamageBehindTheIndexGivesErrorsNeverOtherRecords) {
   const std::string good = ReadFile(shard);
   ASSERT_TRUE(Open({shard}).ok());
   std::mt19937 random(5);
-  for (int trial = 0; trial < 340; ++trial) {
-    const bool kept = trial < 170;
+  for (int trial = 0; trial < Rounds(340); ++trial) {
+    const bool kept = trial < Rounds(170);
     std::string bad = good;
     bad[random() % bad.size()] ^= static_cast<char>(1 << random() % 8);
     Shard("w", bad);

@@ -1,0 +1,27 @@
+#ifndef MILLRACE_TESTS_SANITIZED_H_
+#define MILLRACE_TESTS_SANITIZED_H_
+
+// What tests do less of with a sanitizer, which takes ten times as long for each round, and reports
+// a mistake in the first one that makes it.
+
+namespace millrace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kSanitized = __has_feature(address_sanitizer) ||
+                                   __has_feature(thread_sanitizer) ||
+                                   __has_feature(memory_sanitizer);
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// How many of `all` rounds of drawn input a test takes, at least one: a fifth with a sanitizer.
+template <typename Number>
+constexpr Number Rounds(Number all) {
+  return kSanitized ? (all + 4) / 5 : all;
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TESTS_SANITIZED_H_
