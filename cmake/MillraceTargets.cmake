@@ -1,5 +1,6 @@
-# millrace_library(NAME SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS private::deps ...)
-#   makes the static library millrace_NAME (alias millrace::NAME) of one folder.
+# millrace_library(NAME [COLD] SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS deps ...)
+#   makes the static library millrace_NAME (alias millrace::NAME) of one folder. A COLD one has no
+#   long loops over bytes or values.
 # millrace_test(FILE.cc [NO_THREADS] [OPTIMISE] [FIXTURE header] DEPS ... [LABELS ...]
 #               [TIMEOUT seconds] [COST seconds])
 #   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
@@ -20,7 +21,7 @@ set(MILLRACE_GENERATED_FLAGS -w $<$<CONFIG:None>:-O0>)
 
 # Headers that nearly every file includes: parsing them takes most of the time of a small file. They
 # are compiled once for the libraries, once for the program and once for the tests. Files include
-# what they use all the same: the CUDA gate of .ci/run builds without.
+# what they use all the same (tests/house/check_includes.py).
 set(MILLRACE_PRECOMPILED <algorithm> <atomic> <chrono> <cstdint> <cstring> <deque> <functional>
     <map> <memory> <mutex> <condition_variable> <optional> <span> <string> <string_view>
     <unordered_map> <utility> <vector> <absl/status/status.h> <absl/status/statusor.h>
@@ -49,21 +50,51 @@ function(millrace_target_defaults target)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
 endfunction()
 
+# With a sanitizer, to optimise what runs seldom takes longer than it saves: all of a target, and
+# sources that do much by templates.
+function(millrace_cold_sources)
+  if(CMAKE_BUILD_TYPE STREQUAL None)
+    set_source_files_properties(${ARGN} PROPERTIES
+      COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+endfunction()
+function(millrace_cold target)
+  if(CMAKE_BUILD_TYPE STREQUAL None)
+    target_compile_options(${target} PRIVATE -O0)
+    millrace_precompile(${target} COLD_LIBRARIES)
+  else()
+    millrace_precompile(${target} LIBRARIES)
+  endif()
+endfunction()
+
 function(millrace_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(millrace_${name} STATIC ${ARG_SOURCES})
   add_library(millrace::${name} ALIAS millrace_${name})
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
   millrace_target_defaults(millrace_${name})
   target_link_libraries(millrace_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
-  millrace_precompile(millrace_${name} LIBRARIES)
+  if(ARG_COLD)
+    millrace_cold(millrace_${name})
+  else()
+    millrace_precompile(millrace_${name} LIBRARIES)
+  endif()
   set_property(GLOBAL APPEND PROPERTY MILLRACE_INSTALL_TARGETS millrace_${name})
 endfunction()
 
+# Gives these sources CUDA's headers. The others are compiled as they are without CUDA, so that who
+# builds both (with ccache) compiles them once.
+function(millrace_use_cuda)
+  set_source_files_properties(${ARGN} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
+endfunction()
+
 # For tests: most run for less time than their matchers take to optimise, three times less with a
-# sanitizer. `fixture`, which may be empty: a header to precompile with the others.
+# sanitizer. That is for the libraries: a third of the time of compiling tests would go into the
+# lines and the undefined behaviour of their matchers. `fixture`, which may be empty: a header to
+# precompile with the others.
+set(MILLRACE_TEST_FLAGS $<$<CONFIG:None>:-g0> $<$<CONFIG:None>:-fno-sanitize=undefined>)
 function(millrace_unoptimised target fixture)
-  target_compile_options(${target} PRIVATE -O0)
+  target_compile_options(${target} PRIVATE -O0 ${MILLRACE_TEST_FLAGS})
   millrace_precompile(${target} TESTS${fixture} <gmock/gmock.h> <random> <thread> ${fixture})
 endfunction()
 
@@ -82,7 +113,7 @@ function(millrace_test file)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:millrace_no_threads>)
   endif()
   if(ARG_OPTIMISE)
-    target_compile_options(${target} PRIVATE -O1)
+    target_compile_options(${target} PRIVATE -O1 ${MILLRACE_TEST_FLAGS})
   else()
     millrace_unoptimised(${target} "${ARG_FIXTURE}")
   endif()
