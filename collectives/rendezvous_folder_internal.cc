@@ -253,12 +253,12 @@ class Folder {
         "rendezvous ", options_.address, ": two processes say that they are rank ", options_.rank));
   }
   std::vector<MissingRank> Missing() const {
+    const std::string waits = "it still waits itself";
     std::vector<MissingRank> missing;
     for (int rank = 0; rank < options_.size; ++rank) {
       const Peer& peer = peers_[static_cast<size_t>(rank)];
       if (!peer.met) missing.push_back({rank, peer.reason});
-      if (peer.met && !peer.done && card_.met_all != 0)
-        missing.push_back({rank, "it still waits itself"});
+      if (peer.met && !peer.done && card_.met_all != 0) missing.push_back({rank, waits});
     }
     return missing;
   }
