@@ -6,15 +6,18 @@
 
 namespace millrace {
 
+// MILLRACE_SANITIZED is for a program that would have a malloc of its own, which a sanitizer has.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
+#define MILLRACE_SANITIZED 1
 #elif defined(__has_feature)
-inline constexpr bool kSanitized = __has_feature(address_sanitizer) ||
-                                   __has_feature(thread_sanitizer) ||
-                                   __has_feature(memory_sanitizer);
+#define MILLRACE_SANITIZED                                                \
+  (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+   __has_feature(memory_sanitizer))
 #else
-inline constexpr bool kSanitized = false;
+#define MILLRACE_SANITIZED 0
 #endif
+
+inline constexpr bool kSanitized = MILLRACE_SANITIZED != 0;
 
 // How many of `all` rounds of drawn input a test takes, at least one: a fifth with a sanitizer.
 template <typename Number>

@@ -10,6 +10,7 @@
 #include "augment/image_decoder_internal.h"
 #include "heap_testing.h"
 #include "image_testing.h"
+#include "tests/sanitized.h"
 
 // Limits of decode_image, and what decoding takes of memory within them.
 

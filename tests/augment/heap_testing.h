@@ -8,17 +8,14 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tests/sanitized.h"
-
 namespace millrace::augment::testing {
 
-// Bytes that the program has of malloc.
+// Bytes that the program has of malloc. Nothing is known of the sanitizers' allocators.
 inline int64_t HeapBytes() {
   const auto info = mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-// The sanitizers have an allocator of their own, of which nothing here knows.
 // A block that a compiler may not leave out, though nothing is written to it.
 inline std::unique_ptr<void, void (*)(void*)> ProbeBlock(size_t bytes) {
   static void* (*volatile const allocate)(size_t) = &std::malloc;

@@ -12,6 +12,7 @@
 #include "augment/image_decoder_internal.h"
 #include "heap_testing.h"
 #include "tar_testing.h"
+#include "tests/sanitized.h"
 
 // The largest heap of each decode of the fuzzing cases of hostile-jpeg.tar.xz, where
 // MILLRACE_TEST_DATA names its folder: malloc and its kin are this program's own, and count.
@@ -21,7 +22,7 @@ namespace {
 std::atomic<int64_t> heap_bytes{0};  // the program's threads -> the test, relaxed: it has but one
 std::atomic<int64_t> peak_bytes{0};  // too
 
-#ifndef MILLRACE_MALLOC_IS_TAKEN
+#if !MILLRACE_SANITIZED
 void* Counted(void* block) {
   if (block == nullptr) return nullptr;
   const auto now = heap_bytes += static_cast<int64_t>(malloc_usable_size(block));
@@ -34,7 +35,7 @@ void Uncount(void* block) { heap_bytes -= static_cast<int64_t>(malloc_usable_siz
 
 }  // namespace
 
-#ifndef MILLRACE_MALLOC_IS_TAKEN
+#if !MILLRACE_SANITIZED
 extern "C" {
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
