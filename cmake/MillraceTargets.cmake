@@ -1,6 +1,6 @@
 # millrace_library(NAME [COLD] SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS deps ...)
-#   makes the static library millrace_NAME (alias millrace::NAME) of one folder. A COLD one has no
-#   long loops over bytes or values.
+#   makes the static library millrace_NAME (alias millrace::NAME) of one folder. A COLD one is
+#   not optimised with a sanitizer (millrace_cold).
 # millrace_test(FILE.cc [NO_THREADS] [OPTIMISE] [FIXTURE header] DEPS ... [LABELS ...]
 #               [TIMEOUT seconds] [COST seconds])
 #   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
@@ -9,6 +9,7 @@
 #   to parse, is precompiled for the tests that name it. The COST of a long test is about what it
 #   takes with AddressSanitizer: ctest -j begins with the dearest, so that none is left alone at the
 #   end.
+
 # g++ 12 takes some uses of its own std::string for overlapping or too long (GCC's bug 105651).
 set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>"
@@ -52,14 +53,15 @@ function(millrace_target_defaults target)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
 endfunction()
 
-# With a sanitizer, to optimise what runs seldom takes longer than it saves: all of a target, and
-# sources that do much by templates.
+# With a sanitizer, to optimise what runs seldom takes longer than it saves: some sources, which do
+# much by templates, or a whole target.
 function(millrace_cold_sources)
   if(CMAKE_BUILD_TYPE STREQUAL None)
     set_source_files_properties(${ARGN} PROPERTIES
       COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endfunction()
+
 function(millrace_cold target)
   if(CMAKE_BUILD_TYPE STREQUAL None)
     target_compile_options(${target} PRIVATE -O0)
@@ -90,11 +92,12 @@ function(millrace_use_cuda)
   set_source_files_properties(${ARGN} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
 endfunction()
 
-# For tests: most run for less time than their matchers take to optimise, three times less with a
-# sanitizer. That is for the libraries: a third of the time of compiling tests would go into the
-# lines and the undefined behaviour of their matchers. `fixture`, which may be empty: a header to
-# precompile with the others.
+# With a sanitizer: UBSan looks at the libraries alone, and its reports and others name their lines
+# alone. For those of the tests' own matchers a third of the time of compiling would be spent.
 set(MILLRACE_TEST_FLAGS $<$<CONFIG:None>:-g0> $<$<CONFIG:None>:-fno-sanitize=undefined>)
+
+# For tests: most run for less time than their matchers take to optimise, three times less with a
+# sanitizer. `fixture`, which may be empty: a header to precompile with the others.
 function(millrace_unoptimised target fixture)
   target_compile_options(${target} PRIVATE -O0 ${MILLRACE_TEST_FLAGS})
   millrace_precompile(${target} TESTS${fixture} <gmock/gmock.h> <random> <thread> ${fixture})

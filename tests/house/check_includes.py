@@ -8,7 +8,8 @@ Usage: check_includes.py ROOT    prints each violation as "file:line: text", exi
 """
 import pathlib
 import re
-import sys
+
+import report
 
 TARGETS = "cmake/MillraceTargets.cmake"
 FOLDERS = ["base", "readers", "augment", "pipeline", "collectives", "trainer", "cli", "tests",
@@ -94,17 +95,5 @@ def check_includes(root):
     return found, len(sources.text)
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    found, num_files = check_includes(sys.argv[1])
-    for line in found:
-        print(line)
-    if num_files == 0:
-        sys.exit("no sources")
-    print(f"{num_files} files, {len(found)} violations")
-    sys.exit(1 if found else 0)
-
-
 if __name__ == "__main__":
-    main()
+    report.main(check_includes, __doc__, "files")

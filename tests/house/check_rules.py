@@ -10,7 +10,8 @@ Usage: check_rules.py ROOT       prints each violation as "file:line: text", exi
 """
 import pathlib
 import re
-import sys
+
+import report
 
 SEMANTICS = "docs/semantics.md"
 STATED = re.compile(r"\*\*(S-[A-Z]+-\d+)\.")
@@ -58,17 +59,5 @@ def check_rules(root):
     return found, len(rules)
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    found, num_rules = check_rules(sys.argv[1])
-    for line in found:
-        print(line)
-    if num_rules == 0:
-        sys.exit(f"no rules in {SEMANTICS}")
-    print(f"{num_rules} rules, {len(found)} violations")
-    sys.exit(1 if found else 0)
-
-
 if __name__ == "__main__":
-    main()
+    report.main(check_rules, __doc__, "rules")

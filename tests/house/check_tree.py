@@ -12,7 +12,8 @@ Usage: check_tree.py ROOT        prints each violation as "file:line: text", exi
 """
 import pathlib
 import re
-import sys
+
+import report
 
 FOLDERS = {
     # folder: what it may include beside itself, closed over transitively below
@@ -131,17 +132,5 @@ def check_tree(root):
     return found, num_files
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    found, num_files = check_tree(sys.argv[1])
-    for line in found:
-        print(line)
-    if num_files == 0:
-        sys.exit(f"no sources below {sys.argv[1]}")
-    print(f"{num_files} files, {len(found)} violations")
-    sys.exit(1 if found else 0)
-
-
 if __name__ == "__main__":
-    main()
+    report.main(check_tree, __doc__, "files")
