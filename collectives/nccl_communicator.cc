@@ -5,11 +5,16 @@
 // compared over another network first where it is not known to be agreed, every wait here asks NCCL
 // for errors and watches the time, and a failure aborts the communicator (nccl_session.cc).
 
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/half.h"
+#include "base/mutex.h"
 #include "base/status.h"
+#include "collectives/agreed.h"
 #include "collectives/checks_internal.h"
 #include "collectives/nccl_internal.h"
 #include "collectives/pending_internal.h"
@@ -187,16 +192,22 @@ class CommunicatorOverNccl final : public NcclCommunicator {
 
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(const absl::Status& reason) override {
-    session_->Abort(
+    // Also ends what the communicator's thread waits for in the bootstrap's network (SideLimits).
+    (void)session_->Abort(
         absl::CancelledError(absl::StrCat("aborted by rank ", rank(), ": ", reason.ToString())));
+    const MutexLock lock(side_mu_);
     side_->Abort(reason);
   }
 
   void Leave(const absl::Status& reason) override {
-    session_->Abort(reason);
+    (void)session_->Abort(reason);
+    const MutexLock lock(side_mu_);
     side_->Leave(reason);
   }
-  absl::Status Heard() override { return side_->Heard(); }
+  absl::Status Heard() override {
+    const MutexLock lock(side_mu_);
+    return side_->Heard();
+  }
 
   std::unique_ptr<Pending> StartScaled(const Request& request, double scale) override;
   absl::StatusOr<void*> Allocate(size_t bytes) override { return session_->Allocate(bytes); }
@@ -224,31 +235,58 @@ class CommunicatorOverNccl final : public NcclCommunicator {
   absl::Status Agree(const Request& request, const absl::Status& arguments);
   absl::Status Barrier(const Deadline& deadline);
 
+  WaitLimits SideLimits(std::chrono::nanoseconds timeout) const;
+  // `talk` with the other ranks over the bootstrap's network: not after a failure, which they are
+  // told there in its place. What it says is one but for INVALID_ARGUMENT and what all agree on.
+  absl::Status OverSide(std::chrono::nanoseconds timeout,
+                        const std::function<absl::Status()>& talk);
+
   const std::shared_ptr<Session> session_;
-  const std::unique_ptr<Communicator> side_;  // the same ranks over the bootstrap's network
+  // The same ranks over the bootstrap's network; for one thread at a time, Abort's or its own.
+  const std::unique_ptr<Communicator> side_;
+  Mutex side_mu_;
   const NcclOptions options_;
 };
 
+// A failure, which an Abort of another thread is too, ends the waits there.
+WaitLimits CommunicatorOverNccl::SideLimits(std::chrono::nanoseconds timeout) const {
+  return {timeout, [session = session_.get(), watch = limits().watch] {
+            MILLRACE_RETURN_IF_ERROR(session->failure());
+            return watch ? watch() : absl::OkStatus();
+          }};
+}
+
+absl::Status CommunicatorOverNccl::OverSide(std::chrono::nanoseconds timeout,
+                                            const std::function<absl::Status()>& talk) {
+  const MutexLock lock(side_mu_);
+  absl::Status failure = session_->failure();
+  if (failure.ok()) {
+    side_->set_limits(SideLimits(timeout));
+    const absl::Status said = talk();
+    if (said.ok() || absl::IsInvalidArgument(said) || IsAgreed(said)) return said;
+    failure = session_->Abort(said);
+  }
+  side_->Leave(failure);
+  return failure;
+}
+
 absl::Status CommunicatorOverNccl::Agree(const Request& request, const absl::Status& arguments) {
-  side_->set_limits(limits());
   const bool pair = request.kind == Collective::kSend || request.kind == Collective::kRecv;
   if (request.agreed || !options_.compare_calls || (pair && !arguments.ok())) return arguments;
-  const absl::Status agreed =
-      pair ? AgreeOnMessage(*side_, request) : AgreeOnCall(*side_, request, arguments);
-  if (!agreed.ok() && !absl::IsInvalidArgument(agreed)) session_->Abort(agreed);
-  return agreed;
+  return OverSide(limits().timeout, [&] {
+    return pair ? AgreeOnMessage(*side_, request) : AgreeOnCall(*side_, request, arguments);
+  });
 }
 
 // Without NCCL, whose calls all need device memory: what was begun before ends first.
 absl::Status CommunicatorOverNccl::Barrier(const Deadline& deadline) {
-  MILLRACE_ASSIGN_OR_RETURN(void* const event, session_->Record());
-  const absl::Status ended = session_->Wait(Name(Collective::kBarrier), event, deadline);
-  session_->Release(event);
-  MILLRACE_RETURN_IF_ERROR(ended);
-  side_->set_limits(limits());
-  const absl::Status met = AgreeOnCall(*side_, Request(), absl::OkStatus());
-  if (!met.ok() && !absl::IsInvalidArgument(met)) session_->Abort(met);
-  return met;
+  return OverSide(limits().timeout, [&]() -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(void* const event, session_->Record());
+    const absl::Status ended = session_->Wait(Name(Collective::kBarrier), event, deadline);
+    session_->Release(event);
+    MILLRACE_RETURN_IF_ERROR(ended);
+    return AgreeOnCall(*side_, Request(), absl::OkStatus());
+  });
 }
 
 absl::StatusOr<void*> CommunicatorOverNccl::Issue(const Request& request, const Prepare& prepare,
@@ -299,14 +337,20 @@ std::unique_ptr<Pending> CommunicatorOverNccl::StartScaled(const Request& reques
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorOverNccl::Split(int color, int key) {
-  side_->set_limits({options_.connect_timeout, limits().watch});
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> side, side_->Split(color, key));
+  const std::chrono::nanoseconds timeout = options_.connect_timeout;
+  std::unique_ptr<Communicator> side;
   absl::StatusOr<std::unique_ptr<DeviceQueue>> queue = session_->queue().Another();
-  MILLRACE_RETURN_IF_ERROR(AgreeOnOutcome(*side_, queue.status()));  // NCCL waits for all ranks
-  absl::StatusOr<std::shared_ptr<Session>> session =
-      session_->Split(color, key, MakeConfig(options_), *std::move(queue),
-                      Deadline({options_.connect_timeout, limits().watch}));
-  MILLRACE_RETURN_IF_ERROR(AgreeOnOutcome(*side_, session.status()));
+  // NCCL waits for all ranks.
+  MILLRACE_RETURN_IF_ERROR(OverSide(timeout, [&]() -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(side, side_->Split(color, key));
+    return AgreeOnOutcome(*side_, queue.status());
+  }));
+  absl::StatusOr<std::shared_ptr<Session>> session = session_->Split(
+      color, key, MakeConfig(options_), *std::move(queue), Deadline({timeout, limits().watch}));
+  // Whoever came first waits for all that the last one has to wait.
+  MILLRACE_RETURN_IF_ERROR(
+      OverSide(2 * timeout, [&] { return AgreeOnOutcome(*side_, session.status()); }));
+  side->set_limits({timeout, limits().watch});  // not of this communicator's failure
   std::unique_ptr<Communicator> child =
       MakeCommunicator(*std::move(session), std::move(side), options_);
   child->set_limits(limits());

@@ -226,17 +226,23 @@ absl::Status Session::Wait(std::string_view call, void* event, const Deadline& d
   }
 }
 
-// Bounded: a device that is lost never lets go.
+// Bounded, for all events together: a device that is lost never lets go.
 void Session::Drain(void* event) {
   const Deadline deadline(kEndTimeout);
-  for (Pause pause; !deadline.has_passed(); pause.Take()) {
+  for (Pause pause; !device_is_lost_; pause.Take()) {
     if (queue_->Query(event).value_or(true)) return;
+    if (deadline.has_passed()) device_is_lost_ = true;
   }
 }
 
-void Session::Abort(const absl::Status& reason) {
+absl::Status Session::Abort(const absl::Status& reason) {
   MutexLock lock(mu_);
-  (void)Fail(reason);
+  return Fail(reason);
+}
+
+absl::Status Session::failure() {
+  MutexLock lock(mu_);
+  return failure_;
 }
 
 absl::StatusOr<void*> Session::Allocate(size_t bytes) {

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_COLLECTIVES_NCCL_SESSION_INTERNAL_H_
 #define MILLRACE_COLLECTIVES_NCCL_SESSION_INTERNAL_H_
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -79,8 +80,10 @@ class Session {
   absl::Status Wait(std::string_view call, void* event, const Deadline& deadline);
   void Release(void* event) { queue_->Release(event); }
 
-  // Fails the session with `reason` unless it has failed already.
-  void Abort(const absl::Status& reason);
+  // Fails the session with `reason` unless it has failed already. Returns the failure.
+  absl::Status Abort(const absl::Status& reason);
+  // OK as long as there is none.
+  absl::Status failure();
 
   // See NcclCommunicator.
   absl::StatusOr<void*> Allocate(size_t bytes);
@@ -103,6 +106,9 @@ class Session {
 
   const std::shared_ptr<const Api> api_;
   const std::unique_ptr<DeviceQueue> queue_;
+
+  // A wait for the device to let go has taken too long: nobody waits for it again.
+  std::atomic<bool> device_is_lost_{false};
 
   Mutex mu_;
   // Written by NCCL until the communicator is connected; null before and after.

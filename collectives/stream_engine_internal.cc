@@ -106,7 +106,7 @@ absl::Status StreamEngine::HearPeers() {
   const auto now = std::chrono::steady_clock::now();
   if (now - heard_ < kLongestSleep) return absl::OkStatus();
   heard_ = now;
-  return device_.bootstrap().Heard();
+  return device_.Heard();
 }
 
 // While another of the team waits in Finish, what is full is begun for the peers that wait for it.

@@ -10,6 +10,7 @@
 #include "collectives/agreed.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/nccl_fixture.h"
+#include "tests/collectives/tcp_ranks.h"
 #include "tests/collectives/test_buffer.h"
 
 namespace millrace::collectives {
@@ -244,12 +245,66 @@ TEST_F(NcclTest, AfterAFailureEveryCallReturnsIt) {
   for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
 }
 
+// A peer that has not failed is not asked, and one that waits in a comparison is told.
+TEST_F(NcclTest, AfterAFailureNoCallWaitsForAPeer) {
+  control_.fails_on = 0;
+  control_.peers_notice = false;
+  std::atomic<bool> tried = false;
+  const auto outcomes = Outcomes(2, [&](NcclCommunicator& comm) {
+    Buffer data(DType::kF32, 100);
+    if (comm.rank() == 1) {
+      while (!tried) std::this_thread::yield();
+      return comm.AllReduce(data.view(), ReduceOp::kSum);
+    }
+    const absl::Status first = Sum(comm);
+    comm.set_timeout(kSoon);  // of a call that waits all the same
+    const absl::Status call = comm.AllReduce(data.view(), ReduceOp::kSum);
+    const absl::Status barrier = comm.Barrier();
+    const absl::Status split = comm.Split(0, 0).status();
+    tried = true;
+    return call == first && barrier == first && split == first ? first : Fail("another status");
+  });
+  EXPECT_THAT(Text(outcomes[0]), HasSubstr("AllReduce"));
+  for (const absl::Status& outcome : outcomes) EXPECT_TRUE(absl::IsUnavailable(outcome)) << outcome;
+  EXPECT_THAT(Text(outcomes[1]), HasSubstr(Text(outcomes[0])));
+}
+
 TEST_F(NcclTest, AnOwnFaultOfTheDeviceIsInternal) {
   control_.fails_on = 0;
   control_.failure = nccl::Result::kUnhandledCudaError;
   const auto outcomes = Outcomes(2, [](NcclCommunicator& comm) { return Sum(comm); });
   EXPECT_TRUE(absl::IsInternal(outcomes[0])) << outcomes[0];
   EXPECT_TRUE(absl::IsUnavailable(outcomes[1])) << outcomes[1];
+}
+
+// A device that is lost has ten seconds, not ten for each call.
+TEST_F(NcclTest, AFailureWaitsOnceForTheDevice) {
+  struct LostQueue : HostQueue {
+    absl::StatusOr<bool> Query(void*) override {
+      ++asked;
+      return false;
+    }
+    std::atomic<int> asked = 0;
+  };
+  LostQueue* queue = nullptr;
+  const absl::Status run = RunRanks(1, [&](Communicator& bootstrap) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(
+        const auto comm, nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, [&queue] {
+          auto made = std::make_unique<LostQueue>();
+          queue = made.get();
+          return absl::StatusOr<std::unique_ptr<DeviceQueue>>(std::move(made));
+        }));
+    Buffer data(DType::kF32, 100);
+    const auto first = comm->Start(AgreedSum(data.view()));
+    const auto second = comm->Start(AgreedSum(data.view()));
+    comm->Abort(absl::UnavailableError("rank 1 is stopped"));
+    const absl::Status outcome = first->Wait();
+    const int asked = queue->asked.exchange(0);
+    if (asked == 0) return Fail("did not wait for the device");
+    if (second->Wait() != outcome || queue->asked > 0) return Fail("waited for it again");
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(run.ok()) << run;
 }
 
 TEST_F(NcclTest, AnAbortFromAnotherThreadWakesAWaitingRank) {
@@ -261,6 +316,39 @@ TEST_F(NcclTest, AnAbortFromAnotherThreadWakesAWaitingRank) {
   EXPECT_TRUE(absl::IsCancelled(outcomes[0])) << outcomes[0];
   EXPECT_THAT(Text(outcomes[0]), HasSubstr("aborted by rank 0"));
   EXPECT_THAT(Text(outcomes[0]), HasSubstr("rank 1 is stopped"));
+}
+
+// Groups over messages are one thread's: the one that waits ends them.
+TEST_F(NcclTest, AnAbortFromAnotherThreadEndsAComparisonOverMessages) {
+  std::atomic<bool> waits = false;
+  std::atomic<bool> ended = false;
+  std::vector<absl::Status> outcomes(2);
+  const absl::Status run = RunTcpRanks(2, [&](Communicator& bootstrap) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto comm,
+                              nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, MakeHostQueue));
+    Buffer data(DType::kF32, 100);
+    std::jthread watchdog;
+    if (comm->rank() == 0) {
+      comm->set_limits({.watch = [&waits] {
+        waits = true;
+        return absl::OkStatus();
+      }});
+      watchdog = std::jthread([&waits, &comm] {
+        while (!waits) std::this_thread::yield();
+        comm->Abort(absl::UnavailableError("rank 1 is stopped"));
+      });
+    } else {
+      while (!ended) std::this_thread::yield();
+    }
+    outcomes[comm->rank()] = comm->AllReduce(data.view(), ReduceOp::kSum);
+    ended = true;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(run.ok()) << run;
+  EXPECT_TRUE(absl::IsCancelled(outcomes[0])) << outcomes[0];
+  EXPECT_THAT(Text(outcomes[0]), HasSubstr("rank 1 is stopped"));
+  // What rank 0 had said before may have let it into NCCL.
+  EXPECT_TRUE(absl::IsCancelled(outcomes[1]) || absl::IsUnavailable(outcomes[1])) << outcomes[1];
 }
 
 TEST_F(NcclTest, TheWatchEndsAWaitWithoutATimeout) {
