@@ -50,7 +50,8 @@ Task ReduceAtRoot(const OperationContext& context) {
   Exchange exchange(channel);
   if (channel.rank() != request.peer) {
     exchange.Send(Bytes(request.in), request.peer);
-    co_return co_await exchange.Ended();
+    co_await exchange.Ended();
+    co_return absl::OkStatus();
   }
   const size_t bytes = request.in.size_bytes();
   std::vector<std::byte> all(bytes * channel.size());
@@ -60,7 +61,7 @@ Task ReduceAtRoot(const OperationContext& context) {
     if (r != channel.rank()) exchange.Receive({all.data() + bytes * r, bytes}, r);
   }
   inputs[channel.rank()] = static_cast<const std::byte*>(request.in.data);
-  MILLRACE_CO_RETURN_IF_ERROR(co_await exchange.Ended());
+  co_await exchange.Ended();
   std::byte* const out = static_cast<std::byte*>(request.out.data);
   ReduceInOrder(request.in.dtype, request.op, inputs, request.in.shape.num_elements(), {&out, 1});
   co_return absl::OkStatus();
@@ -105,7 +106,7 @@ Task GatherBlocks(Channel& channel, std::span<std::byte> blocks) {
     const size_t bytes = block * std::min(distance, size - distance);
     exchange.Send(std::span(turned).first(bytes), (rank + size - distance) % size);
     exchange.Receive(std::span(turned).subspan(block * distance, bytes), (rank + distance) % size);
-    MILLRACE_CO_RETURN_IF_ERROR(co_await exchange.Ended());
+    co_await exchange.Ended();
   }
   const size_t split = block * (size - rank);  // the block of rank 0
   Copy(std::span(turned).subspan(0, split), blocks.data() + block * rank);
@@ -124,12 +125,13 @@ Task BroadcastTree(Channel& channel, std::span<std::byte> data, int root) {
   if (place > 0) {
     bit = place & -place;
     exchange.Receive(data, rank_at(place - bit));
-    MILLRACE_CO_RETURN_IF_ERROR(co_await exchange.Ended());
+    co_await exchange.Ended();
   }
   for (bit /= 2; bit > 0; bit /= 2) {
     if (place + bit < size) exchange.Send(data, rank_at(place + bit));
   }
-  co_return co_await exchange.Ended();
+  co_await exchange.Ended();
+  co_return absl::OkStatus();
 }
 
 Task AgreeOnCall(Channel& channel, const CallSummary& mine, const absl::Status& arguments,

@@ -38,12 +38,12 @@ void Exchange::Cancel() {
 }
 
 void Exchange::Send(std::span<const std::byte> data, int peer) {
-  if (data.empty() || !status_.ok()) return;
+  if (data.empty() || !channel_.failure_.ok()) return;
   Begun(channel_.transport_.Send(data, peer, channel_.tag_), peer);
 }
 
 void Exchange::Receive(std::span<std::byte> data, int peer) {
-  if (data.empty() || !status_.ok()) return;
+  if (data.empty() || !channel_.failure_.ok()) return;
   Begun(channel_.transport_.Receive(data, peer, channel_.tag_), peer);
 }
 
@@ -53,15 +53,16 @@ void Exchange::Begun(const absl::StatusOr<Transport::Id>& id, int peer) {
 }
 
 void Exchange::Fail(const absl::Status& status, int peer) {
-  channel_.failed_ = true;
-  if (status_.ok()) status_ = Annotate(status, ToStd(absl::StrCat("message with rank ", peer)));
+  if (!channel_.failure_.ok()) return;
+  channel_.failure_ = Annotate(status, ToStd(absl::StrCat("message with rank ", peer)));
 }
 
 // Each question lets the network make progress for all messages, so two a turn are enough; turns go
 // round, for a failure to be found behind a message that never ends.
 bool Exchange::Poll() {
+  const absl::Status& failure = channel_.failure_;
   size_t waiting = 0;
-  while (status_.ok() && !messages_.empty() && waiting < std::min<size_t>(2, messages_.size())) {
+  while (failure.ok() && !messages_.empty() && waiting < std::min<size_t>(2, messages_.size())) {
     if (next_ >= messages_.size()) next_ = 0;
     const Message message = messages_[next_];
     const absl::StatusOr<bool> ended = channel_.transport_.Test(message.id);
@@ -74,7 +75,7 @@ bool Exchange::Poll() {
     messages_.pop_back();
     if (!ended.ok()) Fail(ended.status(), message.peer);
   }
-  return !status_.ok() || messages_.empty();
+  return failure.ok() && messages_.empty();
 }
 
 }  // namespace millrace::collectives

@@ -14,7 +14,8 @@ namespace millrace::collectives {
 
 class Exchange;
 
-// The messages of one operation: its coroutine awaits them, its owner polls. Thread-compatible.
+// The messages of one operation: its coroutine awaits them, its owner polls. After a message has
+// failed the coroutine is not resumed: its owner ends it. Thread-compatible.
 class Channel {
  public:
   Channel(Transport& transport, uint32_t tag) : transport_(transport), tag_(tag) {}
@@ -28,8 +29,8 @@ class Channel {
   bool Progress();
   // Whose message, one of them, the coroutine awaits; -1: nobody's.
   int AwaitedPeer() const;
-  // A message failed, so that the group's ranks no longer stand at the same place.
-  bool failed() const { return failed_; }
+  // OK until a message fails: the group's ranks no longer stand at the same place then.
+  const absl::Status& failure() const { return failure_; }
   // Gives up all messages; their exchanges are of no use any more.
   void Cancel();
 
@@ -40,7 +41,7 @@ class Channel {
   const uint32_t tag_;
   Exchange* awaited_ = nullptr;  // by `waiting_`
   std::coroutine_handle<> waiting_;
-  bool failed_ = false;
+  absl::Status failure_;
   std::vector<Exchange*> exchanges_;  // all there are
 };
 
@@ -53,12 +54,12 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   ~Exchange();
 
-  // Begin a message. Without bytes there is none: both sides know the sizes. A failure is what
-  // awaiting returns.
+  // Begin a message. Without bytes there is none: both sides know the sizes. A failure is the
+  // channel's.
   void Send(std::span<const std::byte> data, int peer);
   void Receive(std::span<std::byte> data, int peer);
 
-  // co_await x.Ended() gives OK when all have ended, or the first failure.
+  // co_await x.Ended() goes on when all have ended well.
   struct Awaiter {
     Exchange* exchange;
 
@@ -67,7 +68,7 @@ class Exchange {
       exchange->channel_.awaited_ = exchange;
       exchange->channel_.waiting_ = waiting;
     }
-    absl::Status await_resume() const { return exchange->status_; }
+    void await_resume() const {}
   };
   Awaiter Ended() { return {this}; }
 
@@ -78,7 +79,7 @@ class Exchange {
     int peer;
   };
 
-  // True: there is nothing to wait for any more.
+  // True: all have ended well.
   bool Poll();
   void Cancel();
   void Begun(const absl::StatusOr<Transport::Id>& id, int peer);
@@ -87,7 +88,6 @@ class Exchange {
   Channel& channel_;
   std::vector<Message> messages_;  // that have not ended
   size_t next_ = 0;                // to ask for
-  absl::Status status_;
 };
 
 }  // namespace millrace::collectives

@@ -26,7 +26,7 @@ Task Discard(const OperationContext& context, const CallSummary& sent) {
     const size_t bytes = std::min(left, context.options.piece_bytes);
     memory.resize(bytes);
     exchange.Receive(memory, context.request.peer);
-    MILLRACE_CO_RETURN_IF_ERROR(co_await exchange.Ended());
+    co_await exchange.Ended();
     left -= bytes;
   }
   co_return absl::OkStatus();
@@ -44,11 +44,12 @@ Task RunSend(const OperationContext& context) {
   if (!request.agreed) even.Send(AsBytes(mine), request.peer);
   const size_t step = context.options.piece_bytes;
   for (size_t at = 0, i = 1; at < data.size(); at += step, ++i) {
-    MILLRACE_CO_RETURN_IF_ERROR(co_await exchanges[i % 2]->Ended());
+    co_await exchanges[i % 2]->Ended();
     exchanges[i % 2]->Send(data.subspan(at, std::min(step, data.size() - at)), request.peer);
   }
-  MILLRACE_CO_RETURN_IF_ERROR(co_await even.Ended());
-  co_return co_await odd.Ended();
+  co_await even.Ended();
+  co_await odd.Ended();
+  co_return absl::OkStatus();
 }
 
 Task RunReceive(const OperationContext& context) {
@@ -61,7 +62,7 @@ Task RunReceive(const OperationContext& context) {
   if (!request.agreed) {
     CallSummary sent;
     even.Receive(AsBytes(sent), request.peer);
-    MILLRACE_CO_RETURN_IF_ERROR(co_await even.Ended());
+    co_await even.Ended();
     if (sent.count != mine.count || sent.dtype != mine.dtype) {
       MILLRACE_CO_RETURN_IF_ERROR(co_await Discard(context, sent));
       co_return absl::InvalidArgumentError(
@@ -71,11 +72,12 @@ Task RunReceive(const OperationContext& context) {
   }
   const size_t step = context.options.piece_bytes;
   for (size_t at = 0, i = 1; at < data.size(); at += step, ++i) {
-    MILLRACE_CO_RETURN_IF_ERROR(co_await exchanges[i % 2]->Ended());
+    co_await exchanges[i % 2]->Ended();
     exchanges[i % 2]->Receive(data.subspan(at, std::min(step, data.size() - at)), request.peer);
   }
-  MILLRACE_CO_RETURN_IF_ERROR(co_await even.Ended());
-  co_return co_await odd.Ended();
+  co_await even.Ended();
+  co_await odd.Ended();
+  co_return absl::OkStatus();
 }
 
 }  // namespace millrace::collectives

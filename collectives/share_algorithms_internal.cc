@@ -156,12 +156,13 @@ Task ReduceShares(const OperationContext& context) {
   if (cut.num_rounds() > 0) share.Begin(even, 0);
   for (size_t round = 0; round < cut.num_rounds(); ++round) {
     if (round + 1 < cut.num_rounds()) share.Begin(*inputs[(round + 1) % 2], round + 1);
-    MILLRACE_CO_RETURN_IF_ERROR(co_await inputs[round % 2]->Ended());
+    co_await inputs[round % 2]->Ended();
     share.Reduce(round, Out(request) + cut.piece(channel.rank(), round).offset - skipped);
-    MILLRACE_CO_RETURN_IF_ERROR(co_await results.Ended());
+    co_await results.Ended();
     Distribute(context, pieces, round, results);
   }
-  co_return co_await results.Ended();
+  co_await results.Ended();
+  co_return absl::OkStatus();
 }
 
 Task GatherShares(const OperationContext& context) {
@@ -173,11 +174,12 @@ Task GatherShares(const OperationContext& context) {
   Exchange odd(context.channel);
   const std::array<Exchange*, 2> exchanges = {&even, &odd};
   for (size_t round = 0; round < cut.num_rounds(); ++round) {
-    MILLRACE_CO_RETURN_IF_ERROR(co_await exchanges[round % 2]->Ended());
+    co_await exchanges[round % 2]->Ended();
     pieces.ExchangeOwn(*exchanges[round % 2], Out(request), round);
   }
-  MILLRACE_CO_RETURN_IF_ERROR(co_await even.Ended());
-  co_return co_await odd.Ended();
+  co_await even.Ended();
+  co_await odd.Ended();
+  co_return absl::OkStatus();
 }
 
 // The root gives each rank its share, which that rank gives to the others; its own share goes to
@@ -207,11 +209,12 @@ Task BroadcastShares(const OperationContext& context) {
   if (cut.num_rounds() > 0) begin(0);
   for (size_t round = 0; round < cut.num_rounds(); ++round) {
     if (round + 1 < cut.num_rounds()) begin(round + 1);
-    MILLRACE_CO_RETURN_IF_ERROR(co_await roots[round % 2]->Ended());
-    MILLRACE_CO_RETURN_IF_ERROR(co_await others.Ended());
+    co_await roots[round % 2]->Ended();
+    co_await others.Ended();
     if (channel.rank() != root) pieces.ExchangeOwn(others, Out(request), round, root);
   }
-  co_return co_await others.Ended();
+  co_await others.Ended();
+  co_return absl::OkStatus();
 }
 
 Task ExchangeShares(const OperationContext& context) {
@@ -227,7 +230,7 @@ Task ExchangeShares(const OperationContext& context) {
   const std::array<Exchange*, 2> exchanges = {&even, &odd};
   for (size_t round = 0; round < cut.num_rounds(); ++round) {
     Exchange& exchange = *exchanges[round % 2];
-    MILLRACE_CO_RETURN_IF_ERROR(co_await exchange.Ended());
+    co_await exchange.Ended();
     for (int i = 0; i < pieces.num_peers(); ++i) {
       const int to = pieces.Receiver(i);
       const int from = pieces.Sender(i);
@@ -235,8 +238,9 @@ Task ExchangeShares(const OperationContext& context) {
       pieces.Receive(exchange, Out(request), from, round, from);
     }
   }
-  MILLRACE_CO_RETURN_IF_ERROR(co_await even.Ended());
-  co_return co_await odd.Ended();
+  co_await even.Ended();
+  co_await odd.Ended();
+  co_return absl::OkStatus();
 }
 
 }  // namespace millrace::collectives

@@ -151,15 +151,14 @@ bool TransportGroup::Progress() {
     Operation& operation = *running_[i];
     moved |= Resume(operation);
     if (!broken_.ok()) return true;
-    if (!operation.task_->ended()) {
+    const absl::Status failure = operation.channel_->failure();
+    if (failure.ok() && !operation.task_->ended()) {
       ++i;
       continue;
     }
     moved = true;
-    const absl::Status outcome = operation.task_->outcome();
-    const bool usable =
-        outcome.ok() || (absl::IsInvalidArgument(outcome) && !operation.channel_->failed());
-    if (!usable) {
+    const absl::Status outcome = failure.ok() ? operation.task_->outcome() : failure;
+    if (!failure.ok() || !(outcome.ok() || absl::IsInvalidArgument(outcome))) {
       FailExplained(outcome);
       return true;
     }

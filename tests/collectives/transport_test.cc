@@ -3,6 +3,8 @@
 #include <atomic>
 #include <thread>
 
+#include "collectives/exchange_internal.h"
+#include "collectives/task_internal.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/group_conformance.h"
 #include "tests/collectives/memory_transport.h"
@@ -259,6 +261,32 @@ TEST(Transport, AMessageOfAnotherSizeThanWasAgreedEndsTheGroup) {
   });
   EXPECT_FALSE(outcomes[0].ok());
   EXPECT_FALSE(outcomes[1].ok());
+}
+
+// Its memory may still be written to, where a message that has begun cannot be taken back.
+TEST(Transport, ACoroutineWhoseMessageFailsIsNotResumed) {
+  for (const bool at_once : {true, false}) {
+    const auto network = MemoryNetwork::Make(2);
+    const auto transport = network->Connect(0);
+    Channel channel(*transport, 0);
+    std::byte data[8];
+    bool resumed = false;
+    const auto receive = [&]() -> Task {
+      Exchange exchange(channel);
+      exchange.Receive(data, 1);
+      co_await exchange.Ended();
+      resumed = true;
+      co_return absl::OkStatus();
+    };
+    if (at_once) network->Kill(0);
+    Task task = receive();
+    task.Begin();
+    network->Kill(0);
+    EXPECT_FALSE(channel.Progress());
+    EXPECT_FALSE(resumed || task.ended());
+    EXPECT_TRUE(absl::IsUnavailable(channel.failure())) << channel.failure();
+    EXPECT_THAT(Text(channel.failure()), HasSubstr("message with rank 1"));
+  }
 }
 
 TEST(Transport, ARankWithoutMemorySaysSoAndItsPeersLearnOfIt) {
