@@ -81,6 +81,12 @@ absl::Status CheckApart(const ConstTensorView& in, const ConstTensorView& out, c
   return absl::InvalidArgumentError("input and output overlap");
 }
 
+absl::Status CheckSame(const ConstTensorView& in, const ConstTensorView& out) {
+  MILLRACE_RETURN_IF_ERROR(CheckSizes("output", out, 1, in));
+  if (in.data == out.data || in.size_bytes() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("input and output are not the same memory");
+}
+
 const void* BlockOf(const ConstTensorView& data, size_t block_bytes, int rank) {
   return static_cast<const std::byte*>(data.data) + block_bytes * rank;
 }
@@ -106,8 +112,10 @@ absl::Status CheckTransfer(const Request& request, int rank, int size) {
       return CheckApart(in, out, in.data, out.data);
     case Collective::kReduce:
       MILLRACE_RETURN_IF_ERROR(CheckOp(request));
+      MILLRACE_RETURN_IF_ERROR(CheckSame(in, out));
       return CheckRoot(request.peer, size);
     case Collective::kBroadcast:
+      MILLRACE_RETURN_IF_ERROR(CheckSame(in, out));
       return CheckRoot(request.peer, size);
     default:
       return absl::OkStatus();

@@ -34,7 +34,7 @@ enum class Collective {
 struct Request {
   Collective kind = Collective::kBarrier;
   ConstTensorView in;  // read
-  TensorView out;      // written
+  TensorView out;      // written; the same as `in` of kBroadcast and kReduce
   ReduceOp op = ReduceOp::kSum;
   int peer = 0;  // the root, or the other rank of Send and Recv
   // The ranks are known to make the same call: backends need not compare, and bad arguments may

@@ -247,6 +247,8 @@ TEST_P(CommunicatorConformance, WrongArgumentsAreInvalidOnEveryRankAndHarmless) 
   RunOk([](Communicator& comm) {
     float memory[8] = {};
     const TensorView good{memory, DType::kF32, Shape{8}};
+    const TensorView half{memory, DType::kF32, Shape{4}};
+    const TensorView other_half{memory + 4, DType::kF32, Shape{4}};
     const TensorView bytes{memory, DType::kBytes, Shape{8}};
     const TensorView nowhere{nullptr, DType::kF32, Shape{8}};
     const TensorView unknown{memory, DType::kF32, Shape{Shape::kUnknown}};
@@ -256,6 +258,9 @@ TEST_P(CommunicatorConformance, WrongArgumentsAreInvalidOnEveryRankAndHarmless) 
         comm.AllReduce(unknown, ReduceOp::kSum),
         comm.Broadcast(good, comm.size()),
         comm.Broadcast(good, -1),
+        comm.Run({Collective::kBroadcast, good, {memory, DType::kF32, Shape{7}}}),
+        comm.Run({Collective::kBroadcast, half, other_half}),
+        comm.Run({Collective::kReduce, half, other_half}),
         comm.AllGather(good, {memory, DType::kF32, Shape{7}}),
         comm.AllGather(good, {memory, DType::kI32, Shape{8}}),
         comm.Send(good, comm.rank()),
