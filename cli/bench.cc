@@ -29,6 +29,7 @@ struct Flags {
   int ranks = 1;
   std::string backend;
   int connect_timeout_s = 300;
+  int timeout_s = 0;
   uint64_t min_bytes = 8;
   uint64_t max_bytes = uint64_t{128} << 20;
   uint64_t factor = 2;
@@ -120,6 +121,7 @@ absl::Status BenchRank(const Flags& flags, const CollectiveBenchOptions& options
                        Communicator& communicator, const std::string& reason) {
   Table table(flags, communicator.rank() == 0);
   table.Begin(communicator, reason);
+  communicator.set_timeout(std::chrono::seconds(flags.timeout_s));
   MILLRACE_RETURN_IF_ERROR(BenchCollective(
       communicator, options, [&table](const CollectiveBenchRow& row) { table.Add(row); }));
   return table.End();
@@ -208,6 +210,12 @@ void AddBench(Command parent) {
            "Seconds to wait for the other ranks at the start, and at the end of MPI")
       .ShowDefault()
       .Whole(1, 1 << 24);
+  command
+      .Add(
+          "--timeout", flags->timeout_s,
+          "Seconds that a call waits for the other ranks (over MPI without its own sum); 0: no end")
+      .ShowDefault()
+      .Whole(0, 1 << 24);
   command.Add("--min-bytes", flags->min_bytes, "Smallest size").ShowDefault().Whole(1);
   command.Add("--max-bytes", flags->max_bytes, "Largest size")
       .ShowDefault()

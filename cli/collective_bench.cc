@@ -226,6 +226,21 @@ absl::StatusOr<T> Combine(Communicator& communicator, BenchBuffer& figure, T val
   return value;
 }
 
+// On all ranks or on none, so that nobody waits for a rank without memory.
+absl::StatusOr<Buffers> MakeBuffers(Communicator& communicator, uint64_t bytes) {
+  MILLRACE_ASSIGN_OR_RETURN(BenchBuffer figure, BenchBuffer::Make(communicator, sizeof(int64_t)));
+  absl::StatusOr<BenchBuffer> in = BenchBuffer::Make(communicator, bytes);
+  absl::StatusOr<BenchBuffer> out = BenchBuffer::Make(communicator, bytes);
+  const int64_t lacks = in.ok() && out.ok() ? 0 : 1;
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t num_lacking,
+                            Combine(communicator, figure, lacks, DType::kI64, ReduceOp::kSum));
+  MILLRACE_RETURN_IF_ERROR(in.status());
+  MILLRACE_RETURN_IF_ERROR(out.status());
+  if (num_lacking == 0) return Buffers{*std::move(in), *std::move(out), std::move(figure)};
+  return absl::ResourceExhaustedError(
+      absl::StrCat(num_lacking, " other ranks lack memory for ", bytes, " bytes"));
+}
+
 // The wrong elements of all ranks after one call.
 absl::StatusOr<int64_t> Check(Communicator& communicator, const CollectiveBenchOptions& options,
                               const Case& one, uint64_t bytes, Buffers& buffers) {
@@ -362,10 +377,7 @@ absl::StatusOr<DType> ElementTypeOf(std::string_view name) {
 absl::Status BenchCollective(Communicator& communicator, const CollectiveBenchOptions& options,
                              const std::function<void(const CollectiveBenchRow&)>& print) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options, communicator));
-  MILLRACE_ASSIGN_OR_RETURN(BenchBuffer in, BenchBuffer::Make(communicator, options.max_bytes));
-  MILLRACE_ASSIGN_OR_RETURN(BenchBuffer out, BenchBuffer::Make(communicator, options.max_bytes));
-  MILLRACE_ASSIGN_OR_RETURN(BenchBuffer figure, BenchBuffer::Make(communicator, sizeof(int64_t)));
-  Buffers buffers{std::move(in), std::move(out), std::move(figure)};
+  MILLRACE_ASSIGN_OR_RETURN(Buffers buffers, MakeBuffers(communicator, options.max_bytes));
   const size_t element = SizeOf(options.dtype);
   const auto blocks = static_cast<uint64_t>(communicator.size());
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "collectives/factory.h"
 #include "gtest/gtest.h"
+#include "tests/sanitized.h"
 
 namespace millrace::cli {
 namespace {
@@ -104,6 +105,21 @@ TEST(CollectiveBenchTest, OptionsThatMakeNoSenseAreRefused) {
   options = Small();
   options.kind = Collective::kSend;
   EXPECT_TRUE(absl::IsInvalidArgument(Rows(1, options).status()));
+}
+
+TEST(CollectiveBenchTest, NobodyWaitsForARankWithoutMemory) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's malloc ends the program";
+  std::vector<absl::Status> outcomes(2);
+  const absl::Status run = collectives::RunRanks(2, [&](Communicator& communicator) {
+    CollectiveBenchOptions options = Small();
+    if (communicator.rank() == 1) options.max_bytes = uint64_t{1} << 60;
+    outcomes[communicator.rank()] =
+        BenchCollective(communicator, options, [](const CollectiveBenchRow&) {});
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(run.ok()) << run;
+  EXPECT_EQ(outcomes[0], absl::ResourceExhaustedError("1 other ranks lack memory for 8192 bytes"));
+  EXPECT_EQ(outcomes[1], absl::ResourceExhaustedError("no memory for 1152921504606846976 bytes"));
 }
 
 }  // namespace
