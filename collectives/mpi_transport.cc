@@ -197,7 +197,8 @@ void MpiTransport::Cancel(Id id) {
 }
 
 void MpiTransport::Idle(nanoseconds limit) {
-  if (++idle_ < kYields) {
+  if (idle_ < kYields) {
+    ++idle_;
     sched_yield();
     return;
   }

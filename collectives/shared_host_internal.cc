@@ -10,6 +10,8 @@
 #include "collectives/shared_host_internal.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +33,23 @@
 
 namespace millrace::collectives {
 namespace {
+
+// Of this thread. tmpfs of some kernels reserves nothing when a signal comes, as a profiler's
+// do all the time.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -217,6 +236,7 @@ class SharedHostMaker {
   int ReserveOwn(int fd, size_t object_begin) const {
     const int rank = local_.rank();
     const size_t begin = rank == 0 ? 0 : host_->CopyBegin(rank);
+    const SignalsBlocked blocked;
     return posix_fallocate(fd, static_cast<off_t>(begin - object_begin),
                            static_cast<off_t>(host_->CopyBegin(rank + 1) - begin));
   }

@@ -246,7 +246,7 @@ void Group::Sleep(const Ticket& ticket, const WaitLimits& limits) {
   std::chrono::nanoseconds limit = limits.watch ? kWatchTurn : kForEver;
   if (limits.timeout > std::chrono::nanoseconds(0)) {
     limit = std::min<std::chrono::nanoseconds>(
-        limit, *ticket.waited_since + limits.timeout - Clock::now());
+        limit, limits.timeout - (Clock::now() - *ticket.waited_since));
   }
   job_->changed.WaitFor(mu_, limit);
 }

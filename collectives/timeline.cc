@@ -85,8 +85,9 @@ absl::Status ReceiveEntries(Communicator& communicator, int rank, TraceFile& fil
   return absl::OkStatus();
 }
 
-absl::StatusOr<absl::Status> WriteAll(Communicator& communicator, const Timeline& timeline,
-                                      const std::string& path) {
+// Returns what the messages say, and in `written` what the file does.
+absl::Status WriteAll(Communicator& communicator, const Timeline& timeline, const std::string& path,
+                      absl::Status& written) {
   TraceFile file(path, path + ".part");
   file.Begin();
   file.AddRank(0, timeline.num_dropped());
@@ -94,7 +95,8 @@ absl::StatusOr<absl::Status> WriteAll(Communicator& communicator, const Timeline
   for (int rank = 1; rank < communicator.size(); ++rank) {
     MILLRACE_RETURN_IF_ERROR(ReceiveEntries(communicator, rank, file));
   }
-  return file.End();
+  written = file.End();
+  return absl::OkStatus();
 }
 
 // Rank 0's `outcome` becomes every rank's.
@@ -154,7 +156,8 @@ absl::Status WriteTimeline(Communicator& communicator, const Timeline& timeline,
                            const std::string& path, Timeline::Clock clock) {
   MILLRACE_ASSIGN_OR_RETURN(const int64_t offset, ClockOffset(communicator, clock));
   if (communicator.rank() == 0) {
-    MILLRACE_ASSIGN_OR_RETURN(const absl::Status written, WriteAll(communicator, timeline, path));
+    absl::Status written;
+    MILLRACE_RETURN_IF_ERROR(WriteAll(communicator, timeline, path, written));
     return AgreeOn(communicator, written, path);
   }
   std::vector<Timeline::Entry> entries = timeline.entries();
