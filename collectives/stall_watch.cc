@@ -15,6 +15,8 @@ constexpr int kLooksForAReport = 3;
 constexpr milliseconds kLongestTurn{1500};
 // Looks come at best as often as the watchdog's turns: less would be everybody's absence.
 constexpr milliseconds kLeastTurn{100};
+// Who shows nothing for so long, though not yet for a report, may be what the others wait for.
+constexpr milliseconds kLeastSilence{300};
 
 bool SamePlace(const Sighting& a, const Sighting& b) {
   return std::tie(a.step, a.bucket, a.phase) == std::tie(b.step, b.bucket, b.phase);
@@ -31,15 +33,15 @@ StallWatch::StallWatch(int rank, int num_ranks, milliseconds report, millisecond
       report_(report),
       abort_(abort),
       longest_turn_(std::clamp(report / kLooksForAReport, kLeastTurn, kLongestTurn)),
+      silence_(std::max(report / 2, kLeastSilence)),
       seen_(num_ranks) {}
 
-void StallWatch::ForgetOwnAbsence(Clock::time_point now) {
-  const auto away = looked_ ? now - *looked_ : Clock::duration::zero();
-  looked_ = now;
+void StallWatch::ForgetOwnAbsence(Clock::duration away) {
   if (away <= longest_turn_) return;
   for (Seen& seen : seen_) {
     seen.beat += away - longest_turn_;
     seen.moved += away - longest_turn_;
+    seen.blocked += away - longest_turn_;
   }
 }
 
@@ -47,7 +49,7 @@ void StallWatch::Update(Seen& seen, const Sighting& sighting, Clock::time_point 
   const bool first = !Shown(seen.last);
   if (first || sighting.beat != seen.last.beat) seen.beat = now;
   if (first || !SamePlace(sighting, seen.last)) {
-    seen.moved = now;
+    seen.moved = seen.blocked = now;
     seen.reported = seen.given_up = false;
   }
   seen.last = sighting;
@@ -59,29 +61,53 @@ bool StallWatch::Awaited(const Sighting& own, const Sighting& peer) const {
   return !(Waits(peer) && peer.step == own.step && peer.bucket == own.bucket);
 }
 
+// What the others wait for may be `seen`'s rank: it has yet to come, or its process does not run.
+bool StallWatch::HoldsUp(const Sighting& own, const Seen& seen, Clock::time_point now) const {
+  if (!Shown(seen.last) || seen.last.presence == Presence::kLeft) return false;
+  return now - seen.beat >= silence_ || (Awaited(own, seen.last) && !Waits(seen.last));
+}
+
+// While somebody holds up the others, no time counts against those that wait.
+void StallWatch::ExcuseWaits(Clock::duration turn, Clock::time_point now) {
+  bool held_up = false;
+  for (int rank = 0; rank < static_cast<int>(seen_.size()); ++rank) {
+    held_up = held_up || (rank != rank_ && HoldsUp(seen_[rank_].last, seen_[rank], now));
+  }
+  if (!held_up) return;
+  for (Seen& seen : seen_) seen.blocked = std::min(now, seen.blocked + turn);
+}
+
+// Who is awaited has stood still for as long as both stand where they are.
+StallWatch::Clock::duration StallWatch::StuckFor(const Seen& seen, Clock::time_point now) const {
+  const Seen& own = seen_[rank_];
+  if (!Awaited(own.last, seen.last)) return Clock::duration::zero();
+  if (Waits(seen.last)) return now - std::max(own.blocked, seen.blocked);
+  return now - std::max(own.moved, seen.moved);
+}
+
 std::vector<StallWatch::Finding> StallWatch::Look(const ProgressBoard& board,
                                                   Clock::time_point now) {
-  ForgetOwnAbsence(now);
-  std::vector<Finding> findings;
-  const Sighting own = board.page(rank_).Read();
-  Update(seen_[rank_], own, now);
-  const auto waiting = now - seen_[rank_].moved;
+  const auto turn = looked_ ? now - *looked_ : Clock::duration::zero();
+  looked_ = now;
+  ForgetOwnAbsence(turn);
   for (int rank = 0; rank < board.num_ranks(); ++rank) {
-    const Sighting sighting = board.page(rank).Read();
-    if (rank == rank_ || !Shown(sighting) || sighting.presence == Presence::kLeft) continue;
+    Update(seen_[rank], board.page(rank).Read(), now);
+  }
+  ExcuseWaits(std::min<Clock::duration>(turn, longest_turn_), now);
+  std::vector<Finding> findings;
+  for (int rank = 0; rank < board.num_ranks(); ++rank) {
     Seen& seen = seen_[rank];
-    Update(seen, sighting, now);
+    const Sighting& sighting = seen.last;
+    if (rank == rank_ || !Shown(sighting) || sighting.presence == Presence::kLeft) continue;
     const auto silent = now - seen.beat;
-    // Who is awaited has stood still for as long as both stand where they are.
-    const auto stuck =
-        Awaited(own, sighting) ? std::min(waiting, now - seen.moved) : Clock::duration::zero();
+    const auto stuck = StuckFor(seen, now);
     const auto longest = std::max(silent, stuck);
     if (longest < report_) {
       seen.reported = false;  // it lives again
       continue;
     }
     // What a rank does outside of steps (it indexes its data, loads a checkpoint) may take minutes.
-    const auto counted = own.step < 0 ? silent : longest;
+    const auto counted = seen_[rank_].last.step < 0 ? silent : longest;
     const bool give_up = abort_.count() > 0 && counted >= abort_ && !seen.given_up;
     if (seen.reported && !give_up) continue;
     seen.reported = true;

@@ -86,6 +86,57 @@ TEST_F(StallWatchTest, WhoeverWaitsForTheSameIsNotNamed) {
   EXPECT_TRUE(Pass(300).empty());
 }
 
+// On a host that has more ranks than another: one has no share and waits for the end of the step
+// already, while its lanes exchange the first bucket with a rank that hangs.
+TEST_F(StallWatchTest, WhoWaitsElsewhereIsNotNamedForARankThatHangs) {
+  Show(0, 1, 0, Phase::kExchanging);
+  Show(1, 1, 2, Phase::kWaiting);
+  const auto found = Pass(100);
+  ASSERT_EQ(found.size(), 2);
+  for (const auto& finding : found) EXPECT_EQ(finding.stall.where.rank, 2);
+  EXPECT_FALSE(found[0].give_up);
+  EXPECT_EQ(found[1].stall.since, kAbort);
+  EXPECT_TRUE(found[1].give_up);
+}
+
+TEST_F(StallWatchTest, WhoWaitsElsewhereIsNotNamedForAStoppedProcessThatWaits) {
+  Show(0, 1, 0, Phase::kExchanging);
+  Show(1, 1, 2, Phase::kWaiting);
+  Show(2, 1, 0, Phase::kExchanging);
+  Pass(1);
+  Stop(2);
+  const auto found = Pass(100);
+  ASSERT_EQ(found.size(), 2);
+  for (const auto& finding : found) {
+    EXPECT_EQ(finding.stall.where.rank, 2);
+    EXPECT_TRUE(finding.stall.silent);
+  }
+  EXPECT_TRUE(found[1].give_up);
+}
+
+TEST_F(StallWatchTest, AWaitElsewhereCountsSinceNobodyHoldsItUp) {
+  watch_.emplace(0, 3, kReport, milliseconds(0));
+  Show(0, 1, 0, Phase::kExchanging);
+  Show(1, 1, 2, Phase::kWaiting);
+  EXPECT_EQ(Pass(100).size(), 1);
+  Show(2, 1, 0, Phase::kExchanging);  // in time, if late
+  EXPECT_TRUE(Pass(2).empty());
+  const auto found = Pass(1);
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_EQ(found[0].stall.where.rank, 1);
+  EXPECT_EQ(found[0].stall.since, kReport);
+}
+
+TEST_F(StallWatchTest, WhereAllWaitForDifferentThingsWhoIsAwaitedIsGivenUp) {
+  Show(0, 1, 0, Phase::kWaiting);
+  Show(1, 1, 2, Phase::kWaiting);
+  Show(2, 1, 0, Phase::kWaiting);
+  const auto found = Pass(100);
+  ASSERT_EQ(found.size(), 2);
+  for (const auto& finding : found) EXPECT_EQ(finding.stall.where.rank, 1);
+  EXPECT_TRUE(found[1].give_up);
+}
+
 TEST_F(StallWatchTest, AStoppedProcessIsNamedThoughNobodyWaits) {
   Show(1, 1, -1, Phase::kBackward);  // before its first bucket
   Pass(1);
