@@ -119,14 +119,15 @@ void BucketEngine::TellWaiting(uint32_t count) {
   }
 }
 
+// Between hosts the thread says what holds it up: each of its waits has a timeout of its own, and a
+// step has many.
 absl::Status BucketEngine::AwaitDone(uint32_t base) {
-  if (links_.cross != nullptr) return AwaitLanes(base, /*tells=*/false);
+  if (links_.cross != nullptr) return AwaitLanes(base, Deadline::max(), /*tells=*/false);
   MutexLock lock(turn_);
   return Drain();
 }
 
-absl::Status BucketEngine::AwaitLanes(uint32_t base, bool tells) {
-  const Deadline deadline = DeadlineAfter(waiting_.timeout);
+absl::Status BucketEngine::AwaitLanes(uint32_t base, Deadline deadline, bool tells) {
   const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
   for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
     SharedFlag& done = links_.host->board(lane).done;
@@ -378,7 +379,7 @@ absl::Status BucketEngine::EndStep() {
   if (!AreDone(base_)) {
     const size_t last = plan_.buckets.size() - 1;
     Enter(last, Phase::kWaiting);
-    MILLRACE_RETURN_IF_ERROR(AwaitLanes(base_, /*tells=*/true));
+    MILLRACE_RETURN_IF_ERROR(AwaitLanes(base_, DeadlineAfter(waiting_.timeout), /*tells=*/true));
     Enter(last, Phase::kBackward);
   }
   base_ += static_cast<uint32_t>(plan_.buckets.size());

@@ -100,7 +100,7 @@ class BucketEngine final : public ReductionEngine {
   void SumForOthers();
   bool AreDone(uint32_t base) const;
   // `tells`: whom it waits for.
-  absl::Status AwaitLanes(uint32_t base, bool tells);
+  absl::Status AwaitLanes(uint32_t base, Deadline deadline, bool tells);
   absl::Status EndStep();
   bool IsWired(size_t bucket) const {
     return options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;

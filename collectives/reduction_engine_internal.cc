@@ -78,12 +78,14 @@ std::chrono::nanoseconds ReductionEngine::LongestSleep() const {
 
 absl::Status ReductionEngine::AwaitPeer(int peer, SharedFlag& flag, uint32_t count,
                                         Deadline deadline) {
+  absl::Status checked;  // the timeout of another wait may come from here
   const auto check = [&]() -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(CheckHealth());
-    return CheckStays(peer, flag, count);
+    checked = CheckHealth();
+    if (checked.ok()) checked = CheckStays(peer, flag, count);
+    return checked;
   };
   const absl::Status status = AwaitFlag(flag, count, deadline, check, LongestSleep());
-  if (!absl::IsDeadlineExceeded(status)) return status;
+  if (!checked.ok() || !absl::IsDeadlineExceeded(status)) return status;
   return Annotate(status, absl::StrCat("waiting for rank ", peer, " of this host"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "collectives/bucket_engine_internal.h"
+#include "collectives/factory.h"
 #include "collectives/progress.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/reducer_steps.h"
@@ -29,6 +30,13 @@ class BucketEngineTest : public testing::Test {
     links.host = SharedHost::MakePrivate(plan_.total_bytes);
     return links;
   }
+  // Of two hosts: no exchange is begun in these tests.
+  HostLinks BetweenHosts() const {
+    HostLinks links = Alone();
+    links.groups = GroupByIdentity({1, 2});
+    links.cross = MakeSingle();
+    return links;
+  }
   // What rank 1 of the host has told when it is about to sum the last share of `board`'s rank.
   void ClaimByRank1(RankBoard& board) const { board.claimed = uint64_t{1} << 32 | buckets(); }
 
@@ -42,6 +50,35 @@ TEST_F(BucketEngineTest, TheCallerReducesWhatItsThreadHasNotComeTo) {
   const absl::Status status = engine.AwaitDone(0);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_TRUE(HasReached(links.host->board(0).done, buckets()));
+}
+
+// Between hosts the thread waits again for each bucket, the caller once for all: it must not give
+// up before its thread does.
+TEST_F(BucketEngineTest, BetweenHostsTheCallerWaitsForAsLongAsItsThread) {
+  HostLinks links = BetweenHosts();
+  constexpr std::chrono::milliseconds kTimeout{1};
+  const Deadline end = DeadlineAfter(10 * kTimeout);
+  const auto raise_late = [&] {
+    if (std::chrono::steady_clock::now() > end) Raise(links.host->board(0).done, buckets());
+    return absl::OkStatus();
+  };
+  BucketEngine engine(plan_, links, SmallBuckets(), {kTimeout, raise_late, HasNoOthers});
+  ASSERT_TRUE(engine.Publish(buckets()).ok());
+  const absl::Status status = engine.AwaitDone(0);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Whom it waited for in vain, and in which bucket, its thread has said.
+TEST_F(BucketEngineTest, BetweenHostsTheCallerSaysWhatItsThreadSays) {
+  HostLinks links = BetweenHosts();
+  const absl::Status failure = absl::DeadlineExceededError("gradient bucket 2: rank 1 is late");
+  absl::Status said;
+  const auto stopped = [&] { return said; };
+  BucketEngine engine(plan_, links, SmallBuckets(),
+                      {std::chrono::seconds(20), stopped, HasNoOthers});
+  ASSERT_TRUE(engine.Publish(buckets()).ok());
+  said = failure;
+  EXPECT_EQ(engine.AwaitDone(0), failure);
 }
 
 // Who is killed then never raises the flag.

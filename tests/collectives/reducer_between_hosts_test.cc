@@ -7,8 +7,10 @@
 #include <functional>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "collectives/gradient_reducer.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/await_until.h"
 #include "tests/collectives/awaited_bucket.h"
 #include "tests/collectives/lost_while.h"
 #include "tests/collectives/memory_transport.h"
@@ -104,6 +106,35 @@ TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
           MILLRACE_RETURN_IF_ERROR(reducer->Finish());
           return comm.Barrier();
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// Whoever reduces: a thread waits with a timeout of its own.
+TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
+  for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
+    std::atomic<bool> told = false;
+    const absl::Status status =
+        RunMemoryRanks(*MemoryNetwork::Make(2), 2, [&](Communicator& comm) -> absl::Status {
+          // For Make too, in which a loaded machine may let a rank wait for a core.
+          comm.set_timeout(std::chrono::milliseconds(1000));
+          ReducerOptions options;
+          options.policy = policy;
+          options.host = comm.rank();
+          const auto reducer = GradientReducer::Make(comm, {{"g", {10}}}, options);
+          if (comm.rank() == 1) {
+            MILLRACE_RETURN_IF_ERROR(reducer.status());
+            return AwaitUntil([&told] { return told.load(); });
+          }
+          absl::Status outcome = reducer.status();
+          if (outcome.ok()) outcome = MarkAll(**reducer, 1);
+          if (outcome.ok()) outcome = (*reducer)->Finish();
+          told = true;
+          const bool names = absl::StartsWith(outcome.message(), "gradient bucket 0: ") &&
+                             absl::StrContains(outcome.message(), "rank 1 did not come");
+          return absl::IsDeadlineExceeded(outcome) && names ? absl::OkStatus()
+                                                            : Fail(outcome.ToString());
         });
     EXPECT_TRUE(status.ok()) << status;
   }
