@@ -145,8 +145,7 @@ bool PlannedReducer::IsBetweenSteps() const {
 }
 
 PeerLost PlannedReducer::CallersPlace() const {
-  const bool in_step = std::ranges::find(ready_, true) != ready_.end();
-  if (!in_step) return {.step = step_, .phase = Phase::kUpdating};
+  if (IsBetweenSteps()) return {.step = step_, .phase = Phase::kUpdating};
   const size_t last = std::max<size_t>(1, plan_.buckets.size()) - 1;
   return {.step = step_,
           .bucket = static_cast<int>(std::min(published_, last)),

@@ -125,6 +125,24 @@ TEST(ReducerLeaving, OverTcpTheHostsAreToldToo) {
   }
 }
 
+TEST(ReducerLeaving, BetweenMicroBatchesARankIsWithinItsStep) {
+  const absl::Status status = RunRanks(2, [](Communicator& comm) -> absl::Status {
+    ReducerOptions options = BucketEach();
+    options.micro_batches = 2;
+    MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, kThree, options));
+    MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, kThree.size()));
+    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+    if (comm.rank() == 1) {
+      reducer.reset();
+      return comm.Barrier();
+    }
+    const absl::Status outcome = StepUntilLost(*reducer);
+    MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+    return ExpectLost(outcome, {.rank = 1, .step = 0, .bucket = 0, .phase = Phase::kBackward});
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // The last rank leaves with `why` after a step and two gradients; the others shall hear `told` of
 // it.
 absl::Status LastLeavesBecause(const Runner& run, const Case& one, const absl::Status& why,
