@@ -132,9 +132,14 @@ absl::Status BucketEngine::AwaitLanes(uint32_t base, Deadline deadline, bool tel
   for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
     SharedFlag& done = links_.host->board(lane).done;
     if (HasReached(done, count)) continue;
-    const int peer = SummerOf(lane, count);
-    if (tells) TellAwaited(plan_.buckets.size() - 1, peer);
-    MILLRACE_RETURN_IF_ERROR(AwaitPeer(peer, done, count, deadline));
+    int told = -1;
+    const auto summer = [&] {
+      const int peer = SummerOf(lane, count);
+      if (tells && peer != told) TellAwaited(plan_.buckets.size() - 1, told = peer);
+      return peer;
+    };
+    (void)summer();  // what is awaited for a moment is told too
+    MILLRACE_RETURN_IF_ERROR(AwaitPeer(summer, done, count, deadline));
   }
   return absl::OkStatus();
 }

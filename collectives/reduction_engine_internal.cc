@@ -76,17 +76,17 @@ std::chrono::nanoseconds ReductionEngine::LongestSleep() const {
   return waiting_.has_others() ? kShortSleep : kLongestSleep;
 }
 
-absl::Status ReductionEngine::AwaitPeer(int peer, SharedFlag& flag, uint32_t count,
-                                        Deadline deadline) {
+absl::Status ReductionEngine::AwaitPeer(const std::function<int()>& peer, SharedFlag& flag,
+                                        uint32_t count, Deadline deadline) {
   absl::Status checked;  // the timeout of another wait may come from here
   const auto check = [&]() -> absl::Status {
     checked = CheckHealth();
-    if (checked.ok()) checked = CheckStays(peer, flag, count);
+    if (checked.ok()) checked = CheckStays(peer(), flag, count);
     return checked;
   };
   const absl::Status status = AwaitFlag(flag, count, deadline, check, LongestSleep());
   if (!checked.ok() || !absl::IsDeadlineExceeded(status)) return status;
-  return Annotate(status, absl::StrCat("waiting for rank ", peer, " of this host"));
+  return Annotate(status, absl::StrCat("waiting for rank ", peer(), " of this host"));
 }
 
 absl::Status ReductionEngine::CheckHealth() const {

@@ -93,7 +93,12 @@ class ReductionEngine {
   Range ShareOf(size_t bucket, int lane) const;
   std::chrono::nanoseconds LongestSleep() const;
   // Until `flag` of rank `peer` of this host is `count`.
-  absl::Status AwaitPeer(int peer, SharedFlag& flag, uint32_t count, Deadline deadline);
+  absl::Status AwaitPeer(int peer, SharedFlag& flag, uint32_t count, Deadline deadline) {
+    return AwaitPeer([peer] { return peer; }, flag, count, deadline);
+  }
+  // ... of whoever is the one to raise it now.
+  absl::Status AwaitPeer(const std::function<int()>& peer, SharedFlag& flag, uint32_t count,
+                         Deadline deadline);
   // Whether rank `peer` of this host has left without raising `flag` to `count`.
   absl::Status CheckStays(int peer, const SharedFlag& flag, uint32_t count) const;
   // Why not to wait for peers any longer.

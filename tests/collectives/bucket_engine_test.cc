@@ -137,5 +137,45 @@ TEST_F(BucketEngineTest, WhoHasClaimedAShareIsAwaitedForIt) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// Claims the last share of rank 1 for rank 2 when rank 1 is awaited for it.
+class ClaimingRank2 : public AwaitedRank {
+ public:
+  ClaimingRank2(RankBoard& board, uint32_t buckets) : board_(board), buckets_(buckets) {}
+  void Awaits(int64_t step, int bucket, int rank) override {
+    AwaitedRank::Awaits(step, bucket, rank);
+    if (rank == 1) board_.claimed = uint64_t{2} << 32 | buckets_;
+  }
+
+ private:
+  RankBoard& board_;
+  const uint32_t buckets_;
+};
+
+TEST_F(BucketEngineTest, WhoClaimsAShareWhileItIsAwaitedIsAwaitedFromThenOn) {
+  const absl::Status status = RunRanks(3, [this](Communicator& comm) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(SharedHostResult made, SharedHost::Make(comm, plan_.total_bytes));
+    if (made.host == nullptr) return Fail(made.refused);
+    Raise(made.host->board(comm.rank()).published, buckets());
+    if (comm.rank() == 2) Raise(made.host->board(2).done, buckets());
+    MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+    if (comm.rank() != 0) return comm.Barrier();  // here still while rank 0 waits
+    HostLinks links;
+    links.groups = GroupByIdentity({1, 1, 1});
+    links.lane = 0;
+    links.ranks = {0, 1, 2};
+    links.host = std::move(made.host);
+    ClaimingRank2 watch(links.host->board(1), buckets());
+    ReducerOptions options = SmallBuckets();
+    options.progress = &watch;
+    BucketEngine engine(plan_, links, options, {std::chrono::milliseconds(50), Goes, HasNoOthers});
+    const absl::Status outcome = engine.AwaitDone(0);
+    const bool names = absl::IsDeadlineExceeded(outcome) &&
+                       absl::StrContains(outcome.message(), "waiting for rank 2 of this host");
+    if (!names || watch.awaited != 2) return Fail(outcome.ToString());
+    return comm.Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace millrace::collectives
