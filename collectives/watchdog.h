@@ -53,7 +53,9 @@ class Watchdog : public Progress {
 
   // The lowest rank that is not known to be lost or to have left: once there is a verdict, the one
   // that acts for all. Waits a turn or two, for ranks that died with the one of the verdict. Ranks
-  // may disagree where more of them die meanwhile.
+  // may disagree where more of them die meanwhile. So may those of unlike hosts where the lost one
+  // is rank 0 or the lowest of its host: by these hosts hear of each other, and each part that is
+  // cut off has a lowest rank of its own.
   virtual int LowestLeft() = 0;
 
   // Waits until `rank` has left, or does not show that it lives any more, or `limit` has passed.
