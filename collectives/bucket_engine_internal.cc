@@ -82,7 +82,10 @@ absl::Status BucketEngine::Drain() {
 // Beside backward nobody waits for the sums of a bucket, so that the caller, who pays for it, need
 // not wake this thread. What is left at backward's end the caller reduces itself.
 absl::Status BucketEngine::Follow() {
-  if (links_.cross != nullptr) return Drain();
+  if (links_.cross != nullptr) {
+    follows_ = true;
+    return Drain();
+  }
   SharedHost& host = *links_.host;
   RankBoard& own = host.board(host.rank());
   const uint32_t done = own.done.count.load(std::memory_order_acquire);
@@ -144,10 +147,10 @@ absl::Status BucketEngine::AwaitLanes(uint32_t base, Deadline deadline, bool tel
   return absl::OkStatus();
 }
 
-bool BucketEngine::AreDone(uint32_t base) const {
+bool BucketEngine::AreDone(uint32_t base, int but) const {
   const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
   for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
-    if (!HasReached(links_.host->board(lane).done, count)) return false;
+    if (lane != but && !HasReached(links_.host->board(lane).done, count)) return false;
   }
   return true;
 }
@@ -160,13 +163,14 @@ bool BucketEngine::ArePublished(size_t bucket) const {
   return true;
 }
 
-// The own gradients first: how long backward takes is nobody's fault.
+// The own gradients first: how long backward takes is nobody's fault. That a step begins is the
+// caller's to say, who may be between two.
 absl::Status BucketEngine::AwaitPublished(size_t bucket) {
   SharedHost& host = *links_.host;
   const auto count = base_ + static_cast<uint32_t>(bucket) + 1;
   SharedFlag& own = host.board(host.rank()).published;
   if (!HasReached(own, count)) {
-    Enter(bucket, Phase::kBackward);
+    if (bucket > 0) Enter(bucket, Phase::kBackward);
     MILLRACE_RETURN_IF_ERROR(AwaitFlag(own, count, Deadline::max(), waiting_.stopped));
   }
   Enter(bucket, Phase::kWaiting);
@@ -328,10 +332,14 @@ void BucketEngine::Reduced(size_t bucket) {
 }
 
 void BucketEngine::TellDone(size_t bucket) {
+  const bool last = bucket + 1 == plan_.buckets.size();
   times_.End(bucket);  // before the flag, by which others know that they may read it
+  // So is this: the flag may end the caller's step, who then says what comes next.
+  const bool waits = last && !AreDone(base_, /*but=*/links_.lane);
+  if (follows_) Enter(bucket, waits ? Phase::kWaiting : Phase::kBackward);
   RaiseDone(bucket, links_.lane);
-  if (bucket + 1 == plan_.buckets.size() && SharesLast()) SumForOthers();
-  Enter(bucket, Phase::kBackward);  // back to where the reducer was called from
+  if (last && SharesLast()) SumForOthers();
+  if (!follows_) Enter(bucket, Phase::kBackward);  // back to where the reducer was called from
 }
 
 void BucketEngine::RaiseDone(size_t bucket, int lane) {
@@ -383,9 +391,9 @@ void BucketEngine::SumForOthers() {
 absl::Status BucketEngine::EndStep() {
   if (!AreDone(base_)) {
     const size_t last = plan_.buckets.size() - 1;
-    Enter(last, Phase::kWaiting);
+    if (!follows_) Enter(last, Phase::kWaiting);
     MILLRACE_RETURN_IF_ERROR(AwaitLanes(base_, DeadlineAfter(waiting_.timeout), /*tells=*/true));
-    Enter(last, Phase::kBackward);
+    if (!follows_) Enter(last, Phase::kBackward);
   }
   base_ += static_cast<uint32_t>(plan_.buckets.size());
   begun_ = 0;

@@ -98,7 +98,8 @@ class BucketEngine final : public ReductionEngine {
   void LeaveToPeer(size_t bucket);
   // Sums the shares of a step's last bucket that their ranks have not come to.
   void SumForOthers();
-  bool AreDone(uint32_t base) const;
+  // `but`: not looked at.
+  bool AreDone(uint32_t base, int but = -1) const;
   // `tells`: whom it waits for.
   absl::Status AwaitLanes(uint32_t base, Deadline deadline, bool tells);
   absl::Status EndStep();
@@ -124,6 +125,8 @@ class BucketEngine final : public ReductionEngine {
   // Where there is one thread alone nobody holds it.
   Mutex turn_;
   std::vector<int64_t> backward_took_;  // by bucket: ns, as of late; of the thread in Follow
+
+  bool follows_ = false;  // all of a step is the thread's, beside a caller who waits for its end
 
   // Of the running step.
   uint32_t base_ = 0;  // buckets of all steps before

@@ -158,8 +158,9 @@ absl::Status SlotEngine::Poll(bool counts) {
   return absl::OkStatus();
 }
 
+// That a step begins is the caller's to say, who may be between two.
 absl::Status SlotEngine::AwaitFull(size_t bucket) {
-  Enter(bucket, Phase::kBackward);
+  if (bucket > 0) Enter(bucket, Phase::kBackward);
   const auto count = base_buckets_ + static_cast<uint32_t>(bucket) + 1;
   return AwaitFlag(full_, count, Deadline::max(), waiting_.stopped);
 }

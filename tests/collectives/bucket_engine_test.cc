@@ -98,6 +98,54 @@ TEST_F(BucketEngineTest, TheThreadCanBeStoppedWhileAPeerHasTheLastShare) {
   EXPECT_EQ(board.done.count.load(), buckets() - 1);
 }
 
+// Tells what is said when the flag may have let the caller go on, and who is awaited.
+class SaidTooLate : public Progress {
+ public:
+  SaidTooLate(SharedHost& host, uint32_t buckets) : host_(host), buckets_(buckets) {}
+  void Enter(int64_t, int, Phase phase) override {
+    if (HasReached(host_.board(0).done, buckets_)) late = true;
+    last = phase;
+  }
+  void Awaits(int64_t, int, int rank) override { Raise(host_.board(rank).done, buckets_); }
+  absl::Status Health() const override { return absl::OkStatus(); }
+  bool late = false;
+  Phase last = Phase::kStart;
+
+ private:
+  SharedHost& host_;
+  const uint32_t buckets_;
+};
+
+// What the thread said later would undo what the caller has said since.
+TEST_F(BucketEngineTest, BetweenHostsTheThreadSaysNothingMoreOfAStepThatMayHaveEnded) {
+  const absl::Status status = RunRanks(2, [this](Communicator& comm) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(SharedHostResult made, SharedHost::Make(comm, plan_.total_bytes));
+    if (made.host == nullptr) return Fail(made.refused);
+    Raise(made.host->board(comm.rank()).published, buckets());
+    MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+    if (comm.rank() == 1) return comm.Barrier();  // rank 0 raises its flag
+    HostLinks links;
+    links.groups = GroupByIdentity({1, 1, 2, 2});
+    links.lane = 0;
+    links.ranks = {0, 1};
+    links.cross = MakeSingle();
+    links.host = std::move(made.host);
+    SaidTooLate progress(*links.host, buckets());
+    ReducerOptions options = SmallBuckets();
+    options.progress = &progress;
+    absl::Status stopped;
+    BucketEngine engine(plan_, links, options,
+                        {std::chrono::seconds(20), [&] { return stopped; }, HasNoOthers});
+    MILLRACE_RETURN_IF_ERROR(engine.Follow());
+    if (progress.last != Phase::kWaiting) return Fail("it does not say that it waits for rank 1");
+    stopped = absl::CancelledError("in the next step");
+    if (engine.Follow() != stopped) return Fail("it goes on");
+    if (progress.late) return Fail("it says more");
+    return comm.Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 class AwaitedRank : public Progress {
  public:
   void Enter(int64_t, int, Phase) override {}

@@ -5,6 +5,7 @@
 #include <span>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -125,6 +126,30 @@ class Recorder : public Progress {
   mutable Mutex mu_;
   std::vector<Place> entered_ MILLRACE_GUARDED_BY(mu_);
 };
+
+// The caller updates or reads then, and a watchdog must not take that for backward.
+TEST(GradientReducer, AThreadDoesNotSayThatAStepBegins) {
+  for (const auto& [layout, owned] : {std::pair(Layout{0, 0}, true), std::pair(Layout{0, 0}, false),
+                                      std::pair(Layout{0, 1}, true)}) {
+    RunOn(layout, [owned](Communicator& comm, int host) -> absl::Status {
+      Recorder recorder;
+      ReducerOptions options = SmallBuckets();
+      options.policy = ProgressPolicy::kThread;
+      options.host = host;
+      options.progress = &recorder;
+      ForeignGradients memory(SomeGradients());
+      MILLRACE_ASSIGN_OR_RETURN(
+          auto reducer,
+          owned ? GradientReducer::Make(comm, SomeGradients(), options)
+                : GradientReducer::Make(comm, SomeGradients(), memory.views(), options));
+      MILLRACE_RETURN_IF_ERROR(StepInOrder(comm, *reducer, {0, 1, 2, 3, 4, 5, 6, 7}, 0));
+      reducer.reset();  // its thread has said all then
+      if (recorder.Entered({0, 0, Phase::kReducing}) == 0) return Fail("says nothing");
+      if (recorder.Entered({1, 0, Phase::kBackward}) != 0) return Fail("says it");
+      return comm.Barrier();
+    });
+  }
+}
 
 // Where the rank that came first has more to sum than its share of the last bucket, or that share
 // is long.
