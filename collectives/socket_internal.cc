@@ -18,7 +18,6 @@
 #include <fstream>
 #include <memory>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -72,8 +71,15 @@ bool IsLocal(const sockaddr* address) {
          IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr);
 }
 
-bool IsLoopbackName(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+// The IPv4 address of the loopback interface that `host` is; empty: none.
+std::string LoopbackOf(const std::string& host, int port) {
+  if (host == "localhost") return LoopbackAddress(port);
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  // As getaddrinfo reads it, for those who connect: 127.1 too.
+  const bool numeric = ::inet_aton(host.c_str(), &v4.sin_addr) != 0;
+  if (!numeric || (ntohl(v4.sin_addr.s_addr) >> 24) != 127) return "";
+  return WithPort(reinterpret_cast<const sockaddr*>(&v4), port);
 }
 
 // For descriptors that run out, what to do.
@@ -154,8 +160,7 @@ absl::StatusOr<std::vector<std::string>> Resolve(const HostPort& place) {
 }
 
 absl::StatusOr<Socket> Listen(const std::string& host, int port) {
-  if (IsLoopbackName(host) && host != "::1") {
-    const std::string address = LoopbackAddress(port);
+  if (const std::string address = LoopbackOf(host, port); !address.empty()) {
     const sockaddr_storage storage = Unpack(address);
     return ListenOn(reinterpret_cast<const sockaddr*>(&storage), address.size());
   }

@@ -56,8 +56,8 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 // The addresses of `host` as bytes of sockaddr, in the resolver's order.
 absl::StatusOr<std::vector<std::string>> Resolve(const HostPort& place);
 
-// Listens on `port` (0: one that is free) of the loopback interface where `host` is a loopback
-// address or "localhost", of all interfaces otherwise.
+// Listens on `port` (0: one that is free) of `host` where that is a loopback address or
+// "localhost", of all interfaces otherwise.
 //   ALREADY_EXISTS  the port is taken
 absl::StatusOr<Socket> Listen(const std::string& host, int port);
 // The port that `socket` is bound to.

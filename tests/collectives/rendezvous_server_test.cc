@@ -39,6 +39,19 @@ TEST_P(ServerRendezvous, AnotherProgramThatAnswersIsAnError) {
               AllOf(StartsWith("FAILED_PRECONDITION"), HasSubstr("is no rendezvous")));
 }
 
+// `hostname -i` may give another than 127.0.0.1.
+TEST_P(ServerRendezvous, RanksMeetAtAnyAddressOfTheLoopback) {
+  for (const char* host : {"127.0.1.1", "127.1", "localhost"}) {
+    RendezvousOptions zero = Options(0, 2);
+    RendezvousOptions one = Options(1, 2);
+    zero.address = one.address = absl::StrCat(host, ":", FreePort());
+    const auto first = Start(zero);
+    const auto second = Start(one);
+    EXPECT_EQ(first->Await(), "r0 r1") << host;
+    EXPECT_EQ(second->Await(), "r0 r1") << host;
+  }
+}
+
 // A connection to rank 0, which may still have to listen.
 Socket Stranger(const std::string& address) {
   const auto place = ParseHostPort(std::string_view(address).substr(4));
