@@ -39,11 +39,12 @@ absl::StatusOr<Way> Parse(std::string_view address) {
 
 absl::Status CheckRendezvousAddress(std::string_view address) { return Parse(address).status(); }
 
-absl::Status NeverCame(const RendezvousOptions& options, const std::vector<MissingRank>& missing) {
-  std::string text = absl::StrCat(
-      "rendezvous ", options.address, ": ", missing.size(), " of ", options.size,
-      " ranks never came within ",
-      std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout).count(), " ms:");
+absl::Status NeverCame(const RendezvousOptions& options, std::chrono::nanoseconds waited,
+                       const std::vector<MissingRank>& missing) {
+  std::string text =
+      absl::StrCat("rendezvous ", options.address, ": ", missing.size(), " of ", options.size,
+                   " ranks never came within ",
+                   std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(), " ms:");
   for (size_t i = 0; i < std::min(missing.size(), kMaxNamed); ++i) {
     absl::StrAppend(&text, i == 0 ? " rank " : ", rank ", missing[i].rank);
     if (!missing[i].reason.empty()) absl::StrAppend(&text, " (", missing[i].reason, ")");

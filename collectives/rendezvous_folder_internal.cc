@@ -197,7 +197,7 @@ class Folder {
         return absl::OkStatus();
       }
       if (changed) continue;
-      if (steady_clock::now() >= deadline_) return NeverCame(options_, Missing());
+      if (steady_clock::now() >= deadline_) return NeverCame(options_, options_.timeout, Missing());
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, kLongestPause);
     }

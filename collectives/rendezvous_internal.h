@@ -1,6 +1,7 @@
 #ifndef MILLRACE_COLLECTIVES_RENDEZVOUS_INTERNAL_H_
 #define MILLRACE_COLLECTIVES_RENDEZVOUS_INTERNAL_H_
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,12 +23,14 @@ absl::StatusOr<std::vector<std::string>> MeetInFolder(const RendezvousOptions& o
                                                       const std::string& folder,
                                                       std::string_view own);
 
-// "2 of 4 ranks never came: 1 (reason), 3": those of `missing` with their reasons, cut short.
+// "2 of 4 ranks never came within 500 ms: rank 1 (reason), rank 3": those of `missing` with their
+// reasons, cut short. `waited`: the timeout of the least patient rank.
 struct MissingRank {
   int rank = 0;
   std::string reason;  // may be empty
 };
-absl::Status NeverCame(const RendezvousOptions& options, const std::vector<MissingRank>& missing);
+absl::Status NeverCame(const RendezvousOptions& options, std::chrono::nanoseconds waited,
+                       const std::vector<MissingRank>& missing);
 
 }  // namespace millrace::collectives
 

@@ -1,5 +1,5 @@
 // Rank 0 listens, the others connect. A frame is magic, type and length (32 bits each) and a body.
-//   rank r -> 0   kHello    job id, size, rank, how long it will wait, its data
+//   rank r -> 0   kHello    job id, size, rank, how long it will wait still and in all, its data
 //   0 -> rank r   kWelcome  at once: what answers is the rendezvous, which now waits for the others
 //   0 -> rank r   kResult   everybody's data
 //                 kRefusal  code and text, any time
@@ -65,6 +65,10 @@ std::optional<Header> ParseHeader(std::string_view bytes, size_t limit) {
   return header;
 }
 
+milliseconds ReadTime(WireReader& reader) {
+  return milliseconds(std::min<uint64_t>(reader.Number<uint64_t>(), 1u << 30));
+}
+
 class Server {
  public:
   Server(const RendezvousOptions& options, Socket listener, std::string_view own)
@@ -72,6 +76,7 @@ class Server {
         listener_(std::move(listener)),
         lobby_(listener_, static_cast<size_t>(options.size) + kMaxStrangers),
         deadline_(After(options.timeout)),
+        waits_(options.timeout),
         num_named_(static_cast<size_t>(options.size)) {
     data_.resize(static_cast<size_t>(options.size));
     data_[0] = std::string(own);
@@ -82,7 +87,8 @@ class Server {
     while (outcome_.ok() && num_here_ < options_.size && steady_clock::now() < deadline_) {
       Fail(Turn());
     }
-    if (outcome_.ok() && num_here_ < options_.size) outcome_ = NeverCame(options_, Missing());
+    if (outcome_.ok() && num_here_ < options_.size)
+      outcome_ = NeverCame(options_, waits_, Missing());
     return Finish();
   }
 
@@ -130,7 +136,8 @@ class Server {
     const std::string job_id(reader.String());
     const auto size = reader.Number<uint32_t>();
     const auto rank = reader.Number<uint32_t>();
-    const milliseconds waits(std::min<uint64_t>(reader.Number<uint64_t>(), 1u << 30));
+    const milliseconds left = ReadTime(reader);
+    const milliseconds waits = ReadTime(reader);
     std::string data(reader.String());
     if (!reader.Ended()) return;
     if (job_id != options_.job_id) {
@@ -145,7 +152,10 @@ class Server {
       num_named_ = std::max<size_t>(num_named_, std::min<uint32_t>(size, kMaxRendezvousRanks));
       return Refuse(guest.socket, outcome_);
     }
-    deadline_ = std::min(deadline_, After(waits));
+    if (After(left) < deadline_) {
+      deadline_ = After(left);
+      waits_ = waits;
+    }
     if (!SendAll(guest.socket, Framed(Frame::kWelcome, ""), After(kGrace)).ok()) return;
     data_[rank] = std::move(data);
     ++num_here_;
@@ -211,7 +221,8 @@ class Server {
   const RendezvousOptions& options_;
   const Socket listener_;
   Lobby lobby_;
-  Deadline deadline_;
+  Deadline deadline_;               // of the least patient rank that has come
+  std::chrono::nanoseconds waits_;  // its timeout
   absl::Status outcome_;
   std::vector<std::optional<std::string>> data_;  // by rank
   int num_here_ = 1;
@@ -253,7 +264,8 @@ class Client {
         cause = std::move(welcome);
       }
       if (steady_clock::now() + pause >= deadline_) {
-        return NeverCame(options_, {{0, absl::StrCat("the last try: ", cause.message())}});
+        return NeverCame(options_, options_.timeout,
+                         {{0, absl::StrCat("the last try: ", cause.message())}});
       }
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, kLongestPause);
@@ -285,6 +297,8 @@ class Client {
         .Add(static_cast<uint32_t>(options_.size))
         .Add(static_cast<uint32_t>(options_.rank))
         .Add(static_cast<uint64_t>(left.count()))
+        .Add(static_cast<uint64_t>(
+            std::chrono::duration_cast<milliseconds>(options_.timeout).count()))
         .Add(own_);
     MILLRACE_RETURN_IF_ERROR(SendAll(socket, Framed(Frame::kHello, hello.text()), deadline_));
     const absl::StatusOr<Header> header = ReceiveHeader(socket, After(kWelcomeWithin));

@@ -39,6 +39,14 @@ TEST_P(ServerRendezvous, AnotherProgramThatAnswersIsAnError) {
               AllOf(StartsWith("FAILED_PRECONDITION"), HasSubstr("is no rendezvous")));
 }
 
+TEST_P(ServerRendezvous, TheTimeThatIsSaidIsThatOfTheLeastPatientRank) {
+  const auto zero = Start(Options(0, 3));
+  const auto one = Start(Options(1, 3, kBoth));
+  const std::string text = "1 of 3 ranks never came within 3000 ms: rank 2";
+  EXPECT_THAT(zero->Await(), HasSubstr(text));
+  EXPECT_THAT(one->Await(), HasSubstr(text));
+}
+
 // `hostname -i` may give another than 127.0.0.1.
 TEST_P(ServerRendezvous, RanksMeetAtAnyAddressOfTheLoopback) {
   for (const char* host : {"127.0.1.1", "127.1", "localhost"}) {
