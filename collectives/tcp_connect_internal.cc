@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "base/status.h"
 #include "collectives/lobby_internal.h"
+#include "collectives/reach_internal.h"
 #include "collectives/tcp_mesh_internal.h"
 #include "collectives/wire_internal.h"
 
@@ -100,32 +101,28 @@ class Connector {
     const bool here = place.host == places_[rank_].host;
     std::vector<std::string> addresses = place.addresses;
     if (here) addresses = {place.loopback};
-    std::vector<std::string> failures;
-    for (const std::string& address : addresses) {
-      const absl::Status status = Try(peer, address, failures.size() + 1 == addresses.size());
-      if (status.ok()) return status;
-      failures.push_back(absl::StrCat(AddressText(address), ": ", status.message()));
+    absl::StatusOr<Socket> socket = Reach(
+        addresses, {deadline_, kAnswerWithin},
+        [&](const Socket& made, Deadline deadline) { return Introduce(peer, made, deadline); });
+    if (!socket.ok()) {
+      return absl::UnavailableError(absl::StrCat(
+          "rank ", peer, " was at the rendezvous but cannot be reached from rank ", rank_, ": ",
+          addresses.empty() ? "it has no address but loopback's" : socket.status().message()));
     }
-    return absl::UnavailableError(absl::StrCat(
-        "rank ", peer, " was at the rendezvous but cannot be reached from rank ", rank_, ": ",
-        failures.empty() ? "it has no address but loopback's" : absl::StrJoin(failures, "; ")));
+    peers_[peer].socket = *std::move(socket);
+    return absl::OkStatus();
   }
-  absl::Status Try(int peer, const std::string& address, bool last) {
-    const Deadline deadline = std::min(deadline_, After(kAnswerWithin));
-    MILLRACE_ASSIGN_OR_RETURN(Socket socket, Connect(address, deadline));
+  // The peer answers late where it is still connecting to lower ranks itself.
+  absl::Status Introduce(int peer, const Socket& socket, Deadline deadline) {
     const uint64_t own = places_[rank_].nonce;
     const uint64_t other = places_[peer].nonce;
     MILLRACE_RETURN_IF_ERROR(SendAll(socket, Greeting(rank_, own, other), deadline));
-    // The peer may itself still be connecting to lower ranks.
     std::string answer(kGreetingBytes, '\0');
-    MILLRACE_RETURN_IF_ERROR(
-        ReceiveAll(socket, answer.data(), answer.size(), last ? deadline_ : deadline));
+    MILLRACE_RETURN_IF_ERROR(ReceiveAll(socket, answer.data(), answer.size(), deadline));
     if (answer != Greeting(peer, other, own)) {
       return absl::FailedPreconditionError("something else than that rank answers");
     }
-    MILLRACE_RETURN_IF_ERROR(SendAll(socket, Greeting(rank_, own, other), deadline_));
-    peers_[peer].socket = std::move(socket);
-    return absl::OkStatus();
+    return SendAll(socket, Greeting(rank_, own, other), deadline_);
   }
 
   std::vector<std::string> Missing() const {

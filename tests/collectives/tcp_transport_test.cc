@@ -1,4 +1,6 @@
 // Ranks are threads with a mesh each; one is a process, to be killed.
+#include <poll.h>
+
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -230,6 +232,47 @@ TEST(TcpTransport, AConnectionThatWasGivenUpIsNotTakenForTheRank) {
     EXPECT_EQ(message.back(), 42);
   }
   zero.join();
+}
+
+// Rank 0 is the test: strangers crowd rank 1's first connection out.
+TEST(TcpTransport, AConnectionThatIsCutBeforeItsAnswerIsMadeAgain) {
+  const std::string address = absl::StrCat("tcp:127.0.0.1:", FreePort());
+  const Deadline deadline = After(std::chrono::seconds(60));
+  std::thread one([&] {
+    const auto transport = ConnectTcp(Options(address, 1, 2));
+    ASSERT_TRUE(transport.ok()) << transport.status();
+    EXPECT_TRUE(Send(**transport, Pattern(1, 42), 0, 1).ok());
+  });
+  const auto listener = Listen("127.0.0.1", 0);
+  const int port = listener.ok() ? PortOf(*listener).value_or(0) : 0;
+  EXPECT_GT(port, 0);
+  const uint64_t own = 1234;
+  WireWriter place;
+  place.Add(std::string_view("host")).Add(own).Add(std::string_view("")).Add(uint32_t{1});
+  place.Add(LoopbackAddress(port));
+  const auto told = Meet(Options(address, 0, 2), place.text());
+  EXPECT_TRUE(told.ok()) << told.status();
+  const std::string of_one = told.ok() ? (*told)[1] : std::string();
+  WireReader theirs(of_one);
+  theirs.String();  // its host
+  const auto nonce = theirs.Number<uint64_t>();
+  const std::string answer =
+      WireWriter().Add(uint64_t{0x316873656d76724d}).Add(uint32_t{0}).Add(own).Add(nonce).text();
+  Socket socket;
+  for (const bool cut : {true, false}) {
+    if (!listener.ok() || !WaitFor(*listener, POLLIN, deadline)) break;
+    socket = Accept(*listener).value_or(Socket());
+    if (cut) socket.Close();
+  }
+  EXPECT_TRUE(socket.valid());
+  // Two greetings, a header and a byte.
+  std::string said(2 * answer.size() + 32 + 1, '\0');
+  EXPECT_TRUE(ReceiveAll(socket, said.data(), answer.size(), deadline).ok());
+  EXPECT_TRUE(SendAll(socket, answer, deadline).ok());
+  EXPECT_TRUE(ReceiveAll(socket, said.data(), said.size() - answer.size(), deadline).ok());
+  EXPECT_EQ(said[said.size() - answer.size() - 1], 42);
+  socket.Close();
+  one.join();
 }
 
 TEST(TcpTransport, UnequalSizesAreInvalidWhoeverIsFirst) {
