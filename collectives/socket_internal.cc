@@ -322,7 +322,7 @@ std::string LoopbackAddress(int port) {
   return Pack(reinterpret_cast<const sockaddr*>(&v4), sizeof(v4));
 }
 
-std::string HostIdentity() {
+std::string NetworkIdentity() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   char name[256] = {};

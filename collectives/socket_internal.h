@@ -83,7 +83,7 @@ std::vector<std::string> OwnAddresses(const std::string& towards, int port);
 // The loopback address with `port`.
 std::string LoopbackAddress(int port);
 // Like for two processes exactly where they reach each other by the loopback interface.
-std::string HostIdentity();
+std::string NetworkIdentity();
 
 // "10.0.0.1:80" or "[::1]:80".
 std::string AddressText(std::string_view address);

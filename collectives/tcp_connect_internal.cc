@@ -191,7 +191,7 @@ absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const RendezvousOptions& op
   absl::ConsumePrefix(&towards, "tcp:");
   absl::ConsumePrefix(&towards, "//");
   Place own;
-  own.host = HostIdentity();
+  own.host = NetworkIdentity();
   own.nonce = RandomNonce();
   own.loopback = LoopbackAddress(port);
   own.addresses = OwnAddresses(std::string(towards), port);

@@ -35,7 +35,7 @@ class TcpMesh {
 
   struct Peer {
     Socket socket;     // none for this rank itself
-    std::string host;  // HostIdentity
+    std::string host;  // NetworkIdentity
   };
 
   // `peers` by rank.
