@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -45,7 +46,9 @@ size_t CountOpen(const std::vector<Way>& ways) {
 absl::Status Unreached(const std::vector<Way>& ways) {
   std::vector<std::string> texts;
   for (const Way& way : ways) {
-    texts.push_back(absl::StrCat(AddressText(way.address), ": ", way.failure.message()));
+    const std::string address = AddressText(way.address);
+    const bool named = absl::StartsWith(way.failure.message(), address);
+    texts.push_back(absl::StrCat(named ? "" : address + ": ", way.failure.message()));
   }
   return absl::UnavailableError(absl::StrJoin(texts, "; "));
 }

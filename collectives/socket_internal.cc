@@ -27,8 +27,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr size_t kMaxAddresses = 16;
-
 // The sockaddr in `bytes`, which may not be aligned as one.
 sockaddr_storage Unpack(std::string_view bytes) {
   sockaddr_storage address{};
@@ -299,7 +297,7 @@ std::vector<std::string> OwnAddresses(const std::string& towards, int port) {
   std::vector<std::string> addresses;
   const auto add = [&addresses](std::string address) {
     const bool known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
-    if (!address.empty() && !known && addresses.size() < kMaxAddresses) {
+    if (!address.empty() && !known && addresses.size() < kMaxOwnAddresses) {
       addresses.push_back(std::move(address));
     }
   };

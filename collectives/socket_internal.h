@@ -77,8 +77,8 @@ absl::Status SendAll(const Socket& socket, std::string_view bytes, Deadline dead
 absl::Status ReceiveAll(const Socket& socket, char* bytes, size_t count, Deadline deadline);
 
 // This host's addresses as others may reach them, with `port`: first the one that leads to
-// `towards` (may be empty), then those of all interfaces that are up, loopback left out; 16 at
-// most.
+// `towards` (may be empty), then those of all interfaces that are up, loopback left out.
+inline constexpr size_t kMaxOwnAddresses = 16;
 std::vector<std::string> OwnAddresses(const std::string& towards, int port);
 // The loopback address with `port`.
 std::string LoopbackAddress(int port);

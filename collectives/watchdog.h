@@ -33,8 +33,8 @@ struct WatchdogOptions {
   std::chrono::milliseconds stall_abort{60'000};
   // Gets each stall once for as long as it lasts, on the watchdog's thread. May be empty.
   std::function<void(const Stall&)> on_stall;
-  // The address at which rank 0's host is reached by the other hosts' watchdogs; empty: the first
-  // that is not the loopback.
+  // The address at which rank 0's host is reached by the other hosts' watchdogs; empty: they try
+  // all that it has but the loopback, in the order of its interfaces.
   std::string address;
 };
 

@@ -1,20 +1,20 @@
 #include <arpa/inet.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
+#include "collectives/lobby_internal.h"
+#include "collectives/reach_internal.h"
 #include "collectives/socket_internal.h"
 #include "collectives/watchdog_links_internal.h"
 
@@ -27,13 +27,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kMeetingLimit{20'000};
 constexpr milliseconds kLeavingLimit{2'000};
 constexpr milliseconds kGreetingLimit{2'000};
-
-// Where rank 0 listens; `token` tells this job's links from others'.
-struct Meeting {
-  std::array<char, 32> address{};  // as socket_internal.h's
-  uint64_t address_bytes = 0;      // 0: rank 0 could not listen
-  uint64_t token = 0;
-};
+constexpr milliseconds kAddressLimit{5'000};
+constexpr size_t kMaxStrangers = 64;
 
 // One page on the wire, of hosts with the same byte order (as all of MPI's, Gloo's and NCCL's are).
 struct WirePage {
@@ -194,89 +189,128 @@ class TcpWatchdogLinks final : public WatchdogLinks {
   std::vector<int> told_;
 };
 
-// The address that the others are told, which is `text` where there is one.
-absl::StatusOr<std::string> AddressOf(const std::string& text, int port) {
+// The addresses that the others are told: `text` where there is one.
+absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& text, int port) {
   if (text.empty()) {
-    const std::vector<std::string> own = OwnAddresses("", port);
-    return own.empty() ? LoopbackAddress(port) : own.front();
+    std::vector<std::string> own = OwnAddresses("", port);
+    if (own.empty()) own.push_back(LoopbackAddress(port));
+    return own;
   }
   in_addr address = {};
   if (::inet_pton(AF_INET, text.c_str(), &address) != 1) {
     return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not an IPv4 address"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> found, Resolve({text, port}));
-  return found.front();
+  return Resolve({text, port});
 }
 
-absl::StatusOr<Socket> ListenAt(const std::string& own, Meeting* meeting) {
+absl::StatusOr<Socket> ListenAt(const std::string& own, WatchdogMeeting* meeting) {
   MILLRACE_ASSIGN_OR_RETURN(Socket socket, Listen("", 0));
   MILLRACE_ASSIGN_OR_RETURN(const int port, PortOf(socket));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string address, AddressOf(own, port));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, AddressesOf(own, port));
   meeting->token = RandomNonce();
-  meeting->address_bytes = std::min(address.size(), meeting->address.size());
-  std::copy_n(address.begin(), meeting->address_bytes, meeting->address.begin());
+  for (size_t i = 0; i < std::min(addresses.size(), meeting->addresses.size()); ++i) {
+    WatchdogMeeting::Address& told = meeting->addresses[i];
+    told.size = std::min(addresses[i].size(), told.bytes.size());
+    std::copy_n(addresses[i].begin(), told.size, told.bytes.begin());
+  }
   return socket;
 }
 
-// What a leader says when it connects; its ranks follow.
-struct Greeting {
-  uint64_t token = 0;
-  uint64_t num_ranks = 0;
-};
+std::string Bytes(uint64_t token) { return {reinterpret_cast<const char*>(&token), sizeof(token)}; }
 
-absl::StatusOr<Socket> ConnectTo(const Meeting& meeting, const std::vector<int>& ranks,
-                                 Deadline limit) {
-  const std::string address(meeting.address.data(), meeting.address_bytes);
-  MILLRACE_ASSIGN_OR_RETURN(Socket socket, Connect(address, limit));
-  const Greeting greeting{meeting.token, ranks.size()};
+// Greets, and sees by the answer whether rank 0 of this job is there.
+absl::Status Introduce(const WatchdogMeeting& meeting, const std::vector<int>& ranks,
+                       const Socket& socket, Deadline limit) {
+  const WatchdogGreeting greeting{meeting.token, ranks.size()};
   std::string said(reinterpret_cast<const char*>(&greeting), sizeof(greeting));
   said.append(reinterpret_cast<const char*>(ranks.data()), ranks.size() * sizeof(ranks[0]));
   MILLRACE_RETURN_IF_ERROR(SendAll(socket, said, limit));
-  return socket;
-}
-
-// A stranger's connection is dropped: nullopt.
-std::optional<Link> Greet(Socket socket, const Meeting& meeting, int num_ranks, Deadline limit) {
-  Greeting greeting;
-  auto* const into = reinterpret_cast<char*>(&greeting);
-  if (!ReceiveAll(socket, into, sizeof(greeting), limit).ok()) return std::nullopt;
-  const bool ours = greeting.token == meeting.token && greeting.num_ranks > 0 &&
-                    greeting.num_ranks < static_cast<uint64_t>(num_ranks);
-  if (!ours) return std::nullopt;
-  std::vector<int> ranks(greeting.num_ranks);
-  auto* const bytes = reinterpret_cast<char*>(ranks.data());
-  if (!ReceiveAll(socket, bytes, ranks.size() * sizeof(ranks[0]), limit).ok()) return std::nullopt;
-  for (const int rank : ranks) {
-    if (rank <= 0 || rank >= num_ranks) return std::nullopt;
+  std::string answer(sizeof(meeting.token), '\0');
+  MILLRACE_RETURN_IF_ERROR(ReceiveAll(socket, answer.data(), answer.size(), limit));
+  if (answer != Bytes(~meeting.token)) {
+    return absl::FailedPreconditionError("something else than rank 0 answers");
   }
-  const size_t num_pages = ranks.size();
-  return Link(std::move(socket), std::move(ranks), num_pages);
+  return SendAll(socket, Bytes(meeting.token), limit);
 }
 
-absl::StatusOr<std::vector<Link>> AcceptAll(const Socket& listener, const Meeting& meeting,
-                                            int num_links, int num_ranks, Deadline limit) {
-  std::vector<Link> links;
-  while (links.size() < static_cast<size_t>(num_links)) {
-    if (!WaitFor(listener, POLLIN, limit)) {
-      return absl::UnavailableError(absl::StrCat("only ", links.size(), " of ", num_links,
-                                                 " other hosts' watchdogs have connected"));
+// Rank 0's side.
+class Reception {
+ public:
+  Reception(const Socket& listener, const WatchdogMeeting& meeting, size_t num_links, int num_ranks,
+            Deadline limit)
+      : lobby_(listener, num_links + kMaxStrangers),
+        token_(meeting.token),
+        num_links_(num_links),
+        num_ranks_(num_ranks),
+        limit_(limit) {}
+
+  absl::StatusOr<std::vector<Link>> Run() {
+    while (links_.size() < num_links_) {
+      if (Clock::now() >= limit_) {
+        return absl::UnavailableError(absl::StrCat("only ", links_.size(), " of ", num_links_,
+                                                   " other hosts' watchdogs have connected"));
+      }
+      MILLRACE_RETURN_IF_ERROR(lobby_.Wait({}, limit_));
+      for (Lobby::Guest& guest : lobby_.guests()) {
+        if (guest.socket.valid()) Read(guest);
+      }
     }
-    MILLRACE_ASSIGN_OR_RETURN(Socket socket, Accept(listener));
-    if (!socket.valid()) continue;
-    // A stranger that says nothing must not take all the time there is.
-    const Deadline soon = std::min(limit, After(kGreetingLimit));
-    if (auto link = Greet(std::move(socket), meeting, num_ranks, soon)) {
-      links.push_back(*std::move(link));
-    }
+    return std::move(links_);
   }
-  return links;
-}
 
-absl::StatusOr<std::vector<Link>> ConnectToRank0(const Meeting& meeting,
+ private:
+  // Answers a leader's greeting, and takes it in once it has said that it heard the answer. Sends a
+  // stranger away.
+  void Read(Lobby::Guest& guest) {
+    WatchdogGreeting greeting;
+    if (!Hear(guest, sizeof(greeting))) return;
+    std::memcpy(&greeting, guest.said.data(), sizeof(greeting));
+    const bool ours = greeting.token == token_ && greeting.num_ranks > 0 &&
+                      greeting.num_ranks < static_cast<uint64_t>(num_ranks_);
+    if (!ours) return guest.socket.Close();
+    const size_t size = sizeof(greeting) + greeting.num_ranks * sizeof(int);
+    if (guest.said.size() < size) {
+      if (!Hear(guest, size)) return;
+      if (!SendAll(guest.socket, Bytes(~token_), After(kGreetingLimit)).ok()) {
+        return guest.socket.Close();
+      }
+      guest.until = limit_;
+    }
+    if (!Hear(guest, size + sizeof(token_))) return;
+    if (guest.said.substr(size) == Bytes(token_)) TakeIn(guest, greeting.num_ranks);
+    guest.socket.Close();
+  }
+  void TakeIn(Lobby::Guest& guest, size_t count) {
+    std::vector<int> ranks(count);
+    std::memcpy(ranks.data(), guest.said.data() + sizeof(WatchdogGreeting), count * sizeof(int));
+    for (const int rank : ranks) {
+      if (rank <= 0 || rank >= num_ranks_ || !ranks_.insert(rank).second) return;
+    }
+    links_.emplace_back(std::move(guest.socket), std::move(ranks), count);
+  }
+
+  Lobby lobby_;
+  const uint64_t token_;
+  const size_t num_links_;
+  const int num_ranks_;
+  const Deadline limit_;
+  std::vector<Link> links_;
+  std::set<int> ranks_;  // of the links
+};
+
+absl::StatusOr<std::vector<Link>> ConnectToRank0(const WatchdogMeeting& meeting,
                                                  const std::vector<int>& local_ranks, int num_ranks,
                                                  Deadline limit) {
-  if (meeting.address_bytes == 0) return absl::UnavailableError("rank 0 does not listen");
-  MILLRACE_ASSIGN_OR_RETURN(Socket socket, ConnectTo(meeting, local_ranks, limit));
+  std::vector<std::string> addresses;
+  for (const WatchdogMeeting::Address& told : meeting.addresses) {
+    if (told.size > 0) addresses.emplace_back(told.bytes.data(), told.size);
+  }
+  if (addresses.empty()) return absl::UnavailableError("rank 0 does not listen");
+  MILLRACE_ASSIGN_OR_RETURN(
+      Socket socket,
+      Reach(addresses, {limit, kAddressLimit}, [&](const Socket& made, Deadline deadline) {
+        return Introduce(meeting, local_ranks, made, deadline);
+      }));
   std::vector<int> others;
   for (int rank = 0; rank < num_ranks; ++rank) {
     if (!std::binary_search(local_ranks.begin(), local_ranks.end(), rank)) others.push_back(rank);
@@ -316,7 +350,7 @@ absl::Status WatchdogLinks::Make(Communicator& communicator, bool leads,
   const int num_ranks = communicator.size();
   const bool is_rank0 = communicator.rank() == 0;
   const Deadline limit = After(kMeetingLimit);
-  Meeting meeting;
+  WatchdogMeeting meeting;
   Socket listener;
   absl::Status own;
   if (is_rank0) {
@@ -325,11 +359,12 @@ absl::Status WatchdogLinks::Make(Communicator& communicator, bool leads,
     if (own.ok()) listener = *std::move(listening);
   }
   MILLRACE_RETURN_IF_ERROR(
-      communicator.Broadcast({&meeting, DType::kU8, Shape{sizeof(Meeting)}}, 0));
+      communicator.Broadcast({&meeting, DType::kU8, Shape{sizeof(meeting)}}, 0));
   if (leads && own.ok()) {
     absl::StatusOr<std::vector<Link>> made =
-        is_rank0 ? AcceptAll(listener, meeting, static_cast<int>(hosts) - 1, num_ranks, limit)
-                 : ConnectToRank0(meeting, local_ranks, num_ranks, limit);
+        is_rank0
+            ? Reception(listener, meeting, static_cast<size_t>(hosts) - 1, num_ranks, limit).Run()
+            : ConnectToRank0(meeting, local_ranks, num_ranks, limit);
     own = made.status();
     if (own.ok()) {
       *links = std::make_unique<TcpWatchdogLinks>(*std::move(made), std::move(local_ranks),

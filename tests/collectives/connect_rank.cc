@@ -4,17 +4,20 @@
 //
 //   connect_rank [--rank R --world-size N] [--rendezvous ADDRESS] [--backend NAME] [--timeout MS]
 //                [--connect-timeout MS] [--job-id ID] [--die-before-sum R] [--abort-before-sum R]
+//                [--watchdog yes]
 #include <signal.h>  // NOLINT: kill is POSIX
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "collectives/factory.h"
+#include "collectives/watchdog.h"
 
 namespace millrace::collectives {
 namespace {
@@ -23,6 +26,7 @@ struct Flags {
   ConnectOptions connect;
   int dies = -1;
   int aborts = -1;
+  bool watchdog = false;
 };
 
 Flags ParseFlags(int argc, char** argv) {
@@ -40,6 +44,7 @@ Flags ParseFlags(int argc, char** argv) {
     }
     if (name == "--timeout") flags.connect.timeout = std::chrono::milliseconds(std::stoi(value));
     if (name == "--die-before-sum") flags.dies = std::stoi(value);
+    if (name == "--watchdog") flags.watchdog = value == "yes";
     if (name == "--abort-before-sum") flags.aborts = std::stoi(value);
   }
   return flags;
@@ -49,6 +54,10 @@ absl::Status Run(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const Launch launch, Connect(flags.connect));
   Communicator& comm = *launch.communicator;
   MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+  std::unique_ptr<Watchdog> watchdog;
+  if (flags.watchdog) {
+    MILLRACE_ASSIGN_OR_RETURN(watchdog, Watchdog::Make(comm));
+  }
   if (comm.rank() == flags.dies) ::kill(::getpid(), SIGKILL);
   if (comm.rank() == flags.aborts) {
     comm.Abort(absl::InternalError("had enough"));
