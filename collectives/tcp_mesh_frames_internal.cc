@@ -97,8 +97,19 @@ TcpMesh::Id TcpMesh::TakePosted(Connection& connection, Key key) {
 }
 
 void TcpMesh::Keep(Connection& connection, Key key, Arrival arrival) {
-  connection.arrived_bytes += arrival.bytes();
-  connection.arrived[key].push_back(std::move(arrival));
+  const auto [arrived, is_new] = connection.arrived.try_emplace(key);
+  connection.arrived_bytes += arrival.bytes() + (is_new ? kKeyBytes : 0);
+  arrived->second.push_back(std::move(arrival));
+}
+
+TcpMesh::Arrival TcpMesh::TakeArrived(Connection& connection, Arrivals::iterator arrived) {
+  Arrival arrival = std::move(arrived->second.front());
+  connection.arrived_bytes -= arrival.bytes();
+  arrived->second.pop_front();
+  if (!arrived->second.empty()) return arrival;
+  connection.arrived.erase(arrived);
+  connection.arrived_bytes -= kKeyBytes;
+  return arrival;
 }
 
 void TcpMesh::Took(int peer, size_t size) {
@@ -125,6 +136,7 @@ void TcpMesh::OnShort(int peer) {
                  absl::DataLossError(absl::StrCat("it sent a frame of ", header.size, " bytes")));
   }
   connection.left = header.size;
+  if (HasEnded(header.group)) return Took(peer, header.size);  // read, and dropped
   const Id id = TakePosted(connection, KeyOf(header.group, header.tag));
   if (id == 0) {
     connection.keeps = true;
@@ -142,6 +154,7 @@ void TcpMesh::OnShort(int peer) {
 void TcpMesh::OnAnnounced(int peer) {
   Connection& connection = connections_[peer];
   const Header& header = connection.header;
+  if (HasEnded(header.group)) return;
   const Key key = KeyOf(header.group, header.tag);
   const Id id = TakePosted(connection, key);
   if (id != 0) return Answer(peer, id, header.id, header.size);
@@ -198,6 +211,7 @@ void TcpMesh::OnPayload(int peer) {
   if (!std::exchange(connection.keeps, false)) return;
   // It may have been asked for while it was on its way.
   Arrival arrival = std::exchange(connection.arrival, {});
+  if (HasEnded(connection.header.group)) return Took(peer, arrival.size);
   const Key key = KeyOf(connection.header.group, connection.header.tag);
   const Id posted = TakePosted(connection, key);
   if (posted == 0) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,7 +57,43 @@ uint32_t TcpMesh::next_group() const {
 
 void TcpMesh::set_next_group(uint32_t group) {
   MutexLock lock(mu_);
-  next_group_ = group;
+  // Never back: a number that has ended would be dropped.
+  next_group_ = std::max(next_group_, group);
+}
+
+void TcpMesh::EndGroup(uint32_t group) {
+  MutexLock lock(mu_);
+  if (!aborted_.ok() || HasEnded(group)) return;
+  // Joined with the runs on both sides.
+  auto run = ended_groups_.emplace(group, group).first;
+  if (run != ended_groups_.begin()) {
+    const auto before = std::prev(run);
+    if (before->second + 1 == group) {
+      before->second = group;
+      ended_groups_.erase(run);
+      run = before;
+    }
+  }
+  if (const auto after = std::next(run); after != ended_groups_.end()) {
+    if (after->first == group + 1) {
+      run->second = after->second;
+      ended_groups_.erase(after);
+    }
+  }
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    Connection& connection = connections_[i];
+    auto arrived = connection.arrived.lower_bound(KeyOf(group, 0));
+    while (arrived != connection.arrived.end() && arrived->first >> 32 == group) {
+      const Arrival arrival = TakeArrived(connection, arrived);
+      if (!arrival.announced) Took(static_cast<int>(i), arrival.size);
+      arrived = connection.arrived.lower_bound(KeyOf(group, 0));
+    }
+  }
+}
+
+bool TcpMesh::HasEnded(uint32_t group) const {
+  const auto after = ended_groups_.upper_bound(group);
+  return after != ended_groups_.begin() && group <= std::prev(after)->second;
 }
 
 absl::Status TcpMesh::Usable(int peer) const {
@@ -145,9 +182,7 @@ absl::StatusOr<TcpMesh::Id> TcpMesh::Receive(std::span<std::byte> data, int peer
     connection.posted[key].push_back(id);
     return id;
   }
-  const Arrival arrival = std::move(arrived->second.front());
-  arrived->second.pop_front();
-  if (arrived->second.empty()) connection.arrived.erase(arrived);
+  const Arrival arrival = TakeArrived(connection, arrived);
   if (arrival.announced && !connection.broken.ok()) {
     End(id, connection.broken);
   } else if (arrival.announced) {
@@ -160,7 +195,6 @@ absl::StatusOr<TcpMesh::Id> TcpMesh::Receive(std::span<std::byte> data, int peer
     if (arrival.size > 0) std::memcpy(data.data(), arrival.data.data(), arrival.size);
     End(id, absl::OkStatus());
   }
-  connection.arrived_bytes -= arrival.bytes();
   return id;
 }
 

@@ -60,6 +60,8 @@ class TcpMesh {
   // Group numbers: each call of Split agrees on one that none of its members has used.
   uint32_t next_group() const;
   void set_next_group(uint32_t group);
+  // Nobody here receives messages of `group` any more: those that have come, or will, are dropped.
+  void EndGroup(uint32_t group);
 
  private:
   using Key = uint64_t;  // group and tag
@@ -71,6 +73,8 @@ class TcpMesh {
   static constexpr size_t kTellTaken = kMaxUntaken / 4;
   // A peer that sends still more that nobody asks for is not read until something is.
   static constexpr size_t kMaxArrived = 64 << 20;
+  // What a key takes of it, whose queue begins with half a kilobyte.
+  static constexpr size_t kKeyBytes = 1 << 10;
 
   enum Kind : uint32_t {
     kShort = 1,  // group, tag, size; the message follows
@@ -115,9 +119,10 @@ class TcpMesh {
     uint64_t id = 0;
     uint64_t size = 0;
     std::vector<std::byte> data;
-    // What it takes of kMaxArrived.
+    // What it takes of kMaxArrived, with its place in the queue of its key.
     size_t bytes() const { return sizeof(Arrival) + data.size(); }
   };
+  using Arrivals = std::map<Key, std::deque<Arrival>>;
   struct Connection {
     Socket socket;
     absl::Status broken;
@@ -132,7 +137,7 @@ class TcpMesh {
     bool keeps = false;
     Arrival arrival;
     std::map<Key, std::deque<Id>> posted;
-    std::map<Key, std::deque<Arrival>> arrived;
+    Arrivals arrived;
     size_t arrived_bytes = 0;
     size_t untaken = 0;                        // of short messages to the peer, as its kTaken say
     size_t taken_untold = 0;                   // of short messages from the peer
@@ -157,6 +162,9 @@ class TcpMesh {
   // The first receive that waits for `key`, which no longer waits; 0: none.
   Id TakePosted(Connection& connection, Key key) MILLRACE_REQUIRES(mu_);
   static void Keep(Connection& connection, Key key, Arrival arrival);
+  // The first that has come for the key of `arrived`, which is forgotten with its last one.
+  static Arrival TakeArrived(Connection& connection, Arrivals::iterator arrived);
+  bool HasEnded(uint32_t group) const MILLRACE_REQUIRES(mu_);
   // A short message of `size` bytes from the peer is not kept, or no longer.
   void Took(int peer, size_t size) MILLRACE_REQUIRES(mu_);
   // A message to the peer that waits for its grant; null: none of this id.
@@ -173,6 +181,7 @@ class TcpMesh {
   std::unordered_map<Id, Message> messages_ MILLRACE_GUARDED_BY(mu_);
   Id last_id_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint32_t next_group_ MILLRACE_GUARDED_BY(mu_) = 1;
+  std::map<uint32_t, uint32_t> ended_groups_ MILLRACE_GUARDED_BY(mu_);  // runs: first -> last
   absl::Status aborted_ MILLRACE_GUARDED_BY(mu_);
 };
 

@@ -82,6 +82,7 @@ class TcpTransport final : public Transport {
 
 TcpTransport::~TcpTransport() {
   for (const Id id : on_their_way_) mesh_.Cancel(id);
+  mesh_.EndGroup(group_);
 }
 
 absl::Status TcpTransport::Post(std::span<const std::byte> data, int peer, uint32_t tag) {

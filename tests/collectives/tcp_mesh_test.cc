@@ -35,16 +35,9 @@ class HostilePeer : public testing::Test {
     peer_ = Socket(ends[1]);
   }
 
-  static std::string Frame(uint32_t kind, uint64_t id, uint64_t size,
-                           const std::string& data = "") {
-    return WireWriter()
-               .Add(kind)
-               .Add(uint32_t{0})
-               .Add(kTag)
-               .Add(uint32_t{0})
-               .Add(id)
-               .Add(size)
-               .text() +
+  static std::string Frame(uint32_t kind, uint64_t id, uint64_t size, const std::string& data = "",
+                           uint32_t group = 0) {
+    return WireWriter().Add(kind).Add(group).Add(kTag).Add(uint32_t{0}).Add(id).Add(size).text() +
            data;
   }
   void Write(const std::string& bytes) {
@@ -297,6 +290,68 @@ TEST_F(HostilePeer, WhatNobodyAskedForIsNotKeptWithoutEnd) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(Wait(Receive(memory)).ok());
   mesh_->Idle(std::chrono::milliseconds(0));
   EXPECT_GT(::send(peer_.fd(), frame.data() + taken % frame.size(), 1, MSG_NOSIGNAL), 0);
+}
+
+TEST_F(HostilePeer, WhatComesForAGroupThatHasEndedIsDropped) {
+  constexpr uint32_t kGroup = 5;
+  const std::string frame = Frame(kShort, 1, 60000, std::string(60000, 'x'), kGroup);
+  // Returns false when the mesh does not take it.
+  const auto write = [&] {
+    int turns_without = 0;
+    for (size_t sent = 0; sent < frame.size() && turns_without < 20;) {
+      const ssize_t count =
+          ::send(peer_.fd(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
+      turns_without = count > 0 ? 0 : turns_without + 1;
+      if (count > 0) sent += static_cast<size_t>(count);
+      mesh_->Idle(std::chrono::milliseconds(0));
+    }
+    return turns_without < 20;
+  };
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(write());
+  mesh_->EndGroup(kGroup);
+  EXPECT_EQ(Next().first, uint32_t{kTaken});
+  for (uint64_t taken = 0; taken < uint64_t{100} << 20; taken += frame.size()) {
+    ASSERT_TRUE(write()) << "after " << taken << " bytes";
+  }
+  Write(Frame(kAnnounced, 5, 100000, "", kGroup));
+  ExpectAlive();
+}
+
+TEST_F(HostilePeer, GroupsThatHaveEndedKeepNoOtherGroupsMessages) {
+  for (const uint32_t group : {4, 2, 6, 3, 2}) mesh_->EndGroup(group);
+  for (const uint32_t group : {1, 2, 3, 4, 5, 6, 7}) {
+    Write(Frame(kShort, 1, 2, "ok", group));
+  }
+  ExpectAlive();
+  const std::vector<uint32_t> kept = {1, 5, 7};
+  for (const uint32_t group : kept) {
+    std::array<char, 2> got{};
+    const auto id = mesh_->Receive(std::as_writable_bytes(std::span(got)), 1, group, kTag);
+    ASSERT_TRUE(id.ok()) << id.status();
+    EXPECT_TRUE(mesh_->Test(*id).value_or(false)) << group;
+  }
+}
+
+// A message of two bytes that nobody asks for takes much more than that.
+TEST_F(HostilePeer, ManyShortMessagesAreNotKeptWithoutEndEither) {
+  uint32_t tags = 0;
+  const auto write = [&] {
+    const std::string frame = WireWriter()
+                                  .Add(uint32_t{kShort})
+                                  .Add(uint32_t{1})
+                                  .Add(++tags)
+                                  .Add(uint32_t{0})
+                                  .Add(uint64_t{1})
+                                  .Add(uint64_t{0})
+                                  .text();
+    for (int turn = 0; turn < 20; ++turn) {
+      if (::send(peer_.fd(), frame.data(), frame.size(), MSG_NOSIGNAL) > 0) return true;
+      mesh_->Idle(std::chrono::milliseconds(0));
+    }
+    return false;
+  };
+  while (tags < 200000 && write()) continue;
+  EXPECT_LT(tags, 100000u);  // of 64 MiB
 }
 
 }  // namespace

@@ -465,6 +465,34 @@ TEST(TcpTransport, PostedMessagesArriveThoughTheirGroupIsGone) {
   });
 }
 
+// More than a rank may have on its way to one that does not take it.
+TEST(TcpTransport, WhatIsSentToAGroupThatIsGoneIsTaken) {
+  RunTransports(2, [](Transport& transport) {
+    MILLRACE_ASSIGN_OR_RETURN(auto group, Split(transport, 0, 0));
+    Bytes token(1);
+    if (transport.rank() == 1) group.reset();
+    for (int i = 0; i < 10; ++i) {
+      const Bytes bytes = Pattern(60000, i);
+      std::vector<Transport::Id> sent;
+      for (int k = 0; k < 50 && group != nullptr; ++k) {
+        MILLRACE_ASSIGN_OR_RETURN(const Transport::Id id, group->Send(bytes, 1, 0));
+        sent.push_back(id);
+      }
+      // It is with the other rank when that answers.
+      for (const bool sends : {transport.rank() == 0, transport.rank() == 1}) {
+        const int peer = 1 - transport.rank();
+        MILLRACE_RETURN_IF_ERROR(sends ? Send(transport, token, peer, 1)
+                                       : Receive(transport, token, peer, 1));
+      }
+      for (const Transport::Id id : sent) {
+        MILLRACE_ASSIGN_OR_RETURN(const bool ended, group->Test(id));
+        MILLRACE_RETURN_IF_ERROR(Expect(ended, absl::StrCat("message ", 50 * i, " is not sent")));
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
 TEST(TcpTransport, AbortEndsThisRankAndIsSeenByTheOthers) {
   RunTransports(2, [](Transport& transport) {
     Bytes bytes(kLong);
