@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kLong{60};  // a guard against hangs
-constexpr std::chrono::milliseconds kTurn{200};
+constexpr std::chrono::milliseconds kTurn{1000};
 
 // Waits for a byte.
 absl::Status AwaitAnswer(const Socket& socket, Deadline deadline) {

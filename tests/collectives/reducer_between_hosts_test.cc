@@ -118,7 +118,7 @@ TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
     const absl::Status status =
         RunMemoryRanks(*MemoryNetwork::Make(2), 2, [&](Communicator& comm) -> absl::Status {
           // For Make too, in which a loaded machine may let a rank wait for a core.
-          comm.set_timeout(std::chrono::milliseconds(1000));
+          comm.set_timeout(std::chrono::seconds(3));
           ReducerOptions options;
           options.policy = policy;
           options.host = comm.rank();
