@@ -125,24 +125,27 @@ void BucketEngine::TellWaiting(uint32_t count) {
 // Between hosts the thread says what holds it up: each of its waits has a timeout of its own, and a
 // step has many.
 absl::Status BucketEngine::AwaitDone(uint32_t base) {
-  if (links_.cross != nullptr) return AwaitLanes(base, Deadline::max(), /*tells=*/false);
+  if (links_.cross != nullptr) return AwaitLanes(base, {}, /*tells=*/false);
   MutexLock lock(turn_);
   return Drain();
 }
 
-absl::Status BucketEngine::AwaitLanes(uint32_t base, Deadline deadline, bool tells) {
+absl::Status BucketEngine::AwaitLanes(uint32_t base, std::chrono::nanoseconds timeout, bool tells) {
   const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
   for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
     SharedFlag& done = links_.host->board(lane).done;
-    if (HasReached(done, count)) continue;
     int told = -1;
     const auto summer = [&] {
       const int peer = SummerOf(lane, count);
-      if (tells && peer != told) TellAwaited(plan_.buckets.size() - 1, told = peer);
+      if (tells && peer != told) TellAwaited(plan_.buckets.size() - 1, peer);
+      told = peer;
       return peer;
     };
-    (void)summer();  // what is awaited for a moment is told too
-    MILLRACE_RETURN_IF_ERROR(AwaitPeer(summer, done, count, deadline));
+    for (uint32_t next = base + 1; next != count + 1; ++next) {
+      if (HasReached(done, next)) continue;
+      (void)summer();  // what is awaited for a moment is told too
+      MILLRACE_RETURN_IF_ERROR(AwaitPeer(summer, done, next, DeadlineAfter(timeout)));
+    }
   }
   return absl::OkStatus();
 }
@@ -392,7 +395,7 @@ absl::Status BucketEngine::EndStep() {
   if (!AreDone(base_)) {
     const size_t last = plan_.buckets.size() - 1;
     if (!follows_) Enter(last, Phase::kWaiting);
-    MILLRACE_RETURN_IF_ERROR(AwaitLanes(base_, DeadlineAfter(waiting_.timeout), /*tells=*/true));
+    MILLRACE_RETURN_IF_ERROR(AwaitLanes(base_, waiting_.timeout, /*tells=*/true));
     if (!follows_) Enter(last, Phase::kBackward);
   }
   base_ += static_cast<uint32_t>(plan_.buckets.size());

@@ -100,8 +100,8 @@ class BucketEngine final : public ReductionEngine {
   void SumForOthers();
   // `but`: not looked at.
   bool AreDone(uint32_t base, int but = -1) const;
-  // `tells`: whom it waits for.
-  absl::Status AwaitLanes(uint32_t base, Deadline deadline, bool tells);
+  // `timeout`: for each bucket of a lane; 0: none. `tells`: whom it waits for.
+  absl::Status AwaitLanes(uint32_t base, std::chrono::nanoseconds timeout, bool tells);
   absl::Status EndStep();
   bool IsWired(size_t bucket) const {
     return options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;

@@ -225,5 +225,36 @@ TEST_F(BucketEngineTest, WhoClaimsAShareWhileItIsAwaitedIsAwaitedFromThenOn) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// A rank that has no share itself waits for all buckets of those that exchange them.
+TEST_F(BucketEngineTest, EachBucketOfAPeerMayTakeTheTimeout) {
+  ASSERT_GT(buckets(), 2);
+  constexpr std::chrono::seconds kTimeout{2};
+  const absl::Status status = RunRanks(2, [&](Communicator& comm) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(SharedHostResult made, SharedHost::Make(comm, plan_.total_bytes));
+    if (made.host == nullptr) return Fail(made.refused);
+    Raise(made.host->board(comm.rank()).published, buckets());
+    MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+    if (comm.rank() == 1) return comm.Barrier();  // here still while rank 0 waits
+    HostLinks links;
+    links.groups = GroupByIdentity({1, 1});
+    links.lane = 0;
+    links.ranks = {0, 1};
+    links.host = std::move(made.host);
+    SharedFlag& done = links.host->board(1).done;
+    Deadline next = DeadlineAfter(kTimeout / 2);
+    const auto raise_late = [&] {
+      if (std::chrono::steady_clock::now() > next) {
+        Raise(done, done.count.load() + 1);
+        next = DeadlineAfter(kTimeout / 2);
+      }
+      return absl::OkStatus();
+    };
+    BucketEngine engine(plan_, links, SmallBuckets(), {kTimeout, raise_late, HasNoOthers});
+    MILLRACE_RETURN_IF_ERROR(engine.AwaitDone(0));
+    return comm.Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace millrace::collectives
