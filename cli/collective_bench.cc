@@ -226,7 +226,7 @@ absl::StatusOr<T> Combine(Communicator& communicator, BenchBuffer& figure, T val
   return value;
 }
 
-// On all ranks or on none, so that nobody waits for a rank without memory.
+// Those of `bytes` on all ranks or on none, so that nobody waits for a rank without memory.
 absl::StatusOr<Buffers> MakeBuffers(Communicator& communicator, uint64_t bytes) {
   MILLRACE_ASSIGN_OR_RETURN(BenchBuffer figure, BenchBuffer::Make(communicator, sizeof(int64_t)));
   absl::StatusOr<BenchBuffer> in = BenchBuffer::Make(communicator, bytes);

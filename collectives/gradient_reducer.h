@@ -96,8 +96,10 @@ struct ReducerOptions {
   // that goes on from a checkpoint, every second step).
   int64_t first_step = 0;
   int64_t step_stride = 1;
-  // Where to say what this rank does; outlives the reducer. Its Health ends the waits within a
-  // host; those between hosts need the communicator's watch as well (WaitLimits), set before Make.
+  // Where to say what this rank does; outlives the reducer, which says it from a step's first
+  // bucket to its end: that the next step's backward begins is for the caller to say. Its Health
+  // ends the waits within a host; those between hosts need the communicator's watch as well
+  // (WaitLimits), set before Make.
   Progress* progress = nullptr;
 };
 

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "collectives/agreed.h"
 #include "collectives/mpi_internal.h"
 #include "collectives/mpi_runtime_internal.h"
 #include "collectives/mpi_sums_internal.h"
@@ -216,9 +217,9 @@ absl::StatusOr<std::unique_ptr<Transport>> MpiTransport::Split(std::span<const C
     if (choices[i].color == choices[rank()].color) chosen.emplace_back(choices[i].key, i);
   }
   if (group >= world_->num_groups) {  // on every rank alike
-    return absl::ResourceExhaustedError(absl::StrCat("this MPI has tags (MPI_TAG_UB) for ",
-                                                     world_->num_groups,
-                                                     " groups, and all have been split off"));
+    return MarkAgreed(absl::ResourceExhaustedError(
+        absl::StrCat("this MPI has tags (MPI_TAG_UB) for ", world_->num_groups,
+                     " groups, and all have been split off")));
   }
   world_->next_group = group + 1;
   std::sort(chosen.begin(), chosen.end());

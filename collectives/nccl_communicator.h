@@ -49,10 +49,12 @@ struct NcclOptions {
 //    be computed as the sum of quotients. The bits are the same on every rank.
 //  - Begun calls run beside the host; Poll and Wait ask the device. Begun messages run one after
 //    the other: a ring of ranks that all send first does not move (AllToAll does).
-//  - Abort may be called from any thread, unless the communicator's own is in an operation of
-//    bootstrap(); it waits up to 50 ms for that one to end a comparison. Peers that wait inside of
-//    NCCL notice it by their network, as UNAVAILABLE, or by their timeout; those that compare calls
-//    are CANCELLED.
+//  - Abort may be called from any thread while the communicator's own is in one of its operations,
+//    and waits for that one to end what it does beside NCCL: up to 50 ms, or for as long as the
+//    device takes to let go. Over TCP and MPI not while that thread is in bootstrap(), the
+//    communicator that MakeNccl was given, or a group that was split from one of these. Peers that
+//    wait inside of NCCL notice it by their network, as UNAVAILABLE, or by their timeout; those
+//    that compare calls are CANCELLED.
 //  - After a failure (any status but INVALID_ARGUMENT) the communicator is aborted and returns that
 //    failure from every later call; of a call that is compared the peers are told it then.
 class NcclCommunicator : public Communicator {

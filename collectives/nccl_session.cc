@@ -12,10 +12,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-// How long the end of a communicator may take: of a quiet one, and of the kernels of an aborted
-// one.
-constexpr std::chrono::seconds kEndTimeout(10);
-
 // What a waiting thread does between two questions: yields at first, since most calls end within
 // some ten microseconds, then sleeps. Each 50 ms it is the watch's turn.
 class Pause {
@@ -72,7 +68,7 @@ void Session::Finalize() {
       return;
     }
   }
-  if (!WaitUntilReady("ncclCommFinalize", Deadline(kEndTimeout)).ok()) return;
+  if (!WaitUntilReady("ncclCommFinalize", Deadline(end_timeout_)).ok()) return;
   MutexLock lock(mu_);
   if (comm_ != nullptr) (void)api_->comm_destroy(comm_);  // there is nobody left to tell
   comm_ = nullptr;
@@ -93,6 +89,10 @@ void Session::ReleaseMemory() {
 absl::Status Session::Fail(const absl::Status& status) {
   if (!failure_.ok()) return failure_;
   failure_ = status;
+  {
+    const MutexLock lock(told_mu_);
+    told_ = status;
+  }
   if (comm_ == nullptr) return failure_;
   const absl::Status aborted = queue_->OnDevice([this]() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
     return ToStatus(*api_, api_->comm_abort(comm_), nullptr, "ncclCommAbort");
@@ -228,7 +228,7 @@ absl::Status Session::Wait(std::string_view call, void* event, const Deadline& d
 
 // Bounded, for all events together: a device that is lost never lets go.
 void Session::Drain(void* event) {
-  const Deadline deadline(kEndTimeout);
+  const Deadline deadline(end_timeout_);
   for (Pause pause; !device_is_lost_; pause.Take()) {
     if (queue_->Query(event).value_or(true)) return;
     if (deadline.has_passed()) device_is_lost_ = true;
@@ -241,8 +241,8 @@ absl::Status Session::Abort(const absl::Status& reason) {
 }
 
 absl::Status Session::failure() {
-  MutexLock lock(mu_);
-  return failure_;
+  const MutexLock lock(told_mu_);
+  return told_;
 }
 
 absl::StatusOr<void*> Session::Allocate(size_t bytes) {

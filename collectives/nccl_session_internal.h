@@ -47,8 +47,11 @@ class Deadline {
 // communicator and is what every later call returns. Thread-safe.
 class Session {
  public:
-  Session(std::shared_ptr<const Api> api, std::unique_ptr<DeviceQueue> queue)
-      : api_(std::move(api)), queue_(std::move(queue)) {}
+  // `end_timeout`: how long the end may take, of a quiet communicator and of an aborted one's
+  // kernels.
+  Session(std::shared_ptr<const Api> api, std::unique_ptr<DeviceQueue> queue,
+          std::chrono::nanoseconds end_timeout = std::chrono::seconds(10))
+      : api_(std::move(api)), queue_(std::move(queue)), end_timeout_(end_timeout) {}
   // Ends the communicator: in peace (waits up to 10 s for the peers), aborted after a failure or
   // while an exception unwinds.
   ~Session();
@@ -82,7 +85,7 @@ class Session {
 
   // Fails the session with `reason` unless it has failed already. Returns the failure.
   absl::Status Abort(const absl::Status& reason);
-  // OK as long as there is none.
+  // OK as long as there is none. Does not wait for NCCL, which may be about to abort.
   absl::Status failure();
 
   // See NcclCommunicator.
@@ -107,8 +110,12 @@ class Session {
   const std::shared_ptr<const Api> api_;
   const std::unique_ptr<DeviceQueue> queue_;
 
+  const std::chrono::nanoseconds end_timeout_;
   // A wait for the device to let go has taken too long: nobody waits for it again.
-  std::atomic<bool> device_is_lost_{false};
+  std::atomic<bool> device_is_lost_{false};  // any thread -> any thread
+
+  Mutex told_mu_;
+  absl::Status told_ MILLRACE_GUARDED_BY(told_mu_);  // the failure, once there is one
 
   Mutex mu_;
   // Written by NCCL until the communicator is connected; null before and after.

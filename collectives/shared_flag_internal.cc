@@ -77,7 +77,10 @@ absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
   while (!HasReached(flag, count)) {
     MILLRACE_RETURN_IF_ERROR(check());
     const Deadline now = std::chrono::steady_clock::now();
-    if (now >= deadline) return absl::DeadlineExceededError("the timeout has passed");
+    if (now >= deadline) {  // it may have been raised since, while this thread had no core
+      return HasReached(flag, count) ? absl::OkStatus()
+                                     : absl::DeadlineExceededError("the timeout has passed");
+    }
     Sleep(flag, count, std::min<std::chrono::nanoseconds>(longest_sleep, deadline - now));
   }
   return absl::OkStatus();

@@ -210,7 +210,7 @@ absl::StatusOr<Socket> Connect(const std::string& address, Deadline deadline) {
   if (::connect(socket.fd(), target, static_cast<socklen_t>(address.size())) != 0) {
     if (errno != EINPROGRESS) return ErrnoStatus(errno, "connect", text);
     if (!WaitFor(socket, POLLOUT, deadline)) {
-      return absl::DeadlineExceededError(absl::StrCat("connect ", text, ": no answer"));
+      return absl::DeadlineExceededError(absl::StrCat(text, ": connect: no answer"));
     }
     int error = 0;
     socklen_t size = sizeof(error);

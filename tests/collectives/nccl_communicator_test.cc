@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "collectives/agreed.h"
+#include "collectives/nccl_session_internal.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/nccl_fixture.h"
 #include "tests/collectives/tcp_ranks.h"
@@ -277,34 +278,33 @@ TEST_F(NcclTest, AnOwnFaultOfTheDeviceIsInternal) {
   EXPECT_TRUE(absl::IsUnavailable(outcomes[1])) << outcomes[1];
 }
 
-// A device that is lost has ten seconds, not ten for each call.
+// A device that is lost is waited for once, not for each call.
 TEST_F(NcclTest, AFailureWaitsOnceForTheDevice) {
   struct LostQueue : HostQueue {
+    explicit LostQueue(int& counter) : asked(counter) {}
     absl::StatusOr<bool> Query(void*) override {
       ++asked;
       return false;
     }
-    std::atomic<int> asked = 0;
+    int& asked;
   };
-  LostQueue* queue = nullptr;
-  const absl::Status run = RunRanks(1, [&](Communicator& bootstrap) -> absl::Status {
-    MILLRACE_ASSIGN_OR_RETURN(
-        const auto comm, nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, [&queue] {
-          auto made = std::make_unique<LostQueue>();
-          queue = made.get();
-          return absl::StatusOr<std::unique_ptr<DeviceQueue>>(std::move(made));
-        }));
-    Buffer data(DType::kF32, 100);
-    const auto first = comm->Start(AgreedSum(data.view()));
-    const auto second = comm->Start(AgreedSum(data.view()));
-    comm->Abort(absl::UnavailableError("rank 1 is stopped"));
-    const absl::Status outcome = first->Wait();
-    const int asked = queue->asked.exchange(0);
-    if (asked == 0) return Fail("did not wait for the device");
-    if (second->Wait() != outcome || queue->asked > 0) return Fail("waited for it again");
-    return absl::OkStatus();
-  });
-  EXPECT_TRUE(run.ok()) << run;
+  int asked = 0;
+  const auto api = nccl::LoadApi(FAKE_NCCL);
+  ASSERT_TRUE(api.ok()) << api.status();
+  nccl::Session session(*api, std::make_unique<LostQueue>(asked), milliseconds(10));
+  nccl::UniqueId id;
+  ASSERT_EQ((*api)->get_unique_id(&id), nccl::Result::kSuccess);
+  const nccl::Deadline deadline{std::chrono::minutes(1)};
+  ASSERT_TRUE(session.Connect(0, 1, id, nccl::MakeConfig({}), deadline).ok());
+  const absl::Status failure = session.Abort(absl::UnavailableError("rank 1 is stopped"));
+  for (const bool first : {true, false}) {
+    const auto event = session.Record();
+    ASSERT_TRUE(event.ok()) << event.status();
+    EXPECT_EQ(session.Wait("AllReduce", *event, deadline), failure);
+    EXPECT_EQ(asked > 0, first);
+    asked = 0;
+    session.Release(*event);
+  }
 }
 
 TEST_F(NcclTest, AnAbortFromAnotherThreadWakesAWaitingRank) {

@@ -48,7 +48,7 @@ class ReachTest : public testing::Test {
 
 TEST_F(ReachTest, TheFirstAddressThatAnswersIsTaken) {
   std::thread peer([this] { Answer(); });
-  const auto reached = Reach({Nowhere(), address_}, Limits(), AwaitAnswer);
+  const auto reached = Reach({Nowhere(), address_}, {After(kLong), kLong}, AwaitAnswer);
   EXPECT_TRUE(reached.ok()) << reached.status();
   peer.join();
 }
