@@ -203,6 +203,20 @@ class SmallMemoryTest(RanksTestCase):
             with self.subTest(lost=lost):
                 self.check_a_killed_rank_is_named(lost)
 
+    def test_mpirun_stopped_among_late_sums_saves_and_goes_on(self):
+        job, checkpoints = self.job("small-late", epochs=2)
+        late = ("--stale-steps", "2", *NO_STALLS)
+        launcher = self.start_mpi(job, 2, [], *late)
+        launcher.await_line(r"^step 5/")
+        launcher.process.send_signal(signal.SIGUSR1)
+        self.assertEqual(launcher.end(), 75, launcher.output())
+        self.assertRegex(launcher.output(), r"(?m)^gradients .* memory is not shared: rank 0: ")
+        self.assertRegex(launcher.output(), r"(?m)^stopped after step \d+")
+        self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
+        launcher = self.start_mpi(job, 2, [], *late, "--resume")
+        self.assertEqual(launcher.end(), 0, launcher.output())
+        self.assertRegex(launcher.output(), r"(?m)^step 40/40 ")
+
 
 if __name__ == "__main__":
     unittest.main()
