@@ -4,6 +4,7 @@
   - include arrows: which folder may include whom (ARCHITECTURE.md);
   - installed headers include no protobuf, MPI or oneDNN header;
   - header guards are MILLRACE_PATH_H_;
+  - no library prints or ends the process;
   - no source file is longer than 800 lines;
   - no line of a source, CMake or shell file is longer than 100 columns, comments included, which
     clang-format leaves as they are.
@@ -31,6 +32,9 @@ UNBOUND = {"tests", "bench", "examples"}
 INTERNAL_EXCEPTIONS = {("trainer", "pipeline/text_proto_internal.h")}
 FORBIDDEN_IN_INSTALLED = re.compile(
     r'[<"](google/protobuf/|mpi\.h|mpi/|dnnl|.*\.pb\.h)')
+PRINTS_OR_ENDS = re.compile(
+    r"(?<![\w.>])(v?f?printf|f?puts|f?putc|putchar|perror|abort|exit|_exit|_Exit|quick_exit)\s*\("
+    r"|std::(cout|cerr|clog|terminate)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 MAX_LINES = 800
 MAX_COLUMNS = 100
@@ -86,6 +90,10 @@ def is_installed(relative):
             and relative.parts[0] not in {"cli"} | UNBOUND)
 
 
+def is_library(folder):
+    return folder in FOLDERS and folder != "cli"
+
+
 def check_width(lines):
     """Returns the lines that are too long as (line number, text)."""
     return [(number, f"{len(line)} columns; at most {MAX_COLUMNS}")
@@ -100,6 +108,8 @@ def check_source(relative, lines):
     if relative.suffix in {".h", ".cuh"} and (wrong := check_guard(relative, lines)):
         found.append((1, wrong))
     for number, line in enumerate(lines, 1):
+        if is_library(folder) and (told := PRINTS_OR_ENDS.search(line.split("//")[0])):
+            found.append((number, f"a library must not print or end the process ({told[0]})"))
         match = INCLUDE.match(line)
         if not match:
             continue

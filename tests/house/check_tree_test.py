@@ -48,6 +48,16 @@ class CheckTreeTest(unittest.TestCase):
                     self.expect_one(f"{folder}/a.cc", f"#include {name}\n",
                                     f"{folder}/ must not include {target}/")
 
+    def test_libraries_that_print_or_end_the_process_are_found(self):
+        for call in ('std::printf("a");', 'fprintf(stderr, "a");', "std::cerr << 1;", "::_exit(1);",
+                     "abort();", "if (a) std::exit(1);", 'perror("a");'):
+            self.expect_one("collectives/a.cc", f"void F() {{ {call} }}\n", "must not print or end")
+        self.assertEqual([], self.found(files={
+            "cli/a.cc": "std::exit(1);\n",
+            "tests/a.cc": "std::cerr << 1;\n",
+            "trainer/a.cc": "std::snprintf(text, 8, format); group.abort(); Abort(); // exit(1)\n",
+        }))
+
     def test_paths_that_start_elsewhere_than_at_the_root_are_found(self):
         for name in ('"../pipeline/b.h"', '"./b.h"', "<../pipeline/b.h>"):
             self.expect_one("collectives/a.cc", f"#include {name}\n", "start at the root")
