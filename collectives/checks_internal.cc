@@ -106,14 +106,13 @@ absl::Status CheckTransfer(const Request& request, int rank, int size) {
       MILLRACE_RETURN_IF_ERROR(CheckBlocks(in, size));
       MILLRACE_RETURN_IF_ERROR(CheckSizes("output", out, 1, in));
       return CheckApart(in, out, nullptr, in.data);
+    case Collective::kReduce:
+      MILLRACE_RETURN_IF_ERROR(CheckRoot(request.peer, size));
+      [[fallthrough]];
     case Collective::kAllReduce:
       MILLRACE_RETURN_IF_ERROR(CheckOp(request));
       MILLRACE_RETURN_IF_ERROR(CheckSizes("output", out, 1, in));
       return CheckApart(in, out, in.data, out.data);
-    case Collective::kReduce:
-      MILLRACE_RETURN_IF_ERROR(CheckOp(request));
-      MILLRACE_RETURN_IF_ERROR(CheckSame(in, out));
-      return CheckRoot(request.peer, size);
     case Collective::kBroadcast:
       MILLRACE_RETURN_IF_ERROR(CheckSame(in, out));
       return CheckRoot(request.peer, size);

@@ -32,6 +32,10 @@ absl::Status Communicator::Reduce(TensorView data, ReduceOp op, int root) {
   return Run({Collective::kReduce, data, data, op, root});
 }
 
+absl::Status Communicator::Reduce(ConstTensorView in, TensorView out, ReduceOp op, int root) {
+  return Run({Collective::kReduce, in, out, op, root});
+}
+
 absl::Status Communicator::AllToAll(ConstTensorView in, TensorView out) {
   return Run({Collective::kAllToAll, in, out});
 }

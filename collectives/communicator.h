@@ -34,7 +34,7 @@ enum class Collective {
 struct Request {
   Collective kind = Collective::kBarrier;
   ConstTensorView in;  // read
-  TensorView out;      // written; the same as `in` of kBroadcast and kReduce
+  TensorView out;      // written; the same as `in` of kBroadcast
   ReduceOp op = ReduceOp::kSum;
   int peer = 0;  // the root, or the other rank of Send and Recv
   // The ranks are known to make the same call: backends need not compare, and bad arguments may
@@ -103,6 +103,9 @@ class Communicator {
   absl::Status Broadcast(TensorView data, int root);
   // The root's `data` becomes the reduction over all ranks; the others' is undefined after.
   absl::Status Reduce(TensorView data, ReduceOp op, int root);
+  // `out` has in's size, on every rank, and does not overlap it; others' than the root's is
+  // undefined after.
+  absl::Status Reduce(ConstTensorView in, TensorView out, ReduceOp op, int root);
   // Both hold size() equal blocks and do not overlap; block r of `out` becomes block rank() of rank
   // r's `in`.
   absl::Status AllToAll(ConstTensorView in, TensorView out);

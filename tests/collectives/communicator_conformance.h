@@ -127,6 +127,19 @@ TEST_P(CommunicatorConformance, ReduceLeavesTheReductionWithTheRoot) {
   });
 }
 
+TEST_P(CommunicatorConformance, ReduceIntoAnotherTensorLeavesTheInput) {
+  ForAllOps([](Communicator& comm, DType dtype, size_t count, ReduceOp op) {
+    const int root = comm.size() / 2;
+    Buffer in(dtype, count, comm.rank(), op);
+    const std::vector<std::byte> before = in.bytes();
+    Buffer out(dtype, count);
+    MILLRACE_RETURN_IF_ERROR(comm.Reduce(in.view(), out.view(), op, root));
+    if (in.bytes() != before) return Fail("the input has changed");
+    if (comm.rank() != root) return absl::OkStatus();
+    return out.Check(op, comm.size(), 0, count, 0);
+  });
+}
+
 TEST_P(CommunicatorConformance, ReduceScatterLeavesTheReductionInTheOwnBlock) {
   ForAllOps([](Communicator& comm, DType dtype, size_t count, ReduceOp op) {
     const size_t block = (count + comm.size() - 1) / comm.size();
@@ -260,7 +273,9 @@ TEST_P(CommunicatorConformance, WrongArgumentsAreInvalidOnEveryRankAndHarmless) 
         comm.Broadcast(good, -1),
         comm.Run({Collective::kBroadcast, good, {memory, DType::kF32, Shape{7}}}),
         comm.Run({Collective::kBroadcast, half, other_half}),
-        comm.Run({Collective::kReduce, half, other_half}),
+        comm.Reduce(good, half, ReduceOp::kSum, 0),
+        comm.Reduce(half, {memory + 2, DType::kF32, Shape{4}}, ReduceOp::kSum, 0),
+        comm.Reduce(good, ReduceOp::kSum, comm.size()),
         comm.AllGather(good, {memory, DType::kF32, Shape{7}}),
         comm.AllGather(good, {memory, DType::kI32, Shape{8}}),
         comm.Send(good, comm.rank()),
