@@ -44,5 +44,5 @@ PKG_CONFIG_PATH=$PWD/build/mpich/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH} 
   cmake --preset dev -B build/mpich -DMPI_SKIP_COMPILER_WRAPPER=ON \
   -DMPI_mpich_LIBRARY="$libraries/libmpich.so" -DMPIEXEC_EXECUTABLE="$mpiexec"
 cmake --build build/mpich --target collectives_mpi_test collectives_mpi_late_rank \
-  collectives_mpi_abort_rank collectives_mpi_reducer_rank
+  collectives_mpi_init_rank collectives_mpi_abort_rank collectives_mpi_reducer_rank
 ctest --test-dir build/mpich --output-on-failure -R '^collectives_mpi_' "$@"
