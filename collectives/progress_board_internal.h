@@ -11,7 +11,12 @@
 namespace millrace::collectives {
 
 // Whether a rank still takes part.
-enum class Presence : uint32_t { kHere, kLeft };
+enum class Presence : uint32_t {
+  kHere,
+  kLeft,
+  kBereft,  // it is here, and knows that the job has lost a rank
+  kActs,    // the same, and it is the one that acts for all
+};
 
 // Why a rank was given up.
 enum class Cause : uint32_t {

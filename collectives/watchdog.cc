@@ -34,6 +34,8 @@ using std::chrono::milliseconds;
 
 // How often a rank shows that it lives and looks whether the others do.
 constexpr milliseconds kTurn{100};
+// For all that know of a loss to show it, between hosts in some turns.
+constexpr milliseconds kElection = 8 * kTurn;
 // Who shows nothing for so long is not waited for at the end.
 constexpr milliseconds kSilence{3000};
 
@@ -103,9 +105,7 @@ class PagesWatchdog final : public Watchdog {
   ~PagesWatchdog() override {
     thread_.request_stop();
     if (thread_.joinable()) thread_.join();
-    const MutexLock lock(mu_);
-    own_.presence = Presence::kLeft;
-    board_.page(rank_).Write(own_);
+    Show(Presence::kLeft);
     if (links_ != nullptr) links_->Leave(board_);
   }
 
@@ -126,20 +126,20 @@ class PagesWatchdog final : public Watchdog {
     board_.page(rank_).Write(own_);
   }
 
-  int LowestLeft() override {
-    std::this_thread::sleep_for(3 * kTurn);
-    const std::optional<Verdict> verdict = board_.verdict();
+  void Leave() override { Show(Presence::kLeft); }
+
+  int Elect() override {
+    Show(Presence::kBereft);
+    std::this_thread::sleep_for(kElection / 2);
     std::vector<uint64_t> beats(board_.num_ranks());
     for (int rank = 0; rank < board_.num_ranks(); ++rank) {
       beats[rank] = board_.page(rank).Read().beat;
     }
-    std::this_thread::sleep_for(4 * kTurn);
-    for (int rank = 0; rank < board_.num_ranks(); ++rank) {
-      const Sighting sighting = board_.page(rank).Read();
-      const bool lives = sighting.beat != beats[rank] && sighting.presence == Presence::kHere;
-      if (rank == rank_ || (lives && !(verdict && verdict->rank == rank))) return rank;
-    }
-    return rank_;
+    std::this_thread::sleep_for(kElection / 2);
+    const int elected = LowestOf(Presence::kActs, beats)
+                            .value_or(LowestOf(Presence::kBereft, beats).value_or(rank_));
+    if (elected == rank_) Show(Presence::kActs);
+    return elected;
   }
 
   void AwaitLeave(int rank, milliseconds limit) override {
@@ -179,6 +179,23 @@ class PagesWatchdog final : public Watchdog {
   }
 
  private:
+  void Show(Presence presence) {
+    const MutexLock lock(mu_);
+    own_.presence = presence;
+    board_.page(rank_).Write(own_);
+  }
+
+  // Of the ranks whose pages say so, and which have come on since `beats`.
+  std::optional<int> LowestOf(Presence presence, const std::vector<uint64_t>& beats) const {
+    const std::optional<Verdict> verdict = board_.verdict();
+    for (int rank = 0; rank < board_.num_ranks(); ++rank) {
+      const Sighting sighting = board_.page(rank).Read();
+      const bool lives = sighting.beat != beats[rank] && !(verdict && verdict->rank == rank);
+      if (lives && sighting.presence == presence) return rank;
+    }
+    return std::nullopt;
+  }
+
   void WritePage() {
     const MutexLock lock(mu_);
     ++own_.beat;
@@ -274,7 +291,7 @@ absl::Status AgreeOn(Communicator& communicator, const absl::Status& own) {
   int64_t failed = own.ok() ? communicator.size() : communicator.rank();
   MILLRACE_RETURN_IF_ERROR(
       communicator.AllReduce(TensorView{&failed, DType::kI64, Shape{1}}, ReduceOp::kMin));
-  if (!own.ok()) return MarkAgreed(own);
+  if (!own.ok()) return own;  // the others do not know why
   if (failed == communicator.size()) return absl::OkStatus();
   return MarkAgreed(absl::UnavailableError(absl::StrCat("rank ", failed, " has no watchdog")));
 }

@@ -20,6 +20,7 @@ struct Stall {
   PeerLost where;  // the rank and what it was last seen doing
   std::chrono::milliseconds since{0};
   bool silent = false;  // its process does not run at all (SIGSTOP, a host that hangs)
+  int speaker = 0;      // the lowest rank that finds this too, for one to tell the user
 
   // "rank 3 has not come on for 3.2 s: backward, step 17, bucket 2 (its process does not run)".
   std::string ToString() const;
@@ -51,12 +52,17 @@ class Watchdog : public Progress {
   static absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& communicator,
                                                         const WatchdogOptions& options = {});
 
-  // The lowest rank that is not known to be lost or to have left: once there is a verdict, the one
-  // that acts for all. Waits a turn or two, for ranks that died with the one of the verdict. Ranks
-  // may disagree where more of them die meanwhile. So may those of unlike hosts where the lost one
-  // is rank 0 or the lowest of its host: by these hosts hear of each other, and each part that is
-  // cut off has a lowest rank of its own.
-  virtual int LowestLeft() = 0;
+  // The one rank that acts for all after a loss, which every rank calls this for that knows of it:
+  // the lowest that does so within 0.8 s of this one, or the one that acts already. A rank that is
+  // stuck, or has failed itself, does not call, so it is not waited for. Ranks may disagree where
+  // more of them die meanwhile. So may those of unlike hosts where the lost one is rank 0 or the
+  // lowest of its host: by these hosts hear of each other, and each part that is cut off has one of
+  // its own.
+  virtual int Elect() = 0;
+
+  // Shows from now on that this rank has left, as the destructor does, which tells other hosts more
+  // patiently.
+  virtual void Leave() = 0;
 
   // Waits until `rank` has left, or does not show that it lives any more, or `limit` has passed.
   virtual void AwaitLeave(int rank, std::chrono::milliseconds limit) = 0;

@@ -333,7 +333,7 @@ absl::Status Agree(Communicator& communicator, const absl::Status& own) {
   int64_t failed = own.ok() ? communicator.size() : communicator.rank();
   MILLRACE_RETURN_IF_ERROR(
       communicator.AllReduce(TensorView{&failed, DType::kI64, Shape{1}}, ReduceOp::kMin));
-  if (!own.ok()) return MarkAgreed(Annotate(own, "watchdog"));
+  if (!own.ok()) return Annotate(own, "watchdog");  // the others do not know why
   if (failed == communicator.size()) return absl::OkStatus();
   return MarkAgreed(absl::UnavailableError(
       absl::StrCat("rank ", failed, " cannot link its host's watchdog to the others'")));

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,6 +22,9 @@ constexpr std::chrono::milliseconds kVerdictLimit{1500};
 // How long a rank goes on to wait once a peer has left: what it waits for may have come before, for
 // the ranks of a run that is done leave one after the other.
 constexpr std::chrono::milliseconds kLeaveLimit{2000};
+
+// How long after an abort the watchdogs may take to tell whose it was.
+constexpr std::chrono::milliseconds kHearsayLimit{500};
 
 // How long the others wait for the one that saves.
 constexpr std::chrono::minutes kSaveLimit{5};
@@ -55,7 +57,7 @@ absl::Status LeftError(const collectives::PeerLost& left) {
 
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const TrainOptions& options,
                                                    collectives::Communicator& communicator) {
-  std::unique_ptr<Guard> guard(new Guard(communicator));
+  std::unique_ptr<Guard> guard(new Guard(communicator, options.warn));
   {
     const StartLimit limit(communicator, options.start_timeout);
     MILLRACE_RETURN_IF_ERROR(guard->OpenTimeline(options.timeline_file));
@@ -75,13 +77,12 @@ absl::Status Guard::OpenWatchdog(const TrainOptions& options) {
   collectives::WatchdogOptions watch;
   watch.stall_report = options.stall_report;
   watch.stall_abort = options.stall_abort;
-  // Every rank sees it, one says it: the lowest that it has not said the same of.
-  watch.on_stall = [&options, rank = communicator_.rank(),
-                    stalled = std::set<int>()](const collectives::Stall& stall) mutable {
-    stalled.insert(stall.where.rank);
-    int speaker = 0;
-    while (stalled.contains(speaker)) ++speaker;
-    if (rank == speaker && options.warn) options.warn(stall.ToString());
+  watch.on_stall = [&options, rank = communicator_.rank()](const collectives::Stall& stall) {
+    if (rank != stall.speaker || !options.warn) return;
+    (void)WithoutExceptions([&] {  // which nobody would catch on the watchdog's thread
+      options.warn(stall.ToString());
+      return absl::OkStatus();
+    });
   };
   MILLRACE_ASSIGN_OR_RETURN(watchdog_, collectives::Watchdog::Make(communicator_, watch));
   return absl::OkStatus();
@@ -139,13 +140,17 @@ std::optional<collectives::PeerLost> Guard::AbortedBy(const absl::Status& status
   const bool aborted = absl::IsCancelled(status) && !collectives::IsAgreed(status);
   if (watchdog_ == nullptr || !aborted) return std::nullopt;
   // A rank leaves its watchdog before it aborts, but other hosts may hear of that later.
+  const auto limit = std::chrono::steady_clock::now() + kHearsayLimit;
+  while (!watchdog_->Left() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   return watchdog_->Left().value_or(collectives::PeerLost{.rank = -1});
 }
 
 int Guard::Saver(const collectives::PeerLost& lost) {
   if (saver_) return *saver_;
   saver_ = lost.rank == 0 ? 1 : 0;
-  if (watchdog_ != nullptr) saver_ = watchdog_->LowestLeft();
+  if (watchdog_ != nullptr) saver_ = watchdog_->Elect();
   return *saver_;
 }
 
@@ -163,7 +168,10 @@ absl::Status Guard::OpenTimeline(const std::string& path) {
   part_.rank = communicator_.rank();
   part_.timeline = &*timeline_;
   part_.path = path;
+  // A folder that is not there is an error now, not after days of training.
+  const absl::Status writable = communicator_.rank() == 0 ? part_.Write() : absl::OkStatus();
   part_.Forget();
+  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, Annotate(writable, "timeline")));
   MILLRACE_ASSIGN_OR_RETURN(part_.offset, collectives::ClockOffset(communicator_));
   return absl::OkStatus();
 }
@@ -172,10 +180,19 @@ absl::Status Guard::EndWell() {
   if (timeline_) {
     // Rank 0 writes, and the others wait for it.
     progress_->Enter(-1, -1, communicator_.rank() == 0 ? Phase::kUpdating : Phase::kWaiting);
-    MILLRACE_RETURN_IF_ERROR(collectives::WriteTimeline(communicator_, *timeline_, part_.path));
+    const absl::Status written = collectives::WriteTimeline(communicator_, *timeline_, part_.path);
+    // A full disk; what was trained is saved all the same.
+    if (!written.ok() && !IsAgreed(written)) return written;
+    if (!written.ok() && communicator_.rank() == 0 && warn_) {
+      warn_(absl::StrCat("no timeline: ", written.message()));
+    }
   }
   progress_->Enter(-1, -1, Phase::kEnded);
   return absl::OkStatus();
+}
+
+void Guard::Leave() {
+  if (watchdog_ != nullptr) watchdog_->Leave();
 }
 
 std::string Guard::WriteTimelineAfterLoss(const collectives::PeerLost& lost) {

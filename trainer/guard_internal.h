@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,7 +46,7 @@ class Guard {
   // -1), where that is what `status` says.
   std::optional<collectives::PeerLost> AbortedBy(const absl::Status& status) const;
 
-  // The rank that saves when `lost` is.
+  // The rank that saves when `lost` is. Takes the time of Watchdog::Elect.
   int Saver(const collectives::PeerLost& lost);
   // It was asked for, and is this one.
   bool is_saver() const { return saver_ == communicator_.rank(); }
@@ -52,7 +55,10 @@ class Guard {
   // one: launchers end a job soon after its first rank has ended.
   void AwaitSaver();
 
-  // Writes the timeline of all ranks, where one is wanted, and says that this rank's run has ended
+  // Shows the others that this rank takes part in nothing more.
+  void Leave();
+
+  // Writes the timeline of all ranks, where one is wanted (what hinders that is a warning), and says that this rank's run has ended
   // well, so that nobody takes it for lost. Collective.
   absl::Status EndWell();
   // The same where ranks cannot talk any more: the rank that saves puts together what the others
@@ -61,13 +67,15 @@ class Guard {
   std::string WriteTimelineAfterLoss(const collectives::PeerLost& lost);
 
  private:
-  explicit Guard(collectives::Communicator& communicator) : communicator_(communicator) {}
+  Guard(collectives::Communicator& communicator, std::function<void(std::string_view)> warn)
+      : communicator_(communicator), warn_(std::move(warn)) {}
 
   absl::Status OpenTimeline(const std::string& path);
   absl::Status OpenWatchdog(const TrainOptions& options);
   std::optional<collectives::PeerLost> LostOf(const absl::Status& status) const;
 
   collectives::Communicator& communicator_;
+  const std::function<void(std::string_view)> warn_;  // may be empty
   std::optional<int> saver_;
   std::optional<collectives::Timeline> timeline_;
   collectives::TimelinePart part_;                   // of the timeline, where there is one

@@ -111,6 +111,24 @@ TEST_P(WatchdogTest, ARankThatNeverComesOnIsGivenUpByAll) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// Rank 0 is stuck elsewhere and comes when another acts already; rank 3 is gone.
+TEST_P(WatchdogTest, TheLowestThatKnowsOfALossActsForAllAndNoneThatIsStuck) {
+  std::atomic<int> elected = 0;
+  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(0))));
+    if (job.rank() == 3) watchdog->Leave();
+    if (job.rank() == 0 && !Eventually([&elected] { return elected == 2; })) {
+      return Fail("rank 0 was awaited");
+    }
+    if (job.rank() == 3) return job.Barrier();
+    const int acts = watchdog->Elect();
+    ++elected;
+    if (acts != 1) return Fail(absl::StrCat("rank ", job.rank(), " takes ", acts));
+    return job.Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 INSTANTIATE_TEST_SUITE_P(Hosts, WatchdogTest, testing::Values(1, 2, 4), HostsName);
 
 TEST(PeerLostTest, TheStatusCarriesWhatWasLost) {
