@@ -78,11 +78,22 @@ void StallWatch::ExcuseWaits(Clock::duration turn, Clock::time_point now) {
 }
 
 // Who is awaited has stood still for as long as both stand where they are.
-StallWatch::Clock::duration StallWatch::StuckFor(const Seen& seen, Clock::time_point now) const {
-  const Seen& own = seen_[rank_];
+StallWatch::Clock::duration StallWatch::StuckFor(const Seen& own, const Seen& seen,
+                                                 Clock::time_point now) const {
   if (!Awaited(own.last, seen.last)) return Clock::duration::zero();
   if (Waits(seen.last)) return now - std::max(own.blocked, seen.blocked);
   return now - std::max(own.moved, seen.moved);
+}
+
+// Those that have long waited for it too will soon find it; those that wait for nobody will not.
+int StallWatch::SpeakerOn(int stalled, bool silent, Clock::time_point now) const {
+  for (int rank = 0; rank < rank_; ++rank) {
+    const Seen& peer = seen_[rank];
+    const bool runs = rank != stalled && Shown(peer.last) && now - peer.beat < silence_ &&
+                      peer.last.presence != Presence::kLeft;
+    if (runs && (silent || StuckFor(peer, seen_[stalled], now) >= report_ / 2)) return rank;
+  }
+  return rank_;
 }
 
 std::vector<StallWatch::Finding> StallWatch::Look(const ProgressBoard& board,
@@ -100,7 +111,7 @@ std::vector<StallWatch::Finding> StallWatch::Look(const ProgressBoard& board,
     const Sighting& sighting = seen.last;
     if (rank == rank_ || !Shown(sighting) || sighting.presence == Presence::kLeft) continue;
     const auto silent = now - seen.beat;
-    const auto stuck = StuckFor(seen, now);
+    const auto stuck = StuckFor(seen_[rank_], seen, now);
     const auto longest = std::max(silent, stuck);
     if (longest < report_) {
       seen.reported = false;  // it lives again
@@ -114,7 +125,8 @@ std::vector<StallWatch::Finding> StallWatch::Look(const ProgressBoard& board,
     seen.given_up = seen.given_up || give_up;
     findings.push_back({{{rank, sighting.step, sighting.bucket, sighting.phase},
                          duration_cast<milliseconds>(longest),
-                         silent >= report_},
+                         silent >= report_,
+                         SpeakerOn(rank, silent >= report_, now)},
                         give_up});
   }
   return findings;

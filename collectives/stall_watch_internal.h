@@ -49,7 +49,8 @@ class StallWatch {
   bool Awaited(const Sighting& own, const Sighting& peer) const;
   bool HoldsUp(const Sighting& own, const Seen& seen, Clock::time_point now) const;
   void ExcuseWaits(Clock::duration turn, Clock::time_point now);
-  Clock::duration StuckFor(const Seen& seen, Clock::time_point now) const;
+  Clock::duration StuckFor(const Seen& own, const Seen& seen, Clock::time_point now) const;
+  int SpeakerOn(int stalled, bool silent, Clock::time_point now) const;
 
   const int rank_;
   const std::chrono::milliseconds report_;

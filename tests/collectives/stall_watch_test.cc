@@ -72,6 +72,38 @@ TEST_F(StallWatchTest, WhoIsWaitedForIsNamedOnceWithItsPlace) {
             "rank 2 has not come on for 3.0 s: backward, step 1, bucket 0");
 }
 
+// Of those that find it: who hangs itself waits for nobody, and who is stopped says nothing.
+TEST_F(StallWatchTest, TheLowestThatFindsAStallSpeaks) {
+  struct Case {
+    Phase of_1;
+    bool stops_1;
+    int speaker;
+  };
+  for (const auto& [of_1, stops_1, speaker] :
+       {Case{Phase::kWaiting, false, 1}, Case{Phase::kReading, false, 2},
+        Case{Phase::kWaiting, true, 2}}) {
+    watch_.emplace(2, 3, kReport, kAbort);
+    stopped_[1] = stops_1;
+    Show(0, 1, -1, Phase::kReading);
+    Show(1, 1, 2, of_1);
+    Show(2, 1, 2, Phase::kWaiting);
+    const auto found = Pass(5);
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(found[0].stall.where.rank, 0);
+    EXPECT_EQ(found[0].stall.speaker, speaker);
+  }
+}
+
+TEST_F(StallWatchTest, WhoeverRunsMayTellOfAStoppedProcess) {
+  watch_.emplace(2, 3, kReport, kAbort);
+  Pass(1);
+  Stop(0);
+  const auto found = Pass(5);
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_EQ(found[0].stall.where.rank, 0);
+  EXPECT_EQ(found[0].stall.speaker, 1);
+}
+
 TEST_F(StallWatchTest, WhoComesOnStartsAnew) {
   Show(0, 1, 2, Phase::kWaiting);
   Show(1, 1, 2, Phase::kWaiting);
