@@ -41,6 +41,7 @@ absl::StatusOr<Evaluation> EvaluateShare(Session& session,
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, pipeline->Next());
     if (!batch.has_value()) return share;
+    MILLRACE_RETURN_IF_ERROR(progress.Health());
     progress.Enter(step, -1, collectives::Phase::kBackward);
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
                               session.backend->Evaluate(InputOf(session.model, *pipeline, *batch)));
@@ -68,6 +69,7 @@ StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
 absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
                                     collectives::Progress& progress, int64_t step) {
   absl::StatusOr<Evaluation> share = EvaluateShare(session, communicator, progress, step);
+  MILLRACE_RETURN_IF_ERROR(progress.Health());
   const Waiting waiting(&progress, step);
   MILLRACE_RETURN_IF_ERROR(
       AgreeOnStatus(communicator, Annotate(share.status(), session.job.eval_path)));

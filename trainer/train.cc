@@ -333,6 +333,13 @@ absl::Status Loop::Finish() {
   return absl::OkStatus();
 }
 
+// What a run has open. Closing it may take long (reads that are on their way, a watchdog that waits
+// for the other hosts), so how the run has ended is told before.
+struct Held {
+  std::unique_ptr<Guard> guard;
+  std::unique_ptr<Session> session;
+};
+
 // What a lost peer leaves behind: its place, and what could be saved.
 absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guard,
                        const absl::Status& status) {
@@ -345,52 +352,70 @@ absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guar
   if (aborted && guard.is_saver() && options.warn) {
     options.warn(absl::StrCat("another rank has failed; ", saved));
   }
-  guard.AwaitSaver();
   absl::Status told(status.code(), absl::StrCat(status.message(), "; ", saved, timeline));
   status.ForEachPayload(
       [&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
   return told;
 }
 
-absl::StatusOr<TrainOutcome> Run(const TrainOptions& options, Communicator& communicator) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Guard> guard, Guard::Make(options, communicator));
-  const auto session = OpenSession(options, communicator, guard->progress());
-  if (!session.ok()) return guard->Explain(session.status());
-  Loop loop(options, communicator, *guard, **session);
+absl::StatusOr<TrainOutcome> Run(const TrainOptions& options, Communicator& communicator,
+                                 Held& held) {
+  MILLRACE_ASSIGN_OR_RETURN(held.guard, Guard::Make(options, communicator));
+  Guard& guard = *held.guard;
+  auto session = OpenSession(options, communicator, guard.progress());
+  if (!session.ok()) return guard.Explain(session.status());
+  held.session = *std::move(session);
+  Loop loop(options, communicator, guard, *held.session);
   TrainOutcome outcome;
   absl::Status status = WithoutExceptions([&] {
     MILLRACE_ASSIGN_OR_RETURN(outcome, loop.Run());
-    return guard->EndWell();
+    return guard.EndWell();
   });
   if (status.ok()) return outcome;
-  status = guard->Explain(status);
+  status = guard.Explain(status);
   // Peers may be in a step that needs this rank.
-  if (!IsAgreed(status)) (*session)->updater->Leave(status);
-  return AfterLoss(options, loop.saver(), *guard, status);
+  if (!IsAgreed(status)) held.session->updater->Leave(status);
+  return AfterLoss(options, loop.saver(), guard, status);
+}
+
+// The error as Train returns it, told to the user where that is this rank's part.
+absl::Status Report(const TrainOptions& options, const Communicator& communicator,
+                    absl::Status status) {
+  const bool agreed = IsAgreed(status);
+  if (!agreed) status = Annotate(status, absl::StrCat("rank ", communicator.rank()));
+  // CANCELLED: a peer aborted the group, after it reported why.
+  const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
+  if (mine && options.report) {
+    (void)WithoutExceptions([&] {
+      options.report(status);
+      return absl::OkStatus();
+    });
+  }
+  return status;
 }
 
 }  // namespace
 
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options, Communicator& communicator) {
   TrainOutcome outcome;
-  absl::Status status = WithoutExceptions([&] {
-    MILLRACE_ASSIGN_OR_RETURN(outcome, Run(options, communicator));
-    return absl::OkStatus();
-  });
-  if (status.ok()) return outcome;
-  const bool agreed = IsAgreed(status);
-  if (!agreed) status = Annotate(status, absl::StrCat("rank ", communicator.rank()));
-  // CANCELLED: a peer aborted the group, after it reported why.
-  const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
-  if (mine && options.report) options.report(status);
-  if (agreed) return status;
-  if (collectives::PeerLostOf(status)) {
-    // Every watchdog knows of it, and MPI would end the job before the others have said and saved
-    // what they can. Without this rank's leave MPI would wait for the lost one at the end.
-    communicator.Leave(status);
-  } else {
-    communicator.Abort(status);
+  absl::Status status;
+  {
+    Held held;
+    status = WithoutExceptions([&] {
+      MILLRACE_ASSIGN_OR_RETURN(outcome, Run(options, communicator, held));
+      return absl::OkStatus();
+    });
+    if (status.ok()) return outcome;
+    status = Report(options, communicator, std::move(status));
+    if (held.guard != nullptr) held.guard->AwaitSaver();
+    if (!IsAgreed(status) && !collectives::PeerLostOf(status)) {
+      if (held.guard != nullptr) held.guard->Leave();
+      communicator.Abort(status);
+    }
   }
+  // Every watchdog knows of a lost peer, and MPI would end the job before the others have said and
+  // saved what they can. Without this rank's leave MPI would wait for the lost one at the end.
+  if (!IsAgreed(status) && collectives::PeerLostOf(status)) communicator.Leave(status);
   return status;
 }
 

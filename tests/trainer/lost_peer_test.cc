@@ -34,8 +34,9 @@ namespace {
 
 // Runs in the midst of this thread's next step.
 thread_local std::function<void()> in_compute;  // NOLINT: one for each rank
-// ... in the midst of opening its training.
+// ... in the midst of opening its training, and of closing it.
 thread_local std::function<void()> in_opening;  // NOLINT: one for each rank
+thread_local std::function<void()> in_closing;  // NOLINT: one for each rank
 
 }  // namespace
 }  // namespace millrace::trainer
@@ -56,6 +57,13 @@ extern "C" dnnl_status_t dnnl_engine_create(dnnl_engine_t* engine, dnnl_engine_k
       reinterpret_cast<decltype(&dnnl_engine_create)>(dlsym(RTLD_NEXT, "dnnl_engine_create"));
   if (const auto call = std::exchange(millrace::trainer::in_opening, nullptr)) call();
   return real(engine, kind, index);
+}
+
+extern "C" dnnl_status_t dnnl_engine_destroy(dnnl_engine_t engine) {
+  static const auto real =
+      reinterpret_cast<decltype(&dnnl_engine_destroy)>(dlsym(RTLD_NEXT, "dnnl_engine_destroy"));
+  if (const auto call = std::exchange(millrace::trainer::in_closing, nullptr)) call();
+  return real(engine);
 }
 
 namespace millrace::trainer {
@@ -318,6 +326,97 @@ TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
   }
   const std::string saved = absl::StrFormat("checkpoints/checkpoint-%08d.safetensors", step);
   EXPECT_TRUE(fs::exists(folder_ / saved));
+}
+
+// A rank fails whose training takes long to close: until the others have ended, here.
+class SlowEndTest : public TrainTest {
+ protected:
+  static constexpr int kFailing = 0;
+
+  // `fail` is called on the failing rank after step 4.
+  void RunWithAFailure(const std::function<void()>& fail) {
+    adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+      if (communicator.rank() != kFailing) return;
+      in_closing = [this] { others_ended_ = AwaitOthers(); };
+      options.on_weights = [fail](uint64_t step, std::vector<std::vector<float>>&) {
+        if (step == 4) fail();
+      };
+    };
+    run_ranks_ = [this](int world, const RankBody& body) {
+      return collectives::RunRanks(world, [&](collectives::Communicator& communicator) {
+        const absl::Status status = body(communicator);
+        if (communicator.rank() != kFailing) CountEnd();
+        return status;
+      });
+    };
+    EXPECT_FALSE(Run(kRanks).ok());
+    EXPECT_TRUE(others_ended_);
+    EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000004.safetensors"));
+    EXPECT_EQ(statuses_[kFailing].code(), absl::StatusCode::kInternal) << statuses_[kFailing];
+  }
+
+ private:
+  void CountEnd() {
+    const std::lock_guard lock(ends_mu_);
+    ++num_ended_;
+    ended_.notify_all();
+  }
+  bool AwaitOthers() {
+    std::unique_lock lock(ends_mu_);
+    return ended_.wait_for(lock, std::chrono::seconds(60),
+                           [this] { return num_ended_ == kRanks - 1; });
+  }
+
+  std::mutex ends_mu_;
+  std::condition_variable ended_;
+  int num_ended_ = 0;
+  bool others_ended_ = false;
+};
+
+// It does not save, low as its number is.
+TEST_F(SlowEndTest, AFailureInAStepIsToldAndAnotherRankSaves) {
+  RunWithAFailure([] { in_compute = [] { throw std::runtime_error("an error of its own"); }; });
+  for (const int rank : {1, 2}) {
+    const auto lost = collectives::PeerLostOf(statuses_[rank]);
+    ASSERT_TRUE(lost.has_value()) << statuses_[rank];
+    EXPECT_EQ(lost->rank, kFailing) << statuses_[rank];
+  }
+}
+
+// No Abort waits for that.
+TEST_F(SlowEndTest, AFailureBetweenStepsIsToldBefore) {
+  RunWithAFailure([] { throw std::runtime_error("an error of its own"); });
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kCancelled) << statuses_[rank];
+  }
+}
+
+// What its progress says from the second look at it on.
+class LosesAPeer final : public collectives::Progress {
+ public:
+  void Enter(int64_t, int, collectives::Phase) override {}
+  absl::Status Health() const override {
+    if (looks_++ == 0) return absl::OkStatus();
+    return collectives::PeerLostError({.rank = 1}, "its process has ended");
+  }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+TEST_F(TrainTest, ALongEvaluationEndsWhenAPeerIsLost) {
+  TrainOptions options;
+  options.job_path = folder_ / "job.pbtxt";
+  options.variables = {{"DATA", folder_}};
+  options.threads = 1;
+  const auto single = collectives::MakeSingle();
+  const auto guard = Guard::Make(options, *single);
+  ASSERT_TRUE(guard.ok()) << guard.status();
+  const auto session = OpenSession(options, *single, (*guard)->progress());
+  ASSERT_TRUE(session.ok()) << session.status();
+  LosesAPeer progress;
+  const auto evaluation = Evaluate(**session, *single, progress, 0);
+  EXPECT_TRUE(collectives::PeerLostOf(evaluation.status()).has_value()) << evaluation.status();
 }
 
 class StartTest : public TrainTest, public testing::WithParamInterface<const char*> {

@@ -251,6 +251,33 @@ TEST_F(TrainTest, ATimelineThatOnlyOneRankWantsIsAnErrorOfAll) {
               AllOf(HasSubstr("rank 1"), HasSubstr("timeline")));
 }
 
+TEST_F(TrainTest, ATimelineThatCannotBeWrittenIsAnErrorBeforeTheFirstStep) {
+  adjust_ = [this](TrainOptions& options, const collectives::Communicator&) {
+    options.timeline_file = folder_ / "nowhere/timeline.json";
+  };
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kNotFound) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("nowhere/timeline.json"));
+  EXPECT_TRUE(steps_.empty());
+}
+
+TEST_F(TrainTest, ATimelineThatCannotBeWrittenAtTheEndIsAWarning) {
+  std::vector<std::string> warnings;
+  fs::create_directories(folder_ / "traces");
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.timeline_file = folder_ / "traces/timeline.json";
+    if (communicator.rank() != 0) return;
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+    options.on_weights = [this](uint64_t, std::vector<std::vector<float>>&) {
+      fs::remove_all(folder_ / "traces");
+    };
+  };
+  const auto outcome = Run(2, /*resume=*/false, /*stop_after=*/3);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_TRUE(outcome->stopped);
+  EXPECT_THAT(warnings, Contains(AllOf(StartsWith("no timeline: "), HasSubstr("traces"))));
+}
+
 TEST_F(TrainTest, AnErrorOfAllRanksIsReportedOnce) {
   fs::remove(folder_ / "model.pbtxt");
   EXPECT_FALSE(Run(3).ok());
