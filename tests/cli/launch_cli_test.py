@@ -220,6 +220,11 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.expect_right(done.stdout, "mpi")
 
+    def test_threads_are_right(self):
+        done = millrace(*self.SMALL, "--ranks", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.expect_right(done.stdout, "threads")
+
     def test_averages_over_tcp_are_right(self):
         result = json.loads(self.over_tcp("--op", "average", "--json")[0])
         self.assertEqual((result["backend"], result["ranks"]), ("tcp", 2))

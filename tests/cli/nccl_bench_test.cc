@@ -8,6 +8,7 @@
 #include "cli/command_line.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
+#include "tests/collectives/nccl_fixture.h"
 
 namespace millrace::cli {
 namespace {
@@ -62,6 +63,19 @@ TEST_F(NcclBenchTest, EveryOperationIsRight) {
       for (const auto& row : json["rows"]) EXPECT_EQ(row["wrong"], 0) << operation;
     }
   }
+}
+
+TEST_F(NcclBenchTest, WrongElementsFailTheCommand) {
+  auto& spoils_on = collectives::ControlOf(FAKE_NCCL).spoils_on;
+  spoils_on = 1;
+  const Outcome outcome = RunOverNccl("allreduce", {"--ranks", "2"});
+  spoils_on = -1;
+  EXPECT_EQ(outcome.code, kFailed);
+  // One of each size.
+  EXPECT_THAT(outcome.err, HasSubstr("error: 4 elements are wrong"));
+  const auto json = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(json["rows"].size(), 4);
+  for (const auto& row : json["rows"]) EXPECT_EQ(row["wrong"], 1);
 }
 
 TEST_F(NcclBenchTest, OneRankConnectsByTheFactory) {

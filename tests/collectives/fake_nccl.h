@@ -22,6 +22,8 @@ struct FakeNcclControl {
   // The next operation of this rank never ends, and reports `failure` as its asynchronous error.
   std::atomic<int> fails_on = -1;
   std::atomic<nccl::Result> failure = nccl::Result::kSystemError;
+  // The last element of this rank's float32 results is wrong, but for messages.
+  std::atomic<int> spoils_on = -1;
   // Ranks hear of a peer's abort, as over a network (as over NVLink they do not).
   std::atomic<bool> peers_notice = true;
   // What the communicator that was made last is bound to.
