@@ -109,6 +109,18 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(self.ranks[0].returncode, 76)
         self.assertRegex(err, r"rank 1 is lost.*: its process has ended")
 
+    def test_a_rank_that_is_stopped_for_the_timeout_ends_the_other(self):
+        args, _ = self.args("timeout", epochs=1000)
+        for rank in range(2):
+            self.start(args, "--rank", rank, "--world-size", 2, "--rendezvous",
+                       f"file:{self.folder}/meet-timeout", "--stall-abort-ms", 0, "--timeout", 5)
+        self.assertTrue(any(line.startswith("step 3/") for line in self.ranks[0].stdout))
+        self.ranks[1].send_signal(signal.SIGSTOP)
+        _, err = self.ranks[0].communicate(timeout=TIMEOUT)
+        self.assertEqual(self.ranks[0].returncode, 1, err)
+        self.assertRegex(err, r"error: rank 0: .*(has not ended within 5000 ms; rank 1 did not come|"
+                              r"waiting for rank 1 of this host: the timeout has passed)")
+
     def test_a_rank_that_never_comes_is_named(self):
         args, _ = self.args("alone")
         done = millrace(*args, "--rank", 0, "--world-size", 3, "--rendezvous",
@@ -176,6 +188,11 @@ class LaunchTest(unittest.TestCase):
             done = millrace(*args, *more)
             self.assertEqual(done.returncode, 1, more)
             self.assertIn(expected, done.stderr)
+        for command in args, ["bench", "allreduce"]:
+            for seconds in "-1", "1.5", "16777217":
+                done = millrace(*command, "--timeout", seconds)
+                self.assertEqual(done.returncode, 2, (command, seconds))
+                self.assertIn(f'--timeout: "{seconds}" is not a whole number from 0', done.stderr)
 
 
 class BenchTest(unittest.TestCase):
@@ -193,18 +210,22 @@ class BenchTest(unittest.TestCase):
                          [["8", "2", "0"], ["1024", "256", "0"], ["131072", "32768", "0"]])
         self.assertRegex(mean, r"^# mean busbw \d+\.\d+ GB/s$")
 
+    def start_over_tcp(self, *args):
+        port = str(free_port())
+        ranks = []
+        for rank in range(2):
+            ranks.append(subprocess.Popen([BIN, *args, "--backend", "tcp"], text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                          env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}))
+            self.addCleanup(ranks[rank].communicate)
+            self.addCleanup(ranks[rank].kill)
+        return ranks
+
     def over_tcp(self, *more):
         """The standard output of both ranks."""
-        port = str(free_port())
-        ranks = [subprocess.Popen([BIN, *self.SMALL, "--backend", "tcp", *more], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
-                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
-                 for rank in range(2)]
         outs = []
-        for rank in ranks:
-            self.addCleanup(rank.kill)
-        for rank in ranks:
+        for rank in self.start_over_tcp(*self.SMALL, *more):
             out, err = rank.communicate(timeout=TIMEOUT)
             self.assertEqual(rank.returncode, 0, err)
             outs.append(out)
@@ -214,6 +235,18 @@ class BenchTest(unittest.TestCase):
         out, silent = self.over_tcp()
         self.expect_right(out, "tcp")
         self.assertEqual(silent, "")
+
+    def test_a_stopped_rank_is_named_after_the_timeout(self):
+        # Minutes of calls, if nobody stops them.
+        ranks = self.start_over_tcp("bench", "allreduce", "--min-bytes", "1024", "--max-bytes",
+                                    "67108864", "--warmup", "0", "--repeats", "2000", "--timeout",
+                                    "5")
+        self.assertTrue(any(line.split()[0] == "1024" for line in ranks[0].stdout))
+        ranks[1].send_signal(signal.SIGSTOP)
+        _, err = ranks[0].communicate(timeout=TIMEOUT)
+        self.assertIsNone(ranks[1].poll())
+        self.assertEqual(ranks[0].returncode, 1)
+        self.assertRegex(err, r"error: rank 0: \w+ has not ended within 5000 ms; rank 1 did not come")
 
     def test_processes_over_mpi_are_right(self):
         done = millrace(*self.SMALL, prefix=mpirun(2))
