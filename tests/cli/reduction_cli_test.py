@@ -52,7 +52,8 @@ class ReductionTest(RanksTestCase):
             "--bucket-bytes", "300000", "--edge-bucket-bytes", "1000", "--progress-policy",
             "inline")
         output = ranks[0].output()
-        self.assertRegex(output, r"(?m)^gradients +\d buckets: .*inline \(as asked for\).*plan 0x")
+        self.assertRegex(output, r"(?m)^gradients +\d buckets: .*; 2 ranks of this host share memory; "
+                                 r".*inline \(as asked for\).*plan 0x")
         self.assertRegex(
             output, r"(?m)^reduction +averaged over valid rows; norm clipped to 0\.5; steps that "
             r"are not finite skipped, at most 4 in a row; bfloat16 between hosts; 2 steps late but "
