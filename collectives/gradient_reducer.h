@@ -54,8 +54,8 @@ class ReducerTeam {
 
 struct ReducerOptions {
   // The same bits from every backend and placement of ranks: each element is the sum in ascending
-  // order of all ranks. Else ranks of one host are summed before hosts are. Costs each rank about
-  // as many bytes between hosts again as its host has ranks (collectives/ALGORITHMS.md).
+  // order of all ranks. Else ranks of one host are summed before hosts are. Between hosts of R
+  // ranks each it sends about (R + 1) / 2 times the bytes (collectives/ALGORITHMS.md).
   bool exact = false;
   // Sums are divided by the valid rows of all ranks (SetRows), so that ragged batches are right.
   bool average_by_rows = false;

@@ -14,6 +14,7 @@ from ranks_testutil import ENDED, NO_STALLS, PEER_LOST, Rank, RanksTestCase, fre
 
 NAMES = (f"mra{os.getpid()}", f"mrb{os.getpid()}")
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
+CUT_OFF = ": its host cannot be reached"
 
 
 def run(*words, check=True):
@@ -172,6 +173,15 @@ class HostsTest(RanksTestCase):
         self.check_lost(ranks[:3], 3)
         self.assertRegex(ranks[2].output(), rf"rank 3 is lost.*{ENDED}")  # of its host
 
+    def test_both_hosts_hear_of_a_killed_rank_that_linked_them(self):
+        job, _ = self.job("kill-lowest")
+        ranks = self.start(job, 4, *NO_STALLS)
+        ranks[0].await_line(r"^step 5/")
+        ranks[2].process.send_signal(signal.SIGKILL)
+        survivors = [ranks[0], ranks[1], ranks[3]]
+        self.check_lost(survivors, 2, f"({CUT_OFF}|{ENDED})")  # ENDED: rank 3 was faster
+        self.assertRegex(ranks[3].output(), rf"rank 2 is lost.*{ENDED}")
+
     def test_a_cut_link_ends_both_hosts(self):
         job, _ = self.job("cut")
         ranks = self.start(job, 4, "--stall-report-ms", "1000", "--stall-abort-ms", "5000")
@@ -207,7 +217,7 @@ class SmallMemoryTest(RanksTestCase):
         self.assertRegex(ranks[0].output(), r"(?m)^gradients .*; 2 ranks in 2 groups, for memory is "
                                             r"not shared: rank 0: /dev/shm: .*No space left")
         ranks[lost].process.send_signal(signal.SIGKILL)
-        self.check_lost([ranks[1 - lost]], lost, ": its host cannot be reached")
+        self.check_lost([ranks[1 - lost]], lost, CUT_OFF)
 
     def test_ranks_that_cannot_share_memory_watch_each_other_all_the_same(self):
         for lost in (0, 1):
