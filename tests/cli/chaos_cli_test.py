@@ -155,13 +155,16 @@ class ChaosTest(RanksTestCase):
         self.assertEqual(sorted(set(files.values())),
                          sorted(self.folder.glob("loss.json*")))
 
+    def processes_under_mpi(self, job):
+        return [pid for pid, arguments in processes()
+                if arguments[:1] == [str(BIN)] and str(job) in arguments]
+
     def ranks_under_mpi(self, job):
         """{rank: process}."""
         ranks = {}
-        for pid, arguments in processes():
-            if arguments[:1] == [str(BIN)] and str(job) in arguments:
-                environment = pathlib.Path(f"/proc/{pid}/environ").read_text()
-                ranks[int(re.search(r"OMPI_COMM_WORLD_RANK=(\d+)", environment)[1])] = pid
+        for pid in self.processes_under_mpi(job):
+            environment = pathlib.Path(f"/proc/{pid}/environ").read_text()
+            ranks[int(re.search(r"OMPI_COMM_WORLD_RANK=(\d+)", environment)[1])] = pid
         self.assertEqual(sorted(ranks), [0, 1])
         return ranks
 
@@ -183,9 +186,12 @@ class ChaosTest(RanksTestCase):
     def test_mpirun_ends_its_job_by_itself(self):
         # Its defaults: the survivors have a second, in which they may say and save something, so
         # the promise is the last durable checkpoint. Here they do not see that a rank has died, and
-        # wait for ever.
-        launcher, checkpoints = self.kill_under_mpi(
-            "mpi-default", ["-x", f"LD_PRELOAD={os.environ['WITHOUT_PIDFD']}"])
+        # wait for ever. So does, beyond the end of this job, the one of a job that was given time,
+        # although its peer was killed before.
+        unseen = ["-x", f"LD_PRELOAD={os.environ['WITHOUT_PIDFD']}"]
+        given_time, _ = self.kill_under_mpi(
+            "mpi-long", [*unseen, "--mca", "odls_base_sigkill_timeout", str(10 * TIMEOUT)])
+        launcher, checkpoints = self.kill_under_mpi("mpi-default", unseen)
         self.assertEqual(launcher.process.wait(timeout=TIMEOUT), 128 + signal.SIGKILL)
         limit = time.monotonic() + TIMEOUT
         while launcher.left() and time.monotonic() < limit:
@@ -195,6 +201,7 @@ class ChaosTest(RanksTestCase):
         self.assertRegex(launcher.output(), r"process rank [01] .* exited on signal 9 \(Killed\)")
         self.assertNotRegex(launcher.output(), r"is lost|saved step|Exit code:")
         self.assertFalse(list(checkpoints.glob("checkpoint-*.safetensors")))
+        self.assertEqual(len(self.processes_under_mpi(given_time.job)), 1)
 
     def check_said_and_saved(self, launcher, checkpoints, why=ENDED):
         self.assertRegex(launcher.output(), rf"rank [01] is lost.*{why}")
