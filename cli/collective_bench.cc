@@ -64,7 +64,7 @@ void Store(DType dtype, std::byte* data, uint64_t i, double value) {
   };
   switch (dtype) {
     case DType::kU8:
-      return put(static_cast<uint8_t>(value));
+      return put(static_cast<uint8_t>(static_cast<int64_t>(value)));  // sums wrap round
     case DType::kI32:
       return put(static_cast<int32_t>(value));
     case DType::kI64:

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
@@ -382,7 +383,10 @@ absl::StatusOr<TrainOutcome> Run(const TrainOptions& options, Communicator& comm
 absl::Status Report(const TrainOptions& options, const Communicator& communicator,
                     absl::Status status) {
   const bool agreed = IsAgreed(status);
-  if (!agreed) status = Annotate(status, absl::StrCat("rank ", communicator.rank()));
+  const std::string here = absl::StrCat("rank ", communicator.rank());
+  // Some errors of communicators say it themselves.
+  const bool says_where = absl::StartsWith(status.message(), absl::StrCat(here, ": "));
+  if (!agreed && !says_where) status = Annotate(status, here);
   // CANCELLED: a peer aborted the group, after it reported why.
   const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
   if (mine && options.report) {

@@ -120,6 +120,7 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(self.ranks[0].returncode, 1, err)
         self.assertRegex(err, r"error: rank 0: .*(has not ended within 5000 ms; rank 1 did not come|"
                               r"waiting for rank 1 of this host: the timeout has passed)")
+        self.assertNotIn("rank 0: rank 0: ", err)
 
     def test_a_rank_that_never_comes_is_named(self):
         args, _ = self.args("alone")
