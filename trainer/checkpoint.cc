@@ -140,21 +140,26 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
         path, ": another training wrote it; each needs a checkpoint.folder of its own"));
   }
   MILLRACE_RETURN_IF_ERROR(written);
-  MILLRACE_RETURN_IF_ERROR(RemoveOld());
+  const absl::Status removed = RemoveOld();
+  if (!removed.ok() && warn_) {
+    warn_(absl::StrCat(path, " is saved, but old files stay: ", removed.message()));
+  }
   return path;
 }
 
+// One that cannot be removed does not keep the others.
 absl::Status CheckpointFolder::RemoveOld() const {
   MILLRACE_RETURN_IF_ERROR(RemoveAbandoned(folder_));
   MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
   size_t excess = found.size() - std::min(found.size(), static_cast<size_t>(keep_));
+  absl::Status status;
   for (const auto& [step, path] : found) {
     if (excess-- == 0) break;
     std::error_code error;
     fs::remove(path, error);
-    if (error) return ErrnoStatus(error.value(), "remove", path);
+    if (error) status.Update(ErrnoStatus(error.value(), "remove", path));
   }
-  return absl::OkStatus();
+  return status;
 }
 
 absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model) {

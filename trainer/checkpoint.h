@@ -2,7 +2,9 @@
 #define MILLRACE_TRAINER_CHECKPOINT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -36,14 +38,17 @@ struct Checkpoint {
 // steps. Used by one rank. Thread-compatible.
 class CheckpointFolder {
  public:
-  // `keep` >= 1 of the newest are kept.
-  CheckpointFolder(std::string folder, int keep) : folder_(std::move(folder)), keep_(keep) {}
+  // `keep` >= 1 of the newest are kept. `warn` receives what a user should know of a checkpoint that
+  // is saved all the same; may be empty.
+  CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {})
+      : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {}
 
   // The path of the newest by its number; empty when there is none.
   absl::StatusOr<std::string> Newest() const;
 
   // Writes a checkpoint, durable when this returns, then removes the oldest ones and what killed
-  // writers left. Makes the folder when it is missing. Returns the path.
+  // writers left: what cannot be removed stays, with a warning. Makes the folder when it is
+  // missing. Returns the path.
   //   ALREADY_EXISTS  there is one of this step: another training uses the folder
   absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
                                    const TensorSet& weights, const TensorSet& velocity) const;
@@ -53,6 +58,7 @@ class CheckpointFolder {
 
   const std::string folder_;
   const int keep_;
+  const std::function<void(std::string_view)> warn_;
 };
 
 // Reads and verifies one checkpoint of `model`.

@@ -71,7 +71,7 @@ absl::Status RunSaver::Save(int64_t place) {
 absl::StatusOr<std::string> RunSaver::Write(const TensorSet& velocity) const {
   const JobFile& job = session_.job;
   const CheckpointFolder folder(job.checkpoint_folder,
-                                static_cast<int>(job.job.checkpoint().keep()));
+                                static_cast<int>(job.job.checkpoint().keep()), session_.warn);
   return folder.Save(session_.model, session_.state, session_.weights, velocity);
 }
 

@@ -274,6 +274,7 @@ absl::Status Opener::OpenPipeline() {
   open.world = communicator_.size();
   open.resume_token = session.state.resume_token;
   session.quarantine_file = options_.quarantine_file;
+  session.warn = options_.warn;
   open.quarantine_file = options_.quarantine_file;
   if (communicator_.rank() == 0) open.index_progress = options_.index_progress;
   absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> opened =

@@ -22,6 +22,7 @@ namespace millrace::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -173,6 +174,27 @@ TEST_F(CheckpointTest, OnlyTheNewestAreKeptAndOtherFilesStay) {
   EXPECT_THAT(Names(),
               ElementsAre("checkpoint-00000200.safetensors", "checkpoint-00001000.safetensors",
                           "checkpoint-best.safetensors", "notes.txt"));
+}
+
+// A folder with files in it is what even root cannot unlink.
+TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
+  const std::string stays = folder_ + "/checkpoint-00000001.safetensors";
+  fs::create_directories(stays);
+  WriteAll(stays + "/notes.txt", "mine");
+  for (uint64_t step : {2, 3}) Save(step);
+  state_.step = 4;
+  std::vector<std::string> warnings;
+  const CheckpointFolder folder(folder_, 2,
+                                [&](std::string_view line) { warnings.emplace_back(line); });
+  const auto saved = folder.Save(model_, state_, weights_, velocity_);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_TRUE(LoadCheckpoint(*saved, model_).ok());
+  EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(*saved + " is saved"), HasSubstr(stays),
+                                          HasSubstr("not empty"))));
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000001.safetensors", "checkpoint-00000003.safetensors",
+                          "checkpoint-00000004.safetensors"));
+  Save(5, 2);  // with nobody to warn
 }
 
 TEST_F(CheckpointTest, NewestIsByNumberAndNoneIsEmpty) {

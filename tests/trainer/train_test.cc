@@ -23,8 +23,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 TEST_F(TrainTest, TrainsEvaluatesAndSaysSo) {
@@ -295,6 +297,26 @@ TEST_F(TrainTest, AFolderThatCannotBeWrittenIsRefusedBeforeTraining) {
 
 // A rate that overflows the weights at once is found in them before they are saved (at step 6); one
 // that only makes them huge, in the loss of the step after.
+TEST_F(TrainTest, AnOldCheckpointThatCannotBeRemovedIsAWarningAndTheJobGoesOn) {
+  std::ifstream job(folder_ / "job.pbtxt");
+  std::string text(std::istreambuf_iterator<char>(job), {});
+  text.replace(text.find("keep: 100"), 9, "keep: 1");
+  Write(folder_ / "job.pbtxt", text);
+  const fs::path stays = folder_ / "checkpoints" / "checkpoint-00000001.safetensors";
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 0) return;
+    options.progress = [&](uint64_t done, uint64_t) {
+      if (done == 4) fs::create_directories(stays / "notes");
+    };
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  };
+  const auto outcome = Run(2);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(Load(outcome->checkpoint).metadata.at("step"), std::to_string(kSteps));
+  EXPECT_THAT(warnings, AllOf(SizeIs(3), Each(HasSubstr(stays.string()))));  // steps 6, 9 and 10
+}
+
 TEST_F(TrainTest, ATrainingThatDivergedStopsAndKeepsTheGoodCheckpoints) {
   for (const bool at_once : {true, false}) {
     RemoveCheckpoints();
