@@ -32,8 +32,9 @@ StallWatch::StallWatch(int rank, int num_ranks, milliseconds report, millisecond
     : rank_(rank),
       report_(report),
       abort_(abort),
-      longest_turn_(std::clamp(report / kLooksForAReport, kLeastTurn, kLongestTurn)),
-      silence_(std::max(report / 2, kLeastSilence)),
+      least_(abort.count() > 0 ? std::min(report, abort) : report),
+      longest_turn_(std::clamp(least_ / kLooksForAReport, kLeastTurn, kLongestTurn)),
+      silence_(std::max(least_ / 2, kLeastSilence)),
       seen_(num_ranks) {}
 
 void StallWatch::ForgetOwnAbsence(Clock::duration away) {
@@ -113,20 +114,20 @@ std::vector<StallWatch::Finding> StallWatch::Look(const ProgressBoard& board,
     const auto silent = now - seen.beat;
     const auto stuck = StuckFor(seen_[rank_], seen, now);
     const auto longest = std::max(silent, stuck);
-    if (longest < report_) {
+    if (longest < least_) {
       seen.reported = false;  // it lives again
       continue;
     }
     // What a rank does outside of steps (it indexes its data, loads a checkpoint) may take minutes.
     const auto counted = seen_[rank_].last.step < 0 ? silent : longest;
     const bool give_up = abort_.count() > 0 && counted >= abort_ && !seen.given_up;
-    if (seen.reported && !give_up) continue;
+    if (!give_up && (seen.reported || longest < report_)) continue;
     seen.reported = true;
     seen.given_up = seen.given_up || give_up;
     findings.push_back({{{rank, sighting.step, sighting.bucket, sighting.phase},
                          duration_cast<milliseconds>(longest),
-                         silent >= report_,
-                         SpeakerOn(rank, silent >= report_, now)},
+                         silent >= least_,
+                         SpeakerOn(rank, silent >= least_, now)},
                         give_up});
   }
   return findings;

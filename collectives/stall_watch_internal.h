@@ -21,14 +21,14 @@ class StallWatch {
     bool give_up = false;
   };
 
-  // `abort` 0: no rank is given up.
+  // `abort` 0: no rank is given up. Less than `report`: who is given up was not named before.
   StallWatch(int rank, int num_ranks, std::chrono::milliseconds report,
              std::chrono::milliseconds abort);
 
   // What is new since the last look: each stall once, and once more when it is to be given up.
   // Looks are meant to come several times a second: of what is missing between two of them, this
-  // process has not run itself (it was stopped, or the host), and no more than a third of `report`
-  // (at least 0.1 s) counts against anybody. The time in which a rank has yet to come, or does not
+  // process has not run itself (it was stopped, or the host), and no more than a third of the lesser
+  // limit (at least 0.1 s) counts against anybody. The time in which a rank has yet to come, or does not
   // run, does not count against those that wait elsewhere: they may wait for it too.
   std::vector<Finding> Look(const ProgressBoard& board, Clock::time_point now);
 
@@ -55,6 +55,7 @@ class StallWatch {
   const int rank_;
   const std::chrono::milliseconds report_;
   const std::chrono::milliseconds abort_;
+  const std::chrono::milliseconds least_;  // what may be a finding
   const std::chrono::milliseconds longest_turn_;
   const std::chrono::milliseconds silence_;
   std::vector<Seen> seen_;

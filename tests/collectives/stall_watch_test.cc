@@ -289,6 +289,46 @@ TEST_F(StallWatchTest, APauseOfAllRanksIsNobodysStall) {
   EXPECT_FALSE(found[0].stall.silent);
 }
 
+TEST_F(StallWatchTest, ALimitBelowTheReportsIsKept) {
+  for (const bool stops : {true, false}) {
+    watch_.emplace(0, 3, kAbort, kReport);
+    for (int rank : {0, 1}) Show(rank, 1, 2, Phase::kWaiting);
+    Pass(1);
+    if (stops) Stop(2);
+    const auto found = Pass(100);
+    ASSERT_EQ(found.size(), 1) << stops;
+    EXPECT_EQ(found[0].stall.where.rank, 2);
+    EXPECT_EQ(found[0].stall.silent, stops);
+    EXPECT_EQ(found[0].stall.since, kReport);
+    EXPECT_TRUE(found[0].give_up);
+    stopped_[2] = false;
+  }
+}
+
+// The share of the limit after which a silent rank excuses the others is the lesser one's.
+TEST_F(StallWatchTest, ALimitBelowTheReportsGivesUpNobodyForAnother) {
+  watch_.emplace(0, 3, kAbort, kReport);
+  Show(0, 1, 0, Phase::kExchanging);
+  Show(1, 1, 2, Phase::kWaiting);
+  Show(2, 1, 0, Phase::kExchanging);
+  Pass(1);
+  Stop(2);
+  const auto found = Pass(5);
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_EQ(found[0].stall.where.rank, 2);
+  EXPECT_TRUE(found[0].give_up);
+}
+
+TEST_F(StallWatchTest, OutsideOfStepsALimitBelowTheReportsNamesNobodyEarly) {
+  for (int rank : {0, 1}) Show(rank, -1, -1, Phase::kWaiting);
+  Show(2, -1, -1, Phase::kStart);
+  watch_.emplace(0, 3, kAbort, kReport);
+  EXPECT_TRUE(Pass(60).empty());
+  const auto found = Pass(1);
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].give_up);
+}
+
 TEST_F(StallWatchTest, WithoutALimitNobodyIsGivenUp) {
   watch_.emplace(0, 3, kReport, milliseconds(0));
   Pass(1);
