@@ -27,7 +27,15 @@ absl::StatusOr<json> Parse(const std::string& text) {
     return json::parse(text);
   } catch (const json::parse_error& error) {
     return Malformed(absl::StrCat("no JSON from byte ", error.byte, " on: ", error.what()));
+  } catch (const json::exception& error) {  // a number that no double holds
+    return Malformed(error.what());
   }
+}
+
+// Of a list or an object only that it is one: it may be deeper than the stack.
+std::string Text(const json& value) {
+  if (value.is_structured()) return value.type_name();
+  return value.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 // The member `name`, or null.
@@ -63,9 +71,7 @@ absl::StatusOr<Launcher> Place(const json& config) {
   const json& type = Member(task, "type");
   const json& index = Member(task, "index");
   if (type != "chief" && type != "worker") {
-    return Malformed(absl::StrCat("task.type is ",
-                                  type.dump(-1, ' ', true, json::error_handler_t::replace),
-                                  "; only chief and worker train"));
+    return Malformed(absl::StrCat("task.type is ", Text(type), "; only chief and worker train"));
   }
   // Some write "0".
   int64_t number = -1;
@@ -78,9 +84,8 @@ absl::StatusOr<Launcher> Place(const json& config) {
     return Malformed(absl::StrCat("cluster.chief has ", chiefs.size(), " tasks"));
   const size_t of_type = type == "chief" ? chiefs.size() : workers.size();
   if (number < 0 || static_cast<uint64_t>(number) >= of_type) {
-    return Malformed(absl::StrCat(
-        "task.index ", index.dump(-1, ' ', true, json::error_handler_t::replace),
-        " is none of the ", of_type, " tasks of cluster.", type.get_ref<const std::string&>()));
+    return Malformed(absl::StrCat("task.index ", Text(index), " is none of the ", of_type,
+                                  " tasks of cluster.", type.get_ref<const std::string&>()));
   }
   Launcher launcher;
   launcher.kind = LauncherKind::kTfConfig;

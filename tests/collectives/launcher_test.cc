@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/launcher_sources_internal.h"
 #include "gmock/gmock.h"
@@ -334,6 +335,8 @@ TEST(DetectLauncher, FlagsThatDoNotFitAreInvalid) {
   }
 }
 
+constexpr size_t kDeep = 1'000'000;
+
 struct Bad {
   std::string name;
   std::string text;
@@ -373,7 +376,16 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"AddressNoText",
             R"({"cluster":{"worker":["a:1",7]},"task":{"type":"worker","index":0}})",
             "cluster.worker[1] is no address"},
-        Bad{"Deep", std::string(100000, '['), "from byte"}),
+        Bad{"NumberBeyondADouble", R"({"a":1e1000})", "1e1000"},
+        Bad{"Deep", std::string(100000, '['), "from byte"},
+        Bad{"DeepType",
+            absl::StrCat(R"({"cluster":{},"task":{"type":)", std::string(kDeep, '['),
+                         std::string(kDeep, ']'), "}}"),
+            "task.type is array"},
+        Bad{"DeepIndex",
+            absl::StrCat(R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":)",
+                         std::string(kDeep, '['), std::string(kDeep, ']'), "}}"),
+            "task.index array"}),
     [](const auto& param) { return param.param.name; });
 
 }  // namespace
