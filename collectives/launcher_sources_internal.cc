@@ -99,7 +99,7 @@ absl::StatusOr<std::string> MasterAddress(const EnvLookup& lookup) {
                      port ? "MASTER_ADDR" : "MASTER_PORT", " is not"));
   }
   const bool taken = lookup("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  if (*port < 1 || *port + taken > 65535) {
+  if (*port < 1 || *port > 65535 - taken) {
     return absl::FailedPreconditionError(
         absl::StrCat("launcher variable MASTER_PORT=", *port, " is no port",
                      taken ? " that has one after it for us (torchrun listens on it itself)" : ""));

@@ -303,6 +303,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "LOCAL_RANK=4"},
         Refused{"MasterPortBeyondAll", With(kTorchrun, {{"MASTER_PORT", "65536"}}),
                 "MASTER_PORT=65536"},
+        Refused{"MasterPortBeyondAllNumbers",
+                With(kTorchrun, {{"MASTER_PORT", "9223372036854775807"},
+                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+                "MASTER_PORT=9223372036854775807 is no port"},
         Refused{
             "NoPortAfterTheLast",
             With(kTorchrun, {{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
