@@ -62,6 +62,17 @@ absl::Status CheckBackend(std::string_view backend) {
                    "' is none that processes of this build have: ", absl::StrJoin(names, ", ")));
 }
 
+// Each of the processes would run alone, all of them on the same files.
+absl::Status CheckSeat(const Launcher& launcher, const ConnectOptions& options) {
+  if (launcher.kind != LauncherKind::kNone) return absl::OkStatus();
+  if (options.rendezvous.empty() && options.job_id.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(options.rendezvous.empty() ? "--job-id=" : "--rendezvous=",
+                   options.rendezvous.empty() ? options.job_id : options.rendezvous,
+                   " is for one of several ranks, but nobody says which this is (", launcher.source,
+                   "): give --rank and --world-size too (0 and 1 to run alone), or leave it out"));
+}
+
 absl::Status CheckSize(std::string_view backend, const Launcher& launcher) {
   if (backend == kSingle && launcher.size > 1) {
     return absl::FailedPreconditionError(
@@ -180,6 +191,7 @@ absl::StatusOr<Launch> Connect(const ConnectOptions& options) {
     MILLRACE_RETURN_IF_ERROR(CheckRendezvousAddress(options.rendezvous));
   }
   MILLRACE_ASSIGN_OR_RETURN(Launcher launcher, DetectLauncher(Environment, options.flags));
+  MILLRACE_RETURN_IF_ERROR(CheckSeat(launcher, options));
   if (!options.rendezvous.empty()) launcher.rendezvous = options.rendezvous;
   if (!options.job_id.empty()) launcher.job_id = options.job_id;
   const std::string_view backend = options.backend.empty()

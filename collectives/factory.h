@@ -32,8 +32,9 @@ std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(int size);
 absl::Status RunRanks(int size, const std::function<absl::Status(Communicator&)>& body);
 
 struct ConnectOptions {
-  std::string backend;     // one of BackendNames() other than "threads"; empty: Connect chooses
-  LaunchFlags flags;       // the program's own --rank and --world-size
+  std::string backend;  // one of BackendNames() other than "threads"; empty: Connect chooses
+  LaunchFlags flags;    // the program's own --rank and --world-size
+  // Both need a rank, from the flags or a launcher.
   std::string rendezvous;  // rendezvous.h; empty: where the launcher says, if it does
   std::string job_id;      // tells this run from others there; empty: the launcher's
   // Over MPI of each call of the probe only, but for MPI's own sums there: these, MPI_Init, what
@@ -86,8 +87,9 @@ struct Launch {
 //   INVALID_ARGUMENT     no such backend, flags that do not fit, no such rendezvous, or `exact` of
 //                        NCCL, whose sums are its own
 //   FAILED_PRECONDITION  the launchers contradict each other; several ranks were launched but this
-//                        build has no MPI, or nobody said where to meet; MPI says another size than
-//                        the launcher, or grants no MPI_THREAD_FUNNELED (a plain MPI_Init's)
+//                        build has no MPI, or nobody said where to meet; `rendezvous` or `job_id`
+//                        of a process that nobody gave a rank; MPI says another size than the
+//                        launcher, or grants no MPI_THREAD_FUNNELED (a plain MPI_Init's)
 //   other                as Meet (rendezvous.h): a rank that never comes, an address that is taken;
 //                        as MakeNccl: no library, a wrong version, no device, a build without CUDA
 absl::StatusOr<Launch> Connect(const ConnectOptions& options = {});

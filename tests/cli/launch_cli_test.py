@@ -185,7 +185,9 @@ class LaunchTest(unittest.TestCase):
                 (["--world-size", 2], "give --rank too"),
                 (["--backend", "gloo"], "backend 'gloo'"),
                 (["--backend", "nccl"], "take single, tcp or mpi"),
-                (["--rendezvous", "nowhere"], "'nowhere' is no HOST:PORT")]:
+                (["--rendezvous", "nowhere"], "'nowhere' is no HOST:PORT"),
+                (["--rendezvous", "node1:29500"], "give --rank and --world-size too"),
+                (["--job-id", "mine"], "give --rank and --world-size too")]:
             done = millrace(*args, *more)
             self.assertEqual(done.returncode, 1, more)
             self.assertIn(expected, done.stderr)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "collectives/factory.h"
@@ -117,6 +118,34 @@ TEST_F(ConnectTest, ARendezvousThatIsNoAddressIsInvalid) {
   ConnectOptions options;
   options.rendezvous = "nowhere";
   EXPECT_TRUE(absl::IsInvalidArgument(Connect(options).status()));
+}
+
+// Every process of the job would run alone.
+TEST_F(ConnectTest, AMeetingPlaceOrAJobWithoutARankIsFailedPrecondition) {
+  ConnectOptions meets;
+  meets.rendezvous = "node1:29500";
+  ConnectOptions belongs;
+  belongs.job_id = "mine";
+  setenv("WORLD_SIZE", "2", 1);  // without RANK it says nothing
+  for (const auto& [options, part] :
+       {std::pair(meets, "--rendezvous=node1:29500"), std::pair(belongs, "--job-id=mine")}) {
+    const absl::Status status = Connect(options).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr(part));
+    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("give --rank and --world-size"));
+  }
+}
+
+TEST_F(ConnectTest, AMeetingPlaceAndAJobAreForWhoeverHasARank) {
+  ConnectOptions options;
+  options.rendezvous = "node1:29500";
+  options.job_id = "mine";
+  options.flags = {.rank = 0, .size = 1};
+  EXPECT_TRUE(Connect(options).ok()) << Connect(options).status();
+  options.flags = {};
+  setenv("WORLD_SIZE", "1", 1);
+  setenv("RANK", "0", 1);
+  EXPECT_TRUE(Connect(options).ok()) << Connect(options).status();
 }
 
 TEST_F(ConnectTest, ARankThatNeverComesIsNamed) {
