@@ -53,9 +53,13 @@ Flag Flag::Excludes(Flag other) {
 }
 
 Flag Flag::Whole(uint64_t low, uint64_t high) {
-  option_->check(MakeValidator([low, high](std::string& text) -> std::string {
+  // What follows reads "010" as eight: it gets the number that was checked.
+  option_->transform(MakeValidator([low, high](std::string& text) -> std::string {
     uint64_t value = 0;
-    if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) return "";
+    if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) {
+      text = absl::StrCat(value);
+      return "";
+    }
     if (high == std::numeric_limits<uint64_t>::max()) {
       return absl::StrCat("\"", text, "\" is not a whole number from ", low);
     }

@@ -37,7 +37,7 @@ class Flag {
 
   // Checks of the value. CLI11's own let "-1" through for an unsigned number (as 2^64 - 1) and
   // "nan" for any range.
-  // A whole number in [low, high].
+  // A whole number in [low, high], in decimal: "010" is ten.
   Flag Whole(uint64_t low, uint64_t high = std::numeric_limits<uint64_t>::max());
   // A finite number in [low, high].
   Flag Finite(double low, double high);

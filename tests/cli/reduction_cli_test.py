@@ -68,6 +68,14 @@ class ReductionTest(RanksTestCase):
         done = millrace("train", job, "--exact-reduction=maybe")
         self.assertEqual(done.returncode, 2)
 
+    def test_whole_numbers_are_decimal(self):
+        job, _ = self.job("decimal", epochs=1)
+        ranks = self.run_to_the_end(job, 1, "--accumulate-steps", "010", "--digest-every", "010",
+                                    "--threads", "01")
+        output = ranks[0].output()
+        self.assertRegex(output, r"(?m)^reduction .*; 10 batches a step; weights compared every 10 "
+                                 r"steps$")
+
     def test_values_that_cannot_be_are_refused(self):
         job, _ = self.job("refused")
         for flags in (["--wire-dtype", "int8"], ["--clip-norm", "nan"], ["--stale-steps", "-1"],
