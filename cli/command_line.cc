@@ -68,6 +68,18 @@ Flag Flag::Whole(uint64_t low, uint64_t high) {
   return *this;
 }
 
+Flag Flag::Integer() {
+  option_->transform(MakeValidator([](std::string& text) -> std::string {
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(text, &value)) {
+      return absl::StrCat("\"", text, "\" is not a whole number");
+    }
+    text = absl::StrCat(value);
+    return "";
+  }));
+  return *this;
+}
+
 Flag Flag::Finite(double low, double high) {
   option_->check(MakeValidator([low, high](std::string& text) -> std::string {
     double value = 0;

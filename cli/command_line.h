@@ -39,6 +39,8 @@ class Flag {
   // "nan" for any range.
   // A whole number in [low, high], in decimal: "010" is ten.
   Flag Whole(uint64_t low, uint64_t high = std::numeric_limits<uint64_t>::max());
+  // The same of a number that may be negative.
+  Flag Integer();
   // A finite number in [low, high].
   Flag Finite(double low, double high);
   Flag OneOf(std::vector<std::string> words);

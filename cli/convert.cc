@@ -177,7 +177,7 @@ void AddInputFlags(Command& command, Flags& flags) {
               "The IDX file of images, the folder of images, or the tar of them");
   command.Add("--labels", options.labels,
               "The IDX file of labels (default: named as the images are, with labels-idx1)");
-  command.Add("--label", options.label, "The label of images whose names tell no class");
+  command.Add("--label", options.label, "The label of images whose names tell no class").Integer();
   AddCompressionFlag(
       command, options.input_compression, "--input-compression",
       "Of the files that are read: none, gzip, zlib or zstd (default: by their first "
@@ -232,11 +232,14 @@ void AddWriteMode(Command& command, Flags& flags, const Flag& encoding) {
 
 void AddImageFlags(Command& command, Flags& flags) {
   augment::ImageRecoderOptions& recoder = flags.recoder;
-  Flag longer = command.Add("--max-resolution", recoder.max_resolution,
-                            "Shrink images until the longer side has so many pixels");
+  Flag longer = command
+                    .Add("--max-resolution", recoder.max_resolution,
+                         "Shrink images until the longer side has so many pixels")
+                    .Integer();
   command
       .Add("--min-resolution", recoder.min_resolution,
            "Shrink images until the shorter side has so many pixels")
+      .Integer()
       .Excludes(longer);
   command
       .Add("--jpeg-quality", flags.jpeg_quality,

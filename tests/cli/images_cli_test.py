@@ -74,7 +74,8 @@ class ImagesTest(unittest.TestCase):
         out = self.folder / "shrunk"
         limit = 300
         one = self.converted("shrunk", "--max-resolution", limit, "--threads", 1)
-        self.assertEqual(self.converted("shrunk4", "--max-resolution", limit, "--threads", 4), one)
+        self.assertEqual(self.converted("shrunk4", "--max-resolution", f"0{limit}",  # decimal
+                                        "--threads", 4), one)
         lines = millrace("records", "cat", *sorted(out.glob("*.tfrecord"))).stdout.splitlines()
         sides = {}
         for line in lines:
