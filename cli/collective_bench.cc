@@ -380,16 +380,21 @@ absl::Status BenchCollective(Communicator& communicator, const CollectiveBenchOp
   MILLRACE_ASSIGN_OR_RETURN(Buffers buffers, MakeBuffers(communicator, options.max_bytes));
   const size_t element = SizeOf(options.dtype);
   const auto blocks = static_cast<uint64_t>(communicator.size());
+  bool any = false;
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
     const uint64_t count = bytes / element / blocks * blocks;
     if (count > 0) {
       MILLRACE_ASSIGN_OR_RETURN(const CollectiveBenchRow row,
                                 BenchSize(communicator, options, count, buffers));
       print(row);
+      any = true;
     }
     if (bytes > options.max_bytes / options.factor) break;  // the product would overflow
   }
-  return absl::OkStatus();
+  if (any) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "none of the sizes from ", options.min_bytes, " to ", options.max_bytes,
+      " bytes has an element of ", ToAbsl(Name(options.dtype)), " for each of ", blocks, " ranks"));
 }
 
 }  // namespace millrace::cli

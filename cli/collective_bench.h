@@ -54,7 +54,7 @@ absl::StatusOr<DType> ElementTypeOf(std::string_view name);
 // Runs all sizes. Collective, with the same options on every rank. `print` gets each row, on every
 // rank the same. Sizes are rounded down to whole elements and blocks, and left out where nothing is
 // left.
-//   INVALID_ARGUMENT    options that make no sense, on every rank
+//   INVALID_ARGUMENT    options that make no sense, or leave no size, on every rank
 //   RESOURCE_EXHAUSTED  no memory for max_bytes
 absl::Status BenchCollective(collectives::Communicator& communicator,
                              const CollectiveBenchOptions& options,

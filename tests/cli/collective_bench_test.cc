@@ -197,6 +197,9 @@ TEST(CollectiveBenchTest, OptionsThatMakeNoSenseAreRefused) {
   options.min_bytes = options.max_bytes + 1;
   EXPECT_TRUE(absl::IsInvalidArgument(Rows(2, options).status()));
   options = Small();
+  options.min_bytes = options.max_bytes = 7;  // two ranks have not a float each
+  EXPECT_TRUE(absl::IsInvalidArgument(Rows(2, options).status()));
+  options = Small();
   options.op = ReduceOp::kAverage;
   options.dtype = DType::kI32;
   EXPECT_TRUE(absl::IsInvalidArgument(Rows(2, options).status()));
