@@ -58,6 +58,13 @@ class Hasher {
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
 };
 
+// The member `name`, or null. Not a copy: a damaged header may be deeper than the stack.
+const json& Member(const json& value, const char* name) {
+  static const json& none = *new json;
+  const auto found = value.find(name);
+  return found == value.end() ? none : *found;
+}
+
 // Reads one file; every failure names it.
 class Reader {
  public:
@@ -121,9 +128,9 @@ absl::Status Reader::ParseMetadata(const json& metadata, TensorFile& file) const
 }
 
 absl::Status Reader::ReadTensor(const json& entry, uint64_t offset, TensorFile::Tensor& tensor) {
-  if (!entry.is_object() || entry.value("dtype", json()) != "F32") return Damaged("no F32 tensor");
-  const json shape = entry.value("shape", json());
-  const json offsets = entry.value("data_offsets", json());
+  if (Member(entry, "dtype") != "F32") return Damaged("no F32 tensor");
+  const json& shape = Member(entry, "shape");
+  const json& offsets = Member(entry, "data_offsets");
   if (!shape.is_array() || shape.size() > Shape::kMaxRank || !offsets.is_array() ||
       offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
     return Damaged("a malformed tensor entry");
@@ -157,7 +164,7 @@ absl::Status Reader::ReadTensors(const json& header, TensorFile& file) {
   std::multimap<uint64_t, std::string> by_offset;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
-    const json offsets = entry.is_object() ? entry.value("data_offsets", json()) : json();
+    const json& offsets = Member(entry, "data_offsets");
     if (!offsets.is_array() || offsets.empty() || !offsets[0].is_number_unsigned()) {
       return Damaged("a tensor without offsets");
     }
@@ -177,11 +184,12 @@ absl::StatusOr<TensorFile> Reader::Read() {
   std::string text;
   MILLRACE_RETURN_IF_ERROR(ReadHeader(text));
   const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object() || !header.value("__metadata__", json()).is_object()) {
+  const json& metadata = Member(header, "__metadata__");
+  if (!metadata.is_object()) {
     return Damaged("its header is not what a checkpoint has");
   }
   TensorFile file;
-  MILLRACE_RETURN_IF_ERROR(ParseMetadata(header["__metadata__"], file));
+  MILLRACE_RETURN_IF_ERROR(ParseMetadata(metadata, file));
   digest_ = file.metadata["digest"];
   const size_t at = text.find(kDigestKey + digest_);
   if (at == std::string::npos) return Damaged("its digest is written in an unknown way");

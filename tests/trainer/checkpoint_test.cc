@@ -166,6 +166,24 @@ TEST_F(CheckpointTest, AbsurdSizesAreNeverAllocated) {
   EXPECT_EQ(ReadSafetensors(path).status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(CheckpointTest, AHeaderDeeperThanTheStackIsDataLoss) {
+  fs::create_directories(folder_);
+  const std::string path = folder_ + "/checkpoint-00000001.safetensors";
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const std::string metadata = R"({"__metadata__":{"digest":"0123456789abcdef"},"a":{"dtype":)";
+  for (const std::string& header :
+       {R"({"__metadata__":)" + deep + "}",
+        metadata + deep + R"(,"shape":[1],"data_offsets":[0,4]}})",
+        metadata + R"("F32","shape":)" + deep + R"(,"data_offsets":[0,4]}})",
+        metadata + R"("F32","shape":[1],"data_offsets":)" + deep + "}}"}) {
+    std::string size(8, '\0');
+    const uint64_t header_bytes = header.size();
+    std::memcpy(size.data(), &header_bytes, size.size());
+    WriteAll(path, size + header + std::string(4, '\0'));
+    EXPECT_EQ(ReadSafetensors(path).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
 TEST_F(CheckpointTest, OnlyTheNewestAreKeptAndOtherFilesStay) {
   fs::create_directories(folder_);
   WriteAll(folder_ + "/notes.txt", "mine");
