@@ -27,9 +27,9 @@ class StallWatch {
 
   // What is new since the last look: each stall once, and once more when it is to be given up.
   // Looks are meant to come several times a second: of what is missing between two of them, this
-  // process has not run itself (it was stopped, or the host), and no more than a third of the lesser
-  // limit (at least 0.1 s) counts against anybody. The time in which a rank has yet to come, or does not
-  // run, does not count against those that wait elsewhere: they may wait for it too.
+  // process has not run itself (it was stopped, or the host), and no more than a third of the
+  // lesser limit (at least 0.1 s) counts against anybody. The time in which a rank has yet to come,
+  // or does not run, does not count against those that wait elsewhere: they may wait for it too.
   std::vector<Finding> Look(const ProgressBoard& board, Clock::time_point now);
 
  private:

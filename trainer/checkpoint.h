@@ -38,8 +38,8 @@ struct Checkpoint {
 // steps. Used by one rank. Thread-compatible.
 class CheckpointFolder {
  public:
-  // `keep` >= 1 of the newest are kept. `warn` receives what a user should know of a checkpoint that
-  // is saved all the same; may be empty.
+  // `keep` >= 1 of the newest are kept. `warn` receives what a user should know of a checkpoint
+  // that is saved all the same; may be empty.
   CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {})
       : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {}
 
