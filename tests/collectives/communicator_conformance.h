@@ -87,11 +87,20 @@ class CommunicatorConformance : public testing::TestWithParam<Backend> {
   }
 };
 
+// All ranks of a backend are on one host.
+inline absl::Status CheckHost(const Communicator& comm) {
+  if (comm.rank() < 0 || comm.rank() >= comm.size()) return Fail("no rank of the group");
+  if (comm.local_rank() == comm.rank() && comm.local_size() == comm.size()) return absl::OkStatus();
+  return Fail(absl::StrCat("rank ", comm.rank(), " of ", comm.size(), " is rank ",
+                           comm.local_rank(), " of ", comm.local_size(), " of its host"));
+}
+
 TEST_P(CommunicatorConformance, RanksAreNumberedWithinTheirHost) {
   RunOk([](Communicator& comm) {
-    const bool good = comm.rank() >= 0 && comm.rank() < comm.size() && comm.local_rank() >= 0 &&
-                      comm.local_rank() < comm.local_size() && comm.local_size() <= comm.size();
-    return good ? absl::OkStatus() : Fail("ranks and sizes do not fit");
+    MILLRACE_RETURN_IF_ERROR(CheckHost(comm));
+    MILLRACE_ASSIGN_OR_RETURN(const auto half, comm.Split(comm.rank() % 2, -comm.rank()));
+    MILLRACE_RETURN_IF_ERROR(CheckHost(*half));
+    return comm.Barrier();
   });
 }
 
