@@ -193,6 +193,17 @@ void ExpectEnded(const Turn& turn, const absl::Status& outcome, bool mute) {
   }
 }
 
+// A group that has failed fails for the same reason from then on.
+void ExpectLater(const Turn& turn, const ChaosJob::Seen& seen) {
+  const bool harmless = turn.fault == Fault::kSlow || turn.fault == Fault::kDiverges;
+  EXPECT_EQ(seen.later.code(), harmless ? absl::StatusCode::kOk : seen.outcome.code())
+      << seen.later;
+  if (turn.fault != Fault::kLost) return;
+  const std::optional<PeerLost> lost = PeerLostOf(seen.later);
+  ASSERT_TRUE(lost.has_value()) << seen.later;
+  EXPECT_EQ(lost->rank, turn.rank);
+}
+
 void ExpectOutcome(const Turn& turn, const ChaosJob::Seen& seen, bool mute) {
   switch (turn.fault) {
     case Fault::kSlow:
@@ -214,8 +225,7 @@ void ExpectOutcome(const Turn& turn, const ChaosJob::Seen& seen, bool mute) {
       ExpectEnded(turn, seen.outcome, mute);
       break;
   }
-  const bool harmless = turn.fault == Fault::kSlow || turn.fault == Fault::kDiverges;
-  EXPECT_EQ(seen.later.ok(), harmless) << seen.later;
+  ExpectLater(turn, seen);
 }
 
 }  // namespace
