@@ -9,8 +9,10 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -108,6 +110,20 @@ TEST_P(ReducerHostsConformance, SumsEqualTheSerialOnesInEveryLayout) {
       return comm.Barrier();
     });
   }
+}
+
+// Sums come out right where it is not shared, too.
+TEST_P(ReducerHostsConformance, ProcessesOfAHostShareMemory) {
+  RunOk([](Communicator& comm) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                              GradientReducer::Make(comm, SomeGradients(), SmallBuckets()));
+    const std::string shared = absl::StrCat("; ", comm.size(), " ranks of this host share memory");
+    const std::string summary = reducer->Summary();
+    const bool says = absl::StrContains(summary, shared);
+    if (says != (comm.size() > 1)) return Fail(summary);
+    if (absl::StrContains(summary, "memory is not shared")) return Fail(summary);
+    return comm.Barrier();
+  });
 }
 
 TEST_P(ReducerHostsConformance, WithoutSharedMemoryEveryRankIsAHost) {

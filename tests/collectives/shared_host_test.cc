@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <thread>
 
 #include "collectives/factory.h"
@@ -71,6 +73,31 @@ TEST(SharedFlag, ASleeperIsWoken) {
   data = 5;
   Raise(flag, 1);
   waiter.join();
+}
+
+// In turns, since a waiter that has not fallen asleep yet needs nobody to wake it.
+TEST(SharedFlag, ASleeperIsWokenByAnotherProcess) {
+  constexpr int kTurns = 50;
+  constexpr size_t kBytes = kTurns * sizeof(SharedFlag);
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const std::span flags(static_cast<SharedFlag*>(memory), kTurns);
+  const auto outcomes = RunForked(2, std::chrono::seconds(60), [&](Communicator& comm) {
+    for (SharedFlag& flag : flags) {
+      if (comm.rank() == 0) {
+        MILLRACE_RETURN_IF_ERROR(
+            AwaitFlag(flag, 1, Deadline::max(), Fine, std::chrono::minutes(10)));
+        continue;
+      }
+      while (flag.sleepers.load() == 0) std::this_thread::yield();
+      for (int i = 0; i < 100; ++i) std::this_thread::yield();  // it is about to sleep
+      Raise(flag, 1);
+    }
+    return absl::OkStatus();
+  });
+  for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
+  munmap(memory, kBytes);
 }
 
 TEST(SharedFlag, TheDeadlineEndsAWait) {
