@@ -48,7 +48,9 @@ inline absl::Status CheckCounters(Communicator& comm, const ReducerOptions& opti
   }
   const ReducerCounters::Bucket total = counters.total();
   if (total.exposed_seconds <= 0 || total.exposed_seconds > took) return Fail("exposed");
-  return total.seconds >= 0 ? absl::OkStatus() : Fail("seconds");
+  // Where a host has more ranks than another, some of them sum nothing; its first always does.
+  const bool sums = total.seconds > 0 || (total.seconds == 0 && comm.rank() > 0);
+  return sums ? absl::OkStatus() : Fail("seconds");
 }
 
 }  // namespace millrace::collectives

@@ -73,6 +73,70 @@ TEST(ReducerCounters, AWaitForAPeerIsExposedInItsBucketAndThePeerIsNamed) {
   }
 }
 
+TEST(ReducerCounters, OnOneHostReducingTakesTimeAndNoMoreThanTheSteps) {
+  for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
+    for (const Layout& layout : {Layout{0, 0}, Layout{0, 0, 0}}) {
+      RunOn(layout, [policy](Communicator& comm, int host) -> absl::Status {
+        ReducerOptions options = SmallBuckets();
+        options.host = host;
+        options.policy = policy;
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                  GradientReducer::Make(comm, SomeGradients(), options));
+        const Clock::time_point start = Clock::now();
+        MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, SomeGradients().size()));
+        MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+        const double took = SecondsSince(start);
+        const double seconds = reducer->counters().total().seconds;
+        return seconds > 0 && seconds <= took ? absl::OkStatus()
+                                              : Fail(absl::StrCat(seconds, " s of ", took));
+      });
+    }
+  }
+}
+
+// Tells that a rank which reduces inline has begun to reduce a bucket, and waits in it.
+class BegunBucket : public Progress {
+ public:
+  void Enter(int64_t, int bucket, Phase phase) override {
+    if (phase == Phase::kReducing) entered_ = bucket;
+  }
+  absl::Status Health() const override {
+    begun_ = entered_.load();
+    return absl::OkStatus();
+  }
+  absl::Status AwaitIt(int bucket) const {
+    return AwaitUntil([&] { return begun_ >= bucket; });
+  }
+
+ private:
+  std::atomic<int> entered_ = -1;
+  mutable std::atomic<int> begun_ = -1;
+};
+
+// The rank of the other host measures how long it keeps rank 0's exchange waiting.
+TEST(ReducerCounters, WhatAnExchangeWaitsForAnotherHostIsInTheSecondsOfItsBucket) {
+  BegunBucket watch;
+  std::atomic<double> kept = 0;
+  RunOn({0, 1}, [&](Communicator& comm, int host) -> absl::Status {
+    ReducerOptions options = SmallBuckets();
+    options.host = host;
+    options.policy = ProgressPolicy::kInline;
+    if (comm.rank() == 0) options.progress = &watch;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                              GradientReducer::Make(comm, {{"a", {1000}}, {"b", {2000}}}, options));
+    if (comm.rank() == 1) {
+      MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(1));
+      const Clock::time_point start = Clock::now();
+      while (SecondsSince(start) < 1e-3) std::this_thread::yield();
+      kept = SecondsSince(start);
+    }
+    MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, 2));
+    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+    const double seconds = reducer->counters().buckets[1].seconds;
+    return comm.rank() == 1 || seconds >= kept ? absl::OkStatus() : Fail(absl::StrCat(seconds));
+  });
+}
+
 // What is reduced before Finish costs the caller time too.
 TEST(ReducerCounters, WhatMarkReadyReducesIsExposedAsWell) {
   std::atomic<bool> marked = false;
