@@ -27,6 +27,8 @@ struct Backend {
   std::function<absl::Status(const RankBody&)> run;
   // Ranks are threads of this process, and a group that has failed does no harm to the next one.
   bool may_fail = true;
+  // The network takes messages of any length from a sender before anybody receives them.
+  bool keeps_messages = false;
 };
 
 // Of the groups of the backends that are cheap; fewer with a sanitizer.

@@ -12,6 +12,7 @@
 #include <thread>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "base/mutex.h"
 #include "collectives/peer_lost.h"
 #include "collectives/reduce_internal.h"
@@ -309,6 +310,41 @@ TEST_P(CommunicatorConformance, ASplitThatARankDoesNotComeToEndsWithItsTime) {
   });
 }
 
+// A sum that is begun, and awaited or polled to its end.
+inline absl::Status BegunAndAwaited(Communicator& comm, const TensorView& data) {
+  return comm.Start({Collective::kAllReduce, data, data})->Wait();
+}
+inline absl::Status BegunAndPolled(Communicator& comm, const TensorView& data) {
+  const auto begun = comm.Start({Collective::kAllReduce, data, data});
+  while (!begun->Poll()) std::this_thread::yield();
+  return begun->Wait();
+}
+
+TEST_P(CommunicatorConformance, WhateverARankDoesNotComeToEndsWithItsTime) {
+  if (!GetParam().may_fail) GTEST_SKIP() << "tested by a job of its own";
+  const std::pair<const char*, RankBody> calls[] = {
+      {"begun and awaited",
+       [](Communicator& comm) {
+         Buffer data(DType::kF32, 70001, comm.rank());
+         return BegunAndAwaited(comm, data.view());
+       }},
+      {"begun and polled",
+       [](Communicator& comm) {
+         Buffer data(DType::kF32, 70001, comm.rank());
+         return BegunAndPolled(comm, data.view());
+       }},
+      {"barrier", [](Communicator& comm) { return comm.Barrier(); }},
+  };
+  for (const auto& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    std::atomic<int> gave_up = 0;
+    RunOk([&](Communicator& comm) {
+      comm.set_timeout(std::chrono::milliseconds(50));
+      return WithTheLastRankLate(comm, gave_up, call, absl::StatusCode::kDeadlineExceeded);
+    });
+  }
+}
+
 // All ranks that wait have the watch: which of them is asked first does not matter.
 TEST_P(CommunicatorConformance, AWatchThatTurnsBadEndsAnyWait) {
   if (!GetParam().may_fail) GTEST_SKIP() << "tested by a job of its own";
@@ -452,6 +488,28 @@ TEST_P(CommunicatorConformance, AMessageThatDoesNotComeEndsWithItsTime) {
     ended.store(true);
     ended.notify_all();
     return absl::IsDeadlineExceeded(outcome) ? absl::OkStatus() : Fail(outcome.ToString());
+  });
+}
+
+// More than any network takes for a rank that does not receive.
+constexpr size_t kLongMessage = size_t{8} << 20;
+
+TEST_P(CommunicatorConformance, AMessageThatNobodyReceivesEndsWithItsTimeAndNamesTheReceiver) {
+  if (!GetParam().may_fail) GTEST_SKIP() << "tested by a job of its own";
+  if (GetParam().keeps_messages) GTEST_SKIP() << "the network takes messages of any length";
+  std::atomic<bool> ended = false;
+  RunOk([&ended](Communicator& comm) {
+    if (comm.size() == 1) return absl::OkStatus();
+    if (comm.rank() == 1) ended.wait(false);
+    if (comm.rank() != 0) return absl::OkStatus();
+    comm.set_timeout(std::chrono::milliseconds(50));
+    Buffer data(DType::kF32, kLongMessage);
+    const absl::Status outcome = comm.Send(data.view(), 1);
+    ended.store(true);
+    ended.notify_all();
+    const bool named = absl::StrContains(outcome.message(), "rank 1 does not receive") ||
+                       absl::StrContains(outcome.message(), "rank 1 did not come");
+    return absl::IsDeadlineExceeded(outcome) && named ? absl::OkStatus() : Fail(outcome.ToString());
   });
 }
 

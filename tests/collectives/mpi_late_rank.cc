@@ -54,18 +54,33 @@ absl::Status SumLate(Communicator& comm) {
   return comm.AllReduce(KeptMemory(comm, 300007), ReduceOp::kSum);
 }
 
+absl::Status BegunLate(Communicator& comm) {
+  return BegunAndAwaited(comm, KeptMemory(comm, 300007));
+}
+
+absl::Status PolledLate(Communicator& comm) {
+  return BegunAndPolled(comm, KeptMemory(comm, 300007));
+}
+
 absl::Status SplitLate(Communicator& comm) { return comm.Split(0, 0).status(); }
 
-// All get DEADLINE_EXCEEDED, and the others the name of the late one.
-absl::Status ExpectLate(Communicator& comm, const RankBody& call) {
+// All get DEADLINE_EXCEEDED, and the others the name of the late one. `comes`: it comes in the end.
+absl::Status ExpectLate(Communicator& comm, const RankBody& call, bool comes = true) {
   comm.set_timeout(std::chrono::milliseconds(1000));
   if (IsLast(comm)) AwaitOthers(comm);
+  if (IsLast(comm) && !comes) return absl::OkStatus();
   const absl::Status outcome = call(comm);
   if (!IsLast(comm)) TellTheLast(comm);
   if (!absl::IsDeadlineExceeded(outcome)) return Fail(outcome.ToString());
   const std::string name = absl::StrCat("rank ", comm.size() - 1, " did not come");
   const bool named = absl::StrContains(outcome.message(), name);
   return named || IsLast(comm) ? absl::OkStatus() : Fail(outcome.ToString());
+}
+
+// Of two or four ranks the late one would have all that it needs.
+absl::Status BarrierLate(Communicator& comm) {
+  const auto barrier = [](Communicator& all) { return all.Barrier(); };
+  return ExpectLate(comm, barrier, /*comes=*/false);
 }
 
 // A watch ends the wait of the others, whichever is asked first.
@@ -112,6 +127,17 @@ absl::Status AMessageThatDoesNotCome(Communicator& comm) {
   return absl::IsDeadlineExceeded(outcome) ? absl::OkStatus() : Fail(outcome.ToString());
 }
 
+absl::Status AMessageThatNobodyReceives(Communicator& comm) {
+  if (IsLast(comm)) AwaitOthers(comm);
+  if (IsLast(comm)) return absl::OkStatus();
+  comm.set_timeout(std::chrono::milliseconds(50));
+  const absl::Status outcome = comm.Send(KeptMemory(comm, kLongMessage), comm.size() - 1);
+  TellTheLast(comm);
+  const std::string name = absl::StrCat("rank ", comm.size() - 1, " does not receive");
+  const bool named = absl::StrContains(outcome.message(), name);
+  return absl::IsDeadlineExceeded(outcome) && named ? absl::OkStatus() : Fail(outcome.ToString());
+}
+
 // What is given up goes on in MPI, and ends when the last rank comes.
 absl::Status ALateProbe(Communicator& comm) {
   MILLRACE_ASSIGN_OR_RETURN(const auto runtime, MpiRuntime::Start(/*may_force=*/false, {}));
@@ -141,6 +167,9 @@ std::vector<Scenario> Scenarios() {
   };
   return {{"a late sum", late(SumLate)},
           {"a late split", late(SplitLate)},
+          {"a late begun sum", late(BegunLate)},
+          {"a late polled sum", late(PolledLate)},
+          {"a late barrier", BarrierLate},
           {"a watched sum", watched(SumLate)},
           {"a watched barrier", watched([](Communicator& comm) { return comm.Barrier(); })},
           {"a watched split", watched(SplitLate)},
@@ -150,6 +179,7 @@ std::vector<Scenario> Scenarios() {
           {"hearing who has left", HearWhoHasLeft},
           {"bad arguments of an agreed call", BadArgumentsOfAnAgreedCall},
           {"a message that does not come", AMessageThatDoesNotCome},
+          {"a message that nobody receives", AMessageThatNobodyReceives},
           {"a late probe", ALateProbe}};
 }
 

@@ -33,9 +33,12 @@ TransportOptions TinyPieces() {
 }
 
 Backend Tiny(int size) {
-  return {absl::StrCat("tiny", size), [size](const RankBody& body) {
-            return RunMemoryRanks(*MemoryNetwork::Make(size), size, body, TinyPieces());
-          }};
+  return {.name = absl::StrCat("tiny", size),
+          .run =
+              [size](const RankBody& body) {
+                return RunMemoryRanks(*MemoryNetwork::Make(size), size, body, TinyPieces());
+              },
+          .keeps_messages = true};
 }
 
 std::vector<Backend> Backends() {
