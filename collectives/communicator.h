@@ -111,7 +111,7 @@ class Communicator {
   absl::Status AllToAll(ConstTensorView in, TensorView out);
   absl::Status Barrier();
   // Point to point between two different ranks; matched by order per pair. Send may wait for the
-  // matching Recv. Unequal sizes are INVALID_ARGUMENT on the receiver (threads: on both).
+  // matching Recv. Unequal sizes are INVALID_ARGUMENT on the receiver (threads, NCCL: on both).
   absl::Status Send(ConstTensorView data, int peer);
   absl::Status Recv(TensorView data, int peer);
 
@@ -146,7 +146,7 @@ class Communicator {
   // has ended before, they end too. Groups that this one was split from go on, unlike after Abort.
   // The others get `reason`'s code (UNAVAILABLE but for CANCELLED and DEADLINE_EXCEEDED), text and
   // PeerLost. Does not wait; the first call counts. Over NCCL it ends what peers still have on
-  // their way, too.
+  // their way, too, with NCCL's UNAVAILABLE: the reason is in Heard.
   virtual void Leave(const absl::Status& reason) = 0;
 
   // What this rank has been told of the group without an operation: OK, or why it is of no use to

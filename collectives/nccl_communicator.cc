@@ -262,7 +262,9 @@ absl::Status CommunicatorOverNccl::OverSide(std::chrono::nanoseconds timeout,
   absl::Status failure = session_->failure();
   if (failure.ok()) {
     side_->set_limits(SideLimits(timeout));
-    const absl::Status said = talk();
+    // A peer that has left has said why here, NCCL only that it is gone.
+    const absl::Status heard = side_->Heard();
+    const absl::Status said = heard.ok() ? talk() : heard;
     if (said.ok() || absl::IsInvalidArgument(said) || IsAgreed(said)) return said;
     failure = session_->Abort(said);
   }
@@ -272,6 +274,8 @@ absl::Status CommunicatorOverNccl::OverSide(std::chrono::nanoseconds timeout,
 
 absl::Status CommunicatorOverNccl::Agree(const Request& request, const absl::Status& arguments) {
   const bool pair = request.kind == Collective::kSend || request.kind == Collective::kRecv;
+  // The peers begin what this rank does not.
+  if (request.agreed && !arguments.ok()) Leave(absl::UnavailableError(arguments.message()));
   if (request.agreed || !options_.compare_calls || (pair && !arguments.ok())) return arguments;
   return OverSide(limits().timeout, [&] {
     return pair ? AgreeOnMessage(*side_, request) : AgreeOnCall(*side_, request, arguments);

@@ -56,7 +56,8 @@ struct NcclOptions {
 //    wait inside of NCCL notice it by their network, as UNAVAILABLE, or by their timeout; those
 //    that compare calls are CANCELLED.
 //  - After a failure (any status but INVALID_ARGUMENT) the communicator is aborted and returns that
-//    failure from every later call; of a call that is compared the peers are told it then.
+//    failure from every later call; of a call that is compared the peers are told it then. Bad
+//    arguments of an agreed call, which the peers begin, are a failure from the next call on.
 class NcclCommunicator : public Communicator {
  public:
   // The loaded library's version code: 22809 is 2.28.9.

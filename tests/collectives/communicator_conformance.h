@@ -29,6 +29,14 @@ struct Backend {
   bool may_fail = true;
   // The network takes messages of any length from a sender before anybody receives them.
   bool keeps_messages = false;
+  // Floating-point sums have the bits of the threads backend.
+  bool same_bits = true;
+  // Messages that were begun move whatever the order in which their ranks began them.
+  bool begun_messages_meet = true;
+  // Split waits no longer than the communicator's timeout.
+  bool split_has_timeout = true;
+  // What a rank has begun and a peer's leaving ends, ends with the peer's reason.
+  bool tells_why_peers_left = true;
 };
 
 // Of the groups of the backends that are cheap; fewer with a sanitizer.

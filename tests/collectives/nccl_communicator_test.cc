@@ -446,6 +446,26 @@ TEST_F(NcclTest, ADeviceThatIsNotThereIsNamedOnEveryRank) {
   EXPECT_TRUE(run.ok()) << run;
 }
 
+// With time enough to connect first on a loaded machine.
+TEST_F(NcclTest, ASplitThatARankDoesNotComeToEndsWithItsTimeToConnect) {
+  std::atomic<int> gave_up = 0;
+  const auto outcomes = Outcomes(3,
+                                 [&gave_up](NcclCommunicator& comm) {
+                                   if (comm.rank() == 2) {
+                                     for (int given = 0; given < 2; given = gave_up.load())
+                                       gave_up.wait(given);
+                                     return absl::OkStatus();
+                                   }
+                                   const absl::Status outcome = comm.Split(0, 0).status();
+                                   gave_up.fetch_add(1);
+                                   gave_up.notify_all();
+                                   return outcome;
+                                 },
+                                 {.connect_timeout = std::chrono::seconds(1)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(outcomes[0])) << outcomes[0];
+  EXPECT_TRUE(absl::IsDeadlineExceeded(outcomes[1])) << outcomes[1];
+}
+
 TEST_F(NcclTest, AGroupOutlivesTheOneItWasSplitFrom) {
   ExpectOk(4, [](NcclCommunicator& comm) {
     MILLRACE_ASSIGN_OR_RETURN(const auto half, comm.Split(comm.rank() % 2, 0));

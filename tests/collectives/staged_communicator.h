@@ -50,15 +50,19 @@ class StagedCommunicator final : public Communicator {
   int local_size() const override { return device_->local_size(); }
   std::string_view backend() const override { return device_->backend(); }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    device_->set_limits(limits());
     MILLRACE_ASSIGN_OR_RETURN(auto child, device_->Split(color, key));
-    return std::make_unique<StagedCommunicator>(std::move(child));
+    auto staged = std::make_unique<StagedCommunicator>(std::move(child));
+    staged->set_limits(limits());
+    return staged;
   }
   void Abort(const absl::Status& reason) override { device_->Abort(reason); }
   void Leave(const absl::Status& reason) override { device_->Leave(reason); }
+  absl::Status Heard() override { return device_->Heard(); }
 
  private:
   absl::Status RunChecked(const Request& request, const absl::Status& arguments) override {
-    device_->set_timeout(timeout());
+    device_->set_limits(limits());
     if (!arguments.ok() || request.kind == Collective::kBarrier) return device_->Run(request);
     const auto* const in = static_cast<const std::byte*>(request.in.data);
     const auto* const out = static_cast<const std::byte*>(request.out.data);
