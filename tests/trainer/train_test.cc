@@ -295,8 +295,6 @@ TEST_F(TrainTest, AFolderThatCannotBeWrittenIsRefusedBeforeTraining) {
   EXPECT_TRUE(steps_.empty());
 }
 
-// A rate that overflows the weights at once is found in them before they are saved (at step 6); one
-// that only makes them huge, in the loss of the step after.
 TEST_F(TrainTest, AnOldCheckpointThatCannotBeRemovedIsAWarningAndTheJobGoesOn) {
   std::ifstream job(folder_ / "job.pbtxt");
   std::string text(std::istreambuf_iterator<char>(job), {});
@@ -317,6 +315,8 @@ TEST_F(TrainTest, AnOldCheckpointThatCannotBeRemovedIsAWarningAndTheJobGoesOn) {
   EXPECT_THAT(warnings, AllOf(SizeIs(3), Each(HasSubstr(stays.string()))));  // steps 6, 9 and 10
 }
 
+// A rate that overflows the weights at once is found in them before they are saved (at step 6); one
+// that only makes them huge, in the loss of the step after.
 TEST_F(TrainTest, ATrainingThatDivergedStopsAndKeepsTheGoodCheckpoints) {
   for (const bool at_once : {true, false}) {
     RemoveCheckpoints();
