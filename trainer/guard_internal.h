@@ -58,8 +58,8 @@ class Guard {
   // Shows the others that this rank takes part in nothing more.
   void Leave();
 
-  // Writes the timeline of all ranks, where one is wanted (what hinders that is a warning), and says that this rank's run has ended
-  // well, so that nobody takes it for lost. Collective.
+  // Writes the timeline of all ranks, where one is wanted (if it cannot, it warns), and says that
+  // this rank's run has ended well, so that nobody takes it for lost. Collective.
   absl::Status EndWell();
   // The same where ranks cannot talk any more: the rank that saves puts together what the others
   // leave in files within some seconds. Returns what became of it, for the user; nothing where none

@@ -41,9 +41,9 @@ struct TrainOptions {
   // The longest that a rank waits for the others in each operation until the watchdogs are there,
   // where the communicator has no timeout of its own; 0: for ever.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
-  // What all ranks did when goes to this one file at the end (collectives/timeline.h; a warning says
-  // so where that fails); after the loss of a rank what those of one file system did that are left.
-  // All ranks have one, or none. Empty: to none.
+  // What all ranks did when goes to this one file at the end (collectives/timeline.h; where that
+  // fails a warning says so), after the loss of a rank what those of one file system did that are
+  // left. All ranks have one, or none. Empty: to none.
   std::string timeline_file;
   // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
   const std::atomic<bool>* stop = nullptr;
@@ -56,8 +56,8 @@ struct TrainOptions {
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
   // Receives each line of output; called on rank 0 only. Empty: nowhere.
   std::function<void(std::string_view line)> print;
-  // Receives what a user should know but need not act on, on any rank and any thread. What it throws
-  // on a thread of its own is dropped. May be empty.
+  // Receives what a user should know but need not act on, on any rank and any thread. What it
+  // throws on the watchdog's thread is dropped. May be empty.
   std::function<void(std::string_view line)> warn;
   // Called once per failure, with what Train is going to return: on rank 0 for an error that all
   // ranks have, on the failing rank for one of its own. It comes before Abort, from which the MPI
