@@ -122,9 +122,9 @@ class Communicator {
   std::unique_ptr<Pending> Start(const Request& request);
 
   // Ranks with the same `color` (>= 0) form a new group, ordered by (key, rank). Collective, under
-  // the limits of this group, which the new one has too. Over MPI a job can split off as many
-  // groups as its tags suffice for (8190 under MPICH 4.0, 65534 under Open MPI 4.1); then
-  // RESOURCE_EXHAUSTED, on every rank, and the group stays usable.
+  // the limits of this group (over NCCL: its connect_timeout), which the new one has too. Over MPI
+  // a job can split off as many groups as its tags suffice for (8190 under MPICH 4.0, 65534 under
+  // Open MPI 4.1); then RESOURCE_EXHAUSTED, on every rank, and the group stays usable.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Of each operation from now on, here and in groups split from here from now on. `watch`, which
