@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/fair_queue_internal.h"
 #include "base/mutex.h"
+#include "base/work/fair_queue.h"
 
 // Threads that take tasks, and sleep at once when there is none. Which task is next, FairQueue
 // says. A library's pool looks for more work before it sleeps, TBB's for about 100 us of processor

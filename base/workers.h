@@ -8,7 +8,7 @@
 namespace millrace {
 
 // Tasks that get a share of the workers together: as much processor time as any other group that
-// always has tasks, whatever its tasks' number and length (fair_queue_internal.h). Opaque.
+// always has tasks, whatever its tasks' number and length (base/work/fair_queue.h). Opaque.
 class TaskGroup;
 
 // What the calling thread has used of a processor, in nanoseconds.

@@ -16,7 +16,7 @@
 // After <cstdio>: libjpeg's header needs FILE.
 #include <jpeglib.h>
 
-#include "augment/image_decoder_internal.h"
+#include "augment/codec/decoder.h"
 #include "base/run.h"
 #include "tests/tar_files.h"
 

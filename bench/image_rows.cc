@@ -16,7 +16,7 @@
 #include "augment/distort_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
-#include "augment/row_kernels_internal.h"
+#include "augment/rows/kernels.h"
 #include "bench/print_rate.h"
 
 namespace millrace::bench {

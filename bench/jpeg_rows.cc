@@ -9,7 +9,7 @@
 #include <map>
 #include <string_view>
 
-#include "augment/jpeg/lane_pool_internal.h"
+#include "augment/jpeg/lane_pool.h"
 #include "bench/raw_jpeg.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "augment/region_internal.h"
+#include "augment/image/region.h"
 #include "tests/tar_files.h"
 
 // What the JPEG benches share: the images, the regions that random_resized_crop draws of them, and

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "augment/image_decoder_internal.h"
-#include "augment/image_encoder_internal.h"
-#include "augment/resize_internal.h"
+#include "augment/codec/decoder.h"
+#include "augment/codec/encoder.h"
+#include "augment/resize/resize.h"
 #include "base/status.h"
 #include "bench/raw_jpeg.h"
 

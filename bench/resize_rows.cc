@@ -9,7 +9,7 @@
 #include <ctime>
 
 #include "augment/fused_ops.h"
-#include "augment/row_kernels_internal.h"
+#include "augment/rows/kernels.h"
 #include "bench/raw_jpeg.h"
 #include "readers/image_header.h"
 

@@ -35,9 +35,9 @@
 
 #include "absl/status/status.h"
 #include "base/status.h"
-#include "pipeline/executor_internal.h"
-#include "pipeline/open_source_internal.h"
+#include "pipeline/executor/executor.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/source/open.h"
 #include "readers/record_source.h"
 
 namespace millrace::bench {

@@ -8,11 +8,11 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "base/version.h"
-#include "cli/command.h"
-#include "cli/command_line.h"
+#include "cli/commands/command.h"
+#include "cli/flags/command_line.h"
 #include "collectives/factory.h"
 #include "pipeline/device_feed.h"
-#include "trainer/backend.h"
+#include "trainer/backend/backend.h"
 
 namespace millrace::cli {
 namespace {

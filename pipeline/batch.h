@@ -15,7 +15,7 @@
 
 namespace millrace::pipeline {
 
-struct BatchData;  // batch_internal.h
+struct BatchData;  // pipeline/batch/data.h
 
 // A sample whose data is damaged, under a plan that does not end there (`on_damage`).
 struct DamagedSample {
@@ -73,7 +73,7 @@ class Batch {
   const std::string& resume_token() const;
 
  private:
-  friend const BatchData& DataOf(const Batch& batch);  // batch_internal.h
+  friend const BatchData& DataOf(const Batch& batch);  // pipeline/batch/data.h
   std::shared_ptr<const BatchData> data_;
 };
 

@@ -32,8 +32,8 @@
 
 namespace millrace::pipeline {
 
-struct DeviceBatchData;  // handoff_internal.h
-class Handoff;           // handoff_internal.h
+struct DeviceBatchData;  // pipeline/device/handoff.h
+class Handoff;           // pipeline/device/handoff.h
 
 // A borrowed dense tensor in device memory, row-major and contiguous, aligned to 256 bytes. A value
 // type.

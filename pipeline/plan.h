@@ -13,7 +13,7 @@
 namespace millrace::pipeline {
 
 class Pipeline;      // the executor
-struct PlanMessage;  // holds the protobuf message; plan_message_internal.h
+struct PlanMessage;  // holds the protobuf message; pipeline/plan/message.h
 
 // Values of ${NAME} in a plan's text, given by --var alone, never taken from the environment.
 using Variables = std::map<std::string, std::string>;

@@ -13,7 +13,7 @@
 
 namespace millrace::pipeline {
 
-class PushQueue;  // what host program and pipeline share; growing_source_internal.h
+class PushQueue;  // what host program and pipeline share; pipeline/source/growing.h
 
 struct PushSourceOptions {
   // The stream's identity: its data fingerprint, and its "file" in messages.

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "readers/atomic_file.h"
-#include "readers/index_memory.h"
-#include "readers/record_index.h"
+#include "readers/container/index_memory.h"
+#include "readers/container/record_index.h"
 #include "readers/record_source.h"
 
 // The index of a TFRecord file that NVIDIA DALI reads (index_path of its TFRecord reader) and its

@@ -16,10 +16,10 @@
 #include "base/io.h"
 #include "base/run.h"
 #include "readers/container.h"
+#include "readers/container/record_index.h"
 #include "readers/http_options.h"
 #include "readers/local_file.h"
 #include "readers/record.h"
-#include "readers/record_index.h"
 
 namespace millrace::readers {
 
@@ -140,7 +140,7 @@ class RecordSource {
 
 // Expands patterns and plain names into the sorted list of files, each of them once. A pattern is a
 // glob pattern, may have braces as bash knows them ("{a,b}", "{000..127}"), may be a shard spec
-// ("train@8.tfrecord", "train@*"; expand_names_internal.h says what these are), a URL, or
+// ("train@8.tfrecord", "train@*"; readers/names/names.h says what these are), a URL, or
 // "list:PATH" for a file that has one of all these per line, relative to its own folder. The name
 // of a file that exists is that file, whatever characters it has. A URL is not asked for.
 //   INVALID_ARGUMENT     no pattern was given, or one stands for too many files

@@ -238,7 +238,7 @@ def add_moves(rgb):
         add(f"pillow/{name}_{magnitude}", move(rgb, name, magnitude))
 
 
-# Own weight, and weight and transforms of each chain: those of tests/augment/aug_mix_test.cc.
+# Own weight, and weight and transforms of each chain: those of tests/augment/policy/aug_mix_test.cc.
 MIX = (0.375, [(0.25, [("shear_x", 0.06), ("posterize", 4)]),
                (0.2, [("rotate", -6.5)]),
                (0.175, [("equalize", 0), ("color", 0.2), ("translate_y", -3.0)])])
@@ -266,7 +266,7 @@ def add_mix(rgb):
     add("numpy/aug_mix", cut(mix))
 
 
-# Lambda, and the centre of the box: those of tests/augment/mixing_test.cc.
+# Lambda, and the centre of the box: those of tests/augment/batch/mixing_test.cc.
 LAMBDA = 0.3
 BOXES = ((0.3, 2, 11), (0.85, 9, 14), (0.05, 18, 28))
 

@@ -1,8 +1,8 @@
+#include "augment/jpeg/color.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#include "augment/jpeg/color_internal.h"
 
 // Each kernel's scalar form is its definition. The colour conversion is libjpeg's: 16-bit fixed
 // point factors, rounded; the vector form takes the whole multiples out of a factor so that the

@@ -1,16 +1,17 @@
+#include "augment/jpeg/entropy.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "augment/jpeg/bits_internal.h"
-#include "augment/jpeg/entropy_internal.h"
-#include "augment/jpeg/target_internal.h"
+#include "augment/jpeg/bits.h"
+#include "augment/jpeg/target.h"
 
 // The innermost loop of decoding: a symbol is looked up with its run and its value, and one
-// comparison tells the common case from all others (huffman_internal.h). The bit buffer is refilled
-// without a branch to at least 56 bits, enough for one DC coefficient and four AC coefficients that
-// the tables answer at once. A region's neighbours take the same loop, which then stores nothing:
-// every code has to be looked at, since only it tells where the next begins.
+// comparison tells the common case from all others (augment/jpeg/huffman.h). The bit buffer is
+// refilled without a branch to at least 56 bits, enough for one DC coefficient and four AC
+// coefficients that the tables answer at once. A region's neighbours take the same loop, which then
+// stores nothing: every code has to be looked at, since only it tells where the next begins.
 
 namespace millrace::augment::jpeg {
 namespace {

@@ -1,6 +1,6 @@
-#include <cstring>
+#include "augment/jpeg/frame.h"
 
-#include "augment/jpeg/frame_internal.h"
+#include <cstring>
 
 // The markers, read more strictly than libjpeg reads them: what is legal and odd is refused here as
 // what is damaged, since libjpeg decodes whatever this parser refuses.

@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "augment/jpeg/huffman.h"
 
-#include "augment/jpeg/huffman_internal.h"
+#include <algorithm>
 
 namespace millrace::augment::jpeg {
 namespace {

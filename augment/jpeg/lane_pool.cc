@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "augment/jpeg/lane_pool.h"
 
-#include "augment/jpeg/lane_pool_internal.h"
+#include <algorithm>
 
 namespace millrace::augment::jpeg {
 

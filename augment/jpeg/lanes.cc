@@ -1,7 +1,8 @@
-#include "augment/jpeg/bits_internal.h"
-#include "augment/jpeg/frame_internal.h"
-#include "augment/jpeg/lanes_internal.h"
-#include "augment/jpeg/target_internal.h"
+#include "augment/jpeg/lanes.h"
+
+#include "augment/jpeg/bits.h"
+#include "augment/jpeg/frame.h"
+#include "augment/jpeg/target.h"
 
 // Decoding a Huffman code is a chain: a lookup tells where the next begins. One stream leaves most
 // of a processor idle, and the end of a block, which no predictor guesses, stops the rest. Here the
@@ -11,7 +12,7 @@
 // of them. Only what the table does not hold, and damage, is a branch.
 //
 // A lane is four values in that loop: bits, table, k and block. Three lanes and what a turn needs
-// fit the 15 registers; that the tables are found through the block (block_internal.h) and the
+// fit the 15 registers; that the tables are found through the block (augment/jpeg/block.h) and the
 // places of coefficients on the stack saves the others. What a mispredicted branch costs is mostly
 // what stands behind it: a value that does not fit the table is taken in registers, since a lane
 // that is stored and loaded again waits for its own stores.

@@ -1,9 +1,10 @@
+#include "augment/jpeg/region_decoder.h"
+
 #include <algorithm>
 #include <cstring>
 
-#include "augment/jpeg/color_internal.h"
-#include "augment/jpeg/region_decoder_internal.h"
-#include "augment/jpeg/transform_internal.h"
+#include "augment/jpeg/color.h"
+#include "augment/jpeg/transform.h"
 
 // A row of MCUs at a time: coefficients, samples, pixels; so that all of it stays in the cache.
 // Rows above the region and columns beside it are only read through, for the place of the next code

@@ -1,7 +1,7 @@
+#include "augment/jpeg/scan.h"
+
 #include <algorithm>
 #include <cstring>
-
-#include "augment/jpeg/scan_internal.h"
 
 namespace millrace::augment::jpeg {
 namespace {

@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "augment/jpeg/transform.h"
 
-#include "augment/jpeg/transform_internal.h"
+#include <algorithm>
 
 // The inverse transform of Loeffler, Ligtenberg and Moschytz with 13-bit constants, its products
 // paired so that each is one multiply-add of 16-bit numbers, as libjpeg-turbo pairs them. Sums of

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "augment/affine_internal.h"
+#include "augment/geometry/affine.h"
 #include "augment/image_ops.h"
 #include "base/op.h"
 #include "base/tensor.h"

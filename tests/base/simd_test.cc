@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// That the limit binds is tests/pipeline/simd_level_test.cc's.
+// That the limit binds is tests/pipeline/open/simd_level_test.cc's.
 
 namespace millrace {
 namespace {

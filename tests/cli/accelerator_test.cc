@@ -1,4 +1,4 @@
-#include "cli/accelerator.h"
+#include "cli/emulate/accelerator.h"
 
 #include <gtest/gtest.h>
 

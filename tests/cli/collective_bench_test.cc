@@ -1,4 +1,4 @@
-#include "cli/collective_bench.h"
+#include "cli/bench/collective_bench.h"
 
 #include <cstring>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "cli/emulator.h"
+#include "cli/emulate/emulator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/html.h"
+#include "cli/page/html.h"
 
 #include <gtest/gtest.h>
 

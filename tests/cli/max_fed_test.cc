@@ -1,4 +1,4 @@
-#include "cli/max_fed.h"
+#include "cli/emulate/max_fed.h"
 
 #include <gtest/gtest.h>
 

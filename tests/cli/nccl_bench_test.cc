@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/command_line.h"
+#include "cli/commands/command.h"
+#include "cli/flags/command_line.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
-#include "tests/collectives/nccl_fixture.h"
+#include "tests/collectives/nccl/nccl_fixture.h"
 
 namespace millrace::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/progress.h"
+#include "cli/say/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/running_time.h"
+#include "cli/emulate/running_time.h"
 
 #include <gtest/gtest.h>
 

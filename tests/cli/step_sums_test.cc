@@ -1,4 +1,4 @@
-#include "cli/step_sums.h"
+#include "cli/emulate/step_sums.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/wait_histogram.h"
+#include "cli/emulate/wait_histogram.h"
 
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/communicator.h"
-#include "collectives/pending_internal.h"
+#include "collectives/core/pending.h"
 #include "tests/collectives/test_buffer.h"
 
 namespace millrace::collectives {

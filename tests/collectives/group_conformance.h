@@ -14,8 +14,8 @@
 
 #include "absl/strings/match.h"
 #include "base/mutex.h"
+#include "collectives/core/reduce.h"
 #include "collectives/peer_lost.h"
-#include "collectives/reduce_internal.h"
 #include "tests/collectives/communicator_conformance.h"
 
 namespace millrace::collectives {

@@ -15,8 +15,8 @@
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
 #include "tests/collectives/await_until.h"
-#include "tests/collectives/awaited_bucket.h"
-#include "tests/collectives/reducer_steps.h"
+#include "tests/collectives/reducer/awaited_bucket.h"
+#include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
 

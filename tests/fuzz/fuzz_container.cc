@@ -1,7 +1,7 @@
 #include <array>
 #include <vector>
 
-#include "readers/container_internal.h"
+#include "readers/container/container.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // How records lie in lines, CSV rows, tars, IDX and fixed-length files: frames follow each other

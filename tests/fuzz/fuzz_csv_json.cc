@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/record_error.h"
-#include "readers/csv_row_internal.h"
-#include "readers/json_record_internal.h"
+#include "readers/text/csv_row.h"
+#include "readers/text/json_record.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // Records of text: a CSV row is cut into cells of its own bytes, and what is taken for a JSON

@@ -2,7 +2,7 @@
 
 #include "readers/example_view.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/readers/example_oracle.h"
+#include "tests/readers/example/example_oracle.h"
 
 // tf.train.Example: the parser takes what libprotobuf takes, and sees the same.
 

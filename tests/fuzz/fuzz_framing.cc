@@ -1,8 +1,8 @@
 #include <vector>
 
-#include "readers/byte_source.h"
-#include "readers/record_index.h"
-#include "readers/record_reader_internal.h"
+#include "readers/container/record_index.h"
+#include "readers/inflate/byte_source.h"
+#include "readers/source/record_reader.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // TFRecord framing: the reader and the walk of the index agree about every shard. CRCs are checked

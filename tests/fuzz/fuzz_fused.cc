@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "augment/image_encoder_internal.h"
-#include "pipeline/optimizer_internal.h"
+#include "augment/codec/encoder.h"
+#include "pipeline/optimize/optimizer.h"
 #include "readers/png_encoder.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_maps.h"

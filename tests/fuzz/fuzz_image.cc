@@ -1,7 +1,7 @@
 #include <cstring>
 #include <vector>
 
-#include "augment/image_decoder_internal.h"
+#include "augment/codec/decoder.h"
 #include "readers/exif.h"
 #include "tests/fuzz/fuzz_input.h"
 

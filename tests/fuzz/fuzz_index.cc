@@ -2,8 +2,8 @@
 #include <utility>
 #include <vector>
 
-#include "readers/record_index.h"
-#include "readers/tfrecord_format.h"
+#include "readers/container/record_index.h"
+#include "readers/container/tfrecord_frame.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "xxhash.h"
 

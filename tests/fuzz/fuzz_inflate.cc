@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "readers/byte_source.h"
+#include "readers/inflate/byte_source.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // gzip and zlib streams: what zlib accepts we inflate to the same bytes, and what it refuses or

@@ -1,6 +1,6 @@
-#include "augment/jpeg/lane_pool_internal.h"
+#include "augment/jpeg/lane_pool.h"
 #include "tests/augment/image_testing.h"
-#include "tests/augment/jpeg_testing.h"
+#include "tests/augment/jpeg/jpeg_testing.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // JPEGs: what jpeg::RegionDecoder takes of a file, libjpeg-turbo takes without a warning, and the

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/run.h"
 #include "base/schema.h"
-#include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan.h"
+#include "pipeline/stages/specs.h"
 
 // What targets share whose input is the text of a plan's maps. An op whose output would be large is
 // left out there: how large is the plan's business.

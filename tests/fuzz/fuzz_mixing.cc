@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/mixing_internal.h"
-#include "pipeline/optimizer_internal.h"
+#include "pipeline/optimize/optimizer.h"
+#include "pipeline/stages/mixing.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_maps.h"
 

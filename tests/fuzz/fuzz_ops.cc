@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "pipeline/ops_from_plan_internal.h"
 #include "pipeline/plan.h"
+#include "pipeline/stages/specs.h"
 #include "readers/png_encoder.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_maps.h"

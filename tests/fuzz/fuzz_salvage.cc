@@ -1,11 +1,11 @@
 #include <array>
 #include <vector>
 
-#include "readers/record_reader_internal.h"
-#include "readers/salvage.h"
-#include "readers/salvage_source.h"
-#include "readers/shard_parts.h"
-#include "readers/tfrecord_format.h"
+#include "readers/container/tfrecord_frame.h"
+#include "readers/damage/compressed.h"
+#include "readers/damage/parts.h"
+#include "readers/damage/tfrecord.h"
+#include "readers/source/record_reader.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // Reading on behind damage. Of a plain TFRecord file the reader and the walk that random access

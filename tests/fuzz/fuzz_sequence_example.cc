@@ -3,7 +3,7 @@
 #include "base/record_error.h"
 #include "readers/parse_sequence_example.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/readers/sequence_oracle.h"
+#include "tests/readers/example/sequence_oracle.h"
 
 // tf.train.SequenceExample: the parser takes what libprotobuf takes and sees the same, and the op
 // makes of it what was asked for.

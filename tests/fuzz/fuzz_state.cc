@@ -1,8 +1,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "pipeline/cut/state.h"
+#include "pipeline/order/resume_token.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/resume_token_internal.h"
-#include "pipeline/settler_state_internal.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // Resume tokens: what is accepted is written back as it was read, and a forged state of a cut gives

@@ -1,4 +1,4 @@
-#include "readers/tar_sample_internal.h"
+#include "readers/text/tar_sample.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // Samples of WebDataset: members lie in the blocks that they were read from.

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "readers/inflate_source_internal.h"
+#include "readers/inflate/deflate_source.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // zstd streams: what libzstd decompresses to its end we inflate to the same bytes, and what it

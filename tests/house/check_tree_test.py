@@ -32,10 +32,10 @@ class CheckTreeTest(unittest.TestCase):
         self.assertEqual([], self.found(files={
             "readers/a.cc": '#include "base/run.h"\n',
             "augment/a.cc": '#include "readers/record.h"\n',
-            "pipeline/a.cc": '#include "augment/image_ops.h"\n#include "pipeline/x_internal.h"\n',
+            "pipeline/a.cc": '#include "augment/image_ops.h"\n#include "pipeline/plan/x.h"\n',
             "collectives/a.cc": '#include "base/tensor.h"\n',
             "trainer/a.cc": '#include "collectives/factory.h"\n#include "readers/record.h"\n'
-                            '#include "pipeline/text_proto_internal.h"\n',
+                            '#include "pipeline/plan/text_proto.h"\n',
             "cli/a.cc": '#include "trainer/train.h"\n#include "pipeline/plan.h"\n',
             "tests/pipeline/a.cc": '#include "trainer/train.h"\n',
         }))
@@ -71,24 +71,43 @@ class CheckTreeTest(unittest.TestCase):
         for target in ("readers", "augment", "pipeline"):
             self.expect_one("collectives/a.cu", f'  # include "{target}/b.h"\n', "must not include")
 
-    def test_internal_headers_stay_inside(self):
-        self.expect_one("pipeline/a.cc", '#include "readers/crc_internal.h"\n', "is internal to")
-        self.expect_one("cli/a.cc", '#include "pipeline/text_proto_internal.h"\n', "is internal to")
+    def test_rooms_of_other_folders_are_private(self):
+        self.expect_one("pipeline/a.cc", '#include "readers/file/crc.h"\n', "in a room of readers/")
+        self.expect_one("pipeline/run/a.cc", '#include "base/work/a.h"\n', "in a room of base/")
+        self.expect_one("cli/a.cc", '#include "pipeline/plan/text_proto.h"\n', "in a room of")
+
+    def test_a_face_includes_no_room(self):
+        self.expect_one("base/a.h", header("base/a.h", '#include "base/work/b.h"\n'),
+                        "the face of base/ must not include a room")
+
+    def test_rooms_that_include_each_other_in_a_circle_are_found(self):
+        found = self.found(files={
+            "base/a/a.cc": '#include "base/b/b.h"\n#include "base/c/c.h"\n',
+            "base/b/b.cc": '#include "base/c/c.h"\n#include "base/face.h"\n',
+            "base/c/c.cc": '\n#include "base/a/a.h"\n',
+        })
+        self.assertEqual(1, len(found), found)
+        self.assertIn("a -> b -> c -> a", found[0])
+        self.assertEqual([], self.found(files={
+            "base/a/a.cc": '#include "base/b/b.h"\n#include "base/c/c.h"\n',
+            "base/b/b.cc": '#include "base/c/c.h"\n',
+            "base/c/c.cc": '#include "base/c/d.h"\n',
+        }))
 
     def test_installed_headers_name_no_heavy_library(self):
         for include in ("<google/protobuf/message.h>",
                         "<mpi.h>", "<dnnl.hpp>", '"pipeline/pipeline.pb.h"'):
             self.expect_one("pipeline/a.h", header("pipeline/a.h", f"#include {include}\n"),
                             "an installed header must not include")
-        self.assertEqual([], self.found(files={"pipeline/a_internal.h": header(
-            "pipeline/a_internal.h", '#include "pipeline/pipeline.pb.h"\n')}))
+        self.assertEqual([], self.found(files={"pipeline/plan/a.h": header(
+            "pipeline/plan/a.h", '#include "pipeline/pipeline.pb.h"\n')}))
 
     def test_wrong_guards_are_found(self):
         self.expect_one("base/a.h", "#pragma once\n", "MILLRACE_BASE_A_H_")
         self.expect_one("tests/readers/a.h", header("readers/a.h"), "MILLRACE_TESTS_READERS_A_H_")
 
     def test_headers_of_highway_have_its_guard(self):
-        path, guard = "augment/a_internal-inl.h", "MILLRACE_AUGMENT_A_INTERNAL_INL_H_"
+        path, guard = "augment/rows/a-inl.h", "MILLRACE_AUGMENT_ROWS_A_INL_H_"
         toggled = (f"#if defined({guard}) == defined(HWY_TARGET_TOGGLE)\n#ifdef {guard}\n"
                    f"#undef {guard}\n#else\n#define {guard}\n#endif\n#endif\n")
         self.assertEqual([], self.found(files={path: toggled}))

@@ -20,7 +20,7 @@
 #include "base/io.h"
 #include "base/record_error.h"
 #include "readers/record_reader.h"
-#include "tests/readers/deflated.h"
+#include "tests/readers/inflate/deflated.h"
 #include "tests/readers/temp_files.h"
 
 // Frames for the tests of readers, made without the code under test: CRC-32C bit by bit.

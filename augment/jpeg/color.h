@@ -1,0 +1,32 @@
+#ifndef MILLRACE_AUGMENT_JPEG_COLOR_H_
+#define MILLRACE_AUGMENT_JPEG_COLOR_H_
+
+#include <cstdint>
+
+#include "augment/jpeg/target.h"
+
+namespace millrace::augment::jpeg {
+
+// Kernels read and write up to so many samples beyond the last they are asked for, except where it
+// says that they do not.
+inline constexpr int kRowPadding = 64;
+
+// libjpeg's smooth ("fancy") upsampling: a sample is 3/4 of the nearest and 1/4 of the next, in
+// each direction that is upsampled, rounded alternately down and up.
+
+// `width` samples to twice as many; reads in[-1] and in[width].
+void UpsampleAcross(const uint8_t* in, int width, uint8_t* out, Level level);
+// One row between two: `near` weighs 3; `upper` for the upper of the two rows that `near` makes.
+void UpsampleDown(const uint8_t* near, const uint8_t* far, int width, bool upper, uint8_t* out,
+                  Level level);
+// Both; reads [-1] and [width] of both rows.
+void UpsampleBoth(const uint8_t* near, const uint8_t* far, int width, uint8_t* out, Level level);
+
+// `width` pixels of RGB; writes those and nothing behind them.
+void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, uint8_t* rgb,
+              Level level);
+void GreyToRgb(const uint8_t* y, int width, uint8_t* rgb);
+
+}  // namespace millrace::augment::jpeg
+
+#endif  // MILLRACE_AUGMENT_JPEG_COLOR_H_

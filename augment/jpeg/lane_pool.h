@@ -1,0 +1,50 @@
+#ifndef MILLRACE_AUGMENT_JPEG_LANE_POOL_H_
+#define MILLRACE_AUGMENT_JPEG_LANE_POOL_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "augment/jpeg/lanes.h"
+#include "augment/jpeg/region_decoder.h"
+
+namespace millrace::augment::jpeg {
+
+// Decodes the regions of a queue of images, a few at a time in turns, which is faster than one
+// after the other (lanes.cc). Results are those of RegionDecoder::Decode.
+// Thread-compatible.
+class LanePool {
+ public:
+  // `done(tag, ok)` is called for each image that Submit was told of, within Submit or Flush.
+  explicit LanePool(std::function<void(int64_t, bool)> done, Level level = BestLevel());
+
+  // A decoder that is not in use: Open an image there; if that says true and a region of it is
+  // wanted, Submit.
+  RegionDecoder& idle();
+  // Takes a region of the image that is open in idle(); `out` as in RegionDecoder::Decode, valid
+  // until `done`.
+  void Submit(int64_t tag, const Region& region, int channels, uint8_t* out, int64_t stride);
+  // Finishes all images.
+  void Flush();
+
+ private:
+  struct Slot {
+    explicit Slot(Level level) : decoder(level) {}
+    RegionDecoder decoder;
+    int64_t tag = 0;
+    bool busy = false;
+    Lane lane;
+  };
+
+  void Finish(Slot& slot, bool ok);
+  // Decodes until an image is finished. REQUIRES: all slots are busy.
+  void RunUntilOneIsIdle();
+
+  const std::function<void(int64_t, bool)> done_;
+  std::array<Slot, kNumLanes> slots_;
+};
+
+}  // namespace millrace::augment::jpeg
+
+#endif  // MILLRACE_AUGMENT_JPEG_LANE_POOL_H_

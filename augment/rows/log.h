@@ -1,0 +1,22 @@
+#ifndef MILLRACE_AUGMENT_ROWS_LOG_H_
+#define MILLRACE_AUGMENT_ROWS_LOG_H_
+
+#include <cstdint>
+
+// Logarithms in additions, multiplications and divisions of float64 alone, less than 1 ulp off, for
+// the instructions that the processor has: the bits are the same at every level (UseRowKernelLevel
+// in augment/rows/kernels.h). libm's are not: it takes fused operations where there are any.
+
+namespace millrace::augment {
+
+// The number of values is a multiple of this.
+inline constexpr int64_t kLogLanes = 8;
+
+// x becomes ln(x). REQUIRES: each x > 0, or NaN, which stays.
+void LogRow(double* values, int64_t count);
+// x becomes ln(1 + x). REQUIRES: each x > -1, or NaN, which stays.
+void LogOnePlusRow(double* values, int64_t count);
+
+}  // namespace millrace::augment
+
+#endif  // MILLRACE_AUGMENT_ROWS_LOG_H_

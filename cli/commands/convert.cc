@@ -1,0 +1,314 @@
+#include "readers/convert.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "augment/image_recoder.h"
+#include "base/host.h"
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/flags/compression_flag.h"
+#include "cli/flags/container_flag.h"
+#include "cli/say/human_bytes.h"
+#include "cli/say/progress.h"
+#include "readers/record_source.h"
+
+namespace millrace::cli {
+namespace {
+
+using readers::ConvertFormat;
+
+struct Flags {
+  readers::ConvertOptions options;
+  std::vector<std::string> files;
+  std::string schema;
+  std::string features;
+  std::string delimiter = ",";
+  augment::ImageRecoderOptions recoder;
+  std::optional<uint64_t> jpeg_quality;
+  std::optional<uint64_t> smart_threshold;
+  std::optional<double> compress_probability;
+  std::optional<uint64_t> write_seed;
+  int threads = 0;  // 0: all usable cores
+  std::string out;
+  std::string prefix = "data";
+};
+
+// "image/encoded=jpg,label": a name, perhaps with a new one.
+std::vector<std::pair<std::string, std::string>> ParseFeatures(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> features;
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (const std::string& part : parts) {
+    const size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    features.emplace_back(name, equals == std::string::npos ? name : part.substr(equals + 1));
+  }
+  return features;
+}
+
+absl::Status TakeWriteMode(Flags& flags) {
+  augment::ImageRecoderOptions& recoder = flags.recoder;
+  const bool is_smart = recoder.encoding == augment::ImageEncoding::kSmart;
+  if (is_smart != flags.smart_threshold.has_value()) {
+    return absl::InvalidArgumentError(
+        is_smart ? "write_mode: smart needs --smart-threshold, the most bytes of raw pixels"
+                 : "smart_threshold: of --write-mode smart only");
+  }
+  const bool draws = recoder.encoding == augment::ImageEncoding::kProportion;
+  if (!draws && flags.compress_probability.has_value()) {
+    return absl::InvalidArgumentError("compress_probability: of --write-mode proportion only");
+  }
+  if (!draws && flags.write_seed.has_value()) {
+    return absl::InvalidArgumentError("write_seed: of --write-mode proportion only");
+  }
+  recoder.smart_threshold = flags.smart_threshold.value_or(recoder.smart_threshold);
+  recoder.compress_probability = flags.compress_probability.value_or(recoder.compress_probability);
+  recoder.seed = flags.write_seed.value_or(recoder.seed);
+  return absl::OkStatus();
+}
+
+absl::Status MakeCodec(Flags& flags) {
+  augment::ImageRecoderOptions& recoder = flags.recoder;
+  if (flags.jpeg_quality.has_value()) recoder.jpeg_quality = static_cast<int>(*flags.jpeg_quality);
+  MILLRACE_RETURN_IF_ERROR(TakeWriteMode(flags));
+  MILLRACE_ASSIGN_OR_RETURN(flags.options.codec, augment::MakeImageRecoder(recoder));
+  const bool makes_jpeg = !flags.options.codec->recoding().empty() &&
+                          recoder.encoding != augment::ImageEncoding::kRaw &&
+                          recoder.encoding != augment::ImageEncoding::kStored;
+  if (makes_jpeg || !flags.jpeg_quality.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError("jpeg_quality: no image is encoded as JPEG anew");
+}
+
+// Makes options of the words; what is wrong with them is a wrong command line.
+absl::Status Complete(Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  if (!flags.schema.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.schema, readers::ParseConvertSchema(flags.schema));
+  }
+  if (!flags.features.empty()) options.features = ParseFeatures(flags.features);
+  MILLRACE_ASSIGN_OR_RETURN(options.container.delimiter, ParseDelimiter(flags.delimiter));
+  MILLRACE_RETURN_IF_ERROR(MakeCodec(flags));
+  MILLRACE_RETURN_IF_ERROR(CheckPrefix(flags.prefix));
+  options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;
+  options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
+  options.files = flags.files;
+  return options.Validate();
+}
+
+bool HoldsImages(ConvertFormat format) {
+  return format == ConvertFormat::kIdx || format == ConvertFormat::kImages;
+}
+
+absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  if (!options.files.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(options.files));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(flags.out, error);
+  if (error) return ErrnoStatus(error.value(), "create folder", flags.out);
+  std::optional<Progress> shown(std::in_place, "index", "bytes");
+  options.index_progress = [&shown](int64_t done, int64_t total) {
+    shown->Callback()(done, total);
+  };
+  bool converts = false;
+  return readers::Convert(options, [&](int64_t done, int64_t total) {
+    if (!converts) shown.emplace("convert", HoldsImages(options.from) ? "images" : "records");
+    converts = true;
+    shown->SetTotal(total);
+    shown->Update(done);
+  });
+}
+
+void PrintLabels(const readers::ConvertReport& report) {
+  constexpr size_t kMost = 20;  // a long list of classes would hide the rest
+  if (report.records_per_label.size() > kMost) {
+    absl::PrintF("  %d labels\n", report.records_per_label.size());
+    return;
+  }
+  for (const auto& [label, count] : report.records_per_label) {
+    const bool named = label >= 0 && static_cast<size_t>(label) < report.class_names.size();
+    absl::PrintF("  label %d: %d%s%s\n", label, count, named ? "  " : "",
+                 named ? report.class_names[label] : "");
+  }
+}
+
+void Print(const readers::ConvertReport& report, ConvertFormat from) {
+  absl::PrintF("%d %s, %s in %d shards\n", report.num_records,
+               HoldsImages(from) ? "images" : "records",
+               HumanBytes(static_cast<double>(report.file_bytes)), report.files.size());
+  absl::PrintF("  %s\n", report.files.front());
+  if (report.files.size() > 1) absl::PrintF("  ... %s\n", report.files.back());
+  PrintLabels(report);
+}
+
+std::map<std::string, ConvertFormat> Formats() {
+  std::map<std::string, ConvertFormat> formats;
+  for (int i = 0; i <= static_cast<int>(ConvertFormat::kImages); ++i) {
+    const auto format = static_cast<ConvertFormat>(i);
+    formats.emplace(readers::ConvertFormatName(format), format);
+  }
+  return formats;
+}
+
+Flag AddFormat(Command& command, const std::string& name, ConvertFormat& format,
+               const std::string& about) {
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : Formats()) words.push_back(word);
+  return command
+      .AddWord(
+          name, [&format](const std::string& word) { format = Formats().at(word); }, about)
+      .OneOf(words);
+}
+
+void AddInputFlags(Command& command, Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  command.Add("files", flags.files, "What is read: files, patterns, URLs; not for idx and images");
+  command.Add("--images", options.images,
+              "The IDX file of images, the folder of images, or the tar of them");
+  command.Add("--labels", options.labels,
+              "The IDX file of labels (default: named as the images are, with labels-idx1)");
+  command.Add("--label", options.label, "The label of images whose names tell no class").Integer();
+  AddCompressionFlag(
+      command, options.input_compression, "--input-compression",
+      "Of the files that are read: none, gzip, zlib or zstd (default: by their first "
+      "bytes)");
+  command.AddSwitch("--header", options.container.has_header,
+                    "The first row of CSV names the columns (else: the schema, in order)");
+  command
+      .Add("--delimiter", flags.delimiter, "Between the columns of CSV that is read; \\t is a tab")
+      .ShowDefault();
+  command.Add("--record-bytes", options.container.record_bytes, "Of fixed_length that is read")
+      .Whole(1);
+  command.Add("--header-bytes", options.container.header_bytes, "In front of the first record")
+      .Whole(0);
+  command.Add("--footer-bytes", options.container.footer_bytes, "Behind the last record").Whole(0);
+}
+
+void AddSampleFlags(Command& command, Flags& flags) {
+  command.Add(
+      "--schema", flags.schema,
+      "NAME:DTYPE,... of csv, jsonl and tar; bytes, int64 or float32, then [] for a list, ? for "
+      "what may be missing");
+  command.Add("--feature", flags.options.feature,
+              "The feature that a record of text or fixed_length is");
+  command.Add("--features", flags.features, "Which features are taken: NAME or NAME=NEW,...");
+}
+
+void AddWriteMode(Command& command, Flags& flags, const Flag& encoding) {
+  command
+      .AddWord(
+          "--write-mode",
+          [&flags](const std::string& word) {
+            using augment::ImageEncoding;
+            flags.recoder.encoding = word == "raw"     ? ImageEncoding::kStored
+                                     : word == "jpg"   ? ImageEncoding::kJpeg
+                                     : word == "smart" ? ImageEncoding::kSmart
+                                                       : ImageEncoding::kProportion;
+          },
+          "Write images as FFCV does; raw is a PNG that is not compressed")
+      .OneOf({"raw", "jpg", "smart", "proportion"})
+      .Excludes(encoding);
+  command
+      .Add("--smart-threshold", flags.smart_threshold,
+           "Of smart: JPEG where raw pixels take more bytes")
+      .Whole(0);
+  command
+      .Add("--compress-probability", flags.compress_probability,
+           "Of proportion: how likely an image becomes JPEG (default: 0.5)")
+      .Finite(0, 1);
+  command.Add("--write-seed", flags.write_seed, "Of proportion: seed of what is drawn (default: 0)")
+      .Whole(0);
+}
+
+void AddImageFlags(Command& command, Flags& flags) {
+  augment::ImageRecoderOptions& recoder = flags.recoder;
+  Flag longer = command
+                    .Add("--max-resolution", recoder.max_resolution,
+                         "Shrink images until the longer side has so many pixels")
+                    .Integer();
+  command
+      .Add("--min-resolution", recoder.min_resolution,
+           "Shrink images until the shorter side has so many pixels")
+      .Integer()
+      .Excludes(longer);
+  command
+      .Add("--jpeg-quality", flags.jpeg_quality,
+           "Of images that are encoded anew as JPEG (default: 90)")
+      .Whole(1, 100);
+  Flag encoding = command.AddWord(
+      "--image-encoding",
+      [&recoder](const std::string& word) {
+        recoder.encoding =
+            word == "raw" ? augment::ImageEncoding::kRaw : augment::ImageEncoding::kJpeg;
+      },
+      "Write all images as jpeg, or as raw pixels (default: as they are)");
+  encoding.OneOf({"jpeg", "raw"});
+  AddWriteMode(command, flags, encoding);
+  command.Add("--image-feature", flags.options.image_feature,
+              "Which feature the image is (default: image/encoded, jpg, jpeg or png)");
+}
+
+void AddOutputFlags(Command& command, Flags& flags) {
+  readers::ConvertOptions& options = flags.options;
+  command.Add("--out", flags.out, "Folder for the shards; made when it is missing").Required();
+  command.Add("--prefix", flags.prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
+  command.Add("--shards", options.num_shards, "How many shards").Whole(1, 99999).ShowDefault();
+  command.Add("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
+      .Whole(0);
+  AddCompressionFlag(command, options.compression);
+  command.AddSwitch("--overwrite", options.overwrite,
+                    "Replace the shards of this prefix that exist");
+  command.Add("--threads", flags.threads, "That read and encode (default: all usable cores)")
+      .Whole(1, 4096);
+}
+
+}  // namespace
+
+void AddConvert(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand("convert", "Copy records from one container to another");
+  // The checks list the words; CLI11's transformers would list the enums' numbers too.
+  AddFormat(command, "--from", flags->options.from, "What is read").Required();
+  AddFormat(command, "--to", flags->options.to, "What is written (default: tfrecord)");
+  AddInputFlags(command, *flags);
+  AddSampleFlags(command, *flags);
+  AddImageFlags(command, *flags);
+  AddOutputFlags(command, *flags);
+  command.Footer(
+      "tfrecord, text and fixed_length are copied into each other byte by byte. All else are "
+      "samples\n"
+      "of named features: tf.train.Examples, rows of csv, objects of jsonl, samples of tar, images "
+      "with\n"
+      "labels (idx, images); text and fixed_length are one feature of such a sample (--feature).\n"
+      "docs/convert.md says what each can hold. A range and memory are no files: nothing to "
+      "convert.\n"
+      "When it is killed, the same command goes on with the shard that it was at.\n"
+      "Examples:\n"
+      "  millrace records convert --from idx --images train-images-idx3-ubyte.gz "
+      "--out data --prefix train --shards 8\n"
+      "  millrace records convert --from images --images photos/ --out data --shards 4 "
+      "--shuffle 1 --max-resolution 500\n"
+      "  millrace records convert --from csv --header --schema 'label:int64,text:bytes' all.csv "
+      "--out data\n"
+      "  millrace records convert --from tfrecord --to tar 'data/train-*' "
+      "--features image/encoded=jpg,image/class/label=cls --out tars");
+  command.Do([flags] {
+    if (const absl::Status status = Complete(*flags); !status.ok()) return FailUsage(status);
+    const auto report = ConvertFiles(*flags);
+    if (!report.ok()) return Fail(report.status());
+    Print(*report, flags->options.from);
+    return kDone;
+  });
+}
+
+}  // namespace millrace::cli

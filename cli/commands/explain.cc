@@ -1,0 +1,63 @@
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/say/progress.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/plan.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::string file;
+  std::vector<std::string> variables;
+  int rank = 0;
+  int world = 1;
+};
+
+absl::StatusOr<std::string> ExplainFile(const Flags& flags,
+                                        const std::map<std::string, std::string>& variables) {
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
+                            pipeline::Plan::FromFile(flags.file, variables));
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext());
+  pipeline::OpenOptions options;
+  options.rank = flags.rank;
+  options.world = flags.world;
+  Progress indexing("index", "bytes");
+  options.index_progress = indexing.Callback();
+  return pipeline::Explain(plan, context, options);
+}
+
+int Run(const Flags& flags) {
+  if (const absl::Status status = CheckRank(flags.rank, flags.world); !status.ok()) {
+    return FailUsage(status);
+  }
+  const auto variables = ParseVariables(flags.variables);
+  if (!variables.ok()) return FailUsage(variables.status());
+  const auto text = ExplainFile(flags, *variables);
+  if (!text.ok()) return Fail(text.status());
+  std::fputs(text->c_str(), stdout);
+  return kDone;
+}
+
+}  // namespace
+
+void AddExplain(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand("explain", "Print a pipeline's logical and physical plan");
+  command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
+  command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
+      .OneValueEach();
+  command.Add("--rank", flags->rank, "Rank whose rows are shown").Whole(0, kMaxInt).ShowDefault();
+  command.Add("--world", flags->world, "Number of ranks").Whole(1, kMaxInt).ShowDefault();
+  command.Footer(
+      "Example:\n  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --world 2");
+  command.Do([flags] { return Run(*flags); });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,168 @@
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/host.h"
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/say/human_bytes.h"
+#include "cli/say/progress.h"
+#include "readers/cache_folder.h"
+#include "readers/dali_index.h"
+#include "readers/http_options.h"
+#include "readers/record_source.h"
+
+// `millrace records index`: makes the indexes that a pipeline would make when it is opened first,
+// and with --dali those that DALI reads.
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> files;
+  bool dali = false;
+  std::string out;
+  std::string out_folder;
+  bool overwrite = false;
+};
+
+// The records of one file.
+struct Indexed {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+std::vector<Indexed> RecordsOfFiles(const readers::RecordSource& source) {
+  std::vector<Indexed> files(source.files().size());
+  for (uint64_t record = 0; record < source.num_records(); ++record) {
+    Indexed& file = files[source.Locate(record).shard];
+    if (file.count++ == 0) file.first = record;
+  }
+  return files;
+}
+
+// Where the .idx of each file goes.
+absl::StatusOr<std::vector<std::string>> NamesOf(const Flags& flags,
+                                                 const std::vector<std::string>& files) {
+  if (!flags.out.empty() && files.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out names the .idx of one file, and there are ", files.size()));
+  }
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (const std::string& file : files) {
+    const bool is_url = readers::IsUrl(file);
+    if (is_url && flags.out.empty() && flags.out_folder.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(readers::ShownUrl(file), ": give --out-folder for the .idx of a URL"));
+    }
+    std::string name = file + ".idx";
+    if (!flags.out.empty()) name = flags.out;
+    if (!flags.out_folder.empty()) {
+      const std::string path = is_url ? file.substr(0, file.find_first_of("?#")) : file;
+      const std::string base = path.substr(path.rfind('/') + 1);
+      name = (std::filesystem::path(flags.out_folder) / (base + ".idx")).string();
+    }
+    std::error_code none;
+    for (const std::string& data : files) {
+      if (!std::filesystem::equivalent(name, data, none)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": is one of the files, not a name for a .idx"));
+    }
+    if (!taken.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": two files would have this .idx"));
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+// Before any work is done for files that are in the way.
+absl::Status CheckFree(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::error_code error;
+    if (!std::filesystem::exists(name, error)) continue;
+    return absl::AlreadyExistsError(absl::StrCat(name, ": exists; --overwrite replaces it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenFiles(
+    const std::vector<std::string>& files) {
+  readers::RecordSourceOptions options;
+  options.threads = ReadCores().usable;
+  Progress progress("index", "bytes");
+  options.progress = progress.Callback();
+  return readers::RecordSource::Open(files, options);
+}
+
+absl::Status Run(const Flags& flags) {
+  if (!flags.dali && !readers::CacheFolder("").exists()) {
+    return absl::FailedPreconditionError(
+        "there is no folder for indexes: neither XDG_CACHE_HOME nor HOME is set");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
+  std::vector<std::string> names;
+  if (flags.dali) {
+    MILLRACE_ASSIGN_OR_RETURN(names, NamesOf(flags, files));
+    if (!flags.overwrite) MILLRACE_RETURN_IF_ERROR(CheckFree(names));
+    for (const std::string& file : files) {
+      MILLRACE_RETURN_IF_ERROR(readers::CheckMayHaveDaliIndex(file));
+    }
+    std::error_code error;
+    if (!flags.out_folder.empty()) std::filesystem::create_directories(flags.out_folder, error);
+    if (error) return ErrnoStatus(error.value(), "create folder", flags.out_folder);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto source, OpenFiles(files));
+  const std::vector<Indexed> indexed = RecordsOfFiles(*source);
+  absl::PrintF("%-48s %9s %10s\n", "file", "records", "size");
+  for (uint32_t i = 0; i < indexed.size(); ++i) {
+    if (flags.dali) {
+      MILLRACE_RETURN_IF_ERROR(readers::WriteDaliIndex(
+          *source, indexed[i].first, indexed[i].count, names[i],
+          flags.overwrite ? readers::Existing::kReplace : readers::Existing::kKeep));
+    }
+    const auto stamp = source->stamp(i);
+    absl::PrintF("%-48s %9d %10s\n", source->files()[i], indexed[i].count,
+                 HumanBytes(stamp.has_value() ? static_cast<double>(stamp->file_size) : 0));
+  }
+  absl::PrintF("%d files, %d records\n", indexed.size(), source->num_records());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddIndex(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand(
+      "index", "Find the records of files now, so that pipelines open at once; DALI's .idx too");
+  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.AddSwitch("--dali", flags->dali,
+                    "Write what tfrecord2idx writes: FILE.idx beside each file, plain ones only");
+  Flag out = command.Add("--out", flags->out, "With --dali: the name of the .idx of one file");
+  command
+      .Add("--out-folder", flags->out_folder,
+           "With --dali: the folder for all .idx files; made when it is missing")
+      .Excludes(out);
+  command.AddSwitch("--overwrite", flags->overwrite, "Replace .idx files that are there");
+  command.Footer(
+      "Indexes are kept in $XDG_CACHE_HOME/millrace or ~/.cache/millrace.\n"
+      "Examples:\n  millrace records index data/*.tfrecord\n"
+      "  millrace records index --dali --out-folder idx data/*.tfrecord");
+  command.Do([flags] {
+    if (!flags->dali && (!flags->out.empty() || !flags->out_folder.empty() || flags->overwrite)) {
+      return FailUsage("--out, --out-folder and --overwrite are about the files of --dali");
+    }
+    const absl::Status status = Run(*flags);
+    return status.ok() ? kDone : Fail(status);
+  });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,139 @@
+#include "readers/inspect.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/say/human_bytes.h"
+#include "cli/say/progress.h"
+#include "readers/record_source.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> files;
+  readers::InspectOptions options;
+};
+
+absl::StatusOr<readers::InspectReport> InspectFiles(const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
+  Progress progress("inspect", "bytes");
+  return readers::Inspect(files, flags.options, progress.Callback());
+}
+
+template <typename T>
+std::string RangeText(const readers::Range<T>& range) {
+  if (!range.min.has_value()) return "-";
+  if (*range.min == *range.max) return absl::StrCat(*range.min);
+  return absl::StrCat(*range.min, " .. ", *range.max);
+}
+
+std::string CrcText(const readers::ShardReport& shard) {
+  if (!shard.unreadable.empty()) return "unreadable";
+  if (shard.num_damaged > 0) return absl::StrCat(shard.num_damaged, " damaged");
+  return shard.whole ? "ok" : "not all read";
+}
+
+std::string CompressionText(readers::Compression compression) {
+  switch (compression) {
+    case readers::Compression::kGzip:
+      return "gzip";
+    case readers::Compression::kZlib:
+      return "zlib";
+    case readers::Compression::kZstd:
+      return "zstd";
+    default:
+      return "none";
+  }
+}
+
+void PrintShard(const std::string& name, const std::string& compression,
+                const readers::ShardReport& shard) {
+  absl::PrintF("%-48s %9d %10s  %-5s %-12s %s / %.0f / %s\n", name, shard.num_records,
+               HumanBytes(static_cast<double>(shard.file_bytes)), compression, CrcText(shard),
+               shard.record_bytes.min ? absl::StrCat(*shard.record_bytes.min) : "-",
+               shard.mean_record_bytes(),
+               shard.record_bytes.max ? absl::StrCat(*shard.record_bytes.max) : "-");
+}
+
+// What the values of a feature are, and between which bounds.
+std::string ValuesText(const readers::FeatureReport& feature) {
+  std::vector<std::string> parts;
+  if (feature.num_ints > 0) parts.push_back(RangeText(feature.ints));
+  if (feature.num_floats > 0) parts.push_back(RangeText(feature.floats));
+  if (feature.num_nan > 0) parts.push_back(absl::StrCat(feature.num_nan, " NaN"));
+  if (feature.num_bytes > 0) parts.push_back(RangeText(feature.byte_lengths) + " bytes");
+  for (const auto& [format, count] : feature.image_formats) {
+    parts.push_back(absl::StrCat(count, " ", format));
+  }
+  if (feature.image_heights.min.has_value()) {
+    parts.push_back(absl::StrCat("height ", RangeText(feature.image_heights), ", width ",
+                                 RangeText(feature.image_widths), ", channels ",
+                                 RangeText(feature.image_channels)));
+  }
+  if (feature.num_bad_images > 0) {
+    parts.push_back(absl::StrCat(feature.num_bad_images, " bad images"));
+  }
+  std::string text;
+  for (const std::string& part : parts) absl::StrAppend(&text, text.empty() ? "" : "; ", part);
+  return text;
+}
+
+void Print(const readers::InspectReport& report) {
+  absl::PrintF("%-48s %9s %10s  %-5s %-12s %s\n", "shard", "records", "size", "zip", "CRCs",
+               "record bytes min / mean / max");
+  for (const readers::ShardReport& shard : report.shards) {
+    PrintShard(shard.file, CompressionText(shard.compression), shard);
+  }
+  if (report.shards.size() > 1) {
+    PrintShard(absl::StrFormat("%d shards", report.shards.size()), "", report.total);
+  }
+  if (!report.features.empty()) {
+    absl::PrintF("\n%-28s %-6s %9s  %-10s %s\n", "feature", "type", "records", "values", "range");
+  }
+  for (const readers::FeatureReport& feature : report.features) {
+    absl::PrintF("%-28s %-6s %9d  %-10s %s\n", feature.key, ToAbsl(feature.kind()),
+                 feature.num_records(), RangeText(feature.num_values), ValuesText(feature));
+  }
+  if (report.total.num_not_examples > 0) {
+    absl::PrintF("%d records are no tf.train.Example\n", report.total.num_not_examples);
+  }
+  for (const readers::ShardReport& shard : report.shards) {
+    for (const readers::DamagedPlace& place : shard.damages) absl::PrintF("%s\n", place.message);
+  }
+}
+
+// Says which files have no report, and returns the exit code.
+int Verdict(const readers::InspectReport& report) {
+  for (const readers::ShardReport& shard : report.shards) {
+    if (!shard.unreadable.empty()) Fail(absl::UnavailableError(shard.unreadable));
+  }
+  return report.ok() ? kDone : kFailed;
+}
+
+}  // namespace
+
+void AddInspect(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand(
+      "inspect", "Say what is in record files: records, sizes, CRCs, features and their ranges");
+  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.Add("--records", flags->options.max_records, "Look at so many per file (0: all)")
+      .Whole(0);
+  command.Footer(
+      "Exit code 1 when a file cannot be read, or what was read of it is damaged.\n"
+      "Example:\n  millrace records inspect data/*.tfrecord");
+  command.Do([flags] {
+    const auto report = InspectFiles(*flags);
+    if (!report.ok()) return Fail(report.status());
+    Print(*report);
+    return Verdict(*report);
+  });
+}
+
+}  // namespace millrace::cli

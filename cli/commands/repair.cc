@@ -1,0 +1,73 @@
+#include "readers/repair.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/flags/container_flag.h"
+#include "readers/quarantine.h"
+#include "readers/record_source.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> files;
+  std::string out;
+  std::string from;
+  ContainerFlags container;
+  readers::RepairOptions options;
+};
+
+void Print(const readers::RepairedFile& file) {
+  for (const readers::DamagedPlace& place : file.dropped) {
+    absl::PrintF("dropped %s\n", place.message);
+  }
+  absl::PrintF("%s: %d records, %d of them framed anew, %d places dropped\n", file.out,
+               file.num_kept, file.num_reframed, file.dropped.size());
+}
+
+absl::Status RepairFiles(const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
+  readers::RepairOptions options = flags.options;
+  if (!flags.from.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.listed, readers::ReadQuarantine(flags.from));
+  }
+  return readers::Repair(files, flags.out, options, Print).status();
+}
+
+int Run(Flags flags) {
+  auto container = flags.container.Options();
+  if (!container.ok()) return FailUsage(container.status());
+  flags.options.container = *container;
+  const absl::Status repaired = RepairFiles(flags);
+  return repaired.ok() ? kDone : Fail(repaired);
+}
+
+}  // namespace
+
+void AddRepair(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand(
+      "repair", "Copy files without their damaged records; the files stay as they are");
+  command.Add("files", flags->files, "Files or glob patterns").Required();
+  AddContainerFlags(command, flags->container);
+  command.Add("--out", flags->out, "Folder of the copies, which have the files' names").Required();
+  command.Add("--from", flags->from,
+              "Leave out the records too that this quarantine names for what they hold");
+  command.AddSwitch(
+      "--reframe", flags->options.reframe,
+      "TFRecord: keep a record whose checksum is wrong and that is a tf.train.Example, or whose "
+      "length's checksum alone is wrong");
+  command.Footer(
+      "Of a tar the samples around a damaged header go, of CSV rows that are none or have another "
+      "number of cells than the row of names (--header) or most of the first rows. Records of IDX "
+      "and of fixed length cannot be repaired.\n"
+      "Example:\n  millrace records repair data/*.tfrecord --out mended --reframe");
+  command.Do([flags] { return Run(*flags); });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/host.h"
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/emulate/accelerator.h"
+#include "cli/emulate/emulator.h"
+#include "cli/emulate/run_max.h"
+#include "cli/emulate/run_report.h"
+#include "cli/emulate/run_stream.h"
+#include "cli/say/progress.h"
+#include "cli/visit/visit_record.h"
+#include "pipeline/digest.h"
+#include "pipeline/pipeline.h"
+
+// `millrace run` drives a pipeline with no trainer behind it. With --pace or --accelerator it
+// stands in for accelerators that take a nominal time for each batch (cli/emulate/emulator.h), and
+// reports their utilisation (cli/emulate/step_sums.h).
+
+namespace millrace::cli {
+namespace {
+
+// One pass over the stream, to its end or the flags' limits.
+class Drive {
+ public:
+  static absl::StatusOr<RunReport> Run(const RunFlags& flags, RunStream& stream) {
+    MILLRACE_ASSIGN_OR_RETURN(VisitRecord record,
+                              VisitRecord::Open(flags.audit, flags.token_file, stream.plan,
+                                                *stream.pipeline, stream.options));
+    return Drive(flags, stream, std::move(record)).Run();
+  }
+
+ private:
+  Drive(const RunFlags& flags, RunStream& stream, VisitRecord record)
+      : flags_(flags),
+        stream_(stream),
+        record_(std::move(record)),
+        limit_(flags.seconds > 0 ? flags.seconds : std::numeric_limits<double>::infinity()),
+        cpu_at_start_(ProcessCpuSeconds()),
+        emulator_(EmulatorClock::Steady(), flags.accelerators, SecondsPerSample(flags)) {}
+
+  static double SecondsPerSample(const RunFlags& flags) {
+    const double rate = SamplesPerSecondOf(flags);
+    return rate > 0 ? 1 / rate : 0;
+  }
+
+  RunReport Run() {
+    Progress progress("run", "batches", static_cast<int64_t>(flags_.batches));
+    bool more = true;
+    while (more && WantsMore()) {
+      more = Step();
+      if (more) progress.Add(1);
+    }
+    emulator_.Drain(limit_);
+    if (more) report_.status = record_.Finish(/*end_of_stream=*/false);
+    report_.seconds = emulator_.now();
+    report_.cpu_seconds = ProcessCpuSeconds() - cpu_at_start_;
+    report_.steps = emulator_.sums();
+    report_.digest = digest_.value();
+    report_.damage = DamageOf(stream_.context->metrics());
+    return report_;
+  }
+
+  bool WantsMore() {
+    if (flags_.batches > 0 && report_.batches >= flags_.batches) return false;
+    emulator_.SleepUntilFree(limit_);
+    return emulator_.now() < limit_;
+  }
+
+  // An accelerator takes a batch. Returns false at the end of the stream or on an error, which
+  // report_ then holds.
+  bool Step() {
+    emulator_.Ask();
+    const auto batch = stream_.pipeline->Next();
+    if (!batch.ok()) report_.status = batch.status();
+    if (!batch.ok()) return false;
+    if (!batch->has_value()) {
+      report_.status = record_.Finish(/*end_of_stream=*/true);
+      return false;
+    }
+    emulator_.Deliver((*batch)->num_valid_rows());
+    report_.status = record_.Add(**batch);
+    if (!report_.status.ok()) return false;
+    if (flags_.digest) digest_.Add(**batch);
+    report_.samples += (*batch)->num_valid_rows();
+    ++report_.batches;
+    return true;
+  }
+
+  const RunFlags& flags_;
+  RunStream& stream_;
+  VisitRecord record_;
+  const double limit_;  // seconds
+  const double cpu_at_start_;
+  Emulator emulator_;
+  pipeline::StreamDigest digest_;
+  RunReport report_;
+};
+
+// Of a run that measured nothing.
+int FailAtOnce(const RunFlags& flags, const absl::Status& status) {
+  if (flags.json) PrintErrorJson(status);
+  return Fail(status);
+}
+
+int RunOnce(const RunFlags& flags, RunStream& stream) {
+  const auto report = Drive::Run(flags, stream);
+  if (!report.ok()) return FailAtOnce(flags, report.status());
+  if (flags.json) {
+    PrintRunJson(flags, *report);
+  } else if (report->batches > 0 || report->status.ok()) {
+    PrintRunText(flags, *report);
+  }
+  return report->status.ok() ? kDone : Fail(report->status);
+}
+
+int RunFindMax(const RunFlags& flags, RunStream& stream) {
+  const MaxReport report = FindMaxOf(flags, stream);
+  if (flags.json) {
+    PrintMaxJson(flags, report);
+  } else {
+    PrintMaxText(flags, report);
+  }
+  return report.fed.status.ok() ? kDone : Fail(report.fed.status);
+}
+
+// What is wrong with the flags together; empty: nothing.
+std::string_view CheckFlags(const RunFlags& flags) {
+  if (flags.force && flags.resume.empty() && flags.token_file.empty()) {
+    return "--force goes with --resume or --token-file";
+  }
+  const bool paced = SamplesPerSecondOf(flags) > 0;
+  if (flags.accelerators > 1 && !paced) return "--accelerators goes with --accelerator or --pace";
+  if (!flags.find_max) return flags.warmup < 0 ? "" : "--warmup goes with --find-max";
+  if (!paced) return "--find-max goes with --accelerator or --pace";
+  if (flags.accelerators > 1) return "--find-max finds the number of --accelerators";
+  if (flags.batches > 0) return "--find-max takes --seconds for each try, not --batches";
+  if (flags.digest || !flags.audit.empty() || !flags.token_file.empty()) {
+    return "--find-max goes with none of --digest, --audit and --token-file";
+  }
+  return "";
+}
+
+int Run(const RunFlags& flags) {
+  if (const absl::Status status = CheckRank(flags.rank, flags.world); !status.ok()) {
+    return FailUsage(status);
+  }
+  if (const std::string_view wrong = CheckFlags(flags); !wrong.empty()) {
+    return FailUsage(std::string(wrong));
+  }
+  const auto variables = ParseVariables(flags.variables);
+  if (!variables.ok()) return FailUsage(variables.status());
+  auto stream = OpenRunStream(flags, *variables);
+  if (!stream.ok()) return FailAtOnce(flags, stream.status());
+  const bool infinite = stream->pipeline->length().infinite;
+  if (flags.find_max && !infinite) {
+    return FailUsage("--find-max needs a plan that repeats for ever");
+  }
+  if (flags.find_max) return RunFindMax(flags, *stream);
+  if (infinite && flags.batches == 0 && flags.seconds <= 0) {
+    return FailUsage("the plan repeats for ever: give --batches or --seconds");
+  }
+  return RunOnce(flags, *stream);
+}
+
+}  // namespace
+
+void AddRun(Command parent) {
+  auto flags = std::make_shared<RunFlags>();
+  Command command = parent.AddCommand("run", "Drive a pipeline without a trainer and measure it");
+  command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
+  command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
+      .OneValueEach();
+  command.Add("--batches", flags->batches, "Stop after this many batches (0: no limit)")
+      .Whole(0, std::numeric_limits<int64_t>::max());
+  command
+      .Add("--seconds", flags->seconds,
+           "Stop after this many seconds (0: no limit); with --find-max, of each try (0: 10)")
+      .Finite(0, 1e9);
+  command.Add("--threads", flags->threads, "Pipeline threads (0: usable cores)").Whole(0, 4096);
+  const Flag pace =
+      command.Add("--pace", flags->pace, "Emulate an accelerator that takes this many img/s")
+          .Finite(1e-3, 1e12);
+  command
+      .Add("--accelerator", flags->accelerator,
+           "Emulate one that computes as long as a benchmark says (docs/accelerators.md)")
+      .OneOf(AcceleratorNames())
+      .Excludes(pace);
+  command.Add("--accelerators", flags->accelerators, "Emulate so many, which share the stream")
+      .Whole(1, kMaxAccelerators)
+      .ShowDefault();
+  command.AddSwitch("--find-max", flags->find_max,
+                    "Find how many of them this host feeds at a utilisation of 0.90");
+  command
+      .Add("--warmup", flags->warmup,
+           "With --find-max: seconds before each try that it leaves out (2)")
+      .Finite(0, 1e6);
+  command.Add("--rank", flags->rank, "Read this rank's slice of every batch")
+      .Whole(0, kMaxInt)
+      .ShowDefault();
+  command.Add("--world", flags->world, "Number of ranks").Whole(1, kMaxInt).ShowDefault();
+  command.Add("--prefetch", flags->prefetch, "Batches made ahead (0: as the plan says)")
+      .Whole(0, 1024);
+  const Flag resume = command.Add("--resume", flags->resume, "Continue from this resume token");
+  command
+      .Add("--token-file", flags->token_file,
+           "Continue from the token in this file, if there is one, and keep that of the last "
+           "batch there")
+      .Excludes(resume);
+  command.AddSwitch(
+      "--force", flags->force,
+      "Continue from a token of another plan or other data all the same, and say what is "
+      "lost; one of another semantics_version is refused even so");
+  command.Add("--audit", flags->audit,
+              "Log the samples of every batch to this file, one for each rank (see audit)");
+  command.Add("--quarantine", flags->quarantine,
+              "Append the damaged records that are met to this file (see records repair)");
+  command.AddSwitch("--digest", flags->digest,
+                    "Digest of all valid rows; the ranks' digests add up");
+  command.AddSwitch("--json", flags->json, "One JSON object on standard output");
+  command.Footer(
+      "Examples:\n"
+      "  millrace run examples/imagenet/train.pbtxt --var DATA=shards --seconds 10 --json\n"
+      "  millrace run pipeline.pbtxt --batches 100 --digest --rank 1 --world 2\n"
+      "  millrace run pipeline.pbtxt --seconds 30 --pace 1786\n"
+      "  millrace run pipeline.pbtxt --accelerator h100-storage --find-max --json\n"
+      "  millrace run pipeline.pbtxt --token-file run.token --audit run.audit");
+  command.Do([flags] { return Run(*flags); });
+}
+
+}  // namespace millrace::cli

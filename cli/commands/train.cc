@@ -1,0 +1,218 @@
+#include "trainer/train.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/flags/reduction_flags.h"
+#include "cli/say/progress.h"
+#include "cli/watch/unbounded_watch.h"
+#include "collectives/factory.h"
+#include "collectives/peer_lost.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::string job;
+  std::vector<std::string> variables;
+  bool resume = false;
+  int threads = 0;
+  ReductionFlags reduction;
+  std::string quarantine;
+  std::string timeline;
+  int stall_report_ms = 3000;
+  int stall_abort_ms = 60'000;
+  collectives::ConnectOptions connect;
+  int connect_timeout_s = 300;
+  int timeout_s = 0;
+};
+
+collectives::ConnectOptions ConnectOptionsOf(const Flags& flags) {
+  collectives::ConnectOptions options = flags.connect;
+  options.connect_timeout = std::chrono::seconds(flags.connect_timeout_s);
+  options.timeout = std::chrono::seconds(flags.timeout_s);
+  return options;
+}
+
+// `watch` outlives what this returns.
+absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
+  collectives::ConnectOptions options = ConnectOptionsOf(flags);
+  options.probe_sums = false;  // every wait of a training has the watchdog's watch
+  options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
+  return collectives::Connect(options);
+}
+
+// Signal handler -> training loop, relaxed: the flag alone is the message.
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// The first signal asks for a checkpoint; the next one of its kind ends the process at once.
+void OnStopSignal(int signal_number) {
+  stop_requested.store(true, std::memory_order_relaxed);
+  std::signal(signal_number, SIG_DFL);
+}
+
+// Lines on standard output; below them, on a terminal, a bar.
+class Display {
+ public:
+  void Line(std::string_view line) {
+    index_.reset();
+    if (bar_) bar_->Clear();
+    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    std::fflush(stdout);
+  }
+  // From any thread.
+  static void Warning(std::string_view line) {
+    std::fprintf(stderr, "millrace: warning: %.*s\n", static_cast<int>(line.size()), line.data());
+  }
+  void Failure(const absl::Status& status) {
+    index_.reset();
+    bar_.reset();
+    Fail(status);
+  }
+  void Index(int64_t done, int64_t total) {
+    if (!index_) index_.emplace("index", "bytes", total);
+    index_->Update(done);
+  }
+  void Step(uint64_t done, uint64_t total) {
+    if (!terminal_) return;
+    if (!bar_) bar_.emplace("train", "steps", static_cast<int64_t>(total));
+    bar_->Update(static_cast<int64_t>(done));
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  std::optional<Progress> index_;
+  std::optional<Progress> bar_;
+};
+
+int TrainJob(const Flags& flags) {
+  auto variables = ParseVariables(flags.variables);
+  if (!variables.ok()) return FailUsage(variables.status());
+  if (flags.connect.backend == "nccl") {
+    return Fail(absl::InvalidArgumentError(
+        "backend 'nccl' reduces memory of GPUs, but the gradients of `train` are in the host's: "
+        "take single, tcp or mpi (`millrace bench` takes nccl)"));
+  }
+  UnboundedWatch watch(std::chrono::seconds(flags.connect_timeout_s));
+  absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
+  if (!launch.ok()) return Fail(launch.status());
+  std::signal(SIGTERM, OnStopSignal);
+  std::signal(SIGUSR1, OnStopSignal);
+  trainer::TrainOptions options;
+  options.job_path = flags.job;
+  options.variables = *std::move(variables);
+  options.reduction = flags.reduction.given;
+  options.resume = flags.resume;
+  options.threads = flags.threads;
+  options.quarantine_file = flags.quarantine;
+  options.timeline_file = flags.timeline;
+  options.stall_report = std::chrono::milliseconds(flags.stall_report_ms);
+  options.stall_abort = std::chrono::milliseconds(flags.stall_abort_ms);
+  options.start_timeout = std::chrono::seconds(flags.connect_timeout_s);
+  options.launch_reason = launch->reason;
+  options.stop = &stop_requested;
+  Display display;
+  options.print = [&display](std::string_view line) { display.Line(line); };
+  options.progress = [&display](uint64_t done, uint64_t total) { display.Step(done, total); };
+  options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
+  options.warn = Display::Warning;
+  options.report = [&display](const absl::Status& status) { display.Failure(status); };
+  const auto outcome = trainer::Train(options, *launch->communicator);
+  if (!outcome.ok()) {  // some rank has reported it
+    return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
+  }
+  const bool resumable = outcome->stopped && !outcome->checkpoint.empty();
+  watch.Note(outcome->stopped ? "the training has stopped, and saved what it could"
+                              : "the training is over, with all that it saves",
+             resumable ? kStoppedResumable : kFailed);
+  if (!outcome->stopped) return kDone;
+  if (resumable) return kStoppedResumable;
+  if (launch->communicator->rank() != 0) return kFailed;
+  return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
+}
+
+// docs/distributed.md
+void AddLaunchFlags(Command& command, Flags& flags) {
+  command
+      .Add("--rank", flags.connect.flags.rank,
+           "Rank of this process, with --world-size (default: the launcher's)")
+      .Whole(0, 1 << 24);
+  command
+      .Add("--world-size", flags.connect.flags.size,
+           "Number of processes (default: the launcher's)")
+      .Whole(1, 1 << 24);
+  command.Add("--rendezvous", flags.connect.rendezvous,
+              "Where the processes meet: HOST:PORT of rank 0, or file:FOLDER that all share");
+  command.Add("--job-id", flags.connect.job_id,
+              "Refuse processes with another one at the rendezvous (default: the launcher's)");
+  command.Add(
+      "--backend", flags.connect.backend,
+      absl::StrCat("How ranks talk, instead of what suits the launcher: ", "single, tcp, mpi"));
+  command.AddSwitch("--exact", flags.connect.exact,
+                    "Never a network's own sums, even where they have the same bits");
+  command
+      .Add("--connect-timeout", flags.connect_timeout_s,
+           "Seconds to wait for the other ranks at the start, and at the end of MPI")
+      .Whole(1, 1 << 24);
+  command
+      .Add("--timeout", flags.timeout_s,
+           "Seconds that an operation may wait for a peer before the job fails (0: for ever)")
+      .Whole(0, 1 << 24);
+}
+
+}  // namespace
+
+void AddTrain(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand("train", "Train a model, data-parallel over all ranks");
+  command.Add("job", flags->job, "Job file (protobuf text format)").Required();
+  command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the job's files; repeatable")
+      .OneValueEach();
+  command.AddSwitch("--resume", flags->resume, "Continue from the job's newest checkpoint");
+  command
+      .Add("--threads", flags->threads, "Cores of this rank (0: usable cores / ranks of this host)")
+      .Whole(0, 4096);
+  command.Add("--quarantine", flags->quarantine,
+              "Append the damaged records that any rank meets to this file (see records repair)");
+  command.Add("--timeline", flags->timeline,
+              "Write what all ranks did when to this file (Chrome trace format)");
+  command
+      .Add("--stall-report-ms", flags->stall_report_ms,
+           "Name a rank that the others have waited for so long")
+      .ShowDefault()
+      .Whole(1, kMaxInt);
+  command
+      .Add("--stall-abort-ms", flags->stall_abort_ms,
+           "Give a rank up after so long, and exit with 76 (0: never)")
+      .ShowDefault()
+      .Whole(0, kMaxInt);
+  AddReductionFlags(command, flags->reduction);
+  AddLaunchFlags(command, *flags);
+  command.Footer(
+      "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
+      "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead, as scripts/mpirun.sh "
+      "does\n"
+      "with the SIGTERM that it gets.\n"
+      "Examples:\n"
+      "  millrace train examples/fashion_mnist/job.pbtxt\n"
+      "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt --resume\n"
+      "  torchrun --nproc-per-node 2 --no-python millrace train examples/fashion_mnist/job.pbtxt\n"
+      "  millrace train job.pbtxt --rank 0 --world-size 2 --rendezvous node1:29500");
+  command.Do([flags] { return TrainJob(*flags); });
+}
+
+}  // namespace millrace::cli

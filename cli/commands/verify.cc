@@ -1,0 +1,155 @@
+#include "readers/verify.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "cli/commands/command.h"
+#include "cli/flags/container_flag.h"
+#include "cli/say/human_bytes.h"
+#include "cli/say/progress.h"
+#include "readers/quarantine.h"
+#include "readers/record_source.h"
+#include "readers/repair.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> files;
+  readers::VerifyOptions options;
+  ContainerFlags container;
+  std::string from;
+  bool json = false;
+};
+
+bool IsFolder(const std::string& name) {
+  std::error_code error;
+  return std::filesystem::is_directory(name, error);
+}
+
+absl::StatusOr<readers::VerifyReport> VerifyFiles(const Flags& flags) {
+  std::vector<std::string> folders;
+  std::vector<std::string> patterns = flags.files;
+  const auto first_folder = std::ranges::stable_partition(
+      patterns, [](const std::string& name) { return !IsFolder(name); });
+  folders.assign(first_folder.begin(), first_folder.end());
+  patterns.erase(first_folder.begin(), first_folder.end());
+  std::vector<std::string> files;
+  if (!patterns.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(files, readers::ExpandFiles(patterns));
+  }
+  files.insert(files.end(), folders.begin(), folders.end());
+  Progress progress("verify", "bytes");
+  return readers::Verify(files, flags.options, progress.Callback());
+}
+
+void PrintJson(const readers::VerifyReport& report) {
+  auto damage = nlohmann::ordered_json::array();
+  for (const readers::DamagedPlace& place : report.places) {
+    damage.push_back({{"file", place.error.file},
+                      {"offset", place.error.offset},
+                      {"ordinal", place.error.ordinal},
+                      {"reason", std::string(RecordErrorReasonName(place.error.reason))},
+                      {"message", place.message}});
+  }
+  const nlohmann::ordered_json json{
+      {"files", report.num_files},     {"damaged_files", report.num_damaged_files},
+      {"records", report.num_records}, {"payload_bytes", report.payload_bytes},
+      {"damaged", report.num_damaged}, {"damage", damage}};
+  std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void PrintText(const readers::VerifyReport& report) {
+  for (const readers::DamagedPlace& place : report.places) absl::PrintF("%s\n", place.message);
+  if (report.num_damaged > report.places.size()) {
+    absl::PrintF("... and %d more\n", report.num_damaged - report.places.size());
+  }
+  absl::PrintF("%d files, %d intact records (%s), %d damaged places in %d files\n",
+               report.num_files, report.num_records,
+               HumanBytes(static_cast<double>(report.payload_bytes)), report.num_damaged,
+               report.num_damaged_files);
+}
+
+// The places that a quarantine names, and no others.
+int RunFrom(const Flags& flags) {
+  const auto places = readers::ReadQuarantine(flags.from);
+  if (!places.ok()) return Fail(places.status());
+  const auto checks = readers::VerifyPlaces(
+      *places,
+      {.container = flags.options.container, .max_record_bytes = flags.options.max_record_bytes});
+  const auto damaged = std::ranges::count_if(checks, &readers::PlaceCheck::damaged);
+  auto list = nlohmann::ordered_json::array();
+  for (const readers::PlaceCheck& check : checks) {
+    const RecordError& at = check.listed;
+    list.push_back({{"file", at.file},
+                    {"offset", at.offset},
+                    {"ordinal", at.ordinal},
+                    {"reason", std::string(RecordErrorReasonName(at.reason))},
+                    {"damaged", check.damaged},
+                    {"message", check.message}});
+    if (flags.json) continue;
+    absl::PrintF("%s: record %d at offset %d: %s\n", at.file, at.ordinal, at.offset,
+                 check.damaged ? "damaged: " + check.message : std::string("intact"));
+  }
+  if (flags.json) {
+    const nlohmann::ordered_json json{
+        {"places", checks.size()}, {"damaged", damaged}, {"checks", list}};
+    std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else {
+    absl::PrintF("%d of %d places are damaged\n", damaged, checks.size());
+  }
+  return damaged == 0 ? kDone : kFailed;
+}
+
+int Run(Flags flags) {
+  if (flags.from.empty() == flags.files.empty()) {
+    return FailUsage("give files, or --from with a quarantine");
+  }
+  auto container = flags.container.Options();
+  if (!container.ok()) return FailUsage(container.status());
+  flags.options.container = *container;
+  if (!flags.from.empty()) return RunFrom(flags);
+  const auto folder = std::ranges::find_if(flags.files, IsFolder);
+  if (container->has_value() && folder != flags.files.end()) {
+    return FailUsage(*folder + " is a folder of images, which have no --container");
+  }
+  const auto report = VerifyFiles(flags);
+  if (!report.ok()) return Fail(report.status());
+  flags.json ? PrintJson(*report) : PrintText(*report);
+  return report->ok() ? kDone : kFailed;
+}
+
+}  // namespace
+
+void AddVerify(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand(
+      "verify", "Read every byte, list every damaged place; exit 1 when there is one");
+  command.Add("files", flags->files, "Files or glob patterns; folders of images by class");
+  AddContainerFlags(command, flags->container);
+  command.Add("--from", flags->from,
+              "Read only the records that this quarantine names (millrace run --quarantine)");
+  command.AddSwitch("--examples", flags->options.check_examples,
+                    "Each payload must be a valid tf.train.Example too");
+  command.Add("--max-places", flags->options.max_places, "List so many; all are counted")
+      .Whole(0)
+      .ShowDefault();
+  command.AddSwitch("--json", flags->json, "One JSON object on standard output");
+  command.Footer(
+      "Rows of CSV must have as many cells as the row of names (--header), or as most of the first "
+      "rows; of images in a folder the headers are read.\n"
+      "Examples:\n  millrace records verify --examples data/*.tfrecord\n"
+      "  millrace records verify samples-*.tar rows.csv.gz photos/\n"
+      "  millrace records verify --from bad.jsonl");
+  command.Do([flags] { return Run(*flags); });
+}
+
+}  // namespace millrace::cli

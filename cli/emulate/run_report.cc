@@ -1,0 +1,126 @@
+#include "cli/emulate/run_report.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "absl/strings/str_format.h"
+#include "base/host.h"
+#include "cli/emulate/accelerator.h"
+#include "cli/say/human_bytes.h"
+
+namespace millrace::cli {
+namespace {
+
+double SamplesPerSecond(const RunReport& report) {
+  return report.seconds > 0 ? static_cast<double>(report.samples) / report.seconds : 0;
+}
+
+double CpuSecondsPer1000(const RunReport& report) {
+  return report.samples > 0 ? 1000 * report.cpu_seconds / static_cast<double>(report.samples) : 0;
+}
+
+nlohmann::ordered_json WaitJson(const WaitHistogram& waits) {
+  return {{"p50_seconds", waits.Quantile(0.5)},
+          {"p99_seconds", waits.Quantile(0.99)},
+          {"max_seconds", waits.max()},
+          {"steps", waits.count()},
+          {"steps_over_50us", waits.num_noticed()}};
+}
+
+std::string UtilisationText(const StepSums& steps) {
+  if (const auto utilisation = steps.utilisation()) return absl::StrFormat("%.3f", *utilisation);
+  return "not known, for no step was counted";
+}
+
+void PrintAccelerators(const RunFlags& flags, const RunReport& report) {
+  const WaitHistogram& waits = report.steps.waits();
+  absl::PrintF("%d emulated accelerator%s%s of %.0f img/s: utilisation %s\n", flags.accelerators,
+               flags.accelerators == 1 ? "" : "s",
+               flags.accelerator.empty() ? "" : " " + flags.accelerator, SamplesPerSecondOf(flags),
+               UtilisationText(report.steps));
+  absl::PrintF("waits of %d steps: median %.3f ms, p99 %.3f ms, longest %.3f ms; %d over 50 us\n",
+               waits.count(), 1e3 * waits.Quantile(0.5), 1e3 * waits.Quantile(0.99),
+               1e3 * waits.max(), waits.num_noticed());
+}
+
+}  // namespace
+
+DamageMet DamageOf(const Metrics& metrics) {
+  constexpr std::string_view kBad = "millrace_records_bad_total";
+  // millrace_records_damaged_total{reason="data_crc"}
+  constexpr std::string_view kBegin = "millrace_records_damaged_total{reason=\"";
+  constexpr std::string_view kEnd = "\"}";
+  DamageMet met;
+  for (const auto& [name, count] : metrics.Snapshot()) {
+    if (name == kBad) met.records_bad = count;
+    if (!name.starts_with(kBegin)) continue;
+    met.damaged[name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size())] = count;
+  }
+  return met;
+}
+
+void PrintJson(const nlohmann::ordered_json& json) {
+  std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void PrintErrorJson(const absl::Status& status) {
+  PrintJson({{"error", std::string(status.message())}});
+}
+
+void PrintDamageText(const DamageMet& damage) {
+  for (const auto& [reason, count] : damage.damaged) {
+    absl::PrintF("damaged: %d samples, %s\n", count, reason);
+  }
+}
+
+nlohmann::ordered_json AcceleratorJson(const RunFlags& flags) {
+  const double rate = SamplesPerSecondOf(flags);
+  if (rate <= 0) return nullptr;
+  nlohmann::ordered_json json{{"name", nullptr}, {"samples_per_second", rate}};
+  if (const Accelerator* accelerator = FindAccelerator(flags.accelerator)) {
+    json["name"] = std::string(accelerator->name);
+    json["batch"] = accelerator->batch;
+    json["compute_seconds"] = accelerator->compute_seconds;
+  }
+  return json;
+}
+
+void PrintRunJson(const RunFlags& flags, const RunReport& report) {
+  nlohmann::ordered_json json{{"samples", report.samples},
+                              {"batches", report.batches},
+                              {"seconds", report.seconds},
+                              {"samples_per_second", SamplesPerSecond(report)},
+                              {"wait_fraction", report.steps.wait_fraction()},
+                              {"wait", WaitJson(report.steps.waits())},
+                              {"au", nullptr},
+                              {"accelerator", AcceleratorJson(flags)},
+                              {"accelerators", nullptr},
+                              {"digest", nullptr},
+                              {"records_bad", report.damage.records_bad},
+                              {"records_damaged", report.damage.damaged},
+                              {"cpu_seconds_per_1000_samples", CpuSecondsPer1000(report)},
+                              {"peak_rss_bytes", PeakRssBytes()}};
+  if (SamplesPerSecondOf(flags) > 0) {
+    if (const auto utilisation = report.steps.utilisation()) json["au"] = *utilisation;
+    json["accelerators"] = flags.accelerators;
+  }
+  if (flags.digest) json["digest"] = absl::StrFormat("%016x", report.digest);
+  if (!report.status.ok()) json["error"] = std::string(report.status.message());
+  PrintJson(json);
+}
+
+void PrintRunText(const RunFlags& flags, const RunReport& report) {
+  absl::PrintF("%d samples in %d batches, %.2f s: %.0f samples/s\n", report.samples, report.batches,
+               report.seconds, SamplesPerSecond(report));
+  absl::PrintF(
+      "wait %.1f %% of the time; %.2f s of processor time per 1,000 samples; peak memory "
+      "%s; %d bad records\n",
+      100 * report.steps.wait_fraction(), CpuSecondsPer1000(report),
+      HumanBytes(static_cast<double>(PeakRssBytes())), report.damage.records_bad);
+  if (SamplesPerSecondOf(flags) > 0) PrintAccelerators(flags, report);
+  PrintDamageText(report.damage);
+  if (flags.digest) absl::PrintF("digest %016x\n", report.digest);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,51 @@
+#ifndef MILLRACE_CLI_EMULATE_RUN_REPORT_H_
+#define MILLRACE_CLI_EMULATE_RUN_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/metrics.h"
+#include "cli/emulate/run_stream.h"
+#include "cli/emulate/step_sums.h"
+
+namespace millrace::cli {
+
+// What was wrong with samples, of a context's metrics.
+struct DamageMet {
+  int64_t records_bad = 0;
+  std::map<std::string, int64_t> damaged;  // samples that a policy took out, by reason
+};
+DamageMet DamageOf(const Metrics& metrics);
+
+// What `millrace run` has measured.
+struct RunReport {
+  int64_t samples = 0;
+  uint64_t batches = 0;
+  double seconds = 0;
+  double cpu_seconds = 0;  // of the whole process
+  StepSums steps;
+  uint64_t digest = 0;
+  DamageMet damage;
+  absl::Status status;
+};
+
+// The emulated accelerator that the flags name, or null.
+nlohmann::ordered_json AcceleratorJson(const RunFlags& flags);
+
+// One JSON object as a line of standard output; bytes that are no UTF-8 are replaced.
+void PrintJson(const nlohmann::ordered_json& json);
+// Of a run that measured nothing: {"error": ...}.
+void PrintErrorJson(const absl::Status& status);
+// A line for each reason.
+void PrintDamageText(const DamageMet& damage);
+
+// On standard output: one JSON object, or text.
+void PrintRunJson(const RunFlags& flags, const RunReport& report);
+void PrintRunText(const RunFlags& flags, const RunReport& report);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_EMULATE_RUN_REPORT_H_

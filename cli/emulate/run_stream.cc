@@ -1,0 +1,63 @@
+#include "cli/emulate/run_stream.h"
+
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "cli/emulate/accelerator.h"
+#include "cli/say/progress.h"
+#include "cli/visit/visit_record.h"
+
+namespace millrace::cli {
+namespace {
+
+void PrintWarning(LogLevel level, std::string_view message) {
+  if (level == LogLevel::kInfo) return;
+  absl::FPrintF(stderr, "millrace: warning: %s\n", message);
+}
+
+absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
+  pipeline::OpenOptions options;
+  options.rank = flags.rank;
+  options.world = flags.world;
+  options.prefetch_batches = flags.prefetch;
+  options.resume_token = flags.resume;
+  options.force_resume = flags.force;
+  options.quarantine_file = flags.quarantine;
+  if (!flags.token_file.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.resume_token, ReadTokenFile(flags.token_file));
+  }
+  return options;
+}
+
+}  // namespace
+
+double SamplesPerSecondOf(const RunFlags& flags) {
+  const Accelerator* accelerator = FindAccelerator(flags.accelerator);
+  return accelerator != nullptr ? accelerator->samples_per_second() : flags.pace;
+}
+
+absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,
+                                        std::shared_ptr<const pipeline::OpTable> ops) {
+  ContextOptions context_options;
+  context_options.threads = flags.threads;
+  context_options.log = PrintWarning;
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
+  MILLRACE_ASSIGN_OR_RETURN(pipeline::OpenOptions options, OpenOptionsOf(flags));
+  options.ops = std::move(ops);
+  Progress indexing("index", "bytes");
+  options.index_progress = indexing.Callback();
+  MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, options));
+  options.index_progress = nullptr;  // must not outlive `indexing`
+  return RunStream{std::move(plan), std::move(context), std::move(options), std::move(stream)};
+}
+
+absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
+                                        const std::map<std::string, std::string>& variables) {
+  MILLRACE_ASSIGN_OR_RETURN(pipeline::Plan plan, pipeline::Plan::FromFile(flags.file, variables));
+  return OpenRunStream(flags, std::move(plan));
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,63 @@
+#ifndef MILLRACE_CLI_EMULATE_RUN_STREAM_H_
+#define MILLRACE_CLI_EMULATE_RUN_STREAM_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/context.h"
+#include "pipeline/op_table.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/plan.h"
+
+namespace millrace::cli {
+
+// The flags of `millrace run`.
+struct RunFlags {
+  std::string file;
+  std::vector<std::string> variables;
+  uint64_t batches = 0;
+  double seconds = 0;
+  int threads = 0;
+  double pace = 0;
+  std::string accelerator;
+  int accelerators = 1;
+  bool find_max = false;
+  double warmup = -1;  // seconds; below 0: not given
+  int rank = 0;
+  int world = 1;
+  int prefetch = 0;
+  bool digest = false;
+  bool json = false;
+  std::string resume;
+  std::string token_file;
+  bool force = false;
+  std::string audit;
+  std::string quarantine;
+};
+
+// What an emulated accelerator takes per second; 0: there is none.
+double SamplesPerSecondOf(const RunFlags& flags);
+
+// The pipeline that the flags name. Its parts go in reverse order.
+struct RunStream {
+  pipeline::Plan plan;
+  std::shared_ptr<Context> context;
+  pipeline::OpenOptions options;
+  std::unique_ptr<pipeline::Pipeline> pipeline;
+};
+
+// Opens a plan; indexing shows its progress. `ops` are for its custom stages, or null.
+absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,
+                                        std::shared_ptr<const pipeline::OpTable> ops = nullptr);
+// Opens the plan that the flags name; indexing shows its progress.
+//   the errors of Plan and Pipeline::Open
+absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
+                                        const std::map<std::string, std::string>& variables);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_EMULATE_RUN_STREAM_H_

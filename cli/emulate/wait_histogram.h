@@ -1,0 +1,38 @@
+#ifndef MILLRACE_CLI_EMULATE_WAIT_HISTOGRAM_H_
+#define MILLRACE_CLI_EMULATE_WAIT_HISTOGRAM_H_
+
+#include <array>
+#include <cstdint>
+
+namespace millrace::cli {
+
+// How long steps waited, in 32 buckets per power of two of nanoseconds: a run of any length takes
+// the same memory, and a quantile is at most 1/32 too large. A value type.
+class WaitHistogram {
+ public:
+  // Longer than this is a wait that a step notices.
+  static constexpr double kNoticed = 50e-6;
+
+  void Add(double seconds);
+
+  uint64_t count() const { return count_; }
+  // Waits longer than kNoticed.
+  uint64_t num_noticed() const { return num_noticed_; }
+  double max() const { return max_; }
+  // The smallest bucket's upper end below which at least `share` of the waits lie, at most max(); 0
+  // before the first. REQUIRES: share in [0, 1].
+  double Quantile(double share) const;
+
+ private:
+  static constexpr int kPerPower = 32;
+  static constexpr int kBuckets = kPerPower * 60;
+
+  std::array<uint64_t, kBuckets> buckets_{};
+  uint64_t count_ = 0;
+  uint64_t num_noticed_ = 0;
+  double max_ = 0;
+};
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_EMULATE_WAIT_HISTOGRAM_H_

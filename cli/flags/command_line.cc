@@ -1,0 +1,161 @@
+#include "cli/flags/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/commands/command.h"
+
+namespace millrace::cli {
+namespace {
+
+// The description would only repeat in --help what the flag's own text says.
+CLI::Validator MakeValidator(std::function<std::string(std::string&)> check) {
+  return CLI::Validator(std::move(check), /*validator_desc=*/"");
+}
+
+// The word where a subcommand should stand: CLI11 says only that one is missing.
+std::string UnknownSubcommand(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::vector<std::string> rest = at->remaining();
+  if (at->get_require_subcommand_min() == 0 || rest.empty()) return "";
+  const auto name = [](std::string* out, const CLI::App* one) { *out += one->get_name(); };
+  return absl::StrCat("\"", rest.front(), "\" is no subcommand of ", at->get_name(),
+                      "; there are: ", absl::StrJoin(at->get_subcommands({}), ", ", name));
+}
+
+}  // namespace
+
+Flag Flag::Required() {
+  option_->required();
+  return *this;
+}
+
+Flag Flag::ShowDefault() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Flag Flag::OneValueEach() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+Flag Flag::Excludes(Flag other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Flag Flag::Whole(uint64_t low, uint64_t high) {
+  // What follows reads "010" as eight: it gets the number that was checked.
+  option_->transform(MakeValidator([low, high](std::string& text) -> std::string {
+    uint64_t value = 0;
+    if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) {
+      text = absl::StrCat(value);
+      return "";
+    }
+    if (high == std::numeric_limits<uint64_t>::max()) {
+      return absl::StrCat("\"", text, "\" is not a whole number from ", low);
+    }
+    return absl::StrCat("\"", text, "\" is not a whole number from ", low, " to ", high);
+  }));
+  return *this;
+}
+
+Flag Flag::Integer() {
+  option_->transform(MakeValidator([](std::string& text) -> std::string {
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(text, &value)) {
+      return absl::StrCat("\"", text, "\" is not a whole number");
+    }
+    text = absl::StrCat(value);
+    return "";
+  }));
+  return *this;
+}
+
+Flag Flag::Finite(double low, double high) {
+  option_->check(MakeValidator([low, high](std::string& text) -> std::string {
+    double value = 0;
+    if (absl::SimpleAtod(text, &value) && std::isfinite(value) && value >= low && value <= high) {
+      return "";
+    }
+    return absl::StrCat("\"", text, "\" is not a number from ", low, " to ", high);
+  }));
+  return *this;
+}
+
+Flag Flag::OneOf(std::vector<std::string> words) {
+  option_->check(CLI::IsMember(std::move(words)));
+  return *this;
+}
+
+Command Command::AddCommand(const std::string& name, const std::string& about) {
+  app_->require_subcommand(1);
+  return Command(app_->add_subcommand(name, about), chosen_);
+}
+
+template <typename T>
+Flag Command::Add(const std::string& name, T& value, const std::string& about) {
+  return Flag(app_->add_option(name, value, about));
+}
+
+template Flag Command::Add(const std::string&, int&, const std::string&);
+template Flag Command::Add(const std::string&, uint64_t&, const std::string&);
+template Flag Command::Add(const std::string&, double&, const std::string&);
+template Flag Command::Add(const std::string&, std::string&, const std::string&);
+template Flag Command::Add(const std::string&, std::optional<int64_t>&, const std::string&);
+template Flag Command::Add(const std::string&, std::optional<uint64_t>&, const std::string&);
+template Flag Command::Add(const std::string&, std::optional<double>&, const std::string&);
+template Flag Command::Add(const std::string&, std::optional<std::string>&, const std::string&);
+template Flag Command::Add(const std::string&, std::vector<std::string>&, const std::string&);
+
+Flag Command::AddWord(const std::string& name, std::function<void(const std::string&)> set,
+                      const std::string& about) {
+  return Flag(app_->add_option_function<std::string>(name, std::move(set), about));
+}
+
+void Command::AddSwitch(const std::string& name, bool& value, const std::string& about) {
+  app_->add_flag(name, value, about);
+}
+
+void Command::AddSwitch(const std::string& name, std::function<void(bool)> set,
+                        const std::string& about) {
+  // The parser counts: "=false" is -1, and what is neither throws what it does not catch.
+  app_->add_flag_function(
+          name, [set = std::move(set)](int64_t count) { set(count > 0); }, about)
+      ->check(CLI::IsMember({"true", "false"}));
+}
+
+void Command::Footer(const std::string& text) { app_->footer(text); }
+
+void Command::Do(Action action) {
+  app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& about,
+                         std::function<std::string()> version)
+    : app_(std::make_unique<CLI::App>(about, name)) {
+  app_->set_version_flag("--version", std::move(version));
+}
+
+CommandLine::~CommandLine() = default;
+
+int CommandLine::Run(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const std::string unknown = UnknownSubcommand(*app_);
+    if (error.get_exit_code() != 0 && !unknown.empty()) return FailUsage(unknown);
+    return app_->exit(error) == 0 ? kDone : kUsage;
+  }
+  return chosen_();
+}
+
+}  // namespace millrace::cli

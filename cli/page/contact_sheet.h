@@ -1,0 +1,63 @@
+#ifndef MILLRACE_CLI_PAGE_CONTACT_SHEET_H_
+#define MILLRACE_CLI_PAGE_CONTACT_SHEET_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/page/row_image.h"
+#include "pipeline/crop_watch.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/plan.h"
+#include "pipeline/plan_view.h"
+
+namespace millrace::cli {
+
+// Batches as one HTML page that needs nothing else: images with what else a sample holds, and,
+// under the mouse, what the stages did to them. Everything that comes from data or the plan is
+// escaped, and the page forbids itself scripts and whatever it does not hold. Thread-compatible.
+class ContactSheet {
+ public:
+  // `title` is the plan's file; `stream` has been opened from `watch`, or from the plan as it is.
+  // All but the title must outlive this.
+  //   INVALID_ARGUMENT  no field of the batches is an image; those there are are named
+  static absl::StatusOr<ContactSheet> Make(std::string title, const pipeline::Plan& plan,
+                                           const pipeline::CropWatch& watch,
+                                           const pipeline::Pipeline& stream);
+
+  // Takes a piece of the page.
+  using Sink = std::function<absl::Status(std::string_view)>;
+
+  // The page is Begin, a section per batch, and End.
+  std::string Begin() const;
+  // The first `max_rows` valid rows, one by one.
+  //   the errors of MakeRowImage and `sink`
+  absl::Status AppendSection(const pipeline::Batch& batch, int64_t max_rows,
+                             const Sink& sink) const;
+  std::string End() const { return "</body></html>\n"; }
+
+ private:
+  ContactSheet(std::string title, const pipeline::Plan& plan, const pipeline::CropWatch& watch,
+               const pipeline::Pipeline& stream, std::vector<ImageField> images);
+
+  absl::StatusOr<std::string> Figure(const pipeline::Batch& batch, int64_t row) const;
+  absl::StatusOr<std::string> Image(const pipeline::Batch& batch, size_t tensor,
+                                    const ImageField& field, int64_t row) const;
+  // What the stages did to a field of a sample, a line each.
+  std::string StagesText(const ImageField& field, const SampleId& id) const;
+  const ImageField* FindImage(const std::string& name) const;
+
+  std::string title_;
+  const pipeline::Plan* plan_;
+  const pipeline::CropWatch* watch_;
+  const pipeline::Pipeline* stream_;
+  std::vector<pipeline::StageView> stages_;
+  std::vector<ImageField> images_;
+};
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_PAGE_CONTACT_SHEET_H_

@@ -1,0 +1,103 @@
+#include "collectives/host/flag.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <ctime>
+
+#include "base/status.h"
+
+namespace millrace::collectives {
+namespace {
+
+constexpr int kSpins = 400;  // about what a peer on another core needs to come
+constexpr std::chrono::microseconds kNap{500};
+constexpr std::chrono::seconds kLongestDoze{1};
+
+// Not FUTEX_PRIVATE_FLAG: the waiters are other processes with mappings of their own.
+long Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
+  return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+bool IsAtLeast(uint32_t count, uint32_t wanted) {
+  return static_cast<int32_t>(count - wanted) >= 0;
+}
+
+// Until the counter changes from what it is now and whoever changes it wakes us, or for `limit`.
+void WaitForChange(SharedFlag& flag, uint32_t wanted, std::chrono::nanoseconds limit) {
+  const uint32_t seen = flag.count.load(std::memory_order_seq_cst);
+  if (IsAtLeast(seen, wanted)) return;
+  const timespec timeout{static_cast<time_t>(limit.count() / 1'000'000'000),
+                         static_cast<long>(limit.count() % 1'000'000'000)};
+  Futex(flag.count, FUTEX_WAIT, seen, &timeout);  // however it ends, the counter is read again
+}
+
+// The same, and sees to it that it is woken.
+void Sleep(SharedFlag& flag, uint32_t wanted, std::chrono::nanoseconds limit) {
+  flag.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  WaitForChange(flag, wanted, limit);
+  flag.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace
+
+void Raise(SharedFlag& flag, uint32_t count) {
+  flag.count.store(count, std::memory_order_seq_cst);
+  if (flag.sleepers.load(std::memory_order_seq_cst) != 0) Wake(flag);
+}
+
+bool HasReached(const SharedFlag& flag, uint32_t count) {
+  return IsAtLeast(flag.count.load(std::memory_order_acquire), count);
+}
+
+void Wake(SharedFlag& flag) { Futex(flag.count, FUTEX_WAKE, INT_MAX, nullptr); }
+
+Deadline DeadlineAfter(std::chrono::nanoseconds timeout) {
+  const Deadline now = std::chrono::steady_clock::now();
+  const bool ends = timeout.count() > 0 && timeout < Deadline::max() - now;  // else it overflows
+  return ends ? now + timeout : Deadline::max();
+}
+
+absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
+                       const std::function<absl::Status()>& check,
+                       std::chrono::nanoseconds longest_sleep) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (HasReached(flag, count)) return absl::OkStatus();
+    Pause();
+  }
+  while (!HasReached(flag, count)) {
+    MILLRACE_RETURN_IF_ERROR(check());
+    const Deadline now = std::chrono::steady_clock::now();
+    if (now >= deadline) {  // it may have been raised since, while this thread had no core
+      return HasReached(flag, count) ? absl::OkStatus()
+                                     : absl::DeadlineExceededError("the timeout has passed");
+    }
+    Sleep(flag, count, std::min<std::chrono::nanoseconds>(longest_sleep, deadline - now));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DozeUntil(SharedFlag& flag, uint32_t count, std::chrono::nanoseconds expected,
+                       const std::function<absl::Status()>& check) {
+  const Deadline start = std::chrono::steady_clock::now();
+  const Deadline looks = start + expected / 8 * 7;
+  Deadline now = start;
+  while (!HasReached(flag, count) && now - start < expected + kLongestDoze) {
+    MILLRACE_RETURN_IF_ERROR(check());
+    WaitForChange(flag, count,
+                  std::clamp<std::chrono::nanoseconds>(looks - now, kNap, kLongestSleep));
+    now = std::chrono::steady_clock::now();
+  }
+  return AwaitFlag(flag, count, Deadline::max(), check);
+}
+
+}  // namespace millrace::collectives

@@ -1,0 +1,55 @@
+#ifndef MILLRACE_COLLECTIVES_HOST_FLAG_H_
+#define MILLRACE_COLLECTIVES_HOST_FLAG_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+
+namespace millrace::collectives {
+
+// A counter that only grows, in memory that the ranks of a host share, on cache lines of its own
+// (two: processors fetch neighbours in pairs). It wraps: counts are compared by their signed
+// difference. All zeros is a valid state. One rank at a time raises it, any number wait.
+struct alignas(128) SharedFlag {
+  std::atomic<uint32_t> count;     // who raises it -> waiters, release/acquire; the futex
+  std::atomic<uint32_t> sleepers;  // waiters -> who raises it, sequentially consistent: wake then
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+// Sets the counter; what was written before is seen by whoever has seen it. REQUIRES: one at a
+// time, the owner or who does its work.
+void Raise(SharedFlag& flag, uint32_t count);
+
+// True when the counter is `count` or later.
+bool HasReached(const SharedFlag& flag, uint32_t count);
+
+// Lets everybody who sleeps in AwaitFlag ask `check` again.
+void Wake(SharedFlag& flag);
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// `timeout` from now; 0, or later than the clock can tell: never.
+Deadline DeadlineAfter(std::chrono::nanoseconds timeout);
+
+// Waits until the counter has reached `count`: a short spin, then asleep, so that it works where
+// ranks outnumber cores.
+//   DEADLINE_EXCEEDED  the deadline has passed
+//   other              what `check` says, which is asked at least each `longest_sleep`
+constexpr std::chrono::milliseconds kLongestSleep{50};
+absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
+                       const std::function<absl::Status()>& check,
+                       std::chrono::nanoseconds longest_sleep = kLongestSleep);
+
+// AwaitFlag without a deadline, for who is in no hurry: it is not woken, which would cost the one
+// who raises the flag a system call, but looks by itself: each 50 ms during most of `expected`,
+// which is how long this took the last time, and then each half millisecond. A second after
+// `expected` it asks to be woken, as others do.
+absl::Status DozeUntil(SharedFlag& flag, uint32_t count, std::chrono::nanoseconds expected,
+                       const std::function<absl::Status()>& check);
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_HOST_FLAG_H_

@@ -1,0 +1,80 @@
+#ifndef MILLRACE_COLLECTIVES_MESSAGES_ALARMS_H_
+#define MILLRACE_COLLECTIVES_MESSAGES_ALARMS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collectives/messages/transport.h"
+#include "collectives/peer_lost.h"
+
+namespace millrace::collectives {
+
+// What a rank tells the others of its group.
+struct Alarm {
+  static constexpr int64_t kNone = -1;
+  static constexpr int64_t kAborted = -2;
+
+  absl::Status status;
+  int from = 0;
+  // kNone: the group is of no use; kAborted: nor are those that were split from it. Else `from` has
+  // left it: the first collective call, counted from the group's first, in which it takes no part.
+  int64_t first_missed = kNone;
+};
+
+// How the ranks of a group tell each other that it is of no use any more, or that one leaves: one
+// message from each to each, which everybody awaits from the start. Without it a rank whose peer
+// has failed would wait for others that wait for the peer. Thread-compatible.
+class Alarms {
+ public:
+  // Above those of the operations, below what every MPI allows.
+  static constexpr uint32_t kTag = 32767;
+
+  // Begins to listen. `transport` goes first: what it still listens to is memory of this object.
+  explicit Alarms(Transport& transport);
+
+  // Tells the peers, once; later calls do nothing.
+  void Raise(const absl::Status& status, int64_t first_missed = Alarm::kNone);
+  bool raised() const { return raised_; }
+
+  // Asks one peer in turn: its alarm, when it has raised one since the last time.
+  std::optional<Alarm> Listen();
+
+  // The peers that have raised none.
+  std::vector<int> Silent() const;
+
+ private:
+  // As it travels, in the byte order of the host.
+  struct Message {
+    int32_t code = 0;
+    int32_t rank = 0;
+    int64_t first_missed = Alarm::kNone;
+    // A PeerLost; rank -1: none.
+    int32_t lost_rank = -1;
+    int32_t lost_bucket = -1;
+    int64_t lost_step = -1;
+    uint32_t lost_phase = 0;
+    std::array<char, 476> text = {};
+  };
+  static_assert(sizeof(Message) == 512);
+  struct Peer {
+    int rank = 0;
+    Transport::Id id = 0;  // 0: nothing is awaited any more
+    bool heard = false;
+    Message message;
+  };
+
+  static absl::Status StatusOf(const Peer& peer);
+
+  Transport& transport_;
+  std::vector<Peer> peers_;
+  size_t next_ = 0;  // to ask
+  bool raised_ = false;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_MESSAGES_ALARMS_H_

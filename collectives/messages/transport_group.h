@@ -1,0 +1,162 @@
+#ifndef MILLRACE_COLLECTIVES_MESSAGES_TRANSPORT_GROUP_H_
+#define MILLRACE_COLLECTIVES_MESSAGES_TRANSPORT_GROUP_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collectives/messages/alarms.h"
+#include "collectives/messages/algorithms.h"
+#include "collectives/messages/transport.h"
+#include "collectives/messages/transport_communicator.h"
+
+namespace millrace::collectives {
+
+class TransportGroup;
+
+// One call of this rank on its way over messages.
+class Operation {
+ public:
+  // `blocking`: without a handle, and nothing but its peers ends the wait.
+  Operation(const Request& request, const absl::Status& arguments, bool blocking)
+      : request_(request), arguments_(arguments), blocking_(blocking) {}
+  // The ranks tell each other how they split.
+  Operation(const Transport::Choice& choice, const absl::Status& arguments)
+      : arguments_(arguments), choice_(choice) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  // One that is still on its way (an exception left its wait) breaks the group.
+  ~Operation();
+
+  bool ended() const { return outcome_.has_value(); }
+  const absl::Status& outcome() const { return *outcome_; }
+  // All ranks agreed to take the network's own sum; the operation has ended before it was made.
+  bool native() const { return native_; }
+  // By rank, of a split that has ended well.
+  std::span<const Transport::Choice> choices() const { return choices_; }
+  std::string_view name() const;
+  // Pending::AwaitedPeer.
+  int AwaitedPeer() const { return channel_.has_value() ? channel_->AwaitedPeer() : -1; }
+
+ private:
+  friend class TransportGroup;
+
+  bool point_to_point() const {
+    return request_.kind == Collective::kSend || request_.kind == Collective::kRecv;
+  }
+
+  const Request request_;
+  const absl::Status arguments_;
+  const bool blocking_ = true;
+  const std::optional<Transport::Choice> choice_;  // of a split
+  std::vector<Transport::Choice> choices_;
+  TransportGroup* group_ = nullptr;  // where it is on its way
+  int64_t number_ = 0;               // among the group's collective calls
+  bool native_ = false;
+  std::optional<std::chrono::steady_clock::time_point> waited_since_;
+  std::optional<Channel> channel_;
+  std::optional<OperationContext> context_;
+  std::optional<Task> task_;  // uses the two above
+  std::optional<absl::Status> outcome_;
+};
+
+// All groups of one rank that were split from each other. Whoever waits in one of them goes on with
+// the operations of all: a peer may wait for any of them first.
+using GroupFamily = std::vector<TransportGroup*>;
+
+// A rank's seat in a group: the operations that are on their way, and whether the group still is of
+// use. Stays until the last group that was split from it is gone, for an abort of a group is heard
+// in those too. Thread-compatible.
+class TransportGroup {
+ public:
+  TransportGroup(std::unique_ptr<Transport> transport, const TransportOptions& options,
+                 std::shared_ptr<TransportGroup> parent);
+  ~TransportGroup();
+
+  Transport& transport() { return *transport_; }
+  const TransportOptions& options() const { return options_; }
+
+  // Begins `operation`, which stays where it is until it has ended.
+  void Begin(Operation& operation);
+  // True when it has ended. `limits`: of the wait that this belongs to.
+  bool Poll(Operation& operation, const WaitLimits& limits);
+  absl::Status Wait(Operation& operation, const WaitLimits& limits);
+
+  // Ends all operations, here and on the other ranks, also those of the groups above.
+  void Abort(const absl::Status& reason);
+  // The group is of no use any more; the other ranks are told.
+  void Fail(const absl::Status& status);
+  // This rank takes part in nothing more: Communicator::Leave.
+  void Leave(const absl::Status& reason);
+  // Communicator::Heard.
+  absl::Status Heard();
+  // OK as long as it is.
+  const absl::Status& broken() const { return broken_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Asks the ranks who is there, once a wait has taken too long on one of them.
+  struct RollCall {
+    std::string text;       // of the rank that asked first
+    Clock::time_point end;  // who has not answered by then is missing
+  };
+
+  uint32_t NextTag(Operation& operation);
+  Task RunCall(Operation& operation);
+  std::chrono::nanoseconds LeastPatience() const;
+  bool MayBeNative(const Request& request) const;
+  // Goes on with the operations. True if one moved.
+  bool Progress();
+  // Progress of the whole family; hears alarms where nothing moved.
+  bool ProgressFamily();
+  // One turn of a wait for `operation`; false: nothing moved.
+  bool Step(Operation& operation, const WaitLimits& limits);
+  // Goes on with one operation.
+  bool Resume(Operation& operation);
+  void End(Operation& operation, const absl::Status& outcome);
+  void Fail(const absl::Status& status, const absl::Status& alarm,
+            int64_t first_missed = Alarm::kNone);
+  void EndAborted(const absl::Status& status);
+  void FailExplained(const absl::Status& status);
+  // The first collective call that this rank has not ended.
+  int64_t FirstUnended() const;
+  // Fails when an operation needs a rank that has left.
+  void CheckLeavers();
+  void EndWhatHasCome();
+  void Listen();
+  void Hear();
+  void HearAll();
+  void HearAncestors();
+  void HearParent();
+  void CheckTime(const Operation& operation, std::chrono::nanoseconds timeout);
+  void CheckWatch(const Operation& operation, const WaitLimits& limits);
+  void CallTheRoll(std::string text, std::chrono::nanoseconds patience);
+  void CheckRollCall();
+  absl::Status RollCallOutcome() const;
+
+  const TransportOptions options_;
+  const std::shared_ptr<TransportGroup> parent_;  // null at the top
+  const std::shared_ptr<GroupFamily> family_;
+  std::unique_ptr<ScratchPool> scratch_;
+  std::unique_ptr<Alarms> alarms_;  // its memory outlives the transport
+  std::unique_ptr<Transport> transport_;
+  std::vector<Operation*> running_;  // in the order of the calls
+  int64_t collectives_ = 0;          // begun so far
+  std::vector<uint32_t> sent_;       // by peer: begun so far
+  std::vector<uint32_t> received_;
+  std::optional<RollCall> roll_call_;
+  std::vector<Alarm> leavers_;
+  absl::Status broken_;
+  bool aborted_ = false;  // so the groups below end too
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_MESSAGES_TRANSPORT_GROUP_H_

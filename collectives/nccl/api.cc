@@ -1,0 +1,153 @@
+// libnccl at run time: 218 MB that most users do not have, and that must not be needed to build or
+// start a program. Loaded by name, checked for its version first (an old library would only be
+// reported as one that lacks a function), then function by function.
+
+#include "collectives/nccl/api.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace millrace::collectives::nccl {
+namespace {
+
+constexpr char kVariable[] = "MILLRACE_NCCL_LIBRARY";
+constexpr char kDefaultLibrary[] = "libnccl.so.2";
+
+struct Choice {
+  std::string library;
+  std::string why;
+};
+
+Choice Choose(const std::string& library) {
+  if (!library.empty()) return {library, "asked for"};
+  const char* const named = std::getenv(kVariable);
+  if (named != nullptr && *named != '\0') return {named, kVariable};
+  return {kDefaultLibrary, absl::StrCat("the default; ", kVariable, " is not set")};
+}
+
+// One loaded library, while its functions are looked up.
+class Library {
+ public:
+  Library(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
+
+  // Leaves `function` null when the library has no `symbol`.
+  template <typename F>
+  void Find(const char* symbol, F** function) const {
+    *function = reinterpret_cast<F*>(dlsym(handle_, symbol));
+  }
+  template <typename F>
+  absl::Status Need(const char* symbol, F** function) const {
+    Find(symbol, function);
+    if (*function != nullptr) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("NCCL library ", name_, " lacks the function ", symbol));
+  }
+
+ private:
+  void* const handle_;
+  const std::string name_;
+};
+
+absl::StatusOr<int> CheckVersion(const Library& library, const std::string& name) {
+  GetVersion* get_version = nullptr;
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetVersion", &get_version));
+  int version = 0;
+  if (get_version(&version) != Result::kSuccess) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("NCCL library ", name, " does not tell its version (ncclGetVersion failed)"));
+  }
+  if (version >= kOldestVersion && version < 30000) return version;
+  return absl::FailedPreconditionError(
+      absl::StrCat("NCCL library ", name, " is version ", VersionText(version), "; wanted is ",
+                   VersionText(kOldestVersion), " or a newer 2.x"));
+}
+
+absl::Status FindAll(const Library& library, Api& api) {
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetUniqueId", &api.get_unique_id));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetErrorString", &api.get_error_string));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetLastError", &api.get_last_error));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommInitRankConfig", &api.comm_init_rank_config));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommSplit", &api.comm_split));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommFinalize", &api.comm_finalize));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommDestroy", &api.comm_destroy));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommAbort", &api.comm_abort));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommGetAsyncError", &api.comm_get_async_error));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGroupStart", &api.group_start));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGroupEnd", &api.group_end));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclAllReduce", &api.all_reduce));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclReduceScatter", &api.reduce_scatter));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclAllGather", &api.all_gather));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclBroadcast", &api.broadcast));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclReduce", &api.reduce));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclSend", &api.send));
+  MILLRACE_RETURN_IF_ERROR(library.Need("ncclRecv", &api.recv));
+  MILLRACE_RETURN_IF_ERROR(
+      library.Need("ncclRedOpCreatePreMulSum", &api.red_op_create_pre_mul_sum));
+  return library.Need("ncclRedOpDestroy", &api.red_op_destroy);
+}
+
+void FindRegistration(const Library& library, Api& api) {
+  library.Find("ncclMemAlloc", &api.mem_alloc);
+  library.Find("ncclMemFree", &api.mem_free);
+  library.Find("ncclCommRegister", &api.comm_register);
+  library.Find("ncclCommDeregister", &api.comm_deregister);
+  if (api.mem_free == nullptr || api.comm_register == nullptr || api.comm_deregister == nullptr) {
+    api.mem_alloc = nullptr;
+  }
+}
+
+absl::StatusCode CodeOf(Result result) {
+  switch (result) {
+    case Result::kSystemError:
+    case Result::kRemoteError:
+      return absl::StatusCode::kUnavailable;
+    case Result::kInvalidArgument:
+      return absl::StatusCode::kInvalidArgument;
+    case Result::kInvalidUsage:
+      return absl::StatusCode::kFailedPrecondition;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+}  // namespace
+
+std::string VersionText(int version) {
+  // Up to 2.8 the code was major * 1000 + minor * 100 + patch.
+  const int major_step = version < 10000 ? 1000 : 10000;
+  return absl::StrCat(version / major_step, ".", version % major_step / 100, ".", version % 100);
+}
+
+absl::StatusOr<std::shared_ptr<const Api>> LoadApi(const std::string& library) {
+  const Choice choice = Choose(library);
+  void* const handle = dlopen(choice.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const reason = dlerror();
+    return absl::FailedPreconditionError(
+        absl::StrCat("no NCCL: tried ", choice.library, " (", choice.why,
+                     "): ", reason == nullptr ? "unknown error" : reason,
+                     "; name the library with the option or ", kVariable));
+  }
+  const Library loaded(handle, choice.library);
+  auto api = std::make_shared<Api>();
+  api->library = choice.library;
+  MILLRACE_ASSIGN_OR_RETURN(api->version, CheckVersion(loaded, choice.library));
+  MILLRACE_RETURN_IF_ERROR(FindAll(loaded, *api));
+  FindRegistration(loaded, *api);
+  return api;
+}
+
+absl::Status ToStatus(const Api& api, Result result, Comm comm, std::string_view call) {
+  if (result == Result::kSuccess || result == Result::kInProgress) return absl::OkStatus();
+  const char* const detail = api.get_last_error(comm);
+  const bool has_detail = detail != nullptr && *detail != '\0';
+  return absl::Status(CodeOf(result),
+                      absl::StrCat(ToAbsl(call), ": ", api.get_error_string(result),
+                                   has_detail ? ": " : "", has_detail ? detail : ""));
+}
+
+}  // namespace millrace::collectives::nccl

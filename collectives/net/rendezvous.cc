@@ -1,0 +1,79 @@
+#include "collectives/rendezvous.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status.h"
+#include "collectives/net/rendezvous.h"
+
+namespace millrace::collectives {
+namespace {
+
+constexpr size_t kMaxNamed = 16;
+
+struct Way {
+  std::string folder;  // empty: at `server`
+  HostPort server;
+};
+
+absl::StatusOr<Way> Parse(std::string_view address) {
+  Way way;
+  absl::string_view text = ToAbsl(address);
+  if (absl::ConsumePrefix(&text, "file:") || absl::StartsWith(text, "/")) {
+    if (absl::StartsWith(text, "//")) text.remove_prefix(2);  // file:///folder
+    if (text.empty()) return absl::InvalidArgumentError("rendezvous 'file:' names no folder");
+    way.folder = std::string(text);
+    return way;
+  }
+  absl::ConsumePrefix(&text, "tcp:");
+  absl::ConsumePrefix(&text, "//");
+  absl::StatusOr<HostPort> server = ParseHostPort(ToStd(text));
+  if (!server.ok()) return Annotate(server.status(), "rendezvous");
+  way.server = *std::move(server);
+  return way;
+}
+
+}  // namespace
+
+absl::Status CheckRendezvousAddress(std::string_view address) { return Parse(address).status(); }
+
+absl::Status NeverCame(const RendezvousOptions& options, std::chrono::nanoseconds waited,
+                       const std::vector<MissingRank>& missing) {
+  std::string text =
+      absl::StrCat("rendezvous ", options.address, ": ", missing.size(), " of ", options.size,
+                   " ranks never came within ",
+                   std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(), " ms:");
+  for (size_t i = 0; i < std::min(missing.size(), kMaxNamed); ++i) {
+    absl::StrAppend(&text, i == 0 ? " rank " : ", rank ", missing[i].rank);
+    if (!missing[i].reason.empty()) absl::StrAppend(&text, " (", missing[i].reason, ")");
+  }
+  if (missing.size() > kMaxNamed)
+    absl::StrAppend(&text, " and ", missing.size() - kMaxNamed, " more");
+  return absl::DeadlineExceededError(text);
+}
+
+absl::StatusOr<std::vector<std::string>> Meet(const RendezvousOptions& options,
+                                              std::string_view own) {
+  const bool alone = options.size == 1 && options.rank == 0;
+  if (alone && options.address.empty()) return std::vector<std::string>{std::string(own)};
+  MILLRACE_ASSIGN_OR_RETURN(const Way way, Parse(options.address));
+  const bool fits = options.size >= 1 && options.size <= kMaxRendezvousRanks && options.rank >= 0 &&
+                    options.rank < options.size;
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat("rendezvous of rank ", options.rank, " of ",
+                                                   options.size, ": there are 1 to ",
+                                                   kMaxRendezvousRanks, " ranks"));
+  }
+  if (options.job_id.size() > kMaxJobIdBytes || own.size() > kMaxRendezvousBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("rendezvous: a job id of ",
+                                                   options.job_id.size(), " or data of ",
+                                                   own.size(), " bytes is too long"));
+  }
+  if (alone) return std::vector<std::string>{std::string(own)};
+  return way.folder.empty() ? MeetAtServer(options, way.server, own)
+                            : MeetInFolder(options, way.folder, own);
+}
+
+}  // namespace millrace::collectives

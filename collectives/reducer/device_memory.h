@@ -1,0 +1,86 @@
+#ifndef MILLRACE_COLLECTIVES_REDUCER_DEVICE_MEMORY_H_
+#define MILLRACE_COLLECTIVES_REDUCER_DEVICE_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/cuda/queue.h"
+#include "collectives/gradient_reducer.h"
+#include "collectives/nccl_communicator.h"
+#include "collectives/reducer/bucket_plan.h"
+
+namespace millrace::collectives {
+
+// True where a rank sums its share of a bucket, so that buckets are to be cut into equal ones.
+bool SumsByShares(const ReducerOptions& options);
+
+// What a reducer has of a device: the communicator that sums, and memory. That of buckets is NCCL's
+// and goes with the communicator, the rest with this.
+class DeviceMemory {
+ public:
+  // `group` outlives this. Of a team a reducer has a communicator, with a stream, of its own.
+  // Collective.
+  //   UNIMPLEMENTED       the library allocates no memory
+  //   RESOURCE_EXHAUSTED  there is none
+  //   DEADLINE_EXCEEDED   what is on the stream takes more than 10 s
+  //   other               as Split, or as CUDA says
+  // All ranks return the same where IsAgreed.
+  static absl::StatusOr<std::unique_ptr<DeviceMemory>> Make(NcclCommunicator& group,
+                                                            const BucketPlan& plan,
+                                                            const ReducerOptions& options,
+                                                            bool foreign);
+  // Waits for what is on the stream, though not for ever.
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  NcclCommunicator& device() const { return device_; }
+  DeviceQueue& queue() const { return queue_; }
+  // What is on the stream of the gradients, where that is another one.
+  absl::Status FollowGradients();
+
+  std::byte* buckets() const {
+    return buckets_;
+  }  // null: gradients are summed where the caller has them
+  // Of `gradient`, over the micro-batches.
+  float* sums_of(size_t gradient) const { return at<float>(sums_) + first_sum_[gradient]; }
+  std::byte* blocks() const { return at<std::byte>(blocks_); }  // for a bucket, of all ranks
+  std::byte* narrow() const {
+    return at<std::byte>(narrow_);
+  }  // for a bucket in the type of the wire
+  // Of a step: its valid rows, and squares by rank.
+  int64_t* rows() const { return at<int64_t>(0); }
+  double* squares() const { return at<double>(sizeof(int64_t)); }
+
+ private:
+  DeviceMemory(std::unique_ptr<Communicator> own, NcclCommunicator& device, DeviceQueue* parent,
+               void* gradient_stream);
+  absl::Status Allocate(const BucketPlan& plan, const ReducerOptions& options, bool foreign);
+  absl::Status AllocateScratch(const BucketPlan& plan, const ReducerOptions& options);
+  absl::Status AwaitStream();
+
+  template <typename T>
+  T* at(size_t offset) const {
+    return reinterpret_cast<T*>(scratch_ + offset);
+  }
+
+  const std::unique_ptr<Communicator> own_;  // null: the caller's
+  NcclCommunicator& device_;
+  DeviceQueue& queue_;
+  void* followed_ = nullptr;  // stream
+  std::byte* buckets_ = nullptr;
+  std::byte* scratch_ = nullptr;
+  // Offsets in it.
+  size_t sums_ = 0;
+  size_t blocks_ = 0;
+  size_t narrow_ = 0;
+  std::vector<size_t> first_sum_;  // by gradient
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_REDUCER_DEVICE_MEMORY_H_

@@ -1,0 +1,44 @@
+#ifndef MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
+#define MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/tensor.h"
+#include "collectives/reducer/bucket_plan.h"
+
+namespace millrace::collectives {
+
+// Whether `memory` holds `gradients`, one by one.
+//   INVALID_ARGUMENT  names the first gradient whose memory is missing, of another type or shape,
+//                     null, not aligned to its elements, or another's as well
+absl::Status CheckForeignMemory(const std::vector<GradientSpec>& gradients,
+                                const std::vector<TensorView>& memory);
+
+// Gradients that live where the caller put them, seen as the bytes of the plan's buckets. What lies
+// between gradients there is zero, and goes nowhere. Thread-compatible.
+class ForeignMemory {
+ public:
+  // `plan` and the memory outlive this.
+  ForeignMemory(const BucketPlan& plan, std::vector<TensorView> memory);
+
+  const TensorView& view(size_t gradient) const { return memory_[gradient]; }
+
+  // Between `bytes` bytes of the buckets from `offset` on and memory of ours.
+  void CopyIn(size_t offset, size_t bytes, std::byte* to) const;
+  void CopyOut(size_t offset, size_t bytes, const std::byte* from) const;
+
+ private:
+  // Calls `part` with the gradients' memory, or null between them: in order, without gaps.
+  template <typename Part>
+  void ForEach(size_t offset, size_t bytes, const Part& part) const;
+
+  const BucketPlan& plan_;
+  const std::vector<TensorView> memory_;
+  std::vector<size_t> order_;  // gradients by offset
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_

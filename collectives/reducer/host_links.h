@@ -1,0 +1,58 @@
+#ifndef MILLRACE_COLLECTIVES_REDUCER_HOST_LINKS_H_
+#define MILLRACE_COLLECTIVES_REDUCER_HOST_LINKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/gradient_reducer.h"
+#include "collectives/host/host.h"
+
+namespace millrace::collectives {
+
+// Which ranks share a host. Hosts are numbered by their lowest rank.
+struct HostGroups {
+  std::vector<int> host_of;   // by rank
+  std::vector<int> local_of;  // by rank: its place among the ranks of its host, in ascending order
+  std::vector<int> sizes;     // by host
+
+  int num_hosts() const { return static_cast<int>(sizes.size()); }
+  int largest() const;
+  // Ranks of each host that sum shares: as many as the smallest host has.
+  int num_lanes() const;
+  std::vector<int> RanksOf(int host) const;  // ascending
+};
+
+// Groups of ranks with equal identities; identity 0 is nobody else's.
+HostGroups GroupByIdentity(const std::vector<uint64_t>& identities);
+
+// What a rank of the reducer is connected to.
+struct HostLinks {
+  HostGroups groups;
+  std::unique_ptr<SharedHost> host;
+  std::vector<int> ranks;  // of this host, by their place
+  int lane = 0;            // the share that this rank sums; -1: none
+  std::unique_ptr<Communicator>
+      cross;         // the ranks of this lane, by host; null: one host, or no lane
+  std::string note;  // why ranks of one host do not share memory; empty: they do
+};
+
+// How many bytes a rank needs in the memory of its host, by who shares memory.
+using BytesOf = std::function<size_t(const HostGroups& groups)>;
+
+// Finds the hosts and maps `bytes` for this rank and its neighbours; where some host's memory
+// cannot be shared, no host's is. Collective.
+//   RESOURCE_EXHAUSTED, INVALID_ARGUMENT  no memory on some rank, marked as agreed
+//   other                                 a collective call failed
+absl::StatusOr<HostLinks> ConnectHosts(Communicator& all, const BytesOf& bytes,
+                                       const ReducerOptions& options);
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_REDUCER_HOST_LINKS_H_

@@ -1,0 +1,147 @@
+#ifndef MILLRACE_COLLECTIVES_REDUCER_PLANNED_REDUCER_H_
+#define MILLRACE_COLLECTIVES_REDUCER_PLANNED_REDUCER_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "collectives/gradient_reducer.h"
+#include "collectives/reducer/bucket_plan.h"
+#include "collectives/reducer/device_memory.h"
+#include "collectives/reducer/foreign_memory.h"
+#include "collectives/reducer/host_links.h"
+#include "collectives/reducer/progress_policy.h"
+#include "collectives/reducer/reduction_engine.h"
+#include "collectives/reducer/team_member.h"
+
+namespace millrace::collectives {
+
+// The reducer of a plan that all ranks have agreed on.
+class PlannedReducer final : public GradientReducer, private TeamMember {
+ public:
+  // `rank`: of the communicator; `timeout`: of each wait; `device`: null where the host sums.
+  PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
+                 const ReducerOptions& options, HostLinks links, int rank,
+                 const std::optional<std::vector<TensorView>>& memory,
+                 std::unique_ptr<DeviceMemory> device, std::chrono::nanoseconds timeout);
+  ~PlannedReducer() override;
+
+  // Makes what a first step would make. Collective; once, before all else.
+  absl::Status Connect() { return Failed(engine_->Connect()); }
+  void Leave(const absl::Status& why) override;
+  TensorView gradient(size_t i) override {
+    if (memory_ != nullptr) return memory_->view(i);
+    std::byte* const buckets = device_ != nullptr ? device_->buckets() : copy();
+    return {buckets + plan_.offsets[i], gradients_[i].dtype, gradients_[i].shape};
+  }
+  void SetRows(int64_t rows) override { rows_ = rows; }
+  absl::Status MarkReady(size_t i) override;
+  absl::Status Finish() override;
+  const StepOutcome& outcome() const override { return outcome_; }
+  const std::vector<GradientShard>& shards() const override { return shards_; }
+  absl::Status GatherShards() override;
+  size_t num_buckets() const override { return plan_.buckets.size(); }
+  size_t bucket_of(size_t i) const override { return plan_.bucket_of[i]; }
+  const ReducerCounters& counters() const override { return counters_; }
+  std::string Summary() const override;
+
+ private:
+  std::unique_ptr<ReductionEngine> MakeEngine(std::chrono::nanoseconds timeout);
+  // What makes sums beyond the host's memory, or empty.
+  std::string_view backend() const {
+    if (device_ != nullptr) return device_->device().backend();
+    return links_.cross != nullptr ? links_.cross->backend() : std::string_view();
+  }
+  std::byte* copy() const { return links_.host->copy(links_.host->rank()); }
+  // The caller's gradients are copied to buckets and back.
+  bool is_staged() const { return memory_ != nullptr && links_.groups.num_hosts() > 1; }
+  void FindShards();
+  void CopyShardsIn();
+  void CopyShardsOut();
+  void StartThread();
+  void RunThread();
+  // Why nobody need be waited for any longer. Lets the team go on.
+  absl::Status Stopped();
+  absl::Status ThreadFailure();
+  void WatchExchanges();
+  // What the others are told when this rank takes part in nothing more: `why` where it names who is
+  // lost, else that this rank is, at `place`, and `what` it has done.
+  absl::Status Departure(PeerLost place, std::string_view what, const absl::Status& why) const;
+  PeerLost CallersPlace() const;
+  bool IsBetweenSteps() const;
+  // Leaves the groups of this rank, so that nobody waits for it; a thread does it at its end, and
+  // has ended then. The caller's. `quiet`: between two steps.
+  void GiveUp(const absl::Status& departure, bool quiet);
+  // Fails this and every later call with `status` unless that is OK; the thread has ended then. The
+  // caller's.
+  absl::Status Failed(const absl::Status& status);
+  bool GoesOnForOthers() const { return on_caller() && has_others(); }
+  bool on_caller() const { return std::this_thread::get_id() != thread_.get_id(); }
+  void Advance() override {
+    if (failed_.ok()) Failed(Poll(/*counts=*/false)).IgnoreError();
+  }
+  // `counts`: the time is the step's cost; else it lies within another call that counts it.
+  absl::Status Poll(bool counts) {
+    return thread_.joinable() ? ThreadFailure() : engine_->Poll(counts);
+  }
+  absl::Status CheckMark(size_t i) const;
+  bool is_last_micro_batch() const { return micro_batch_ + 1 == options_.micro_batches; }
+  void StartMicroBatch();
+  void EndMicroBatch();
+  // Tells the peers of the buckets that are full, as far as all before them are.
+  absl::Status Publish();
+  absl::Status EndStep();
+  void ReadOutcome();
+
+  // Constant after construction.
+  const int rank_;
+  const std::vector<GradientSpec> gradients_;
+  const BucketPlan plan_;
+  const uint64_t hash_;
+  const ReducerOptions options_;
+  const std::unique_ptr<DeviceMemory> device_;
+  HostLinks links_;
+  ChosenPolicy policy_;
+  std::vector<GradientShard> shards_;
+  std::unique_ptr<ForeignMemory> memory_;  // null: gradients are in buckets
+
+  // Before the engine, whose exchanges look at them to their end.
+  std::atomic<bool> stopping_ = false;  // caller -> thread and exchanges, release/acquire
+  // thread -> caller, release/acquire: spares each MarkReady the mutex.
+  std::atomic<bool> thread_ended_ = false;
+  Mutex mu_;
+  absl::Status departure_ MILLRACE_GUARDED_BY(mu_);      // before `stopping_`
+  bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;          // it leaves between two steps
+  absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);  // before `thread_ended_`
+
+  std::unique_ptr<ReductionEngine>
+      engine_;  // the thread's where there is one, but for what says otherwise
+
+  // Of the running step; the caller's.
+  int micro_batch_ = 0;
+  std::vector<bool> ready_;      // by gradient
+  std::vector<size_t> missing_;  // by bucket: gradients that are not ready
+  size_t published_ = 0;         // buckets
+  uint32_t base_ = 0;            // buckets of all steps before
+  int64_t step_;                 // as messages number it
+  std::optional<int64_t> rows_;  // of the micro-batch
+  int64_t step_rows_ = 0;
+  uint32_t gathers_ = 0;
+  StepOutcome outcome_;
+  ReducerCounters counters_;
+  absl::Status failed_;  // of a reduction: half of the sums are lost, so no later call succeeds
+
+  std::thread thread_;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_REDUCER_PLANNED_REDUCER_H_

@@ -1,0 +1,136 @@
+#ifndef MILLRACE_COLLECTIVES_REDUCER_REDUCTION_ENGINE_H_
+#define MILLRACE_COLLECTIVES_REDUCER_REDUCTION_ENGINE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collectives/peer_lost.h"
+#include "collectives/progress.h"
+#include "collectives/reducer/bucket_plan.h"
+#include "collectives/reducer/gradient_accumulator.h"
+#include "collectives/reducer/host_links.h"
+#include "collectives/reducer/step_times.h"
+
+namespace millrace::collectives {
+
+// One rank's part of the reductions, step by step; by where the gradients are: in memory that the
+// host's ranks share (BucketEngine), in the caller's (SlotEngine), in a device's (StreamEngine).
+// Thread-compatible but for what says otherwise.
+class ReductionEngine {
+ public:
+  // What else there is to do while peers are awaited.
+  struct Waiting {
+    std::chrono::nanoseconds timeout{0};    // 0: for ever
+    std::function<absl::Status()> stopped;  // asked at least each 50 ms; not OK ends the wait
+    std::function<bool()> has_others;       // true: also each 0.2 ms, for others have work
+  };
+  // Bytes of the buckets.
+  struct Range {
+    size_t offset = 0;
+    size_t bytes = 0;
+  };
+
+  // `plan` and `links` outlive the engine.
+  ReductionEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
+                  Waiting waiting);
+  virtual ~ReductionEngine() = default;
+  ReductionEngine(const ReductionEngine&) = delete;
+  ReductionEngine& operator=(const ReductionEngine&) = delete;
+
+  // False: this rank sums no share.
+  bool has_share() const { return links_.lane >= 0; }
+
+  // Connects the ranks as a step does. Collective; before the first one.
+  virtual absl::Status Connect() { return absl::OkStatus(); }
+
+  // Takes gradient `i` of a micro-batch, in `gradient`; of the last one it becomes the sum of all.
+  // The caller's thread, as EndMicroBatch, behind which the memory of one that is not the last is
+  // backward's again.
+  virtual absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last) {
+    accumulator_.Add(i, gradient, first, last);
+    return absl::OkStatus();
+  }
+  virtual absl::Status EndMicroBatch() { return absl::OkStatus(); }
+  // `count` buckets are full, of all steps so far; what this rank says of the step is on its board.
+  // Not OK where peers are lost, whom nothing may wait for before Finish. The caller's thread.
+  virtual absl::Status Publish(uint32_t count);
+  // Reduces what needs no wait. `counts`: as time of the caller's before Finish.
+  virtual absl::Status Poll(bool counts) = 0;
+  // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller
+  // without a timeout for itself: that this rank has published, or will.
+  virtual absl::Status Drain() = 0;
+  // What a thread of its own does again and again, while the caller publishes and awaits the end of
+  // steps.
+  virtual absl::Status Follow() { return Drain(); }
+  // Waits until the step that began with `base` buckets published is reduced by all. The caller's,
+  // who may take part in it.
+  virtual absl::Status AwaitDone(uint32_t base) = 0;
+  // What this rank alone has the sums of, with `shard`; else everything.
+  virtual Range OwnPart(size_t bucket) const = 0;
+  // Gives all ranks this rank's parts of all buckets, and takes theirs: the `count`th time.
+  // REQUIRES: no step is under way.
+  virtual absl::Status GatherParts(uint32_t count) = 0;
+
+  // Lets whoever sleeps in an engine of this rank ask `stopped` again. Any thread.
+  virtual void WakeAll();
+  // The others need not wait for this rank any more. `quiet`: it has ended all steps that it has
+  // begun.
+  virtual void Leave(const absl::Status& departure, bool quiet);
+  // Exchanges between hosts that were left on their way keep their memory until the process ends:
+  // what is in more than one packet, for MPI takes back a message that has not begun.
+  virtual void KeepMemory() {}
+  // Of the step that AwaitDone or Drain has ended, until the next bucket is published.
+  const StepTimes& times() const { return times_; }
+  // Where the engine stands; the rank is the caller's to fill in.
+  const PeerLost& place() const { return place_; }
+
+ protected:
+  // Lane `lane`'s share of a bucket: cut at 64 bytes.
+  Range ShareOf(size_t bucket, int lane) const;
+  std::chrono::nanoseconds LongestSleep() const;
+  // Until `flag` of rank `peer` of this host is `count`.
+  absl::Status AwaitPeer(int peer, SharedFlag& flag, uint32_t count, Deadline deadline) {
+    return AwaitPeer([peer] { return peer; }, flag, count, deadline);
+  }
+  // ... of whoever is the one to raise it now.
+  absl::Status AwaitPeer(const std::function<int()>& peer, SharedFlag& flag, uint32_t count,
+                         Deadline deadline);
+  // Whether rank `peer` of this host has left without raising `flag` to `count`.
+  absl::Status CheckStays(int peer, const SharedFlag& flag, uint32_t count) const;
+  // Why not to wait for peers any longer.
+  absl::Status CheckHealth() const;
+  void Enter(size_t bucket, Phase phase);
+  // Says that rank `place` of this host is awaited.
+  void TellAwaited(size_t bucket, int place);
+  // Says that this lane's rank of another host is awaited.
+  void TellHostAwaited(size_t bucket, int host);
+  bool wants_squares() const { return WantsSquares(options_); }
+
+  // Constant after construction.
+  const BucketPlan& plan_;
+  HostLinks& links_;
+  const ReducerOptions options_;
+  const Waiting waiting_;
+
+  int64_t step_;  // as messages number it
+  StepTimes times_;
+
+ private:
+  GradientAccumulator accumulator_;
+  PeerLost place_;
+};
+
+// `failure` with the bucket at which it was met; as it is where a peer that passed it on has said
+// that.
+absl::Status MetAt(size_t bucket, const absl::Status& failure);
+
+// What a sum over `rows` rows is divided by.
+float DivisorOf(int64_t rows);
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_REDUCER_REDUCTION_ENGINE_H_

@@ -1,0 +1,204 @@
+#include "collectives/reducer/stream_engine.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace millrace::collectives {
+namespace {
+
+constexpr std::chrono::microseconds kBetweenQuestions{50};
+constexpr std::chrono::seconds kToSayWhy{1};
+
+}  // namespace
+
+absl::Status CheckDeviceOptions(const ReducerOptions& options) {
+  if (options.policy != ProgressPolicy::kThread) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "option policy thread is not taken with gradients in a device's memory (over NCCL)");
+}
+
+StreamEngine::StreamEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
+                           Waiting waiting, DeviceMemory& memory_of_device,
+                           const ForeignMemory* memory)
+    : ReductionEngine(plan, links, options, std::move(waiting)),
+      memory_(memory_of_device),
+      device_(memory_of_device.device()),
+      sums_(plan, options, memory_of_device, memory) {}
+
+// NCCL connects ranks by their first calls, which wait for each other: MarkReady is not to, and in
+// a team ranks may make them in unlike orders. So they are made here, of zeros; not where gradients
+// are summed one by one, in memory that is the caller's.
+absl::Status StreamEngine::Connect() {
+  if (memory_.buckets() == nullptr) return absl::OkStatus();
+  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
+    DeviceSums::Calls calls;
+    const absl::Status status = sums_.Connect(bucket, calls);
+    Await(bucket, calls);
+    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
+  }
+  MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/false));
+  return device_.bootstrap().Barrier();  // who leaves then is met in a step, not in Make
+}
+
+absl::Status StreamEngine::AddMicroBatch(size_t i, const TensorView& gradient, bool first,
+                                         bool last) {
+  return sums_.AddMicroBatch(i, gradient, first, last);
+}
+
+absl::Status StreamEngine::Publish(uint32_t count) {
+  full_ = count - base_;
+  return options_.policy == ProgressPolicy::kInline ? absl::OkStatus() : BeginFull(/*counts=*/true);
+}
+
+absl::Status StreamEngine::BeginFull(bool counts) {
+  if (begun_ == full_) return absl::OkStatus();
+  int64_t start = StepTimes::Now();
+  MILLRACE_RETURN_IF_ERROR(memory_.FollowGradients());
+  for (; begun_ < full_; ++begun_) {
+    MILLRACE_RETURN_IF_ERROR(Begin(begun_));
+    const int64_t end = StepTimes::Now();
+    if (counts) times_.Polled(begun_, end - start);
+    start = end;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::Begin(size_t bucket) {
+  Enter(bucket, Phase::kReducing);
+  times_.Begin(step_, bucket);
+  DeviceSums::Calls calls;
+  const int64_t rows = links_.host->board(links_.host->rank()).rows;
+  const absl::Status status = sums_.Sum(bucket, rows, calls);
+  Await(bucket, calls);
+  Enter(bucket, Phase::kBackward);
+  return MetAt(bucket, status);
+}
+
+void StreamEngine::Await(size_t bucket, DeviceSums::Calls& calls) {
+  for (auto& call : calls) calls_.push_back({bucket, std::move(call)});
+}
+
+absl::Status StreamEngine::EndFirst() {
+  const absl::Status status = calls_.front().pending->Wait();
+  const size_t bucket = calls_.front().bucket;
+  calls_.pop_front();
+  times_.End(bucket);
+  return Explained(MetAt(bucket, status));
+}
+
+// NCCL says that a peer is gone, not which one; a peer that has left has told it beside NCCL.
+absl::Status StreamEngine::Explained(const absl::Status& failure) {
+  if (!absl::IsUnavailable(failure) || PeerLostOf(failure).has_value()) return failure;
+  Communicator& beside = device_.bootstrap();
+  const WaitLimits limits = beside.limits();
+  beside.set_limits({kToSayWhy, nullptr});
+  const absl::Status met = beside.Barrier();
+  beside.set_limits(limits);
+  return PeerLostOf(met).has_value() ? met : failure;
+}
+
+// Over links that do not notice the end of a peer's communicator NCCL says nothing.
+absl::Status StreamEngine::HearPeers() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - heard_ < kLongestSleep) return absl::OkStatus();
+  heard_ = now;
+  return device_.Heard();
+}
+
+// While another of the team waits in Finish, what is full is begun for the peers that wait for it.
+absl::Status StreamEngine::Poll(bool counts) {
+  if (!counts) MILLRACE_RETURN_IF_ERROR(BeginFull(/*counts=*/false));
+  bool ended = true;
+  while (ended && !calls_.empty()) {
+    const int64_t start = StepTimes::Now();
+    const size_t bucket = calls_.front().bucket;
+    ended = calls_.front().pending->Poll();
+    if (ended) MILLRACE_RETURN_IF_ERROR(EndFirst());
+    if (counts) times_.Polled(bucket, StepTimes::Now() - start);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::CheckPeers() {
+  MILLRACE_RETURN_IF_ERROR(CheckHealth());
+  return HearPeers();
+}
+
+absl::Status StreamEngine::EndCalls(bool sums) {
+  while (!calls_.empty()) {
+    if (calls_.front().pending->Poll()) {
+      MILLRACE_RETURN_IF_ERROR(EndFirst());
+      continue;
+    }
+    if (sums) Enter(calls_.front().bucket, Phase::kWaiting);
+    MILLRACE_RETURN_IF_ERROR(CheckPeers());
+    std::this_thread::sleep_for(kBetweenQuestions);
+  }
+  return AwaitStream();
+}
+
+absl::Status StreamEngine::AwaitStream() {
+  DeviceQueue& queue = memory_.queue();
+  MILLRACE_ASSIGN_OR_RETURN(void* const mark, queue.Record());
+  absl::StatusOr<bool> passed = queue.Query(mark);
+  while (passed.ok() && !*passed) {
+    std::this_thread::sleep_for(kBetweenQuestions);
+    passed = queue.Query(mark);
+    if (const absl::Status health = CheckPeers(); !health.ok()) passed = health;
+  }
+  queue.Release(mark);
+  return passed.status();
+}
+
+absl::Status StreamEngine::Drain() {
+  full_ = plan_.buckets.size();
+  MILLRACE_RETURN_IF_ERROR(BeginFull(/*counts=*/false));
+  MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/true));
+  MILLRACE_RETURN_IF_ERROR(ReadTotals());
+  if (!plan_.buckets.empty()) Enter(plan_.buckets.size() - 1, Phase::kBackward);
+  base_ += static_cast<uint32_t>(plan_.buckets.size());
+  full_ = 0;
+  begun_ = 0;
+  step_ += options_.step_stride;
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::ReadTotals() {
+  if (plan_.buckets.empty() || (!wants_squares() && !options_.average_by_rows)) {
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const DeviceSums::Totals totals, sums_.Read());
+  RankBoard& own = links_.host->board(links_.host->rank());
+  own.all_rows = totals.rows;
+  own.sum_of_squares = totals.squares;
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::GatherParts(uint32_t /*count*/) {
+  MILLRACE_RETURN_IF_ERROR(memory_.FollowGradients());
+  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
+    DeviceSums::Calls calls;
+    const absl::Status status = sums_.Gather(bucket, calls);
+    Await(bucket, calls);
+    MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
+  }
+  return EndCalls(/*sums=*/false);
+}
+
+ReductionEngine::Range StreamEngine::OwnPart(size_t bucket) const {
+  return {sums_.OwnOffset(bucket), sums_.OwnBytes(bucket)};
+}
+
+// What is on a stream has no other end than its peers' part, or the communicator's. Whoever uses
+// that for more than the reducer needs it behind the last step.
+void StreamEngine::Leave(const absl::Status& departure, bool quiet) {
+  if (quiet) return;
+  device_.Leave(departure);
+  calls_.clear();
+}
+
+}  // namespace millrace::collectives

@@ -1,0 +1,142 @@
+#include "collectives/timeline/trace_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+
+namespace millrace::collectives {
+namespace {
+
+constexpr std::string_view kBegin =
+    "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+    "{\"ph\": \"M\", \"name\": \"trace\", \"pid\": 0, \"args\": {\"by\": \"millrace\"}}";
+constexpr std::string_view kEnd = "\n]}\n";
+constexpr size_t kCopyBytes = size_t{1} << 20;
+
+const char* Name(Track track) { return track == Track::kCompute ? "compute" : "reducer"; }
+
+const char* Name(Event event) {
+  switch (event) {
+    case Event::kReading:
+      return "reading";
+    case Event::kBackward:
+      return "backward";
+    case Event::kBucketReady:
+      return "bucket ready";
+    case Event::kWaiting:
+      return "waiting";
+    case Event::kReducing:
+      return "reducing";
+    case Event::kExchanging:
+      return "exchanging";
+    case Event::kBucketUsed:
+      return "bucket used";
+  }
+  return "unknown";
+}
+
+// `size` bytes of the file from `begin` on; fewer where it ends.
+std::string ReadAt(std::ifstream& file, int64_t begin, size_t size) {
+  std::string text(size, '\0');
+  file.seekg(begin);
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  return text;
+}
+
+}  // namespace
+
+TraceFile::~TraceFile() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::remove(part_.c_str());
+}
+
+void TraceFile::Begin() {
+  file_ = std::fopen(part_.c_str(), "we");
+  if (file_ == nullptr) return Failed("open");
+  Write(kBegin);
+}
+
+void TraceFile::AddRank(int rank, uint64_t num_dropped) {
+  const std::string dropped =
+      num_dropped == 0 ? "" : absl::StrCat(" (", num_dropped, " older events dropped)");
+  Write(
+      absl::StrFormat(",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": "
+                      "{\"name\": \"rank %d%s\"}}",
+                      rank, rank, dropped));
+  for (const Track track : {Track::kCompute, Track::kReducer}) {
+    Write(
+        absl::StrFormat(",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, "
+                        "\"args\": {\"name\": \"%s\"}}",
+                        rank, static_cast<int>(track), Name(track)));
+  }
+}
+
+void TraceFile::Add(int rank, const Timeline::Entry& entry, int64_t offset) {
+  const bool instant = entry.begin_ns == entry.end_ns;
+  std::string line = absl::StrFormat(
+      ",\n{\"name\": \"%s\", \"ph\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f",
+      Name(entry.event), instant ? "i" : "X", rank, static_cast<int>(entry.track),
+      static_cast<double>(entry.begin_ns + offset) / 1e3);
+  if (instant) {
+    absl::StrAppend(&line, ", \"s\": \"t\"");
+  } else {
+    absl::StrAppendFormat(&line, ", \"dur\": %.3f",
+                          static_cast<double>(entry.end_ns - entry.begin_ns) / 1e3);
+  }
+  absl::StrAppend(&line, ", \"args\": {\"step\": ", entry.step);
+  if (entry.bucket >= 0) absl::StrAppend(&line, ", \"bucket\": ", entry.bucket);
+  if (entry.peer >= 0) absl::StrAppend(&line, ", \"waits for rank\": ", entry.peer);
+  Write(line + "}}");
+}
+
+void TraceFile::Add(int rank, const Timeline& timeline, int64_t offset) {
+  AddRank(rank, timeline.num_dropped());
+  for (const Timeline::Entry& entry : timeline.entries()) Add(rank, entry, offset);
+}
+
+absl::Status TraceFile::AddAllOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = static_cast<int64_t>(file.tellg());
+  const auto begin = static_cast<int64_t>(kBegin.size());
+  const int64_t end = size - static_cast<int64_t>(kEnd.size());
+  if (!file.is_open() || end < begin || ReadAt(file, 0, kBegin.size()) != kBegin ||
+      ReadAt(file, end, kEnd.size()) != kEnd) {
+    return absl::DataLossError(absl::StrCat(path, ": not a whole timeline"));
+  }
+  for (int64_t at = begin; at < end;) {
+    const std::string text = ReadAt(file, at, std::min<size_t>(kCopyBytes, end - at));
+    // What is written already cannot be taken back.
+    if (text.empty()) status_.Update(absl::DataLossError(absl::StrCat(path, ": cannot be read")));
+    if (text.empty()) return status_;
+    Write(text);
+    at += static_cast<int64_t>(text.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TraceFile::End() {
+  Write(kEnd);
+  if (status_.ok() && std::fflush(file_) != 0) Failed("write");
+  if (status_.ok() && std::rename(part_.c_str(), path_.c_str()) != 0) Failed("rename");
+  if (status_.ok()) {
+    std::fclose(file_);  // flushed before
+    file_ = nullptr;
+  }
+  return status_;
+}
+
+void TraceFile::Write(std::string_view text) {
+  if (!status_.ok()) return;
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) Failed("write");
+}
+
+void TraceFile::Failed(const char* call) { status_ = ErrnoStatus(errno, call, part_); }
+
+}  // namespace millrace::collectives

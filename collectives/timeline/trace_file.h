@@ -1,0 +1,50 @@
+#ifndef MILLRACE_COLLECTIVES_TIMELINE_TRACE_FILE_H_
+#define MILLRACE_COLLECTIVES_TIMELINE_TRACE_FILE_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "collectives/timeline.h"
+
+namespace millrace::collectives {
+
+// A file of the Chrome trace format ("JSON Object Format" of Google's Trace Event Format) that
+// appears under its name when it is whole. What goes wrong, End tells. Thread-compatible.
+class TraceFile {
+ public:
+  // `part` is its name until End: one that no other rank writes to.
+  TraceFile(const std::string& path, const std::string& part) : path_(path), part_(part) {}
+  ~TraceFile();
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+
+  void Begin();
+  void AddRank(int rank, uint64_t num_dropped);
+  // `offset` takes the rank's clock to rank 0's.
+  void Add(int rank, const Timeline::Entry& entry, int64_t offset);
+  // AddRank and all events.
+  void Add(int rank, const Timeline& timeline, int64_t offset);
+  // All that is between Begin and End in another file of this class.
+  //   DATA_LOSS  it is none; nothing was added
+  absl::Status AddAllOf(const std::string& path);
+  // What went wrong so far.
+  const absl::Status& status() const { return status_; }
+  // The first thing that went wrong since Begin.
+  absl::Status End();
+
+ private:
+  void Write(std::string_view text);
+  void Failed(const char* call);
+
+  const std::string path_;
+  const std::string part_;
+  std::FILE* file_ = nullptr;
+  absl::Status status_;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_TIMELINE_TRACE_FILE_H_

@@ -1,0 +1,95 @@
+#ifndef MILLRACE_COLLECTIVES_WATCH_PROGRESS_BOARD_H_
+#define MILLRACE_COLLECTIVES_WATCH_PROGRESS_BOARD_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "collectives/peer_lost.h"
+
+namespace millrace::collectives {
+
+// Whether a rank still takes part.
+enum class Presence : uint32_t {
+  kHere,
+  kLeft,
+  kBereft,  // it is here, and knows that the job has lost a rank
+  kActs,    // the same, and it is the one that acts for all
+};
+
+// Why a rank was given up.
+enum class Cause : uint32_t {
+  kEnded,    // its process is no more
+  kSilent,   // its process does not run: stopped, or its host hangs
+  kStalled,  // it runs, but does not come on
+  kCutOff,   // its host cannot be reached
+};
+
+// A rank that was given up, which ends the job.
+struct Verdict {
+  int rank = 0;
+  Cause cause = Cause::kEnded;
+};
+
+// What a page says at one moment.
+struct Sighting {
+  int64_t step = -1;
+  int32_t bucket = -1;
+  Phase phase = Phase::kStart;
+  Presence presence = Presence::kHere;
+  uint64_t beat = 0;  // grows as long as the rank's process runs
+};
+
+// One rank's page, in memory that the ranks of a host share. Written by one thread at a time, read
+// by all: a counter that is odd while a write goes on tells readers to look again. Zeros are a page
+// of which nothing is known. Every member is lock-free, so that processes may share it and a rank
+// that dies in a write leaves no lock behind.
+class ProgressPage {
+ public:
+  void Write(const Sighting& sighting);
+  // The newest sighting; words of the last two where a writer died within a write.
+  Sighting Read() const;
+
+ private:
+  static constexpr size_t kWords = 5;
+
+  std::atomic<uint32_t> version_{0};
+  std::atomic<int64_t> words_[kWords] = {};
+};
+
+// The pages of all ranks of a job and the verdict that ends it, laid into memory that a host's
+// ranks share. Zeros are an empty board.
+class ProgressBoard {
+ public:
+  // Bytes of the board of `num_ranks` ranks.
+  static size_t SizeBytes(int num_ranks);
+  // Borrows `memory`, 128-byte aligned, SizeBytes(num_ranks) bytes, all zero when nobody has one
+  // yet.
+  ProgressBoard(std::byte* memory, int num_ranks);
+
+  int num_ranks() const { return num_ranks_; }
+  ProgressPage& page(int rank) { return slots_[rank].page; }
+  const ProgressPage& page(int rank) const { return slots_[rank].page; }
+
+  // The first verdict stands; later ones change nothing.
+  void Give(const Verdict& verdict);
+  std::optional<Verdict> verdict() const;
+
+ private:
+  // Apart, so that a rank that writes does not slow another's.
+  struct alignas(128) Slot {
+    ProgressPage page;
+  };
+  struct alignas(128) Bench {
+    std::atomic<uint64_t> verdict{0};  // (cause << 32) + rank + 1
+  };
+
+  const int num_ranks_;
+  Bench* const bench_;
+  Slot* const slots_;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_WATCH_PROGRESS_BOARD_H_

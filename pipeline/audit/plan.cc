@@ -1,0 +1,67 @@
+#include <algorithm>
+
+#include "base/status.h"
+#include "pipeline/audit.h"
+#include "pipeline/order/resume_token.h"
+#include "pipeline/plan/message.h"
+
+namespace millrace::pipeline {
+namespace {
+
+bool DropsRows(const proto::Stage& stage) {
+  return stage.batch().drop_remainder() || stage.padded_batch().drop_remainder() ||
+         stage.ragged_batch().drop_remainder() || stage.bucket_by_length().drop_remainder();
+}
+
+// True when every epoch visits each record of the source once, whatever the records hold.
+bool VisitsEveryRecord(const proto::Pipeline& plan) {
+  return std::ranges::all_of(plan.stage(), [](const proto::Stage& stage) {
+    using Op = proto::Stage::OpCase;
+    switch (stage.op_case()) {
+      case Op::kTake:
+      case Op::kSkip:
+      case Op::kShard:
+      case Op::kFilter:
+      case Op::kUnbatch:
+      case Op::kPush:
+      case Op::kConcatenate:
+      case Op::kMix:
+        return false;
+      default:
+        return !DropsRows(stage);
+    }
+  });
+}
+
+// True when the number of batches is known without looking at records.
+bool BatchesAreArithmetic(const proto::Pipeline& plan) {
+  return std::ranges::none_of(plan.stage(), [](const proto::Stage& stage) {
+    const bool looks = stage.has_filter() && !stage.filter().materialize();
+    return looks || stage.has_unbatch() || stage.has_bucket_by_length() || stage.has_push();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<AuditHeader> MakeAuditHeader(const Plan& plan, const Pipeline& pipeline,
+                                            const OpenOptions& options) {
+  AuditHeader header;
+  header.semantics_version = plan.message().pipeline.semantics_version();
+  header.plan_fingerprint = plan.Fingerprint();
+  header.data_fingerprint = pipeline.data_fingerprint();
+  header.rank = options.rank;
+  header.world = options.world;
+  if (!options.resume_token.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(const ResumeToken token, ResumeToken::Parse(options.resume_token));
+    header.start_batch = token.next_batch;
+  }
+  if (VisitsEveryRecord(plan.message().pipeline) && pipeline.num_records() > 0) {
+    header.expected_records = pipeline.num_records();
+  }
+  const StreamLength length = pipeline.length();
+  const bool known = !length.infinite && BatchesAreArithmetic(plan.message().pipeline);
+  if (known && length.batches > 0) header.stream_batches = length.batches;
+  return header;
+}
+
+}  // namespace millrace::pipeline

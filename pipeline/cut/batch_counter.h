@@ -1,0 +1,58 @@
+#ifndef MILLRACE_PIPELINE_CUT_BATCH_COUNTER_H_
+#define MILLRACE_PIPELINE_CUT_BATCH_COUNTER_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pipeline/cut/state.h"
+#include "pipeline/plan/physical.h"
+
+namespace millrace::pipeline {
+
+// repeat, take and skip of whole batches behind a cut, where how many batches a pass has is known
+// only at its end. The steps are iterators that pull from one another, turned inside out: the
+// settler says what a pull of the innermost gave, and is told what the outermost does with it.
+// Thread-compatible.
+class BatchCounter {
+ public:
+  enum class After {
+    kGoOn,     // ask for the next batch of this pass
+    kNewPass,  // begin the batch stage's input again
+    kEnd,      // nothing is wanted any more
+  };
+  // Borrows the steps.
+  //   INVALID_ARGUMENT  a step of another kind
+  static absl::StatusOr<BatchCounter> Make(std::span<const OrderStep> steps);
+
+  // What to do at the very beginning: kGoOn or kEnd.
+  After Begin() { return AfterTakes(); }
+  // False when the next batch of the pass is skipped.
+  bool NextIsDelivered() const;
+  // The pass gave a batch.
+  After OnBatch();
+  // The pass has no more batches.
+  After OnPassEnd() { return AfterEnd(0); }
+  // True while the steps may ask for another pass after this one.
+  bool MayPassAgain() const;
+
+  void Write(StateWriter& writer) const;
+  void Read(StateReader& reader);
+
+ private:
+  struct Step {
+    OrderStep::Kind kind;
+    uint64_t limit;
+    uint64_t count = 0;  // batches taken or skipped; whole passes of a repeat
+    bool gave = false;   // a repeat: its present pass gave a batch
+  };
+  After AfterTakes();
+  After AfterEnd(size_t step);
+
+  std::vector<Step> steps_;  // from the batch stage outwards
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_CUT_BATCH_COUNTER_H_

@@ -1,0 +1,221 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/record_error.h"
+#include "base/status.h"
+#include "pipeline/cut/lane_settler.h"
+
+// How rows of lanes become batches.
+
+namespace millrace::pipeline {
+
+void LaneSettler::Advance() {
+  if (lanes_to_reopen_ > 0) return;
+  while (!ended_ && closed_.size() < 2 && FillOpenBatch()) {
+  }
+}
+
+// Returns false when the batch needs more of some lane.
+bool LaneSettler::FillOpenBatch() {
+  bool waits = false;
+  bool any_rows = false;
+  for (BatchLane& lane : lanes_) {
+    waits = !FillLane(lane) || waits;
+    any_rows = any_rows || lane.num_rows > 0;
+    const bool is_short = lane.done && lane.num_rows < (is_bucket() ? 1 : Share(0));
+    if (is_short && plan_.batch.drop_remainder) {
+      Apply(counter_.OnPassEnd());
+      return true;
+    }
+  }
+  if (waits) return false;
+  if (any_rows) {
+    CloseBatch();
+  } else {
+    Apply(counter_.OnPassEnd());
+  }
+  return true;
+}
+
+// Pulls rows until the lane has its share of the open batch, or its pass has ended.
+bool LaneSettler::FillLane(BatchLane& lane) {
+  if (is_bucket()) return FillFromBuckets(lane);
+  const uint64_t share = Share(0);
+  LaneRow row;
+  while (!lane.done && lane.num_rows < share) {
+    switch (lane.lane.Next(row)) {
+      case Lane::Outcome::kNeedsMore:
+        return false;
+      case Lane::Outcome::kEnd:
+        lane.done = true;
+        break;
+      case Lane::Outcome::kRow:
+        if (lane.num_rows++ == 0) lane.first_epoch = row.origin.id.epoch;
+        if (lane.own) {
+          lane.rows.Append(std::move(row), lane.lane.extents());
+        } else if (options_.grows) {
+          dropped_.push_back(row.origin.id.record);
+        }
+        break;
+    }
+  }
+  return true;
+}
+
+bool LaneSettler::FillFromBuckets(BatchLane& lane) {
+  LaneRow row;
+  while (!lane.done && lane.num_rows == 0) {
+    switch (lane.lane.Next(row)) {
+      case Lane::Outcome::kNeedsMore:
+        return false;
+      case Lane::Outcome::kEnd: {
+        const auto open = std::ranges::find_if(
+            lane.buckets, [](const RowBuffer& bucket) { return bucket.size() > 0; });
+        lane.done = plan_.batch.drop_remainder || open == lane.buckets.end();
+        if (!lane.done) CloseBucket(lane, static_cast<size_t>(open - lane.buckets.begin()));
+        break;
+      }
+      case Lane::Outcome::kRow: {
+        const int64_t* extents = lane.lane.extents();
+        const size_t bucket = BucketOf(row, extents);
+        lane.buckets[bucket].Append(std::move(row), extents);
+        if (lane.buckets[bucket].size() == Share(bucket)) CloseBucket(lane, bucket);
+        break;
+      }
+    }
+  }
+  return true;
+}
+
+size_t LaneSettler::BucketOf(LaneRow& row, const int64_t* extents) const {
+  const std::vector<uint64_t>& boundaries = plan_.batch.boundaries;
+  if (!row.error.ok()) return 0;
+  const int64_t length = length_extent_.has_value() ? extents[*length_extent_] : fixed_length_;
+  const auto bucket = static_cast<size_t>(
+      std::ranges::upper_bound(boundaries, static_cast<uint64_t>(length)) - boundaries.begin());
+  if (plan_.batch.pad_to_boundary && bucket == boundaries.size() && bucket > 0) {
+    row.error = absl::InvalidArgumentError(absl::StrCat(
+        "stage \"", plan_.batch.stage, "\": field \"", plan_.batch.length_field, "\" has length ",
+        length, ", and pad_to_bucket_boundary takes less than the last boundary, ",
+        boundaries.back()));
+    RecordError error;
+    error.reason = RecordErrorReason::kValue;
+    SetRecordError(row.error, error);
+  }
+  return std::min(bucket, plan_.batch.bucket_sizes.size() - 1);
+}
+
+void LaneSettler::CloseBucket(BatchLane& lane, size_t bucket) {
+  lane.bucket = bucket;
+  lane.rows.Clear();
+  std::swap(lane.rows, lane.buckets[bucket]);
+  lane.num_rows = lane.rows.size();
+  lane.first_epoch = lane.rows.row(0).origin.id.epoch;
+  if (lane.own) return;
+  for (size_t i = 0; options_.grows && i < lane.rows.size(); ++i) {
+    dropped_.push_back(lane.rows.row(i).origin.id.record);
+  }
+  lane.rows.Clear();
+}
+
+void LaneSettler::CloseBatch() {
+  std::optional<ClosedBatch> batch;
+  if (counter_.NextIsDelivered()) {
+    batch = Assemble();
+    ++next_index_;
+  }
+  ClearOpenBatch();
+  Apply(counter_.OnBatch());
+  if (!batch.has_value()) return;
+  batch->state = WriteState();
+  closed_.push_back(*std::move(batch));
+}
+
+ClosedBatch LaneSettler::Assemble() const {
+  ClosedBatch batch;
+  batch.index = next_index_;
+  batch.pass = pass_;
+  const auto share = static_cast<int64_t>(Share(0));
+  const auto ranks = static_cast<uint64_t>(options_.world);
+  batch.num_slots = static_cast<int64_t>((options_.num_lanes + ranks - 1) / ranks) * share;
+  batch.first_global_row = static_cast<int64_t>(own_.first) * share;
+  if (!all_lanes_) batch.num_global_valid_rows = static_cast<int64_t>(plan_.batch.size);
+  for (const BatchLane& lane : lanes_) {
+    if (all_lanes_) batch.num_global_valid_rows += static_cast<int64_t>(lane.num_rows);
+  }
+  for (const BatchLane& lane : lanes_) {
+    if (lane.num_rows == 0) continue;
+    batch.epoch = lane.first_epoch;
+    break;
+  }
+  if (is_bucket()) PlaceBuckets(batch);
+  batch.rows.reserve(static_cast<size_t>(batch.num_slots));
+  int64_t slot = 0;
+  for (uint64_t index = own_.first; index < own_.end; ++index) {
+    const BatchLane& lane = At(index);
+    for (size_t i = 0; i < lane.rows.size(); ++i) {
+      const LaneRow& row = lane.rows.row(i);
+      ClosedBatch::Row placed{row.origin, slot + static_cast<int64_t>(i),
+                              static_cast<uint32_t>(index), -1};
+      if (!row.error.ok()) {
+        placed.error = static_cast<int32_t>(batch.errors.size());
+        batch.errors.push_back(row.error);
+      }
+      batch.rows.push_back(placed);
+    }
+    batch.extents.insert(batch.extents.end(), lane.rows.extents(0),
+                         lane.rows.extents(lane.rows.size()));
+    slot += SlotsOf(lane);
+  }
+  return batch;
+}
+
+// Rows of the batch that are the lane's, empty ones included.
+int64_t LaneSettler::SlotsOf(const BatchLane& lane) const {
+  if (!is_bucket()) return static_cast<int64_t>(Share(0));
+  return lane.num_rows == 0 ? 0 : static_cast<int64_t>(Share(lane.bucket));
+}
+
+void LaneSettler::PlaceBuckets(ClosedBatch& batch) const {
+  batch.num_slots = 1;
+  for (int rank = 0; rank < options_.world; ++rank) {
+    const Range range = LanesOfRank(rank);
+    int64_t slots = 0;
+    for (uint64_t lane = range.first; lane < range.end; ++lane) slots += SlotsOf(At(lane));
+    batch.num_slots = std::max(batch.num_slots, slots);
+  }
+  batch.first_global_row = 0;
+  for (uint64_t lane = 0; lane < own_.first; ++lane) batch.first_global_row += SlotsOf(At(lane));
+  if (!plan_.batch.pad_to_boundary || plan_.batch.boundaries.empty()) return;
+  size_t widest = 0;
+  for (const BatchLane& lane : lanes_) {
+    if (lane.num_rows > 0) widest = std::max(widest, lane.bucket);
+  }
+  widest = std::min(widest, plan_.batch.boundaries.size() - 1);
+  batch.pad_to = static_cast<int64_t>(plan_.batch.boundaries[widest]) - 1;
+}
+
+void LaneSettler::ClearOpenBatch() {
+  for (BatchLane& lane : lanes_) {
+    lane.done = false;
+    lane.num_rows = 0;
+    lane.rows.Clear();
+  }
+}
+
+void LaneSettler::Apply(BatchCounter::After after) {
+  if (after == BatchCounter::After::kGoOn) return;
+  ClearOpenBatch();
+  ended_ = after == BatchCounter::After::kEnd;
+  if (!ended_) ++pass_;
+  for (BatchLane& lane : lanes_) {
+    for (RowBuffer& bucket : lane.buckets) bucket.Clear();
+    if (ended_) {
+      lane.lane.Finish();
+    } else {
+      lane.lane.BeginPass(pass_);
+    }
+  }
+}
+
+}  // namespace millrace::pipeline

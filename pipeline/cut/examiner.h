@@ -1,0 +1,42 @@
+#ifndef MILLRACE_PIPELINE_CUT_EXAMINER_H_
+#define MILLRACE_PIPELINE_CUT_EXAMINER_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/run.h"
+#include "pipeline/cut/settler.h"
+#include "pipeline/plan/physical.h"
+
+namespace millrace::pipeline {
+
+// Pass 1 over a run: applies the ops that filters, unbatch and extents need, and says what becomes
+// of each row. Works on nothing that a filter drops. Immutable, thread-safe.
+class Examiner {
+ public:
+  // Borrows the plan for its lifetime. REQUIRES: plan.cut; at most one step is kUnbatch; the fields
+  // of cut->extents_of are in the batch schema, which knows their ranks.
+  explicit Examiner(const PhysicalPlan& plan);
+
+  // REQUIRES: the run holds the source's columns ("record"); rows that could not be read are
+  // failed. `positions` are those of its rows in their lane, ascending; empty: the run's own.
+  // Appends to rows, extents and errors of `found`, in order of position and sub-index. Rows
+  // dropped by a filter are among them only where a settle step stands before that filter. A row
+  // with an error counts as kept (passed_filters is num_filters), its extents are 0, and its error
+  // is annotated with the stage and has no position. What an op throws gets out, unless it works on
+  // one row, whose error it is then: examine each record by itself.
+  void Examine(Run& run, std::span<const uint64_t> positions, Examined* found) const;
+  // Numbers in Examined::extents for each row: the ranks of extents_of, added up.
+  size_t extents_per_row() const { return extents_per_row_; }
+
+ private:
+  const CutPlan& plan_;
+  std::vector<int> extent_ranks_;  // of extents_of
+  size_t extents_per_row_ = 0;
+  int first_settled_filter_ = 0;  // rows that pass fewer filters are forgotten
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_CUT_EXAMINER_H_

@@ -1,0 +1,117 @@
+#ifndef MILLRACE_PIPELINE_CUT_LANE_SETTLER_H_
+#define MILLRACE_PIPELINE_CUT_LANE_SETTLER_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pipeline/cut/batch_counter.h"
+#include "pipeline/cut/lane.h"
+#include "pipeline/cut/settler.h"
+
+// The settler: lanes, the batcher over them, and the steps over whole batches. At most two closed
+// batches wait, since a batch says whether the next one begins another epoch; the batcher pulls no
+// row beyond that.
+
+namespace millrace::pipeline {
+
+class LaneSettler final : public Settler {
+ public:
+  // As Settler::Make. A settler that failed Init is not used.
+  LaneSettler(const PhysicalPlan& plan, SettlerOptions options, BatchCounter counter);
+  absl::Status Init();
+
+  absl::Status Restore(std::string_view state) override;
+  std::vector<uint64_t> lanes() const override;
+  std::vector<RowOrigin> OpenRows(uint64_t lane) const override;
+  absl::Status Reopen(uint64_t lane, const Examined& rows) override;
+  uint64_t NextPosition(uint64_t lane) const override;
+  bool WantsMore(uint64_t lane) const override;
+  void Settle(Examined block) override;
+  std::optional<ClosedBatch> Take() override;
+  bool ended() const override { return ended_ && closed_.empty(); }
+  void EndInput(const std::vector<uint64_t>& lane_sizes) override;
+  bool reached_end() const override;
+  bool LaneIsDone(uint64_t lane) const override;
+  std::vector<uint64_t> TakeDropped() override;
+
+ private:
+  // A lane and what it has for the open batch.
+  struct BatchLane {
+    Lane lane;
+    bool own = false;                  // this rank fills its rows
+    std::vector<RowOrigin> open_rows;  // between Restore and Reopen
+    // Of the open batch.
+    bool done = false;  // it has no more rows in this pass
+    uint64_t num_rows = 0;
+    uint64_t first_epoch = 0;
+    size_t bucket = 0;               // kBucket, with num_rows > 0
+    RowBuffer rows;                  // only if `own`
+    std::vector<RowBuffer> buckets;  // open
+  };
+  struct Range {
+    uint64_t first = 0;
+    uint64_t end = 0;
+  };
+
+  bool is_bucket() const { return plan_.batch.kind == BatchSpec::Kind::kBucket; }
+  Range LanesOfRank(int rank) const;
+  uint64_t Share(size_t bucket) const;  // rows of a lane in a batch
+  BatchLane& At(uint64_t lane) { return lanes_[lane - settled_.first]; }
+  const BatchLane& At(uint64_t lane) const { return lanes_[lane - settled_.first]; }
+  BatchLane MakeLane(uint64_t lane) const;
+  absl::Status CheckRepeats() const;
+  void FindLength();
+
+  // Batching.
+  void Advance();
+  bool FillOpenBatch();
+  bool FillLane(BatchLane& lane);
+  bool FillFromBuckets(BatchLane& lane);
+  size_t BucketOf(LaneRow& row, const int64_t* extents) const;
+  void CloseBucket(BatchLane& lane, size_t bucket);
+  void CloseBatch();
+  ClosedBatch Assemble() const;
+  void PlaceBuckets(ClosedBatch& batch) const;
+  int64_t SlotsOf(const BatchLane& lane) const;
+  std::optional<uint64_t> OpenEpoch() const;
+  void ClearOpenBatch();
+  void Apply(BatchCounter::After after);
+
+  // State (settler_restore.cc).
+  std::string WriteState();
+  uint64_t ShapeHash() const;
+  absl::Status ReadState(StateReader& reader);
+  void ReadLane(StateReader& reader, BatchLane& lane) const;
+  static std::vector<RowBuffer*> OpenBuffers(BatchLane& lane);
+  static std::vector<RowOrigin> FindOpenRows(BatchLane& lane);
+
+  // Constant after Init.
+  const PhysicalPlan& plan_;
+  const SettlerOptions options_;
+  LanePlan lane_plan_;
+  Range own_;
+  Range settled_;
+  bool all_lanes_ = true;
+  uint64_t max_pending_rows_ = 0;        // of a lane
+  std::optional<size_t> length_extent_;  // of a row's extents; none: fixed_length_
+  int64_t fixed_length_ = 0;
+
+  std::vector<BatchLane> lanes_;  // settled_
+  BatchCounter counter_;
+  uint64_t pass_ = 0;
+  uint64_t next_index_ = 0;
+  size_t lanes_to_reopen_ = 0;
+  bool ended_ = false;  // no more batches will be closed
+  std::deque<ClosedBatch> closed_;
+  StateWriter writer_;
+  std::vector<uint64_t> dropped_;  // of an input that grows: records of rows of other ranks
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_CUT_LANE_SETTLER_H_

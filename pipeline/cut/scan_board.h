@@ -1,0 +1,99 @@
+#ifndef MILLRACE_PIPELINE_CUT_SCAN_BOARD_H_
+#define MILLRACE_PIPELINE_CUT_SCAN_BOARD_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "pipeline/cut/settler.h"
+
+// What pass 1 has under way, lane by lane. Workers look at records in any order; what they found
+// waits in the lane's reorder ring until everything before it was found too, and is then settled.
+//
+// A lane that continues from a token first looks again at the records of the rows that were open in
+// it: in a shuffle's buffer, in buckets.
+
+namespace millrace::pipeline {
+
+// A stretch of a lane's positions, looked at by one worker.
+struct ScanBlock {
+  Examined found;
+  bool reopens = false;  // of open rows
+  bool done = false;
+};
+
+// Positions that a worker is to look at next.
+struct ScanClaim {
+  size_t lane_index = 0;  // on the board
+  uint64_t lane = 0;
+  bool reopens = false;
+  bool discards = false;  // of a lane that is done: not to be looked at
+  uint64_t first = 0;     // position; or which of the lane's positions to look at again
+  uint64_t count = 0;
+  std::vector<uint64_t> positions;  // to look at again, ascending: `count` of them
+};
+
+// Thread-compatible; the executor's mutex guards it.
+class ScanBoard {
+ public:
+  // Forgets everything and begins where the settler stands. `ends`: of all lanes, positions that
+  // they have in all passes.
+  void Reset(const Settler& settler, std::span<const uint64_t> ends);
+  // Other ends, not before those that were given last.
+  void SetEnds(std::span<const uint64_t> ends);
+
+  // True when a lane wants more and has fewer than `ahead` positions under way.
+  bool MayClaim(uint64_t ahead) const { return FindLane(ahead) != lanes_.size(); }
+  // The next positions, at most `rows`, of the lane that is furthest behind.
+  // REQUIRES: MayClaim(ahead).
+  ScanClaim Claim(uint64_t rows, uint64_t ahead);
+  // A place in the ring for the part [first, end) of a claim, in order. Lives until it is done and
+  // TakeHeads takes it.
+  ScanBlock* Append(const ScanClaim& claim, uint64_t first, uint64_t end);
+
+  // What the settler is to be told next: findings from the heads of the rings.
+  struct Heads {
+    std::vector<Examined> reopened;  // each complete; for Settler::Reopen, before `found`
+    std::vector<Examined> found;     // for Settler::Settle, in order within each lane
+    bool empty() const { return reopened.empty() && found.empty(); }
+  };
+  Heads TakeHeads();
+  bool HasHeads() const;
+  // Learns from the settler what it wants.
+  void Update(const Settler& settler);
+
+  // Of lanes that want more than there is, the lane and position that come first in the pass, as
+  // its position there; `lanes` and `block` as of LanePosition.
+  std::optional<uint64_t> FirstMissing(uint64_t lanes, uint64_t block) const;
+
+  // Blocks that are not settled.
+  int64_t num_blocks() const { return num_blocks_; }
+
+ private:
+  struct Lane {
+    uint64_t lane = 0;
+    uint64_t next = 0;  // position to claim
+    uint64_t end = 0;
+    uint64_t under_way = 0;  // positions claimed and not settled
+    bool wants_more = true;
+    bool is_done = false;  // its positions are not needed, and claimed to be discarded
+    std::deque<std::unique_ptr<ScanBlock>> ring;
+    std::vector<uint64_t> reopen;  // positions to look at again, ascending
+    size_t reopen_next = 0;        // of them, to claim
+    size_t reopen_done = 0;
+    Examined reopened;  // so far
+  };
+  size_t FindLane(uint64_t ahead) const;
+  static void Gather(Lane& lane, const Examined& found);
+
+  std::deque<Lane> lanes_;
+  int64_t num_blocks_ = 0;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_CUT_SCAN_BOARD_H_

@@ -1,0 +1,159 @@
+#ifndef MILLRACE_PIPELINE_CUT_SETTLER_H_
+#define MILLRACE_PIPELINE_CUT_SETTLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/run.h"
+#include "pipeline/plan/physical.h"
+
+// The one place where a plan with a cut is sequential. Pass 1 looks at records in any order, on any
+// worker, and says what becomes of each (Examined). The settler takes these findings lane by lane
+// in order of position and hands out rows: keep, drop, expand, take, skip, shuffle, into an open
+// bucket or batch. It moves handles of a few words, O(1) each, and never a payload. Its state
+// between two batches is the resume token of the first. docs/semantics.md, S-CUT, S-BATCH and
+// S-STATE from 10 on, says what comes out.
+//
+// Rows pull: a lane uses no finding before a batch needs it, and at most two closed batches wait
+// (a batch says whether the next one begins another epoch). So the rows held at any time are, per
+// lane, the findings not used (WantsMore: below max(64, twice the lane's rows of a batch) plus the
+// blocks that were under way), the shuffles' buffers, less than one bucket's rows per bucket, and
+// of this rank three batches: at most 48 bytes and the extents each.
+
+namespace millrace::pipeline {
+
+// Where a row comes from: an element of a lane's input.
+struct RowOrigin {
+  SampleId id;            // with sub_index
+  uint64_t position = 0;  // of the record in the lane's input, over all passes of the lane
+  friend bool operator==(const RowOrigin&, const RowOrigin&) = default;
+};
+
+// What pass 1 found out about positions [first, end) of a lane. Rows dropped by the first filter
+// with no settle step before it are left out.
+struct Examined {
+  struct Row {
+    RowOrigin origin;
+    // How many filters it passed before one dropped it; num_filters: it is kept.
+    int passed_filters = 0;
+    int32_t error = -1;  // index into errors: the row could not be looked at
+  };
+  uint64_t lane = 0;
+  uint64_t first = 0;
+  uint64_t end = 0;
+  std::vector<Row> rows;
+  uint64_t num_kept = 0;  // of rows, that passed every filter
+  // Per row, the extents of CutPlan::extents_of in order, `extents_per_row` numbers.
+  std::vector<int64_t> extents;
+  std::vector<absl::Status> errors;  // complete (stage, file, offset; without the stream position)
+};
+
+// A global batch that is closed: what this rank fills. Batches behind a `skip` of batches are not
+// handed out. A batch with an error in a row is an error (the caller's concern).
+struct ClosedBatch {
+  struct Row {
+    RowOrigin origin;
+    int64_t slot = 0;  // row of this rank's slab
+    uint32_t lane = 0;
+    int32_t error = -1;
+  };
+  uint64_t index = 0;
+  uint64_t pass = 0;  // passes over the batch stage before this one
+  uint64_t epoch = 0;
+  bool ends_epoch = false;
+  int64_t num_slots = 0;         // rows of this rank's tensors, those without a sample included
+  int64_t first_global_row = 0;  // of slot 0
+  int64_t num_global_valid_rows = 0;
+  std::vector<Row> rows;         // ascending slots
+  std::vector<int64_t> extents;  // per row, as in Examined
+  std::vector<absl::Status> errors;
+  int64_t pad_to = -1;  // kBucket with pad_to_boundary: the first extent to pad to
+  std::string state;    // the settler's state behind this batch (Settler::Restore)
+};
+
+// What a settler of the plan keeps in memory, but for the blocks that it was given at once;
+// `num_records`: elements of a pass over its input. REQUIRES: plan.cut.
+uint64_t SettlerBytes(const PhysicalPlan& plan, size_t extents_per_row, uint64_t num_records);
+
+struct SettlerOptions {
+  int rank = 0;
+  int world = 1;
+  uint64_t num_lanes = 1;
+  uint64_t seed = 0;
+  size_t extents_per_row = 0;
+  // Input elements of each lane in one pass; kInfinite without end.
+  std::vector<uint64_t> lane_sizes;
+  // True when the input never ends: then a rank settles its own lanes alone, and lanes of other
+  // ranks count as full. Otherwise every rank settles all lanes, since where an epoch ends depends
+  // on all of them.
+  bool endless = false;
+  // The input goes on until EndInput says where it ends, and every record counts (TakeDropped).
+  // Every rank settles all lanes.
+  bool grows = false;
+};
+
+// Thread-compatible: under a lock of the executor.
+class Settler {
+ public:
+  // Borrows the plan for its lifetime. A rank may settle fewer lanes than there are only when
+  // lanes() says so: behind a take, or into buckets, it settles all of an endless input too.
+  //   INVALID_ARGUMENT  the lanes do not divide a batch size;
+  //                     or world > lanes ("... set lanes: 8");
+  //                     or batches of an endless input are repeated
+  static absl::StatusOr<std::unique_ptr<Settler>> Make(const PhysicalPlan& plan,
+                                                       SettlerOptions options);
+  virtual ~Settler() = default;
+
+  // Continues behind the batch whose `state` this is, at any world. Before the first Settle.
+  // After an error the settler is of no use.
+  //   INVALID_ARGUMENT     not what a ClosedBatch held, or of another plan
+  //   FAILED_PRECONDITION  of a rank that settled fewer lanes than this one needs: an endless input
+  //                        goes on at the same world, rank by rank
+  virtual absl::Status Restore(std::string_view state) = 0;
+
+  // The lanes that this rank settles, ascending.
+  virtual std::vector<uint64_t> lanes() const = 0;
+  // Records with rows that were open when the state was made (in buckets, in a shuffle's buffer):
+  // each once, ascending, with `position` alone filled in. They have to be examined again, whole,
+  // and given to Reopen in one call before the lane's first Settle; a lane without any needs none.
+  //   FAILED_PRECONDITION  an open row is not among them: the data was changed
+  virtual std::vector<RowOrigin> OpenRows(uint64_t lane) const = 0;
+  virtual absl::Status Reopen(uint64_t lane, const Examined& rows) = 0;
+  // The next position of a lane that Settle wants; positions count on through all passes. It jumps
+  // to the next pass when the rest of this one is not needed (behind a take).
+  virtual uint64_t NextPosition(uint64_t lane) const = 0;
+  // False while the lane has rows for more batches than the lane furthest behind needs: do not
+  // examine further ahead than the ring asks for.
+  virtual bool WantsMore(uint64_t lane) const = 0;
+
+  // Takes what was found at the lane's next positions. Blocks that were under way when
+  // NextPosition jumped may be given too: what lies before it is ignored.
+  // REQUIRES: block.first <= NextPosition.
+  virtual void Settle(Examined block) = 0;
+  // The next batch in order, when it is closed.
+  //   nullopt  it needs more of some lane, or (ended()) there is none
+  virtual std::optional<ClosedBatch> Take() = 0;
+  // True once every batch was taken.
+  virtual bool ended() const = 0;
+
+  // Of an input that grows.
+  // Its one pass has so many elements in each lane. Once.
+  virtual void EndInput(const std::vector<uint64_t>& lane_sizes) = 0;
+  // True when the rows of some lane came to the end of the input; false where a take went before.
+  virtual bool reached_end() const = 0;
+  // True when no batch holds rows of the lane's next positions, however the input goes on.
+  virtual bool LaneIsDone(uint64_t lane) const = 0;
+  // The records of rows that were given to Settle and are in no ClosedBatch of this rank, nor will
+  // be: each in one call, once for every such row. Not of what is left at the end of the input.
+  virtual std::vector<uint64_t> TakeDropped() = 0;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_CUT_SETTLER_H_

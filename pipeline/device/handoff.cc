@@ -1,0 +1,289 @@
+#include "pipeline/device/handoff.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace millrace::pipeline {
+namespace {
+
+constexpr size_t kTensorAlignment = 256;
+// Between two looks at a copy that Next has to wait for, which happens only when host slabs are so
+// scarce that none can be filled before this copy is done. A driver's blocking wait could not be
+// cancelled.
+constexpr std::chrono::microseconds kCopyPoll{200};
+
+size_t AlignedBytes(const ConstTensorView& tensor) {
+  return (tensor.size_bytes() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+size_t DeviceBytes(const Batch& host) {
+  size_t bytes = kTensorAlignment;
+  for (size_t i = 0; i < host.names().size(); ++i) bytes += AlignedBytes(host.tensor(i));
+  return bytes;
+}
+
+absl::Status CancelledError() { return absl::CancelledError("the feed was cancelled"); }
+
+absl::Status CopyError(uint64_t index, const absl::Status& status) {
+  return Annotate(status, ToStd(absl::StrCat("batch ", index, ": copy to the device")));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> BatchCopy::Done() const {
+  absl::StatusOr<bool> done = slabs->device().Query(ready);
+  if (!done.ok()) return CopyError(index, done.status());
+  return done;
+}
+
+DeviceBatchData::DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in,
+                                 const Batch& host)
+    : copy(std::move(copy_in)),
+      slab(slab_in),
+      names(host.names().begin(), host.names().end()),
+      ids(host.ids().begin(), host.ids().end()),
+      valid(host.valid().begin(), host.valid().end()),
+      index(host.index()),
+      epoch(host.epoch()),
+      ends_epoch(host.ends_epoch()),
+      num_valid_rows(host.num_valid_rows()),
+      num_global_valid_rows(host.num_global_valid_rows()),
+      first_global_row(host.first_global_row()),
+      resume_token(host.resume_token()) {
+  std::byte* memory = slab.memory;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const ConstTensorView tensor = host.tensor(i);
+    tensors.push_back({memory, tensor.dtype, tensor.shape});
+    memory += AlignedBytes(tensor);
+  }
+}
+
+DeviceBatchData::~DeviceBatchData() {
+  std::vector<void*> events;
+  {
+    MutexLock lock(mu);
+    for (const auto& [stream, event] : uses) events.push_back(event);
+  }
+  copy->slabs->GiveBack(slab, std::move(events));
+}
+
+absl::Status DeviceBatchData::RecordUse(void* stream) {
+  DeviceSlabs& slabs = *copy->slabs;
+  MutexLock lock(mu);
+  const auto known = std::ranges::find(uses, stream, [](const auto& use) { return use.first; });
+  if (known != uses.end()) return slabs.device().Record(known->second, stream);
+  MILLRACE_ASSIGN_OR_RETURN(void* const event, slabs.TakeEvent());
+  const absl::Status status = slabs.device().Record(event, stream);
+  if (status.ok()) {
+    uses.emplace_back(stream, event);
+  } else {
+    slabs.GiveBackEvent(event);
+  }
+  return status;
+}
+
+absl::StatusOr<std::unique_ptr<Handoff>> Handoff::Make(std::shared_ptr<Device> device,
+                                                       std::unique_ptr<Pipeline> pipeline,
+                                                       const DeviceFeedOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(options.Validate());
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<DeviceSlabs> slabs,
+      DeviceSlabs::Make(std::move(device), options.ring, options.max_device_bytes));
+  return std::unique_ptr<Handoff>(new Handoff(std::move(slabs), std::move(pipeline), options.ring));
+}
+
+Handoff::Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring)
+    : slabs_(std::move(slabs)), pipeline_(std::move(pipeline)), ring_(static_cast<size_t>(ring)) {}
+
+// A copy that fails here is nobody's any more; that it is over is all that counts.
+Handoff::~Handoff() {
+  Cancel();
+  queue_.clear();
+  if (!copying_.empty()) slabs_->device().Synchronize(slabs_->copy_stream()).IgnoreError();
+  copying_.clear();
+  slabs_->Close();
+}
+
+void Handoff::Cancel() {
+  pipeline_->Cancel();
+  MutexLock lock(mu_);
+  cancelled_.store(true, std::memory_order_release);
+  cancel_.NotifyAll();
+}
+
+absl::StatusOr<std::optional<DeviceBatch>> Handoff::Next() {
+  if (cancelled_.load(std::memory_order_acquire)) {
+    return CancelledError();
+  }
+  SettleCopies();
+  if (!result_.has_value() && queue_.empty()) MILLRACE_RETURN_IF_ERROR(FillQueue());
+  if (result_.has_value()) {
+    if (!result_->ok()) return *result_;
+    return std::optional<DeviceBatch>();
+  }
+  return Deliver();
+}
+
+void Handoff::Poll() {
+  SettleCopies();
+  LookAhead();
+}
+
+// REQUIRES: the queue is not empty.
+absl::StatusOr<std::optional<DeviceBatch>> Handoff::Deliver() {
+  const Entry entry = std::move(queue_.front());
+  queue_.pop_front();
+  if (!entry.error.ok()) {
+    result_ = entry.error;
+    return entry.error;
+  }
+  LookAhead();
+  return std::optional<DeviceBatch>(DeviceBatch(entry.data));
+}
+
+// Gives back host slabs whose copies are done, and finds copies that failed.
+void Handoff::SettleCopies() {
+  while (!copying_.empty()) {
+    const absl::StatusOr<bool> done = copying_.front().copy->Done();
+    if (done.ok() && !*done) return;
+    const Copying copying = std::move(copying_.front());
+    copying_.pop_front();
+    if (!done.ok()) Fail(*copying.copy, done.status());
+  }
+}
+
+// The error takes the place of its batch, or, when that was delivered, of all batches that were
+// not. A device that is lost fails every copy: the lowest batch counts.
+void Handoff::Fail(const BatchCopy& copy, const absl::Status& error) {
+  if (copy.index >= failed_index_) return;
+  failed_index_ = copy.index;
+  ended_ = true;
+  parked_.reset();
+  const auto place =
+      std::ranges::find(queue_, &copy, [](const Entry& entry) { return entry.copy.get(); });
+  if (place == queue_.end()) {
+    queue_.clear();
+    result_ = error;
+    return;
+  }
+  *place = {.error = error};
+  queue_.erase(place + 1, queue_.end());
+}
+
+// Waits until the queue has an entry or there is a result.
+absl::Status Handoff::FillQueue() {
+  while (queue_.empty() && !result_.has_value()) {
+    if (ended_) {
+      result_ = absl::OkStatus();
+    } else if (copying_.size() > ring_) {
+      MILLRACE_RETURN_IF_ERROR(WaitForCopy());
+    } else if (parked_.has_value()) {
+      if (!Issue()) return HeldError();
+    } else {
+      Outcome outcome = pipeline_->Next();
+      if (IsRetryable(outcome.status()) && !copying_.empty()) {
+        MILLRACE_RETURN_IF_ERROR(WaitForCopy());  // of the host slabs held some are ours
+      } else {
+        MILLRACE_RETURN_IF_ERROR(Take(std::move(outcome)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Issues what can be issued without waiting. What the pipeline says beside batches is kept for the
+// call that comes to it, or said again then.
+void Handoff::LookAhead() {
+  while (!ended_ && queue_.size() < ring_ && copying_.size() <= ring_) {
+    if (parked_.has_value()) {
+      if (!Issue()) return;
+      continue;
+    }
+    std::optional<Outcome> outcome = pipeline_->TryNext();
+    if (!outcome.has_value() || !Take(*std::move(outcome)).ok()) return;
+  }
+}
+
+// Returns the outcomes that are not the stream's: cancelled, or too many batches held.
+absl::Status Handoff::Take(Outcome outcome) {
+  if (outcome.ok()) {
+    parked_ = *std::move(outcome);
+    ended_ = !parked_.has_value();
+    return absl::OkStatus();
+  }
+  if (absl::IsCancelled(outcome.status()) || IsRetryable(outcome.status())) {
+    return outcome.status();
+  }
+  ended_ = true;
+  queue_.push_back({.error = outcome.status()});
+  return absl::OkStatus();
+}
+
+// Issues the copies of the parked batch; false when the device has no room for it.
+bool Handoff::Issue() {
+  const Batch host = *parked_;
+  absl::StatusOr<std::optional<DeviceSlab>> slab = slabs_->Take(DeviceBytes(host));
+  if (slab.ok() && !slab->has_value()) return false;
+  parked_.reset();
+  absl::Status status = slab.ok() ? IssueTo(host, **slab) : slab.status();
+  if (!status.ok()) {
+    ended_ = true;
+    failed_index_ = host.index();
+    queue_.push_back({.error = CopyError(host.index(), status)});
+  }
+  return true;
+}
+
+// Whatever was issued before a call failed may still read the host's slab. When the ready event
+// cannot be recorded behind it, the device is lost or nearly so, and is waited for.
+absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
+  const absl::StatusOr<void*> ready = slabs_->TakeEvent();
+  if (!ready.ok()) {
+    slabs_->GiveBack(slab, {});
+    return ready.status();
+  }
+  const auto copy = std::make_shared<BatchCopy>(slabs_, *ready, host.index());
+  const auto data = std::make_shared<DeviceBatchData>(copy, slab, host);
+  Device& device = slabs_->device();
+  absl::Status status;
+  for (size_t i = 0; i < data->tensors.size() && status.ok(); ++i) {
+    const DeviceTensorView& tensor = data->tensors[i];
+    if (tensor.size_bytes() == 0) continue;
+    status = device.Copy(static_cast<std::byte*>(tensor.data), host.tensor(i).data,
+                         tensor.size_bytes(), slabs_->copy_stream());
+  }
+  const absl::Status recorded = device.Record(copy->ready, slabs_->copy_stream());
+  if (recorded.ok()) {
+    copying_.push_back({copy, host});
+  } else {
+    device.Synchronize(slabs_->copy_stream()).IgnoreError();
+  }
+  status.Update(recorded);
+  if (status.ok()) queue_.push_back({.copy = copy, .data = data});
+  return status;
+}
+
+// REQUIRES: a copy is under way.
+absl::Status Handoff::WaitForCopy() {
+  while (true) {
+    const absl::StatusOr<bool> done = copying_.front().copy->Done();
+    if (!done.ok() || *done) break;
+    MutexLock lock(mu_);
+    if (cancelled_.load(std::memory_order_acquire)) return CancelledError();
+    cancel_.WaitFor(mu_, kCopyPoll);
+  }
+  SettleCopies();
+  return absl::OkStatus();
+}
+
+absl::Status Handoff::HeldError() const {
+  return MarkRetryable(absl::ResourceExhaustedError(
+      absl::StrCat("the next batch needs ", DeviceBytes(*parked_),
+                   " B on the device, but batches held take ", slabs_->allocated_bytes(),
+                   " of max_device_bytes ", slabs_->max_bytes(), ": drop batches, or raise it")));
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,141 @@
+#ifndef MILLRACE_PIPELINE_DEVICE_HANDOFF_H_
+#define MILLRACE_PIPELINE_DEVICE_HANDOFF_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "pipeline/device/slabs.h"
+#include "pipeline/device_feed.h"
+#include "pipeline/pipeline.h"
+
+// The hand-off: what becomes of a batch between Pipeline::Next and DeviceFeed::Next.
+//
+//   pipeline -> [parked] -> issue: slab, copies, ready event -> queue (<= ring) -> consumer
+//                             `-> copying: holds the host slab until the event has passed
+//
+// A batch is parked when it came from the pipeline and the device has no room for it. Copies are
+// issued in order on one stream, so they finish in order too.
+
+namespace millrace::pipeline {
+
+// The copies of one batch. Shared by its host slab's keeper and its DeviceBatch.
+struct BatchCopy {
+  BatchCopy(std::shared_ptr<DeviceSlabs> slabs_in, void* ready_in, uint64_t index_in)
+      : slabs(std::move(slabs_in)), ready(ready_in), index(index_in) {}
+  ~BatchCopy() { slabs->GiveBackEvent(ready); }
+  BatchCopy(const BatchCopy&) = delete;
+  BatchCopy& operator=(const BatchCopy&) = delete;
+
+  // As DeviceBatch::Ready; an error names the batch.
+  absl::StatusOr<bool> Done() const;
+
+  const std::shared_ptr<DeviceSlabs> slabs;
+  void* const ready;     // recorded behind the copies
+  const uint64_t index;  // of the batch
+};
+
+// What a DeviceBatch is a handle of. It owns its slab and its events of use, and gives them back
+// when the last handle drops.
+struct DeviceBatchData {
+  DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in, const Batch& host);
+  ~DeviceBatchData();
+  DeviceBatchData(const DeviceBatchData&) = delete;
+  DeviceBatchData& operator=(const DeviceBatchData&) = delete;
+
+  // As DeviceBatch::RecordUse.
+  absl::Status RecordUse(void* stream) MILLRACE_EXCLUDES(mu);
+
+  // Constant after construction.
+  const std::shared_ptr<BatchCopy> copy;
+  const DeviceSlab slab;
+  std::vector<std::string> names;
+  std::vector<DeviceTensorView> tensors;
+  std::vector<SampleId> ids;
+  std::vector<uint8_t> valid;
+  uint64_t index = 0;
+  uint64_t epoch = 0;
+  bool ends_epoch = false;
+  int64_t num_valid_rows = 0;
+  int64_t num_global_valid_rows = 0;
+  int64_t first_global_row = 0;
+  std::string resume_token;
+
+  Mutex mu;
+  // A stream and the event behind its last use.
+  std::vector<std::pair<void*, void*>> uses MILLRACE_GUARDED_BY(mu);
+};
+
+// Behind DeviceFeed, whose comments hold for the methods here. Next and Poll from one thread at a
+// time; Cancel from any.
+class Handoff {
+ public:
+  //   INVALID_ARGUMENT  an option
+  //   the errors of Device
+  static absl::StatusOr<std::unique_ptr<Handoff>> Make(std::shared_ptr<Device> device,
+                                                       std::unique_ptr<Pipeline> pipeline,
+                                                       const DeviceFeedOptions& options);
+  ~Handoff();
+
+  absl::StatusOr<std::optional<DeviceBatch>> Next();
+  void Poll();
+  void Cancel();
+
+  const Pipeline& pipeline() const { return *pipeline_; }
+
+ private:
+  // A batch for the consumer, or the error in its place.
+  struct Entry {
+    std::shared_ptr<BatchCopy> copy = nullptr;
+    std::shared_ptr<DeviceBatchData> data = nullptr;
+    absl::Status error = absl::OkStatus();
+  };
+  // A host slab that the device may be reading.
+  struct Copying {
+    std::shared_ptr<BatchCopy> copy;
+    Batch host;
+  };
+  using Outcome = absl::StatusOr<std::optional<Batch>>;
+
+  Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring);
+
+  void SettleCopies();
+  void Fail(const BatchCopy& copy, const absl::Status& error);
+  absl::Status FillQueue();
+  void LookAhead();
+  absl::Status Take(Outcome outcome);
+  bool Issue();
+  absl::Status IssueTo(const Batch& host, DeviceSlab slab);
+  absl::Status WaitForCopy();
+  absl::Status HeldError() const;
+  absl::StatusOr<std::optional<DeviceBatch>> Deliver();
+
+  // Constant after construction.
+  const std::shared_ptr<DeviceSlabs> slabs_;
+  const std::unique_ptr<Pipeline> pipeline_;
+  const size_t ring_;
+
+  // Of the thread that calls Next.
+  std::deque<Entry> queue_;
+  std::deque<Copying> copying_;
+  std::optional<Batch> parked_;
+  bool ended_ = false;  // nothing more is taken from the pipeline
+  uint64_t failed_index_ = std::numeric_limits<uint64_t>::max();  // the lowest whose copy failed
+  std::optional<absl::Status> result_;  // what Next says from now on; OK: the end
+
+  std::atomic<bool> cancelled_{false};  // any thread -> the one in Next, acquire and release
+  Mutex mu_;
+  CondVar cancel_;  // wakes WaitForCopy; with cancelled_
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_DEVICE_HANDOFF_H_

@@ -1,0 +1,69 @@
+#ifndef MILLRACE_PIPELINE_EXPLAIN_EXPLAIN_H_
+#define MILLRACE_PIPELINE_EXPLAIN_EXPLAIN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/plan.h"
+#include "pipeline/plan/physical.h"
+#include "readers/record_source.h"
+
+namespace millrace::pipeline {
+
+namespace proto {
+class Stage;
+}
+
+// What only opened sources can tell.
+struct SourceFacts {
+  struct Source {
+    uint64_t shards = 0;
+    uint64_t records = 0;
+    uint64_t bytes = 0;  // of the inflated shards
+    bool known = true;   // false: of what will be pushed
+    // Records that materialized filters keep, where the plan has any.
+    std::optional<uint64_t> selected = std::nullopt;
+    // Of compressed shards that are entered in the middle.
+    std::optional<readers::SpanFacts> spans = std::nullopt;
+  };
+  std::vector<Source> sources;  // as in PhysicalPlan
+  int rank = 0;                 // of whom the rows are told
+  int world = 1;
+};
+
+// How many there are. Counts that do not fit 64 bits stay at the largest.
+struct StreamCount {
+  std::optional<uint64_t> count;  // nullopt: without end
+  bool exact = true;              // false: at most so many
+
+  static StreamCount Unknown() { return {UINT64_MAX, false}; }
+  // "95", "at most 95", "without end", "not known before they are looked at"
+  std::string ToString() const;
+};
+
+// How many elements come out of `steps` when `count` go in.
+StreamCount CountAfter(StreamCount count, const std::vector<OrderStep>& steps);
+// Samples of a pass over an order of sources.
+StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts);
+
+// The options of a stage in one line; inputs of a join have lines of their own.
+std::string StageOptionsText(const proto::Stage& stage);
+
+// "3.0 MiB", "12 B".
+std::string BytesText(uint64_t bytes);
+
+// The text of Explain: logical plan, rules, physical plan, and the sources if their facts are
+// there.
+std::string ExplainText(const Plan& plan, const PhysicalPlan& physical,
+                        const std::optional<SourceFacts>& facts);
+// Its parts.
+std::string PhysicalText(const PhysicalPlan& physical);
+std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts);
+// What orders that jump about in compressed shards cost; empty: nothing to speak of.
+std::string InflateText(const PhysicalPlan& physical, const SourceFacts& facts);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_EXPLAIN_EXPLAIN_H_

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "pipeline/optimize/optimizer.h"
+
+// Filters that are materialized. What they need is a small plan of its own: the same sources, the
+// filters as a cut, and the ops in front of them as far as they are needed (optimizer_cut.cc).
+
+namespace millrace::pipeline {
+namespace {
+
+using Names = std::set<std::string>;
+
+// Text that two different strings never share, whatever stands behind it.
+std::string Quoted(const std::string& text) { return absl::StrCat(text.size(), ":", text); }
+
+std::string ShapeText(const Shape& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape.extents(), ","), "]");
+}
+
+std::string FeatureText(const readers::FeatureSpec& feature) {
+  return absl::StrCat(
+      Quoted(feature.key), Quoted(feature.name), static_cast<int>(feature.dtype),
+      ShapeText(feature.shape),
+      feature.has_default ? absl::StrCat("=", feature.default_int, ",",
+                                         std::bit_cast<uint32_t>(feature.default_float), ",",
+                                         Quoted(feature.default_bytes))
+                          : "",
+      feature.per_step ? " per step" : "", feature.allow_missing ? " or none" : "", ";");
+}
+
+// Of an op of the record alone, without its name.
+template <typename Parse>
+std::string FeaturesText(const Parse& parse) {
+  std::string text = parse.field == readers::kRecordField ? "" : "of " + Quoted(parse.field);
+  for (const readers::FeatureSpec& feature : parse.features) text += FeatureText(feature);
+  return text;
+}
+
+std::string FieldsText(const readers::ParseFieldsOptions& parse) {
+  std::string text = absl::StrCat(ToAbsl(readers::OpName(parse.format)), " of ",
+                                  Quoted(parse.field), static_cast<int>(parse.delimiter));
+  for (const std::string& column : parse.columns) text += Quoted(column);
+  text += ";";
+  for (const readers::FeatureSpec& feature : parse.features) text += FeatureText(feature);
+  return text + "\n";
+}
+
+// What decides about the outcome of a spec; names of stages do not.
+std::string SpecText(const OpSpec& spec) {
+  if (const auto* filter = std::get_if<FilterOptions>(&spec.options)) {
+    return absl::StrCat("filter ", Quoted(filter->text), "\n");
+  }
+  if (const auto* raw = std::get_if<readers::DecodeRawOptions>(&spec.options)) {
+    return absl::StrCat("decode_raw ", Quoted(raw->field), Quoted(raw->output),
+                        static_cast<int>(raw->dtype), ShapeText(raw->shape), "\n");
+  }
+  if (const auto* parse = std::get_if<readers::ParseFieldsOptions>(&spec.options)) {
+    return FieldsText(*parse);
+  }
+  if (const auto* parse = std::get_if<readers::ParseSequenceExampleOptions>(&spec.options)) {
+    return absl::StrCat("parse_sequence_example ", FeaturesText(*parse), "\n");
+  }
+  const auto* parse = std::get_if<readers::ParseExampleOptions>(&spec.options);
+  return absl::StrCat("parse_example ", parse == nullptr ? "" : FeaturesText(*parse), "\n");
+}
+
+// The specs up to the last filter, as plain cuts, without features that none of them reads.
+std::vector<OpSpec> SpecsOfScan(const std::vector<OpSpec>& specs, size_t end) {
+  std::vector<OpSpec> scanned(specs.begin(), specs.begin() + static_cast<std::ptrdiff_t>(end));
+  Names read;
+  for (OpSpec& spec : scanned) {
+    const OpFields fields = FieldsOf(spec.options);
+    read.insert(fields.reads.begin(), fields.reads.end());
+    if (auto* filter = std::get_if<FilterOptions>(&spec.options)) filter->materialize = false;
+  }
+  for (OpSpec& spec : scanned) {
+    std::vector<readers::FeatureSpec>* const features = MutableFeatures(&spec.options);
+    if (features == nullptr) continue;
+    std::erase_if(*features, [&](const readers::FeatureSpec& feature) {
+      return !read.contains(feature.name);
+    });
+  }
+  return scanned;
+}
+
+std::string KeyText(const PhysicalPlan& plan, const std::vector<OpSpec>& scanned) {
+  std::string text = absl::StrCat("semantics ", plan.semantics_version, "\n");
+  for (const SourceSpec& source : plan.sources) {
+    absl::StrAppend(
+        &text, "source ", static_cast<int>(source.kind), source.verify_crc ? "" : " raw", " ",
+        source.count, source.container == readers::ContainerOptions() ? "" : " of ",
+        source.container == readers::ContainerOptions() ? "" : readers::ToString(source.container),
+        source.label ? absl::StrCat(" label ", *source.label) : "", "\n");
+  }
+  for (const OpSpec& spec : scanned) text += SpecText(spec);
+  return text;
+}
+
+}  // namespace
+
+absl::Status FillSelect(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
+                        const OpMaker& maker, PhysicalPlan* plan) {
+  const auto last = std::ranges::find_if(specs.rbegin(), specs.rend(),
+                                         [](const OpSpec& s) { return s.is_materialized(); });
+  if (last == specs.rend()) return absl::OkStatus();
+  const std::vector<OpSpec> scanned = SpecsOfScan(specs, static_cast<size_t>(specs.rend() - last));
+  auto scan = std::make_shared<PhysicalPlan>();
+  scan->sources = plan->sources;
+  scan->seed = plan->seed;
+  scan->semantics_version = plan->semantics_version;
+  scan->cut.emplace();
+  scan->cut->num_filters = static_cast<int>(
+      std::ranges::count_if(scanned, [](const OpSpec& spec) { return spec.is_filter(); }));
+  MILLRACE_RETURN_IF_ERROR(FillExamine(scanned, before, maker, scan.get()));
+  std::ranges::move(scan->rules, std::back_inserter(plan->rules));
+  scan->rules.clear();
+  plan->select = SelectPlan{.scan = std::move(scan), .key = KeyText(*plan, scanned)};
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,202 @@
+#ifndef MILLRACE_PIPELINE_PLAN_PHYSICAL_H_
+#define MILLRACE_PIPELINE_PLAN_PHYSICAL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "augment/mixing.h"
+#include "base/op.h"
+#include "base/schema.h"
+#include "pipeline/predicate.h"
+#include "readers/container.h"
+
+// What the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to apply, a
+// batch to fill.
+
+namespace millrace::pipeline {
+
+// Where records come from. A plan has one, or several under a concatenate, mix or zip; records are
+// numbered through all of them in the order of this list.
+struct SourceSpec {
+  enum class Kind { kFiles, kRange, kPush, kImageFolder, kMemory };
+  Kind kind = Kind::kFiles;
+  std::string stage;
+  // kFiles
+  readers::ContainerOptions container;
+  std::vector<std::string> file_patterns;
+  std::vector<std::string> dali_index;  // patterns; none: the files tell where records are
+  std::string compression;              // "auto", "none", "gzip", "zlib", "zstd"
+  bool verify_crc = true;
+  bool resync = false;              // kFiles: a stretch of damage is a damaged record
+  std::string io = "pread";         // kFiles: "pread", "mmap", "direct"
+  bool drop_behind = false;         // kFiles
+  uint64_t access_point_bytes = 0;  // kFiles: RecordSourceOptions::span_bytes
+  // kImageFolder
+  std::string folder;
+  std::optional<int64_t> label;   // of all images
+  uint64_t max_record_bytes = 0;  // kFiles, kImageFolder
+  uint64_t count = 0;             // kRange
+};
+
+// One step of the order, from the source outwards; no payload moves.
+struct OrderStep {
+  enum class Kind { kInterleave, kShuffle, kGlobalShuffle, kShard, kRepeat, kTake, kSkip };
+  Kind kind = Kind::kTake;
+  // kRepeat: epochs (0 for ever); kTake, kSkip: elements; kShuffle: buffer size; kShard: shards;
+  // kInterleave: cycle length; kGlobalShuffle: bytes of a block (0: single records)
+  uint64_t count = 0;
+  // kShard: index; kInterleave: block length; kGlobalShuffle: window (0: 16 blocks)
+  uint64_t second = 0;
+  bool shuffle_files = false;  // kInterleave
+  bool by_bytes = false;       // kShard
+  uint64_t key = 0;            // shuffles, shuffle_files: HashName of the stage's name
+  std::string stage;           // for messages and explain
+};
+
+// A source, or a join of orders, and the steps behind it.
+struct OrderPlan {
+  enum class Root { kSource, kConcatenate, kMix };
+  Root root = Root::kSource;
+  size_t source = 0;              // kSource: index into PhysicalPlan::sources
+  std::vector<OrderPlan> inputs;  // joins
+  std::vector<double> weights;    // kMix, one per input
+  uint64_t key = 0;               // kMix
+  std::string stage;              // of the join
+  std::vector<OrderStep> steps;
+};
+
+// Present when the source of the plan is a zip: to PhysicalPlan::order it is source 0, and there is
+// no other.
+struct ZipPlan {
+  struct Input {
+    OrderPlan order;       // over PhysicalPlan::sources
+    std::string field;     // of the samples
+    bool numbers = false;  // of a range, int64; else records
+  };
+  std::string stage;
+  std::vector<Input> inputs;
+};
+
+struct PhysicalOp {
+  std::string stage;       // the stage's name
+  std::string summary;     // for explain
+  std::unique_ptr<Op> op;  // resolved
+  // Batch fields that this op writes last: stored straight into the slab.
+  std::vector<std::string> binds;
+};
+
+// One step of pass 1, which finds out what becomes of a record and touches nothing else.
+struct ExamineStep {
+  enum class Kind { kOp, kFilter, kUnbatch };
+  Kind kind = Kind::kOp;
+  PhysicalOp op;                    // kOp
+  std::string stage;                // all
+  std::optional<Predicate> filter;  // kFilter
+  std::vector<std::string> split;   // kUnbatch: the fields that are split, of those present
+};
+
+struct PhysicalPlan;
+
+// Present when filters are materialized: they decide at Open which records of the sources there
+// are, and the order knows no others.
+struct SelectPlan {
+  // Sources, seed, and a cut of the filters alone with the ops that they need.
+  std::shared_ptr<const PhysicalPlan> scan;
+  std::string key;  // equal only where the same records are kept of the same data
+};
+
+// A step over the rows that are left after a cut, lane by lane.
+struct SettleStep {
+  enum class Kind { kTake, kSkip, kShuffle };
+  Kind kind = Kind::kTake;
+  // Over the whole stream: lane l of L has count (l+1)/L - count l/L of it, rounded down.
+  uint64_t count = 0;
+  // Stands behind so many of the filters; rows that a later filter drops still count here.
+  int after_filters = 0;
+  uint64_t key = 0;  // kShuffle
+  std::string stage;
+};
+
+// Present when a stage changes how many rows there are by looking at them.
+struct CutPlan {
+  std::vector<ExamineStep> examine;  // in order; the ops that filters, unbatch and extents need
+  int num_filters = 0;
+  // One of these ops draws at random, or is the host program's: what it makes of a record may
+  // differ from epoch to epoch.
+  bool may_vary = false;
+  std::vector<SettleStep> settle;  // in order
+  // Batch fields whose extents differ from row to row: pass 1 tells them, in this order, all
+  // extents of each field.
+  std::vector<std::string> extents_of;
+};
+
+struct BatchSpec {
+  enum class Kind { kFixed, kPadded, kRagged, kBucket };
+  struct Padding {
+    std::string field;
+    int64_t int_value = 0;
+    double float_value = 0;
+  };
+  Kind kind = Kind::kFixed;
+  std::string stage;
+  uint64_t size = 0;  // global; kBucket: of the largest bucket
+  bool drop_remainder = false;
+  std::vector<Padding> padding;  // kPadded, kBucket; other fields: zero
+  // kBucket
+  std::string length_field;
+  std::vector<uint64_t> boundaries;
+  std::vector<uint64_t> bucket_sizes;
+  bool pad_to_boundary = false;
+};
+
+// An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
+// host program.
+struct BatchOpSpec {
+  std::string stage;                                  // identity of its random draws
+  std::string where = {};                             // FILE:LINE:COLUMN of the stage
+  std::optional<augment::MixingOptions> mixing = {};  // then nothing below holds
+  std::string op;                                     // as registered
+  uint32_t version = 0;
+  std::string options;
+};
+
+// What takes the place of damaged samples.
+struct DamageSpec {
+  enum class Policy { kFail, kSkip, kMask, kReplace };
+  Policy policy = Policy::kFail;
+  uint64_t max_count = 0;  // damaged samples, at most; 0: no limit
+  double max_share = 0;    // of all samples; 0: no limit
+};
+
+struct PhysicalPlan {
+  std::vector<SourceSpec> sources;
+  std::optional<ZipPlan> zip;
+  std::optional<SelectPlan> select;
+  // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
+  // kSkip, over whole batches).
+  uint64_t seed = 0;
+  uint32_t semantics_version = 1;
+  OrderPlan order;
+  std::vector<OrderStep> batch_order;
+  // Cuts. Without one the rows of a batch are arithmetic.
+  std::optional<CutPlan> cut;
+  uint64_t lanes = 1;  // divides the batch size (of every bucket)
+  // Work on the rows that are left: one-to-one, on (record, sub-index).
+  std::vector<PhysicalOp> ops;
+  Schema batch_schema;  // per sample; unknown extents and kBytes only where `batch` takes them
+  // Never kPadded or kRagged without a field whose extents differ: such a batch is kFixed.
+  BatchSpec batch;
+  std::vector<BatchOpSpec> batch_ops;  // in order
+  DamageSpec damage;
+  int prefetch_batches = 0;  // 0: as many small ones as fit a MiB (DefaultPrefetch)
+  // Rules that fired, for explain: "map_into_batch: image stored by normalize".
+  std::vector<std::string> rules;
+  uint64_t plan_fingerprint = 0;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_PLAN_PHYSICAL_H_

@@ -1,0 +1,35 @@
+#ifndef MILLRACE_PIPELINE_PLAN_STAGE_LOOKUP_H_
+#define MILLRACE_PIPELINE_PLAN_STAGE_LOOKUP_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/philox.h"
+#include "base/run.h"
+#include "pipeline/plan/message.h"
+
+// Stages by the names of their options.
+
+namespace millrace::pipeline {
+
+// The options of a stage's op. REQUIRES: the op is set.
+const google::protobuf::Message& OptionsOf(const proto::Stage& stage);
+// The values of a string option, repeated or not; none when the op has no such option.
+std::vector<std::string> StringsOf(const google::protobuf::Message& options,
+                                   const std::string& name);
+// The fields that the stage's options call "field", and the mask that goes along with an image.
+std::vector<std::string> FieldsOf(const proto::Stage& stage);
+// Whether the field is one of those.
+bool WorksOn(const proto::Stage& stage, const std::string& field);
+
+// Ops that take an image [height, width, channels] and leave the range of its values as it is.
+bool KeepsValues(std::string_view op);
+
+// What a stage draws for a sample, from the first word on.
+RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
+                     const SampleId& id);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_PLAN_STAGE_LOOKUP_H_

@@ -1,0 +1,185 @@
+#include "pipeline/plan/text_variables.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
+#include "base/status.h"
+
+namespace millrace::pipeline {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+bool IsNameStart(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsNamePart(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+bool IsName(std::string_view text) {
+  return !text.empty() && IsNameStart(text[0]) && std::ranges::all_of(text, IsNamePart);
+}
+
+// True for one token that cannot open, close or start anything else: a number or an identifier.
+bool IsPlainToken(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  if (IsName(text)) return true;
+  bool has_digit = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool exponent_sign =
+        (text[i] == '-' || text[i] == '+') && i > 0 && (text[i - 1] == 'e' || text[i - 1] == 'E');
+    if (!IsNamePart(text[i]) && text[i] != '.' && !exponent_sign) return false;
+    has_digit |= absl::ascii_isdigit(static_cast<unsigned char>(text[i]));
+  }
+  return has_digit && text[0] != '_' && !absl::ascii_isalpha(static_cast<unsigned char>(text[0]));
+}
+
+// Walks the text once, knowing only comments, string literals and brackets.
+class Substituter {
+ public:
+  Substituter(std::string_view text, const std::map<std::string, std::string>& variables)
+      : in_(text), variables_(variables) {}
+
+  SubstitutedText Run() && {
+    if (in_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+    Mark(at_, /*verbatim=*/true);
+    while (at_ < in_.size() && !too_deep_) Step();
+    return std::move(out_);
+  }
+
+ private:
+  void Step() {
+    const char c = in_[at_];
+    if (in_comment_) {
+      if (c == '\n') in_comment_ = false;
+    } else if (c == '$') {
+      return Dollar();
+    } else if (quote_ != 0) {
+      StepInString(c);
+    } else {
+      StepInCode(c);
+    }
+    Copy(1);
+  }
+
+  void StepInString(char c) {
+    if (c == '\\' && at_ + 1 < in_.size() && in_[at_ + 1] != '\n' && in_[at_ + 1] != '$') Copy(1);
+    if (c == quote_ || c == '\n') quote_ = 0;
+  }
+
+  void StepInCode(char c) {
+    if (c == '#') in_comment_ = true;
+    if (c == '"' || c == '\'') quote_ = c;
+    if (c == '{' || c == '<' || c == '[') ++depth_;
+    if (c == '}' || c == '>' || c == ']') --depth_;
+    if (depth_ <= kMaxTextNesting) return;
+    too_deep_ = true;
+    Error(at_, absl::StrCat("more than ", kMaxTextNesting, " brackets are open"));
+  }
+
+  // At a '$': "$$", "${NAME}", "${NAME:-default}", or a plain one.
+  void Dollar() {
+    const std::string_view rest = in_.substr(at_);
+    if (rest.starts_with("$$")) {
+      const size_t begin = at_;
+      ++at_;
+      Copy(1);
+      Mark(begin + 2, /*verbatim=*/true);
+      return;
+    }
+    if (!rest.starts_with("${")) return Copy(1);
+    const size_t close = rest.find_first_of("}\n");
+    if (close == std::string_view::npos || rest[close] == '\n') {
+      Error(at_, "\"${\" without \"}\" on its line");
+      return Copy(2);
+    }
+    Variable(rest.substr(2, close - 2));
+    at_ += close + 1;
+    Mark(at_, /*verbatim=*/true);
+  }
+
+  // `inside` is what stands between the braces; at_ is still at the '$'.
+  void Variable(std::string_view inside) {
+    const size_t split = inside.find(":-");
+    const std::string name(inside.substr(0, split));
+    if (!IsName(name)) {
+      return Error(at_,
+                   absl::StrCat("\"", name, "\" is not a variable's name (letters, digits, _)"));
+    }
+    out_.used.insert(name);
+    const auto given = variables_.find(name);
+    if (given != variables_.end()) return Value(name, given->second);
+    if (split != std::string_view::npos) return Value(name, inside.substr(split + 2));
+    Error(at_, absl::StrCat("variable ", name, " is not set", Nearest(name), "; set it with --var ",
+                            name, "=VALUE"));
+  }
+
+  std::string Nearest(const std::string& name) const {
+    std::vector<std::string> names;
+    std::ranges::transform(variables_, std::back_inserter(names), [](auto& v) { return v.first; });
+    const std::string nearest = NearestName(name, names);
+    return nearest.empty() ? "" : absl::StrCat(" (", nearest, " is; is one of them misspelt?)");
+  }
+
+  void Value(const std::string& name, std::string_view value) {
+    if (quote_ == 0 && !IsPlainToken(value)) {
+      return Error(at_, absl::StrCat("the value of ", name, ", \"",
+                                     absl::Utf8SafeCEscape(ToAbsl(value.substr(0, 64))),
+                                     "\", is not one number or identifier; put quotes around ${",
+                                     name, "} if it is text"));
+    }
+    Mark(at_, /*verbatim=*/false);
+    out_.text += quote_ == 0 ? std::string(value) : absl::Utf8SafeCEscape(ToAbsl(value));
+  }
+
+  void Copy(size_t n) {
+    n = std::min(n, in_.size() - at_);
+    out_.text.append(in_.substr(at_, n));
+    at_ += n;
+  }
+
+  void Mark(size_t original, bool verbatim) {
+    out_.segments.push_back({out_.text.size(), original, verbatim});
+  }
+
+  void Error(size_t offset, std::string message) {
+    out_.errors.push_back({offset, std::move(message)});
+  }
+
+  const std::string_view in_;
+  const std::map<std::string, std::string>& variables_;
+  SubstitutedText out_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  char quote_ = 0;  // the open literal's quote, or 0
+  bool in_comment_ = false;
+  bool too_deep_ = false;
+};
+
+}  // namespace
+
+size_t SubstitutedText::ToOriginal(size_t offset) const {
+  auto segment = std::ranges::upper_bound(segments, offset, {}, &TextSegment::result_begin);
+  if (segment == segments.begin()) return 0;
+  --segment;
+  return segment->original_begin + (segment->verbatim ? offset - segment->result_begin : 0);
+}
+
+SubstitutedText SubstituteVariables(std::string_view text,
+                                    const std::map<std::string, std::string>& variables) {
+  return Substituter(text, variables).Run();
+}
+
+std::string LineAndColumn(std::string_view text, size_t offset) {
+  std::string_view before = text.substr(0, std::min(offset, text.size()));
+  const auto line = 1 + std::ranges::count(before, '\n');
+  const size_t newline = before.rfind('\n');
+  if (newline != std::string_view::npos) before.remove_prefix(newline + 1);
+  if (before.starts_with(kByteOrderMark)) before.remove_prefix(kByteOrderMark.size());
+  const auto column = 1 + std::ranges::count_if(before, [](char c) { return (c & 0xC0) != 0x80; });
+  return absl::StrCat(line, ":", column);
+}
+
+}  // namespace millrace::pipeline

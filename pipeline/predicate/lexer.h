@@ -1,0 +1,29 @@
+#ifndef MILLRACE_PIPELINE_PREDICATE_LEXER_H_
+#define MILLRACE_PIPELINE_PREDICATE_LEXER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace millrace::pipeline {
+
+struct PredicateToken {
+  enum class Kind { kEnd, kWord, kName, kInt, kFloat, kString, kSymbol };
+  Kind kind = Kind::kEnd;
+  size_t column = 0;
+  std::string text;  // as written; of kName and kString what is between the quotes, unescaped
+  int64_t int_value = 0;
+  double float_value = 0;
+};
+
+// Cuts the text of a predicate; the last token is kEnd.
+//   INVALID_ARGUMENT  "column 12: ..."
+absl::StatusOr<std::vector<PredicateToken>> CutPredicate(std::string_view text);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_PREDICATE_LEXER_H_

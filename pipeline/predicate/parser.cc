@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/predicate/lexer.h"
+#include "pipeline/predicate/predicate.h"
+
+// A parser by recursive descent over the tokens of the whole text, which is short:
+//
+//   or         = and { "or" and }
+//   and        = unary { "and" unary }
+//   unary      = "not" unary | "(" or ")" | comparison
+//   comparison = operand ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) operand
+//              | operand [ "not" ] "in" "(" literal { "," literal } [ "," ] ")"
+//   operand    = literal | field | field "[" number "]" | "len" "(" field ")"
+//
+// Only parentheses and `not` nest, so their depth bounds every recursion over the tree.
+
+namespace millrace::pipeline {
+namespace {
+
+using Node = Predicate::Node;
+using Operand = PredicateOperand;
+using Token = PredicateToken;
+
+constexpr size_t kMaxTextBytes = 64 << 10;
+constexpr int kMaxDepth = 64;
+
+std::optional<Node::Compare> ToCompare(std::string_view symbol) {
+  if (symbol == "==") return Node::Compare::kEqual;
+  if (symbol == "!=") return Node::Compare::kNotEqual;
+  if (symbol == "<") return Node::Compare::kLess;
+  if (symbol == "<=") return Node::Compare::kLessEqual;
+  if (symbol == ">") return Node::Compare::kGreater;
+  if (symbol == ">=") return Node::Compare::kGreaterEqual;
+  return std::nullopt;
+}
+
+// What `b compare a` is of `a compare b`.
+Node::Compare Mirrored(Node::Compare compare) {
+  switch (compare) {
+    case Node::Compare::kLess:
+      return Node::Compare::kGreater;
+    case Node::Compare::kLessEqual:
+      return Node::Compare::kGreaterEqual;
+    case Node::Compare::kGreater:
+      return Node::Compare::kLess;
+    case Node::Compare::kGreaterEqual:
+      return Node::Compare::kLessEqual;
+    default:
+      return compare;
+  }
+}
+
+class Parser {
+ public:
+  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+
+  absl::StatusOr<Node> Parse() {
+    MILLRACE_ASSIGN_OR_RETURN(Node root, Junction(Node::Kind::kOr, 0));
+    if (token().kind != Token::Kind::kEnd) return Expected("and, or, or the end");
+    return root;
+  }
+
+ private:
+  const Token& token() const { return tokens_[at_]; }
+  bool AtWord(std::string_view word) const {
+    return token().kind == Token::Kind::kWord && token().text == word;
+  }
+  bool AtSymbol(std::string_view symbol) const {
+    return token().kind == Token::Kind::kSymbol && token().text == symbol;
+  }
+  bool AtKeyword() const { return AtWord("and") || AtWord("or") || AtWord("not") || AtWord("in"); }
+  bool TakeSymbol(std::string_view symbol) {
+    const bool there = AtSymbol(symbol);
+    at_ += there ? 1 : 0;
+    return there;
+  }
+  bool TakeWord(std::string_view word) {
+    const bool there = AtWord(word);
+    at_ += there ? 1 : 0;
+    return there;
+  }
+
+  absl::Status Expected(std::string_view what) const {
+    const std::string found = token().kind == Token::Kind::kEnd
+                                  ? "the end"
+                                  : absl::StrCat("\"", absl::CHexEscape(token().text), "\"");
+    return PredicateError(token().column,
+                          ToStd(absl::StrCat("expected ", ToAbsl(what), ", found ", found)));
+  }
+  absl::Status CheckDepth(int depth) const {
+    if (depth < kMaxDepth) return absl::OkStatus();
+    return PredicateError(
+        token().column,
+        ToStd(absl::StrCat("more than ", kMaxDepth, " parentheses and nots in each other")));
+  }
+
+  absl::StatusOr<Node> Junction(Node::Kind kind, int depth) {
+    const bool is_or = kind == Node::Kind::kOr;
+    const auto part = [&] { return is_or ? Junction(Node::Kind::kAnd, depth) : Unary(depth); };
+    MILLRACE_ASSIGN_OR_RETURN(Node first, part());
+    const std::string_view word = is_or ? "or" : "and";
+    if (!AtWord(word)) return first;
+    Node node;
+    node.kind = kind;
+    node.children.push_back(std::move(first));
+    while (TakeWord(word)) {
+      MILLRACE_ASSIGN_OR_RETURN(Node next, part());
+      node.children.push_back(std::move(next));
+    }
+    return node;
+  }
+
+  absl::StatusOr<Node> Unary(int depth) {
+    if (AtWord("not")) {
+      MILLRACE_RETURN_IF_ERROR(CheckDepth(depth));
+      ++at_;
+      MILLRACE_ASSIGN_OR_RETURN(Node child, Unary(depth + 1));
+      return Not(std::move(child));
+    }
+    if (!AtSymbol("(")) return Comparison();
+    MILLRACE_RETURN_IF_ERROR(CheckDepth(depth));
+    ++at_;
+    MILLRACE_ASSIGN_OR_RETURN(Node inner, Junction(Node::Kind::kOr, depth + 1));
+    if (!TakeSymbol(")")) return Expected("and, or, or )");
+    return inner;
+  }
+
+  static Node Not(Node child) {
+    Node node;
+    node.kind = Node::Kind::kNot;
+    node.children.push_back(std::move(child));
+    return node;
+  }
+
+  absl::StatusOr<Node> Comparison() {
+    Node node;
+    MILLRACE_ASSIGN_OR_RETURN(node.left, AnyOperand());
+    const bool negated = AtWord("not");
+    at_ += negated ? 1 : 0;
+    if (AtWord("in")) {
+      MILLRACE_RETURN_IF_ERROR(InList(node));
+      MILLRACE_RETURN_IF_ERROR(CheckNotChained());
+      return negated ? Not(std::move(node)) : std::move(node);
+    }
+    if (negated) return Expected("in");
+    const auto compare = token().kind == Token::Kind::kSymbol ? ToCompare(token().text)
+                                                              : std::optional<Node::Compare>();
+    if (!compare.has_value()) {
+      return Expected(ToStd(absl::StrCat("a comparison or in after ", ToText(node.left))));
+    }
+    ++at_;
+    node.compare = *compare;
+    MILLRACE_ASSIGN_OR_RETURN(node.right, AnyOperand());
+    MILLRACE_RETURN_IF_ERROR(CheckNotChained());
+    if (!node.left.reads_field()) {
+      std::swap(node.left, node.right);
+      node.compare = Mirrored(node.compare);
+    }
+    if (node.left.reads_field()) return node;
+    return PredicateError(std::min(node.left.column, node.right.column),
+                          "neither side of the comparison is a field");
+  }
+
+  absl::Status CheckNotChained() const {
+    const bool chained =
+        AtWord("in") || (token().kind == Token::Kind::kSymbol && ToCompare(token().text));
+    if (!chained) return absl::OkStatus();
+    return PredicateError(token().column,
+                          "comparisons cannot be chained; write \"a < b and b < c\"");
+  }
+
+  // At "in".
+  absl::Status InList(Node& node) {
+    node.kind = Node::Kind::kIn;
+    if (!node.left.reads_field()) {
+      return PredicateError(node.left.column, "what stands before in must be a field");
+    }
+    ++at_;
+    if (!TakeSymbol("(")) return Expected("( and a list of values");
+    do {
+      if (AtSymbol(")") && !node.list.empty()) break;  // a comma before the end
+      std::optional<Operand> literal = Literal();
+      if (!literal) return Expected("a number or a string");
+      node.list.push_back(std::move(*literal));
+    } while (TakeSymbol(","));
+    return TakeSymbol(")") ? absl::OkStatus() : Expected(", or )");
+  }
+
+  // nullopt, and takes nothing, when there stands none.
+  std::optional<Operand> Literal() {
+    Operand operand;
+    operand.column = token().column;
+    switch (token().kind) {
+      case Token::Kind::kInt:
+        operand.kind = Operand::Kind::kInt;
+        break;
+      case Token::Kind::kFloat:
+        operand.kind = Operand::Kind::kFloat;
+        break;
+      case Token::Kind::kString:
+        operand.kind = Operand::Kind::kString;
+        break;
+      default:
+        return std::nullopt;
+    }
+    operand.text = token().text;
+    operand.int_value = token().int_value;
+    operand.float_value = token().float_value;
+    ++at_;
+    return operand;
+  }
+
+  absl::StatusOr<Operand> AnyOperand() {
+    if (std::optional<Operand> literal = Literal()) return *std::move(literal);
+    const size_t column = token().column;
+    const bool is_length = AtWord("len") && tokens_[at_ + 1].text == "(" &&
+                           tokens_[at_ + 1].kind == Token::Kind::kSymbol;
+    at_ += is_length ? 2 : 0;
+    if ((token().kind != Token::Kind::kWord && token().kind != Token::Kind::kName) || AtKeyword()) {
+      return Expected(is_length ? "a field" : "a field, a number or a string");
+    }
+    Operand operand;
+    operand.column = column;
+    operand.text = token().text;
+    ++at_;
+    if (is_length) {
+      operand.kind = Operand::Kind::kLength;
+      if (!TakeSymbol(")")) return Expected(")");
+    } else if (TakeSymbol("[")) {
+      operand.kind = Operand::Kind::kElement;
+      if (token().kind != Token::Kind::kInt || token().int_value < 0) {
+        return Expected("the number of an element, from 0");
+      }
+      operand.int_value = token().int_value;
+      ++at_;
+      if (!TakeSymbol("]")) return Expected("]");
+    }
+    return operand;
+  }
+
+  const std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+absl::Status PredicateError(size_t column, std::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat("column ", column, ": ", ToAbsl(text)));
+}
+
+std::string ToText(const PredicateOperand& operand) {
+  switch (operand.kind) {
+    case Operand::Kind::kLength:
+      return absl::StrCat("len(", operand.text, ")");
+    case Operand::Kind::kElement:
+      return absl::StrCat(operand.text, "[", operand.int_value, "]");
+    case Operand::Kind::kString:
+      return absl::StrCat("\"", absl::CHexEscape(operand.text), "\"");
+    default:
+      return operand.text;
+  }
+}
+
+absl::StatusOr<Predicate::Node> ParsePredicate(std::string_view text) {
+  if (text.size() > kMaxTextBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("column 1: a predicate has at most ", kMaxTextBytes, " bytes"));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Token> tokens, CutPredicate(text));
+  return Parser(std::move(tokens)).Parse();
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,112 @@
+#include "readers/container.h"
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/container/container.h"
+#include "readers/inflate/byte_source.h"
+
+namespace millrace::readers {
+
+std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, bool verify_crc,
+                                               bool judges_rows) {
+  switch (options.kind) {
+    case ContainerKind::kTfRecord:
+      break;
+    case ContainerKind::kFixedLength:
+      return MakeFixedLengthContainer(options);
+    case ContainerKind::kText:
+      return MakeTextContainer();
+    case ContainerKind::kCsv:
+      return MakeCsvContainer(options, judges_rows);
+    case ContainerKind::kTar:
+      return MakeTarContainer();
+    case ContainerKind::kIdx:
+      return MakeIdxContainer();
+  }
+  return MakeTfRecordContainer(verify_crc);
+}
+
+std::span<const ContainerName> ContainerNames() {
+  static const auto* const names = new std::vector<ContainerName>{
+      {ContainerKind::kTfRecord, "tfrecord", {".tfrecord", ".tfrecords"}},
+      {ContainerKind::kFixedLength, "fixed_length", {}},
+      {ContainerKind::kText, "text", {".txt", ".jsonl", ".ndjson"}},
+      {ContainerKind::kCsv, "csv", {".csv", ".tsv"}},
+      {ContainerKind::kTar, "tar", {".tar"}},
+      {ContainerKind::kIdx, "idx", {"-ubyte"}},
+  };
+  return *names;
+}
+
+ContainerOptions ContainerOfName(std::string_view path) {
+  for (const std::string_view compression : {".gz", ".zst", ".zlib"}) {
+    if (path.ends_with(compression)) path.remove_suffix(compression.size());
+  }
+  ContainerOptions options;
+  for (const ContainerName& name : ContainerNames()) {
+    for (const std::string_view ending : name.endings) {
+      if (path.ends_with(ending)) options.kind = name.kind;
+    }
+  }
+  if (path.ends_with(".tsv")) options.delimiter = '\t';
+  return options;
+}
+
+std::string ToString(const ContainerOptions& options) {
+  switch (options.kind) {
+    case ContainerKind::kTfRecord:
+      return "TFRecord";
+    case ContainerKind::kFixedLength:
+      return absl::StrCat("records of ", options.record_bytes, " B, header ", options.header_bytes,
+                          " B, footer ", options.footer_bytes, " B");
+    case ContainerKind::kText:
+      return "lines of text";
+    case ContainerKind::kCsv:
+      return absl::StrCat("rows of CSV", options.has_header ? ", the first one names columns" : "",
+                          options.delimiter == ',' ? "" : ", delimiter ",
+                          options.delimiter == ',' ? "" : std::string(1, options.delimiter));
+    case ContainerKind::kTar:
+      return "samples of tar";
+    case ContainerKind::kIdx:
+      return "elements of IDX";
+  }
+  return "";
+}
+
+bool HasNoMagic(std::span<const std::byte> first) {
+  const Compression compression = CompressionOf(first);
+  return compression == Compression::kNone || compression == Compression::kZlib;
+}
+
+absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options) {
+  if (!options.plain) return absl::OkStatus();
+  std::array<std::byte, kProbeBytes> bytes = {};
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
+  const auto first = std::span<const std::byte>(bytes).first(got);
+  if (HasNoMagic(first)) return absl::OkStatus();
+  return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kWrongCompression,
+                       absl::StrCat("this is a ", ToAbsl(CompressionName(CompressionOf(first))),
+                                    " stream; compression is \"none\""));
+}
+
+absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,
+                           std::string_view text) {
+  RecordError error;
+  error.file = file;
+  error.offset = static_cast<int64_t>(ref.offset);
+  error.ordinal = static_cast<int64_t>(ref.ordinal);
+  error.reason = reason;
+  return MakeRecordError(absl::StatusCode::kDataLoss, error, text);
+}
+
+absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file,
+                                              const Container& container) {
+  std::array<std::byte, kProbeBytes> bytes = {};
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
+  const auto first = std::span<const std::byte>(bytes).first(got);
+  return container.LooksPlain(first) ? Compression::kNone : CompressionOf(first);
+}
+
+}  // namespace millrace::readers

@@ -1,0 +1,256 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/container/container.h"
+
+// Lines of text and rows of CSV. The walk reads the shard once, window by window, and holds no more
+// of it than a window however long a line is. Line breaks, and quotes of CSV, are found by memchr:
+// between two of these only the last byte counts.
+
+namespace millrace::readers {
+namespace {
+
+constexpr size_t kWindowBytes = 256 << 10;
+
+// Calls `see(bytes, offset)` for all bytes of `file` in order.
+template <typename See>
+absl::Status ForEachWindow(const RandomAccessFile& file, const WalkOptions& options,
+                           const See& see) {
+  std::vector<std::byte> window(std::min<uint64_t>(kWindowBytes, file.size()));
+  for (uint64_t offset = 0; offset < file.size();) {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t got,
+                              file.ReadAt(offset, std::span(window).first(std::min<uint64_t>(
+                                                      window.size(), file.size() - offset))));
+    if (got == 0 && offset >= file.size()) break;  // known only now where it is inflated meanwhile
+    if (got == 0) {
+      return absl::DataLossError(
+          absl::StrCat(file.path(), ": shrank to ", offset, " bytes while it was being indexed"));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        see(std::string_view(reinterpret_cast<const char*>(window.data()), got), offset));
+    offset += got;
+    if (options.advanced) options.advanced(got);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TooLong(const RandomAccessFile& file, uint64_t ordinal, uint64_t offset,
+                     uint64_t limit) {
+  RecordRef ref;
+  ref.ordinal = ordinal;
+  ref.offset = offset;
+  return DamagedRecord(file.path(), ref, RecordErrorReason::kAbsurdLength,
+                       absl::StrCat("a line of more than ", limit, " bytes, which is the limit"));
+}
+
+// A line is its bytes without "\n" or "\r\n".
+std::string_view TrimLine(std::string_view* line) {
+  if (line->ends_with('\n')) {
+    line->remove_suffix(1);
+    if (line->ends_with('\r')) line->remove_suffix(1);
+  }
+  return line->find('\n') == line->npos ? ""
+                                        : "a line break inside a line: the shard changed after it "
+                                          "was indexed";
+}
+
+// A row is its bytes without the line breaks and blank lines behind it.
+std::string_view TrimRow(std::string_view* row) {
+  const size_t last = row->find_last_not_of("\r\n");
+  row->remove_suffix(row->size() - (last == row->npos ? 0 : last + 1));
+  return row->empty() ? "an empty row: the shard changed after it was indexed" : "";
+}
+
+class TextContainer final : public Container {
+ public:
+  const FrameFormat& format() const override { return kFormat; }
+  bool LooksPlain(std::span<const std::byte> first) const override { return HasNoMagic(first); }
+
+  absl::StatusOr<RecordIndex> FindFrames(
+      const RandomAccessFile& file, const WalkOptions& options,
+      const std::shared_ptr<IndexMemory>& memory) const override {
+    MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
+    std::vector<uint64_t> begins = {0};
+    // The line that began last goes on up to `end`.
+    const auto check = [&](uint64_t end) {
+      if (end - begins.back() <= options.max_record_bytes) return absl::OkStatus();
+      return TooLong(file, begins.size() - 1, begins.back(), options.max_record_bytes);
+    };
+    const auto see = [&](std::string_view bytes, uint64_t offset) {
+      for (size_t at = bytes.find('\n'); at != bytes.npos; at = bytes.find('\n', at + 1)) {
+        MILLRACE_RETURN_IF_ERROR(check(offset + at + 1));
+        begins.push_back(offset + at + 1);
+      }
+      return check(offset + bytes.size());
+    };
+    MILLRACE_RETURN_IF_ERROR(ForEachWindow(file, options, see));
+    if (begins.back() < file.size()) begins.push_back(file.size());
+    return RecordIndex::Make(begins, kFormat, memory);
+  }
+
+  absl::StatusOr<std::string_view> Unframe(const std::string& file, const RecordRef& ref,
+                                           std::span<const std::byte> framed) const override {
+    return TrimFrame(file, ref, framed, TrimLine);
+  }
+  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                    std::span<const size_t> starts,
+                    std::span<std::string_view> payloads) const override {
+    return TrimFrames(refs, framed, starts, payloads, TrimLine);
+  }
+
+ private:
+  static constexpr FrameFormat kFormat = {.key = static_cast<uint64_t>(ContainerKind::kText)};
+};
+
+// Finds where rows begin.
+class CsvWalk {
+ public:
+  CsvWalk(const RandomAccessFile& file, const WalkOptions& options, const ContainerOptions& csv)
+      : file_(file), options_(options), csv_(csv) {}
+
+  // Returns the begins of all rows, and the end of the last.
+  absl::StatusOr<std::vector<uint64_t>> Run() {
+    const auto see = [this](std::string_view bytes, uint64_t offset) { return See(bytes, offset); };
+    MILLRACE_RETURN_IF_ERROR(ForEachWindow(file_, options_, see));
+    if (state_ == State::kQuoted) {
+      return Damaged(row_begin_, RecordErrorReason::kTruncatedPayload,
+                     "the file ends inside a quoted field of this row");
+    }
+    MILLRACE_RETURN_IF_ERROR(EndRow(file_.size(), file_.size()));
+    if (csv_.has_header && !begins_.empty()) begins_.erase(begins_.begin());
+    MILLRACE_RETURN_IF_ERROR(CheckLength(file_.size()));
+    begins_.push_back(file_.size());
+    return std::move(begins_);
+  }
+
+ private:
+  enum class State { kFieldStart, kUnquoted, kQuoted, kQuoteInQuoted };
+
+  absl::Status See(std::string_view bytes, uint64_t offset) {
+    while (!bytes.empty()) {
+      const size_t at = bytes.find('\n');
+      const std::string_view line = bytes.substr(0, at);
+      Step(line);
+      if (at == bytes.npos) break;
+      if (!line.empty()) last_ = line.back();
+      bytes.remove_prefix(at + 1);
+      offset += at + 1;
+      if (state_ == State::kQuoted) continue;  // this one belongs to the field
+      MILLRACE_RETURN_IF_ERROR(EndRow(offset - 1, offset));
+      state_ = State::kFieldStart;
+    }
+    if (!bytes.empty()) last_ = bytes.back();
+    const uint64_t end = offset + bytes.size();
+    return end - row_begin_ <= options_.max_record_bytes ? absl::OkStatus() : TooLongAt(row_begin_);
+  }
+
+  // Takes the state to the end of these bytes of a line. Between two quotes only the last byte
+  // counts.
+  void Step(std::string_view bytes) {
+    while (true) {
+      const size_t quote = bytes.find('"');
+      const std::string_view plain = bytes.substr(0, quote);
+      if (!plain.empty() && state_ != State::kQuoted) {
+        state_ = plain.back() == csv_.delimiter ? State::kFieldStart : State::kUnquoted;
+      }
+      if (quote == bytes.npos) return;
+      if (state_ == State::kQuoted) {
+        state_ = State::kQuoteInQuoted;
+      } else if (state_ != State::kUnquoted) {
+        state_ = State::kQuoted;
+      }
+      bytes.remove_prefix(quote + 1);
+    }
+  }
+
+  // The row goes on to `end`, and what follows it begins at `next`; a blank line is none.
+  absl::Status EndRow(uint64_t end, uint64_t next) {
+    const uint64_t length = end - row_begin_;
+    const uint64_t begin = row_begin_;
+    row_begin_ = next;
+    if (length == 0 || (length == 1 && last_ == '\r')) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(CheckLength(begin));
+    begins_.push_back(begin);
+    return CheckLength(next);
+  }
+
+  // The last row that began, and blank lines behind it, reach to `end`.
+  absl::Status CheckLength(uint64_t end) const {
+    if (begins_.empty() || end - begins_.back() <= options_.max_record_bytes) {
+      return absl::OkStatus();
+    }
+    return TooLongAt(begins_.back());
+  }
+
+  uint64_t OrdinalOf(uint64_t begin) const {
+    const auto rows =
+        static_cast<uint64_t>(std::ranges::lower_bound(begins_, begin) - begins_.begin());
+    return rows - (csv_.has_header && rows > 0 ? 1 : 0);
+  }
+  absl::Status TooLongAt(uint64_t begin) const {
+    return TooLong(file_, OrdinalOf(begin), begin, options_.max_record_bytes);
+  }
+  absl::Status Damaged(uint64_t begin, RecordErrorReason reason, std::string_view text) const {
+    RecordRef ref;
+    ref.ordinal = OrdinalOf(begin);
+    ref.offset = begin;
+    return DamagedRecord(file_.path(), ref, reason, text);
+  }
+
+  const RandomAccessFile& file_;
+  const WalkOptions& options_;
+  const ContainerOptions& csv_;
+  std::vector<uint64_t> begins_;
+  uint64_t row_begin_ = 0;
+  State state_ = State::kFieldStart;
+  char last_ = 0;  // the byte before the one that is looked at, but for line breaks
+};
+
+class CsvContainer final : public Container {
+ public:
+  CsvContainer(const ContainerOptions& options, bool judges_rows)
+      : options_(options),
+        format_{.key = static_cast<uint64_t>(ContainerKind::kCsv) |
+                       uint64_t{options.has_header} << 8 | uint64_t{judges_rows} << 24 |
+                       static_cast<uint64_t>(static_cast<uint8_t>(options.delimiter)) << 16} {}
+
+  const FrameFormat& format() const override { return format_; }
+  bool LooksPlain(std::span<const std::byte> first) const override { return HasNoMagic(first); }
+
+  absl::StatusOr<RecordIndex> FindFrames(
+      const RandomAccessFile& file, const WalkOptions& options,
+      const std::shared_ptr<IndexMemory>& memory) const override {
+    MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint64_t> begins,
+                              CsvWalk(file, options, options_).Run());
+    return RecordIndex::Make(begins, format_, memory);
+  }
+
+  absl::StatusOr<std::string_view> Unframe(const std::string& file, const RecordRef& ref,
+                                           std::span<const std::byte> framed) const override {
+    return TrimFrame(file, ref, framed, TrimRow);
+  }
+  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                    std::span<const size_t> starts,
+                    std::span<std::string_view> payloads) const override {
+    return TrimFrames(refs, framed, starts, payloads, TrimRow);
+  }
+
+ private:
+  const ContainerOptions options_;
+  const FrameFormat format_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Container> MakeTextContainer() { return std::make_unique<TextContainer>(); }
+
+std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options,
+                                                  bool judges_rows) {
+  return std::make_unique<CsvContainer>(options, judges_rows);
+}
+
+}  // namespace millrace::readers

@@ -1,0 +1,84 @@
+#ifndef MILLRACE_READERS_CONTAINER_TAR_WALK_H_
+#define MILLRACE_READERS_CONTAINER_TAR_WALK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "base/record_error.h"
+
+namespace millrace::readers {
+
+inline constexpr uint64_t kTarBlock = 512;
+
+// One member of an archive.
+struct TarMember {
+  std::string name;      // the long one, where there is one
+  bool is_file = false;  // regular, so that it has data
+  uint64_t begin = 0;    // of its first header: one with a long name, or of pax, counts
+  uint64_t data = 0;     // where its bytes begin
+  uint64_t size = 0;     // their number
+  uint64_t end = 0;      // of its last block
+};
+
+// Reads the headers of a tar: ustar, GNU and pax, with long names and sizes. Data is jumped over,
+// not read. Every checksum of a header is checked, and nothing is held of the archive but a window
+// of at most 256 KiB and the longest name. Thread-compatible.
+class TarWalk {
+ public:
+  // `file` is borrowed. `is_part`: members and nothing else, without the end mark of an archive.
+  // `begins_narrow`: it reads little at first, then ever more.
+  TarWalk(const RandomAccessFile& file, uint64_t max_member_bytes, bool is_part,
+          bool begins_narrow = false);
+
+  // Goes on to the next member.
+  //   value      a member; all its blocks are in the file
+  //   nullopt    the end mark, or the end of a part
+  //   DATA_LOSS  with RecordError (but for the ordinal): damaged or cut, or a sparse member, or one
+  //              of more than max_member_bytes
+  //   other      the file cannot be read
+  absl::StatusOr<std::optional<TarMember>> Next();
+
+  // Behind the end mark: DATA_LOSS when anything but zeros follows.
+  absl::Status CheckRest();
+
+  // Where the next header lies.
+  uint64_t offset() const { return at_; }
+
+ private:
+  struct Extras;  // what headers in front of a member say about it
+
+  absl::Status ReadExtra(char type, uint64_t size, Extras* extras);
+  absl::Status ReadPax(std::string_view records, Extras* extras) const;
+  absl::StatusOr<TarMember> MakeMember(uint64_t begin, const Extras& extras);
+  absl::Status LoadHeader();
+  // The header that was loaded last.
+  std::string_view header() const;
+  absl::Status CheckSum() const;
+  absl::StatusOr<uint64_t> Size() const;
+  absl::Status Damaged(RecordErrorReason reason, std::string_view text) const;
+
+  const RandomAccessFile& file_;
+  const uint64_t max_member_bytes_;
+  const bool is_part_;
+  std::vector<std::byte> window_;
+  uint64_t window_begin_ = 0;
+  uint64_t window_end_ = 0;
+  uint64_t at_ = 0;
+  uint64_t last_size_ = 0;
+  uint64_t wide_bytes_;  // to read while members are small
+};
+
+// What a sample of WebDataset is called: the member's path up to the first dot of its last part; ""
+// for members that belong to none.
+std::string_view TarSampleKey(std::string_view name);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_CONTAINER_TAR_WALK_H_

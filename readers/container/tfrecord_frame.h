@@ -1,0 +1,58 @@
+#ifndef MILLRACE_READERS_CONTAINER_TFRECORD_FRAME_H_
+#define MILLRACE_READERS_CONTAINER_TFRECORD_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+// The framing of a TFRecord file (readers/FORMAT.md), shared by reader, writer and index. Internal.
+
+namespace millrace::readers {
+
+inline constexpr size_t kHeaderBytes = 12;  // u64 length, u32 masked CRC of those 8 bytes
+inline constexpr size_t kFooterBytes = 4;   // u32 masked CRC of the payload
+inline constexpr size_t kFrameBytes = kHeaderBytes + kFooterBytes;
+// Longer than this and offset arithmetic could wrap around, whatever the caller's limit is.
+inline constexpr uint64_t kMaxLength = std::numeric_limits<int64_t>::max() - kFrameBytes;
+
+// Whether short CRCs are made by the processor's own instruction, which is all that the readers
+// choose by the kind of processor. Not where the program was started with MILLRACE_SIMD=none in its
+// environment (base/simd.h).
+bool HasCrcInstruction();
+// CRC-32C (Castagnoli) of `bytes`, rotated and offset as the format stores it.
+uint32_t MaskedCrc32c(std::span<const std::byte> bytes);
+
+// The same of bytes that come in pieces. Thread-compatible.
+class Crc32c {
+ public:
+  void Add(std::span<const std::byte> bytes);
+  uint32_t Masked() const;
+
+ private:
+  uint32_t crc_ = 0xffffffffu;
+};
+
+uint32_t LoadU32(const std::byte* from);  // little endian, any alignment
+uint64_t LoadU64(const std::byte* from);
+void StoreU32(uint32_t value, std::byte* to);
+void StoreU64(uint64_t value, std::byte* to);
+
+struct FrameHeader {
+  uint64_t length = 0;
+  bool crc_ok = false;
+};
+
+// Decodes the kHeaderBytes at `header`.
+FrameHeader DecodeHeader(const std::byte* header);
+// Encodes the header of a payload of `length` bytes to the kHeaderBytes at `header`.
+void EncodeHeader(uint64_t length, std::byte* header);
+// Whether the payload and the kFooterBytes after it agree.
+bool PayloadCrcOk(std::span<const std::byte> payload_and_footer);
+// Whether the whole frame at `frame` is one of a payload of `length` bytes; without `verify_crc`
+// only the length is compared.
+bool FrameOk(const std::byte* frame, uint64_t length, bool verify_crc);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_CONTAINER_TFRECORD_FRAME_H_

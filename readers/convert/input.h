@@ -1,0 +1,72 @@
+#ifndef MILLRACE_READERS_CONVERT_INPUT_H_
+#define MILLRACE_READERS_CONVERT_INPUT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "readers/convert.h"
+#include "readers/convert/record.h"
+
+// What `convert` reads. Internal.
+
+namespace millrace::readers::internal {
+
+// Called with one record after the other; an error ends it, and gets the record's place.
+using TakeRecord = std::function<absl::Status(ConvertRecord record)>;
+
+// Some records of an input, of which nothing more needs to be fetched in order.
+class FetchedRecords {
+ public:
+  virtual ~FetchedRecords() = default;
+  // Thread-safe, but for calls of one object.
+  virtual absl::Status ForEach(const TakeRecord& take) = 0;
+};
+
+// Thread-safe, but for Fetch where it is in order.
+class ConvertInput {
+ public:
+  virtual ~ConvertInput() = default;
+
+  virtual uint64_t num_records() const = 0;
+  // About how many bytes a record takes.
+  virtual uint64_t RecordBytes(uint64_t record) const = 0;
+  // The class of an image, where that is known without reading it.
+  virtual std::optional<int64_t> LabelOf(uint64_t /*record*/) const { return std::nullopt; }
+  // True where Fetch is called by one thread at a time, with records that rise, unless they are
+  // shuffled.
+  virtual bool fetch_in_order() const { return false; }
+  virtual absl::StatusOr<std::unique_ptr<FetchedRecords>> Fetch(
+      std::vector<uint64_t> records) const = 0;
+
+  // Equal only where the records are.
+  virtual std::string Identity() const = 0;
+  // For people.
+  virtual std::string Source() const = 0;
+  // The features that samples have, where that is declared.
+  virtual const std::vector<ConvertFeature>& schema() const = 0;
+  virtual const std::vector<std::string>& class_names() const = 0;
+};
+
+// True for inputs that hold images with labels.
+inline bool HoldsImages(ConvertFormat format) {
+  return format == ConvertFormat::kIdx || format == ConvertFormat::kImages;
+}
+
+// Opens what `options` name. `as_samples`: not as bytes.
+absl::StatusOr<std::unique_ptr<ConvertInput>> OpenConvertInput(const ConvertOptions& options,
+                                                               bool as_samples);
+// Its two parts.
+absl::StatusOr<std::unique_ptr<ConvertInput>> OpenImageInput(const ConvertOptions& options);
+absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptions& options,
+                                                              bool as_samples);
+
+}  // namespace millrace::readers::internal
+
+#endif  // MILLRACE_READERS_CONVERT_INPUT_H_

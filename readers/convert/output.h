@@ -1,0 +1,92 @@
+#ifndef MILLRACE_READERS_CONVERT_OUTPUT_H_
+#define MILLRACE_READERS_CONVERT_OUTPUT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "readers/convert.h"
+#include "readers/convert/record.h"
+
+// What `convert` writes. Internal.
+
+namespace millrace::readers::internal {
+
+// One shard that is being written. Thread-compatible.
+class ShardWriter {
+ public:
+  virtual ~ShardWriter() = default;
+  //   INVALID_ARGUMENT  the record does not go with those before it
+  virtual absl::Status Write(const EncodedRecord& record) = 0;
+  // Afterwards the shard is whole and on the disk.
+  virtual absl::Status Close() = 0;
+};
+
+class ConvertOutput {
+ public:
+  virtual ~ConvertOutput() = default;
+
+  // True where Begin wants to see a record.
+  virtual bool needs_first() const { return false; }
+  // Fits itself to the input, once and before anything else. `declared`: the features that samples
+  // have, empty where that is not known. `first`: record 0, null when there is none or none is
+  // needed.
+  //   INVALID_ARGUMENT  the output cannot hold such records
+  virtual absl::Status Begin(const std::vector<ConvertFeature>& /*declared*/,
+                             const ConvertRecord* /*first*/) {
+    return absl::OkStatus();
+  }
+
+  // Makes record `number` of the output, from 0. Thread-safe.
+  //   INVALID_ARGUMENT  the output cannot hold it
+  virtual absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t number) const = 0;
+
+  // A shard of `num_records`.
+  virtual absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
+                                                                 uint64_t num_records) const = 0;
+  // The columns, for the manifest; empty: the format has none.
+  virtual std::string schema() const { return ""; }
+};
+
+// How names of its shards end.
+std::string_view ShardExtension(ConvertFormat format);
+
+// `options` must outlive it. `as_samples`: records are samples.
+std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, bool as_samples);
+// Its parts.
+std::unique_ptr<ConvertOutput> MakeCsvOutput(const ConvertOptions& options);
+std::unique_ptr<ConvertOutput> MakeJsonOutput(const ConvertOptions& options);
+std::unique_ptr<ConvertOutput> MakeTarOutput(const ConvertOptions& options);
+std::unique_ptr<ConvertOutput> MakeIdxOutput(const ConvertOptions& options);
+std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options);
+
+// Whether the classes of a folder of images, by name, have the labels that a reader gives them:
+// their places among the sorted names.
+//   INVALID_ARGUMENT  says which one has not, and what would help
+absl::Status CheckClassesOfShard(const ConvertOptions& options,
+                                 const std::map<std::string, int64_t>& labels);
+
+// A shard that is one file: `header`, the bytes of its records, `footer`.
+absl::StatusOr<std::unique_ptr<ShardWriter>> OpenFileShard(const std::string& path,
+                                                           const ConvertOptions& options,
+                                                           std::string_view header = {},
+                                                           std::string footer = {});
+
+// The one value of `feature`, as text where it is a number: shortest, so that reading it gives the
+// same number.
+//   INVALID_ARGUMENT  it has not one value, or is a NaN that no text tells from others
+absl::StatusOr<std::string> OneValueText(const SampleFeature& feature);
+std::string NumberText(int64_t value);
+std::string NumberText(float value);
+
+// INVALID_ARGUMENT: feature 'NAME': TEXT.
+absl::Status FeatureError(std::string_view name, std::string_view text);
+
+}  // namespace millrace::readers::internal
+
+#endif  // MILLRACE_READERS_CONVERT_OUTPUT_H_

@@ -1,0 +1,50 @@
+#ifndef MILLRACE_READERS_CONVERT_PARSER_H_
+#define MILLRACE_READERS_CONVERT_PARSER_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/run.h"
+#include "readers/convert/record.h"
+#include "readers/convert_schema.h"
+#include "readers/parse_fields.h"
+
+// What `convert` makes of the bytes of a record. Internal.
+
+namespace millrace::readers::internal {
+
+// The feature that holds what a sample of a tar is called: its path up to the first dot of its last
+// part.
+inline constexpr char kTarKey[] = "__key__";
+
+// Immutable.
+class RecordParser {
+ public:
+  virtual ~RecordParser() = default;
+  //   DATA_LOSS         the record is not of the format
+  //   INVALID_ARGUMENT  it is, but not as declared
+  virtual absl::Status Parse(std::string_view payload, RunArena& arena,
+                             ConvertRecord& record) const = 0;
+};
+
+// A record of any bytes.
+std::unique_ptr<const RecordParser> MakeOpaqueParser();
+// The same as the only feature of a sample.
+std::unique_ptr<const RecordParser> MakeBytesParser(std::string feature);
+// A tf.train.Example; features come sorted by name. One without a list of values is an error if it
+// is among `taken` (empty: all are), else it is passed over.
+std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> taken);
+// A row of CSV, a line of JSON. `columns`: MakeFieldReader.
+std::unique_ptr<const RecordParser> MakeFieldParser(RecordFormat format,
+                                                    std::vector<ConvertFeature> schema,
+                                                    std::vector<std::string> columns,
+                                                    char delimiter);
+// A sample of a tar, its key first. An empty schema: all members.
+std::unique_ptr<const RecordParser> MakeTarParser(std::vector<ConvertFeature> schema);
+
+}  // namespace millrace::readers::internal
+
+#endif  // MILLRACE_READERS_CONVERT_PARSER_H_

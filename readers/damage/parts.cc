@@ -1,0 +1,241 @@
+#include "readers/damage/parts.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/record_error.h"
+#include "base/status.h"
+#include "readers/container/container.h"
+#include "readers/damage/compressed.h"
+#include "readers/damage/parts_walk.h"
+#include "readers/http/open_files.h"
+#include "readers/local_file.h"
+#include "readers/record_source.h"
+
+namespace millrace::readers {
+namespace {
+
+constexpr uint64_t kWindowBytes = 1 << 20;
+
+// Tells of the frames from `next` to `end`.
+absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames, uint64_t next,
+                         uint64_t end, PartTeller& teller) {
+  if (teller.takes_runs() && next < end) {
+    return teller.Run({frames.offset(next), frames.longest(), end - next});
+  }
+  std::vector<std::byte> window;
+  while (next < end) {
+    uint64_t last = next + 1;
+    while (last < end && frames.offset(last + 1) - frames.offset(next) <= kWindowBytes) ++last;
+    const uint64_t begin = frames.offset(next);
+    window.resize(frames.offset(last) - begin);
+    MILLRACE_RETURN_IF_ERROR(ReadFully(file, begin, window));
+    const std::string_view bytes(reinterpret_cast<const char*>(window.data()), window.size());
+    for (; next < last; ++next) {
+      const std::string_view record =
+          bytes.substr(frames.offset(next) - begin, frames.offset(next + 1) - frames.offset(next));
+      MILLRACE_RETURN_IF_ERROR(teller.Record(frames.offset(next), record, record));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Tells of `frames` but for those that `lost` hit, all of it exact.
+absl::Status TellOthers(const RandomAccessFile& file, const RecordIndex& frames,
+                        std::span<const LostBytes> lost, PartTeller& teller) {
+  const uint64_t count = frames.num_records();
+  const uint64_t first = frames.offset(0);
+  const uint64_t frame_bytes = std::max<uint64_t>(frames.longest(), 1);
+  uint64_t next = 0;
+  for (const LostBytes& hole : lost) {
+    const uint64_t begin = std::max(hole.begin, first) - first;
+    const uint64_t end = std::max(hole.begin + hole.bytes, first) - first;
+    const uint64_t hit = std::clamp(begin / frame_bytes, next, count);
+    const uint64_t behind = std::clamp((end + frame_bytes - 1) / frame_bytes, hit, count);
+    MILLRACE_RETURN_IF_ERROR(TellRecords(file, frames, next, hit, teller));
+    next = behind;
+    const bool hits_none = end == 0 || hole.begin >= frames.end() || count == 0;
+    if (hit == behind && hits_none) {  // the header or the footer alone
+      MILLRACE_RETURN_IF_ERROR(teller.Lost(hole.begin, hole.bytes, hole.damage));
+    }
+    if (hit == behind) continue;  // of a record that is given up already
+    MILLRACE_RETURN_IF_ERROR(
+        teller.Lost(frames.offset(hit), frames.offset(behind) - frames.offset(hit), hole.damage));
+  }
+  return TellRecords(file, frames, next, count, teller);
+}
+
+// The first of `lost` behind which nothing tells where records lie: what is lost there has no known
+// size, or the header of an IDX file is in it.
+std::span<const LostBytes>::iterator EndOfPlaces(const PartsInput& input, uint64_t first) {
+  const bool has_layout = input.container.kind == ContainerKind::kIdx;
+  return std::ranges::find_if(input.lost, [&](const LostBytes& lost) {
+    return !lost.exact || (has_layout && lost.begin < first);
+  });
+}
+
+// Records at places that the header and the size of the file tell, as far as these can be believed.
+absl::Status WalkRegularParts(const PartsInput& input, PartTeller& teller) {
+  const auto container = MakeContainer(input.container, /*verify_crc=*/true);
+  WalkOptions walk;
+  walk.max_record_bytes = input.max_record_bytes;
+  walk.plain = input.plain;
+  std::shared_ptr<const RandomAccessFile> there;
+  const auto find = [&](uint64_t end) {
+    there = MakeSlice({std::shared_ptr<void>(), &input.file}, 0, end, input.file.path());
+    return container->FindWhole(*there, walk, /*is_cut=*/end < input.file.size());
+  };
+  const auto end_of = [&](auto broken) {
+    return broken == input.lost.end() ? input.file.size() : broken->begin;
+  };
+  auto broken = EndOfPlaces(input, 0);
+  MILLRACE_ASSIGN_OR_RETURN(WholeFrames whole, find(end_of(broken)));
+  const auto by_header = EndOfPlaces(input, whole.frames.offset(0));
+  if (by_header != broken) {
+    broken = by_header;
+    MILLRACE_ASSIGN_OR_RETURN(whole, find(end_of(broken)));
+  }
+  MILLRACE_RETURN_IF_ERROR(TellOthers(*there, whole.frames, {input.lost.begin(), broken}, teller));
+  if (broken != input.lost.end()) {
+    return teller.Lost(whole.end, input.file.size() - whole.end, broken->damage);
+  }
+  if (whole.damage.ok()) return absl::OkStatus();
+  const RecordError error = GetRecordError(whole.damage).value_or(RecordError());
+  return teller.Damage(whole.end, input.file.size() - whole.end, error.reason,
+                       TextOfDamage(whole.damage, error));
+}
+
+}  // namespace
+
+std::string_view TextOfDamage(const absl::Status& status, const RecordError& error) {
+  std::string_view text = ToStd(status.message());
+  const std::string place = absl::StrCat("at offset ", error.offset, ": ");
+  const size_t at = text.find(place);
+  if (at != text.npos) text.remove_prefix(at + place.size());
+  const std::string file = absl::StrCat(error.file, ": ");  // of a stream
+  if (text.starts_with(file)) text.remove_prefix(file.size());
+  return text;
+}
+
+ShardPart PartTeller::Part(uint64_t offset, uint64_t bytes) const {
+  ShardPart part;
+  part.offset = offset;
+  part.bytes = bytes;
+  part.ordinal = ordinal_;
+  return part;
+}
+
+absl::Status PartTeller::Tell(const ShardPart& part) {
+  ++ordinal_;
+  return on_part_(part);
+}
+
+RecordError PartTeller::Place(uint64_t offset, RecordErrorReason reason) const {
+  RecordError error;
+  error.file = path_;
+  error.offset = static_cast<int64_t>(offset);
+  error.ordinal = static_cast<int64_t>(ordinal_);
+  // Every part is a place that was judged: a policy may pass over it.
+  error.reason = reason == RecordErrorReason::kUnknown ? RecordErrorReason::kExample : reason;
+  return error;
+}
+
+absl::Status PartTeller::Record(uint64_t offset, std::string_view framed,
+                                std::string_view payload) {
+  ShardPart part = Part(offset, framed.size());
+  part.framed = framed;
+  part.payload = payload;
+  return Tell(part);
+}
+
+absl::Status PartTeller::Damage(uint64_t offset, uint64_t bytes, RecordErrorReason reason,
+                                std::string_view text) {
+  ShardPart part = Part(offset, bytes);
+  part.damage = MakeRecordError(absl::StatusCode::kDataLoss, Place(offset, reason), text);
+  return Tell(part);
+}
+
+absl::Status PartTeller::Header(uint64_t offset, uint64_t bytes, std::string_view text) {
+  ShardPart part = Part(offset, bytes);
+  part.is_header = true;
+  part.damage = MakeRecordError(absl::StatusCode::kDataLoss,
+                                Place(offset, RecordErrorReason::kExample), text);
+  return Tell(part);
+}
+
+absl::Status PartTeller::Lost(uint64_t offset, uint64_t bytes, absl::Status damage) {
+  RecordError error = GetRecordError(damage).value_or(RecordError());
+  if (error.file.empty()) error.file = path_;
+  error.offset = static_cast<int64_t>(offset);
+  error.ordinal = static_cast<int64_t>(ordinal_);
+  ShardPart part = Part(offset, bytes);
+  part.damage = Annotate(damage, absl::StrCat("record ", error.ordinal, " at offset ", offset));
+  SetRecordError(part.damage, error);
+  return Tell(part);
+}
+
+namespace {
+
+absl::Status Walk(const InflatedShard& shard, const ContainerOptions& container,
+                  uint64_t max_record_bytes, const OnPart& on_part, const OnRun* on_run) {
+  const PartsInput input = {.file = *shard.file,
+                            .plain = shard.compression == Compression::kNone,
+                            .lost = shard.lost,
+                            .container = container,
+                            .max_record_bytes = max_record_bytes};
+  PartTeller teller(shard.file->path(), on_part, on_run);
+  switch (container.kind) {
+    case ContainerKind::kText:
+    case ContainerKind::kCsv:
+      return WalkLineParts(input, teller);
+    case ContainerKind::kTar:
+      return WalkTarParts(input, teller);
+    default:
+      return WalkRegularParts(input, teller);
+  }
+}
+
+}  // namespace
+
+absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& container,
+                       uint64_t max_record_bytes, const OnPart& on_part) {
+  return Walk(shard, container, max_record_bytes, on_part, /*on_run=*/nullptr);
+}
+
+absl::Status WalkPlaces(const InflatedShard& shard, const ContainerOptions& container,
+                        uint64_t max_record_bytes, const OnPart& on_part, const OnRun& on_run) {
+  return Walk(shard, container, max_record_bytes, on_part, &on_run);
+}
+
+bool IsBehindLost(const InflatedShard& shard, uint64_t offset) {
+  return !shard.lost.empty() && offset > shard.lost.front().begin;
+}
+
+absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,
+                                           const ContainerOptions& container) {
+  InflatedShard shard;
+  MILLRACE_ASSIGN_OR_RETURN(shard.file, OpenFile(path));
+  if (compression == Compression::kAuto) {
+    const auto records = MakeContainer(container, /*verify_crc=*/true);
+    MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*shard.file, *records));
+  }
+  shard.compression = compression;
+  if (compression == Compression::kNone) return shard;
+  InflateSpool spool;
+  MILLRACE_ASSIGN_OR_RETURN(auto inflated,
+                            spool.Add(MakeSalvageSource(std::move(shard.file), compression)));
+  shard.file = std::move(inflated.file);
+  shard.lost = std::move(inflated.lost);
+  if (!inflated.damage.ok()) {
+    shard.lost.push_back(
+        {.begin = shard.file->size(), .bytes = 0, .damage = std::move(inflated.damage)});
+  }
+  return shard;
+}
+
+}  // namespace millrace::readers

@@ -1,0 +1,96 @@
+#ifndef MILLRACE_READERS_DAMAGE_PARTS_H_
+#define MILLRACE_READERS_DAMAGE_PARTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "base/record_error.h"
+#include "readers/container.h"
+#include "readers/inflate/byte_source.h"
+#include "readers/record.h"
+
+// Reads shards of other containers than TFRecord past damage. Internal.
+//
+// None of them says where a record ends but by what is in it, so damage is found where something
+// does not fit, which may be behind it:
+//   text  lines; one that is too long is damage
+//   csv   a row that is none, or has another number of cells than the others, is damage: than most
+//         of the hundred from the first that is one, or, where these do not agree, than the row
+//         that names the columns. A quote that is not closed takes the rows behind it along: of
+//         several lines only the first is given up. The row that names the columns is damaged where
+//         it is none
+//   tar   behind a header that is damaged it goes on at the next good one: on a block of 512 bytes,
+//         or where no other is, at any byte with the magic of ustar. The member may have
+//         belonged to the sample before it or to that behind it: both are given up. An archive that
+//         would have to be read more than 16 times to go on is given up there
+//   others  records lie where the header and the size of the file say: of a file that is cut, or
+//         longer than it should be, those that lie whole in front of that are records. A file of
+//         fixed length that does not fit is taken for cut, without a footer, unless that is as long
+//         as a record: of one that is longer than it should be, the footer and the bytes behind it
+//         are taken for a record too where they are as many
+// Where the stream of a compressed file is damaged it goes on as salvage_source.h says, in lines
+// behind the next line break, in a tar at the next header with the magic of ustar; of others all is
+// lost from there, unless access points tell how much is missing. A record that ends at the damage
+// is taken as it is: what an inflater makes of damaged bytes before it notices has no checksum
+// here.
+
+namespace millrace::readers {
+
+// A record, or a stretch of damage.
+struct ShardPart {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t ordinal = 0;    // of the part
+  absl::Status damage;     // DATA_LOSS with RecordError
+  bool is_header = false;  // damage of the row that names the columns
+  // Of a record, while it is looked at: as it lies in the shard, and without its frame.
+  std::string_view framed;
+  std::string_view payload;
+};
+using OnPart = std::function<absl::Status(const ShardPart& part)>;
+
+// The inflated bytes of a file.
+struct InflatedShard {
+  std::shared_ptr<const RandomAccessFile> file;
+  Compression compression = Compression::kNone;  // what the file is, never kAuto
+  std::vector<LostBytes> lost = {};              // of the stream, in order
+};
+absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,
+                                           const ContainerOptions& container);
+// Whether what lies at `offset` lies behind lost bytes, so that others who read the file, with
+// access points of an earlier state of it, may find something else there.
+bool IsBehindLost(const InflatedShard& shard, uint64_t offset);
+
+// Calls `on_part` for all parts in order; the first that it does not return OK for ends the walk.
+// What lies before the first record, and is no damage, is in none. What is
+// lost of the stream is damage, with the record that it lies in.
+//   other  the file cannot be read
+absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& container,
+                       uint64_t max_record_bytes, const OnPart& on_part);
+
+// Records of one size that follow each other.
+struct RecordRun {
+  uint64_t offset = 0;
+  uint64_t record_bytes = 0;
+  uint64_t count = 0;
+};
+using OnRun = std::function<absl::Status(const RecordRun& run)>;
+
+// WalkParts for whoever wants places only: of records whose places the header tells nothing is
+// read, and they come as runs.
+absl::Status WalkPlaces(const InflatedShard& shard, const ContainerOptions& container,
+                        uint64_t max_record_bytes, const OnPart& on_part, const OnRun& on_run);
+
+// What a status says but for the file and the place of its `error`. A view into the status.
+std::string_view TextOfDamage(const absl::Status& status, const RecordError& error);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_DAMAGE_PARTS_H_

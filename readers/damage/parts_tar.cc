@@ -1,0 +1,297 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/container/container.h"
+#include "readers/container/tar_walk.h"
+#include "readers/damage/parts_walk.h"
+#include "readers/http/open_files.h"
+#include "readers/local_file.h"
+
+// Samples of a tar past damage. The walk stops at the first header that is damaged, tells of the
+// samples before it, and begins again at the next good one, which lies on a block, or, where none
+// does, at any byte: each stretch of the archive is read a few
+// times, whatever the number of damaged places. Archives that were made to be read more often
+// (headers that claim long names, samples longer than the limit) run out of budget.
+
+namespace millrace::readers {
+namespace {
+
+constexpr uint64_t kWindowBytes = 1 << 20;
+constexpr uint64_t kLeastWindowBytes = 4 << 10;  // the next header is near, as a rule
+constexpr uint64_t kMostPasses = 16;
+constexpr uint64_t kLeastBudget = 1 << 20;
+constexpr std::string_view kMagic = "ustar";
+constexpr uint64_t kMagicAt = 257;  // in a header
+
+std::string_view TextOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Counts what is read, each read as a block at least: many small ones cost no less.
+class MeteredFile final : public RandomAccessFile {
+ public:
+  explicit MeteredFile(const RandomAccessFile& file) : file_(file) {}
+
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    auto got = file_.ReadAt(offset, out);
+    bytes_ += std::max<uint64_t>(got.value_or(0), kTarBlock);
+    return got;
+  }
+  uint64_t size() const override { return file_.size(); }
+  const std::string& path() const override { return file_.path(); }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  const RandomAccessFile& file_;
+  mutable uint64_t bytes_ = 0;
+};
+
+class TarPartWalk {
+ public:
+  TarPartWalk(const PartsInput& input, PartTeller& teller)
+      : file_(input.file),
+        lost_(input.lost),
+        container_(MakeContainer(input.container, /*verify_crc=*/true)),
+        max_record_bytes_(input.max_record_bytes),
+        teller_(teller) {}
+
+  absl::Status Run() {
+    MILLRACE_ASSIGN_OR_RETURN(needs_magic_, BeginsWithMagic());
+    while (true) {
+      if (from_ < barrier()) {
+        MILLRACE_RETURN_IF_ERROR(Pass());
+      } else if (next_lost_ < lost_.size()) {
+        MILLRACE_RETURN_IF_ERROR(PassLost(from_));
+      } else if (from_ == 0 && file_.size() == 0) {
+        return Pass();
+      } else {
+        return absl::OkStatus();
+      }
+    }
+  }
+
+ private:
+  // What is wrong at a place of the file.
+  struct Damage {
+    uint64_t offset = 0;
+    RecordErrorReason reason = RecordErrorReason::kUnknown;
+    std::string text;
+  };
+
+  // Where what is there ends: the next place where bytes were lost.
+  uint64_t barrier() const {
+    return next_lost_ < lost_.size() ? lost_[next_lost_].begin : file_.size();
+  }
+  bool HasBudget() const { return file_.bytes() < kMostPasses * file_.size() + kLeastBudget; }
+
+  // Goes from from_ to the barrier, or behind the first damage.
+  absl::Status Pass() {
+    const uint64_t from = from_;
+    auto frames = FindFrames(from, barrier(), /*is_part=*/false);
+    if (frames.ok()) {
+      from_ = barrier();
+      return Records(*frames, frames->num_records(), from);
+    }
+    const std::optional<RecordError> error = GetRecordError(frames.status());
+    if (!error.has_value()) return frames.status();
+    const uint64_t seen = from + static_cast<uint64_t>(std::max<int64_t>(error->offset, 0));
+    Damage damage = {seen, error->reason, std::string(TextOfDamage(frames.status(), *error))};
+    MILLRACE_RETURN_IF_ERROR(RecordsBefore(from, damage));
+    const bool is_cut = error->reason == RecordErrorReason::kTruncatedHeader ||
+                        error->reason == RecordErrorReason::kTruncatedPayload;
+    if (is_cut && next_lost_ < lost_.size()) return PassLost(damage.offset);
+    return PassOver(damage, seen);
+  }
+
+  // Tells of the records in front of damage. What may be hit of the last sample becomes part of the
+  // damage.
+  absl::Status RecordsBefore(uint64_t from, Damage& damage) {
+    may_be_torn_ = true;
+    if (damage.offset == from) return absl::OkStatus();
+    auto before = FindFrames(from, damage.offset, /*is_part=*/true);
+    const bool has_end_mark = !before.ok();
+    if (has_end_mark) before = FindFrames(from, damage.offset, /*is_part=*/false);
+    if (!before.ok()) return absl::OkStatus();
+    may_be_torn_ = !has_end_mark;
+    uint64_t whole = before->num_records();
+    if (may_be_torn_ && whole > 0) damage.offset = from + before->offset(--whole);
+    return Records(*before, whole, from);
+  }
+
+  std::shared_ptr<const RandomAccessFile> Part(uint64_t begin, uint64_t end) const {
+    return MakeSlice({std::shared_ptr<void>(), &file_}, begin, end - begin, file_.path());
+  }
+
+  absl::StatusOr<RecordIndex> FindFrames(uint64_t begin, uint64_t end, bool is_part) const {
+    WalkOptions walk;
+    walk.max_record_bytes = max_record_bytes_;
+    walk.is_part = is_part;
+    walk.begins_narrow = begin > 0;
+    return container_->FindFrames(*Part(begin, end), walk, std::make_shared<IndexMemory>());
+  }
+
+  // Tells of the first `count` frames, which lie from `base` on.
+  absl::Status Records(const RecordIndex& frames, uint64_t count, uint64_t base) {
+    uint64_t i = 0;
+    if (count > 0 && std::exchange(skip_first_, false)) {
+      i = 1;
+      MILLRACE_RETURN_IF_ERROR(teller_.Damage(
+          base + frames.offset(0), frames.offset(1) - frames.offset(0), RecordErrorReason::kUnknown,
+          "the member that is damaged before it may have been of this sample"));
+    }
+    std::vector<std::byte> window;
+    while (i < count) {
+      uint64_t end = i + 1;
+      while (end < count && frames.offset(end + 1) - frames.offset(i) <= kWindowBytes) ++end;
+      window.resize(frames.offset(end) - frames.offset(i));
+      MILLRACE_RETURN_IF_ERROR(ReadFully(file_, base + frames.offset(i), window));
+      for (const uint64_t first = i; i < end; ++i) {
+        MILLRACE_RETURN_IF_ERROR(Sample(
+            base + frames.offset(i),
+            std::span<const std::byte>(window).subspan(frames.offset(i) - frames.offset(first),
+                                                       frames.offset(i + 1) - frames.offset(i))));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sample(uint64_t offset, std::span<const std::byte> framed) {
+    const RecordRef ref = {0, teller_.ordinal(), offset, framed.size()};
+    const auto payload = container_->Unframe(file_.path(), ref, framed);
+    if (payload.ok()) return teller_.Record(offset, TextOf(framed), *payload);
+    const auto error = GetRecordError(payload.status());
+    return teller_.Damage(offset, framed.size(),
+                          error.has_value() ? error->reason : RecordErrorReason::kUnknown,
+                          "a header of this sample is damaged");
+  }
+
+  // Tells of the damage, which was noticed at `seen`, and goes on where that is possible.
+  absl::Status PassOver(Damage damage, uint64_t seen) {
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<uint64_t> next, NextHeader(seen));
+    if (next == barrier() && barrier() - seen > kTarBlock) {
+      // Bytes may be missing, or too many: then blocks lie elsewhere.
+      MILLRACE_ASSIGN_OR_RETURN(next, FirstHeader(seen + 1));
+      blocks_from_ = next.value_or(barrier());
+    }
+    if (!next.has_value()) damage.text += GivenUp(seen);
+    skip_first_ = std::exchange(may_be_torn_, false) && next.has_value() && *next < barrier();
+    from_ = next.value_or(barrier());
+    return teller_.Damage(damage.offset, from_ - damage.offset, damage.reason, damage.text);
+  }
+
+  // What is said where no budget is left to look for a header behind `seen`.
+  std::string GivenUp(uint64_t seen) const {
+    return absl::StrCat("; with it go all ", barrier() - seen,
+                        " bytes behind it: too much of them would have to be read again and again");
+  }
+
+  // What is lost of a stream goes, with what it may have hit from `begin` on. Behind it blocks
+  // begin at any byte.
+  absl::Status PassLost(uint64_t begin) {
+    const LostBytes& lost = lost_[next_lost_++];
+    const uint64_t behind = std::min(lost.begin + lost.bytes, barrier());
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<uint64_t> next, FirstHeader(behind));
+    from_ = next.value_or(barrier());
+    blocks_from_ = from_;
+    may_be_torn_ = false;
+    skip_first_ = from_ < barrier();
+    if (next.has_value()) return teller_.Lost(begin, from_ - begin, lost.damage);
+    absl::Status damage(lost.damage.code(), absl::StrCat(lost.damage.message(), GivenUp(behind)));
+    if (const auto error = GetRecordError(lost.damage)) SetRecordError(damage, *error);
+    return teller_.Lost(begin, from_ - begin, damage);
+  }
+
+  // Whether the first block has the magic of ustar.
+  absl::StatusOr<bool> BeginsWithMagic() const {
+    std::array<std::byte, kMagic.size()> bytes = {};
+    MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(kMagicAt, bytes));
+    return got == bytes.size() && TextOf(bytes) == kMagic;
+  }
+
+  // Whether a member begins at `at`, a block with the magic of ustar if headers need it.
+  absl::StatusOr<bool> IsHeader(uint64_t at) const {
+    const auto part = Part(at, barrier());
+    TarWalk walk(*part, max_record_bytes_, /*is_part=*/true, /*begins_narrow=*/true);
+    const auto member = walk.Next();
+    if (member.ok()) return true;
+    if (GetRecordError(member.status()).has_value()) return false;
+    return member.status();
+  }
+
+  // The next good header behind damage; the barrier: there is none. Nullopt: no budget is left.
+  absl::StatusOr<std::optional<uint64_t>> NextHeader(uint64_t at) const {
+    if (at == from_) ++at;  // a good header too, of a sample that is too long
+    const uint64_t blocks = (at - blocks_from_ + kTarBlock - 1) / kTarBlock;
+    at = blocks_from_ + blocks * kTarBlock;
+    std::vector<std::byte> window;
+    for (uint64_t wide = kLeastWindowBytes; at + kTarBlock <= barrier();
+         wide = std::min(2 * wide, kWindowBytes)) {
+      if (!HasBudget()) return std::nullopt;
+      window.resize(std::min(wide, (barrier() - at) / kTarBlock * kTarBlock));
+      MILLRACE_RETURN_IF_ERROR(ReadFully(file_, at, window));
+      for (size_t i = 0; i < window.size(); i += kTarBlock, at += kTarBlock) {
+        if (!MayBeHeader(TextOf(window).substr(i, kTarBlock))) continue;
+        if (!HasBudget()) return std::nullopt;
+        MILLRACE_ASSIGN_OR_RETURN(const bool found, IsHeader(at));
+        if (found) return at;
+      }
+    }
+    return barrier();
+  }
+
+  // Where a byte is missing, a header that is read one byte too late has a good checksum now and
+  // then, but its magic elsewhere.
+  bool MayBeHeader(std::string_view block) const {
+    return !needs_magic_ || block.substr(kMagicAt, kMagic.size()) == kMagic;
+  }
+
+  // The same where nothing tells where blocks begin: at any byte with the magic.
+  absl::StatusOr<std::optional<uint64_t>> FirstHeader(uint64_t at) const {
+    std::vector<std::byte> window(std::min(kWindowBytes, barrier() - at));
+    while (at + kTarBlock <= barrier()) {
+      if (!HasBudget()) return std::nullopt;
+      const auto room = std::span(window).first(std::min(window.size(), barrier() - at));
+      MILLRACE_RETURN_IF_ERROR(ReadFully(file_, at, room));
+      const std::string_view bytes = TextOf(room);
+      for (size_t magic = bytes.find(kMagic, kMagicAt); magic != bytes.npos;
+           magic = bytes.find(kMagic, magic + 1)) {
+        const uint64_t header = at + magic - kMagicAt;
+        if (header + kTarBlock > barrier()) break;
+        if (!HasBudget()) return std::nullopt;
+        MILLRACE_ASSIGN_OR_RETURN(const bool found, IsHeader(header));
+        if (found) return header;
+      }
+      if (at + room.size() == barrier()) break;
+      at += room.size() - kTarBlock;
+    }
+    return barrier();
+  }
+
+  const MeteredFile file_;
+  const std::span<const LostBytes> lost_;
+  const std::unique_ptr<const Container> container_;
+  const uint64_t max_record_bytes_;
+  PartTeller& teller_;
+  uint64_t from_ = 0;
+  uint64_t blocks_from_ = 0;  // a place where a block begins
+  size_t next_lost_ = 0;      // of lost_, from from_ on
+  bool needs_magic_ = false;  // headers of this archive have the magic of ustar
+  bool may_be_torn_ = false;  // the sample behind the damage
+  bool skip_first_ = false;   // the next sample may lack a member
+};
+
+}  // namespace
+
+absl::Status WalkTarParts(const PartsInput& input, PartTeller& teller) {
+  return TarPartWalk(input, teller).Run();
+}
+
+}  // namespace millrace::readers

@@ -1,0 +1,63 @@
+#ifndef MILLRACE_READERS_FILE_READ_FRONT_H_
+#define MILLRACE_READERS_FILE_READ_FRONT_H_
+
+#include <cstdint>
+
+#include "base/mutex.h"
+
+namespace millrace::readers {
+
+// One file that several threads read side by side, in about its order. The kernel reads ahead far
+// and in large pieces (here 4 MiB) only for whoever reads strictly in order; what others read, or
+// tell it to fetch (POSIX_FADV_WILLNEED), it gets in their pieces, page by page. So of the threads
+// that wait for bytes beyond the front, one brings what was announced into the page cache, the
+// others wait for it, and each copies from there. Thread-safe.
+class ReadFront {
+ public:
+  // Borrows `fd`, a regular file open for reading.
+  explicit ReadFront(int fd) : fd_(fd) {}
+
+  // [offset, end) will be read; reads are announced in about the order in which they were planned.
+  // False: do not look for it in the page cache now; the kernel takes even a look for a wish, and
+  // the front has not come so far.
+  bool Announce(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
+
+  // What a look for announced bytes has found.
+  void Found(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
+  void Missed(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
+
+  // Returns when announced bytes are in the page cache, or at once where reads do not come in order
+  // or the disk fails: the read itself finds out what is wrong.
+  void Reach(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
+
+ private:
+  // So many reads that want half of what they span are an order.
+  static constexpr int kInOrder = 3;
+
+  void RestartLocked(uint64_t offset, int num_reads) MILLRACE_REQUIRES(mu_);
+  void CountLocked(uint64_t offset, uint64_t end) MILLRACE_REQUIRES(mu_);
+  bool BelongsLocked(uint64_t offset) const MILLRACE_REQUIRES(mu_);
+  bool InOrderLocked() const MILLRACE_REQUIRES(mu_);
+  void LeadLocked(uint64_t end) MILLRACE_REQUIRES(mu_);
+
+  const int fd_;
+  Mutex mu_;
+  CondVar moved_;  // the front, or who leads
+  // Of [begin_, top_), the stretch in which reads lie near each other, `wanted_` bytes were
+  // announced.
+  uint64_t begin_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t top_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;
+  // Since the stretch began; the first reads of a file may begin an order.
+  int num_reads_ MILLRACE_GUARDED_BY(mu_) = kInOrder;
+  uint64_t front_ MILLRACE_GUARDED_BY(mu_) = 0;  // up to here the stretch was in the page cache
+  // What comes at the front lies in the page cache, as far as one knows: looking for it asks for
+  // nothing.
+  bool cached_ MILLRACE_GUARDED_BY(mu_) = true;
+  bool leading_ MILLRACE_GUARDED_BY(mu_) = false;
+  bool can_lead_ MILLRACE_GUARDED_BY(mu_) = true;  // the system can, and the file system
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_FILE_READ_FRONT_H_

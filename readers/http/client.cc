@@ -1,0 +1,200 @@
+#include "readers/http/client.h"
+
+#include <curl/curl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "readers/http/transfer.h"
+
+namespace millrace::readers {
+namespace {
+
+using Clock = HttpTransfer::Clock;
+
+bool LibraryIsThere() {
+  static const bool there = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  return there;
+}
+
+struct FreeMulti {
+  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
+};
+
+}  // namespace
+
+// The client's thread and what it shares with the others.
+class HttpClient::Loop {
+ public:
+  Loop(const HttpOptions& options, CURLM* multi)
+      : options_(options), pid_(getpid()), multi_(multi), random_(std::random_device()()) {
+    const long most = options_.max_in_flight;
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, most);
+    thread_ = std::jthread([this] { Run(); });
+  }
+  ~Loop() {
+    {
+      MutexLock lock(mu_);
+      stopping_ = true;
+    }
+    curl_multi_wakeup(multi_.get());
+    thread_.join();
+  }
+  bool in_this_process() const { return pid_ == getpid(); }
+  const HttpOptions& options() const { return options_; }
+
+  void Add(std::unique_ptr<HttpTransfer> transfer) {
+    {
+      MutexLock lock(mu_);
+      added_.push_back(std::move(transfer));
+    }
+    curl_multi_wakeup(multi_.get());
+  }
+
+ private:
+  using Transfers = std::vector<std::unique_ptr<HttpTransfer>>;
+
+  void Run() {
+    while (TakeAdded()) {
+      StartDue(Clock::now());
+      int running = 0;
+      curl_multi_perform(multi_.get(), &running);
+      TakeFinished();
+      DropStalled(Clock::now());
+      curl_multi_poll(multi_.get(), nullptr, 0, MillisecondsToWait(Clock::now()), nullptr);
+    }
+    CancelAll();
+  }
+
+  // False when the client ends.
+  bool TakeAdded() {
+    MutexLock lock(mu_);
+    std::ranges::move(added_, std::back_inserter(waiting_));
+    added_.clear();
+    return !stopping_;
+  }
+
+  void StartDue(Clock::time_point now) {
+    for (auto next = waiting_.begin(); next != waiting_.end() && HasRoom();) {
+      if ((*next)->due() > now) {
+        ++next;
+        continue;
+      }
+      std::unique_ptr<HttpTransfer> transfer = std::move(*next);
+      next = waiting_.erase(next);
+      CURL* const easy = transfer->Start(now);
+      if (easy == nullptr || curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) {
+        transfer->Complete(absl::ResourceExhaustedError("no memory for an HTTP request"));
+        continue;
+      }
+      active_.push_back(std::move(transfer));
+    }
+  }
+
+  bool HasRoom() const { return active_.size() < static_cast<size_t>(options_.max_in_flight); }
+
+  void TakeFinished() {
+    int num_left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &num_left)) {
+      if (message->msg != CURLMSG_DONE) continue;
+      const CURLcode code = message->data.result;  // the message dies with its handle
+      char* transfer = nullptr;
+      curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+      Finish(reinterpret_cast<const HttpTransfer*>(transfer), code, /*stalled=*/false);
+    }
+  }
+
+  void DropStalled(Clock::time_point now) {
+    std::vector<const HttpTransfer*> stalled;
+    for (const auto& transfer : active_) {
+      if (transfer->IsStalled(now)) stalled.push_back(transfer.get());
+    }
+    for (const HttpTransfer* transfer : stalled) Finish(transfer, CURLE_OK, /*stalled=*/true);
+  }
+
+  void Finish(const HttpTransfer* wanted, CURLcode code, bool stalled) {
+    const auto place = std::ranges::find(active_, wanted, &std::unique_ptr<HttpTransfer>::get);
+    std::unique_ptr<HttpTransfer> transfer = std::move(*place);
+    active_.erase(place);
+    curl_multi_remove_handle(multi_.get(), transfer->handle());
+    const double chance = std::uniform_real_distribution<double>(0, 1)(random_);
+    if (transfer->Finish(code, stalled, Clock::now(), chance)) {
+      transfer->Complete(transfer->TakeOutcome());
+    } else {
+      waiting_.push_back(std::move(transfer));
+    }
+  }
+
+  int MillisecondsToWait(Clock::time_point now) const {
+    Clock::time_point until = now + std::chrono::hours(1);
+    for (const auto& transfer : active_) until = std::min(until, transfer->stall_check());
+    for (const auto& transfer : waiting_) {
+      if (HasRoom()) until = std::min(until, transfer->due());
+    }
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+    return static_cast<int>(std::max<int64_t>(wait, 0));
+  }
+
+  void CancelAll() {
+    for (const auto& transfer : active_) {
+      curl_multi_remove_handle(multi_.get(), transfer->handle());
+    }
+    Transfers all = std::move(waiting_);
+    std::ranges::move(active_, std::back_inserter(all));
+    active_.clear();
+    for (const auto& transfer : all) {
+      transfer->Complete(absl::CancelledError("the HTTP client ends"));
+    }
+  }
+
+  const HttpOptions options_;
+  const pid_t pid_;
+  const std::unique_ptr<CURLM, FreeMulti> multi_;  // of the thread; others only wake it
+
+  // Of the thread.
+  Transfers waiting_;  // to be started, in order, or again when they are due
+  Transfers active_;
+  std::minstd_rand random_;
+
+  Mutex mu_;
+  Transfers added_ MILLRACE_GUARDED_BY(mu_);
+  bool stopping_ MILLRACE_GUARDED_BY(mu_) = false;
+
+  std::jthread thread_;  // last, as it uses the rest
+};
+
+HttpClient::HttpClient(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+
+HttpClient::~HttpClient() {
+  if (!loop_->in_this_process()) static_cast<void>(loop_.release());
+}
+
+absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Make(const HttpOptions& options) {
+  CURLM* const multi = LibraryIsThere() ? curl_multi_init() : nullptr;
+  if (multi == nullptr) return absl::ResourceExhaustedError("libcurl cannot be set up");
+  try {
+    return std::unique_ptr<HttpClient>(new HttpClient(std::make_unique<Loop>(options, multi)));
+  } catch (const std::system_error&) {
+    return absl::ResourceExhaustedError("the system has no thread to give for HTTP");
+  }
+}
+
+void HttpClient::Fetch(HttpRange range, Done done) {
+  loop_->Add(std::make_unique<HttpTransfer>(loop_->options(), std::move(range), std::move(done)));
+}
+
+std::chrono::milliseconds BackoffAfter(int attempts, const HttpOptions& options, double chance) {
+  std::chrono::milliseconds wait = options.backoff;
+  for (int i = 1; i < attempts && wait < options.max_backoff; ++i) wait *= 2;
+  wait = std::min(wait, options.max_backoff);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(wait * (0.5 + chance / 2));
+}
+
+}  // namespace millrace::readers

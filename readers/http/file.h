@@ -1,0 +1,112 @@
+#ifndef MILLRACE_READERS_HTTP_FILE_H_
+#define MILLRACE_READERS_HTTP_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "base/mutex.h"
+#include "readers/container/record_index.h"
+#include "readers/http/client.h"
+#include "readers/http_options.h"
+
+// Files behind URLs. A request takes milliseconds whatever its size, so files are fetched in blocks
+// of several MiB, many at once, which are kept in memory for as long as there is room; while a file
+// is read in order the next blocks are on their way. Readers of one block wait for one request. An
+// order that jumps about so far that blocks are thrown out with most of their bytes unread (single
+// records at random) fetches just what it reads instead.
+//
+// A file is one version for as long as it is open: a block of another one is an error
+// (readers/http/head.h). Internal.
+
+namespace millrace::readers {
+
+// Files that share blocks and connections, those of a source. Thread-safe; its files keep it alive.
+class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
+ public:
+  struct Opened {
+    std::shared_ptr<const RandomAccessFile> file;
+    ShardStamp stamp;  // of the version that is read; vouches() where the server names one
+  };
+
+  //   INVALID_ARGUMENT    options out of range
+  //   RESOURCE_EXHAUSTED  no thread, or no memory
+  static absl::StatusOr<std::shared_ptr<HttpFiles>> Make(const HttpOptions& options);
+
+  // Opens each URL with one small request; blocks.
+  //   FAILED_PRECONDITION  a server has no ranges, and the file is longer than a block
+  //   the errors of HttpClient::Fetch; of several the first URL's
+  absl::StatusOr<std::vector<Opened>> Open(std::span<const std::string> urls);
+
+  // Of the blocks that it keeps, at most.
+  size_t memory_bytes() const { return max_blocks_ * options_.block_bytes; }
+
+ private:
+  class File;
+  using BlockKey = std::pair<uint64_t, uint64_t>;  // number of the file, of the block in it
+
+  struct Block {
+    std::unique_ptr<std::byte[]> bytes;
+    size_t size = 0;
+    bool loading = true;
+    bool ordered = false;     // fetched because its file is read in order
+    int num_users = 0;        // who wait for it or copy out of it
+    uint64_t last_used = 0;   // on clock_
+    uint64_t bytes_read = 0;  // copied out of it
+    absl::Status status;
+  };
+
+  explicit HttpFiles(const HttpOptions& options);
+
+  enum class Wanted { kNow, kLater };
+
+  // The block `number` of `file`, fetched if it is not there, for a user who calls Release; those
+  // after it and before `end` are begun to be fetched. Blocks.
+  absl::StatusOr<std::shared_ptr<Block>> Acquire(const File& file, uint64_t number, uint64_t end,
+                                                 bool ordered);
+  // The same if it is there; nullptr otherwise.
+  std::shared_ptr<Block> TryAcquire(BlockKey key);
+  void Release(Block& block, size_t bytes_read);
+  void ReadAhead(const File& file, uint64_t begin, uint64_t end);
+  bool PrefersExactReads() const;
+  using Answer = std::future<absl::StatusOr<HttpFacts>>;
+  Answer Fetch(HttpRange range);
+  absl::StatusOr<Opened> MakeFile(const std::string& url, HttpFacts facts);
+
+  // Nullptr when there is no room: each block is in use, or, for one that is wanted later, has not
+  // been read yet.
+  std::shared_ptr<Block> FindOrFetch(const File& file, uint64_t number, Wanted wanted, bool ordered)
+      MILLRACE_REQUIRES(mu_);
+  void FetchLater(const File& file, uint64_t begin, uint64_t end, bool ordered)
+      MILLRACE_REQUIRES(mu_);
+  // The block used longest ago. False when none may go.
+  bool ThrowOut(Wanted wanted) MILLRACE_REQUIRES(mu_);
+  void Land(BlockKey key, Block& block, const absl::Status& status);
+
+  const HttpOptions options_;
+  const size_t max_blocks_;
+
+  mutable Mutex mu_;
+  CondVar changed_;  // a block has landed, or nobody uses one any more
+  std::map<BlockKey, std::shared_ptr<Block>> blocks_ MILLRACE_GUARDED_BY(mu_);
+  uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
+  uint64_t num_files_ MILLRACE_GUARDED_BY(mu_) = 0;
+  double read_share_ MILLRACE_GUARDED_BY(mu_) = 1;  // of blocks thrown out, a running mean
+
+  std::unique_ptr<HttpClient> client_;  // last: it calls back until it is gone
+};
+
+// Opens one URL with blocks and connections of its own; the errors of Make and Open.
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenUrl(const std::string& url);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_HTTP_FILE_H_

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/container/record_index.h"
+#include "readers/image/labels.h"
+#include "readers/image_source.h"
+#include "readers/local_file.h"
+#include "xxhash.h"
+
+namespace millrace::readers {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FolderSource final : public ImageSource {
+ public:
+  FolderSource(std::string root, std::vector<std::string> paths, internal::PathLabels labels)
+      : root_(std::move(root)), paths_(std::move(paths)), labels_(std::move(labels)) {
+    for (const std::string& path : paths_) {
+      // Read says what is wrong with a file that has none.
+      stamps_.push_back(StampOf(root_ + "/" + path).value_or(ShardStamp()));
+    }
+  }
+
+  uint64_t num_images() const override { return paths_.size(); }
+  const std::vector<std::string>& class_names() const override { return labels_.class_names; }
+  uint64_t Fingerprint() const override {
+    uint64_t digest = 0;
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      const ShardStamp& stamp = stamps_[i];
+      const std::string text = absl::StrCat(paths_[i], "\n", stamp.file_size, " ", stamp.mtime_ns);
+      digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);
+    }
+    return digest;
+  }
+  uint64_t ImageBytes(uint64_t index) const override {
+    return static_cast<uint64_t>(stamps_[index].file_size);
+  }
+  int64_t LabelOf(uint64_t index) const override { return labels_.labels[index]; }
+
+  absl::StatusOr<SourceImage> Read(uint64_t index) override {
+    MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
+                              ReadWholeFile(root_ + "/" + paths_[index], internal::kMaxImageBytes));
+    auto image = internal::MakeSourceImage(std::move(bytes), paths_[index], labels_, index);
+    if (!image.ok()) return Annotate(image.status(), root_);
+    return image;
+  }
+
+ private:
+  const std::string root_;
+  const std::vector<std::string> paths_;
+  const internal::PathLabels labels_;
+  std::vector<ShardStamp> stamps_;  // by path
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> internal::ListImages(const std::string& root) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  fs::recursive_directory_iterator it(root, fs::directory_options::follow_directory_symlink, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    std::string path = it->path().lexically_relative(root).generic_string();
+    if (!internal::IsImagePath(path)) continue;
+    std::error_code ignored;  // a file that cannot be looked at fails with its name when read
+    if (!it->is_directory(ignored)) paths.push_back(std::move(path));
+  }
+  if (error) return ErrnoStatus(error.value(), "list", root);
+  std::ranges::sort(paths);
+  return paths;
+}
+
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& path,
+                                                             const ImageLabelOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> paths, internal::ListImages(path));
+  MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
+                            internal::LabelPaths(paths, options, path));
+  return std::make_unique<FolderSource>(path, std::move(paths), std::move(labels));
+}
+
+}  // namespace millrace::readers

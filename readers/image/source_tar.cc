@@ -1,0 +1,214 @@
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "readers/container/record_index.h"
+#include "readers/image/labels.h"
+#include "readers/image_source.h"
+#include "xxhash.h"
+
+namespace millrace::readers {
+namespace {
+
+constexpr size_t kReadBytes = size_t{1} << 20;
+
+// Walks the image entries of one tar. Thread-compatible.
+class TarReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<TarReader>> Open(const std::string& path) {
+    auto reader = std::unique_ptr<TarReader>(new TarReader(path));
+    archive* const tar = reader->archive_.get();
+    if (tar == nullptr) return absl::ResourceExhaustedError("libarchive: no memory");
+    if (archive_read_support_format_tar(tar) != ARCHIVE_OK ||
+        archive_read_support_filter_gzip(tar) != ARCHIVE_OK ||
+        archive_read_support_filter_bzip2(tar) != ARCHIVE_OK ||
+        archive_read_support_filter_xz(tar) != ARCHIVE_OK) {
+      return absl::InternalError(absl::StrCat("libarchive: ", reader->Message()));
+    }
+    if (archive_read_open_filename(tar, path.c_str(), kReadBytes) != ARCHIVE_OK) {
+      const int error_number = archive_errno(tar);  // EILSEQ: libarchive's for a foreign format
+      if (error_number > 0 && error_number != EILSEQ)
+        return ErrnoStatus(error_number, "open", path);
+      return reader->Damaged();
+    }
+    return reader;
+  }
+
+  // Goes on to the next image; false at the end.
+  absl::StatusOr<bool> Next() {
+    for (;;) {
+      const int code = archive_read_next_header(archive_.get(), &entry_);
+      if (code == ARCHIVE_EOF) return false;
+      if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return Damaged();
+      const char* name = archive_entry_pathname(entry_);
+      if (name == nullptr) name = archive_entry_pathname_utf8(entry_);
+      if (name == nullptr) return Damaged();
+      name_ = name;
+      while (name_.starts_with("./")) name_.erase(0, 2);
+      if (archive_entry_filetype(entry_) == AE_IFREG && internal::IsImagePath(name_)) return true;
+    }
+  }
+
+  const std::string& name() const { return name_; }
+  int64_t size() const { return archive_entry_size(entry_); }
+
+  // Reads the current image; memory follows the bytes that are there, not what the header says.
+  absl::StatusOr<std::string> ReadData() {
+    if (size() > internal::kMaxImageBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": ", name_, ": ", size(), " bytes are too many for an image"));
+    }
+    std::string bytes;
+    for (;;) {
+      const size_t before = bytes.size();
+      bytes.resize(before + std::min(kReadBytes, static_cast<size_t>(size()) - before + 1));
+      const la_ssize_t n =
+          archive_read_data(archive_.get(), bytes.data() + before, bytes.size() - before);
+      bytes.resize(before + static_cast<size_t>(std::max<la_ssize_t>(n, 0)));
+      if (n < 0) return Annotate(Damaged(), name_);
+      if (n == 0) return bytes;
+    }
+  }
+
+ private:
+  struct Free {
+    void operator()(archive* tar) const { archive_read_free(tar); }
+  };
+
+  explicit TarReader(std::string path) : path_(std::move(path)), archive_(archive_read_new()) {}
+
+  std::string Message() const {
+    const char* const message = archive_error_string(archive_.get());
+    return message == nullptr ? "unknown error" : message;
+  }
+  absl::Status Damaged() const {
+    return absl::DataLossError(absl::StrCat(path_, ": not a tar, or damaged, near byte ",
+                                            archive_filter_bytes(archive_.get(), 0), ": ",
+                                            Message()));
+  }
+
+  const std::string path_;
+  const std::unique_ptr<archive, Free> archive_;
+  archive_entry* entry_ = nullptr;  // owned by archive_
+  std::string name_;
+};
+
+class TarSource final : public ImageSource {
+ public:
+  TarSource(std::string path, std::vector<std::string> names, std::vector<uint64_t> sizes,
+            internal::PathLabels labels)
+      : path_(std::move(path)),
+        names_(std::move(names)),
+        sizes_(std::move(sizes)),
+        labels_(std::move(labels)) {}
+
+  uint64_t num_images() const override { return names_.size(); }
+  const std::vector<std::string>& class_names() const override { return labels_.class_names; }
+  uint64_t Fingerprint() const override {
+    const auto stamp = StampOf(path_).value_or(ShardStamp());  // Read says what is wrong
+    const std::string text = absl::StrCat(stamp.file_size, " ", stamp.mtime_ns);
+    return XXH3_64bits(text.data(), text.size());
+  }
+  uint64_t ImageBytes(uint64_t index) const override { return sizes_[index]; }
+  int64_t LabelOf(uint64_t index) const override { return labels_.labels[index]; }
+
+  absl::StatusOr<SourceImage> Read(uint64_t index) override {
+    std::string bytes;
+    if (!images_.empty()) {
+      bytes = images_[index];
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(bytes, Stream(index));
+    }
+    auto image = internal::MakeSourceImage(std::move(bytes), names_[index], labels_, index);
+    if (!image.ok()) return Annotate(image.status(), path_);
+    return image;
+  }
+
+  absl::Status LoadAll() {
+    std::vector<std::string> images;
+    for (uint64_t i = 0; i < num_images(); ++i) {
+      MILLRACE_ASSIGN_OR_RETURN(std::string bytes, Stream(i));
+      images.push_back(std::move(bytes));
+    }
+    images_ = std::move(images);
+    reader_.reset();
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::string> Stream(uint64_t index) {
+    if (index < next_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": a tar is read forward only; image ", index, " has passed"));
+    }
+    if (reader_ == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(reader_, TarReader::Open(path_));
+    }
+    for (; next_ <= index; ++next_) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool more, reader_->Next());
+      if (!more || reader_->name() != names_[next_]) {
+        return absl::AbortedError(absl::StrCat(path_, ": changed while it was read"));
+      }
+    }
+    return reader_->ReadData();
+  }
+
+  const std::string path_;
+  const std::vector<std::string> names_;
+  const std::vector<uint64_t> sizes_;
+  const internal::PathLabels labels_;
+  std::vector<std::string> images_;  // empty: streaming
+  std::unique_ptr<TarReader> reader_;
+  uint64_t next_ = 0;  // the entry that reader_ comes to next
+};
+
+// Returns the paths without the leading folders that all of them share.
+std::vector<std::string> WithoutCommonFolders(std::vector<std::string> paths) {
+  if (paths.empty()) return paths;
+  std::string common = paths[0].substr(0, paths[0].rfind('/') + 1);
+  for (const std::string& path : paths) {
+    while (!path.starts_with(common)) {
+      common.pop_back();
+      common.resize(common.rfind('/') + 1);
+    }
+  }
+  for (std::string& path : paths) path.erase(0, common.size());
+  return paths;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& path,
+                                                          const ImageTarOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<TarReader> reader, TarReader::Open(path));
+  std::vector<std::string> names;
+  std::vector<uint64_t> sizes;
+  int64_t bytes = 0;
+  for (;;) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool more, reader->Next());
+    if (!more) break;
+    names.push_back(reader->name());
+    const int64_t size = std::clamp<int64_t>(reader->size(), 0, internal::kMaxImageBytes);
+    sizes.push_back(static_cast<uint64_t>(size));
+    bytes += size;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      internal::PathLabels labels,
+      internal::LabelPaths(WithoutCommonFolders(names), options.labels, path));
+  if (options.random_access && bytes > options.max_memory_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, ": its images take ", bytes, " bytes, more than the ", options.max_memory_bytes,
+        " allowed for reading a tar in another order; extract it, or keep its order"));
+  }
+  auto source =
+      std::make_unique<TarSource>(path, std::move(names), std::move(sizes), std::move(labels));
+  if (options.random_access) MILLRACE_RETURN_IF_ERROR(source->LoadAll());
+  return source;
+}
+
+}  // namespace millrace::readers

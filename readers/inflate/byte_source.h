@@ -1,0 +1,95 @@
+#ifndef MILLRACE_READERS_INFLATE_BYTE_SOURCE_H_
+#define MILLRACE_READERS_INFLATE_BYTE_SOURCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "base/record_error.h"
+#include "readers/record.h"
+
+namespace millrace::readers {
+
+// Zeros that stand for what is missing where a compressed stream cannot be inflated for a while,
+// however much that is: enough for a frame, and no header of one.
+inline constexpr uint64_t kLostBytes = 16;
+
+// A part of the inflated bytes that is not what it was, or those zeros.
+struct LostBytes {
+  uint64_t begin = 0;
+  uint64_t bytes = kLostBytes;
+  absl::Status damage;  // DATA_LOSS: RecordError has file and reason, no place
+  bool exact = false;   // the file had as many bytes there: what follows lies where it lay
+};
+
+// Bytes that lie in memory as long as `held` lives.
+struct HeldBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> held;
+};
+
+// The (inflated) bytes of a shard, from the first to the last. Internal; the seam between what a
+// file is compressed with and how records are cut out of it. Thread-compatible.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  // Reads some bytes to the front of `out` (not empty); blocks on the file.
+  //   > 0        that many bytes, perhaps fewer than asked for
+  //   0          the end; a compressed stream ended with its own end marker and checksum
+  //   DATA_LOSS  the compressed stream is damaged: RecordError has file and reason, no place.
+  //              Everything before the damage has been delivered; later calls say the same
+  //   other      the file could not be read
+  virtual absl::StatusOr<size_t> Read(std::span<std::byte> out) = 0;
+  // Instead of reading: `count` bytes, of which the first `again` are the last that were read;
+  // fewer at the end of the file. Empty: they can only be read.
+  virtual HeldBytes Borrow(size_t /*again*/, size_t /*count*/) { return {}; }
+
+  // The bytes still to come where that is known (a plain file).
+  virtual std::optional<uint64_t> Remaining() const = 0;
+  // Of a source that goes on behind damage (salvage_source.h): what it met so far, in order.
+  virtual std::span<const LostBytes> lost() const { return {}; }
+  // For messages.
+  virtual const std::string& path() const = 0;
+};
+
+// Decides what `file` is compressed with by its first bytes: kNone when they are a TFRecord header
+// with a good CRC, kGzip, kZlib or kZstd when they start such a stream, otherwise kNone.
+absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file);
+
+// Which stream begins with `first`; kNone when none does.
+Compression CompressionOf(std::span<const std::byte> first);
+
+// What a record header with a bad CRC means.
+struct BadHeader {
+  RecordErrorReason reason = RecordErrorReason::kLengthCrc;
+  std::string_view text;
+};
+
+// Explains the kHeaderBytes at `header`, whose CRC is bad and which stand at `offset` of the bytes
+// of a file. At the front of a `plain` one they may start a compressed stream: kWrongCompression.
+BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain);
+
+// Opens the bytes of `file`. kAuto is DetectCompression. Reads `chunk_bytes` of compressed bytes at
+// a time.
+absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
+    std::shared_ptr<const RandomAccessFile> file, Compression compression,
+    size_t chunk_bytes = 256 << 10);
+
+// The first of `lost` that has bytes in [begin, end); null: none has.
+const LostBytes* FindLost(std::span<const LostBytes> lost, uint64_t begin, uint64_t end);
+
+// Whether a gzip, zlib or zstd stream (`compression`) may begin with `first` (at least one byte);
+// judges as many bytes as there are.
+bool LooksLike(Compression compression, std::span<const std::byte> first);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_INFLATE_BYTE_SOURCE_H_

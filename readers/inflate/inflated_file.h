@@ -1,0 +1,29 @@
+#ifndef MILLRACE_READERS_INFLATE_INFLATED_FILE_H_
+#define MILLRACE_READERS_INFLATE_INFLATED_FILE_H_
+
+#include <memory>
+
+#include "base/io.h"
+#include "readers/inflate/access_points.h"
+#include "readers/inflate/span_cache.h"
+
+namespace millrace::readers {
+
+// The inflated bytes of `file`, which is entered at `points`. A read inflates the spans that it
+// needs, or waits for others to do it, and leaves them in `cache`; what is there is copied without
+// waiting. Reads report
+//   DATA_LOSS  with RecordError: the span is damaged, or is not what the points were made of. Other
+//              spans can be read
+//   other      `file` cannot be read
+// Internal.
+std::shared_ptr<const RandomAccessFile> MakeInflatedFile(
+    std::shared_ptr<const RandomAccessFile> file, AccessPoints points,
+    std::shared_ptr<SpanCache> cache);
+
+// Its spans alone, for who goes through them once. Shares nothing.
+std::shared_ptr<const SpannedFile> MakeSpannedFile(std::shared_ptr<const RandomAccessFile> file,
+                                                   AccessPoints points);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_INFLATE_INFLATED_FILE_H_

@@ -1,0 +1,49 @@
+#ifndef MILLRACE_READERS_SOURCE_OPEN_SHARDS_H_
+#define MILLRACE_READERS_SOURCE_OPEN_SHARDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "readers/container/container.h"
+#include "readers/container/record_index.h"
+#include "readers/damage/parts_index.h"
+#include "readers/inflate/byte_source.h"
+#include "readers/record_source.h"
+
+namespace millrace::readers {
+
+struct Shard {
+  std::shared_ptr<const RandomAccessFile> file;  // inflated; null only while shards are opened
+  RecordIndex index;
+  uint64_t file_size = 0;  // as it lies on disk
+  ShardStamp stamp;        // from before it was opened
+  uint64_t lengths_digest = 0;
+  uint64_t point_bytes = 0;  // of memory for access points
+  uint64_t num_spans = 0;    // that it is entered at
+  bool salvaged = false;  // of TFRecord: its framing is lost, some records are stretches of damage
+  DamagedParts damaged;   // of another container: which records are that
+  std::vector<LostBytes> lost;  // salvaged: where it could not be inflated
+  std::string dali_index;       // the .idx that lists its records; empty: it was walked
+};
+
+struct OpenedShards {
+  std::vector<Shard> shards;  // one for each file
+  std::optional<SpanFacts> spans;
+  size_t block_bytes = 0;  // of memory for what the files keep, at most
+};
+
+// Opens the shards of a source. Blocks while indexes are made.
+//   the errors of RecordSource::Open
+absl::StatusOr<OpenedShards> OpenShards(const std::vector<std::string>& files,
+                                        const Container& container,
+                                        const RecordSourceOptions& options);
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_SOURCE_OPEN_SHARDS_H_

@@ -1,0 +1,129 @@
+#include "readers/text/field_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status.h"
+#include "readers/text/csv_row.h"
+#include "readers/text/json_record.h"
+#include "readers/text/number_text.h"
+#include "readers/text/tar_sample.h"
+
+namespace millrace::readers::internal {
+namespace {
+
+class CsvReader final : public FieldReader {
+ public:
+  // REQUIRES: every feature's key is one of the columns.
+  CsvReader(std::span<const FeatureSpec> features, std::vector<std::string> columns, char delimiter)
+      : features_(features), columns_(std::move(columns)), delimiter_(delimiter) {
+    for (const FeatureSpec& spec : features_) {
+      const auto number = std::ranges::find(columns_, spec.key) - columns_.begin();
+      numbers_.push_back(static_cast<size_t>(number));
+      places_.push_back(absl::StrCat("column ", number + 1, " ('", spec.key, "')"));
+    }
+  }
+
+  absl::Status Read(std::string_view record, RunArena& arena,
+                    std::span<RecordField> fields) const override {
+    std::vector<CsvCell> cells(columns_.size());
+    MILLRACE_ASSIGN_OR_RETURN(const size_t count, SplitCsvRow(record, delimiter_, arena, cells));
+    if (count != columns_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the row has ", count, " columns, wanted ", columns_.size()));
+    }
+    for (size_t i = 0; i < fields.size(); ++i) {
+      MILLRACE_RETURN_IF_ERROR(ReadCell(i, cells[numbers_[i]], fields[i]));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status ReadCell(size_t feature, const CsvCell& cell, RecordField& field) const {
+    const FeatureSpec& spec = features_[feature];
+    const bool is_bytes = spec.dtype == DType::kBytes;
+    const std::string_view text = is_bytes ? cell.text : TrimBlanks(cell.text);
+    if (text.empty() && !cell.quoted) return absl::OkStatus();  // missing
+    return AddText(spec, text, places_[feature], field);
+  }
+
+  const std::span<const FeatureSpec> features_;
+  const std::vector<std::string> columns_;
+  const char delimiter_;
+  // Of each feature's column; constant after construction.
+  std::vector<size_t> numbers_;
+  std::vector<std::string> places_;  // for messages
+};
+
+class JsonFieldReader final : public FieldReader {
+ public:
+  explicit JsonFieldReader(std::span<const FeatureSpec> features) : paths_(features) {}
+
+  absl::Status Read(std::string_view record, RunArena& arena,
+                    std::span<RecordField> fields) const override {
+    return paths_.Read(record, arena, fields);
+  }
+
+ private:
+  const JsonPaths paths_;
+};
+
+class TarFieldReader final : public FieldReader {
+ public:
+  explicit TarFieldReader(std::span<const FeatureSpec> features) : features_(features) {
+    for (const FeatureSpec& spec : features_) {
+      extensions_.push_back(absl::StrSplit(absl::AsciiStrToLower(spec.key), ';'));
+    }
+  }
+
+  absl::Status Read(std::string_view record, RunArena&,
+                    std::span<RecordField> fields) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto members, ReadTarSample(record));
+    for (size_t i = 0; i < fields.size(); ++i) {
+      MILLRACE_RETURN_IF_ERROR(ReadMember(i, members, fields[i]));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status ReadMember(size_t feature, std::span<const TarMember> members,
+                          RecordField& field) const {
+    for (const std::string& extension : extensions_[feature]) {
+      const auto found = std::ranges::find(members, extension, &TarMember::extension);
+      if (found == members.end()) continue;
+      const std::string where = absl::StrCat("member '", extension, "'");
+      if (std::ranges::count(members, extension, &TarMember::extension) > 1) {
+        return absl::InvalidArgumentError(absl::StrCat(where, " is there twice"));
+      }
+      const FeatureSpec& spec = features_[feature];
+      const bool is_bytes = spec.dtype == DType::kBytes;
+      return AddText(spec, is_bytes ? found->bytes : TrimBlanks(found->bytes), where, field);
+    }
+    return absl::OkStatus();  // missing
+  }
+
+  const std::span<const FeatureSpec> features_;
+  std::vector<std::vector<std::string>> extensions_;  // constant after construction
+};
+
+}  // namespace
+
+std::unique_ptr<const FieldReader> MakeFieldReader(RecordFormat format,
+                                                   std::span<const FeatureSpec> features,
+                                                   std::vector<std::string> columns,
+                                                   char delimiter) {
+  switch (format) {
+    case RecordFormat::kCsv:
+      return std::make_unique<CsvReader>(features, std::move(columns), delimiter);
+    case RecordFormat::kTar:
+      return std::make_unique<TarFieldReader>(features);
+    case RecordFormat::kJson:
+      break;
+  }
+  return std::make_unique<JsonFieldReader>(features);
+}
+
+}  // namespace millrace::readers::internal

@@ -1,0 +1,39 @@
+#ifndef MILLRACE_READERS_TEXT_FIELD_READER_H_
+#define MILLRACE_READERS_TEXT_FIELD_READER_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/run.h"
+#include "readers/feature_spec.h"
+#include "readers/parse_fields.h"
+#include "readers/text/record_fields.h"
+
+namespace millrace::readers::internal {
+
+// Reads what is wanted of a record of text or a tar sample. Immutable.
+class FieldReader {
+ public:
+  virtual ~FieldReader() = default;
+
+  // `fields` are those of the features, all missing.
+  //   DATA_LOSS         the record is not of the format
+  //   INVALID_ARGUMENT  it is, but not as declared
+  virtual absl::Status Read(std::string_view record, RunArena& arena,
+                            std::span<RecordField> fields) const = 0;
+};
+
+// `features` must outlive it. `columns` and `delimiter` are those of kCsv, and every feature's key
+// is one of the columns.
+std::unique_ptr<const FieldReader> MakeFieldReader(RecordFormat format,
+                                                   std::span<const FeatureSpec> features,
+                                                   std::vector<std::string> columns,
+                                                   char delimiter);
+
+}  // namespace millrace::readers::internal
+
+#endif  // MILLRACE_READERS_TEXT_FIELD_READER_H_

@@ -1,0 +1,26 @@
+#ifndef MILLRACE_READERS_TEXT_NUMBER_TEXT_H_
+#define MILLRACE_READERS_TEXT_NUMBER_TEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+// Numbers written as text. Internal.
+
+namespace millrace::readers::internal {
+
+// `text` without spaces, tabs and line ends around it.
+std::string_view TrimBlanks(std::string_view text);
+
+// Parse a number that fills `text`: decimal, perhaps with a sign; a float perhaps with point and
+// exponent, "inf" or "nan". Floats are rounded once, to nearest, whatever the locale. Return what
+// is wrong, or nullptr: "is not an int64" or "is out of the range of int64".
+const char* ParseInt(std::string_view text, int64_t* out);
+const char* ParseFloat(std::string_view text, float* out);
+
+// `text` in quotes for a message, cut to 40 bytes; bytes that are not printable as '?'.
+std::string QuotedText(std::string_view text);
+
+}  // namespace millrace::readers::internal
+
+#endif  // MILLRACE_READERS_TEXT_NUMBER_TEXT_H_

@@ -1,0 +1,152 @@
+#include "collectives/watchdog.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "collectives/factory.h"
+#include "collectives/watch/watchdog.h"
+#include "gtest/gtest.h"
+
+namespace millrace::collectives {
+namespace {
+
+using std::chrono::milliseconds;
+
+absl::Status Fail(const std::string& text) { return absl::InternalError(text); }
+
+// Thread ranks; `per_host` of them are taken for one host.
+absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& job, int per_host,
+                                               const WatchdogOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto host, job.Split(job.rank() / per_host, job.rank()));
+  return MakeWatchdog(job, *host, options);
+}
+
+WatchdogOptions Quick(milliseconds abort) {
+  WatchdogOptions options;
+  options.stall_report = milliseconds(300);
+  options.stall_abort = abort;
+  options.address = "127.0.0.1";
+  return options;
+}
+
+// Waits for `done`, which another thread brings about.
+template <typename F>
+bool Eventually(F done) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return true;
+}
+
+class WatchdogTest : public testing::TestWithParam<int> {};  // ranks of one host, of four in all
+
+std::string HostsName(const testing::TestParamInfo<int>& info) {
+  return absl::StrCat(4 / info.param, "_hosts");
+}
+
+TEST_P(WatchdogTest, RanksThatWorkAndLeaveAreHealthy) {
+  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(0))));
+    for (int step = 0; step < 10; ++step) {
+      watchdog->Enter(step, -1, Phase::kBackward);
+      std::this_thread::sleep_for(milliseconds(30));
+      watchdog->Enter(step, 0, Phase::kWaiting);
+      MILLRACE_RETURN_IF_ERROR(job.Barrier());
+      MILLRACE_RETURN_IF_ERROR(watchdog->Health());
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_P(WatchdogTest, ASlowRankIsNamedWithItsPlaceAndIsNotLost) {
+  std::atomic<int> by = 0;  // a bit of each rank that named it, perhaps more than once
+  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
+    WatchdogOptions options = Quick(milliseconds(0));
+    options.on_stall = [&by, own = 1 << job.rank()](const Stall& stall) {
+      const PeerLost& where = stall.where;
+      const bool placed = where.step == 7 && where.bucket == 1 && where.phase == Phase::kBackward;
+      if (where.rank == 3 && placed) by |= own;
+    };
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), options));
+    if (job.rank() == 3) {
+      watchdog->Enter(7, 1, Phase::kBackward);
+      if (!Eventually([&by] { return by == 0b111; })) return Fail("not named by all others");
+    } else {
+      watchdog->Enter(7, 2, Phase::kWaiting);
+    }
+    MILLRACE_RETURN_IF_ERROR(job.Barrier());
+    return watchdog->Health();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_P(WatchdogTest, ARankThatNeverComesOnIsGivenUpByAll) {
+  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(900))));
+    if (job.rank() == 3) {
+      watchdog->Enter(7, 2, Phase::kReducing);
+    } else {
+      watchdog->Enter(7, 2, Phase::kWaiting);
+    }
+    if (!Eventually([&] { return !watchdog->Health().ok(); })) return Fail("still healthy");
+    const absl::Status health = watchdog->Health();
+    const std::optional<PeerLost> lost = PeerLostOf(health);
+    if (!absl::IsUnavailable(health) || !lost) return Fail(health.ToString());
+    if (lost->rank != 3 || lost->step != 7 || lost->bucket != 2 ||
+        lost->phase != Phase::kReducing) {
+      return Fail(health.ToString());
+    }
+    return job.Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Rank 0 is stuck elsewhere and comes when another acts already; rank 3 is gone. Rank 2 does not
+// come before rank 1, which a loaded machine might keep for longer than it is waited for.
+TEST_P(WatchdogTest, TheLowestThatKnowsOfALossActsForAllAndNoneThatIsStuck) {
+  std::atomic<bool> has_come = false;
+  std::atomic<int> elected = 0;
+  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(0))));
+    if (job.rank() == 3) watchdog->Leave();
+    if (job.rank() == 0 && !Eventually([&elected] { return elected == 2; })) {
+      return Fail("rank 0 was awaited");
+    }
+    if (job.rank() == 3) return job.Barrier();
+    if (job.rank() == 1) has_come = true;
+    if (!Eventually([&has_come] { return has_come.load(); })) return Fail("rank 1 has not come");
+    const int acts = watchdog->Elect();
+    ++elected;
+    if (acts != 1) return Fail(absl::StrCat("rank ", job.rank(), " takes ", acts));
+    return job.Barrier();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, WatchdogTest, testing::Values(1, 2, 4), HostsName);
+
+TEST(PeerLostTest, TheStatusCarriesWhatWasLost) {
+  const absl::Status status = PeerLostError({3, 17, 2, Phase::kReducing}, "its process has ended");
+  EXPECT_EQ(status.message(),
+            "rank 3 is lost in bucket 2 of step 17 (reducing): its process has ended");
+  const std::optional<PeerLost> lost = PeerLostOf(Annotate(status, "gradients"));
+  ASSERT_TRUE(lost.has_value());
+  EXPECT_EQ(lost->rank, 3);
+  EXPECT_EQ(lost->step, 17);
+  EXPECT_EQ(lost->bucket, 2);
+  EXPECT_EQ(lost->phase, Phase::kReducing);
+  EXPECT_FALSE(PeerLostOf(absl::UnavailableError("other")).has_value());
+}
+
+}  // namespace
+}  // namespace millrace::collectives

@@ -1,0 +1,167 @@
+#include "pipeline/predicate.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/record_error.h"
+#include "tests/pipeline/predicate/predicate_fixture.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Predicate, ComparesAndLists) {
+  Table table = Counting(5);
+  EXPECT_EQ(table.Evaluate("x == 2"), "nnynn");
+  EXPECT_EQ(table.Evaluate("x != 2"), "yynyy");
+  EXPECT_EQ(table.Evaluate("x < 2"), "yynnn");
+  EXPECT_EQ(table.Evaluate("x <= 2"), "yyynn");
+  EXPECT_EQ(table.Evaluate("x > 2"), "nnnyy");
+  EXPECT_EQ(table.Evaluate("x >= 2"), "nnyyy");
+  EXPECT_EQ(table.Evaluate("2 < x"), "nnnyy");
+  EXPECT_EQ(table.Evaluate("2 >= x"), "yyynn");
+  EXPECT_EQ(table.Evaluate("x in (3, 1, 1,)"), "nynyn");
+  EXPECT_EQ(table.Evaluate("x not in (3, 1)"), "ynyny");
+  EXPECT_EQ(table.Evaluate("x in (1.5, 2.0, -1e3)"), "nnynn");
+  EXPECT_EQ(table.Evaluate("x < 1.5"), "yynnn");
+  EXPECT_EQ(table.Evaluate("x == x"), "yyyyy");
+}
+
+TEST(Predicate, AndBindsCloserThanOrAndNotCloserThanAnd) {
+  Table table = Counting(4);
+  EXPECT_EQ(table.Evaluate("x == 0 or x == 1 and x == 2"), "ynnn");
+  EXPECT_EQ(table.Evaluate("(x == 0 or x == 1) and x != 0"), "nynn");
+  EXPECT_EQ(table.Evaluate("not x == 0 and x < 2"), "nynn");
+  EXPECT_EQ(table.Evaluate("not (x == 0 and x < 2)"), "nyyy");
+  EXPECT_EQ(table.Evaluate("not not x == 0"), "ynnn");
+  EXPECT_EQ(table.Evaluate("not x in (0, 1) or x == 0"), "ynyy");
+}
+
+// S-CUT-2
+TEST(Predicate, IntegersCompareExactlyAndFloatsAsDouble) {
+  const int64_t big = std::numeric_limits<int64_t>::max();
+  Table table(Schema({{"a", DType::kI64, {}}, {"b", DType::kI64, {1}}, {"f", DType::kF32, {}}}),
+              {{{"a", Ints({big})}, {"b", Ints({big - 1})}, {"f", Floats({0.1})}},
+               {{"a", Ints({-3})}, {"b", Ints({-3})}, {"f", Floats({-3})}}});
+  EXPECT_EQ(table.Evaluate("a == b"), "ny");
+  EXPECT_EQ(table.Evaluate("a == 9223372036854775807"), "yn");
+  EXPECT_EQ(table.Evaluate("b in (9223372036854775807)"), "nn");
+  EXPECT_EQ(table.Evaluate("b == 9223372036854775807.0"), "yn");  // as double they are the same
+  EXPECT_EQ(table.Evaluate("f == 0.1"), "nn");                    // float32's 0.1 is another number
+  EXPECT_EQ(table.Evaluate("f > 0.1"), "yn");
+  EXPECT_EQ(table.Evaluate("a == f"), "ny");
+  EXPECT_EQ(table.Evaluate("f == -3"), "ny");
+}
+
+// S-CUT-2
+TEST(Predicate, NotANumberIsOnlyUnequal) {
+  Table table(Schema({{"f", DType::kF64, {}}}), {{{"f", Floats({std::nan("")})}}});
+  EXPECT_EQ(table.Evaluate("f == f"), "n");
+  EXPECT_EQ(table.Evaluate("f < 1"), "n");
+  EXPECT_EQ(table.Evaluate("f >= 1"), "n");
+  EXPECT_EQ(table.Evaluate("f != f"), "y");
+  EXPECT_EQ(table.Evaluate("f in (-1, 0.0, 1)"), "n");
+  EXPECT_EQ(table.Evaluate("f not in (0, 1)"), "y");
+  EXPECT_EQ(table.Evaluate("not f < 1"), "y");
+}
+
+TEST(Predicate, EveryNumberTypeIsRead) {
+  // The bits of float16 1.5, the smallest subnormal and -infinity; of bfloat16 -2.5.
+  Table table(Schema({{"u8", DType::kU8, {}},
+                      {"i32", DType::kI32, {}},
+                      {"half", DType::kF16, {3}},
+                      {"bf", DType::kBF16, {}},
+                      {"f64", DType::kF64, {}}}),
+              {{{"u8", Ints({255})},
+                {"i32", Ints({-70000})},
+                {"half", Ints({0x3E00, 0x0001, 0xFC00})},
+                {"bf", Ints({0xC020})},
+                {"f64", Floats({1e300})}}});
+  EXPECT_EQ(table.Evaluate("u8 == 255"), "y");
+  EXPECT_EQ(table.Evaluate("i32 == -70000"), "y");
+  EXPECT_EQ(table.Evaluate("half[0] == 1.5"), "y");
+  EXPECT_EQ(table.Evaluate("half[1] == 5.960464477539063e-08"), "y");
+  EXPECT_EQ(table.Evaluate("half[2] < -1e308"), "y");
+  EXPECT_EQ(table.Evaluate("bf == -2.5"), "y");
+  EXPECT_EQ(table.Evaluate("f64 == 1e300"), "y");
+}
+
+TEST(Predicate, StringsCompareBytewise) {
+  Table table(
+      Schema({{"s", DType::kBytes, {Shape::kUnknown}}, {"image/text", DType::kBytes, {-1}}}),
+      {{{"s", std::string("cat")}, {"image/text", std::string("a\n\"`\xFF")}},
+       {{"s", std::string()}, {"image/text", std::string("cat")}}});
+  EXPECT_EQ(table.Evaluate("s == \"cat\""), "yn");
+  EXPECT_EQ(table.Evaluate("s in ('dog', 'cat', '')"), "yy");
+  EXPECT_EQ(table.Evaluate("s < 'd'"), "yy");
+  EXPECT_EQ(table.Evaluate("`image/text` == 'a\\n\\\"\\`\\xff'"), "yn");
+  EXPECT_EQ(table.Evaluate("`image/text` < 'b'"), "yn");
+  EXPECT_EQ(table.Evaluate("'b' < `image/text`"), "ny");
+  EXPECT_EQ(table.Evaluate("len(s) == 3"), "yn");
+  EXPECT_EQ(table.Evaluate("s != `image/text`"), "yy");
+}
+
+TEST(Predicate, NamesOfKeywordsStandInBackquotesAndLenMayBeAField) {
+  Table table(Schema({{"in", DType::kI64, {}}, {"len", DType::kI64, {}}}),
+              {{{"in", Ints({1})}, {"len", Ints({2})}}});
+  EXPECT_EQ(table.Evaluate("`in` == 1 and len == 2"), "y");
+}
+
+// S-CUT-3
+TEST(Predicate, AMissingElementFailsOnlyRowsWhoseOutcomeNeedsIt) {
+  Table table(Schema({{"v", DType::kI64, {Shape::kUnknown}}, {"x", DType::kI64, {}}}),
+              {{{"v", Ints({5, 6, 7})}, {"x", Ints({0})}},
+               {{"v", Ints({})}, {"x", Ints({0})}},
+               {{"v", Ints({5})}, {"x", Ints({1})}}});
+  EXPECT_EQ(table.Evaluate("v[2] == 7"), "y!!");
+  EXPECT_EQ(table.Evaluate("not v[2] == 7"), "n!!");
+  EXPECT_EQ(table.Evaluate("len(v) > 2 and v[2] == 7"), "ynn");
+  EXPECT_EQ(table.Evaluate("v[2] == 7 and len(v) > 2"), "ynn");
+  EXPECT_EQ(table.Evaluate("x == 1 or v[2] == 7"), "y!y");
+  EXPECT_EQ(table.Evaluate("v[2] == 7 or x == 1"), "y!y");
+  EXPECT_EQ(table.Evaluate("v[1] in (6)"), "y!!");
+  EXPECT_EQ(table.Evaluate("v[0] != v[1]"), "y!!");
+  EXPECT_EQ(table.last_error().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(table.last_error().message()),
+              HasSubstr("field \"v\" has shape [1]; the predicate reads v[1]"));
+  EXPECT_EQ(GetRecordError(table.last_error())->reason, RecordErrorReason::kFeature);
+}
+
+TEST(Predicate, FailedRowsAreLeftAlone) {
+  RunArena arena;
+  millrace::Run run(arena, 1, 0, std::vector<SampleId>(2));
+  Column& column = run.Add("x", DType::kI64);
+  *static_cast<int64_t*>(run.Allocate(column, 0, {})) = 1;
+  run.Fail(1, absl::DataLossError("bad"));
+  auto predicate = Predicate::Parse("x == 1");
+  ASSERT_TRUE(predicate->Resolve(Schema({{"x", DType::kI64, {}}})).ok());
+  std::vector<uint8_t> keep = {9, 9};
+  predicate->Evaluate(run, keep);
+  EXPECT_THAT(keep, ElementsAre(1, 9));
+  EXPECT_EQ(run.status(1), absl::DataLossError("bad"));
+}
+
+TEST(Predicate, CopiesResolveApart) {
+  auto first = Predicate::Parse("x == 1");
+  Predicate second = *first;
+  ASSERT_TRUE(first->Resolve(Schema({{"x", DType::kI64, {}}})).ok());
+  ASSERT_TRUE(second.Resolve(Schema({{"x", DType::kF32, {}}})).ok());
+  Table table = Counting(2);
+  EXPECT_EQ(table.Evaluate(first->text()), "ny");
+}
+
+TEST(Predicate, FieldsAreToldInOrderOfFirstUse) {
+  EXPECT_THAT(
+      Predicate::Parse("1 < b and (len(a) == 2 or `c d`[1] == b) and a[0] in (1)")->fields(),
+      ElementsAre("b", "a", "c d"));
+  EXPECT_THAT(Predicate::Parse("y == x")->fields(), ElementsAre("y", "x"));
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

@@ -1,0 +1,111 @@
+// How the records of a run become reads: pipeline/run/work.h.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "pipeline/run/work.h"
+#include "tests/pipeline/executor/fake_source.h"
+
+namespace millrace::pipeline {
+namespace {
+
+std::vector<SampleId> Ids(const std::vector<uint64_t>& records) {
+  std::vector<SampleId> ids;
+  for (const uint64_t record : records) ids.push_back({.epoch = 0, .record = record});
+  return ids;
+}
+
+// One shard.
+FakeSource SourceOf(size_t records, size_t payload_bytes) {
+  FakeData data = MakeFakeData(records, payload_bytes);
+  data.records_per_shard = records;
+  return FakeSource(data);
+}
+
+// Reads as the engine would, and returns the payloads.
+std::vector<std::string> Fetch(const FakeSource& source, RunWork& work,
+                               const std::vector<ReadRequest>& reads) {
+  for (const ReadRequest& read : reads) {
+    const auto got = read.file->ReadAt(read.offset, read.out);
+    EXPECT_TRUE(got.ok() && *got == read.out.size());
+  }
+  std::vector<std::string_view> views(static_cast<size_t>(work.num_rows()));
+  const size_t good = source.UnframeAll({work.refs.data(), views.size()}, work.buffer.get(),
+                                        {work.starts.data(), views.size() + 1}, views);
+  EXPECT_EQ(good, views.size());
+  return {views.begin(), views.end()};
+}
+
+TEST(RunReadsTest, RecordsWithShortGapsAreOneRead) {
+  const FakeSource source = SourceOf(40, 100);
+  const FakeData data = MakeFakeData(40, 100);
+  const std::vector<uint64_t> records = {0, 2, 3, 7, 8, 9, 20};
+  RunWork work;
+  ASSERT_EQ(LocateRun(source, nullptr, Ids(records), 1, work), 7);
+  const std::vector<ReadRequest> reads = MakeReads(source, work);
+  ASSERT_EQ(reads.size(), 1);
+  EXPECT_EQ(reads[0].offset, 0);
+  const readers::RecordRef last = source.Locate(20);
+  EXPECT_EQ(reads[0].out.size(), last.offset + source.FramedBytes(last));
+  const std::vector<std::string> payloads = Fetch(source, work, reads);
+  for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(payloads[i], data.payloads[records[i]]);
+}
+
+TEST(RunReadsTest, RecordsThatLieFarApartOrBackwardsAreReadByThemselves) {
+  const FakeSource source = SourceOf(40, 900);
+  const FakeData data = MakeFakeData(40, 900);
+  const std::vector<uint64_t> records = {0, 4, 3, 3, 30, 32};  // gaps: 3, none, none, 26, 1
+  RunWork work;
+  ASSERT_EQ(LocateRun(source, nullptr, Ids(records), 1, work), 6);
+  const std::vector<ReadRequest> reads = MakeReads(source, work);
+  ASSERT_EQ(reads.size(), 5);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(reads[i].out.size(), source.FramedBytes(source.Locate(records[i])));
+  }
+  const std::vector<std::string> payloads = Fetch(source, work, reads);
+  for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(payloads[i], data.payloads[records[i]]);
+}
+
+TEST(RunReadsTest, ReadAloneARecordIsItsFrameAndNothingBesideIt) {
+  const FakeSource source = SourceOf(10, 100);
+  RunWork work;
+  ASSERT_EQ(LocateRun(source, nullptr, Ids({1, 3, 4}), 1, work), 3);
+  work.alone = true;
+  const std::vector<ReadRequest> reads = MakeReads(source, work);
+  ASSERT_EQ(reads.size(), 3);
+  for (size_t i = 0; i < 3; ++i) {
+    const readers::RecordRef ref = source.Locate(std::vector<uint64_t>{1, 3, 4}[i]);
+    EXPECT_EQ(reads[i].offset, ref.offset);
+    EXPECT_EQ(reads[i].out.size(), source.FramedBytes(ref));
+  }
+}
+
+TEST(RunReadsTest, AnOpsRowsAreOneRunUnlessTheyAreLarge) {
+  const auto rows_of = [](size_t payload_bytes, int64_t preferred) {
+    const FakeSource source = SourceOf(20, payload_bytes);
+    std::vector<uint64_t> records(20);
+    std::iota(records.begin(), records.end(), 0);
+    RunWork work;
+    return LocateRun(source, nullptr, Ids(records), preferred, work);
+  };
+  EXPECT_EQ(rows_of(100'000, 16), 16);  // photographs
+  EXPECT_EQ(rows_of(100'000, 1), 2);
+  EXPECT_EQ(rows_of(1'000'000, 16), 3);
+  EXPECT_EQ(rows_of(1'700'000, 16), 1);
+  EXPECT_EQ(rows_of(1'000, 16), 20);
+}
+
+TEST(RunReadsTest, GapsCountInTheBytesOfARun) {
+  const FakeSource source = SourceOf(1000, 1000);
+  std::vector<uint64_t> records(500);
+  for (size_t i = 0; i < records.size(); ++i) records[i] = 2 * i;
+  RunWork work;
+  const int64_t rows = LocateRun(source, nullptr, Ids(records), 1, work);
+  EXPECT_GT(rows, 100);
+  EXPECT_LT(rows, 256 * 1024 / 2000 + 1);
+  EXPECT_LE(work.bytes(), 256 << 10);
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

@@ -1,0 +1,242 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/plan/message.h"
+#include "pipeline/stages/specs.h"
+#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/temp_folder.h"
+
+// Stages that work on strings, tokens and numbers: their options, their errors, and what a
+// vocabulary's file has to do with the plan.
+
+namespace millrace::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+OpSpec SpecOf(const std::string& stage) {
+  const Plan plan = Make(absl::StrCat(kSource, "stage { ", stage, " }", kBatch));
+  std::vector<OpSpec> specs = OpsFromPlan(plan.message());
+  EXPECT_EQ(specs.size(), 1u) << stage;
+  EXPECT_EQ(stage.substr(0, stage.find(' ')), OpName(specs[0].options));
+  EXPECT_FALSE(DrawsAtRandom(specs[0].options));
+  EXPECT_TRUE(MakeBuiltinOp(specs[0]).ok()) << stage;
+  return specs[0];
+}
+
+template <typename Options>
+Options OptionsOf(const std::string& stage) {
+  const OpSpec spec = SpecOf(stage);
+  EXPECT_TRUE(std::holds_alternative<Options>(spec.options)) << stage;
+  return std::get<Options>(spec.options);
+}
+
+TEST(FieldStagesTest, ScaleTakesFactorsOrAnExtent) {
+  const auto plain = OptionsOf<augment::ScaleOptions>("scale { field: [\"a\", \"b\"] }");
+  EXPECT_THAT(plain.fields, ElementsAre("a", "b"));
+  EXPECT_THAT(plain.factor, ElementsAre(1));
+  EXPECT_THAT(plain.offset, ElementsAre(0));
+  const auto each = OptionsOf<augment::ScaleOptions>(
+      "scale { field: [\"a\", \"b\"] factor: [2, 3] offset: [4, 5] }");
+  EXPECT_THAT(each.factor, ElementsAre(2, 3));
+  EXPECT_THAT(each.offset, ElementsAre(4, 5));
+  const auto range =
+      OptionsOf<augment::ScaleOptions>("scale { field: [\"a\", \"b\"] min: 1 max: [2, 3] }");
+  EXPECT_THAT(range.min, ElementsAre(1));
+  EXPECT_THAT(range.max, ElementsAre(2, 3));
+}
+
+TEST(FieldStagesTest, NumbersTakeTheirOptions) {
+  const auto log = OptionsOf<augment::LogOptions>("log { field: \"a\" }");
+  EXPECT_EQ(log.min, 0);
+  EXPECT_EQ(log.offset, 1);
+  const auto other = OptionsOf<augment::LogOptions>("log { field: \"a\" min: -1 offset: 3 }");
+  EXPECT_EQ(other.min, -1);
+  EXPECT_EQ(other.offset, 3);
+  const auto bucketize = OptionsOf<augment::BucketizeOptions>(
+      "bucketize { field: \"a\" boundary: [1, 2.5] right: true }");
+  EXPECT_THAT(bucketize.boundaries, ElementsAre(1, 2.5));
+  EXPECT_TRUE(bucketize.right);
+  const auto hash = OptionsOf<augment::HashOptions>(
+      "hash { field: [\"a\", \"b\"] num_bins: [10, 20] salt: [1, 2] }");
+  EXPECT_THAT(hash.num_bins, ElementsAre(10, 20));
+  EXPECT_THAT(hash.salt, ElementsAre(1, 2));
+  EXPECT_THAT(OptionsOf<augment::HashOptions>("hash { field: \"a\" num_bins: 9 }").salt,
+              ElementsAre(0));
+  const auto clip = OptionsOf<augment::ClipOptions>("clip { field: \"a\" max: 0 }");
+  EXPECT_FALSE(clip.min.has_value());
+  EXPECT_EQ(clip.max, 0);
+  const auto fill =
+      OptionsOf<augment::FillMissingOptions>("fill_missing { field: \"a\" value: 2 missing: -1 }");
+  EXPECT_EQ(fill.value, 2);
+  EXPECT_EQ(fill.missing, -1);
+  EXPECT_FALSE(OptionsOf<augment::FillMissingOptions>("fill_missing { field: \"a\" }").missing);
+}
+
+TEST(FieldStagesTest, PadTokensTakesSidesAndNames) {
+  using Truncate = augment::PadTokensOptions::Truncate;
+  const auto plain = OptionsOf<augment::PadTokensOptions>("pad_tokens { length: 8 }");
+  EXPECT_EQ(plain.field, "tokens");
+  EXPECT_EQ(plain.length, 8);
+  EXPECT_FALSE(plain.left);
+  EXPECT_EQ(plain.truncate, Truncate::kRight);
+  const OpSpec spec = SpecOf(
+      "pad_tokens { field: \"ids\" length: 8 value: -1 side: \"left\" truncate: \"none\" "
+      "mask: \"m\" lengths: \"n\" }");
+  const auto& full = std::get<augment::PadTokensOptions>(spec.options);
+  EXPECT_EQ(full.value, -1);
+  EXPECT_TRUE(full.left);
+  EXPECT_EQ(full.truncate, Truncate::kNever);
+  EXPECT_THAT(FieldsOf(spec.options).reads, ElementsAre("ids"));
+  EXPECT_THAT(FieldsOf(spec.options).writes, ElementsAre("ids", "m", "n"));
+}
+
+TEST(FieldStagesTest, StackTakesItsFieldsAway) {
+  const OpFields fields = FieldsOf(SpecOf("stack { field: [\"a\", \"b\"] output: \"c\" }").options);
+  EXPECT_THAT(fields.reads, ElementsAre("a", "b"));
+  EXPECT_THAT(fields.writes, ElementsAre("c"));
+  EXPECT_THAT(fields.removes, ElementsAre("a", "b"));
+  EXPECT_THAT(FieldsOf(SpecOf("stack { field: [\"a\", \"b\"] output: \"a\" }").options).removes,
+              ElementsAre("b"));
+}
+
+TEST(FieldStagesTest, ErrorsSayWhereAndWhat) {
+  EXPECT_THAT(StageError("log {}"), HasSubstr("p:2:9: field: none given"));
+  EXPECT_EQ(StageError("log { field: [\"a\", \"a\"] }"), "p:2:15: field \"a\" is there twice");
+  EXPECT_THAT(StageError("log { field: \"\" }"), HasSubstr("p:2:15: field must name a field"));
+  EXPECT_EQ(StageError("log { field: \"a\" min: -1 }"),
+            "p:2:26: min + offset is 0 but must be > 0");
+  EXPECT_EQ(StageError("scale { field: \"a\" factor: [1, 2] }"),
+            "p:2:28: factor has 2 numbers but there are 1 fields; give one, or one per field");
+  EXPECT_EQ(StageError("scale { field: \"a\" factor: nan }"), "p:2:28: factor must be finite");
+  EXPECT_EQ(StageError("scale { field: \"a\" min: 2 max: 1 }"),
+            "p:2:35: max is 1 but must be finite and above min, 2");
+  EXPECT_THAT(StageError("scale { field: \"a\" min: 2 }"), HasSubstr("max has 0 numbers"));
+  EXPECT_EQ(StageError("scale { field: \"a\" min: 1 max: 2 factor: 3 }"),
+            "p:2:42: factor has no meaning with min and max");
+  EXPECT_THAT(StageError("bucketize { field: \"a\" }"), HasSubstr("p:2:9: boundary: none given"));
+  EXPECT_THAT(StageError("bucketize { field: \"a\" boundary: [1, 3, 2] }"),
+              HasSubstr("boundary 2 is not above the one before it, 3"));
+  EXPECT_THAT(StageError("hash { field: \"a\" }"), HasSubstr("num_bins has 0 numbers"));
+  EXPECT_THAT(StageError("hash { field: \"a\" num_bins: 0 }"),
+              HasSubstr("p:2:27: num_bins is 0 but must be in [1, "));
+  EXPECT_THAT(StageError("hash { field: \"a\" num_bins: 1 salt: [1, 2] }"),
+              HasSubstr("salt has 2 numbers"));
+  EXPECT_THAT(StageError("clip { field: \"a\" }"), HasSubstr("min: none given, and no max"));
+  EXPECT_THAT(StageError("clip { field: \"a\" min: 2 max: 1 }"),
+              HasSubstr("max is 1 but min is 2"));
+  EXPECT_THAT(StageError("clip { field: \"a\" min: nan }"), HasSubstr("min must be a number"));
+  EXPECT_THAT(StageError("fill_missing { field: \"a\" value: inf }"),
+              HasSubstr("value must be finite"));
+  EXPECT_THAT(StageError("stack { field: \"a\" }"), HasSubstr("output must name a field"));
+  EXPECT_THAT(StageError("pad_tokens {}"), HasSubstr("length is 0 but must be in [1, 16777216]"));
+  EXPECT_EQ(StageError("pad_tokens { length: 1 side: \"middle\" }"),
+            "p:2:32: side is \"middle\" but must be \"right\" or \"left\"");
+  EXPECT_THAT(StageError("pad_tokens { length: 1 truncate: \"x\" }"),
+              HasSubstr("truncate is \"x\" but must be \"right\", \"left\" or \"none\""));
+  EXPECT_THAT(StageError("pad_tokens { length: 1 mask: \"tokens\" }"),
+              HasSubstr("p:2:32: mask must be another name"));
+  EXPECT_THAT(StageError("pad_tokens { length: 1 mask: \"m\" lengths: \"m\" }"),
+              HasSubstr("lengths must be another name"));
+}
+
+class VocabularyStageTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& bytes) { std::ofstream(file_) << bytes; }
+  std::string Stage(const std::string& more = "") const {
+    return absl::StrCat("vocabulary { field: \"text\" file: \"", file_, "\" ", more, " }");
+  }
+  std::string Text(const std::string& more = "") const {
+    return absl::StrCat(kSource, "stage { ", Stage(more), " }\n", kBatch);
+  }
+
+  TempFolder folder_;
+  const std::string file_ = folder_ / "vocab.txt";
+};
+
+TEST_F(VocabularyStageTest, TakesItsOptions) {
+  Write("a\nb\n");
+  const auto plain = OptionsOf<augment::VocabularyOptions>(Stage());
+  EXPECT_EQ(plain.file, file_);
+  EXPECT_FALSE(plain.default_id.has_value() || plain.split);
+  EXPECT_NE(plain.digest, 0u);
+  const auto full =
+      OptionsOf<augment::VocabularyOptions>(Stage("default_id: -1 split: \"whitespace\""));
+  EXPECT_EQ(full.default_id, -1);
+  EXPECT_TRUE(full.split);
+  EXPECT_EQ(OptionsOf<augment::VocabularyOptions>(Stage("oov_buckets: 7")).oov_buckets, 7);
+  const OpFields fields = FieldsOf(SpecOf(Stage("output: \"ids\"")).options);
+  EXPECT_THAT(fields.reads, ElementsAre("text"));
+  EXPECT_THAT(fields.writes, ElementsAre("ids"));
+  EXPECT_THAT(fields.removes, ElementsAre("text"));
+}
+
+// S-FIELD-5.
+TEST_F(VocabularyStageTest, WhatIsInTheFileIsPartOfTheFingerprint) {
+  Write("a\nb\n");
+  const Plan before = Make(Text());
+  EXPECT_EQ(Make(Text()).Fingerprint(), before.Fingerprint());
+  Write("b\na\n");
+  EXPECT_NE(Make(Text()).Fingerprint(), before.Fingerprint());
+  // A plan in full names the digest, so the changed file is no longer its own.
+  EXPECT_THAT(ErrorOf(before.ToText()), HasSubstr("digest is "));
+  Write("a\nb\n");
+  EXPECT_EQ(Make(before.ToText()).Fingerprint(), before.Fingerprint());
+}
+
+TEST_F(VocabularyStageTest, WhereTheFileLiesIsNot) {
+  Write("a\n");
+  const uint64_t fingerprint = Make(Text()).Fingerprint();
+  const std::string moved = folder_ / "moved.txt";
+  std::filesystem::copy(file_, moved);
+  const Plan plan = Make(absl::StrCat(kSource, "stage { vocabulary { field: \"text\" file: \"",
+                                      moved, "\" } }\n", kBatch));
+  EXPECT_EQ(plan.Fingerprint(), fingerprint);
+}
+
+TEST_F(VocabularyStageTest, AFileThatChangesAfterThePlanWasReadIsNotSeen) {
+  Write("a\n");
+  const Plan plan = Make(Text());
+  Write("b\n");
+  EXPECT_TRUE(MakeBuiltinOp(OpsFromPlan(plan.message())[0]).ok());
+  // Told by the digest where nothing is loaded.
+  auto options = std::get<augment::VocabularyOptions>(OpsFromPlan(plan.message())[0].options);
+  options.loaded = nullptr;
+  EXPECT_THAT(augment::MakeVocabulary(options).status().message(),
+              HasSubstr("vocab.txt has changed"));
+}
+
+TEST_F(VocabularyStageTest, AFileIsReadOnceForAllStagesAndPasses) {
+  Write("a\n");
+  const Plan plan = Make(absl::StrCat(kSource, "stage { ", Stage(), " } stage { ",
+                                      Stage("split: \"whitespace\""), " }", kBatch));
+  const auto loaded = [&plan](size_t stage) {
+    return std::get<augment::VocabularyOptions>(OpsFromPlan(plan.message())[stage].options).loaded;
+  };
+  EXPECT_NE(loaded(0), nullptr);
+  EXPECT_EQ(loaded(0), loaded(1));
+  EXPECT_EQ(loaded(0), loaded(0));
+}
+
+TEST_F(VocabularyStageTest, ErrorsNameThePlanAndTheFileWithTheirLines) {
+  EXPECT_THAT(StageError(Stage()), HasSubstr("p:2:36: file: "));
+  Write("a\nb\na\n");
+  EXPECT_EQ(StageError(Stage()), absl::StrCat("p:2:36: file: ", file_,
+                                              ":3: token \"a\" is there twice; the first is in "
+                                              "line 1"));
+  EXPECT_THAT(StageError("vocabulary { field: \"a\" }"), HasSubstr("file must name a file"));
+  EXPECT_THAT(StageError(Stage("default_id: 1 oov_buckets: 1")),
+              HasSubstr("default_id stands instead of oov_buckets"));
+  EXPECT_THAT(StageError(Stage("field: \"b\" output: \"c\"")),
+              HasSubstr("output is the name of one field"));
+  EXPECT_THAT(StageError(Stage("split: \"bpe\"")),
+              HasSubstr("split is \"bpe\" but must be \"none\" or \"whitespace\""));
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

@@ -1,0 +1,297 @@
+#include "readers/image_source.h"
+
+#include <gmock/gmock.h>
+
+#include "base/record_error.h"
+#include "tests/readers/image_fixtures.h"
+#include "tests/readers/inflate/deflated.h"
+
+namespace millrace::readers {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+MATCHER_P2(FailsWith, code, text, "") {
+  *result_listener << arg.status();
+  return arg.status().code() == code &&
+         arg.status().message().find(text) != absl::string_view::npos;
+}
+
+using Opened = absl::StatusOr<std::unique_ptr<ImageSource>>;
+
+// "filename=label" of every image in order.
+std::vector<std::string> Names(const Opened& source) {
+  EXPECT_TRUE(source.ok()) << source.status();
+  std::vector<std::string> names;
+  if (!source.ok()) return names;
+  for (uint64_t i = 0; i < (*source)->num_images(); ++i) {
+    const auto image = (*source)->Read(i);
+    EXPECT_TRUE(image.ok()) << image.status();
+    if (image.ok()) names.push_back(image->filename + "=" + std::to_string(image->label));
+  }
+  return names;
+}
+
+class IdxTest : public testing::Test {
+ protected:
+  Opened Open(std::string_view images, std::string_view labels) {
+    WriteFile(folder_ / "images", images);
+    WriteFile(folder_ / "labels", labels);
+    return OpenIdxImages(folder_ / "images", folder_ / "labels");
+  }
+  TempFolder folder_;
+};
+
+TEST_F(IdxTest, ImagesBecomeGreyPngWithTheSamePixels) {
+  const Opened source = Open(IdxImages(3, 4, 5), IdxLabels(3));
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->num_images(), 3u);
+  EXPECT_THAT((*source)->class_names(), IsEmpty());
+  const auto image = (*source)->Read(2);
+  ASSERT_TRUE(image.ok());
+  EXPECT_EQ(image->format, "png");
+  EXPECT_EQ(image->height, 4);
+  EXPECT_EQ(image->width, 5);
+  EXPECT_EQ(image->label, 2);
+  EXPECT_EQ(image->filename, "images/2.png");
+  const auto pixels = DecodeGreyPng(image->encoded);
+  ASSERT_EQ(pixels.size(), 20u);
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(pixels[i], 40 + i);
+}
+
+TEST_F(IdxTest, GzipAndPlainGiveTheSame) {
+  const Opened plain = Open(IdxImages(2, 3, 3), IdxLabels(2));
+  const auto expected = (*plain)->Read(1)->encoded;
+  const Opened packed =
+      Open(Deflated(IdxImages(2, 3, 3), Wrapper::kGzip), Deflated(IdxLabels(2), Wrapper::kGzip));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ((*packed)->Read(1)->encoded, expected);
+}
+
+TEST_F(IdxTest, BadMagicNamesTheFile) {
+  EXPECT_THAT(Open(IdxLabels(100), IdxLabels(2)),
+              FailsWith(absl::StatusCode::kInvalidArgument, "images: bad magic 0x00000801"));
+  EXPECT_THAT(Open(IdxImages(2, 3, 3), IdxImages(2, 3, 3)),
+              FailsWith(absl::StatusCode::kInvalidArgument, "labels: bad magic 0x00000803"));
+}
+
+TEST_F(IdxTest, EveryCutIsDataLoss) {
+  const std::string images = IdxImages(2, 3, 3);
+  for (size_t size = 0; size < images.size(); ++size) {
+    EXPECT_THAT(Open(images.substr(0, size), IdxLabels(2)),
+                FailsWith(absl::StatusCode::kDataLoss, "cut"));
+  }
+  const std::string packed = Deflated(images, Wrapper::kGzip);
+  for (size_t size = 3; size < packed.size(); ++size) {
+    EXPECT_FALSE(Open(packed.substr(0, size), IdxLabels(2)).ok()) << size;
+  }
+}
+
+TEST_F(IdxTest, DamagedGzipIsAnError) {
+  std::string packed = Deflated(IdxImages(2, 3, 3), Wrapper::kGzip);
+  packed[packed.size() - 6] ^= 0x40;  // in the CRC
+  EXPECT_THAT(Open(packed, IdxLabels(2)), FailsWith(absl::StatusCode::kDataLoss, "gzip"));
+}
+
+TEST_F(IdxTest, TrailingBytesAreDataLoss) {
+  EXPECT_THAT(Open(IdxImages(2, 3, 3) + "x", IdxLabels(2)),
+              FailsWith(absl::StatusCode::kDataLoss, "more bytes than its header says"));
+}
+
+TEST_F(IdxTest, CountsThatDifferAreNamed) {
+  EXPECT_THAT(Open(IdxImages(2, 3, 3), IdxLabels(3)),
+              FailsWith(absl::StatusCode::kInvalidArgument, "3 labels"));
+}
+
+TEST_F(IdxTest, AbsurdDimensionsAreRefusedBeforeTheyAreAllocated) {
+  const auto header = [](uint32_t count, uint32_t height, uint32_t width) {
+    return BigEndian32(0x803) + BigEndian32(count) + BigEndian32(height) + BigEndian32(width);
+  };
+  EXPECT_THAT(Open(header(1, 0xffffffff, 1), IdxLabels(1)),
+              FailsWith(absl::StatusCode::kInvalidArgument, "absurd"));
+  EXPECT_THAT(Open(header(1, 0, 28), IdxLabels(1)),
+              FailsWith(absl::StatusCode::kInvalidArgument, "absurd"));
+  EXPECT_THAT(Open(header(0xffffffff, 16384, 16384), IdxLabels(1)),
+              FailsWith(absl::StatusCode::kInvalidArgument, "absurd"));
+  EXPECT_THAT(Open(header(10000, 1000, 1000), IdxLabels(1)),
+              FailsWith(absl::StatusCode::kDataLoss, "cut"));
+}
+
+TEST_F(IdxTest, OtherExtentsAreOtherImages) {
+  const auto wide = Open(IdxImages(2, 3, 4), IdxLabels(2));
+  const uint64_t fingerprint = (*wide)->Fingerprint();
+  const auto high = Open(IdxImages(2, 4, 3), IdxLabels(2));
+  EXPECT_NE((*high)->Fingerprint(), fingerprint);
+  EXPECT_EQ((*Open(IdxImages(2, 3, 4), IdxLabels(2)))->Fingerprint(), fingerprint);
+  EXPECT_EQ((*wide)->ImageBytes(1), 12u);
+}
+
+TEST_F(IdxTest, MissingFileIsNotFound) {
+  EXPECT_THAT(OpenIdxImages(folder_ / "none", folder_ / "none"),
+              FailsWith(absl::StatusCode::kNotFound, "none"));
+}
+
+class FolderTest : public testing::Test {
+ protected:
+  void Add(std::string_view name, std::string_view bytes) { WriteFile(folder_ / name, bytes); }
+  Opened Open(std::optional<int64_t> label = std::nullopt) {
+    return OpenImageFolder(folder_.path(), {.label = label});
+  }
+  TempFolder folder_;
+};
+
+TEST_F(FolderTest, SortedSubfoldersAreTheLabels) {
+  Add("dog/2.jpg", MakeJpeg(3, 4));
+  Add("dog/1.png", MakePng(5, 6));
+  Add("cat/deep/9.JPEG", MakeJpeg(7, 8));
+  Add("README.md", "not an image");
+  Add("dog/.hidden.jpg", "not looked at");
+  const Opened source = Open();
+  EXPECT_THAT(Names(source), ElementsAre("cat/deep/9.JPEG=0", "dog/1.png=1", "dog/2.jpg=1"));
+  EXPECT_THAT((*source)->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_EQ((*source)->Read(2)->label_text, "dog");
+}
+
+TEST_F(FolderTest, BytesPassThroughAndTheHeaderGivesTheSize) {
+  const std::string jpeg = MakeJpeg(30, 40);
+  Add("a/1.png", jpeg);  // a name may lie; the bytes count
+  const auto image = (*Open())->Read(0);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->encoded, jpeg);
+  EXPECT_EQ(image->format, "jpeg");
+  EXPECT_EQ(image->height, 30);
+  EXPECT_EQ(image->width, 40);
+}
+
+TEST_F(FolderTest, FlatWnidNamesAreTheLabels) {
+  Add("n02000000_5.JPEG", MakeJpeg(3, 3));
+  Add("n01000000_7.JPEG", MakeJpeg(3, 3));
+  Add("n02000000_1.JPEG", MakeJpeg(3, 3));
+  const Opened source = Open();
+  EXPECT_THAT(Names(source),
+              ElementsAre("n01000000_7.JPEG=0", "n02000000_1.JPEG=1", "n02000000_5.JPEG=1"));
+  EXPECT_THAT((*source)->class_names(), ElementsAre("n01000000", "n02000000"));
+}
+
+TEST_F(FolderTest, PlainFlatNamesNeedOneLabel) {
+  Add("x.png", MakePng(2, 2));
+  Add("y.png", MakePng(2, 2));
+  EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kInvalidArgument, "give one label"));
+  EXPECT_THAT(Names(Open(4)), ElementsAre("x.png=4", "y.png=4"));
+}
+
+TEST_F(FolderTest, MixedRulesAreRefused) {
+  Add("x.png", MakePng(2, 2));
+  Add("n01000000_7.JPEG", MakeJpeg(2, 2));
+  EXPECT_THAT(Open(1), FailsWith(absl::StatusCode::kInvalidArgument, "one label rule"));
+  Add("cat/x.png", MakePng(2, 2));
+  EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kInvalidArgument, "one label rule"));
+}
+
+TEST_F(FolderTest, ALabelBesideClassFoldersIsRefused) {
+  Add("cat/x.png", MakePng(2, 2));
+  EXPECT_THAT(Open(1), FailsWith(absl::StatusCode::kInvalidArgument, "paths name the classes"));
+}
+
+TEST_F(FolderTest, FolderWithoutImagesIsNotFound) {
+  Add("README.md", "");
+  EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kNotFound, "no .jpg"));
+  EXPECT_THAT(OpenImageFolder(folder_ / "none", {}),
+              FailsWith(absl::StatusCode::kNotFound, "none"));
+}
+
+TEST_F(FolderTest, DamagedImagesNameTheFile) {
+  Add("a/1.jpg", "not an image");
+  Add("a/2.jpg", MakeJpeg(3, 3).substr(0, 10));
+  Add("a/3.png", MakePng(3, 3).substr(0, 20));
+  Add("a/4.png", "");
+  const Opened source = Open();
+  ASSERT_TRUE(source.ok());
+  EXPECT_THAT((*source)->Read(0), FailsWith(absl::StatusCode::kInvalidArgument, "a/1.jpg"));
+  EXPECT_THAT((*source)->Read(1), FailsWith(absl::StatusCode::kDataLoss, "a/2.jpg"));
+  EXPECT_THAT((*source)->Read(2), FailsWith(absl::StatusCode::kDataLoss, "a/3.png"));
+  EXPECT_THAT((*source)->Read(3), FailsWith(absl::StatusCode::kInvalidArgument, "a/4.png"));
+  EXPECT_EQ(GetRecordError((*source)->Read(1).status())->reason, RecordErrorReason::kImage);
+}
+
+class TarTest : public testing::Test {
+ protected:
+  Opened Open(const ImageTarOptions& options = {}) { return OpenImageTar(path_, options); }
+  NamedBytes Files() {
+    return {{"./train/dog/2.jpg", MakeJpeg(3, 4)},
+            {"./train/", ""},
+            {"./train/readme.txt", "text"},
+            {"./train/cat/1.png", MakePng(5, 6)},
+            {"./train/dog/1.jpg", MakeJpeg(7, 8)}};
+  }
+  TempFolder folder_;
+  const std::string path_ = folder_ / "images.tar";
+};
+
+TEST_F(TarTest, InnerFoldersAreTheLabelsInTheOrderOfTheArchive) {
+  WriteTar(path_, Files());
+  const Opened source = Open();
+  EXPECT_THAT(Names(source),
+              ElementsAre("train/dog/2.jpg=1", "train/cat/1.png=0", "train/dog/1.jpg=1"));
+  EXPECT_THAT((*source)->class_names(), ElementsAre("cat", "dog"));
+}
+
+TEST_F(TarTest, CompressedTarsGiveTheSame) {
+  WriteTar(path_, Files());
+  const auto expected = Names(Open());
+  for (const auto filter : {archive_write_add_filter_gzip, archive_write_add_filter_xz,
+                            archive_write_add_filter_bzip2}) {
+    WriteTar(path_, Files(), filter);
+    EXPECT_EQ(Names(Open()), expected);
+  }
+}
+
+TEST_F(TarTest, FlatWnidNamesAreTheLabels) {
+  WriteTar(path_,
+           {{"val/n02000000_5.JPEG", MakeJpeg(3, 3)}, {"val/n01000000_7.JPEG", MakeJpeg(3, 3)}});
+  EXPECT_THAT(Names(Open()), ElementsAre("val/n02000000_5.JPEG=1", "val/n01000000_7.JPEG=0"));
+}
+
+TEST_F(TarTest, StreamedTarsDoNotGoBack) {
+  WriteTar(path_, Files());
+  const Opened source = Open();
+  EXPECT_EQ((*source)->Read(1)->filename, "train/cat/1.png");
+  EXPECT_THAT((*source)->Read(0), FailsWith(absl::StatusCode::kFailedPrecondition, "forward"));
+  EXPECT_EQ((*source)->Read(2)->filename, "train/dog/1.jpg");
+}
+
+TEST_F(TarTest, RandomAccessReadsInAnyOrderWithinItsMemory) {
+  WriteTar(path_, Files());
+  const Opened source = Open({.labels = {}, .random_access = true});
+  EXPECT_EQ((*source)->Read(2)->filename, "train/dog/1.jpg");
+  EXPECT_EQ((*source)->Read(0)->encoded, MakeJpeg(3, 4));
+  EXPECT_THAT(Open({.labels = {}, .random_access = true, .max_memory_bytes = 100}),
+              FailsWith(absl::StatusCode::kResourceExhausted, "extract it"));
+}
+
+TEST_F(TarTest, EveryCutIsAnErrorOrTheEntriesBeforeIt) {
+  WriteTar(path_, Files());
+  const std::string whole = ReadFile(path_);
+  size_t refused = 0;
+  for (size_t size = 0; size < whole.size(); size += 97) {
+    WriteFile(path_, whole.substr(0, size));
+    const Opened source = Open();
+    refused += source.ok() ? 0 : 1;
+    for (uint64_t i = 0; source.ok() && i < (*source)->num_images(); ++i) {
+      (*source)->Read(i).IgnoreError();
+    }
+  }
+  EXPECT_GT(refused, 0u);
+}
+
+TEST_F(TarTest, WhatIsNoTarIsDataLoss) {
+  WriteFile(path_, "this is not a tar");
+  EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kDataLoss, "not a tar"));
+  EXPECT_THAT(OpenImageTar(folder_ / "none.tar", {}),
+              FailsWith(absl::StatusCode::kNotFound, "none.tar"));
+}
+
+}  // namespace
+}  // namespace millrace::readers

@@ -1,0 +1,243 @@
+// Each layer against an independent reference: naive loops in double, differentiated numerically.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/trainer/model/test_nets.h"
+
+namespace millrace::trainer {
+namespace {
+
+using Values = std::vector<double>;
+
+int64_t At(const Shape& s, int64_t y, int64_t x, int64_t c) { return (y * s[1] + x) * s[2] + c; }
+
+bool Inside(const Shape& s, int64_t y, int64_t x) {
+  return y >= 0 && x >= 0 && y < s[0] && x < s[1];
+}
+
+double ConvolutionAt(const Layer& l, const Values& in, const Values& w, double bias, int64_t y,
+                     int64_t x, int64_t f) {
+  double sum = bias;
+  for (int64_t c = 0; c < l.input[2]; ++c) {
+    for (int64_t k = 0; k < l.kernel * l.kernel; ++k) {
+      const int64_t sy = y * l.stride - l.padding + k / l.kernel;
+      const int64_t sx = x * l.stride - l.padding + k % l.kernel;
+      if (!Inside(l.input, sy, sx)) continue;
+      sum += in[At(l.input, sy, sx, c)] * w[(f * l.input[2] + c) * l.kernel * l.kernel + k];
+    }
+  }
+  return sum;
+}
+
+double PoolAt(const Layer& l, const Values& in, int64_t y, int64_t x, int64_t c) {
+  double top = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t k = 0; k < l.kernel * l.kernel; ++k) {
+    const int64_t sy = y * l.stride - l.padding + k / l.kernel;
+    const int64_t sx = x * l.stride - l.padding + k % l.kernel;
+    if (!Inside(l.input, sy, sx)) continue;
+    const double value = in[At(l.input, sy, sx, c)];
+    top = std::max(top, value);
+    sum += value;
+    ++count;
+  }
+  return l.kind == LayerKind::kMaxPool ? top : sum / static_cast<double>(count);
+}
+
+Values Apply(const Layer& l, const Values& in, const std::vector<Values>& parameters) {
+  Values out(l.output.num_elements());
+  for (int64_t i = 0; i < static_cast<int64_t>(out.size()); ++i) {
+    const int64_t c = l.output.rank() == 3 ? i % l.output[2] : 0;
+    const int64_t x = l.output.rank() == 3 ? i / l.output[2] % l.output[1] : 0;
+    const int64_t y = l.output.rank() == 3 ? i / l.output[2] / l.output[1] : 0;
+    if (l.kind == LayerKind::kConvolution) {
+      out[i] = ConvolutionAt(l, in, parameters[l.weights], parameters[l.bias][c], y, x, c);
+    } else if (l.kind == LayerKind::kFullyConnected) {
+      out[i] = parameters[l.bias][i];
+      for (size_t k = 0; k < in.size(); ++k)
+        out[i] += in[k] * parameters[l.weights][i * in.size() + k];
+    } else if (l.kind == LayerKind::kRelu) {
+      out[i] = std::max(0.0, in[i]);
+    } else {
+      out[i] = PoolAt(l, in, y, x, c);
+    }
+  }
+  return out;
+}
+
+// The sum over valid rows of -log softmax(logits)[label].
+double ReferenceLoss(const Model& model, const std::vector<Values>& parameters,
+                     const Samples& samples) {
+  const size_t row_values = model.input_shape.num_elements();
+  double loss = 0;
+  for (size_t row = 0; row < samples.valid.size(); ++row) {
+    if (samples.valid[row] == 0) continue;
+    const auto begin = samples.images.begin() + static_cast<int64_t>(row * row_values);
+    Values values(begin, begin + static_cast<int64_t>(row_values));
+    for (const Layer& layer : model.layers) values = Apply(layer, values, parameters);
+    double sum = 0;
+    for (double value : values) sum += std::exp(value);
+    loss += std::log(sum) - values[samples.labels[row]];
+  }
+  return loss;
+}
+
+// Compares all gradients of one step with central differences. Tolerance: float32 sums of some
+// hundred products, relative to the tensor's largest gradient.
+void CheckGradients(const Model& model, const Samples& samples) {
+  TensorSet weights = MakeInitialWeights(model, 7);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    for (size_t k = 0; model.parameters[i].is_bias && k < weights[i].size(); ++k) {
+      weights[i][k] = 0.1f * static_cast<float>(k + 1);
+    }
+  }
+  std::vector<Values> parameters;
+  for (const auto& tensor : weights) parameters.emplace_back(tensor.begin(), tensor.end());
+
+  TensorSet gradients = MakeZeros(model);
+  std::vector<size_t> order;
+  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto result = (*backend)->TrainStep(samples.All(), [&](size_t i) {
+    order.push_back(i);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+  const double loss = ReferenceLoss(model, parameters, samples);
+  EXPECT_NEAR(result->loss_sum, loss, 1e-5 * loss);
+  EXPECT_EQ(result->valid, samples.num_valid());
+
+  for (size_t i = 0; i < weights.size(); ++i) {
+    Values expected(weights[i].size());
+    double largest = 0;
+    for (size_t k = 0; k < expected.size(); ++k) {
+      const double saved = parameters[i][k];
+      parameters[i][k] = saved + 1e-5;
+      const double high = ReferenceLoss(model, parameters, samples);
+      parameters[i][k] = saved - 1e-5;
+      const double low = ReferenceLoss(model, parameters, samples);
+      parameters[i][k] = saved;
+      expected[k] = (high - low) / 2e-5 / static_cast<double>(samples.num_valid());
+      largest = std::max(largest, std::abs(expected[k]));
+    }
+    for (size_t k = 0; k < expected.size(); ++k) {
+      ASSERT_NEAR(gradients[i][k], expected[k], 2e-5 * largest + 1e-8)
+          << model.parameters[i].name << "[" << k << "]";
+    }
+  }
+  std::vector<size_t> reversed(weights.size());
+  for (size_t i = 0; i < reversed.size(); ++i) reversed[i] = reversed.size() - 1 - i;
+  EXPECT_EQ(order, reversed) << "gradients are reported in reverse order";
+}
+
+TEST(GradientTest, FullyConnectedMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: 5 } }
+    layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 0, 1));
+}
+
+TEST(GradientTest, TwoFullyConnectedWithFusedReluMatchReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [3, 2, 2] } }
+    layer { fully_connected { outputs: 7 } } layer { relu {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 5, 2, 2));
+}
+
+TEST(GradientTest, ReluOnTheInputLeavesTheBatchAloneAndMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: 6 } } layer { relu {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  const Samples samples(model, 4, 0, 3);
+  const std::vector<float> before = samples.images;
+  CheckGradients(model, samples);
+  EXPECT_EQ(samples.images, before);
+}
+
+TEST(GradientTest, ConvolutionWithStrideAndPaddingMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [7, 6, 3] } }
+    layer { convolution { filters: 5 kernel: 3 stride: 2 padding: 1 } } layer { relu {} }
+    layer { convolution { filters: 4 kernel: 2 } }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 4, 1, 4));
+}
+
+TEST(GradientTest, MaxPoolWithPaddingMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [7, 7, 2] } }
+    layer { convolution { filters: 4 kernel: 3 padding: 1 } }
+    layer { pool { kernel: 3 stride: 2 padding: 1 } } layer { relu {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 0, 5));
+}
+
+TEST(GradientTest, AveragePoolCountsOnlyElementsInside) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [6, 6, 2] } }
+    layer { convolution { filters: 3 kernel: 3 } } layer { relu {} }
+    layer { pool { kind: AVERAGE kernel: 2 padding: 1 } } layer { relu {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 0, 6));
+}
+
+TEST(GradientTest, LeNetShapeOfOneChannelMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [12, 12, 1] } }
+    layer { convolution { filters: 16 kernel: 5 padding: 2 } } layer { relu {} }
+    layer { pool { kernel: 2 } }
+    layer { convolution { filters: 6 kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }
+    layer { fully_connected { outputs: 8 } } layer { relu {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 2, 0, 7));
+}
+
+TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [8, 8, 1] } }
+    layer { convolution { filters: 4 kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  const Samples samples(model, 9, 2, 8);
+  const TensorSet weights = MakeInitialWeights(model, 1);
+  TensorSet gradients = MakeZeros(model);
+  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
+  ASSERT_TRUE(backend.ok());
+  const auto trained =
+      (*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); });
+  const auto evaluated = (*backend)->Evaluate(samples.All());
+  ASSERT_TRUE(trained.ok() && evaluated.ok());
+  EXPECT_NEAR(trained->loss_sum, evaluated->loss_sum, 1e-5);
+  EXPECT_EQ(trained->correct, evaluated->correct);
+  EXPECT_EQ(evaluated->valid, 7);
+}
+
+// S-TRAIN-2.
+TEST(GradientTest, SameInputsGiveTheSameBits) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [14, 14, 1] } }
+    layer { convolution { filters: 8 kernel: 5 } } layer { relu {} } layer { pool { kernel: 2 } }
+    layer { fully_connected { outputs: 10 } } layer { softmax_cross_entropy {} })");
+  const Samples samples(model, 32, 3, 9);
+  const TensorSet weights = MakeInitialWeights(model, 1);
+  uint64_t first = 0;
+  for (int round = 0; round < 20; ++round) {
+    TensorSet gradients = MakeZeros(model);
+    auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+    ASSERT_TRUE(backend.ok());
+    ASSERT_TRUE((*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); }).ok());
+    if (round == 0) first = Digest(gradients);
+    ASSERT_EQ(Digest(gradients), first) << "round " << round;
+  }
+}
+
+TEST(GradientTest, AnErrorOfTheCallbackEndsTheStep) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: 5 } }
+    layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} })");
+  const TensorSet weights = MakeInitialWeights(model, 1);
+  TensorSet gradients = MakeZeros(model);
+  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
+  ASSERT_TRUE(backend.ok());
+  const auto result = (*backend)->TrainStep(
+      Samples(model, 2, 0, 1).All(), [](size_t) { return absl::UnavailableError("peer gone"); });
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace millrace::trainer

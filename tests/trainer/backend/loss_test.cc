@@ -1,0 +1,106 @@
+#include "trainer/backend/loss.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/trainer/model/test_nets.h"
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+Model TwoClasses() {
+  return MakeModel(R"(layer { input_layer { shape: 2 } }
+    layer { fully_connected { outputs: 2 } } layer { softmax_cross_entropy {} })");
+}
+
+TEST(LossTest, MatchesNumbersByHand) {
+  // Row 0: softmax(0, ln 3) = (1/4, 3/4), label 1; row 1: softmax(0, 0) = (1/2, 1/2), label 0.
+  const Model model = TwoClasses();
+  Samples samples(model, 2, 0, 1);
+  samples.labels = {1, 0};
+  const std::vector<float> logits = {0, std::log(3.0f), 0, 0};
+  std::vector<float> gradient(4);
+  const StepResult result = SoftmaxCrossEntropyLoss(logits, 2, samples.All(), gradient);
+  EXPECT_NEAR(result.loss_sum, std::log(4.0 / 3) + std::log(2.0), 1e-7);
+  EXPECT_EQ(result.correct, 2) << "the first of equal logits counts";
+  const std::vector<float> expected = {0.125f, -0.125f, -0.25f, 0.25f};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(gradient[i], expected[i], 1e-7) << i;
+}
+
+// S-TRAIN-1.
+TEST(LossTest, PaddingCountsForNothingAndMayHoldAnyLabel) {
+  const Model model = TwoClasses();
+  Samples samples(model, 3, 1, 1);
+  samples.labels = {1, 0, 99};
+  ASSERT_TRUE(CheckStepInput(model, samples.All()).ok());
+  const std::vector<float> logits = {1, 2, 3, 4, 5, 6};
+  std::vector<float> gradient(6, 7.0f);
+  const StepResult result = SoftmaxCrossEntropyLoss(logits, 2, samples.All(), gradient);
+  EXPECT_EQ(result.valid, 2);
+  EXPECT_EQ(gradient[4], 0.0f);
+  EXPECT_EQ(gradient[5], 0.0f);
+  EXPECT_NE(gradient[0], 0.0f);
+}
+
+// S-TRAIN-1.
+TEST(LossTest, GradientIsDividedByTheGlobalRows) {
+  const Model model = TwoClasses();
+  const Samples samples(model, 2, 0, 1);
+  const std::vector<float> logits = {1, 2, 3, 4};
+  std::vector<float> two(4);
+  std::vector<float> eight(4);
+  SoftmaxCrossEntropyLoss(logits, 2, samples.Slice(0, 2, 2), two);
+  SoftmaxCrossEntropyLoss(logits, 2, samples.Slice(0, 2, 8), eight);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(two[i], 4 * eight[i], 1e-7);
+}
+
+TEST(LossTest, LargeLogitsDoNotOverflow) {
+  const Model model = TwoClasses();
+  Samples samples(model, 1, 0, 1);
+  samples.labels = {0};
+  const std::vector<float> logits = {-1e4f, 1e4f};
+  std::vector<float> gradient(2);
+  EXPECT_NEAR(SoftmaxCrossEntropyLoss(logits, 2, samples.All(), gradient).loss_sum, 2e4, 1e-3);
+  EXPECT_EQ(gradient[1], 1.0f);
+}
+
+TEST(LossTest, LabelOutsideTheClassesNamesTheSample) {
+  const Model model = TwoClasses();
+  Samples samples(model, 3, 0, 1);
+  samples.labels = {1, 2, 0};
+  StepInput input = samples.All();
+  EXPECT_THAT(std::string(CheckStepInput(model, input).message()), HasSubstr("row 1"));
+  const std::vector<SampleId> ids = {{4, 10}, {4, 17}, {4, 3}};
+  input.ids = ids;
+  input.locate = [](const SampleId& id) {
+    RecordError error;
+    error.file = "shard";
+    error.ordinal = static_cast<int64_t>(id.record);
+    return error;
+  };
+  const absl::Status status = CheckStepInput(model, input);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard: record 17"));
+  ASSERT_TRUE(GetRecordError(status).has_value());
+  EXPECT_EQ(GetRecordError(status)->reason, RecordErrorReason::kValue);
+  samples.labels[1] = -1;
+  EXPECT_FALSE(CheckStepInput(model, input).ok());
+}
+
+TEST(LossTest, WrongShapesAndTypesAreNamed) {
+  const Model model = TwoClasses();
+  const Samples samples(model, 2, 0, 1);
+  StepInput input = samples.All();
+  input.images.dtype = DType::kI32;
+  EXPECT_THAT(std::string(CheckStepInput(model, input).message()), HasSubstr("float32 [2, 2]"));
+  input = samples.All();
+  input.labels.shape = Shape{3};
+  EXPECT_THAT(std::string(CheckStepInput(model, input).message()), HasSubstr("2 rows"));
+  EXPECT_FALSE(CheckStepInput(model, StepInput()).ok());
+}
+
+}  // namespace
+}  // namespace millrace::trainer

@@ -1,0 +1,333 @@
+#include "trainer/checkpoint/checkpoint.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "readers/unique_fd.h"
+#include "tests/damaged_bytes.h"
+#include "tests/temp_folder.h"
+#include "tests/trainer/model/test_nets.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace millrace::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string ReadAll(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void WriteAll(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointTest()
+      : model_(MakeModel(R"(layer { input_layer { shape: 2 } }
+          layer { name: "out" fully_connected { outputs: 2 } }
+          layer { softmax_cross_entropy {} })")),
+        weights_(MakeInitialWeights(model_, 5)),
+        velocity_(MakeInitialWeights(model_, 6)) {
+    state_.step = 1234;
+    state_.epoch = 3;
+    state_.resume_token = std::string("token\0\xff", 7);
+    state_.model_fingerprint = model_.Fingerprint();
+    state_.plan_fingerprint = 0xfedcba9876543210u;
+    state_.data_fingerprint = 2;
+    state_.global_batch = 256;
+  }
+
+  std::string Save(uint64_t step, int keep = 100) {
+    state_.step = step;
+    auto path = CheckpointFolder(folder_, keep).Save(model_, state_, weights_, velocity_);
+    EXPECT_TRUE(path.ok()) << path.status();
+    return path.ok() ? *path : "";
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const Model model_;
+  const TensorSet weights_;
+  const TensorSet velocity_;
+  TrainState state_;
+  const TempFolder scratch_;
+  const std::string folder_ = scratch_ / "checkpoints";  // not made yet
+};
+
+TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
+  const std::string path = Save(1234);
+  EXPECT_EQ(fs::path(path).filename(), "checkpoint-00001234.safetensors");
+  const auto loaded = LoadCheckpoint(path, model_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->state, state_);
+  EXPECT_EQ(loaded->weights, weights_);
+  EXPECT_EQ(loaded->velocity, velocity_);
+}
+
+TEST_F(CheckpointTest, FileIsSafetensorsByTheSpecification) {
+  const std::string bytes = ReadAll(Save(1));
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), 8);
+  ASSERT_LT(header, bytes.size());
+  EXPECT_EQ(header % 8, 0u);
+  EXPECT_EQ(bytes[8], '{');
+  EXPECT_THAT(bytes.substr(8, header),
+              HasSubstr(R"("out/weights":{"data_offsets":[0,16],"dtype":"F32","shape":[2,2]})"));
+  EXPECT_EQ(bytes.size(), 8 + header + 2 * (16 + 8));
+  EXPECT_EQ(std::memcmp(bytes.data() + 8 + header, weights_[0].data(), 16), 0);
+}
+
+TEST_F(CheckpointTest, EveryTruncationIsDataLoss) {
+  const std::string path = Save(1);
+  const std::string bytes = ReadAll(path);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    WriteAll(path, bytes.substr(0, size));
+    const auto loaded = LoadCheckpoint(path, model_);
+    ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << size;
+    ASSERT_THAT(std::string(loaded.status().message()), HasSubstr(path));
+  }
+  WriteAll(path, bytes + "x");
+  EXPECT_EQ(LoadCheckpoint(path, model_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CheckpointTest, EveryFlippedBitIsDataLoss) {
+  const std::string path = Save(1);
+  const std::string bytes = ReadAll(path);
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    WriteAll(path, damaged);
+    const auto loaded = LoadCheckpoint(path, model_);
+    ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << "bit " << bit;
+  }
+}
+
+TEST_F(CheckpointTest, EveryDrawnDamageIsDataLoss) {
+  const std::string path = Save(1);
+  const std::string bytes = ReadAll(path);
+  std::mt19937_64 random(12);
+  for (int round = 0; round < 500; ++round) {
+    WriteAll(path, DamagedBytes(bytes, random));
+    const auto loaded = LoadCheckpoint(path, model_);
+    ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << round << loaded.status();
+  }
+}
+
+TEST_F(CheckpointTest, AbsurdSizesAreNeverAllocated) {
+  fs::create_directories(folder_);
+  const std::string path = folder_ + "/checkpoint-00000001.safetensors";
+  const auto file = [](uint64_t size, const std::string& header) {
+    std::string bytes(8, '\0');
+    std::memcpy(bytes.data(), &size, 8);
+    return bytes + header;
+  };
+  const std::string digest = R"("__metadata__":{"digest":"0123456789abcdef"})";
+  for (const std::string& entry :
+       {std::string(R"({"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]})"),
+        std::string(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]})"),
+        std::string(R"({"dtype":"F32","shape":[1,1,1,1,1,1,1,1],"data_offsets":[0,4]})"),
+        std::string(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})"),
+        std::string(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})"),
+        std::string(R"({"dtype":"F32","shape":[1],"data_offsets":[0]})"),
+        std::string(R"({"dtype":"F64","shape":[1],"data_offsets":[0,4]})"), std::string("7"),
+        std::string(R"({"shape":3,"data_offsets":[0,4]})")}) {
+    const std::string header = "{" + digest + R"(,"a":)" + entry + "}";
+    WriteAll(path, file(header.size(), header) + std::string(4, '\0'));
+    EXPECT_EQ(ReadSafetensors(path).status().code(), absl::StatusCode::kDataLoss) << entry;
+  }
+  for (const uint64_t size : {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{99'999'999}}) {
+    WriteAll(path, file(size, "{}"));
+    EXPECT_EQ(ReadSafetensors(path).status().code(), absl::StatusCode::kDataLoss) << size;
+  }
+  const std::string deep(1 << 20, '[');
+  WriteAll(path, file(deep.size(), deep));
+  EXPECT_EQ(ReadSafetensors(path).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CheckpointTest, AHeaderDeeperThanTheStackIsDataLoss) {
+  fs::create_directories(folder_);
+  const std::string path = folder_ + "/checkpoint-00000001.safetensors";
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const std::string metadata = R"({"__metadata__":{"digest":"0123456789abcdef"},"a":{"dtype":)";
+  for (const std::string& header :
+       {R"({"__metadata__":)" + deep + "}",
+        metadata + deep + R"(,"shape":[1],"data_offsets":[0,4]}})",
+        metadata + R"("F32","shape":)" + deep + R"(,"data_offsets":[0,4]}})",
+        metadata + R"("F32","shape":[1],"data_offsets":)" + deep + "}}"}) {
+    std::string size(8, '\0');
+    const uint64_t header_bytes = header.size();
+    std::memcpy(size.data(), &header_bytes, size.size());
+    WriteAll(path, size + header + std::string(4, '\0'));
+    EXPECT_EQ(ReadSafetensors(path).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST_F(CheckpointTest, OnlyTheNewestAreKeptAndOtherFilesStay) {
+  fs::create_directories(folder_);
+  WriteAll(folder_ + "/notes.txt", "mine");
+  WriteAll(folder_ + "/checkpoint-best.safetensors", "mine too");
+  for (uint64_t step : {5, 30, 200, 1000}) Save(step, 2);
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000200.safetensors", "checkpoint-00001000.safetensors",
+                          "checkpoint-best.safetensors", "notes.txt"));
+}
+
+// A folder with files in it is what even root cannot unlink.
+TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
+  const std::string stays = folder_ + "/checkpoint-00000001.safetensors";
+  fs::create_directories(stays);
+  WriteAll(stays + "/notes.txt", "mine");
+  for (uint64_t step : {2, 3}) Save(step);
+  state_.step = 4;
+  std::vector<std::string> warnings;
+  const CheckpointFolder folder(folder_, 2,
+                                [&](std::string_view line) { warnings.emplace_back(line); });
+  const auto saved = folder.Save(model_, state_, weights_, velocity_);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_TRUE(LoadCheckpoint(*saved, model_).ok());
+  EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(*saved + " is saved"), HasSubstr(stays),
+                                          HasSubstr("not empty"))));
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000001.safetensors", "checkpoint-00000003.safetensors",
+                          "checkpoint-00000004.safetensors"));
+  Save(5, 2);  // with nobody to warn
+}
+
+TEST_F(CheckpointTest, NewestIsByNumberAndNoneIsEmpty) {
+  const CheckpointFolder folder(folder_, 3);
+  auto newest = folder.Newest();
+  ASSERT_TRUE(newest.ok());
+  EXPECT_EQ(*newest, "");
+  Save(99999999);
+  const std::string path = Save(123456789);
+  newest = folder.Newest();
+  ASSERT_TRUE(newest.ok());
+  EXPECT_EQ(*newest, path);
+}
+
+// S-TRAIN-4.
+TEST_F(CheckpointTest, AFileLeftByACrashIsNotACheckpoint) {
+  const std::string path = Save(1);
+  WriteAll(folder_ + "/.checkpoint-00000002.safetensors.tmp-123-0", "half");
+  const auto newest = CheckpointFolder(folder_, 3).Newest();
+  ASSERT_TRUE(newest.ok());
+  EXPECT_EQ(*newest, path);
+}
+
+// S-TRAIN-4.
+TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
+  const std::string path = Save(1);
+  const std::string before = ReadAll(path);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  for (const rlim_t limit : {0u, 100u, static_cast<unsigned>(before.size()) - 1}) {
+    const rlimit small = {limit, old.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    state_.step = 2;
+    const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+    EXPECT_FALSE(saved.ok());
+    EXPECT_THAT(std::string(saved.status().message()), HasSubstr("write"));
+    EXPECT_EQ(ReadAll(path), before);
+    EXPECT_THAT(Names(), ElementsAre("checkpoint-00000001.safetensors"));
+  }
+}
+
+TEST_F(CheckpointTest, AFullDiskLeavesTheOldFileAndNothingElse) {
+  const std::string path = Save(1);
+  const std::string before = ReadAll(path);
+  const std::vector<TensorRef> tensors = {{"a", Shape{2, 2}, weights_[0]}};
+  for (int good_writes : {0, 1, 2}) {
+    const auto status = WriteSafetensors(path, {}, tensors, readers::Existing::kReplace,
+                                         [&](int fd, const void* data, size_t size) -> ssize_t {
+                                           if (good_writes-- > 0) return write(fd, data, size);
+                                           errno = ENOSPC;
+                                           return -1;
+                                         });
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+    EXPECT_EQ(ReadAll(path), before);
+    EXPECT_THAT(Names(), ElementsAre("checkpoint-00000001.safetensors"));
+  }
+}
+
+// Two trainings in one folder: the other one wrote this step while we were at it.
+TEST_F(CheckpointTest, ACheckpointThatAnotherTrainingWroteIsNotReplaced) {
+  const std::string path = Save(7);
+  const std::string before = ReadAll(path);
+  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
+  EXPECT_EQ(saved.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(saved.status().message()), HasSubstr(path + ": another training"));
+  EXPECT_EQ(ReadAll(path), before);
+  EXPECT_THAT(Names(), ElementsAre("checkpoint-00000007.safetensors"));
+}
+
+TEST_F(CheckpointTest, WhatAKilledWriterLeftIsRemovedAndWhatIsInUseStays) {
+  fs::create_directories(folder_);
+  WriteAll(folder_ + "/.checkpoint-00000001.safetensors.tmp-123-0", "half");
+  WriteAll(folder_ + "/.checkpoint-00000001.safetensors.tmp-124-0", "being written");
+  WriteAll(folder_ + "/.notes.txt.tmp-123-0", "mine");
+  const readers::UniqueFd in_use(
+      open((folder_ + "/.checkpoint-00000001.safetensors.tmp-124-0").c_str(), O_RDONLY));
+  ASSERT_TRUE(in_use.valid());
+  ASSERT_EQ(flock(in_use.get(), LOCK_EX), 0);
+  Save(2);
+  EXPECT_THAT(Names(), ElementsAre(".checkpoint-00000001.safetensors.tmp-124-0",
+                                   ".notes.txt.tmp-123-0", "checkpoint-00000002.safetensors"));
+}
+
+TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsNamed) {
+  WriteAll(folder_, "a file");
+  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, velocity_);
+  EXPECT_THAT(std::string(saved.status().message()), HasSubstr(folder_));
+}
+
+TEST_F(CheckpointTest, AnotherModelIsFailedPrecondition) {
+  const std::string path = Save(1);
+  const Model other = MakeModel(R"(layer { input_layer { shape: 2 } }
+    layer { name: "out" fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  const auto loaded = LoadCheckpoint(path, other);
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("another model"));
+}
+
+TEST_F(CheckpointTest, TensorsThatDoNotFitTheModelAreDataLoss) {
+  state_.step = 1;
+  const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, velocity_);
+  ASSERT_TRUE(path.ok());
+  const auto file = ReadSafetensors(*path);
+  ASSERT_TRUE(file.ok());
+  const std::vector<TensorRef> fewer = {{"out/weights", Shape{2, 2}, weights_[0]}};
+  ASSERT_TRUE(WriteSafetensors(*path, file->metadata, fewer).ok());
+  const auto loaded = LoadCheckpoint(*path, model_);
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("out/bias"));
+  ASSERT_TRUE(WriteSafetensors(*path, {}, fewer).ok());
+  EXPECT_EQ(LoadCheckpoint(*path, model_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace millrace::trainer

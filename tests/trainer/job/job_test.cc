@@ -1,0 +1,138 @@
+#include "trainer/job/job.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "collectives/stragglers.h"
+#include "tests/temp_folder.h"
+#include "trainer/report.h"
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<JobFile> LoadFrom(const TempFolder& folder, const std::string& text) {
+  const std::string path = folder / "job.pbtxt";
+  std::ofstream(path) << text;
+  std::set<std::string> used;
+  return LoadJob(path, {{"HERE", "there"}}, used);
+}
+
+absl::StatusOr<JobFile> Load(const std::string& text) { return LoadFrom(TempFolder(), text); }
+
+TEST(JobTest, DefaultsAreFilledInAndPathsAreRelativeToTheJob) {
+  const TempFolder folder;
+  const auto job = LoadFrom(folder, R"(model: "m.pbtxt" train: "/abs/t.pbtxt"
+                           checkpoint { folder: "${HERE}/checkpoints" })");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->model_path, folder / "m.pbtxt");
+  EXPECT_EQ(job->train_path, "/abs/t.pbtxt");
+  EXPECT_EQ(job->eval_path, "");
+  EXPECT_THAT(job->checkpoint_folder, HasSubstr("/there/checkpoints"));
+  EXPECT_EQ(job->job.log_every_steps(), 20u);
+  EXPECT_EQ(job->job.checkpoint().keep(), 3u);
+  EXPECT_EQ(job->job.checkpoint().every_epochs(), 1u);
+}
+
+TEST(JobTest, WhatIsMissingIsNamed) {
+  EXPECT_THAT(std::string(Load("train: \"t\"").status().message()), HasSubstr("model: no file"));
+  EXPECT_THAT(std::string(Load("model: \"m\"").status().message()), HasSubstr("train: no file"));
+  EXPECT_EQ(Load("model: 3").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Load("model: \"m\" train: \"t\" pipeline_threads: 100000").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(JobTest, FieldsBesideTheFileAreBlamedForWhatTheyCause) {
+  const TempFolder folder;
+  const std::string path = folder / "job.pbtxt";
+  const auto message = [&path](const std::string& reduction, const FieldValue& field) {
+    std::ofstream(path) << "model: \"m\" train: \"t\" reduction { " << reduction << " }";
+    std::set<std::string> used;
+    return std::string(LoadJob(path, {}, used, {&field, 1}).status().message());
+  };
+  EXPECT_EQ(message("wire_dtype: \"float16\"", {"exact", "true"}),
+            path +
+                " with reduction.exact: true given beside it: reduction.exact goes with no "
+                "narrower wire_dtype");
+  EXPECT_EQ(message("synchronous_tail: 3", {"exact", "true"}),
+            path + ": reduction.synchronous_tail needs stale_steps")
+      << "the file's own";
+  EXPECT_EQ(message("exact: true wire_dtype: \"float16\"", {"exact", "false"}), "");
+}
+
+TEST(JobTest, CoresAreSplitAmongRanksComputeAndPipeline) {
+  const auto split = [](int usable, int ranks, int threads, int pipeline) {
+    const CoreSplit cores = SplitCores(usable, ranks, threads, pipeline);
+    return std::vector<int>{cores.per_rank, cores.compute, cores.pipeline};
+  };
+  EXPECT_EQ(split(2, 2, 0, 0), (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(split(2, 1, 0, 0), (std::vector<int>{2, 2, 1}));
+  EXPECT_EQ(split(16, 1, 0, 0), (std::vector<int>{16, 12, 4}));
+  EXPECT_EQ(split(16, 4, 0, 0), (std::vector<int>{4, 3, 1}));
+  EXPECT_EQ(split(1, 8, 0, 0), (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(split(16, 1, 8, 6), (std::vector<int>{8, 2, 6}));
+  EXPECT_EQ(split(16, 1, 4, 9), (std::vector<int>{4, 1, 9}));
+}
+
+TEST(ReportTest, LinesReadAsDocumented) {
+  StepLine line;
+  line.step = 120;
+  line.total_steps = 940;
+  line.epoch = 120 / 235.0;
+  line.loss = 0.43121;
+  line.learning_rate = 0.05;
+  line.times.Add(256, 0.0315, 0.0004);
+  EXPECT_EQ(FormatStep(line),
+            "step 120/940  epoch 0.51  loss 0.4312  8127 img/s  step 31.5 ms  data wait 0.4 ms "
+            "(1.3%)  lr 0.0500");
+  line.straggler = collectives::Straggler{3, 0.041, 0.21}.ToString();
+  EXPECT_TRUE(
+      FormatStep(line).ends_with("lr 0.0500  rank 3 is awaited: median 41.0 ms, max 210.0 ms"));
+  EXPECT_EQ(FormatEvaluation(2, 9012, 10000, 0.28014),
+            "epoch 2: test accuracy 0.9012 (9012/10000), loss 0.2801");
+  EXPECT_EQ(FormatTable({{"a", "1"}, {"long", "2"}}),
+            (std::vector<std::string>{"a     1", "long  2"}));
+}
+
+TEST(ReportTest, ReductionsAreSaidPerStepInAllAndPerBucket) {
+  collectives::ReducerCounters counters;
+  counters.steps = 2;
+  counters.buckets = {{2'000'000, 0.001, 0.0002}, {50'000'000, 0.02, 0.0123}};
+  EXPECT_EQ(
+      FormatReduction(counters, 0.0312),
+      (std::vector<std::string>{
+          "reduction: 2 buckets, 26.0 MB a step, 10.50 ms of work, 6.25 ms exposed (3.1% of step "
+          "time on the rank that waited most)",
+          "  bucket 0: 1.0 MB a step, 0.50 ms of work, 0.10 ms exposed",
+          "  bucket 1: 25.0 MB a step, 10.00 ms of work, 6.15 ms exposed"}));
+  counters.gather_seconds = 0.0008;
+  EXPECT_EQ(FormatReduction(counters, 0)[1], "  gathering shards: 0.40 ms");
+  counters.gather_seconds = 0;
+  counters.buckets.resize(20);
+  EXPECT_EQ(FormatReduction(counters, 0).size(), 18u);
+  EXPECT_EQ(FormatReduction(counters, 0).back(), "  and 4 buckets more");
+  EXPECT_EQ(FormatReduction({}, 0).size(), 1u);
+}
+
+TEST(ReportTest, ANormThatIsNoNumberIsNotHidden) {
+  GradientNorms norms;
+  for (const double norm : {1.0, std::nan(""), 2.0}) norms.Add(false, norm, 1);
+  EXPECT_TRUE(std::isnan(norms.largest)) << norms.largest;
+  norms = {};
+  for (const double norm : {1.0, 3.0, 2.0}) norms.Add(false, norm, 1);
+  EXPECT_EQ(norms.largest, 3);
+}
+
+TEST(ReportTest, VerdictFollowsTheShare) {
+  EXPECT_EQ(InputVerdict(0.0499), "NOT input-bound");
+  EXPECT_EQ(InputVerdict(0.05), "MODERATELY input-bound");
+  EXPECT_EQ(InputVerdict(0.20), "HIGHLY input-bound");
+  EXPECT_EQ(StepTimes().wait_share(), 0);
+}
+
+}  // namespace
+}  // namespace millrace::trainer

@@ -1,0 +1,563 @@
+// What a training does about a peer that leaves it: every other rank ends with who it was and
+// where.
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "collectives/peer_lost.h"
+#include "collectives/watchdog.h"
+#include "oneapi/dnnl/dnnl.h"
+#include "tests/collectives/tcp/tcp_ranks.h"
+#include "tests/trainer/loop/train_fixture.h"
+#include "tests/trainer/strategy/sees_asks.h"
+#include "trainer/loop/guard.h"
+#include "trainer/loop/session.h"
+#include "trainer/strategy/agree.h"
+
+namespace millrace::trainer {
+namespace {
+
+// Runs in the midst of this thread's next step.
+thread_local std::function<void()> in_compute;  // NOLINT: one for each rank
+// ... in the midst of opening its training, and of closing it.
+thread_local std::function<void()> in_opening;  // NOLINT: one for each rank
+thread_local std::function<void()> in_closing;  // NOLINT: one for each rank
+
+}  // namespace
+}  // namespace millrace::trainer
+
+// In front of the library's own.
+extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive,
+                                                dnnl_stream_t stream, int count,
+                                                const dnnl_exec_arg_t* args) {
+  static const auto real = reinterpret_cast<decltype(&dnnl_primitive_execute)>(
+      dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
+  if (const auto call = std::exchange(millrace::trainer::in_compute, nullptr)) call();
+  return real(primitive, stream, count, args);
+}
+
+extern "C" dnnl_status_t dnnl_engine_create(dnnl_engine_t* engine, dnnl_engine_kind_t kind,
+                                            size_t index) {
+  static const auto real =
+      reinterpret_cast<decltype(&dnnl_engine_create)>(dlsym(RTLD_NEXT, "dnnl_engine_create"));
+  if (const auto call = std::exchange(millrace::trainer::in_opening, nullptr)) call();
+  return real(engine, kind, index);
+}
+
+extern "C" dnnl_status_t dnnl_engine_destroy(dnnl_engine_t engine) {
+  static const auto real =
+      reinterpret_cast<decltype(&dnnl_engine_destroy)>(dlsym(RTLD_NEXT, "dnnl_engine_destroy"));
+  if (const auto call = std::exchange(millrace::trainer::in_closing, nullptr)) call();
+  return real(engine);
+}
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 3;
+constexpr int kLeaver = 1;
+
+class LostPeerTest : public TrainTest {
+ protected:
+  // Trains on all ranks but one, which opens the training too, does `part` of its first step, and
+  // goes; with `stays` it keeps its communicator until the others have ended.
+  void RunWithALeaver(const std::function<absl::Status(collectives::Communicator&, Session&)>& part,
+                      bool stays) {
+    std::latch others(kRanks - 1);
+    outcomes_.assign(kRanks, absl::OkStatus());
+    (void)collectives::RunRanks(kRanks, [&](collectives::Communicator& communicator) {
+      TrainOptions options;
+      options.job_path = folder_ / "job.pbtxt";
+      options.variables = {{"DATA", folder_}};
+      options.threads = 1;
+      if (communicator.rank() == kLeaver) {
+        const absl::Status left = Leave(options, communicator, part);
+        if (stays) others.wait();
+        return left;
+      }
+      const absl::Status status = Train(options, communicator).status();
+      EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000000.safetensors"))
+          << "rank " << communicator.rank() << " does not wait for the one that saves";
+      others.count_down();
+      outcomes_[communicator.rank()] = status;
+      return status;
+    });
+  }
+
+  static absl::Status Leave(
+      const TrainOptions& options, collectives::Communicator& communicator,
+      const std::function<absl::Status(collectives::Communicator&, Session&)>& part) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto guard, Guard::Make(options, communicator));
+    MILLRACE_ASSIGN_OR_RETURN(const auto session,
+                              OpenSession(options, communicator, guard->progress()));
+    return part(communicator, *session);
+  }
+
+  void CheckOthersNameIt() {
+    std::string said;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == kLeaver) continue;
+      const absl::Status& status = outcomes_[rank];
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      const auto lost = collectives::PeerLostOf(status);
+      ASSERT_TRUE(lost.has_value()) << status;
+      EXPECT_EQ(lost->rank, kLeaver) << status;
+      said += std::string(status.message());
+    }
+    EXPECT_THAT(said, AllOf(HasSubstr("rank 1 is lost"), HasSubstr("saved step 0: ")));
+    EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000000.safetensors"));
+  }
+
+  std::vector<absl::Status> outcomes_;  // by rank
+};
+
+absl::Status LeaveBeforeTheStep(collectives::Communicator&, Session&) { return absl::OkStatus(); }
+
+// After the talk of the loop about the batch, and a gradient.
+absl::Status LeaveInTheReducer(collectives::Communicator& communicator, Session& session) {
+  std::array<double, 2 + kRanks> flags = {};
+  MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator, flags));
+  session.updater->SetRows(0);
+  return session.updater->MarkReady(session.model.parameters.size() - 1);
+}
+
+TEST_F(LostPeerTest, ARankThatLeavesItsReducerInAStepIsLost) {
+  RunWithALeaver(LeaveInTheReducer, /*stays=*/false);
+  CheckOthersNameIt();
+}
+
+TEST_F(LostPeerTest, ARankThatLeavesItsReducerButNotTheGroupIsLost) {
+  RunWithALeaver(LeaveInTheReducer, /*stays=*/true);
+  CheckOthersNameIt();
+}
+
+TEST_F(LostPeerTest, ARankThatEndsItsRunEarlierIsLost) {
+  RunWithALeaver(LeaveBeforeTheStep, /*stays=*/false);
+  CheckOthersNameIt();
+}
+
+TEST_F(LostPeerTest, ARankThatEndsItsRunButNotTheGroupIsLost) {
+  RunWithALeaver(LeaveBeforeTheStep, /*stays=*/true);
+  CheckOthersNameIt();
+}
+
+TEST(TrainOptionsTest, StallsHaveTheLimitsOfTheWatchdog) {
+  EXPECT_EQ(TrainOptions().stall_report, collectives::WatchdogOptions().stall_report);
+  EXPECT_EQ(TrainOptions().stall_abort, collectives::WatchdogOptions().stall_abort);
+}
+
+// A rank that hangs until it is named.
+class Hanging {
+ public:
+  // By a warning with these parts.
+  Hanging(std::string name, std::string place) : name_(std::move(name)), place_(std::move(place)) {}
+  // On any rank's watchdog.
+  void Warn(std::string_view line) {
+    const std::lock_guard lock(mu_);
+    const size_t at = line.find(name_);
+    if (at == std::string_view::npos || line.find(place_, at) == std::string_view::npos) return;
+    named_ = true;
+    changed_.notify_all();
+  }
+  // False: nobody does.
+  bool AwaitName() {
+    std::unique_lock lock(mu_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [this] { return named_; });
+  }
+
+ private:
+  const std::string name_;
+  const std::string place_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool named_ = false;
+};
+
+class HangTest : public TrainTest {
+ protected:
+  void SetUp() override {
+    adjust_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+      options.stall_report = std::chrono::milliseconds(300);
+      options.warn = [this](std::string_view line) { hanging_->Warn(line); };
+      if (more_) more_(options, communicator);
+    };
+  }
+
+  std::unique_ptr<Hanging> hanging_;
+  std::function<void(TrainOptions&, const collectives::Communicator&)> more_;
+};
+
+// The others have opened theirs and wait for it.
+TEST_F(HangTest, ARankThatHangsWhileTheTrainingIsOpenedIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 1 has not come on for", ": start");
+  bool was_named = false;
+  more_ = [&](TrainOptions&, const collectives::Communicator& communicator) {
+    if (communicator.rank() == 1) in_opening = [&] { was_named = hanging_->AwaitName(); };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+  EXPECT_TRUE(was_named);
+}
+
+// The others are done, but for the timeline that it has to write.
+TEST_F(HangTest, ARankThatHangsAtTheEndIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 0 has not come on for", ": updating");
+  bool was_named = false;
+  more_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.timeline_file = folder_ / "timeline.json";
+    if (communicator.rank() != 0) return;
+    options.print = [&](std::string_view line) {
+      if (line.starts_with("total: ")) was_named = hanging_->AwaitName();
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+  EXPECT_TRUE(was_named);
+}
+
+// The others wait for the losses that the log shows.
+TEST_F(HangTest, ARankThatHangsBeforeTheLogIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 1 has not come on for", ", step ");
+  more_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 1) return;
+    options.on_weights = [this](uint64_t step, std::vector<std::vector<float>>&) {
+      EXPECT_TRUE(step != 2 || hanging_->AwaitName());
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+}
+
+// None of its gradients is there yet: the first bucket is what the others wait for.
+TEST_F(HangTest, ARankThatHangsInComputationIsInTheFirstBucket) {
+  hanging_ = std::make_unique<Hanging>("rank 1", ": backward, step 2, bucket 0");
+  bool was_named = false;
+  more_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 1) return;
+    options.on_weights = [&](uint64_t step, std::vector<std::vector<float>>&) {
+      if (step == 2) in_compute = [&] { was_named = hanging_->AwaitName(); };
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+  EXPECT_TRUE(was_named);
+}
+
+// The others wait to hear of the checkpoint that rank 0 writes next.
+TEST_F(HangTest, ARankThatHangsBeforeItSavesIsNamed) {
+  hanging_ = std::make_unique<Hanging>("rank 0 has not come on for", ", step ");
+  more_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 0) return;
+    options.print = [this](std::string_view line) {
+      EXPECT_TRUE(!line.starts_with("epoch 2: ") || hanging_->AwaitName());
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+}
+
+// It tells them (Communicator::Abort) while they wait for the losses that the log shows.
+TEST_F(TrainTest, AnErrorOfOneRankLeavesTheOthersTimeToSave) {
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.warn = [&](std::string_view line) {
+      const std::lock_guard lock(mu_);
+      warnings.emplace_back(line);
+    };
+    if (communicator.rank() != 1) return;
+    options.on_weights = [](uint64_t step, std::vector<std::vector<float>>&) {
+      if (step == 4) throw std::runtime_error("an error of its own");
+    };
+  };
+  EXPECT_FALSE(Run(kRanks).ok());
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kCancelled) << statuses_[rank];
+    EXPECT_FALSE(collectives::PeerLostOf(statuses_[rank]).has_value()) << "it exits with 1";
+  }
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_THAT(reported_[0].second, HasSubstr("an error of its own"));
+  EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000004.safetensors"));
+  EXPECT_THAT(warnings, Contains(HasSubstr("another rank has failed; saved step 4: ")));
+}
+
+// The others have begun the fifth step of a resumed run and wait for its gradients, where no Abort
+// reaches them.
+TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
+  const absl::StatusOr<TrainOutcome> before = Run(kRanks, /*resume=*/false, /*stop_after=*/1);
+  ASSERT_TRUE(before.ok()) << before.status();
+  const uint64_t step = before->steps + 4;
+  run_ranks_ = [](int world, const RankBody& body) {
+    return collectives::RunRanks(world, [&](collectives::Communicator& real) {
+      const auto fail = [&real](int ask, std::span<double>, double) {
+        if (real.rank() == 1 && ask == 5) throw std::runtime_error("an error of its own");
+      };
+      SeesAsks communicator(
+          real, [](int, std::span<const double>) {}, fail);
+      return body(communicator);
+    });
+  };
+  EXPECT_FALSE(Run(kRanks, /*resume=*/true).ok());
+  EXPECT_EQ(statuses_[1].code(), absl::StatusCode::kInternal) << statuses_[1];
+  EXPECT_FALSE(collectives::PeerLostOf(statuses_[1]).has_value()) << "it exits with 1";
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kUnavailable) << statuses_[rank];
+    const auto lost = collectives::PeerLostOf(statuses_[rank]);
+    ASSERT_TRUE(lost.has_value()) << statuses_[rank];
+    EXPECT_EQ(lost->rank, 1);
+    EXPECT_EQ(lost->step, static_cast<int64_t>(step));
+    EXPECT_THAT(std::string(statuses_[rank].message()),
+                HasSubstr(absl::StrCat("rank 1 is lost in step ", step,
+                                       " (updating): it has failed: INTERNAL: exception: an error "
+                                       "of its own")));
+  }
+  const std::string saved = absl::StrFormat("checkpoints/checkpoint-%08d.safetensors", step);
+  EXPECT_TRUE(fs::exists(folder_ / saved));
+}
+
+// A rank fails whose training takes long to close: until the others have ended, here.
+class SlowEndTest : public TrainTest {
+ protected:
+  static constexpr int kFailing = 0;
+
+  // `fail` is called on the failing rank after step 4.
+  void RunWithAFailure(const std::function<void()>& fail) {
+    adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+      if (communicator.rank() != kFailing) return;
+      in_closing = [this] { others_ended_ = AwaitOthers(); };
+      options.on_weights = [fail](uint64_t step, std::vector<std::vector<float>>&) {
+        if (step == 4) fail();
+      };
+    };
+    run_ranks_ = [this](int world, const RankBody& body) {
+      return collectives::RunRanks(world, [&](collectives::Communicator& communicator) {
+        const absl::Status status = body(communicator);
+        if (communicator.rank() != kFailing) CountEnd();
+        return status;
+      });
+    };
+    EXPECT_FALSE(Run(kRanks).ok());
+    EXPECT_TRUE(others_ended_);
+    EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000004.safetensors"));
+    EXPECT_EQ(statuses_[kFailing].code(), absl::StatusCode::kInternal) << statuses_[kFailing];
+  }
+
+ private:
+  void CountEnd() {
+    const std::lock_guard lock(ends_mu_);
+    ++num_ended_;
+    ended_.notify_all();
+  }
+  bool AwaitOthers() {
+    std::unique_lock lock(ends_mu_);
+    return ended_.wait_for(lock, std::chrono::seconds(60),
+                           [this] { return num_ended_ == kRanks - 1; });
+  }
+
+  std::mutex ends_mu_;
+  std::condition_variable ended_;
+  int num_ended_ = 0;
+  bool others_ended_ = false;
+};
+
+// It does not save, low as its number is.
+TEST_F(SlowEndTest, AFailureInAStepIsToldAndAnotherRankSaves) {
+  RunWithAFailure([] { in_compute = [] { throw std::runtime_error("an error of its own"); }; });
+  for (const int rank : {1, 2}) {
+    const auto lost = collectives::PeerLostOf(statuses_[rank]);
+    ASSERT_TRUE(lost.has_value()) << statuses_[rank];
+    EXPECT_EQ(lost->rank, kFailing) << statuses_[rank];
+  }
+}
+
+// No Abort waits for that.
+TEST_F(SlowEndTest, AFailureBetweenStepsIsToldBefore) {
+  RunWithAFailure([] { throw std::runtime_error("an error of its own"); });
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kCancelled) << statuses_[rank];
+  }
+}
+
+// What its progress says from the second look at it on.
+class LosesAPeer final : public collectives::Progress {
+ public:
+  void Enter(int64_t, int, collectives::Phase) override {}
+  absl::Status Health() const override {
+    if (looks_++ == 0) return absl::OkStatus();
+    return collectives::PeerLostError({.rank = 1}, "its process has ended");
+  }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+TEST_F(TrainTest, ALongEvaluationEndsWhenAPeerIsLost) {
+  TrainOptions options;
+  options.job_path = folder_ / "job.pbtxt";
+  options.variables = {{"DATA", folder_}};
+  options.threads = 1;
+  const auto single = collectives::MakeSingle();
+  const auto guard = Guard::Make(options, *single);
+  ASSERT_TRUE(guard.ok()) << guard.status();
+  const auto session = OpenSession(options, *single, (*guard)->progress());
+  ASSERT_TRUE(session.ok()) << session.status();
+  LosesAPeer progress;
+  const auto evaluation = Evaluate(**session, *single, progress, 0);
+  EXPECT_TRUE(collectives::PeerLostOf(evaluation.status()).has_value()) << evaluation.status();
+}
+
+class StartTest : public TrainTest, public testing::WithParamInterface<const char*> {
+ protected:
+  absl::Status RunRanks(const RankBody& body) {
+    const bool over_tcp = std::string_view(GetParam()) == "tcp";
+    return over_tcp ? collectives::RunTcpRanks(2, body) : collectives::RunRanks(2, body);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, StartTest, testing::Values("threads", "tcp"),
+                         [](const auto& backend) { return backend.param; });
+
+// It has come to the rendezvous, and then it is stopped, say.
+TEST_P(StartTest, ARankThatDoesNotComeToTheWatchdogsIsNamed) {
+  std::latch ended(1);
+  absl::Status said;
+  (void)RunRanks([&](collectives::Communicator& communicator) {
+    if (communicator.rank() == 1) {
+      ended.wait();
+      return absl::OkStatus();
+    }
+    TrainOptions options;
+    options.start_timeout = std::chrono::milliseconds(200);
+    said = Train(options, communicator).status();
+    ended.count_down();
+    return said;
+  });
+  EXPECT_EQ(said.code(), absl::StatusCode::kDeadlineExceeded) << said;
+  EXPECT_THAT(std::string(said.message()), HasSubstr("rank 1 did not come"));
+}
+
+// From then on ranks may take the time that the communicator gives them.
+TEST_P(StartTest, TheLimitOfTheStartEndsWithIt) {
+  const absl::Status status = RunRanks([](collectives::Communicator& communicator) -> absl::Status {
+    for (const std::chrono::nanoseconds own : {std::chrono::minutes(0), std::chrono::minutes(7)}) {
+      communicator.set_timeout(own);
+      MILLRACE_ASSIGN_OR_RETURN(const auto guard, Guard::Make(TrainOptions(), communicator));
+      EXPECT_EQ(communicator.timeout(), own);
+      MILLRACE_RETURN_IF_ERROR(communicator.Barrier());
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Ranks that are done leave one after the other.
+TEST_F(TrainTest, WhoHasEndedWellIsNotBlamedForAWait) {
+  std::latch left(2);
+  const absl::Status status =
+      collectives::RunRanks(kRanks, [&](collectives::Communicator& communicator) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator));
+        if (communicator.rank() == 0) MILLRACE_RETURN_IF_ERROR(guard->EndWell());
+        if (communicator.rank() < 2) {
+          guard.reset();
+          left.arrive_and_wait();
+          return absl::OkStatus();
+        }
+        left.wait();
+        const auto lost = collectives::PeerLostOf(guard->Explain(absl::UnavailableError("broken")));
+        EXPECT_EQ(lost.value_or(collectives::PeerLost{.rank = -1}).rank, 1);
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// It stays in the group, so that there is no broken connection either.
+TEST_F(TrainTest, WhoHasLeftWithoutAWordEndsTheWaitOfTheOthers) {
+  std::latch waited(2);
+  const absl::Status status =
+      collectives::RunRanks(2, [&](collectives::Communicator& communicator) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator));
+        if (communicator.rank() == 1) {
+          guard->progress().Enter(7, -1, collectives::Phase::kBackward);
+          guard.reset();
+          waited.arrive_and_wait();
+          return absl::OkStatus();
+        }
+        const absl::Status said = communicator.Barrier();
+        EXPECT_EQ(said.code(), absl::StatusCode::kUnavailable);
+        EXPECT_THAT(std::string(said.message()),
+                    HasSubstr("rank 1 is lost in step 7 (backward): it has ended its run before "
+                              "the others"));
+        const auto lost = collectives::PeerLostOf(said).value_or(collectives::PeerLost());
+        EXPECT_EQ(std::pair(lost.rank, lost.step), std::pair(1, int64_t{7}));
+        waited.arrive_and_wait();
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Ranks 1 and 3 of a job train without the others.
+TEST_F(TrainTest, ABrokenConnectionNamesARankOfTheJob) {
+  std::latch seen(2);
+  const absl::Status status =
+      collectives::RunTcpRanks(4, [&](collectives::Communicator& job) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto half, job.Split(job.rank() % 2, job.rank()));
+        if (job.rank() % 2 == 0) return job.Barrier();
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), *half));
+        if (half->rank() == 0) {
+          const auto explain = [&guard](int rank) {
+            absl::Status broken = absl::UnavailableError("reset");
+            collectives::AddPeerLost(broken, {.rank = rank});
+            return guard->Explain(broken);
+          };
+          EXPECT_EQ(collectives::PeerLostOf(explain(3)).value_or(collectives::PeerLost()).rank, 1);
+          EXPECT_EQ(std::string(explain(2).message()), "reset") << "which is nobody's here";
+        }
+        seen.arrive_and_wait();
+        guard.reset();
+        return job.Barrier();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// What a rank has from a broken connection, itself or by way of others, has no place; the watchdog
+// has one.
+TEST_F(TrainTest, ALossWithoutAPlaceGetsTheOneThatWasSeenLast) {
+  std::latch seen(2);
+  const absl::Status status =
+      collectives::RunRanks(2, [&](collectives::Communicator& communicator) -> absl::Status {
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator));
+        if (communicator.rank() == 1) {
+          guard->progress().Enter(7, -1, collectives::Phase::kBackward);
+          guard->progress().Enter(7, 3, collectives::Phase::kWaiting);
+          MILLRACE_RETURN_IF_ERROR(communicator.Barrier());
+          seen.arrive_and_wait();
+          return absl::OkStatus();
+        }
+        MILLRACE_RETURN_IF_ERROR(communicator.Barrier());
+        absl::Status broken = absl::UnavailableError("message with rank 1: reset");
+        collectives::AddPeerLost(broken, {.rank = 1});
+        const absl::Status said = guard->Explain(broken);
+        EXPECT_EQ(std::string(said.message()),
+                  "rank 1 is lost in bucket 3 of step 7 (waiting): message with rank 1: reset");
+        EXPECT_EQ(collectives::PeerLostOf(said).value_or(collectives::PeerLost()).rank, 1);
+        seen.arrive_and_wait();
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace millrace::trainer

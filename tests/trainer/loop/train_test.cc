@@ -1,0 +1,478 @@
+// Train end to end: real shards, real pipelines, ranks as threads.
+
+#include "trainer/train.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "base/record_error.h"
+#include "readers/quarantine.h"
+#include "tests/trainer/loop/train_fixture.h"
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+TEST_F(TrainTest, TrainsEvaluatesAndSaysSo) {
+  const auto outcome = Run(1);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->steps, static_cast<uint64_t>(kSteps));
+  EXPECT_FALSE(outcome->stopped);
+  EXPECT_TRUE(fs::exists(outcome->checkpoint));
+  EXPECT_EQ(steps_.size(), static_cast<size_t>(kSteps));
+  EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("epoch 2: test accuracy"), HasSubstr("/23)"))));
+  EXPECT_THAT(lines_, Contains(HasSubstr("input-bound")));
+  EXPECT_THAT(lines_, Contains(HasSubstr("5 per epoch, 10 in all, 0 done")));
+}
+
+// S-TRAIN-4.
+TEST_F(TrainTest, StoppedAtAnyStepItContinuesBitForBit) {
+  const auto whole = Run(1);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const TensorFile expected = Load(whole->checkpoint);
+  for (int step = 0; step < kSteps; ++step) {
+    RemoveCheckpoints();
+    const auto stopped = Run(1, false, step);
+    ASSERT_TRUE(stopped.ok()) << stopped.status();
+    ASSERT_TRUE(stopped->stopped);
+    ASSERT_EQ(stopped->steps, static_cast<uint64_t>(step));
+    const auto resumed = Run(1, true);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    EXPECT_EQ(resumed->last_loss, whole->last_loss) << step;
+    EXPECT_EQ(resumed->test_accuracy, whole->test_accuracy) << step;
+    const TensorFile actual = Load(resumed->checkpoint);
+    EXPECT_EQ(actual.metadata, expected.metadata) << step;
+    for (const auto& [name, tensor] : expected.tensors) {
+      EXPECT_EQ(actual.tensors.at(name).data, tensor.data) << name << " at " << step;
+    }
+  }
+}
+
+// S-TRAIN-2, S-TRAIN-3.
+TEST_F(TrainTest, TwoAndThreeRanksTrainAsOneDoesAndStopTogether) {
+  const auto one = Run(1);
+  ASSERT_TRUE(one.ok()) << one.status();
+  for (const int world : {2, 3}) {
+    RemoveCheckpoints();
+    const auto stopped = Run(world, false, 4);
+    ASSERT_TRUE(stopped.ok()) << stopped.status();
+    EXPECT_TRUE(stopped->stopped);
+    const auto many = Run(world, true);
+    ASSERT_TRUE(many.ok()) << many.status();
+    // Sums are split differently, so float32 rounds differently.
+    EXPECT_NEAR(many->last_loss, one->last_loss, 1e-5) << world;
+    EXPECT_EQ(many->test_accuracy, one->test_accuracy) << world;
+    EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("test accuracy"), HasSubstr("/23)"))));
+  }
+}
+
+TEST_F(TrainTest, ACheckpointIsNeverOverwrittenUnasked) {
+  ASSERT_TRUE(Run(1).ok());
+  for (const int world : {1, 2}) {
+    const auto again = Run(world);
+    EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(std::string(again.status().message()), HasSubstr("checkpoint-00000010"));
+  }
+}
+
+TEST_F(TrainTest, ResumeWithoutACheckpointIsNotFound) {
+  EXPECT_EQ(Run(2, true).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TrainTest, ResumingAFinishedJobOnlyEvaluates) {
+  const auto whole = Run(1);
+  ASSERT_TRUE(whole.ok());
+  const auto again = Run(2, true);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(steps_.empty());
+  EXPECT_EQ(again->test_accuracy, whole->test_accuracy);
+  EXPECT_EQ(again->checkpoint, whole->checkpoint);
+}
+
+TEST_F(TrainTest, ADamagedNewestCheckpointIsDataLossNotTheOlderOne) {
+  const auto whole = Run(1);
+  ASSERT_TRUE(whole.ok());
+  fs::resize_file(whole->checkpoint, fs::file_size(whole->checkpoint) - 1);
+  const auto again = Run(2, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr(whole->checkpoint));
+}
+
+TEST_F(TrainTest, AnotherModelPlanOrDataIsFailedPrecondition) {
+  ASSERT_TRUE(Run(1, false, 4).ok());
+  WriteModel(4);
+  auto again = Run(2, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("another model"));
+  WriteModel(8);
+  Write(folder_ / "train.pbtxt", PipelineText("${DATA}/train-*.tfrecord", 7, true));
+  again = Run(2, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("another training plan"));
+  Write(folder_ / "train.pbtxt", PipelineText("${DATA}/train-*.tfrecord", 8, true));
+  WriteShard(folder_ / "train-2.tfrecord", 50, 3);
+  again = Run(2, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition) << again.status();
+}
+
+TEST_F(TrainTest, ABadLabelEndsAllRanksAndNamesTheRecord) {
+  WriteShard(folder_ / "train-1.tfrecord", 20, kTrainSamples - 20, /*bad=*/25);
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(outcome.status().message()),
+              AllOf(HasSubstr("rank "), HasSubstr("train-1.tfrecord: record 5 at offset "),
+                    HasSubstr("is 9")));
+  const auto error = GetRecordError(outcome.status());
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->ordinal, 5);
+  EXPECT_EQ(error->reason, RecordErrorReason::kValue);
+}
+
+TEST_F(TrainTest, DamagedRecordsOfBothPlansAreQuarantinedOnce) {
+  const auto damage = [&](const std::string& name) {
+    std::fstream file(folder_ / name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(20);  // the payload of record 0
+    file.put('\xff');
+  };
+  damage("train-1.tfrecord");
+  damage("test-0.tfrecord");
+  for (const auto& [name, pattern, batch] :
+       {std::tuple("train.pbtxt", "${DATA}/train-*.tfrecord", 8),
+        std::tuple("eval.pbtxt", "${DATA}/test-*.tfrecord", 5)}) {
+    Write(folder_ / name,
+          "on_damage { policy: \"mask\" }\n" + PipelineText(pattern, batch, batch == 8));
+  }
+  const std::string path = folder_ / "bad.jsonl";
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator&) {
+    options.quarantine_file = path;
+  };
+  ASSERT_TRUE(Run(2).ok());
+  auto places = readers::ReadQuarantine(path);
+  ASSERT_TRUE(places.ok()) << places.status();
+  std::set<std::string> files;
+  for (const RecordError& place : *places) {
+    EXPECT_EQ(place.ordinal, 0);
+    EXPECT_EQ(place.reason, RecordErrorReason::kDataCrc);
+    files.insert(fs::path(place.file).filename());
+  }
+  EXPECT_EQ(places->size(), 2u);  // in two epochs and three evaluations
+  EXPECT_EQ(files, (std::set<std::string>{"test-0.tfrecord", "train-1.tfrecord"}));
+}
+
+TEST_F(TrainTest, FilesThatDoNotFitAreNamed) {
+  Write(folder_ / "train.pbtxt", PipelineText("${DATA}/none-*.tfrecord", 8, true));
+  EXPECT_THAT(std::string(Run(2).status().message()), HasSubstr("train.pbtxt"));
+  std::string text = PipelineText("${DATA}/train-*.tfrecord", 8, true);
+  text.replace(text.find("stage { repeat {} }"), std::string::npos, "");
+  Write(folder_ / "train.pbtxt", text);
+  EXPECT_THAT(std::string(Run(1).status().message()), HasSubstr("add repeat {}"));
+  fs::remove(folder_ / "model.pbtxt");
+  EXPECT_EQ(Run(2).status().code(), absl::StatusCode::kNotFound);
+}
+
+// One rank with one thread: whoever else opens the shards may index them first, and then there is
+// no progress to report. Several ranks are the memory limits of tests/cli/train_cli_test.py.
+TEST_F(TrainTest, AnExceptionWhileOpeningIsAnErrorAndReportedOnce) {
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    options.threads = 1;
+    options.index_progress = [](int64_t, int64_t) { throw std::bad_alloc(); };
+  };
+  const auto outcome = Run(1);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kResourceExhausted) << outcome.status();
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_THAT(reported_[0].second, HasSubstr("out of memory"));
+}
+
+TEST_F(TrainTest, AnExceptionInTheLoopIsReportedByItsRankAlone) {
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    options.progress = [](uint64_t done, uint64_t) {
+      if (done == 4) throw std::runtime_error("no paper");
+    };
+  };
+  const auto outcome = Run(3);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInternal) << outcome.status();
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_THAT(reported_[0].second, AllOf(HasSubstr("rank 0"), HasSubstr("no paper")));
+}
+
+TEST_F(TrainTest, SaysWhatTheReductionsCostAndWhoIsAwaited) {
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    // Rank 0 alone prints, after a step: the others wait for it at the start of the next one.
+    options.print = [print = options.print](std::string_view line) {
+      print(line);
+      if (line.starts_with("step ")) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    };
+  };
+  const auto outcome = Run(3);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  ASSERT_TRUE(outcome->straggler.has_value());
+  EXPECT_EQ(outcome->straggler->rank, 0);
+  EXPECT_THAT(steps_, Contains(HasSubstr("rank 0 is awaited: median ")));
+  EXPECT_THAT(lines_, Contains(AllOf(StartsWith("rank 0 is awaited: median "), HasSubstr(" ms of "),
+                                     HasSubstr(" ms steps"))));
+  EXPECT_EQ(outcome->reduction.steps, kSteps);
+  // 3x3x1x8 + 8 weights of the convolution, 2x2x8x3 + 3 of the layer behind it; each from a
+  // multiple of 64 bytes on.
+  EXPECT_GE(outcome->reduction.total().bytes, kSteps * 4 * (80 + 99));
+  EXPECT_LE(outcome->reduction.total().bytes, kSteps * (4 * (80 + 99) + 4 * 64));
+  EXPECT_GT(outcome->reduction.total().exposed_seconds, 0);
+  EXPECT_THAT(lines_,
+              Contains(AllOf(StartsWith("reduction: 1 bucket, "), HasSubstr(" exposed ("))));
+}
+
+TEST_F(TrainTest, ARankAloneHasNoReductionToSpeakOf) {
+  const auto outcome = Run(1);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_FALSE(outcome->straggler.has_value());
+  EXPECT_THAT(lines_, Not(Contains(StartsWith("reduction: "))));
+}
+
+TEST_F(TrainTest, ATimelineThatOnlyOneRankWantsIsAnErrorOfAll) {
+  adjust_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() == 1) options.timeline_file = folder_ / "timeline.json";
+  };
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(outcome.status().message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("timeline")));
+}
+
+TEST_F(TrainTest, ATimelineThatCannotBeWrittenIsAnErrorBeforeTheFirstStep) {
+  adjust_ = [this](TrainOptions& options, const collectives::Communicator&) {
+    options.timeline_file = folder_ / "nowhere/timeline.json";
+  };
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kNotFound) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("nowhere/timeline.json"));
+  EXPECT_TRUE(steps_.empty());
+}
+
+TEST_F(TrainTest, ATimelineThatCannotBeWrittenAtTheEndIsAWarning) {
+  std::vector<std::string> warnings;
+  fs::create_directories(folder_ / "traces");
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.timeline_file = folder_ / "traces/timeline.json";
+    if (communicator.rank() != 0) return;
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+    options.on_weights = [this](uint64_t, std::vector<std::vector<float>>&) {
+      fs::remove_all(folder_ / "traces");
+    };
+  };
+  const auto outcome = Run(2, /*resume=*/false, /*stop_after=*/3);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_TRUE(outcome->stopped);
+  EXPECT_THAT(warnings, Contains(AllOf(StartsWith("no timeline: "), HasSubstr("traces"))));
+}
+
+TEST_F(TrainTest, AnErrorOfAllRanksIsReportedOnce) {
+  fs::remove(folder_ / "model.pbtxt");
+  EXPECT_FALSE(Run(3).ok());
+  ASSERT_EQ(reported_.size(), 1u);
+  EXPECT_EQ(reported_[0].first, 0);
+  EXPECT_THAT(reported_[0].second, HasSubstr("model.pbtxt"));
+}
+
+TEST_F(TrainTest, AFolderThatCannotBeWrittenIsRefusedBeforeTraining) {
+  WriteJob("/proc/checkpoints");
+  const auto outcome = Run(2);
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("/proc/checkpoints"));
+  EXPECT_TRUE(steps_.empty());
+}
+
+TEST_F(TrainTest, AnOldCheckpointThatCannotBeRemovedIsAWarningAndTheJobGoesOn) {
+  std::ifstream job(folder_ / "job.pbtxt");
+  std::string text(std::istreambuf_iterator<char>(job), {});
+  text.replace(text.find("keep: 100"), 9, "keep: 1");
+  Write(folder_ / "job.pbtxt", text);
+  const fs::path stays = folder_ / "checkpoints" / "checkpoint-00000001.safetensors";
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 0) return;
+    options.progress = [&](uint64_t done, uint64_t) {
+      if (done == 4) fs::create_directories(stays / "notes");
+    };
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  };
+  const auto outcome = Run(2);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(Load(outcome->checkpoint).metadata.at("step"), std::to_string(kSteps));
+  EXPECT_THAT(warnings, AllOf(SizeIs(3), Each(HasSubstr(stays.string()))));  // steps 6, 9 and 10
+}
+
+// A rate that overflows the weights at once is found in them before they are saved (at step 6); one
+// that only makes them huge, in the loss of the step after.
+TEST_F(TrainTest, ATrainingThatDivergedStopsAndKeepsTheGoodCheckpoints) {
+  for (const bool at_once : {true, false}) {
+    RemoveCheckpoints();
+    WriteJob(
+        "checkpoints",
+        absl::StrCat("base_lr: 1e-4 step { epoch: 1 factor: ", at_once ? "1e60" : "1e30", " }"));
+    const auto outcome = Run(2);
+    EXPECT_EQ(outcome.status().code(), absl::StatusCode::kOutOfRange) << outcome.status();
+    EXPECT_THAT(std::string(outcome.status().message()),
+                AllOf(HasSubstr(at_once ? "step 6: a value of '" : "step 7: the loss"),
+                      HasSubstr("not finite"),
+                      HasSubstr(at_once ? "checkpoint-00000003" : "checkpoint-00000006")));
+    EXPECT_EQ(fs::exists(folder_ / "checkpoints/checkpoint-00000006.safetensors"), !at_once);
+    EXPECT_FALSE(fs::exists(folder_ / "checkpoints/checkpoint-00000009.safetensors"));
+    EXPECT_EQ(reported_.size(), 1u);
+  }
+}
+
+TEST_F(TrainTest, AnotherJobIsFailedPreconditionAndTheFieldIsNamed) {
+  ASSERT_TRUE(Run(1, false, 4).ok());
+  WriteJob("checkpoints",
+           "base_lr: 0.05 momentum: 0.8 weight_decay: 0.001 warmup_steps: 3 cosine {}");
+  auto again = Run(2, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.status().message()),
+              AllOf(HasSubstr("optimizer.momentum"), HasSubstr("0.9"), HasSubstr("0.8")));
+  WriteJob("checkpoints", "", "epochs: 3");  // another end of the cosine
+  again = Run(1, true);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("epochs"));
+  WriteJob("checkpoints", "",
+           "epochs: 2 pipeline_threads: 2 memory_budget_mib: 99 reduction { bucket_bytes: 100000 "
+           "progress_policy: \"inline\" digest_every: 1 accumulate_steps: 1 exact: true }");
+  again = Run(1, true);
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
+TEST_F(TrainTest, AConstantRateMayGoOnForMoreEpochs) {
+  WriteJob("checkpoints", "base_lr: 0.05");
+  ASSERT_TRUE(Run(1).ok());
+  WriteJob("checkpoints", "base_lr: 0.05", "epochs: 3");
+  const auto longer = Run(1, true);
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_EQ(longer->steps, static_cast<uint64_t>(3 * kStepsPerEpoch));
+}
+
+TEST_F(TrainTest, AnAbsurdNumberOfStepsIsRefused) {
+  WriteJob("checkpoints", "", "epochs: 4294967295 steps_per_epoch: 1099511627776");
+  auto outcome = Run(1);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("4294967295 epochs"));
+  WriteJob("checkpoints", "", "epochs: 2 steps_per_epoch: 9223372036854775808");
+  outcome = Run(1);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("steps_per_epoch"));
+}
+
+TEST_F(TrainTest, AnEmptyEvaluationIsRefusedBeforeTraining) {
+  WriteShard(folder_ / "test-0.tfrecord", 1000, 0);
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("eval.pbtxt"));
+  EXPECT_TRUE(steps_.empty());
+}
+
+TEST_F(TrainTest, EveryKindOfBatchScalesTheLearningRate) {
+  // How many batches buckets make is not known before the end, so steps_per_epoch is given.
+  WriteJob("checkpoints", "base_lr: 0.05 base_batch: 16", "epochs: 1 steps_per_epoch: 5");
+  const std::string plain = PipelineText("${DATA}/train-*.tfrecord", 8, true);
+  for (const std::string kind :
+       {"batch { size: 8 }", "padded_batch { size: 8 }", "ragged_batch { size: 8 }",
+        "bucket_by_length { field: \"image\" boundary: 9 batch_size: 8 batch_size: 8 }"}) {
+    std::string text = plain;
+    text.replace(text.find("batch { size: 8 }"), std::string_view("batch { size: 8 }").size(),
+                 kind);
+    Write(folder_ / "train.pbtxt", text);
+    const auto outcome = Run(1);
+    ASSERT_TRUE(outcome.ok()) << kind << ": " << outcome.status();
+    EXPECT_THAT(lines_, Contains(HasSubstr("0.025 after scaling"))) << kind;
+    EXPECT_THAT(lines_, Contains(HasSubstr("8 global"))) << kind;
+    RemoveCheckpoints();
+  }
+}
+
+TEST_F(TrainTest, BucketsOfSeveralBatchSizesHaveNoLearningRate) {
+  std::string text = PipelineText("${DATA}/train-*.tfrecord", 8, true);
+  text.replace(text.find("batch { size: 8 }"), std::string_view("batch { size: 8 }").size(),
+               "bucket_by_length { field: \"image\" boundary: 9 batch_size: 8 batch_size: 4 }");
+  Write(folder_ / "train.pbtxt", text);
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+  EXPECT_THAT(std::string(outcome.status().message()),
+              AllOf(HasSubstr("train.pbtxt"), HasSubstr("batch sizes of the buckets differ")));
+}
+
+TEST_F(TrainTest, NothingToTrainOnIsRefused) {
+  WriteShard(folder_ / "train-0.tfrecord", 0, 0);
+  WriteShard(folder_ / "train-1.tfrecord", 0, 0);
+  const auto outcome = Run(1);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
+}
+
+TEST_F(TrainTest, RanksWithOtherFilesNameRankAndDifference) {
+  const auto variant = [&](const std::string& file, const std::string& from,
+                           const std::string& to) {
+    adjust_ = [&, file, from, to](TrainOptions& options,
+                                  const collectives::Communicator& communicator) {
+      options.variables[from] = communicator.rank() == 1 ? to : file;
+    };
+  };
+  Write(folder_ / "model.pbtxt",
+        "layer { input_layer { shape: 6 shape: 6 shape: 1 } }\n"
+        "layer { name: \"conv_x\" convolution { filters: ${FILTERS} kernel: 3 } }\n"
+        "layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} }\n");
+  variant("8", "FILTERS", "4");
+  EXPECT_THAT(std::string(Run(3).status().message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("the model"), HasSubstr("conv_x"),
+                    HasSubstr("8"), HasSubstr("4")));
+  EXPECT_EQ(reported_.size(), 1u);
+  WriteModel(8);
+  WriteJob("checkpoints", "base_lr: ${RATE}");
+  variant("0.05", "RATE", "0.1");
+  EXPECT_THAT(std::string(Run(3).status().message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("optimizer.base_lr"), HasSubstr("0.1")));
+}
+
+TEST_F(TrainTest, IndexingShowsNoProgressOnOtherRanks) {
+  std::atomic<int> elsewhere{0};
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.index_progress = [&, rank = communicator.rank()](int64_t, int64_t) {
+      elsewhere += rank == 0 ? 0 : 1;
+    };
+  };
+  ASSERT_TRUE(Run(2).ok());
+  EXPECT_EQ(elsewhere, 0);
+}
+
+// Alone on purpose: of several ranks, the one that comes first makes the index.
+TEST_F(TrainTest, IndexingShowsProgress) {
+  int calls = 0;
+  adjust_ = [&calls](TrainOptions& options, const collectives::Communicator&) {
+    options.threads = 1;
+    options.index_progress = [&calls](int64_t, int64_t total) { calls += total > 0 ? 1 : 0; };
+  };
+  ASSERT_TRUE(Run(1).ok());
+  EXPECT_GT(calls, 0);
+}
+
+TEST_F(TrainTest, TheTableSaysEverySetting) {
+  ASSERT_TRUE(Run(2).ok());
+  for (const char* expected :
+       {"DATA=", "epochs", "every 1 steps", "every 3 steps", "of the pipeline", "ahead",
+        "batches of 5", "fingerprint", "threads per rank", "seeds"}) {
+    EXPECT_THAT(lines_, Contains(HasSubstr(expected))) << expected;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::trainer

@@ -1,0 +1,149 @@
+#include "trainer/model/model.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "tests/temp_folder.h"
+#include "tests/trainer/model/test_nets.h"
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const std::string& text) {
+  ModelSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  const auto model = BuildModel(spec, [](int layer) { return "at " + std::to_string(layer); });
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(model.status().message());
+}
+
+const char kInput[] = "layer { input_layer { shape: [8, 8, 3] } }";
+const char kLoss[] = "layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} }";
+
+TEST(ModelTest, ShapesAndParametersFollowTheLayers) {
+  const Model model = MakeModel(std::string(kInput) +
+                                R"(layer { name: "stem" convolution { filters: 6 kernel: 3 } }
+    layer { pool { kernel: 2 } } layer { relu {} })" +
+                                kLoss);
+  ASSERT_EQ(model.layers.size(), 4u);
+  EXPECT_EQ(model.layers[0].output, Shape({6, 6, 6}));
+  EXPECT_EQ(model.layers[1].output, Shape({3, 3, 6}));
+  ASSERT_EQ(model.parameters.size(), 4u);
+  EXPECT_EQ(model.parameters[0].name, "stem/weights");
+  EXPECT_EQ(model.parameters[0].shape, Shape({6, 3, 3, 3}));
+  EXPECT_EQ(model.parameters[1].name, "stem/bias");
+  EXPECT_EQ(model.parameters[2].name, "fc1/weights");
+  EXPECT_EQ(model.parameters[2].shape, Shape({4, 54}));
+  EXPECT_EQ(model.num_parameters(), 6 * 27 + 6 + 4 * 54 + 4);
+  EXPECT_EQ(model.num_classes, 4);
+  EXPECT_EQ(model.input_field, "image");
+  EXPECT_EQ(model.label_field, "label");
+}
+
+TEST(ModelTest, ErrorsNameThePlaceTheLayerAndTheShapes) {
+  EXPECT_THAT(ErrorOf(std::string(kInput) +
+                      R"(layer { name: "big" convolution { filters: 1 kernel: 9 } })" + kLoss),
+              HasSubstr("at 1: layer 'big': a kernel of 9 does not fit its input [8, 8, 3]"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { fully_connected { outputs: 4 } }" +
+                      "layer { pool { kernel: 2 } }" + kLoss),
+              HasSubstr("its input is [4]"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { relu {} } layer { softmax_cross_entropy {} }"),
+              HasSubstr("one value per class"));
+}
+
+TEST(ModelTest, BadWiringIsRefused) {
+  EXPECT_THAT(ErrorOf(std::string(kInput) + R"(layer { input: "nowhere" relu {} })" + kLoss),
+              HasSubstr("'nowhere' is no layer before it"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + R"(layer { name: "a" relu {} }
+                layer { input: "input1" relu {} })" +
+                      kLoss),
+              HasSubstr("nothing would read 'a'"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + R"(layer { name: "a" relu {} }
+                layer { name: "a" relu {} })" +
+                      kLoss),
+              HasSubstr("two layers are called 'a'"));
+  MakeModel(std::string(kInput) + R"(layer { name: "a" input: "input1" relu {} }
+    layer { input: "a" relu {} })" +
+            kLoss);
+}
+
+TEST(ModelTest, FirstAndLastLayersAreFixed) {
+  EXPECT_THAT(ErrorOf(kLoss), HasSubstr("must be an input_layer"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + kInput + kLoss), HasSubstr("only the first layer"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { relu {} }"), HasSubstr("must be the loss"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { softmax_cross_entropy {} }" + kLoss),
+              HasSubstr("the loss must be the last layer"));
+  EXPECT_THAT(ErrorOf(kInput), HasSubstr("needs an input layer and a loss"));
+  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer {}" + kLoss), HasSubstr("has no kind"));
+}
+
+TEST(ModelTest, AbsurdSizesAreRefused) {
+  for (const char* layer :
+       {"convolution { filters: 0 kernel: 3 }", "convolution { filters: 1 }",
+        "convolution { filters: 4294967295 kernel: 3 }", "pool { kernel: 2 padding: 2 }", "pool {}",
+        "fully_connected {}", "fully_connected { outputs: 4294967295 }",
+        "convolution { filters: 1000000 kernel: 1 }"}) {
+    ErrorOf(std::string("layer { input_layer { shape: [900, 900, 3] } } layer { ") + layer + " }" +
+            kLoss);
+  }
+  ErrorOf(std::string("layer { input_layer { shape: [8, 0, 3] } }") + kLoss);
+  ErrorOf(std::string("layer { input_layer { shape: [8, 8] } }") + kLoss);
+  ErrorOf(std::string("layer { input_layer { shape: [1000000, 1000000, 1000000] } }") + kLoss);
+}
+
+TEST(ModelTest, FingerprintMovesWithWhatTheTensorsDependOn) {
+  const std::string relu = "layer { relu {} }";
+  const Model model = MakeModel(kInput + relu + kLoss);
+  EXPECT_EQ(model.Fingerprint(), MakeModel("name: \"x\"" + (kInput + relu + kLoss)).Fingerprint());
+  EXPECT_NE(model.Fingerprint(), MakeModel(std::string(kInput) + kLoss).Fingerprint());
+}
+
+TEST(ModelTest, WeightsAreHeNormalAndKeyedByNameAndSeed) {
+  const std::string fc = "layer { name: \"wide\" fully_connected { outputs: 500 } }";
+  const Model model = MakeModel(kInput + fc + kLoss);
+  const TensorSet weights = MakeInitialWeights(model, 3);
+  double sum = 0;
+  double squares = 0;
+  for (float value : weights[0]) {
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const auto count = static_cast<double>(weights[0].size());  // 96,000
+  EXPECT_NEAR(sum / count, 0, 0.002);
+  EXPECT_NEAR(std::sqrt(squares / count), std::sqrt(2.0 / 192), 0.001);
+  for (float value : weights[1]) ASSERT_EQ(value, 0.0f);
+  const Model deeper = MakeModel(kInput + std::string("layer { relu {} }") + fc + kLoss);
+  EXPECT_EQ(MakeInitialWeights(deeper, 3)[0], weights[0]) << "another layer changes no weights";
+  EXPECT_NE(MakeInitialWeights(model, 4)[0], weights[0]);
+}
+
+TEST(ModelTest, FileErrorsNameLineAndColumn) {
+  const TempFolder folder;
+  const std::string path = folder / "lines.pbtxt";
+  std::ofstream(path) << "layer { input_layer { shape: [8, 8, 3] } }\n"
+                         "layer { name: \"c\" convolution { filters: 2 kernel: 20 } }\n"
+                      << kLoss;
+  std::set<std::string> used;
+  const auto model = LoadModel(path, {}, used);
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr(path + ":2:1: layer 'c'"));
+  EXPECT_EQ(LoadModel(path + ".none", {}, used).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(ModelTest, FieldsOfThePipelineAreCompared) {
+  const Model model = MakeModel(std::string(kInput) + kLoss);
+  Schema schema({{"image", DType::kF32, {8, 8, 3}}, {"label", DType::kI64, {}}});
+  EXPECT_TRUE(CheckFields(model, schema).ok());
+  schema.Set({"image", DType::kU8, {8, 8, 3}});
+  EXPECT_THAT(std::string(CheckFields(model, schema).message()),
+              HasSubstr("field 'image' of float32 [8, 8, 3]"));
+  schema.Set({"image", DType::kF32, {8, 8, 3}});
+  schema.Remove("label");
+  EXPECT_EQ(CheckFields(model, schema).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace millrace::trainer

@@ -1,0 +1,79 @@
+#ifndef MILLRACE_TRAINER_BACKEND_BACKEND_H_
+#define MILLRACE_TRAINER_BACKEND_BACKEND_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/record_error.h"
+#include "base/run.h"
+#include "base/tensor.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+
+namespace millrace::trainer {
+
+// What one step of one rank reads. Everything borrows.
+struct StepInput {
+  ConstTensorView images;          // float32 [rows, ...input_shape]
+  ConstTensorView labels;          // int64 or int32 [rows]
+  std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
+  int64_t global_valid_rows = 0;   // over all ranks: what the loss is divided by
+  std::span<const SampleId> ids;   // who the rows are, for messages; may be empty
+  // Where a row's sample lies, for messages; may be empty.
+  std::function<RecordError(const SampleId& id)> locate;
+};
+
+// Sums over the valid rows of this rank.
+struct StepResult {
+  double loss_sum = 0;  // of -log softmax(logits)[label]
+  int64_t correct = 0;  // the largest logit is the label's (the first of equals)
+  int64_t valid = 0;
+};
+
+// Runs a model forward and backward. Thread-compatible.
+class Backend {
+ public:
+  // Says that the gradient of parameter `i` is in its memory.
+  using GradientReady = std::function<absl::Status(size_t i)>;
+
+  virtual ~Backend() = default;
+
+  // Forward, loss and backward. Each gradient of (loss sum / global_valid_rows) is written to the
+  // span it was made with, and reported as soon as it is there, in the reverse order of the
+  // parameters.
+  //   INVALID_ARGUMENT  the input does not fit the model, or a label is no class (RecordError says
+  //                     which record)
+  //   INTERNAL          the compute library failed (its words are in the message)
+  //   other             what `ready` returned; the step ends there
+  virtual absl::StatusOr<StepResult> TrainStep(const StepInput& input,
+                                               const GradientReady& ready) = 0;
+  // Forward and loss alone.
+  virtual absl::StatusOr<StepResult> Evaluate(const StepInput& input) = 0;
+
+  // "oneDNN 2.6.3, AVX512_CORE": library and instruction set.
+  virtual std::string Describe() const = 0;
+};
+
+// Makes the CPU backend. It reads `weights` at every step and writes `gradients`; both must outlive
+// it, with one tensor per parameter. `threads` >= 1 compute threads; a fixed number of them gives
+// the same bits for the same inputs.
+absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
+                                                           const TensorSet& weights,
+                                                           std::vector<std::span<float>> gradients,
+                                                           int threads);
+
+// The backends of this build with their versions: {"oneDNN 2.6.3"}.
+std::vector<std::string> BackendNames();
+
+// Checks `input` against `model`: what every backend does first.
+absl::Status CheckStepInput(const Model& model, const StepInput& input);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_BACKEND_BACKEND_H_

@@ -1,0 +1,21 @@
+#ifndef MILLRACE_TRAINER_BACKEND_LOSS_H_
+#define MILLRACE_TRAINER_BACKEND_LOSS_H_
+
+#include <span>
+
+#include "trainer/backend/backend.h"
+
+namespace millrace::trainer {
+
+// Softmax cross-entropy over `logits`, rows of `num_classes`. The loss is summed in double.
+// Where `gradient` is not empty (same size as logits), it becomes d(loss sum / global_valid_rows) /
+// d logits; rows of padding get zeros. Dividing by the valid rows of the global batch, not by this
+// rank's, is what makes the sum over ranks the gradient of the global mean, also when the last
+// batch is ragged (Goyal et al. 2017, section 3).
+// REQUIRES: CheckStepInput(input).
+StepResult SoftmaxCrossEntropyLoss(std::span<const float> logits, int64_t num_classes,
+                                   const StepInput& input, std::span<float> gradient);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_BACKEND_LOSS_H_

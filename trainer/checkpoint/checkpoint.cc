@@ -1,0 +1,187 @@
+#include "trainer/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "readers/atomic_file.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace millrace::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPrefix[] = "checkpoint-";
+constexpr char kSuffix[] = ".safetensors";
+constexpr char kFormat[] = "millrace checkpoint 1";
+
+// The step in a checkpoint's file name; false for any other file.
+bool ParseName(const std::string& name, uint64_t& step) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return false;
+  const size_t begin = sizeof(kPrefix) - 1;
+  const size_t end = name.size() - (sizeof(kSuffix) - 1);
+  if (end < begin + 8) return false;
+  return absl::SimpleAtoi(name.substr(begin, end - begin), &step);
+}
+
+// Step -> path of all checkpoints in `folder`; none when there is no such folder.
+absl::StatusOr<std::map<uint64_t, std::string>> List(const std::string& folder) {
+  std::map<uint64_t, std::string> found;
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return found;
+  while (!error && entries != fs::directory_iterator()) {
+    uint64_t step = 0;
+    if (ParseName(entries->path().filename().string(), step)) found[step] = entries->path();
+    entries.increment(error);
+  }
+  if (error) return ErrnoStatus(error.value(), "list", folder);
+  return found;
+}
+
+// Removes what a training that was killed was writing.
+absl::Status RemoveAbandoned(const std::string& folder) {
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename().string();
+    uint64_t step = 0;
+    const std::string of = readers::AtomicFile::TemporaryOf(name);
+    if (ParseName(of, step)) readers::RemoveIfAbandoned(entries->path().string());
+  }
+  return error ? ErrnoStatus(error.value(), "list", folder) : absl::OkStatus();
+}
+
+std::map<std::string, std::string> Describe(const TrainState& state) {
+  const auto hex = [](uint64_t value) { return absl::StrFormat("%016x", value); };
+  return {{"format", kFormat},
+          {"step", absl::StrCat(state.step)},
+          {"epoch", absl::StrCat(state.epoch)},
+          {"resume_token_hex", absl::BytesToHexString(state.resume_token)},
+          {"model_fingerprint", hex(state.model_fingerprint)},
+          {"plan_fingerprint", hex(state.plan_fingerprint)},
+          {"data_fingerprint", hex(state.data_fingerprint)},
+          {"global_batch", absl::StrCat(state.global_batch)},
+          {"job", state.job}};
+}
+
+bool IsHex(const std::string& text) {
+  return text.size() % 2 == 0 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadata) {
+  TrainState state;
+  const auto hex = [&](const char* key, uint64_t& value) {
+    const std::string& text = metadata[key];
+    return text.size() == 16 && IsHex(text) && absl::SimpleHexAtoi(text, &value);
+  };
+  const bool good =
+      metadata["format"] == kFormat && absl::SimpleAtoi(metadata["step"], &state.step) &&
+      absl::SimpleAtoi(metadata["epoch"], &state.epoch) &&
+      absl::SimpleAtoi(metadata["global_batch"], &state.global_batch) &&
+      hex("model_fingerprint", state.model_fingerprint) &&
+      hex("plan_fingerprint", state.plan_fingerprint) &&
+      hex("data_fingerprint", state.data_fingerprint) && IsHex(metadata["resume_token_hex"]);
+  if (!good) return absl::DataLossError("its metadata is not a checkpoint's");
+  state.resume_token = absl::HexStringToBytes(metadata["resume_token_hex"]);
+  state.job = metadata["job"];
+  return state;
+}
+
+// Moves the tensors "PREFIXname" of `file` out, in the model's order.
+absl::StatusOr<TensorSet> TakeTensors(const Model& model, const std::string& prefix,
+                                      TensorFile& file) {
+  TensorSet tensors;
+  for (const Parameter& parameter : model.parameters) {
+    const auto found = file.tensors.find(prefix + parameter.name);
+    if (found == file.tensors.end() || !(found->second.shape == parameter.shape)) {
+      return absl::DataLossError(absl::StrCat("it has no tensor '", prefix, parameter.name, "' ",
+                                              parameter.shape.ToString()));
+    }
+    tensors.push_back(std::move(found->second.data));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CheckpointFolder::Newest() const {
+  MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
+  return found.empty() ? std::string() : found.rbegin()->second;
+}
+
+absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const TrainState& state,
+                                                   const TensorSet& weights,
+                                                   const TensorSet& velocity) const {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return ErrnoStatus(error.value(), "mkdir", folder_);
+  std::vector<TensorRef> tensors;
+  for (size_t i = 0; i < model.parameters.size(); ++i) {
+    const Parameter& parameter = model.parameters[i];
+    tensors.push_back({parameter.name, parameter.shape, weights[i]});
+    tensors.push_back({"momentum/" + parameter.name, parameter.shape, velocity[i]});
+  }
+  const std::string path =
+      (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
+  const absl::Status written =
+      WriteSafetensors(path, Describe(state), tensors, readers::Existing::kKeep);
+  if (absl::IsAlreadyExists(written)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        path, ": another training wrote it; each needs a checkpoint.folder of its own"));
+  }
+  MILLRACE_RETURN_IF_ERROR(written);
+  const absl::Status removed = RemoveOld();
+  if (!removed.ok() && warn_) {
+    warn_(absl::StrCat(path, " is saved, but old files stay: ", removed.message()));
+  }
+  return path;
+}
+
+// One that cannot be removed does not keep the others.
+absl::Status CheckpointFolder::RemoveOld() const {
+  MILLRACE_RETURN_IF_ERROR(RemoveAbandoned(folder_));
+  MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
+  size_t excess = found.size() - std::min(found.size(), static_cast<size_t>(keep_));
+  absl::Status status;
+  for (const auto& [step, path] : found) {
+    if (excess-- == 0) break;
+    std::error_code error;
+    fs::remove(path, error);
+    if (error) status.Update(ErrnoStatus(error.value(), "remove", path));
+  }
+  return status;
+}
+
+absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model) {
+  MILLRACE_ASSIGN_OR_RETURN(TensorFile file, ReadSafetensors(path));
+  Checkpoint checkpoint;
+  checkpoint.path = path;
+  absl::StatusOr<TrainState> state = ParseState(file.metadata);
+  if (!state.ok()) return Annotate(state.status(), path);
+  checkpoint.state = *std::move(state);
+  if (checkpoint.state.model_fingerprint != model.Fingerprint()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": the checkpoint is of another model (fingerprint ",
+                     file.metadata["model_fingerprint"], ", the job's model has ",
+                     absl::StrFormat("%016x", model.Fingerprint()), ")"));
+  }
+  absl::StatusOr<TensorSet> weights = TakeTensors(model, "", file);
+  if (!weights.ok()) return Annotate(weights.status(), path);
+  absl::StatusOr<TensorSet> velocity = TakeTensors(model, "momentum/", file);
+  if (!velocity.ok()) return Annotate(velocity.status(), path);
+  checkpoint.weights = *std::move(weights);
+  checkpoint.velocity = *std::move(velocity);
+  return checkpoint;
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,71 @@
+#ifndef MILLRACE_TRAINER_CHECKPOINT_CHECKPOINT_H_
+#define MILLRACE_TRAINER_CHECKPOINT_CHECKPOINT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+
+namespace millrace::trainer {
+
+// Where a training stands, tensors aside.
+struct TrainState {
+  uint64_t step = 0;         // steps done
+  uint64_t epoch = 0;        // whole epochs done
+  std::string resume_token;  // of the last batch used; empty before the first
+  uint64_t model_fingerprint = 0;
+  uint64_t plan_fingerprint = 0;  // of the training pipeline
+  uint64_t data_fingerprint = 0;
+  uint64_t global_batch = 0;
+  std::string job;  // JobFile::weights_text
+
+  friend bool operator==(const TrainState&, const TrainState&) = default;
+};
+
+struct Checkpoint {
+  std::string path;
+  TrainState state;
+  TensorSet weights;
+  TensorSet velocity;
+};
+
+// The checkpoints of one job: "checkpoint-00000940.safetensors" holds what was true after 940
+// steps. Used by one rank. Thread-compatible.
+class CheckpointFolder {
+ public:
+  // `keep` >= 1 of the newest are kept. `warn` receives what a user should know of a checkpoint
+  // that is saved all the same; may be empty.
+  CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {})
+      : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {}
+
+  // The path of the newest by its number; empty when there is none.
+  absl::StatusOr<std::string> Newest() const;
+
+  // Writes a checkpoint, durable when this returns, then removes the oldest ones and what killed
+  // writers left: what cannot be removed stays, with a warning. Makes the folder when it is
+  // missing. Returns the path.
+  //   ALREADY_EXISTS  there is one of this step: another training uses the folder
+  absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
+                                   const TensorSet& weights, const TensorSet& velocity) const;
+
+ private:
+  absl::Status RemoveOld() const;
+
+  const std::string folder_;
+  const int keep_;
+  const std::function<void(std::string_view)> warn_;
+};
+
+// Reads and verifies one checkpoint of `model`.
+//   DATA_LOSS            it is damaged (file named)
+//   FAILED_PRECONDITION  it is of another model
+absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_CHECKPOINT_CHECKPOINT_H_

@@ -1,0 +1,59 @@
+#ifndef MILLRACE_TRAINER_CHECKPOINT_SAFETENSORS_H_
+#define MILLRACE_TRAINER_CHECKPOINT_SAFETENSORS_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/shape.h"
+#include "readers/atomic_file.h"
+
+// float32 tensors in the safetensors format (github.com/huggingface/safetensors):
+//   8 bytes   N, little endian
+//   N bytes   JSON: {"__metadata__": {string: string}, "NAME": {"dtype": "F32", "shape": [...],
+//             "data_offsets": [begin, end]}, ...}, padded with spaces to a multiple of 8
+//   the rest  the tensors' bytes, little endian, without holes
+// The metadata of our files holds "digest": XXH3 (64 bits, 16 hex digits) of the header, with those
+// digits as zeros, and the data. So every damaged bit is found; other programs read past it.
+
+namespace millrace::trainer {
+
+struct TensorRef {
+  std::string name;
+  Shape shape;
+  std::span<const float> data;
+};
+
+struct TensorFile {
+  struct Tensor {
+    Shape shape;
+    std::vector<float> data;
+  };
+  std::map<std::string, std::string> metadata;
+  std::map<std::string, Tensor> tensors;
+};
+
+// Writes a file so that `path` is at every moment the old one, whole, or the new one, whole: to a
+// hidden temporary beside it, fsync, rename, fsync of the folder. `metadata` must not hold
+// "digest". `write_function` is for tests. When it fails nothing is left behind.
+//   ALREADY_EXISTS           `existing` is kKeep and there is a file `path`
+//   RESOURCE_EXHAUSTED, ...  it cannot be written
+absl::Status WriteSafetensors(const std::string& path,
+                              const std::map<std::string, std::string>& metadata,
+                              std::span<const TensorRef> tensors,
+                              readers::Existing existing = readers::Existing::kReplace,
+                              readers::WriteFunction write_function = {});
+
+// Reads and verifies a file that WriteSafetensors made. Nothing is allocated beyond the file's
+// size.
+//   NOT_FOUND  no such file
+//   DATA_LOSS  it is damaged or not of this format (file and reason named)
+absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_CHECKPOINT_SAFETENSORS_H_

@@ -1,0 +1,143 @@
+#include "trainer/job/job.h"
+
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "pipeline/plan/text_proto.h"
+#include "trainer/job/reduction.h"
+
+namespace millrace::trainer {
+namespace {
+
+constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxMib = 1 << 24;  // 16 TiB
+constexpr uint64_t kMaxStepsPerEpoch = uint64_t{1} << 40;
+
+void FillDefaults(Job& job) {
+  if (job.log_every_steps() == 0) job.set_log_every_steps(20);
+  if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
+  FillDefaults(*job.mutable_reduction());
+  if (!job.optimizer().has_base_lr()) job.mutable_optimizer()->set_base_lr(0.1);
+  CheckpointPolicy& checkpoint = *job.mutable_checkpoint();
+  if (checkpoint.keep() == 0) checkpoint.set_keep(3);
+  if (checkpoint.every_epochs() == 0 && checkpoint.every_steps() == 0) {
+    checkpoint.set_every_epochs(1);
+  }
+}
+
+absl::Status Check(const Job& job) {
+  if (job.model().empty()) return absl::InvalidArgumentError("model: no file is given");
+  if (job.train().empty()) return absl::InvalidArgumentError("train: no file is given");
+  if (job.pipeline_threads() > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pipeline_threads: ", job.pipeline_threads(), " is over ", kMaxThreads));
+  }
+  if (job.memory_budget_mib() > kMaxMib) {
+    return absl::InvalidArgumentError("memory_budget_mib is out of range");
+  }
+  if (job.steps_per_epoch() > kMaxStepsPerEpoch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps_per_epoch: ", job.steps_per_epoch(), " is over ", kMaxStepsPerEpoch));
+  }
+  if (job.checkpoint().keep() > (1u << 20)) {
+    return absl::InvalidArgumentError("checkpoint.keep is out of range");
+  }
+  return Check(job.reduction());
+}
+
+// The file, which alone is right, and what goes before it: "job.pbtxt with reduction.exact: true
+// given beside it".
+std::string WithFields(const std::string& path, std::span<const FieldValue> fields) {
+  if (fields.empty()) return path;
+  const auto format = [](std::string* out, const FieldValue& field) {
+    absl::StrAppend(out, "reduction.", field.name, ": ", field.value);
+  };
+  return absl::StrCat(path, " with ", absl::StrJoin(fields, ", ", format), " given beside it");
+}
+
+std::string TextOf(const Job& job) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(job, &text);  // fails for an unwritable stream only
+  return text;
+}
+
+Job WhatWeightsDependOn(Job job) {
+  job.clear_model();
+  job.clear_train();
+  job.clear_eval();
+  job.clear_checkpoint();
+  job.clear_log_every_steps();
+  job.clear_pipeline_threads();
+  job.clear_memory_budget_mib();
+  // Late sums end so many steps before the last one.
+  const bool needs_end = job.optimizer().has_cosine() || job.reduction().stale_steps() > 0;
+  if (!needs_end) job.clear_epochs();
+  KeepWhatWeightsDependOn(*job.mutable_reduction());
+  if (job.reduction().ByteSizeLong() == 0) job.clear_reduction();
+  return job;
+}
+
+}  // namespace
+
+std::string CompareJobs(const std::string& before, const std::string& now) {
+  Job a;
+  Job b;
+  google::protobuf::TextFormat::Parser parser;
+  SilentErrors silent;
+  parser.RecordErrorsTo(&silent);
+  if (!parser.ParseFromString(before, &a) || !parser.ParseFromString(now, &b)) {
+    return "it has fields that this version of the program does not know";
+  }
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string report;
+  differencer.ReportDifferencesToString(&report);
+  differencer.Compare(a, b);
+  return report.substr(0, report.find('\n'));
+}
+
+absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
+                                std::set<std::string>& used,
+                                std::span<const FieldValue> reduction) {
+  JobFile file;
+  const auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
+  if (!parsed.ok()) return parsed.status();
+  const absl::Status own = Check(file.job);
+  for (const FieldValue& field : reduction) {
+    MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
+  }
+  const std::string blamed = own.ok() ? WithFields(path, reduction) : path;
+  MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), blamed));
+  FillDefaults(file.job);
+  file.text = TextOf(file.job);
+  file.weights_text = TextOf(WhatWeightsDependOn(file.job));
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const auto resolve = [&folder](const std::string& name) {
+    return name.empty() ? name : (folder / name).string();
+  };
+  file.model_path = resolve(file.job.model());
+  file.train_path = resolve(file.job.train());
+  file.eval_path = resolve(file.job.eval());
+  file.checkpoint_folder = resolve(file.job.checkpoint().folder());
+  return file;
+}
+
+CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads) {
+  CoreSplit split;
+  split.usable = usable;
+  split.per_rank = threads > 0 ? threads : std::max(1, usable / std::max(1, local_ranks));
+  const bool reserve = split.per_rank >= 4;
+  split.pipeline = pipeline_threads > 0 ? pipeline_threads : std::max(1, split.per_rank / 4);
+  split.compute = reserve ? std::max(1, split.per_rank - split.pipeline) : split.per_rank;
+  split.io = std::clamp(2 * split.pipeline, 4, 64);
+  return split;
+}
+
+}  // namespace millrace::trainer

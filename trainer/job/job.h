@@ -1,0 +1,58 @@
+#ifndef MILLRACE_TRAINER_JOB_JOB_H_
+#define MILLRACE_TRAINER_JOB_JOB_H_
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "pipeline/plan.h"
+#include "trainer/job/job.pb.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// A job with its defaults filled in and its paths resolved.
+struct JobFile {
+  Job job;
+  std::string model_path;
+  std::string train_path;
+  std::string eval_path;          // empty: no evaluation
+  std::string checkpoint_folder;  // empty: no checkpoints
+  std::string text;               // the job with its variables and defaults filled in
+  // The same without what the weights after a given step do not depend on: files (model, plan and
+  // data have fingerprints), performance fields, output, and, unless the learning rate follows a
+  // cosine to the last step, how many epochs there are. A checkpoint remembers it.
+  std::string weights_text;
+};
+
+// Says how two texts of jobs (either kind) differ: "optimizer.base_lr: 0.1 -> 0.05".
+std::string CompareJobs(const std::string& before, const std::string& now);
+
+// Reads a job; `reduction` goes before what the file says there.
+//   NOT_FOUND         no such file
+//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, "FILE: FIELD ..." for a
+//                     value that is out of range
+// The variables that it names are added to `used`.
+absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
+                                std::set<std::string>& used,
+                                std::span<const FieldValue> reduction = {});
+
+// How the cores of one rank are divided.
+struct CoreSplit {
+  int usable = 1;    // of this process's host share
+  int per_rank = 1;  // of this rank
+  int compute = 1;
+  int pipeline = 1;  // SCHED_BATCH: these take what compute leaves
+  int io = 4;        // threads, not cores: they wait for a device
+};
+
+// A rank with four cores or more gives a quarter of them to the pipeline. Below that compute keeps
+// all, and the one pipeline thread runs in the gaps: as SCHED_BATCH it costs compute little, while
+// a core less would cost it a third or half.
+CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_JOB_JOB_H_

@@ -1,0 +1,192 @@
+#include "trainer/job/reduction.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+
+namespace millrace::trainer {
+namespace {
+
+using collectives::ProgressPolicy;
+
+constexpr uint32_t kMaxAccumulateSteps = 1 << 20;
+constexpr uint32_t kMaxStaleSteps = 16;  // StaleReducer's
+constexpr uint64_t kMaxBucketBytes = uint64_t{1} << 44;
+constexpr uint64_t kBucketBytes = 25 << 20;
+constexpr uint64_t kEdgeBucketBytes = 1 << 20;
+
+std::optional<DType> WireOf(std::string_view name) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name == Name(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<ProgressPolicy> PolicyOf(std::string_view name) {
+  if (name == "auto") return ProgressPolicy::kAuto;
+  if (name == "inline") return ProgressPolicy::kInline;
+  if (name == "thread") return ProgressPolicy::kThread;
+  return std::nullopt;
+}
+
+absl::Status Refuse(std::string_view field, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat("reduction.", ToAbsl(field), " ", why));
+}
+
+absl::Status CheckRanges(const Reduction& reduction) {
+  if (reduction.accumulate_steps() > kMaxAccumulateSteps) {
+    return Refuse("accumulate_steps",
+                  absl::StrCat(reduction.accumulate_steps(), " is over ", kMaxAccumulateSteps));
+  }
+  if (!(reduction.clip_norm() >= 0 && std::isfinite(reduction.clip_norm()))) {
+    return Refuse("clip_norm",
+                  absl::StrCat(reduction.clip_norm(), " is not a number of 0 or more"));
+  }
+  if (!reduction.wire_dtype().empty() && !WireOf(reduction.wire_dtype())) {
+    return Refuse("wire_dtype", absl::StrCat("\"", absl::CEscape(reduction.wire_dtype()),
+                                             "\" is not float32, float16 or bfloat16"));
+  }
+  if (!reduction.progress_policy().empty() && !PolicyOf(reduction.progress_policy())) {
+    return Refuse("progress_policy", absl::StrCat("\"", absl::CEscape(reduction.progress_policy()),
+                                                  "\" is not auto, inline or thread"));
+  }
+  if (reduction.stale_steps() > kMaxStaleSteps) {
+    return Refuse("stale_steps",
+                  absl::StrCat(reduction.stale_steps(), " is over ", kMaxStaleSteps));
+  }
+  for (const auto& [field, bytes] :
+       {std::pair("bucket_bytes", reduction.bucket_bytes()),
+        std::pair("edge_bucket_bytes", reduction.edge_bucket_bytes())}) {
+    if (bytes > kMaxBucketBytes) {
+      return Refuse(field, absl::StrCat(bytes, " is over ", kMaxBucketBytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SetField(const FieldValue& field, Reduction& reduction) {
+  const auto* descriptor = Reduction::descriptor()->FindFieldByName(field.name);
+  if (descriptor == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("reduction has no field '", field.name, "'"));
+  }
+  const bool is_text = descriptor->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING;
+  const std::string value =
+      is_text ? absl::StrCat("\"", absl::CEscape(field.value), "\"") : field.value;
+  google::protobuf::TextFormat::Parser parser;
+  SilentErrors silent;
+  parser.RecordErrorsTo(&silent);
+  if (parser.MergeFromString(absl::StrCat(field.name, ": ", value), &reduction)) {
+    return absl::OkStatus();
+  }
+  return Refuse(field.name, absl::StrCat("cannot be '", field.value, "'"));
+}
+
+absl::Status Check(const Reduction& reduction) {
+  MILLRACE_RETURN_IF_ERROR(CheckRanges(reduction));
+  if (reduction.max_skipped_steps() > 0 && !reduction.skip_non_finite()) {
+    return Refuse("max_skipped_steps", "needs skip_non_finite");
+  }
+  const bool wired = !reduction.wire_dtype().empty() && reduction.wire_dtype() != "float32";
+  if (reduction.exact() && wired) return Refuse("exact", "goes with no narrower wire_dtype");
+  if (reduction.exact() && reduction.shard_optimizer()) {
+    return Refuse("exact", "does not go with shard_optimizer");
+  }
+  if (reduction.stale_steps() == 0 && reduction.synchronous_tail() > 0) {
+    return Refuse("synchronous_tail", "needs stale_steps");
+  }
+  if (reduction.stale_steps() > 0 && reduction.accumulate_steps() > 1) {
+    return Refuse("stale_steps", "does not go with accumulate_steps");
+  }
+  if (reduction.stale_steps() > 0 && reduction.shard_optimizer()) {
+    return Refuse("stale_steps", "does not go with shard_optimizer");
+  }
+  return absl::OkStatus();
+}
+
+void FillDefaults(Reduction& reduction) {
+  if (reduction.accumulate_steps() == 0) reduction.set_accumulate_steps(1);
+  if (reduction.wire_dtype().empty()) reduction.set_wire_dtype(std::string(Name(DType::kF32)));
+  if (reduction.progress_policy().empty()) reduction.set_progress_policy("auto");
+  if (reduction.stale_steps() > 0 && reduction.synchronous_tail() == 0) {
+    reduction.set_synchronous_tail(1);
+  }
+  if (reduction.bucket_bytes() == 0) reduction.set_bucket_bytes(kBucketBytes);
+  if (reduction.edge_bucket_bytes() == 0) {
+    reduction.set_edge_bucket_bytes(std::min(kEdgeBucketBytes, reduction.bucket_bytes()));
+  }
+}
+
+void KeepWhatWeightsDependOn(Reduction& reduction) {
+  reduction.clear_max_skipped_steps();
+  reduction.clear_exact();
+  reduction.clear_shard_optimizer();
+  reduction.clear_digest_every();
+  reduction.clear_bucket_bytes();
+  reduction.clear_edge_bucket_bytes();
+  reduction.clear_progress_policy();
+  if (reduction.accumulate_steps() == 1) reduction.clear_accumulate_steps();
+  if (WireOf(reduction.wire_dtype()) == DType::kF32) reduction.clear_wire_dtype();
+}
+
+collectives::ReducerOptions ReducerOptionsOf(const Reduction& reduction) {
+  collectives::ReducerOptions options;
+  options.exact = reduction.exact();
+  options.average_by_rows = true;
+  options.skip_non_finite = reduction.skip_non_finite();
+  options.clip_norm = reduction.clip_norm();
+  options.shard = reduction.shard_optimizer();
+  options.micro_batches = static_cast<int>(reduction.accumulate_steps());
+  options.wire = WireOf(reduction.wire_dtype()).value_or(DType::kF32);
+  options.bucket_bytes = reduction.bucket_bytes();
+  options.edge_bucket_bytes = reduction.edge_bucket_bytes();
+  options.policy = PolicyOf(reduction.progress_policy()).value_or(ProgressPolicy::kAuto);
+  return options;
+}
+
+collectives::StaleOptions StaleOptionsOf(const Reduction& reduction, uint64_t steps) {
+  const uint64_t tail = reduction.synchronous_tail();
+  return {static_cast<int>(reduction.stale_steps()),
+          steps > tail ? static_cast<int64_t>(steps - tail) : 0};
+}
+
+std::string Describe(const Reduction& reduction) {
+  std::string text = "averaged over valid rows";
+  if (reduction.accumulate_steps() > 1) {
+    absl::StrAppend(&text, "; ", reduction.accumulate_steps(), " batches a step");
+  }
+  if (reduction.clip_norm() > 0) {
+    absl::StrAppendFormat(&text, "; norm clipped to %g", reduction.clip_norm());
+  }
+  if (reduction.skip_non_finite()) {
+    text += "; steps that are not finite skipped";
+    if (reduction.max_skipped_steps() > 0) {
+      absl::StrAppend(&text, ", at most ", reduction.max_skipped_steps(), " in a row");
+    }
+  }
+  if (reduction.exact()) text += "; exact";
+  if (WireOf(reduction.wire_dtype()) != DType::kF32) {
+    absl::StrAppend(&text, "; ", reduction.wire_dtype(), " between hosts");
+  }
+  if (reduction.shard_optimizer()) text += "; optimizer state in shards";
+  if (reduction.stale_steps() > 0) {
+    absl::StrAppend(&text, "; ", reduction.stale_steps(), " steps late but for the last ",
+                    reduction.synchronous_tail());
+  }
+  if (reduction.digest_every() > 0) {
+    absl::StrAppend(&text, "; weights compared every ", reduction.digest_every(), " steps");
+  }
+  return text;
+}
+
+}  // namespace millrace::trainer

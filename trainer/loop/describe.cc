@@ -1,0 +1,104 @@
+// The start-up table: every setting as it was resolved, so that a run can be judged and repeated
+// from its log alone.
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/host.h"
+#include "trainer/job/reduction.h"
+#include "trainer/loop/session.h"
+#include "trainer/report.h"
+
+namespace millrace::trainer {
+namespace {
+
+std::string Ranks(const TrainOptions& options, const collectives::Communicator& communicator) {
+  std::string text = absl::StrCat(communicator.size(), " (", communicator.local_size(),
+                                  " on this host), ", std::string(communicator.backend()));
+  if (!options.launch_reason.empty()) absl::StrAppend(&text, "; ", options.launch_reason);
+  return text;
+}
+
+std::string CoresOf(const Session& session) {
+  const CoreSplit& cores = session.cores;
+  std::string text = absl::StrCat(cores.usable, " usable (", session.cores_source, "), ",
+                                  cores.per_rank, " per rank: ", cores.compute, " compute, ",
+                                  cores.pipeline, " pipeline at batch priority");
+  if (session.least_cores != session.most_cores) {
+    absl::StrAppend(&text, "; the ranks differ: ", session.least_cores, "..", session.most_cores,
+                    " usable");
+  }
+  return text;
+}
+
+std::string EvaluationOf(const Session& session) {
+  if (!session.eval_plan) return "none";
+  const uint64_t batch = session.eval_numbers.batch;
+  return absl::StrCat(session.job.eval_path, ", batches of ",
+                      batch > 0 ? absl::StrCat(batch) : "several sizes", ", after each epoch");
+}
+
+std::string Checkpoints(const JobFile& job) {
+  const CheckpointPolicy& policy = job.job.checkpoint();
+  if (job.checkpoint_folder.empty()) return "none";
+  std::string text = job.checkpoint_folder;
+  if (policy.every_steps() > 0) {
+    absl::StrAppend(&text, ", every ", policy.every_steps(), " steps");
+  }
+  if (policy.every_epochs() > 0) {
+    absl::StrAppend(&text, ", every ", policy.every_epochs(), " epochs");
+  }
+  return absl::StrCat(text, ", at the end; the newest ", policy.keep(), " stay");
+}
+
+std::string OptimizerOf(const Job& job) {
+  const Optimizer& optimizer = job.optimizer();
+  return absl::StrFormat("SGD, momentum %g%s, weight decay %g%s", optimizer.momentum(),
+                         optimizer.nesterov() ? " (Nesterov)" : "", optimizer.weight_decay(),
+                         optimizer.decay_bias() ? "" : " (not on biases)");
+}
+
+}  // namespace
+
+std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
+                                         const collectives::Communicator& communicator) {
+  const Job& job = session.job.job;
+  const uint64_t batch = session.state.global_batch;
+  const int ranks = communicator.size();
+  const uint32_t ahead = session.train_numbers.prefetch;
+  return FormatTable({
+      {"job", options.job_path},
+      {"variables", options.variables.empty()
+                        ? "none"
+                        : absl::StrJoin(options.variables, ", ", absl::PairFormatter("="))},
+      {"ranks", Ranks(options, communicator)},
+      {"cores", CoresOf(session)},
+      {"I/O", absl::StrCat(session.cores.io, " threads per rank")},
+      {"processor", absl::StrCat(CpuModel(), ", ", WidestIsa())},
+      {"backend", absl::StrCat(session.backend->Describe(), ", float32")},
+      {"model", absl::StrFormat("%s, %d parameters, fingerprint %016x", session.job.model_path,
+                                session.model.num_parameters(), session.state.model_fingerprint)},
+      {"gradients", session.updater->Summary()},
+      {"reduction", Describe(job.reduction())},
+      {"batch", absl::StrCat(batch, " global, ", (batch + ranks - 1) / ranks, " per rank at most, ",
+                             ahead == 0 ? "2 to 16 (small ones)" : absl::StrCat(ahead), " ahead")},
+      {"epochs", job.epochs() > 0 ? absl::StrCat(job.epochs()) : "until the pipeline ends"},
+      {"steps", absl::StrCat(session.steps.steps_per_epoch, " per epoch, ",
+                             session.steps.total_steps, " in all, ", session.state.step, " done")},
+      {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
+                                        session.schedule->Describe())},
+      {"optimizer", OptimizerOf(job)},
+      {"seeds", absl::StrCat(job.seed(), " of the weights, ", session.train_numbers.seed,
+                             " of the pipeline")},
+      {"training plan", absl::StrFormat("%s, fingerprint %016x", session.job.train_path,
+                                        session.state.plan_fingerprint)},
+      {"training data", absl::StrFormat("fingerprint %016x", session.state.data_fingerprint)},
+      {"evaluation", EvaluationOf(session)},
+      {"memory budget", absl::StrCat(job.memory_budget_mib(), " MiB for what the pipelines hold")},
+      {"log", absl::StrCat("every ", job.log_every_steps(), " steps")},
+      {"checkpoints", Checkpoints(session.job)},
+      {"resumed from", session.resumed_from.empty() ? "nothing" : session.resumed_from},
+  });
+}
+
+}  // namespace millrace::trainer

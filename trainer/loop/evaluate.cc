@@ -1,0 +1,84 @@
+#include <array>
+
+#include "base/status.h"
+#include "trainer/loop/session.h"
+#include "trainer/strategy/agree.h"
+#include "trainer/strategy/waiting.h"
+
+namespace millrace::trainer {
+
+absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
+    const Session& session, const collectives::Communicator& communicator,
+    const std::function<void(int64_t done, int64_t total)>& index_progress) {
+  pipeline::OpenOptions options;
+  options.rank = communicator.rank();
+  options.world = communicator.size();
+  options.quarantine_file = session.quarantine_file;
+  if (communicator.rank() == 0) options.index_progress = index_progress;
+  MILLRACE_ASSIGN_OR_RETURN(auto pipeline,
+                            pipeline::Pipeline::Open(*session.eval_plan, session.context, options));
+  MILLRACE_RETURN_IF_ERROR(CheckFields(session.model, pipeline->schema()));
+  const pipeline::StreamLength length = pipeline->length();
+  if (length.infinite) {
+    return absl::InvalidArgumentError("the pipeline repeats for ever; evaluation is one pass");
+  }
+  if (length.known && length.batches == 0) {
+    return absl::InvalidArgumentError("there is nothing to evaluate on");
+  }
+  return pipeline;
+}
+
+namespace {
+
+// This rank's share. No collective call is inside, so an error here holds up nobody. Each batch is
+// told as two phases: a long evaluation comes on, one that hangs does not.
+absl::StatusOr<Evaluation> EvaluateShare(Session& session,
+                                         const collectives::Communicator& communicator,
+                                         collectives::Progress& progress, int64_t step) {
+  progress.Enter(step, -1, collectives::Phase::kReading);
+  MILLRACE_ASSIGN_OR_RETURN(const auto pipeline, OpenEvaluation(session, communicator));
+  Evaluation share;
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, pipeline->Next());
+    if (!batch.has_value()) return share;
+    MILLRACE_RETURN_IF_ERROR(progress.Health());
+    progress.Enter(step, -1, collectives::Phase::kBackward);
+    MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
+                              session.backend->Evaluate(InputOf(session.model, *pipeline, *batch)));
+    share.correct += result.correct;
+    share.total += result.valid;
+    share.loss_sum += result.loss_sum;
+    progress.Enter(step, -1, collectives::Phase::kReading);
+  }
+}
+
+}  // namespace
+
+StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
+                  const pipeline::Batch& batch) {
+  StepInput input;
+  input.images = batch.Find(model.input_field);
+  input.labels = batch.Find(model.label_field);
+  input.valid = batch.valid();
+  input.global_valid_rows = batch.num_global_valid_rows();
+  input.ids = batch.ids();
+  input.locate = [&pipeline](const SampleId& id) { return pipeline.Locate(id); };
+  return input;
+}
+
+absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
+                                    collectives::Progress& progress, int64_t step) {
+  absl::StatusOr<Evaluation> share = EvaluateShare(session, communicator, progress, step);
+  MILLRACE_RETURN_IF_ERROR(progress.Health());
+  const Waiting waiting(&progress, step);
+  MILLRACE_RETURN_IF_ERROR(
+      AgreeOnStatus(communicator, Annotate(share.status(), session.job.eval_path)));
+  std::array<int64_t, 2> counts = {share->correct, share->total};
+  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<int64_t>(counts)));
+  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(&share->loss_sum, 1)));
+  share->correct = counts[0];
+  share->total = counts[1];
+  return share;
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,118 @@
+#include "trainer/loop/run_log.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace millrace::trainer {
+namespace {
+
+// A wait for a rank that is worth a word with each line: more than what threads that share cores
+// differ by anyway, and a part of the step.
+bool IsNotable(double median_seconds, const StepTimes& times) {
+  return median_seconds >= 1e-3 &&
+         median_seconds * static_cast<double>(times.steps) >= 0.05 * times.step_seconds;
+}
+
+}  // namespace
+
+RunLog::RunLog(const TrainOptions& options, const collectives::Communicator& communicator,
+               const Session& session)
+    : options_(options),
+      communicator_(communicator),
+      session_(session),
+      window_stragglers_(communicator.size()),
+      total_stragglers_(communicator.size()) {}
+
+void RunLog::Print(const std::string& line) const {
+  if (communicator_.rank() == 0 && options_.print) options_.print(line);
+}
+
+void RunLog::PrintStart() const {
+  for (const std::string& line : DescribeSession(session_, options_, communicator_)) Print(line);
+}
+
+void RunLog::AddWaits(std::span<const double> waits) {
+  if (steps_ > 0) window_stragglers_.Add(waits);
+  if (steps_ > 1) total_stragglers_.Add(waits);
+}
+
+void RunLog::AddStep(const Step& step, const collectives::StepOutcome& outcome) {
+  samples_ += step.rows;
+  window_.Add(step.rows, step.seconds, step.wait_seconds);
+  if (steps_++ == 0) {
+    first_step_seconds_ = step.seconds;
+  } else {
+    total_.Add(step.rows, step.seconds, step.wait_seconds);
+  }
+  norms_.Add(outcome.skip, outcome.norm, outcome.clip_factor);
+  if (outcome.skip) return;
+  last_loss_ = step.loss_sum / static_cast<double>(std::max<int64_t>(1, step.rows));
+  window_loss_ += last_loss_;
+}
+
+RunLog::Window RunLog::window() const {
+  const uint64_t counted = window_.steps - norms_.skipped;
+  return {window_loss_ / static_cast<double>(counted), window_.wait_seconds};
+}
+
+void RunLog::PrintWindow(const Window& over_ranks) {
+  StepLine line;
+  line.step = session_.state.step;
+  line.total_steps = session_.steps.total_steps;
+  line.epoch = static_cast<double>(line.step) / static_cast<double>(session_.steps.steps_per_epoch);
+  line.loss = over_ranks.mean_loss;
+  line.learning_rate = session_.schedule->RateAt(line.step - 1);
+  line.times = window_;
+  line.times.wait_seconds = over_ranks.wait_seconds;
+  line.norms = norms_;
+  line.shows_norm = session_.job.job.reduction().clip_norm() > 0;
+  const auto straggler = window_stragglers_.Slowest();
+  if (straggler && IsNotable(straggler->median_seconds, window_)) {
+    line.straggler = straggler->ToString();
+  }
+  Print(FormatStep(line));
+  window_ = {};
+  norms_ = {};
+  window_stragglers_.Clear();
+  window_loss_ = 0;
+}
+
+void RunLog::PrintEvaluation(const Evaluation& evaluation) const {
+  const double total = static_cast<double>(std::max<int64_t>(1, evaluation.total));
+  Print(FormatEvaluation(session_.state.epoch, evaluation.correct, evaluation.total,
+                         evaluation.loss_sum / total));
+}
+
+RunLog::Shares RunLog::shares(const collectives::ReducerCounters& counters) const {
+  const double seconds = first_step_seconds_ + total_.step_seconds;
+  return {total_.wait_share(), seconds > 0 ? counters.total().exposed_seconds / seconds : 0};
+}
+
+void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_share) const {
+  if (steps_ > 0) {
+    Print(absl::StrFormat("input path: data wait %.1f%% of step time, %s (first step excluded)",
+                          100 * outcome.wait_share, InputVerdict(outcome.wait_share)));
+    const double rate =
+        total_.step_seconds > 0 ? static_cast<double>(total_.samples) / total_.step_seconds : 0;
+    Print(absl::StrFormat("total: %d steps, %d samples in %.1f s of training, %.0f img/s", steps_,
+                          samples_, first_step_seconds_ + total_.step_seconds, rate));
+  }
+  if (outcome.skipped > 0) {
+    Print(absl::StrCat("skipped: ", outcome.skipped, " steps whose gradients were not finite"));
+  }
+  PrintReduction(outcome, exposed_share);
+  if (!outcome.checkpoint.empty()) Print("checkpoint: " + outcome.checkpoint);
+  if (outcome.stopped) Print(absl::StrCat("stopped after step ", session_.state.step));
+}
+
+void RunLog::PrintReduction(const TrainOutcome& outcome, double exposed_share) const {
+  if (communicator_.size() == 1 || outcome.reduction.steps == 0) return;
+  for (const std::string& line : FormatReduction(outcome.reduction, exposed_share)) Print(line);
+  if (!outcome.straggler || total_.steps == 0) return;
+  Print(absl::StrFormat("%s of %.1f ms steps", outcome.straggler->ToString(),
+                        1e3 * total_.step_seconds / static_cast<double>(total_.steps)));
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,88 @@
+#ifndef MILLRACE_TRAINER_LOOP_RUN_LOG_H_
+#define MILLRACE_TRAINER_LOOP_RUN_LOG_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "collectives/communicator.h"
+#include "collectives/gradient_reducer.h"
+#include "collectives/reducer_counters.h"
+#include "collectives/stragglers.h"
+#include "trainer/loop/session.h"
+#include "trainer/report.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// Counts what the steps of a run have cost and come to, and prints the run's lines, on rank 0
+// alone. Talks to no other rank: numbers over all ranks are the caller's to get. Thread-compatible.
+class RunLog {
+ public:
+  // All outlive it.
+  RunLog(const TrainOptions& options, const collectives::Communicator& communicator,
+         const Session& session);
+
+  void PrintStart() const;
+
+  // How long each rank waited for others in the step before the one that begins.
+  void AddWaits(std::span<const double> waits);
+
+  struct Step {
+    int64_t rows = 0;     // over all ranks
+    double loss_sum = 0;  // this rank's
+    double seconds = 0;
+    double wait_seconds = 0;  // of them, for batches
+  };
+  void AddStep(const Step& step, const collectives::StepOutcome& outcome);
+
+  // This rank's share of the last step's loss that was not skipped.
+  double last_loss() const { return last_loss_; }
+
+  // What a line tells of the steps since the last one: this rank's part, or over all ranks.
+  struct Window {
+    double mean_loss = 0;     // the sum over ranks; NaN: all steps were skipped
+    double wait_seconds = 0;  // the largest of the ranks
+  };
+  Window window() const;
+  // The line of the steps that the session's state has come to; begins a new window.
+  void PrintWindow(const Window& over_ranks);
+
+  void PrintEvaluation(const Evaluation& evaluation) const;
+
+  // Shares of the time of steps: this rank's, or those of the rank that waited most.
+  struct Shares {
+    double data_wait = 0;  // without the first step
+    double exposed = 0;    // for sums
+  };
+  Shares shares(const collectives::ReducerCounters& counters) const;
+  std::optional<collectives::Straggler> straggler() const { return total_stragglers_.Slowest(); }
+  void PrintTotal(const TrainOutcome& outcome, double exposed_share) const;
+
+ private:
+  void Print(const std::string& line) const;
+  // What communication cost, where there was any.
+  void PrintReduction(const TrainOutcome& outcome, double exposed_share) const;
+
+  const TrainOptions& options_;
+  const collectives::Communicator& communicator_;
+  const Session& session_;
+
+  // since the last line
+  StepTimes window_;
+  GradientNorms norms_;
+  double window_loss_ = 0;  // this rank's shares, summed
+  collectives::Stragglers window_stragglers_;
+
+  StepTimes total_;  // without the first step
+  collectives::Stragglers total_stragglers_;
+  double first_step_seconds_ = 0;
+  double last_loss_ = 0;
+  uint64_t steps_ = 0;
+  int64_t samples_ = 0;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_RUN_LOG_H_

@@ -1,0 +1,381 @@
+// How a training is opened. Each phase does its work on every rank, then the ranks agree on the
+// outcome: so a missing file on one host ends all ranks with that rank's message, and no rank
+// enters a collective call that another will never reach.
+
+#include "trainer/loop/session.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/host.h"
+#include "base/status.h"
+#include "pipeline/pipeline.pb.h"
+#include "pipeline/plan/text_proto.h"
+#include "readers/record_source.h"
+#include "trainer/strategy/agree.h"
+#include "trainer/strategy/waiting.h"
+
+namespace millrace::trainer {
+
+using collectives::Communicator;
+
+namespace {
+
+// Makes `folder` when it is missing, and a file in it that goes away again.
+absl::Status CheckWritable(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), "mkdir", folder);
+  std::string probe = folder + "/.probe-XXXXXX";
+  const int fd = mkostemp(probe.data(), O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "make a file in", folder);
+  close(fd);
+  if (unlink(probe.c_str()) != 0) return ErrnoStatus(errno, "remove", probe);
+  return absl::OkStatus();
+}
+
+// Rows of the global batch that `stage` makes; 0: it makes none, or its buckets' sizes differ.
+uint64_t BatchOf(const pipeline::proto::Stage& stage) {
+  if (stage.has_batch()) return stage.batch().size();
+  if (stage.has_padded_batch()) return stage.padded_batch().size();
+  if (stage.has_ragged_batch()) return stage.ragged_batch().size();
+  const auto& sizes = stage.bucket_by_length().batch_size();
+  return !sizes.empty() && std::ranges::count(sizes, sizes[0]) == sizes.size() ? sizes[0] : 0;
+}
+
+class Opener {
+ public:
+  Opener(const TrainOptions& options, Communicator& communicator, collectives::Progress& progress)
+      : options_(options), communicator_(communicator), progress_(progress) {}
+
+  absl::StatusOr<std::unique_ptr<Session>> Open();
+
+ private:
+  // While the others are awaited: a rank whose files do not come is named.
+  Waiting Wait() const { return Waiting(&progress_, -1, collectives::Phase::kStart); }
+  // One part of opening, without collective calls: what fails or throws on one rank fails on all.
+  absl::Status Phase(absl::Status (Opener::*phase)()) {
+    const absl::Status mine = WithoutExceptions([&] { return (this->*phase)(); });
+    const Waiting waiting = Wait();
+    return AgreeOnStatus(communicator_, mine);
+  }
+  // One part of opening that is little but collective calls.
+  absl::Status Exchange(absl::Status (Opener::*exchange)()) {
+    const Waiting waiting = Wait();
+    return (this->*exchange)();
+  }
+
+  absl::Status LoadFiles();
+  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
+  absl::Status MakeVelocity();
+  absl::Status MakeWeights();
+  absl::Status FindCheckpoint();
+  absl::Status CheckJobIsTheCheckpoints() const;
+  absl::Status ShareCheckpoint();
+  absl::Status CheckPlanIsTheCheckpoints();
+  absl::Status BroadcastTensors(TensorSet& tensors);
+  absl::Status OpenPipeline();
+  absl::Status CheckEvaluation();
+  absl::Status MakeSchedule();
+  absl::Status MakeUpdater();
+  absl::Status MakeBackend();
+  absl::Status CheckFilesAgree();
+  absl::Status CheckStartAgrees();
+  absl::Status GatherCores();
+
+  const TrainOptions& options_;
+  Communicator& communicator_;
+  collectives::Progress& progress_;
+  std::set<std::string> used_variables_;
+  std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
+  TensorSet velocity_;
+  std::unique_ptr<Session> session_ = std::make_unique<Session>();
+};
+
+absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::LoadFiles));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckFilesAgree));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::GatherCores));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeVelocity));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeWeights));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::FindCheckpoint));
+  if (options_.resume) {
+    MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::ShareCheckpoint));
+    MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckPlanIsTheCheckpoints));
+  }
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::OpenPipeline));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::MakeUpdater));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
+  return std::move(session_);
+}
+
+// A plan refuses variables that it does not name, which is right for one file; a job has several,
+// so each gets those that it names, and what none names is refused at the end.
+absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNumbers& numbers) {
+  pipeline::proto::Pipeline message;
+  std::set<std::string> used;
+  const auto parsed = pipeline::LoadTextProto(path, options_.variables, &message, &used);
+  if (!parsed.ok()) return parsed.status();
+  for (const auto& stage : message.stage()) {
+    numbers.batch = std::max(numbers.batch, BatchOf(stage));
+    if (stage.prefetch().batches() > 0) numbers.prefetch = stage.prefetch().batches();
+  }
+  numbers.seed = message.seed();
+  pipeline::Variables variables;
+  for (const auto& [name, value] : options_.variables) {
+    if (used.contains(name)) variables.emplace(name, value);
+  }
+  used_variables_.merge(used);
+  return pipeline::Plan::FromFile(path, variables);
+}
+
+absl::Status Opener::LoadFiles() {
+  Session& session = *session_;
+  MILLRACE_ASSIGN_OR_RETURN(session.job, LoadJob(options_.job_path, options_.variables,
+                                                 used_variables_, options_.reduction));
+  const JobFile& job = session.job;
+  MILLRACE_ASSIGN_OR_RETURN(session.model,
+                            LoadModel(job.model_path, options_.variables, used_variables_));
+  MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
+  if (session.train_numbers.batch == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(job.train_path,
+                     ": the batch sizes of the buckets differ; a training needs "
+                     "one, which its learning rate is for"));
+  }
+  if (!job.eval_path.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, session.eval_numbers));
+  }
+  MILLRACE_RETURN_IF_ERROR(pipeline::CheckVariablesUsed(options_.variables, used_variables_));
+  if (options_.resume && job.checkpoint_folder.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options_.job_path, ": resume needs checkpoint.folder"));
+  }
+  session.state.model_fingerprint = session.model.Fingerprint();
+  session.state.plan_fingerprint = session.train_plan->Fingerprint();
+  session.state.job = job.weights_text;
+  session.state.global_batch = session.train_numbers.batch;
+  const Cores cores = ReadCores();
+  session.cores_source = cores.source;
+  session.cores = SplitCores(cores.usable, communicator_.local_size(), options_.threads,
+                             static_cast<int>(job.job.pipeline_threads()));
+  return absl::OkStatus();
+}
+
+absl::Status Opener::MakeVelocity() {
+  velocity_ = MakeZeros(session_->model);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::MakeWeights() {
+  session_->weights = MakeInitialWeights(session_->model, session_->job.job.seed());
+  return absl::OkStatus();
+}
+
+// Finds the checkpoint to continue from, and sees that new ones can be written before hours of
+// work depend on it. Rank 0 alone looks into the folder, so the decision is one, and the files need
+// not be visible elsewhere.
+absl::Status Opener::FindCheckpoint() {
+  const JobFile& job = session_->job;
+  if (communicator_.rank() != 0 || job.checkpoint_folder.empty()) return absl::OkStatus();
+  const CheckpointFolder folder(job.checkpoint_folder,
+                                static_cast<int>(job.job.checkpoint().keep()));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string newest, folder.Newest());
+  if (!options_.resume) {
+    if (newest.empty()) return CheckWritable(job.checkpoint_folder);
+    return absl::AlreadyExistsError(absl::StrCat(
+        newest, ": a checkpoint of this job exists; continue it with --resume, or remove it"));
+  }
+  if (newest.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(job.checkpoint_folder, ": there is no checkpoint to resume"));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model));
+  MILLRACE_RETURN_IF_ERROR(CheckJobIsTheCheckpoints());
+  return CheckWritable(job.checkpoint_folder);
+}
+
+absl::Status Opener::CheckJobIsTheCheckpoints() const {
+  if (found_->state.job == session_->job.weights_text) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(found_->path, ": the checkpoint is of another job than ", options_.job_path,
+                   ": ", CompareJobs(found_->state.job, session_->job.weights_text)));
+}
+
+absl::Status Opener::ShareCheckpoint() {
+  TrainState loaded;
+  if (found_.has_value()) {
+    session_->resumed_from = found_->path;
+    session_->weights = std::move(found_->weights);
+    velocity_ = std::move(found_->velocity);
+    loaded = std::move(found_->state);
+  }
+  std::array<int64_t, 5> numbers = {
+      static_cast<int64_t>(loaded.step), static_cast<int64_t>(loaded.epoch),
+      static_cast<int64_t>(loaded.plan_fingerprint), static_cast<int64_t>(loaded.data_fingerprint),
+      static_cast<int64_t>(loaded.global_batch)};
+  MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast({numbers.data(), DType::kI64, Shape{5}}, 0));
+  MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
+  MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
+  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
+  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(velocity_));
+  loaded.step = static_cast<uint64_t>(numbers[0]);
+  loaded.epoch = static_cast<uint64_t>(numbers[1]);
+  loaded.plan_fingerprint = static_cast<uint64_t>(numbers[2]);
+  loaded.data_fingerprint = static_cast<uint64_t>(numbers[3]);
+  loaded.global_batch = static_cast<uint64_t>(numbers[4]);
+  loaded.model_fingerprint = session_->state.model_fingerprint;
+  loaded.job = session_->state.job;  // equal, as was checked
+  session_->state = std::move(loaded);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::CheckPlanIsTheCheckpoints() {
+  const uint64_t fingerprint = session_->train_plan->Fingerprint();
+  if (session_->state.plan_fingerprint == fingerprint) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: the checkpoint is of another training plan (fingerprint %016x, global batch %d) than "
+      "%s (fingerprint %016x)",
+      session_->resumed_from, session_->state.plan_fingerprint, session_->state.global_batch,
+      session_->job.train_path, fingerprint));
+}
+
+absl::Status Opener::BroadcastTensors(TensorSet& tensors) {
+  for (std::vector<float>& tensor : tensors) {
+    MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast(
+        {tensor.data(), DType::kF32, Shape{static_cast<int64_t>(tensor.size())}}, 0));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Opener::OpenPipeline() {
+  Session& session = *session_;
+  ContextOptions context;
+  context.threads = session.cores.pipeline;
+  MILLRACE_ASSIGN_OR_RETURN(context.io, readers::MakePreadEngine(session.cores.io));
+  context.batch_priority = true;
+  context.memory_budget_bytes = int64_t{session.job.job.memory_budget_mib()} << 20;
+  MILLRACE_ASSIGN_OR_RETURN(session.context, pipeline::MakeContext(std::move(context)));
+  pipeline::OpenOptions open;
+  open.rank = communicator_.rank();
+  open.world = communicator_.size();
+  open.resume_token = session.state.resume_token;
+  session.quarantine_file = options_.quarantine_file;
+  session.warn = options_.warn;
+  open.quarantine_file = options_.quarantine_file;
+  if (communicator_.rank() == 0) open.index_progress = options_.index_progress;
+  absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> opened =
+      pipeline::Pipeline::Open(*session.train_plan, session.context, open);
+  if (!opened.ok()) return Annotate(opened.status(), session.job.train_path);
+  session.train = *std::move(opened);
+  MILLRACE_RETURN_IF_ERROR(
+      Annotate(CheckFields(session.model, session.train->schema()), session.job.train_path));
+  const uint64_t data = session.train->data_fingerprint();
+  if (options_.resume && session.state.data_fingerprint != data) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(session.resumed_from, ": the checkpoint is of other data"));
+  }
+  session.state.data_fingerprint = data;
+  absl::StatusOr<StepPlan> steps = PlanSteps(session.job.job, session.train->length());
+  if (!steps.ok()) return Annotate(steps.status(), session.job.train_path);
+  session.steps = *steps;
+  session.job.job.mutable_reduction()->set_accumulate_steps(
+      static_cast<uint32_t>(steps->accumulate));
+  return absl::OkStatus();
+}
+
+// What an evaluation would refuse after a whole epoch of training is refused before it.
+absl::Status Opener::CheckEvaluation() {
+  const Session& session = *session_;
+  if (!session.eval_plan) return absl::OkStatus();
+  const auto pipeline = OpenEvaluation(session, communicator_, options_.index_progress);
+  return Annotate(pipeline.status(), session.job.eval_path);
+}
+
+absl::Status Opener::MakeSchedule() {
+  Session& session = *session_;
+  const StepPlan& steps = session.steps;
+  absl::StatusOr<Schedule> schedule =
+      Schedule::Make(session.job.job.optimizer(), session.state.global_batch * steps.accumulate,
+                     steps.steps_per_epoch, steps.total_steps);
+  if (!schedule.ok()) return Annotate(schedule.status(), options_.job_path);
+  session.schedule = *std::move(schedule);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::CheckFilesAgree() {
+  const Session& session = *session_;
+  MILLRACE_RETURN_IF_ERROR(CheckSameText(communicator_, "the job", session.job.text, CompareJobs));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckSameText(communicator_, "the model", session.model.ToText(), FirstDifferentLine));
+  const std::array<Setting, 3> settings = {
+      {{"the training plan", session.state.plan_fingerprint},
+       {"the evaluation plan", session.eval_plan ? session.eval_plan->Fingerprint() : 0},
+       {"resume", options_.resume ? 1u : 0u}}};
+  return CheckSameSettings(communicator_, settings);
+}
+
+absl::Status Opener::CheckStartAgrees() {
+  const Session& session = *session_;
+  const std::array<Setting, 3> settings = {
+      {{"the training data", session.state.data_fingerprint},
+       {"the number of steps", session.steps.total_steps},
+       {"the weights they start with (another C++ library?)", Digest(session.weights)}}};
+  return CheckSameSettings(communicator_, settings);
+}
+
+absl::Status Opener::GatherCores() {
+  const double usable = session_->cores.usable;
+  std::array<double, 2> bounds = {usable, -usable};
+  MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, bounds));
+  session_->most_cores = static_cast<int>(bounds[0]);
+  session_->least_cores = static_cast<int>(-bounds[1]);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::MakeUpdater() {
+  Session& session = *session_;
+  Updater::Options options;
+  options.steps =
+      session.steps.total_steps - std::min(session.state.step, session.steps.total_steps);
+  options.first_step = session.state.step;
+  options.compute_threads = session.cores.compute;
+  options.progress = &progress_;
+  absl::StatusOr<std::unique_ptr<Updater>> updater =
+      Updater::Make(communicator_, session.model, session.job.job, std::move(velocity_), options);
+  if (!updater.ok()) return Annotate(updater.status(), options_.job_path);
+  session.updater = *std::move(updater);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::MakeBackend() {
+  Session& session = *session_;
+  MILLRACE_ASSIGN_OR_RETURN(session.backend,
+                            MakeOneDnnBackend(session.model, session.weights,
+                                              session.updater->gradients(), session.cores.compute));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
+                                                     Communicator& communicator,
+                                                     collectives::Progress& progress) {
+  return Opener(options, communicator, progress).Open();
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,102 @@
+#ifndef MILLRACE_TRAINER_LOOP_SESSION_H_
+#define MILLRACE_TRAINER_LOOP_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/context.h"
+#include "collectives/communicator.h"
+#include "collectives/progress.h"
+#include "pipeline/pipeline.h"
+#include "trainer/backend/backend.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/job/job.h"
+#include "trainer/loop/steps.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+#include "trainer/optimizer/schedule.h"
+#include "trainer/strategy/updater.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// Of a plan, for the start-up table.
+struct PlanNumbers {
+  uint64_t batch = 0;  // rows, over all ranks; 0: buckets of several sizes
+  uint64_t seed = 0;
+  uint32_t prefetch = 0;  // batches made ahead; 0: the plan does not say
+};
+
+// Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse
+// order: the backend, which points into the updater's memory, first.
+struct Session {
+  JobFile job;
+  Model model;
+  std::optional<pipeline::Plan> train_plan;
+  std::optional<pipeline::Plan> eval_plan;  // nullopt: no evaluation
+  PlanNumbers train_numbers;
+  PlanNumbers eval_numbers;
+  CoreSplit cores;
+  std::string cores_source;  // what limits the cores: "affinity", ...
+  int least_cores = 1;       // usable on the host that has the fewest
+  int most_cores = 1;
+  std::shared_ptr<Context> context;
+  std::string quarantine_file;                      // of both pipelines
+  std::function<void(std::string_view line)> warn;  // TrainOptions'
+  std::unique_ptr<pipeline::Pipeline> train;
+  StepPlan steps;
+
+  TrainState state;
+  std::string resumed_from;  // path of the checkpoint; empty: a fresh start
+  TensorSet weights;
+  std::optional<Schedule> schedule;
+  std::unique_ptr<Updater> updater;
+  std::unique_ptr<Backend> backend;
+};
+
+// Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline there, and
+// makes model, optimizer and reducer, which says to `progress` what it does. Collective; the
+// outcomes are Train's. A failure of any rank is every rank's result.
+absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
+                                                     collectives::Communicator& communicator,
+                                                     collectives::Progress& progress);
+
+// The start-up table.
+std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
+                                         const collectives::Communicator& communicator);
+
+// What a batch of `pipeline` offers to a step.
+StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
+                  const pipeline::Batch& batch);
+
+// Opens the evaluation pipeline for this rank and checks that it fits.
+//   INVALID_ARGUMENT  it lacks the model's fields, never ends, or is empty
+absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
+    const Session& session, const collectives::Communicator& communicator,
+    const std::function<void(int64_t done, int64_t total)>& index_progress = {});
+
+struct Evaluation {
+  int64_t correct = 0;
+  int64_t total = 0;
+  double loss_sum = 0;
+
+  double accuracy() const {
+    return total > 0 ? static_cast<double>(correct) / static_cast<double>(total) : 0;
+  }
+};
+
+// Runs the evaluation pipeline once: every sample counts exactly once over all ranks, padding not
+// at all. Says to `progress` what it does, as of `step`. Collective; the result is over all ranks.
+absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
+                                    collectives::Progress& progress, int64_t step);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_SESSION_H_
