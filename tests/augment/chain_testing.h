@@ -14,7 +14,7 @@
 
 #include "augment/decode_crop.h"
 #include "augment/fused_ops.h"
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 // The ops that a training plan has between an encoded image and a row of its batch, as one fused op
 // over runs of several images, and apart, an image at a time.

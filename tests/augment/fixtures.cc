@@ -1,4 +1,4 @@
-#include "fixtures.h"
+#include "tests/augment/fixtures.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment::testing {
 namespace {

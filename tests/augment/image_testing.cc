@@ -4,7 +4,7 @@
 #include <jpeglib.h>
 // clang-format on
 
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 #include <gtest/gtest.h>
 #include <spng.h>

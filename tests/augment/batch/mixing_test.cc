@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/half.h"
-#include "fixtures.h"
+#include "tests/augment/fixtures.h"
 
 namespace millrace::augment {
 namespace {

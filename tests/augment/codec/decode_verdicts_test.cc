@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/record_error.h"
-#include "chain_testing.h"
-#include "image_testing.h"
-#include "jpeg_testing.h"
+#include "tests/augment/chain_testing.h"
+#include "tests/augment/image_testing.h"
+#include "tests/augment/jpeg/jpeg_testing.h"
 
 // What becomes of damaged files: a table of verdicts (testdata/verdicts.txt), and every path over
 // images that were cut anywhere.

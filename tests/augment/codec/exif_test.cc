@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "augment/codec/decoder.h"
-#include "image_testing.h"
 #include "readers/image_header.h"
+#include "tests/augment/image_testing.h"
 
 // apply_exif_orientation: where the orientation is read, and that crops are of the upright image.
 

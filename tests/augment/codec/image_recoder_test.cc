@@ -12,11 +12,11 @@
 #include "augment/codec/encoder.h"
 #include "augment/resize/resize.h"
 #include "base/record_error.h"
-#include "image_testing.h"
 #include "readers/convert.h"
 #include "readers/example_builder.h"
 #include "readers/image_header.h"
 #include "readers/record_writer.h"
+#include "tests/augment/image_testing.h"
 #include "tests/readers/temp_files.h"
 
 namespace millrace::augment {

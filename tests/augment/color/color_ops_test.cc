@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
-#include "fixtures.h"
-#include "image_testing.h"
+#include "tests/augment/fixtures.h"
+#include "tests/augment/image_testing.h"
 
 // Against Pillow, TensorFlow, and torchvision's formulas in NumPy
 // (scripts/make_augment_fixtures.py).

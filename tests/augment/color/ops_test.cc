@@ -7,7 +7,7 @@
 
 #include "augment/image_ops.h"
 #include "base/record_error.h"
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

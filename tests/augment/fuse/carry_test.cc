@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "augment/fuse/carry.h"
-#include "fixtures.h"
-#include "image_testing.h"
+#include "tests/augment/fixtures.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

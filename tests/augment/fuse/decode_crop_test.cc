@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 // decode_image and a crop as one op (the optimizer's rule decode_region on) and as two (off) have
 // the same bits, boxes, masks and errors.

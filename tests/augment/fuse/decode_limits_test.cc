@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "augment/codec/decoder.h"
-#include "heap_testing.h"
-#include "image_testing.h"
+#include "tests/augment/heap_testing.h"
+#include "tests/augment/image_testing.h"
 #include "tests/sanitized.h"
 
 // Limits of decode_image, and what decoding takes of memory within them.

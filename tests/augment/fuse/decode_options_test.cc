@@ -4,7 +4,7 @@
 #include <random>
 
 #include "augment/codec/decoder.h"
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 // Options of decode_image: verdicts, and the inexact ways to decode a JPEG.
 

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "augment/codec/decoder.h"
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 // Whatever region is asked for, its pixels are those of the whole image.
 

@@ -11,8 +11,8 @@
 #include "augment/geometry_ops.h"
 #include "augment/rows/kernels.h"
 #include "base/half.h"
-#include "fixtures.h"
-#include "image_testing.h"
+#include "tests/augment/fixtures.h"
+#include "tests/augment/image_testing.h"
 
 // A fused op is the ops that it stands for, to the bit, at every level of its kernels.
 

@@ -12,10 +12,10 @@
 
 #include "augment/image_recoder.h"
 #include "base/record_error.h"
-#include "chain_testing.h"
-#include "image_testing.h"
-#include "jpeg_testing.h"
-#include "tar_testing.h"
+#include "tests/augment/chain_testing.h"
+#include "tests/augment/image_testing.h"
+#include "tests/augment/jpeg/jpeg_testing.h"
+#include "tests/augment/tar_testing.h"
 
 // The fuzzing cases of hostile-jpeg.tar.xz, where MILLRACE_TEST_DATA names its folder, on every
 // path; what they take of memory is hostile_memory_test.cc.

@@ -10,8 +10,8 @@
 #include <malloc.h>
 
 #include "augment/codec/decoder.h"
-#include "heap_testing.h"
-#include "tar_testing.h"
+#include "tests/augment/heap_testing.h"
+#include "tests/augment/tar_testing.h"
 #include "tests/sanitized.h"
 
 // The largest heap of each decode of the fuzzing cases of hostile-jpeg.tar.xz, where

@@ -3,8 +3,8 @@
 
 #include "augment/image_ops.h"
 #include "base/record_error.h"
-#include "image_testing.h"
 #include "readers/image_header.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

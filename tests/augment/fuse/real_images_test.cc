@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "augment/codec/decoder.h"
 #include "augment/jpeg/lane_pool.h"
-#include "chain_testing.h"
-#include "image_testing.h"
-#include "jpeg_testing.h"
-#include "tar_testing.h"
+#include "tests/augment/chain_testing.h"
+#include "tests/augment/image_testing.h"
+#include "tests/augment/jpeg/jpeg_testing.h"
+#include "tests/augment/tar_testing.h"
 
 // The 500 photographs of imagenet-sample.tar, where MILLRACE_TEST_DATA names its folder.
 

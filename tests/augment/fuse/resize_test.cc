@@ -10,7 +10,7 @@
 #include "augment/image/options.h"
 #include "augment/image/region.h"
 #include "augment/image_ops.h"
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "augment/geometry/affine.h"
 #include "augment/rows/kernels.h"
-#include "fixtures.h"
-#include "image_testing.h"
+#include "tests/augment/fixtures.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/record_error.h"
-#include "fixtures.h"
-#include "image_testing.h"
+#include "tests/augment/fixtures.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

@@ -11,7 +11,7 @@
 #include "augment/geometry/affine.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
-#include "fixtures.h"
+#include "tests/augment/fixtures.h"
 
 // Against what torchvision.transforms.v2.functional itself made of the same images
 // (scripts/make_torchvision_fixtures.py). S-LIBRARY-1 has the tolerances; other tests hold the ops

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "augment/jpeg/lane_pool.h"
-#include "image_testing.h"
-#include "jpeg_testing.h"
+#include "tests/augment/image_testing.h"
+#include "tests/augment/jpeg/jpeg_testing.h"
 
 // Every pixel of jpeg::RegionDecoder is libjpeg-turbo's, and what libjpeg-turbo warns of it
 // refuses.

@@ -11,8 +11,8 @@
 
 #include "augment/mixing.h"
 #include "augment/policy/aug_mix.h"
-#include "fixtures.h"
-#include "image_testing.h"
+#include "tests/augment/fixtures.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment {
 namespace {

@@ -1,4 +1,4 @@
-#include "draw_probes.h"
+#include "tests/augment/policy/draw_probes.h"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@
 #include "augment/mixing.h"
 #include "augment/policy/aug_mix.h"
 #include "augment/policy/auto_augment.h"
-#include "fixtures.h"
-#include "image_testing.h"
+#include "tests/augment/fixtures.h"
+#include "tests/augment/image_testing.h"
 
 namespace millrace::augment::testing {
 namespace {

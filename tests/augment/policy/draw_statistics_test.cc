@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "draw_probes.h"
+#include "tests/augment/policy/draw_probes.h"
 
 // What every op that draws has to be: a sample of its distribution that knows nothing of the
 // samples around it, of other epochs and of other stages. Bounds are five standard deviations, and

@@ -8,7 +8,7 @@
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
 #include "base/record_error.h"
-#include "fixtures.h"
+#include "tests/augment/fixtures.h"
 
 // Against what Pillow, OpenCV and TensorFlow made of the same image
 // (scripts/make_augment_fixtures.py).

@@ -9,7 +9,7 @@
 #include "augment/geometry_ops.h"
 #include "augment/rows/copy.h"
 #include "augment/rows/kernels.h"
-#include "fixtures.h"
+#include "tests/augment/fixtures.h"
 
 // Every level against a loop that says what a kernel does, for every length about its vectors, in
 // memory of exact sizes.

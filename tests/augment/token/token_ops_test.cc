@@ -10,7 +10,7 @@
 
 #include "augment/vocabulary.h"
 #include "base/record_error.h"
-#include "image_testing.h"
+#include "tests/augment/image_testing.h"
 #include "tests/temp_folder.h"
 
 namespace millrace::augment {
