@@ -35,7 +35,7 @@
 
 #include "absl/status/status.h"
 #include "base/status.h"
-#include "pipeline/executor/executor.h"
+#include "pipeline/open/open.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/source/open.h"
 #include "readers/record_source.h"

@@ -13,7 +13,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/batch/row_store.h"
-#include "pipeline/select/selection.h"
+#include "pipeline/order/selection.h"
 
 namespace millrace::pipeline {
 namespace {

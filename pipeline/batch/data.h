@@ -17,7 +17,7 @@
 
 namespace millrace::pipeline {
 
-struct ClosedBatch;   // pipeline/cut/settler.h
+struct ClosedBatch;   // pipeline/batch/closed_batch.h
 struct PhysicalPlan;  // pipeline/plan/physical.h
 
 // How the rows of a tensor lie in it.

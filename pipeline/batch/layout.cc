@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/half.h"
 #include "base/status.h"
+#include "pipeline/batch/closed_batch.h"
 #include "pipeline/batch/data.h"
-#include "pipeline/cut/settler.h"
 #include "pipeline/plan/physical.h"
 
 namespace millrace::pipeline {

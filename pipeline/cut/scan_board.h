@@ -11,18 +11,19 @@
 #include "absl/status/status.h"
 #include "pipeline/cut/settler.h"
 
-// What pass 1 has under way, lane by lane. Workers look at records in any order; what they found
-// waits in the lane's reorder ring until everything before it was found too, and is then settled.
+// The work of pass 1 that is under way, lane by lane. Workers look at records in any order. Their
+// findings wait in the lane's reorder ring until the findings before them are there too, and are
+// then settled.
 //
 // A lane that continues from a token first looks again at the records of the rows that were open in
 // it: in a shuffle's buffer, in buckets.
 
 namespace millrace::pipeline {
 
-// A stretch of a lane's positions, looked at by one worker.
+// A stretch of a lane's positions that one worker looks at.
 struct ScanBlock {
   Examined found;
-  bool reopens = false;  // of open rows
+  bool reopens = false;  // true if it is of open rows
   bool done = false;
 };
 
@@ -30,9 +31,9 @@ struct ScanBlock {
 struct ScanClaim {
   size_t lane_index = 0;  // on the board
   uint64_t lane = 0;
-  bool reopens = false;
-  bool discards = false;  // of a lane that is done: not to be looked at
-  uint64_t first = 0;     // position; or which of the lane's positions to look at again
+  bool reopens = false;   // true if the rows are open ones
+  bool discards = false;  // true if the lane is done: nothing is to be looked at
+  uint64_t first = 0;     // position; if it reopens, index of the lane's positions to look at again
   uint64_t count = 0;
   std::vector<uint64_t> positions;  // to look at again, ascending: `count` of them
 };
@@ -43,7 +44,7 @@ class ScanBoard {
   // Forgets everything and begins where the settler stands. `ends`: of all lanes, positions that
   // they have in all passes.
   void Reset(const Settler& settler, std::span<const uint64_t> ends);
-  // Other ends, not before those that were given last.
+  // Sets other ends, not before those that were given last.
   void SetEnds(std::span<const uint64_t> ends);
 
   // True when a lane wants more and has fewer than `ahead` positions under way.
@@ -55,7 +56,7 @@ class ScanBoard {
   // TakeHeads takes it.
   ScanBlock* Append(const ScanClaim& claim, uint64_t first, uint64_t end);
 
-  // What the settler is to be told next: findings from the heads of the rings.
+  // The findings that the settler is told next, from the heads of the rings.
   struct Heads {
     std::vector<Examined> reopened;  // each complete; for Settler::Reopen, before `found`
     std::vector<Examined> found;     // for Settler::Settle, in order within each lane
@@ -63,14 +64,14 @@ class ScanBoard {
   };
   Heads TakeHeads();
   bool HasHeads() const;
-  // Learns from the settler what it wants.
+  // Takes in which lanes the settler wants more of.
   void Update(const Settler& settler);
 
-  // Of lanes that want more than there is, the lane and position that come first in the pass, as
-  // its position there; `lanes` and `block` as of LanePosition.
+  // Returns the first position of the pass that some lane wants and does not have; `lanes` and
+  // `block` as of LanePosition.
   std::optional<uint64_t> FirstMissing(uint64_t lanes, uint64_t block) const;
 
-  // Blocks that are not settled.
+  // The number of blocks that are not settled.
   int64_t num_blocks() const { return num_blocks_; }
 
  private:
@@ -80,7 +81,7 @@ class ScanBoard {
     uint64_t end = 0;
     uint64_t under_way = 0;  // positions claimed and not settled
     bool wants_more = true;
-    bool is_done = false;  // its positions are not needed, and claimed to be discarded
+    bool is_done = false;  // true if its positions are only claimed to be discarded
     std::deque<std::unique_ptr<ScanBlock>> ring;
     std::vector<uint64_t> reopen;  // positions to look at again, ascending
     size_t reopen_next = 0;        // of them, to claim

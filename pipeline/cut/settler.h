@@ -10,15 +10,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/run.h"
+#include "pipeline/batch/closed_batch.h"
 #include "pipeline/plan/physical.h"
 
 // The one place where a plan with a cut is sequential. Pass 1 looks at records in any order, on any
-// worker, and says what becomes of each (Examined). The settler takes these findings lane by lane
-// in order of position and hands out rows: keep, drop, expand, take, skip, shuffle, into an open
-// bucket or batch. It moves handles of a few words, O(1) each, and never a payload. Its state
-// between two batches is the resume token of the first. docs/semantics.md, S-CUT, S-BATCH and
-// S-STATE from 10 on, says what comes out.
+// worker, and finds out whether each is kept (Examined). The settler takes these findings lane by
+// lane in order of position and hands out rows: keep, drop, expand, take, skip, shuffle, into an
+// open bucket or batch. It moves handles of a few words, O(1) each, and never a payload. Its state
+// between two batches is the resume token of the first. The results are defined by
+// docs/semantics.md, S-CUT, S-BATCH and S-STATE from 10 on.
 //
 // Rows pull: a lane uses no finding before a batch needs it, and at most two closed batches wait
 // (a batch says whether the next one begins another epoch). So the rows held at any time are, per
@@ -28,19 +28,12 @@
 
 namespace millrace::pipeline {
 
-// Where a row comes from: an element of a lane's input.
-struct RowOrigin {
-  SampleId id;            // with sub_index
-  uint64_t position = 0;  // of the record in the lane's input, over all passes of the lane
-  friend bool operator==(const RowOrigin&, const RowOrigin&) = default;
-};
-
-// What pass 1 found out about positions [first, end) of a lane. Rows dropped by the first filter
+// The findings of pass 1 about positions [first, end) of a lane. Rows dropped by the first filter
 // with no settle step before it are left out.
 struct Examined {
   struct Row {
     RowOrigin origin;
-    // How many filters it passed before one dropped it; num_filters: it is kept.
+    // The number of filters that it passed before one dropped it; num_filters: it is kept.
     int passed_filters = 0;
     int32_t error = -1;  // index into errors: the row could not be looked at
   };
@@ -48,36 +41,13 @@ struct Examined {
   uint64_t first = 0;
   uint64_t end = 0;
   std::vector<Row> rows;
-  uint64_t num_kept = 0;  // of rows, that passed every filter
+  uint64_t num_kept = 0;  // rows that passed every filter
   // Per row, the extents of CutPlan::extents_of in order, `extents_per_row` numbers.
   std::vector<int64_t> extents;
   std::vector<absl::Status> errors;  // complete (stage, file, offset; without the stream position)
 };
 
-// A global batch that is closed: what this rank fills. Batches behind a `skip` of batches are not
-// handed out. A batch with an error in a row is an error (the caller's concern).
-struct ClosedBatch {
-  struct Row {
-    RowOrigin origin;
-    int64_t slot = 0;  // row of this rank's slab
-    uint32_t lane = 0;
-    int32_t error = -1;
-  };
-  uint64_t index = 0;
-  uint64_t pass = 0;  // passes over the batch stage before this one
-  uint64_t epoch = 0;
-  bool ends_epoch = false;
-  int64_t num_slots = 0;         // rows of this rank's tensors, those without a sample included
-  int64_t first_global_row = 0;  // of slot 0
-  int64_t num_global_valid_rows = 0;
-  std::vector<Row> rows;         // ascending slots
-  std::vector<int64_t> extents;  // per row, as in Examined
-  std::vector<absl::Status> errors;
-  int64_t pad_to = -1;  // kBucket with pad_to_boundary: the first extent to pad to
-  std::string state;    // the settler's state behind this batch (Settler::Restore)
-};
-
-// What a settler of the plan keeps in memory, but for the blocks that it was given at once;
+// Returns the most memory that a settler of the plan needs, but for the blocks under way.
 // `num_records`: elements of a pass over its input. REQUIRES: plan.cut.
 uint64_t SettlerBytes(const PhysicalPlan& plan, size_t extents_per_row, uint64_t num_records);
 
@@ -89,16 +59,16 @@ struct SettlerOptions {
   size_t extents_per_row = 0;
   // Input elements of each lane in one pass; kInfinite without end.
   std::vector<uint64_t> lane_sizes;
-  // True when the input never ends: then a rank settles its own lanes alone, and lanes of other
-  // ranks count as full. Otherwise every rank settles all lanes, since where an epoch ends depends
-  // on all of them.
+  // True if the input never ends: then a rank settles its own lanes alone, and lanes of other ranks
+  // count as full. Otherwise every rank settles all lanes, since the end of an epoch depends on all
+  // of them.
   bool endless = false;
-  // The input goes on until EndInput says where it ends, and every record counts (TakeDropped).
-  // Every rank settles all lanes.
+  // True if the input goes on until EndInput says where it ends, and each record is given back by
+  // itself (TakeDropped). Every rank settles all lanes.
   bool grows = false;
 };
 
-// Thread-compatible: under a lock of the executor.
+// Thread-compatible: one worker of the executor has it at a time.
 class Settler {
  public:
   // Borrows the plan for its lifetime. A rank may settle fewer lanes than there are only when
@@ -112,7 +82,7 @@ class Settler {
 
   // Continues behind the batch whose `state` this is, at any world. Before the first Settle.
   // After an error the settler is of no use.
-  //   INVALID_ARGUMENT     not what a ClosedBatch held, or of another plan
+  //   INVALID_ARGUMENT     not the state of a ClosedBatch, or of another plan
   //   FAILED_PRECONDITION  of a rank that settled fewer lanes than this one needs: an endless input
   //                        goes on at the same world, rank by rank
   virtual absl::Status Restore(std::string_view state) = 0;
@@ -132,8 +102,8 @@ class Settler {
   // examine further ahead than the ring asks for.
   virtual bool WantsMore(uint64_t lane) const = 0;
 
-  // Takes what was found at the lane's next positions. Blocks that were under way when
-  // NextPosition jumped may be given too: what lies before it is ignored.
+  // Takes the findings about the lane's next positions. Blocks that were under way when
+  // NextPosition jumped may be given too: positions before it are ignored.
   // REQUIRES: block.first <= NextPosition.
   virtual void Settle(Examined block) = 0;
   // The next batch in order, when it is closed.
@@ -142,15 +112,15 @@ class Settler {
   // True once every batch was taken.
   virtual bool ended() const = 0;
 
-  // Of an input that grows.
-  // Its one pass has so many elements in each lane. Once.
+  // An input that grows. Its one pass has so many elements in each lane. Call it once.
   virtual void EndInput(const std::vector<uint64_t>& lane_sizes) = 0;
   // True when the rows of some lane came to the end of the input; false where a take went before.
   virtual bool reached_end() const = 0;
   // True when no batch holds rows of the lane's next positions, however the input goes on.
   virtual bool LaneIsDone(uint64_t lane) const = 0;
-  // The records of rows that were given to Settle and are in no ClosedBatch of this rank, nor will
-  // be: each in one call, once for every such row. Not of what is left at the end of the input.
+  // Returns the records of rows that were given to Settle and will be in no ClosedBatch of this
+  // rank: each in one call, once for every such row. Rows left over at the end of the input are not
+  // among them.
   virtual std::vector<uint64_t> TakeDropped() = 0;
 };
 

@@ -1,296 +1,203 @@
+#include "pipeline/executor/choice.h"
+
 #include <algorithm>
-
-#include "pipeline/executor/executor.h"
-
-// What to do next, under the executor's mutex. The order of choices: single reads of a run that
-// could not be read whole; reads that wait for the budget; the ops over a filled batch; settling;
-// rows to plan, while too little is on its way; the lowest ready run; more rows to plan. Pass 1
-// comes behind all that: positions to look at, while batches are wanted; the lowest ready run.
+#include <utility>
 
 namespace millrace::pipeline {
 namespace {
 
-constexpr uint64_t kMaxScanAhead = uint64_t{1} << 22;
-constexpr int64_t kTurnNanoseconds = 200'000;  // of runs that are done in one item
+constexpr int64_t kTurnNanoseconds = 200'000;  // of work that is done in one item of several runs
+
+// The number of runs of pass 2, and of blocks of pass 1, that are kept on their way.
+int64_t ReadAhead(const ExecutorState& state) { return 2 * state.demand.threads() + 8; }
 
 }  // namespace
 
-int64_t Executor::ReadAheadLocked() const { return 2 * thread_target_ + 8; }
+Choice::Choice(const ExecutorParts& parts, const RunSizes& sizes)
+    : parts_(parts),
+      sizes_(sizes),
+      budget_(*parts.context->memory_budget()),
+      has_cut_(parts.has_cut()) {}
 
-bool Executor::AtEndLocked() const {
-  if (examiner_ != nullptr) return settled_ && closed_.empty();
-  return next_batch_ == OrderLocked().num_batches();
+bool Choice::AtEnd(const ExecutorState& state) const {
+  if (has_cut_) return state.pass_one.settled() && !state.pass_one.has_closed();
+  return state.ring.next_batch() == state.growth.order().num_batches();
 }
 
-// True when there is a next batch whose rows are known.
-bool Executor::HasNextLocked() const {
-  if (examiner_ != nullptr) return !closed_.empty();
-  return !AtEndLocked() && RecordsAreHereLocked();
+bool Choice::HasNext(const ExecutorState& state) const {
+  if (has_cut_) return state.pass_one.has_closed();
+  return !AtEnd(state) && state.growth.Knows(state.ring.next_batch(), state.ring.empty());
 }
 
-// Of the slab, and of what its token holds of a cut.
-int64_t Executor::NextBatchBytesLocked() const {
-  if (closed_.empty()) return static_cast<int64_t>(parts_.layout->slab_bytes);
-  const ClosedWork& next = *closed_.front();
+int64_t Choice::NextBatchBytes(const ExecutorState& state) const {
+  if (!state.pass_one.has_closed()) return static_cast<int64_t>(parts_.layout->slab_bytes);
+  const ClosedWork& next = state.pass_one.next_closed();
   const size_t slab_bytes = next.layout == nullptr ? 0 : next.layout->slab_bytes;
   return static_cast<int64_t>(slab_bytes + next.batch.state.size());
 }
 
-// A batch may be opened when the budget has room for its slab. The oldest batch is opened in any
-// case, so that there is always progress, unless consumers hold so much that it could never fit.
-Executor::Admission Executor::BatchAdmissionLocked() const {
-  if (!HasNextLocked()) return Admission::kWait;
-  const int64_t bytes = NextBatchBytesLocked();
-  if (budget_->Fits(bytes)) return Admission::kYes;
-  if (!ring_.empty()) return Admission::kWait;
-  return budget_->HeldLeavesNoRoomFor(bytes) ? Admission::kHeldByConsumer : Admission::kYes;
-}
-
-bool Executor::RowsUnclaimedLocked() const {
-  return !ring_.empty() && ring_.back()->claimed_rows < ring_.back()->num_work_rows;
+Choice::Admission Choice::AdmissionOfNext(const ExecutorState& state) const {
+  if (!HasNext(state)) return Admission::kWait;
+  const int64_t bytes = NextBatchBytes(state);
+  if (budget_.Fits(bytes)) return Admission::kYes;
+  if (!state.ring.empty()) return Admission::kWait;
+  return budget_.HeldLeavesNoRoomFor(bytes) ? Admission::kHeldByConsumer : Admission::kYes;
 }
 
 // Rows of a closed batch are known; other rows need the order, which one worker evaluates at a
 // time.
-bool Executor::MayClaimRowsLocked() const {
-  return RowsUnclaimedLocked() && (ring_.back()->closed || !planning_);
+bool Choice::MayClaimRows(const ExecutorState& state) const {
+  return state.ring.HasUnclaimedRows() && (state.ring.last().closed || !state.queues.planning());
 }
 
-bool Executor::MayOpenLocked() const {
-  return !opening_ && !error_seen_ && ring_.size() < static_cast<size_t>(ring_target_) &&
-         !RowsUnclaimedLocked() && BatchAdmissionLocked() == Admission::kYes;
+bool Choice::MayOpen(const ExecutorState& state) const {
+  return state.ring.MayOpen() && AdmissionOfNext(state) == Admission::kYes;
 }
 
-// Closed batches wait as far as the ring will need them, but one at a time while there is no room.
-size_t Executor::ClosedRoomLocked() const {
-  const size_t limit = budget_->Fits(0) ? static_cast<size_t>(ring_target_) : 1;
-  return closed_.size() < limit ? limit - closed_.size() : 0;
+uint64_t Choice::ScanAhead(const ExecutorState& state) const {
+  const uint64_t rows_per_lane = parts_.plan.batch.size / parts_.plan.lanes + 1;
+  return state.pass_one.ScanAhead(rows_per_lane, ClosedRoom(state),
+                                  static_cast<uint64_t>(sizes_.RowsPerScan()));
 }
 
-bool Executor::MaySettleLocked() const {
-  if (examiner_ == nullptr || settling_ || settled_) return false;
-  return board_.HasHeads() || (more_closed_ && ClosedRoomLocked() > 0) || end_is_due_;
+bool Choice::MayScan(const ExecutorState& state, uint64_t ahead) const {
+  return !state.queues.planning() && !state.ring.error_seen() && !state.queues.scan().waits() &&
+         state.pass_one.MayClaim(ahead, ClosedRoom(state), ReadAhead(state));
 }
 
-// How far a lane is looked at ahead of the settler: for the batches that are wanted, by the share
-// of rows that was kept lately; and at least one run.
-uint64_t Executor::ScanAheadLocked() const {
-  using Wide = unsigned __int128;
-  const uint64_t rows = parts_.plan.batch.size / parts_.plan.lanes + 1;
-  const Wide wanted = static_cast<Wide>(rows) * ClosedRoomLocked();
-  const Wide ahead = wanted * (examined_rows_ + 1) / (kept_rows_ + 1);
-  const auto least = static_cast<uint64_t>(RowsPerScan());
-  return std::max(least, static_cast<uint64_t>(std::min<Wide>(ahead, kMaxScanAhead)));
-}
-
-bool Executor::MayScanLocked(uint64_t ahead) const {
-  return !planning_ && !error_seen_ && !settled_ && !more_closed_ && scan_.waiting.empty() &&
-         ClosedRoomLocked() > 0 && board_.num_blocks() < ReadAheadLocked() && !barren_.barren() &&
-         board_.MayClaim(ahead);
-}
-
-bool Executor::RunFitsLocked(const RunPass& pass) const {
-  return !pass.waiting.empty() &&
-         (NoRunAdmittedLocked() || budget_->Fits(pass.waiting.top()->bytes()));
-}
-
-// One that is admitted comes to its end whatever else waits.
-bool Executor::NoRunAdmittedLocked() const { return rows_.admitted + scan_.admitted == 0; }
-
-// Reserves the run's read buffer; alone in both passes it is always admitted. The caller submits it
-// at once.
-bool Executor::AdmitRunLocked(RunPass& pass, RunWork& run) {
-  const int64_t bytes = run.bytes();
-  if (bytes > 0 && !budget_->TryReserve(bytes)) {
-    if (!NoRunAdmittedLocked()) return false;
-    budget_->Reserve(bytes);
-  }
-  run.reserved_bytes = bytes;
-  ++pass.admitted;
+bool Choice::PickPlan(ExecutorState& state, WorkItem& item) const {
+  if (!MayClaimRows(state)) return MayOpen(state) && PickOpen(state, item);
+  OpenBatch& batch = state.ring.last();
+  PlanItem& plan = item.emplace<PlanItem>();
+  plan.batch = &batch;
+  plan.first_row = batch.claimed_rows;
+  plan.num_rows = std::min(sizes_.RowsPerPlan(), batch.num_work_rows - batch.claimed_rows);
+  plan.rows_per_run = sizes_.RowsPerRun();
+  batch.claimed_rows += plan.num_rows;
+  if (!batch.closed) state.queues.SetPlanning(true);
+  state.queues.rows().TakeIdle((plan.num_rows - 1) / plan.rows_per_run + 1, plan.idle);
   return true;
 }
 
-RunWork* Executor::PickWaitingLocked(RunPass& pass) {
-  if (pass.waiting.empty() || !AdmitRunLocked(pass, *pass.waiting.top())) return nullptr;
-  RunWork* run = pass.waiting.top();
-  pass.waiting.pop();
-  return run;
-}
-
-bool Executor::PickPlanLocked(WorkItem& item) {
-  if (MayClaimRowsLocked()) {
-    OpenBatch* batch = ring_.back().get();
-    const int64_t first = batch->claimed_rows;
-    const int64_t rows = std::min(RowsPerPlan(), batch->num_work_rows - first);
-    batch->claimed_rows += rows;
-    planning_ = planning_ || !batch->closed;
-    TakeIdleRunsLocked((rows - 1) / RowsPerRun() + 1, item);
-    item.kind = WorkItem::Kind::kPlan;
-    item.batch = batch;
-    item.first_row = first;
-    item.num_rows = rows;
-    return true;
-  }
-  return MayOpenLocked() && PickOpenLocked(item);
-}
-
-bool Executor::PickOpenLocked(WorkItem& item) {
-  const int64_t bytes = NextBatchBytesLocked();
+bool Choice::PickOpen(ExecutorState& state, WorkItem& item) const {
+  const int64_t bytes = NextBatchBytes(state);
   // Between the check and here another pipeline may have taken the room: with batches of our own in
   // the ring that means waiting, without any the batch is the oldest and goes over the limit.
-  if (!budget_->TryReserve(bytes)) {
-    if (!ring_.empty()) return false;
-    budget_->Reserve(bytes);
+  if (!budget_.TryReserve(bytes)) {
+    if (!state.ring.empty()) return false;
+    budget_.Reserve(bytes);
   }
-  opening_ = true;
-  item.kind = WorkItem::Kind::kOpen;
-  item.reserved_bytes = bytes;
-  if (!idle_batches_.empty()) {
-    item.blank = std::move(idle_batches_.back());
-    idle_batches_.pop_back();
-  }
-  if (examiner_ != nullptr) {
-    item.closed = std::move(closed_.front());
-    closed_.pop_front();
-    next_batch_ = item.closed->batch.index + 1;
+  OpenItem& open = item.emplace<OpenItem>();
+  open.reserved_bytes = bytes;
+  uint64_t index = state.ring.next_batch();
+  if (has_cut_) {
+    std::unique_ptr<ClosedWork> closed = state.pass_one.TakeClosed();
+    index = closed->batch.index;
+    open.batch = std::move(closed);
   } else {
-    item.order = &OrderLocked();
-    item.batch_index = next_batch_++;
+    open.batch = NextBatch{&state.growth.order(), index};
   }
+  open.blank = state.ring.BeginOpening(index);
   return true;
 }
 
-bool Executor::PickScanLocked(WorkItem& item) {
-  if (examiner_ == nullptr) return false;
-  const uint64_t ahead = ScanAheadLocked();  // once: it follows costs that others measure meanwhile
-  if (MayScanLocked(ahead)) {
-    planning_ = true;
-    item.kind = WorkItem::Kind::kScan;
-    item.order = &OrderLocked();
-    item.claim = board_.Claim(static_cast<uint64_t>(RowsPerScan()), ahead);
-    TakeIdleRunsLocked(1, item);
+bool Choice::PickScan(ExecutorState& state, WorkItem& item) const {
+  if (!has_cut_) return false;
+  const uint64_t ahead = ScanAhead(state);  // once: it follows costs that others measure meanwhile
+  if (MayScan(state, ahead)) {
+    state.queues.SetPlanning(true);
+    ScanItem& scan = item.emplace<ScanItem>();
+    scan.order = &state.growth.order();
+    scan.claim = state.pass_one.Claim(static_cast<uint64_t>(sizes_.RowsPerScan()), ahead);
+    state.queues.scan().TakeIdle(1, scan.idle);
     return true;
   }
-  return PickExamineLocked(item);
-}
-
-bool Executor::PickExamineLocked(WorkItem& item) {
-  if (scan_.ready.empty()) return false;
-  item.kind = WorkItem::Kind::kExamine;
-  item.run = scan_.ready.top();
-  scan_.ready.pop();
-  TakeIdleScratchLocked(item);
+  if (state.queues.scan().num_ready() == 0) return false;
+  ExamineItem& examine = item.emplace<ExamineItem>();
+  examine.run = state.queues.scan().TakeReady();
+  examine.scratch = state.queues.TakeScratch();
   return true;
 }
 
 // The lowest runs whose bytes have come.
-bool Executor::PickProcessLocked(WorkItem& item) {
-  if (rows_.ready.empty()) return false;
-  item.kind = WorkItem::Kind::kProcess;
-  item.batch = rows_.ready.top()->batch;
+bool Choice::PickProcess(ExecutorState& state, WorkItem& item) const {
+  PassRuns<RowsRun>& rows = state.queues.rows();
+  if (rows.num_ready() == 0) return false;
+  ProcessItem& process = item.emplace<ProcessItem>();
+  process.batch = rows.first_ready().batch;
   do {
-    RunWork* const run = rows_.ready.top();
-    rows_.ready.pop();
-    item.runs.push_back(run);
-    item.num_rows += run->num_rows();
-  } while (MayJoinLocked(item));
-  TakeIdleScratchLocked(item);
+    RowsRun* const run = rows.TakeReady();
+    process.runs.push_back(run);
+    process.num_rows += run->num_rows();
+  } while (MayJoin(state, process));
+  process.scratch = state.queues.TakeScratch();
   return true;
 }
 
-// Whether `item` may have the lowest ready run too: of the same batch, done soon, with one left for
-// every worker, and nobody waiting for the memory that a run gives back at the end of the item.
-bool Executor::MayJoinLocked(const WorkItem& item) const {
+// True if `item` may have the lowest ready run too: it is of the same batch, all is done soon, one
+// is left for every worker, and no run waits for the memory that this one gives back at the end of
+// the item.
+bool Choice::MayJoin(const ExecutorState& state, const ProcessItem& item) const {
+  const PassRuns<RowsRun>& rows = state.queues.rows();
   if (item.runs.size() == kMostRuns) return false;
-  if (rows_.ready.size() < static_cast<size_t>(thread_target_)) return false;
-  if (!rows_.waiting.empty() || !scan_.waiting.empty()) return false;
-  const RunWork& run = *rows_.ready.top();
-  const int64_t cost = row_nanoseconds_.load(std::memory_order_relaxed);
+  if (rows.num_ready() < static_cast<size_t>(state.demand.threads())) return false;
+  if (rows.waits() || state.queues.scan().waits()) return false;
+  const RowsRun& run = rows.first_ready();
+  const int64_t cost = sizes_.row_ns();
   return cost > 0 && run.batch == item.batch &&
          (item.num_rows + run.num_rows()) * cost <= kTurnNanoseconds;
 }
 
-// What a worker needs for a run, if some is idle.
-void Executor::TakeIdleScratchLocked(WorkItem& item) {
-  if (idle_scratch_.empty()) return;
-  item.scratch = std::move(idle_scratch_.back());
-  idle_scratch_.pop_back();
-}
-
-// Runs to be made, so that each need not be asked for under the mutex.
-void Executor::TakeIdleRunsLocked(int64_t count, WorkItem& item) {
-  while (count-- > 0 && item.runs.size() < kMostRuns && !idle_runs_.empty()) {
-    item.runs.push_back(idle_runs_.back());
-    idle_runs_.pop_back();
-  }
-}
-
 // A run whose reads are to begin.
-RunWork* Executor::PickSubmitLocked() {
-  if (!retry_.empty()) {
-    RunWork* const run = retry_.back();
-    retry_.pop_back();
-    return run;
-  }
-  RunWork* const run = PickWaitingLocked(rows_);
-  return run != nullptr ? run : PickWaitingLocked(scan_);
+bool Choice::PickSubmit(ExecutorState& state, WorkItem& item) const {
+  RunQueues& queues = state.queues;
+  RowsRun* rows = queues.rows().TakeRetry();
+  ScanRun* scan = rows == nullptr ? queues.scan().TakeRetry() : nullptr;
+  if (rows == nullptr && scan == nullptr) rows = queues.TakeAdmitted<RowsRun>();
+  if (rows == nullptr && scan == nullptr) scan = queues.TakeAdmitted<ScanRun>();
+  if (rows != nullptr) item = SubmitItem<RowsRun>{rows};
+  if (scan != nullptr) item = SubmitItem<ScanRun>{scan};
+  return rows != nullptr || scan != nullptr;
 }
 
 // Reads to begin, and short work that others wait for.
-bool Executor::PickUrgentLocked(WorkItem& item) {
-  item.run = PickSubmitLocked();
-  if (item.run != nullptr) {
-    item.kind = WorkItem::Kind::kSubmit;
-  } else if (!filled_.empty()) {
-    item.kind = WorkItem::Kind::kFinish;
-    item.batch = filled_.back();
-    filled_.pop_back();
-  } else if (MaySettleLocked()) {
-    item.kind = WorkItem::Kind::kSettle;
-    settling_ = true;
+bool Choice::PickUrgent(ExecutorState& state, WorkItem& item) const {
+  if (PickSubmit(state, item)) return true;
+  if (OpenBatch* const batch = state.ring.TakeFilled()) {
+    item = FinishItem{batch};
+    return true;
   }
-  return item.kind != WorkItem::Kind::kNone;
+  if (!has_cut_ || !state.pass_one.MaySettle(ClosedRoom(state))) return false;
+  state.pass_one.BeginSettling();
+  item = SettleItem();
+  return true;
 }
 
-// Makes `item`, which is blank, what to do next; false when there is nothing.
-bool Executor::PickLocked(WorkItem& item) {
-  if (stopped_ || busy_ >= thread_target_) return false;
-  if (PickUrgentLocked(item)) return true;
-  const bool may_plan = rows_.waiting.empty();
-  if (may_plan && rows_.unfinished < ReadAheadLocked() && PickPlanLocked(item)) return true;
-  if (PickProcessLocked(item)) return true;
-  return (may_plan && PickPlanLocked(item)) || PickScanLocked(item);
+bool Choice::Pick(ExecutorState& state, WorkItem& item) const {
+  if (state.stopped || state.demand.busy() >= state.demand.threads()) return false;
+  if (PickUrgent(state, item)) return true;
+  const PassRuns<RowsRun>& rows = state.queues.rows();
+  const bool may_plan = !rows.waits();
+  if (may_plan && rows.num_unfinished() < ReadAhead(state) && PickPlan(state, item)) return true;
+  if (PickProcess(state, item)) return true;
+  return (may_plan && PickPlan(state, item)) || PickScan(state, item);
 }
 
-// Items that could be begun now; planning counts as one, since whoever begins it wakes the next.
-int64_t Executor::AvailableLocked() const {
-  if (stopped_) return 0;
-  auto items = static_cast<int64_t>(rows_.ready.size() + retry_.size() + filled_.size());
-  if (rows_.waiting.empty()) {
-    items += MayClaimRowsLocked() || MayOpenLocked() ? 1 : 0;
+int64_t Choice::NumAvailable(const ExecutorState& state) const {
+  if (state.stopped) return 0;
+  const RunQueues& queues = state.queues;
+  auto items = static_cast<int64_t>(queues.rows().num_ready() + queues.rows().num_retries() +
+                                    state.ring.num_filled());
+  if (!queues.rows().waits()) {
+    items += MayClaimRows(state) || MayOpen(state) ? 1 : 0;
   } else {
-    items += RunFitsLocked(rows_) ? 1 : 0;
+    items += queues.FirstWaitingFits(queues.rows()) ? 1 : 0;
   }
-  if (examiner_ == nullptr) return items;
-  items += static_cast<int64_t>(scan_.ready.size());
-  items += (RunFitsLocked(scan_) ? 1 : 0) + (MaySettleLocked() ? 1 : 0);
-  return items + (MayScanLocked(ScanAheadLocked()) ? 1 : 0);
-}
-
-void Executor::WakeWorkersLocked() {
-  if (parts_.growing != nullptr) NoticeGrowthLocked();
-  if (tasks_ < thread_target_) {
-    const int64_t available = AvailableLocked();
-    while (tasks_ < thread_target_ && tasks_ - busy_ < available) {
-      ++tasks_;
-      ++tasks_to_call_;
-    }
-  }
-  if (parts_.growing != nullptr) WantForPass1Locked();
-}
-
-void Executor::NotifyIfIdleLocked() {
-  if (tasks_ == 0 && reads_ == 0) idle_.NotifyAll();
+  if (!has_cut_) return items;
+  items += static_cast<int64_t>(queues.scan().num_ready() + queues.scan().num_retries());
+  items += queues.FirstWaitingFits(queues.scan()) ? 1 : 0;
+  items += state.pass_one.MaySettle(ClosedRoom(state)) ? 1 : 0;
+  return items + (MayScan(state, ScanAhead(state)) ? 1 : 0);
 }
 
 }  // namespace millrace::pipeline

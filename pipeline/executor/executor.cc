@@ -1,86 +1,103 @@
 #include "pipeline/executor/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "pipeline/executor/settling.h"
 
 namespace millrace::pipeline {
 namespace {
 
 constexpr int64_t kKeptShare = 8;  // of the memory budget, for records between the two passes
+constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
+constexpr int64_t kKeptArenaBytes = 512 << 10;  // kept by a worker even over the budget's limit
 
 int MaxThreads(const ExecutorParts& parts) {
   const int threads = parts.context->workers().num_threads();
   return parts.cpu_budget == 0 ? threads : std::min(threads, parts.cpu_budget);
 }
 
-// Positions that each lane has in all passes over the batch stage that there can be.
-std::vector<uint64_t> LaneEnds(const ExecutorParts& parts) {
-  uint64_t passes = 1;
-  for (const OrderStep& step : parts.plan.batch_order) {
-    if (step.kind != OrderStep::Kind::kRepeat) continue;
-    if (step.count == 0 || __builtin_mul_overflow(passes, step.count, &passes)) passes = kMaxCount;
-  }
-  // What has to grow first is told later.
-  const uint64_t elements = parts.growing != nullptr ? 0 : parts.order.records().size();
-  std::vector<uint64_t> ends = LaneSizes(parts.plan, elements);
-  for (uint64_t& end : ends) {
-    const bool huge = __builtin_mul_overflow(end, passes, &end) || end >= kMaxCount;
-    if (huge) end = kInfinite;
-  }
-  return ends;
+int64_t StandingBytes(const ExecutorParts& parts, const Scanner* scanner) {
+  if (scanner == nullptr) return parts.standing_bytes;
+  const size_t extents = scanner->examiner().extents_per_row();
+  return parts.standing_bytes +
+         static_cast<int64_t>(SettlerBytes(parts.plan, extents, parts.order.records().size()));
 }
 
-int64_t StandingBytes(const ExecutorParts& parts, const Examiner* examiner) {
-  if (examiner == nullptr) return parts.standing_bytes;
-  return parts.standing_bytes +
-         static_cast<int64_t>(
-             SettlerBytes(parts.plan, examiner->extents_per_row(), parts.order.records().size()));
+ExecutorState MakeState(const ExecutorParts& parts) {
+  const Targets limits{.threads = MaxThreads(parts), .ring = parts.prefetch_batches};
+  MemoryBudget& budget = *parts.context->memory_budget();
+  return {.stopped = true,
+          .ring = Ring(limits.ring),
+          .demand = Demand(limits, parts.adapt),
+          .queues = RunQueues(budget),
+          .pass_one = PassOne(budget),
+          .growth = Growth(parts)};
 }
 
 }  // namespace
 
-Executor::Counters::Counters(Metrics& metrics)
-    : records_read(metrics.counter("millrace_records_read_total")),
-      records_examined(metrics.counter("millrace_records_examined_total")),
-      records_bad(metrics.counter("millrace_records_bad_total")),
-      bytes_read(metrics.counter("millrace_bytes_read_total")),
-      batches(metrics.counter("millrace_batches_total")),
-      work_nanoseconds(metrics.counter("millrace_work_nanoseconds_total")),
-      wait_nanoseconds(metrics.counter("millrace_consumer_wait_nanoseconds_total")),
-      waits(metrics.counter("millrace_consumer_waits_total")),
-      threads(metrics.gauge("millrace_worker_target")),
-      ring(metrics.gauge("millrace_ring_target_batches")) {}
+// Holds the executor's mutex, and calls the workers and the consumer once it has let go. Called
+// under the mutex they would wait for it at once, and cost two more calls to the system. The
+// executor lives until then: the tasks that are about to be called are counted, and the consumer is
+// called by a task under way, or by itself.
+class MILLRACE_SCOPED_CAPABILITY Executor::Locked {
+ public:
+  explicit Locked(Executor& executor) MILLRACE_ACQUIRE(executor.mu_) : executor_(executor) {
+    executor_.mu_.Lock();
+  }
+  ~Locked() MILLRACE_RELEASE() { LetGo(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+  // Lets go, calls, and holds the mutex again; false if there was nobody to call.
+  bool Call() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
+    if (!executor_.state_.ring.consumer_to_call() && executor_.tasks_to_call_ == 0) return false;
+    LetGo();
+    executor_.mu_.Lock();
+    return true;
+  }
+
+ private:
+  void LetGo() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
+    const bool consumer = executor_.state_.ring.TakeConsumerCall();
+    const int tasks = std::exchange(executor_.tasks_to_call_, 0);
+    executor_.mu_.Unlock();
+    if (consumer) executor_.batch_ready_.NotifyAll();
+    if (tasks > 0) executor_.CallWorkers(tasks);
+  }
+
+  Executor& executor_;
+};
 
 Executor::Executor(ExecutorParts parts)
     : parts_(std::move(parts)),
       processor_(parts_.plan, *parts_.source),
-      examiner_(parts_.plan.cut.has_value() ? std::make_unique<Examiner>(parts_.plan) : nullptr),
       budget_(parts_.context->memory_budget()),
-      standing_(budget_, StandingBytes(parts_, examiner_.get())),
-      max_threads_(MaxThreads(parts_)),
-      own_lanes_(SliceOfRank(parts_.plan.lanes, parts_.rank, parts_.world)),
       pool_(std::make_shared<SlabPool>(parts_.allocator, budget_,
                                        static_cast<size_t>(parts_.prefetch_batches) + 1)),
       counters_(parts_.context->metrics()),
       keeper_(budget_->limit_bytes() / kKeptShare),
-      memo_(parts_.order.records()),
-      memo_order_(&parts_.order),
-      ring_target_(parts_.prefetch_batches),
-      damage_(&parts_.plan.damage),
-      thread_target_(max_threads_),
-      adapter_({.threads = max_threads_, .ring = parts_.prefetch_batches}),
-      adapting_(parts_.adapt) {
-  counters_.threads.Add(thread_target_);
-  counters_.ring.Add(ring_target_);
+      sizes_(parts_.rows_per_run, processor_.preferred_rows()),
+      batch_maker_(parts_, processor_, pool_, budget_),
+      scanner_(parts_.has_cut() ? std::make_unique<Scanner>(parts_, processor_, keeper_, budget_)
+                                : nullptr),
+      standing_(budget_, StandingBytes(parts_, scanner_.get())),
+      choice_(parts_, sizes_),
+      planner_(parts_, keeper_, processor_.preferred_rows()),
+      state_(MakeState(parts_)),
+      damage_(&parts_.plan.damage) {
+  counters_.threads.Add(state_.demand.threads());
+  counters_.ring.Add(state_.ring.target());
   if (parts_.growing == nullptr) return;
   parts_.growing->SetOnGrow([this] {
     Locked lock(*this);
     WakeWorkersLocked();
-    if (ring_.empty()) consumer_to_call_ = true;
+    if (state_.ring.empty()) state_.ring.CallConsumer();
   });
 }
 
@@ -90,81 +107,53 @@ Executor::~Executor() {
   {
     MutexLock lock(mu_);
     WaitIdleAndClearLocked();
-    for (const auto& scratch : idle_scratch_) budget_->Release(scratch->reserved_bytes);
-    counters_.threads.Add(-thread_target_);
-    counters_.ring.Add(-ring_target_);
+    state_.queues.ReleaseScratch();
+    counters_.threads.Add(-state_.demand.threads());
+    counters_.ring.Add(-state_.ring.target());
   }
   pool_->Close();
 }
 
+// The consumer.
+
 absl::Status Executor::Start(StreamPlace place) {
   std::unique_ptr<Settler> settler;
-  if (examiner_ != nullptr) {
-    MILLRACE_ASSIGN_OR_RETURN(settler, MakeSettler(place.state));
+  if (scanner_ != nullptr) {
+    const size_t extents = scanner_->examiner().extents_per_row();
+    MILLRACE_ASSIGN_OR_RETURN(settler, MakeSettler(parts_, extents, place.state));
   }
   std::optional<LeftOut> left_out;
   if (parts_.growing != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(left_out, LeftOut::Make(parts_.plan, parts_.slice));
   }
   Locked lock(*this);
-  stopped_ = true;
+  state_.stopped = true;
   WaitIdleAndClearLocked();
   if (cancelled_) return result_;
-  stopped_ = false;
+  state_.stopped = false;
   result_ = absl::OkStatus();
-  next_batch_ = place.batch;
-  last_token_ = std::move(place.token);
+  state_.ring.Begin(place.batch, std::move(place.token));
   damage_ = DamageBudget(&parts_.plan.damage);
-  settler_ = std::move(settler);
-  left_out_ = std::move(left_out);
-  if (settler_ != nullptr) {
-    board_.Reset(*settler_, LaneEnds(parts_));
-    const Order& records = parts_.order.records();
-    const bool comes_round = records.size() == kInfinite && parts_.growing == nullptr;
-    barren_ = BarrenWatch(parts_.plan, comes_round, records.EpochSize(), parts_.num_records());
-    settled_ = settler_->ended();
-    more_closed_ = true;  // perhaps; its first turn tells
-  }
+  if (left_out.has_value()) state_.growth.Begin(*std::move(left_out));
+  if (settler != nullptr) BeginPassOneLocked(std::move(settler));
   WakeWorkersLocked();
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Settler>> Executor::MakeSettler(const std::string& state) const {
-  SettlerOptions options;
-  options.rank = parts_.rank;
-  options.world = parts_.world;
-  options.num_lanes = parts_.plan.lanes;
-  options.seed = parts_.plan.seed;
-  options.extents_per_row = examiner_->extents_per_row();
-  const uint64_t elements = parts_.order.records().size();
-  options.lane_sizes = LaneSizes(parts_.plan, elements);
-  options.grows = parts_.growing != nullptr;
-  options.endless = elements == kInfinite && !options.grows;
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Settler> settler,
-                            Settler::Make(parts_.plan, std::move(options)));
-  if (!state.empty()) MILLRACE_RETURN_IF_ERROR(settler->Restore(state));
-  return settler;
+void Executor::BeginPassOneLocked(std::unique_ptr<Settler> settler) {
+  const Order& records = parts_.order.records();
+  const bool endless = records.size() == kInfinite && parts_.growing == nullptr;
+  EmptyStreamWatch empty_stream(parts_.plan, endless, records.EpochSize(), parts_.num_records());
+  state_.pass_one.Begin(std::move(settler), LaneEnds(parts_), std::move(empty_stream));
 }
 
-// Waits for tasks and reads under way, and forgets what they were for. REQUIRES: stopped_.
+// Waits for tasks and reads under way, and forgets what they were for. REQUIRES: stopped.
 void Executor::WaitIdleAndClearLocked() {
-  while (tasks_ > 0 || reads_ > 0) idle_.Wait(mu_);
-  ring_.clear();
-  closed_.clear();
+  while (!NothingUnderWayLocked()) idle_.Wait(mu_);
+  state_.ring.Clear();
+  state_.pass_one.Clear();
   keeper_.Clear();
-  rows_ = RunPass();
-  scan_ = RunPass();
-  retry_.clear();
-  filled_.clear();
-  idle_runs_.clear();
-  for (const auto& run : runs_) {
-    budget_->Release(std::exchange(run->reserved_bytes, 0));
-    run->Clear();
-    idle_runs_.push_back(run.get());
-  }
-  opening_ = planning_ = settling_ = error_seen_ = more_closed_ = settled_ = wake_due_ = false;
-  examined_rows_ = kept_rows_ = 0;
-  ready_batches_ = 0;
+  state_.queues.Clear();
 }
 
 void Executor::Cancel() {
@@ -179,22 +168,22 @@ void Executor::Cancel() {
 void Executor::Withdraw(absl::Status error, std::string token) {
   MutexLock lock(mu_);
   if (!cancelled_) StopLocked(std::move(error));
-  last_token_ = std::move(token);
+  state_.ring.SetToken(std::move(token));
 }
 
 std::string Executor::Save() const {
   MutexLock lock(mu_);
-  return last_token_;
+  return state_.ring.token();
 }
 
 void Executor::SetTargets(int threads, int batches) {
   Locked lock(*this);
-  adapting_ = false;
+  state_.demand.StopAdapting();
   ObeyLocked({.threads = threads, .ring = batches});
 }
 
 void Executor::StopLocked(absl::Status result) {
-  stopped_ = true;
+  state_.stopped = true;
   result_ = std::move(result);
 }
 
@@ -207,18 +196,18 @@ absl::StatusOr<std::optional<Batch>> Executor::Next() {
       return *std::move(outcome);
     }
     if (lock.Call()) continue;
-    if (wait_begins_ < 0) {
+    if (!state_.ring.consumer_waits()) {
       counters_.waits.Add();
-      wait_begins_ = Now();
+      state_.ring.BeginWait(Now());
     }
     batch_ready_.Wait(mu_);
   }
 }
 
 void Executor::EndWaitLocked() {
-  if (wait_begins_ < 0) return;
-  const int64_t waited = Now() - std::exchange(wait_begins_, -1);
-  waited_ns_ += waited;
+  if (!state_.ring.consumer_waits()) return;
+  const int64_t waited = state_.ring.EndWait(Now());
+  state_.demand.Waited(waited);
   counters_.wait_nanoseconds.Add(waited);
 }
 
@@ -228,41 +217,45 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
   return TryNextLocked();
 }
 
-// What Next returns now, or nullopt when it has to wait for work that is under way.
+// The outcome of Next, or nullopt if it has to wait for work that is under way.
 std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
   using Outcome = absl::StatusOr<std::optional<Batch>>;
-  if (stopped_) return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
-  if (!ring_.empty()) {
-    if (!ring_.front()->ready) return std::nullopt;
+  if (state_.stopped) return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
+  if (!state_.ring.empty()) {
+    if (!state_.ring.front_is_ready()) return std::nullopt;
     return DeliverLocked();
   }
-  if (opening_) return std::nullopt;
-  if (AtEndLocked()) {
+  if (state_.ring.opening()) return std::nullopt;
+  if (choice_.AtEnd(state_)) {
     StopLocked(EndStatusLocked());
     return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
   }
   while (true) {
     WakeWorkersLocked();
-    if (tasks_ > 0 || reads_ > 0) return std::nullopt;
-    if (!HasNextLocked()) {
-      if (examiner_ != nullptr) CheckProgressLocked();
-      if (stopped_) return Outcome(result_);
-      if (!barren_.barren()) return std::nullopt;
-      StopLocked(absl::FailedPreconditionError(absl::StrCat(
-          "no batch can be made any more: ", barren_.reason(), "; change the predicate")));
-      return Outcome(result_);
-    }
+    if (!NothingUnderWayLocked()) return std::nullopt;
+    if (!choice_.HasNext(state_)) return StopIfStuckLocked();
     // Nothing was begun: consumers held too much. Those of other pipelines may have let go since,
     // and would not wake this one.
-    if (BatchAdmissionLocked() == Admission::kHeldByConsumer) return Outcome(HeldErrorLocked());
+    if (choice_.AdmissionOfNext(state_) == Choice::Admission::kHeldByConsumer) {
+      return Outcome(HeldErrorLocked());
+    }
   }
 }
 
+// No batch is known and nothing is under way. Nullopt: a source that grows has yet to bring more.
+std::optional<absl::StatusOr<std::optional<Batch>>> Executor::StopIfStuckLocked() {
+  using Outcome = absl::StatusOr<std::optional<Batch>>;
+  if (scanner_ != nullptr) CheckProgressLocked();
+  if (state_.stopped) return Outcome(result_);
+  const EmptyStreamWatch& empty_stream = state_.pass_one.empty_stream();
+  if (!empty_stream.found()) return std::nullopt;
+  StopLocked(absl::FailedPreconditionError(absl::StrCat(
+      "no batch can be made any more: ", empty_stream.reason(), "; change the predicate")));
+  return Outcome(result_);
+}
+
 absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
-  std::unique_ptr<OpenBatch> batch = std::move(ring_.front());
-  ring_.pop_front();
-  wake_due_ = false;
-  --ready_batches_;
+  std::unique_ptr<OpenBatch> batch = state_.ring.TakeFront();
   if (!batch->error.ok()) {
     // Not when they are found: how many later batches are under way depends on timing.
     counters_.records_bad.Add(batch->num_bad_rows);
@@ -278,12 +271,10 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
-  last_token_ = data->resume_token;
-  if (parts_.growing != nullptr) ReleaseRows(*data);
-  idle_batches_.push_back(std::move(batch));
-  // A ring of short work is filled again in no time, so that half of it may go before workers are
-  // woken, which would take Next several microseconds.
-  if (ready_batches_ <= ring_target_ / 2 || !items_are_short_) WakeWorkersLocked();
+  state_.ring.Delivered(std::move(batch), data->resume_token);
+  if (parts_.growing != nullptr) ReleaseRows(*parts_.growing, *data);
+  // To wake workers takes Next several microseconds.
+  if (state_.ring.RefillIsDue()) WakeWorkersLocked();
   return std::optional<Batch>(Batch(std::move(data)));
 }
 
@@ -297,10 +288,428 @@ void Executor::CountDamage(const BatchData& data) {
 
 absl::Status Executor::HeldErrorLocked() const {
   return MarkRetryable(absl::ResourceExhaustedError(absl::StrCat(
-      "the next batch needs ", NextBatchBytesLocked(), " B, but batches held by consumers take ",
-      budget_->held_bytes(), " of the ", budget_->work_limit_bytes(),
-      " B that the memory budget of ", budget_->limit_bytes(),
+      "the next batch needs ", choice_.NextBatchBytes(state_),
+      " B, but batches held by consumers take ", budget_->held_bytes(), " of the ",
+      budget_->work_limit_bytes(), " B that the memory budget of ", budget_->limit_bytes(),
       " B has for batches: drop some, or raise memory_budget_bytes")));
+}
+
+absl::Status Executor::EndStatusLocked() const {
+  return state_.growth.EndStatus(scanner_ == nullptr || state_.pass_one.reached_end());
+}
+
+// Tasks of the workers.
+
+void Executor::CallWorkers(int tasks) {
+  Workers& workers = parts_.context->workers();
+  for (int i = 0; i < tasks; ++i) workers.Enqueue(group_, [this] { RunTask(); });
+}
+
+void Executor::WakeWorkersLocked() {
+  if (parts_.growing != nullptr) NoticeGrowthLocked();
+  const int threads = state_.demand.threads();
+  if (tasks_ < threads) {
+    const int64_t available = choice_.NumAvailable(state_);
+    while (tasks_ < threads && tasks_ - state_.demand.busy() < available) {
+      ++tasks_;
+      ++tasks_to_call_;
+    }
+  }
+  if (parts_.growing != nullptr) WantForPassOneLocked();
+}
+
+void Executor::NotifyIfIdleLocked() {
+  if (NothingUnderWayLocked()) idle_.NotifyAll();
+}
+
+void Executor::RunTask() {
+  TaskClock clock;
+  WorkItem item;
+  while (NextItem(clock, item)) {
+    std::visit([this](auto& work) { Execute(work); }, item);
+  }
+}
+
+// Ends `item`, unless it is nothing, and makes it the next thing that the task does. False: the
+// task has ended, and the executor may be gone.
+bool Executor::NextItem(TaskClock& clock, WorkItem& item) {
+  Locked lock(*this);
+  const int64_t now_ns = Now();
+  if (std::holds_alternative<std::monostate>(item)) {
+    clock.task_ns = now_ns;
+  } else {
+    state_.demand.EndWork(clock.item_ns, now_ns);
+    EndItemLocked(item);
+    item = std::monostate();
+  }
+  if (state_.ring.consumer_waits() && state_.demand.LookIsDue(now_ns)) AdaptLocked();
+  const bool may_go_on = now_ns - clock.task_ns < kTaskNanoseconds;
+  bool goes_on = may_go_on && choice_.Pick(state_, item);
+  state_.ring.WakeBetweenItems(now_ns, goes_on);
+  // While this task keeps the executor.
+  if (!goes_on && lock.Call()) goes_on = may_go_on && choice_.Pick(state_, item);
+  if (!goes_on) {
+    EndTaskLocked();
+    return false;
+  }
+  clock.item_ns = now_ns;
+  state_.demand.BeginWork(now_ns);
+  WakeWorkersLocked();
+  return true;
+}
+
+// Does the part of an item that needs the mutex, which is held between two items anyway. Runs that
+// are done, or that a plan did not need, are idle again.
+void Executor::EndItemLocked(WorkItem& item) {
+  RunQueues& queues = state_.queues;
+  if (auto* const process = std::get_if<ProcessItem>(&item)) {
+    for (RowsRun* const run : process->runs) FinishRunLocked(*run);
+    queues.GiveBack(std::move(process->scratch));
+    process->batch->remaining_rows -= process->num_rows;
+    if (process->batch->remaining_rows == 0) FilledLocked(process->batch);
+    queues.rows().GiveBack(process->runs);
+  } else if (const auto* const plan = std::get_if<PlanItem>(&item)) {
+    queues.rows().GiveBack(plan->idle);
+  } else if (const auto* const scan = std::get_if<ScanItem>(&item)) {
+    queues.scan().GiveBack(scan->idle);
+  }
+}
+
+void Executor::EndTaskLocked() {
+  --tasks_;
+  AdaptLocked();
+  WakeWorkersLocked();
+  // An opening that was put off may have been what the consumer waits for. Called under the mutex:
+  // nothing may keep the executor afterwards.
+  const Ring& ring = state_.ring;
+  if (ring.wake_is_due() || (ring.empty() && !ring.opening())) batch_ready_.NotifyAll();
+  NotifyIfIdleLocked();
+}
+
+// Items.
+
+void Executor::Execute(std::monostate&) {}
+
+void Executor::Execute(OpenItem& item) {
+  std::unique_ptr<OpenBatch> batch = batch_maker_.Open(item);
+  OpenBatch* const opened = batch.get();
+  Locked lock(*this);
+  state_.ring.EndOpening(std::move(batch));
+  if (opened->remaining_rows == 0) FilledLocked(opened);
+}
+
+void Executor::Execute(PlanItem& item) {
+  if (!item.batch->closed) {
+    planner_.FillIds(item);
+    Locked lock(*this);
+    state_.queues.SetPlanning(false);
+    WakeWorkersLocked();
+  }
+  std::vector<RowsRun*> runs;
+  runs.reserve(kMostRuns);
+  for (int64_t row = 0; row < item.num_rows;) {
+    RowsRun* const run = runs.emplace_back(TakeRun(item.idle));
+    row += planner_.Cut(item, row, *run);
+  }
+  std::vector<RowsRun*> admitted;
+  {
+    Locked lock(*this);
+    admitted = state_.queues.AdmitPlanned(runs);
+  }
+  Submit(admitted);
+}
+
+void Executor::Execute(SubmitItem<RowsRun>& item) { Submit(item.run); }
+
+void Executor::Execute(SubmitItem<ScanRun>& item) { Submit(item.run); }
+
+void Executor::Execute(ProcessItem& item) {
+  if (item.scratch == nullptr) {
+    item.scratch = std::make_unique<RunScratch>(processor_.MakeScratch());
+  }
+  int64_t reserved = 0;
+  const int64_t begin_ns = Now();
+  for (RowsRun* const run : item.runs) {
+    run->bad_rows = processor_.Process(*run, *item.scratch);
+    reserved += std::exchange(run->records.reserved_bytes, 0);
+    run->DropRecords();
+  }
+  const int64_t worked_ns = Now() - begin_ns;
+  counters_.work_nanoseconds.Add(worked_ns);
+  sizes_.LearnRows(worked_ns, item.num_rows);
+  if (reserved != 0) budget_->Release(reserved);
+  counters_.records_read.Add(item.num_rows);
+  item.scratch = CountScratch(std::move(item.scratch));
+}
+
+void Executor::Execute(FinishItem& item) {
+  std::optional<absl::Status> status = batch_maker_.Finish(*item.batch);
+  if (!status.has_value()) return TryCandidates(*item.batch);
+  Locked lock(*this);
+  if (!status->ok()) state_.ring.NoteError();
+  item.batch->error = *std::move(status);
+  ReadyLocked(item.batch);
+}
+
+void Executor::Execute(ScanItem& item) {
+  const ScanClaim& claim = item.claim;
+  const std::vector<SampleId> ids = planner_.IdsOf(*item.order, claim);
+  if (claim.discards) {
+    ReleaseRecords(*parts_.growing, ids);  // positions of a lane that is done are passed over
+    Locked lock(*this);
+    state_.queues.SetPlanning(false);
+    WakeWorkersLocked();
+    return;
+  }
+  std::vector<ScanRun*> runs;
+  for (size_t i = 0; i < ids.size();) {
+    ScanRun* const run = runs.emplace_back(TakeRun(item.idle));
+    i += static_cast<size_t>(planner_.Cut(claim, ids, i, *run));
+  }
+  std::vector<ScanRun*> admitted;
+  {
+    Locked lock(*this);
+    // One worker plans at a time, so blocks come onto the board in the order of claims.
+    state_.pass_one.Append(claim, runs);
+    state_.queues.SetPlanning(false);
+    admitted = state_.queues.AdmitPlanned(runs);
+    WakeWorkersLocked();
+  }
+  Submit(admitted);
+}
+
+void Executor::Execute(ExamineItem& item) {
+  ScanRun& run = *item.run;
+  if (item.scratch == nullptr) {
+    item.scratch = std::make_unique<RunScratch>(processor_.MakeScratch());
+  }
+  const int64_t begin_ns = Now();
+  Scanner::Findings findings = scanner_->Examine(run, *item.scratch);
+  const int64_t worked_ns = Now() - begin_ns;
+  counters_.work_nanoseconds.Add(worked_ns);
+  sizes_.LearnScan(worked_ns, run.num_rows());
+  counters_.records_examined.Add(run.num_rows());
+  std::unique_ptr<RunScratch> scratch = CountScratch(std::move(item.scratch));
+  scanner_->Keep(run, findings);
+  run.records.buffer.reset();  // not under the mutex
+  Locked lock(*this);
+  state_.queues.GiveBack(std::move(scratch));
+  if (run.records.reserved_bytes != 0) {
+    budget_->Release(std::exchange(run.records.reserved_bytes, 0));
+  }
+  state_.pass_one.PutFindings(run, std::move(findings.found));
+  run.Clear();
+  state_.queues.scan().GiveBack(&run);
+  state_.queues.scan().Finished();
+}
+
+// Tells the settler what lies at the heads of the rings, until nothing does; owns it meanwhile.
+void Executor::Execute(SettleItem&) {
+  while (true) {
+    PassOne::Turn turn;
+    uint64_t elements = 0;
+    {
+      Locked lock(*this);
+      turn = state_.pass_one.TakeTurn(choice_.ClosedRoom(state_));
+      elements = state_.growth.elements();
+      if (state_.stopped || turn.idle) {
+        state_.pass_one.EndSettling();
+        return CheckProgressLocked();
+      }
+    }
+    absl::StatusOr<ClosedBatches> closed = Settle(parts_, elements, *budget_, turn);
+    if (!closed.ok()) return StopSettling(closed.status());
+    Locked lock(*this);
+    state_.pass_one.EndTurn(std::move(closed->batches), closed->more);
+    WakeWorkersLocked();
+    if (state_.pass_one.settled() && state_.ring.empty()) state_.ring.CallConsumer();
+  }
+}
+
+// Runs.
+
+// Returns one of those that an item has at hand, or one of the pool.
+template <typename Run>
+Run* Executor::TakeRun(RunList<Run>& idle) {
+  if (idle.empty()) {
+    Locked lock(*this);
+    return state_.queues.of<Run>().Take();
+  }
+  Run* const run = idle.back();
+  idle.pop_back();
+  return run;
+}
+
+template <typename Run>
+void Executor::Submit(const std::vector<Run*>& runs) {
+  for (Run* const run : runs) Submit(run);
+}
+
+template <typename Run>
+void Executor::Submit(Run* run) {
+  std::vector<ReadRequest> reads = MakeReads(*parts_.source, run->records);
+  {
+    Locked lock(*this);
+    if (reads.empty()) return state_.queues.of<Run>().PutReady(run);
+    ++reads_;
+  }
+  // Not under the mutex: the engine may call back before it returns.
+  parts_.context->io().Submit(std::move(reads), [this, run](std::vector<absl::Status> status) {
+    OnRead(run, std::move(status));
+  });
+}
+
+template <typename Run>
+void Executor::OnRead(Run* run, std::vector<absl::Status> status) {
+  run->records.read_status = std::move(status);
+  counters_.bytes_read.Add(run->records.bytes());
+  {
+    Locked lock(*this);
+    if (!run->records.alone && NeedsSingleReads(run->records)) {
+      run->records.alone = true;
+      state_.queues.of<Run>().PutRetry(run);
+    } else {
+      state_.queues.of<Run>().PutReady(run);
+    }
+    WakeWorkersLocked();
+  }
+  MutexLock lock(mu_);
+  --reads_;  // until here it keeps the executor
+  // The consumer may wait for no more than that nothing is under way.
+  const bool idle = NothingUnderWayLocked() && state_.ring.empty() && !state_.ring.opening();
+  if (idle) batch_ready_.NotifyAll();
+  NotifyIfIdleLocked();
+}
+
+void Executor::FinishRunLocked(RowsRun& run) {
+  for (BadRow& bad : run.bad_rows) {
+    if (!bad.tolerable) state_.ring.NoteError();
+    run.batch->AddBadRow(std::move(bad));
+  }
+  state_.queues.rows().Finished();
+  run.Clear();
+}
+
+// Counts the growth of the arena. A large one is freed when the budget is over its limit, so that
+// one large record does not take the room of all that follow.
+std::unique_ptr<RunScratch> Executor::CountScratch(std::unique_ptr<RunScratch> scratch) {
+  const auto capacity = static_cast<int64_t>(scratch->arena.capacity_bytes());
+  if (capacity != scratch->reserved_bytes) budget_->Reserve(capacity - scratch->reserved_bytes);
+  scratch->reserved_bytes = capacity;
+  if (capacity > kKeptArenaBytes && !budget_->Fits(0)) {
+    scratch.reset();
+    budget_->Release(capacity);
+  }
+  return scratch;
+}
+
+// Batches whose rows have all landed, or that are ready.
+
+void Executor::FilledLocked(OpenBatch* batch) {
+  const bool to_do = !parts_.batch_ops.empty() || !batch->tolerable.empty();
+  if (to_do && batch->error.ok()) {
+    state_.ring.PutFilled(batch);
+  } else {
+    ReadyLocked(batch);
+  }
+}
+
+void Executor::ReadyLocked(OpenBatch* batch) {
+  state_.ring.PutReady(batch, ItemsAreShort(batch->data->layout->slab_bytes));
+  AdaptLocked();
+}
+
+// True if every item that a worker may do next ends soon.
+bool Executor::ItemsAreShort(size_t next_slab_bytes) const {
+  return sizes_.RowsAreShort() && (scanner_ == nullptr || sizes_.ScansAreShort()) &&
+         parts_.batch_ops.empty() && next_slab_bytes <= kSmallSlabBytes;
+}
+
+// Sends the next candidate for each damaged row on the way of any row. They come back through
+// FilledLocked.
+void Executor::TryCandidates(OpenBatch& batch) {
+  const std::vector<BadRow> rows = std::exchange(batch.tolerable, {});
+  std::vector<RowsRun*> runs;
+  {
+    Locked lock(*this);
+    for (size_t i = 0; i < rows.size(); ++i) runs.push_back(state_.queues.rows().Take());
+  }
+  for (size_t i = 0; i < rows.size(); ++i) planner_.CutCandidate(rows[i], batch, *runs[i]);
+  ++batch.candidates;
+  std::vector<RowsRun*> admitted;
+  {
+    Locked lock(*this);
+    batch.remaining_rows += static_cast<int64_t>(runs.size());
+    admitted = state_.queues.AdmitPlanned(runs);
+    WakeWorkersLocked();
+  }
+  Submit(admitted);
+}
+
+// Pass 1, and a source that grows.
+
+void Executor::StopSettling(const absl::Status& status) {
+  Locked lock(*this);
+  state_.pass_one.EndSettling();
+  if (!state_.stopped) StopLocked(status);
+  state_.ring.CallConsumer();
+}
+
+// Stops a stream whose settler neither ends nor asks for anything: the consumer would wait for it
+// without end.
+void Executor::CheckProgressLocked() {
+  const bool stuck = !state_.stopped && !state_.queues.planning() && state_.ring.empty() &&
+                     !state_.ring.opening() && !state_.growth.may_grow() &&
+                     state_.pass_one.IsStuck();
+  if (!stuck) return;
+  StopLocked(absl::InternalError("pass 1 came to its end before the settler did"));
+  state_.ring.CallConsumer();
+}
+
+void Executor::NoticeGrowthLocked() {
+  if (state_.stopped) return;
+  const absl::StatusOr<Growth::News> news = state_.growth.Look();
+  if (!news.ok()) return StopLocked(news.status());
+  if (scanner_ == nullptr || *news == Growth::News::kNone) return;
+  state_.pass_one.SetEnds(LaneSizes(parts_.plan, state_.growth.elements()));
+  if (*news == Growth::News::kEnd) state_.pass_one.NoteEnd();
+}
+
+// With a cut it is not known how many records the oldest batch lacks: when nothing else can be
+// done, one more position is asked for.
+void Executor::WantForPassOneLocked() {
+  if (scanner_ == nullptr || !state_.growth.may_grow() || state_.stopped) return;
+  const PassOne& pass_one = state_.pass_one;
+  const bool works = pass_one.settled() || state_.queues.planning() || state_.ring.opening() ||
+                     !state_.ring.empty() || pass_one.HasWork();
+  if (works) return;
+  const auto position = pass_one.FirstMissing(parts_.plan.lanes, LaneBlock(parts_.plan));
+  if (position.has_value()) state_.growth.Want(*position);
+}
+
+// Adapting. The adapter is asked when a batch is ready, when a worker finds nothing to do, and each
+// millisecond while the consumer waits. It is obeyed at once: no item is begun beyond the target,
+// and no batch opened.
+
+int64_t Executor::Now() const {
+  if (parts_.clock) return parts_.clock();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+void Executor::AdaptLocked() {
+  if (!state_.demand.adapts() || state_.stopped) return;
+  ObeyLocked(state_.demand.Look(Now(), state_.ring, *budget_));
+}
+
+void Executor::ObeyLocked(const Targets& targets) {
+  const auto [threads, batches] = state_.demand.Clamp(targets);
+  if (threads == state_.demand.threads() && batches == state_.ring.target()) return;
+  counters_.threads.Add(threads - state_.demand.threads());
+  counters_.ring.Add(batches - state_.ring.target());
+  state_.demand.SetThreads(threads);
+  state_.ring.SetTarget(batches);
+  WakeWorkersLocked();
 }
 
 }  // namespace millrace::pipeline

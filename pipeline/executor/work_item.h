@@ -4,78 +4,89 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <queue>
-#include <vector>
+#include <variant>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/status/status.h"
-#include "base/memory_budget.h"
-#include "pipeline/batch/data.h"
 #include "pipeline/cut/scan_board.h"
-#include "pipeline/cut/settler.h"
+#include "pipeline/executor/closed_work.h"
+#include "pipeline/executor/scan_run.h"
 #include "pipeline/order/order.h"
-#include "pipeline/run/work.h"
+#include "pipeline/run/open_batch.h"
+#include "pipeline/run/processor.h"
+#include "pipeline/run/rows_run.h"
 
-// What the executor hands from worker to worker: items, and the queues that runs wait in.
+// The items that a worker may do next. Each is chosen under the executor's mutex, done without it,
+// and ends without waiting for another.
 
 namespace millrace::pipeline {
 
-// A closed batch of a plan with a cut, ready to be opened.
-struct ClosedWork {
-  ClosedWork(ClosedBatch batch_in, MemoryBudget& budget);
-  ~ClosedWork();
-  ClosedWork(const ClosedWork&) = delete;
-  ClosedWork& operator=(const ClosedWork&) = delete;
+inline constexpr size_t kMostRuns = 8;  // of an item
+template <typename Run>
+using RunList = absl::InlinedVector<Run*, kMostRuns>;
 
-  ClosedBatch batch;
-  MemoryBudget& budget;
-  const int64_t reserved_bytes;  // in it
-  std::shared_ptr<const BatchLayout> layout;
-  absl::Status layout_error;  // then there is no layout
+// A batch of a plan without a cut: its rows are arithmetic.
+struct NextBatch {
+  const BatchOrder* order = nullptr;
+  uint64_t index = 0;
 };
 
-inline constexpr size_t kMostRuns = 8;  // of an item
+// Opens a batch: takes its slab and puts it into the ring.
+struct OpenItem {
+  std::variant<NextBatch, std::unique_ptr<ClosedWork>> batch;
+  std::unique_ptr<OpenBatch> blank;  // one to use again; null: none was idle
+  int64_t reserved_bytes = 0;        // in the budget, for the batch
+};
 
-// What a worker does next.
-struct WorkItem {
-  enum class Kind {
-    kNone,
-    kOpen,     // the batch `batch_index`, or the closed batch
-    kPlan,     // rows [first_row, first_row + num_rows) of `batch`
-    kSubmit,   // reads of `run`
-    kProcess,  // `runs`, which are of `batch`
-    kFinish,   // the ops over the whole of `batch`
-    kScan,     // plan pass 1 of `claim`
-    kExamine,  // `run`, in pass 1
-    kSettle,
-  };
-  Kind kind = Kind::kNone;
-  uint64_t batch_index = 0;
-  const BatchOrder* order = nullptr;  // kOpen, without a cut; kScan
-  std::unique_ptr<ClosedWork> closed;
-  std::unique_ptr<OpenBatch> blank;  // kOpen; null: none was idle
-  int64_t reserved_bytes = 0;        // kOpen
+// Plans rows [first_row, first_row + num_rows) of a batch: which records they are, and in what runs
+// they are worked on.
+struct PlanItem {
   OpenBatch* batch = nullptr;
   int64_t first_row = 0;
   int64_t num_rows = 0;
-  RunWork* run = nullptr;
-  absl::InlinedVector<RunWork*, kMostRuns> runs;  // kPlan, kScan: idle ones, to be made
-  std::unique_ptr<RunScratch> scratch;            // kProcess, kExamine; null: none was idle
+  int64_t rows_per_run = 0;  // at most
+  RunList<RowsRun> idle;     // runs to make use of; more are asked for if there are too few
+};
+
+// Begins the reads of a run.
+template <typename Run>
+struct SubmitItem {
+  Run* run = nullptr;
+};
+
+// Works on runs of one batch.
+struct ProcessItem {
+  OpenBatch* batch = nullptr;
+  int64_t num_rows = 0;  // of all runs
+  RunList<RowsRun> runs;
+  std::unique_ptr<RunScratch> scratch;  // null: none was idle
+};
+
+// Mends the damaged rows of a batch whose rows have all landed, and applies the ops over the whole
+// of it.
+struct FinishItem {
+  OpenBatch* batch = nullptr;
+};
+
+// Plans pass 1 of a claim.
+struct ScanItem {
+  const BatchOrder* order = nullptr;
   ScanClaim claim;
+  RunList<ScanRun> idle;  // as in PlanItem
 };
 
-struct LaterRun {
-  bool operator()(const RunWork* a, const RunWork* b) const { return a->position > b->position; }
+// Looks at the records of a run of pass 1.
+struct ExamineItem {
+  ScanRun* run = nullptr;
+  std::unique_ptr<RunScratch> scratch;  // null: none was idle
 };
-using RunQueue = std::priority_queue<RunWork*, std::vector<RunWork*>, LaterRun>;
 
-// The runs of one pass on their way, from planning to their end.
-struct RunPass {
-  RunQueue waiting;  // for the budget
-  RunQueue ready;
-  int64_t unfinished = 0;
-  int64_t admitted = 0;  // of them, those with a place in the budget
-};
+// Tells the settler what was found, and takes the batches that this closes.
+struct SettleItem {};
+
+// std::monostate: nothing.
+using WorkItem =
+    std::variant<std::monostate, OpenItem, PlanItem, SubmitItem<RowsRun>, SubmitItem<ScanRun>,
+                 ProcessItem, FinishItem, ScanItem, ExamineItem, SettleItem>;
 
 }  // namespace millrace::pipeline
 

@@ -2,12 +2,28 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "pipeline/executor/executor.h"
+#include "pipeline/open/open.h"
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/source/open.h"
 
 namespace millrace::pipeline {
+
+absl::Status OpenOptions::Validate() const {
+  if (world < 1) return absl::InvalidArgumentError("OpenOptions.world must be at least 1");
+  if (rank < 0 || rank >= world) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("OpenOptions.rank is ", rank, ", must be in [0, ", world, ")"));
+  }
+  if (prefetch_batches < 0 || prefetch_batches > kMaxPrefetch) {
+    return absl::InvalidArgumentError("OpenOptions.prefetch_batches must be in [0, 1024]");
+  }
+  if (cpu_budget < 0) {
+    return absl::InvalidArgumentError("OpenOptions.cpu_budget must be at least 0");
+  }
+  return Annotate(http.Validate(), "OpenOptions.http");
+}
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
                                                          std::shared_ptr<Context> context,

@@ -2,7 +2,7 @@
 
 #include "pipeline/order/node.h"
 #include "pipeline/order/order.h"
-#include "pipeline/select/selection.h"
+#include "pipeline/order/selection.h"
 
 // Evaluates an order: undoes the stages of a node from the outside inwards, for all places of a
 // call at once, and hands what comes from the inputs of a join down to them.

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/order/node.h"
-#include "pipeline/select/selection.h"
+#include "pipeline/order/selection.h"
 
 // Makes the tree, counts its elements and its epochs. order_map.cc evaluates it.
 

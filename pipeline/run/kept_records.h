@@ -12,14 +12,15 @@
 #include "base/mutex.h"
 #include "pipeline/run/read_buffer.h"
 
-// What pass 1 has read lies here until pass 2 has gone by, so that the records of rows that are
-// left need not be read, copied and checked a second time. Pass 2 asks for positions in the order
-// of their lane, as a rule: so what lies well before the one asked for is forgotten. What finds no
-// room here, or comes out of order (from a shuffle behind the cut, from buckets), is read again.
+// Keeps the records that pass 1 has read until pass 2 has used them, so that the records of the
+// remaining rows need not be read, copied and checked a second time. As a rule pass 2 asks for
+// positions in the order of their lane, so records well before the one asked for are freed. Records
+// that find no room here, or are asked for out of order (by a shuffle behind the cut, by buckets),
+// are read again.
 
 namespace millrace::pipeline {
 
-// Records at positions first, first + 1, ... of a lane. Their memory is in the budget.
+// The records at positions first, first + 1, ... of a lane. Their memory is in the budget.
 struct KeptRecords {
   uint64_t first = 0;
   std::vector<std::string_view> payloads;  // in `buffer`
@@ -44,10 +45,10 @@ class RecordKeeper {
   explicit RecordKeeper(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
   bool HasRoomFor(int64_t bytes) const MILLRACE_EXCLUDES(mu_);
-  // Frees `records` instead when there is no room left.
+  // Frees `records` instead if there is no room left.
   void Keep(uint64_t lane, std::shared_ptr<const KeptRecords> records) MILLRACE_EXCLUDES(mu_);
-  // The records with this position; nullptr when they are not kept. Frees those before them, but
-  // for the last.
+  // Returns the records with this position, or nullptr if they are not kept. Frees the records
+  // before them, but for the last ones.
   std::shared_ptr<const KeptRecords> Find(uint64_t lane, uint64_t position) MILLRACE_EXCLUDES(mu_);
   void Clear() MILLRACE_EXCLUDES(mu_);
 

@@ -1,3 +1,5 @@
+#include "pipeline/run/processor.h"
+
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -11,7 +13,6 @@
 #include "base/status.h"
 #include "pipeline/batch/damage.h"
 #include "pipeline/batch/row_store.h"
-#include "pipeline/run/work.h"
 #include "pipeline/stages/apply_caught.h"
 
 namespace millrace::pipeline {
@@ -104,7 +105,7 @@ RunScratch RunProcessor::MakeScratch() const {
   return scratch;
 }
 
-void RunProcessor::PlaceSlots(const RunWork& work, RunScratch& scratch) const {
+void RunProcessor::PlaceSlots(const RowsRun& work, RunScratch& scratch) const {
   const BatchData& data = *work.batch->data;
   const BatchLayout& layout = *data.layout;
   for (size_t op = 0; op < bound_fields_.size(); ++op) {
@@ -123,57 +124,50 @@ void RunProcessor::PlaceSlots(const RunWork& work, RunScratch& scratch) const {
   }
 }
 
-void RunProcessor::Load(const RunWork& work, Run& run) const {
-  if (plan_.zip.has_value()) return LoadZip(work, run);
-  if (source_.has_labels()) LoadLabels(work, run);
-  if (!work.kept.empty()) return LoadKept(work, run);
-  if (!reads_numbers_) return Unframe(work, 0, kRecordColumn, run);
-  if (plan_.sources.size() > 1) return LoadJoinedNumbers(work, 0, kValueColumn, run);
-  LoadNumbers(work, run);
+void RunProcessor::Load(const RunRecords& records, Run& run) const {
+  if (plan_.zip.has_value()) return LoadZip(records, run);
+  if (source_.has_labels()) LoadLabels(run);
+  if (!reads_numbers_) return Unframe(records, 0, kRecordColumn, run);
+  if (plan_.sources.size() > 1) return LoadJoinedNumbers(records, 0, kValueColumn, run);
+  LoadNumbers(run);
 }
 
-void RunProcessor::LoadZip(const RunWork& work, Run& run) const {
-  for (int64_t column = 0; column < work.columns; ++column) {
+void RunProcessor::LoadZip(const RunRecords& records, Run& run) const {
+  for (int64_t column = 0; column < records.columns; ++column) {
     const ZipPlan::Input& input = plan_.zip->inputs[static_cast<size_t>(column)];
     if (input.numbers) {
-      LoadJoinedNumbers(work, column, input.field, run);
+      LoadJoinedNumbers(records, column, input.field, run);
     } else {
-      Unframe(work, column, input.field, run);
+      Unframe(records, column, input.field, run);
     }
   }
 }
 
-void RunProcessor::LoadKept(const RunWork& work, Run& run) const {
+void RunProcessor::LoadKept(const KeptRows& kept, Run& run) const {
+  if (source_.has_labels()) LoadLabels(run);
   Column& column = run.Add(kRecordColumn, DType::kBytes);
   int64_t row = 0;
-  for (const std::string_view payload : work.payloads) {
+  for (const std::string_view payload : kept.payloads) {
     column.Set(row++, payload.data(), {static_cast<int64_t>(payload.size())});
   }
 }
 
-void RunProcessor::LoadLabels(const RunWork& work, Run& run) const {
-  const SampleId* const ids =
-      work.batch == nullptr ? work.ids.data() : work.batch->data->ids() + work.first_row;
-  const auto rows = static_cast<size_t>(work.num_rows());
-  auto* const labels = reinterpret_cast<int64_t*>(run.arena().Allocate(sizeof(int64_t) * rows));
-  for (size_t row = 0; row < rows; ++row) labels[row] = source_.Label(ids[row].record);
+void RunProcessor::LoadLabels(Run& run) const {
+  const int64_t rows = run.num_rows();
+  auto* const labels =
+      reinterpret_cast<int64_t*>(run.arena().Allocate(sizeof(int64_t) * static_cast<size_t>(rows)));
+  for (int64_t row = 0; row < rows; ++row) labels[row] = source_.Label(run.id(row).record);
   run.Add(kLabelColumn, DType::kI64).SetAll(labels, sizeof(int64_t), Shape());
 }
 
-void RunProcessor::LoadNumbers(const RunWork& work, Run& run) const {
-  Column& column = run.Add(kValueColumn, DType::kI64);
-  if (work.batch == nullptr) {
-    column.SetAll(&work.ids.front().record, sizeof(SampleId), Shape());
-  } else {
-    const SampleId* const ids = work.batch->data->ids() + work.first_row;
-    column.SetAll(&ids->record, sizeof(SampleId), Shape());
-  }
+void RunProcessor::LoadNumbers(Run& run) const {
+  run.Add(kValueColumn, DType::kI64).SetAll(&run.id(0).record, sizeof(SampleId), Shape());
 }
 
-void RunProcessor::LoadJoinedNumbers(const RunWork& work, int64_t from, std::string_view name,
+void RunProcessor::LoadJoinedNumbers(const RunRecords& records, int64_t from, std::string_view name,
                                      Run& run) const {
-  const std::span<const readers::RecordRef> refs = work.column_refs(from);
-  const auto rows = static_cast<size_t>(work.num_rows());
+  const std::span<const readers::RecordRef> refs = records.column_refs(from);
+  const auto rows = static_cast<size_t>(records.rows);
   const size_t bytes = sizeof(int64_t) * rows;
   auto* const values = reinterpret_cast<int64_t*>(run.arena().Allocate(bytes));
   for (size_t row = 0; row < rows; ++row) {
@@ -182,10 +176,10 @@ void RunProcessor::LoadJoinedNumbers(const RunWork& work, int64_t from, std::str
   run.Add(name, DType::kI64).SetAll(values, sizeof(int64_t), Shape());
 }
 
-void RunProcessor::UnframeRows(const RunWork& work, int64_t from, int64_t begin, int64_t end,
+void RunProcessor::UnframeRows(const RunRecords& records, int64_t from, int64_t begin, int64_t end,
                                Column& column, Run& run) const {
-  const std::span<const readers::RecordRef> refs = work.column_refs(from);
-  const std::span<const size_t> starts = work.column_starts(from);
+  const std::span<const readers::RecordRef> refs = records.column_refs(from);
+  const std::span<const size_t> starts = records.column_starts(from);
   const auto count = static_cast<size_t>(end - begin);
   auto* const memory =
       reinterpret_cast<std::string_view*>(run.arena().Allocate(count * sizeof(std::string_view)));
@@ -194,7 +188,7 @@ void RunProcessor::UnframeRows(const RunWork& work, int64_t from, int64_t begin,
   for (int64_t row = begin; row < end;) {
     const auto first = static_cast<size_t>(row);
     const auto rest = static_cast<size_t>(end - row);
-    const size_t good = source_.UnframeAll(refs.subspan(first, rest), work.buffer.get(),
+    const size_t good = source_.UnframeAll(refs.subspan(first, rest), records.buffer.get(),
                                            starts.subspan(first), payloads);
     for (const std::string_view payload : payloads.first(good)) {
       column.Set(row++, payload.data(), {static_cast<int64_t>(payload.size())});
@@ -202,30 +196,31 @@ void RunProcessor::UnframeRows(const RunWork& work, int64_t from, int64_t begin,
     if (row == end) return;
     const size_t bad = first + good;
     const absl::StatusOr<std::string_view> payload = source_.Unframe(
-        refs[bad], {work.buffer.get() + starts[bad], source_.FramedBytes(refs[bad])});
+        refs[bad], {records.buffer.get() + starts[bad], source_.FramedBytes(refs[bad])});
     run.Fail(row++, payload.ok() ? absl::InternalError("a frame both good and damaged")
                                  : payload.status());
   }
 }
 
-void RunProcessor::Unframe(const RunWork& work, int64_t from, std::string_view name,
+void RunProcessor::Unframe(const RunRecords& records, int64_t from, std::string_view name,
                            Run& run) const {
   Column& column = run.Add(name, DType::kBytes);
-  const int64_t first = from * work.num_rows();  // of the column's records
-  int64_t unframed = 0;                          // rows before this one are done
-  for (size_t i = 0; i < work.spans.size(); ++i) {
-    const int64_t begin = work.spans[i].begin - first;
-    if (work.read_status[i].ok() || begin < 0 || begin >= work.num_rows()) continue;
-    UnframeRows(work, from, unframed, begin, column, run);
-    unframed = work.spans[i].end - first;
+  const int64_t first = from * records.rows;  // of the column's records
+  int64_t unframed = 0;                       // rows before this one are done
+  for (size_t i = 0; i < records.spans.size(); ++i) {
+    const int64_t begin = records.spans[i].begin - first;
+    if (records.read_status[i].ok() || begin < 0 || begin >= records.rows) continue;
+    UnframeRows(records, from, unframed, begin, column, run);
+    unframed = records.spans[i].end - first;
     for (int64_t row = begin; row < unframed; ++row) {
-      run.Fail(row, At(work.read_status[i], work.column_refs(from)[static_cast<size_t>(row)]));
+      run.Fail(row,
+               At(records.read_status[i], records.column_refs(from)[static_cast<size_t>(row)]));
     }
   }
-  UnframeRows(work, from, unframed, work.num_rows(), column, run);
+  UnframeRows(records, from, unframed, records.rows, column, run);
 }
 
-bool RunProcessor::StoreAtOnce(const RunWork& work, size_t field, const Column& column) const {
+bool RunProcessor::StoreAtOnce(const RowsRun& work, size_t field, const Column& column) const {
   const BatchLayout& layout = *work.batch->data->layout;
   const Field& expected = layout.fields[field];
   const bool known = column.is_dense() || column.places() != nullptr;
@@ -252,7 +247,7 @@ bool RunProcessor::StoreAtOnce(const RunWork& work, size_t field, const Column& 
   return true;
 }
 
-void RunProcessor::StoreField(const RunWork& work, size_t field, Run& run) const {
+void RunProcessor::StoreField(const RowsRun& work, size_t field, Run& run) const {
   const BatchLayout& layout = *work.batch->data->layout;
   const Column* column = run.Find(layout.fields[field].name);
   const bool dense = layout.store(field) == RowStore::kDense;
@@ -271,7 +266,7 @@ void RunProcessor::StoreField(const RunWork& work, size_t field, Run& run) const
   }
 }
 
-void RunProcessor::Store(const RunWork& work, Run& run) const {
+void RunProcessor::Store(const RowsRun& work, Run& run) const {
   const BatchLayout& layout = *work.batch->data->layout;
   for (size_t field = 0; field < layout.fields.size(); ++field) {
     if (layout.store(field) != RowStore::kSplits) StoreField(work, field, run);
@@ -303,11 +298,11 @@ absl::Status RunProcessor::Locate(const absl::Status& status, const readers::Rec
   return described;
 }
 
-absl::Status RunProcessor::Describe(const RunWork& work, int64_t row, const absl::Status& status,
+absl::Status RunProcessor::Describe(const RowsRun& work, int64_t row, const absl::Status& status,
                                     std::string_view stage) const {
-  const SampleId& id = work.batch->data->ids()[work.first_row + row];
-  const bool located = work.kept.empty() && !work.refs.empty();
-  const readers::RecordRef ref = located ? work.refs[row] : source_.Locate(id.record);
+  const bool located = work.kept.empty() && !work.records.refs.empty();
+  const readers::RecordRef ref =
+      located ? work.records.refs[row] : source_.Locate(work.ids()[row].record);
   return Annotate(Locate(status, ref, work.position + static_cast<uint64_t>(row)),
                   ToStd(absl::StrCat("stage \"", ToAbsl(stage), "\"")));
 }
@@ -317,14 +312,17 @@ bool RunProcessor::Tolerates(const absl::Status& error) const {
 }
 
 // nullopt: an op threw, and the run has more than one row, so which one it was is not known.
-std::optional<std::vector<BadRow>> RunProcessor::TryProcess(const RunWork& work,
+std::optional<std::vector<BadRow>> RunProcessor::TryProcess(const RowsRun& work,
                                                             RunScratch& scratch) const {
   scratch.arena.Reset();
   PlaceSlots(work, scratch);
-  const SampleId* ids = work.batch->data->ids() + work.first_row;
-  Run run(scratch.arena, plan_.seed, work.position, ids, work.num_rows());
+  Run run(scratch.arena, plan_.seed, work.position, work.ids(), work.num_rows());
   FailedRows failed(run);
-  Load(work, run);
+  if (work.kept.empty()) {
+    Load(work.records, run);
+  } else {
+    LoadKept(work.kept, run);
+  }
   failed.Look("source");
   for (size_t i = 0; i < plan_.ops.size(); ++i) {
     run.Bind(scratch.slots[i]);
@@ -341,7 +339,7 @@ std::optional<std::vector<BadRow>> RunProcessor::TryProcess(const RunWork& work,
   return bad_rows;
 }
 
-std::vector<BadRow> RunProcessor::Process(const RunWork& work, RunScratch& scratch) const {
+std::vector<BadRow> RunProcessor::Process(const RowsRun& work, RunScratch& scratch) const {
   if (auto bad_rows = TryProcess(work, scratch)) return *std::move(bad_rows);
   std::vector<BadRow> bad_rows;
   for (int64_t row = 0; row < work.num_rows(); ++row) {

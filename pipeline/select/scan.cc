@@ -6,7 +6,8 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "pipeline/cut/examiner.h"
-#include "pipeline/run/work.h"
+#include "pipeline/run/processor.h"
+#include "pipeline/run/records.h"
 #include "pipeline/select/selection.h"
 #include "pipeline/stages/apply_caught.h"
 
@@ -63,7 +64,13 @@ class Scan : public std::enable_shared_from_this<Scan> {
   }
 
  private:
-  using Work = std::unique_ptr<RunWork>;
+  // Records next to each other that are looked at together.
+  struct Stretch {
+    uint64_t first = 0;
+    std::vector<SampleId> ids;
+    RunRecords records;
+  };
+  using Work = std::unique_ptr<Stretch>;
 
   // Locates the next run; null behind the last record.
   Work LocateLocked() MILLRACE_REQUIRES(mu_) {
@@ -71,9 +78,9 @@ class Scan : public std::enable_shared_from_this<Scan> {
     if (count == 0) return nullptr;
     std::vector<SampleId> ids(count);
     for (uint64_t i = 0; i < count; ++i) ids[i].record = next_record_ + i;
-    auto work = std::make_unique<RunWork>();
-    const int64_t rows = LocateRun(source_, nullptr, ids, 1, *work);
-    work->position = next_record_;
+    auto work = std::make_unique<Stretch>();
+    const int64_t rows = LocateRun(source_, nullptr, ids, 1, work->records);
+    work->first = next_record_;
     ids.resize(static_cast<size_t>(rows));
     work->ids = std::move(ids);
     next_record_ += static_cast<uint64_t>(rows);
@@ -86,26 +93,26 @@ class Scan : public std::enable_shared_from_this<Scan> {
     while (error_.ok() && runs_ < max_runs_) {
       if (located_ == nullptr) located_ = LocateLocked();
       if (located_ == nullptr) break;
-      if (runs_ > 0 && bytes_ + located_->bytes() > max_bytes_) break;
+      if (runs_ > 0 && bytes_ + located_->records.bytes() > max_bytes_) break;
       ++runs_;
-      bytes_ += located_->bytes();
+      bytes_ += located_->records.bytes();
       begun.push_back(std::move(located_));
     }
     return begun;
   }
 
   void Read(Work work) {
-    std::vector<ReadRequest> reads = MakeReads(source_, *work);
+    std::vector<ReadRequest> reads = MakeReads(source_, work->records);
     if (reads.empty()) return Enqueue(std::move(work));
     // std::function wants something that can be copied.
-    const std::shared_ptr<RunWork> shared = std::move(work);
+    const std::shared_ptr<Stretch> shared = std::move(work);
     {
       MutexLock lock(mu_);
       ++reads_;
     }
     context_.io().Submit(std::move(reads),
                          [self = shared_from_this(), shared](std::vector<absl::Status> status) {
-                           shared->read_status = std::move(status);
+                           shared->records.read_status = std::move(status);
                            self->Enqueue(shared);
                            MutexLock lock(self->mu_);
                            --self->reads_;  // until here it keeps the workers
@@ -113,14 +120,14 @@ class Scan : public std::enable_shared_from_this<Scan> {
                          });
   }
 
-  void Enqueue(std::shared_ptr<RunWork> work) {
+  void Enqueue(std::shared_ptr<Stretch> work) {
     context_.workers().Enqueue(
         group_, [self = shared_from_this(), work = std::move(work)] { self->Examine(*work); });
   }
 
-  void Examine(const RunWork& work) {
+  void Examine(const Stretch& work) {
     absl::Status error;
-    for (const absl::Status& status : work.read_status) error.Update(status);
+    for (const absl::Status& status : work.records.read_status) error.Update(status);
     Examined found;
     if (error.ok()) error = Caught([&] { ExamineRun(work, found); });
     std::vector<Work> begun;
@@ -130,27 +137,27 @@ class Scan : public std::enable_shared_from_this<Scan> {
         if (row.passed_filters != num_filters_) continue;
         bits_[row.origin.id.record / 64] |= uint64_t{1} << (row.origin.id.record % 64);
       }
-      if (!error.ok() && work.position < error_record_) {
-        error_record_ = work.position;
+      if (!error.ok() && work.first < error_record_) {
+        error_record_ = work.first;
         error_ = error;
       }
-      done_bytes_ += work.bytes();
+      done_bytes_ += work.records.bytes();
       begun = BeginLocked();
       --runs_;
-      bytes_ -= work.bytes();
+      bytes_ -= work.records.bytes();
       changed_.NotifyAll();
     }
     // Nothing behind the last of these: what is borrowed may be gone.
     for (Work& next : begun) Read(std::move(next));
   }
 
-  void ExamineRun(const RunWork& work, Examined& found) {
+  void ExamineRun(const Stretch& work, Examined& found) {
     std::unique_ptr<RunScratch> scratch = TakeScratch();
     scratch->arena.Reset();
     {
-      millrace::Run run(scratch->arena, seed_, work.position, work.ids.data(), work.num_rows());
-      processor_.Load(work, run);
-      examiner_.Examine(run, work.positions, &found);
+      millrace::Run run(scratch->arena, seed_, work.first, work.ids.data(), work.records.rows);
+      processor_.Load(work.records, run);
+      examiner_.Examine(run, {}, &found);
     }
     MutexLock lock(mu_);
     idle_scratch_.push_back(std::move(scratch));

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "pipeline/executor/executor.h"
 #include "tests/pipeline/cut/cut_plans.h"
 
 // Threads and ring that change while a stream runs: by hand at random, and by the adapter under a

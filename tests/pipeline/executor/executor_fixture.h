@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pipeline/digest.h"
-#include "pipeline/executor/executor.h"
+#include "pipeline/open/open.h"
 #include "tests/pipeline/executor/fake_ops.h"
 #include "tests/pipeline/executor/fake_source.h"
 

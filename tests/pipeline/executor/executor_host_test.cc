@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "pipeline/executor/executor.h"
 #include "pipeline/op_table.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
@@ -91,7 +92,8 @@ class Gauge {
     while (now > most && !most_.compare_exchange_weak(most, now)) {
     }
     if (--to_meet_ >= 0) meeting_->arrive_and_wait();
-    for (int i = 0; i < 200; ++i) std::this_thread::yield();
+    if (--to_hold_ >= 0) released_->wait();
+    std::this_thread::yield();  // a chance for others
     --now_;
   }
   // Each of the next `rows` rows waits for the others of them; once.
@@ -99,16 +101,25 @@ class Gauge {
     meeting_.emplace(rows);
     to_meet_ = rows;
   }
+  // The next `rows` rows wait for Release; once.
+  void Hold(int rows) {
+    released_.emplace(1);
+    to_hold_ = rows;
+  }
+  void Release() { released_->count_down(); }
+  int now() const { return now_; }
   int TakeMost() { return most_.exchange(0); }
 
  private:
-  std::atomic<int> now_{0}, most_{0}, to_meet_{0};
-  std::optional<std::latch> meeting_;
+  std::atomic<int> now_{0}, most_{0}, to_meet_{0}, to_hold_{0};
+  std::optional<std::latch> meeting_, released_;
 };
 
 TEST(ExecutorHostTest, TheCpuBudgetIsNeverExceeded) {
+  constexpr int kThreads = 8;
   for (const int budget : {1, 2}) {
     Gauge gauge;
+    gauge.Hold(budget);
     PhysicalPlan plan = MakePlan(4);
     plan.ops.push_back(CheckOp([&](uint64_t) {
       gauge.Enter();
@@ -116,10 +127,19 @@ TEST(ExecutorHostTest, TheCpuBudgetIsNeverExceeded) {
     }));
     OpenOptions options;
     options.cpu_budget = budget;
-    const Stream stream =
-        Drain(*OpenFake(std::move(plan), MakeFakeData(100, 200 << 10), FakeContext(8), options));
-    EXPECT_EQ(stream.digests.size(), 25u);
-    EXPECT_LE(gauge.TakeMost(), budget);
+    const auto context = FakeContext(kThreads);
+    const auto pipeline = OpenFake(std::move(plan), MakeFakeData(100, 200 << 10), context, options);
+    while (gauge.now() < budget) std::this_thread::yield();
+    // While these rows are held all other workers are free, for they meet; no row has one.
+    const auto met = std::make_shared<std::latch>(kThreads - budget + 1);
+    for (int i = 0; i < kThreads - budget; ++i) {
+      context->workers().Enqueue([met] { met->arrive_and_wait(); });
+    }
+    met->arrive_and_wait();
+    EXPECT_EQ(gauge.now(), budget);
+    gauge.Release();
+    EXPECT_EQ(Drain(*pipeline).digests.size(), 25u);
+    EXPECT_EQ(gauge.TakeMost(), budget);
   }
 }
 

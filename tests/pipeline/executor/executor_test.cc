@@ -1,5 +1,3 @@
-#include "pipeline/executor/executor.h"
-
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -264,8 +264,8 @@ TEST(ZipTest, ShuffledInputsMayPassAFilterInALaterEpoch) {
     ASSERT_TRUE(batch.ok()) << batch.status();
     EXPECT_EQ((*batch)->Find("a").as<int64_t>()[0], 3);
   }
-  const auto barren = FirstOf(Endless(0, "", "a == 3 and b == 0"));
-  EXPECT_EQ(barren.status().code(), absl::StatusCode::kFailedPrecondition) << barren.status();
+  const auto empty = FirstOf(Endless(0, "", "a == 3 and b == 0"));
+  EXPECT_EQ(empty.status().code(), absl::StatusCode::kFailedPrecondition) << empty.status();
 }
 
 }  // namespace

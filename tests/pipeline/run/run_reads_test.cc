@@ -1,10 +1,11 @@
-// How the records of a run become reads: pipeline/run/work.h.
+// How the records of a run become reads: pipeline/run/records.h.
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
-#include "pipeline/run/work.h"
+#include "pipeline/run/records.h"
 #include "tests/pipeline/executor/fake_source.h"
 
 namespace millrace::pipeline {
@@ -24,13 +25,13 @@ FakeSource SourceOf(size_t records, size_t payload_bytes) {
 }
 
 // Reads as the engine would, and returns the payloads.
-std::vector<std::string> Fetch(const FakeSource& source, RunWork& work,
+std::vector<std::string> Fetch(const FakeSource& source, RunRecords& work,
                                const std::vector<ReadRequest>& reads) {
   for (const ReadRequest& read : reads) {
     const auto got = read.file->ReadAt(read.offset, read.out);
     EXPECT_TRUE(got.ok() && *got == read.out.size());
   }
-  std::vector<std::string_view> views(static_cast<size_t>(work.num_rows()));
+  std::vector<std::string_view> views(static_cast<size_t>(work.rows));
   const size_t good = source.UnframeAll({work.refs.data(), views.size()}, work.buffer.get(),
                                         {work.starts.data(), views.size() + 1}, views);
   EXPECT_EQ(good, views.size());
@@ -41,7 +42,7 @@ TEST(RunReadsTest, RecordsWithShortGapsAreOneRead) {
   const FakeSource source = SourceOf(40, 100);
   const FakeData data = MakeFakeData(40, 100);
   const std::vector<uint64_t> records = {0, 2, 3, 7, 8, 9, 20};
-  RunWork work;
+  RunRecords work;
   ASSERT_EQ(LocateRun(source, nullptr, Ids(records), 1, work), 7);
   const std::vector<ReadRequest> reads = MakeReads(source, work);
   ASSERT_EQ(reads.size(), 1);
@@ -56,7 +57,7 @@ TEST(RunReadsTest, RecordsThatLieFarApartOrBackwardsAreReadByThemselves) {
   const FakeSource source = SourceOf(40, 900);
   const FakeData data = MakeFakeData(40, 900);
   const std::vector<uint64_t> records = {0, 4, 3, 3, 30, 32};  // gaps: 3, none, none, 26, 1
-  RunWork work;
+  RunRecords work;
   ASSERT_EQ(LocateRun(source, nullptr, Ids(records), 1, work), 6);
   const std::vector<ReadRequest> reads = MakeReads(source, work);
   ASSERT_EQ(reads.size(), 5);
@@ -69,7 +70,7 @@ TEST(RunReadsTest, RecordsThatLieFarApartOrBackwardsAreReadByThemselves) {
 
 TEST(RunReadsTest, ReadAloneARecordIsItsFrameAndNothingBesideIt) {
   const FakeSource source = SourceOf(10, 100);
-  RunWork work;
+  RunRecords work;
   ASSERT_EQ(LocateRun(source, nullptr, Ids({1, 3, 4}), 1, work), 3);
   work.alone = true;
   const std::vector<ReadRequest> reads = MakeReads(source, work);
@@ -81,30 +82,39 @@ TEST(RunReadsTest, ReadAloneARecordIsItsFrameAndNothingBesideIt) {
   }
 }
 
-TEST(RunReadsTest, AnOpsRowsAreOneRunUnlessTheyAreLarge) {
-  const auto rows_of = [](size_t payload_bytes, int64_t preferred) {
-    const FakeSource source = SourceOf(20, payload_bytes);
-    std::vector<uint64_t> records(20);
+TEST(RunReadsTest, TheRowsThatAnOpPrefersAreOneRunUnlessTheyAreLarge) {
+  constexpr int64_t kPreferred = 16;
+  const auto rows_of = [](size_t num_records, size_t payload_bytes, int64_t preferred) {
+    const FakeSource source = SourceOf(num_records, payload_bytes);
+    std::vector<uint64_t> records(num_records);
     std::iota(records.begin(), records.end(), 0);
-    RunWork work;
+    RunRecords work;
     return LocateRun(source, nullptr, Ids(records), preferred, work);
   };
-  EXPECT_EQ(rows_of(100'000, 16), 16);  // photographs
-  EXPECT_EQ(rows_of(100'000, 1), 2);
-  EXPECT_EQ(rows_of(1'000'000, 16), 3);
-  EXPECT_EQ(rows_of(1'700'000, 16), 1);
-  EXPECT_EQ(rows_of(1'000, 16), 20);
+  EXPECT_EQ(rows_of(20, 1'000, kPreferred), 20);  // small records need no preference
+  // Photographs: more of them than a run has otherwise.
+  EXPECT_EQ(rows_of(20, 100'000, kPreferred), kPreferred);
+  EXPECT_LT(rows_of(20, 100'000, 1), kPreferred);
+  // Large records: not all that are preferred, but one at least.
+  EXPECT_GE(rows_of(4, 2'000'000, kPreferred), 1);
+  EXPECT_LT(rows_of(4, 2'000'000, kPreferred), 4);
 }
 
 TEST(RunReadsTest, GapsCountInTheBytesOfARun) {
   const FakeSource source = SourceOf(1000, 1000);
-  std::vector<uint64_t> records(500);
-  for (size_t i = 0; i < records.size(); ++i) records[i] = 2 * i;
-  RunWork work;
-  const int64_t rows = LocateRun(source, nullptr, Ids(records), 1, work);
-  EXPECT_GT(rows, 100);
-  EXPECT_LT(rows, 256 * 1024 / 2000 + 1);
-  EXPECT_LE(work.bytes(), 256 << 10);
+  const auto locate = [&](uint64_t step) {
+    std::vector<uint64_t> records(500);
+    for (size_t i = 0; i < records.size(); ++i) records[i] = step * i;
+    RunRecords work;
+    const int64_t rows = LocateRun(source, nullptr, Ids(records), 1, work);
+    EXPECT_EQ(work.rows, rows);
+    return std::pair(rows, work.bytes());
+  };
+  const auto [rows, bytes] = locate(1);
+  const auto [rows_with_gaps, bytes_with_gaps] = locate(2);
+  EXPECT_GT(rows_with_gaps, 1);
+  EXPECT_LE(rows_with_gaps, rows / 2 + 1);
+  EXPECT_NEAR(static_cast<double>(bytes_with_gaps), static_cast<double>(bytes), 4000);
 }
 
 }  // namespace

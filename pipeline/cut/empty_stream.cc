@@ -1,4 +1,4 @@
-#include "pipeline/cut/barren_watch.h"
+#include "pipeline/cut/empty_stream.h"
 
 #include <algorithm>
 #include <numeric>
@@ -46,8 +46,8 @@ uint64_t RoundOf(const PhysicalPlan& plan, uint64_t epoch_size) {
 
 }  // namespace
 
-BarrenWatch::BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_size,
-                         uint64_t num_records)
+EmptyStreamWatch::EmptyStreamWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_size,
+                                   uint64_t num_records)
     : num_lanes_(plan.lanes) {
   // Rows that are taken away by a take have passed the filters before it alone.
   const bool takes = std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake,
@@ -61,8 +61,8 @@ BarrenWatch::BarrenWatch(const PhysicalPlan& plan, bool endless, uint64_t epoch_
   }
 }
 
-void BarrenWatch::CameBy(uint64_t lane, uint64_t positions, uint64_t kept) {
-  if (round_ == 0 || barren()) return;
+void EmptyStreamWatch::CameBy(uint64_t lane, uint64_t positions, uint64_t kept) {
+  if (round_ == 0 || found()) return;
   uint64_t& idle = idle_[lane];
   idle = kept > 0 ? 0 : idle + positions;
   if (idle < round_) return;
@@ -71,8 +71,8 @@ void BarrenWatch::CameBy(uint64_t lane, uint64_t positions, uint64_t kept) {
   if (num_lanes_ > 1) absl::StrAppend(&reason_, " in lane ", lane, " of ", num_lanes_);
 }
 
-void BarrenWatch::LookedAt(std::span<const SampleId> ids, uint64_t kept) {
-  if (unseen_records_ == 0 || barren()) return;
+void EmptyStreamWatch::LookedAt(std::span<const SampleId> ids, uint64_t kept) {
+  if (unseen_records_ == 0 || found()) return;
   if (kept > 0) {
     unseen_records_ = 0;
     seen_ = {};

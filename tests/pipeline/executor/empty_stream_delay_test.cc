@@ -7,7 +7,7 @@ namespace {
 using Kind = OrderStep::Kind;
 
 // Records so long that each is a run: workers end them in any order, also across a round. S-CUT-18.
-TEST(BarrenDelayTest, OneRecordThatPassesIsEnoughWhicheverRunEndsFirst) {
+TEST(EmptyStreamDelayTest, OneRecordThatPassesIsEnoughWhicheverRunEndsFirst) {
   FakeData data = MakeFakeData(12, 130 << 10);
   for (size_t i = 0; i < data.payloads.size(); ++i)
     data.payloads[i].resize(i == 3 ? 41 : 130 << 10);

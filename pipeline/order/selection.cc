@@ -1,4 +1,4 @@
-#include "pipeline/select/selection.h"
+#include "pipeline/order/selection.h"
 
 #include <xxhash.h>
 

@@ -1,18 +1,17 @@
+#include "pipeline/executor/batch_maker.h"
+
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/batch/damage.h"
 #include "pipeline/batch/row_store.h"
-#include "pipeline/executor/executor.h"
 #include "pipeline/order/resume_token.h"
 #include "pipeline/stages/apply_caught.h"
-
-// Batches: opened with their slab, filled by runs, finished by the ops over the whole of them.
 
 namespace millrace::pipeline {
 namespace {
@@ -32,27 +31,36 @@ std::vector<TensorView> TensorsOf(const BatchData& data) {
   return tensors;
 }
 
-}  // namespace
-
-ClosedWork::ClosedWork(ClosedBatch batch_in, MemoryBudget& budget_in)
-    : batch(std::move(batch_in)),
-      budget(budget_in),
-      reserved_bytes(static_cast<int64_t>(batch.rows.size() * sizeof(ClosedBatch::Row) +
-                                          batch.extents.size() * sizeof(int64_t) +
-                                          batch.state.size())) {
-  budget.Reserve(reserved_bytes);
+// Writes down which samples are damaged, when the batch is filled for the first time.
+void NoteDamage(OpenBatch& batch) {
+  BatchData& data = *batch.data;
+  std::ranges::sort(batch.tolerable, {}, &BadRow::row);
+  if (!data.damaged.empty()) return;
+  for (const BadRow& bad : batch.tolerable) {
+    data.damaged.push_back({bad.row, data.ids()[bad.row], bad.error});
+  }
 }
 
-ClosedWork::~ClosedWork() { budget.Release(reserved_bytes); }
+// The error of the lowest damaged row for which no candidate was good.
+absl::Status OriginalError(const OpenBatch& batch) {
+  const int64_t row = batch.tolerable.front().row;
+  return std::ranges::find(batch.data->damaged, row, &DamagedSample::row)->error;
+}
 
-std::string Executor::TokenBehind(uint64_t batch, std::string state) const {
+}  // namespace
+
+BatchMaker::BatchMaker(const ExecutorParts& parts, const RunProcessor& processor,
+                       std::shared_ptr<SlabPool> pool, std::shared_ptr<MemoryBudget> budget)
+    : parts_(parts), processor_(processor), pool_(std::move(pool)), budget_(std::move(budget)) {}
+
+std::string BatchMaker::TokenBehind(uint64_t batch, std::string state) const {
   return ResumeToken{parts_.plan.semantics_version, parts_.plan.plan_fingerprint,
                      parts_.data_fingerprint, batch + 1, std::move(state)}
       .ToString();
 }
 
 // False, and then the batch is an error, when there is no memory.
-bool Executor::TakeSlab(OpenBatch& batch) {
+bool BatchMaker::TakeSlab(OpenBatch& batch) const {
   absl::StatusOr<std::byte*> slab = pool_->Take(batch.data->layout->slab_bytes);
   if (!slab.ok()) {
     batch.error = slab.status();
@@ -62,23 +70,24 @@ bool Executor::TakeSlab(OpenBatch& batch) {
   return true;
 }
 
-void Executor::Open(WorkItem& item) {
+std::unique_ptr<OpenBatch> BatchMaker::Open(OpenItem& item) const {
   std::unique_ptr<OpenBatch> batch = std::move(item.blank);
   if (batch == nullptr) batch = std::make_unique<OpenBatch>();
   *batch = OpenBatch();  // not while a consumer waits for its delivery
-  if (item.closed != nullptr) {
-    OpenClosed(*item.closed, *batch);
+  if (auto* const closed = std::get_if<std::unique_ptr<ClosedWork>>(&item.batch)) {
+    OpenClosed(**closed, *batch);
+    closed->reset();  // not under the executor's mutex
   } else {
-    OpenNext(*item.order, item.batch_index, *batch);
+    OpenNext(std::get<NextBatch>(item.batch), *batch);
   }
   batch->data->reserved_bytes = item.reserved_bytes;
-  item.closed.reset();  // not under the mutex
-  PutIntoRing(std::move(batch));
+  return batch;
 }
 
-void Executor::OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batch) {
-  batch.order = &order;
-  batch.place = order.Place(index);
+void BatchMaker::OpenNext(const NextBatch& next, OpenBatch& batch) const {
+  const uint64_t index = next.index;
+  batch.order = next.order;
+  batch.place = next.order->Place(index);
   batch.data = std::make_shared<BatchData>(parts_.layout, pool_, budget_);
   batch.first_position = index * parts_.plan.batch.size + parts_.slice.first_row;
   BatchData& data = *batch.data;
@@ -97,7 +106,7 @@ void Executor::OpenNext(const BatchOrder& order, uint64_t index, OpenBatch& batc
   ClearPadding(data);
 }
 
-void Executor::OpenClosed(ClosedWork& work, OpenBatch& batch) {
+void BatchMaker::OpenClosed(ClosedWork& work, OpenBatch& batch) const {
   ClosedBatch& closed = work.batch;
   batch.closed = true;
   const auto& layout = work.layout != nullptr ? work.layout : parts_.layout;
@@ -116,8 +125,8 @@ void Executor::OpenClosed(ClosedWork& work, OpenBatch& batch) {
   if (batch.error.ok() && TakeSlab(batch)) PlaceClosedRows(closed, batch);
 }
 
-// Writes who the rows are; rows that pass 1 found bad are not worked on.
-void Executor::PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const {
+// Writes which samples the rows are; rows that pass 1 found bad are not worked on.
+void BatchMaker::PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const {
   BatchData& data = *batch.data;
   std::memset(data.valid(), 0, static_cast<size_t>(data.layout->num_rows));
   for (const ClosedBatch::Row& row : closed.rows) {
@@ -144,109 +153,23 @@ void Executor::PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const {
   batch.num_work_rows = batch.remaining_rows = static_cast<int64_t>(batch.rows.size());
 }
 
-void Executor::PutIntoRing(std::unique_ptr<OpenBatch> batch) {
-  Locked lock(*this);
-  opening_ = false;
-  error_seen_ = error_seen_ || !batch->error.ok();
-  OpenBatch* const opened = batch.get();
-  ring_.push_back(std::move(batch));
-  if (opened->remaining_rows == 0) FilledLocked(opened);
-}
-
-// All rows of the batch have landed.
-void Executor::FilledLocked(OpenBatch* batch) {
-  const bool to_do = !parts_.batch_ops.empty() || !batch->tolerable.empty();
-  if (to_do && batch->error.ok()) {
-    filled_.push_back(batch);
-  } else {
-    ReadyLocked(batch);
-  }
-}
-
-void Executor::ReadyLocked(OpenBatch* batch) {
-  batch->ready = true;
-  ++ready_batches_;
-  items_are_short_ = ItemsAreShort(batch->data->layout->slab_bytes);
-  AdaptLocked();
-  if (batch != ring_.front().get()) return;
-  // Where batches take less time than a wake-up, several of them share one: the worker that is here
-  // tells the consumer soon.
-  if (wait_begins_ >= 0 && items_are_short_) {
-    wake_due_ = true;
-  } else {
-    consumer_to_call_ = true;
-  }
-}
-
-// What takes the place of damaged rows, then the ops over the whole.
-void Executor::FinishBatch(WorkItem& item) {
-  OpenBatch* const batch = item.batch;
+std::optional<absl::Status> BatchMaker::Finish(OpenBatch& batch) const {
   absl::Status status;
-  if (!batch->tolerable.empty()) {
-    NoteDamage(*batch);
+  if (!batch.tolerable.empty()) {
+    NoteDamage(batch);
     if (parts_.plan.damage.policy == DamageSpec::Policy::kReplace) {
-      if (batch->candidates < kMaxCandidates) return TryCandidates(item);
-      status = OriginalError(*batch);
+      if (batch.candidates < kMaxCandidates) return std::nullopt;
+      status = OriginalError(batch);
     } else if (parts_.plan.damage.policy == DamageSpec::Policy::kSkip) {
-      SkipRows(batch->lanes, *batch->data);
+      SkipRows(batch.lanes, *batch.data);
     } else {
-      MaskRows(*batch->data);
+      MaskRows(*batch.data);
     }
   }
-  if (status.ok()) status = ApplyBatchOps(*batch->data);
-  Locked lock(*this);
-  error_seen_ = error_seen_ || !status.ok();
-  batch->error = std::move(status);
-  ReadyLocked(batch);
+  return status.ok() ? ApplyBatchOps(*batch.data) : status;
 }
 
-// Writes down who is damaged, when the batch is filled for the first time.
-void Executor::NoteDamage(OpenBatch& batch) {
-  BatchData& data = *batch.data;
-  std::ranges::sort(batch.tolerable, {}, &BadRow::row);
-  if (!data.damaged.empty()) return;
-  for (const BadRow& bad : batch.tolerable) {
-    data.damaged.push_back({bad.row, data.ids()[bad.row], bad.error});
-  }
-}
-
-// Of the lowest damaged row for which no candidate was good.
-absl::Status Executor::OriginalError(const OpenBatch& batch) {
-  const int64_t row = batch.tolerable.front().row;
-  return std::ranges::find(batch.data->damaged, row, &DamagedSample::row)->error;
-}
-
-// Sends the next candidates on the way of any row; they come back through FilledLocked.
-void Executor::TryCandidates(WorkItem& item) {
-  OpenBatch& batch = *item.batch;
-  const std::vector<BadRow> rows = std::exchange(batch.tolerable, {});
-  const uint64_t count =
-      parts_.selection != nullptr ? parts_.selection->num_kept() : parts_.num_records();
-  std::vector<RunWork*> runs;
-  for (const BadRow& bad : rows) {
-    const DamagedSample& damaged =
-        *std::ranges::find(batch.data->damaged, bad.row, &DamagedSample::row);
-    RunWork* const run = runs.emplace_back(TakeRun(item));
-    run->batch = &batch;
-    run->first_row = bad.row;
-    run->position = batch.first_position + static_cast<uint64_t>(bad.row);
-    SampleId& id = batch.data->ids()[bad.row];
-    id = Candidate(parts_.plan.seed, damaged, run->position, batch.candidates, count,
-                   parts_.selection.get());
-    LocateRun(*parts_.source, parts_.zip.get(), {&id, 1}, 1, *run);
-  }
-  ++batch.candidates;
-  std::vector<RunWork*> admitted;
-  {
-    Locked lock(*this);
-    batch.remaining_rows += static_cast<int64_t>(runs.size());
-    admitted = AdmitLocked(rows_, runs);
-    WakeWorkersLocked();
-  }
-  for (RunWork* run : admitted) Submit(run);
-}
-
-absl::Status Executor::ApplyBatchOps(const BatchData& data) const {
+absl::Status BatchMaker::ApplyBatchOps(const BatchData& data) const {
   const std::vector<TensorView> tensors = TensorsOf(data);
   const auto rows = static_cast<size_t>(data.layout->num_rows);
   absl::Status status;

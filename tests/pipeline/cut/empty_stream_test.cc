@@ -36,7 +36,7 @@ std::string Endless(int count, const std::string& predicate, const std::string& 
                       predicate, "\" } }\n", "stage { batch { size: ", batch, " } }\n");
 }
 
-void ExpectBarren(Pipeline& pipeline, const std::string& why) {
+void ExpectEmpty(Pipeline& pipeline, const std::string& why) {
   for (int i = 0; i < 2; ++i) {
     const auto batch = pipeline.Next();
     EXPECT_EQ(batch.status().code(), absl::StatusCode::kFailedPrecondition) << batch.status();
@@ -54,35 +54,35 @@ void ExpectBatches(Pipeline& pipeline, int count) {
 
 constexpr char kShuffle[] = "stage { global_shuffle {} }\n";
 
-TEST(BarrenTest, AFilterThatDropsAllOfAnEndlessInputIsAnError) {
+TEST(EmptyStreamTest, AFilterThatDropsAllOfAnEndlessInputIsAnError) {
   for (const int count : {1, 100, 5000}) {
     for (const int lanes : {1, 8}) {
-      ExpectBarren(*OpenText(Endless(count, "value < 0"), lanes), "repeats itself without end");
-      ExpectBarren(*OpenText(Endless(count, "value < 0", kShuffle), lanes),
-                   absl::StrCat("none of its ", count, " records"));
+      ExpectEmpty(*OpenText(Endless(count, "value < 0"), lanes), "repeats itself without end");
+      ExpectEmpty(*OpenText(Endless(count, "value < 0", kShuffle), lanes),
+                  absl::StrCat("none of its ", count, " records"));
     }
   }
 }
 
-TEST(BarrenTest, EveryRankOfAWorldIsTold) {
+TEST(EmptyStreamTest, EveryRankOfAWorldIsTold) {
   for (const int rank : {0, 1}) {
-    ExpectBarren(*OpenText(Endless(96, "value < 0"), 8, rank, 2), "repeats itself");
-    ExpectBarren(*OpenText(Endless(96, "value < 0", kShuffle), 8, rank, 2), "none of its 96");
+    ExpectEmpty(*OpenText(Endless(96, "value < 0"), 8, rank, 2), "repeats itself");
+    ExpectEmpty(*OpenText(Endless(96, "value < 0", kShuffle), 8, rank, 2), "none of its 96");
   }
 }
 
 // Of eight records dealt to eight lanes in order, lane 3 sees the fourth and nothing else.
-TEST(BarrenTest, ALaneThatNeverGetsARowIsAnError) {
-  ExpectBarren(*OpenText(Endless(8, "value == 3"), 8), "in lane");
+TEST(EmptyStreamTest, ALaneThatNeverGetsARowIsAnError) {
+  ExpectEmpty(*OpenText(Endless(8, "value == 3"), 8), "in lane");
 }
 
-TEST(BarrenTest, WhatATakeLeavesIsLookedAtAlone) {
-  ExpectBarren(*OpenText(Endless(1000, "value >= 10", "stage { take { count: 10 } }\n"), 1),
-               "repeats itself");
+TEST(EmptyStreamTest, WhatATakeLeavesIsLookedAtAlone) {
+  ExpectEmpty(*OpenText(Endless(1000, "value >= 10", "stage { take { count: 10 } }\n"), 1),
+              "repeats itself");
 }
 
 // Whoever examines them: at any rank, in any order, with rounds shorter and longer than a run.
-TEST(BarrenTest, OneRecordThatPassesIsEnough) {
+TEST(EmptyStreamTest, OneRecordThatPassesIsEnough) {
   for (const int rank : {0, 1, 7}) {
     ExpectBatches(*OpenText(Endless(500, "value == 77", kShuffle), 8, rank, 8), 5);
     ExpectBatches(*OpenText(Endless(501, "value == 77"), 8, rank, 8), 5);
@@ -97,7 +97,7 @@ TEST(BarrenTest, OneRecordThatPassesIsEnough) {
 }
 
 // The take is used up by rows that the filter behind it drops: an end, not an error.
-TEST(BarrenTest, ATakeBehindAFilterEndsTheStream) {
+TEST(EmptyStreamTest, ATakeBehindAFilterEndsTheStream) {
   const auto pipeline = OpenText(
       "stage { range { count: 100 } } stage { repeat { epochs: 0 } }\n"
       "stage { filter { predicate: \"value < 50\" } } stage { take { count: 80 } }\n"
@@ -108,7 +108,7 @@ TEST(BarrenTest, ATakeBehindAFilterEndsTheStream) {
   EXPECT_FALSE(batch->has_value());
 }
 
-TEST(BarrenTest, InputsTooLongToComeRoundAreNoError) {
+TEST(EmptyStreamTest, InputsTooLongToComeRoundAreNoError) {
   const auto pipeline = OpenText(
       "stage { range { count: 288230376151711744 } } stage { repeat { epochs: 0 } }\n"
       "stage { filter { predicate: \"value >= 100000\" } } stage { batch { size: 8 } }\n",

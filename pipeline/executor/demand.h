@@ -1,0 +1,65 @@
+#ifndef MILLRACE_PIPELINE_EXECUTOR_DEMAND_H_
+#define MILLRACE_PIPELINE_EXECUTOR_DEMAND_H_
+
+#include <cstdint>
+
+#include "base/memory_budget.h"
+#include "pipeline/executor/adapter.h"
+#include "pipeline/executor/ring.h"
+
+namespace millrace::pipeline {
+
+// How much the consumer needs: the threads at work, what they and the consumer spent their time on,
+// and what the adapter makes of it. Costs a few additions at the ends of items. Thread-compatible;
+// the executor's mutex guards it.
+class Demand {
+ public:
+  // `limits`: the most threads and open batches; begins there. `adapts`: false if nothing moves
+  // unless SetTargets says so.
+  Demand(const Targets& limits, bool adapts)
+      : limits_(limits), threads_(limits.threads), adapts_(adapts), adapter_(limits) {}
+
+  // The most workers that may execute items at once.
+  int threads() const { return threads_; }
+  void SetThreads(int threads) { threads_ = threads; }
+  Targets Clamp(const Targets& targets) const;
+  // The workers that execute an item.
+  int busy() const { return busy_; }
+
+  void BeginWork(int64_t now_ns) {
+    ++busy_;
+    work_begins_ns_ += now_ns;
+  }
+  void EndWork(int64_t begin_ns, int64_t now_ns) {
+    --busy_;
+    work_begins_ns_ -= begin_ns;
+    worked_ns_ += now_ns - begin_ns;
+  }
+  // The consumer has waited so long.
+  void Waited(int64_t nanoseconds) { waited_ns_ += nanoseconds; }
+
+  // Adapting.
+  bool adapts() const { return adapts_; }
+  void StopAdapting() { adapts_ = false; }
+  // True if the adapter was not asked for a millisecond.
+  bool LookIsDue(int64_t now_ns) const;
+  // Tells the adapter what is so now and returns what it wants.
+  Targets Look(int64_t now_ns, const Ring& ring, const MemoryBudget& budget);
+
+ private:
+  // Constant after construction.
+  const Targets limits_;
+
+  int threads_;
+  int busy_ = 0;
+  bool adapts_;
+  int64_t looked_ns_ = 0;       // when the adapter was last asked
+  int64_t worked_ns_ = 0;       // of all workers, in items that have ended
+  int64_t work_begins_ns_ = 0;  // of the items under way, added up
+  int64_t waited_ns_ = 0;       // of the consumer, in waits that have ended
+  Adapter adapter_;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_EXECUTOR_DEMAND_H_

@@ -1,0 +1,57 @@
+#ifndef MILLRACE_PIPELINE_EXECUTOR_PARTS_H_
+#define MILLRACE_PIPELINE_EXECUTOR_PARTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/context.h"
+#include "pipeline/batch/data.h"
+#include "pipeline/batch/host_allocator.h"
+#include "pipeline/batch_op.h"
+#include "pipeline/order/order.h"
+#include "pipeline/order/selection.h"
+#include "pipeline/order/zip.h"
+#include "pipeline/plan/physical.h"
+#include "pipeline/source/growing.h"
+#include "readers/record_source.h"
+
+namespace millrace::pipeline {
+
+// Everything an executor is made from.
+struct ExecutorParts {
+  PhysicalPlan plan;
+  std::unique_ptr<readers::RecordSource> source;
+  GrowingSource* growing = nullptr;            // `source`, if it grows
+  std::unique_ptr<const Zip> zip;              // over `source`, if the plan has one
+  uint64_t data_fingerprint = 0;               // in tokens
+  std::shared_ptr<const Selection> selection;  // of the source's records; null: all
+  // Memory that the pipeline needs as long as it is open: of the source, the bits of a selection,
+  // and the slots of the order's shuffles.
+  int64_t standing_bytes = 0;
+  BatchOrder order;  // of all records; with a cut only records() counts
+  // The layout of every batch; where batches differ, that of one without rows.
+  std::shared_ptr<const BatchLayout> layout;
+  RankSlice slice;                                  // without a cut
+  std::vector<std::unique_ptr<BatchOp>> batch_ops;  // one per plan.batch_ops
+  int rank = 0;
+  int world = 1;
+  int prefetch_batches = 1;
+  int cpu_budget = 0;  // 0: none
+  bool adapt = false;  // true if threads and open batches follow measurements
+  // The most rows of a run, for tests; 0: as their cost says.
+  int64_t rows_per_run = 0;
+  // The clock, in nanoseconds, for tests; empty: the steady clock.
+  std::function<int64_t()> clock;
+  std::shared_ptr<HostAllocator> allocator;
+  std::shared_ptr<Context> context;
+
+  bool has_cut() const { return plan.cut.has_value(); }
+  // The number of records or tuples of a zip that samples are named by; kInfinite without end.
+  uint64_t num_records() const { return zip != nullptr ? zip->size() : source->num_records(); }
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_EXECUTOR_PARTS_H_

@@ -1,0 +1,101 @@
+#include "pipeline/executor/planner.h"
+
+#include <algorithm>
+
+namespace millrace::pipeline {
+
+Planner::Planner(const ExecutorParts& parts, RecordKeeper& keeper, int64_t preferred_rows)
+    : parts_(parts),
+      preferred_rows_(preferred_rows),
+      keeper_(keeper),
+      memo_(parts.order.records()),
+      memo_order_(&parts.order) {}
+
+OrderMemo* Planner::MemoOf(const BatchOrder& order) {
+  if (&order != memo_order_) memo_ = OrderMemo(order.records());
+  memo_order_ = &order;
+  return &memo_;
+}
+
+void Planner::FillIds(const PlanItem& item) {
+  OpenBatch& batch = *item.batch;
+  const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
+  batch.order->Fill(batch.place, first_row,
+                    {batch.data->ids() + item.first_row, static_cast<size_t>(item.num_rows)},
+                    MemoOf(*batch.order));
+}
+
+std::vector<SampleId> Planner::IdsOf(const BatchOrder& order, const ScanClaim& claim) {
+  const LaneOrder lane(order.records(), claim.lane, parts_.plan.lanes, LaneBlock(parts_.plan));
+  OrderMemo* const memo = MemoOf(order);
+  std::vector<SampleId> ids(claim.count);
+  if (claim.reopens) {
+    for (size_t i = 0; i < ids.size(); ++i) lane.Fill(claim.positions[i], {&ids[i], 1}, memo);
+  } else {
+    lane.Fill(claim.first, ids, memo);
+  }
+  return ids;
+}
+
+int64_t Planner::Cut(const PlanItem& item, int64_t row, RowsRun& run) const {
+  run.batch = item.batch;
+  return item.batch->closed ? CutClosed(item, row, run) : CutOpen(item, row, run);
+}
+
+int64_t Planner::CutOpen(const PlanItem& item, int64_t row, RowsRun& run) const {
+  run.first_row = item.first_row + row;
+  run.position = item.batch->first_position + static_cast<uint64_t>(run.first_row);
+  const auto rows = static_cast<size_t>(std::min(item.rows_per_run, item.num_rows - row));
+  return LocateRun(*parts_.source, parts_.zip.get(), {run.ids(), rows}, preferred_rows_,
+                   run.records);
+}
+
+// Rows of a closed batch need not lie side by side: the slots of a short lane's missing rows are
+// between them.
+int64_t Planner::CutClosed(const PlanItem& item, int64_t row, RowsRun& run) const {
+  const OpenBatch& batch = *item.batch;
+  const std::span rows =
+      std::span(batch.rows)
+          .subspan(static_cast<size_t>(item.first_row + row),
+                   static_cast<size_t>(std::min(item.rows_per_run, item.num_rows - row)));
+  run.first_row = rows.front().slot;
+  run.position = batch.first_position + static_cast<uint64_t>(run.first_row);
+  size_t count = 1;
+  while (count < rows.size() && rows[count].slot == run.first_row + static_cast<int64_t>(count)) {
+    ++count;
+  }
+  const int64_t kept = TakeKept(keeper_, rows.first(count), preferred_rows_, run);
+  if (kept > 0) return kept;
+  return LocateRun(*parts_.source, parts_.zip.get(), {run.ids(), count}, preferred_rows_,
+                   run.records);
+}
+
+int64_t Planner::Cut(const ScanClaim& claim, std::span<const SampleId> ids, size_t first,
+                     ScanRun& run) const {
+  const std::span<const SampleId> rest = ids.subspan(first);
+  const int64_t rows =
+      LocateRun(*parts_.source, parts_.zip.get(), rest, preferred_rows_, run.records);
+  run.ids.assign(rest.begin(), rest.begin() + rows);
+  run.position = claim.first + first;
+  if (claim.reopens) {
+    const auto begin = claim.positions.begin() + static_cast<ptrdiff_t>(first);
+    run.position = *begin;
+    run.positions.assign(begin, begin + rows);
+  }
+  return rows;
+}
+
+void Planner::CutCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const {
+  const Selection* const selection = parts_.selection.get();
+  const uint64_t count = selection != nullptr ? selection->num_kept() : parts_.num_records();
+  run.batch = &batch;
+  run.first_row = bad.row;
+  run.position = batch.first_position + static_cast<uint64_t>(bad.row);
+  SampleId& id = batch.data->ids()[bad.row];
+  const DamagedSample& damaged =
+      *std::ranges::find(batch.data->damaged, bad.row, &DamagedSample::row);
+  id = Candidate(parts_.plan.seed, damaged, run.position, batch.candidates, count, selection);
+  LocateRun(*parts_.source, parts_.zip.get(), {&id, 1}, 1, run.records);
+}
+
+}  // namespace millrace::pipeline

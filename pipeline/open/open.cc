@@ -1,0 +1,178 @@
+#include "pipeline/open/open.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "pipeline/op_table.h"
+#include "pipeline/open/executor_pipeline.h"
+#include "pipeline/optimize/optimizer.h"
+#include "pipeline/stages/mixing.h"
+#include "readers/quarantine.h"
+
+namespace millrace::pipeline {
+namespace {
+
+absl::StatusOr<std::unique_ptr<BatchOp>> MakeBatchOp(const BatchOpSpec& spec,
+                                                     const OpenOptions& options) {
+  if (spec.mixing) return MakeMixing(*spec.mixing);
+  if (options.ops != nullptr) {
+    return options.ops->MakeBatch(spec.op, spec.version, spec.options, spec.stage);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("custom op \"", spec.op, "\", and OpenOptions.ops is empty"));
+}
+
+// Resolves the ops over whole batches; they must not change fields.
+absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const PhysicalPlan& plan,
+                                                                   const OpenOptions& options) {
+  std::vector<std::unique_ptr<BatchOp>> ops;
+  for (const BatchOpSpec& spec : plan.batch_ops) {
+    absl::StatusOr<std::unique_ptr<BatchOp>> op = MakeBatchOp(spec, options);
+    absl::Status status = op.status();
+    if (status.ok()) status = (*op)->Resolve(plan.batch_schema).status();
+    const uint64_t units = plan.cut.has_value() ? plan.lanes : plan.batch.size;
+    if (status.ok()) {
+      status = CheckGroupRows((*op)->group_rows(), plan.batch.size, units, options.world);
+    }
+    if (!status.ok()) {
+      if (spec.mixing) return AtStage(spec.where, spec.stage, status);
+      return Annotate(status, absl::StrCat("stage \"", spec.stage, "\""));
+    }
+    ops.push_back(*std::move(op));
+  }
+  return ops;
+}
+
+// Fills in what only plans with a cut have, or only those without.
+absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
+  const PhysicalPlan& plan = parts.plan;
+  const auto world = static_cast<uint64_t>(options.world);
+  BatchLayout layout;
+  if (!plan.cut.has_value()) {
+    if (world > plan.batch.size) {
+      return absl::InvalidArgumentError(absl::StrCat("world ", options.world,
+                                                     " is larger than the global batch of ",
+                                                     plan.batch.size, " rows"));
+    }
+    parts.slice = SliceOfRank(plan.batch.size, options.rank, options.world);
+    MILLRACE_ASSIGN_OR_RETURN(layout, MakeBatchLayout(plan.batch_schema, parts.slice.padded_rows));
+  } else {
+    if (plan.lanes == 0 || plan.batch.size % plan.lanes != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "lanes: ", plan.lanes, " do not divide the batch of ", plan.batch.size, " rows"));
+    }
+    // Slots of the rank with most lanes.
+    const uint64_t lanes = plan.lanes / world + (plan.lanes % world != 0 ? 1 : 0);
+    if (plan.batch.kind == BatchSpec::Kind::kFixed) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          layout, MakeBatchLayout(plan.batch_schema, lanes * (plan.batch.size / plan.lanes)));
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(layout, MakeClosedLayout(plan, ClosedBatch()));
+    }
+  }
+  parts.layout = std::make_shared<const BatchLayout>(std::move(layout));
+  return absl::OkStatus();
+}
+
+// Substitutes are drawn from all there is.
+absl::Status CheckReplace(const ExecutorParts& parts) {
+  const bool replaces = parts.plan.damage.policy == DamageSpec::Policy::kReplace;
+  if (!replaces || parts.num_records() != kInfinite) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "on_damage: policy \"replace\" draws from all records of the source, which has no end; take "
+      "\"skip\" or \"mask\"");
+}
+
+// Warns if permanent memory (indexes, shuffles, pushed records) leaves too little of the budget for
+// reads and batches.
+void WarnOfStandingMemory(const Context& context) {
+  const MemoryBudget& budget = *context.memory_budget();
+  if (budget.standing_bytes() <= budget.limit_bytes() - budget.work_limit_bytes()) return;
+  context.Log(LogLevel::kWarning,
+              ToStd(absl::StrCat(
+                  "indexes, shuffles and pushed records of the open pipelines may take ",
+                  budget.standing_bytes(), " B of the memory budget of ", budget.limit_bytes(),
+                  " B. Reads and batches have ", budget.work_limit_bytes(),
+                  " B beside them, which may be slow: raise memory_budget_bytes")));
+}
+
+}  // namespace
+
+absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
+                                                std::shared_ptr<Context> context,
+                                                const OpenOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
+  MILLRACE_RETURN_IF_ERROR(options.Validate());
+  assert(!plan.select.has_value() || sources.selection != nullptr);
+  std::unique_ptr<const Zip> zip;
+  if (plan.zip.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        zip, Zip::Make(*plan.zip, sources.facts, plan.seed, context->memory_budget()));
+    sources.facts = {zip->facts()};
+  }
+  MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
+                            MakeBatchOps(plan, options));
+  const uint64_t data_fingerprint = sources.Fingerprint();
+  const uint64_t standing_bytes = sources.MemoryBytes() + order.records().MemoBytes();
+  const int prefetch =
+      options.prefetch_batches != 0 ? options.prefetch_batches : plan.prefetch_batches;
+  ExecutorParts parts{.plan = std::move(plan),
+                      .source = std::move(sources.source),
+                      .growing = sources.growing,
+                      .zip = std::move(zip),
+                      .data_fingerprint = data_fingerprint,
+                      .selection = std::move(sources.selection),
+                      .standing_bytes = static_cast<int64_t>(standing_bytes),
+                      .order = std::move(order),
+                      .layout = nullptr,
+                      .slice = {},
+                      .batch_ops = std::move(batch_ops),
+                      .rank = options.rank,
+                      .world = options.world,
+                      .prefetch_batches = std::clamp(prefetch, 0, kMaxPrefetch),
+                      .cpu_budget = options.cpu_budget,
+                      .adapt = options.adapt,
+                      .rows_per_run = 0,
+                      .clock = {},
+                      .allocator = MakeHostAllocator(*context),
+                      .context = std::move(context)};
+  MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
+  MILLRACE_RETURN_IF_ERROR(CheckReplace(parts));
+  if (parts.prefetch_batches == 0) parts.prefetch_batches = DefaultPrefetch(*parts.layout);
+  return parts;
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
+                                                    const OpenOptions& options) {
+  const std::shared_ptr<const Context> context = parts.context;
+  std::unique_ptr<readers::QuarantineLog> quarantine;
+  if (!options.quarantine_file.empty()) {
+    if (parts.plan.zip.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "quarantine_file: stage \"", parts.plan.zip->stage,
+          "\" is a zip, and which of its inputs a bad sample comes from is not known"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(quarantine, readers::QuarantineLog::Open(options.quarantine_file));
+  }
+  auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume,
+                                                     std::move(quarantine));
+  WarnOfStandingMemory(*context);
+  MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
+  return pipeline;
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenPhysical(PhysicalPlan plan, OpenedSources sources,
+                                                       std::shared_ptr<Context> context,
+                                                       const OpenOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      ExecutorParts parts,
+      MakeExecutorParts(std::move(plan), std::move(sources), std::move(context), options));
+  return OpenParts(std::move(parts), options);
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,213 @@
+#include "pipeline/run/records.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace millrace::pipeline {
+namespace {
+
+constexpr size_t kMaxRunBytes = 256 << 10;
+// The bytes of the rows that an op prefers to get at once: sixteen photographs have about 2 MiB. An
+// op gains little from more of them, and their decoded rows would be many times a budget.
+constexpr size_t kMaxPreferredBytes = size_t{3} << 20;
+// Bytes between two wanted frames that are read with them: copying so many from the page cache
+// takes less time than a second system call.
+constexpr size_t kMaxGapBytes = 2 << 10;
+
+// True when record `i` begins in the file where the one before it ends.
+bool FollowsInFile(const RunRecords& records, int64_t i) {
+  const readers::RecordRef& before = records.refs[i - 1];
+  const readers::RecordRef& ref = records.refs[i];
+  return ref.shard == before.shard &&
+         ref.offset == before.offset + (records.starts[i] - records.starts[i - 1]);
+}
+
+// Cuts the records of a column into reads; a column of numbers needs none.
+void AddSpans(int64_t column, RunRecords& records) {
+  if (records.column_starts(column).front() == records.column_starts(column).back()) return;
+  const int64_t first = column * records.rows;
+  for (int64_t i = first; i < first + records.rows; ++i) {
+    if (i > first && !records.alone && FollowsInFile(records, i)) {
+      records.spans.back().end = i + 1;
+    } else {
+      records.spans.push_back({i, i + 1});
+    }
+  }
+}
+
+void MakeRoom(size_t count, RunRecords& records) {
+  if (records.refs.size() < count) records.refs.resize(count);
+  if (records.starts.size() < count + 1) records.starts.resize(count + 1);
+}
+
+// The number of rows of a run, of which an op prefers `min_rows`. `fitting(bytes)` returns how many
+// rows have at most so many bytes together.
+template <typename Fitting>
+int64_t RowsOfRun(int64_t min_rows, const Fitting& fitting) {
+  const int64_t rows = std::max(fitting(kMaxRunBytes), int64_t{1});
+  return rows >= min_rows ? rows : std::max(rows, std::min(min_rows, fitting(kMaxPreferredBytes)));
+}
+
+// The number of `located` rows that have at most so many bytes in all columns together.
+int64_t RowsThatFit(const RunRecords& records, size_t located, size_t most_bytes) {
+  size_t rows = 0;
+  for (size_t bytes = 0; rows < located; ++rows) {
+    for (size_t i = rows; i < located * static_cast<size_t>(records.columns); i += located) {
+      bytes += records.starts[i + 1] - records.starts[i];
+    }
+    if (bytes > most_bytes) break;
+  }
+  return static_cast<int64_t>(rows);
+}
+
+// Drops all but the first `rows` of each column of `located` rows.
+void KeepRows(size_t located, int64_t rows, RunRecords& records) {
+  records.rows = rows;
+  size_t kept = 0;
+  size_t start = 0;
+  for (size_t column = 0; column < static_cast<size_t>(records.columns); ++column) {
+    for (size_t row = 0; row < static_cast<size_t>(rows); ++row, ++kept) {
+      const size_t i = column * located + row;
+      const size_t bytes = records.starts[i + 1] - records.starts[i];
+      records.refs[kept] = records.refs[i];
+      records.starts[kept] = start;
+      start += bytes;
+    }
+  }
+  records.starts[kept] = start;
+}
+
+// Copies where the records of a row lie, and the outcomes of their reads.
+void TakeRefs(const RunRecords& records, int64_t row, RunRecords& single) {
+  single.starts = {0};
+  for (int64_t column = 0; column < records.columns; ++column) {
+    const int64_t i = column * records.rows + row;
+    single.refs.push_back(records.refs[i]);
+    single.starts.push_back(single.starts.back() + records.starts[i + 1] - records.starts[i]);
+    for (size_t span = 0; span < records.spans.size(); ++span) {
+      if (i < records.spans[span].begin || i >= records.spans[span].end) continue;
+      single.spans.push_back({column, column + 1});
+      single.read_status.push_back(records.read_status[span]);
+    }
+  }
+}
+
+void CopyFrames(const RunRecords& records, int64_t row, RunRecords& single) {
+  single.buffer = MakeReadBuffer(static_cast<size_t>(single.bytes()));
+  if (single.buffer == nullptr) throw std::bad_alloc();
+  for (int64_t column = 0; column < records.columns; ++column) {
+    std::memcpy(single.buffer.get() + single.starts[column],
+                records.buffer.get() + records.starts[column * records.rows + row],
+                single.starts[column + 1] - single.starts[column]);
+  }
+}
+
+int64_t LocateZipped(const readers::RecordSource& source, const Zip& zip,
+                     std::span<const SampleId> ids, int64_t min_rows, RunRecords& records) {
+  records.columns = static_cast<int64_t>(zip.num_inputs());
+  const size_t count = ids.size() * zip.num_inputs();
+  records.zipped.resize(count);
+  zip.Locate(ids, records.zipped);
+  MakeRoom(count, records);
+  source.LocateAll(records.zipped, {records.refs.data(), count},
+                   {records.starts.data(), count + 1});
+  const int64_t rows =
+      RowsOfRun(min_rows, [&](size_t bytes) { return RowsThatFit(records, ids.size(), bytes); });
+  KeepRows(ids.size(), rows, records);
+  return rows;
+}
+
+// Moves frames apart in the buffer as far as they lie apart in the file, where that is not far.
+void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> starts) {
+  size_t gaps = 0;
+  size_t begin = starts[0];  // of the row, without gaps
+  for (size_t row = 1; row <= refs.size(); ++row) {
+    const size_t frame_bytes = starts[row] - begin;
+    begin = starts[row];
+    if (row < refs.size() && refs[row].shard == refs[row - 1].shard) {
+      const size_t gap = refs[row].offset - refs[row - 1].offset - frame_bytes;  // or it wraps
+      if (gap <= kMaxGapBytes) gaps += gap;
+    }
+    starts[row] += gaps;
+  }
+}
+
+}  // namespace
+
+void RunRecords::Clear() {
+  buffer.reset();
+  rows = 0;
+  spans.clear();
+  read_status.clear();
+  alone = false;
+}
+
+int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
+                  std::span<const SampleId> ids, int64_t min_rows, RunRecords& records) {
+  if (zip != nullptr) return LocateZipped(source, *zip, ids, min_rows, records);
+  if (!source.has_bytes()) return records.rows = static_cast<int64_t>(ids.size());
+  MakeRoom(ids.size(), records);
+  const std::span<size_t> starts(records.starts.data(), ids.size() + 1);
+  source.LocateAll(ids, {records.refs.data(), ids.size()}, starts);
+  KeepShortGaps({records.refs.data(), ids.size()}, starts);
+  return records.rows = RowsOfRun(min_rows, [&](size_t bytes) {
+           return std::upper_bound(starts.begin() + 1, starts.end(), bytes) - starts.begin() - 1;
+         });
+}
+
+readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* zip,
+                                const SampleId& id) {
+  if (zip == nullptr) return source.Locate(id.record);
+  std::vector<SampleId> records(zip->num_inputs());
+  zip->Locate({&id, 1}, records);
+  return source.Locate(records.front().record);
+}
+
+std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunRecords& records) {
+  records.spans.clear();
+  if (records.bytes() == 0) return {};  // numbers are nowhere in a file
+  for (int64_t column = 0; column < records.columns; ++column) AddSpans(column, records);
+  if (records.buffer == nullptr) {
+    records.buffer = MakeReadBuffer(static_cast<size_t>(records.bytes()));
+  }
+  std::vector<ReadRequest> reads;
+  if (records.buffer == nullptr) {
+    records.read_status.assign(records.spans.size(),
+                               absl::ResourceExhaustedError(absl::StrCat(
+                                   "no memory for a read buffer of ", records.bytes(), " B")));
+    return reads;
+  }
+  reads.reserve(records.spans.size());
+  for (const ReadSpan& span : records.spans) {
+    const readers::RecordRef& ref = records.refs[span.begin];
+    std::byte* const first = records.buffer.get() + records.starts[span.begin];
+    const size_t last_bytes = source.FramedBytes(records.refs[span.end - 1]);
+    const size_t bytes = records.starts[span.end - 1] - records.starts[span.begin] + last_bytes;
+    reads.push_back({source.file(ref.shard), ref.offset, {first, bytes}});
+  }
+  return reads;
+}
+
+RunRecords RecordsOfRow(const RunRecords& records, int64_t row) {
+  RunRecords single;
+  single.rows = 1;
+  single.columns = records.columns;
+  if (!records.starts.empty()) TakeRefs(records, row, single);
+  if (records.buffer != nullptr) CopyFrames(records, row, single);
+  single.alone = true;
+  return single;
+}
+
+bool NeedsSingleReads(const RunRecords& records) {
+  for (size_t i = 0; i < records.spans.size(); ++i) {
+    if (!records.read_status[i].ok() && records.spans[i].end - records.spans[i].begin > 1)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,82 @@
+#ifndef MILLRACE_PIPELINE_RUN_RECORDS_H_
+#define MILLRACE_PIPELINE_RUN_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/io.h"
+#include "base/run.h"
+#include "pipeline/order/zip.h"
+#include "pipeline/run/read_buffer.h"
+#include "readers/record_source.h"
+
+// The records of one run: where they lie, the reads that fetch them, and their bytes. How rows are
+// grouped into runs, and records into reads, never shows in a batch or in an error.
+
+namespace millrace::pipeline {
+
+// The records that one read fetches: [begin, end) of RunRecords::refs, all of one column.
+struct ReadSpan {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Owned by one thread at a time. Reused from run to run: vectors keep their memory.
+struct RunRecords {
+  int64_t rows = 0;
+  int64_t columns = 1;  // records of a row: the inputs of a zip
+  // Column after column, each of all rows. Both may be longer than needed: they are not shortened
+  // from run to run, so that nothing is zeroed again. Empty if records have no bytes.
+  std::vector<readers::RecordRef> refs;
+  std::vector<size_t> starts;    // of each record's frame in `buffer`, and the end of the last one
+  std::vector<SampleId> zipped;  // scratch: the records of a zip before the rows are counted
+  ReadBuffer buffer;
+  std::vector<ReadSpan> spans;
+  std::vector<absl::Status> read_status;  // of each span
+  bool alone = false;                     // true if every record is read by itself
+  int64_t reserved_bytes = 0;             // of the buffer, in the budget
+
+  // The size of the buffer.
+  int64_t bytes() const {
+    const auto records = static_cast<size_t>(rows * columns);
+    return records == 0 || starts.empty() ? 0 : static_cast<int64_t>(starts[records]);
+  }
+  // The records of a column, one per row.
+  std::span<const readers::RecordRef> column_refs(int64_t column) const {
+    return {refs.data() + column * rows, static_cast<size_t>(rows)};
+  }
+  // The starts of a column's frames, and the end of its last one.
+  std::span<const size_t> column_starts(int64_t column) const {
+    return {starts.data() + column * rows, static_cast<size_t>(rows) + 1};
+  }
+  // Empties it for the next run; the place in the budget stays.
+  void Clear();
+};
+
+// Makes `records`, cleared, the first of these samples: as many as have frames of at most 256 KiB
+// together, or `min_rows`, or as many of these as have at most 3 MiB. `zip` is null where the
+// samples are records of the source. Returns their number, at least 1. REQUIRES: ids is not empty.
+int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
+                  std::span<const SampleId> ids, int64_t min_rows, RunRecords& records);
+
+// Returns where a sample lies; of a zip, where its first input's record lies.
+readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* zip,
+                                const SampleId& id);
+
+// Makes the buffer and returns the reads that fill it: records that follow each other in a file are
+// one read, unless records.alone. Without memory there are no reads, and read_status says so.
+std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunRecords& records);
+
+// Returns true if a read of several records failed: only single reads can tell which of them is
+// bad.
+bool NeedsSingleReads(const RunRecords& records);
+
+// Returns row `row` as records of their own, with a copy of their frames.
+RunRecords RecordsOfRow(const RunRecords& records, int64_t row);
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_RUN_RECORDS_H_
