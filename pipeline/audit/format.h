@@ -29,7 +29,7 @@ std::string EncodeAuditHeader(const AuditHeader& header);
 std::string EncodeAuditBatch(const AuditBatch& batch);
 std::string EncodeAuditEnd(const AuditEnd& end);
 
-// The inverse, from a block's payload; nullopt for what the encoder does not write.
+// The inverse, from a block's payload; nullopt for a payload that the encoder does not write.
 std::optional<AuditHeader> DecodeAuditHeader(std::string_view payload);
 std::optional<AuditBatch> DecodeAuditBatch(std::string_view payload);
 std::optional<AuditEnd> DecodeAuditEnd(std::string_view payload);
@@ -45,12 +45,12 @@ struct AuditBlock {
 // Reads a log block by block. Immutable, thread-safe.
 class AuditReader {
  public:
-  // What stands at an offset.
+  // The kind of bytes at an offset.
   enum class Outcome {
     kBlock,
     kEnd,      // of the file
     kTorn,     // the file ends inside the block, or holds only zeros from here on
-    kDamaged,  // something else than a block
+    kDamaged,  // no block
   };
 
   static absl::StatusOr<AuditReader> Open(const std::string& path);

@@ -35,7 +35,7 @@ class AuditFindings {
 // and every sample that it should visit is there, its samples are forgotten. Thread-compatible.
 class AuditLedger {
  public:
-  // Borrows all three. `expected_records`: what the logs say.
+  // Borrows all three. `expected_records`: the number of records according to the logs.
   AuditLedger(AuditReport& report, AuditFindings& findings, const AuditOptions& options,
               std::optional<uint64_t> expected_records)
       : report_(report),
@@ -44,9 +44,9 @@ class AuditLedger {
         expected_records_(expected_records) {}
 
   void Count(const AuditBatch& slice);
-  // What comes now is of `epoch` and later ones: those before are over.
+  // From now on only samples of `epoch` and later ones come: earlier epochs are over.
   void EndBefore(uint64_t epoch);
-  // Tells what is wrong with the epochs that are over.
+  // Reports the violations of the epochs that are over.
   void FinishOver();
   // Writes the epochs into the report, those that are not over as unfinished.
   void Close();
@@ -62,7 +62,7 @@ class AuditLedger {
     bool over = false;
     uint64_t expected = 0;  // samples, once they were counted
   };
-  struct Comparison;  // with what the epoch should visit
+  struct Comparison;  // with the samples that the epoch should visit
   void CountOne(const SampleId& id, bool replaced);
   void Remember(const SampleId& id);
   std::optional<Comparison> Compare(const Epoch& epoch) const;

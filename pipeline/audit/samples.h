@@ -14,11 +14,11 @@
 namespace millrace::pipeline {
 
 // Samples of one epoch as bits, in pages of 4,096: whole records (sub-index 0) in the order of
-// their numbers, what records were split into in tiles of 64 records by 64 sub-indices. 1 bit for
+// their numbers, the parts of split records in tiles of 64 records by 64 sub-indices. 1 bit for
 // each record of a data set, and about 8 bytes for one that is split into a few. Thread-compatible.
 class SampleSet {
  public:
-  // Returns false when it was there. The epoch does not matter.
+  // Returns false if it was there. The epoch does not matter.
   bool Insert(const SampleId& id);
   bool Contains(const SampleId& id) const;
   uint64_t size() const { return size_; }

@@ -15,7 +15,7 @@
 
 namespace millrace::pipeline {
 
-// A start of a rank and what it logged.
+// One start of a rank, and the slices that it logged.
 struct AuditStart {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   struct Slice {
@@ -37,7 +37,7 @@ class AuditStarts {
   AuditStarts(AuditReport& report, AuditFindings& findings)
       : report_(report), findings_(findings) {}
 
-  // Reads where everything in a log lies.
+  // Reads the headers of a log's blocks.
   absl::Status Load(const std::string& path);
   // After the last Load: leaves out starts of another stream and slices that were taken back.
   void Settle();

@@ -48,7 +48,7 @@ BatchCounter::After BatchCounter::AfterTakes() {
   return After::kGoOn;
 }
 
-// What comes before step `step` has ended. A repeat that got nothing from a whole pass ends too:
+// The input of step `step` has ended. A repeat that got nothing from a whole pass ends too:
 // the next pass would give nothing either, for ever.
 BatchCounter::After BatchCounter::AfterEnd(size_t step) {
   for (size_t i = step; i < steps_.size(); ++i) {

@@ -11,10 +11,10 @@
 
 namespace millrace::pipeline {
 
-// repeat, take and skip of whole batches behind a cut, where how many batches a pass has is known
-// only at its end. The steps are iterators that pull from one another, turned inside out: the
-// settler says what a pull of the innermost gave, and is told what the outermost does with it.
-// Thread-compatible.
+// repeat, take and skip of whole batches behind a cut, where the number of batches of a pass is
+// known only at its end. The steps are iterators that pull from one another, turned inside out: the
+// settler reports the result of each pull of the innermost one, and the counter returns the
+// reaction of the outermost one. Thread-compatible.
 class BatchCounter {
  public:
   enum class After {
@@ -26,9 +26,9 @@ class BatchCounter {
   //   INVALID_ARGUMENT  a step of another kind
   static absl::StatusOr<BatchCounter> Make(std::span<const OrderStep> steps);
 
-  // What to do at the very beginning: kGoOn or kEnd.
+  // The step at the very beginning: kGoOn or kEnd.
   After Begin() { return AfterTakes(); }
-  // False when the next batch of the pass is skipped.
+  // False if the next batch of the pass is skipped.
   bool NextIsDelivered() const;
   // The pass gave a batch.
   After OnBatch();
@@ -45,7 +45,7 @@ class BatchCounter {
     OrderStep::Kind kind;
     uint64_t limit;
     uint64_t count = 0;  // batches taken or skipped; whole passes of a repeat
-    bool gave = false;   // a repeat: its present pass gave a batch
+    bool gave = false;   // a repeat: true if its present pass gave a batch
   };
   After AfterTakes();
   After AfterEnd(size_t step);

@@ -105,7 +105,7 @@ class Examination {
     }
   }
 
-  // What a filter without any step behind it leaves.
+  // The rows that a filter without any step behind it leaves.
   void EmitFiltered(int passed, const std::vector<uint8_t>& keep,
                     const std::vector<Place>& places) {
     for (size_t i = 0; i < places.size(); ++i) {
@@ -193,7 +193,7 @@ class Examination {
     return origin;
   }
 
-  // Takes over what has failed since the last call.
+  // Takes over the rows that have failed since the last call.
   void NoteErrors(const Run& run, std::string_view stage, std::vector<Place>& places) {
     if (run.all_ok()) return;
     for (size_t i = 0; i < places.size(); ++i) {

@@ -11,8 +11,8 @@
 
 namespace millrace::pipeline {
 
-// Pass 1 over a run: applies the ops that filters, unbatch and extents need, and says what becomes
-// of each row. Works on nothing that a filter drops. Immutable, thread-safe.
+// Pass 1 over a run: applies the ops that filters, unbatch and extents need, and says of each row
+// whether it is kept. No op works on a row that a filter has dropped. Immutable, thread-safe.
 class Examiner {
  public:
   // Borrows the plan for its lifetime. REQUIRES: plan.cut; at most one step is kUnbatch; the fields
@@ -24,10 +24,10 @@ class Examiner {
   // Appends to rows, extents and errors of `found`, in order of position and sub-index. Rows
   // dropped by a filter are among them only where a settle step stands before that filter. A row
   // with an error counts as kept (passed_filters is num_filters), its extents are 0, and its error
-  // is annotated with the stage and has no position. What an op throws gets out, unless it works on
-  // one row, whose error it is then: examine each record by itself.
+  // is annotated with the stage and has no position. An exception of an op leaves this function,
+  // unless the op works on one row, whose error it then is: examine each record by itself.
   void Examine(Run& run, std::span<const uint64_t> positions, Examined* found) const;
-  // Numbers in Examined::extents for each row: the ranks of extents_of, added up.
+  // The number of Examined::extents of each row: the ranks of extents_of, added up.
   size_t extents_per_row() const { return extents_per_row_; }
 
  private:

@@ -158,7 +158,7 @@ void Lane::DropPendingBefore(uint64_t position) {
   }
 }
 
-// The pass has no more rows; what was examined of it and not used is not needed (behind a take).
+// The pass has no more rows. Findings that are not used yet are not needed (behind a take).
 void Lane::EndPass() {
   ended_ = true;
   DropPendingBefore(end_);
@@ -238,7 +238,7 @@ Lane::Outcome Lane::PullStep(size_t num_steps, LaneRow& row) {
   return outcome;
 }
 
-// What step `step` sees: the rows that passed the filters in front of it.
+// Pulls a row that step `step` sees: one that passed the filters in front of it.
 Lane::Outcome Lane::PullInput(size_t step, LaneRow& row) {
   while (true) {
     const Outcome outcome = PullStep(step, row);

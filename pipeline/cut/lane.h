@@ -11,10 +11,10 @@
 #include "pipeline/cut/state.h"
 #include "pipeline/plan/physical.h"
 
-// One lane of a cut: what was examined and not used yet, and the steps that rows pass through on
+// One lane of a cut: the findings that are not used yet, and the steps that rows pass through on
 // demand. The batcher pulls; nothing moves on its own. So when a batch closes, every lane has used
-// exactly the rows that the batch needed, whatever else was examined already, and the lane's state
-// is that of the batch.
+// exactly the rows that the batch needed, however far it was examined, and the lane's state is that
+// of the batch.
 
 namespace millrace::pipeline {
 
@@ -67,7 +67,7 @@ class RowBuffer {
   std::vector<int64_t> extents_;
 };
 
-// What all lanes of a cut have in common.
+// The part of the plan that all lanes of a cut share.
 struct LanePlan {
   struct Step {
     SettleStep::Kind kind = SettleStep::Kind::kTake;
@@ -92,17 +92,16 @@ class Lane {
   // Borrows the plan. `size`: input elements in one pass, kInfinite without end.
   Lane(const LanePlan& plan, uint64_t lane, uint64_t size);
 
-  // Forgets what is left of the present pass.
+  // Forgets the rest of the present pass.
   void BeginPass(uint64_t pass);
   // Nothing more is wanted, ever.
   void Finish();
   // Of an input that grows, as Settler::EndInput and reached_end.
   void EndInput(uint64_t size);
   bool reached_end() const { return reached_end_; }
-  // Appends what Settler::TakeDropped tells of the lane's steps.
+  // Appends the records that the lane's steps dropped, for Settler::TakeDropped.
   void TakeDropped(std::vector<uint64_t>& records);
-  // True when no more rows of the input are wanted in this pass: it has ended, or a take has what
-  // it takes.
+  // True if no more rows of the input are wanted in this pass: it has ended, or a take is complete.
   bool IsDone() const;
 
   // As Settler::NextPosition, WantsMore, Settle.
@@ -110,20 +109,20 @@ class Lane {
   bool WantsMore(uint64_t max_rows, bool may_pass_again) const;
   void Add(Examined block);
 
-  // The next row that every step and filter leaves, in `row` and `extents()`.
-  //   kEnd  none is left in this pass; stays so until BeginPass
+  // Returns the next row that passes every step and filter, in `row` and `extents()`.
+  //   kEnd  none is left in this pass, until BeginPass
   Outcome Next(LaneRow& row);
-  // Of the last row.
+  // The extents of the last row.
   const int64_t* extents() const { return extents_; }
 
-  // Where the rows used so far end, for the state: the position behind them, or of the record that
-  // was split and is not used up.
+  // The end of the rows used so far, for the state: the position behind them, or the position of
+  // the record that was split and is not used up.
   uint64_t used_position() const { return used_.position; }
   uint64_t first_position() const { return first_; }
   void Write(StateWriter& writer) const;
-  // In the place of BeginPass.
+  // Called instead of BeginPass.
   void Read(StateReader& reader, uint64_t pass);
-  // The rows in shuffles' buffers.
+  // The buffers of the shuffles.
   std::vector<RowBuffer*> OpenBuffers();
 
  private:
@@ -174,7 +173,8 @@ class Lane {
   std::vector<uint64_t> dropped_;  // of an input that grows
 };
 
-// Lane `lane`'s share of `count` things: count (lane + 1) / L - count lane / L, rounded down each.
+// Returns lane `lane`'s share of `count` things: count (lane + 1) / L - count lane / L, each
+// rounded down.
 uint64_t ShareOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes);
 
 }  // namespace millrace::pipeline

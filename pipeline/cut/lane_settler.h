@@ -40,7 +40,7 @@ class LaneSettler final : public Settler {
   std::vector<uint64_t> TakeDropped() override;
 
  private:
-  // A lane and what it has for the open batch.
+  // A lane, and its rows for the open batch.
   struct BatchLane {
     Lane lane;
     bool own = false;                  // this rank fills its rows

@@ -6,7 +6,7 @@
 #include "pipeline/cut/lane_settler.h"
 #include "pipeline/order/order.h"
 
-// The settler's state: what it takes to go on behind a batch. The open rows are named, not kept;
+// The settler's state, from which it goes on behind a batch. The open rows are named, not kept;
 // pass 1 looks at them again.
 
 namespace millrace::pipeline {
@@ -16,7 +16,7 @@ std::pair<uint64_t, uint64_t> Key(const RowOrigin& origin) {
   return {origin.position, origin.id.sub_index};
 }
 
-// Rows by place, to find again what was open.
+// Rows by place, to find the open ones again.
 class FoundRows {
  public:
   explicit FoundRows(const Examined& found, size_t extents_per_row)
@@ -57,7 +57,7 @@ class FoundRows {
 
 }  // namespace
 
-// What the numbers of a state mean depends on these.
+// The meaning of a state's numbers depends on these.
 uint64_t LaneSettler::ShapeHash() const {
   uint64_t hash = 0;
   const auto add = [&hash](uint64_t word) { hash = Mix64(hash * 31 + word + 1); };

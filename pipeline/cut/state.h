@@ -15,26 +15,27 @@ class StateWriter {
  public:
   StateWriter();
   void Number(uint64_t value);
-  // The text. The next one is begun, in the memory of this one.
+  // Returns the text, and begins the next one in the same memory.
   std::string Finish();
 
  private:
   std::string bytes_;
 };
 
-// Reads what StateWriter wrote. After damage every number is 0 and ok() is false, so a caller may
-// read on and ask once. Thread-compatible.
+// Reads a text that StateWriter wrote. After damage every number is 0 and ok() is false, so a
+// caller may read on and ask once. Thread-compatible.
 class StateReader {
  public:
-  //   INVALID_ARGUMENT  not what Finish returned: another alphabet, checksum or version
+  //   INVALID_ARGUMENT  not a text of Finish: another alphabet, checksum or version
   static absl::StatusOr<StateReader> Open(std::string_view text);
 
   uint64_t Number();
-  // A number that has to be at most `max`.
+  // Returns a number that has to be at most `max`.
   uint64_t NumberUpTo(uint64_t max);
-  // How many things follow, each of at least `bytes_each` bytes: never more than the state holds.
+  // Returns how many things follow, each of at least `bytes_each` bytes: never more than the state
+  // holds.
   uint64_t Count(uint64_t bytes_each);
-  // Says that what was read makes no sense.
+  // Marks the text as damaged: the numbers read so far make no sense.
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
   bool at_end() const { return ok_ && next_ == bytes_.size(); }

@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// What the hand-off needs of an accelerator, in CUDA's terms. Streams and events are opaque handles
-// (cudaStream_t, cudaEvent_t), so that no header of ours names a CUDA type and tests can put a
-// device of their own underneath whose copies they delay and fail.
+// The calls of an accelerator that the hand-off needs, in CUDA's terms. Streams and events are
+// opaque handles (cudaStream_t, cudaEvent_t), so that no header of ours names a CUDA type and tests
+// can put a device of their own underneath whose copies they delay and fail.
 
 namespace millrace::pipeline {
 
@@ -20,7 +20,7 @@ namespace millrace::pipeline {
 //
 // Every call may return
 //   RESOURCE_EXHAUSTED  the device, or the driver, has no memory left
-//   INTERNAL            anything else the driver says, by name; the device may be lost with it
+//   INTERNAL            any other error of the driver, by name; the device may be lost with it
 class Device {
  public:
   virtual ~Device() = default;
@@ -31,7 +31,7 @@ class Device {
   // Returns `bytes` > 0 uninitialised bytes of device memory, aligned to 256. Work issued on
   // `stream` from now on may use them; other streams must be ordered behind it by an event.
   virtual absl::StatusOr<std::byte*> Allocate(size_t bytes, void* stream) = 0;
-  // Gives back what Allocate returned, once the work issued on `stream` so far is done.
+  // Frees memory that Allocate returned, once the work issued on `stream` so far is done.
   virtual void Free(std::byte* memory, void* stream) = 0;
 
   // A stream that does not wait for the legacy default stream. Work still on a stream that is
@@ -52,7 +52,7 @@ class Device {
   // `event` passes when the work issued on `stream` so far is done. Recording it again moves it;
   // waits issued before the move stay with the old place.
   virtual absl::Status Record(void* event, void* stream) = 0;
-  // True when `event` has passed; an error when the work before it failed.
+  // True if `event` has passed; an error if the work before it failed.
   virtual absl::StatusOr<bool> Query(void* event) = 0;
   // Work issued on `stream` from now on runs only after `event` has passed.
   virtual absl::Status Wait(void* stream, void* event) = 0;

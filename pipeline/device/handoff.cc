@@ -194,8 +194,8 @@ absl::Status Handoff::FillQueue() {
   return absl::OkStatus();
 }
 
-// Issues what can be issued without waiting. What the pipeline says beside batches is kept for the
-// call that comes to it, or said again then.
+// Issues all that can be issued without waiting. An outcome of the pipeline that is no batch is
+// kept for the call that comes to it, or said again then.
 void Handoff::LookAhead() {
   while (!ended_ && queue_.size() < ring_ && copying_.size() <= ring_) {
     if (parked_.has_value()) {
@@ -237,7 +237,7 @@ bool Handoff::Issue() {
   return true;
 }
 
-// Whatever was issued before a call failed may still read the host's slab. When the ready event
+// Copies issued before a call failed may still read the host's slab. When the ready event
 // cannot be recorded behind it, the device is lost or nearly so, and is waited for.
 absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
   const absl::StatusOr<void*> ready = slabs_->TakeEvent();

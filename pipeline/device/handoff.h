@@ -17,12 +17,12 @@
 #include "pipeline/device_feed.h"
 #include "pipeline/pipeline.h"
 
-// The hand-off: what becomes of a batch between Pipeline::Next and DeviceFeed::Next.
+// The hand-off: the way of a batch from Pipeline::Next to DeviceFeed::Next.
 //
 //   pipeline -> [parked] -> issue: slab, copies, ready event -> queue (<= ring) -> consumer
 //                             `-> copying: holds the host slab until the event has passed
 //
-// A batch is parked when it came from the pipeline and the device has no room for it. Copies are
+// A batch is parked if it came from the pipeline and the device has no room for it. Copies are
 // issued in order on one stream, so they finish in order too.
 
 namespace millrace::pipeline {
@@ -43,8 +43,8 @@ struct BatchCopy {
   const uint64_t index;  // of the batch
 };
 
-// What a DeviceBatch is a handle of. It owns its slab and its events of use, and gives them back
-// when the last handle drops.
+// The data that a DeviceBatch is a handle of. It owns its slab and its events of use, and gives
+// them back when the last handle drops.
 struct DeviceBatchData {
   DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in, const Batch& host);
   ~DeviceBatchData();
@@ -123,13 +123,13 @@ class Handoff {
   const std::unique_ptr<Pipeline> pipeline_;
   const size_t ring_;
 
-  // Of the thread that calls Next.
+  // Owned by the thread that calls Next.
   std::deque<Entry> queue_;
   std::deque<Copying> copying_;
   std::optional<Batch> parked_;
-  bool ended_ = false;  // nothing more is taken from the pipeline
+  bool ended_ = false;  // true if nothing more is taken from the pipeline
   uint64_t failed_index_ = std::numeric_limits<uint64_t>::max();  // the lowest whose copy failed
-  std::optional<absl::Status> result_;  // what Next says from now on; OK: the end
+  std::optional<absl::Status> result_;  // of Next from now on; OK: the end
 
   std::atomic<bool> cancelled_{false};  // any thread -> the one in Next, acquire and release
   Mutex mu_;

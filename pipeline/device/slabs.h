@@ -19,7 +19,7 @@
 // host could wait for that work, and the device would then have nothing to copy; instead the slab
 // keeps the consumer's events, and when it is needed before they have passed, the copy stream waits
 // for them. So no host thread waits for a slab. Slabs whose events have passed are preferred, and
-// up to `ring` others are left alone while there is room for a new one: what waits on the copy
+// up to `ring` others are left alone while there is room for a new one, because a wait on the copy
 // stream holds up every later copy.
 //
 // Sizes come in four classes per power of two (at most a quarter is waste), and a slab serves
@@ -32,7 +32,7 @@ struct DeviceSlab {
   size_t bytes = 0;
 };
 
-// Thread-safe. Shared by a feed and its batches: the last of them frees what is left. Destroying it
+// Thread-safe. Shared by a feed and its batches: the last of them frees all memory. Destroying it
 // does not wait.
 class DeviceSlabs {
  public:
@@ -49,7 +49,7 @@ class DeviceSlabs {
   int64_t max_bytes() const { return max_bytes_; }
 
   // Returns a slab of at least `bytes` that work issued on the copy stream from now on may write.
-  //   nullopt  no room: slabs that were not given back take it
+  //   nullopt  no room: it is taken by slabs that were not given back
   //   the errors of Device
   absl::StatusOr<std::optional<DeviceSlab>> Take(size_t bytes);
   // `uses` are events of TakeEvent; the slab is not written before they have passed.
@@ -61,7 +61,7 @@ class DeviceSlabs {
 
   // Frees idle slabs, and from now on those that come back.
   void Close();
-  // Of all slabs there are.
+  // The bytes of all slabs.
   int64_t allocated_bytes() const;
 
  private:
@@ -72,7 +72,7 @@ class DeviceSlabs {
   DeviceSlabs(std::shared_ptr<Device> device, void* copy_stream, int ring, int64_t max_bytes);
 
   bool RoomLocked(size_t bytes) const MILLRACE_REQUIRES(mu_);
-  // Takes those of its events that have passed from `idle`; true when none is left.
+  // Takes the events that have passed from `idle`; true if none is left.
   bool PassedLocked(Idle& idle) MILLRACE_REQUIRES(mu_);
   // Makes the copy stream wait for the slab's uses.
   absl::Status WaitLocked(Idle& idle) MILLRACE_REQUIRES(mu_);

@@ -30,12 +30,12 @@
 // fast, so a step up costs some tens of milliseconds. Where a shrink was followed by starvation
 // within 2 s it is not made again at that demand: the target stays one above.
 //
-// What it decides changes speed and never a bit. It has no clock and no thread: whoever calls says
-// what time it is.
+// Its decisions change speed and never a bit. It has no clock and no thread: the caller gives the
+// time.
 
 namespace millrace::pipeline {
 
-// What the executor knows at a moment. Sums count from its start.
+// The executor's numbers at a moment. Sums count from its start.
 struct Observation {
   int64_t now_ns = 0;            // of a clock that never goes back
   int64_t consumer_wait_ns = 0;  // sum, with the part of a wait that is under way
@@ -55,13 +55,13 @@ struct Targets {
 // Thread-compatible.
 class Adapter {
  public:
-  // `limits` are the smallest of what the CPU budget, the context's threads and the prefetch limit
-  // allow. Begins there, so that the first batch is as fast as can be.
+  // `limits`: the most that the CPU budget, the context's threads and the prefetch limit allow.
+  // Begins there, so that the first batch is as fast as can be.
   explicit Adapter(const Targets& limits);
 
-  // Takes in what is so now and returns what should be: in [1, limit]. Costs some nanoseconds; call
-  // it after each delivery, each time a worker finds nothing to do or a batch becomes ready, and
-  // at least every few milliseconds while the consumer waits.
+  // Takes in the numbers of now and returns the targets, each in [1, limit]. Costs some
+  // nanoseconds. Call it each time a worker finds nothing to do or a batch becomes ready, and at
+  // least every few milliseconds while the consumer waits.
   Targets Update(const Observation& now);
 
   const Targets& targets() const { return targets_; }
@@ -95,8 +95,8 @@ class Adapter {
   bool full_ = false;
   bool starved_ = false;
   std::deque<Window> history_;  // the last 700 ms, closed windows
-  int64_t full_ns_;             // when the ring was full last
-  // The last shrink: when, and at what demand.
+  int64_t full_ns_;             // the last time that the ring was full
+  // The last shrink: its time and its demand.
   int64_t shrunk_ns_;
   double shrunk_demand_ = 0;
   // Targets of a shrink that starvation followed, and its demand.

@@ -9,17 +9,17 @@
 namespace millrace::pipeline {
 namespace {
 
-// From here on a buffer is mapped: above what runs of small records have.
+// Buffers from this size on are mapped. Runs of small records have smaller ones.
 constexpr size_t kMappedBytes = size_t{512} << 10;
-// Up to here it is kept: a run of photographs has about 2 MiB.
+// The largest buffer that is kept. A run of photographs has about 2 MiB.
 constexpr size_t kMostKeptBytes = size_t{3} << 20;
-// Of a thread: as many as its share of what is on its way.
+// The most that a thread keeps: about its share of all runs under way.
 constexpr size_t kMostSpareBytes = size_t{4} << 20;
-// Runs of one plan differ by a record or so: the next one fits too.
+// Sizes are rounded up, so that the next run, which differs by a record or so, fits too.
 constexpr size_t kGrainBytes = size_t{64} << 10;
 constexpr size_t kMappedGrainBytes = size_t{1} << 20;  // pages that are not used take no memory
 
-// Whether a buffer of so many bytes is mapped.
+// True if a buffer of so many bytes is mapped.
 bool IsMapped(size_t bytes) { return bytes > kMappedBytes - kGrainBytes; }
 
 void Free(std::byte* memory, size_t capacity) {
@@ -30,10 +30,10 @@ void Free(std::byte* memory, size_t capacity) {
   }
 }
 
-// Of this thread: its spares are no more. Buffers of static objects are freed after that.
+// True once this thread's spare buffers were destroyed. Static objects free buffers after that.
 thread_local bool gone = false;
 
-// What a thread has freed, the last one behind.
+// The buffers that a thread has freed, the last one at the end.
 class Spares {
  public:
   ~Spares() {
@@ -47,8 +47,9 @@ class Spares {
     bytes_ += capacity;
   }
 
-  // A mapped one only for a run that would map its own: the budget counts the run's bytes, and the
-  // pages that are there already would be many times as many.
+  // Returns the latest buffer that is large enough, or nullptr. A mapped one serves only runs that
+  // would map their own: the budget counts the run's bytes, and the pages of a mapped buffer would
+  // be many times as many.
   ReadBuffer Take(size_t bytes) {
     for (size_t i = buffers_.size(); i > 0; --i) {
       const Buffer buffer = buffers_[i - 1];
