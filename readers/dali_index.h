@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
-#include "readers/atomic_file.h"
+#include "base/atomic_file.h"
 #include "readers/container/index_memory.h"
 #include "readers/container/record_index.h"
 #include "readers/record_source.h"

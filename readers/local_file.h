@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/io.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace millrace::readers {
 

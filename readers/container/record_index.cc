@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/little_endian.h"
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"

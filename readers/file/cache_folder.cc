@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "readers/atomic_file.h"
+#include "base/atomic_file.h"
 #include "readers/local_file.h"
 #include "readers/record_source.h"
 

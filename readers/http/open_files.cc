@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
+#include "base/atomic_file.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/local_file.h"
 #include "readers/record_source.h"

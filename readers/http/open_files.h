@@ -13,7 +13,7 @@
 #include "readers/inflate/byte_source.h"
 #include "readers/local_file.h"
 #include "readers/record.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 // The files behind a RecordSource. Internal.
 

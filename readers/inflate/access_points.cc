@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/status.h"
-#include "readers/container/tfrecord_frame.h"
 #include "readers/local_file.h"
 #include "xxhash.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"

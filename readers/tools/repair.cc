@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/io.h"
+#include "base/little_endian.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/tfrecord.h"

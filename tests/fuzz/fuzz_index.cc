@@ -2,8 +2,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/little_endian.h"
 #include "readers/container/record_index.h"
-#include "readers/container/tfrecord_frame.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "xxhash.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {

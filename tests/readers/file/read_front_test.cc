@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "readers/local_file.h"
 #include "readers/record_source.h"
-#include "readers/unique_fd.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {

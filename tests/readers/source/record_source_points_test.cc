@@ -3,6 +3,8 @@
 #include <array>
 #include <random>
 
+#include "base/crc32c.h"
+#include "base/little_endian.h"
 #include "readers/container/tfrecord_frame.h"
 #include "tests/readers/source/record_source_fixture.h"
 
