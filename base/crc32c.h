@@ -23,8 +23,8 @@ struct SummedBytes {
   uint32_t masked = 0;
 };
 
-// Returns true if both sums are right. Faster than two calls of MaskedCrc32c when both stretches are
-// short: the processor overlaps the two sums.
+// Returns true if both sums are right. Faster than two calls of MaskedCrc32c when both stretches
+// are short: the processor overlaps the two sums.
 bool BothCrcsOk(const SummedBytes& first, const SummedBytes& second);
 
 // The masked sum of bytes that come in pieces. Thread-compatible.

@@ -20,7 +20,7 @@
 #include "cli/flags/compression_flag.h"
 #include "cli/flags/container_flag.h"
 #include "cli/say/progress.h"
-#include "readers/record_source.h"
+#include "readers/expand_files.h"
 
 namespace millrace::cli {
 namespace {

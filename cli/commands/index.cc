@@ -16,6 +16,7 @@
 #include "cli/say/progress.h"
 #include "readers/cache_folder.h"
 #include "readers/dali_index.h"
+#include "readers/expand_files.h"
 #include "readers/http_options.h"
 #include "readers/record_source.h"
 

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/say/progress.h"
-#include "readers/record_source.h"
+#include "readers/expand_files.h"
 
 namespace millrace::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/flags/container_flag.h"
+#include "readers/expand_files.h"
 #include "readers/quarantine.h"
-#include "readers/record_source.h"
 
 namespace millrace::cli {
 namespace {

@@ -16,6 +16,7 @@
 #include "cli/commands/command.h"
 #include "cli/flags/compression_flag.h"
 #include "cli/say/progress.h"
+#include "readers/expand_files.h"
 #include "readers/record_source.h"
 
 // `millrace records split`, `merge` and `sample`: one operation, which copies records into another

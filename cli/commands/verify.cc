@@ -15,8 +15,8 @@
 #include "cli/commands/command.h"
 #include "cli/flags/container_flag.h"
 #include "cli/say/progress.h"
+#include "readers/expand_files.h"
 #include "readers/quarantine.h"
-#include "readers/record_source.h"
 #include "readers/repair.h"
 
 namespace millrace::cli {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::cli {
 

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "pipeline/select/selection.h"
 #include "readers/cache_folder.h"
-#include "readers/container/record_index.h"
+#include "readers/shard_stamp.h"
 
 // Selections on disk: which file, and whether what it holds is what would be found now.
 

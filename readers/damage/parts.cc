@@ -11,11 +11,13 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/container.h"
+#include "readers/container/detect.h"
 #include "readers/damage/compressed.h"
 #include "readers/damage/parts_walk.h"
+#include "readers/file/slice.h"
 #include "readers/http/open_files.h"
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "readers/inflate/spool.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/little_endian.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

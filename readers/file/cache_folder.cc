@@ -9,8 +9,7 @@
 #include <string_view>
 
 #include "base/atomic_file.h"
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

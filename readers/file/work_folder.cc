@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

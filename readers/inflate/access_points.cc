@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/little_endian.h"
 #include "base/status.h"
-#include "readers/local_file.h"
+#include "readers/file/index_key.h"
+#include "readers/open_file.h"
+#include "readers/shard_stamp.h"
 #include "xxhash.h"
 
 namespace millrace::readers {

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
-#include "readers/container/record_index.h"
+#include "readers/file/index_key.h"
 #include "readers/record.h"
 
 // Where a compressed shard can be entered. Internal; the file is in readers/FORMAT.md.

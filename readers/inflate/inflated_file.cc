@@ -11,7 +11,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/file/xxh3.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

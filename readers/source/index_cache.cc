@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/status.h"
+#include "readers/file/index_key.h"
+#include "readers/file/local_file.h"
 #include "readers/http_options.h"
-#include "readers/local_file.h"
+#include "readers/shard_stamp.h"
 
 namespace millrace::readers {
 namespace {

@@ -15,8 +15,10 @@
 #include "readers/cache_folder.h"
 #include "readers/container/index_memory.h"
 #include "readers/container/record_index.h"
+#include "readers/file/index_key.h"
 #include "readers/inflate/access_points.h"
 #include "readers/record.h"
+#include "readers/shard_stamp.h"
 
 namespace millrace::readers {
 

@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/container/detect.h"
 #include "readers/container/index_memory.h"
 #include "readers/dali_index.h"
 #include "readers/damage/compressed.h"
@@ -19,6 +20,7 @@
 #include "readers/damage/tfrecord.h"
 #include "readers/file/block_cache.h"
 #include "readers/file/start_threads.h"
+#include "readers/file/index_key.h"
 #include "readers/http/file.h"
 #include "readers/http/open_files.h"
 #include "readers/inflate/access_points.h"
@@ -26,6 +28,10 @@
 #include "readers/inflate/inflated_file.h"
 #include "readers/inflate/pass.h"
 #include "readers/inflate/span_cache.h"
+#include "readers/inflate/spool.h"
+#include "readers/open_file.h"
+#include "readers/shard_stamp.h"
+#include "readers/source/dali_index.h"
 #include "readers/source/index_cache.h"
 
 namespace millrace::readers {
@@ -116,7 +122,7 @@ class Opener {
     return open_files_->Open(files_[i]);
   }
 
-  // Where a thread puts what it makes of shards.
+  // Where one thread puts what it makes of shards.
   struct Place {
     InflateSpool spool;
     std::shared_ptr<IndexMemory> memory = std::make_shared<IndexMemory>();

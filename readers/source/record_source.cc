@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/byte_source.h"
+#include "readers/shard_stamp.h"
 #include "readers/source/open_shards.h"
 #include "xxhash.h"
 

@@ -12,7 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/status.h"
 #include "readers/file/work_folder.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "base/little_endian.h"
 #include "readers/container/record_index.h"
+#include "readers/file/index_key.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "xxhash.h"
 

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "readers/open_file.h"
 #include "tests/temp_files.h"
 
 namespace millrace::readers {

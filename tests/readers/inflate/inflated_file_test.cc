@@ -6,6 +6,7 @@
 
 #include "base/little_endian.h"
 #include "readers/container/container.h"
+#include "readers/file/index_key.h"
 #include "readers/inflate/pass.h"
 #include "tests/readers/record_test_util.h"
 #include "tests/sanitized.h"

@@ -4,6 +4,7 @@
 
 #include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/byte_source.h"
+#include "readers/open_file.h"
 #include "readers/source/record_reader.h"
 #include "tests/readers/record_test_util.h"
 #include "tests/sanitized.h"

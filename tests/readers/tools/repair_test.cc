@@ -12,7 +12,6 @@
 #include "readers/example_builder.h"
 #include "readers/quarantine.h"
 #include "readers/record_reader.h"
-#include "readers/record_source.h"
 #include "readers/record_writer.h"
 #include "tests/readers/inflate/deflated.h"
 #include "tests/temp_files.h"
