@@ -214,14 +214,6 @@ absl::StatusOr<AccessPoints> ReadPoints(std::shared_ptr<const RandomAccessFile> 
   return points;
 }
 
-absl::StatusOr<AccessPoints> ReadOldPoints(std::shared_ptr<const RandomAccessFile> file,
-                                           IndexKey key) {
-  std::array<std::byte, kPointsHeaderBytes> header;
-  MILLRACE_RETURN_IF_ERROR(ReadFully(*file, 0, header));
-  key.stamp = StampIn(header);
-  return ReadPoints(std::move(file), key);
-}
-
 std::shared_ptr<const RandomAccessFile> MakeMemoryFile(std::vector<std::byte> bytes,
                                                        std::string path) {
   return std::make_shared<MemoryFile>(std::move(bytes), std::move(path));

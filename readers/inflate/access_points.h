@@ -91,10 +91,6 @@ std::vector<std::byte> EncodePoints(const AccessPoints& points, std::span<const 
 absl::StatusOr<AccessPoints> ReadPoints(std::shared_ptr<const RandomAccessFile> file,
                                         const IndexKey& key);
 
-// The same of a shard that has changed: made of its path and compression, at any size and time.
-absl::StatusOr<AccessPoints> ReadOldPoints(std::shared_ptr<const RandomAccessFile> file,
-                                           IndexKey key);
-
 // `bytes` as a file.
 std::shared_ptr<const RandomAccessFile> MakeMemoryFile(std::vector<std::byte> bytes,
                                                        std::string path);

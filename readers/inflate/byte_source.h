@@ -26,7 +26,6 @@ struct LostBytes {
   uint64_t begin = 0;
   uint64_t bytes = kLostBytes;
   absl::Status damage;  // DATA_LOSS: RecordError has file and reason, no place
-  bool exact = false;   // the file had as many bytes there: what follows lies where it lay
 };
 
 // Bytes that lie in memory as long as `held` lives.

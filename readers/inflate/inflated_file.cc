@@ -169,10 +169,4 @@ std::shared_ptr<const RandomAccessFile> MakeInflatedFile(
   return std::make_shared<InflatedFile>(std::move(file), std::move(points), std::move(cache));
 }
 
-std::shared_ptr<const SpannedFile> MakeSpannedFile(std::shared_ptr<const RandomAccessFile> file,
-                                                   AccessPoints points) {
-  return std::make_shared<InflatedFile>(std::move(file), std::move(points),
-                                        std::make_shared<SpanCache>(SpanCache::kLeastBytes));
-}
-
 }  // namespace millrace::readers

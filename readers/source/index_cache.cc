@@ -107,17 +107,6 @@ absl::StatusOr<AccessPoints> IndexCache::FindOrMakePoints(const IndexedShard& sh
   return in_memory(std::move(bytes), *key);
 }
 
-std::optional<AccessPoints> IndexCache::FindOldPoints(const IndexedShard& shard,
-                                                      const OpenPoints& open) const {
-  const std::optional<IndexKey> key = KeyOf(shard);
-  if (!folder_.exists() || !key.has_value()) return std::nullopt;
-  auto kept = open(folder_.PathOf(PointsName(*key)));
-  if (!kept.ok()) return std::nullopt;
-  auto points = ReadOldPoints(*std::move(kept), *key);
-  if (!points.ok()) return std::nullopt;
-  return *std::move(points);
-}
-
 bool IndexCache::Store(const IndexedShard& shard, const std::string& file,
                        std::span<const std::byte> bytes) {
   // A shard that changed under the walk gets no index on disk: the stamp would vouch for it.

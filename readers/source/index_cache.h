@@ -72,10 +72,6 @@ class IndexCache {
   absl::StatusOr<AccessPoints> FindOrMakePoints(const IndexedShard& shard, const OpenPoints& open,
                                                 const MakePoints& make) const;
 
-  // The kept access points of an earlier state of the shard; nullopt when there are none.
-  std::optional<AccessPoints> FindOldPoints(const IndexedShard& shard,
-                                            const OpenPoints& open) const;
-
  private:
   // Nullopt when the path is relative to a folder that is gone.
   std::optional<IndexKey> KeyOf(const IndexedShard& shard) const;

@@ -14,7 +14,6 @@
 #include "readers/container/index_memory.h"
 #include "readers/dali_index.h"
 #include "readers/damage/compressed.h"
-#include "readers/damage/spans.h"
 #include "readers/damage/tfrecord.h"
 #include "readers/file/block_cache.h"
 #include "readers/file/index_key.h"
@@ -325,7 +324,7 @@ class Opener {
     Advance(shard.file_size - told, /*tell=*/false);
     if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
       frames.reset();
-      return Inflate(path, compression, place, shard);
+      return Inflate(compression, place, shard);
     }
     if (frames.has_value() && frames->end() != points->out_bytes) frames.reset();
     shard.point_bytes = points->memory_bytes();
@@ -353,28 +352,17 @@ class Opener {
     return pass.Finish(key);
   }
 
-  absl::StatusOr<InflateSpool::Inflated> Spool(const std::string& path, Compression compression,
-                                               Place& place, const Shard& shard) {
-    if (!resyncs()) {
-      MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(shard.file, compression));
-      return place.spool.Add(std::move(source));
-    }
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated,
-                              place.spool.Add(MakeSalvageSource(shard.file, compression)));
-    if (inflated.lost.empty()) return inflated;
-    const auto open = [&](const std::string& name) { return open_files_->Open(name); };
-    auto points = cache_.FindOldPoints(PointsOf(path, compression, shard), open);
-    if (!points.has_value()) return inflated;
-    MILLRACE_ASSIGN_OR_RETURN(const bool stands, StandsBehindDamage(shard.file, *points));
-    if (!stands) return inflated;
-    return place.spool.Add(MakeSpanSource(shard.file, *std::move(points)));
+  absl::StatusOr<InflateSpool::Inflated> Spool(Compression compression, Place& place,
+                                               const Shard& shard) {
+    if (resyncs()) return place.spool.Add(MakeSalvageSource(shard.file, compression));
+    MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(shard.file, compression));
+    return place.spool.Add(std::move(source));
   }
 
   // Replaces shard.file by its inflated bytes in a temporary file, of a damaged shard by what can
   // be had of them if the options say so.
-  absl::Status Inflate(const std::string& path, Compression compression, Place& place,
-                       Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated, Spool(path, compression, place, shard));
+  absl::Status Inflate(Compression compression, Place& place, Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated, Spool(compression, place, shard));
     shard.file = std::move(inflated.file);
     shard.lost = std::move(inflated.lost);
     if (inflated.damage.ok()) return absl::OkStatus();
