@@ -65,8 +65,8 @@ absl::Status LeaveInMidStep(Communicator& comm, const Layout& layout, const Leav
 }
 
 absl::Status Run() {
-  MILLRACE_ASSIGN_OR_RETURN(const MpiLaunch launch, ConnectMpi({}));
-  Communicator& comm = *launch.communicator;
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connected, ConnectMpi({}));
+  Communicator& comm = *connected;
   for (const Layout& layout : kLayouts) {
     if (layout.size() != static_cast<size_t>(comm.size())) continue;
     for (const bool says_why : {false, true}) {
