@@ -43,6 +43,7 @@ class TransportCommunicator final : public Communicator {
   int local_size() const override { return group_->transport().local_size(); }
   int RankInJob(int rank) const override { return group_->transport().RankInJob(rank); }
   std::string_view backend() const override { return group_->transport().name(); }
+  Capabilities capabilities() const override { return group_->transport().capabilities(); }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(const absl::Status& reason) override { group_->Abort(reason); }

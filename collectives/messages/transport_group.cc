@@ -66,7 +66,7 @@ TransportGroup::TransportGroup(std::unique_ptr<Transport> transport,
 
 TransportGroup::~TransportGroup() {
   std::erase(*family_, this);
-  if (broken_.ok() || transport_->CancelIsFinal()) return;
+  if (broken_.ok() || transport_->capabilities().cancel_is_final) return;
   // The network may still write to it.
   (void)scratch_.release();
   (void)alarms_.release();
@@ -167,7 +167,7 @@ bool TransportGroup::Resume(Operation& operation) {
 // Gives up what the operation still has on its way.
 void TransportGroup::End(Operation& operation, const absl::Status& outcome) {
   const bool given_up = operation.task_.has_value() && !operation.task_->ended();
-  if (given_up && !transport_->CancelIsFinal()) {
+  if (given_up && !transport_->capabilities().cancel_is_final) {
     operation.channel_->Cancel();
     operation.task_->LeaveMemory();
   }

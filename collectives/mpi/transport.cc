@@ -44,14 +44,17 @@ class MpiTransport final : public Transport {
   int local_rank() const override { return local_.rank; }
   int local_size() const override { return local_.size; }
   std::string_view name() const override { return "mpi"; }
+  // FUNNELED grants one thread; a message that is half received cannot be cancelled; and one that
+  // nobody receives keeps MPI_Finalize waiting.
+  Capabilities capabilities() const override {
+    return {.any_thread = false, .cancel_is_final = false, .drops_unawaited = false};
+  }
 
   absl::StatusOr<Id> Send(std::span<const std::byte> data, int peer, uint32_t tag) override;
   absl::StatusOr<Id> Receive(std::span<std::byte> data, int peer, uint32_t tag) override;
   absl::Status Post(std::span<const std::byte> data, int peer, uint32_t tag) override;
   absl::StatusOr<bool> Test(Id id) override;
   void Cancel(Id id) override;
-  // A message that is half received cannot be cancelled.
-  bool CancelIsFinal() const override { return false; }
   void Idle(nanoseconds limit) override;
   uint32_t next_group() const override { return world_->next_group; }
   absl::StatusOr<std::unique_ptr<Transport>> Split(std::span<const Choice> choices) override;
