@@ -16,10 +16,12 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/compression_flag.h"
-#include "cli/flags/container_flag.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/flags/compression.h"
+#include "cli/flags/container.h"
 #include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
+#include "cli/wait/progress.h"
 #include "readers/record_source.h"
 
 namespace millrace::cli {

@@ -8,8 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
+#include "cli/exit.h"
 #include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
+#include "cli/wait/progress.h"
 #include "readers/record_source.h"
 
 namespace millrace::cli {

@@ -13,9 +13,11 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/compression_flag.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/flags/compression.h"
 #include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
+#include "cli/wait/progress.h"
 #include "readers/record_source.h"
 
 // `millrace records split`, `merge` and `sample`: one operation, which copies records into another
