@@ -1,4 +1,4 @@
-#include "cli/flags/reduction_flags.h"
+#include "cli/flags/reduction.h"
 
 #include <limits>
 #include <string>

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_FLAGS_REDUCTION_FLAGS_H_
-#define MILLRACE_CLI_FLAGS_REDUCTION_FLAGS_H_
+#ifndef MILLRACE_CLI_FLAGS_REDUCTION_H_
+#define MILLRACE_CLI_FLAGS_REDUCTION_H_
 
 #include <vector>
 
@@ -20,4 +20,4 @@ void AddReductionFlags(Command command, ReductionFlags& flags);
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_FLAGS_REDUCTION_FLAGS_H_
+#endif  // MILLRACE_CLI_FLAGS_REDUCTION_H_

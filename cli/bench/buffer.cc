@@ -1,4 +1,4 @@
-#include "cli/bench/bench_buffer.h"
+#include "cli/bench/buffer.h"
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

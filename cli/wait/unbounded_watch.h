@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_WATCH_UNBOUNDED_WATCH_H_
-#define MILLRACE_CLI_WATCH_UNBOUNDED_WATCH_H_
+#ifndef MILLRACE_CLI_WAIT_UNBOUNDED_WATCH_H_
+#define MILLRACE_CLI_WAIT_UNBOUNDED_WATCH_H_
 
 #include <chrono>
 #include <string>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "cli/commands/command.h"
+#include "cli/exit.h"
 
 namespace millrace::cli {
 
@@ -47,4 +47,4 @@ class UnboundedWatch {
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_WATCH_UNBOUNDED_WATCH_H_
+#endif  // MILLRACE_CLI_WAIT_UNBOUNDED_WATCH_H_

@@ -1,4 +1,4 @@
-#include "cli/flags/compression_flag.h"
+#include "cli/flags/compression.h"
 
 #include <map>
 #include <string>

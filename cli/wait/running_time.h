@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_EMULATE_RUNNING_TIME_H_
-#define MILLRACE_CLI_EMULATE_RUNNING_TIME_H_
+#ifndef MILLRACE_CLI_WAIT_RUNNING_TIME_H_
+#define MILLRACE_CLI_WAIT_RUNNING_TIME_H_
 
 #include <algorithm>
 #include <chrono>
@@ -30,4 +30,4 @@ class RunningTime {
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_EMULATE_RUNNING_TIME_H_
+#endif  // MILLRACE_CLI_WAIT_RUNNING_TIME_H_

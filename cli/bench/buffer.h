@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_BENCH_BENCH_BUFFER_H_
-#define MILLRACE_CLI_BENCH_BENCH_BUFFER_H_
+#ifndef MILLRACE_CLI_BENCH_BUFFER_H_
+#define MILLRACE_CLI_BENCH_BUFFER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -41,4 +41,4 @@ class BenchBuffer {
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_BENCH_BENCH_BUFFER_H_
+#endif  // MILLRACE_CLI_BENCH_BUFFER_H_

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_BENCH_COLLECTIVE_BENCH_H_
-#define MILLRACE_CLI_BENCH_COLLECTIVE_BENCH_H_
+#ifndef MILLRACE_CLI_BENCH_COLLECTIVES_H_
+#define MILLRACE_CLI_BENCH_COLLECTIVES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -62,4 +62,4 @@ absl::Status BenchCollective(collectives::Communicator& communicator,
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_BENCH_COLLECTIVE_BENCH_H_
+#endif  // MILLRACE_CLI_BENCH_COLLECTIVES_H_

@@ -1,4 +1,4 @@
-#include "cli/visit/visit_record.h"
+#include "cli/emulate/visit_record.h"
 
 #include <span>
 #include <utility>

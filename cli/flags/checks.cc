@@ -1,24 +1,8 @@
-#include "cli/commands/command.h"
-
-#include <cstdio>
+#include "cli/flags/checks.h"
 
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
 
 namespace millrace::cli {
-
-int Fail(const absl::Status& status) {
-  std::fflush(stdout);  // what was found so far stands before the error
-  std::fprintf(stderr, "millrace: error: %s\n", std::string(status.message()).c_str());
-  return kFailed;
-}
-
-int FailUsage(const std::string& text) {
-  std::fprintf(stderr, "millrace: usage: %s\n", text.c_str());
-  return kUsage;
-}
-
-int FailUsage(const absl::Status& status) { return FailUsage(std::string(status.message())); }
 
 absl::StatusOr<std::map<std::string, std::string>> ParseVariables(
     const std::vector<std::string>& assignments) {

@@ -1,4 +1,4 @@
-#include "cli/emulate/running_time.h"
+#include "cli/wait/running_time.h"
 
 #include <gtest/gtest.h>
 

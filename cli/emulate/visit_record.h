@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_VISIT_VISIT_RECORD_H_
-#define MILLRACE_CLI_VISIT_VISIT_RECORD_H_
+#ifndef MILLRACE_CLI_EMULATE_VISIT_RECORD_H_
+#define MILLRACE_CLI_EMULATE_VISIT_RECORD_H_
 
 #include <cstdint>
 #include <memory>
@@ -36,4 +36,4 @@ class VisitRecord {
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_VISIT_VISIT_RECORD_H_
+#endif  // MILLRACE_CLI_EMULATE_VISIT_RECORD_H_

@@ -1,4 +1,4 @@
-#include "cli/flags/container_flag.h"
+#include "cli/flags/container.h"
 
 #include <vector>
 

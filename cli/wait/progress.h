@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_SAY_PROGRESS_H_
-#define MILLRACE_CLI_SAY_PROGRESS_H_
+#ifndef MILLRACE_CLI_WAIT_PROGRESS_H_
+#define MILLRACE_CLI_WAIT_PROGRESS_H_
 
 #include <chrono>
 #include <cstdint>
@@ -58,4 +58,4 @@ class Progress {
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_SAY_PROGRESS_H_
+#endif  // MILLRACE_CLI_WAIT_PROGRESS_H_

@@ -1,4 +1,4 @@
-#include "cli/say/progress.h"
+#include "cli/wait/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/bench/collective_bench.h"
+#include "cli/bench/collectives.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/half.h"
 #include "base/status.h"
-#include "cli/bench/bench_buffer.h"
+#include "cli/bench/buffer.h"
 
 namespace millrace::cli {
 namespace {

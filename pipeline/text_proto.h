@@ -1,5 +1,5 @@
-#ifndef MILLRACE_PIPELINE_PLAN_TEXT_PROTO_H_
-#define MILLRACE_PIPELINE_PLAN_TEXT_PROTO_H_
+#ifndef MILLRACE_PIPELINE_TEXT_PROTO_H_
+#define MILLRACE_PIPELINE_TEXT_PROTO_H_
 
 #include <map>
 #include <memory>
@@ -18,7 +18,7 @@ class Message;
 
 // Protobuf text files as users write them: with variables, and with errors that name the place
 // ("FILE:LINE:COLUMN: ...", from 1) and the nearest name. Used for plans, and by the trainer for
-// jobs and models.
+// jobs and models. Not installed.
 
 namespace millrace::pipeline {
 
@@ -71,4 +71,4 @@ absl::Status CheckVariablesUsed(const std::map<std::string, std::string>& variab
 
 }  // namespace millrace::pipeline
 
-#endif  // MILLRACE_PIPELINE_PLAN_TEXT_PROTO_H_
+#endif  // MILLRACE_PIPELINE_TEXT_PROTO_H_

@@ -1,4 +1,4 @@
-#include "cli/say/progress.h"
+#include "cli/wait/progress.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_FLAGS_CONTAINER_FLAG_H_
-#define MILLRACE_CLI_FLAGS_CONTAINER_FLAG_H_
+#ifndef MILLRACE_CLI_FLAGS_CONTAINER_H_
+#define MILLRACE_CLI_FLAGS_CONTAINER_H_
 
 #include <cstdint>
 #include <optional>
@@ -34,4 +34,4 @@ void AddContainerFlags(Command command, ContainerFlags& flags);
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_FLAGS_CONTAINER_FLAG_H_
+#endif  // MILLRACE_CLI_FLAGS_CONTAINER_H_

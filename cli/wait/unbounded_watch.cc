@@ -1,4 +1,4 @@
-#include "cli/watch/unbounded_watch.h"
+#include "cli/wait/unbounded_watch.h"
 
 #include <unistd.h>
 
@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "cli/commands/command.h"
-#include "cli/emulate/running_time.h"
+#include "cli/exit.h"
+#include "cli/wait/running_time.h"
 
 namespace millrace::cli {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CLI_FLAGS_COMPRESSION_FLAG_H_
-#define MILLRACE_CLI_FLAGS_COMPRESSION_FLAG_H_
+#ifndef MILLRACE_CLI_FLAGS_COMPRESSION_H_
+#define MILLRACE_CLI_FLAGS_COMPRESSION_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ void AddCompressionFlag(Command& command, readers::Compression& compression,
 
 }  // namespace millrace::cli
 
-#endif  // MILLRACE_CLI_FLAGS_COMPRESSION_FLAG_H_
+#endif  // MILLRACE_CLI_FLAGS_COMPRESSION_H_

@@ -1,4 +1,4 @@
-#include "cli/bench/collective_bench.h"
+#include "cli/bench/collectives.h"
 
 #include <cstring>
 #include <memory>
