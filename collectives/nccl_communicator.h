@@ -53,7 +53,8 @@ struct NcclOptions {
 // Ranks on CUDA devices. Beyond DeviceCommunicator:
 //  - float16 and bfloat16 are summed as NCCL does it, which may round at every hop; an average may
 //    be computed as the sum of quotients. The bits are the same on every rank.
-//  - Begun messages run one after the other: a ring of ranks that all send first does not move (AllToAll does).
+// - Begun messages run one after the other: a ring of ranks that all send first does not move
+// (AllToAll does).
 //  - Abort may be called from any thread while the communicator's own is in one of its operations,
 //    and waits for that one to end what it does beside NCCL: up to 50 ms, or for as long as the
 //    device takes to let go. Over TCP and MPI not while that thread is in bootstrap(), the

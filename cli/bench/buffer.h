@@ -13,8 +13,8 @@
 
 namespace millrace::cli {
 
-// Memory for the tensors of a benched call: the device's where the communicator takes that, else the
-// host's. Not longer than the communicator.
+// Memory for the tensors of a benched call: the device's where the communicator takes that, else
+// the host's. Not longer than the communicator.
 class BenchBuffer {
  public:
   //   RESOURCE_EXHAUSTED  no memory

@@ -48,7 +48,8 @@ absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames
 }
 
 // Records at places that the header and the size of the file tell, as far as these can be believed.
-// Nothing tells how many bytes are lost of a stream, so nothing tells where records lie behind that.
+// Nothing tells how many bytes are lost of a stream, so nothing tells where records lie behind
+// that.
 absl::Status WalkRegularParts(const PartsInput& input, PartTeller& teller) {
   const auto container = MakeContainer(input.container, /*verify_crc=*/true);
   WalkOptions walk;
