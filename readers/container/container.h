@@ -76,7 +76,7 @@ class Container {
 
 inline constexpr size_t kProbeBytes = 12;
 
-// `judges_rows`: indexes are of rows of CSV that were all looked at as shard_parts.h says, and are
+// `judges_rows`: indexes are of rows of CSV that were all looked at as damage/parts.h says, and are
 // not taken for others.
 std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, bool verify_crc,
                                                bool judges_rows = false);

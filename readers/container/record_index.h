@@ -19,7 +19,7 @@
 #include "readers/file/index_key.h"
 #include "readers/record.h"
 
-// The index of one shard: where its records begin. Internal; the file is in readers/FORMAT.md.
+// The index of one shard: where its records begin. Its file is described in readers/FORMAT.md.
 
 namespace millrace::readers {
 

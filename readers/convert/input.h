@@ -14,7 +14,7 @@
 #include "readers/convert.h"
 #include "readers/convert/record.h"
 
-// What `convert` reads. Internal.
+// What `convert` reads.
 
 namespace millrace::readers::internal {
 

@@ -12,7 +12,7 @@
 #include "readers/convert_schema.h"
 #include "readers/parse_fields.h"
 
-// What `convert` makes of the bytes of a record. Internal.
+// What `convert` makes of the bytes of a record.
 
 namespace millrace::readers::internal {
 

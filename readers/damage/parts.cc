@@ -48,7 +48,8 @@ absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames
 }
 
 // Records at places that the header and the size of the file tell, as far as these can be believed.
-// Nothing tells how many bytes are lost of a stream, so nothing tells where records lie behind that.
+// Nothing tells how many bytes are lost of a stream, so nothing tells where records lie behind
+// that.
 absl::Status WalkRegularParts(const PartsInput& input, PartTeller& teller) {
   const auto container = MakeContainer(input.container, /*verify_crc=*/true);
   WalkOptions walk;
@@ -185,7 +186,7 @@ absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression 
   if (compression == Compression::kNone) return shard;
   InflateSpool spool;
   MILLRACE_ASSIGN_OR_RETURN(auto inflated,
-                            spool.Add(MakeSalvageSource(std::move(shard.file), compression)));
+                            spool.Add(MakeResyncSource(std::move(shard.file), compression)));
   shard.file = std::move(inflated.file);
   shard.lost = std::move(inflated.lost);
   if (!inflated.damage.ok()) {

@@ -16,7 +16,7 @@
 #include "readers/inflate/byte_source.h"
 #include "readers/record.h"
 
-// Reads shards of other containers than TFRecord past damage. Internal.
+// Reads shards of other containers than TFRecord past damage.
 //
 // None of them says where a record ends but by what is in it, so damage is found where something
 // does not fit, which may be behind it:
@@ -35,7 +35,7 @@
 //         fixed length that does not fit is taken for cut, without a footer, unless that is as long
 //         as a record: of one that is longer than it should be, the footer and the bytes behind it
 //         are taken for a record too where they are as many
-// Where the stream of a compressed file is damaged it goes on as salvage_source.h says, in lines
+// Where the stream of a compressed file is damaged it goes on as damage/compressed.h says, in lines
 // behind the next line break, in a tar at the next header with the magic of ustar; of others all is
 // lost from there. A record that ends at the damage
 // is taken as it is: what an inflater makes of damaged bytes before it notices has no checksum

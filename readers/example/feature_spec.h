@@ -10,7 +10,7 @@
 #include "base/schema.h"
 #include "readers/feature_spec.h"
 
-// What all ops that parse records have in common. Internal.
+// What all ops that parse records have in common.
 
 namespace millrace::readers::internal {
 

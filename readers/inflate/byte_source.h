@@ -34,7 +34,7 @@ struct HeldBytes {
   std::shared_ptr<const void> held;
 };
 
-// The (inflated) bytes of a shard, from the first to the last. Internal; the seam between what a
+// The (inflated) bytes of a shard, from the first to the last. The seam between what a
 // file is compressed with and how records are cut out of it. Thread-compatible.
 class ByteSource {
  public:
@@ -53,7 +53,7 @@ class ByteSource {
 
   // The bytes still to come where that is known (a plain file).
   virtual std::optional<uint64_t> Remaining() const = 0;
-  // Of a source that goes on behind damage (salvage_source.h): what it met so far, in order.
+  // Of a source that goes on behind damage (damage/compressed.h): what it met so far, in order.
   virtual std::span<const LostBytes> lost() const { return {}; }
   // For messages.
   virtual const std::string& path() const = 0;

@@ -28,7 +28,7 @@ struct InflatePassOptions {
 
 // Inflates a gzip, zlib or zstd file once, from its begin to its end, and makes its access points.
 // While that goes on the inflated bytes can be read in order, so that whoever looks for records
-// needs no pass of their own. Thread-compatible, ReadAt too. Internal.
+// needs no pass of their own. Thread-compatible, ReadAt too.
 class InflatePass : public RandomAccessFile {
  public:
   InflatePass(std::shared_ptr<const RandomAccessFile> file, Compression compression,

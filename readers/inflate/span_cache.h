@@ -40,7 +40,7 @@ class SpannedFile {
                                std::span<std::byte> out) const = 0;
 };
 
-// Thread-safe. Internal.
+// Thread-safe.
 class SpanCache {
  public:
   using Bytes = std::shared_ptr<const Chunk>;
