@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
+#include "cli/exit.h"
 #include "cli/flags/where.h"
 #include "readers/example_view.h"
 #include "readers/expand_files.h"

@@ -17,9 +17,11 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/compression_flag.h"
-#include "cli/flags/container_flag.h"
-#include "cli/say/progress.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/flags/compression.h"
+#include "cli/flags/container.h"
+#include "cli/wait/progress.h"
 #include "readers/expand_files.h"
 
 namespace millrace::cli {

@@ -9,7 +9,8 @@
 #include "base/bytes_text.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/say/progress.h"
+#include "cli/exit.h"
+#include "cli/wait/progress.h"
 #include "readers/expand_files.h"
 
 namespace millrace::cli {

@@ -7,7 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/container_flag.h"
+#include "cli/exit.h"
+#include "cli/flags/container.h"
 #include "readers/expand_files.h"
 #include "readers/quarantine.h"
 

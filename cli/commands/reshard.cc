@@ -14,8 +14,10 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/compression_flag.h"
-#include "cli/say/progress.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/flags/compression.h"
+#include "cli/wait/progress.h"
 #include "readers/expand_files.h"
 #include "readers/record_source.h"
 

@@ -14,6 +14,8 @@
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/emulate/run_stream.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
 #include "cli/page/contact_sheet.h"
 #include "pipeline/crop_watch.h"
 #include "pipeline/plan.h"

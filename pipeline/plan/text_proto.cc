@@ -1,4 +1,4 @@
-#include "pipeline/plan/text_proto.h"
+#include "pipeline/text_proto.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
