@@ -78,7 +78,7 @@ struct Launch {
 //                        build has no MPI, or nobody said where to meet; `rendezvous` or `job_id`
 //                        of a process that nobody gave a rank; MPI says another size than the
 //                        launcher, or grants no MPI_THREAD_FUNNELED (a plain MPI_Init's)
-//   other                as Meet (rendezvous.h): a rank that never comes, an address that is taken;
+//   other                as RunRendezvous (rendezvous.h): a rank that never comes, an address that is taken;
 //                        as MakeNccl: no library, a wrong version, no device, a build without CUDA
 absl::StatusOr<Launch> Connect(const ConnectOptions& options = {});
 

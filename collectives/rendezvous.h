@@ -40,8 +40,8 @@ absl::Status CheckRendezvousAddress(std::string_view address);
 //   RESOURCE_EXHAUSTED   no file descriptors are left
 //   INVALID_ARGUMENT     the options or `own` are not taken
 //   other                the folder or the network fails, as the system says
-absl::StatusOr<std::vector<std::string>> Meet(const RendezvousOptions& options,
-                                              std::string_view own);
+absl::StatusOr<std::vector<std::string>> RunRendezvous(const RendezvousOptions& options,
+                                                       std::string_view own);
 
 }  // namespace millrace::collectives
 

@@ -17,11 +17,12 @@ inline constexpr size_t kMaxJobIdBytes = 1024;
 inline constexpr int kMaxRendezvousRanks = 1024;
 
 // The two ways; `options` have been checked.
-absl::StatusOr<std::vector<std::string>> MeetAtServer(const RendezvousOptions& options,
-                                                      const HostPort& place, std::string_view own);
-absl::StatusOr<std::vector<std::string>> MeetInFolder(const RendezvousOptions& options,
-                                                      const std::string& folder,
-                                                      std::string_view own);
+absl::StatusOr<std::vector<std::string>> RendezvousAtServer(const RendezvousOptions& options,
+                                                            const HostPort& place,
+                                                            std::string_view own);
+absl::StatusOr<std::vector<std::string>> RendezvousInFolder(const RendezvousOptions& options,
+                                                            const std::string& folder,
+                                                            std::string_view own);
 
 // "2 of 4 ranks never came within 500 ms: rank 1 (reason), rank 3": those of `missing` with their
 // reasons, cut short. `waited`: the timeout of the least patient rank.

@@ -274,9 +274,9 @@ class Folder {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> MeetInFolder(const RendezvousOptions& options,
-                                                      const std::string& folder,
-                                                      std::string_view own) {
+absl::StatusOr<std::vector<std::string>> RendezvousInFolder(const RendezvousOptions& options,
+                                                            const std::string& folder,
+                                                            std::string_view own) {
   return Folder(options, folder, own).Run();
 }
 

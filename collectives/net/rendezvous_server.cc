@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "collectives/net/lobby.h"
+#include "collectives/net/pending_connections.h"
 #include "collectives/net/rendezvous.h"
 #include "collectives/net/wire.h"
 
@@ -74,7 +74,7 @@ class Server {
   Server(const RendezvousOptions& options, Socket listener, std::string_view own)
       : options_(options),
         listener_(std::move(listener)),
-        lobby_(listener_, static_cast<size_t>(options.size) + kMaxStrangers),
+        pending_(listener_, static_cast<size_t>(options.size) + kMaxStrangers),
         deadline_(After(options.timeout)),
         waits_(options.timeout),
         num_named_(static_cast<size_t>(options.size)) {
@@ -102,11 +102,11 @@ class Server {
   absl::Status Turn() {
     std::vector<const Socket*> others;
     for (const Seated& seated : seated_) others.push_back(&seated.socket);
-    if (const absl::Status waited = lobby_.Wait(others, deadline_); !waited.ok()) {
+    if (const absl::Status waited = pending_.Wait(others, deadline_); !waited.ok()) {
       return Annotate(waited, absl::StrCat("rendezvous ", options_.address));
     }
     std::erase_if(seated_, [this](Seated& seated) { return HasLeft(seated); });
-    for (Lobby::Guest& guest : lobby_.guests()) Read(guest);
+    for (PendingConnections::Guest& guest : pending_.guests()) Read(guest);
     return absl::OkStatus();
   }
   // The first failure is what everybody is told.
@@ -122,7 +122,7 @@ class Server {
     --num_here_;
     return true;
   }
-  void Read(Lobby::Guest& guest) {
+  void Read(PendingConnections::Guest& guest) {
     if (!guest.socket.valid() || !Hear(guest, kHeaderBytes)) return;
     const auto header =
         ParseHeader(std::string_view(guest.said).substr(0, kHeaderBytes), kMaxHelloBytes);
@@ -131,7 +131,7 @@ class Server {
     Seat(guest);
     guest.socket.Close();  // unless it has a seat
   }
-  void Seat(Lobby::Guest& guest) {
+  void Seat(PendingConnections::Guest& guest) {
     WireReader reader(std::string_view(guest.said).substr(kHeaderBytes));
     const std::string job_id(reader.String());
     const auto size = reader.Number<uint32_t>();
@@ -220,7 +220,7 @@ class Server {
 
   const RendezvousOptions& options_;
   const Socket listener_;
-  Lobby lobby_;
+  PendingConnections pending_;
   Deadline deadline_;               // of the least patient rank that has come
   std::chrono::nanoseconds waits_;  // its timeout
   absl::Status outcome_;
@@ -359,8 +359,9 @@ class Client {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> MeetAtServer(const RendezvousOptions& options,
-                                                      const HostPort& place, std::string_view own) {
+absl::StatusOr<std::vector<std::string>> RendezvousAtServer(const RendezvousOptions& options,
+                                                            const HostPort& place,
+                                                            std::string_view own) {
   if (options.rank != 0) return Client(options, place, own).Run();
   absl::StatusOr<Socket> listener = Listen(place.host, place.port);
   if (!listener.ok()) {

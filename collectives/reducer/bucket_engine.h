@@ -86,21 +86,21 @@ class BucketEngine final : public HostEngine {
   // Of the thread. Returns the buckets of all steps that are begun.
   absl::StatusOr<uint32_t> ReduceWhatIsFull();
   void TellDone(size_t bucket);
-  void RaiseDone(size_t bucket, int lane);
+  void RaiseDone(size_t bucket, int stripe);
   // Whether the shares of a step's last bucket are anybody's to sum.
   bool SharesLast() const;
   // False: somebody has begun the sums of that share already.
-  bool ClaimLast(int lane);
-  // Whose `done` of a step's last bucket is awaited of whom: `lane`'s of itself, unless another one
+  bool ClaimLast(int stripe);
+  // Whose `done` of a step's last bucket is awaited of whom: `stripe`'s of itself, unless another one
   // has claimed its share. `count` is the step's end.
-  int SummerOf(int lane, uint32_t count) const;
+  int SummerOf(int stripe, uint32_t count) const;
   void LeaveToPeer(size_t bucket);
   // Sums the shares of a step's last bucket that their ranks have not come to.
   void SumForOthers();
   // `but`: not looked at.
   bool AreDone(uint32_t base, int but = -1) const;
-  // `timeout`: for each bucket of a lane; 0: none. `tells`: whom it waits for.
-  absl::Status AwaitLanes(uint32_t base, std::chrono::nanoseconds timeout, bool tells);
+  // `timeout`: for each bucket of a stripe; 0: none. `tells`: whom it waits for.
+  absl::Status AwaitStripes(uint32_t base, std::chrono::nanoseconds timeout, bool tells);
   absl::Status EndStep();
   bool IsWired(size_t bucket) const {
     return options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;
@@ -130,10 +130,10 @@ class BucketEngine final : public HostEngine {
   // Of the running step.
   uint32_t base_ = 0;  // buckets of all steps before
   size_t begun_ = 0;
-  double all_squares_ = 0;  // of this rank's shares, then of its lane's
+  double all_squares_ = 0;  // of this rank's shares, then of its stripe's
   std::deque<Exchange> exchanges_;
   int64_t rows_ = 0;
-  SquareLanes squares_ = {};
+  SquareSums squares_ = {};
 };
 
 }  // namespace millrace::collectives

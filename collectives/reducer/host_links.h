@@ -25,7 +25,7 @@ struct HostGroups {
   int num_hosts() const { return static_cast<int>(sizes.size()); }
   int largest() const;
   // Ranks of each host that sum shares: as many as the smallest host has.
-  int num_lanes() const;
+  int num_stripes() const;
   std::vector<int> RanksOf(int host) const;  // ascending
 };
 
@@ -37,9 +37,9 @@ struct HostLinks {
   HostGroups groups;
   std::unique_ptr<SharedHost> host;
   std::vector<int> ranks;  // of this host, by their place
-  int lane = 0;            // the share that this rank sums; -1: none
+  int stripe = 0;          // the share that this rank sums; -1: none
   std::unique_ptr<Communicator>
-      cross;         // the ranks of this lane, by host; null: one host, or no lane
+      cross;         // the ranks of this stripe, by host; null: one host, or no stripe
   std::string note;  // why ranks of one host do not share memory; empty: they do
 };
 

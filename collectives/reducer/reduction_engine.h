@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "collectives/host/flag.h"
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
 #include "collectives/reducer/bucket_plan.h"
@@ -26,6 +27,7 @@ class ReductionEngine {
     std::chrono::nanoseconds timeout{0};    // 0: for ever
     std::function<absl::Status()> stopped;  // asked at least each 50 ms; not OK ends the wait
     std::function<bool()> has_others;       // true: also each 0.2 ms, for others have work
+    ClockFunction clock = &std::chrono::steady_clock::now;  // of timeouts
   };
   // Bytes of the buckets.
   struct Range {
@@ -97,6 +99,10 @@ class ReductionEngine {
   const PeerLost& place() const { return place_; }
 
  protected:
+  // `timeout` from now on, by the clock of waits; 0: never.
+  Deadline DeadlineOf(std::chrono::nanoseconds timeout) const {
+    return DeadlineAfter(timeout, waiting_.clock());
+  }
   // Why not to wait for peers any longer.
   absl::Status CheckHealth() const;
   void Enter(size_t bucket, Phase phase);

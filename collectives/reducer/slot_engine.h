@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "collectives/core/sum_kernels.h"
-#include "collectives/reducer/foreign_memory.h"
 #include "collectives/reducer/host_engine.h"
+#include "collectives/reducer/user_buffers.h"
 
 namespace millrace::collectives {
 
@@ -29,7 +29,7 @@ class SlotEngine final : public HostEngine {
 
   // `memory` outlives the engine too. REQUIRES: one host.
   SlotEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-             Waiting waiting, const ForeignMemory& memory);
+             Waiting waiting, const UserBuffers& memory);
 
   absl::Status Publish(uint32_t count) override;
   absl::Status Poll(bool counts) override;
@@ -66,17 +66,17 @@ class SlotEngine final : public HostEngine {
   void Empty(size_t piece, Pass pass);
   void BeginSums(size_t bucket);
   void EndPass();
-  Range PartOf(const Piece& piece, int lane) const;
+  Range PartOf(const Piece& piece, int stripe) const;
   std::byte* SlotOf(int rank, size_t piece) const;
-  std::byte* SlotOf(int rank, size_t piece, int lane) const {
-    return SlotOf(rank, piece) + static_cast<size_t>(lane) * part_bytes_;
+  std::byte* SlotOf(int rank, size_t piece, int stripe) const {
+    return SlotOf(rank, piece) + static_cast<size_t>(stripe) * part_bytes_;
   }
   uint32_t CountOf(size_t piece) const { return base_ + static_cast<uint32_t>(piece) + 1; }
   SharedHost& host() const { return *links_.host; }
   RankBoard& own() const { return host().board(host().rank()); }
 
   // Constant after construction.
-  const ForeignMemory& memory_;
+  const UserBuffers& memory_;
   const bool trivial_;  // one rank, whose gradients are the sums
   size_t slot_bytes_ = 0;
   size_t part_bytes_ = 0;  // of each share in a slot
@@ -90,7 +90,7 @@ class SlotEngine final : public HostEngine {
   uint32_t base_buckets_ = 0;  // of all steps before
   Stages stages_;
   int64_t rows_ = 0;
-  SquareLanes squares_ = {};
+  SquareSums squares_ = {};
 };
 
 }  // namespace millrace::collectives

@@ -53,7 +53,7 @@ class Rendezvous : public testing::TestWithParam<Way> {
   // A process of one rank, which gives "r<rank>".
   static std::unique_ptr<Process> Start(const RendezvousOptions& options) {
     return std::make_unique<Process>(
-        [options] { return Said(Meet(options, absl::StrCat("r", options.rank))); });
+        [options] { return Said(RunRendezvous(options, absl::StrCat("r", options.rank))); });
   }
   std::string File(int rank) const { return absl::StrCat(folder_.path(), "/meet/rank-", rank); }
   bool InFolder() const { return GetParam() == Way::kFolder; }
@@ -76,7 +76,7 @@ TEST_P(Rendezvous, EveryRankLearnsWhatAllGave) {
 }
 
 TEST_P(Rendezvous, AGroupOfOneMeetsNobody) {
-  EXPECT_EQ(Said(Meet(Options(0, 1), "alone")), "alone");
+  EXPECT_EQ(Said(RunRendezvous(Options(0, 1), "alone")), "alone");
 }
 
 TEST_P(Rendezvous, DataMayBeLong) {
@@ -84,7 +84,7 @@ TEST_P(Rendezvous, DataMayBeLong) {
   std::vector<std::unique_ptr<Process>> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     ranks.push_back(std::make_unique<Process>([&, rank] {
-      const auto met = Meet(Options(rank, 3), data);
+      const auto met = RunRendezvous(Options(rank, 3), data);
       return met.ok() && *met == std::vector<std::string>(3, data) ? "same" : Said(met);
     }));
   }

@@ -136,7 +136,7 @@ TEST_P(ServerRendezvous, WithoutDescriptorsRankZeroSaysWhatToDo) {
     ::close(next);
     const rlimit limit{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return std::string("setrlimit");
-    return Said(Meet(options, ""));
+    return Said(RunRendezvous(options, ""));
   });
   const auto one = Start(Options(1, 2));  // ended with the test
   EXPECT_THAT(zero.Await(), AllOf(StartsWith("RESOURCE_EXHAUSTED: rendezvous " + address_),
@@ -174,7 +174,7 @@ TEST(RendezvousOptions, AreChecked) {
     options.address = "127.0.0.1:1";
     options.rank = rank;
     options.size = size;
-    return Meet(options, std::string(bytes, 'x')).status();
+    return RunRendezvous(options, std::string(bytes, 'x')).status();
   };
   EXPECT_TRUE(absl::IsInvalidArgument(with(2, 2, 0)));
   EXPECT_TRUE(absl::IsInvalidArgument(with(-1, 2, 0)));

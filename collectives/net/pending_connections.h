@@ -1,5 +1,5 @@
-#ifndef MILLRACE_COLLECTIVES_NET_LOBBY_H_
-#define MILLRACE_COLLECTIVES_NET_LOBBY_H_
+#ifndef MILLRACE_COLLECTIVES_NET_PENDING_CONNECTIONS_H_
+#define MILLRACE_COLLECTIVES_NET_PENDING_CONNECTIONS_H_
 
 #include <cstddef>
 #include <string>
@@ -14,7 +14,7 @@ namespace millrace::collectives {
 // two seconds is sent away, and where too many wait, the one that has waited longest: connections
 // that say nothing (port scanners, health checks, worse) keep no rank from coming.
 // Thread-compatible.
-class Lobby {
+class PendingConnections {
  public:
   struct Guest {
     Socket socket;  // none: to be forgotten
@@ -23,7 +23,8 @@ class Lobby {
   };
 
   // `listener` outlives it.
-  Lobby(const Socket& listener, size_t max_guests) : listener_(listener), max_guests_(max_guests) {}
+  PendingConnections(const Socket& listener, size_t max_guests)
+      : listener_(listener), max_guests_(max_guests) {}
 
   // Blocks until someone comes, or says or does something: a guest, or one of `others`; or until
   // `deadline`. Then lets in who has come. RESOURCE_EXHAUSTED: no descriptors are left.
@@ -43,8 +44,8 @@ class Lobby {
 
 // Takes what has come of the first `wanted` bytes; true: `said` has them. Closes a connection that
 // the other side has ended.
-bool Hear(Lobby::Guest& guest, size_t wanted);
+bool Hear(PendingConnections::Guest& guest, size_t wanted);
 
 }  // namespace millrace::collectives
 
-#endif  // MILLRACE_COLLECTIVES_NET_LOBBY_H_
+#endif  // MILLRACE_COLLECTIVES_NET_PENDING_CONNECTIONS_H_

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
-#define MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
+#ifndef MILLRACE_COLLECTIVES_REDUCER_USER_BUFFERS_H_
+#define MILLRACE_COLLECTIVES_REDUCER_USER_BUFFERS_H_
 
 #include <cstddef>
 #include <vector>
@@ -13,15 +13,15 @@ namespace millrace::collectives {
 // Whether `memory` holds `gradients`, one by one.
 //   INVALID_ARGUMENT  names the first gradient whose memory is missing, of another type or shape,
 //                     null, not aligned to its elements, or another's as well
-absl::Status CheckForeignMemory(const std::vector<GradientSpec>& gradients,
-                                const std::vector<TensorView>& memory);
+absl::Status CheckUserBuffers(const std::vector<GradientSpec>& gradients,
+                              const std::vector<TensorView>& memory);
 
 // Gradients that live where the caller put them, seen as the bytes of the plan's buckets. What lies
 // between gradients there is zero, and goes nowhere. Thread-compatible.
-class ForeignMemory {
+class UserBuffers {
  public:
   // `plan` and the memory outlive this.
-  ForeignMemory(const BucketPlan& plan, std::vector<TensorView> memory);
+  UserBuffers(const BucketPlan& plan, std::vector<TensorView> memory);
 
   const TensorView& view(size_t gradient) const { return memory_[gradient]; }
 
@@ -41,4 +41,4 @@ class ForeignMemory {
 
 }  // namespace millrace::collectives
 
-#endif  // MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
+#endif  // MILLRACE_COLLECTIVES_REDUCER_USER_BUFFERS_H_

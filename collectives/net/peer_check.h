@@ -1,5 +1,5 @@
-#ifndef MILLRACE_COLLECTIVES_NET_REACH_H_
-#define MILLRACE_COLLECTIVES_NET_REACH_H_
+#ifndef MILLRACE_COLLECTIVES_NET_PEER_CHECK_H_
+#define MILLRACE_COLLECTIVES_NET_PEER_CHECK_H_
 
 #include <chrono>
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace millrace::collectives {
 
-struct ReachLimits {
+struct PeerCheckLimits {
   Deadline deadline;
   // For one address to connect, and to answer while there are others: less where they would not
   // all have their turn.
@@ -29,9 +29,9 @@ using Introduction = std::function<absl::Status(const Socket&, Deadline)>;
 // tried again until the deadline, for it may be busy, or beset by strangers. An address that
 // refuses, or that nothing comes back from, or where somebody else answers, is not. Blocks.
 //   UNAVAILABLE  names each address and why it was none
-absl::StatusOr<Socket> Reach(const std::vector<std::string>& addresses, const ReachLimits& limits,
-                             const Introduction& introduce);
+absl::StatusOr<Socket> ConnectChecked(const std::vector<std::string>& addresses,
+                                      const PeerCheckLimits& limits, const Introduction& introduce);
 
 }  // namespace millrace::collectives
 
-#endif  // MILLRACE_COLLECTIVES_NET_REACH_H_
+#endif  // MILLRACE_COLLECTIVES_NET_PEER_CHECK_H_
