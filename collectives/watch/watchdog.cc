@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "collectives/agreed.h"
 #include "collectives/host/host.h"
 #include "collectives/host/host_group.h"
@@ -59,20 +60,14 @@ class ProcessHandle {
   ProcessHandle() = default;
   explicit ProcessHandle(int pid)
       : fd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
-        gone_(fd_ < 0 && errno == ESRCH) {}
-  ~ProcessHandle() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  ProcessHandle(ProcessHandle&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), gone_(other.gone_) {}
-  ProcessHandle& operator=(ProcessHandle&&) = delete;
+        gone_(!fd_.valid() && errno == ESRCH) {}
 
   // -1: none, or a system without pidfd: its page has to do.
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   bool gone() const { return gone_; }  // before it could be opened
 
  private:
-  int fd_ = -1;
+  UniqueFd fd_;
   bool gone_ = false;
 };
 
