@@ -14,21 +14,22 @@ namespace millrace::collectives {
 
 struct PeerCheckLimits {
   Deadline deadline;
-  // For one address to connect, and to answer while there are others: less where they would not
-  // all have their turn.
+  // The time for one address to connect, and to answer while there are others. It is less where not
+  // all addresses would have their turn otherwise.
   std::chrono::nanoseconds each;
 };
 
-// Finds out, with a connection that has just been made, who is at its other end.
-//   FAILED_PRECONDITION  somebody else
-//   other                nobody answers, or not in time
+// Checks over a new connection that the expected peer is at its other end.
+//   FAILED_PRECONDITION  another process is
+//   other                no answer, or not in time
 using Introduction = std::function<absl::Status(const Socket&, Deadline)>;
 
-// Connects to a process that has told several addresses of its host: returns the connection to the
-// first where `introduce` succeeds. Who takes a connection and hangs up, or does not answer, is
-// tried again until the deadline, for it may be busy, or beset by strangers. An address that
-// refuses, or that nothing comes back from, or where somebody else answers, is not. Blocks.
-//   UNAVAILABLE  names each address and why it was none
+// Connects to a process that has told several addresses of its host, and returns the connection to
+// the first address where `introduce` succeeds. A peer that takes a connection and hangs up, or
+// does not answer, is tried again until the deadline, since it may be busy or have many strangers.
+// An address that refuses, that sends nothing back, or where another process answers is given up.
+// Blocks.
+//   UNAVAILABLE  names each address and what went wrong there
 absl::StatusOr<Socket> ConnectChecked(const std::vector<std::string>& addresses,
                                       const PeerCheckLimits& limits, const Introduction& introduce);
 

@@ -10,12 +10,6 @@
 #include "base/status.h"
 
 namespace millrace::collectives {
-namespace {
-
-constexpr std::chrono::milliseconds kSpeakWithin{2000};
-
-}  // namespace
-
 absl::Status PendingConnections::Wait(const std::vector<const Socket*>& others, Deadline deadline) {
   SendAway();
   std::vector<pollfd> waited = {{listener_.fd(), POLLIN, 0}};
@@ -40,7 +34,7 @@ absl::Status PendingConnections::LetIn() {
     MILLRACE_ASSIGN_OR_RETURN(Socket socket, Accept(listener_));
     if (!socket.valid()) break;
     if (guests_.size() == max_guests_) guests_.erase(guests_.begin());
-    guests_.push_back({std::move(socket), "", After(kSpeakWithin)});
+    guests_.push_back({std::move(socket), "", After(introduction_)});
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_COLLECTIVES_NET_PENDING_CONNECTIONS_H_
 #define MILLRACE_COLLECTIVES_NET_PENDING_CONNECTIONS_H_
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -10,27 +11,29 @@
 
 namespace millrace::collectives {
 
-// Those who have connected to a listener and have not said who they are. Who has not done so within
-// two seconds is sent away, and where too many wait, the one that has waited longest: connections
-// that say nothing (port scanners, health checks, worse) keep no rank from coming.
+// The connections to a listener whose other sides have not said yet who they are. A connection that
+// does not do so within `introduction` is closed, and where there are too many, the oldest one is:
+// connections that say nothing (port scanners, health checks, worse) keep no rank from coming.
 // Thread-compatible.
 class PendingConnections {
  public:
   struct Guest {
-    Socket socket;  // none: to be forgotten
+    Socket socket;  // invalid: to be forgotten
     std::string said;
-    Deadline until;
+    Deadline until;  // the connection is closed then
   };
 
   // `listener` outlives it.
-  PendingConnections(const Socket& listener, size_t max_guests)
-      : listener_(listener), max_guests_(max_guests) {}
+  PendingConnections(const Socket& listener, size_t max_guests,
+                     std::chrono::milliseconds introduction = std::chrono::seconds(2))
+      : listener_(listener), max_guests_(max_guests), introduction_(introduction) {}
 
-  // Blocks until someone comes, or says or does something: a guest, or one of `others`; or until
-  // `deadline`. Then lets in who has come. RESOURCE_EXHAUSTED: no descriptors are left.
+  // Blocks until a connection comes in, a guest or one of `others` sends something or hangs up, or
+  // the deadline has passed. Then takes in what has come. RESOURCE_EXHAUSTED: no descriptors are
+  // left.
   absl::Status Wait(const std::vector<const Socket*>& others, Deadline deadline);
 
-  // The first to come first. Move a socket out, or close it, and the guest is forgotten by Wait.
+  // In the order in which they came. Wait forgets a guest whose socket was moved out or closed.
   std::vector<Guest>& guests() { return guests_; }
 
  private:
@@ -39,11 +42,12 @@ class PendingConnections {
 
   const Socket& listener_;
   const size_t max_guests_;
+  const std::chrono::milliseconds introduction_;
   std::vector<Guest> guests_;
 };
 
-// Takes what has come of the first `wanted` bytes; true: `said` has them. Closes a connection that
-// the other side has ended.
+// Takes what has come of the first `wanted` bytes; true if `said` has them all. Closes a connection
+// that the other side has ended.
 bool Hear(PendingConnections::Guest& guest, size_t wanted);
 
 }  // namespace millrace::collectives

@@ -56,6 +56,12 @@ absl::Status NeverCame(const RendezvousOptions& options, std::chrono::nanosecond
 
 absl::StatusOr<std::vector<std::string>> RunRendezvous(const RendezvousOptions& options,
                                                        std::string_view own) {
+  return RunRendezvousWith(options, own, RendezvousWaits());
+}
+
+absl::StatusOr<std::vector<std::string>> RunRendezvousWith(const RendezvousOptions& options,
+                                                           std::string_view own,
+                                                           const RendezvousWaits& waits) {
   const bool alone = options.size == 1 && options.rank == 0;
   if (alone && options.address.empty()) return std::vector<std::string>{std::string(own)};
   MILLRACE_ASSIGN_OR_RETURN(const Way way, Parse(options.address));
@@ -72,7 +78,7 @@ absl::StatusOr<std::vector<std::string>> RunRendezvous(const RendezvousOptions& 
                                                    own.size(), " bytes is too long"));
   }
   if (alone) return std::vector<std::string>{std::string(own)};
-  return way.folder.empty() ? RendezvousAtServer(options, way.server, own)
+  return way.folder.empty() ? RendezvousAtServer(options, way.server, own, waits)
                             : RendezvousInFolder(options, way.folder, own);
 }
 

@@ -142,8 +142,8 @@ TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
   }
 }
 
-// The second stripes have no share of so small a bucket, but rows to wait for. The second host marks
-// when the first one has.
+// The second stripes have no share of so small a bucket, but rows to wait for. The second host
+// marks when the first one has.
 TEST(ReducerBetweenHosts, MarkReadyDoesNotWaitForRows) {
   const Hosts hosts = {2, 2};
   for (const bool exact : {false, true}) {

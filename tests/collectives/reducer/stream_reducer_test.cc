@@ -409,7 +409,7 @@ absl::Status ReduceWhatIsWrittenLate(NcclCommunicator& comm, HostStream& written
   const std::span<float> gradient = reducer->gradient(0).as<float>();
   const auto write_late = [&](size_t begin, size_t end, float value) {
     written.Enqueue([part = gradient.subspan(begin, end - begin), value] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      Dawdle();
       std::ranges::fill(part, value);
     });
   };
