@@ -15,19 +15,19 @@ namespace millrace::collectives {
 // (two: processors fetch neighbours in pairs). It wraps: counts are compared by their signed
 // difference. All zeros is a valid state. One rank at a time raises it, any number wait.
 struct alignas(128) SharedFlag {
-  std::atomic<uint32_t> count;     // who raises it -> waiters, release/acquire; the futex
-  std::atomic<uint32_t> sleepers;  // waiters -> who raises it, sequentially consistent: wake then
+  std::atomic<uint32_t> count;     // raiser -> waiters, release/acquire; the futex
+  std::atomic<uint32_t> sleepers;  // waiters -> raiser, sequentially consistent: wake them if > 0
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// Sets the counter; what was written before is seen by whoever has seen it. REQUIRES: one at a
-// time, the owner or who does its work.
+// Sets the counter. A thread that sees the new count also sees what was written before. REQUIRES:
+// one thread at a time, the owner's or one that does its work.
 void Raise(SharedFlag& flag, uint32_t count);
 
-// True when the counter is `count` or later.
+// True if the counter has reached `count`.
 bool HasReached(const SharedFlag& flag, uint32_t count);
 
-// Lets everybody who sleeps in AwaitFlag ask `check` again.
+// Lets all that sleep in AwaitFlag call `check` again.
 void Wake(SharedFlag& flag);
 
 using Deadline = std::chrono::steady_clock::time_point;

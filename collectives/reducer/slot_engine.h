@@ -24,7 +24,7 @@ class SlotEngine final : public HostEngine {
  public:
   static constexpr size_t kNumSlots = 2;
   static size_t SlotBytes(int ranks);
-  // What a rank's copy in the host's memory has to hold.
+  // The size of a rank's copy in the host's memory.
   static size_t CopyBytes(int ranks) { return kNumSlots * SlotBytes(ranks); }
 
   // `memory` outlives the engine too. REQUIRES: one host.
@@ -44,19 +44,19 @@ class SlotEngine final : public HostEngine {
     size_t bucket = 0;
     size_t begin = 0;  // within each share
   };
-  // What becomes of the shares: all ranks' are summed, or each rank's own is given to all.
+  // What a pass does with the shares: sums those of all ranks, or gives each rank's own to all.
   enum class Pass { kSum, kGather };
 
-  // Pieces of this pass that are through each of the stages.
+  // The numbers of pieces of this pass that have gone through each stage.
   struct Stages {
     size_t filled = 0;
     size_t summed = 0;
     size_t emptied = 0;
   };
 
-  // One stage of one piece, if one needs no wait.
+  // Does one stage of one piece if one needs no wait; false if none does.
   bool Advance(Pass pass);
-  // Until one might.
+  // Waits until one might.
   absl::Status AwaitOne(Pass pass);
   absl::Status AwaitFull(size_t bucket);
   absl::Status Run(Pass pass);

@@ -16,8 +16,8 @@ namespace millrace::collectives {
 absl::Status CheckUserBuffers(const std::vector<GradientSpec>& gradients,
                               const std::vector<TensorView>& memory);
 
-// Gradients that live where the caller put them, seen as the bytes of the plan's buckets. What lies
-// between gradients there is zero, and goes nowhere. Thread-compatible.
+// Gradients in memory of the caller's, seen as the bytes of the plan's buckets. The padding between
+// gradients reads as zeros and is not written. Thread-compatible.
 class UserBuffers {
  public:
   // `plan` and the memory outlive this.
@@ -25,12 +25,14 @@ class UserBuffers {
 
   const TensorView& view(size_t gradient) const { return memory_[gradient]; }
 
-  // Between `bytes` bytes of the buckets from `offset` on and memory of ours.
+  // Copy `bytes` bytes of the buckets, from `offset` on, from the gradients to `to`, or from `from`
+  // to the gradients.
   void CopyIn(size_t offset, size_t bytes, std::byte* to) const;
   void CopyOut(size_t offset, size_t bytes, const std::byte* from) const;
 
  private:
-  // Calls `part` with the gradients' memory, or null between them: in order, without gaps.
+  // Calls `part` for the range piece by piece, in order: with gradients' memory, or null for
+  // padding.
   template <typename Part>
   void ForEach(size_t offset, size_t bytes, const Part& part) const;
 

@@ -25,8 +25,8 @@ absl::Status Fail(const std::string& text) { return absl::InternalError(text); }
 
 constexpr int kRanks = 4;
 
-// Time that goes by turns: a tenth of a second when the watchdogs of all ranks have asked once more.
-// So a rank that gets no core holds the time up, and does not look as if it had stopped.
+// Time that goes by turns: a tenth of a second when the watchdogs of all ranks have asked once
+// more. So a rank that gets no core holds the time up, and does not look as if it had stopped.
 class TurnClock {
  public:
   Deadline Ask(int rank) {
