@@ -12,7 +12,7 @@ absl::StatusOr<BenchBuffer> BenchBuffer::Make(collectives::Communicator& communi
   if (buffer.host_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
   }
-  buffer.device_ = dynamic_cast<collectives::NcclCommunicator*>(&communicator);
+  buffer.device_ = communicator.on_device();
   if (buffer.device_ == nullptr) return buffer;
   MILLRACE_ASSIGN_OR_RETURN(void* const memory, buffer.device_->Allocate(bytes));
   buffer.device_data_ = static_cast<std::byte*>(memory);

@@ -9,12 +9,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
-#include "collectives/nccl_communicator.h"
+#include "collectives/device_communicator.h"
 
 namespace millrace::cli {
 
-// Memory for the tensors of a benched call: the device's where the communicator is NCCL's, else the
-// host's. Not longer than the communicator.
+// Memory for the tensors of a benched call: the device's where the communicator takes that, else
+// the host's. Not longer than the communicator.
 class BenchBuffer {
  public:
   //   RESOURCE_EXHAUSTED  no memory
@@ -35,8 +35,8 @@ class BenchBuffer {
   };
 
   std::unique_ptr<std::byte[], AlignedDelete> host_;
-  collectives::NcclCommunicator* device_ = nullptr;  // null: calls take the host's memory
-  std::byte* device_data_ = nullptr;                 // the communicator's
+  collectives::DeviceCommunicator* device_ = nullptr;  // null: calls take the host's memory
+  std::byte* device_data_ = nullptr;                   // the communicator's
 };
 
 }  // namespace millrace::cli

@@ -278,9 +278,9 @@ absl::StatusOr<CollectiveBenchRow> BenchSize(Communicator& communicator,
   return row;
 }
 
-// NCCL may average by a sum of quotients.
+// A backend with sums of its own may average by a sum of quotients.
 bool RoundsAverages(const Communicator& communicator) {
-  return communicator.backend() == "nccl" &&
+  return !communicator.capabilities().ordered_sums &&
          !std::has_single_bit(static_cast<unsigned>(communicator.size()));
 }
 

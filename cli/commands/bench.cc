@@ -141,7 +141,6 @@ absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatc
   collectives::ConnectOptions options;
   if (flags.ranks == 1) options.backend = flags.backend;
   options.connect_timeout = std::chrono::seconds(flags.connect_timeout_s);
-  options.probe_sums = flags.timeout_s == 0;  // MPI's own sums take no timeout
   options.nccl = NcclOptionsOf(flags);
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);

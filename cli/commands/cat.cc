@@ -15,8 +15,8 @@
 #include "cli/exit.h"
 #include "cli/flags/where.h"
 #include "readers/example_view.h"
+#include "readers/expand_files.h"
 #include "readers/record_reader.h"
-#include "readers/record_source.h"
 
 namespace millrace::cli {
 namespace {

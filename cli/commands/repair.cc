@@ -9,8 +9,8 @@
 #include "cli/commands/command.h"
 #include "cli/exit.h"
 #include "cli/flags/container.h"
+#include "readers/expand_files.h"
 #include "readers/quarantine.h"
-#include "readers/record_source.h"
 
 namespace millrace::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::cli {
 
@@ -40,7 +40,7 @@ absl::Status VisitRecord::Add(const pipeline::Batch& batch) {
   next_batch_ = batch.index() + 1;
   if (log_ != nullptr) MILLRACE_RETURN_IF_ERROR(log_->Add(batch));
   if (token_path_.empty()) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(auto file, readers::AtomicFile::Create(token_path_));
+  MILLRACE_ASSIGN_OR_RETURN(auto file, AtomicFile::Create(token_path_));
   const std::string line = batch.resume_token() + "\n";
   MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(line))));
   return file->Commit(/*sync=*/false);

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cli/say/human_bytes.h"
+#include "base/bytes_text.h"
 
 namespace millrace::cli {
 namespace {
@@ -57,11 +57,11 @@ void Progress::Clear() {
 }
 
 std::string Progress::Amount(int64_t units) const {
-  return bytes_ ? HumanBytes(static_cast<double>(units)) : absl::StrCat(units, " ", unit_);
+  return bytes_ ? BytesText(units) : absl::StrCat(units, " ", unit_);
 }
 
 std::string Progress::Rate(double per_second) const {
-  if (bytes_) return HumanBytes(per_second) + "/s";
+  if (bytes_) return BytesText(per_second) + "/s";
   return per_second < 10 ? absl::StrFormat("%.1f/s", per_second)
                          : absl::StrFormat("%.0f/s", per_second);
 }

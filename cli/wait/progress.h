@@ -18,7 +18,7 @@ class Progress {
   // Tells the time; for tests.
   using NowFunction = std::chrono::steady_clock::time_point (*)();
 
-  // `total` units (0: unknown), named `unit` ("records", "steps"; "bytes" are shown as "1.5 MB").
+  // `total` units (0: unknown), named `unit` ("records", "steps"; "bytes" are shown as "1.5 MiB").
   Progress(std::string_view what, std::string_view unit, int64_t total = 0,
            NowFunction now = &std::chrono::steady_clock::now);
   ~Progress();  // prints the last state
@@ -39,7 +39,7 @@ class Progress {
  private:
   void Print(bool last);
   std::string Line(bool last) const;
-  // "1000 records", "1.2 MB".
+  // "1000 records", "1.2 MiB".
   std::string Amount(int64_t units) const;
   std::string Rate(double per_second) const;
 

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "pipeline/plan/text_variables.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::pipeline {
 

@@ -22,7 +22,7 @@
 #include "base/status.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
-#include "readers/record_source.h"
+#include "readers/read_engine.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"

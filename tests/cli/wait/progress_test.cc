@@ -41,10 +41,10 @@ TEST(Progress, RatesCountFromTheStartAndNotFromTheFirstUpdate) {
   EXPECT_EQ(PlainOutputOf([] {
               Progress progress("index", "bytes", 0, &FakeNow);
               g_passed = std::chrono::seconds(10);
-              progress.Callback()(20'000'000, 50'000'000);
+              progress.Callback()(20 << 20, 50 << 20);
             }),
-            "index:  40% of 50.0 MB, 2.0 MB/s, 15 s left\n"
-            "index: 20.0 MB in 10.0 s (2.0 MB/s)\n");
+            "index:  40% of 50.0 MiB, 2.0 MiB/s, 15 s left\n"
+            "index: 20.0 MiB in 10.0 s (2.0 MiB/s)\n");
 }
 
 TEST(Progress, UnknownTotalsPrintWhatIsDone) {

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TESTS_READERS_TEMP_FILES_H_
-#define MILLRACE_TESTS_READERS_TEMP_FILES_H_
+#ifndef MILLRACE_TESTS_TEMP_FILES_H_
+#define MILLRACE_TESTS_TEMP_FILES_H_
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "tests/temp_folder.h"
 
-namespace millrace::readers {
+namespace millrace {
 
 // Makes the folders that it needs.
 inline void WriteFile(const std::string& path, std::string_view bytes) {
@@ -27,6 +27,6 @@ inline std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-}  // namespace millrace::readers
+}  // namespace millrace
 
-#endif  // MILLRACE_TESTS_READERS_TEMP_FILES_H_
+#endif  // MILLRACE_TESTS_TEMP_FILES_H_

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_READERS_ATOMIC_FILE_H_
-#define MILLRACE_READERS_ATOMIC_FILE_H_
+#ifndef MILLRACE_BASE_ATOMIC_FILE_H_
+#define MILLRACE_BASE_ATOMIC_FILE_H_
 
 #include <sys/types.h>
 
@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
-namespace millrace::readers {
+namespace millrace {
 
 // write's signature: the seam through which tests inject ENOSPC, EINTR and short writes.
 using WriteFunction = std::function<ssize_t(int fd, const void* data, size_t size)>;
@@ -69,6 +69,6 @@ class AtomicFile {
 absl::Status WriteFully(int fd, std::span<const std::byte> data, const std::string& path,
                         const WriteFunction& write_function);
 
-}  // namespace millrace::readers
+}  // namespace millrace
 
-#endif  // MILLRACE_READERS_ATOMIC_FILE_H_
+#endif  // MILLRACE_BASE_ATOMIC_FILE_H_

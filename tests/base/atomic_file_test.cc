@@ -1,15 +1,19 @@
-#include "readers/atomic_file.h"
+#include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
 #include <thread>
 
-#include "tests/readers/record_test_util.h"
+#include "tests/temp_files.h"
 
 namespace {
 
@@ -17,8 +21,8 @@ namespace {
 std::atomic<int> unlocked_renames = 0;
 
 void LookAtLock(const char* from) {
-  const millrace::readers::UniqueFd fd(::open(from, O_RDONLY | O_CLOEXEC));
-  if (!fd.valid() || millrace::readers::TakeUseLock(fd.get())) ++unlocked_renames;
+  const millrace::UniqueFd fd(::open(from, O_RDONLY | O_CLOEXEC));
+  if (!fd.valid() || millrace::TakeUseLock(fd.get())) ++unlocked_renames;
 }
 
 }  // namespace
@@ -35,7 +39,7 @@ extern "C" int renameat2(int from_folder, const char* from, int to_folder, const
   return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
 }
 
-namespace millrace::readers {
+namespace millrace {
 namespace {
 
 absl::Status WriteAtOnce(const std::string& path, std::string_view bytes, bool sync,
@@ -92,4 +96,4 @@ TEST(AtomicFileTest, ACleanerNeverTakesAFileThatIsBeingWritten) {
 }
 
 }  // namespace
-}  // namespace millrace::readers
+}  // namespace millrace

@@ -1,13 +1,13 @@
-#ifndef MILLRACE_READERS_UNIQUE_FD_H_
-#define MILLRACE_READERS_UNIQUE_FD_H_
+#ifndef MILLRACE_BASE_UNIQUE_FD_H_
+#define MILLRACE_BASE_UNIQUE_FD_H_
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace millrace::readers {
+namespace millrace {
 
-// Owns a file descriptor and closes it. Internal.
+// Owns a file descriptor and closes it. Thread-compatible.
 class UniqueFd {
  public:
   explicit UniqueFd(int fd = -1) : fd_(fd) {}
@@ -23,8 +23,10 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  // Gives the descriptor up without closing it.
   int Release() { return std::exchange(fd_, -1); }
-  // Closes now. What close reports is of use only to a writer, which calls fsync first.
+  // Closes the descriptor now. The outcome of close is ignored: only a writer could use it, and a
+  // writer calls fsync first.
   void Reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
@@ -33,6 +35,6 @@ class UniqueFd {
   int fd_;
 };
 
-}  // namespace millrace::readers
+}  // namespace millrace
 
-#endif  // MILLRACE_READERS_UNIQUE_FD_H_
+#endif  // MILLRACE_BASE_UNIQUE_FD_H_

@@ -1,4 +1,4 @@
-#include "readers/atomic_file.h"
+#include "base/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
-namespace millrace::readers {
+namespace millrace {
 namespace {
 
 std::string FolderOf(const std::string& path) {
@@ -155,4 +155,4 @@ std::string AtomicFile::TemporaryOf(std::string_view name) {
   return std::string(name.substr(1, part - 1));
 }
 
-}  // namespace millrace::readers
+}  // namespace millrace
