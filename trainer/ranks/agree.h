@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TRAINER_STRATEGY_AGREE_H_
-#define MILLRACE_TRAINER_STRATEGY_AGREE_H_
+#ifndef MILLRACE_TRAINER_RANKS_AGREE_H_
+#define MILLRACE_TRAINER_RANKS_AGREE_H_
 
 #include <cstdint>
 #include <functional>
@@ -61,4 +61,4 @@ absl::Status MaxOverRanks(collectives::Communicator& communicator, std::span<dou
 
 }  // namespace millrace::trainer
 
-#endif  // MILLRACE_TRAINER_STRATEGY_AGREE_H_
+#endif  // MILLRACE_TRAINER_RANKS_AGREE_H_

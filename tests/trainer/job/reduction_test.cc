@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 
+#include "trainer/strategy/reducer_options.h"
+
 namespace millrace::trainer {
 namespace {
 

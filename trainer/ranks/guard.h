@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TRAINER_LOOP_GUARD_H_
-#define MILLRACE_TRAINER_LOOP_GUARD_H_
+#ifndef MILLRACE_TRAINER_RANKS_GUARD_H_
+#define MILLRACE_TRAINER_RANKS_GUARD_H_
 
 #include <atomic>
 #include <cstdint>
@@ -88,4 +88,4 @@ class Guard {
 
 }  // namespace millrace::trainer
 
-#endif  // MILLRACE_TRAINER_LOOP_GUARD_H_
+#endif  // MILLRACE_TRAINER_RANKS_GUARD_H_

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TESTS_TRAINER_STRATEGY_SEES_ASKS_H_
-#define MILLRACE_TESTS_TRAINER_STRATEGY_SEES_ASKS_H_
+#ifndef MILLRACE_TESTS_TRAINER_LOOP_SEES_ASKS_H_
+#define MILLRACE_TESTS_TRAINER_LOOP_SEES_ASKS_H_
 
 #include <chrono>
 #include <cstddef>
@@ -61,4 +61,4 @@ class SeesAsks final : public collectives::Communicator {
 
 }  // namespace millrace::trainer
 
-#endif  // MILLRACE_TESTS_TRAINER_STRATEGY_SEES_ASKS_H_
+#endif  // MILLRACE_TESTS_TRAINER_LOOP_SEES_ASKS_H_

@@ -1,4 +1,4 @@
-#include "trainer/strategy/agree.h"
+#include "trainer/ranks/agree.h"
 
 #include <array>
 #include <exception>

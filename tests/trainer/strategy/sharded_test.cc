@@ -1,4 +1,4 @@
-// What the updater says and counts of its own work: ranks as threads, momentum in shards.
+// How a strategy tells and counts its own work: ranks as threads, momentum in shards.
 
 #include <gmock/gmock.h>
 
@@ -24,7 +24,7 @@ class UsedBuckets final : public collectives::Progress {
   std::set<std::pair<int64_t, int>> used;
 };
 
-class UpdaterTest : public TrainTest {
+class ShardedTest : public TrainTest {
  protected:
   using Body = std::function<absl::Status(Session&, const UsedBuckets&)>;
   absl::Status OnTwoRanks(const Body& body) {
@@ -44,30 +44,31 @@ class UpdaterTest : public TrainTest {
 };
 
 absl::Status Step(Session& session) {
-  Updater& updater = *session.updater;
-  updater.SetRows(1);
+  Strategy& strategy = *session.strategy;
+  strategy.SetRows(1);
   for (size_t i = session.weights.size(); i-- > 0;) {
-    MILLRACE_RETURN_IF_ERROR(updater.MarkReady(i));
+    MILLRACE_RETURN_IF_ERROR(strategy.MarkReady(i));
   }
-  MILLRACE_RETURN_IF_ERROR(updater.Finish());
-  return updater.Apply(*updater.ready().front(), 5, 0.1, session.weights);
+  MILLRACE_RETURN_IF_ERROR(strategy.Finish());
+  EXPECT_EQ(strategy.num_ready(), 1u);
+  return strategy.Apply(0, 5, 0.1, session.weights).status();
 }
 
-TEST_F(UpdaterTest, WhatASaveGathersIsNoCostOfSteps) {
+TEST_F(ShardedTest, WhatASaveGathersIsNoCostOfSteps) {
   const absl::Status status = OnTwoRanks([](Session& session, const UsedBuckets&) -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(session.updater->GatherVelocity().status());
-    EXPECT_EQ(session.updater->counters().gather_seconds, 0);
+    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherVelocity().status());
+    EXPECT_EQ(session.strategy->counters().gather_seconds, 0);
     MILLRACE_RETURN_IF_ERROR(Step(session));
-    const double of_steps = session.updater->counters().gather_seconds;
+    const double of_steps = session.strategy->counters().gather_seconds;
     EXPECT_GT(of_steps, 0);
-    MILLRACE_RETURN_IF_ERROR(session.updater->GatherVelocity().status());
-    EXPECT_EQ(session.updater->counters().gather_seconds, of_steps);
+    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherVelocity().status());
+    EXPECT_EQ(session.strategy->counters().gather_seconds, of_steps);
     return absl::OkStatus();
   });
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST_F(UpdaterTest, ShardsAreSaidToBeUsedBucketByBucket) {
+TEST_F(ShardedTest, ShardsAreSaidToBeUsedBucketByBucket) {
   const absl::Status status =
       OnTwoRanks([](Session& session, const UsedBuckets& progress) -> absl::Status {
         MILLRACE_RETURN_IF_ERROR(Step(session));

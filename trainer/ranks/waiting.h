@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TRAINER_STRATEGY_WAITING_H_
-#define MILLRACE_TRAINER_STRATEGY_WAITING_H_
+#ifndef MILLRACE_TRAINER_RANKS_WAITING_H_
+#define MILLRACE_TRAINER_RANKS_WAITING_H_
 
 #include <cstdint>
 
@@ -34,4 +34,4 @@ class Waiting {
 
 }  // namespace millrace::trainer
 
-#endif  // MILLRACE_TRAINER_STRATEGY_WAITING_H_
+#endif  // MILLRACE_TRAINER_RANKS_WAITING_H_

@@ -1,4 +1,4 @@
-#include "trainer/loop/guard.h"
+#include "trainer/ranks/guard.h"
 
 #include <chrono>
 #include <thread>
@@ -11,7 +11,7 @@
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "collectives/timeline_progress.h"
-#include "trainer/strategy/agree.h"
+#include "trainer/ranks/agree.h"
 
 namespace millrace::trainer {
 namespace {
