@@ -2,46 +2,35 @@
 #define MILLRACE_READERS_DALI_INDEX_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/io.h"
-#include "readers/atomic_file.h"
-#include "readers/container/index_memory.h"
-#include "readers/container/record_index.h"
+#include "base/atomic_file.h"
 #include "readers/record_source.h"
 
 // The index of a TFRecord file that NVIDIA DALI reads (index_path of its TFRecord reader) and its
 // tool tfrecord2idx writes: for each record a line "OFFSET SIZE", in decimal, of its frame.
-// Internal.
 
 namespace millrace::readers {
 
-// Reads an index of a shard of `shard_bytes`. The frames that it lists rise and do not overlap;
-// between them there may be records that it leaves out. Takes memory for what is good so far, at
-// most as many records as the shard has room for.
-//   INVALID_ARGUMENT  a line is not "OFFSET SIZE", or lists what cannot be a record of the shard:
-//                     "PATH:LINE: why"
-//   other             the index cannot be read, or there is no memory
-absl::StatusOr<ShardIndex> ReadDaliIndex(const RandomAccessFile& file, uint64_t shard_bytes,
-                                         uint64_t max_record_bytes,
-                                         const std::shared_ptr<IndexMemory>& memory);
-
-// INVALID_ARGUMENT if the TFRecord file `path` is compressed: then it cannot have such an index,
-// whose offsets are for who seeks in the file as it lies on disk. Reads its first bytes.
+// Checks that the TFRecord file `path` can have such an index, whose offsets are those of the file
+// on disk. Reads its first bytes.
+//   INVALID_ARGUMENT  the file is compressed
+//   other             it cannot be read
 absl::Status CheckMayHaveDaliIndex(const std::string& path);
 
-// Puts indexes into the order of their files: "a.tfrecord.idx" and "a.idx" are of "a.tfrecord", in
-// whatever folder. Where not every file has one of such a name, they are taken as they are sorted.
-//   INVALID_ARGUMENT  there are not as many as files; an index has the name of one file and the
-//                     place of another
+// Puts indexes into the order of their files: "a.tfrecord.idx" and "a.idx", in any folder, belong
+// to "a.tfrecord". If some file has no index of such a name, the sorted order of the indexes
+// counts.
+//   INVALID_ARGUMENT  there are not as many indexes as files, or an index has the name of one file
+//                     and the place of another
 absl::StatusOr<std::vector<std::string>> PairDaliIndexes(const std::vector<std::string>& files,
                                                          std::vector<std::string> indexes);
 
-// Writes that of `count` records of `source`, from `first` on, all of one shard, to `path`: whole
-// or not at all. Blocks.
+// Writes the index of `count` records of `source`, from `first` on, all of one shard, to `path`,
+// whole or not at all. Blocks.
 //   ALREADY_EXISTS  `existing` is kKeep and there is such a file
 //   other           it cannot be written
 absl::Status WriteDaliIndex(const RecordSource& source, uint64_t first, uint64_t count,

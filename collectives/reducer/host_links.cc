@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
+#include "collectives/reducer/internals.h"
 
 namespace millrace::collectives {
 namespace {
@@ -23,7 +24,8 @@ absl::StatusOr<std::vector<uint64_t>> GatherNumbers(Communicator& all, uint64_t 
 
 uint64_t IdentityOf(const ReducerOptions& options) {
   if (!options.shared_memory) return 0;
-  return options.host >= 0 ? static_cast<uint64_t>(options.host) + 1 : HostIdentity();
+  const int host = InternalsOf(options).host;
+  return host >= 0 ? static_cast<uint64_t>(host) + 1 : HostIdentity();
 }
 
 // The lowest rank's `text` that is not empty, or none.
@@ -50,7 +52,7 @@ class Connector {
     if (links_.groups.largest() > 1) MILLRACE_RETURN_IF_ERROR(Share());
     MILLRACE_RETURN_IF_ERROR(TakePrivateMemory());
     links_.ranks = links_.groups.RanksOf(host());
-    MILLRACE_RETURN_IF_ERROR(ConnectLanes());
+    MILLRACE_RETURN_IF_ERROR(ConnectStripes());
     return std::move(links_);
   }
 
@@ -88,15 +90,15 @@ class Connector {
         absl::StrCat("rank ", lacks - have.begin(), " has no memory for its gradients")));
   }
 
-  absl::Status ConnectLanes() {
+  absl::Status ConnectStripes() {
     const HostGroups& groups = links_.groups;
-    const int lanes = groups.num_lanes();
+    const int stripes = groups.num_stripes();
     const int local = groups.local_of[all_.rank()];
-    links_.lane = local < lanes ? local : -1;
+    links_.stripe = local < stripes ? local : -1;
     if (groups.num_hosts() == 1) return absl::OkStatus();
     // A group of its own, so that reducers do not wait for each other's exchanges.
-    MILLRACE_ASSIGN_OR_RETURN(auto cross, all_.Split(std::min(local, lanes), host()));
-    if (links_.lane >= 0) links_.cross = std::move(cross);
+    MILLRACE_ASSIGN_OR_RETURN(auto cross, all_.Split(std::min(local, stripes), host()));
+    if (links_.stripe >= 0) links_.cross = std::move(cross);
     return absl::OkStatus();
   }
 
@@ -118,7 +120,7 @@ std::vector<int> HostGroups::RanksOf(int host) const {
   return ranks;
 }
 
-int HostGroups::num_lanes() const { return *std::min_element(sizes.begin(), sizes.end()); }
+int HostGroups::num_stripes() const { return *std::min_element(sizes.begin(), sizes.end()); }
 
 HostGroups GroupByIdentity(const std::vector<uint64_t>& identities) {
   HostGroups groups;

@@ -9,7 +9,6 @@
 
 #include "pipeline/cut/settler.h"
 #include "pipeline/plan/physical.h"
-#include "readers/record_source.h"
 
 // Notices that a stream is empty from here on: the endless input of a cut comes round again and
 // again, and nothing passes the filters, so no batch can be made any more. It says so only if that

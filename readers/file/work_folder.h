@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
-// Where a set of shards is written before it appears. Internal.
+// The folder in which a set of shards is written before it appears.
 
 namespace millrace::readers {
 

@@ -15,14 +15,10 @@ namespace millrace::readers {
 //   DATA_LOSS  with RecordError: the span is damaged, or is not what the points were made of. Other
 //              spans can be read
 //   other      `file` cannot be read
-// Internal.
+//
 std::shared_ptr<const RandomAccessFile> MakeInflatedFile(
     std::shared_ptr<const RandomAccessFile> file, AccessPoints points,
     std::shared_ptr<SpanCache> cache);
-
-// Its spans alone, for who goes through them once. Shares nothing.
-std::shared_ptr<const SpannedFile> MakeSpannedFile(std::shared_ptr<const RandomAccessFile> file,
-                                                   AccessPoints points);
 
 }  // namespace millrace::readers
 

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/byte_source.h"
+#include "readers/shard_stamp.h"
 #include "readers/source/open_shards.h"
 #include "xxhash.h"
 
@@ -168,7 +170,7 @@ class Source : public RecordSource {
     if (IsDamagedPart(ref)) return shard.damaged.At(files_[ref.shard], ref);
     auto payload = container_->Unframe(files_[ref.shard], ref, framed);
     if (payload.ok()) return payload;
-    if (shard.salvaged) return DamagedStretch(shard, ref, FramedBytes(ref), payload.status());
+    if (shard.resynced) return DamagedStretch(shard, ref, FramedBytes(ref), payload.status());
     if (!shard.dali_index.empty()) return ListedWrong(payload.status(), shard, ref, framed);
     return payload;
   }
