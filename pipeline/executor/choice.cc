@@ -62,7 +62,7 @@ uint64_t Choice::ScanAhead(const ExecutorState& state) const {
 
 bool Choice::MayScan(const ExecutorState& state, uint64_t ahead) const {
   return !state.queues.planning() && !state.ring.error_seen() && !state.queues.scan().waits() &&
-         state.pass_one.MayClaim(ahead, ClosedRoom(state), ReadAhead(state));
+         state.pass_one.MayClaim(ahead, state.ring.target(), ReadAhead(state));
 }
 
 bool Choice::PickPlan(ExecutorState& state, WorkItem& item) const {
@@ -151,6 +151,7 @@ bool Choice::MayJoin(const ExecutorState& state, const ProcessItem& item) const 
 // A run whose reads are to begin.
 bool Choice::PickSubmit(ExecutorState& state, WorkItem& item) const {
   RunQueues& queues = state.queues;
+  if (queues.NothingToSubmit()) return false;
   RowsRun* rows = queues.rows().TakeRetry();
   ScanRun* scan = rows == nullptr ? queues.scan().TakeRetry() : nullptr;
   if (rows == nullptr && scan == nullptr) rows = queues.TakeAdmitted<RowsRun>();
@@ -167,7 +168,7 @@ bool Choice::PickUrgent(ExecutorState& state, WorkItem& item) const {
     item = FinishItem{batch};
     return true;
   }
-  if (!has_cut_ || !state.pass_one.MaySettle(ClosedRoom(state))) return false;
+  if (!has_cut_ || !state.pass_one.MaySettle(state.ring.target())) return false;
   state.pass_one.BeginSettling();
   item = SettleItem();
   return true;
@@ -196,7 +197,7 @@ int64_t Choice::NumAvailable(const ExecutorState& state) const {
   if (!has_cut_) return items;
   items += static_cast<int64_t>(queues.scan().num_ready() + queues.scan().num_retries());
   items += queues.FirstWaitingFits(queues.scan()) ? 1 : 0;
-  items += state.pass_one.MaySettle(ClosedRoom(state)) ? 1 : 0;
+  items += state.pass_one.MaySettle(state.ring.target()) ? 1 : 0;
   return items + (MayScan(state, ScanAhead(state)) ? 1 : 0);
 }
 

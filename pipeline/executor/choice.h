@@ -40,7 +40,7 @@ class Choice {
   // Borrows both for its lifetime.
   Choice(const ExecutorParts& parts, const RunSizes& sizes);
 
-  // Makes `item`, which is nothing, the next thing to do; false if there is none now.
+  // Replaces `item` by the next thing to do; false if there is none now.
   bool Pick(ExecutorState& state, WorkItem& item) const;
   // The number of items that could be begun now. Planning counts as one, since a worker that begins
   // it wakes the next one.

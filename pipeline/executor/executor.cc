@@ -339,8 +339,7 @@ bool Executor::NextItem(TaskClock& clock, WorkItem& item) {
     clock.task_ns = now_ns;
   } else {
     state_.demand.EndWork(clock.item_ns, now_ns);
-    EndItemLocked(item);
-    item = std::monostate();
+    EndItemLocked(item);  // nothing is left in it that the executor owns
   }
   if (state_.ring.consumer_waits() && state_.demand.LookIsDue(now_ns)) AdaptLocked();
   const bool may_go_on = now_ns - clock.task_ns < kTaskNanoseconds;

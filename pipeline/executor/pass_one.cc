@@ -44,11 +44,6 @@ uint64_t PassOne::ScanAhead(uint64_t rows_per_lane, size_t room, uint64_t least)
   return std::max(least, static_cast<uint64_t>(std::min<Wide>(ahead, kMaxScanAhead)));
 }
 
-bool PassOne::MayClaim(uint64_t ahead, size_t room, int64_t most_blocks) const {
-  return !settled_ && !more_closed_ && room > 0 && board_.num_blocks() < most_blocks &&
-         !empty_stream_.found() && board_.MayClaim(ahead);
-}
-
 void PassOne::Append(const ScanClaim& claim, std::span<ScanRun* const> runs) {
   uint64_t first = claim.first;
   for (ScanRun* const run : runs) {

@@ -54,7 +54,10 @@ class PassOne {
   // wanted, by the share of rows that was kept lately; and at least `least` positions.
   uint64_t ScanAhead(uint64_t rows_per_lane, size_t room, uint64_t least) const;
   // True if positions are to be looked at now, with fewer than `most_blocks` under way.
-  bool MayClaim(uint64_t ahead, size_t room, int64_t most_blocks) const;
+  bool MayClaim(uint64_t ahead, int ring_target, int64_t most_blocks) const {
+    return !settled_ && !more_closed_ && ClosedRoom(ring_target) > 0 &&
+           board_.num_blocks() < most_blocks && !empty_stream_.found() && board_.MayClaim(ahead);
+  }
   // The next positions. REQUIRES: MayClaim.
   ScanClaim Claim(uint64_t rows, uint64_t ahead) { return board_.Claim(rows, ahead); }
   // Puts the runs of a claim on the board, in order.
@@ -63,9 +66,9 @@ class PassOne {
   void PutFindings(const ScanRun& run, Examined found);
 
   // Settling.
-  bool MaySettle(size_t room) const {
+  bool MaySettle(int ring_target) const {
     return !settling_ && !settled_ &&
-           (board_.HasHeads() || (more_closed_ && room > 0) || end_is_due_);
+           (board_.HasHeads() || (more_closed_ && ClosedRoom(ring_target) > 0) || end_is_due_);
   }
   void BeginSettling() { settling_ = true; }
   void EndSettling() { settling_ = false; }

@@ -102,6 +102,10 @@ class RunQueues {
   PassRuns<ScanRun>& scan() { return scan_; }
   const PassRuns<ScanRun>& scan() const { return scan_; }
 
+  // True while no run waits for the budget or is to be read again.
+  bool NothingToSubmit() const {
+    return !rows_.waits() && !scan_.waits() && rows_.num_retries() + scan_.num_retries() == 0;
+  }
   // True while no run of either pass has a place in the budget.
   bool NoneAdmitted() const { return rows_.num_admitted() + scan_.num_admitted() == 0; }
   // True if the lowest run that waits in a pass could be admitted.
