@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/executor/executor.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
 // Pipelines of one Context get equally much of its workers, whatever their items cost.
