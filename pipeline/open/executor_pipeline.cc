@@ -9,7 +9,7 @@
 #include "pipeline/op_table.h"
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/order/resume_token.h"
-#include "pipeline/stages/mixing.h"
+#include "pipeline/stages/batch_mixing.h"
 #include "readers/quarantine.h"
 
 namespace millrace::pipeline {
@@ -19,7 +19,7 @@ constexpr int kMaxPrefetch = 1024;
 
 absl::StatusOr<std::unique_ptr<BatchOp>> MakeBatchOp(const BatchOpSpec& spec,
                                                      const OpenOptions& options) {
-  if (spec.mixing) return MakeMixing(*spec.mixing);
+  if (spec.mixing) return MakeBatchMixing(*spec.mixing);
   if (options.ops != nullptr) {
     return options.ops->MakeBatch(spec.op, spec.version, spec.options, spec.stage);
   }
