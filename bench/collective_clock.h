@@ -51,11 +51,12 @@ class CollectiveClock {
     std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
     return all[all.size() / 2];
   }
-  // "{"name": median, ...}" of all that were taken, and `more`.
-  std::string Json(std::map<std::string, double> more = {}) {
-    for (auto& [name, times] : taken_) more[name] = Median(name);
+  // "{"name": median, ...}" of all that were taken.
+  std::string Json() {
+    std::map<std::string, double> medians;
+    for (auto& [name, times] : taken_) medians[name] = Median(name);
     std::string text = "{";
-    for (const auto& [name, value] : more) {
+    for (const auto& [name, value] : medians) {
       text += (text.size() > 1 ? ", \"" : "\"") + name + "\": " + std::to_string(value);
     }
     return text + "}";

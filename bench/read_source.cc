@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "readers/local_file.h"
 #include "readers/record_source.h"
 
 namespace {

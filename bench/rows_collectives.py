@@ -1,6 +1,5 @@
 """Rows of the area `collectives`: ranks are processes under mpirun on this machine."""
 import os
-import statistics
 
 from rows import BIN, ROOT, Skip, measure, need_cores, run_json, summary
 
@@ -131,15 +130,13 @@ def oversubscribed_4(repeats):
 
 
 def startup(repeats):
-    """Of 2 ranks by ResNet-50, started anew for each turn, since a start has its probe once and no
-    warm memory; the limit is the bar. The note has 64 ranks as threads."""
+    """Of 2 ranks by ResNet-50, started anew for each turn, since a start has no warm memory; the
+    limit is the bar. The note has 64 ranks as threads."""
     turns = max(repeats, LEAST_TURNS)
     starts = [ranks(2, "startup", 1) for _ in range(turns)]
     threads = run_json([PROGRAM, "startup_threads", turns])["startup"]
-    row = summary("startup", "ms", [start["probe"] + start["reducer"] for start in starts], [100])
-    probe = statistics.median(start["probe"] for start in starts)
-    row.update(threads_ms=threads, probe_ms=probe,
-               note=f"the probe {probe:.1f} ms of it; 64 ranks as threads {threads:.1f} ms")
+    row = summary("startup", "ms", [start["reducer"] for start in starts], [100])
+    row.update(threads_ms=threads, note=f"64 ranks as threads {threads:.1f} ms")
     return row
 
 

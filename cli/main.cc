@@ -9,10 +9,11 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/commands/command.h"
+#include "cli/exit.h"
 #include "cli/flags/command_line.h"
 #include "collectives/factory.h"
 #include "pipeline/device_feed.h"
-#include "trainer/backend/backend.h"
+#include "trainer/train.h"
 
 namespace millrace::cli {
 namespace {

@@ -2,16 +2,14 @@
 find_program(MILLRACE_CCACHE ccache)
 if(MILLRACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${MILLRACE_CCACHE})
-  # Without the first setting it keeps nothing that uses precompiled headers; by the others presets
-  # and clones share what it keeps.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MILLRACE_CCACHE})
+    ${PROJECT_SOURCE_DIR}/cmake/cached_compiler.sh ${PROJECT_SOURCE_DIR} ${MILLRACE_CCACHE})
 endif()
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
+find_package(TBB CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(libjpeg-turbo CONFIG REQUIRED)

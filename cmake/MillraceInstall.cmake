@@ -16,6 +16,8 @@ foreach(folder ${embeddable})
   file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/${folder}/*.h)
   list(FILTER headers EXCLUDE REGEX "internal")
+  # The trainer's alone: it takes messages of protobuf.
+  list(FILTER headers EXCLUDE REGEX "^pipeline/text_proto\\.h$")
   install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace/${folder})
 endforeach()
 if(TARGET millrace)

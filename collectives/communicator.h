@@ -62,6 +62,23 @@ struct WaitLimits {
   std::function<absl::Status()> watch;
 };
 
+// What a backend can do beyond its operations; the same on all ranks of a group.
+struct Capabilities {
+  // True if sums are made in ascending order of the ranks, with the bits of every such backend.
+  bool ordered_sums = true;
+  // True if any thread of a rank may call its groups, one thread at a time. False: only the thread
+  // that connected may.
+  bool any_thread = true;
+  // True if memory of a call that was given up is the caller's again at once. False: the network
+  // may write to it until the process ends.
+  bool cancel_is_final = true;
+  // True if a message that no peer awaits any more does no harm, so that a rank may say that it
+  // leaves when the others may be gone already.
+  bool drops_unawaited = true;
+};
+
+class DeviceCommunicator;
+
 // A group of ranks that call the same operations in the same order. Thread-compatible: one thread
 // at a time per rank. Element types: float32, float16, bfloat16, float64, int32, int64, uint8;
 // 16-bit floats are summed as float32 and rounded once. Memory is the caller's. Outcomes of every
@@ -86,7 +103,13 @@ class Communicator {
   virtual int local_size() const = 0;
   // The number of one of these ranks in the group that all others were split from.
   virtual int RankInJob(int rank) const { return rank; }
-  virtual std::string_view backend() const = 0;  // "threads", "mpi", "tcp", "nccl", "single"
+  // "threads", "mpi", "tcp", "nccl" or "single": for people to read. What differs between backends
+  // for a program is in capabilities() and on_device().
+  virtual std::string_view backend() const = 0;
+  virtual Capabilities capabilities() const { return {}; }
+  // This communicator where tensors are in a device's memory (device_communicator.h); null: they
+  // are in the host's.
+  virtual DeviceCommunicator* on_device() { return nullptr; }
 
   // Every rank's `data` becomes the reduction over all ranks, the same bits on every rank.
   absl::Status AllReduce(TensorView data, ReduceOp op);

@@ -37,36 +37,28 @@ struct ConnectOptions {
   // Both need a rank, from the flags or a launcher.
   std::string rendezvous;  // rendezvous.h; empty: where the launcher says, if it does
   std::string job_id;      // tells this run from others there; empty: the launcher's
-  // Over MPI of each call of the probe only, but for MPI's own sums there: these, MPI_Init, what
-  // MPI connects by itself and MPI_Finalize end when the launcher ends the job, or by on_unbounded.
+  // How long the ranks wait for each other at the start. Not over MPI: MPI_Init, what MPI connects
+  // by itself and MPI_Finalize end when the launcher ends the job, or by on_unbounded.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);
   std::chrono::nanoseconds timeout{0};  // of each operation, as Communicator::set_timeout
   // Of the backend "nccl"; its connect_timeout is the one above.
   NcclOptions nccl;
-  // Told what begins that nothing interrupts, MPI's start, its sums in the probe and its end ("the
-  // start of MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "the probe of MPI's sums (...)",
-  // "MPI_Finalize (...)"), and with an empty text when it is over: for a watch that ends the
-  // process, which the library itself does in Communicator::Abort over MPI alone. Runs in Connect;
-  // that of the call that starts MPI also where the last communicator is dropped, so it lives until
-  // then. Does not throw. May be empty.
+  // Told when a wait begins that nothing interrupts, which are MPI's start and its end ("the start
+  // of MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "MPI_Finalize (...)"), and with an empty text
+  // when it is over: for a watch that ends the process. The library itself ends a process only in
+  // Communicator::Abort over MPI. Runs in Connect; that of the call that starts MPI also where the
+  // last communicator is dropped, so it lives until then. Does not throw. May be empty.
   std::function<void(std::string_view what)> on_unbounded;
-
-  // performance only: results are the same for every value
-  bool exact = false;  // never a network's own sums, even where they have the same bits
-  // Over MPI of two ranks: whether its own sums are timed, which alone makes them be taken. False
-  // spares the time where waits always have a timeout or a watch, for these rule MPI's sums out.
-  bool probe_sums = true;
+  // True if a backend whose sums have an order of their own (NCCL) is refused.
+  bool exact = false;
 };
 
 struct Launch {
   std::unique_ptr<Communicator> communicator;
-  // Why this backend: "mpi: OMPI_COMM_WORLD_SIZE=2; sums by messages (exact)",
+  // Why this backend: "mpi: OMPI_COMM_WORLD_SIZE=2",
   // "tcp: WORLD_SIZE=2, met at tcp:node1:29500", "single: no launcher variables",
   // "nccl: 2.28.9; tcp: WORLD_SIZE=2, met at tcp:node1:29500".
   std::string reason;
-  // Of it all, what the probe of MPI's sums took on this rank, connections and memory included;
-  // next to nothing where there was none.
-  std::chrono::nanoseconds probe_time{0};
 };
 
 // Learns the rank of this process (launcher.h) and connects it to the others. Without a backend by
@@ -75,15 +67,11 @@ struct Launch {
 // MPI. NCCL only by name, because its tensors are device memory; the ranks then meet over what
 // would have been chosen without it, and the communicator is a NcclCommunicator.
 //
-// Over MPI sums are made by our own messages; between two ranks a probe of some milliseconds
-// (`probe_sums`) may prefer MPI's own, which has the same bits there, for calls without timeout and
-// watch. MPI is
-// initialised (FUNNELED) by this call and finalised with the last communicator, of all calls
+// MPI is initialised (FUNNELED) by this call and finalised with the last communicator, of all calls
 // together, on the thread that drops it: let that be the caller's. Where MPI is initialised
 // already, its owner finalises it, after the communicators are gone. After it was finalised a call
 // over MPI is FAILED_PRECONDITION. Call it before other threads start (it may set
-// OMPI_MCA_mpi_yield_when_idle in the environment, and OMPI_MCA_coll_tuned_use_dynamic_rules until
-// MPI has started).
+// OMPI_MCA_mpi_yield_when_idle in the environment).
 //   INVALID_ARGUMENT     no such backend, flags that do not fit, no such rendezvous, or `exact` of
 //                        NCCL, whose sums are its own
 //   FAILED_PRECONDITION  the launchers contradict each other; several ranks were launched but this

@@ -19,6 +19,7 @@ namespace millrace::collectives {
 
 class Progress;
 class TeamMember;
+struct ReducerInternals;
 
 // One gradient: float32, float16 or bfloat16.
 struct GradientSpec {
@@ -49,6 +50,7 @@ class ReducerTeam {
 
  private:
   friend class TeamMember;
+  struct ReducerInternals;
   std::vector<TeamMember*> members_;
 };
 
@@ -82,25 +84,19 @@ struct ReducerOptions {
   ProgressPolicy policy = ProgressPolicy::kAuto;
   int compute_threads = 1;    // that are busy during backward; 0: a device computes
   bool shared_memory = true;  // where the host has more ranks than this one
-  int host = -1;              // >= 0: ranks with one number count as one host (tests)
   // Over NCCL a reducer of a team has a communicator and a stream of its own, so all ranks bring a
   // team or none.
   ReducerTeam* team = nullptr;
-  // Over NCCL: the cudaStream_t of this rank's device on which gradients and updated shards are
-  // written, and behind which they are read at MarkReady and GatherShards, on another stream.
-  // Outlives the reducer. Null: they are written on NcclOptions::stream, or there when these are
-  // called. The communicator's timeout counts from these calls on, so backward has to be done
-  // within it too.
-  void* gradient_stream = nullptr;
-  // How messages number the reducer's steps: first_step, first_step + step_stride, ... (a training
-  // that goes on from a checkpoint, every second step).
+  // The number that messages give the reducer's first step: of a training that goes on from a
+  // checkpoint it is not 0.
   int64_t first_step = 0;
-  int64_t step_stride = 1;
   // Where to say what this rank does; outlives the reducer, which says it from a step's first
   // bucket to its end: that the next step's backward begins is for the caller to say. Its Health
   // ends the waits within a host; those between hosts need the communicator's watch as well
   // (WaitLimits), set before Make.
   Progress* progress = nullptr;
+  // Set by this library and its tests alone; null: the defaults.
+  std::shared_ptr<const ReducerInternals> internals;
 };
 
 // What all ranks know of a step that Finish has ended.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace millrace::readers {
 

@@ -2,32 +2,18 @@
 #define MILLRACE_READERS_DALI_INDEX_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/io.h"
-#include "readers/atomic_file.h"
-#include "readers/container/index_memory.h"
-#include "readers/container/record_index.h"
+#include "base/atomic_file.h"
 #include "readers/record_source.h"
 
 // The index of a TFRecord file that NVIDIA DALI reads (index_path of its TFRecord reader) and its
 // tool tfrecord2idx writes: for each record a line "OFFSET SIZE", in decimal, of its frame.
-// Internal.
 
 namespace millrace::readers {
-
-// Reads an index of a shard of `shard_bytes`. The frames that it lists rise and do not overlap;
-// between them there may be records that it leaves out. Takes memory for what is good so far, at
-// most as many records as the shard has room for.
-//   INVALID_ARGUMENT  a line is not "OFFSET SIZE", or lists what cannot be a record of the shard:
-//                     "PATH:LINE: why"
-//   other             the index cannot be read, or there is no memory
-absl::StatusOr<ShardIndex> ReadDaliIndex(const RandomAccessFile& file, uint64_t shard_bytes,
-                                         uint64_t max_record_bytes,
-                                         const std::shared_ptr<IndexMemory>& memory);
 
 // INVALID_ARGUMENT if the TFRecord file `path` is compressed: then it cannot have such an index,
 // whose offsets are for who seeks in the file as it lies on disk. Reads its first bytes.

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/record_error.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 // The quarantine: a file that names the damaged records that were met, for `records verify --from`
 // and `records repair --from`. One JSON object a line (readers/FORMAT.md):

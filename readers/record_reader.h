@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/record.h"
 
 namespace millrace::readers {

@@ -1,7 +1,6 @@
 #ifndef MILLRACE_READERS_RECORD_SOURCE_H_
 #define MILLRACE_READERS_RECORD_SOURCE_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,10 +15,10 @@
 #include "base/io.h"
 #include "base/run.h"
 #include "readers/container.h"
-#include "readers/container/record_index.h"
 #include "readers/http_options.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/record.h"
+#include "readers/shard_stamp.h"
 
 namespace millrace::readers {
 
@@ -137,44 +136,6 @@ class RecordSource {
   // digest of the lengths); no paths, no times.
   virtual uint64_t Fingerprint() const = 0;
 };
-
-// Expands patterns and plain names into the sorted list of files, each of them once. A pattern is a
-// glob pattern, may have braces as bash knows them ("{a,b}", "{000..127}"), may be a shard spec
-// ("train@8.tfrecord", "train@*"; readers/names/names.h says what these are), a URL, or
-// "list:PATH" for a file that has one of all these per line, relative to its own folder. The name
-// of a file that exists is that file, whatever characters it has. A URL is not asked for.
-//   INVALID_ARGUMENT     no pattern was given, or one stands for too many files
-//   NOT_FOUND            a pattern matches nothing; the message shows it, and names near it in its
-//                        folder or that there are none; or a shard is missing
-//   FAILED_PRECONDITION  "@*" where there are several sets of shards
-absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
-
-// A read that has been under way for longer than the deadline, or was and now is `over`.
-struct OverdueRead {
-  std::string path;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-  std::chrono::milliseconds so_far{0};
-  bool over = false;
-};
-
-// Who is told of reads that hang. They go on all the same: their buffers may still be written to.
-struct ReadWatchOptions {
-  std::chrono::milliseconds deadline{30'000};  // 0: reads may take any time
-  // Called on a thread of the engine, once when a read is overdue and once when such a read ends,
-  // whichever way; empty: nobody watches.
-  std::function<void(const OverdueRead&)> report;
-};
-
-// The pread pool: `threads` (at least 1) I/O threads. Implements base's IoEngine. A group's
-// requests are read one after the other by one thread: submit several groups to read in parallel.
-// The last owner must not let go of it inside a `done`. It goes on with fewer threads when the
-// system has no more to give.
-//   RESOURCE_EXHAUSTED  it has none at all
-absl::StatusOr<std::shared_ptr<IoEngine>> MakePreadEngine(int threads, ReadWatchOptions watch = {});
-
-// Opens a local file, or the one behind an http or https URL, for ReadAt.
-absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path);
 
 }  // namespace millrace::readers
 

@@ -13,7 +13,8 @@ packages=(
   # tools
   git cmake ninja-build g++ pkg-config ccache python3
   # libraries of the input pipeline
-  libabsl-dev libprotobuf-dev protobuf-compiler libjpeg62-turbo-dev libturbojpeg0-dev libhwy-dev
+  libabsl-dev libtbb-dev libprotobuf-dev protobuf-compiler libjpeg62-turbo-dev
+  libturbojpeg0-dev libhwy-dev
   libspng-dev libisal-dev zlib1g-dev libzstd-dev libxxhash-dev libarchive-dev libcurl4-openssl-dev
   # of the trainer and the command
   libdnnl-dev libopenmpi-dev openmpi-bin libcli11-dev nlohmann-json3-dev

@@ -101,6 +101,9 @@ struct TrainOutcome {
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,
                                    collectives::Communicator& communicator);
 
+// The compute libraries of this build with their versions: {"oneDNN 2.6.3"}.
+std::vector<std::string> BackendNames();
+
 }  // namespace millrace::trainer
 
 #endif  // MILLRACE_TRAINER_TRAIN_H_

@@ -10,7 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::augment {
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands/command.h"
+#include "cli/exit.h"
 
 namespace millrace::cli {
 namespace {

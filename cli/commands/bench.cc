@@ -8,9 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
-#include "cli/bench/collective_bench.h"
+#include "cli/bench/collectives.h"
 #include "cli/commands/command.h"
-#include "cli/watch/unbounded_watch.h"
+#include "cli/exit.h"
+#include "cli/wait/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/nccl_communicator.h"
 #include "nlohmann/json.hpp"
@@ -140,7 +141,6 @@ absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatc
   collectives::ConnectOptions options;
   if (flags.ranks == 1) options.backend = flags.backend;
   options.connect_timeout = std::chrono::seconds(flags.connect_timeout_s);
-  options.probe_sums = flags.timeout_s == 0;  // MPI's own sums take no timeout
   options.nccl = NcclOptionsOf(flags);
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);

@@ -12,10 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
+#include "cli/exit.h"
 #include "cli/flags/where.h"
 #include "readers/example_view.h"
+#include "readers/expand_files.h"
 #include "readers/record_reader.h"
-#include "readers/record_source.h"
 
 namespace millrace::cli {
 namespace {

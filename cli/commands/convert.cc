@@ -13,14 +13,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "augment/image_recoder.h"
+#include "base/bytes_text.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/compression_flag.h"
-#include "cli/flags/container_flag.h"
-#include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
-#include "readers/record_source.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/flags/compression.h"
+#include "cli/flags/container.h"
+#include "cli/wait/progress.h"
+#include "readers/expand_files.h"
 
 namespace millrace::cli {
 namespace {
@@ -144,8 +146,8 @@ void PrintLabels(const readers::ConvertReport& report) {
 
 void Print(const readers::ConvertReport& report, ConvertFormat from) {
   absl::PrintF("%d %s, %s in %d shards\n", report.num_records,
-               HoldsImages(from) ? "images" : "records",
-               HumanBytes(static_cast<double>(report.file_bytes)), report.files.size());
+               HoldsImages(from) ? "images" : "records", BytesText(report.file_bytes),
+               report.files.size());
   absl::PrintF("  %s\n", report.files.front());
   if (report.files.size() > 1) absl::PrintF("  ... %s\n", report.files.back());
   PrintLabels(report);

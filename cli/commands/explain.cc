@@ -6,7 +6,9 @@
 
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/say/progress.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/wait/progress.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 

@@ -9,13 +9,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
+#include "cli/exit.h"
+#include "cli/wait/progress.h"
 #include "readers/cache_folder.h"
 #include "readers/dali_index.h"
+#include "readers/expand_files.h"
 #include "readers/http_options.h"
 #include "readers/record_source.h"
 
@@ -125,13 +127,13 @@ absl::Status Run(const Flags& flags) {
   absl::PrintF("%-48s %9s %10s\n", "file", "records", "size");
   for (uint32_t i = 0; i < indexed.size(); ++i) {
     if (flags.dali) {
-      MILLRACE_RETURN_IF_ERROR(readers::WriteDaliIndex(
-          *source, indexed[i].first, indexed[i].count, names[i],
-          flags.overwrite ? readers::Existing::kReplace : readers::Existing::kKeep));
+      MILLRACE_RETURN_IF_ERROR(
+          readers::WriteDaliIndex(*source, indexed[i].first, indexed[i].count, names[i],
+                                  flags.overwrite ? Existing::kReplace : Existing::kKeep));
     }
     const auto stamp = source->stamp(i);
     absl::PrintF("%-48s %9d %10s\n", source->files()[i], indexed[i].count,
-                 HumanBytes(stamp.has_value() ? static_cast<double>(stamp->file_size) : 0));
+                 BytesText(stamp.has_value() ? static_cast<double>(stamp->file_size) : 0));
   }
   absl::PrintF("%d files, %d records\n", indexed.size(), source->num_records());
   return absl::OkStatus();

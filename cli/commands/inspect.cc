@@ -6,11 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
-#include "readers/record_source.h"
+#include "cli/exit.h"
+#include "cli/wait/progress.h"
+#include "readers/expand_files.h"
 
 namespace millrace::cli {
 namespace {
@@ -55,7 +56,7 @@ std::string CompressionText(readers::Compression compression) {
 void PrintShard(const std::string& name, const std::string& compression,
                 const readers::ShardReport& shard) {
   absl::PrintF("%-48s %9d %10s  %-5s %-12s %s / %.0f / %s\n", name, shard.num_records,
-               HumanBytes(static_cast<double>(shard.file_bytes)), compression, CrcText(shard),
+               BytesText(shard.file_bytes), compression, CrcText(shard),
                shard.record_bytes.min ? absl::StrCat(*shard.record_bytes.min) : "-",
                shard.mean_record_bytes(),
                shard.record_bytes.max ? absl::StrCat(*shard.record_bytes.max) : "-");

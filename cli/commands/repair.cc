@@ -7,9 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/container_flag.h"
+#include "cli/exit.h"
+#include "cli/flags/container.h"
+#include "readers/expand_files.h"
 #include "readers/quarantine.h"
-#include "readers/record_source.h"
 
 namespace millrace::cli {
 namespace {

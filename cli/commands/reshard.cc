@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/compression_flag.h"
-#include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/flags/compression.h"
+#include "cli/wait/progress.h"
+#include "readers/expand_files.h"
 #include "readers/record_source.h"
 
 // `millrace records split`, `merge` and `sample`: one operation, which copies records into another
@@ -65,8 +68,8 @@ int RunAndPrint(const Flags& flags) {
   if (const absl::Status bad = CheckPrefix(flags.prefix); !bad.ok()) return FailUsage(bad);
   const auto report = Run(flags);
   if (!report.ok()) return Fail(report.status());
-  absl::PrintF("%d records, %s in %d shards\n", report->num_records,
-               HumanBytes(static_cast<double>(report->file_bytes)), report->files.size());
+  absl::PrintF("%d records, %s in %d shards\n", report->num_records, BytesText(report->file_bytes),
+               report->files.size());
   absl::PrintF("  %s\n", report->files.front());
   if (report->files.size() > 1) absl::PrintF("  ... %s\n", report->files.back());
   return kDone;

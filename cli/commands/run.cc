@@ -16,8 +16,10 @@
 #include "cli/emulate/run_max.h"
 #include "cli/emulate/run_report.h"
 #include "cli/emulate/run_stream.h"
-#include "cli/say/progress.h"
-#include "cli/visit/visit_record.h"
+#include "cli/emulate/visit_record.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/wait/progress.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 

@@ -10,13 +10,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/emulate/run_stream.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
 #include "cli/page/contact_sheet.h"
 #include "pipeline/crop_watch.h"
 #include "pipeline/plan.h"
-#include "readers/atomic_file.h"
 
 // `millrace show` puts the first batches of a pipeline into a page: a wrong crop, a swapped channel
 // or a label beside the wrong image are seen at once.
@@ -31,7 +33,7 @@ struct Flags {
   uint64_t rows = 32;
 };
 
-absl::Status Append(readers::AtomicFile& file, std::string_view text) {
+absl::Status Append(AtomicFile& file, std::string_view text) {
   return file.Append(std::as_bytes(std::span(text)));
 }
 
@@ -56,7 +58,7 @@ absl::StatusOr<Shown> Show(const Flags& flags,
   MILLRACE_ASSIGN_OR_RETURN(const RunStream stream, Open(flags.run, plan, watch));
   MILLRACE_ASSIGN_OR_RETURN(const ContactSheet sheet,
                             ContactSheet::Make(flags.run.file, plan, watch, *stream.pipeline));
-  MILLRACE_ASSIGN_OR_RETURN(const auto file, readers::AtomicFile::Create(flags.out));
+  MILLRACE_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(flags.out));
   MILLRACE_RETURN_IF_ERROR(Append(*file, sheet.Begin()));
   const auto max_rows = static_cast<int64_t>(flags.rows);
   Shown shown;

@@ -16,9 +16,11 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/reduction_flags.h"
-#include "cli/say/progress.h"
-#include "cli/watch/unbounded_watch.h"
+#include "cli/exit.h"
+#include "cli/flags/checks.h"
+#include "cli/flags/reduction.h"
+#include "cli/wait/progress.h"
+#include "cli/wait/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/peer_lost.h"
 
@@ -50,7 +52,6 @@ collectives::ConnectOptions ConnectOptionsOf(const Flags& flags) {
 // `watch` outlives what this returns.
 absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
   collectives::ConnectOptions options = ConnectOptionsOf(flags);
-  options.probe_sums = false;  // every wait of a training has the watchdog's watch
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);
 }
@@ -163,7 +164,7 @@ void AddLaunchFlags(Command& command, Flags& flags) {
       "--backend", flags.connect.backend,
       absl::StrCat("How ranks talk, instead of what suits the launcher: ", "single, tcp, mpi"));
   command.AddSwitch("--exact", flags.connect.exact,
-                    "Never a network's own sums, even where they have the same bits");
+                    "Refuse a backend whose sums have an order of their own (nccl)");
   command
       .Add("--connect-timeout", flags.connect_timeout_s,
            "Seconds to wait for the other ranks at the start, and at the end of MPI")

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/flags/container_flag.h"
-#include "cli/say/human_bytes.h"
-#include "cli/say/progress.h"
+#include "cli/exit.h"
+#include "cli/flags/container.h"
+#include "cli/wait/progress.h"
+#include "readers/expand_files.h"
 #include "readers/quarantine.h"
-#include "readers/record_source.h"
 #include "readers/repair.h"
 
 namespace millrace::cli {
@@ -73,9 +74,8 @@ void PrintText(const readers::VerifyReport& report) {
     absl::PrintF("... and %d more\n", report.num_damaged - report.places.size());
   }
   absl::PrintF("%d files, %d intact records (%s), %d damaged places in %d files\n",
-               report.num_files, report.num_records,
-               HumanBytes(static_cast<double>(report.payload_bytes)), report.num_damaged,
-               report.num_damaged_files);
+               report.num_files, report.num_records, BytesText(report.payload_bytes),
+               report.num_damaged, report.num_damaged_files);
 }
 
 // The places that a quarantine names, and no others.

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "base/host.h"
 #include "cli/emulate/accelerator.h"
-#include "cli/say/human_bytes.h"
 
 namespace millrace::cli {
 namespace {
@@ -116,8 +116,8 @@ void PrintRunText(const RunFlags& flags, const RunReport& report) {
   absl::PrintF(
       "wait %.1f %% of the time; %.2f s of processor time per 1,000 samples; peak memory "
       "%s; %d bad records\n",
-      100 * report.steps.wait_fraction(), CpuSecondsPer1000(report),
-      HumanBytes(static_cast<double>(PeakRssBytes())), report.damage.records_bad);
+      100 * report.steps.wait_fraction(), CpuSecondsPer1000(report), BytesText(PeakRssBytes()),
+      report.damage.records_bad);
   if (SamplesPerSecondOf(flags) > 0) PrintAccelerators(flags, report);
   PrintDamageText(report.damage);
   if (flags.digest) absl::PrintF("digest %016x\n", report.digest);

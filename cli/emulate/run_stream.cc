@@ -7,8 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/emulate/accelerator.h"
-#include "cli/say/progress.h"
-#include "cli/visit/visit_record.h"
+#include "cli/emulate/visit_record.h"
+#include "cli/wait/progress.h"
 
 namespace millrace::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cli/commands/command.h"
+#include "cli/exit.h"
 
 namespace millrace::cli {
 namespace {

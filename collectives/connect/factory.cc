@@ -101,11 +101,6 @@ std::string SeatText(const Launcher& launcher) {
   return absl::StrCat(" (", launcher.source, seat, ")");
 }
 
-MpiOptions::Sums SumsOf(const ConnectOptions& connect) {
-  if (connect.exact) return MpiOptions::Sums::kOurs;
-  return connect.probe_sums ? MpiOptions::Sums::kProbed : MpiOptions::Sums::kUnprobed;
-}
-
 absl::StatusOr<Launch> LaunchMpi(const Launcher& launcher, const ConnectOptions& connect) {
   if (!HasMpi()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -119,22 +114,18 @@ absl::StatusOr<Launch> LaunchMpi(const Launcher& launcher, const ConnectOptions&
                      ") but gave MPI no means to find them (PMIx): ", kSlurmAdvice));
   }
   MpiOptions options;
-  options.size = launcher.size;
   options.local_size = launcher.local_size;
-  options.sums = SumsOf(connect);
-  options.timeout = connect.connect_timeout;
   if (connect.on_unbounded) {  // lives as long as MPI
     options.on_unbounded = [tell = connect.on_unbounded,
                             seat = SeatText(launcher)](std::string_view what) {
       tell(what.empty() ? std::string() : absl::StrCat(ToAbsl(what), seat));
     };
   }
-  absl::StatusOr<MpiLaunch> connected = ConnectMpi(options);
+  absl::StatusOr<std::unique_ptr<Communicator>> connected = ConnectMpi(options);
   if (!connected.ok() && connect.on_unbounded) connect.on_unbounded("");
-  MILLRACE_ASSIGN_OR_RETURN(MpiLaunch mpi, std::move(connected));
-  MILLRACE_RETURN_IF_ERROR(CheckAgreement(launcher, *mpi.communicator));
-  return Launch{std::move(mpi.communicator), absl::StrCat("mpi: ", launcher.source, "; ", mpi.sums),
-                mpi.probe_time};
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> mpi, std::move(connected));
+  MILLRACE_RETURN_IF_ERROR(CheckAgreement(launcher, *mpi));
+  return Launch{std::move(mpi), absl::StrCat("mpi: ", launcher.source)};
 }
 
 absl::StatusOr<Launch> LaunchTcp(const Launcher& launcher, const ConnectOptions& options) {
@@ -166,9 +157,7 @@ absl::StatusOr<Launch> LaunchBy(std::string_view backend, const Launcher& launch
 absl::StatusOr<Launch> LaunchNccl(const Launcher& launcher, const ConnectOptions& options) {
   const std::string_view beside = Choose(launcher, !options.rendezvous.empty());
   MILLRACE_RETURN_IF_ERROR(CheckSize(beside, launcher));
-  ConnectOptions meeting = options;
-  meeting.probe_sums = false;  // it makes no large sums
-  MILLRACE_ASSIGN_OR_RETURN(Launch launch, LaunchBy(beside, launcher, meeting));
+  MILLRACE_ASSIGN_OR_RETURN(Launch launch, LaunchBy(beside, launcher, options));
   launch.communicator->set_timeout(options.connect_timeout);
   NcclOptions nccl_options = options.nccl;
   nccl_options.connect_timeout = options.connect_timeout;

@@ -21,10 +21,9 @@ struct CallSummary {
   uint8_t op = 0;     // a ReduceOp
   bool bad = false;   // the rank's arguments are not taken
   int32_t peer = 0;
-  int64_t count = 0;      // elements of the input, or of the output of Recv; 0 when bad
-  uint64_t options = 0;   // a hash of what the ranks must have set alike
-  bool blocking = false;  // no handle and nothing that ends the wait; may differ between ranks
-  uint8_t unused[7] = {};
+  int64_t count = 0;     // elements of the input, or of the output of Recv; 0 when bad
+  uint64_t options = 0;  // a hash of what the ranks must have set alike
+  uint64_t unused = 0;
 };
 static_assert(sizeof(CallSummary) == 32);
 

@@ -134,17 +134,13 @@ Task BroadcastTree(Channel& channel, std::span<std::byte> data, int root) {
   co_return absl::OkStatus();
 }
 
-Task AgreeOnCall(Channel& channel, const CallSummary& mine, const absl::Status& arguments,
-                 bool* all_block) {
+Task AgreeOnCall(Channel& channel, const CallSummary& mine, const absl::Status& arguments) {
   std::vector<CallSummary> calls(channel.size());
   calls[channel.rank()] = mine;
   MILLRACE_CO_RETURN_IF_ERROR(
       co_await GatherBlocks(channel, std::as_writable_bytes(std::span(calls))));
   const auto bad = std::find_if(calls.begin(), calls.end(), [](auto& call) { return call.bad; });
-  if (bad == calls.end()) {
-    *all_block = std::all_of(calls.begin(), calls.end(), [](auto& call) { return call.blocking; });
-    co_return CompareCalls(calls);
-  }
+  if (bad == calls.end()) co_return CompareCalls(calls);
   const int rank = static_cast<int>(bad - calls.begin());
   std::string text(arguments.message().data(), arguments.message().size());
   text.resize(kTextBytes);

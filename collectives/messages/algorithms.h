@@ -45,10 +45,8 @@ struct OperationContext {
 };
 
 // The ranks tell each other what they call: INVALID_ARGUMENT with the same text on all of them
-// where the calls do not match or one's arguments are bad. `all_block`: whether every rank's is
-// blocking.
-Task AgreeOnCall(Channel& channel, const CallSummary& mine, const absl::Status& arguments,
-                 bool* all_block);
+// where the calls do not match or one's arguments are bad.
+Task AgreeOnCall(Channel& channel, const CallSummary& mine, const absl::Status& arguments);
 
 // The operation itself, of a request that was checked and agreed on. Not for Barrier, which is
 // AgreeOnCall alone.

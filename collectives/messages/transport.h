@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collectives/communicator.h"
 
 namespace millrace::collectives {
 
@@ -36,6 +37,9 @@ class Transport {
   // As Communicator's; needed of those whose Break names ranks.
   virtual int RankInJob(int rank) const { return rank; }
   virtual std::string_view name() const = 0;  // the backend's
+  // As Communicator's. Where a cancelled message is not final, whoever gives one up leaves its
+  // memory to the network.
+  virtual Capabilities capabilities() const { return {}; }
 
   // Begin a message, of at least one byte and at most 1 GiB; tags are below 32768. Those with the
   // same sender, receiver and tag arrive in the order in which they were begun on both sides. The
@@ -56,9 +60,6 @@ class Transport {
   // network can promise that. The group is of no use after it. Messages that are still on their way
   // in the destructor are given up too, and that is no failure.
   virtual void Cancel(Id id) = 0;
-  // False where the network may touch the memory of a message that was given up even so: then
-  // whoever gives one up leaves its memory to it.
-  virtual bool CancelIsFinal() const { return true; }
 
   // Gives the processor away until a message may have ended, or for `limit`.
   virtual void Idle(std::chrono::nanoseconds limit) = 0;

@@ -2,7 +2,6 @@
 
 #include "collectives/messages/transport_communicator.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/status.h"
@@ -16,9 +15,7 @@ class Begun final : public Pending {
  public:
   Begun(std::shared_ptr<TransportGroup> group, const Request& request,
         const absl::Status& arguments, const WaitLimits& limits)
-      : group_(std::move(group)),
-        limits_(limits),
-        operation_(request, arguments, /*blocking=*/false) {
+      : group_(std::move(group)), limits_(limits), operation_(request, arguments) {
     group_->Begin(operation_);
   }
   ~Begun() override { (void)Wait(); }
@@ -46,6 +43,7 @@ class TransportCommunicator final : public Communicator {
   int local_size() const override { return group_->transport().local_size(); }
   int RankInJob(int rank) const override { return group_->transport().RankInJob(rank); }
   std::string_view backend() const override { return group_->transport().name(); }
+  Capabilities capabilities() const override { return group_->transport().capabilities(); }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(const absl::Status& reason) override { group_->Abort(reason); }
@@ -64,31 +62,22 @@ class TransportCommunicator final : public Communicator {
 
 absl::Status TransportCommunicator::RunChecked(const Request& request,
                                                const absl::Status& arguments) {
-  // The network's own sum asks neither the clock nor the watch.
-  const bool blocking = limits().timeout <= std::chrono::nanoseconds(0) && !limits().watch;
-  Operation operation(request, arguments, blocking);
+  Operation operation(request, arguments);
   group_->Begin(operation);
-  MILLRACE_RETURN_IF_ERROR(group_->Wait(operation, limits()));
-  if (!operation.native()) return absl::OkStatus();
-  const bool moves = request.in.data != request.out.data;
-  if (moves) std::memcpy(request.out.data, request.in.data, request.in.size_bytes());
-  const absl::Status summed = group_->options().native_sum(request.out);
-  if (!summed.ok()) group_->Fail(summed);
-  return summed;
+  return group_->Wait(operation, limits());
 }
 
 // Once the ranks have told each other their choices, the transport has nothing left to wait for,
 // and what it cannot do no rank's can.
 absl::StatusOr<std::unique_ptr<Communicator>> TransportCommunicator::Split(int color, int key) {
-  Operation operation({color, key, group_->transport().next_group()}, CheckColor(color));
+  const Transport::Choice choice = {color, key, group_->transport().next_group()};
+  Operation operation(choice, CheckColor(color));
   group_->Begin(operation);
   MILLRACE_RETURN_IF_ERROR(group_->Wait(operation, limits()));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part,
                             group_->transport().Split(operation.choices()));
-  TransportOptions options = group_->options();
-  options.native_sum = nullptr;  // it sums over the ranks of this group
   auto communicator = std::make_unique<TransportCommunicator>(
-      std::make_shared<TransportGroup>(std::move(part), options, group_));
+      std::make_shared<TransportGroup>(std::move(part), group_->options(), group_));
   communicator->set_limits(limits());
   return communicator;
 }

@@ -2,11 +2,8 @@
 #define MILLRACE_COLLECTIVES_MESSAGES_TRANSPORT_COMMUNICATOR_H_
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 
-#include "absl/status/status.h"
-#include "base/tensor.h"
 #include "collectives/communicator.h"
 #include "collectives/messages/transport.h"
 
@@ -23,11 +20,6 @@ struct TransportOptions {
   // Where all ranks' data together takes at most this, every rank gets all of it in log2(ranks)
   // steps, instead of a share.
   size_t gather_bytes = 64 << 10;
-  // The network's own sum over all ranks, in place; blocks. It must have the bits of a sum in
-  // ascending order of the ranks. Null: there is none. Used for AllReduce sums of more than
-  // `gather_bytes` and element types other than the 16-bit floats, where every rank blocks and has
-  // neither timeout nor watch: nothing ends such a sum early.
-  std::function<absl::Status(const TensorView& data)> native_sum;
 };
 
 // All calls of a communicator over messages, blocking and begun. On failures (a peer that is gone,

@@ -29,7 +29,7 @@ constexpr nanoseconds kMostPatience = milliseconds(500);
 constexpr nanoseconds kLongestIdle = milliseconds(10);
 
 uint64_t Hash(const TransportOptions& options) {
-  uint64_t hash = options.native_sum != nullptr;
+  uint64_t hash = 0;
   for (const size_t value : {options.piece_bytes, options.round_bytes, options.gather_bytes}) {
     hash = hash * 0x9E3779B97F4A7C15 + value;
   }
@@ -66,7 +66,7 @@ TransportGroup::TransportGroup(std::unique_ptr<Transport> transport,
 
 TransportGroup::~TransportGroup() {
   std::erase(*family_, this);
-  if (broken_.ok() || transport_->CancelIsFinal()) return;
+  if (broken_.ok() || transport_->capabilities().cancel_is_final) return;
   // The network may still write to it.
   (void)scratch_.release();
   (void)alarms_.release();
@@ -110,38 +110,25 @@ void TransportGroup::Begin(Operation& operation) {
   if (!leavers_.empty()) EndWhatHasCome();
 }
 
-// The network's own sum is not interrupted, so all ranks must have come: they agree in any case.
-bool TransportGroup::MayBeNative(const Request& request) const {
-  return options_.native_sum != nullptr && request.kind == Collective::kAllReduce &&
-         request.op == ReduceOp::kSum && AccumulatorType(request.in.dtype) == request.in.dtype &&
-         request.in.size_bytes() > options_.gather_bytes && transport_->size() > 1;
-}
-
 Task TransportGroup::RunCall(Operation& operation) {
   const Request& request = operation.request_;
   const OperationContext& context = *operation.context_;
   Channel& channel = *operation.channel_;
-  bool all_block = false;
   if (operation.choice_.has_value()) {
     const CallSummary mine = SummarizeSplit(operation.arguments_);
-    MILLRACE_CO_RETURN_IF_ERROR(
-        co_await AgreeOnCall(channel, mine, operation.arguments_, &all_block));
+    MILLRACE_CO_RETURN_IF_ERROR(co_await AgreeOnCall(channel, mine, operation.arguments_));
     operation.choices_.resize(transport_->size());
     operation.choices_[transport_->rank()] = *operation.choice_;
     co_return co_await GatherBlocks(channel, std::as_writable_bytes(std::span(operation.choices_)));
   }
   if (request.kind == Collective::kSend) co_return co_await RunSend(context);
   if (request.kind == Collective::kRecv) co_return co_await RunReceive(context);
-  const bool may_be_native = operation.arguments_.ok() && MayBeNative(request);
-  if (!request.agreed || may_be_native || request.kind == Collective::kBarrier) {
+  if (!request.agreed || request.kind == Collective::kBarrier) {
     CallSummary mine = Summarize(request, operation.arguments_);
     mine.options = Hash(options_);
-    mine.blocking = operation.blocking_;
-    MILLRACE_CO_RETURN_IF_ERROR(
-        co_await AgreeOnCall(channel, mine, operation.arguments_, &all_block));
+    MILLRACE_CO_RETURN_IF_ERROR(co_await AgreeOnCall(channel, mine, operation.arguments_));
   }
-  operation.native_ = may_be_native && all_block;
-  if (operation.native_ || request.kind == Collective::kBarrier) co_return absl::OkStatus();
+  if (request.kind == Collective::kBarrier) co_return absl::OkStatus();
   co_return co_await RunOperation(context);
 }
 
@@ -180,7 +167,7 @@ bool TransportGroup::Resume(Operation& operation) {
 // Gives up what the operation still has on its way.
 void TransportGroup::End(Operation& operation, const absl::Status& outcome) {
   const bool given_up = operation.task_.has_value() && !operation.task_->ended();
-  if (given_up && !transport_->CancelIsFinal()) {
+  if (given_up && !transport_->capabilities().cancel_is_final) {
     operation.channel_->Cancel();
     operation.task_->LeaveMemory();
   }

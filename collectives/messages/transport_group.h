@@ -23,9 +23,8 @@ class TransportGroup;
 // One call of this rank on its way over messages.
 class Operation {
  public:
-  // `blocking`: without a handle, and nothing but its peers ends the wait.
-  Operation(const Request& request, const absl::Status& arguments, bool blocking)
-      : request_(request), arguments_(arguments), blocking_(blocking) {}
+  Operation(const Request& request, const absl::Status& arguments)
+      : request_(request), arguments_(arguments) {}
   // The ranks tell each other how they split.
   Operation(const Transport::Choice& choice, const absl::Status& arguments)
       : arguments_(arguments), choice_(choice) {}
@@ -36,8 +35,6 @@ class Operation {
 
   bool ended() const { return outcome_.has_value(); }
   const absl::Status& outcome() const { return *outcome_; }
-  // All ranks agreed to take the network's own sum; the operation has ended before it was made.
-  bool native() const { return native_; }
   // By rank, of a split that has ended well.
   std::span<const Transport::Choice> choices() const { return choices_; }
   std::string_view name() const;
@@ -53,12 +50,10 @@ class Operation {
 
   const Request request_;
   const absl::Status arguments_;
-  const bool blocking_ = true;
   const std::optional<Transport::Choice> choice_;  // of a split
   std::vector<Transport::Choice> choices_;
   TransportGroup* group_ = nullptr;  // where it is on its way
   int64_t number_ = 0;               // among the group's collective calls
-  bool native_ = false;
   std::optional<std::chrono::steady_clock::time_point> waited_since_;
   std::optional<Channel> channel_;
   std::optional<OperationContext> context_;
@@ -111,7 +106,6 @@ class TransportGroup {
   uint32_t NextTag(Operation& operation);
   Task RunCall(Operation& operation);
   std::chrono::nanoseconds LeastPatience() const;
-  bool MayBeNative(const Request& request) const;
   // Goes on with the operations. True if one moved.
   bool Progress();
   // Progress of the whole family; hears alarms where nothing moved.

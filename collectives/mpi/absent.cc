@@ -1,4 +1,4 @@
-// Stands in for mpi_transport.cc in a build without MPI.
+// Stands in for transport.cc in a build without MPI.
 #include "absl/status/status.h"
 #include "collectives/mpi/connect_mpi.h"
 
@@ -7,7 +7,7 @@ namespace millrace::collectives {
 bool HasMpi() { return false; }
 bool ReportsMissingPmi() { return true; }
 
-absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions&) {
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(const MpiOptions&) {
   return absl::FailedPreconditionError("this build has no MPI (MILLRACE_MPI=OFF)");
 }
 

@@ -41,7 +41,6 @@ absl::Status CheckMpi(int result, const char* call) {
 }
 
 MpiRuntime::~MpiRuntime() {
-  tuned_.reset();
   if (!owned_ || !usable()) return;
   if (on_unbounded_) on_unbounded_("MPI_Finalize");
   MPI_Finalize();  // nobody is left to hear of a failure
@@ -65,7 +64,7 @@ void MpiRuntime::SetEnvironment(int local_size) {
 }
 
 absl::StatusOr<std::shared_ptr<MpiRuntime>> MpiRuntime::Start(
-    bool may_force, const std::function<void(std::string_view)>& on_unbounded) {
+    const std::function<void(std::string_view)>& on_unbounded) {
   // Only the thread that initialises MPI comes here. All share one owner: whoever dropped the first
   // would else finalise MPI under the second.
   static std::weak_ptr<MpiRuntime> started;
@@ -78,17 +77,14 @@ absl::StatusOr<std::shared_ptr<MpiRuntime>> MpiRuntime::Start(
   int initialized = 0;
   MILLRACE_RETURN_IF_ERROR(CheckMpi(MPI_Initialized(&initialized), "MPI_Initialized"));
   int provided = MPI_THREAD_SINGLE;
-  std::unique_ptr<TunedControl> tuned;
   if (initialized != 0) {
     MILLRACE_RETURN_IF_ERROR(CheckMpi(MPI_Query_thread(&provided), "MPI_Query_thread"));
   } else {
-    if (may_force) tuned = TunedControl::BeginBeforeMpi();
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
       return absl::UnavailableError("MPI_Init_thread failed");
     }
-    if (tuned != nullptr) tuned->MpiHasStarted();
   }
-  auto runtime = std::make_shared<MpiRuntime>(initialized == 0, std::move(tuned), on_unbounded);
+  auto runtime = std::make_shared<MpiRuntime>(initialized == 0, on_unbounded);
   started = runtime;
   if (provided < MPI_THREAD_FUNNELED) {
     return absl::FailedPreconditionError("MPI does not grant MPI_THREAD_FUNNELED");

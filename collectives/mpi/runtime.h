@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "collectives/mpi/tuned.h"
 
 // MPI itself: started, ended, its errors.
 namespace millrace::collectives {
@@ -37,17 +36,15 @@ class MpiRuntime {
   // this host, 0: unknown.
   static void SetEnvironment(int local_size);
   // Starts MPI (FUNNELED) unless the program or an earlier call has: what that call gave is shared
-  // as long as anybody has it. Where this call starts MPI, `may_force` begins the control of
-  // `tuned` too, and `on_unbounded` (may be empty) is told "MPI_Finalize" before it and "" after
-  // it.
+  // as long as anybody has it. Where this call starts MPI, `on_unbounded` (may be empty) is told
+  // "MPI_Finalize" before it and "" after it.
   //   FAILED_PRECONDITION  MPI was finalised already, or grants no FUNNELED
   //   UNAVAILABLE          MPI does not start
   static absl::StatusOr<std::shared_ptr<MpiRuntime>> Start(
-      bool may_force, const std::function<void(std::string_view)>& on_unbounded);
+      const std::function<void(std::string_view)>& on_unbounded);
 
-  MpiRuntime(bool owned, std::unique_ptr<TunedControl> tuned,
-             std::function<void(std::string_view)> on_unbounded)
-      : owned_(owned), on_unbounded_(std::move(on_unbounded)), tuned_(std::move(tuned)) {}
+  MpiRuntime(bool owned, std::function<void(std::string_view)> on_unbounded)
+      : owned_(owned), on_unbounded_(std::move(on_unbounded)) {}
   ~MpiRuntime();
   MpiRuntime(const MpiRuntime&) = delete;
   MpiRuntime& operator=(const MpiRuntime&) = delete;
@@ -56,13 +53,11 @@ class MpiRuntime {
   void MarkBroken() { broken_ = true; }
   // CheckMpi of a call that peers take part in.
   absl::Status CheckShared(int result, const char* call);
-  bool has_tuned_control() const { return tuned_ != nullptr; }
 
  private:
   const bool owned_;  // this library called MPI_Init_thread
   const std::function<void(std::string_view)> on_unbounded_;
-  std::unique_ptr<TunedControl> tuned_;  // null: none
-  bool broken_ = false;                  // an operation failed, or the group was aborted
+  bool broken_ = false;  // an operation failed, or the group was aborted
 };
 
 // True once MPI_Finalize was called: no other call may be made.

@@ -18,7 +18,6 @@
 #include "collectives/agreed.h"
 #include "collectives/mpi/connect_mpi.h"
 #include "collectives/mpi/runtime.h"
-#include "collectives/mpi/sums.h"
 #include "collectives/mpi/world.h"
 
 namespace millrace::collectives {
@@ -45,14 +44,17 @@ class MpiTransport final : public Transport {
   int local_rank() const override { return local_.rank; }
   int local_size() const override { return local_.size; }
   std::string_view name() const override { return "mpi"; }
+  // FUNNELED grants one thread; a message that is half received cannot be cancelled; and one that
+  // nobody receives keeps MPI_Finalize waiting.
+  Capabilities capabilities() const override {
+    return {.any_thread = false, .cancel_is_final = false, .drops_unawaited = false};
+  }
 
   absl::StatusOr<Id> Send(std::span<const std::byte> data, int peer, uint32_t tag) override;
   absl::StatusOr<Id> Receive(std::span<std::byte> data, int peer, uint32_t tag) override;
   absl::Status Post(std::span<const std::byte> data, int peer, uint32_t tag) override;
   absl::StatusOr<bool> Test(Id id) override;
   void Cancel(Id id) override;
-  // A message that is half received cannot be cancelled.
-  bool CancelIsFinal() const override { return false; }
   void Idle(nanoseconds limit) override;
   uint32_t next_group() const override { return world_->next_group; }
   absl::StatusOr<std::unique_ptr<Transport>> Split(std::span<const Choice> choices) override;
@@ -243,33 +245,15 @@ bool HasMpi() { return true; }
 
 bool ReportsMissingPmi() { return !kIsOpenMpi; }
 
-absl::StatusOr<MpiLaunch> ConnectMpi(const MpiOptions& options) {
-  const bool are_ours =
-      options.sums == MpiOptions::Sums::kOurs || options.sums == MpiOptions::Sums::kUnprobed;
-  const bool may_force = options.size == 2 && !are_ours;
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(const MpiOptions& options) {
   MpiRuntime::SetEnvironment(options.local_size);
   if (options.on_unbounded) options.on_unbounded("the start of MPI");
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<MpiRuntime> runtime,
-                            MpiRuntime::Start(may_force, options.on_unbounded));
+                            MpiRuntime::Start(options.on_unbounded));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MpiTransport> transport,
                             MakeWorld(runtime, options.max_groups));
   if (options.on_unbounded) options.on_unbounded("");
-  const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
-    // All have come, and have seen no other group: nothing has to be agreed on.
-    const std::vector<Transport::Choice> all(transport->size(), {0, 0, transport->next_group()});
-    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> messages, transport->Split(all));
-    auto communicator = MakeTransportCommunicator(std::move(messages), options.transport);
-    communicator->set_timeout(options.timeout);
-    return communicator;
-  };
-  const auto begin = std::chrono::steady_clock::now();
-  MILLRACE_ASSIGN_OR_RETURN(const SumChoice choice,
-                            ChooseSums(runtime, transport->size(), options, connect));
-  const nanoseconds probe_time = std::chrono::steady_clock::now() - begin;
-  TransportOptions transport_options = options.transport;
-  transport_options.native_sum = choice.native;
-  return MpiLaunch{MakeTransportCommunicator(std::move(transport), transport_options),
-                   choice.reason, probe_time};
+  return MakeTransportCommunicator(std::move(transport), options.transport);
 }
 
 }  // namespace millrace::collectives

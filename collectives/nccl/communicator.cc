@@ -187,7 +187,13 @@ class CommunicatorOverNccl final : public NcclCommunicator {
   int local_size() const override { return side_->local_size(); }
   std::string_view backend() const override { return "nccl"; }
   int version() const override { return session_->api().version; }
-  DeviceQueue& queue() const { return session_->queue(); }
+  Capabilities capabilities() const override {
+    Capabilities capabilities = side_->capabilities();  // Barrier, Split and comparing go there
+    capabilities.ordered_sums = false;
+    return capabilities;
+  }
+  DeviceQueue& queue() override { return session_->queue(); }
+  void* gradient_stream() const override { return options_.gradient_stream; }
   Communicator& bootstrap() override { return *side_; }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
@@ -362,10 +368,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorOverNccl::Split(int co
 }
 
 }  // namespace
-
-DeviceQueue& QueueOf(NcclCommunicator& communicator) {
-  return static_cast<CommunicatorOverNccl&>(communicator).queue();  // there is no other kind
-}
 
 std::unique_ptr<NcclCommunicator> MakeCommunicator(std::shared_ptr<Session> session,
                                                    std::unique_ptr<Communicator> side,

@@ -20,9 +20,6 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> MakeNcclOn(Communicator& boots
                                                              const NcclOptions& options,
                                                              const MakeQueue& make_queue);
 
-// What the calls of a communicator of MakeNccl run on; it lives as long.
-DeviceQueue& QueueOf(NcclCommunicator& communicator);
-
 // The configuration of a non-blocking communicator.
 Config MakeConfig(const NcclOptions& options);
 

@@ -33,7 +33,7 @@ int AwaitedPeer(const std::vector<std::unique_ptr<Pending>>& operations) {
 
 BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
                            Waiting waiting)
-    : ReductionEngine(plan, links, options, std::move(waiting)),
+    : HostEngine(plan, links, options, std::move(waiting)),
       wired_(plan.buckets.size()),
       backward_took_(plan.buckets.size()) {
   for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
@@ -400,11 +400,12 @@ absl::Status BucketEngine::EndStep() {
   }
   base_ += static_cast<uint32_t>(plan_.buckets.size());
   begun_ = 0;
-  step_ += options_.step_stride;
+  step_ += step_stride_;
   return absl::OkStatus();
 }
 
 void BucketEngine::KeepMemory() {
+  if (links_.cross == nullptr || links_.cross->capabilities().cancel_is_final) return;
   links_.host->KeepMapped();
   (void)new std::vector(std::move(wired_));
   (void)exact_.release();

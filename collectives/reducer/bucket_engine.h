@@ -15,8 +15,7 @@
 #include "collectives/core/sum_kernels.h"
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/exact_exchange.h"
-#include "collectives/reducer/host_links.h"
-#include "collectives/reducer/reduction_engine.h"
+#include "collectives/reducer/host_engine.h"
 
 namespace millrace::collectives {
 
@@ -26,7 +25,7 @@ namespace millrace::collectives {
 //   several hosts  sum the own share into the own copy, begin its exchange between hosts; when that
 //                  has ended, store it into every copy: done
 //   exact          exchange the shares of all copies, sum those of all ranks in rank order, store
-class BucketEngine final : public ReductionEngine {
+class BucketEngine final : public HostEngine {
  public:
   BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
                Waiting waiting);

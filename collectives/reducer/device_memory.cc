@@ -49,11 +49,11 @@ bool SumsByShares(const ReducerOptions& options) {
   return options.exact || options.shard || options.wire != DType::kF32;
 }
 
-DeviceMemory::DeviceMemory(std::unique_ptr<Communicator> own, NcclCommunicator& device,
-                           DeviceQueue* parent, void* gradient_stream)
-    : own_(std::move(own)), device_(device), queue_(nccl::QueueOf(device)) {
+DeviceMemory::DeviceMemory(std::unique_ptr<Communicator> own, DeviceCommunicator& device,
+                           DeviceQueue* parent)
+    : own_(std::move(own)), device_(device), queue_(device.queue()) {
   if (parent != nullptr) followed_ = parent->stream();
-  if (gradient_stream != nullptr) followed_ = gradient_stream;
+  if (device.gradient_stream() != nullptr) followed_ = device.gradient_stream();
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -77,20 +77,19 @@ absl::Status DeviceMemory::AwaitStream() {
                  : absl::DeadlineExceededError("the device's stream has work for 10 s and more");
 }
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(NcclCommunicator& group,
+absl::StatusOr<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(DeviceCommunicator& group,
                                                                  const BucketPlan& plan,
                                                                  const ReducerOptions& options,
                                                                  bool foreign) {
   std::unique_ptr<Communicator> own;
-  NcclCommunicator* device = &group;
+  DeviceCommunicator* device = &group;
   DeviceQueue* parent = nullptr;
   if (options.team != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(own, group.Split(0, group.rank()));
-    device = static_cast<NcclCommunicator*>(own.get());
-    parent = &nccl::QueueOf(group);
+    device = own->on_device();
+    parent = &group.queue();
   }
-  std::unique_ptr<DeviceMemory> made(
-      new DeviceMemory(std::move(own), *device, parent, options.gradient_stream));
+  std::unique_ptr<DeviceMemory> made(new DeviceMemory(std::move(own), *device, parent));
   const absl::Status allocated = made->Allocate(plan, options, foreign);
   MILLRACE_RETURN_IF_ERROR(nccl::AgreeOnOutcome(group.bootstrap(), allocated));
   return made;

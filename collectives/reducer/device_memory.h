@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/cuda/queue.h"
+#include "collectives/device_communicator.h"
 #include "collectives/gradient_reducer.h"
-#include "collectives/nccl_communicator.h"
 #include "collectives/reducer/bucket_plan.h"
 
 namespace millrace::collectives {
@@ -29,7 +29,7 @@ class DeviceMemory {
   //   DEADLINE_EXCEEDED   what is on the stream takes more than 10 s
   //   other               as Split, or as CUDA says
   // All ranks return the same where IsAgreed.
-  static absl::StatusOr<std::unique_ptr<DeviceMemory>> Make(NcclCommunicator& group,
+  static absl::StatusOr<std::unique_ptr<DeviceMemory>> Make(DeviceCommunicator& group,
                                                             const BucketPlan& plan,
                                                             const ReducerOptions& options,
                                                             bool foreign);
@@ -38,7 +38,7 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  NcclCommunicator& device() const { return device_; }
+  DeviceCommunicator& device() const { return device_; }
   DeviceQueue& queue() const { return queue_; }
   // What is on the stream of the gradients, where that is another one.
   absl::Status FollowGradients();
@@ -57,8 +57,7 @@ class DeviceMemory {
   double* squares() const { return at<double>(sizeof(int64_t)); }
 
  private:
-  DeviceMemory(std::unique_ptr<Communicator> own, NcclCommunicator& device, DeviceQueue* parent,
-               void* gradient_stream);
+  DeviceMemory(std::unique_ptr<Communicator> own, DeviceCommunicator& device, DeviceQueue* parent);
   absl::Status Allocate(const BucketPlan& plan, const ReducerOptions& options, bool foreign);
   absl::Status AllocateScratch(const BucketPlan& plan, const ReducerOptions& options);
   absl::Status AwaitStream();
@@ -69,7 +68,7 @@ class DeviceMemory {
   }
 
   const std::unique_ptr<Communicator> own_;  // null: the caller's
-  NcclCommunicator& device_;
+  DeviceCommunicator& device_;
   DeviceQueue& queue_;
   void* followed_ = nullptr;  // stream
   std::byte* buckets_ = nullptr;

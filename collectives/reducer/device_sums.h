@@ -14,6 +14,7 @@
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/foreign_memory.h"
+#include "collectives/reducer/reduction_engine.h"
 
 namespace millrace::collectives {
 
@@ -23,10 +24,7 @@ class DeviceSums {
  public:
   // Calls of NCCL that were begun, in order.
   using Calls = std::vector<std::unique_ptr<Pending>>;
-  struct Totals {
-    int64_t rows = 0;
-    double squares = 0;
-  };
+  using Totals = ReductionEngine::Totals;
 
   // `memory` is the caller's gradients, or null. All but `options` outlive this.
   DeviceSums(const BucketPlan& plan, const ReducerOptions& options, DeviceMemory& device,

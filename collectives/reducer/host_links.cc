@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
+#include "collectives/reducer/internals.h"
 
 namespace millrace::collectives {
 namespace {
@@ -23,7 +24,8 @@ absl::StatusOr<std::vector<uint64_t>> GatherNumbers(Communicator& all, uint64_t 
 
 uint64_t IdentityOf(const ReducerOptions& options) {
   if (!options.shared_memory) return 0;
-  return options.host >= 0 ? static_cast<uint64_t>(options.host) + 1 : HostIdentity();
+  const int host = InternalsOf(options).host;
+  return host >= 0 ? static_cast<uint64_t>(host) + 1 : HostIdentity();
 }
 
 // The lowest rank's `text` that is not empty, or none.

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "collectives/peer_lost.h"
 #include "collectives/reducer/bucket_engine.h"
+#include "collectives/reducer/internals.h"
 #include "collectives/reducer/slot_engine.h"
 #include "collectives/reducer/stream_engine.h"
 
@@ -32,8 +33,8 @@ const char* NameOf(ProgressPolicy policy) {
 }  // namespace
 
 PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
-                               const ReducerOptions& options, HostLinks links, int rank,
-                               const std::optional<std::vector<TensorView>>& memory,
+                               const ReducerOptions& options, std::unique_ptr<HostLinks> links,
+                               int rank, const std::optional<std::vector<TensorView>>& memory,
                                std::unique_ptr<DeviceMemory> device,
                                std::chrono::nanoseconds timeout)
     : TeamMember(options.team),
@@ -47,8 +48,8 @@ PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan p
       step_(options.first_step) {
   if (memory.has_value()) memory_ = std::make_unique<ForeignMemory>(plan_, *memory);
   engine_ = MakeEngine(timeout);
-  if (links_.cross != nullptr) WatchExchanges();
-  policy_ = ChoosePolicy(options_, ReadCores().usable, links_.host->size(), backend());
+  if (links_ != nullptr && links_->cross != nullptr) WatchExchanges();
+  policy_ = MakePolicy();
   const bool works = engine_->has_share() && !plan_.buckets.empty();
   if (policy_.policy == ProgressPolicy::kThread && works) StartThread();
   FindShards();
@@ -59,13 +60,20 @@ std::unique_ptr<ReductionEngine> PlannedReducer::MakeEngine(std::chrono::nanosec
   ReductionEngine::Waiting waiting = {timeout, [this] { return Stopped(); },
                                       [this] { return GoesOnForOthers(); }};
   if (device_ != nullptr) {
-    return std::make_unique<StreamEngine>(plan_, links_, options_, std::move(waiting), *device_,
+    return std::make_unique<StreamEngine>(plan_, options_, std::move(waiting), *device_,
                                           memory_.get());
   }
   if (memory_ != nullptr && !is_staged()) {
-    return std::make_unique<SlotEngine>(plan_, links_, options_, std::move(waiting), *memory_);
+    return std::make_unique<SlotEngine>(plan_, *links_, options_, std::move(waiting), *memory_);
   }
-  return std::make_unique<BucketEngine>(plan_, links_, options_, std::move(waiting));
+  return std::make_unique<BucketEngine>(plan_, *links_, options_, std::move(waiting));
+}
+
+ChosenPolicy PlannedReducer::MakePolicy() const {
+  if (device_ != nullptr) return ChooseDevicePolicy(options_);
+  std::optional<Capabilities> between_hosts;
+  if (links_->cross != nullptr) between_hosts = links_->cross->capabilities();
+  return ChoosePolicy(options_, ReadCores().usable, links_->host->size(), between_hosts);
 }
 
 void PlannedReducer::CopyShardsIn() {
@@ -130,7 +138,7 @@ PlannedReducer::~PlannedReducer() {
            IsBetweenSteps());
   }
   MutexLock lock(mu_);
-  if (!quiet_ && backend() == "mpi") engine_->KeepMemory();
+  if (!quiet_) engine_->KeepMemory();
 }
 
 void PlannedReducer::Leave(const absl::Status& why) {
@@ -187,7 +195,7 @@ absl::Status PlannedReducer::Failed(const absl::Status& status) {
 
 // What is begun between hosts has no other way to learn that this rank gives up.
 void PlannedReducer::WatchExchanges() {
-  WaitLimits limits = links_.cross->limits();
+  WaitLimits limits = links_->cross->limits();
   const auto watch = std::move(limits.watch);
   limits.watch = [this, watch]() -> absl::Status {
     if (stopping_.load(std::memory_order_acquire)) {
@@ -196,7 +204,7 @@ void PlannedReducer::WatchExchanges() {
     }
     return watch ? watch() : absl::OkStatus();
   };
-  links_.cross->set_limits(std::move(limits));
+  links_->cross->set_limits(std::move(limits));
 }
 
 absl::Status PlannedReducer::Stopped() {
@@ -261,8 +269,7 @@ absl::Status PlannedReducer::Publish() {
   const size_t before = published_;
   while (published_ < missing_.size() && missing_[published_] == 0) ++published_;
   if (published_ == before) return absl::OkStatus();
-  RankBoard& own = links_.host->board(links_.host->rank());
-  if (before == 0) own.rows = step_rows_ + rows_.value_or(0);
+  if (before == 0) engine_->SetRows(step_rows_ + rows_.value_or(0));
   if (options_.progress != nullptr) {
     for (size_t bucket = before; bucket < published_; ++bucket) {
       options_.progress->BucketReady(step_, static_cast<int>(bucket));
@@ -299,7 +306,7 @@ absl::Status PlannedReducer::EndStep() {
   engine_->times().AddTo(counters_, start, StepTimes::Now());
   ReadOutcome();
   base_ += static_cast<uint32_t>(plan_.buckets.size());
-  step_ += options_.step_stride;
+  step_ += InternalsOf(options_).step_stride;
   published_ = 0;
   micro_batch_ = 0;
   step_rows_ = 0;
@@ -316,16 +323,12 @@ absl::Status PlannedReducer::GatherShards() {
   return absl::OkStatus();
 }
 
-// Of numbers that are equal on all ranks: each lane has summed the squares of its own shares.
 void PlannedReducer::ReadOutcome() {
   if (plan_.buckets.empty()) return;
-  double squares = 0;
-  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
-    squares += links_.host->board(lane).sum_of_squares;
-  }
-  outcome_.rows = links_.host->board(0).all_rows;
-  outcome_.norm = std::sqrt(squares);
-  outcome_.skip = options_.skip_non_finite && !std::isfinite(squares);
+  const ReductionEngine::Totals totals = engine_->totals();
+  outcome_.rows = totals.rows;
+  outcome_.norm = std::sqrt(totals.squares);
+  outcome_.skip = options_.skip_non_finite && !std::isfinite(totals.squares);
   if (options_.clip_norm > 0 && outcome_.norm > options_.clip_norm) {
     outcome_.clip_factor = static_cast<float>(options_.clip_norm / outcome_.norm);
   }
@@ -339,14 +342,14 @@ std::string PlannedReducer::Summary() const {
     separator = ", ";
   }
   if (num_buckets() > 0) text += " MB";
-  const HostGroups& groups = links_.groups;
-  if (links_.host->size() > 1) {
-    absl::StrAppend(&text, "; ", links_.host->size(), " ranks of this host share memory");
+  if (links_ != nullptr && links_->host->size() > 1) {
+    absl::StrAppend(&text, "; ", links_->host->size(), " ranks of this host share memory");
   }
-  if (groups.num_hosts() > 1) {
+  if (has_several_hosts()) {
+    const HostGroups& groups = links_->groups;
     absl::StrAppend(
         &text, "; ", groups.host_of.size(), " ranks in ", groups.num_hosts(),
-        links_.note.empty() ? " hosts" : " groups, for memory is not shared: ", links_.note);
+        links_->note.empty() ? " hosts" : " groups, for memory is not shared: ", links_->note);
   }
   if (device_ != nullptr) {
     absl::StrAppend(&text, "; ", device_->device().size(), " ranks over NCCL");

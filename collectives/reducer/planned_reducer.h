@@ -27,9 +27,10 @@ namespace millrace::collectives {
 // The reducer of a plan that all ranks have agreed on.
 class PlannedReducer final : public GradientReducer, private TeamMember {
  public:
-  // `rank`: of the communicator; `timeout`: of each wait; `device`: null where the host sums.
+  // `rank`: of the communicator; `timeout`: of each wait; one of `links` and `device` is null: that
+  // of the side, host or device, that does not sum.
   PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
-                 const ReducerOptions& options, HostLinks links, int rank,
+                 const ReducerOptions& options, std::unique_ptr<HostLinks> links, int rank,
                  const std::optional<std::vector<TensorView>>& memory,
                  std::unique_ptr<DeviceMemory> device, std::chrono::nanoseconds timeout);
   ~PlannedReducer() override;
@@ -55,14 +56,12 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
 
  private:
   std::unique_ptr<ReductionEngine> MakeEngine(std::chrono::nanoseconds timeout);
-  // What makes sums beyond the host's memory, or empty.
-  std::string_view backend() const {
-    if (device_ != nullptr) return device_->device().backend();
-    return links_.cross != nullptr ? links_.cross->backend() : std::string_view();
-  }
-  std::byte* copy() const { return links_.host->copy(links_.host->rank()); }
-  // The caller's gradients are copied to buckets and back.
-  bool is_staged() const { return memory_ != nullptr && links_.groups.num_hosts() > 1; }
+  ChosenPolicy MakePolicy() const;
+  // The host's buckets.
+  std::byte* copy() const { return links_->host->copy(links_->host->rank()); }
+  bool has_several_hosts() const { return links_ != nullptr && links_->groups.num_hosts() > 1; }
+  // The caller's gradients are copied to buckets of the host and back.
+  bool is_staged() const { return memory_ != nullptr && has_several_hosts(); }
   void FindShards();
   void CopyShardsIn();
   void CopyShardsOut();
@@ -108,7 +107,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   const uint64_t hash_;
   const ReducerOptions options_;
   const std::unique_ptr<DeviceMemory> device_;
-  HostLinks links_;
+  const std::unique_ptr<HostLinks> links_;
   ChosenPolicy policy_;
   std::vector<GradientShard> shards_;
   std::unique_ptr<ForeignMemory> memory_;  // null: gradients are in buckets

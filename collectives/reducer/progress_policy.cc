@@ -6,15 +6,17 @@
 
 namespace millrace::collectives {
 
+ChosenPolicy ChooseDevicePolicy(const ReducerOptions& options) {
+  const bool asked = options.policy != ProgressPolicy::kAuto;
+  return {
+      options.policy == ProgressPolicy::kInline ? ProgressPolicy::kInline : ProgressPolicy::kStream,
+      asked ? "as asked for" : "gradients are in a device's memory"};
+}
+
 ChosenPolicy ChoosePolicy(const ReducerOptions& options, int cores, int local_ranks,
-                          std::string_view cross) {
-  if (cross == "nccl") {
-    const bool asked = options.policy != ProgressPolicy::kAuto;
-    return {options.policy == ProgressPolicy::kInline ? ProgressPolicy::kInline
-                                                      : ProgressPolicy::kStream,
-            asked ? "as asked for" : "gradients are in a device's memory"};
-  }
-  const bool one_thread_only = cross == "mpi" || (!cross.empty() && options.team != nullptr);
+                          const std::optional<Capabilities>& between_hosts) {
+  const bool one_thread_only =
+      between_hosts.has_value() && (!between_hosts->any_thread || options.team != nullptr);
   if (options.policy == ProgressPolicy::kInline) return {ProgressPolicy::kInline, "as asked for"};
   if (options.policy == ProgressPolicy::kThread && !one_thread_only) {
     return {ProgressPolicy::kThread, "as asked for"};

@@ -1,8 +1,8 @@
 #ifndef MILLRACE_COLLECTIVES_REDUCER_PROGRESS_POLICY_H_
 #define MILLRACE_COLLECTIVES_REDUCER_PROGRESS_POLICY_H_
 
+#include <optional>
 #include <string>
-#include <string_view>
 
 #include "collectives/gradient_reducer.h"
 
@@ -14,12 +14,15 @@ struct ChosenPolicy {
 };
 
 // What `options` asks for, or what fits: a thread where each of the host's ranks has a core beside
-// those that compute. Measured with every core busy, a thread costs more than it hides. `cross` is
-// the backend that this rank uses between hosts, or empty; "nccl": for all sums. Communicators are
-// called by one thread of a rank at a time, MPI by one thread only, so reducers that exchange at
-// once (a team) have no threads.
+// those that compute. Measured with every core busy, a thread costs more than it hides.
+// `between_hosts`: of the communicator that this rank uses between hosts; empty: none.
+// Communicators are called by one thread of a rank at a time, some by one thread only, so reducers
+// that exchange at once (a team) have no threads.
 ChosenPolicy ChoosePolicy(const ReducerOptions& options, int cores, int local_ranks,
-                          std::string_view cross);
+                          const std::optional<Capabilities>& between_hosts);
+
+// The same where gradients are in a device's memory.
+ChosenPolicy ChooseDevicePolicy(const ReducerOptions& options);
 
 }  // namespace millrace::collectives
 

@@ -12,7 +12,6 @@
 #include "collectives/progress.h"
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/gradient_accumulator.h"
-#include "collectives/reducer/host_links.h"
 #include "collectives/reducer/step_times.h"
 
 namespace millrace::collectives {
@@ -34,15 +33,20 @@ class ReductionEngine {
     size_t bytes = 0;
   };
 
-  // `plan` and `links` outlive the engine.
-  ReductionEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-                  Waiting waiting);
+  // What all ranks' sums of a step come to.
+  struct Totals {
+    int64_t rows = 0;    // with `average_by_rows`
+    double squares = 0;  // of all sums, with `clip_norm` or `skip_non_finite`
+  };
+
+  // `plan` outlives the engine.
+  ReductionEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting);
   virtual ~ReductionEngine() = default;
   ReductionEngine(const ReductionEngine&) = delete;
   ReductionEngine& operator=(const ReductionEngine&) = delete;
 
   // False: this rank sums no share.
-  bool has_share() const { return links_.lane >= 0; }
+  virtual bool has_share() const { return true; }
 
   // Connects the ranks as a step does. Collective; before the first one.
   virtual absl::Status Connect() { return absl::OkStatus(); }
@@ -55,9 +59,11 @@ class ReductionEngine {
     return absl::OkStatus();
   }
   virtual absl::Status EndMicroBatch() { return absl::OkStatus(); }
-  // `count` buckets are full, of all steps so far; what this rank says of the step is on its board.
-  // Not OK where peers are lost, whom nothing may wait for before Finish. The caller's thread.
-  virtual absl::Status Publish(uint32_t count);
+  // This rank's valid rows of the step, before its first Publish. The caller's thread.
+  virtual void SetRows(int64_t rows) = 0;
+  // `count` buckets are full, of all steps so far. Not OK where peers are lost, whom nothing may
+  // wait for before Finish. The caller's thread.
+  virtual absl::Status Publish(uint32_t count) = 0;
   // Reduces what needs no wait. `counts`: as time of the caller's before Finish.
   virtual absl::Status Poll(bool counts) = 0;
   // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller
@@ -69,6 +75,8 @@ class ReductionEngine {
   // Waits until the step that began with `base` buckets published is reduced by all. The caller's,
   // who may take part in it.
   virtual absl::Status AwaitDone(uint32_t base) = 0;
+  // Of the step that AwaitDone or Drain has ended.
+  virtual Totals totals() const = 0;
   // What this rank alone has the sums of, with `shard`; else everything.
   virtual Range OwnPart(size_t bucket) const = 0;
   // Gives all ranks this rank's parts of all buckets, and takes theirs: the `count`th time.
@@ -76,12 +84,12 @@ class ReductionEngine {
   virtual absl::Status GatherParts(uint32_t count) = 0;
 
   // Lets whoever sleeps in an engine of this rank ask `stopped` again. Any thread.
-  virtual void WakeAll();
+  virtual void WakeAll() {}
   // The others need not wait for this rank any more. `quiet`: it has ended all steps that it has
   // begun.
-  virtual void Leave(const absl::Status& departure, bool quiet);
-  // Exchanges between hosts that were left on their way keep their memory until the process ends:
-  // what is in more than one packet, for MPI takes back a message that has not begun.
+  virtual void Leave(const absl::Status& departure, bool quiet) = 0;
+  // Called after a Leave that was not quiet: exchanges between hosts that were left on their way
+  // keep their memory until the process ends where the network may still write to it.
   virtual void KeepMemory() {}
   // Of the step that AwaitDone or Drain has ended, until the next bucket is published.
   const StepTimes& times() const { return times_; }
@@ -89,33 +97,17 @@ class ReductionEngine {
   const PeerLost& place() const { return place_; }
 
  protected:
-  // Lane `lane`'s share of a bucket: cut at 64 bytes.
-  Range ShareOf(size_t bucket, int lane) const;
-  std::chrono::nanoseconds LongestSleep() const;
-  // Until `flag` of rank `peer` of this host is `count`.
-  absl::Status AwaitPeer(int peer, SharedFlag& flag, uint32_t count, Deadline deadline) {
-    return AwaitPeer([peer] { return peer; }, flag, count, deadline);
-  }
-  // ... of whoever is the one to raise it now.
-  absl::Status AwaitPeer(const std::function<int()>& peer, SharedFlag& flag, uint32_t count,
-                         Deadline deadline);
-  // Whether rank `peer` of this host has left without raising `flag` to `count`.
-  absl::Status CheckStays(int peer, const SharedFlag& flag, uint32_t count) const;
   // Why not to wait for peers any longer.
   absl::Status CheckHealth() const;
   void Enter(size_t bucket, Phase phase);
-  // Says that rank `place` of this host is awaited.
-  void TellAwaited(size_t bucket, int place);
-  // Says that this lane's rank of another host is awaited.
-  void TellHostAwaited(size_t bucket, int host);
   bool wants_squares() const { return WantsSquares(options_); }
 
   // Constant after construction.
   const BucketPlan& plan_;
-  HostLinks& links_;
   const ReducerOptions options_;
   const Waiting waiting_;
 
+  const int64_t step_stride_;
   int64_t step_;  // as messages number it
   StepTimes times_;
 

@@ -25,7 +25,7 @@ size_t SlotEngine::SlotBytes(int ranks) {
 
 SlotEngine::SlotEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
                        Waiting waiting, const ForeignMemory& memory)
-    : ReductionEngine(plan, links, options, std::move(waiting)),
+    : HostEngine(plan, links, options, std::move(waiting)),
       memory_(memory),
       trivial_(links.host->size() == 1 && !options.average_by_rows && !wants_squares()),
       slot_bytes_(SlotBytes(links.host->size())) {
@@ -208,7 +208,7 @@ absl::Status SlotEngine::Drain() {
   const size_t last = std::max<size_t>(1, plan_.buckets.size()) - 1;
   Enter(last, Phase::kBackward);
   base_buckets_ += static_cast<uint32_t>(plan_.buckets.size());
-  step_ += options_.step_stride;
+  step_ += step_stride_;
   Raise(finished_, base_buckets_);
   return absl::OkStatus();
 }

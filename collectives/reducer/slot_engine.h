@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "collectives/core/sum_kernels.h"
 #include "collectives/reducer/foreign_memory.h"
-#include "collectives/reducer/reduction_engine.h"
+#include "collectives/reducer/host_engine.h"
 
 namespace millrace::collectives {
 
@@ -20,7 +20,7 @@ namespace millrace::collectives {
 //   empty  the own slot, now of sums, goes back to the own gradients
 // A rank has two slots, so that it fills one while its peers are at the other. Shares, order and so
 // bits are those of BucketEngine.
-class SlotEngine final : public ReductionEngine {
+class SlotEngine final : public HostEngine {
  public:
   static constexpr size_t kNumSlots = 2;
   static size_t SlotBytes(int ranks);

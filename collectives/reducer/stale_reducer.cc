@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
+#include "collectives/reducer/internals.h"
 
 namespace millrace::collectives {
 namespace {
@@ -61,9 +62,11 @@ absl::StatusOr<std::unique_ptr<StaleReducer>> StaleReducer::Make(
     made->team_ = std::make_unique<ReducerTeam>();
     of_slots.team = made->team_.get();
   }
-  of_slots.step_stride = options.step_stride * (stale.delay + 1);
+  auto internals = std::make_shared<ReducerInternals>(InternalsOf(options));
+  internals->step_stride = stale.delay + 1;
+  of_slots.internals = std::move(internals);
   for (int slot = 0; slot <= stale.delay; ++slot) {
-    of_slots.first_step = options.first_step + slot * options.step_stride;
+    of_slots.first_step = options.first_step + slot;
     MILLRACE_ASSIGN_OR_RETURN(auto reducer,
                               GradientReducer::Make(communicator, gradients, of_slots));
     made->slots_.push_back(std::move(reducer));

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenQuestions{50};
 constexpr std::chrono::seconds kToSayWhy{1};
+constexpr std::chrono::milliseconds kBetweenHearings{50};
 
 }  // namespace
 
@@ -21,10 +22,9 @@ absl::Status CheckDeviceOptions(const ReducerOptions& options) {
       "option policy thread is not taken with gradients in a device's memory (over NCCL)");
 }
 
-StreamEngine::StreamEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-                           Waiting waiting, DeviceMemory& memory_of_device,
-                           const ForeignMemory* memory)
-    : ReductionEngine(plan, links, options, std::move(waiting)),
+StreamEngine::StreamEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting,
+                           DeviceMemory& memory_of_device, const ForeignMemory* memory)
+    : ReductionEngine(plan, options, std::move(waiting)),
       memory_(memory_of_device),
       device_(memory_of_device.device()),
       sums_(plan, options, memory_of_device, memory) {}
@@ -71,8 +71,7 @@ absl::Status StreamEngine::Begin(size_t bucket) {
   Enter(bucket, Phase::kReducing);
   times_.Begin(step_, bucket);
   DeviceSums::Calls calls;
-  const int64_t rows = links_.host->board(links_.host->rank()).rows;
-  const absl::Status status = sums_.Sum(bucket, rows, calls);
+  const absl::Status status = sums_.Sum(bucket, rows_, calls);
   Await(bucket, calls);
   Enter(bucket, Phase::kBackward);
   return MetAt(bucket, status);
@@ -104,7 +103,7 @@ absl::Status StreamEngine::Explained(const absl::Status& failure) {
 // Over links that do not notice the end of a peer's communicator NCCL says nothing.
 absl::Status StreamEngine::HearPeers() {
   const auto now = std::chrono::steady_clock::now();
-  if (now - heard_ < kLongestSleep) return absl::OkStatus();
+  if (now - heard_ < kBetweenHearings) return absl::OkStatus();
   heard_ = now;
   return device_.Heard();
 }
@@ -163,7 +162,7 @@ absl::Status StreamEngine::Drain() {
   base_ += static_cast<uint32_t>(plan_.buckets.size());
   full_ = 0;
   begun_ = 0;
-  step_ += options_.step_stride;
+  step_ += step_stride_;
   return absl::OkStatus();
 }
 
@@ -171,10 +170,7 @@ absl::Status StreamEngine::ReadTotals() {
   if (plan_.buckets.empty() || (!wants_squares() && !options_.average_by_rows)) {
     return absl::OkStatus();
   }
-  MILLRACE_ASSIGN_OR_RETURN(const DeviceSums::Totals totals, sums_.Read());
-  RankBoard& own = links_.host->board(links_.host->rank());
-  own.all_rows = totals.rows;
-  own.sum_of_squares = totals.squares;
+  MILLRACE_ASSIGN_OR_RETURN(totals_, sums_.Read());
   return absl::OkStatus();
 }
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "collectives/nccl_communicator.h"
+#include "collectives/device_communicator.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/device_sums.h"
 #include "collectives/reducer/foreign_memory.h"
@@ -25,16 +25,18 @@ class StreamEngine final : public ReductionEngine {
  public:
   // `memory` is the caller's gradients, or null. All but `options` outlive the engine. With
   // ProgressPolicy::kInline nothing is begun before Drain, or that of another one of the team.
-  StreamEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-               Waiting waiting, DeviceMemory& memory_of_device, const ForeignMemory* memory);
+  StreamEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting,
+               DeviceMemory& memory_of_device, const ForeignMemory* memory);
 
   absl::Status Connect() override;
   absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last) override;
   absl::Status EndMicroBatch() override { return AwaitStream(); }
+  void SetRows(int64_t rows) override { rows_ = rows; }
   absl::Status Publish(uint32_t count) override;
   absl::Status Poll(bool counts) override;
   absl::Status Drain() override;
   absl::Status AwaitDone(uint32_t) override { return absl::OkStatus(); }
+  Totals totals() const override { return totals_; }
   Range OwnPart(size_t bucket) const override;
   absl::Status GatherParts(uint32_t count) override;
   void Leave(const absl::Status& departure, bool quiet) override;
@@ -62,15 +64,18 @@ class StreamEngine final : public ReductionEngine {
   absl::Status Explained(const absl::Status& failure);
 
   DeviceMemory& memory_;
-  NcclCommunicator& device_;
+  DeviceCommunicator& device_;
   DeviceSums sums_;
 
   // Of the running step.
   uint32_t base_ = 0;  // buckets of all steps before
+  int64_t rows_ = 0;   // of this rank
   size_t full_ = 0;
   size_t begun_ = 0;
   std::chrono::steady_clock::time_point heard_;
   std::deque<Call> calls_;  // that have not ended, in the order of the stream
+
+  Totals totals_;  // of the step that has ended
 };
 
 }  // namespace millrace::collectives

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "readers/record_source.h"
+#include "readers/open_file.h"
 
 // A block is a frame of 24 bytes, all little endian, and a payload of varints. One write per block
 // and a checksum over all of it are what a kill needs: either the block is there or it is torn, and

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "pipeline/audit.h"
 #include "pipeline/audit/format.h"
-#include "readers/atomic_file.h"
-#include "readers/unique_fd.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -26,7 +26,7 @@ uint64_t Now() {
 
 class AuditLogFile final : public AuditLog {
  public:
-  AuditLogFile(readers::UniqueFd fd, std::string path, const AuditHeader& header, bool sync)
+  AuditLogFile(UniqueFd fd, std::string path, const AuditHeader& header, bool sync)
       : fd_(std::move(fd)), path_(std::move(path)), sync_(sync), header_(header) {}
 
   absl::Status Restart(uint64_t start_batch) override {
@@ -44,7 +44,7 @@ class AuditLogFile final : public AuditLog {
   }
   absl::Status Write(const std::string& block, bool sync) {
     if (status_.ok()) {
-      status_ = readers::WriteFully(fd_.get(), std::as_bytes(std::span(block)), path_, {});
+      status_ = WriteFully(fd_.get(), std::as_bytes(std::span(block)), path_, {});
     }
     if (status_.ok() && sync && ::fdatasync(fd_.get()) != 0 && errno != EINVAL) {
       status_ = ErrnoStatus(errno, "fdatasync", path_);
@@ -53,7 +53,7 @@ class AuditLogFile final : public AuditLog {
   }
 
  private:
-  const readers::UniqueFd fd_;
+  const UniqueFd fd_;
   const std::string path_;
   const bool sync_;
   AuditHeader header_;
@@ -136,7 +136,7 @@ AuditBatch MakeAuditBatch(const Batch& batch, std::span<const AuditReplaced> rep
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path,
                                                          AuditHeader header,
                                                          const AuditLogOptions& options) {
-  readers::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
   MILLRACE_RETURN_IF_ERROR(Lock(fd.get(), path));
   MILLRACE_ASSIGN_OR_RETURN(const AuditReader reader, AuditReader::Open(path));

@@ -9,7 +9,6 @@
 
 #include "pipeline/cut/settler.h"
 #include "pipeline/plan/physical.h"
-#include "readers/record_source.h"
 
 // Notices that the endless input of a cut can give no batch any more: it comes round again and
 // again, and nothing passes the filters. Only where that is certain, whatever the rows cost and

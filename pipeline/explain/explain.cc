@@ -87,14 +87,6 @@ void AppendRules(const PhysicalPlan& physical, std::string* text) {
 
 }  // namespace
 
-std::string BytesText(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  auto value = static_cast<double>(bytes);
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 1, value, kUnits[unit]);
-}
-
 std::string ExplainText(const Plan& plan, const PhysicalPlan& physical,
                         const std::optional<SourceFacts>& facts) {
   std::string text;

@@ -51,9 +51,6 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts);
 // The options of a stage in one line; inputs of a join have lines of their own.
 std::string StageOptionsText(const proto::Stage& stage);
 
-// "3.0 MiB", "12 B".
-std::string BytesText(uint64_t bytes);
-
 // The text of Explain: logical plan, rules, physical plan, and the sources if their facts are
 // there.
 std::string ExplainText(const Plan& plan, const PhysicalPlan& physical,

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "pipeline/explain/explain.h"
 
 // How many records, samples and batches there are, as far as that is known without looking at them.

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "pipeline/explain/explain.h"
 
 // A read in the middle of a compressed shard inflates the span that it lies in, unless that is kept

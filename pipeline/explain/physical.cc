@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/bytes_text.h"
 #include "base/status.h"
 #include "pipeline/explain/explain.h"
 

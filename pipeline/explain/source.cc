@@ -9,7 +9,6 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/select/selection.h"
 #include "pipeline/source/open.h"
-#include "readers/record_source.h"
 
 // Explain with the real ops and the real source; the text itself is made in explain.cc.
 

@@ -5,7 +5,7 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "pipeline/pipeline.h"
-#include "readers/record_source.h"
+#include "readers/read_engine.h"
 
 namespace millrace::pipeline {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "pipeline/pipeline.pb.h"
-#include "pipeline/plan/text_proto.h"
+#include "pipeline/text_proto.h"
 
 // What is inside a Plan, and where in the text each part of it stands.
 

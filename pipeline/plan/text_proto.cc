@@ -1,4 +1,4 @@
-#include "pipeline/plan/text_proto.h"
+#include "pipeline/text_proto.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "pipeline/plan/text_variables.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::pipeline {
 

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/little_endian.h"
 #include "base/status.h"
 #include "pipeline/select/selection.h"
 #include "readers/cache_folder.h"
-#include "readers/container/record_index.h"
-#include "readers/container/tfrecord_frame.h"
+#include "readers/shard_stamp.h"
 
 // Selections on disk: which file, and whether what it holds is what would be found now.
 
@@ -19,8 +19,6 @@ namespace millrace::pipeline {
 namespace {
 
 using readers::CacheFolder;
-using readers::LoadU64;
-using readers::StoreU64;
 
 constexpr std::string_view kMagic = "MLRSELCT";
 constexpr uint64_t kVersion = 1;
@@ -85,9 +83,7 @@ class Keeper {
     return DecodeSelection(*bytes, keys_->content, source_.num_records());
   }
   // Not valid when nothing can be kept.
-  readers::UniqueFd Lock() const {
-    return keys_.has_value() ? folder_.Lock(file_) : readers::UniqueFd();
-  }
+  UniqueFd Lock() const { return keys_.has_value() ? folder_.Lock(file_) : UniqueFd(); }
   absl::Status Keep(const Selection& selection, bool locked) const {
     if (!locked) return absl::UnavailableError("the folder of indexes cannot be used");
     // The key would vouch for it.
@@ -168,7 +164,7 @@ absl::StatusOr<std::shared_ptr<const Selection>> OpenSelection(const PhysicalPla
   const Keeper keeper(plan, source, options.index_folder);
   std::optional<Selection> selection = keeper.Load();
   if (!selection.has_value()) {
-    const readers::UniqueFd lock = keeper.Lock();
+    const UniqueFd lock = keeper.Lock();
     // Whoever held the lock may have made it meanwhile.
     if (lock.valid()) selection = keeper.Load();
     if (!selection.has_value()) {

@@ -14,7 +14,10 @@
 #include "pipeline/select/selection.h"
 #include "pipeline/source/memory.h"
 #include "readers/dali_index.h"
+#include "readers/expand_files.h"
 #include "readers/image_records.h"
+#include "readers/open_file.h"
+#include "readers/shard_stamp.h"
 
 namespace millrace::pipeline {
 namespace {

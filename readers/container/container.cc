@@ -101,12 +101,4 @@ absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, Record
   return MakeRecordError(absl::StatusCode::kDataLoss, error, text);
 }
 
-absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file,
-                                              const Container& container) {
-  std::array<std::byte, kProbeBytes> bytes = {};
-  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
-  const auto first = std::span<const std::byte>(bytes).first(got);
-  return container.LooksPlain(first) ? Compression::kNone : CompressionOf(first);
-}
-
 }  // namespace millrace::readers

@@ -114,10 +114,6 @@ size_t TrimFrames(std::span<const RecordRef> refs, const std::byte* framed,
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,
                            std::string_view text);
 
-// What `file` is compressed with as a whole: never kAuto.
-absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file,
-                                              const Container& container);
-
 template <typename Trim>
 absl::StatusOr<std::string_view> TrimFrame(const std::string& file, const RecordRef& ref,
                                            std::span<const std::byte> framed, const Trim& trim) {

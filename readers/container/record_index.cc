@@ -1,7 +1,5 @@
 #include "readers/container/record_index.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,11 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
-#include "readers/inflate/byte_source.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
+#include "readers/shard_stamp.h"
 #include "xxhash.h"
 
 namespace millrace::readers {
@@ -281,25 +281,6 @@ uint64_t RecordIndex::LengthsDigest() const {
 absl::Status WalkRecords(const RandomAccessFile& file, const WalkOptions& options,
                          std::vector<uint64_t>& begins) {
   return HeaderWalk(file, options, begins).Run();
-}
-
-absl::StatusOr<ShardStamp> StampOf(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat", path);
-  return ShardStamp{static_cast<uint64_t>(info.st_size),
-                    int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
-}
-
-IndexKey MakeIndexKey(const std::string& absolute_path, const ShardStamp& stamp,
-                      Compression compression, uint64_t container) {
-  const XXH128_hash_t hash =
-      XXH3_128bits_withSeed(absolute_path.data(), absolute_path.size(), container);
-  return {hash.high64, hash.low64, stamp, compression, container};
-}
-
-std::string IndexName(const IndexKey& key) {
-  return absl::StrCat(absl::Hex(key.path_high, absl::kZeroPad16),
-                      absl::Hex(key.path_low, absl::kZeroPad16), ".index");
 }
 
 std::vector<std::byte> EncodeIndex(const ShardIndex& index, const IndexKey& key) {

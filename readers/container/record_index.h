@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "readers/container/index_memory.h"
 #include "readers/container/tfrecord_frame.h"
+#include "readers/file/index_key.h"
 #include "readers/record.h"
 
 // The index of one shard: where its records begin. Internal; the file is in readers/FORMAT.md.
@@ -125,35 +126,6 @@ struct WalkOptions {
 //   DATA_LOSS  with RecordError: the framing is damaged, as a RecordReader says it
 absl::Status WalkRecords(const RandomAccessFile& file, const WalkOptions& options,
                          std::vector<uint64_t>& begins);
-
-// What an index is made for; another size or time makes it stale. Of a URL the time is a hash of
-// its ETag (or Last-Modified).
-struct ShardStamp {
-  static constexpr int64_t kNoTime = INT64_MIN;  // of a URL with neither
-
-  uint64_t file_size = 0;
-  int64_t mtime_ns = 0;
-  // False: another content may have the same stamp, so nothing is kept for it.
-  bool vouches() const { return mtime_ns != kNoTime; }
-  bool operator==(const ShardStamp&) const = default;
-};
-
-// Reads size and modification time of `path`.
-absl::StatusOr<ShardStamp> StampOf(const std::string& path);
-
-// What an index is made of: a shard, its state, and what it was read as.
-struct IndexKey {
-  uint64_t path_high = 0;  // xxh3-128 of the absolute path, the container being the seed
-  uint64_t path_low = 0;
-  ShardStamp stamp;
-  Compression compression = Compression::kNone;  // never kAuto
-  uint64_t container = 0;                        // FrameFormat::key
-  bool operator==(const IndexKey&) const = default;
-};
-IndexKey MakeIndexKey(const std::string& absolute_path, const ShardStamp& stamp,
-                      Compression compression, uint64_t container);
-// The name of its file within the folder of indexes.
-std::string IndexName(const IndexKey& key);
 
 // What is kept of a shard.
 struct ShardIndex {

@@ -16,28 +16,6 @@ inline constexpr size_t kFrameBytes = kHeaderBytes + kFooterBytes;
 // Longer than this and offset arithmetic could wrap around, whatever the caller's limit is.
 inline constexpr uint64_t kMaxLength = std::numeric_limits<int64_t>::max() - kFrameBytes;
 
-// Whether short CRCs are made by the processor's own instruction, which is all that the readers
-// choose by the kind of processor. Not where the program was started with MILLRACE_SIMD=none in its
-// environment (base/simd.h).
-bool HasCrcInstruction();
-// CRC-32C (Castagnoli) of `bytes`, rotated and offset as the format stores it.
-uint32_t MaskedCrc32c(std::span<const std::byte> bytes);
-
-// The same of bytes that come in pieces. Thread-compatible.
-class Crc32c {
- public:
-  void Add(std::span<const std::byte> bytes);
-  uint32_t Masked() const;
-
- private:
-  uint32_t crc_ = 0xffffffffu;
-};
-
-uint32_t LoadU32(const std::byte* from);  // little endian, any alignment
-uint64_t LoadU64(const std::byte* from);
-void StoreU32(uint32_t value, std::byte* to);
-void StoreU64(uint64_t value, std::byte* to);
-
 struct FrameHeader {
   uint64_t length = 0;
   bool crc_ok = false;

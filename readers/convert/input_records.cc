@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "readers/convert/input.h"
 #include "readers/convert/parser.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/record_source.h"
 #include "readers/source/record_fetcher.h"
 #include "readers/text/csv_row.h"

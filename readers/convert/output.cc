@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
 #include "readers/example_builder.h"
 #include "readers/text/number_text.h"
 #include "readers/write/record_writer.h"

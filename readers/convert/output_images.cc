@@ -14,12 +14,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
+#include "base/unique_fd.h"
 #include "readers/convert/output.h"
 #include "readers/image/labels.h"
 #include "readers/image_header.h"
-#include "readers/unique_fd.h"
 
 // Labelled images with TF-slim's names as what they often come from: a folder of a file for each
 // image, or a pair of IDX files. Their shards are folders.

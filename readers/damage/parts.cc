@@ -11,11 +11,13 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/container.h"
+#include "readers/container/detect.h"
 #include "readers/damage/compressed.h"
 #include "readers/damage/parts_walk.h"
+#include "readers/file/slice.h"
 #include "readers/http/open_files.h"
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "readers/inflate/spool.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {
@@ -45,69 +47,25 @@ absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames
   return absl::OkStatus();
 }
 
-// Tells of `frames` but for those that `lost` hit, all of it exact.
-absl::Status TellOthers(const RandomAccessFile& file, const RecordIndex& frames,
-                        std::span<const LostBytes> lost, PartTeller& teller) {
-  const uint64_t count = frames.num_records();
-  const uint64_t first = frames.offset(0);
-  const uint64_t frame_bytes = std::max<uint64_t>(frames.longest(), 1);
-  uint64_t next = 0;
-  for (const LostBytes& hole : lost) {
-    const uint64_t begin = std::max(hole.begin, first) - first;
-    const uint64_t end = std::max(hole.begin + hole.bytes, first) - first;
-    const uint64_t hit = std::clamp(begin / frame_bytes, next, count);
-    const uint64_t behind = std::clamp((end + frame_bytes - 1) / frame_bytes, hit, count);
-    MILLRACE_RETURN_IF_ERROR(TellRecords(file, frames, next, hit, teller));
-    next = behind;
-    const bool hits_none = end == 0 || hole.begin >= frames.end() || count == 0;
-    if (hit == behind && hits_none) {  // the header or the footer alone
-      MILLRACE_RETURN_IF_ERROR(teller.Lost(hole.begin, hole.bytes, hole.damage));
-    }
-    if (hit == behind) continue;  // of a record that is given up already
-    MILLRACE_RETURN_IF_ERROR(
-        teller.Lost(frames.offset(hit), frames.offset(behind) - frames.offset(hit), hole.damage));
-  }
-  return TellRecords(file, frames, next, count, teller);
-}
-
-// The first of `lost` behind which nothing tells where records lie: what is lost there has no known
-// size, or the header of an IDX file is in it.
-std::span<const LostBytes>::iterator EndOfPlaces(const PartsInput& input, uint64_t first) {
-  const bool has_layout = input.container.kind == ContainerKind::kIdx;
-  return std::ranges::find_if(input.lost, [&](const LostBytes& lost) {
-    return !lost.exact || (has_layout && lost.begin < first);
-  });
-}
-
 // Records at places that the header and the size of the file tell, as far as these can be believed.
+// Nothing tells how many bytes are lost of a stream, so nothing tells where records lie behind
+// that.
 absl::Status WalkRegularParts(const PartsInput& input, PartTeller& teller) {
   const auto container = MakeContainer(input.container, /*verify_crc=*/true);
   WalkOptions walk;
   walk.max_record_bytes = input.max_record_bytes;
   walk.plain = input.plain;
-  std::shared_ptr<const RandomAccessFile> there;
-  const auto find = [&](uint64_t end) {
-    there = MakeSlice({std::shared_ptr<void>(), &input.file}, 0, end, input.file.path());
-    return container->FindWhole(*there, walk, /*is_cut=*/end < input.file.size());
-  };
-  const auto end_of = [&](auto broken) {
-    return broken == input.lost.end() ? input.file.size() : broken->begin;
-  };
-  auto broken = EndOfPlaces(input, 0);
-  MILLRACE_ASSIGN_OR_RETURN(WholeFrames whole, find(end_of(broken)));
-  const auto by_header = EndOfPlaces(input, whole.frames.offset(0));
-  if (by_header != broken) {
-    broken = by_header;
-    MILLRACE_ASSIGN_OR_RETURN(whole, find(end_of(broken)));
-  }
-  MILLRACE_RETURN_IF_ERROR(TellOthers(*there, whole.frames, {input.lost.begin(), broken}, teller));
-  if (broken != input.lost.end()) {
-    return teller.Lost(whole.end, input.file.size() - whole.end, broken->damage);
-  }
+  const uint64_t end = input.lost.empty() ? input.file.size() : input.lost.front().begin;
+  const auto there = MakeSlice({std::shared_ptr<void>(), &input.file}, 0, end, input.file.path());
+  MILLRACE_ASSIGN_OR_RETURN(const WholeFrames whole,
+                            container->FindWhole(*there, walk, /*is_cut=*/end < input.file.size()));
+  MILLRACE_RETURN_IF_ERROR(
+      TellRecords(*there, whole.frames, 0, whole.frames.num_records(), teller));
+  const uint64_t rest = input.file.size() - whole.end;
+  if (!input.lost.empty()) return teller.Lost(whole.end, rest, input.lost.front().damage);
   if (whole.damage.ok()) return absl::OkStatus();
   const RecordError error = GetRecordError(whole.damage).value_or(RecordError());
-  return teller.Damage(whole.end, input.file.size() - whole.end, error.reason,
-                       TextOfDamage(whole.damage, error));
+  return teller.Damage(whole.end, rest, error.reason, TextOfDamage(whole.damage, error));
 }
 
 }  // namespace

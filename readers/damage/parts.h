@@ -37,7 +37,7 @@
 //         are taken for a record too where they are as many
 // Where the stream of a compressed file is damaged it goes on as salvage_source.h says, in lines
 // behind the next line break, in a tar at the next header with the magic of ustar; of others all is
-// lost from there, unless access points tell how much is missing. A record that ends at the damage
+// lost from there. A record that ends at the damage
 // is taken as it is: what an inflater makes of damaged bytes before it notices has no checksum
 // here.
 

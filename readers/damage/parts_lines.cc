@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "readers/container/container.h"
 #include "readers/damage/parts_walk.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/text/csv_row.h"
 
 // Lines, and rows of CSV that may be none.

@@ -12,8 +12,9 @@
 #include "readers/container/container.h"
 #include "readers/container/tar_walk.h"
 #include "readers/damage/parts_walk.h"
+#include "readers/file/slice.h"
 #include "readers/http/open_files.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 // Samples of a tar past damage. The walk stops at the first header that is damaged, tells of the
 // samples before it, and begins again at the next good one, which lies on a block, or, where none

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/crc32c.h"
+#include "base/little_endian.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

@@ -8,9 +8,8 @@
 #include <filesystem>
 #include <string_view>
 
-#include "readers/atomic_file.h"
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "base/atomic_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {

@@ -8,8 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/file/local_file.h"
 #include "readers/file/mapping.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 // Other ways to the bytes of a local file than pread through the page cache. All of them fill the
 // same buffers with the same bytes; which is faster depends on the disk and on who else wants

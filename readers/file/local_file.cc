@@ -1,4 +1,4 @@
-#include "readers/local_file.h"
+#include "readers/file/local_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,8 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/file/read_front.h"
-#include "readers/http/file.h"
-#include "readers/record_source.h"
 
 namespace millrace::readers {
 namespace {
@@ -133,13 +131,8 @@ std::shared_ptr<const RandomAccessFile> MakeLocalFile(UniqueFd fd, std::string p
                                      std::move(pread_function), retry, leads);
 }
 
-absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenFile(const std::string& path) {
-  return OpenWithAccess(path, {});
-}
-
-absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenWithAccess(const std::string& path,
-                                                                       const FileAccess& access) {
-  if (IsUrl(path)) return OpenUrl(path);
+absl::StatusOr<std::shared_ptr<const RandomAccessFile>> OpenLocalFile(const std::string& path,
+                                                                      const FileAccess& access) {
   MILLRACE_ASSIGN_OR_RETURN(OpenedFile file, OpenRegular(path));
   return WithAccess(std::move(file.fd), path, file.size, access);
 }

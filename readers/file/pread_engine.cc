@@ -7,8 +7,8 @@
 
 #include "base/workers.h"
 #include "readers/file/read_watch.h"
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "readers/open_file.h"
+#include "readers/read_engine.h"
 
 // The I/O threads take whole groups from one queue and read a group's requests one after the other:
 // a group is one run's worth of bytes, and many groups are in flight. On destruction every queued

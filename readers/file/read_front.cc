@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace millrace::readers {
 namespace {

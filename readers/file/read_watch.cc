@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "readers/read_engine.h"
+
 namespace millrace::readers {
 
 ReadWatch::ReadWatch(ReadWatchOptions options) : options_(std::move(options)) {

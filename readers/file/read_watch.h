@@ -7,7 +7,7 @@
 
 #include "base/io.h"
 #include "base/mutex.h"
-#include "readers/record_source.h"
+#include "readers/read_engine.h"
 
 // Tells of reads that take too long: a disk that is dying or a server that is gone would otherwise
 // be a pipeline that stands still without a word.

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 // Where a set of shards is written before it appears. Internal.
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/shard_stamp.h"
 #include "xxhash.h"
 
 namespace millrace::readers {

@@ -17,6 +17,7 @@
 #include "readers/container/record_index.h"
 #include "readers/http/client.h"
 #include "readers/http_options.h"
+#include "readers/shard_stamp.h"
 
 // Files behind URLs. A request takes milliseconds whatever its size, so files are fetched in blocks
 // of several MiB, many at once, which are kept in memory for as long as there is room; while a file

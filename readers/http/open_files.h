@@ -6,16 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
 #include "base/mutex.h"
-#include "readers/inflate/byte_source.h"
-#include "readers/local_file.h"
-#include "readers/record.h"
-#include "readers/unique_fd.h"
+#include "readers/open_file.h"
 
-// The files behind a RecordSource. Internal.
+// The files behind a RecordSource.
 
 namespace millrace::readers {
 
@@ -53,33 +49,6 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   std::vector<Slot> slots_ MILLRACE_GUARDED_BY(mu_);
   size_t num_open_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
-};
-
-// `size` bytes of `whole` from `begin`, under another name for messages.
-std::shared_ptr<const RandomAccessFile> MakeSlice(std::shared_ptr<const RandomAccessFile> whole,
-                                                  uint64_t begin, uint64_t size, std::string path);
-
-// An unlinked temporary file in $TMPDIR (or /tmp) that takes inflated shards one after the other.
-// Thread-compatible; the shards handed out are thread-safe and keep the file alive.
-class InflateSpool {
- public:
-  struct Inflated {
-    std::shared_ptr<const RandomAccessFile> file;  // path() is the compressed shard's
-    absl::Status damage;  // DATA_LOSS with RecordError: `file` holds what came before it
-    std::vector<LostBytes> lost;
-  };
-
-  // Takes all of `source`: what it says of damage becomes `damage`, or is in its `lost`.
-  //   RESOURCE_EXHAUSTED, ...  the temporary file cannot be written
-  absl::StatusOr<Inflated> Add(std::unique_ptr<ByteSource> source);
-
- private:
-  absl::Status Prepare();
-
-  std::string folder_;
-  int fd_ = -1;  // owned by file_
-  std::shared_ptr<const RandomAccessFile> file_;
-  uint64_t size_ = 0;
 };
 
 }  // namespace millrace::readers

@@ -7,6 +7,8 @@
 #include "readers/container/container.h"
 #include "readers/image/labels.h"
 #include "readers/image_records.h"
+#include "readers/open_file.h"
+#include "readers/shard_stamp.h"
 #include "xxhash.h"
 
 // A folder may hold millions of images, so nothing is kept open and nothing is kept of a file but

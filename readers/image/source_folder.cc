@@ -8,7 +8,8 @@
 #include "readers/container/record_index.h"
 #include "readers/image/labels.h"
 #include "readers/image_source.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
+#include "readers/shard_stamp.h"
 #include "xxhash.h"
 
 namespace millrace::readers {

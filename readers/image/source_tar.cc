@@ -10,6 +10,7 @@
 #include "readers/container/record_index.h"
 #include "readers/image/labels.h"
 #include "readers/image_source.h"
+#include "readers/shard_stamp.h"
 #include "xxhash.h"
 
 namespace millrace::readers {

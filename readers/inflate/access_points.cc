@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/status.h"
-#include "readers/container/tfrecord_frame.h"
-#include "readers/local_file.h"
+#include "readers/file/index_key.h"
+#include "readers/open_file.h"
+#include "readers/shard_stamp.h"
 #include "xxhash.h"
 
 namespace millrace::readers {
@@ -210,14 +212,6 @@ absl::StatusOr<AccessPoints> ReadPoints(std::shared_ptr<const RandomAccessFile> 
   if (!SpansFit(points)) return Damaged(*file, "order of the spans");
   points.windows = std::move(file);
   return points;
-}
-
-absl::StatusOr<AccessPoints> ReadOldPoints(std::shared_ptr<const RandomAccessFile> file,
-                                           IndexKey key) {
-  std::array<std::byte, kPointsHeaderBytes> header;
-  MILLRACE_RETURN_IF_ERROR(ReadFully(*file, 0, header));
-  key.stamp = StampIn(header);
-  return ReadPoints(std::move(file), key);
 }
 
 std::shared_ptr<const RandomAccessFile> MakeMemoryFile(std::vector<std::byte> bytes,

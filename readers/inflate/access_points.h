@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
-#include "readers/container/record_index.h"
+#include "readers/file/index_key.h"
 #include "readers/record.h"
 
 // Where a compressed shard can be entered. Internal; the file is in readers/FORMAT.md.
@@ -90,10 +90,6 @@ std::vector<std::byte> EncodePoints(const AccessPoints& points, std::span<const 
 //   other                it cannot be read
 absl::StatusOr<AccessPoints> ReadPoints(std::shared_ptr<const RandomAccessFile> file,
                                         const IndexKey& key);
-
-// The same of a shard that has changed: made of its path and compression, at any size and time.
-absl::StatusOr<AccessPoints> ReadOldPoints(std::shared_ptr<const RandomAccessFile> file,
-                                           IndexKey key);
 
 // `bytes` as a file.
 std::shared_ptr<const RandomAccessFile> MakeMemoryFile(std::vector<std::byte> bytes,

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/status.h"
-#include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/deflate_source.h"
 
 namespace millrace::readers {
@@ -86,37 +85,8 @@ Compression CompressionOf(std::span<const std::byte> first) {
   return Compression::kNone;
 }
 
-absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file) {
-  std::array<std::byte, kHeaderBytes> first = {};
-  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, first));
-  if (got == first.size() && DecodeHeader(first.data()).crc_ok) return Compression::kNone;
-  return CompressionOf({first.data(), got});
-}
-
-BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain) {
-  if (offset > 0) return {RecordErrorReason::kLengthCrc, "the CRC of the length does not match"};
-  switch (plain ? CompressionOf({header, kHeaderBytes}) : Compression::kNone) {
-    case Compression::kGzip:
-      return {RecordErrorReason::kWrongCompression,
-              "this is a gzip stream; compression is \"none\""};
-    case Compression::kZlib:
-      return {RecordErrorReason::kWrongCompression,
-              "this is a zlib stream; compression is \"none\""};
-    case Compression::kZstd:
-      return {RecordErrorReason::kWrongCompression,
-              "this is a zstd stream; compression is \"none\""};
-    default:
-      return {RecordErrorReason::kLengthCrc,
-              "the CRC of the length does not match; is this a TFRecord file, and is the "
-              "compression right?"};
-  }
-}
-
 absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
     std::shared_ptr<const RandomAccessFile> file, Compression compression, size_t chunk_bytes) {
-  if (compression == Compression::kAuto) {
-    MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));
-  }
   if (compression == Compression::kNone) return std::make_unique<PlainSource>(std::move(file));
   return MakeEnterableSource(std::move(file), compression, chunk_bytes);
 }

@@ -26,7 +26,6 @@ struct LostBytes {
   uint64_t begin = 0;
   uint64_t bytes = kLostBytes;
   absl::Status damage;  // DATA_LOSS: RecordError has file and reason, no place
-  bool exact = false;   // the file had as many bytes there: what follows lies where it lay
 };
 
 // Bytes that lie in memory as long as `held` lives.
@@ -60,25 +59,11 @@ class ByteSource {
   virtual const std::string& path() const = 0;
 };
 
-// Decides what `file` is compressed with by its first bytes: kNone when they are a TFRecord header
-// with a good CRC, kGzip, kZlib or kZstd when they start such a stream, otherwise kNone.
-absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file);
-
 // Which stream begins with `first`; kNone when none does.
 Compression CompressionOf(std::span<const std::byte> first);
 
-// What a record header with a bad CRC means.
-struct BadHeader {
-  RecordErrorReason reason = RecordErrorReason::kLengthCrc;
-  std::string_view text;
-};
-
-// Explains the kHeaderBytes at `header`, whose CRC is bad and which stand at `offset` of the bytes
-// of a file. At the front of a `plain` one they may start a compressed stream: kWrongCompression.
-BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain);
-
-// Opens the bytes of `file`. kAuto is DetectCompression. Reads `chunk_bytes` of compressed bytes at
-// a time.
+// Opens the bytes of `file`, reading `chunk_bytes` of compressed bytes at a time.
+// REQUIRES: compression is not kAuto.
 absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
     std::shared_ptr<const RandomAccessFile> file, Compression compression,
     size_t chunk_bytes = 256 << 10);

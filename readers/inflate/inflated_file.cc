@@ -11,7 +11,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/file/xxh3.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers {
 namespace {
@@ -167,12 +167,6 @@ std::shared_ptr<const RandomAccessFile> MakeInflatedFile(
     std::shared_ptr<const RandomAccessFile> file, AccessPoints points,
     std::shared_ptr<SpanCache> cache) {
   return std::make_shared<InflatedFile>(std::move(file), std::move(points), std::move(cache));
-}
-
-std::shared_ptr<const SpannedFile> MakeSpannedFile(std::shared_ptr<const RandomAccessFile> file,
-                                                   AccessPoints points) {
-  return std::make_shared<InflatedFile>(std::move(file), std::move(points),
-                                        std::make_shared<SpanCache>(SpanCache::kLeastBytes));
 }
 
 }  // namespace millrace::readers

@@ -20,10 +20,6 @@ std::shared_ptr<const RandomAccessFile> MakeInflatedFile(
     std::shared_ptr<const RandomAccessFile> file, AccessPoints points,
     std::shared_ptr<SpanCache> cache);
 
-// Its spans alone, for who goes through them once. Shares nothing.
-std::shared_ptr<const SpannedFile> MakeSpannedFile(std::shared_ptr<const RandomAccessFile> file,
-                                                   AccessPoints points);
-
 }  // namespace millrace::readers
 
 #endif  // MILLRACE_READERS_INFLATE_INFLATED_FILE_H_

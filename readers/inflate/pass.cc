@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/file/index_key.h"
 #include "readers/file/xxh3.h"
 
 namespace millrace::readers {

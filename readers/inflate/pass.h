@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/io.h"
-#include "readers/container/record_index.h"
+#include "readers/file/index_key.h"
 #include "readers/inflate/access_points.h"
 #include "readers/inflate/deflate_source.h"
 

@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "readers/expand_files.h"
 #include "readers/names/names.h"
-#include "readers/record_source.h"
 
 namespace millrace::readers {
 namespace {

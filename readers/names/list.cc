@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "readers/local_file.h"
 #include "readers/names/names.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers::internal {
 namespace {

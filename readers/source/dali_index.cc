@@ -14,7 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/container/container.h"
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
+#include "readers/open_file.h"
+#include "readers/source/dali_index.h"
 #include "xxhash.h"
 
 namespace millrace::readers {

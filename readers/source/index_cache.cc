@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/status.h"
+#include "readers/file/index_key.h"
+#include "readers/file/local_file.h"
 #include "readers/http_options.h"
-#include "readers/local_file.h"
+#include "readers/shard_stamp.h"
 
 namespace millrace::readers {
 namespace {
@@ -103,17 +105,6 @@ absl::StatusOr<AccessPoints> IndexCache::FindOrMakePoints(const IndexedShard& sh
     if (auto points = find(); points.ok()) return points;
   }
   return in_memory(std::move(bytes), *key);
-}
-
-std::optional<AccessPoints> IndexCache::FindOldPoints(const IndexedShard& shard,
-                                                      const OpenPoints& open) const {
-  const std::optional<IndexKey> key = KeyOf(shard);
-  if (!folder_.exists() || !key.has_value()) return std::nullopt;
-  auto kept = open(folder_.PathOf(PointsName(*key)));
-  if (!kept.ok()) return std::nullopt;
-  auto points = ReadOldPoints(*std::move(kept), *key);
-  if (!points.ok()) return std::nullopt;
-  return *std::move(points);
 }
 
 bool IndexCache::Store(const IndexedShard& shard, const std::string& file,

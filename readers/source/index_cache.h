@@ -15,8 +15,10 @@
 #include "readers/cache_folder.h"
 #include "readers/container/index_memory.h"
 #include "readers/container/record_index.h"
+#include "readers/file/index_key.h"
 #include "readers/inflate/access_points.h"
 #include "readers/record.h"
+#include "readers/shard_stamp.h"
 
 namespace millrace::readers {
 
@@ -69,10 +71,6 @@ class IndexCache {
   // only path, stamp and compression are looked at. Where they cannot be kept they are in memory.
   absl::StatusOr<AccessPoints> FindOrMakePoints(const IndexedShard& shard, const OpenPoints& open,
                                                 const MakePoints& make) const;
-
-  // The kept access points of an earlier state of the shard; nullopt when there are none.
-  std::optional<AccessPoints> FindOldPoints(const IndexedShard& shard,
-                                            const OpenPoints& open) const;
 
  private:
   // Nullopt when the path is relative to a folder that is gone.

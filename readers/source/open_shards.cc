@@ -2,23 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <iterator>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/container/detect.h"
 #include "readers/container/index_memory.h"
 #include "readers/dali_index.h"
 #include "readers/damage/compressed.h"
-#include "readers/damage/spans.h"
 #include "readers/damage/tfrecord.h"
 #include "readers/file/block_cache.h"
-#include "readers/file/start_threads.h"
+#include "readers/file/index_key.h"
 #include "readers/http/file.h"
 #include "readers/http/open_files.h"
 #include "readers/inflate/access_points.h"
@@ -26,6 +24,11 @@
 #include "readers/inflate/inflated_file.h"
 #include "readers/inflate/pass.h"
 #include "readers/inflate/span_cache.h"
+#include "readers/inflate/spool.h"
+#include "readers/open_file.h"
+#include "readers/parallel/parallel.h"
+#include "readers/shard_stamp.h"
+#include "readers/source/dali_index.h"
 #include "readers/source/index_cache.h"
 
 namespace millrace::readers {
@@ -53,8 +56,7 @@ class Opener {
         spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
         urls_(files.size()),
         index_urls_(options.dali_index.size()),
-        shards_(files.size()),
-        statuses_(files.size()) {}
+        shards_(files.size()) {}
 
   absl::StatusOr<OpenedShards> Run() {
     MILLRACE_RETURN_IF_ERROR(OpenUrls());
@@ -116,34 +118,23 @@ class Opener {
     return open_files_->Open(files_[i]);
   }
 
-  // Where a thread puts what it makes of shards.
+  // Where one thread puts what it makes of shards.
   struct Place {
     InflateSpool spool;
     std::shared_ptr<IndexMemory> memory = std::make_shared<IndexMemory>();
   };
 
   // Calls `work` for the first and the end of every `chunk` shards, on as many threads as may be of
-  // use where `num_slow` shards take long. Shards are taken in order, so those before a failed one
-  // are under way: the first error wins.
+  // use where `num_slow` shards take long. The error of the first shard that has one wins.
   template <typename Work>
   absl::Status ForEachChunk(size_t chunk, size_t num_slow, Work work) {
-    next_.store(0, std::memory_order_relaxed);
-    const auto take_shards = [&] {
-      Place place;
-      while (true) {
-        const size_t first = next_.fetch_add(chunk, std::memory_order_relaxed);
-        if (first >= files_.size()) return;
-        statuses_[first] = work(first, std::min(first + chunk, files_.size()), place);
-        if (!statuses_[first].ok()) next_.store(files_.size(), std::memory_order_relaxed);
-      }
-    };
     const size_t num_threads = std::clamp<size_t>(
         (num_slow + chunk - 1) / chunk, 1, static_cast<size_t>(std::max(options_.threads, 1)));
-    std::vector<std::jthread> others = StartThreads(num_threads - 1, take_shards);
-    take_shards();
-    for (std::jthread& thread : others) thread.join();
-    for (const absl::Status& status : statuses_) MILLRACE_RETURN_IF_ERROR(status);
-    return absl::OkStatus();
+    std::vector<Place> places(num_threads);
+    const size_t num_chunks = (files_.size() + chunk - 1) / chunk;
+    return ParallelFor(num_chunks, static_cast<int>(num_threads), [&](size_t i, size_t slot) {
+      return work(i * chunk, std::min((i + 1) * chunk, files_.size()), places[slot]);
+    });
   }
 
   // Takes stamps, and the indexes that there are of plain shards, fetched all at once.
@@ -333,7 +324,7 @@ class Opener {
     Advance(shard.file_size - told, /*tell=*/false);
     if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
       frames.reset();
-      return Inflate(path, compression, place, shard);
+      return Inflate(compression, place, shard);
     }
     if (frames.has_value() && frames->end() != points->out_bytes) frames.reset();
     shard.point_bytes = points->memory_bytes();
@@ -361,28 +352,17 @@ class Opener {
     return pass.Finish(key);
   }
 
-  absl::StatusOr<InflateSpool::Inflated> Spool(const std::string& path, Compression compression,
-                                               Place& place, const Shard& shard) {
-    if (!resyncs()) {
-      MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(shard.file, compression));
-      return place.spool.Add(std::move(source));
-    }
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated,
-                              place.spool.Add(MakeSalvageSource(shard.file, compression)));
-    if (inflated.lost.empty()) return inflated;
-    const auto open = [&](const std::string& name) { return open_files_->Open(name); };
-    auto points = cache_.FindOldPoints(PointsOf(path, compression, shard), open);
-    if (!points.has_value()) return inflated;
-    MILLRACE_ASSIGN_OR_RETURN(const bool stands, StandsBehindDamage(shard.file, *points));
-    if (!stands) return inflated;
-    return place.spool.Add(MakeSpanSource(shard.file, *std::move(points)));
+  absl::StatusOr<InflateSpool::Inflated> Spool(Compression compression, Place& place,
+                                               const Shard& shard) {
+    if (resyncs()) return place.spool.Add(MakeSalvageSource(shard.file, compression));
+    MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(shard.file, compression));
+    return place.spool.Add(std::move(source));
   }
 
   // Replaces shard.file by its inflated bytes in a temporary file, of a damaged shard by what can
   // be had of them if the options say so.
-  absl::Status Inflate(const std::string& path, Compression compression, Place& place,
-                       Shard& shard) {
-    MILLRACE_ASSIGN_OR_RETURN(auto inflated, Spool(path, compression, place, shard));
+  absl::Status Inflate(Compression compression, Place& place, Shard& shard) {
+    MILLRACE_ASSIGN_OR_RETURN(auto inflated, Spool(compression, place, shard));
     shard.file = std::move(inflated.file);
     shard.lost = std::move(inflated.lost);
     if (inflated.damage.ok()) return absl::OkStatus();
@@ -503,10 +483,8 @@ class Opener {
   std::vector<HttpFiles::Opened> index_urls_;  // the same of dali_index
   int64_t total_bytes_ = 0;                    // constant while shards are walked
 
-  std::atomic<size_t> next_{0};  // among the opening threads; only its own value counts
   // Element i is written by the thread that took shard i, and read after the join.
   std::vector<Shard> shards_;
-  std::vector<absl::Status> statuses_;
 
   Mutex mu_;
   int64_t done_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;

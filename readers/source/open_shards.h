@@ -15,6 +15,7 @@
 #include "readers/damage/parts_index.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/record_source.h"
+#include "readers/shard_stamp.h"
 
 namespace millrace::readers {
 

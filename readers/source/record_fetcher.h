@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/status.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/record_source.h"
 
 namespace millrace::readers {

@@ -7,13 +7,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/compressed.h"
 #include "readers/file/chunk_pool.h"
 #include "readers/inflate/byte_source.h"
-#include "readers/record_source.h"
+#include "readers/open_file.h"
 #include "readers/source/record_reader.h"
 
 // Records are views into read chunks. A chunk is filled front to back and never rewritten while a
@@ -290,7 +292,7 @@ std::unique_ptr<RecordReader> MakeTfRecordReader(std::unique_ptr<ByteSource> sou
 
 absl::StatusOr<std::unique_ptr<RecordReader>> OpenTfRecordReader(
     const std::string& path, const TfRecordReaderOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(auto file, OpenWithAccess(path, options.access));
+  MILLRACE_ASSIGN_OR_RETURN(auto file, OpenFile(path, options.access));
   Compression compression = options.compression;
   if (compression == Compression::kAuto) {
     MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/byte_source.h"
+#include "readers/shard_stamp.h"
 #include "readers/source/open_shards.h"
 #include "xxhash.h"
 

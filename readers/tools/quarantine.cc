@@ -12,9 +12,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 
 // Lines are appended by one write each time, under the file's lock, and a write that fails is taken
 // back. So a line without an end is always the last, and of a process that was killed.

@@ -12,15 +12,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/io.h"
+#include "base/little_endian.h"
 #include "base/status.h"
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/tfrecord.h"
 #include "readers/example/parser.h"
 #include "readers/http_options.h"
 #include "readers/inflate/byte_source.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/record_reader.h"
-#include "readers/record_source.h"
 #include "readers/record_writer.h"
 #include "readers/tools/repair.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
 #include "readers/container/tar_walk.h"
 #include "readers/damage/parts.h"
 #include "readers/tools/repair.h"

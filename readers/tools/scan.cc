@@ -6,10 +6,11 @@
 #include <optional>
 #include <system_error>
 
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/byte_source.h"
+#include "readers/open_file.h"
 #include "readers/record_reader.h"
-#include "readers/record_source.h"
 
 namespace millrace::readers::internal {
 namespace {

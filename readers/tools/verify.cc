@@ -9,7 +9,7 @@
 #include "readers/http_options.h"
 #include "readers/image/labels.h"
 #include "readers/image_header.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/tools/scan.h"
 
 namespace millrace::readers {

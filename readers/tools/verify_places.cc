@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/io.h"
 #include "base/status.h"
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/parts.h"
 #include "readers/damage/tfrecord.h"
@@ -16,9 +17,8 @@
 #include "readers/image/labels.h"
 #include "readers/image_header.h"
 #include "readers/inflate/byte_source.h"
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/record_reader.h"
-#include "readers/record_source.h"
 #include "readers/repair.h"
 #include "readers/tools/repair.h"
 

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/little_endian.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/write/record_writer.h"
 

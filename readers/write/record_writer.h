@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "readers/atomic_file.h"
+#include "base/atomic_file.h"
 #include "readers/record_writer.h"
 
 namespace millrace::readers {

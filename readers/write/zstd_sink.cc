@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/little_endian.h"
 #include "base/status.h"
-#include "readers/container/tfrecord_frame.h"
 #include "readers/write/record_writer.h"
 #include "xxhash.h"
 

@@ -1,6 +1,7 @@
 #include <string>
 
 #include "readers/dali_index.h"
+#include "readers/source/dali_index.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // DALI's .idx files: whatever one holds, records lie in the shard and do not overlap, and what is

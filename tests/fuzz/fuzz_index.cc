@@ -2,8 +2,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/little_endian.h"
 #include "readers/container/record_index.h"
-#include "readers/container/tfrecord_frame.h"
+#include "readers/file/index_key.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "xxhash.h"
 

@@ -1,6 +1,7 @@
 #include <array>
 #include <vector>
 
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/compressed.h"
 #include "readers/damage/parts.h"

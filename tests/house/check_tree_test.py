@@ -35,7 +35,7 @@ class CheckTreeTest(unittest.TestCase):
             "pipeline/a.cc": '#include "augment/image_ops.h"\n#include "pipeline/plan/x.h"\n',
             "collectives/a.cc": '#include "base/tensor.h"\n',
             "trainer/a.cc": '#include "collectives/factory.h"\n#include "readers/record.h"\n'
-                            '#include "pipeline/plan/text_proto.h"\n',
+                            '#include "pipeline/text_proto.h"\n',
             "cli/a.cc": '#include "trainer/train.h"\n#include "pipeline/plan.h"\n',
             "tests/pipeline/a.cc": '#include "trainer/train.h"\n',
         }))
@@ -74,7 +74,7 @@ class CheckTreeTest(unittest.TestCase):
     def test_rooms_of_other_folders_are_private(self):
         self.expect_one("pipeline/a.cc", '#include "readers/file/crc.h"\n', "in a room of readers/")
         self.expect_one("pipeline/run/a.cc", '#include "base/work/a.h"\n', "in a room of base/")
-        self.expect_one("cli/a.cc", '#include "pipeline/plan/text_proto.h"\n', "in a room of")
+        self.expect_one("cli/a.cc", '#include "pipeline/plan/physical.h"\n', "in a room of")
 
     def test_a_face_includes_no_room(self):
         self.expect_one("base/a.h", header("base/a.h", '#include "base/work/b.h"\n'),

@@ -16,7 +16,7 @@
 // After <cstdio>: libjpeg's header needs FILE.
 #include <jpeglib.h>
 
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 // Small images, IDX files, folders and tars, made by the libraries themselves.
 

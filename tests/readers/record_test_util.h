@@ -21,26 +21,12 @@
 #include "base/record_error.h"
 #include "readers/record_reader.h"
 #include "tests/readers/inflate/deflated.h"
-#include "tests/readers/temp_files.h"
+#include "tests/slow_crc32c.h"
+#include "tests/temp_files.h"
 
 // Frames for the tests of readers, made without the code under test: CRC-32C bit by bit.
 
 namespace millrace::readers {
-
-// CRC-32C by its definition: reflected polynomial 0x82f63b78, one bit at a time.
-inline uint32_t SlowCrc32c(std::string_view bytes) {
-  uint32_t crc = 0xffffffffu;
-  for (const char c : bytes) {
-    crc ^= static_cast<uint8_t>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0x82f63b78u & (0u - (crc & 1)));
-  }
-  return ~crc;
-}
-
-inline uint32_t SlowMaskedCrc(std::string_view bytes) {
-  const uint32_t crc = SlowCrc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
 
 inline std::string LittleEndian(uint64_t value, int num_bytes) {
   std::string bytes;

@@ -68,9 +68,6 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            std::vector<std::span<float>> gradients,
                                                            int threads);
 
-// The backends of this build with their versions: {"oneDNN 2.6.3"}.
-std::vector<std::string> BackendNames();
-
 // Checks `input` against `model`: what every backend does first.
 absl::Status CheckStepInput(const Model& model, const StepInput& input);
 

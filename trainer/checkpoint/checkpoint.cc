@@ -11,8 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
-#include "readers/atomic_file.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace millrace::trainer {
@@ -55,8 +55,8 @@ absl::Status RemoveAbandoned(const std::string& folder) {
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     const std::string name = entries->path().filename().string();
     uint64_t step = 0;
-    const std::string of = readers::AtomicFile::TemporaryOf(name);
-    if (ParseName(of, step)) readers::RemoveIfAbandoned(entries->path().string());
+    const std::string of = AtomicFile::TemporaryOf(name);
+    if (ParseName(of, step)) RemoveIfAbandoned(entries->path().string());
   }
   return error ? ErrnoStatus(error.value(), "list", folder) : absl::OkStatus();
 }
@@ -133,8 +133,7 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
   }
   const std::string path =
       (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
-  const absl::Status written =
-      WriteSafetensors(path, Describe(state), tensors, readers::Existing::kKeep);
+  const absl::Status written = WriteSafetensors(path, Describe(state), tensors, Existing::kKeep);
   if (absl::IsAlreadyExists(written)) {
     return absl::AlreadyExistsError(absl::StrCat(
         path, ": another training wrote it; each needs a checkpoint.folder of its own"));

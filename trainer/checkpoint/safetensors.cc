@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace millrace::trainer {
 namespace {
@@ -68,7 +68,7 @@ const json& Member(const json& value, const char* name) {
 // Reads one file; every failure names it.
 class Reader {
  public:
-  Reader(std::string path, readers::UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Reader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   absl::StatusOr<TensorFile> Read();
 
@@ -84,7 +84,7 @@ class Reader {
   absl::Status CheckDigest(const TensorFile& file) const;
 
   const std::string path_;
-  const readers::UniqueFd fd_;
+  const UniqueFd fd_;
   uint64_t data_bytes_ = 0;
   std::string digest_;  // that the header claims
   Hasher hasher_;
@@ -212,8 +212,8 @@ absl::Status Reader::CheckDigest(const TensorFile& file) const {
 
 absl::Status WriteSafetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
-                              std::span<const TensorRef> tensors, readers::Existing existing,
-                              readers::WriteFunction write_function) {
+                              std::span<const TensorRef> tensors, Existing existing,
+                              WriteFunction write_function) {
   std::string header = MakeHeader(metadata, tensors);
   Hasher hasher;
   hasher.Add(header.data(), header.size());
@@ -221,8 +221,8 @@ absl::Status WriteSafetensors(const std::string& path,
   const size_t at = header.find(absl::StrCat(kDigestKey, kNoDigest));
   header.replace(at + std::strlen(kDigestKey), std::strlen(kNoDigest), hasher.Hex());
 
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<readers::AtomicFile> file,
-                            readers::AtomicFile::Create(path, std::move(write_function)));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
+                            AtomicFile::Create(path, std::move(write_function)));
   const uint64_t header_bytes = header.size();
   MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(&header_bytes, 1))));
   MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(header))));
@@ -233,7 +233,7 @@ absl::Status WriteSafetensors(const std::string& path,
 }
 
 absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path) {
-  readers::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
   return Reader(path, std::move(fd)).Read();
 }

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/atomic_file.h"
 #include "base/shape.h"
-#include "readers/atomic_file.h"
 
 // float32 tensors in the safetensors format (github.com/huggingface/safetensors):
 //   8 bytes   N, little endian
@@ -45,8 +45,8 @@ struct TensorFile {
 absl::Status WriteSafetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
                               std::span<const TensorRef> tensors,
-                              readers::Existing existing = readers::Existing::kReplace,
-                              readers::WriteFunction write_function = {});
+                              Existing existing = Existing::kReplace,
+                              WriteFunction write_function = {});
 
 // Reads and verifies a file that WriteSafetensors made. Nothing is allocated beyond the file's
 // size.

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
-#include "pipeline/plan/text_proto.h"
+#include "pipeline/text_proto.h"
 #include "trainer/job/reduction.h"
 
 namespace millrace::trainer {

@@ -21,8 +21,8 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "pipeline/pipeline.pb.h"
-#include "pipeline/plan/text_proto.h"
-#include "readers/record_source.h"
+#include "pipeline/text_proto.h"
+#include "readers/read_engine.h"
 #include "trainer/strategy/agree.h"
 #include "trainer/strategy/waiting.h"
 

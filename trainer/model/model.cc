@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "pipeline/plan/text_proto.h"
+#include "pipeline/text_proto.h"
 #include "trainer/model/model.pb.h"
 
 namespace millrace::trainer {

@@ -17,7 +17,7 @@
 #include "readers/image_header.h"
 #include "readers/record_writer.h"
 #include "tests/augment/image_testing.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 namespace millrace::augment {
 namespace {
@@ -398,7 +398,7 @@ TEST_F(ConvertImages, IdxComesBackByteForByte) {
   options.codec = Recoder({});
   const auto idx = readers::Convert(options);
   ASSERT_TRUE(idx.ok()) << idx.status();
-  const std::string images = readers::ReadFile(idx->files[0] + "/images-idx3-ubyte");
+  const std::string images = ReadFile(idx->files[0] + "/images-idx3-ubyte");
   EXPECT_EQ(images.substr(16), std::string(first.pixels.begin(), first.pixels.end()) +
                                    std::string(second.pixels.begin(), second.pixels.end()));
   readers::ConvertOptions again;
@@ -410,7 +410,7 @@ TEST_F(ConvertImages, IdxComesBackByteForByte) {
   const auto copy = readers::Convert(again);
   ASSERT_TRUE(copy.ok()) << copy.status();
   for (const char* const name : {"/images-idx3-ubyte", "/labels-idx1-ubyte"}) {
-    EXPECT_EQ(readers::ReadFile(copy->files[0] + name), readers::ReadFile(idx->files[0] + name));
+    EXPECT_EQ(ReadFile(copy->files[0] + name), ReadFile(idx->files[0] + name));
   }
 }
 
@@ -423,7 +423,7 @@ TEST_F(ConvertImages, RawPixelsOfOneSizeAreOfFixedLength) {
   const auto report = readers::Convert(options);
   ASSERT_TRUE(report.ok()) << report.status();
   const std::string pixels(image.pixels.begin(), image.pixels.end());
-  EXPECT_EQ(readers::ReadFile(report->files[0]), pixels + pixels);
+  EXPECT_EQ(ReadFile(report->files[0]), pixels + pixels);
 }
 
 }  // namespace

@@ -17,8 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/mpi/connect_mpi.h"
-#include "collectives/mpi/runtime.h"
-#include "collectives/mpi/sums.h"
 #include "tests/collectives/group_conformance.h"
 #include "tests/collectives/mpi/own_mpi.h"
 #include "tests/collectives/test_buffer.h"
@@ -138,21 +136,6 @@ absl::Status AMessageThatNobodyReceives(Communicator& comm) {
   return absl::IsDeadlineExceeded(outcome) && named ? absl::OkStatus() : Fail(outcome.ToString());
 }
 
-// What is given up goes on in MPI, and ends when the last rank comes.
-absl::Status ALateProbe(Communicator& comm) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto runtime, MpiRuntime::Start(/*may_force=*/false, {}));
-  if (IsLast(comm)) {
-    AwaitOthers(comm);
-    runtime->MarkBroken();  // nobody else frees what it gets
-    return MpiSums::Make(runtime, std::chrono::seconds(20)).status();
-  }
-  const absl::Status outcome = MpiSums::Make(runtime, std::chrono::milliseconds(200)).status();
-  TellTheLast(comm);
-  const bool says = absl::IsDeadlineExceeded(outcome) &&
-                    absl::StrContains(outcome.message(), "a rank did not come within 200 ms");
-  return says && !runtime->usable() ? absl::OkStatus() : Fail(outcome.ToString());
-}
-
 struct Scenario {
   const char* name;
   RankBody body;
@@ -179,22 +162,21 @@ std::vector<Scenario> Scenarios() {
           {"hearing who has left", HearWhoHasLeft},
           {"bad arguments of an agreed call", BadArgumentsOfAnAgreedCall},
           {"a message that does not come", AMessageThatDoesNotCome},
-          {"a message that nobody receives", AMessageThatNobodyReceives},
-          {"a late probe", ALateProbe}};
+          {"a message that nobody receives", AMessageThatNobodyReceives}};
 }
 
 // Each with a group of its own: what breaks one is no business of the next.
 absl::Status Run() {
-  std::vector<MpiLaunch> launches;
+  std::vector<std::unique_ptr<Communicator>> groups;
   for (size_t i = 0; i < Scenarios().size(); ++i) {
-    MILLRACE_ASSIGN_OR_RETURN(MpiLaunch launch, ConnectMpi({}));
-    launches.push_back(std::move(launch));
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group, ConnectMpi({}));
+    groups.push_back(std::move(group));
   }
-  MILLRACE_RETURN_IF_ERROR(launches.back().communicator->Barrier());
-  for (size_t i = 0; i < launches.size(); ++i) {
+  MILLRACE_RETURN_IF_ERROR(groups.back()->Barrier());
+  for (size_t i = 0; i < groups.size(); ++i) {
     MPI_Barrier(MPI_COMM_WORLD);
     const Scenario scenario = Scenarios()[i];
-    MILLRACE_RETURN_IF_ERROR(Annotate(scenario.body(*launches[i].communicator), scenario.name));
+    MILLRACE_RETURN_IF_ERROR(Annotate(scenario.body(*groups[i]), scenario.name));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   return absl::OkStatus();

@@ -32,9 +32,3 @@ int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   ExpectMainThread("MPI_Test");
   return PMPI_Test(request, done, status);
 }
-
-int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
-                  MPI_Comm comm) {
-  ExpectMainThread("MPI_Allreduce");
-  return PMPI_Allreduce(in, out, count, type, op, comm);
-}

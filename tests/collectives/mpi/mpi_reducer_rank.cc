@@ -13,6 +13,7 @@
 #include "collectives/mpi/connect_mpi.h"
 #include "collectives/peer_lost.h"
 #include "tests/collectives/mpi/own_mpi.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_hosts_conformance.h"
 
 namespace millrace::collectives {
@@ -44,7 +45,7 @@ absl::Status ExpectTheLastIsLost(const Communicator& comm, const Leaver& leaver,
 absl::Status LeaveInMidStep(Communicator& comm, const Layout& layout, const Leaver& leaver) {
   ReducerOptions options;
   options.bucket_bytes = options.edge_bucket_bytes = 600 * sizeof(float);
-  options.host = layout[comm.rank()];
+  options.internals = OnHost(layout[comm.rank()]);
   options.exact = leaver.exact;
   MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, kSmallAndLarge, options));
   const std::vector<size_t> order = {0, 1, 2};
@@ -65,8 +66,8 @@ absl::Status LeaveInMidStep(Communicator& comm, const Layout& layout, const Leav
 }
 
 absl::Status Run() {
-  MILLRACE_ASSIGN_OR_RETURN(const MpiLaunch launch, ConnectMpi({}));
-  Communicator& comm = *launch.communicator;
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connected, ConnectMpi({}));
+  Communicator& comm = *connected;
   for (const Layout& layout : kLayouts) {
     if (layout.size() != static_cast<size_t>(comm.size())) continue;
     for (const bool says_why : {false, true}) {

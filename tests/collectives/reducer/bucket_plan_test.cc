@@ -111,22 +111,25 @@ TEST(HostGroups, AreNumberedByTheirLowestRank) {
 
 TEST(ProgressPolicy, AThreadWhereEachRankHasASpareCore) {
   ReducerOptions options;
-  const auto chosen = [&options](int cores, int ranks, std::string_view cross = "") {
-    return ChoosePolicy(options, cores, ranks, cross).policy;
+  const Capabilities by_any_thread;
+  const Capabilities by_one_thread = {.any_thread = false};
+  const auto chosen = [&options](int cores, int ranks,
+                                 std::optional<Capabilities> between_hosts = std::nullopt) {
+    return ChoosePolicy(options, cores, ranks, between_hosts).policy;
   };
   EXPECT_EQ(chosen(4, 2), ProgressPolicy::kThread);
   EXPECT_EQ(chosen(2, 2), ProgressPolicy::kInline);
   options.compute_threads = 0;
   EXPECT_EQ(chosen(2, 2), ProgressPolicy::kThread);
-  EXPECT_EQ(chosen(8, 2, "mpi"), ProgressPolicy::kInline);
+  EXPECT_EQ(chosen(8, 2, by_one_thread), ProgressPolicy::kInline);
   options.policy = ProgressPolicy::kThread;
   EXPECT_EQ(chosen(1, 2), ProgressPolicy::kThread);
-  EXPECT_EQ(chosen(1, 2, "gloo"), ProgressPolicy::kThread);
-  EXPECT_EQ(chosen(1, 2, "mpi"), ProgressPolicy::kInline);
+  EXPECT_EQ(chosen(1, 2, by_any_thread), ProgressPolicy::kThread);
+  EXPECT_EQ(chosen(1, 2, by_one_thread), ProgressPolicy::kInline);
   ReducerTeam team;
   options.team = &team;
   EXPECT_EQ(chosen(1, 2), ProgressPolicy::kThread);
-  EXPECT_EQ(chosen(1, 2, "gloo"), ProgressPolicy::kInline);
+  EXPECT_EQ(chosen(1, 2, by_any_thread), ProgressPolicy::kInline);
   options.policy = ProgressPolicy::kInline;
   EXPECT_EQ(chosen(8, 2), ProgressPolicy::kInline);
 }

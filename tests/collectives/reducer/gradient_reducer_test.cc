@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "gmock/gmock.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
@@ -18,7 +19,7 @@ void RunOnAll(const CheckOfOptions& check) {
   for (const Layout& layout : kLayouts) {
     RunOn(layout, [&check](Communicator& comm, int host) {
       ReducerOptions options;
-      options.host = host;
+      options.internals = OnHost(host);
       return check(comm, options, MakeOwned);
     });
   }
@@ -32,7 +33,7 @@ TEST(GradientReducer, SumsOverEveryLayoutAndPolicy) {
           ReducerOptions options = SmallBuckets();
           options.policy = policy;
           options.exact = exact;
-          options.host = host;
+          options.internals = OnHost(host);
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                     GradientReducer::Make(comm, SomeGradients(), options));
           std::vector<size_t> order(SomeGradients().size());
@@ -60,7 +61,7 @@ TEST(GradientReducer, ExactSumsHaveTheBitsOfAFlatSumOnEveryLayout) {
 TEST(GradientReducer, OneHostSumsInRankOrder) {
   RunOn({0, 0, 0, 0, 0}, [](Communicator& comm, int host) {
     ReducerOptions options;
-    options.host = host;
+    options.internals = OnHost(host);
     return CheckFlatSums(comm, options, MakeOwned);
   });
 }
@@ -71,7 +72,7 @@ TEST(GradientReducer, MemoryOfTheCallersHasTheBitsOfBucketsOnEveryLayout) {
       RunOn(layout, [shard](Communicator& comm, int host) {
         ReducerOptions options;
         options.bucket_bytes = 500000;
-        options.host = host;
+        options.internals = OnHost(host);
         options.shard = shard;
         options.clip_norm = 1;
         options.policy = shard ? ProgressPolicy::kThread : ProgressPolicy::kInline;
@@ -85,7 +86,7 @@ TEST(GradientReducer, SaysHowTheCallersMemoryIsReduced) {
   for (const Layout& layout : {Layout{0, 0}, Layout{0, 1}}) {
     RunOn(layout, [&layout](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options;
-      options.host = host;
+      options.internals = OnHost(host);
       ForeignGradients memory({{"a", {9}}});
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 GradientReducer::Make(comm, {{"a", {9}}}, memory.views(), options));
@@ -103,7 +104,7 @@ TEST(GradientReducer, SumsBetweenHostsAreTheSameOnEveryRankAndNear) {
       std::vector<std::vector<float>> sums(layout.size());
       RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
         ReducerOptions options;
-        options.host = host;
+        options.internals = OnHost(host);
         options.wire = wire;
         MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                   GradientReducer::Make(comm, {{"g", {3001}}}, options));
@@ -135,7 +136,7 @@ TEST(GradientReducer, RaggedBatchesAreAveragedByTheRowsOfAllRanks) {
 TEST(GradientReducer, ABatchWithoutRowsIsNotDividedByZero) {
   RunOn({0, 0}, [](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options;
-    options.host = host;
+    options.internals = OnHost(host);
     options.average_by_rows = true;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, {{"a", {5}}}, options));
@@ -168,7 +169,7 @@ TEST(GradientReducer, ShardsOfAllRanksAreAllElementsOnce) {
     for (const GradientSpec& spec : SomeGradients()) wanted += spec.shape.num_elements();
     RunOn(layout, [&elements](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options = SmallBuckets();
-      options.host = host;
+      options.internals = OnHost(host);
       options.shard = true;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 GradientReducer::Make(comm, SomeGradients(), options));

@@ -14,6 +14,7 @@
 #include "tests/collectives/lost_while.h"
 #include "tests/collectives/messages/memory_transport.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
@@ -47,7 +48,7 @@ void ExpectFloat32Sums(const std::function<absl::Status(int size, const RankBody
             const absl::Status status = run(hosts.size(), [&](Communicator& comm) {
               const bool adds = hosts.LaneOf(comm.rank()) == 0;
               ReducerOptions own = options;
-              own.host = hosts.HostOf(comm.rank());
+              own.internals = OnHost(hosts.HostOf(comm.rank()));
               return SumOnesAndALargeNumber(comm, hosts.num_hosts, adds, rounded, spec, own,
                                             MakeOwned);
             });
@@ -74,7 +75,7 @@ TEST(ReducerBetweenHosts, SixteenBitsOnTheWireAreAddedInFloat32OverTcp) {
   for (const DType wire : {DType::kBF16, DType::kF16}) {
     const absl::Status status = RunTcpRanks(5, [wire](Communicator& comm) {
       ReducerOptions options;
-      options.host = comm.rank();
+      options.internals = OnHost(comm.rank());
       options.wire = wire;
       return SumOnesAndALargeNumber(comm, 5, true, wire, {"g", {40000}}, options, MakeOwned);
     });
@@ -97,12 +98,13 @@ TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
         *MemoryNetwork::Make(hosts.size()), hosts.size(), [&](Communicator& comm) -> absl::Status {
           ReducerOptions options = kind;
           options.policy = ProgressPolicy::kInline;
-          options.host = hosts.HostOf(comm.rank());
+          options.internals = OnHost(hosts.HostOf(comm.rank()));
           if (comm.rank() == kSecondLanes) options.progress = &watch;
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                     GradientReducer::Make(comm, {{"g", {40000}}}, options));
           reducer->SetRows(1);
-          if (options.host == 1) MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(/*step=*/0, /*bucket=*/0));
+          if (InternalsOf(options).host == 1)
+            MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(/*step=*/0, /*bucket=*/0));
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
           MILLRACE_RETURN_IF_ERROR(reducer->Finish());
           return comm.Barrier();
@@ -121,7 +123,7 @@ TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
           comm.set_timeout(std::chrono::seconds(3));
           ReducerOptions options;
           options.policy = policy;
-          options.host = comm.rank();
+          options.internals = OnHost(comm.rank());
           const auto reducer = GradientReducer::Make(comm, {{"g", {10}}}, options);
           if (comm.rank() == 1) {
             MILLRACE_RETURN_IF_ERROR(reducer.status());
@@ -152,13 +154,13 @@ TEST(ReducerBetweenHosts, MarkReadyDoesNotWaitForRows) {
           options.policy = ProgressPolicy::kInline;
           options.average_by_rows = true;
           options.exact = exact;
-          options.host = hosts.HostOf(comm.rank());
+          options.internals = OnHost(hosts.HostOf(comm.rank()));
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                     GradientReducer::Make(comm, {{"g", {10}}}, options));
           reducer->SetRows(comm.rank());
-          if (options.host == 1) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+          if (InternalsOf(options).host == 1) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-          if (options.host == 0) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+          if (InternalsOf(options).host == 0) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
           MILLRACE_RETURN_IF_ERROR(reducer->Finish());
           if (reducer->outcome().rows != 6) return Fail(absl::StrCat(reducer->outcome().rows));
           return comm.Barrier();
@@ -175,7 +177,7 @@ TEST(ReducerBetweenHosts, ExactSumsAskWhetherPeersLive) {
         ReducerOptions options;
         options.exact = true;
         options.policy = ProgressPolicy::kInline;
-        options.host = comm.rank();
+        options.internals = OnHost(comm.rank());
         return ExpectLostWhile(Phase::kExchanging, comm, {{"g", {100}}}, options, told);
       });
   EXPECT_TRUE(status.ok()) << status;
@@ -226,7 +228,7 @@ StepCost CostOf(const Hosts& hosts, const ReducerOptions& common, size_t gradien
       RunMemoryRanks(*network, hosts.size(), [&](Communicator& comm) -> absl::Status {
         const int rank = comm.rank();
         ReducerOptions options = common;
-        options.host = hosts.HostOf(rank);
+        options.internals = OnHost(hosts.HostOf(rank));
         options.bucket_bytes = options.edge_bucket_bytes = kGradientBytes;
         const GradientSpec spec = {"g", {kGradientBytes / sizeof(float)}};
         std::vector<GradientSpec> specs(gradients, spec);

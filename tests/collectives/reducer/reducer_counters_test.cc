@@ -12,6 +12,7 @@
 #include "tests/collectives/await_until.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
 #include "tests/collectives/reducer/counted_steps.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -23,7 +24,7 @@ TEST(ReducerCounters, EveryStepAddsTheBytesOfEachBucketAndNoMoreTimeThanItTook) 
       RunOn(layout, [policy](Communicator& comm, int host) -> absl::Status {
         ReducerOptions options;
         options.policy = policy;
-        options.host = host;
+        options.internals = OnHost(host);
         return CheckCounters(comm, options);
       });
     }
@@ -42,7 +43,7 @@ TEST(ReducerCounters, AWaitForAPeerIsExposedInItsBucketAndThePeerIsNamed) {
     std::atomic<double> kept = 0;
     RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options = SmallBuckets();
-      options.host = host;
+      options.internals = OnHost(host);
       options.policy = ProgressPolicy::kInline;
       if (comm.rank() == 0) options.progress = &watch;
       ForeignGradients memory(gradients);
@@ -78,7 +79,7 @@ TEST(ReducerCounters, OnOneHostReducingTakesTimeAndNoMoreThanTheSteps) {
     for (const Layout& layout : {Layout{0, 0}, Layout{0, 0, 0}}) {
       RunOn(layout, [policy](Communicator& comm, int host) -> absl::Status {
         ReducerOptions options = SmallBuckets();
-        options.host = host;
+        options.internals = OnHost(host);
         options.policy = policy;
         MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                   GradientReducer::Make(comm, SomeGradients(), options));
@@ -119,7 +120,7 @@ TEST(ReducerCounters, WhatAnExchangeWaitsForAnotherHostIsInTheSecondsOfItsBucket
   std::atomic<double> kept = 0;
   RunOn({0, 1}, [&](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options = SmallBuckets();
-    options.host = host;
+    options.internals = OnHost(host);
     options.policy = ProgressPolicy::kInline;
     if (comm.rank() == 0) options.progress = &watch;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
@@ -142,7 +143,7 @@ TEST(ReducerCounters, WhatMarkReadyReducesIsExposedAsWell) {
   std::atomic<bool> marked = false;
   RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options = SmallBuckets();
-    options.host = host;
+    options.internals = OnHost(host);
     options.policy = ProgressPolicy::kInline;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, {{"a", {100'000}}}, options));
@@ -165,7 +166,7 @@ TEST(ReducerCounters, WhatATeamReducesInAnothersFinishIsExposedOnce) {
   RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
     ReducerTeam team;
     ReducerOptions options;
-    options.host = host;
+    options.internals = OnHost(host);
     options.policy = ProgressPolicy::kInline;
     options.team = &team;
     MILLRACE_ASSIGN_OR_RETURN(const auto second,
@@ -193,7 +194,7 @@ TEST(ReducerCounters, WhatATeamReducesInAnothersFinishIsExposedOnce) {
 TEST(ReducerCounters, GatheringShardsIsExposedAndInNoBucket) {
   RunOn({0, 0}, [](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options;
-    options.host = host;
+    options.internals = OnHost(host);
     options.shard = true;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, {{"a", {1000}}}, options));
@@ -227,7 +228,7 @@ TEST(ReducerCounters, WaitsOfAGatherOfTheCallersMemoryAreNotTheSteps) {
       const std::vector<GradientSpec> gradients = {{"a", {1000}}};
       ForeignGradients memory(gradients);
       ReducerOptions options;
-      options.host = host;
+      options.internals = OnHost(host);
       options.shard = true;
       options.policy = policy;
       if (comm.rank() == 0) options.progress = &watch;

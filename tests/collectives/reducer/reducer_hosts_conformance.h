@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
 #include "tests/collectives/communicator_conformance.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
@@ -97,7 +98,7 @@ TEST_P(ReducerHostsConformance, SumsEqualTheSerialOnesInEveryLayout) {
   for (const ReducerOptions& kind : KindsOfSums()) {
     ForLayouts([&kind](Communicator& comm, const Layout& layout) -> absl::Status {
       ReducerOptions options = kind;
-      options.host = layout[comm.rank()];
+      options.internals = OnHost(layout[comm.rank()]);
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 GradientReducer::Make(comm, SomeGradients(), options));
       std::vector<size_t> order(SomeGradients().size());
@@ -148,7 +149,7 @@ TEST_P(ReducerHostsConformance, SumsOfHostsAreRoundedOnTheWire) {
   ForLayouts([](Communicator& comm, const Layout& layout) -> absl::Status {
     const int hosts = static_cast<int>(std::set<int>(layout.begin(), layout.end()).size());
     ReducerOptions options;
-    options.host = layout[comm.rank()];
+    options.internals = OnHost(layout[comm.rank()]);
     options.wire = DType::kBF16;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, {{"a", {600}}}, options));
@@ -174,7 +175,7 @@ TEST_P(ReducerHostsConformance, ExactSumsHaveTheBitsOfAFlatSumInEveryLayout) {
   ForLayouts([](Communicator& comm, const Layout& layout) {
     ReducerOptions options;
     options.exact = true;
-    options.host = layout[comm.rank()];
+    options.internals = OnHost(layout[comm.rank()]);
     return CheckFlatSums(comm, options, MakeOwned);
   });
 }
@@ -184,7 +185,7 @@ TEST_P(ReducerHostsConformance, StepsAreSkippedClippedAndMadeOfMicroBatchesInEve
     ForLayouts([exact](Communicator& comm, const Layout& layout) -> absl::Status {
       ReducerOptions options;
       options.exact = exact;
-      options.host = layout[comm.rank()];
+      options.internals = OnHost(layout[comm.rank()]);
       MILLRACE_RETURN_IF_ERROR(CheckSkippedSteps(comm, options, MakeOwned));
       MILLRACE_RETURN_IF_ERROR(CheckClipFactor(comm, options, MakeOwned));
       return CheckMicroBatches(comm, options, MakeOwned);
@@ -197,7 +198,7 @@ TEST_P(ReducerHostsConformance, ShardsAreSummedByOneRankEachAndGathered) {
     ForLayouts([wire](Communicator& comm, const Layout& layout) {
       ReducerOptions options;
       options.wire = wire;
-      options.host = layout[comm.rank()];
+      options.internals = OnHost(layout[comm.rank()]);
       return CheckShards(comm, options, MakeOwned);
     });
   }
@@ -207,7 +208,7 @@ TEST_P(ReducerHostsConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
   ForLayouts([](Communicator& comm, const Layout& layout) -> absl::Status {
     ReducerOptions options;
     options.bucket_bytes = 500000;
-    options.host = layout[comm.rank()];
+    options.internals = OnHost(layout[comm.rank()]);
     MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, options));
     options.shard = true;
     return CompareForeignWithOwned(comm, options);
@@ -220,7 +221,7 @@ TEST_P(ReducerHostsConformance, ATeamIsFinishedInUnlikeOrders) {
       ReducerTeam team;
       ReducerOptions options;
       options.exact = exact;
-      options.host = layout[comm.rank()];
+      options.internals = OnHost(layout[comm.rank()]);
       options.team = &team;
       return FinishTwoInUnlikeOrders(comm, SmallBuckets(options));
     });
@@ -232,7 +233,7 @@ TEST_P(ReducerHostsConformance, LateSumsComeInTheirSteps) {
     if (kind.shard || kind.average_by_rows) continue;
     ForLayouts([&kind](Communicator& comm, const Layout& layout) {
       ReducerOptions options = kind;
-      options.host = layout[comm.rank()];
+      options.internals = OnHost(layout[comm.rank()]);
       return CheckLateSums(comm, options);
     });
   }

@@ -13,6 +13,7 @@
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
 #include "tests/collectives/await_until.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
 
@@ -63,7 +64,7 @@ absl::Status StepUntilLost(GradientReducer& reducer) {
 
 absl::StatusOr<std::unique_ptr<GradientReducer>> MakeFor(Communicator& comm, const Case& one) {
   ReducerOptions options = BucketEach();
-  options.host = one.layout[comm.rank()];
+  options.internals = OnHost(one.layout[comm.rank()]);
   options.policy = one.policy;
   options.exact = one.exact;
   return GradientReducer::Make(comm, kThree, options);
@@ -239,7 +240,7 @@ TEST(ReducerLeaving, AtTheEndDisturbsNobody) {
             const std::vector<size_t> order = {2, 0, 1};
             for (int turn = 0; turn < 20; ++turn) {
               ReducerOptions options = BucketEach();
-              options.host = one.layout[comm.rank()];
+              options.internals = OnHost(one.layout[comm.rank()]);
               options.policy = one.policy;
               options.exact = one.exact;
               MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
@@ -268,7 +269,7 @@ TEST(ReducerLeaving, AFailureOfOneRankReachesThoseThatDoNotMeetIt) {
     const absl::Status status = RunTcpRanks(4, [&](Communicator& comm) -> absl::Status {
       BadHealth bad;
       ReducerOptions options = BucketEach();
-      options.host = comm.rank() / 2;
+      options.internals = OnHost(comm.rank() / 2);
       options.policy = policy;
       if (comm.rank() == 3) options.progress = &bad;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, kThree, options));
@@ -356,7 +357,7 @@ TEST(ReducerLeaving, AfterAFailureTheCommunicatorIsTheCallersAlone) {
       const absl::Status status = run(2, [&](Communicator& comm) -> absl::Status {
         CallingThreads threads;
         ReducerOptions options = BucketEach();
-        options.host = layout[comm.rank()];
+        options.internals = OnHost(layout[comm.rank()]);
         options.policy = ProgressPolicy::kThread;
         options.progress = &threads;
         MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, kThree, options));

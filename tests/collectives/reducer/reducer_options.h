@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
+#include "collectives/reducer/internals.h"
 #include "collectives/stale_reducer.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
@@ -84,7 +85,7 @@ inline absl::Status SumOnesAndALargeNumber(Communicator& comm, int num_hosts, bo
   MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, {spec}, options));
   const TensorView view = reducer->gradient(0);
   for (size_t i = 0; i < CountOf(view); ++i) {
-    const bool large = static_cast<int>(i) % num_hosts == options.host;
+    const bool large = static_cast<int>(i) % num_hosts == InternalsOf(options).host;
     Put(view, i, !adds ? 0 : large ? LargeOf(rounded) : 1);
   }
   MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));

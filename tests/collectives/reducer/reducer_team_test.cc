@@ -10,6 +10,7 @@
 
 #include "collectives/gradient_reducer.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
@@ -21,7 +22,7 @@ constexpr std::chrono::seconds kForEver{60};  // of a wait that would be
 
 ReducerOptions OfTeam(int host, ReducerTeam* team) {
   ReducerOptions options = SmallBuckets();
-  options.host = host;
+  options.internals = OnHost(host);
   options.team = team;
   return options;
 }
@@ -58,7 +59,7 @@ TEST(ReducerTeam, WorksBetweenHostsWithShardsAndTheNorm) {
   RunOn({0, 1}, [](Communicator& comm, int host) -> absl::Status {
     ReducerTeam team;
     ReducerOptions options;
-    options.host = host;
+    options.internals = OnHost(host);
     options.team = &team;
     options.shard = true;
     options.clip_norm = 1;

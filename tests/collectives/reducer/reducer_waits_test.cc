@@ -13,6 +13,7 @@
 #include "collectives/progress.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/await_until.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -23,7 +24,7 @@ TEST(GradientReducer, MarkingDoesNotWaitForASlowPeer) {
   RunOn({0, 0}, [&marked](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kInline;
-    options.host = host;
+    options.internals = OnHost(host);
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, SomeGradients(), options));
     // Rank 1 marks nothing before rank 0 has marked everything.
@@ -44,7 +45,7 @@ TEST(GradientReducer, WhoComesLastWaitsForNobodyToWakeUp) {
     comm.set_timeout(std::chrono::seconds(20));
     ReducerOptions options;
     options.policy = ProgressPolicy::kInline;
-    options.host = host;
+    options.internals = OnHost(host);
     options.average_by_rows = true;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, {{"g", {1000}}}, options));
@@ -82,7 +83,7 @@ TEST(GradientReducer, AThreadReducesWhileTheCallerComputes) {
     SecondBucketWatch watch;
     ReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kThread;
-    options.host = host;
+    options.internals = OnHost(host);
     options.progress = &watch;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, SomeGradients(), options));
@@ -135,7 +136,7 @@ TEST(GradientReducer, AThreadDoesNotSayThatAStepBegins) {
       Recorder recorder;
       ReducerOptions options = SmallBuckets();
       options.policy = ProgressPolicy::kThread;
-      options.host = host;
+      options.internals = OnHost(host);
       options.progress = &recorder;
       ForeignGradients memory(SomeGradients());
       MILLRACE_ASSIGN_OR_RETURN(
@@ -162,7 +163,7 @@ TEST(GradientReducer, WhoComesLastWaitsForWhatIsNotItsToSum) {
       comm.set_timeout(std::chrono::seconds(100));
       ReducerOptions options = SmallBuckets();
       options.policy = ProgressPolicy::kInline;
-      options.host = host;
+      options.internals = OnHost(host);
       if (comm.rank() == 1) options.progress = &recorder;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 GradientReducer::Make(comm, gradients, options));
@@ -305,7 +306,7 @@ TEST(GradientReducer, SaysInWhichStepBucketAndPhaseItIs) {
     Recorder recorder;
     ReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kInline;
-    options.host = host;
+    options.internals = OnHost(host);
     options.progress = &recorder;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, SomeGradients(), options));
@@ -338,7 +339,7 @@ void ExpectEachBucketsPhase(const Layout& layout, Phase phase, bool bucket_by_bu
     ReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kInline;
     options.skip_non_finite = true;
-    options.host = host;
+    options.internals = OnHost(host);
     if (comm.rank() == 0) options.progress = &recorder;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               GradientReducer::Make(comm, SomeGradients(), options));
@@ -390,7 +391,7 @@ TEST(GradientReducer, SaysThatItWaitsForTheSharesOfOthers) {
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options;
       options.skip_non_finite = true;
-      options.host = host;
+      options.internals = OnHost(host);
       options.policy = comm.rank() == 0 ? policy : ProgressPolicy::kInline;
       if (comm.rank() == 0) options.progress = &watch;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,

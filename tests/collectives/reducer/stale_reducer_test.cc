@@ -7,6 +7,7 @@
 #include "collectives/peer_lost.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/await_until.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -48,7 +49,7 @@ TEST(StaleReducer, SumsComeLateFirstThenInTheirStepAndEachOnce) {
         const auto arrivals = Arrivals(delay, pipelined);
         RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
           ReducerOptions options = SmallBuckets();
-          options.host = host;
+          options.internals = OnHost(host);
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                     StaleReducer::Make(comm, kTwo, options, {delay, pipelined}));
           for (int step = 0; step < 9; ++step) {
@@ -74,7 +75,7 @@ TEST(StaleReducer, APipelinedStepDoesNotWaitForSlowPeers) {
   std::atomic<bool> ahead = false;
   RunOn({0, 0}, [&ahead](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options;
-    options.host = host;
+    options.internals = OnHost(host);
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                               StaleReducer::Make(comm, kTwo, options, {2, 100}));
     if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return ahead.load(); }));
@@ -90,7 +91,7 @@ TEST(StaleReducer, CountsTheStepsWhoseSumsHaveCome) {
   const auto arrivals = Arrivals(2, 5);
   RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options = SmallBuckets();
-    options.host = host;
+    options.internals = OnHost(host);
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleReducer::Make(comm, kTwo, options, {2, 5}));
     int64_t steps = 0;
     for (int step = 0; step < 9; ++step) {
@@ -108,7 +109,7 @@ TEST(StaleReducer, CountsTheStepsWhoseSumsHaveCome) {
 TEST(StaleReducer, AMissingGradientIsNamedAndTheStepStaysOpen) {
   RunOn({0, 0}, [](Communicator& comm, int host) -> absl::Status {
     ReducerOptions options;
-    options.host = host;
+    options.internals = OnHost(host);
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleReducer::Make(comm, kTwo, options, {1, 2}));
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
     EXPECT_THAT(std::string(ToStd(reducer->Finish().message())), HasSubstr("'b'"));
@@ -123,7 +124,7 @@ TEST(StaleReducer, WhoLeavesTellsWhyInAllSteps) {
   for (const int steps : {0, 1, 2}) {
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options;
-      options.host = host;
+      options.internals = OnHost(host);
       options.first_step = 100;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 StaleReducer::Make(comm, kTwo, options, {1, 9}));

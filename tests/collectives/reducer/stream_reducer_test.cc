@@ -13,6 +13,7 @@
 #include "tests/collectives/nccl/nccl_fixture.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
 #include "tests/collectives/reducer/counted_steps.h"
+#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/reducer/staged_reducer.h"
@@ -22,19 +23,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// `body` with the stream of the rank's communicator.
+// `body` with the stream on which gradients are written: the communicator's, or one of their own.
 absl::Status RunWithStream(
-    int size, const std::function<absl::Status(NcclCommunicator&, HostStream&)>& body) {
+    int size, bool of_gradients,
+    const std::function<absl::Status(NcclCommunicator&, HostStream&)>& body) {
   return RunRanks(size, [&](Communicator& bootstrap) -> absl::Status {
     HostStream* stream = nullptr;
+    HostStream own;
+    NcclOptions options = {.library = FAKE_NCCL};
+    if (of_gradients) options.gradient_stream = &own;
     const auto make_queue = [&stream]() -> absl::StatusOr<std::unique_ptr<DeviceQueue>> {
       auto queue = std::make_unique<HostQueue>();
       stream = static_cast<HostStream*>(queue->stream());
       return queue;
     };
-    MILLRACE_ASSIGN_OR_RETURN(const auto comm,
-                              nccl::MakeNcclOn(bootstrap, {.library = FAKE_NCCL}, make_queue));
-    return body(*comm, *stream);
+    MILLRACE_ASSIGN_OR_RETURN(const auto comm, nccl::MakeNcclOn(bootstrap, options, make_queue));
+    return body(*comm, of_gradients ? own : *stream);
   });
 }
 
@@ -82,8 +86,8 @@ TEST(StreamReducer, MarkReadyPutsFullBucketsOnTheStreamAndDoesNotWait) {
   FakeNcclControl& control = ControlOf(FAKE_NCCL);
   for (const bool stream_policy : {true, false}) {
     std::atomic<int> marked = 0;
-    const absl::Status status =
-        RunWithStream(2, [&](NcclCommunicator& comm, HostStream& stream) -> absl::Status {
+    const absl::Status status = RunWithStream(
+        2, /*of_gradients=*/false, [&](NcclCommunicator& comm, HostStream& stream) -> absl::Status {
           ReducerOptions options = SmallBuckets();
           options.policy = stream_policy ? ProgressPolicy::kAuto : ProgressPolicy::kInline;
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
@@ -264,7 +268,7 @@ TEST(StreamReducer, SixteenBitsOnTheWireAreAddedInFloat32) {
       const absl::Status status =
           RunOverFakeNccl(size, {.library = FAKE_NCCL}, [&](Communicator& comm) -> absl::Status {
             ReducerOptions options;
-            options.host = comm.rank();
+            options.internals = OnHost(comm.rank());
             options.exact = true;
             MILLRACE_RETURN_IF_ERROR(SumOnesAndALargeNumber(
                 comm, size, true, rounded, {"g", {40000}, rounded}, options, MakeOwned));
@@ -424,17 +428,15 @@ absl::Status ReduceWhatIsWrittenLate(NcclCommunicator& comm, HostStream& written
 TEST(StreamReducer, SumsBeginBehindTheStreamThatWritesGradients) {
   for (const int micro_batches : {1, 2}) {
     for (const bool in_a_team : {false, true}) {
-      const absl::Status status =
-          RunWithStream(2, [&](NcclCommunicator& comm, HostStream& stream) -> absl::Status {
-            HostStream other;
+      // A team's reducer has a stream of its own, which follows the communicator's.
+      const absl::Status status = RunWithStream(
+          2, /*of_gradients=*/!in_a_team, [&](NcclCommunicator& comm, HostStream& stream) {
             ReducerTeam team;
             ReducerOptions options;
             options.shard = true;
             options.micro_batches = micro_batches;
-            // A team's reducer has a stream of its own, which follows the communicator's.
             if (in_a_team) options.team = &team;
-            if (!in_a_team) options.gradient_stream = &other;
-            return ReduceWhatIsWrittenLate(comm, in_a_team ? stream : other, options);
+            return ReduceWhatIsWrittenLate(comm, stream, options);
           });
       EXPECT_TRUE(status.ok()) << status;
     }

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "pipeline/op_table.h"
-#include "readers/record_source.h"
+#include "readers/read_engine.h"
 #include "readers/record_writer.h"
 #include "tests/pipeline/cut/cut_plans.h"
 #include "tests/pipeline/source/push_fixture.h"

@@ -7,7 +7,7 @@
 #include "readers/dali_index.h"
 #include "readers/record_writer.h"
 #include "tests/pipeline/plan/plan_texts.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 #include "tests/temp_folder.h"
 
 // tfrecord { dali_index }, from files to batches.
@@ -44,7 +44,7 @@ class DaliIndexPlanTest : public testing::Test {
     for (uint64_t i = first; i < kRecords; i += static_cast<uint64_t>(step)) {
       absl::StrAppend(&lines, i * kFrameBytes + shift, " ", kFrameBytes, "\n");
     }
-    readers::WriteFile(folder_ / absl::StrCat("data-", f, ".idx"), lines);
+    WriteFile(folder_ / absl::StrCat("data-", f, ".idx"), lines);
   }
 
   // Batches of 4 of both files.
@@ -135,8 +135,8 @@ TEST_F(DaliIndexPlanTest, AWrongIndexEndsTheStreamUnderEveryPolicy) {
 
 TEST_F(DaliIndexPlanTest, AFileWhoseNameBeginsAnotherHasItsOwnIndex) {
   const std::string longer = File(0) + ".b";  // behind data-0, but data-0.b.idx before data-0.idx
-  readers::WriteFile(longer, readers::ReadFile(File(1)));
-  readers::WriteFile(longer + ".idx", "0 24\n");
+  WriteFile(longer, ReadFile(File(1)));
+  WriteFile(longer + ".idx", "0 24\n");
   WriteIndex(0, 20);
   const std::string text =
       absl::StrCat("stage { tfrecord { files: \"", folder_ / "data-0{,.b}", "\" dali_index: \"",

@@ -8,7 +8,7 @@
 #include "readers/record_writer.h"
 #include "tests/pipeline/plan/plan_texts.h"
 #include "tests/readers/http/http_server.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 #include "tests/temp_folder.h"
 
 // OpenOptions::http: what a program says of requests reaches those for shards and their .idx files.
@@ -41,7 +41,7 @@ class OpenHttpTest : public testing::Test {
       EXPECT_TRUE((*writer)->Write({reinterpret_cast<const char*>(&i), 8}).ok());
     }
     EXPECT_TRUE((*writer)->Close().ok());
-    return readers::ReadFile(folder_ / "a");
+    return ReadFile(folder_ / "a");
   }
 
   // Answers with `idx` for names that end so, else with the shard.

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "augment/jpeg/target.h"
 #include "augment/rows/kernels.h"
+#include "base/crc32c.h"
 #include "base/simd.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
-#include "readers/container/tfrecord_frame.h"
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
 #include "tests/augment/image_testing.h"
@@ -240,7 +240,7 @@ TEST(SimdLevelProbe, DISABLED_Digests) {
   for (const std::string& text : Plans(folder + "/shard")) {
     std::cout << absl::StrCat("digest ", absl::Hex(DigestOf(text, folder + "/index"))) << std::endl;
   }
-  std::cout << Described(readers::HasCrcInstruction(), augment::RowKernelLevelInUse(),
+  std::cout << Described(HasCrcInstruction(), augment::RowKernelLevelInUse(),
                          augment::jpeg::BestLevel())
             << std::flush;
 }

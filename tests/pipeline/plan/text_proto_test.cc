@@ -1,4 +1,4 @@
-#include "pipeline/plan/text_proto.h"
+#include "pipeline/text_proto.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

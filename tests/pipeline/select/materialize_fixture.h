@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/pipeline.h"
 #include "readers/example_builder.h"
-#include "readers/record_source.h"
+#include "readers/read_engine.h"
 #include "readers/record_writer.h"
 #include "tests/temp_folder.h"
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "readers/file/index_key.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {

@@ -15,7 +15,7 @@
 #include "readers/record_reader.h"
 #include "readers/record_writer.h"
 #include "tests/readers/example/example_oracle.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 // Conversions between containers in a temporary folder.
 

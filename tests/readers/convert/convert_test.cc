@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/unique_fd.h"
 #include "readers/record_reader.h"
-#include "readers/unique_fd.h"
 #include "tests/readers/convert/convert_fixture.h"
 #include "tests/readers/image_fixtures.h"
 

@@ -473,60 +473,6 @@ TEST_F(SalvagePartsTest, PlacesOfRecordsOfOneSizeTakeNoMemory) {
   EXPECT_NE((*source)->Fingerprint(), (*good)->Fingerprint());
 }
 
-// So that its places are known without a read of what lies there.
-class UnreadableFile final : public RandomAccessFile {
- public:
-  absl::StatusOr<size_t> ReadAt(uint64_t, std::span<std::byte>) const override {
-    return absl::InternalError("read");
-  }
-  uint64_t size() const override { return 1003; }
-  const std::string& path() const override { return path_; }
-
- private:
-  const std::string path_ = "unreadable";
-};
-
-class PlacesTest : public testing::Test {
- protected:
-  static absl::StatusOr<SalvagedParts> Find(std::vector<LostBytes> lost) {
-    const InflatedShard shard = {.file = std::make_shared<UnreadableFile>(),
-                                 .lost = std::move(lost)};
-    const FrameFormat format = MakeContainer(kContainer, /*verify_crc=*/true)->format();
-    return SalvageParts(shard, kContainer, format, 1 << 20, std::make_shared<IndexMemory>(), {});
-  }
-  static LostBytes Hole(uint64_t begin, uint64_t bytes) {
-    return {begin, bytes, absl::DataLossError("lost"), /*exact=*/true};
-  }
-  // A header, 99 records and a footer.
-  static inline const ContainerOptions kContainer = FixedLength(6, 10, 7);
-};
-
-TEST_F(PlacesTest, NothingIsReadForThem) {
-  const auto found = Find({Hole(106, 15)});
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->records.num_records(), 98u);
-  EXPECT_TRUE(found->damaged.Contains(10));
-  EXPECT_EQ(found->records.offset(11), 126u);
-  EXPECT_EQ(found->records.length(11), 10u);
-  EXPECT_LE(found->records.memory_bytes(), 12 * 99u);
-}
-
-TEST_F(PlacesTest, LostBytesOfAHeaderOrAFooterAreToldOnce) {
-  const auto found = Find({Hole(1, 3), Hole(106, 2), Hole(998, 2)});
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->records.num_records(), 101u);
-  for (const uint64_t ordinal : {0u, 11u, 100u}) {
-    EXPECT_TRUE(found->damaged.Contains(ordinal)) << ordinal;
-    EXPECT_EQ(found->records.length(ordinal), 0u);
-  }
-  EXPECT_EQ(found->records.offset(1), 6u);
-  EXPECT_EQ(found->records.offset(100), 998u);
-  const auto footer = Find({Hole(1000, 2)});
-  ASSERT_TRUE(footer.ok()) << footer.status();
-  EXPECT_EQ(footer->records.num_records(), 100u);
-  EXPECT_TRUE(footer->damaged.Contains(99));
-}
-
 TEST_F(SalvagePartsTest, MoreDamagedPlacesThanCanBeKeptAreAnErrorThatSaysSo) {
   options_.container = Kind(ContainerKind::kCsv);
   std::string bytes = "1,2\n3,4\n5,6\n";
@@ -562,33 +508,6 @@ TEST_F(SalvagePartsTest, BehindMissingBytesATarGoesOnAtAnyByte) {
   const Delivered got = ReadAll(**source);
   EXPECT_GE(got.records.size(), kRecords - 3);
   EXPECT_EQ(got.records.back(), good.records.back());
-}
-
-// Old access points tell how much is missing, so that records behind it lie where they lay.
-TEST_F(SalvagePartsTest, OldPointsLeadRecordsOfFixedSizeBehindDamage) {
-  constexpr size_t kSize = 100;
-  constexpr size_t kCount = 3000;
-  std::string bytes;
-  Strings records;
-  for (size_t i = 0; i < kCount; ++i) bytes += records.emplace_back(Numbered(i, kSize));
-  options_.span_bytes = 16 << 10;
-  for (const bool is_idx : {false, true}) {
-    options_.container = is_idx ? Kind(ContainerKind::kIdx) : FixedLength(0, kSize, 0);
-    const std::string front = is_idx ? Idx(8, {kCount, kSize}, "") : "";
-    std::string packed = Deflated(front + bytes, Wrapper::kGzip);
-    const std::string name = is_idx ? "a-ubyte.gz" : "a.bin.gz";
-    ASSERT_TRUE(Open({Shard(name, packed)}).ok());
-    std::fill_n(packed.begin() + static_cast<ptrdiff_t>(packed.size() / 2), 200, '\x55');
-    const std::string path = Shard(name, packed);
-    SetTime(path, 1'700'000'001);
-    const auto source = Open({path});
-    ASSERT_TRUE(source.ok()) << source.status();
-    const Delivered got = ReadAll(**source);
-    EXPECT_GT(got.records.size(), kCount * 3 / 4);
-    EXPECT_EQ(got.damaged.size(), 1u);
-    EXPECT_EQ(got.records.back(), records.back());
-    EXPECT_TRUE(std::ranges::includes(records, got.records));
-  }
 }
 
 }  // namespace

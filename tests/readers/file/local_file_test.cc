@@ -1,4 +1,5 @@
-#include "readers/local_file.h"
+
+#include "readers/file/local_file.h"
 
 #include <sys/stat.h>
 
@@ -10,7 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/readers/temp_files.h"
+#include "readers/open_file.h"
+#include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {
@@ -75,7 +77,7 @@ TEST(FileAccessTest, EveryWayToReadHasTheBytesOfTheFile) {
     bytes.resize(size);
     WriteFile(folder / "f", bytes);
     for (const FileAccess& access : kAccesses) {
-      const auto file = OpenWithAccess(folder / "f", access);
+      const auto file = OpenFile(folder / "f", access);
       ASSERT_TRUE(file.ok()) << file.status();
       EXPECT_EQ((*file)->size(), size);
       EXPECT_EQ((*file)->path(), folder / "f");
@@ -101,7 +103,7 @@ TEST(FileAccessTest, ALongFileIsReadInOrderTwiceWhileItIsDropped) {
   WriteFile(folder / "f", "");
   std::filesystem::resize_file(folder / "f", kSize);
   for (const FileAccess& access : {FileAccess{FileIo::kPread, true}, {FileIo::kMmap, true}}) {
-    const auto file = OpenWithAccess(folder / "f", access).value();
+    const auto file = OpenFile(folder / "f", access).value();
     const std::vector<std::byte> zeros(uint64_t{4} << 20);
     std::vector<std::byte> out(zeros.size());
     for (uint64_t offset = 0; offset < 2 * kSize; offset += out.size()) {
@@ -118,7 +120,7 @@ TEST(FileAccessTest, AFileThatBecameShorterIsAnErrorNotASignal) {
   const TempFolder folder;
   for (const FileAccess& access : kAccesses) {
     WriteFile(folder / "f", std::string(100'000, 'x'));
-    const auto file = OpenWithAccess(folder / "f", access).value();
+    const auto file = OpenFile(folder / "f", access).value();
     std::filesystem::resize_file(folder / "f", 10'000);
     std::vector<std::byte> out(20'000);
     EXPECT_FALSE(ReadFully(*file, 50'000, out).ok());

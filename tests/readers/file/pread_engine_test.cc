@@ -3,7 +3,7 @@
 
 #include "base/mutex.h"
 #include "readers/file/read_watch.h"
-#include "readers/record_source.h"
+#include "readers/read_engine.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {

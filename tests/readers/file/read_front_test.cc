@@ -10,10 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "readers/local_file.h"
-#include "readers/record_source.h"
-#include "readers/unique_fd.h"
-#include "tests/readers/temp_files.h"
+#include "base/unique_fd.h"
+#include "readers/open_file.h"
+#include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {

@@ -3,8 +3,7 @@
 #include <thread>
 
 #include "readers/http/file.h"
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "readers/open_file.h"
 #include "tests/readers/http/http_server.h"
 #include "tests/readers/record_test_util.h"
 

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "readers/expand_files.h"
 #include "readers/http/file.h"
 #include "tests/readers/http/nginx.h"
 #include "tests/readers/source/record_source_fixture.h"

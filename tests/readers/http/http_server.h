@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 
 // A web server that does what it is told, wrong things among them. It has no clock: what is slow is
 // slow until the client goes away.

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "tests/readers/http/http_server.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 // A real web server over a temporary folder.
 

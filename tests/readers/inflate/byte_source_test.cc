@@ -4,8 +4,9 @@
 
 #include <cerrno>
 
-#include "readers/local_file.h"
-#include "readers/record_source.h"
+#include "readers/container/detect.h"
+#include "readers/file/local_file.h"
+#include "readers/open_file.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {

@@ -4,8 +4,9 @@
 #include <random>
 #include <thread>
 
+#include "base/little_endian.h"
 #include "readers/container/container.h"
-#include "readers/container/tfrecord_frame.h"
+#include "readers/file/index_key.h"
 #include "readers/inflate/pass.h"
 #include "tests/readers/record_test_util.h"
 #include "tests/sanitized.h"

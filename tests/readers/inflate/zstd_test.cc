@@ -2,7 +2,8 @@
 
 #include <random>
 
-#include "readers/container/tfrecord_frame.h"
+#include "base/little_endian.h"
+#include "readers/container/detect.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/record_writer.h"
 #include "tests/readers/inflate/zstd_frame.h"

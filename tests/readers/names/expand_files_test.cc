@@ -1,7 +1,8 @@
+#include "readers/expand_files.h"
+
 #include <random>
 
 #include "readers/names/names.h"
-#include "readers/record_source.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "readers/local_file.h"
+#include "readers/open_file.h"
 #include "readers/record_source.h"
 #include "tests/readers/record_test_util.h"
 

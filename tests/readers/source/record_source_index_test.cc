@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "readers/atomic_file.h"
+#include "base/atomic_file.h"
 #include "tests/damaged_bytes.h"
 #include "tests/readers/source/record_source_fixture.h"
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <random>
 
+#include "base/crc32c.h"
+#include "base/little_endian.h"
 #include "readers/container/tfrecord_frame.h"
 #include "tests/readers/source/record_source_fixture.h"
 
@@ -157,49 +159,8 @@ TEST_F(RecordSourcePointsTest, DamageBehindTheIndexHitsItsSpanOnly) {
   EXPECT_LT(failed, payloads.size() * 2 / 3) << "about 42 records are in a span of 4 MiB";
 }
 
-// S-DAMAGE-10: damage that changes the time of a shard, and its size.
-TEST_F(RecordSourcePointsTest, OldPointsLeadBehindDamage) {
-  const auto payloads = Noise(150);
-  const std::string frames = FastFrames(payloads);
-  const std::string bytes = Deflated(frames, Wrapper::kGzip, 0);
-  const std::string shard = Shard("a", bytes);
-  ASSERT_TRUE(Open({shard}).ok());
-  std::string bad = bytes;
-  // In the second span of four: more than a stored block, so that the begin of one is among them.
-  bad.replace(5'000'000, 70'000, std::string(70'000, 'x'));
-  options_.resync = true;
-  for (const bool cut : {false, true}) {
-    WriteFile(shard, cut ? bad.substr(0, bad.size() - 200'000) : bad);
-    SetTime(shard, 1'700'000'001);
-    const auto source = Open({shard});
-    ASSERT_TRUE(source.ok()) << source.status();
-    std::vector<bool> there(payloads.size());
-    size_t last = 0;
-    uint64_t failed = 0;
-    for (uint64_t i = 0; i < (*source)->num_records(); ++i) {
-      const auto got = ReadRecord(**source, i);
-      if (!got.ok()) {
-        ++failed;
-        EXPECT_EQ(GetRecordError(got.status())->file, shard);
-        continue;
-      }
-      const auto payload = std::find(payloads.begin(), payloads.end(), *got);
-      ASSERT_NE(payload, payloads.end());
-      const auto number = static_cast<size_t>(payload - payloads.begin());
-      EXPECT_TRUE(number == 0 || number > last) << number;
-      last = number;
-      there[number] = true;
-    }
-    EXPECT_GT(failed, 0u);
-    for (const size_t i : {0, 20, 45, 95, 100}) EXPECT_TRUE(there[i]) << i << " " << cut;
-    EXPECT_EQ(there[149], !cut);
-  }
-  options_.resync = false;
-  EXPECT_EQ(Open({shard}).status().code(), absl::StatusCode::kDataLoss);
-}
-
-// Points of other bytes are not taken for those of damaged ones.
-TEST_F(RecordSourcePointsTest, OldPointsOfAnotherShardAreNotUsed) {
+// S-DAMAGE-10: points of an earlier state of a shard are not used.
+TEST_F(RecordSourcePointsTest, OldPointsAreNotUsed) {
   const auto payloads = Noise(130);
   const std::string shard = Shard("a", Deflated(FastFrames(payloads), Wrapper::kGzip, 0));
   ASSERT_TRUE(Open({shard}).ok());

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "tests/damaged_bytes.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {

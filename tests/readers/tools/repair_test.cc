@@ -5,15 +5,16 @@
 #include <cstring>
 #include <random>
 
+#include "base/crc32c.h"
+#include "base/little_endian.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/tfrecord.h"
 #include "readers/example_builder.h"
 #include "readers/quarantine.h"
 #include "readers/record_reader.h"
-#include "readers/record_source.h"
 #include "readers/record_writer.h"
 #include "tests/readers/inflate/deflated.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {

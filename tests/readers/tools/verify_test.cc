@@ -9,7 +9,7 @@
 
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
-#include "tests/readers/temp_files.h"
+#include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "readers/unique_fd.h"
+#include "base/unique_fd.h"
 #include "tests/damaged_bytes.h"
 #include "tests/temp_folder.h"
 #include "tests/trainer/model/test_nets.h"
@@ -261,7 +261,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldFileAndNothingElse) {
   const std::string before = ReadAll(path);
   const std::vector<TensorRef> tensors = {{"a", Shape{2, 2}, weights_[0]}};
   for (int good_writes : {0, 1, 2}) {
-    const auto status = WriteSafetensors(path, {}, tensors, readers::Existing::kReplace,
+    const auto status = WriteSafetensors(path, {}, tensors, Existing::kReplace,
                                          [&](int fd, const void* data, size_t size) -> ssize_t {
                                            if (good_writes-- > 0) return write(fd, data, size);
                                            errno = ENOSPC;
@@ -290,7 +290,7 @@ TEST_F(CheckpointTest, WhatAKilledWriterLeftIsRemovedAndWhatIsInUseStays) {
   WriteAll(folder_ + "/.checkpoint-00000001.safetensors.tmp-123-0", "half");
   WriteAll(folder_ + "/.checkpoint-00000001.safetensors.tmp-124-0", "being written");
   WriteAll(folder_ + "/.notes.txt.tmp-123-0", "mine");
-  const readers::UniqueFd in_use(
+  const UniqueFd in_use(
       open((folder_ + "/.checkpoint-00000001.safetensors.tmp-124-0").c_str(), O_RDONLY));
   ASSERT_TRUE(in_use.valid());
   ASSERT_EQ(flock(in_use.get(), LOCK_EX), 0);

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "trainer/backend/loss.h"
 #include "trainer/backend/onednn/layers.h"
+#include "trainer/train.h"
 
 // oneDNN's threads are libgomp's; its header belongs to the compiler, so the one function is
 // declared here. The setting counts for the calling thread.

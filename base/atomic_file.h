@@ -1,0 +1,74 @@
+#ifndef MILLRACE_BASE_ATOMIC_FILE_H_
+#define MILLRACE_BASE_ATOMIC_FILE_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace millrace {
+
+// write's signature: the seam through which tests inject ENOSPC, EINTR and short writes.
+using WriteFunction = std::function<ssize_t(int fd, const void* data, size_t size)>;
+
+// What to do with a file that is in the way.
+enum class Existing { kReplace, kKeep };
+
+// Renames `from` to `to`.
+//   ALREADY_EXISTS  `existing` is kKeep and `to` exists
+absl::Status Rename(const std::string& from, const std::string& to, Existing existing);
+
+// Takes the lock of an open file or folder that tells others that it is in use; it goes with the
+// last descriptor, so with the process. False: another has it, or the file system knows no locks.
+bool TakeUseLock(int fd);
+
+// Removes `path`, a folder with all that is in it, unless somebody has its lock. What cannot be
+// removed stays.
+void RemoveIfAbandoned(const std::string& path);
+
+// Writes a file that appears whole or not at all: to a hidden temporary in the same folder (a glob
+// of `*` does not see it), renamed on Commit, removed otherwise. A process that is killed leaves it
+// unlocked; TemporaryOf knows its name. Thread-compatible. Internal.
+class AtomicFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path,
+                                                            WriteFunction write_function = {});
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  absl::Status Append(std::span<const std::byte> data);
+  // Renames the file into place. With `sync` it and its folder are on the disk afterwards.
+  //   ALREADY_EXISTS  `existing` is kKeep and there is a file in its place
+  absl::Status Commit(bool sync, Existing existing = Existing::kReplace);
+
+  const std::string& path() const { return path_; }
+
+  // The name of the file whose temporary has this name; empty: it is no such name.
+  static std::string TemporaryOf(std::string_view name);
+
+ private:
+  AtomicFile(std::string path, std::string temporary, UniqueFd fd, WriteFunction write_function);
+
+  const std::string path_;
+  const std::string temporary_;
+  UniqueFd fd_;
+  WriteFunction write_;
+  bool committed_ = false;
+};
+
+// Writes all of `data` to `fd`, going on after EINTR and short writes; `path` is for messages.
+absl::Status WriteFully(int fd, std::span<const std::byte> data, const std::string& path,
+                        const WriteFunction& write_function);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_BASE_ATOMIC_FILE_H_

@@ -1,0 +1,53 @@
+#include "cli/emulate/visit_record.h"
+
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status.h"
+#include "readers/open_file.h"
+
+namespace millrace::cli {
+
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  absl::StatusOr<std::string> token =
+      readers::ReadWholeFile(path, pipeline::kMaxTokenBytes + 1);  // and the end of the line
+  if (absl::IsNotFound(token.status())) return "";
+  if (!token.ok()) return Annotate(token.status(), "resume token");
+  if (token->ends_with('\n')) token->pop_back();
+  return token;
+}
+
+absl::StatusOr<VisitRecord> VisitRecord::Open(const std::string& audit_path,
+                                              const std::string& token_path,
+                                              const pipeline::Plan& plan,
+                                              const pipeline::Pipeline& stream,
+                                              const pipeline::OpenOptions& options) {
+  VisitRecord record;
+  record.token_path_ = token_path;
+  if (audit_path.empty()) return record;
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::AuditHeader header,
+                            pipeline::MakeAuditHeader(plan, stream, options));
+  record.next_batch_ = header.start_batch;
+  MILLRACE_ASSIGN_OR_RETURN(record.log_, pipeline::AuditLog::Open(audit_path, header));
+  return record;
+}
+
+// The log first: were the process killed between the two, the batch is delivered again and the log
+// knows. The other way round nobody would ever log it.
+absl::Status VisitRecord::Add(const pipeline::Batch& batch) {
+  next_batch_ = batch.index() + 1;
+  if (log_ != nullptr) MILLRACE_RETURN_IF_ERROR(log_->Add(batch));
+  if (token_path_.empty()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(auto file, AtomicFile::Create(token_path_));
+  const std::string line = batch.resume_token() + "\n";
+  MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(line))));
+  return file->Commit(/*sync=*/false);
+}
+
+absl::Status VisitRecord::Finish(bool end_of_stream) {
+  return log_ == nullptr ? absl::OkStatus() : log_->Finish(next_batch_, end_of_stream);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,30 @@
+#ifndef MILLRACE_CLI_EXIT_H_
+#define MILLRACE_CLI_EXIT_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+// How the `millrace` command ends: its exit codes, and the line that says why.
+
+namespace millrace::cli {
+
+// Documented in `millrace --help` and README.md.
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;
+// sysexits.h EX_TEMPFAIL, as schedulers that requeue a job expect.
+inline constexpr int kStoppedResumable = 75;
+// sysexits.h EX_PROTOCOL: the remote side broke off.
+inline constexpr int kPeerLost = 76;
+
+// Prints "millrace: error: ..." to standard error, after all standard output, and returns kFailed.
+int Fail(const absl::Status& status);
+
+// Prints "millrace: usage: ..." for a wrong command line, and returns kUsage.
+int FailUsage(const std::string& text);
+int FailUsage(const absl::Status& status);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_EXIT_H_

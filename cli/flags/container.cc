@@ -1,0 +1,72 @@
+#include "cli/flags/container.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace millrace::cli {
+namespace {
+
+std::vector<std::string> Words() {
+  std::vector<std::string> words;
+  for (const auto& name : readers::ContainerNames()) words.emplace_back(name.word);
+  return words;
+}
+
+}  // namespace
+
+absl::StatusOr<char> ParseDelimiter(const std::string& word) {
+  if (word == "\\t") return '\t';
+  if (word.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--delimiter: \"", word, "\" is not one byte"));
+  }
+  if (word == "\"" || word == "\n" || word == "\r") {
+    return absl::InvalidArgumentError("--delimiter: a quote or a line end");
+  }
+  return word.front();
+}
+
+absl::StatusOr<std::optional<readers::ContainerOptions>> ContainerFlags::Options() const {
+  readers::ContainerOptions options;
+  for (const auto& name : readers::ContainerNames()) {
+    if (name.word == word) options.kind = name.kind;
+  }
+  const bool is_csv = options.kind == readers::ContainerKind::kCsv;
+  const bool is_fixed = options.kind == readers::ContainerKind::kFixedLength;
+  if ((has_header || delimiter.has_value()) && !is_csv) {
+    return absl::InvalidArgumentError("--header and --delimiter go with --container csv");
+  }
+  if ((record_bytes > 0) != is_fixed || (!is_fixed && header_bytes + footer_bytes > 0)) {
+    return absl::InvalidArgumentError(
+        "--record-bytes goes with --container fixed_length, which needs it, and so do "
+        "--header-bytes and --footer-bytes");
+  }
+  if (word.empty()) return std::nullopt;
+  options.record_bytes = record_bytes;
+  options.header_bytes = header_bytes;
+  options.footer_bytes = footer_bytes;
+  options.has_header = has_header;
+  if (delimiter.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.delimiter, ParseDelimiter(*delimiter));
+  }
+  return options;
+}
+
+void AddContainerFlags(Command command, ContainerFlags& flags) {
+  command
+      .AddWord(
+          "--container", [&flags](const std::string& word) { flags.word = word; },
+          "What the files are (default: what their names tell, else tfrecord)")
+      .OneOf(Words());
+  command.AddSwitch("--header", flags.has_header, "csv: the first row names the columns");
+  command.Add("--delimiter", flags.delimiter,
+              "csv: the byte between cells; \\t is a tab (default: a comma)");
+  command.Add("--record-bytes", flags.record_bytes, "fixed_length: bytes of a record").Whole(1);
+  command.Add("--header-bytes", flags.header_bytes, "fixed_length: bytes before the first record")
+      .Whole(0);
+  command.Add("--footer-bytes", flags.footer_bytes, "fixed_length: bytes behind the last record")
+      .Whole(0);
+}
+
+}  // namespace millrace::cli

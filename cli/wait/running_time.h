@@ -1,0 +1,33 @@
+#ifndef MILLRACE_CLI_WAIT_RUNNING_TIME_H_
+#define MILLRACE_CLI_WAIT_RUNNING_TIME_H_
+
+#include <algorithm>
+#include <chrono>
+
+namespace millrace::cli {
+
+// How long this process has run, from looks at a clock that are meant to come every `turn`: of a
+// longer gap between two of them the process was stopped itself (SIGSTOP, a frozen container), and
+// only two turns of it count. Thread-compatible.
+class RunningTime {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RunningTime(Clock::time_point now, Clock::duration turn) : last_(now), most_(2 * turn) {}
+
+  // Until `now`.
+  Clock::duration Look(Clock::time_point now) {
+    total_ += std::min(now - last_, most_);
+    last_ = now;
+    return total_;
+  }
+
+ private:
+  Clock::time_point last_;
+  const Clock::duration most_;
+  Clock::duration total_{0};
+};
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_WAIT_RUNNING_TIME_H_

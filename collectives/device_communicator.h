@@ -1,0 +1,52 @@
+#ifndef MILLRACE_COLLECTIVES_DEVICE_COMMUNICATOR_H_
+#define MILLRACE_COLLECTIVES_DEVICE_COMMUNICATOR_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+
+namespace millrace::collectives {
+
+class DeviceQueue;
+
+// A communicator whose tensors are in a device's memory. Its calls are put on a stream of the
+// device, which runs them beside the host; Poll and Wait ask the device.
+class DeviceCommunicator : public Communicator {
+ public:
+  DeviceCommunicator* on_device() final { return this; }
+
+  // The same ranks over another network, for data in the host's memory. Its operations are among
+  // those of this communicator, so it is called by the communicator's thread.
+  virtual Communicator& bootstrap() = 0;
+
+  // Begins a sum (AllReduce, ReduceScatter or Reduce) of floating-point data that every rank
+  // multiplies by its `scale` on the way in, without a pass of its own.
+  virtual std::unique_ptr<Pending> StartScaled(const Request& request, double scale) = 0;
+
+  // Device memory whose data moves without copies where the hardware can; every rank allocates the
+  // same sizes in the same order. Lives as long as the communicator.
+  //   UNIMPLEMENTED                              this library allocates none (NCCL before 2.19)
+  //   RESOURCE_EXHAUSTED, INTERNAL, UNAVAILABLE  as the library says
+  virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
+  // The same for memory of the caller's, which outlives the communicator.
+  virtual absl::Status Register(void* memory, size_t bytes) = 0;
+
+  // Copies between memory of the host and of this rank's device, either way, behind the calls that
+  // have begun: wait for them first, for this waits without a deadline. INTERNAL as the driver
+  // says.
+  virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
+
+  // The stream on which gradients are written for a reducer (NcclOptions::gradient_stream); null:
+  // there is none of their own.
+  virtual void* gradient_stream() const = 0;
+
+  // The queue that the calls run on; lives as long as the communicator. For this library alone.
+  virtual DeviceQueue& queue() = 0;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_DEVICE_COMMUNICATOR_H_

@@ -1,0 +1,97 @@
+#include "collectives/reducer/host_engine.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "collectives/threads/thread_group.h"
+
+namespace millrace::collectives {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr std::chrono::microseconds kShortSleep{200};
+
+}  // namespace
+
+void HostEngine::SetRows(int64_t rows) { links_.host->board(links_.host->rank()).rows = rows; }
+
+// Of numbers that are equal on all ranks: each lane has summed the squares of its own shares.
+ReductionEngine::Totals HostEngine::totals() const {
+  Totals totals;
+  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
+    totals.squares += links_.host->board(lane).sum_of_squares;
+  }
+  totals.rows = links_.host->board(0).all_rows;
+  return totals;
+}
+
+absl::Status HostEngine::Publish(uint32_t count) {
+  SharedHost& host = *links_.host;
+  Raise(host.board(host.rank()).published, count);
+  MILLRACE_RETURN_IF_ERROR(CheckHealth());
+  for (int r = 0; r < host.size(); ++r) {
+    MILLRACE_RETURN_IF_ERROR(
+        MetAt((count - 1) % plan_.buckets.size(), CheckStays(r, host.board(r).published, count)));
+  }
+  return absl::OkStatus();
+}
+
+// Whoever leaves raises no flag of its own afterwards, so the flag that is read again has the last
+// word.
+absl::Status HostEngine::CheckStays(int peer, const SharedFlag& flag, uint32_t count) const {
+  const absl::Status left = links_.host->LeftBecause(peer);
+  if (left.ok() || HasReached(flag, count)) return absl::OkStatus();
+  return threads::MarkConsequence(left);
+}
+
+void HostEngine::WakeAll() {
+  for (int r = 0; r < links_.host->size(); ++r) Wake(links_.host->board(r).published);
+}
+
+// Quiet peers may be gone.
+void HostEngine::Leave(const absl::Status& departure, bool quiet) {
+  links_.host->Leave(departure);
+  if (links_.cross == nullptr) return;
+  if (quiet && !links_.cross->capabilities().drops_unawaited) return;
+  links_.cross->Leave(departure);
+}
+
+ReductionEngine::Range HostEngine::ShareOf(size_t bucket, int lane) const {
+  const size_t lanes = static_cast<size_t>(links_.groups.num_lanes());
+  const auto& [offset, bytes] = Range{plan_.buckets[bucket].offset, plan_.buckets[bucket].bytes};
+  const size_t share = (bytes / kLine + lanes - 1) / lanes * kLine;
+  const size_t begin = std::min(bytes, share * static_cast<size_t>(lane));
+  return {offset + begin, std::min(bytes - begin, share)};
+}
+
+std::chrono::nanoseconds HostEngine::LongestSleep() const {
+  return waiting_.has_others() ? kShortSleep : kLongestSleep;
+}
+
+absl::Status HostEngine::AwaitPeer(const std::function<int()>& peer, SharedFlag& flag,
+                                   uint32_t count, Deadline deadline) {
+  absl::Status checked;  // the timeout of another wait may come from here
+  const auto check = [&]() -> absl::Status {
+    checked = CheckHealth();
+    if (checked.ok()) checked = CheckStays(peer(), flag, count);
+    return checked;
+  };
+  const absl::Status status = AwaitFlag(flag, count, deadline, check, LongestSleep());
+  if (!checked.ok() || !absl::IsDeadlineExceeded(status)) return status;
+  return Annotate(status, absl::StrCat("waiting for rank ", peer(), " of this host"));
+}
+
+void HostEngine::TellAwaited(size_t bucket, int place) {
+  if (options_.progress != nullptr) {
+    options_.progress->Awaits(step_, static_cast<int>(bucket), links_.ranks[place]);
+  }
+}
+
+void HostEngine::TellHostAwaited(size_t bucket, int host) {
+  if (options_.progress == nullptr) return;
+  const int rank = links_.groups.RanksOf(host)[links_.lane];
+  options_.progress->Awaits(step_, static_cast<int>(bucket), rank);
+}
+
+}  // namespace millrace::collectives

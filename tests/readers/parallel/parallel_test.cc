@@ -1,0 +1,110 @@
+#include "readers/parallel/parallel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "tests/readers/record_test_util.h"
+
+namespace millrace::readers {
+namespace {
+
+TEST(ParallelForTest, EachIndexRunsOnceAndSlotsAreNotShared) {
+  for (const int threads : {1, 2, 7}) {
+    std::vector<int> calls(1000, 0);
+    std::vector<int> sums(static_cast<size_t>(threads), 0);  // without a lock: one call at a time
+    const auto status = ParallelFor(calls.size(), threads, [&](size_t index, size_t slot) {
+      ++calls[index];
+      ++sums.at(slot);
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok());
+    EXPECT_THAT(calls, testing::Each(1));
+    int sum = 0;
+    for (const int part : sums) sum += part;
+    EXPECT_EQ(sum, 1000);
+  }
+  EXPECT_TRUE(ParallelFor(0, 3, [](size_t, size_t) { return absl::OkStatus(); }).ok());
+}
+
+TEST(ParallelForTest, MoreThreadsThanCoresRunAtOnce) {
+  constexpr size_t kThreads = 9;
+  std::atomic<size_t> running = 0;
+  EXPECT_TRUE(ParallelFor(kThreads, kThreads, [&](size_t, size_t) {
+                ++running;
+                while (running < kThreads) std::this_thread::yield();
+                return absl::OkStatus();
+              }).ok());
+}
+
+TEST(ParallelForTest, TheErrorOfTheLowestIndexIsReturnedAndNothingMoreBegins) {
+  for (const int threads : {1, 6}) {
+    std::atomic<size_t> calls = 0;
+    const auto status = ParallelFor(10'000, threads, [&](size_t index, size_t) {
+      ++calls;
+      return index >= 100 ? absl::DataLossError(std::to_string(index)) : absl::OkStatus();
+    });
+    EXPECT_EQ(status.message(), "100");
+    EXPECT_LE(calls, 100u + static_cast<size_t>(threads));
+  }
+}
+
+TEST(ParallelForTest, WithoutThreadsTheCallerDoesAll) {
+  const NoMoreThreads none;
+  std::set<std::thread::id> callers;
+  EXPECT_TRUE(ParallelFor(20, 4, [&](size_t, size_t) {
+                callers.insert(std::this_thread::get_id());
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_THAT(callers, testing::ElementsAre(std::this_thread::get_id()));
+}
+
+TEST(OrderedPipelineTest, BeginsAndEndsAreInOrderAndFewItemsAreUnderWay) {
+  for (const int threads : {1, 2, 8}) {
+    constexpr size_t kMostUnderWay = 5;
+    uint64_t begun = 0;  // without a lock: one call at a time
+    uint64_t ended = 0;
+    std::atomic<int> under_way = 0;
+    std::atomic<int> most = 0;
+    std::vector<uint64_t> slots(kMostUnderWay);
+    const OrderedSteps steps = {.begin =
+                                    [&](uint64_t item) {
+                                      EXPECT_EQ(item, begun++);
+                                      slots[item % kMostUnderWay] = item;
+                                      most = std::max(most.load(), ++under_way);
+                                    },
+                                .work = [&](uint64_t item) { slots[item % kMostUnderWay] += 7; },
+                                .end =
+                                    [&](uint64_t item) {
+                                      EXPECT_EQ(item, ended++);
+                                      EXPECT_EQ(slots[item % kMostUnderWay], item + 7);
+                                      --under_way;
+                                      return true;
+                                    }};
+    EXPECT_TRUE(OrderedPipeline(1000, kMostUnderWay, threads, steps).ok());
+    EXPECT_EQ(ended, 1000u);
+    EXPECT_LE(most, static_cast<int>(kMostUnderWay));
+  }
+}
+
+TEST(OrderedPipelineTest, AnEndThatSaysSoIsTheLast) {
+  for (const int threads : {1, 4}) {
+    uint64_t begun = 0;
+    uint64_t ended = 0;
+    const OrderedSteps steps = {.begin = [&](uint64_t) { ++begun; },
+                                .work = [](uint64_t) {},
+                                .end = [&](uint64_t) { return ++ended < 10; }};
+    EXPECT_TRUE(OrderedPipeline(1000, 8, threads, steps).ok());
+    EXPECT_EQ(ended, 10u);
+    EXPECT_LE(begun, 9u + 8u);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::readers
