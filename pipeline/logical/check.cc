@@ -11,7 +11,7 @@
 #include "pipeline/stages/table.h"
 
 // What holds for the plan as a whole: version, names, lanes. Which stage may stand where is in
-// plan_check_order.cc, options are in plan_check_options.cc.
+// check_order.cc, options in the rows of stages (pipeline/stages).
 
 namespace millrace::pipeline {
 namespace {
