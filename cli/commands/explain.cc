@@ -11,12 +11,14 @@
 #include "cli/wait/progress.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
+#include "pipeline/stage_docs.h"
 
 namespace millrace::cli {
 namespace {
 
 struct Flags {
   std::string file;
+  bool stages = false;
   std::vector<std::string> variables;
   int rank = 0;
   int world = 1;
@@ -36,6 +38,13 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags,
 }
 
 int Run(const Flags& flags) {
+  if (flags.stages != flags.file.empty()) {
+    return FailUsage(flags.stages ? "--stages takes no file" : "file is required");
+  }
+  if (flags.stages) {
+    std::fputs(pipeline::StagesText().c_str(), stdout);
+    return kDone;
+  }
   if (const absl::Status status = CheckRank(flags.rank, flags.world); !status.ok()) {
     return FailUsage(status);
   }
@@ -52,7 +61,9 @@ int Run(const Flags& flags) {
 void AddExplain(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand("explain", "Print a pipeline's logical and physical plan");
-  command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
+  command.Add("file", flags->file, "Pipeline file (protobuf text format)");
+  command.AddSwitch("--stages", flags->stages,
+                    "Print all stages, their options and defaults instead of a plan");
   command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
       .OneValueEach();
   command.Add("--rank", flags->rank, "Rank whose rows are shown").Whole(0, kMaxInt).ShowDefault();

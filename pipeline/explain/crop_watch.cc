@@ -15,8 +15,8 @@
 #include "base/mutex.h"
 #include "base/op.h"
 #include "base/status.h"
-#include "pipeline/plan/stage_lookup.h"
-#include "pipeline/stages/specs.h"
+#include "pipeline/explain/stage_lookup.h"
+#include "pipeline/stages/table.h"
 #include "readers/image_header.h"
 
 namespace millrace::pipeline {
@@ -157,7 +157,7 @@ std::optional<Extents> Behind(const proto::Stage& stage, std::optional<Extents> 
     return Extents{before->height + pad.top() + pad.bottom(),
                    before->width + pad.left() + pad.right()};
   }
-  const bool keeps = KeepsValues(OpName(stage)) || stage.has_normalize() || stage.has_cast() ||
+  const bool keeps = RowOf(stage).keeps_values || stage.has_normalize() || stage.has_cast() ||
                      stage.has_pad_channels();
   return keeps ? before : std::nullopt;
 }

@@ -10,7 +10,7 @@
 #include "pipeline/op_table.h"
 #include "pipeline/open/executor_pipeline.h"
 #include "pipeline/optimize/optimizer.h"
-#include "pipeline/stages/mixing.h"
+#include "pipeline/stages/batch_mixing.h"
 #include "readers/quarantine.h"
 
 namespace millrace::pipeline {
@@ -18,7 +18,7 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<BatchOp>> MakeBatchOp(const BatchOpSpec& spec,
                                                      const OpenOptions& options) {
-  if (spec.mixing) return MakeMixing(*spec.mixing);
+  if (spec.mixing) return MakeBatchMixing(*spec.mixing);
   if (options.ops != nullptr) {
     return options.ops->MakeBatch(spec.op, spec.version, spec.options, spec.stage);
   }

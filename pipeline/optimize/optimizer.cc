@@ -115,7 +115,7 @@ absl::Status FuseOps(const OpMaker& maker, std::vector<Schema> before, std::vect
 }
 
 // Stages that mix rows: their fields, and that rows are in the same place in every world.
-absl::Status CheckMixing(const PlanMessage& message, const PhysicalPlan& plan) {
+absl::Status CheckBatchMixing(const PlanMessage& message, const PhysicalPlan& plan) {
   for (const BatchOpSpec& spec : plan.batch_ops) {
     if (!spec.mixing) continue;
     const absl::Status status = augment::CheckMixedFields(*spec.mixing, plan.batch_schema);
@@ -190,7 +190,7 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Schema> schemas, MakeOps(maker, &specs, &physical));
   physical.batch_schema = schemas.back();
   MILLRACE_RETURN_IF_ERROR(FillBatch(message, batch, &physical));
-  MILLRACE_RETURN_IF_ERROR(CheckMixing(message, physical));
+  MILLRACE_RETURN_IF_ERROR(CheckBatchMixing(message, physical));
   MILLRACE_RETURN_IF_ERROR(FillSelect(specs, schemas, maker, &physical));
   if (physical.cut) MILLRACE_RETURN_IF_ERROR(FillExamine(specs, schemas, maker, &physical));
   if (options.fuse_image) {
@@ -199,6 +199,10 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   std::erase_if(specs, IsNoOp);
   if (options.map_into_batch) MapIntoBatchRule(specs, &physical);
   return physical;
+}
+
+absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const Plan& plan, const OptimizerOptions& options) {
+  return MakePhysicalPlan(plan, options, MakeBuiltinOp);
 }
 
 }  // namespace millrace::pipeline

@@ -5,150 +5,37 @@
 #include "base/philox.h"
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/plan/message.h"
-#include "pipeline/stages/mixing.h"
+#include "pipeline/stages/table.h"
 
 // The stages that touch no payload, as the executor wants them.
 
 namespace millrace::pipeline {
 namespace {
 
-using Kind = OrderStep::Kind;
-
 OrderStep ToOrderStep(const proto::Stage& stage) {
   OrderStep step;
   step.stage = stage.name();
-  switch (stage.op_case()) {
-    case proto::Stage::kInterleave:
-      step.kind = Kind::kInterleave;
-      step.count = stage.interleave().cycle_length();
-      step.second = stage.interleave().block_length();
-      step.shuffle_files = stage.interleave().shuffle_files();
-      step.key = HashName(stage.name());
-      break;
-    case proto::Stage::kShuffle:
-      step.kind = Kind::kShuffle;
-      step.count = stage.shuffle().buffer_size();
-      step.key = HashName(stage.name());
-      break;
-    case proto::Stage::kGlobalShuffle:
-      step.kind = Kind::kGlobalShuffle;
-      step.count = stage.global_shuffle().block_bytes();
-      step.second = stage.global_shuffle().window();
-      step.key = HashName(stage.name());
-      break;
-    case proto::Stage::kShard:
-      step.kind = Kind::kShard;
-      step.count = stage.shard().num_shards();
-      step.second = stage.shard().index();
-      step.by_bytes = stage.shard().by_bytes();
-      break;
-    case proto::Stage::kRepeat:
-      step.kind = Kind::kRepeat;
-      step.count = stage.repeat().epochs();
-      break;
-    case proto::Stage::kTake:
-      step.kind = Kind::kTake;
-      step.count = stage.take().count();
-      break;
-    default:
-      step.kind = Kind::kSkip;
-      step.count = stage.skip().count();
-      break;
-  }
+  RowOf(stage).order(stage, &step);
   return step;
 }
 
+// REQUIRES: a take, skip or shuffle.
 SettleStep ToSettleStep(const proto::Stage& stage, int after_filters) {
-  SettleStep step;
-  step.stage = stage.name();
-  step.after_filters = after_filters;
-  if (stage.has_shuffle()) {
-    step.kind = SettleStep::Kind::kShuffle;
-    step.count = stage.shuffle().buffer_size();
-    step.key = HashName(stage.name());
-  } else {
-    step.kind = stage.has_take() ? SettleStep::Kind::kTake : SettleStep::Kind::kSkip;
-    step.count = stage.has_take() ? stage.take().count() : stage.skip().count();
-  }
-  return step;
-}
-
-template <typename Files>
-void FillFiles(readers::ContainerKind kind, const Files& files, SourceSpec* source) {
-  source->container.kind = kind;
-  source->file_patterns.assign(files.files().begin(), files.files().end());
-  source->compression = files.compression();
-  if constexpr (requires { files.max_record_bytes(); }) {
-    source->max_record_bytes = files.max_record_bytes();
-  }
-}
-
-void FillTfRecord(const proto::TfRecord& files, SourceSpec* source) {
-  FillFiles(readers::ContainerKind::kTfRecord, files, source);
-  source->dali_index.assign(files.dali_index().begin(), files.dali_index().end());
-  source->verify_crc = !files.skip_crc();
-  source->io = files.io();
-  source->drop_behind = files.drop_behind();
-  source->access_point_bytes = files.access_point_bytes();
-}
-
-void FillFixedLength(const proto::FixedLength& files, SourceSpec* source) {
-  FillFiles(readers::ContainerKind::kFixedLength, files, source);
-  source->container.header_bytes = files.header_bytes();
-  source->container.record_bytes = files.record_bytes();
-  source->container.footer_bytes = files.footer_bytes();
-  source->max_record_bytes = files.record_bytes();
-}
-
-void FillCsv(const proto::Csv& files, SourceSpec* source) {
-  FillFiles(readers::ContainerKind::kCsv, files, source);
-  source->container.has_header = files.header();
-  source->container.delimiter = files.delimiter()[0];
-}
-
-void FillImageFolder(const proto::ImageFolder& folder, SourceSpec* source) {
-  source->kind = SourceSpec::Kind::kImageFolder;
-  source->folder = folder.path();
-  if (folder.has_label()) source->label = folder.label();
-  source->max_record_bytes = folder.max_record_bytes();
+  const OrderStep step = ToOrderStep(stage);
+  using Kind = SettleStep::Kind;
+  return {.kind = step.kind == OrderStep::Kind::kShuffle ? Kind::kShuffle
+                  : step.kind == OrderStep::Kind::kTake  ? Kind::kTake
+                                                         : Kind::kSkip,
+          .count = step.count,
+          .after_filters = after_filters,
+          .key = step.key,
+          .stage = step.stage};
 }
 
 SourceSpec ToSource(const proto::Stage& stage) {
   SourceSpec source;
   source.stage = stage.name();
-  switch (stage.op_case()) {
-    case proto::Stage::kRange:
-      source.kind = SourceSpec::Kind::kRange;
-      source.count = stage.range().count();
-      break;
-    case proto::Stage::kPush:
-      source.kind = SourceSpec::Kind::kPush;
-      break;
-    case proto::Stage::kMemory:
-      source.kind = SourceSpec::Kind::kMemory;
-      break;
-    case proto::Stage::kImageFolder:
-      FillImageFolder(stage.image_folder(), &source);
-      break;
-    case proto::Stage::kFixedLength:
-      FillFixedLength(stage.fixed_length(), &source);
-      break;
-    case proto::Stage::kText:
-      FillFiles(readers::ContainerKind::kText, stage.text(), &source);
-      break;
-    case proto::Stage::kCsv:
-      FillCsv(stage.csv(), &source);
-      break;
-    case proto::Stage::kTar:
-      FillFiles(readers::ContainerKind::kTar, stage.tar(), &source);
-      break;
-    case proto::Stage::kIdx:
-      FillFiles(readers::ContainerKind::kIdx, stage.idx(), &source);
-      break;
-    default:
-      FillTfRecord(stage.tfrecord(), &source);
-      break;
-  }
+  RowOf(stage).source(stage, &source);
   return source;
 }
 
@@ -194,52 +81,10 @@ void FillSource(const proto::Stage& stage, PhysicalPlan* plan) {
   }
 }
 
-template <typename Batch>
-void FillPadding(const Batch& batch, BatchSpec* spec) {
-  for (const proto::Padding& padding : batch.padding()) {
-    const bool is_float = padding.value_case() == proto::Padding::kFloatValue;
-    spec->padding.push_back(
-        {padding.field(), padding.int_value(),
-         is_float ? padding.float_value() : static_cast<double>(padding.int_value())});
-  }
-}
-
-template <typename Batch>
-void FillSize(BatchSpec::Kind kind, const Batch& batch, BatchSpec* spec) {
-  spec->kind = kind;
-  spec->size = batch.size();
-  spec->drop_remainder = batch.drop_remainder();
-}
-
-void FillBucket(const proto::BucketByLength& bucket, BatchSpec* spec) {
-  spec->kind = BatchSpec::Kind::kBucket;
-  spec->size = *std::ranges::max_element(bucket.batch_size());
-  spec->drop_remainder = bucket.drop_remainder();
-  spec->length_field = bucket.field();
-  spec->boundaries.assign(bucket.boundary().begin(), bucket.boundary().end());
-  spec->bucket_sizes.assign(bucket.batch_size().begin(), bucket.batch_size().end());
-  spec->pad_to_boundary = bucket.pad_to_bucket_boundary();
-  FillPadding(bucket, spec);
-}
-
 BatchSpec ToBatch(const proto::Stage& stage) {
   BatchSpec spec;
   spec.stage = stage.name();
-  switch (stage.op_case()) {
-    case proto::Stage::kPaddedBatch:
-      FillSize(BatchSpec::Kind::kPadded, stage.padded_batch(), &spec);
-      FillPadding(stage.padded_batch(), &spec);
-      break;
-    case proto::Stage::kRaggedBatch:
-      FillSize(BatchSpec::Kind::kRagged, stage.ragged_batch(), &spec);
-      break;
-    case proto::Stage::kBucketByLength:
-      FillBucket(stage.bucket_by_length(), &spec);
-      break;
-    default:
-      FillSize(BatchSpec::Kind::kFixed, stage.batch(), &spec);
-      break;
-  }
+  RowOf(stage).batch(stage, &spec);
   return spec;
 }
 
@@ -260,7 +105,7 @@ BatchOpSpec ToBatchOp(const PlanMessage& message, int i) {
   spec.stage = stage.name();
   spec.where = message.Where(i);
   if (MixesRows(stage)) {
-    spec.mixing = MixingOptionsOf(stage);
+    spec.mixing = RowOf(stage).mixing(stage).options;
   } else {
     spec.op = stage.custom().op();
     spec.version = stage.custom().version();

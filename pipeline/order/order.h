@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/run.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/plan/limits.h"
 #include "pipeline/plan/physical.h"
 
 // Where every row comes from, as arithmetic (docs/semantics.md, S-ORDER, S-BATCH, S-RANK).
@@ -24,13 +25,6 @@ namespace millrace::pipeline {
 
 // A count without end.
 inline constexpr uint64_t kInfinite = ~uint64_t{0};
-// Finite counts stay below; a longer stream is as good as infinite (at 1e9 records a second it
-// lasts a century), and sums of two counts cannot overflow.
-inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
-
-// Slots of a shuffle's buffer: 512 MiB of 4 bytes each (OrderMemo).
-inline constexpr uint64_t kMaxShuffleBuffer = uint64_t{1} << 27;
-inline constexpr uint64_t kMaxShards = uint64_t{1} << 31;
 
 class Selection;
 

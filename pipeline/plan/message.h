@@ -12,7 +12,7 @@
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 
-// What is inside a Plan, and the steps that make it: fill in defaults, then check.
+// What is inside a Plan, and where in the text each part of it stands.
 
 namespace millrace::augment {
 class Vocabulary;
@@ -58,34 +58,12 @@ std::string TextOf(const proto::Pipeline& pipeline);
 
 // The name of the stage's op as the text has it ("decode_image"). REQUIRES: the op is set.
 const std::string& OpName(const proto::Stage& stage);
-// REQUIRES: the op is set.
-StageKind KindOf(const proto::Stage& stage);
-// True for a source whose files are named in `files` and have many records each: tfrecord, text,
-// ...
-bool ReadsFiles(const proto::Stage& stage);
-// True for a map that works on whole batches: mixup, cutmix, mixup_or_cutmix.
-bool MixesRows(const proto::Stage& stage);
 // The inputs of a concatenate, mix or zip; null for any other op.
 const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage);
+google::protobuf::RepeatedPtrField<proto::Pipeline>* MutableInputsOf(proto::Stage* stage);
 
-// Names unnamed stages and sets what the text leaves out. Stages without an op stay as they are.
-void FillDefaults(proto::Pipeline* pipeline);
-
-// Checks names, the order of stages and the range of every option. INVALID_ARGUMENT with the place
-// of the first that is wrong. REQUIRES: FillDefaults.
-absl::Status CheckPlan(const PlanMessage& plan);
-
-// Reads every vocabulary's file, each once, and sets the digest where the text has none, so that
-// the fingerprint covers what is in the file. INVALID_ARGUMENT with the place of the first that
-// cannot be read, is no vocabulary, or is another than the text's digest says. REQUIRES: CheckPlan.
-absl::Status PinVocabularies(PlanMessage* plan);
-
-// The parts of CheckPlan.
-
-// Which stages may stand where, inputs of joins included.
-absl::Status CheckStageOrder(const PlanMessage& plan);
-// The options of one stage.
-absl::Status CheckStageOptions(const PipelineAt& at, int stage);
+// INVALID_ARGUMENT "WHERE: what".
+absl::Status ErrorAt(const std::string& where, const std::string& what);
 
 }  // namespace millrace::pipeline
 

@@ -18,6 +18,10 @@
 
 namespace millrace::pipeline {
 
+// The field of a range's samples, and that of an image_folder's beside the record.
+inline constexpr char kValueField[] = "value";
+inline constexpr char kLabelField[] = "label";
+
 // Where records come from. A plan has one, or several under a concatenate, mix or zip; records are
 // numbered through all of them in the order of this list.
 struct SourceSpec {

@@ -32,16 +32,7 @@
 
 namespace millrace::pipeline {
 
-namespace proto {
-class Pipeline;
-class Stage;
-}  // namespace proto
 struct PlanMessage;
-
-// The field that a range has.
-inline constexpr char kValueField[] = "value";
-// And that of an image_folder, beside the record.
-inline constexpr char kLabelField[] = "label";
 
 // decode_image and a crop in one (rule decode_region).
 struct DecodeRegionOptions {
@@ -131,21 +122,11 @@ OpFields FieldsOf(const OpOptions& options);
 // "decode_image", ...
 std::string OpName(const OpOptions& options);
 
-// Whether it draws random numbers.
+// True if it draws random numbers.
 bool DrawsAtRandom(const OpOptions& options);
-
-// Those of a stage that changes colours by one op; nullopt: it is another stage. REQUIRES: defaults
-// are filled in.
-std::optional<augment::ColorOptions> ColorOptionsOf(const proto::Stage& stage);
-
-// Those of a stage that works on strings, tokens and numbers; nullopt: it is another stage.
-// REQUIRES: defaults are filled in.
-std::optional<OpOptions> FieldOptionsOf(const proto::Stage& stage);
 
 // The maps and cuts of the plan before its batch, in order.
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan);
-// Those of custom stages.
-CustomOptions ToCustomOptions(const proto::Stage& stage);
 
 // Makes the op of a spec that is neither a filter nor custom. Tests pass their own.
 using OpFactory = std::function<absl::StatusOr<std::unique_ptr<Op>>(const OpSpec&)>;

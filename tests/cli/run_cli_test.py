@@ -86,6 +86,15 @@ class RunTest(unittest.TestCase):
         for args in (["--rank", 5, "--world", 2], ["--world", 0], ["--rank=-1"], ["--var", "DATA"]):
             self.assertEqual(millrace("explain", *self.train, *args).returncode, 2, args)
 
+    def test_explain_prints_a_plan_or_all_stages(self):
+        stages = millrace("explain", "--stages")
+        self.assertEqual(stages.returncode, 0, stages.stderr)
+        self.assertRegex(stages.stdout, r"\n  flip +The image mirrored")
+        for args, named in (([], "file is required"), (["--stages", "x"], "takes no file")):
+            done = millrace("explain", *args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertIn(named, done.stderr)
+
     def test_out_of_range_errors_of_the_work_are_no_usage_errors(self):
         done = millrace("run", *self.train, "--batches", 1, "--world", 65, "--rank", 64)
         self.assertEqual(done.returncode, 1, done.stderr)  # the batch has 64 rows

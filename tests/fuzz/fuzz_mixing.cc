@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/optimize/optimizer.h"
-#include "pipeline/stages/mixing.h"
+#include "pipeline/stages/batch_mixing.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_maps.h"
 
@@ -170,7 +170,7 @@ int RunStages(const uint8_t* data, size_t size) {
   Slice slice(plan->batch_schema, choice, labels), again(plan->batch_schema, choice, labels);
   int applied = 0;
   for (const BatchOpSpec& spec : plan->batch_ops) {
-    const auto op = MakeMixing(*spec.mixing);
+    const auto op = MakeBatchMixing(*spec.mixing);
     if (!op->Resolve(plan->batch_schema).ok() || spec.mixing->field != "image") return applied;
     slice.Apply(*op, HashName(spec.stage), 3);
     again.Apply(*op, HashName(spec.stage), 3);

@@ -2,15 +2,14 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/text_format.h>
 #include <xxhash.h>
 
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_replace.h"
 #include "augment/image_ops.h"
 #include "base/status.h"
+#include "pipeline/logical/logical.h"
 #include "pipeline/plan/message.h"
 #include "readers/parse_example.h"
 
@@ -123,16 +122,6 @@ absl::StatusOr<Plan> Plan::FromText(std::string_view text, const std::string& or
                             ParseTextProto(text, origin, variables, &pipeline));
   MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations)));
   return Plan(std::move(message));
-}
-
-std::string TextOf(const proto::Pipeline& pipeline) {
-  google::protobuf::TextFormat::Printer printer;
-  printer.SetUseShortRepeatedPrimitives(true);
-  printer.SetUseUtf8StringEscaping(true);
-  std::string text;
-  // Fails only when its output stream does, which a string never does.
-  printer.PrintToString(pipeline, &text);
-  return absl::StrReplaceAll(text, {{"$", "$$"}});
 }
 
 std::string Plan::ToText() const { return TextOf(message_->pipeline); }

@@ -1,4 +1,3 @@
-#include "pipeline/plan/check.h"
 
 #include <map>
 #include <string>
@@ -6,11 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "pipeline/logical/logical.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/stages/mixing.h"
+#include "pipeline/plan/limits.h"
+#include "pipeline/stages/table.h"
 
 // What holds for the plan as a whole: version, names, lanes. Which stage may stand where is in
-// plan_check_order.cc, options are in plan_check_options.cc.
+// check_order.cc, options in the rows of stages (pipeline/stages).
 
 namespace millrace::pipeline {
 namespace {
@@ -53,7 +54,9 @@ absl::Status CheckNames(const PipelineAt& at, std::map<std::string, std::string>
 
 absl::Status CheckOptions(const PipelineAt& at) {
   for (int i = 0; i < at.pipeline->stage_size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(CheckStageOptions(at, i));
+    const proto::Stage& stage = at.pipeline->stage(i);
+    const StageRow& row = RowOf(stage);
+    if (row.check != nullptr) MILLRACE_RETURN_IF_ERROR(row.check(OptionsChecker(at, i), stage));
     for (const PipelineAt& input : at.Inputs(i)) MILLRACE_RETURN_IF_ERROR(CheckOptions(input));
   }
   return absl::OkStatus();
@@ -72,16 +75,9 @@ absl::Status CheckLanes(const PlanMessage& plan) {
   };
   for (int i = 0; i < plan.pipeline.stage_size(); ++i) {
     const proto::Stage& stage = plan.pipeline.stage(i);
-    const std::string place = plan.Where(i);
-    if (stage.has_batch()) MILLRACE_RETURN_IF_ERROR(divides(stage.batch().size(), place));
-    if (stage.has_padded_batch()) {
-      MILLRACE_RETURN_IF_ERROR(divides(stage.padded_batch().size(), place));
-    }
-    if (stage.has_ragged_batch()) {
-      MILLRACE_RETURN_IF_ERROR(divides(stage.ragged_batch().size(), place));
-    }
-    for (uint64_t size : stage.bucket_by_length().batch_size()) {
-      MILLRACE_RETURN_IF_ERROR(divides(size, place));
+    if (KindOf(stage) != StageKind::kBatch) continue;
+    for (const uint64_t size : BatchSizesOf(stage)) {
+      MILLRACE_RETURN_IF_ERROR(divides(size, plan.Where(i)));
     }
   }
   return absl::OkStatus();
@@ -135,94 +131,6 @@ absl::Status CheckDamage(const PlanMessage& plan) {
 
 }  // namespace
 
-std::string PlanMessage::Where(int stage) const { return PipelineAt::Whole(*this).Where(stage); }
-
-std::string PlanMessage::Where(int stage, std::string_view field, int index) const {
-  return PipelineAt::Whole(*this).Where(stage, field, index);
-}
-
-std::string PipelineAt::At(std::vector<FieldStep> steps) const {
-  steps.insert(steps.begin(), path.begin(), path.end());
-  return plan->locations.At(steps);
-}
-
-std::string PipelineAt::Where(int stage, std::string_view field, int index) const {
-  return At({{"stage", stage}, {OpName(pipeline->stage(stage))}, {field, index}});
-}
-
-std::vector<PipelineAt> PipelineAt::Inputs(int stage) const {
-  std::vector<PipelineAt> inputs;
-  const auto* pipelines = InputsOf(pipeline->stage(stage));
-  if (pipelines == nullptr) return inputs;
-  for (int k = 0; k < pipelines->size(); ++k) {
-    std::vector<FieldStep> down = path;
-    down.push_back({"stage", stage});
-    down.push_back({OpName(pipeline->stage(stage))});
-    down.push_back({"input", k});
-    inputs.push_back({plan, &pipelines->Get(k), std::move(down)});
-  }
-  return inputs;
-}
-
-const std::string& OpName(const proto::Stage& stage) {
-  return proto::Stage::descriptor()->FindFieldByNumber(stage.op_case())->name();
-}
-
-StageKind KindOf(const proto::Stage& stage) {
-  switch (stage.op_case()) {
-    case proto::Stage::kTfrecord:
-    case proto::Stage::kRange:
-    case proto::Stage::kPush:
-    case proto::Stage::kConcatenate:
-    case proto::Stage::kMix:
-    case proto::Stage::kZip:
-    case proto::Stage::kFixedLength:
-    case proto::Stage::kText:
-    case proto::Stage::kCsv:
-    case proto::Stage::kTar:
-    case proto::Stage::kIdx:
-    case proto::Stage::kImageFolder:
-    case proto::Stage::kMemory:
-      return StageKind::kSource;
-    case proto::Stage::kInterleave:
-    case proto::Stage::kShuffle:
-    case proto::Stage::kShard:
-    case proto::Stage::kGlobalShuffle:
-    case proto::Stage::kRepeat:
-    case proto::Stage::kTake:
-    case proto::Stage::kSkip:
-      return StageKind::kOrder;
-    case proto::Stage::kFilter:
-    case proto::Stage::kUnbatch:
-      return StageKind::kCut;
-    case proto::Stage::kBatch:
-    case proto::Stage::kPaddedBatch:
-    case proto::Stage::kRaggedBatch:
-    case proto::Stage::kBucketByLength:
-      return StageKind::kBatch;
-    case proto::Stage::kPrefetch:
-      return StageKind::kPrefetch;
-    default:
-      return StageKind::kMap;
-  }
-}
-
-bool ReadsFiles(const proto::Stage& stage) {
-  return stage.has_tfrecord() || stage.has_fixed_length() || stage.has_text() || stage.has_csv() ||
-         stage.has_tar() || stage.has_idx();
-}
-
-bool MixesRows(const proto::Stage& stage) {
-  return stage.has_mixup() || stage.has_cutmix() || stage.has_mixup_or_cutmix();
-}
-
-const google::protobuf::RepeatedPtrField<proto::Pipeline>* InputsOf(const proto::Stage& stage) {
-  if (stage.has_concatenate()) return &stage.concatenate().input();
-  if (stage.has_mix()) return &stage.mix().input();
-  if (stage.has_zip()) return &stage.zip().input();
-  return nullptr;
-}
-
 absl::Status CheckPlan(const PlanMessage& plan) {
   const uint32_t version = plan.pipeline.semantics_version();
   if (version != kSemanticsVersion) {
@@ -237,7 +145,7 @@ absl::Status CheckPlan(const PlanMessage& plan) {
   MILLRACE_RETURN_IF_ERROR(CheckStageOrder(plan));
   MILLRACE_RETURN_IF_ERROR(CheckOptions(PipelineAt::Whole(plan)));
   MILLRACE_RETURN_IF_ERROR(CheckLanes(plan));
-  MILLRACE_RETURN_IF_ERROR(CheckMixing(plan));
+  MILLRACE_RETURN_IF_ERROR(CheckBatchMixing(plan));
   return CheckDamage(plan);
 }
 

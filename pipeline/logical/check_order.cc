@@ -4,8 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "pipeline/plan/check.h"
-#include "pipeline/stages/specs.h"
+#include "pipeline/logical/logical.h"
+#include "pipeline/plan/limits.h"
+#include "pipeline/stages/table.h"
 
 // Which stages may stand where (docs/semantics.md, S-PLAN-3 and S-PLAN-11 to S-PLAN-14).
 //
@@ -42,19 +43,6 @@ struct Outlook {
   std::string endless;  // where the repeat without end stands; empty: none
   Samples samples = Samples::kRecords;
 };
-
-bool DrawsAtRandom(const proto::Stage& stage) {
-  return stage.has_flip() || stage.has_random_resized_crop() || stage.has_random_crop() ||
-         stage.has_color_jitter() || stage.has_affine() || stage.has_random_erasing() ||
-         stage.has_cutout() || stage.has_auto_augment() || stage.has_aug_mix() ||
-         ColorOptionsOf(stage).has_value();
-}
-
-// Makes fields of nothing but the record.
-bool Parses(const proto::Stage& stage) {
-  return stage.has_parse_example() || stage.has_parse_sequence_example() || stage.has_parse_csv() ||
-         stage.has_parse_json() || stage.has_parse_tar() || stage.has_decode_raw();
-}
 
 // Works on samples one by one, or on the order of samples.
 bool IsForSamplesOnly(const proto::Stage& stage) {
@@ -122,7 +110,7 @@ class OrderChecker {
         return CheckOrder(i);
       case StageKind::kMap:
         if (DrawsAtRandom(stage(i))) random_ = i;
-        if (map_ < 0 && !Parses(stage(i))) map_ = i;
+        if (map_ < 0 && !RowOf(stage(i)).parses) map_ = i;
         if (MixesRows(stage(i))) {
           if (batch_ >= 0) return absl::OkStatus();
           return ErrorAt(at_.Where(i),
@@ -206,12 +194,12 @@ class OrderChecker {
       const bool shuffle = s.has_global_shuffle() || s.has_shuffle();
       return BehindBatch(i, shuffle ? " permutes samples" : " works on samples");
     }
-    if (s.has_interleave() && (i != 1 || !ReadsFiles(stage(0)))) {
+    if (s.has_interleave() && (i != 1 || !RowOf(stage(0)).reads_files)) {
       return ErrorAt(at_.Where(i),
                      "interleave reads files in turns and must stand directly after a source of "
                      "files (tfrecord, text, ...)");
     }
-    if (s.shard().by_bytes() && (i != 1 || !ReadsFiles(stage(0)))) {
+    if (s.shard().by_bytes() && (i != 1 || !RowOf(stage(0)).reads_files)) {
       return ErrorAt(
           at_.Where(i, "by_bytes"),
           "by_bytes parts the bytes of files: the shard must stand directly after a source "

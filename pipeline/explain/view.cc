@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "pipeline/explain/explain.h"
-#include "pipeline/plan/stage_lookup.h"
+#include "pipeline/explain/stage_lookup.h"
 #include "pipeline/plan_view.h"
+#include "pipeline/stages/table.h"
 
 // A field's history is what its stages do to it, one after the other. Stages are known by the names
 // of their ops, and their fields by what the options call "field" and "output": a stage that this
@@ -13,79 +14,6 @@
 // so.
 
 namespace millrace::pipeline {
-
-const google::protobuf::Message& OptionsOf(const proto::Stage& stage) {
-  return stage.GetReflection()->GetMessage(
-      stage, stage.GetDescriptor()->FindFieldByNumber(stage.op_case()));
-}
-
-std::vector<std::string> StringsOf(const google::protobuf::Message& options,
-                                   const std::string& name) {
-  const auto* field = options.GetDescriptor()->FindFieldByName(name);
-  if (field == nullptr || field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
-    return {};
-  }
-  const auto* reflection = options.GetReflection();
-  if (!field->is_repeated()) return {reflection->GetString(options, field)};
-  std::vector<std::string> values;
-  for (int i = 0; i < reflection->FieldSize(options, field); ++i) {
-    values.push_back(reflection->GetRepeatedString(options, field, i));
-  }
-  return values;
-}
-
-std::vector<std::string> FieldsOf(const proto::Stage& stage) {
-  const google::protobuf::Message& options = OptionsOf(stage);
-  std::vector<std::string> fields = StringsOf(options, "field");
-  // Elsewhere "mask" is the name of a field that is made (pad_tokens).
-  if (options.GetDescriptor()->FindFieldByName("boxes") == nullptr) return fields;
-  for (std::string& mask : StringsOf(options, "mask")) {
-    if (!mask.empty()) fields.push_back(std::move(mask));
-  }
-  return fields;
-}
-
-bool KeepsValues(std::string_view op) {
-  static const std::set<std::string_view> kOps = {"random_resized_crop",
-                                                  "resize",
-                                                  "center_crop",
-                                                  "random_crop",
-                                                  "pad",
-                                                  "flip",
-                                                  "brightness",
-                                                  "contrast",
-                                                  "saturation",
-                                                  "hue",
-                                                  "sharpness",
-                                                  "grayscale",
-                                                  "invert",
-                                                  "equalize",
-                                                  "autocontrast",
-                                                  "posterize",
-                                                  "solarize",
-                                                  "gaussian_blur",
-                                                  "color_jitter",
-                                                  "affine",
-                                                  "random_erasing",
-                                                  "cutout",
-                                                  "auto_augment",
-                                                  "aug_mix"};
-  return kOps.contains(op);
-}
-
-bool WorksOn(const proto::Stage& stage, const std::string& field) {
-  const std::vector<std::string> fields = FieldsOf(stage);
-  return std::ranges::find(fields, field) != fields.end();
-}
-
-RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
-                     const SampleId& id) {
-  return RandomStream({.seed = pipeline.seed(),
-                       .op = HashName(stage.name()),
-                       .epoch = id.epoch,
-                       .record = id.record,
-                       .sub_index = id.sub_index});
-}
 
 namespace {
 
@@ -156,13 +84,8 @@ void DecodeRaw(const proto::DecodeRaw& options, Followed& field) {
   field.extents.assign(options.shape().begin(), options.shape().end());
 }
 
-// Images of a batch are mixed with each other: a mean of values, or some of them.
-bool Mixes(const proto::Stage& stage) {
-  return stage.has_mixup() || stage.has_cutmix() || stage.has_mixup_or_cutmix();
-}
-
 // What `stage` makes of one field that it names.
-void Follow(const proto::Stage& stage, const std::string& op, Followed& field) {
+void Follow(const proto::Stage& stage, Followed& field) {
   FieldHistory& history = field.history;
   if (stage.has_decode_image()) {
     history = Decoded(history.stages, Layout::kChannelsLast);
@@ -177,9 +100,9 @@ void Follow(const proto::Stage& stage, const std::string& op, Followed& field) {
     Transpose(stage.transpose(), field);
   } else if (stage.has_pad_channels()) {
     PadChannels(field);
-  } else if (KeepsValues(op)) {
+  } else if (RowOf(stage).keeps_values) {
     history.layout = Layout::kChannelsLast;
-  } else if (!Mixes(stage)) {
+  } else if (!MixesRows(stage)) {
     history.values.reset();
     field.extents.clear();
   }
@@ -202,7 +125,7 @@ void FollowStage(const proto::Stage& stage, size_t index, Histories& histories) 
     Followed& field = histories[renames ? outputs[0] : name];
     if (renames && outputs[0] != name) field = histories[name];
     field.history.stages.push_back(index);
-    Follow(stage, OpName(stage), field);
+    Follow(stage, field);
   }
 }
 
@@ -231,7 +154,7 @@ std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id)
   const proto::Stage& message = pipeline.stage(static_cast<int>(stage));
   const google::protobuf::Message& options = OptionsOf(message);
   const auto* probability = options.GetDescriptor()->FindFieldByName("probability");
-  if (probability == nullptr || !KeepsValues(OpName(message))) return std::nullopt;
+  if (probability == nullptr || !RowOf(message).keeps_values) return std::nullopt;
   RandomStream random = DrawsOf(pipeline, message, id);
   // All of these ops draw this first (augment/image_ops.h, color_ops.h, distort_ops.h).
   return random.NextFloat() < options.GetReflection()->GetFloat(options, probability);

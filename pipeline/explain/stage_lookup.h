@@ -1,8 +1,7 @@
-#ifndef MILLRACE_PIPELINE_PLAN_STAGE_LOOKUP_H_
-#define MILLRACE_PIPELINE_PLAN_STAGE_LOOKUP_H_
+#ifndef MILLRACE_PIPELINE_EXPLAIN_STAGE_LOOKUP_H_
+#define MILLRACE_PIPELINE_EXPLAIN_STAGE_LOOKUP_H_
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/philox.h"
@@ -20,11 +19,8 @@ std::vector<std::string> StringsOf(const google::protobuf::Message& options,
                                    const std::string& name);
 // The fields that the stage's options call "field", and the mask that goes along with an image.
 std::vector<std::string> FieldsOf(const proto::Stage& stage);
-// Whether the field is one of those.
+// True if the field is one of those.
 bool WorksOn(const proto::Stage& stage, const std::string& field);
-
-// Ops that take an image [height, width, channels] and leave the range of its values as it is.
-bool KeepsValues(std::string_view op);
 
 // What a stage draws for a sample, from the first word on.
 RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
@@ -32,4 +28,4 @@ RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
 
 }  // namespace millrace::pipeline
 
-#endif  // MILLRACE_PIPELINE_PLAN_STAGE_LOOKUP_H_
+#endif  // MILLRACE_PIPELINE_EXPLAIN_STAGE_LOOKUP_H_
