@@ -28,10 +28,12 @@ struct Maker {
     return augment::MakeRandomResizedCrop(o, stage);
   }
   Result operator()(const DecodeRegionOptions& o) const {
-    if (o.carry) return augment::MakeDecodeCarry(o.decode, *o.carry, stage);
+    if (o.carry) return augment::MakeDecodeWithTargets(o.decode, *o.carry, stage);
     return augment::MakeDecodeCrop(o.decode, o.crop, stage);
   }
-  Result operator()(const augment::CarryOptions& o) const { return augment::MakeCarry(o, stage); }
+  Result operator()(const augment::TargetsOptions& o) const {
+    return augment::MakeWithTargets(o, stage);
+  }
   Result operator()(const DecodeToCropOptions& o) const {
     return augment::MakeDecodeImageToCrop(o.decode, o.crop, o.crop_stage);
   }

@@ -111,7 +111,7 @@ absl::Status CheckCarried(const PipelineAt& at, int i) {
 }
 
 OpOptions WithCarried(const proto::Stage& stage, OpOptions options) {
-  augment::CarryOptions carry;
+  augment::TargetsOptions carry;
   bool carries = false;
   VisitGeometry(stage, [&](const auto& message) {
     carries = Carries(message);

@@ -65,7 +65,7 @@ OpFields FieldsOfParse(const Options& parse) {
   return fields;
 }
 
-OpFields FieldsOfCarry(const augment::CarryOptions& carry) {
+OpFields FieldsOfCarry(const augment::TargetsOptions& carry) {
   std::vector<std::string> fields = {augment::FieldOf(carry.geometry)};
   if (carry.boxes) {
     fields.push_back(carry.boxes->field);
@@ -139,7 +139,7 @@ OpFields FieldsOf(const OpOptions& options) {
                    return OpFields{o.predicate->fields(), {}, {}, false};
                  },
                  [](const UnbatchOptions& o) { return FieldsOfUnbatch(o); },
-                 [](const augment::CarryOptions& o) { return FieldsOfCarry(o); },
+                 [](const augment::TargetsOptions& o) { return FieldsOfCarry(o); },
                  [](const augment::PadTokensOptions& o) { return FieldsOfPad(o); },
                  [](const augment::VocabularyOptions& o) { return FieldsOfVocabulary(o); },
                  [](const augment::StackOptions& o) { return FieldsOfStack(o); },
@@ -160,7 +160,7 @@ std::string OpName(const OpOptions& options) {
           [](const readers::ParseSequenceExampleOptions&) { return "parse_sequence_example"; },
           [](const readers::ParseFieldsOptions& o) { return readers::OpName(o.format).data(); },
           [](const augment::DecodeImageOptions&) { return "decode_image"; },
-          [](const augment::CarryOptions& o) { return NameOf(o.geometry); },
+          [](const augment::TargetsOptions& o) { return NameOf(o.geometry); },
           [](const augment::RandomResizedCropOptions&) { return "random_resized_crop"; },
           [](const DecodeRegionOptions& o) {
             const std::string crop = std::visit([](const auto& c) { return OpName(c); }, o.crop);
@@ -209,7 +209,7 @@ bool DrawsAtRandom(const OpOptions& options) {
     return std::visit([](const auto& o) { return DrawsAtRandom(o); }, variant);
   };
   return std::visit(
-      Overloaded{[&](const augment::CarryOptions& o) { return either(o.geometry); },
+      Overloaded{[&](const augment::TargetsOptions& o) { return either(o.geometry); },
                  [&](const DecodeRegionOptions& o) { return either(o.crop); },
                  [&](const DecodeToCropOptions& o) { return either(o.crop); },
                  [](const auto& o) { return kIsRandom<std::remove_cvref_t<decltype(o)>>; }},

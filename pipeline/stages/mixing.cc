@@ -19,7 +19,7 @@ namespace {
 
 class Mixing final : public BatchOp {
  public:
-  explicit Mixing(augment::MixingOptions options) : options_(std::move(options)) {}
+  explicit Mixing(augment::BatchMixingOptions options) : options_(std::move(options)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& batch_schema) override {
     MILLRACE_RETURN_IF_ERROR(augment::CheckMixedFields(options_, batch_schema));
@@ -65,14 +65,14 @@ class Mixing final : public BatchOp {
     return rows;
   }
 
-  const augment::MixingOptions options_;
+  const augment::BatchMixingOptions options_;
   Shape image_;          // set by Resolve
   int64_t classes_ = 0;  // too
 };
 
 template <typename Message>
-augment::MixingOptions OptionsOf(augment::MixingKind kind, const Message& message) {
-  augment::MixingOptions options;
+augment::BatchMixingOptions OptionsOf(augment::BatchMixingKind kind, const Message& message) {
+  augment::BatchMixingOptions options;
   options.kind = kind;
   options.field = message.field();
   options.label = message.label();
@@ -151,21 +151,21 @@ absl::Status CheckGroup(const PlanMessage& plan, int stage, int batch) {
 
 }  // namespace
 
-augment::MixingOptions MixingOptionsOf(const proto::Stage& stage) {
-  using augment::MixingKind;
+augment::BatchMixingOptions MixingOptionsOf(const proto::Stage& stage) {
+  using augment::BatchMixingKind;
   if (stage.has_mixup()) {
-    auto options = OptionsOf(MixingKind::kMixup, stage.mixup());
+    auto options = OptionsOf(BatchMixingKind::kMixup, stage.mixup());
     options.mixup_alpha = stage.mixup().alpha();
     return options;
   }
   if (stage.has_cutmix()) {
-    auto options = OptionsOf(MixingKind::kCutmix, stage.cutmix());
+    auto options = OptionsOf(BatchMixingKind::kCutmix, stage.cutmix());
     options.cutmix_alpha = stage.cutmix().alpha();
     options.channels_first = stage.cutmix().channels_first();
     return options;
   }
   const proto::MixupOrCutmix& either = stage.mixup_or_cutmix();
-  auto options = OptionsOf(MixingKind::kEither, either);
+  auto options = OptionsOf(BatchMixingKind::kEither, either);
   options.mixup_alpha = either.mixup_alpha();
   options.cutmix_alpha = either.cutmix_alpha();
   options.switch_probability = either.switch_probability();
@@ -179,7 +179,7 @@ uint32_t NumClassesOf(const proto::Stage& stage) {
   return stage.mixup_or_cutmix().num_classes();
 }
 
-std::unique_ptr<BatchOp> MakeMixing(augment::MixingOptions options) {
+std::unique_ptr<BatchOp> MakeMixing(augment::BatchMixingOptions options) {
   return std::make_unique<Mixing>(std::move(options));
 }
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "augment/mixing.h"
+#include "augment/batch_mixing.h"
 #include "pipeline/batch_op.h"
 #include "pipeline/plan/check.h"
 
@@ -13,12 +13,12 @@
 namespace millrace::pipeline {
 
 // REQUIRES: MixesRows(stage), and defaults are filled in.
-augment::MixingOptions MixingOptionsOf(const proto::Stage& stage);
+augment::BatchMixingOptions MixingOptionsOf(const proto::Stage& stage);
 // Of integer labels that become one_hot before the batch; 0: they are float32 [classes] already.
 uint32_t NumClassesOf(const proto::Stage& stage);
 
 // The op of the program that works on whole batches.
-std::unique_ptr<BatchOp> MakeMixing(augment::MixingOptions options);
+std::unique_ptr<BatchOp> MakeMixing(augment::BatchMixingOptions options);
 
 // What a stage that mixes leaves out.
 void FillMixing(proto::Stage* stage);
