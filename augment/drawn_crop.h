@@ -7,7 +7,8 @@
 #include "augment/image_ops.h"
 #include "base/philox.h"
 
-// Where random crops lie, drawn again from a sample's random words, for those who look at samples.
+// The windows of random crops, drawn again from a sample's random words, for tools that show
+// samples.
 
 namespace millrace::augment {
 
@@ -20,10 +21,11 @@ struct CropWindow {
   friend bool operator==(const CropWindow&, const CropWindow&) = default;
 };
 
-// What MakeRandomResizedCrop's op cuts out of a height x width image. REQUIRES: height, width > 0.
+// Returns the window that MakeRandomResizedCrop's op cuts out of a height x width image. REQUIRES:
+// height, width > 0.
 CropWindow DrawnCrop(const RandomResizedCropOptions& options, int64_t height, int64_t width,
                      RandomStream random);
-// The same of MakeRandomCrop's. REQUIRES: the image is not smaller than the crop.
+// The same for MakeRandomCrop's op. REQUIRES: the image is not smaller than the crop.
 CropWindow DrawnCrop(const RandomCropOptions& options, int64_t height, int64_t width,
                      RandomStream random);
 

@@ -10,43 +10,43 @@
 #include "absl/status/statusor.h"
 #include "base/op.h"
 
-// One-to-one ops over fields of numbers, many fields by one op: the columns of a table. Each works
-// on a whole column of a run at once and replaces the fields it reads. None of them draws at
-// random.
+// One-to-one ops over fields of numbers, such as the columns of a table; one op takes many fields.
+// Each works on a whole column of a run at once and replaces the fields that it reads. None of them
+// draws at random.
 //
-// A number is a uint8, int32, int64, float32 or float64 of any shape, and the shape stays. It is
-// computed with as a float64; the result is rounded once, to float64 if the field is float64 and to
-// float32 otherwise. Of options with a number per field, one number stands for all fields.
+// A field holds uint8, int32, int64, float32 or float64 numbers in any shape, which stays. Ops
+// compute in float64 and round the result once: to float64 if the field is float64, to float32
+// otherwise. Where an option has a number per field, a single number counts for all fields.
 
 namespace millrace::augment {
 
 // y = x * factor + offset, or, where min and max are given, (x - min) / (max - min).
 struct ScaleOptions {
   std::vector<std::string> fields = {};
-  std::vector<double> factor = {1};  // one, or one per field; so are the others
+  std::vector<double> factor = {1};  // one, or one per field, as the options below
   std::vector<double> offset = {0};
-  std::vector<double> min = {};  // none: factor and offset count
+  std::vector<double> min = {};  // empty: factor and offset are used
   std::vector<double> max = {};  // > min
 };
 
-// y = ln(max(x, min) + offset); NaN stays. By default ln(max(x, 0) + 1), what is usual for the
-// counts of Criteo's logs.
+// y = ln(max(x, min) + offset); NaN stays. The default, ln(max(x, 0) + 1), is usual for the counts
+// of Criteo's logs.
 struct LogOptions {
   std::vector<std::string> fields = {};
   double min = 0;
   double offset = 1;  // min + offset > 0
 };
 
-// int64: how many boundaries b have b < x, or, with `right`, b <= x, which is torch.bucketize.
-// TensorFlow and Keras (Discretization) have right = true. NaN lies behind all of them.
+// The number of boundaries b with b < x as int64, or, with `right`, b <= x, as torch.bucketize
+// counts. TensorFlow and Keras (Discretization) have right = true. NaN lies behind all boundaries.
 struct BucketizeOptions {
   std::vector<std::string> fields = {};
   std::vector<double> boundaries = {};  // ascending
   bool right = false;
 };
 
-// int64 in [0, num_bins): floor(h * num_bins / 2^64) of h = XXH3, 64 bits, with the salt as its
-// seed, of a kBytes value's bytes, or of the 8 bytes, little endian, of an integer as an int64.
+// A bin in [0, num_bins) as int64: floor(h * num_bins / 2^64), where h is the 64-bit XXH3, with the
+// salt as its seed, of a kBytes value's bytes, or of an integer's 8 little-endian bytes as int64.
 struct HashOptions {
   std::vector<std::string> fields = {};  // kBytes, uint8, int32 or int64
   std::vector<uint64_t> num_bins;        // one, or one per field; in [1, 2^63]
@@ -61,21 +61,21 @@ struct ClipOptions {
   std::optional<double> max = {};
 };
 
-// NaN, and what equals `missing`, becomes `value`, in the field's own dtype. Of an integer field
-// both have to be integers of its range, and `missing` must be given.
+// Replaces NaN, and values equal to `missing`, by `value`, in the field's own dtype. An integer
+// field needs `missing`, and both numbers must be integers of its range.
 struct FillMissingOptions {
   std::vector<std::string> fields = {};
   double value = 0;
   std::optional<double> missing = {};
 };
 
-// Fields of one dtype and one known shape [...] become `output`, [number of fields, ...].
+// Stacks fields of one dtype and one known shape [...] into `output`, [number of fields, ...].
 struct StackOptions {
-  std::vector<std::string> fields = {};  // consumed
+  std::vector<std::string> fields = {};  // consumed, in this order
   std::string output = {};
 };
 
-// INVALID_ARGUMENT names the option that is wrong; Resolve names the field.
+// Make the ops. INVALID_ARGUMENT names an option that is wrong; Resolve's errors name the field.
 absl::StatusOr<std::unique_ptr<Op>> MakeScale(ScaleOptions options);
 absl::StatusOr<std::unique_ptr<Op>> MakeLog(LogOptions options);
 absl::StatusOr<std::unique_ptr<Op>> MakeBucketize(BucketizeOptions options);

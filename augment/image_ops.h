@@ -12,48 +12,51 @@
 #include "base/op.h"
 
 // One-to-one ops over image and label fields. Images are [height, width, channels], interleaved.
-// `stage` is the stage's name: the identity of its random draws. Row errors: INVALID_ARGUMENT with
-// RecordErrorReason kImage or kValue.
+// `stage` is the stage's name, the identity of its random draws. Row errors are INVALID_ARGUMENT
+// with RecordErrorReason kImage or kValue.
 
 namespace millrace::augment {
 
 struct DecodeImageOptions {
-  std::string field = "image/encoded";  // kBytes, consumed when `output` is another name
+  std::string field = "image/encoded";  // kBytes; consumed if `output` is another name
   std::string output = "image";
   int channels = 3;  // 1 (grey) or 3 (RGB)
-  // Turns the image as its Exif data say (readers/exif.h); crops are then of the upright image.
+  // True if the image is turned as its Exif data say (readers/exif.h); crops then work on the
+  // upright image.
   bool apply_exif_orientation = false;
 
-  // What one file may cost; more is INVALID_ARGUMENT.
-  int64_t max_pixels = int64_t{1} << 28;  // found before anything is allocated
+  // Limits per file; a file above one is INVALID_ARGUMENT.
+  int64_t max_pixels = int64_t{1} << 28;  // checked before anything is allocated
   int max_scans = 100;                    // of a JPEG
-  // The coefficients of a JPEG of several scans; a PNG's chunks without pixels, inflated.
+  // Size of the coefficients of a JPEG with several scans, and of a PNG's inflated chunks without
+  // pixels.
   int64_t max_memory_bytes = int64_t{1} << 31;
 
-  // Reads the file up to its end mark, whatever is needed of it: damage anywhere is found.
+  // True if the file is read up to its end mark even where a part would do, to find all damage.
   bool verify_full = false;
-  // Takes a damaged image whose header is whole. JPEG: libjpeg-turbo's pixels, which are grey, or
-  // what was there before, where there are no data. PNG: rows that are missing are black, at least
-  // one must be there.
+  // True if a damaged image with a whole header is taken. JPEG: libjpeg-turbo's pixels; where data
+  // are missing they are grey or left over from before. PNG: missing rows are black, but at least
+  // one row must be there.
   bool allow_truncated = false;
 
-  // JPEG, other pixels than the exact ones: the faster, less accurate inverse transform; chroma
-  // that is repeated and not smoothed if false; and, where random_resized_crop or resize follows
-  // directly and its region is at least twice, four or eight times the output in both extents,
-  // decoding at a half, a quarter or an eighth of the size, with the region's edges rounded
-  // outwards.
-  bool fast_dct = false;
-  bool fancy_upsampling = true;
+  // JPEG only. Each of these, if it differs from its default, gives up exact pixels for speed.
+  bool fast_dct = false;         // the faster, less accurate inverse transform
+  bool fancy_upsampling = true;  // smooth chroma; false: repeated chroma samples
+  // Decodes at a half, a quarter or an eighth of the size, with the region's edges rounded
+  // outwards, where random_resized_crop or resize follows directly and its region is at least
+  // twice, four or eight times the output in both extents.
   bool dct_downscale = false;
 };
-// JPEG (with libjpeg-turbo's pixels and errors) or PNG (libspng), told by the bytes. Output uint8
-// [height, width, channels], sizes unknown. PNG: alpha is dropped, 16-bit samples keep their high
-// byte, palettes are looked up. CMYK and YCCK JPEGs become RGB. Grey from colour is libjpeg's luma.
-// ICC profiles and gamma are ignored. Arithmetic-coded JPEGs are not taken.
-// Row errors: DATA_LOSS where the file is damaged (a warning of the decoder is an error: pixels
-// that had to be invented are never handed on, but for allow_truncated), INVALID_ARGUMENT where it
-// is no image, of a kind that is not taken or above a limit. INVALID_ARGUMENT: a bad option, or
-// dct_downscale, which MakeDecodeCrop (decode_crop.h) takes.
+// Decodes JPEG (with libjpeg-turbo's pixels and errors) or PNG (libspng); the first bytes tell
+// which. The output is uint8 [height, width, channels] of unknown size. PNG: alpha is dropped,
+// 16-bit samples keep their high byte, palettes are looked up. CMYK and YCCK JPEGs become RGB. Grey
+// from colour is libjpeg's luma. ICC profiles and gamma are ignored. Arithmetic-coded JPEGs are
+// refused.
+//   row error DATA_LOSS         the file is damaged; a warning of the decoder counts as damage, so
+//                               invented pixels are never handed on without allow_truncated
+//   row error INVALID_ARGUMENT  no image, a kind that is refused, or above a limit
+//   INVALID_ARGUMENT            a bad option, or dct_downscale, which only MakeDecodeCrop
+//                               (decode_crop.h) takes
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
 
 struct PeekImageShapeOptions {
@@ -61,8 +64,8 @@ struct PeekImageShapeOptions {
   std::string output = "image/shape";
   bool apply_exif_orientation = false;  // height and width of the upright image
 };
-// Height, width and channels (as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or
-// CMYK) of an encoded image, int64 [3]; no pixel is decoded. `field` stays.
+// Adds height, width and channels of an encoded image as int64 [3] without decoding pixels.
+// Channels are those stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or CMYK.
 absl::StatusOr<std::unique_ptr<Op>> MakePeekImageShape(PeekImageShapeOptions options);
 
 enum class ResizeMethod { kBilinear, kNearest, kBicubic, kArea };
@@ -92,11 +95,11 @@ struct ResizeOptions {
   std::string field = "image";
   int64_t height = 0;
   int64_t width = 0;
-  // Instead of both: the shorter side's extent; the other is floor(shorter * long / short).
+  // The shorter side's extent, instead of both; the longer becomes floor(shorter * long / short).
   int64_t shorter = 0;
   ResizeMethod method = ResizeMethod::kBilinear;
   bool antialias = false;                     // of kBilinear and kBicubic
-  std::optional<DType> dtype = std::nullopt;  // kU8 or kF32; none: the input's
+  std::optional<DType> dtype = std::nullopt;  // of the output: kU8 or kF32; none: the input's
 };
 // Centres are half-pixel ones. Per axis and without antialias position = (i + 0.5) * (in / out) -
 // 0.5 in float32, and weight = position - floor(position). Input uint8 or float32, for kNearest
@@ -126,7 +129,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeResize(ResizeOptions options);
 struct FlipOptions {
   std::string field = "image";
   float probability = 0.5f;  // 1 flips always
-  bool vertical = false;     // top and bottom change places instead of left and right
+  bool vertical = false;     // true if top and bottom change places instead of left and right
 };
 // Any numeric dtype. Draws: one NextFloat; flips when it is below `probability`.
 absl::StatusOr<std::unique_ptr<Op>> MakeFlip(FlipOptions options, const std::string& stage);

@@ -17,13 +17,13 @@ class Vocabulary {
  public:
   static constexpr uint64_t kMaxFileBytes = uint64_t{1} << 28;
   static constexpr size_t kMaxTokenBytes = 4096;
-  // With which the table takes up to 800 MiB beside the file's bytes.
+  // At this number the table takes up to 800 MiB beside the file's bytes.
   static constexpr int64_t kMaxTokens = int64_t{1} << 24;
 
-  // Reads a file of one token per line: any bytes up to the line's end, which is "\n" or "\r\n";
-  // that of the last line may be missing. An empty line is the empty token.
-  //   INVALID_ARGUMENT  the file is empty, too large or not regular; "FILE:LINE: ..." for a token
-  //                     that is there twice or one too many, or a line that is too long
+  // Reads a file of one token per line. A token is any bytes up to the end of the line, "\n" or
+  // "\r\n", which the last line may lack. An empty line is the empty token.
+  //   INVALID_ARGUMENT  the file is empty, too large or not regular; "FILE:LINE: ..." for a
+  //                     repeated token, a token above max_tokens, or a line that is too long
   //   other             the file cannot be read
   static absl::StatusOr<Vocabulary> Load(const std::string& file, int64_t max_tokens = kMaxTokens);
 
@@ -33,14 +33,14 @@ class Vocabulary {
     return it == ids_.end() ? -1 : it->second;
   }
   int64_t size() const { return static_cast<int64_t>(ids_.size()); }
-  // XXH3, 64 bits, seed 0, of the file's bytes.
+  // The 64-bit XXH3, seed 0, of the file's bytes.
   uint64_t digest() const { return digest_; }
 
  private:
   Vocabulary() = default;
   absl::Status AddLines(const std::string& file, int64_t max_tokens);
 
-  std::unique_ptr<const std::string> bytes_;  // of the file; the keys point here
+  std::unique_ptr<const std::string> bytes_;  // the file; keys of ids_ point here
   absl::flat_hash_map<std::string_view, int64_t> ids_;
   uint64_t digest_ = 0;
 };

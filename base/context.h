@@ -27,7 +27,7 @@ struct ContextOptions {
   bool batch_priority = false;  // run the workers as SCHED_BATCH, below an equal compute thread
   int64_t memory_budget_bytes = int64_t{2} << 30;  // of all pipelines (docs/executor.md, Buffers)
   std::shared_ptr<IoEngine> io;  // required here; pipeline::MakeContext fills it in
-  // Of that engine: a read under way for so long is named in the log and counted; 0: none is.
+  // Time after which that engine logs and counts a read that is under way; 0: never.
   std::chrono::milliseconds read_deadline{30'000};
   std::shared_ptr<Metrics> metrics;  // shared with others; null: its own
   LogSink log;                       // empty: messages are dropped
@@ -35,7 +35,7 @@ struct ContextOptions {
   absl::Status Validate() const;
 };
 
-// What pipelines share: worker threads, I/O, metrics, log and the memory budget. There is no other
+// Everything that pipelines share: worker threads, I/O, metrics, log, memory budget; no other
 // shared state in the libraries. Thread-safe. It must outlive its pipelines (they hold it).
 class Context {
  public:
@@ -44,7 +44,7 @@ class Context {
   //   RESOURCE_EXHAUSTED  the system gives no thread
   static absl::StatusOr<std::shared_ptr<Context>> Make(ContextOptions options,
                                                        ThreadClock clock = ThreadProcessorTime);
-  // Waits for tasks, and for the I/O threads if nobody else has the engine. In a forked child it
+  // Waits for tasks, and for the I/O threads if the engine has no other owner. In a forked child it
   // waits for nothing, and leaks both.
   ~Context();
   Context(const Context&) = delete;

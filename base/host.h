@@ -12,7 +12,7 @@ struct Cores {
   int affinity = 1;    // of them, those in the affinity mask
   double quota = 0;    // cgroup CPU quota in processors; 0: none
   int usable = 1;      // max(1, min(affinity, floor(quota)))
-  std::string source;  // which of them decided: "affinity", "cgroup quota" or "online"
+  std::string source;  // the limit that decided: "affinity", "cgroup quota" or "online"
 };
 
 // Reads the affinity mask and the cgroup (v2, then v1) quota of this process now.
@@ -20,7 +20,7 @@ Cores ReadCores();
 // The same with the cgroup files below `cgroup_root` and the processes' file `self_cgroup` (tests).
 Cores ReadCores(const std::string& cgroup_root, const std::string& self_cgroup);
 
-// "avx512", "avx2", "sse4" or "scalar": the widest vectors this processor has.
+// The widest vectors of this processor: "avx512", "avx2", "sse4" or "scalar".
 std::string WidestIsa();
 
 // Peak resident set of this process in bytes; 0 when it cannot be read.

@@ -26,12 +26,12 @@ class RandomAccessFile {
   //   other  the read failed; the status names the file and the offset
   virtual absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
 
-  // Fills `out` from `offset` if that takes no waiting for a device (the bytes are in memory) and
-  // returns true; false says nothing about the file and leaves anything in `out`.
+  // Fills `out` from `offset` and returns true if that needs no waiting for a device (the bytes are
+  // in memory). False tells nothing about the file, and leaves any bytes in `out`.
   virtual bool TryReadAt(uint64_t /*offset*/, std::span<std::byte> /*out*/) const { return false; }
 
-  // Bytes [offset, offset + count), which must lie inside the file, where they are in memory
-  // already; they stay there as long as what is returned lives. Null: they can only be read.
+  // Returns bytes [offset, offset + count), which must lie inside the file, if they are in memory
+  // already; they stay there as long as the result lives. Null if they can only be read.
   virtual std::shared_ptr<const std::byte> Borrow(uint64_t /*offset*/, size_t /*count*/) const {
     return nullptr;
   }

@@ -10,17 +10,17 @@
 
 namespace millrace {
 
-// The bytes that all pipelines of one Context may use. Some stand as long as a pipeline is open,
-// whatever it does: indexes, slots of shuffles. The rest is for work: read buffers, arenas,
-// batches. It only counts: who may go over the limit is the caller's rule. Batches hold it, so it
-// may outlive the Context. Thread-safe; never blocks.
+// Counts the bytes that all pipelines of one Context use. Standing memory lives as long as its
+// pipeline: indexes, slots of shuffles. The rest is for work: read buffers, arenas, batches.
+// Callers decide when to exceed the limit. Batches hold the budget, so it may outlive the
+// Context. Thread-safe; never blocks.
 class MemoryBudget {
  public:
-  // Work has a 16th of the limit, however much stands; so the sum stays within 17/16 of the limit
-  // unless what stands is above it alone.
+  // Work always gets 1/16 of the limit, however large standing memory is; so the sum stays within
+  // 17/16 of the limit unless standing memory alone exceeds it.
   static constexpr int64_t kLeastWorkShare = 16;
 
-  // Shows what is reserved as the gauge "millrace_memory_reserved_bytes" of `metrics`.
+  // Shows the reserved bytes as the gauge "millrace_memory_reserved_bytes" of `metrics`.
   MemoryBudget(int64_t limit_bytes, std::shared_ptr<Metrics> metrics);
 
   int64_t limit_bytes() const { return limit_bytes_; }
@@ -30,22 +30,22 @@ class MemoryBudget {
   // Reserves `bytes` for work, over the limit if need be.
   void Reserve(int64_t bytes);
   void Release(int64_t bytes);
-  // Counts `bytes` that stand from now on, or, with a negative number, no longer do.
+  // Adds `bytes` of standing memory; a negative number takes them away again.
   void Stand(int64_t bytes);
 
-  // Says that `bytes`, reserved earlier, are now in the consumer's hands (or no longer, with a
-  // negative number), where no work of ours can free them.
+  // Marks `bytes`, reserved earlier, as held by the consumer, which alone can free them; a negative
+  // number takes the mark away again.
   void Hold(int64_t bytes);
 
-  int64_t reserved_bytes() const;  // all that is counted: work_bytes and standing_bytes
+  int64_t reserved_bytes() const;  // the sum of work_bytes and standing_bytes
   int64_t standing_bytes() const;
   int64_t work_bytes() const;
-  // What the limit leaves for work.
+  // The part of the limit that is left for work.
   int64_t work_limit_bytes() const;
   int64_t held_bytes() const;
-  // True when `bytes` would fit now.
+  // True if `bytes` would fit now.
   bool Fits(int64_t bytes) const;
-  // True when `bytes` would not fit even if all work were freed but what consumers hold.
+  // True if `bytes` would not fit even if all work were freed except for what consumers hold.
   bool HeldLeavesNoRoomFor(int64_t bytes) const;
 
  private:
@@ -63,7 +63,7 @@ class MemoryBudget {
   int64_t held_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
-// Bytes that stand as long as this lives. Immutable.
+// Counts bytes as standing memory during its life. Immutable.
 class StandingMemory {
  public:
   // A null budget counts nothing.

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-// What somebody who misspelt a name probably meant. Thread-safe.
+// Suggestions for misspelt names. Thread-safe.
 
 namespace millrace {
 
-// How many insertions, deletions, replacements and swaps of neighbours turn `a` into `b`, where no
-// place is edited twice (optimal string alignment); letter case is ignored. O(a * b) time.
+// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a`
+// into `b`, editing no place twice (optimal string alignment). Ignores letter case. O(a * b) time.
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns at most `max_names` of the candidates that are near `name`, nearest first, equals in
@@ -21,7 +21,7 @@ size_t EditDistance(std::string_view a, std::string_view b);
 std::vector<std::string> NearestNames(std::string_view name,
                                       std::span<const std::string> candidates, size_t max_names);
 
-// The first of NearestNames, or "".
+// Returns the first of NearestNames, or "".
 std::string NearestName(std::string_view name, std::span<const std::string> candidates);
 
 // Returns "; did you mean \"x\"?", or "; there is: a, b, c" when nothing is near (the first 24), or

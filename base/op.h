@@ -23,12 +23,12 @@ class Op {
   //                                not take
   virtual absl::StatusOr<Schema> Resolve(const Schema& input) = 0;
 
-  // Works on all rows that are ok; a bad row is told with run.Fail and must not stop the others.
+  // Works on all rows that are ok. A bad row is reported by run.Fail and must not stop the others.
   // Results depend on the row alone, never on how rows are grouped into runs.
   virtual void Apply(Run& run) const = 0;
 
-  // Rows that this op likes to get at once (a decoder that interleaves images); 1 when it does not
-  // care.
+  // The number of rows that the op prefers to get at once (a decoder interleaves images); 1: any
+  // number is fine.
   virtual int64_t preferred_rows() const { return 1; }
 };
 

@@ -25,7 +25,7 @@ constexpr uint64_t Mix64(uint64_t x) {
 // A 64-bit mixer of an op's or a stage's name, stable for ever.
 uint64_t HashName(std::string_view name);
 
-// What a random draw depends on (docs/semantics.md): the plan's seed, the op's name, the epoch, the
+// The inputs of a random draw (docs/semantics.md): the plan's seed, the op's name, the epoch, the
 // sample's number in its source and its sub-index.
 struct RandomKey {
   uint64_t seed = 0;

@@ -29,7 +29,7 @@ enum class RecordErrorReason : int32_t {
 
 std::string_view RecordErrorReasonName(RecordErrorReason reason);
 
-// Identity of a bad record; travels as a payload of absl::Status.
+// The identity of a bad record, which travels as a payload of absl::Status.
 struct RecordError {
   std::string file;
   int64_t offset = -1;    // bytes from the start of the (inflated) file; -1: not known
@@ -41,7 +41,7 @@ struct RecordError {
 // Attaches `error` to `status` (which must not be OK), replacing an earlier one.
 void SetRecordError(absl::Status& status, const RecordError& error);
 
-// Returns what SetRecordError attached, nullopt when there is nothing or it is malformed.
+// Returns the error that SetRecordError attached; nullopt if there is none or it is malformed.
 std::optional<RecordError> GetRecordError(const absl::Status& status);
 
 // Makes a status with code `code`, a message "FILE: record ORDINAL at offset OFFSET: TEXT", and

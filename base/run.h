@@ -33,7 +33,7 @@ class RunArena {
   std::byte* Allocate(size_t size);
   // Forgets all pieces; keeps the memory for the next run.
   void Reset();
-  // A place between pieces, and what forgets all pieces that were allocated since.
+  // A place between pieces. Release forgets all pieces that were allocated since it was taken.
   struct Mark {
     size_t chunk = 0;
     size_t used = 0;
@@ -58,7 +58,7 @@ class RunArena {
   size_t capacity_bytes_ = 0;
 };
 
-// Forgets at its end what was allocated while it lived: the scratch of one row, not its values.
+// Releases, at its end, the pieces allocated during its life: for a row's scratch, not its values.
 class ArenaScratch {
  public:
   explicit ArenaScratch(RunArena& arena) : arena_(arena), mark_(arena.mark()) {}
@@ -71,15 +71,15 @@ class ArenaScratch {
   const RunArena::Mark mark_;
 };
 
-// Who a sample is, the same in every world and for every number of threads.
+// The identity of a sample, the same in every world and for every number of threads.
 struct SampleId {
-  uint64_t epoch = 0;      // how often the source was begun before
+  uint64_t epoch = 0;      // number of earlier passes over the source
   uint64_t record = 0;     // number of the record in the whole source, from 0
-  uint64_t sub_index = 0;  // of the sample among those that one record was split into
+  uint64_t sub_index = 0;  // number of the sample among those that its record was split into
   friend bool operator==(const SampleId&, const SampleId&) = default;
 };
 
-// Where the rows of one field of a batch lie.
+// The place of the rows of one field of a batch.
 struct FieldSlots {
   std::string name;
   DType dtype = DType::kU8;
@@ -135,14 +135,14 @@ class Column {
     num_dense_ = num_rows_;
   }
 
-  // True when every row is set, rows have one shape and lie stride_bytes() apart. Then, and not
-  // otherwise, the next three tell where.
+  // True if every row is set and rows have one shape and lie stride_bytes() apart. Only then the
+  // next three are valid.
   bool is_dense() const { return num_dense_ == num_rows_; }
   const std::byte* first() const { return first_; }
   int64_t stride_bytes() const { return stride_bytes_; }
   const Shape& row_shape() const { return shape_; }
-  // Otherwise: where each row lies, if all that were set have one shape, row_shape(); null where
-  // none was set. nullptr when shapes differ.
+  // If not dense: the place of each row, if all set rows have one shape, row_shape(); null for rows
+  // that are not set. nullptr if shapes differ.
   const void* const* places() const { return places_; }
 
  private:
@@ -162,14 +162,14 @@ class Column {
   DType dtype_;
   int64_t num_rows_;
   RunArena* arena_;
-  const FieldSlots* slots_ = nullptr;  // where Run::Allocate puts values; Run::Add says
+  const FieldSlots* slots_ = nullptr;  // place for values of Run::Allocate; set by Run::Add
   // Rows [0, num_dense_) are dense; the others are not set. -1 once places_ or values_ holds every
   // row.
   int64_t num_dense_ = 0;
   const std::byte* first_ = nullptr;
   int64_t stride_bytes_ = 0;
   Shape shape_;
-  // Of the arena, at most one of them: rows of one shape, shape_, wherever they lie, and any rows.
+  // In the arena, at most one of them: places of rows of one shape, shape_, or values of any rows.
   const void** places_ = nullptr;
   Value* values_ = nullptr;
 };
@@ -223,8 +223,8 @@ class Run {
   // Take.
   Column& Add(std::string_view name, DType dtype);
 
-  // Empties the column in its place, for values of `dtype`, and returns what it was, as Take and
-  // Add do. `column` is set to it, and no other reference is lost.
+  // Replaces the column, in its place, by an empty one of `dtype`, and returns the old one, as Take
+  // and Add do. `column` is set to the new one; references to other columns stay valid.
   Column Renew(std::string_view name, DType dtype, Column** column);
 
   // Returns a run of `rows` of this one (any order, any number of times) under new ids. Values and
@@ -239,16 +239,16 @@ class Run {
   // column there.
   std::byte* AllocateAll(const Column& column, const Shape& shape);
 
-  // Names where columns added from now on should be stored. Used by the executor before the op that
-  // writes a batch's field last. The slots must outlive the run.
+  // Sets the places where columns added from now on should be stored. Used by the executor before
+  // the op that writes a batch's field last. The slots must outlive the run.
   void Bind(std::span<const FieldSlots> slots) { slots_ = slots; }
 
-  // Marks the row bad; ops skip it from then on, the first error stays.
+  // Marks the row as bad: ops skip it from then on. The first error stays.
   void Fail(int64_t row, absl::Status status);
   // True while no row has failed.
   bool all_ok() const { return errors_.empty(); }
   bool ok(int64_t row) const { return errors_.empty() || errors_[row].ok(); }
-  // OK or what Fail said.
+  // OK, or the status given to Fail.
   absl::Status status(int64_t row) const {
     return errors_.empty() ? absl::OkStatus() : errors_[row];
   }

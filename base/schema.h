@@ -30,7 +30,7 @@ class Schema {
   const std::vector<Field>& fields() const { return fields_; }
   // Returns the field, or nullptr.
   const Field* Find(std::string_view name) const;
-  // Returns NOT_FOUND that names `name` and what there is, or OK.
+  // Returns OK, or NOT_FOUND that names `name` and the fields that exist.
   absl::Status CheckHas(std::string_view name) const;
   // Replaces the field of that name, or appends.
   void Set(Field field);

@@ -23,12 +23,12 @@ absl::Status Annotate(const absl::Status& status, std::string_view context);
 // (NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED, ... as absl maps errno).
 absl::Status ErrnoStatus(int error_number, std::string_view call, std::string_view subject);
 
-// Returns `status`, which must not be OK, marked as one that the same call may get over: it tells
-// of what the caller does (batches held, say), and once that is over the next call goes on.
+// Returns `status`, which must not be OK, marked as retryable: its cause is in the caller's hands
+// (batches that it holds, for example), and once the cause is gone the next call goes on.
 absl::Status MarkRetryable(absl::Status status);
 
-// True for a status that MarkRetryable made, also after Annotate. Any other error is final: whoever
-// returned it returns it again.
+// True for a status made by MarkRetryable, also after Annotate. Any other error is final: the same
+// object returns it again.
 bool IsRetryable(const absl::Status& status);
 
 }  // namespace millrace

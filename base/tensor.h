@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// A borrowed dense tensor, row-major and contiguous. Owns nothing: whoever hands one out says how
-// long its memory lives. A value type.
+// A borrowed dense tensor, row-major and contiguous. Owns nothing: the function that returns one
+// states how long its memory lives. A value type.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kU8;

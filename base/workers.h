@@ -7,23 +7,23 @@
 
 namespace millrace {
 
-// Tasks that get a share of the workers together: as much processor time as any other group that
-// always has tasks, whatever its tasks' number and length (base/work/fair_queue.h). Opaque.
+// Tasks that share the workers as one: a group gets as much processor time as any other group that
+// always has tasks, for any number and length of tasks (base/work/fair_queue.h). Opaque.
 class TaskGroup;
 
-// What the calling thread has used of a processor, in nanoseconds.
+// Returns the processor time that the calling thread has used, in nanoseconds.
 using ThreadClock = int64_t (*)();
 int64_t ThreadProcessorTime();
 
-// Threads that take tasks, started when there is one for them: a Context's, an I/O engine's.
+// Threads that run tasks, of a Context or an I/O engine. Threads are started when tasks need them.
 // Thread-safe. Tasks must not block on other tasks.
 class Workers {
  public:
   // `num_threads` >= 1 threads take tasks; with `batch_priority` they run as SCHED_BATCH, so that
   // they yield to a compute thread of equal priority (a busy equal halves a static OpenMP loop).
-  // Where the system gives fewer, fewer do the work. Shares are counted by `clock`; tests have one
-  // of their own.
-  //   throws std::system_error  it gives none
+  // If the system gives fewer threads, those do the work. Shares are counted by `clock`; tests pass
+  // one of their own.
+  //   throws std::system_error  the system gives no thread
   Workers(int num_threads, bool batch_priority, ThreadClock clock = ThreadProcessorTime);
   ~Workers();  // waits until every task has run
   Workers(const Workers&) = delete;

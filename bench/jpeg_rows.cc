@@ -9,14 +9,14 @@
 #include <map>
 #include <string_view>
 
-#include "augment/jpeg/lane_pool.h"
+#include "augment/jpeg/track_pool.h"
 #include "bench/raw_jpeg.h"
 
 namespace {
 
 using millrace::augment::Region;
-using millrace::augment::jpeg::LanePool;
 using millrace::augment::jpeg::RegionDecoder;
+using millrace::augment::jpeg::TrackPool;
 
 struct Row {
   bool whole = false;
@@ -28,7 +28,7 @@ struct Row {
 uint64_t DecodeAll(const std::vector<std::string>& files, uint64_t draw, Row row) {
   uint64_t helped = 0;
   std::map<const RegionDecoder*, std::vector<uint8_t>> pixels;
-  LanePool pool([&](int64_t, bool ok) { helped += ok ? 0 : 1; });
+  TrackPool pool([&](int64_t, bool ok) { helped += ok ? 0 : 1; });
   for (const std::string& bytes : files) {
     RegionDecoder& decoder = pool.idle();
     // As many buffers as there can be images in the pool.

@@ -113,7 +113,7 @@ function(millrace_test file)
   set(target ${folder}_${stem})
   add_executable(${target} ${file})
   millrace_target_defaults(${target})
-  target_link_libraries(${target} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  target_link_libraries(${target} PRIVATE ${ARG_DEPS} millrace_messages GTest::gmock_main)
   if(ARG_NO_THREADS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # which has a pthread_create too
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:millrace_no_threads>)
   endif()

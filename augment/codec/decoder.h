@@ -35,25 +35,25 @@ class ImageDecoder {
 
   const readers::ImageHeader& info() const { return info_; }
 
-  // What must hold before memory of the image's size is taken.
+  // Checks the header before memory of the image's size is taken.
   //   DATA_LOSS         the file cannot hold so many pixels (kImage)
-  //   INVALID_ARGUMENT  it is of a kind that is not taken (kImage)
+  //   INVALID_ARGUMENT  the image is of a refused kind (kImage)
   virtual absl::Status CheckHeader() const { return absl::OkStatus(); }
 
   // Writes all pixels to `out`, info().height * info().width * channels bytes, dense.
   //   DATA_LOSS           the image is damaged (kImage)
-  //   INVALID_ARGUMENT    it is of a kind that is not taken, or above a limit (kImage)
-  //   RESOURCE_EXHAUSTED  the decoder's own memory could not be had
+  //   INVALID_ARGUMENT    the image is of a refused kind, or above a limit (kImage)
+  //   RESOURCE_EXHAUSTED  there is no memory for the decoder
   virtual absl::Status DecodeAll(int channels, RunArena& arena, uint8_t* out) = 0;
 
-  // Decodes what lies inside `region`, bit for bit as DecodeAll does. Damage that the region does
-  // not need may go unseen. REQUIRES: the region is not empty and lies inside the image.
+  // Decodes the pixels inside `region` with the bits of DecodeAll. Damage outside of the region may
+  // go unseen. REQUIRES: the region is not empty and lies inside the image.
   virtual absl::StatusOr<Pixels> DecodeRegion(const Region& region, int channels,
                                               RunArena& arena) = 0;
 
-  // DecodeRegion of the image at 1/`denominator` of its size (2, 4 or 8), where the format can do
-  // that; `*scaled` is then the smallest region of the small image that holds `region`, and
-  // `region` where it cannot.
+  // DecodeRegion of the image at 1/`denominator` of its size (2, 4 or 8), if the format can do
+  // that: `*scaled` is then the smallest region of the small image that holds `region`. Otherwise
+  // the same as DecodeRegion, and `*scaled` is `region`.
   virtual absl::StatusOr<Pixels> DecodeScaled(const Region& region, int denominator, int channels,
                                               RunArena& arena, Region* scaled) {
     static_cast<void>(denominator);
@@ -66,7 +66,7 @@ class ImageDecoder {
 };
 
 // Opens a decoder on `encoded`, which must outlive it, and reads its header. The format is found
-// from the first bytes. Of the options those of decoding count, not the names and channels.
+// from the first bytes. The options' field names and channels are not used.
 //   INVALID_ARGUMENT  not a JPEG or PNG, or it has more than `max_pixels` (kImage)
 //   DATA_LOSS         its header is damaged (kImage)
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view encoded,
@@ -75,8 +75,8 @@ inline absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(std::string_view 
                                                                int64_t max_pixels) {
   return OpenImage(encoded, DecodeImageOptions{.max_pixels = max_pixels});
 }
-// A JPEG of the common kinds is decoded by jpeg::RegionDecoder, and again by libjpeg-turbo, which
-// decodes all others too, where that one finds something wrong.
+// JPEGs of the common kinds are decoded by jpeg::RegionDecoder. libjpeg-turbo decodes all others,
+// and those in which the former finds something wrong.
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(std::string_view encoded,
                                                        const DecodeImageOptions& options = {});
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encoded,
@@ -84,16 +84,16 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenLibjpeg(std::string_view encod
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(std::string_view encoded,
                                                       const DecodeImageOptions& options = {});
 
-// True when a JPEG has the pixels and the verdict of jpeg::RegionDecoder under these options;
-// elsewhere libjpeg-turbo decodes it.
+// True if jpeg::RegionDecoder gives a JPEG's pixels and verdict under these options; otherwise
+// libjpeg-turbo decodes it.
 inline bool MayUseRegionDecoder(const DecodeImageOptions& options) {
   return !options.fast_dct && options.fancy_upsampling && !options.verify_full;
 }
 
-// `decoder` of an image that stands upright when it is turned as `orientation` (2 to 8) says.
+// Returns a decoder of the upright image, which is `decoder`'s turned by `orientation` (2 to 8).
 std::unique_ptr<ImageDecoder> MakeUpright(std::unique_ptr<ImageDecoder> decoder, int orientation);
 
-// libjpeg's luma of one colour.
+// Returns libjpeg's luma of one colour.
 inline uint8_t Luma(uint32_t red, uint32_t green, uint32_t blue) {
   return static_cast<uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
 }

@@ -7,6 +7,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "augment/color_ops.h"
+#include "augment/image/color_image.h"
 #include "base/philox.h"
 #include "base/run.h"
 
@@ -14,18 +15,7 @@
 
 namespace millrace::augment {
 
-// A dense uint8 image of 1 or 3 channels. Borrows.
-struct ColorImage {
-  const uint8_t* data = nullptr;
-  int64_t height = 0;
-  int64_t width = 0;
-  int64_t channels = 0;
-
-  int64_t pixels() const { return height * width; }
-  int64_t size() const { return pixels() * channels; }
-};
-
-// What MakeColor's op draws for an image: its factor, 0 for an op that takes none; nullopt: the
+// Draws the factor of MakeColor's op for an image, 0 for an op that takes none; nullopt if the
 // image stays as it is.
 std::optional<float> DrawColor(const ColorOptions& options, RandomStream& random);
 
@@ -33,11 +23,11 @@ struct DrawnColor {
   ColorOp op = ColorOp::kBrightness;
   float factor = 0;
 };
-// What MakeColorJitter's draws, in the order in which it is applied.
+// Draws the steps of MakeColorJitter's op, in the order in which they are applied.
 absl::InlinedVector<DrawnColor, 4> DrawColorJitter(const ColorJitterOptions& options,
                                                    RandomStream& random);
 
-// What every value of a channel becomes.
+// The new value of each value of a channel.
 using ColorTable = std::array<uint8_t, 256>;
 
 ColorTable InvertTable();
@@ -45,28 +35,28 @@ ColorTable PosterizeTable(int bits);
 ColorTable SolarizeTable(float threshold);
 using Histogram = std::array<int64_t, 256>;
 ColorTable EqualizeTable(const Histogram& histogram);
-// Of a channel with these values.
+// For a channel whose values lie in [least, most].
 ColorTable AutocontrastTable(uint8_t least, uint8_t most);
 
-// The mean of the greys. REQUIRES: the image has pixels.
+// Returns the mean of the greys. REQUIRES: the image has pixels.
 float MeanGrey(const ColorImage& in);
 
-// `out` may be the image itself.
+// In these, `out` may be the image itself.
 void ApplyTable(const ColorImage& in, const ColorTable& table, uint8_t* out);
 void AdjustSaturation(const ColorImage& in, float factor, uint8_t* out);
 void AdjustHue(const ColorImage& in, float factor, uint8_t* out);
 void ToGrayscale(const ColorImage& in, uint8_t* out);
-// Of each channel by itself.
+// These treat each channel by itself.
 void Equalize(const ColorImage& in, uint8_t* out);
 void Autocontrast(const ColorImage& in, uint8_t* out);
 
-// `out` is other memory.
+// In these, `out` is other memory.
 void AdjustSharpness(const ColorImage& in, float factor, uint8_t* out);
 // REQUIRES: both extents > kernel_size / 2.
 void GaussianBlur(const ColorImage& in, int64_t kernel_size, float sigma, uint8_t* out,
                   RunArena& arena);
 
-// Any of them but kGaussianBlur; `out` is other memory.
+// Applies any op but kGaussianBlur; `out` is other memory.
 void ApplyColor(ColorOp op, const ColorImage& in, float factor, uint8_t* out);
 
 }  // namespace millrace::augment

@@ -7,12 +7,13 @@
 #include "augment/color/color.h"
 #include "augment/color_ops.h"
 #include "augment/image/errors.h"
+#include "augment/image/map_images.h"
+#include "augment/image/options.h"
 #include "base/status.h"
 
 namespace millrace::augment {
 namespace {
 
-constexpr DType kBytesOnly[] = {DType::kU8};
 constexpr float kMaxFactor = 100;
 constexpr int64_t kMaxKernel = 127;
 
@@ -51,35 +52,9 @@ ColorFacts FactsOf(ColorOp op) {
   return {"gaussian_blur", {0.01f, kMaxFactor}};
 }
 
-absl::StatusOr<Schema> ResolveColor(const Schema& input, const std::string& name,
-                                    std::string_view op) {
-  MILLRACE_ASSIGN_OR_RETURN(const Field field, FindImage(input, name, op, kBytesOnly));
-  if (field.shape[2] != 1 && field.shape[2] != 3) return FieldError(field, op, "1 or 3 channels");
-  return input;
-}
-
 float DrawFactor(const std::array<float, 2>& range, RandomStream& random) {
   const double low = range[0];
   return static_cast<float>(low + (double{range[1]} - low) * random.NextDouble());
-}
-
-// Gives every row an image of the shape it has: the one that `draw` made by drawing whether and
-// how.
-template <typename Draw>
-void ApplyRows(Run& run, const std::string& field, uint64_t stage, const Draw& draw) {
-  const Column in = run.Take(field);
-  Column& out = run.Add(field, DType::kU8);
-  for (int64_t row = 0; row < run.num_rows(); ++row) {
-    if (!run.ok(row)) continue;
-    const ConstTensorView image = in.at(row);
-    const Shape& shape = image.shape;
-    const ColorImage view{static_cast<const uint8_t*>(image.data), shape[0], shape[1], shape[2]};
-    auto* to = static_cast<uint8_t*>(run.Allocate(out, row, shape));
-    if (view.size() == 0) continue;
-    RandomStream random = run.Random(row, stage);
-    const absl::Status status = draw(random, view, to, run.arena());
-    if (!status.ok()) run.Fail(row, Annotate(status, field));
-  }
 }
 
 class Color final : public Op {
@@ -87,11 +62,11 @@ class Color final : public Op {
   Color(ColorOptions options, uint64_t stage) : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveColor(input, options_.field, NameOf(options_.op));
+    return ResolveColorImage(input, options_.field, NameOf(options_.op));
   }
 
   void Apply(Run& run) const override {
-    ApplyRows(run, options_.field, stage_,
+    MapImages(run, options_.field, stage_,
               [this](RandomStream& random, const ColorImage& in, uint8_t* out, RunArena& arena) {
                 return DrawAndApply(random, in, out, arena);
               });
@@ -128,11 +103,11 @@ class ColorJitter final : public Op {
       : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveColor(input, options_.field, "color_jitter");
+    return ResolveColorImage(input, options_.field, "color_jitter");
   }
 
   void Apply(Run& run) const override {
-    ApplyRows(run, options_.field, stage_,
+    MapImages(run, options_.field, stage_,
               [this](RandomStream& random, const ColorImage& in, uint8_t* out, RunArena&) {
                 DrawAndApply(random, in, out);
                 return absl::OkStatus();
@@ -152,21 +127,13 @@ class ColorJitter final : public Op {
   const uint64_t stage_;
 };
 
-absl::Status ValidateProbability(std::string_view op, float probability) {
-  if (probability >= 0 && probability <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(ToAbsl(op), ": probability is ", probability, "; expected 0 to 1"));
-}
-
 absl::Status Validate(const ColorOptions& options) {
   const std::string_view name = NameOf(options.op);
-  MILLRACE_RETURN_IF_ERROR(ValidateProbability(name, options.probability));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber(name, "probability", options.probability, 0, 1));
   const auto [least, largest] = FactorLimits(options.op);
   const auto [low, high] = options.factor;
-  if (largest > least && !(low >= least && low <= high && high <= largest)) {
-    return absl::InvalidArgumentError(absl::StrCat(ToAbsl(name), ": factor is [", low, ", ", high,
-                                                   "]; expected ", least,
-                                                   " <= low <= high <= ", largest));
+  if (largest > least) {
+    MILLRACE_RETURN_IF_ERROR(CheckRange(name, "factor", options.factor, least, largest));
   }
   if (options.op == ColorOp::kPosterize && (low != high || low != std::nearbyint(low))) {
     return absl::InvalidArgumentError("posterize: bits must be an integer");
@@ -220,16 +187,13 @@ absl::StatusOr<std::unique_ptr<Op>> MakeColor(ColorOptions options, const std::s
 
 absl::StatusOr<std::unique_ptr<Op>> MakeColorJitter(ColorJitterOptions options,
                                                     const std::string& stage) {
-  MILLRACE_RETURN_IF_ERROR(ValidateProbability("color_jitter", options.probability));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("color_jitter", "probability", options.probability, 0, 1));
   for (const float by : {options.brightness, options.contrast, options.saturation}) {
     if (by >= 0 && by < kMaxFactor) continue;
     return absl::InvalidArgumentError(absl::StrCat("color_jitter: a factor may differ by ", by,
                                                    " from 1; expected 0 to below ", kMaxFactor));
   }
-  if (!(options.hue >= 0 && options.hue <= 0.5f)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("color_jitter: hue is ", options.hue, "; expected 0 to 0.5"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("color_jitter", "hue", options.hue, 0, 0.5f));
   return std::make_unique<ColorJitter>(options, HashName(stage));
 }
 

@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "base/op.h"
 
-// What ops over many fields of numbers share. A column whose rows lie at equal distances, which is
-// what parsing makes of a field of one shape, is worked on in one loop, so that the cost of a row
-// is that of its values.
+// Helpers of ops over many fields of numbers. A column whose rows lie at equal distances, as
+// parsing makes of a field of one shape, is worked on in one loop, so that a row costs no more than
+// its values.
 
 namespace millrace::augment {
 
@@ -29,7 +29,7 @@ constexpr DType DTypeOf() {
   return DType::kF64;
 }
 
-// What is computed from a T: float64 of a float64, else float32.
+// The type of results computed from a T: float64 for float64, else float32.
 template <typename T>
 using Floating = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -57,7 +57,7 @@ auto WithNumber(DType dtype, const F& f) {
   }
 }
 
-// Whether T has the number: an integer that very one, a floating type one as large, rounded.
+// True if T can hold the number: an integer type exactly, a floating type rounded.
 template <typename T>
 bool HasNumber(double value) {
   using Limits = std::numeric_limits<T>;
@@ -70,7 +70,7 @@ bool HasNumber(double value) {
   }
 }
 
-// Replaces every value of the field, a From, by a To; f(from, count, to) does so for some at once.
+// Replaces every value of the field, a From, by a To; f(from, count, to) converts `count` at once.
 template <typename From, typename To, typename F>
 void MapRows(Run& run, const std::string& field, const F& f) {
   Column* out = nullptr;
@@ -128,7 +128,7 @@ class FieldsOp : public Op {
   const std::vector<std::string> fields_;
 };
 
-// Element i of what has one element, or one per field.
+// Returns the number for field i of an option that has one number, or one per field.
 template <typename T>
 const T& OfField(const std::vector<T>& values, size_t i) {
   return values[values.size() == 1 ? 0 : i];

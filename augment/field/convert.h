@@ -11,10 +11,10 @@ namespace millrace::augment {
 inline constexpr DType kAnyPixel[] = {DType::kU8,  DType::kI32,  DType::kI64, DType::kF16,
                                       DType::kF32, DType::kBF16, DType::kF64};
 
-// Writes `value` as `dtype`, converted as MakeCast's. REQUIRES: not kBytes.
+// Writes `value` as `dtype`, converted as by MakeCast. REQUIRES: not kBytes.
 void ConvertFloat(float value, DType dtype, void* out);
 
-// Converts `count` elements, as MakeCast's with this scale.
+// Converts `count` elements, as MakeCast with this scale does.
 using ConvertFunction = void (*)(const void* in, int64_t count, float scale, void* out);
 // REQUIRES: neither is kBytes.
 ConvertFunction FindConvert(DType from, DType to);

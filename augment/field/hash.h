@@ -6,8 +6,8 @@
 
 namespace millrace::augment {
 
-// floor(h * num_bins / 2^64) of h = XXH3, 64 bits, seed `salt`: no division, and every bin is as
-// likely but for num_bins / 2^64.
+// Returns floor(h * num_bins / 2^64), where h is the 64-bit XXH3 with seed `salt`: needs no
+// division, and the probabilities of bins differ by num_bins / 2^64 at most.
 uint64_t BinOf(std::string_view bytes, uint64_t salt, uint64_t num_bins);
 
 }  // namespace millrace::augment

@@ -17,6 +17,17 @@ constexpr char kNumbers[] = "uint8, int32, int64, float32 or float64";
 
 DType FloatingOf(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 
+// Replaces every value x of the field by f(x), which is computed in float64 and rounded once.
+template <typename F>
+void MapFloating(Run& run, const std::string& field, const F& f) {
+  WithNumber(run.Get(field).dtype(), [&](auto number) {
+    using From = decltype(number);
+    using To = Floating<From>;
+    MapColumn<From, To>(run, field,
+                        [&f](From x) { return static_cast<To>(f(static_cast<double>(x))); });
+  });
+}
+
 // An op that makes a floating point number of every number.
 class FloatingOp : public FieldsOp {
  public:
@@ -38,21 +49,16 @@ class Scale final : public FloatingOp {
  private:
   void ApplyTo(size_t i, Run& run) const override {
     const std::string& field = fields()[i];
-    WithNumber(run.Get(field).dtype(), [&](auto number) {
-      using From = decltype(number);
-      using To = Floating<From>;
-      if (options_.min.empty()) {
-        MapColumn<From, To>(
-            run, field,
-            [factor = OfField(options_.factor, i), offset = OfField(options_.offset, i)](From x) {
-              return static_cast<To>(static_cast<double>(x) * factor + offset);
-            });
-        return;
-      }
-      const double min = OfField(options_.min, i);
-      MapColumn<From, To>(run, field, [min, width = OfField(options_.max, i) - min](From x) {
-        return static_cast<To>((static_cast<double>(x) - min) / width);
-      });
+    if (options_.min.empty()) {
+      return MapFloating(
+          run, field,
+          [factor = OfField(options_.factor, i), offset = OfField(options_.offset, i)](double x) {
+            return x * factor + offset;
+          });
+    }
+    const double min = OfField(options_.min, i);
+    MapFloating(run, field, [min, width = OfField(options_.max, i) - min](double x) {
+      return (x - min) / width;
     });
   }
 
@@ -86,7 +92,7 @@ class Log final : public FloatingOp {
       const auto x = static_cast<double>(from[i]);
       values[i] = x < options_.min ? options_.min : x;  // NaN is not below min
     }
-    const int64_t filled = (count + kLogLanes - 1) / kLogLanes * kLogLanes;
+    const int64_t filled = (count + kLogStep - 1) / kLogStep * kLogStep;
     std::fill(values + count, values + filled, 1.0);
     // The sum of whole numbers is exact, and LogRow takes a part of LogOnePlusRow's time.
     const bool whole = std::is_integral_v<From> && options_.min == std::floor(options_.min);
@@ -100,7 +106,7 @@ class Log final : public FloatingOp {
   }
 
   static constexpr int64_t kBlock = 256;
-  static_assert(kBlock % kLogLanes == 0);
+  static_assert(kBlock % kLogStep == 0);
   const LogOptions options_;
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "augment/field/convert.h"
 #include "augment/image/errors.h"
+#include "augment/image/options.h"
 #include "augment/image_ops.h"
 #include "augment/rows/kernels.h"
 #include "base/half.h"
@@ -224,11 +225,8 @@ absl::StatusOr<std::unique_ptr<Op>> MakeOneHot(OneHotOptions options) {
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakeLabelSmoothing(LabelSmoothingOptions options) {
-  if (options.smoothing >= 0 && options.smoothing <= 1) {
-    return std::make_unique<LabelSmoothing>(std::move(options));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("label_smoothing: smoothing is ", options.smoothing, "; expected 0 to 1"));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("label_smoothing", "smoothing", options.smoothing, 0, 1));
+  return std::make_unique<LabelSmoothing>(std::move(options));
 }
 
 }  // namespace millrace::augment

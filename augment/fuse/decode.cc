@@ -13,28 +13,6 @@
 
 namespace millrace::augment {
 
-absl::Status Validate(const DecodeImageOptions& options) {
-  if (options.field.empty() || options.output.empty()) {
-    return absl::InvalidArgumentError("decode_image: field and output must be named");
-  }
-  if (options.channels != 1 && options.channels != 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("decode_image: channels is ", options.channels, "; expected 1 or 3"));
-  }
-  const std::pair<const char*, int64_t> limits[] = {{"max_pixels", options.max_pixels},
-                                                    {"max_scans", options.max_scans},
-                                                    {"max_memory_bytes", options.max_memory_bytes}};
-  for (const auto& [name, limit] : limits) {
-    if (limit > 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("decode_image: ", name, " is ", limit, "; expected > 0"));
-  }
-  if (options.verify_full && options.allow_truncated) {
-    return absl::InvalidArgumentError("decode_image: verify_full and allow_truncated: not both");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Schema> ResolveDecode(const Schema& input, const DecodeImageOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const Field field, FindField(input, options.field, "decode_image"));
   if (field.dtype != DType::kBytes) return FieldError(field, "decode_image", "bytes");
@@ -45,8 +23,8 @@ absl::StatusOr<Schema> ResolveDecode(const Schema& input, const DecodeImageOptio
   return output;
 }
 
-bool OpenForLanes(std::string_view encoded, const DecodeImageOptions& options,
-                  jpeg::RegionDecoder& decoder) {
+bool OpenForTracks(std::string_view encoded, const DecodeImageOptions& options,
+                   jpeg::RegionDecoder& decoder) {
   if (!MayUseRegionDecoder(options) || !decoder.Open(encoded)) return false;
   if (int64_t{decoder.frame().height} * decoder.frame().width > options.max_pixels) return false;
   return !options.apply_exif_orientation || readers::ReadOrientation(encoded) == 1;
@@ -85,13 +63,13 @@ class DecodeImage final : public Op {
       absl::Status status = Decode(encoded.bytes(row), refused, row, images, run);
       if (!status.ok()) run.Fail(row, Annotate(status, options_.field));
     };
-    const auto pool = std::make_unique<jpeg::LanePool>([&](int64_t row, bool ok) {
+    const auto pool = std::make_unique<jpeg::TrackPool>([&](int64_t row, bool ok) {
       if (!ok) decode(row, true);
     });
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       jpeg::RegionDecoder& decoder = pool->idle();
-      if (!OpenForLanes(encoded.bytes(row), options_, decoder)) {
+      if (!OpenForTracks(encoded.bytes(row), options_, decoder)) {
         decode(row, false);
         continue;
       }

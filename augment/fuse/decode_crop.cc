@@ -60,7 +60,7 @@ class DecodeCrop::Worker {
         encoded_(run.Take(op.decode_.field)),
         buffers_(run.arena()),
         pending_(static_cast<size_t>(run.num_rows())),
-        pool_(std::make_unique<jpeg::LanePool>([this](int64_t row, bool ok) { Done(row, ok); })) {
+        pool_(std::make_unique<jpeg::TrackPool>([this](int64_t row, bool ok) { Done(row, ok); })) {
     column_ = &run.Add(op.decode_.output, op.tail_.dtype());
     if (!op.shape_) return;
     // Of all rows at once: images come out of the pool in any order.
@@ -90,7 +90,7 @@ class DecodeCrop::Worker {
   // False: the pool does not take the image.
   bool Submit(int64_t row) {
     jpeg::RegionDecoder& decoder = pool_->idle();
-    if (!OpenForLanes(encoded_.bytes(row), op_.decode_, decoder)) return false;
+    if (!OpenForTracks(encoded_.bytes(row), op_.decode_, decoder)) return false;
     const Shape image = Note(row, decoder.frame().height, decoder.frame().width);
     const absl::StatusOr<Region> window = op_.head_.Window(image, row, run_);
     if (!window.ok() || Denominator(*window) > 1) return false;
@@ -195,7 +195,7 @@ class DecodeCrop::Worker {
   const Column encoded_;
   PixelBuffers buffers_;
   std::vector<Pending> pending_;
-  const std::unique_ptr<jpeg::LanePool> pool_;
+  const std::unique_ptr<jpeg::TrackPool> pool_;
   Column* column_ = nullptr;
   std::byte* first_ = nullptr;  // output of row 0, where all have one shape
   size_t row_bytes_ = 0;

@@ -94,18 +94,6 @@ std::optional<Shape> PixelHead::FixedOutput(int64_t channels) const {
   return out.ok() ? std::optional(*out) : std::nullopt;
 }
 
-PixelView ViewOf(const ConstTensorView& image, const Region& region) {
-  const int64_t channels = image.shape[2], stride = image.shape[1] * channels;
-  const int64_t first = region.top * stride + region.left * channels;
-  const auto* const data = static_cast<const std::byte*>(image.data);
-  return {data + static_cast<size_t>(first) * SizeOf(image.dtype),
-          image.dtype,
-          stride,
-          region.height,
-          region.width,
-          channels};
-}
-
 PixelView Surround(const PixelView& pixels, const Region& visible, const Region& window,
                    RunArena& arena) {
   const size_t pixel = static_cast<size_t>(pixels.channels) * SizeOf(pixels.dtype);

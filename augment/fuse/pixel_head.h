@@ -14,7 +14,7 @@
 
 namespace millrace::augment {
 
-// The pixels that a tail is given: a region of an image, as it is or resized.
+// The pixels that a tail works on: a region of an image, as it is or resized.
 struct PixelSource {
   PixelView pixels;
   std::optional<ResizeTarget> resized = std::nullopt;
@@ -24,31 +24,31 @@ struct PixelSource {
   int64_t width() const { return resized ? resized->width : pixels.width; }
 };
 
-// What stands in front of a tail: a crop, a resize, or a crop and a resize of it. Immutable after
+// The ops in front of a tail: a crop, a resize, or a crop and a resize of it. Immutable after
 // Resolve.
 class PixelHead {
  public:
-  // INVALID_ARGUMENT as the ops' own Make functions. `stage` is the first's. REQUIRES:
-  // CanBeResized, where `resize` is there.
+  // `stage` is the name of the first op's stage. Errors are those of the ops' own Make functions.
+  // REQUIRES: CanBeResized, if there is a `resize`.
   static absl::StatusOr<PixelHead> Make(FirstOptions first, std::optional<ResizeOptions> resize,
                                         const std::string& stage);
 
-  // As the ops' own Resolve one after the other.
+  // Does the same as the ops' own Resolve one after the other.
   absl::StatusOr<Schema> Resolve(Schema schema);
 
-  // The window of an image of `shape` that is wanted of `row`; center_crop's may reach beyond it.
-  //   INVALID_ARGUMENT  a crop does not take such an image (kValue)
+  // Returns the window of the image of `row`, which has `shape`; center_crop's may reach beyond it.
+  //   INVALID_ARGUMENT  the crop does not take such an image (kValue)
   absl::StatusOr<Region> Window(const Shape& shape, int64_t row, const Run& run) const;
 
-  // What a window of that shape is resized to, or that shape; kValue: it cannot be resized.
+  // Returns the shape that such a window is resized to, or its own without a resize; kValue if it
+  // cannot be resized.
   absl::StatusOr<Shape> Resized(const Shape& window) const;
 
-  // `pixels` of a window, or of it at a smaller size, with what becomes of them. `out` is what
-  // Resized says of the window.
+  // Returns `pixels` of a window, perhaps decoded at a smaller size, together with their resize.
+  // `out` is Resized of the window.
   PixelSource SourceOf(const PixelView& pixels, const Shape& out) const;
 
-  // What Resized says, whatever the image, of one with `channels`; nullopt where that depends on
-  // it.
+  // Returns Resized of every image with `channels`; nullopt if it differs from image to image.
   std::optional<Shape> FixedOutput(int64_t channels) const;
 
   bool resizes() const { return resize_.has_value(); }
@@ -60,9 +60,7 @@ class PixelHead {
   std::vector<std::shared_ptr<Op>> ops_;  // for Make and Resolve
 };
 
-// Pixels of `region` of `image`. REQUIRES: it lies within.
-PixelView ViewOf(const ConstTensorView& image, const Region& region);
-// Pixels of a window of an image of which only `visible` is there; zeros around it.
+// Copies the `visible` pixels of a window into memory of the window's size, with zeros around.
 PixelView Surround(const PixelView& pixels, const Region& visible, const Region& window,
                    RunArena& arena);
 

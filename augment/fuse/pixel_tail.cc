@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "augment/color/normalize.h"
 #include "augment/field/convert.h"
-#include "augment/fuse/pixel_ops.h"
 #include "augment/image/region.h"
 #include "augment/resize/bilinear_rows.h"
 #include "augment/rows/copy.h"
@@ -29,8 +29,8 @@ template <typename T>
 void SplitRow(const void* in, int64_t pixels, int64_t channels, int64_t plane, std::byte* out) {
   const auto* const from = static_cast<const T*>(in);
   auto* const to = reinterpret_cast<T*>(out);
-  if constexpr (sizeof(T) <= sizeof(float)) {
-    if (channels == 3) return SplitRow3(from, pixels, plane, to);
+  if constexpr (sizeof(T) <= kMostMoved) {
+    if (channels == 3) return SplitRow3(from, pixels, plane, sizeof(T), to);
   }
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t i = 0; i < pixels; ++i) to[c * plane + i] = from[i * channels + c];

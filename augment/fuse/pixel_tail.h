@@ -14,17 +14,17 @@
 
 namespace millrace::augment {
 
-// The steps behind the first op, done row by row. Immutable after Resolve.
+// The steps behind the first op, which work row by row. Immutable after Resolve.
 class PixelTail {
  public:
-  // INVALID_ARGUMENT as the ops' own Make functions.
+  // Errors are those of the ops' own Make functions.
   static absl::StatusOr<PixelTail> Make(std::vector<PixelStep> steps);
 
-  // As the ops' own Resolve one after the other; `field` is the image they begin with.
+  // Does the same as the ops' own Resolve one after the other; `field` is the image's.
   absl::StatusOr<Schema> Resolve(Schema schema, const std::string& field);
 
   DType dtype() const { return dtype_; }
-  // What becomes of an image of height x width.
+  // Returns the output's shape for an image of height x width.
   Shape ShapeOf(int64_t height, int64_t width) const;
 
   // Writes the image of `row` to `out`, dense.
@@ -36,7 +36,7 @@ class PixelTail {
     float probability;
     bool vertical;
   };
-  // Turns pixels of a row into others, each by itself.
+  // A step that converts the pixels of a row one by one.
   struct RowStep {
     std::function<void(const void* in, int64_t pixels, void* out)> apply;
     int64_t channels;  // of the output
@@ -62,7 +62,7 @@ class PixelTail {
   DType dtype_ = DType::kU8;
   int64_t channels_ = 0;       // of the output
   bool first_scales_ = false;  // row_steps_[0] normalizes pixels of three values
-  PixelScaling scaling_;       // by so much
+  PixelScaling scaling_;       // by these factors
   std::vector<Flip> flips_;
   std::vector<RowStep> row_steps_;
   bool planes_ = false;

@@ -11,8 +11,8 @@
 
 namespace millrace::augment {
 
-// Where the output's point (x, y) lies in the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
-// m[5]). Pixel (i, j) has its centre at (j + 0.5, i + 0.5).
+// Maps the output's point (x, y) to a point of the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y
+// + m[5]). Pixel (i, j) has its centre at (j + 0.5, i + 0.5).
 using AffineMatrix = std::array<double, 6>;
 
 struct AffineParameters {
@@ -23,13 +23,15 @@ struct AffineParameters {
   double shear_x = 0;  // degrees
   double shear_y = 0;
 };
-// What MakeAffine's op draws for a height x width image; nullopt: it stays as it is.
+// Draws the parameters of MakeAffine's op for a height x width image; nullopt if the image stays as
+// it is.
 std::optional<AffineParameters> DrawAffine(const AffineOptions& options, int64_t height,
                                            int64_t width, RandomStream& random);
-// torchvision's _get_inverse_affine_matrix around the middle of the image.
+// Computes torchvision's _get_inverse_affine_matrix around the middle of the image.
 AffineMatrix InverseAffine(const AffineParameters& parameters, int64_t height, int64_t width);
 
-// `out` is other memory, of the same shape. REQUIRES: entries of the matrix below 2^40.
+// Write the warped image to `out`, other memory of the same shape. REQUIRES: entries of the matrix
+// are below 2^40.
 void WarpNearest(const ColorImage& in, const AffineMatrix& matrix, uint8_t fill, uint8_t* out);
 void WarpBilinear(const ColorImage& in, const AffineMatrix& matrix, uint8_t fill, uint8_t* out);
 

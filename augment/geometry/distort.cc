@@ -4,11 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "augment/distort_ops.h"
 #include "augment/field/convert.h"
 #include "augment/geometry/affine.h"
 #include "augment/image/errors.h"
+#include "augment/image/map_images.h"
+#include "augment/image/options.h"
 #include "augment/image/region.h"
 #include "base/status.h"
 
@@ -33,21 +34,15 @@ class Affine final : public Op {
   }
 
   void Apply(Run& run) const override {
-    const Column in = run.Take(options_.field);
-    Column& out = run.Add(options_.field, DType::kU8);
-    for (int64_t row = 0; row < run.num_rows(); ++row) {
-      if (!run.ok(row)) continue;
-      const ConstTensorView image = in.at(row);
-      const Shape& shape = image.shape;
-      const ColorImage view{static_cast<const uint8_t*>(image.data), shape[0], shape[1], shape[2]};
-      auto* to = static_cast<uint8_t*>(run.Allocate(out, row, shape));
-      RandomStream random = run.Random(row, stage_);
-      if (const auto drawn = DrawAffine(options_, shape[0], shape[1], random)) {
-        Warp(view, *drawn, to);
-      } else {
-        std::copy_n(view.data, view.size(), to);
-      }
-    }
+    MapImages(run, options_.field, stage_,
+              [this](RandomStream& random, const ColorImage& in, uint8_t* out, RunArena&) {
+                if (const auto drawn = DrawAffine(options_, in.height, in.width, random)) {
+                  Warp(in, *drawn, out);
+                } else {
+                  std::copy_n(in.data, in.size(), out);
+                }
+                return absl::OkStatus();
+              });
   }
 
  private:
@@ -77,123 +72,78 @@ void Blot(const Region& region, int64_t width, size_t pixel, DType dtype, float 
   }
 }
 
-// Copies every row's image and blots out the region that `draw` names.
-template <typename Draw>
-void BlotRows(Run& run, const std::string& field, uint64_t stage, float value, const Draw& draw) {
-  const Column in = run.Take(field);
-  Column& out = run.Add(field, in.dtype());
-  for (int64_t row = 0; row < run.num_rows(); ++row) {
-    if (!run.ok(row)) continue;
-    const ConstTensorView image = in.at(row);
-    auto* to = static_cast<std::byte*>(run.Allocate(out, row, image.shape));
-    std::copy_n(static_cast<const std::byte*>(image.data), image.size_bytes(), to);
-    if (image.shape.num_elements() == 0) continue;
-    RandomStream random = run.Random(row, stage);
-    const std::optional<Region> region = draw(image.shape, random);
-    if (!region) continue;
-    const size_t pixel = static_cast<size_t>(image.shape[2]) * SizeOf(in.dtype());
-    Blot(*region, image.shape[1], pixel, in.dtype(), value, to);
+std::optional<Region> DrawRegion(const RandomErasingOptions& options, const Shape& shape,
+                                 RandomStream& random) {
+  const double image_area = static_cast<double>(shape[0]) * static_cast<double>(shape[1]);
+  const double low = std::log(double{options.aspect[0]});
+  const double high = std::log(double{options.aspect[1]});
+  for (int tries = 0; tries < 10; ++tries) {
+    const double area = image_area * Draw(options.area, random);
+    const double aspect = std::exp(low + (high - low) * random.NextDouble());
+    Region region;
+    region.height = static_cast<int64_t>(std::nearbyint(std::sqrt(area * aspect)));
+    region.width = static_cast<int64_t>(std::nearbyint(std::sqrt(area / aspect)));
+    if (region.height >= shape[0] || region.width >= shape[1]) continue;
+    region.top =
+        static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[0] - region.height + 1)));
+    region.left =
+        static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[1] - region.width + 1)));
+    return region;
   }
+  return std::nullopt;
 }
 
-class RandomErasing final : public Op {
+// Draws where `size` pixels around a drawn centre begin in the image, and how many lie in it.
+std::pair<int64_t, int64_t> DrawSpan(int64_t size, int64_t extent, RandomStream& random) {
+  const auto centre = static_cast<int64_t>(random.Below(static_cast<uint64_t>(extent)));
+  const int64_t first = centre - size / 2;
+  const int64_t begin = std::max<int64_t>(first, 0);
+  return {begin, std::min(first + size, extent) - begin};
+}
+
+std::optional<Region> DrawRegion(const CutoutOptions& options, const Shape& shape,
+                                 RandomStream& random) {
+  const auto [top, height] = DrawSpan(options.size, shape[0], random);
+  const auto [left, width] = DrawSpan(options.size, shape[1], random);
+  return Region{top, left, height, width};
+}
+
+// Copies every row's image and, with the probability of the options, blots out the region that is
+// drawn by them: RandomErasingOptions or CutoutOptions.
+template <typename Options>
+class BlotRegion final : public Op {
  public:
-  RandomErasing(RandomErasingOptions options, uint64_t stage)
-      : options_(std::move(options)), stage_(stage) {}
+  BlotRegion(std::string_view op, Options options, uint64_t stage)
+      : op_(op), options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    MILLRACE_RETURN_IF_ERROR(
-        FindImage(input, options_.field, "random_erasing", kAnyPixel).status());
+    MILLRACE_RETURN_IF_ERROR(FindImage(input, options_.field, op_, kAnyPixel).status());
     return input;
   }
 
   void Apply(Run& run) const override {
-    BlotRows(
-        run, options_.field, stage_, options_.value,
-        [this](const Shape& shape, RandomStream& random) { return DrawRegion(shape, random); });
-  }
-
- private:
-  std::optional<Region> DrawRegion(const Shape& shape, RandomStream& random) const {
-    if (random.NextFloat() >= options_.probability) return std::nullopt;
-    const double image_area = static_cast<double>(shape[0]) * static_cast<double>(shape[1]);
-    const double low = std::log(double{options_.aspect[0]});
-    const double high = std::log(double{options_.aspect[1]});
-    for (int tries = 0; tries < 10; ++tries) {
-      const double area = image_area * Draw(options_.area, random);
-      const double aspect = std::exp(low + (high - low) * random.NextDouble());
-      Region region;
-      region.height = static_cast<int64_t>(std::nearbyint(std::sqrt(area * aspect)));
-      region.width = static_cast<int64_t>(std::nearbyint(std::sqrt(area / aspect)));
-      if (region.height >= shape[0] || region.width >= shape[1]) continue;
-      region.top =
-          static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[0] - region.height + 1)));
-      region.left =
-          static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[1] - region.width + 1)));
-      return region;
+    const Column in = run.Take(options_.field);
+    Column& out = run.Add(options_.field, in.dtype());
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row)) continue;
+      const ConstTensorView image = in.at(row);
+      auto* to = static_cast<std::byte*>(run.Allocate(out, row, image.shape));
+      std::copy_n(static_cast<const std::byte*>(image.data), image.size_bytes(), to);
+      if (image.shape.num_elements() == 0) continue;
+      RandomStream random = run.Random(row, stage_);
+      if (random.NextFloat() >= options_.probability) continue;
+      const std::optional<Region> region = DrawRegion(options_, image.shape, random);
+      if (!region) continue;
+      const size_t pixel = static_cast<size_t>(image.shape[2]) * SizeOf(in.dtype());
+      Blot(*region, image.shape[1], pixel, in.dtype(), options_.value, to);
     }
-    return std::nullopt;
-  }
-
-  const RandomErasingOptions options_;
-  const uint64_t stage_;
-};
-
-class Cutout final : public Op {
- public:
-  Cutout(CutoutOptions options, uint64_t stage) : options_(std::move(options)), stage_(stage) {}
-
-  absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    MILLRACE_RETURN_IF_ERROR(FindImage(input, options_.field, "cutout", kAnyPixel).status());
-    return input;
-  }
-
-  void Apply(Run& run) const override {
-    BlotRows(
-        run, options_.field, stage_, options_.value,
-        [this](const Shape& shape, RandomStream& random) { return DrawRegion(shape, random); });
   }
 
  private:
-  std::optional<Region> DrawRegion(const Shape& shape, RandomStream& random) const {
-    if (random.NextFloat() >= options_.probability) return std::nullopt;
-    const auto [top, height] = DrawSpan(shape[0], random);
-    const auto [left, width] = DrawSpan(shape[1], random);
-    return Region{top, left, height, width};
-  }
-
-  // First and length of what lies in the image.
-  std::pair<int64_t, int64_t> DrawSpan(int64_t extent, RandomStream& random) const {
-    const auto centre = static_cast<int64_t>(random.Below(static_cast<uint64_t>(extent)));
-    const int64_t first = centre - options_.size / 2;
-    const int64_t begin = std::max<int64_t>(first, 0);
-    return {begin, std::min(first + options_.size, extent) - begin};
-  }
-
-  const CutoutOptions options_;
+  const std::string_view op_;
+  const Options options_;
   const uint64_t stage_;
 };
-
-absl::Status CheckRange(std::string_view op, std::string_view name,
-                        const std::array<float, 2>& range, float least, float most) {
-  if (range[0] >= least && range[0] <= range[1] && range[1] <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(ToAbsl(op), ": ", ToAbsl(name), " is [", range[0],
-                                                 ", ", range[1], "]; expected ", least,
-                                                 " <= low <= high <= ", most));
-}
-
-absl::Status CheckNumber(std::string_view op, std::string_view name, float value, float least,
-                         float most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(ToAbsl(op), ": ", ToAbsl(name), " is ", value,
-                                                 "; expected ", least, " to ", most));
-}
-
-absl::Status CheckFinite(std::string_view op, float value) {
-  if (std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(ToAbsl(op), ": value is ", value, "; expected a finite number"));
-}
 
 }  // namespace
 
@@ -234,17 +184,15 @@ absl::StatusOr<std::unique_ptr<Op>> MakeRandomErasing(RandomErasingOptions optio
   MILLRACE_RETURN_IF_ERROR(CheckRange(kOp, "area", options.area, 0, 1));
   MILLRACE_RETURN_IF_ERROR(CheckRange(kOp, "aspect", options.aspect, 0.001f, 1000));
   MILLRACE_RETURN_IF_ERROR(CheckFinite(kOp, options.value));
-  return std::make_unique<RandomErasing>(std::move(options), HashName(stage));
+  return std::make_unique<BlotRegion<RandomErasingOptions>>(kOp, std::move(options),
+                                                            HashName(stage));
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakeCutout(CutoutOptions options, const std::string& stage) {
-  if (options.size < 1 || options.size > kMaxSize) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cutout: size is ", options.size, "; expected 1 to ", kMaxSize));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("cutout", "size", options.size, 1, kMaxSize));
   MILLRACE_RETURN_IF_ERROR(CheckNumber("cutout", "probability", options.probability, 0, 1));
   MILLRACE_RETURN_IF_ERROR(CheckFinite("cutout", options.value));
-  return std::make_unique<Cutout>(std::move(options), HashName(stage));
+  return std::make_unique<BlotRegion<CutoutOptions>>("cutout", std::move(options), HashName(stage));
 }
 
 }  // namespace millrace::augment

@@ -99,22 +99,17 @@ PlaneMove PlaneMoveOf(const std::vector<int64_t>& perm) {
   return PlaneMove::kNone;
 }
 
-template <typename T>
-void MovePlanes(PlaneMove move, int64_t pixels, const void* in, void* out) {
-  const auto* const from = static_cast<const T*>(in);
-  auto* const to = static_cast<T*>(out);
-  if (move == PlaneMove::kSplit) return SplitRow3(from, pixels, pixels, to);
-  JoinRow3(from, pixels, pixels, to);
-}
-
-// False: it is not of three values, or not of a size that the loops take.
+// False: pixels are not of three values, or values not of a size that the loops take.
 bool MovePlanes(PlaneMove move, const ConstTensorView& value, size_t element, void* out) {
   if (move == PlaneMove::kNone || value.shape[move == PlaneMove::kSplit ? 2 : 0] != 3) return false;
+  if (element > kMostMoved) return false;
   const int64_t pixels = value.shape.num_elements() / 3;
-  if (element == 1) MovePlanes<uint8_t>(move, pixels, value.data, out);
-  if (element == 2) MovePlanes<uint16_t>(move, pixels, value.data, out);
-  if (element == 4) MovePlanes<uint32_t>(move, pixels, value.data, out);
-  return element <= 4;
+  if (move == PlaneMove::kSplit) {
+    SplitRow3(value.data, pixels, pixels, element, out);
+  } else {
+    JoinRow3(value.data, pixels, pixels, element, out);
+  }
+  return true;
 }
 
 class Transpose final : public Op {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -127,21 +126,13 @@ void ApplyWindow(Run& run, const std::string& field, PadMode mode, float value, 
   }
 }
 
-absl::StatusOr<Schema> ResolveWindow(const Schema& input, const std::string& name,
-                                     std::string_view op, int64_t height, int64_t width) {
-  MILLRACE_ASSIGN_OR_RETURN(Field field, FindImage(input, name, op, kAnyPixel));
-  field.shape = Shape{height, width, field.shape[2]};
-  Schema output = input;
-  output.Set(std::move(field));
-  return output;
-}
-
 class CenterCrop final : public Op {
  public:
   explicit CenterCrop(CenterCropOptions options) : options_(std::move(options)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveWindow(input, options_.field, "center_crop", options_.height, options_.width);
+    return ResolveExtents(input, options_.field, "center_crop", kAnyPixel, options_.height,
+                          options_.width);
   }
 
   void Apply(Run& run) const override {
@@ -163,7 +154,8 @@ class RandomCrop final : public Op {
       : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveWindow(input, options_.field, "random_crop", options_.height, options_.width);
+    return ResolveExtents(input, options_.field, "random_crop", kAnyPixel, options_.height,
+                          options_.width);
   }
 
   void Apply(Run& run) const override {
@@ -196,9 +188,9 @@ class Pad final : public Op {
     const auto grown = [](int64_t extent, int64_t by) {
       return extent == Shape::kUnknown ? extent : extent + by;
     };
-    return ResolveWindow(input, options_.field, "pad",
-                         grown(field.shape[0], options_.top + options_.bottom),
-                         grown(field.shape[1], options_.left + options_.right));
+    return ResolveExtents(input, options_.field, "pad", kAnyPixel,
+                          grown(field.shape[0], options_.top + options_.bottom),
+                          grown(field.shape[1], options_.left + options_.right));
   }
 
   void Apply(Run& run) const override {
@@ -222,21 +214,6 @@ class Pad final : public Op {
 
 }  // namespace
 
-absl::StatusOr<Region> DrawRandomCrop(const RandomCropOptions& options, const Shape& shape,
-                                      RandomStream& random) {
-  if (shape[0] < options.height || shape[1] < options.width) {
-    return RowError(RecordErrorReason::kValue,
-                    absl::StrCat("image of shape ", shape.ToString(), " is smaller than ",
-                                 options.height, " x ", options.width));
-  }
-  Region region{0, 0, options.height, options.width};
-  region.top =
-      static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[0] - options.height + 1)));
-  region.left =
-      static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[1] - options.width + 1)));
-  return region;
-}
-
 absl::StatusOr<std::unique_ptr<Op>> MakeCenterCrop(CenterCropOptions options) {
   MILLRACE_RETURN_IF_ERROR(ValidateExtents("center_crop", options.height, options.width));
   return std::make_unique<CenterCrop>(std::move(options));
@@ -254,10 +231,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakePad(PadOptions options) {
     return absl::InvalidArgumentError(
         absl::StrCat("pad: ", pad, " pixels on one side; expected 0 to ", kMaxPad));
   }
-  if (!std::isfinite(options.value)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pad: value is ", options.value, "; expected a finite number"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckFinite("pad", options.value));
   return std::make_unique<Pad>(std::move(options));
 }
 

@@ -57,4 +57,22 @@ absl::StatusOr<Field> FindImage(const Schema& schema, std::string_view name, std
   return FieldError(field, op, absl::StrCat(expected, " [height, width, channels]"));
 }
 
+absl::StatusOr<Schema> ResolveColorImage(const Schema& schema, std::string_view name,
+                                         std::string_view op) {
+  static constexpr DType kBytesOnly[] = {DType::kU8};
+  MILLRACE_ASSIGN_OR_RETURN(const Field field, FindImage(schema, name, op, kBytesOnly));
+  if (field.shape[2] == 1 || field.shape[2] == 3) return schema;
+  return FieldError(field, op, "1 or 3 channels");
+}
+
+absl::StatusOr<Schema> ResolveExtents(const Schema& schema, std::string_view name,
+                                      std::string_view op, std::span<const DType> dtypes,
+                                      int64_t height, int64_t width) {
+  MILLRACE_ASSIGN_OR_RETURN(Field field, FindImage(schema, name, op, dtypes));
+  field.shape = Shape{height, width, field.shape[2]};
+  Schema output = schema;
+  output.Set(std::move(field));
+  return output;
+}
+
 }  // namespace millrace::augment

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
+#include "augment/image/errors.h"
+
 namespace millrace::augment {
 namespace {
 
@@ -60,6 +63,21 @@ Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
     return region;
   }
   return Central(height, width, aspect);
+}
+
+absl::StatusOr<Region> DrawRandomCrop(const RandomCropOptions& options, const Shape& shape,
+                                      RandomStream& random) {
+  if (shape[0] < options.height || shape[1] < options.width) {
+    return RowError(RecordErrorReason::kValue,
+                    absl::StrCat("image of shape ", shape.ToString(), " is smaller than ",
+                                 options.height, " x ", options.width));
+  }
+  Region region{0, 0, options.height, options.width};
+  region.top =
+      static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[0] - options.height + 1)));
+  region.left =
+      static_cast<int64_t>(random.Below(static_cast<uint64_t>(shape[1] - options.width + 1)));
+  return region;
 }
 
 bool DrawFlip(float probability, RandomStream& random) { return random.NextFloat() < probability; }

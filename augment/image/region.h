@@ -22,27 +22,26 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
-// What of it lies within an image of `shape`.
+// Returns the part of the region that lies in an image of `shape`.
 Region Visible(const Region& region, const Shape& shape);
 
-// Where a crop of `crop` from the middle of `size` pixels begins; negative when it is the larger
-// one.
+// Returns the first of `crop` pixels in the middle of `size` pixels; negative if crop > size.
 int64_t CenterOf(int64_t size, int64_t crop);
 
-// Draws random_resized_crop's region of a height x width image; the sequence of draws is told in
-// image_ops.h. REQUIRES: height, width > 0.
+// Draws random_resized_crop's region of a height x width image; image_ops.h states
+// the sequence of draws. REQUIRES: height, width > 0.
 Region DrawCrop(int64_t height, int64_t width, const std::array<float, 2>& area,
                 const std::array<float, 2>& aspect, RandomStream& random,
                 int max_attempts = RandomResizedCropOptions().max_attempts);
 
-// Draws random_crop's region of an image of `shape`; kValue when it is smaller than that.
+// Draws random_crop's region of an image of `shape`; a row error (kValue) if the image is smaller.
 absl::StatusOr<Region> DrawRandomCrop(const RandomCropOptions& options, const Shape& shape,
                                       RandomStream& random);
 
 // Draws whether flip mirrors an image.
 bool DrawFlip(float probability, RandomStream& random);
 
-// The window that pad shows of an image of `shape`: it reaches beyond it.
+// Returns the window that pad shows of an image of `shape`; it reaches beyond the image.
 Region PadRegion(const PadOptions& options, const Shape& shape);
 
 }  // namespace millrace::augment

@@ -9,14 +9,14 @@
 
 namespace millrace::augment::jpeg {
 
-// A block in the bit stream's order of blocks. What decodes it stands before it, so that a loop
-// that has come to the block needs no other register to find it (lanes.cc).
+// A block in the bit stream's order of blocks. Its tables lie in front of the coefficients, so that
+// a loop at the block needs no other register to find them (tracks.cc).
 struct alignas(16) Block {
   const HuffmanTable* ac;
   const HuffmanTable* next_dc;       // of the block behind it
   int16_t coefficients[kBlockSize];  // by rows of pixels
 };
-// A lane stores what ends a block as a coefficient of the next one.
+// A track stores the end of a block as a coefficient in front of the next block.
 static_assert(offsetof(Block, coefficients) + sizeof(Block::coefficients) == sizeof(Block));
 
 }  // namespace millrace::augment::jpeg

@@ -161,8 +161,8 @@ MILLRACE_TARGET_AVX512 inline __m512i GreenOf512(__m512i cb, __m512i cr) {
 constexpr std::array<uint8_t, 128> MakeRgbOrder() {
   std::array<uint8_t, 128> order{};
   for (int i = 0; i < 96; ++i) {
-    const int x = i / 3, lane = x / 8 * 16 + x % 8;
-    order[i] = static_cast<uint8_t>(i % 3 == 0 ? lane : i % 3 == 1 ? lane + 8 : 64 + lane);
+    const int x = i / 3, place = x / 8 * 16 + x % 8;
+    order[i] = static_cast<uint8_t>(i % 3 == 0 ? place : i % 3 == 1 ? place + 8 : 64 + place);
   }
   return order;
 }

@@ -7,22 +7,22 @@
 
 namespace millrace::augment::jpeg {
 
-// Kernels read and write up to so many samples beyond the last they are asked for, except where it
-// says that they do not.
+// Kernels may read and write up to this many samples beyond the last one asked for, unless stated
+// otherwise.
 inline constexpr int kRowPadding = 64;
 
 // libjpeg's smooth ("fancy") upsampling: a sample is 3/4 of the nearest and 1/4 of the next, in
 // each direction that is upsampled, rounded alternately down and up.
 
-// `width` samples to twice as many; reads in[-1] and in[width].
+// Makes 2 * width samples of `width`; reads in[-1] and in[width].
 void UpsampleAcross(const uint8_t* in, int width, uint8_t* out, Level level);
-// One row between two: `near` weighs 3; `upper` for the upper of the two rows that `near` makes.
+// Makes a row between two: `near` has weight 3. `upper`: the upper one of the two rows of `near`.
 void UpsampleDown(const uint8_t* near, const uint8_t* far, int width, bool upper, uint8_t* out,
                   Level level);
-// Both; reads [-1] and [width] of both rows.
+// Does both; reads [-1] and [width] of both rows.
 void UpsampleBoth(const uint8_t* near, const uint8_t* far, int width, uint8_t* out, Level level);
 
-// `width` pixels of RGB; writes those and nothing behind them.
+// Write exactly `width` RGB pixels.
 void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, uint8_t* rgb,
               Level level);
 void GreyToRgb(const uint8_t* y, int width, uint8_t* rgb);

@@ -231,7 +231,7 @@ bool EntropyDecoder::DecodeRow(int first, int end, Block* blocks) {
 bool EntropyDecoder::SkipRow() { return DecodeRun(frame_->mcus_per_row, nullptr); }
 
 void EntropyDecoder::PrepareBlocks(Block* blocks) const {
-  const int count = frame_->mcus_per_row * num_blocks_ + kLaneRoom;
+  const int count = frame_->mcus_per_row * num_blocks_ + kTrackRoom;
   for (int i = 0, at = 0; i < count; ++i) {
     blocks[i].ac = blocks_[at].ac;
     at = at + 1 == num_blocks_ ? 0 : at + 1;
@@ -239,19 +239,19 @@ void EntropyDecoder::PrepareBlocks(Block* blocks) const {
   }
 }
 
-Lane EntropyDecoder::StartLane(Block* blocks) const {
-  Lane lane;
-  lane.position = reinterpret_cast<uintptr_t>(scan_.data()) * 8 + position();
-  lane.table = blocks_[0].dc;
-  lane.block = blocks;
-  lane.end = blocks + ptrdiff_t{frame_->mcus_per_row} * num_blocks_;
-  lane.last_position = reinterpret_cast<uintptr_t>(scan_.data()) * 8 + scan_.num_bits();
-  return lane;
+Track EntropyDecoder::StartTrack(Block* blocks) const {
+  Track track;
+  track.position = reinterpret_cast<uintptr_t>(scan_.data()) * 8 + position();
+  track.table = blocks_[0].dc;
+  track.block = blocks;
+  track.end = blocks + ptrdiff_t{frame_->mcus_per_row} * num_blocks_;
+  track.last_position = reinterpret_cast<uintptr_t>(scan_.data()) * 8 + scan_.num_bits();
+  return track;
 }
 
-bool EntropyDecoder::FinishLane(Lane lane, Block* blocks) {
-  if (!lane.ok || !DecodeLane(lane)) return false;
-  const uint64_t at = lane.position - reinterpret_cast<uintptr_t>(scan_.data()) * 8;
+bool EntropyDecoder::FinishTrack(Track track, Block* blocks) {
+  if (!track.ok || !DecodeTrack(track)) return false;
+  const uint64_t at = track.position - reinterpret_cast<uintptr_t>(scan_.data()) * 8;
   bits_ = {.next = scan_.data() + at / 8};
   Refill(bits_);
   Use(bits_, static_cast<uint32_t>(at % 8));

@@ -7,62 +7,62 @@
 #include "augment/jpeg/block.h"
 #include "augment/jpeg/frame.h"
 #include "augment/jpeg/huffman.h"
-#include "augment/jpeg/lanes.h"
 #include "augment/jpeg/scan.h"
 #include "augment/jpeg/target.h"
+#include "augment/jpeg/tracks.h"
 
 namespace millrace::augment::jpeg {
 
 inline constexpr int kMaxBlocksPerMcu = 6;
 
-// Where the bit stream stands.
+// A position in the bit stream.
 struct BitReader {
   uint64_t buffer = 0;  // the next bits, from the top
-  uint64_t count = 0;   // of them valid; fewer than 64
+  uint64_t count = 0;   // number of valid bits; fewer than 64
   const uint8_t* next = nullptr;
 };
 
-// Which block an MCU's n-th is.
+// The component and the tables of one block of an MCU.
 struct McuBlock {
   int component = 0;
   const HuffmanTable* dc = nullptr;
   const HuffmanTable* ac = nullptr;
 };
 
-// Decodes the coefficients of a frame, row of MCUs by row of MCUs. Coefficients are written MCU by
-// MCU, block by block, a block's by rows of pixels, over zeros. Thread-compatible; used again and
-// again, it keeps its memory.
+// Decodes the coefficients of a frame, one row of MCUs at a time. Coefficients are written MCU by
+// MCU, block by block, by rows of pixels within a block, into zeroed blocks. Thread-compatible. May
+// be used again and again, and keeps its memory.
 //
-// Of two ways to decode a row the caller chooses one at each row's begin: DecodeRow or SkipRow, or
-// a lane that is decoded beside those of other images (augment/jpeg/lanes.h).
+// The caller chooses one of two ways for each row: DecodeRow or SkipRow, or a track, which is
+// decoded side by side with those of other images (augment/jpeg/tracks.h).
 class EntropyDecoder {
  public:
-  // Builds the tables and stands before the first MCU. `bytes` is the whole file that `frame` was
-  // read from; both must outlive the decoding. False: libjpeg's to judge.
+  // Builds the tables and moves to the first MCU. `bytes` is the whole file that `frame` was read
+  // from; both must outlive the decoding. False if libjpeg must judge the file.
   bool Start(const Frame& frame, std::string_view bytes, Level level);
   int blocks_per_mcu() const { return num_blocks_; }
 
-  // Decodes the next row; MCUs [first, end) are written to `blocks`. False where libjpeg would
-  // warn, or might.
+  // Decodes the next row and writes MCUs [first, end) to `blocks`. False if libjpeg would or might
+  // warn.
   bool DecodeRow(int first, int end, Block* blocks);
-  // The same, and nothing is written.
+  // The same, without writing.
   bool SkipRow();
 
-  // True when rows may be decoded in lanes.
-  bool has_lanes() const { return level_ >= Level::kAvx2 && frame_->restart_interval == 0; }
-  // Makes the blocks of a row, and kLaneRoom more, ready for lanes; their coefficients stay.
+  // True if rows may be decoded in tracks.
+  bool has_tracks() const { return level_ >= Level::kAvx2 && frame_->restart_interval == 0; }
+  // Makes the blocks of a row, and kTrackRoom more, ready for tracks; their coefficients stay.
   void PrepareBlocks(Block* blocks) const;
-  // A lane that writes all MCUs of the next row to `blocks`, which has room for kLaneRoom more.
-  Lane StartLane(Block* blocks) const;
-  // Decodes what is left of the lane's row. False as DecodeRow.
-  bool FinishLane(Lane lane, Block* blocks);
+  // A track that writes all MCUs of the next row to `blocks`, which has room for kTrackRoom more.
+  Track StartTrack(Block* blocks) const;
+  // Decodes the rest of the track's row. False as for DecodeRow.
+  bool FinishTrack(Track track, Block* blocks);
 
  private:
   bool BuildTables(const Frame& frame);
   // Decodes `count` MCUs; blocks == nullptr: skips them.
   bool DecodeRun(int count, Block* blocks);
   bool BeginSegment();
-  // True when no more bits are used than there are, and no sum of differences may overflow.
+  // True if all used bits exist and no sum of differences may overflow.
   bool InBounds() const;
   uint64_t position() const {
     return static_cast<uint64_t>(bits_.next - scan_.data()) * 8 - bits_.count;

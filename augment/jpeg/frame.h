@@ -11,7 +11,7 @@ namespace millrace::augment::jpeg {
 inline constexpr int kBlockSize = 64;  // coefficients of a block, 8 x 8
 inline constexpr int kMaxComponents = 3;
 
-// Where coefficient k of the bit stream lies in a block by rows (ITU-T T.81, figure A.6).
+// Place of the bit stream's coefficient k in a block by rows (ITU-T T.81, figure A.6).
 inline constexpr std::array<uint8_t, kBlockSize> kNaturalOrder = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
@@ -21,7 +21,7 @@ struct Component {
   int id = 0;
   int h = 1;  // blocks of an MCU, across and down
   int v = 1;
-  int quant = 0;  // numbers of tables
+  int quant = 0;  // numbers of the tables, as dc and ac
   int dc = 0;
   int ac = 0;
 };
@@ -33,7 +33,7 @@ struct HuffmanSpec {
   int num_symbols = 0;
 };
 
-// What the markers before the first scan say.
+// The contents of the markers before the first scan.
 struct Frame {
   int width = 0;
   int height = 0;

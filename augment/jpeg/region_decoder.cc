@@ -51,9 +51,9 @@ RegionDecoder::Window RegionDecoder::Plan(const Region& region, int channels) co
 
 void RegionDecoder::Reserve() {
   const int num_mcus = window_.end_mcu - window_.first_mcu;
-  const int num_blocks = frame_.mcus_per_row * entropy_.blocks_per_mcu() + kLaneRoom;
+  const int num_blocks = frame_.mcus_per_row * entropy_.blocks_per_mcu() + kTrackRoom;
   blocks_ = block_memory_.Reserve(static_cast<size_t>(num_blocks));
-  if (entropy_.has_lanes()) entropy_.PrepareBlocks(blocks_);
+  if (entropy_.has_tracks()) entropy_.PrepareBlocks(blocks_);
   for (int c = 0; c < (window_.color ? kMaxComponents : 1); ++c) {
     const Component& component = frame_.components[c];
     const int64_t stride = kRowPadding + int64_t{num_mcus} * component.h * 8 + kRowPadding;
@@ -98,13 +98,13 @@ bool RegionDecoder::Decode(const Region& region, int channels, uint8_t* out, int
   return Begin(region, channels, out, stride) && FinishRows();
 }
 
-Lane RegionDecoder::StartRow() {
+Track RegionDecoder::StartRow() {
   if (row_ == window_.first_row) ClearWindow();
-  return entropy_.StartLane(blocks_);
+  return entropy_.StartTrack(blocks_);
 }
 
-bool RegionDecoder::EndRow(const Lane& lane) {
-  return entropy_.FinishLane(lane, blocks_) && TakeRow();
+bool RegionDecoder::EndRow(const Track& track) {
+  return entropy_.FinishTrack(track, blocks_) && TakeRow();
 }
 
 bool RegionDecoder::TakeRow() {

@@ -14,62 +14,65 @@
 namespace millrace::augment::jpeg {
 
 // Decodes regions of common baseline JPEGs, faster than libjpeg-turbo and to the same bits (those
-// of its vector code, where damaged coefficients overflow). It says false for every other file, and
-// wherever it meets something that libjpeg would refuse or warn of: libjpeg-turbo then decodes the
-// file again, and its pixels and its verdict count.
-// Thread-compatible; one decoder takes any number of images, one after the other, and keeps its
+// of its vector code, where damaged coefficients overflow). It returns false for every other file,
+// and at anything that libjpeg would refuse or warn of: libjpeg-turbo then decodes the file again,
+// and its pixels and its verdict count.
+// Thread-compatible. One decoder decodes any number of images, one after the other, and keeps its
 // memory.
 class RegionDecoder {
  public:
   explicit RegionDecoder(Level level = BestLevel()) : level_(level) {}
 
-  // Reads the header of `bytes`, which must outlive the decoding. False: not for this decoder.
+  // Reads the header of `bytes`, which must outlive the decoding. False if libjpeg-turbo must
+  // decode the file.
   bool Open(std::string_view bytes);
   const Frame& frame() const { return frame_; }
 
-  // Writes `region` as rows of `stride` bytes, pixels of 1 (grey: the luma) or 3 (RGB) bytes, and
-  // nothing behind a row's last pixel. False: not for this decoder, or damaged; `out` is then
-  // unspecified. REQUIRES: Open said true; the region is not empty and lies inside the image.
+  // Writes `region` as rows of `stride` bytes, with pixels of 1 (grey: the luma) or 3 (RGB) bytes,
+  // and nothing behind a row's last pixel. False if libjpeg-turbo must decode the file; `out` is
+  // then unspecified. REQUIRES: Open returned true; the region is not empty and lies inside the
+  // image.
   bool Decode(const Region& region, int channels, uint8_t* out, int64_t stride);
 
-  // The same in steps, as LanePool takes them: Begin, then rows until is_done.
+  // The same in steps, as TrackPool takes them: Begin, then rows until is_done.
   bool Begin(const Region& region, int channels, uint8_t* out, int64_t stride);
   bool is_done() const { return row_ == window_.end_row; }
   // Decodes all rows that are left.
   bool FinishRows();
-  // Whether the next row may be decoded by DecodeLanes, as StartRow's lane; EndRow takes it back.
-  bool has_lanes() const { return entropy_.has_lanes(); }
-  Lane StartRow();
-  bool EndRow(const Lane& lane);
+  // True if the next row may be decoded by DecodeTracks. StartRow returns its track, and EndRow
+  // takes the track back.
+  bool has_tracks() const { return entropy_.has_tracks(); }
+  Track StartRow();
+  bool EndRow(const Track& track);
 
  private:
-  // What of the image is decoded to which samples.
+  // The part of the image that is decoded to samples.
   struct Window {
     int first_mcu, end_mcu;  // columns of MCUs
     int first_row, end_row;  // rows of MCUs; those above are skipped
-    bool color;              // chroma is needed
-    bool context;            // a row's chroma is made of two rows of samples
+    bool color;              // true if chroma is needed
+    bool context;            // true if a row's chroma is made of two rows of samples
   };
   // The samples of one row of MCUs, below the last row of the one before.
   struct Plane {
-    uint8_t* samples = nullptr;  // of the row before
+    uint8_t* samples = nullptr;  // begins with that last row
     int64_t stride = 0;
   };
 
   Window Plan(const Region& region, int channels) const;
   void Reserve();
-  // The blocks that the window begins with.
+  // Returns the first blocks of the window.
   Block* window_blocks() const;
-  // Makes pixels of the coefficients of the row that has been decoded, if it is one of the window.
+  // Makes pixels of the decoded row's coefficients, if the row lies in the window.
   bool TakeRow();
   void ClearWindow();
   bool TransformRow();
   // Repeats the chroma samples at the image's left and right edge, for the upsampling.
   void ExtendEdges(const Plane& plane) const;
-  // Writes those rows of the region that the samples of row_ complete.
+  // Writes the rows of the region that the samples of row_ complete.
   void EmitRows();
   void EmitColor(int64_t y, uint8_t* out);
-  // The upsampled chroma of row `y`, at the region's first column.
+  // Returns the upsampled chroma of row `y`, at the region's first column.
   const uint8_t* Upsample(const Plane& plane, int64_t offset, int64_t y, uint8_t* out) const;
   void KeepLastRows();
 
@@ -77,13 +80,13 @@ class RegionDecoder {
   std::string_view bytes_;
   Frame frame_;
   EntropyDecoder entropy_;
-  // What is being decoded.
+  // The decoding that is under way.
   Region region_;
   int channels_ = 3;
   uint8_t* out_ = nullptr;
   int64_t stride_ = 0;
   Window window_ = {};
-  int row_ = 0;              // the next, of MCUs
+  int row_ = 0;              // next row of MCUs
   Block* blocks_ = nullptr;  // a row of MCUs; zero in the window between rows of it
   std::array<Plane, kMaxComponents> planes_;
   Buffer<Block> block_memory_;

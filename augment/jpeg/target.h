@@ -1,9 +1,9 @@
 #ifndef MILLRACE_AUGMENT_JPEG_TARGET_H_
 #define MILLRACE_AUGMENT_JPEG_TARGET_H_
 
-// Instructions beyond those that every x86-64 has: functions are compiled for them one by one, and
-// called where the processor has them. MILLRACE_INLINE functions are part of whoever calls them,
-// and so compiled for the caller's.
+// Functions for instructions that not every x86-64 has: each is compiled for its instructions, and
+// called only if the processor has them. A MILLRACE_INLINE function becomes a part of its caller,
+// and is compiled for the caller's instructions.
 
 #include "base/simd.h"
 
@@ -27,10 +27,10 @@
 
 namespace millrace::augment::jpeg {
 
-// Which kernels run; the bits are the same. In order: a processor that has one has those before it.
+// The kernels to use; the bits are the same. A processor that has one level has those before it.
 enum class Level { kScalar, kAvx2, kAvx512 };
 
-// What the processor has, up to MILLRACE_SIMD's limit: AVX2 takes "avx2", AVX-512 no limit.
+// Returns the processor's level, up to MILLRACE_SIMD's limit: AVX2 needs "avx2", AVX-512 no limit.
 inline Level BestLevel() {
 #if MILLRACE_JPEG_X86
   if (SimdLimit() < SimdLevel::kAvx2) return Level::kScalar;

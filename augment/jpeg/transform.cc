@@ -70,90 +70,12 @@ bool TransformScalar(const int16_t* coefficients, const int16_t* quant, uint8_t*
 #if MILLRACE_JPEG_X86
 
 // Two blocks at once, one in each half of a register.
-MILLRACE_TARGET_AVX2 inline __m256i Pair(int low, int high) {
-  return _mm256_set1_epi32((high << 16) | (low & 0xFFFF));
-}
-
-template <int kShift>
-MILLRACE_TARGET_AVX2 inline __m256i Descale(__m256i low, __m256i high) {
-  return _mm256_packs_epi32(_mm256_srai_epi32(low, kShift), _mm256_srai_epi32(high, kShift));
-}
-
-struct Wide {
-  __m256i low, high;
-};
-
-MILLRACE_TARGET_AVX2 inline Wide Madd(Wide pairs, __m256i factors) {
-  return {_mm256_madd_epi16(pairs.low, factors), _mm256_madd_epi16(pairs.high, factors)};
-}
-
-MILLRACE_TARGET_AVX2 inline Wide Unpack(__m256i a, __m256i b) {
-  return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
-}
-
-MILLRACE_TARGET_AVX2 inline Wide Add(Wide a, Wide b) {
-  return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
-}
-
-MILLRACE_TARGET_AVX2 inline Wide Subtract(Wide a, Wide b) {
-  return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
-}
-
-// a << kConstBits, and half of what Descale rounds to.
-template <int kShift>
-MILLRACE_TARGET_AVX2 inline Wide Scale(__m256i a) {
-  const Wide top = Unpack(_mm256_setzero_si256(), a);
-  const __m256i round = _mm256_set1_epi32(1 << (kShift - 1));
-  return {_mm256_add_epi32(_mm256_srai_epi32(top.low, 16 - kConstBits), round),
-          _mm256_add_epi32(_mm256_srai_epi32(top.high, 16 - kConstBits), round)};
-}
-
-template <int kShift>
-MILLRACE_TARGET_AVX2 inline void Butterfly(Wide even, Wide odd, __m256i* first, __m256i* second) {
-  const Wide sum = Add(even, odd), difference = Subtract(even, odd);
-  *first = Descale<kShift>(sum.low, sum.high);
-  *second = Descale<kShift>(difference.low, difference.high);
-}
-
-// One dimension; v[i] are the i-th of eight samples of 2 x 8 rows or columns.
-template <int kShift>
-MILLRACE_TARGET_AVX2 inline void PassAvx2(__m256i* v) {
-  const Wide v26 = Unpack(v[2], v[6]);
-  const Wide even3 = Madd(v26, Pair(k0541 + k0765, k0541));
-  const Wide even2 = Madd(v26, Pair(k0541, k0541 - k1847));
-  const Wide even0 = Scale<kShift>(_mm256_add_epi16(v[0], v[4]));
-  const Wide even1 = Scale<kShift>(_mm256_sub_epi16(v[0], v[4]));
-  const Wide z = Unpack(_mm256_add_epi16(v[7], v[3]), _mm256_add_epi16(v[5], v[1]));
-  const Wide y3 = Madd(z, Pair(k1175 - k1961, k1175));
-  const Wide y4 = Madd(z, Pair(k1175, k1175 - k0390));
-  const Wide v71 = Unpack(v[7], v[1]), v53 = Unpack(v[5], v[3]);
-  const Wide odd0 = Add(Madd(v71, Pair(-k0899, k1501 - k0899)), y4);
-  const Wide odd1 = Add(Madd(v53, Pair(-k2562, k3072 - k2562)), y3);
-  const Wide odd2 = Add(Madd(v53, Pair(k2053 - k2562, -k2562)), y4);
-  const Wide odd3 = Add(Madd(v71, Pair(k0298 - k0899, -k0899)), y3);
-  Butterfly<kShift>(Add(even0, even3), odd0, &v[0], &v[7]);
-  Butterfly<kShift>(Add(even1, even2), odd1, &v[1], &v[6]);
-  Butterfly<kShift>(Subtract(even1, even2), odd2, &v[2], &v[5]);
-  Butterfly<kShift>(Subtract(even0, even3), odd3, &v[3], &v[4]);
-}
-
-MILLRACE_TARGET_AVX2 inline void Transpose(__m256i* v) {
-  __m256i a[8], b[8];
-  for (int i = 0; i < 4; ++i) {
-    a[2 * i] = _mm256_unpacklo_epi16(v[2 * i], v[2 * i + 1]);
-    a[2 * i + 1] = _mm256_unpackhi_epi16(v[2 * i], v[2 * i + 1]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      b[4 * i + 2 * j] = _mm256_unpacklo_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-      b[4 * i + 2 * j + 1] = _mm256_unpackhi_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-    }
-  }
-  for (int i = 0; i < 4; ++i) {
-    v[2 * i] = _mm256_unpacklo_epi64(b[i], b[4 + i]);
-    v[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[4 + i]);
-  }
-}
+namespace avx2 {
+#define MILLRACE_VECTOR __m256i
+#define MILLRACE_VECTOR_TARGET MILLRACE_TARGET_AVX2
+#define MM(name) _mm256_##name
+#include "augment/jpeg/transform-inl.h"
+}  // namespace avx2
 
 // Two blocks of one coefficient each: what the passes make of it is that everywhere, rounded.
 MILLRACE_TARGET_AVX2 bool FillPair(int16_t first, int16_t second, int16_t quant, uint8_t* out,
@@ -188,10 +110,10 @@ MILLRACE_TARGET_AVX2 bool TransformPair(const int16_t* first, const int16_t* sec
   }
   const __m256i shifted = _mm256_add_epi16(v[0], _mm256_set1_epi16(8192));
   const bool in_range = _mm256_testz_si256(shifted, _mm256_set1_epi16(-16384)) != 0;
-  PassAvx2<kShift1>(v);
-  Transpose(v);
-  PassAvx2<kShift2>(v);
-  Transpose(v);
+  avx2::Pass<kShift1>(v);
+  avx2::Transpose(v);
+  avx2::Pass<kShift2>(v);
+  avx2::Transpose(v);
   const __m256i center = _mm256_set1_epi8(-128);
   for (int i = 0; i < 4; ++i) {
     const __m256i rows = _mm256_add_epi8(_mm256_packs_epi16(v[2 * i], v[2 * i + 1]), center);
@@ -212,90 +134,13 @@ MILLRACE_TARGET_AVX2 void ClearAvx2(Block* blocks, int count) {
   }
 }
 
-// The inverse transform of four blocks at once.
-MILLRACE_TARGET_AVX512 inline __m512i Pair512(int low, int high) {
-  return _mm512_set1_epi32((high << 16) | (low & 0xFFFF));
-}
-
-template <int kShift>
-MILLRACE_TARGET_AVX512 inline __m512i Descale(__m512i low, __m512i high) {
-  return _mm512_packs_epi32(_mm512_srai_epi32(low, kShift), _mm512_srai_epi32(high, kShift));
-}
-
-struct Wide512 {
-  __m512i low, high;
-};
-
-MILLRACE_TARGET_AVX512 inline Wide512 Madd(Wide512 pairs, __m512i factors) {
-  return {_mm512_madd_epi16(pairs.low, factors), _mm512_madd_epi16(pairs.high, factors)};
-}
-
-MILLRACE_TARGET_AVX512 inline Wide512 Unpack(__m512i a, __m512i b) {
-  return {_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)};
-}
-
-MILLRACE_TARGET_AVX512 inline Wide512 Add(Wide512 a, Wide512 b) {
-  return {_mm512_add_epi32(a.low, b.low), _mm512_add_epi32(a.high, b.high)};
-}
-
-MILLRACE_TARGET_AVX512 inline Wide512 Subtract(Wide512 a, Wide512 b) {
-  return {_mm512_sub_epi32(a.low, b.low), _mm512_sub_epi32(a.high, b.high)};
-}
-
-template <int kShift>
-MILLRACE_TARGET_AVX512 inline Wide512 Scale(__m512i a) {
-  const Wide512 top = Unpack(_mm512_setzero_si512(), a);
-  const __m512i round = _mm512_set1_epi32(1 << (kShift - 1));
-  return {_mm512_add_epi32(_mm512_srai_epi32(top.low, 16 - kConstBits), round),
-          _mm512_add_epi32(_mm512_srai_epi32(top.high, 16 - kConstBits), round)};
-}
-
-template <int kShift>
-MILLRACE_TARGET_AVX512 inline void Butterfly(Wide512 even, Wide512 odd, __m512i* first,
-                                             __m512i* second) {
-  const Wide512 sum = Add(even, odd), difference = Subtract(even, odd);
-  *first = Descale<kShift>(sum.low, sum.high);
-  *second = Descale<kShift>(difference.low, difference.high);
-}
-
-template <int kShift>
-MILLRACE_TARGET_AVX512 inline void PassAvx512(__m512i* v) {
-  const Wide512 v26 = Unpack(v[2], v[6]);
-  const Wide512 even3 = Madd(v26, Pair512(k0541 + k0765, k0541));
-  const Wide512 even2 = Madd(v26, Pair512(k0541, k0541 - k1847));
-  const Wide512 even0 = Scale<kShift>(_mm512_add_epi16(v[0], v[4]));
-  const Wide512 even1 = Scale<kShift>(_mm512_sub_epi16(v[0], v[4]));
-  const Wide512 z = Unpack(_mm512_add_epi16(v[7], v[3]), _mm512_add_epi16(v[5], v[1]));
-  const Wide512 y3 = Madd(z, Pair512(k1175 - k1961, k1175));
-  const Wide512 y4 = Madd(z, Pair512(k1175, k1175 - k0390));
-  const Wide512 v71 = Unpack(v[7], v[1]), v53 = Unpack(v[5], v[3]);
-  const Wide512 odd0 = Add(Madd(v71, Pair512(-k0899, k1501 - k0899)), y4);
-  const Wide512 odd1 = Add(Madd(v53, Pair512(-k2562, k3072 - k2562)), y3);
-  const Wide512 odd2 = Add(Madd(v53, Pair512(k2053 - k2562, -k2562)), y4);
-  const Wide512 odd3 = Add(Madd(v71, Pair512(k0298 - k0899, -k0899)), y3);
-  Butterfly<kShift>(Add(even0, even3), odd0, &v[0], &v[7]);
-  Butterfly<kShift>(Add(even1, even2), odd1, &v[1], &v[6]);
-  Butterfly<kShift>(Subtract(even1, even2), odd2, &v[2], &v[5]);
-  Butterfly<kShift>(Subtract(even0, even3), odd3, &v[3], &v[4]);
-}
-
-MILLRACE_TARGET_AVX512 inline void Transpose(__m512i* v) {
-  __m512i a[8], b[8];
-  for (int i = 0; i < 4; ++i) {
-    a[2 * i] = _mm512_unpacklo_epi16(v[2 * i], v[2 * i + 1]);
-    a[2 * i + 1] = _mm512_unpackhi_epi16(v[2 * i], v[2 * i + 1]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      b[4 * i + 2 * j] = _mm512_unpacklo_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-      b[4 * i + 2 * j + 1] = _mm512_unpackhi_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-    }
-  }
-  for (int i = 0; i < 4; ++i) {
-    v[2 * i] = _mm512_unpacklo_epi64(b[i], b[4 + i]);
-    v[2 * i + 1] = _mm512_unpackhi_epi64(b[i], b[4 + i]);
-  }
-}
+// Four blocks at once, one in each quarter of a register.
+namespace avx512 {
+#define MILLRACE_VECTOR __m512i
+#define MILLRACE_VECTOR_TARGET MILLRACE_TARGET_AVX512
+#define MM(name) _mm512_##name
+#include "augment/jpeg/transform-inl.h"
+}  // namespace avx512
 
 // Four registers of four rows of a block each become four of one row of each block.
 MILLRACE_TARGET_AVX512 inline void GatherRows(__m512i* v) {
@@ -321,10 +166,10 @@ MILLRACE_TARGET_AVX512 bool TransformFour(const int16_t* const* blocks, const in
   }
   const __m512i shifted = _mm512_add_epi16(v[0], _mm512_set1_epi16(8192));
   const bool in_range = _mm512_test_epi16_mask(shifted, _mm512_set1_epi16(-16384)) == 0;
-  PassAvx512<kShift1>(v);
-  Transpose(v);
-  PassAvx512<kShift2>(v);
-  Transpose(v);
+  avx512::Pass<kShift1>(v);
+  avx512::Transpose(v);
+  avx512::Pass<kShift2>(v);
+  avx512::Transpose(v);
   const __m512i center = _mm512_set1_epi8(-128);
   const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   for (int i = 0; i < 4; ++i) {

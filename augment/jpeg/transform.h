@@ -10,8 +10,8 @@
 
 namespace millrace::augment::jpeg {
 
-// Where the blocks lie that make a row: groups of `group` blocks, `group_stride` blocks from one to
-// the next.
+// The places of the blocks of a row: groups of `group` blocks, `group_stride` blocks from one group
+// to the next.
 struct BlockRow {
   const Block* blocks = nullptr;
   int num_blocks = 0;
@@ -19,11 +19,11 @@ struct BlockRow {
   int group_stride = 1;
 };
 
-// Samples of blocks side by side: libjpeg's accurate inverse transform (ISLOW), to the bit of
-// libjpeg-turbo's vector code, 16-bit wrapping included. `quant` by rows, as 16-bit integers.
-// Writes 8 rows of 8 samples a block, and up to kRowPadding more. False where
-// libjpeg-turbo's short cut for empty rows would come out different: a dequantised coefficient of
-// the first row is outside [-8192, 8191], which no encoder writes.
+// Writes the samples of blocks side by side by libjpeg's accurate inverse transform (ISLOW), with
+// the bits of libjpeg-turbo's vector code, 16-bit wrapping included. `quant` is by rows, as 16-bit
+// integers. Writes 8 rows of 8 samples per block, and up to kRowPadding more per row. False if
+// libjpeg-turbo's short cut for empty rows would give other bits: a dequantised coefficient of the
+// first row is outside [-8192, 8191], which no encoder writes.
 bool InverseTransform(const BlockRow& row, const std::array<uint16_t, kBlockSize>& quant,
                       uint8_t* out, ptrdiff_t stride, Level level);
 

@@ -6,9 +6,10 @@
 #include <numbers>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "augment/batch_mixing.h"
 #include "augment/image/errors.h"
-#include "augment/mixing.h"
+#include "augment/image/map_images.h"
+#include "augment/image/options.h"
 #include "augment/policy/aug_mix.h"
 #include "base/status.h"
 
@@ -26,25 +27,18 @@ class AugMix final : public Op {
   AugMix(AugMixOptions options, uint64_t stage) : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolvePolicy(input, options_.field, "aug_mix");
+    return ResolveColorImage(input, options_.field, "aug_mix");
   }
 
   void Apply(Run& run) const override {
-    const Column in = run.Take(options_.field);
-    Column& out = run.Add(options_.field, DType::kU8);
     // One for all rows: images are mixed one after the other.
-    const MixScratch scratch(run.arena(), LargestOf(in, run));
-    for (int64_t row = 0; row < run.num_rows(); ++row) {
-      if (!run.ok(row)) continue;
-      const ConstTensorView image = in.at(row);
-      const Shape& shape = image.shape;
-      const ColorImage view{static_cast<const uint8_t*>(image.data), shape[0], shape[1], shape[2]};
-      RandomStream random = run.Random(row, stage_);
-      const DrawnMix drawn = DrawMix(options_, shape[0], shape[1], random);
-      auto* to = static_cast<uint8_t*>(run.Allocate(out, row, shape));
-      if (view.size() == 0) continue;
-      ApplyMix(drawn, view, options_.bilinear, static_cast<uint8_t>(options_.fill), scratch, to);
-    }
+    const MixScratch scratch(run.arena(), LargestOf(run.Get(options_.field), run));
+    MapImages(run, options_.field, stage_,
+              [&](RandomStream& random, const ColorImage& in, uint8_t* out, RunArena&) {
+                ApplyMix(DrawMix(options_, in.height, in.width, random), in, options_.bilinear,
+                         static_cast<uint8_t>(options_.fill), scratch, out);
+                return absl::OkStatus();
+              });
   }
 
  private:
@@ -59,12 +53,6 @@ class AugMix final : public Op {
   const AugMixOptions options_;
   const uint64_t stage_;
 };
-
-absl::Status CheckRange(std::string_view name, int value, int least, int most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("aug_mix: ", ToAbsl(name), " is ", value, "; expected ", least, " to ", most));
-}
 
 }  // namespace
 
@@ -131,17 +119,12 @@ void ApplyMix(const DrawnMix& drawn, const ColorImage& in, bool bilinear, uint8_
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakeAugMix(AugMixOptions options, const std::string& stage) {
-  MILLRACE_RETURN_IF_ERROR(CheckRange("severity", options.severity, 1, 10));
-  MILLRACE_RETURN_IF_ERROR(CheckRange("mixture_width", options.mixture_width, 1, kMost));
-  MILLRACE_RETURN_IF_ERROR(CheckRange("chain_depth", options.chain_depth, 0, kMost));
-  if (!(options.alpha >= 0.001 && options.alpha <= 1000)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("aug_mix: alpha is ", options.alpha, "; expected 0.001 to 1000"));
-  }
-  if (!(options.fill >= 0 && options.fill <= 255)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("aug_mix: fill is ", options.fill, "; expected 0 to 255"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("aug_mix", "severity", options.severity, 1, 10));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckNumber("aug_mix", "mixture_width", options.mixture_width, 1, kMost));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("aug_mix", "chain_depth", options.chain_depth, 0, kMost));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("aug_mix", "alpha", options.alpha, 0.001, 1000));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("aug_mix", "fill", options.fill, 0, 255));
   return std::make_unique<AugMix>(std::move(options), HashName(stage));
 }
 

@@ -7,15 +7,15 @@
 #include "augment/aug_mix.h"
 #include "augment/policy/auto_augment.h"
 
-// What MakeAugMix draws, and what it makes of an image.
+// The draws of MakeAugMix's op, and their application to an image.
 
 namespace millrace::augment {
 
-// The logarithm of a Gamma(alpha, 1) variate by Marsaglia and Tsang (ACM TOMS 26, 2000), exact.
-// With d = max(alpha, alpha + 1 if alpha < 1) - 1/3, c = 1 / sqrt(9 d). Per try three NextDoubles
-// p, q, r: x = sqrt(-2 log(1 - p)) cos(2 pi q), v = (1 + c x)^3, and it is d v if v > 0 and
-// log(1 - r) < x^2 / 2 + d - d v + d log(v). For alpha < 1 one NextDouble s more: times
-// (1 - s)^(1 / alpha).
+// Draws the logarithm of a Gamma(alpha, 1) variate by Marsaglia and Tsang (ACM TOMS 26, 2000),
+// exact. With d = max(alpha, alpha + 1 if alpha < 1) - 1/3, c = 1 / sqrt(9 d). Per try three
+// NextDoubles p, q, r: x = sqrt(-2 log(1 - p)) cos(2 pi q), v = (1 + c x)^3, and it is d v if v > 0
+// and log(1 - r) < x^2 / 2 + d - d v + d log(v). For alpha < 1 one NextDouble s more: times (1 -
+// s)^(1 / alpha).
 double DrawLogGamma(double alpha, RandomStream& random);
 
 struct DrawnMix {
@@ -29,7 +29,7 @@ struct DrawnMix {
 
 DrawnMix DrawMix(const AugMixOptions& options, int64_t height, int64_t width, RandomStream& random);
 
-// Room for one image's sum and for two images, of up to `size` values each.
+// Scratch memory for one image's sum and for two images, of up to `size` values each.
 class MixScratch {
  public:
   MixScratch(RunArena& arena, int64_t size);
@@ -44,7 +44,7 @@ class MixScratch {
   uint8_t* const other_;
 };
 
-// `out` is other memory.
+// Writes the mixed image to `out`, other memory.
 void ApplyMix(const DrawnMix& drawn, const ColorImage& in, bool bilinear, uint8_t fill,
               const MixScratch& scratch, uint8_t* out);
 

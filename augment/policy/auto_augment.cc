@@ -5,9 +5,10 @@
 #include <numbers>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "augment/geometry/affine.h"
 #include "augment/image/errors.h"
+#include "augment/image/map_images.h"
+#include "augment/image/options.h"
 #include "augment/policy/auto_augment.h"
 #include "base/status.h"
 
@@ -53,22 +54,15 @@ class AutoAugment final : public Op {
       : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolvePolicy(input, options_.field, "auto_augment");
+    return ResolveColorImage(input, options_.field, "auto_augment");
   }
 
   void Apply(Run& run) const override {
-    const Column in = run.Take(options_.field);
-    Column& out = run.Add(options_.field, DType::kU8);
-    for (int64_t row = 0; row < run.num_rows(); ++row) {
-      if (!run.ok(row)) continue;
-      const ConstTensorView image = in.at(row);
-      const Shape& shape = image.shape;
-      const ColorImage view{static_cast<const uint8_t*>(image.data), shape[0], shape[1], shape[2]};
-      RandomStream random = run.Random(row, stage_);
-      const DrawnTransforms drawn = DrawTransforms(options_, shape[0], shape[1], random);
-      auto* to = static_cast<uint8_t*>(run.Allocate(out, row, shape));
-      if (view.size() > 0) ApplyAll(drawn, view, run.arena(), to);
-    }
+    MapImages(run, options_.field, stage_,
+              [this](RandomStream& random, const ColorImage& in, uint8_t* out, RunArena& arena) {
+                ApplyAll(DrawTransforms(options_, in.height, in.width, random), in, arena, out);
+                return absl::OkStatus();
+              });
   }
 
  private:
@@ -91,21 +85,7 @@ class AutoAugment final : public Op {
   const uint64_t stage_;
 };
 
-absl::Status CheckRange(std::string_view name, int value, int least, int most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("auto_augment: ", ToAbsl(name), " is ", value,
-                                                 "; expected ", least, " to ", most));
-}
-
 }  // namespace
-
-absl::StatusOr<Schema> ResolvePolicy(const Schema& input, const std::string& field_name,
-                                     std::string_view op) {
-  static constexpr DType kBytesOnly[] = {DType::kU8};
-  MILLRACE_ASSIGN_OR_RETURN(const Field field, FindImage(input, field_name, op, kBytesOnly));
-  if (field.shape[2] == 1 || field.shape[2] == 3) return input;
-  return FieldError(field, op, "1 or 3 channels");
-}
 
 void ApplyTransform(const DrawnTransform& drawn, const ColorImage& in, bool bilinear, uint8_t fill,
                     uint8_t* out) {
@@ -140,15 +120,12 @@ void ApplyTransform(const DrawnTransform& drawn, const ColorImage& in, bool bili
 
 absl::StatusOr<std::unique_ptr<Op>> MakeAutoAugment(AutoAugmentOptions options,
                                                     const std::string& stage) {
-  MILLRACE_RETURN_IF_ERROR(CheckRange("num_ops", options.num_ops, 1, kMaxOps));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("auto_augment", "num_ops", options.num_ops, 1, kMaxOps));
   MILLRACE_RETURN_IF_ERROR(
-      CheckRange("num_magnitude_bins", options.num_magnitude_bins, 2, kMaxBins));
-  MILLRACE_RETURN_IF_ERROR(
-      CheckRange("magnitude", options.magnitude, 0, options.num_magnitude_bins - 1));
-  if (!(options.fill >= 0 && options.fill <= 255)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("auto_augment: fill is ", options.fill, "; expected 0 to 255"));
-  }
+      CheckNumber("auto_augment", "num_magnitude_bins", options.num_magnitude_bins, 2, kMaxBins));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("auto_augment", "magnitude", options.magnitude, 0,
+                                       options.num_magnitude_bins - 1));
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("auto_augment", "fill", options.fill, 0, 255));
   return std::make_unique<AutoAugment>(std::move(options), HashName(stage));
 }
 

@@ -6,14 +6,12 @@
 #include <string_view>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/status/statusor.h"
 #include "augment/aug_mix.h"
 #include "augment/auto_augment.h"
 #include "augment/color/color.h"
 #include "base/philox.h"
-#include "base/schema.h"
 
-// What MakeAutoAugment and MakeAugMix draw, and what a transform does.
+// The draws of MakeAutoAugment's and MakeAugMix's ops, and the transforms.
 
 namespace millrace::augment {
 
@@ -45,21 +43,17 @@ struct DrawnTransform {
 };
 using DrawnTransforms = absl::InlinedVector<DrawnTransform, 4>;
 
-// The transforms of an image, in the order in which they are applied. `options` are valid.
+// Draws the transforms of an image, in the order in which they are applied. `options` are valid.
 DrawnTransforms DrawTransforms(const AutoAugmentOptions& options, int64_t height, int64_t width,
                                RandomStream& random);
 
-// One chain of AugMix.
+// Draws one chain of AugMix.
 DrawnTransforms DrawChain(const AugMixOptions& options, int64_t height, int64_t width,
                           RandomStream& random);
 
-// `out` is other memory.
+// Writes the transformed image to `out`, other memory.
 void ApplyTransform(const DrawnTransform& drawn, const ColorImage& in, bool bilinear, uint8_t fill,
                     uint8_t* out);
-
-// What both ops ask of their field, and leave as it is: uint8 [height, width, 1 or 3].
-absl::StatusOr<Schema> ResolvePolicy(const Schema& input, const std::string& field_name,
-                                     std::string_view op);
 
 }  // namespace millrace::augment
 

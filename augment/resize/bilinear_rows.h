@@ -9,8 +9,8 @@
 
 namespace millrace::augment {
 
-// The rows of a resized image, each by itself and in any order, as ResizeBilinear
-// (augment/resize/resize.h) has them. Thread-compatible.
+// Makes single rows of a resized image in any order, with the bits of ResizeBilinear
+// (augment/resize/resize.h). Thread-compatible.
 class BilinearRows {
  public:
   struct Extents {
@@ -44,8 +44,8 @@ class BilinearRows {
   const Extents extents_;
   const float row_ratio_;
   ColumnTaps columns_;
-  ColumnWindows windows_;  // if there are any: of columns_
-  float* const blended_;   // one row of the input's width
+  ColumnWindows windows_;  // the same as columns_, where windows can be used
+  float* const blended_;   // scratch: one row of the input's width
 };
 
 }  // namespace millrace::augment

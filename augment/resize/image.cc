@@ -71,6 +71,18 @@ uint8_t ToByte(float value) {
 
 }  // namespace
 
+PixelView ViewOf(const ConstTensorView& image, const Region& region) {
+  const int64_t channels = image.shape[2], stride = image.shape[1] * channels;
+  const int64_t first = region.top * stride + region.left * channels;
+  const auto* const data = static_cast<const std::byte*>(image.data);
+  return {data + static_cast<size_t>(first) * SizeOf(image.dtype),
+          image.dtype,
+          stride,
+          region.height,
+          region.width,
+          channels};
+}
+
 void ResizeImage(const PixelView& in, const ResizeTarget& target, void* out, RunArena& arena) {
   if (target.method == ResizeMethod::kNearest && target.dtype == in.dtype) {
     return ResizeBytes(in, target, out);

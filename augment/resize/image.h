@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
+#include "augment/image/region.h"
 #include "augment/image_ops.h"
 #include "base/run.h"
+#include "base/tensor.h"
 
 namespace millrace::augment {
 
@@ -18,7 +20,10 @@ struct PixelView {
   int64_t channels = 0;
 };
 
-// What they are resized to.
+// Returns the pixels of `region` of `image`. REQUIRES: the region lies in the image.
+PixelView ViewOf(const ConstTensorView& image, const Region& region);
+
+// The size and dtype to resize to, and how.
 struct ResizeTarget {
   ResizeMethod method = ResizeMethod::kBilinear;
   bool antialias = false;
@@ -27,7 +32,8 @@ struct ResizeTarget {
   int64_t width = 0;
 };
 
-// Writes the image that MakeResize makes of `in` to `out`, dense. REQUIRES: ResizedShape takes it.
+// Writes the image that MakeResize makes of `in` to `out`, dense. REQUIRES:
+// ResizedShape accepts it.
 void ResizeImage(const PixelView& in, const ResizeTarget& target, void* out, RunArena& arena);
 
 }  // namespace millrace::augment

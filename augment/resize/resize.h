@@ -39,7 +39,7 @@ struct ImageView {
   int64_t channels = 0;
 };
 
-// A dense image to write.
+// A dense image to be written. Borrows.
 template <typename T>
 struct ImageTarget {
   T* data = nullptr;
@@ -47,14 +47,14 @@ struct ImageTarget {
   int64_t width = 0;
 };
 
-// The rest of MakeResize's methods (image_ops.h), to the same REQUIRES. T is uint8_t or float.
+// MakeResize's other methods (image_ops.h), with the same REQUIRES. T is uint8_t or float.
 template <typename T>
 void ResizeBicubic(const ImageView<T>& in, const ImageTarget<T>& out, RunArena& arena);
-// By the triangle kernel, or Keys'. REQUIRES: in's extents <= 2^16.
+// Uses the triangle kernel, or with `cubic` Keys'. REQUIRES: in's extents <= 2^16.
 template <typename T>
 void ResizeAntialias(const ImageView<T>& in, bool cubic, const ImageTarget<T>& out,
                      RunArena& arena);
-// Of pixels of `pixel` bytes; the rows of `in` are `stride` bytes apart.
+// Takes pixels of `pixel` bytes; the rows of `in` are `stride` bytes apart.
 void ResizeNearest(const std::byte* in, int64_t in_height, int64_t in_width, size_t stride,
                    size_t pixel, const ImageTarget<std::byte>& out);
 

@@ -1,4 +1,4 @@
-// Compiled once for each set of instructions, as row_kernels.cc is. Sums of bytes are integers
+// Compiled once for each set of instructions, as kernels.cc is. Sums of bytes are integers
 // below 2^52, which double holds: so they are exact in any order, and so is what a division is
 // rounded down to, since a quotient of numbers as small as MeanPixels asks for is either an integer
 // or further from one than double is coarse.

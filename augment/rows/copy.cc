@@ -1,4 +1,4 @@
-// Compiled once for each set of instructions, as row_kernels.cc is.
+// Compiled once for each set of instructions, as kernels.cc is.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/rows/copy.cc"
 #ifndef HWY_DISABLED_TARGETS
@@ -63,10 +63,11 @@ void Mirror(const uint8_t* HWY_RESTRICT in, size_t row, size_t pixel, uint8_t* H
 }
 
 template <typename T>
-HWY_INLINE void SplitRowOf(const T* HWY_RESTRICT in, int64_t pixels, int64_t plane,
-                           T* HWY_RESTRICT out) {
+HWY_INLINE void SplitAs(const void* row, int64_t pixels, int64_t plane, void* planes) {
   constexpr Most<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* HWY_RESTRICT const in = static_cast<const T*>(row);
+  auto* HWY_RESTRICT const out = static_cast<T*>(planes);
   int64_t i = 0;
   for (; i + lanes <= pixels; i += lanes) {
     hn::Vec<decltype(d)> a, b, c;
@@ -83,10 +84,11 @@ HWY_INLINE void SplitRowOf(const T* HWY_RESTRICT in, int64_t pixels, int64_t pla
 }
 
 template <typename T>
-HWY_INLINE void JoinRowOf(const T* HWY_RESTRICT in, int64_t pixels, int64_t plane,
-                          T* HWY_RESTRICT out) {
+HWY_INLINE void JoinAs(const void* planes, int64_t pixels, int64_t plane, void* row) {
   constexpr Most<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* HWY_RESTRICT const in = static_cast<const T*>(planes);
+  auto* HWY_RESTRICT const out = static_cast<T*>(row);
   int64_t i = 0;
   for (; i + lanes <= pixels; i += lanes) {
     hn::StoreInterleaved3(hn::LoadU(d, in + i), hn::LoadU(d, in + plane + i),
@@ -100,15 +102,19 @@ HWY_INLINE void JoinRowOf(const T* HWY_RESTRICT in, int64_t pixels, int64_t plan
 }
 
 template <typename T>
-HWY_INLINE void PadRowOf(const T* HWY_RESTRICT in, int64_t pixels, T value, T* HWY_RESTRICT out) {
+HWY_INLINE void PadAs(const void* row, int64_t pixels, const void* fourth, void* padded) {
   constexpr Most<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto fourth = hn::Set(d, value);
+  const auto* HWY_RESTRICT const in = static_cast<const T*>(row);
+  auto* HWY_RESTRICT const out = static_cast<T*>(padded);
+  T value;
+  std::memcpy(&value, fourth, sizeof value);
+  const auto values = hn::Set(d, value);
   int64_t i = 0;
   for (; i + lanes <= pixels; i += lanes) {
     hn::Vec<decltype(d)> a, b, c;
     hn::LoadInterleaved3(d, in + 3 * i, a, b, c);
-    hn::StoreInterleaved4(a, b, c, fourth, d, out + 4 * i);
+    hn::StoreInterleaved4(a, b, c, values, d, out + 4 * i);
   }
   for (; i < pixels; ++i) {
     for (int64_t channel = 0; channel < 3; ++channel) out[4 * i + channel] = in[3 * i + channel];
@@ -116,35 +122,21 @@ HWY_INLINE void PadRowOf(const T* HWY_RESTRICT in, int64_t pixels, T value, T* H
   }
 }
 
-void SplitFloats(const float* in, int64_t pixels, int64_t plane, float* out) {
-  SplitRowOf(in, pixels, plane, out);
+// Elements are moved as integers of their size: 1, 2 or 4 bytes.
+void Split(const void* in, int64_t pixels, int64_t plane, size_t element, void* out) {
+  if (element == 1) return SplitAs<uint8_t>(in, pixels, plane, out);
+  if (element == 2) return SplitAs<uint16_t>(in, pixels, plane, out);
+  SplitAs<uint32_t>(in, pixels, plane, out);
 }
-void SplitWords(const uint32_t* in, int64_t pixels, int64_t plane, uint32_t* out) {
-  SplitRowOf(in, pixels, plane, out);
+void Join(const void* in, int64_t pixels, int64_t plane, size_t element, void* out) {
+  if (element == 1) return JoinAs<uint8_t>(in, pixels, plane, out);
+  if (element == 2) return JoinAs<uint16_t>(in, pixels, plane, out);
+  JoinAs<uint32_t>(in, pixels, plane, out);
 }
-void SplitShorts(const uint16_t* in, int64_t pixels, int64_t plane, uint16_t* out) {
-  SplitRowOf(in, pixels, plane, out);
-}
-void SplitBytes(const uint8_t* in, int64_t pixels, int64_t plane, uint8_t* out) {
-  SplitRowOf(in, pixels, plane, out);
-}
-void JoinWords(const uint32_t* in, int64_t pixels, int64_t plane, uint32_t* out) {
-  JoinRowOf(in, pixels, plane, out);
-}
-void JoinShorts(const uint16_t* in, int64_t pixels, int64_t plane, uint16_t* out) {
-  JoinRowOf(in, pixels, plane, out);
-}
-void JoinBytes(const uint8_t* in, int64_t pixels, int64_t plane, uint8_t* out) {
-  JoinRowOf(in, pixels, plane, out);
-}
-void PadWords(const uint32_t* in, int64_t pixels, uint32_t value, uint32_t* out) {
-  PadRowOf(in, pixels, value, out);
-}
-void PadShorts(const uint16_t* in, int64_t pixels, uint16_t value, uint16_t* out) {
-  PadRowOf(in, pixels, value, out);
-}
-void PadBytes(const uint8_t* in, int64_t pixels, uint8_t value, uint8_t* out) {
-  PadRowOf(in, pixels, value, out);
+void Pad(const void* in, int64_t pixels, const void* fourth, size_t element, void* out) {
+  if (element == 1) return PadAs<uint8_t>(in, pixels, fourth, out);
+  if (element == 2) return PadAs<uint16_t>(in, pixels, fourth, out);
+  PadAs<uint32_t>(in, pixels, fourth, out);
 }
 
 void Stream(const uint8_t* HWY_RESTRICT in, size_t bytes, uint8_t* HWY_RESTRICT out) {
@@ -163,16 +155,9 @@ HWY_AFTER_NAMESPACE();
 namespace millrace::augment {
 
 HWY_EXPORT(Mirror);
-HWY_EXPORT(SplitFloats);
-HWY_EXPORT(SplitWords);
-HWY_EXPORT(SplitShorts);
-HWY_EXPORT(SplitBytes);
-HWY_EXPORT(JoinWords);
-HWY_EXPORT(JoinShorts);
-HWY_EXPORT(JoinBytes);
-HWY_EXPORT(PadWords);
-HWY_EXPORT(PadShorts);
-HWY_EXPORT(PadBytes);
+HWY_EXPORT(Split);
+HWY_EXPORT(Join);
+HWY_EXPORT(Pad);
 HWY_EXPORT(Stream);
 
 void MirrorRow(const std::byte* in, int64_t width, size_t pixel, std::byte* out) {
@@ -180,46 +165,17 @@ void MirrorRow(const std::byte* in, int64_t width, size_t pixel, std::byte* out)
   (reinterpret_cast<const uint8_t*>(in), static_cast<size_t>(width) * pixel, pixel,
    reinterpret_cast<uint8_t*>(out));
 }
-void SplitRow3(const float* in, int64_t pixels, int64_t plane, float* out) {
-  HWY_DYNAMIC_DISPATCH(SplitFloats)(in, pixels, plane, out);
+void SplitRow3(const void* in, int64_t pixels, int64_t plane, size_t element, void* out) {
+  HWY_DYNAMIC_DISPATCH(Split)(in, pixels, plane, element, out);
 }
-void SplitRow3(const uint32_t* in, int64_t pixels, int64_t plane, uint32_t* out) {
-  HWY_DYNAMIC_DISPATCH(SplitWords)(in, pixels, plane, out);
-}
-void SplitRow3(const uint16_t* in, int64_t pixels, int64_t plane, uint16_t* out) {
-  HWY_DYNAMIC_DISPATCH(SplitShorts)(in, pixels, plane, out);
-}
-void SplitRow3(const uint8_t* in, int64_t pixels, int64_t plane, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(SplitBytes)(in, pixels, plane, out);
-}
-void JoinRow3(const uint32_t* in, int64_t pixels, int64_t plane, uint32_t* out) {
-  HWY_DYNAMIC_DISPATCH(JoinWords)(in, pixels, plane, out);
-}
-void JoinRow3(const uint16_t* in, int64_t pixels, int64_t plane, uint16_t* out) {
-  HWY_DYNAMIC_DISPATCH(JoinShorts)(in, pixels, plane, out);
-}
-void JoinRow3(const uint8_t* in, int64_t pixels, int64_t plane, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(JoinBytes)(in, pixels, plane, out);
-}
-void PadRow3(const uint32_t* in, int64_t pixels, uint32_t value, uint32_t* out) {
-  HWY_DYNAMIC_DISPATCH(PadWords)(in, pixels, value, out);
-}
-void PadRow3(const uint16_t* in, int64_t pixels, uint16_t value, uint16_t* out) {
-  HWY_DYNAMIC_DISPATCH(PadShorts)(in, pixels, value, out);
-}
-void PadRow3(const uint8_t* in, int64_t pixels, uint8_t value, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(PadBytes)(in, pixels, value, out);
+void JoinRow3(const void* in, int64_t pixels, int64_t plane, size_t element, void* out) {
+  HWY_DYNAMIC_DISPATCH(Join)(in, pixels, plane, element, out);
 }
 void AppendChannels(const std::byte* in, int64_t pixels, size_t pixel, size_t element,
                     std::span<const std::byte> rest, std::byte* out) {
-  const auto append_to_three = [&]<typename T>(T value) {
-    std::memcpy(&value, rest.data(), sizeof value);
-    PadRow3(reinterpret_cast<const T*>(in), pixels, value, reinterpret_cast<T*>(out));
-  };
-  if (pixel == 3 * element && rest.size() == element) {
-    if (element == 1) return append_to_three(uint8_t{});
-    if (element == 2) return append_to_three(uint16_t{});
-    if (element == 4) return append_to_three(uint32_t{});
+  if (pixel == 3 * element && rest.size() == element && element <= kMostMoved) {
+    HWY_DYNAMIC_DISPATCH(Pad)(in, pixels, rest.data(), element, out);
+    return;
   }
   for (; pixels > 0; --pixels, in += pixel) {
     std::memcpy(out, in, pixel);

@@ -1,5 +1,5 @@
 // Values of a row as vectors of float32, for files that are compiled once for each set of
-// instructions (row_kernels.cc) and include this one each time: Highway's way of sharing code among
+// instructions (kernels.cc) and include this one each time: Highway's way of sharing code among
 // them. All that follows is one set's own, whose namespace it is in, so it may stand in many files
 // but must be the same in all.
 #if defined(MILLRACE_AUGMENT_ROWS_FLOATS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,4 +1,4 @@
-// Compiled once for each set of instructions, as row_kernels.cc is.
+// Compiled once for each set of instructions, as kernels.cc is.
 //
 // torchvision's _rgb_to_hsv and _hsv2rgb without their branches: what a pixel is not is worked out
 // too, and not taken. Every quotient is a division, so that the bits are those of the plain loop.

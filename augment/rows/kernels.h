@@ -13,13 +13,13 @@
 
 namespace millrace::augment {
 
-// Floats behind a row that BlendColumns3 may write.
+// Number of floats behind a row that BlendColumns3 may write.
 inline constexpr int64_t kRowSlack = 16;
-// The taps of a row are filled up to a multiple of this.
+// The number of taps of a row is filled up to a multiple of this.
 inline constexpr int64_t kTapsPerStep = 4;
 
-// From which pixels the pixels of a row are blended: floats from the row's first to the left one's
-// first and to the right one's, and how far it is between them, four times.
+// The two pixels of the input that each pixel of a row is blended from: the places of their first
+// floats in the row, and the weight of the right one, four times.
 struct ColumnTaps {
   const int32_t* lower = nullptr;
   const int32_t* upper = nullptr;
@@ -27,22 +27,22 @@ struct ColumnTaps {
   int64_t count = 0;
 };
 
-// The same for registers that hold kWindowValues values of the output: what one register is blended
-// from lies close together, in a window of the row, and one instruction looks up all its values.
+// The same for registers of kWindowValues output values: the inputs of one register lie close
+// together, in a window of the row, and one instruction looks up all of them.
 inline constexpr int64_t kWindowValues = 16;
 inline constexpr int64_t kWindowFloats = 32;
 inline constexpr int64_t kWideWindowFloats = 64;
 struct ColumnWindows {
-  const int32_t* first = nullptr;  // where each window begins in the row
-  const int32_t* left = nullptr;   // of each value: where in its window the left one is
-  const int32_t* right = nullptr;  // and the right one
+  const int32_t* first = nullptr;  // place in the row of each window's first float
+  const int32_t* left = nullptr;   // per value: place of the left input in its window
+  const int32_t* right = nullptr;  // per value: place of the right input in its window
   const float* weights = nullptr;  // of each value
-  int64_t count = 0;               // of windows; 0: there are none
-  bool wide = false;               // of kWideWindowFloats, not of kWindowFloats
+  int64_t count = 0;               // number of windows; 0: windows cannot be used
+  bool wide = false;               // true if windows have kWideWindowFloats, not kWindowFloats
 };
 
-// What becomes of a blended pixel of three values: rounded half to even, then, with `scale`,
-// value * factor - offset per channel.
+// The steps after blending a pixel of three values: with `round` to integers, half to even; then,
+// with `scale`, value * factor - offset per channel.
 struct PixelScaling {
   bool round = false;
   bool scale = false;
@@ -50,7 +50,7 @@ struct PixelScaling {
   alignas(16) float offset[4] = {};
 };
 
-// --- Defined in row_kernels.cc ---
+// --- Defined in kernels.cc ---
 
 // out[i] = top[i] + (bottom[i] - top[i]) * weight
 void BlendRows(const uint8_t* top, const uint8_t* bottom, float weight, int64_t count, float* out);
@@ -68,7 +68,7 @@ void RoundToBytes(const float* in, int64_t count, uint8_t* out);
 // Cut to [0, 255], then the same. REQUIRES: none is NaN.
 void CutToBytes(const float* in, int64_t count, uint8_t* out);
 
-// --- Defined in value_rows.cc ---
+// --- Defined in value.cc ---
 
 // out[i] = in[i] * factor[i % period] - offset[i % period]. REQUIRES: period % 16 == 0.
 void ScaleRow(const uint8_t* in, int64_t count, const float* factor, const float* offset,
@@ -85,19 +85,19 @@ void MixRow(const float* other, float others, float kept, int64_t count, float* 
 void MixRow(const Half* other, float others, float kept, int64_t count, Half* own);
 void MixRow(const BFloat* other, float others, float kept, int64_t count, BFloat* own);
 
-// --- Defined in row_kernels.cc ---
+// --- Defined in kernels.cc ---
 
-// The levels that there are here, the slowest last, and, in tests and benches, the only one to be
-// used from now on by all threads. 0: the best.
+// Returns the levels of this processor, the slowest last. UseRowKernelLevel, for tests and benches,
+// makes all threads use one of them from now on; 0 is the best.
 std::vector<int64_t> RowKernelLevels();
 const char* RowKernelLevelName(int64_t level);
-// The one that calls go to now.
+// The level that calls go to now.
 int64_t RowKernelLevelInUse();
 void UseRowKernelLevel(int64_t level);
 
-// Takes the levels above MILLRACE_SIMD's limit (base/simd.h) away, for all kernels that
-// Highway chooses in this process. Of every file that has some before any is called: Highway asks
-// the processor at the first call.
+// Removes the levels above MILLRACE_SIMD's limit (base/simd.h) for all kernels that Highway chooses
+// in this process. Runs before the first call of a kernel, when Highway asks the processor: every
+// file that calls kernels includes this variable.
 bool LimitRowKernels();
 [[maybe_unused]] inline const bool kRowKernelsAreLimited = LimitRowKernels();
 

@@ -1,4 +1,4 @@
-// Compiled once for each set of instructions, as row_kernels.cc is.
+// Compiled once for each set of instructions, as kernels.cc is.
 //
 // The method and the polynomial are those of FDLIBM (e_log.c, s_log1p.c): u = 2^k * m with m in
 // [sqrt(1/2), sqrt(2)), f = m - 1, s = f / (2 + f), and ln(m) = f - f^2 / 2 + s * (f^2 / 2 +
@@ -24,12 +24,12 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Doubles = hn::CappedTag<double, kLogLanes>;
+using Doubles = hn::CappedTag<double, kLogStep>;
 using DoublesV = hn::Vec<Doubles>;
 using Bits = hn::RebindToUnsigned<Doubles>;
 using BitsV = hn::Vec<Bits>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Doubles()));
-static_assert(kLogLanes % kLanes == 0);
+static_assert(kLogStep % kLanes == 0);
 
 HWY_INLINE DoublesV All(double value) { return hn::Set(Doubles(), value); }
 

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-// Logarithms in additions, multiplications and divisions of float64 alone, less than 1 ulp off, for
-// the instructions that the processor has: the bits are the same at every level (UseRowKernelLevel
-// in augment/rows/kernels.h). libm's are not: it takes fused operations where there are any.
+// Logarithms of float64 additions, multiplications and divisions alone, less than 1 ulp off, for
+// the processor's instructions: the bits are the same at every level (UseRowKernelLevel in
+// augment/rows/kernels.h). libm's are not, as it uses fused operations where there are any.
 
 namespace millrace::augment {
 
 // The number of values is a multiple of this.
-inline constexpr int64_t kLogLanes = 8;
+inline constexpr int64_t kLogStep = 8;
 
 // x becomes ln(x). REQUIRES: each x > 0, or NaN, which stays.
 void LogRow(double* values, int64_t count);

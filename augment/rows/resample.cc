@@ -1,4 +1,4 @@
-// Compiled once for each set of instructions, as row_kernels.cc is. What every x86-64 has runs
+// Compiled once for each set of instructions, as kernels.cc is. What every x86-64 has runs
 // plain loops here, which the compiler makes vectors of: they are what all others are compared
 // with.
 //

@@ -12,18 +12,18 @@
 
 namespace millrace::augment {
 
-// Weights of bytes are integers of so many bits behind the point; sums are rounded half up.
+// Fraction bits of the integer weights of bytes; sums are rounded half up.
 inline constexpr int kWeightBits = 22;
-// Weights of a pixel are a multiple of so many apart, 0 behind the last, and so many more follow
-// the last pixel's.
+// The distance of two pixels' weights is a multiple of this; unused ones are 0, and as many more
+// follow the last pixel's.
 inline constexpr int64_t kWeightStep = 4;
-// Values behind a row that WeighWindows may read, as WeighPixels may of bytes; WeighWindows may
-// write up to kWindowValues - 1 behind its output.
+// Number of values behind a row that WeighWindows may read, as WeighPixels may for bytes.
+// WeighWindows may also write up to kWindowValues - 1 values behind its output.
 inline constexpr int64_t kWeighedSlack = kWideWindowFloats;
 
-// From which neighbours each pixel of a row is added up, weighed; `stride` weights per pixel.
+// The neighbours whose weighed sum is a pixel of a row; `stride` weights per pixel.
 struct WeighedRange {
-  int64_t first = 0;  // pixels
+  int64_t first = 0;  // in pixels, as count
   int64_t count = 0;
 };
 template <typename W>
@@ -37,9 +37,9 @@ struct PixelWeights {
 // The same for registers of kWindowValues values (ColumnWindows says why).
 template <typename W>
 struct WeightWindows {
-  const int32_t* first = nullptr;   // where each window begins in the row, in values
-  const int32_t* places = nullptr;  // of each window, tap and value: where in the window it is
-  const W* weights = nullptr;       // as many
+  const int32_t* first = nullptr;   // place in the row of each window's first value
+  const int32_t* places = nullptr;  // per window, tap and value: the input's place in the window
+  const W* weights = nullptr;       // in the same order as places
   int64_t taps = 0;
   int64_t count = 0;  // of windows; 0: there are none
   bool wide = false;  // of kWideWindowFloats, not of kWindowFloats
@@ -94,7 +94,7 @@ WeightWindows<W> MakeWeightWindows(int64_t rows, int64_t pixels, int64_t channel
   return {first, places, weights, taps, count, reach > kWindowFloats};
 }
 
-// --- Defined in resample_rows.cc ---
+// --- Defined in resample.cc ---
 
 // out[i] = weights[0] * in[i] + weights[1] * in[stride + i] + ..., of `rows` rows. Bytes are
 // rounded and cut to [0, 255]; floats are added up in double, from 0 and in this order.

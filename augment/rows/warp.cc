@@ -1,4 +1,4 @@
-// Compiled once for each set of instructions, as row_kernels.cc is.
+// Compiled once for each set of instructions, as kernels.cc is.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/rows/warp.cc"
 #ifndef HWY_DISABLED_TARGETS

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "augment/color/color.h"
+#include "augment/image/color_image.h"
 
 // The inner loops of the affine map (augment/geometry/affine.h), for the instructions that the
 // processor has.

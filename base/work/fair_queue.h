@@ -9,7 +9,7 @@
 
 #include "base/workers.h"
 
-// Which task a worker takes next.
+// The choice of the task that a worker takes next.
 //
 // Several pipelines share the workers of a Context. First in, first out gives them equally many
 // tasks, not equal time, and more to the one that queues more. So time is counted, as in start-time
@@ -20,10 +20,10 @@
 //           ends. Else all workers that come while a long task runs would take its group.
 //   alone   While no other group has tasks nothing is counted: asking for a thread's processor time
 //           is a system call (0.8 us on a virtual machine).
-//   idle    The clock is what the group of the task begun last had used before. A group that has
-//           nothing queued may fall behind it by a credit, no more: neither a new group nor one
-//           whose consumer paused keeps the others waiting until it has caught up. With no credit
-//           at all a group of one task at a time would lose a turn whenever it waited for one.
+//   idle    The clock is the time that the group of the task begun last had used before. A group
+//           without queued tasks may fall behind the clock by a credit, no more: neither a new
+//           group nor one whose consumer paused keeps the others waiting until it has caught up.
+//           Without credit a group of one task at a time would lose a turn after each wait.
 //
 // So groups that always have tasks queued never differ by more than about two tasks per worker,
 // however long they run.
@@ -46,9 +46,9 @@ class FairQueue {
   struct Turn {
     std::function<void()> task;
     std::shared_ptr<TaskGroup> group;
-    bool counts = false;  // another group has tasks too
+    bool counts = false;  // true if another group has tasks too
     int64_t charged_ns = 0;
-    int64_t spent_ns = 0;  // where it counts: for the caller to fill in
+    int64_t spent_ns = 0;  // set by the caller, if `counts`
   };
 
   explicit FairQueue(int64_t credit_ns) : credit_ns_(credit_ns) {}
@@ -65,7 +65,7 @@ class FairQueue {
   const int64_t credit_ns_;
   std::vector<std::shared_ptr<TaskGroup>> waiting_;  // groups that have tasks
   int64_t size_ = 0;
-  int busy_groups_ = 0;  // that have tasks queued or under way
+  int busy_groups_ = 0;  // groups with tasks queued or under way
   int64_t clock_ns_ = 0;
 };
 

@@ -298,16 +298,16 @@ std::string DamageText(const DamageSpec& damage) {
 }
 
 // "mixup of image and label within groups of 2 rows: alpha 0.2, probability 1"
-std::string MixingText(const augment::MixingOptions& mixing) {
-  using augment::MixingKind;
+std::string MixingText(const augment::BatchMixingOptions& mixing) {
+  using augment::BatchMixingKind;
   std::string text =
       absl::StrCat(ToAbsl(augment::NameOf(mixing.kind)), " of ", mixing.field, " and ",
                    mixing.label, " within groups of ", Count(mixing.group, "row"), ":");
-  if (mixing.kind == MixingKind::kEither) {
+  if (mixing.kind == BatchMixingKind::kEither) {
     absl::StrAppend(&text, " alpha ", mixing.mixup_alpha, " and ", mixing.cutmix_alpha,
                     ", cutmix with probability ", mixing.switch_probability);
   } else {
-    const bool cuts = mixing.kind == MixingKind::kCutmix;
+    const bool cuts = mixing.kind == BatchMixingKind::kCutmix;
     absl::StrAppend(&text, " alpha ", cuts ? mixing.cutmix_alpha : mixing.mixup_alpha);
   }
   return absl::StrCat(text, ", probability ", mixing.probability);

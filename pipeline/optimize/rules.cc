@@ -105,7 +105,7 @@ std::optional<augment::CropOptions> CropIn(const OpSpec& spec) {
     }
     return std::nullopt;
   };
-  const auto* carry = std::get_if<augment::CarryOptions>(&spec.options);
+  const auto* carry = std::get_if<augment::TargetsOptions>(&spec.options);
   return carry == nullptr ? std::visit(as_crop, spec.options)
                           : std::visit(as_crop, carry->geometry);
 }
@@ -167,7 +167,7 @@ void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std:
     // The crop replaces the decoded image, so nothing else can see it.
     OpSpec both{second.stage, second.where,
                 DecodeRegionOptions{*decode, *crop, first.stage, first.where}};
-    if (const auto* carry = std::get_if<augment::CarryOptions>(&second.options)) {
+    if (const auto* carry = std::get_if<augment::TargetsOptions>(&second.options)) {
       std::get<DecodeRegionOptions>(both.options).carry = *carry;
     }
     (*specs)[i] = std::move(both);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "augment/mixing.h"
+#include "augment/batch_mixing.h"
 #include "base/op.h"
 #include "base/schema.h"
 #include "pipeline/predicate.h"
@@ -159,10 +159,10 @@ struct BatchSpec {
 // An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
 // host program.
 struct BatchOpSpec {
-  std::string stage;                                  // identity of its random draws
-  std::string where = {};                             // FILE:LINE:COLUMN of the stage
-  std::optional<augment::MixingOptions> mixing = {};  // then nothing below holds
-  std::string op;                                     // as registered
+  std::string stage;                                       // identity of its random draws
+  std::string where = {};                                  // FILE:LINE:COLUMN of the stage
+  std::optional<augment::BatchMixingOptions> mixing = {};  // then nothing below holds
+  std::string op;                                          // as registered
   uint32_t version = 0;
   std::string options;
 };

@@ -17,7 +17,7 @@ namespace {
 
 class BatchMixing final : public BatchOp {
  public:
-  explicit BatchMixing(augment::MixingOptions options) : options_(std::move(options)) {}
+  explicit BatchMixing(augment::BatchMixingOptions options) : options_(std::move(options)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& batch_schema) override {
     MILLRACE_RETURN_IF_ERROR(augment::CheckMixedFields(options_, batch_schema));
@@ -63,14 +63,14 @@ class BatchMixing final : public BatchOp {
     return rows;
   }
 
-  const augment::MixingOptions options_;
+  const augment::BatchMixingOptions options_;
   Shape image_;          // set by Resolve
   int64_t classes_ = 0;  // too
 };
 
 }  // namespace
 
-std::unique_ptr<BatchOp> MakeBatchMixing(augment::MixingOptions options) {
+std::unique_ptr<BatchOp> MakeBatchMixing(augment::BatchMixingOptions options) {
   return std::make_unique<BatchMixing>(std::move(options));
 }
 

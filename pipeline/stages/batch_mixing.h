@@ -3,13 +3,13 @@
 
 #include <memory>
 
-#include "augment/mixing.h"
+#include "augment/batch_mixing.h"
 #include "pipeline/batch_op.h"
 
 namespace millrace::pipeline {
 
 // The op on whole batches of mixup, cutmix and mixup_or_cutmix (docs/semantics.md, S-MIX).
-std::unique_ptr<BatchOp> MakeBatchMixing(augment::MixingOptions options);
+std::unique_ptr<BatchOp> MakeBatchMixing(augment::BatchMixingOptions options);
 
 }  // namespace millrace::pipeline
 

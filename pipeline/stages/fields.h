@@ -27,7 +27,7 @@ inline OpFields Consumed(const std::vector<std::string>& fields, const std::stri
 }
 
 // An image, and the boxes and mask that go along with it.
-OpFields FieldsOfTargets(const augment::CarryOptions& targets);
+OpFields FieldsOfTargets(const augment::TargetsOptions& targets);
 
 }  // namespace millrace::pipeline
 

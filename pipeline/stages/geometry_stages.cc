@@ -226,7 +226,7 @@ template <auto kGet, auto kTo>
 OpOptions ReadGeometry(const Stage& stage) {
   const auto& message = (stage.*kGet)();
   if (!message.has_boxes() && message.mask().empty()) return kTo(message);
-  augment::CarryOptions targets;
+  augment::TargetsOptions targets;
   targets.geometry = kTo(message);
   if (message.has_boxes()) targets.boxes = ToBoxes(message.boxes());
   targets.mask = message.mask();

@@ -22,11 +22,11 @@ OpOptions ToOp(const Variant& variant) {
 // An image with its targets.
 
 std::string NameOfTargets(const OpOptions& options) {
-  return OpName(ToOp(std::get<augment::CarryOptions>(options).geometry));
+  return OpName(ToOp(std::get<augment::TargetsOptions>(options).geometry));
 }
 
 OpOptions GeometryOfTargets(const OpOptions& options) {
-  return ToOp(std::get<augment::CarryOptions>(options).geometry);
+  return ToOp(std::get<augment::TargetsOptions>(options).geometry);
 }
 
 // decode_image and a crop in one.
@@ -52,7 +52,7 @@ OpOptions CropOfRegion(const OpOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Op>> MakeRegion(const DecodeRegionOptions& region,
                                                const std::string& stage) {
-  if (region.carry) return augment::MakeDecodeCarry(region.decode, *region.carry, stage);
+  if (region.carry) return augment::MakeDecodeWithTargets(region.decode, *region.carry, stage);
   return augment::MakeDecodeCrop(region.decode, region.crop, stage);
 }
 
@@ -91,11 +91,11 @@ OpFields FieldsOfFused(const augment::FusedImageOptions& fused) {
 }
 
 constexpr OpRow kRows[] = {
-    {.index = IndexOf<augment::CarryOptions>(),
+    {.index = IndexOf<augment::TargetsOptions>(),
      .name = NameOfTargets,
-     .fields = FieldsBy<augment::CarryOptions, FieldsOfTargets>,
+     .fields = FieldsBy<augment::TargetsOptions, FieldsOfTargets>,
      .part = GeometryOfTargets,
-     .make = MakeBy<augment::CarryOptions, augment::MakeCarry>},
+     .make = MakeBy<augment::TargetsOptions, augment::MakeWithTargets>},
     {.index = IndexOf<DecodeRegionOptions>(),
      .name = NameOfRegion,
      .fields = FieldsBy<DecodeRegionOptions, FieldsOfRegion>,
@@ -115,7 +115,7 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-OpFields FieldsOfTargets(const augment::CarryOptions& targets) {
+OpFields FieldsOfTargets(const augment::TargetsOptions& targets) {
   std::vector<std::string> fields = {augment::FieldOf(targets.geometry)};
   if (targets.boxes) {
     fields.push_back(targets.boxes->field);

@@ -5,7 +5,7 @@
 namespace millrace::pipeline {
 namespace {
 
-using augment::MixingKind;
+using augment::BatchMixingKind;
 using proto::Stage;
 
 template <typename Message>
@@ -68,13 +68,13 @@ MixingOfStage ToCommon(MixingKind kind, const Message& message) {
 }
 
 MixingOfStage MixingOfMixup(const Stage& stage) {
-  MixingOfStage mixing = ToCommon(MixingKind::kMixup, stage.mixup());
+  MixingOfStage mixing = ToCommon(BatchMixingKind::kMixup, stage.mixup());
   mixing.options.mixup_alpha = stage.mixup().alpha();
   return mixing;
 }
 
 MixingOfStage MixingOfCutmix(const Stage& stage) {
-  MixingOfStage mixing = ToCommon(MixingKind::kCutmix, stage.cutmix());
+  MixingOfStage mixing = ToCommon(BatchMixingKind::kCutmix, stage.cutmix());
   mixing.options.cutmix_alpha = stage.cutmix().alpha();
   mixing.options.channels_first = stage.cutmix().channels_first();
   return mixing;
@@ -82,7 +82,7 @@ MixingOfStage MixingOfCutmix(const Stage& stage) {
 
 MixingOfStage MixingOfEither(const Stage& stage) {
   const proto::MixupOrCutmix& either = stage.mixup_or_cutmix();
-  MixingOfStage mixing = ToCommon(MixingKind::kEither, either);
+  MixingOfStage mixing = ToCommon(BatchMixingKind::kEither, either);
   mixing.options.mixup_alpha = either.mixup_alpha();
   mixing.options.cutmix_alpha = either.cutmix_alpha();
   mixing.options.switch_probability = either.switch_probability();

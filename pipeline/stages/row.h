@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "augment/mixing.h"
+#include "augment/batch_mixing.h"
 #include "base/op.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/plan/physical.h"
@@ -53,7 +53,7 @@ struct OpRow {
 
 // What a stage that mixes the rows of whole batches becomes.
 struct MixingOfStage {
-  augment::MixingOptions options;
+  augment::BatchMixingOptions options;
   // Of integer labels that become one_hot before the batch; 0: they are float32 [classes] already.
   uint32_t num_classes = 0;
 };

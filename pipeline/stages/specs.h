@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "augment/aug_mix.h"
 #include "augment/auto_augment.h"
-#include "augment/carry.h"
 #include "augment/color_ops.h"
 #include "augment/decode_crop.h"
 #include "augment/distort_ops.h"
@@ -19,6 +18,7 @@
 #include "augment/fused_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
+#include "augment/targets.h"
 #include "augment/token_ops.h"
 #include "base/op.h"
 #include "pipeline/predicate.h"
@@ -40,7 +40,7 @@ struct DecodeRegionOptions {
   augment::CropOptions crop;
   std::string decode_stage;
   std::string decode_where;  // FILE:LINE:COLUMN of it
-  std::optional<augment::CarryOptions> carry =
+  std::optional<augment::TargetsOptions> carry =
       std::nullopt;  // the crop, if boxes or a mask go along
 };
 
@@ -77,7 +77,7 @@ struct UnbatchOptions {
 
 using OpOptions = std::variant<
     readers::ParseExampleOptions, readers::ParseSequenceExampleOptions, readers::ParseFieldsOptions,
-    readers::DecodeRawOptions, augment::DecodeImageOptions, augment::CarryOptions,
+    readers::DecodeRawOptions, augment::DecodeImageOptions, augment::TargetsOptions,
     augment::RandomResizedCropOptions, DecodeRegionOptions, DecodeToCropOptions,
     augment::FusedImageOptions, augment::PeekImageShapeOptions, augment::CenterCropOptions,
     augment::RandomCropOptions, augment::PadOptions, augment::TransposeOptions,

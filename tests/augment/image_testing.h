@@ -84,14 +84,18 @@ class TestRun {
 // Resolves `op` on `schema` (fails the test on an error) and applies it.
 Schema ResolveAndApply(Op& op, const Schema& schema, Run& run);
 
-// The schema of one encoded field.
+// The schema of one encoded image.
 Schema EncodedSchema();
+inline Schema OneField(const std::string& name, DType dtype, const Shape& shape) {
+  return Schema({{name, dtype, shape}});
+}
 
 struct DecodeResult {
   absl::Status status;
   Image image;  // when ok
 };
-// The result is an error of an image (kImage) whose text has `text` in it.
+// Expects an error of an image (kImage) whose text has `text` in it: all have that reason, so the
+// text alone tells which check refused the image.
 void ExpectError(const DecodeResult& result, absl::StatusCode code, const std::string& text);
 // decode_image alone.
 DecodeResult Decode(const std::string& encoded, const DecodeImageOptions& options);

@@ -1,12 +1,12 @@
-#include "augment/jpeg/lane_pool.h"
+#include "augment/jpeg/track_pool.h"
 #include "tests/augment/image_testing.h"
 #include "tests/augment/jpeg/jpeg_testing.h"
 #include "tests/fuzz/fuzz_input.h"
 
 // JPEGs: what jpeg::RegionDecoder takes of a file, libjpeg-turbo takes without a warning, and the
 // pixels are the same, for any region. Five bytes before the file choose how it is read: bit 0 of
-// the first colour, bit 2 lanes, from bit 3 on the kernels, from bit 5 on the lane; the others the
-// region.
+// the first colour, bit 2 tracks, from bit 3 on the kernels, from bit 5 on the track; the others
+// the region.
 
 namespace millrace::augment {
 namespace {
@@ -35,30 +35,31 @@ const std::string& Neighbour(size_t i) {
   return kNeighbours[i % std::size(kNeighbours)];
 }
 
-// The image and two others, each in a lane of its own, and then the image in all of them; each
+// The image and two others, each in a track of its own, and then the image in all of them; each
 // comes out as a decoder alone decodes it.
-void CheckLanes(std::string_view bytes, const Region& region, int channels, size_t lane,
-                jpeg::Level level) {
+void CheckTracks(std::string_view bytes, const Region& region, int channels, size_t track,
+                 jpeg::Level level) {
   struct Image {
     std::string_view bytes;
     Region region;
     std::optional<std::vector<uint8_t>> expected;
     std::unique_ptr<uint8_t[]> pixels;
   };
-  std::vector<Image> images(3 * jpeg::kNumLanes);
-  jpeg::LanePool pool(
+  std::vector<Image> images(3 * jpeg::kNumTracks);
+  jpeg::TrackPool pool(
       [&](int64_t tag, bool ok) {
         const Image& image = images[static_cast<size_t>(tag)];
         fuzz::Require(ok == image.expected.has_value() &&
                           (!ok || std::equal(image.expected->begin(), image.expected->end(),
                                              image.pixels.get())),
-                      "a lane decodes as a decoder alone does");
+                      "a track decodes as a decoder alone does");
       },
       level);
   for (size_t i = 0; i < images.size(); ++i) {
     Image& image = images[i];
-    const bool tested = i % jpeg::kNumLanes == lane % jpeg::kNumLanes || i >= 2 * jpeg::kNumLanes;
-    image.bytes = tested ? bytes : std::string_view(Neighbour(lane + i));
+    const bool tested =
+        i % jpeg::kNumTracks == track % jpeg::kNumTracks || i >= 2 * jpeg::kNumTracks;
+    image.bytes = tested ? bytes : std::string_view(Neighbour(track + i));
     jpeg::RegionDecoder alone(level);
     fuzz::Require(alone.Open(image.bytes), "a header is read as before");
     image.region = tested ? region : Region{0, 0, alone.frame().height, alone.frame().width};
@@ -90,7 +91,7 @@ void Run(const uint8_t* data, size_t size) {
   fuzz::Require(
       testing::Compare(file.text(), region, channels, decoder) != testing::Agreement::kDifferent,
       "what is taken has libjpeg-turbo's pixels and no byte beside them");
-  if ((choice & 4) != 0) CheckLanes(file.text(), region, channels, choice >> 5, level);
+  if ((choice & 4) != 0) CheckTracks(file.text(), region, channels, choice >> 5, level);
   const auto reference = OpenLibjpeg(file.text());
   fuzz::Require(!reference.ok() ||
                     ((*reference)->info().height == height && (*reference)->info().width == width),

@@ -243,7 +243,7 @@ def jpeg():
     """Small files of each kind (cjpeg -quality 70 -optimize), each read in several ways."""
     for number, path in enumerate(sorted((ROOT / "tests/fixtures/jpeg").glob("*.jpg"))):
         whole = path.read_bytes()
-        for choice in (0, 1, 0x08, 0x10, 0x05, 0x2D, 0x55):  # grey or RGB; kernels; lanes
+        for choice in (0, 1, 0x08, 0x10, 0x05, 0x2D, 0x55):  # grey or RGB; kernels; tracks
             yield bytes([choice, 0, 0, 255, 255]) + whole
         yield bytes([0x11, 40 * number, 60, 99, 50]) + whole
         yield bytes([1, 0, 0, 128, 255]) + whole[:len(whole) * 3 // 4]

@@ -112,6 +112,9 @@ class CheckTreeTest(unittest.TestCase):
                    f"#undef {guard}\n#else\n#define {guard}\n#endif\n#endif\n")
         self.assertEqual([], self.found(files={path: toggled}))
         self.expect_one(path, f"#ifndef {guard}\n#define {guard}\n#endif\n", "Highway's")
+        demand = "#ifndef MILLRACE_VECTOR\n#error\n#endif\n"
+        self.assertEqual([], self.found(files={"augment/jpeg/b-inl.h": demand}))
+        self.expect_one("augment/jpeg/b.h", demand, "MILLRACE_AUGMENT_JPEG_B_H_")
 
     def test_long_files_are_found(self):
         self.expect_one("base/a.cc", "\n" * 801, "801 lines")

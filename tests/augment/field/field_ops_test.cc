@@ -8,12 +8,12 @@
 #include <numeric>
 
 #include "tests/augment/image_testing.h"
+#include "tests/messages.h"
 
 namespace millrace::augment {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::ResolveAndApply;
 using testing::TestRun;
 
@@ -70,12 +70,12 @@ std::vector<To> Apply(absl::StatusOr<std::unique_ptr<Op>> op, const std::vector<
   return ValuesOf<To>(run, "x");
 }
 
-std::string ResolveError(absl::StatusOr<std::unique_ptr<Op>> op, DType dtype,
-                         const Shape& shape = {}) {
+absl::Status ResolveError(absl::StatusOr<std::unique_ptr<Op>> op, DType dtype,
+                          const Shape& shape = {}) {
   EXPECT_TRUE(op.ok()) << op.status();
   const auto schema = (*op)->Resolve(Schema({{"x", dtype, shape}}));
   EXPECT_FALSE(schema.ok());
-  return std::string(schema.status().message());
+  return schema.status();
 }
 
 // S-FIELD-1.
@@ -257,20 +257,15 @@ TEST(ClipTest, OneBoundIsEnoughAndFarOnesHoldAll) {
               ElementsAre(1, 1, kMost));
   EXPECT_THAT(Apply<int64_t>(MakeClip({.fields = {"x"}, .min = -1e30, .max = 1e30}), values),
               ElementsAre(kLeast, 0, kMost));
-  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .min = 0.2, .max = 0.8}), DType::kI64),
-              HasSubstr("'x' is int64[]; expected a dtype that has a number from min to max"));
-  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .max = -1}), DType::kU8),
-              HasSubstr("from min to max"));
+  EXPECT_MESSAGE(ResolveError(MakeClip({.fields = {"x"}, .min = 0.2, .max = 0.8}), DType::kI64));
+  EXPECT_MESSAGE(ResolveError(MakeClip({.fields = {"x"}, .max = -1}), DType::kU8));
 }
 
 TEST(ClipTest, BoundsOutsideOfTheDtypeAreRefusedOrHoldAll) {
   const double above = std::ldexp(1.0, 63);  // int64's largest value, plus one
-  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .min = above}), DType::kI64),
-              HasSubstr("from min to max"));
-  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .min = 1e39}), DType::kF32),
-              HasSubstr("from min to max"));
-  EXPECT_THAT(ResolveError(MakeClip({.fields = {"x"}, .max = -1e39}), DType::kF32),
-              HasSubstr("from min to max"));
+  EXPECT_MESSAGE(ResolveError(MakeClip({.fields = {"x"}, .min = above}), DType::kI64));
+  EXPECT_MESSAGE(ResolveError(MakeClip({.fields = {"x"}, .min = 1e39}), DType::kF32));
+  EXPECT_MESSAGE(ResolveError(MakeClip({.fields = {"x"}, .max = -1e39}), DType::kF32));
   EXPECT_THAT(Apply<float>(MakeClip({.fields = {"x"}, .min = -1e39, .max = 1e39}),
                            std::vector<float>{-3e38f, HUGE_VALF}),
               ElementsAre(-3e38f, HUGE_VALF));
@@ -297,24 +292,18 @@ TEST(FillMissingTest, LeavesTheSignOfZeroAlone) {
 }
 
 TEST(FillMissingTest, IntegersNeedNumbersOfTheirOwn) {
-  EXPECT_THAT(ResolveError(MakeFillMissing({.fields = {"x"}}), DType::kI64),
-              HasSubstr("an integer is never NaN"));
-  EXPECT_THAT(
-      ResolveError(MakeFillMissing({.fields = {"x"}, .value = 0.5, .missing = 1}), DType::kI32),
-      HasSubstr("a dtype that has the numbers"));
-  EXPECT_THAT(
-      ResolveError(MakeFillMissing({.fields = {"x"}, .value = 0, .missing = -1}), DType::kU8),
-      HasSubstr("a dtype that has the numbers"));
-  EXPECT_THAT(
-      ResolveError(MakeFillMissing({.fields = {"x"}, .value = 0, .missing = 9.3e18}), DType::kI64),
-      HasSubstr("a dtype that has the numbers"));
+  EXPECT_MESSAGE(ResolveError(MakeFillMissing({.fields = {"x"}}), DType::kI64));
+  EXPECT_MESSAGE(
+      ResolveError(MakeFillMissing({.fields = {"x"}, .value = 0.5, .missing = 1}), DType::kI32));
+  EXPECT_MESSAGE(
+      ResolveError(MakeFillMissing({.fields = {"x"}, .value = 0, .missing = -1}), DType::kU8));
+  EXPECT_MESSAGE(
+      ResolveError(MakeFillMissing({.fields = {"x"}, .value = 0, .missing = 9.3e18}), DType::kI64));
 }
 
 TEST(FillMissingTest, Float32NeedsNumbersOfItsRange) {
-  EXPECT_THAT(ResolveError(MakeFillMissing({.fields = {"x"}, .value = 1e39}), DType::kF32),
-              HasSubstr("a dtype that has the numbers"));
-  EXPECT_THAT(ResolveError(MakeFillMissing({.fields = {"x"}, .missing = -1e39}), DType::kF32),
-              HasSubstr("a dtype that has the numbers"));
+  EXPECT_MESSAGE(ResolveError(MakeFillMissing({.fields = {"x"}, .value = 1e39}), DType::kF32));
+  EXPECT_MESSAGE(ResolveError(MakeFillMissing({.fields = {"x"}, .missing = -1e39}), DType::kF32));
   EXPECT_THAT(
       Apply<double>(MakeFillMissing({.fields = {"x"}, .value = 1e39}), std::vector<double>{kNaN}),
       ElementsAre(1e39));
@@ -355,54 +344,44 @@ TEST(StackTest, RefusesToReplaceAFieldThatItDoesNotTake) {
   auto op = MakeStack({.fields = {"a"}, .output = "b"});
   ASSERT_TRUE(op.ok());
   const Schema in({{"a", DType::kF32, {}}, {"b", DType::kF32, {}}});
-  EXPECT_EQ((*op)->Resolve(in).status().message(), "stack: there is a field 'b' already");
+  EXPECT_MESSAGE((*op)->Resolve(in).status());
 }
 
 TEST(StackTest, RefusesFieldsThatDiffer) {
   auto op = MakeStack({.fields = {"a", "b"}, .output = "c"});
   ASSERT_TRUE(op.ok());
   const auto error = [&](const Field& a, const Field& b) {
-    return std::string((*op)->Resolve(Schema({a, b})).status().message());
+    return (*op)->Resolve(Schema({a, b})).status();
   };
-  EXPECT_THAT(error({"a", DType::kF32, {}}, {"b", DType::kI64, {}}),
-              HasSubstr("field 'b' is int64[]; expected float32[], as 'a' is"));
-  EXPECT_THAT(error({"a", DType::kF32, {2}}, {"b", DType::kF32, {3}}),
-              HasSubstr("field 'b' is float32[3]; expected float32[2]"));
-  EXPECT_THAT(error({"a", DType::kF32, {Shape::kUnknown}}, {"b", DType::kF32, {3}}),
-              HasSubstr("all known"));
+  EXPECT_MESSAGE(error({"a", DType::kF32, {}}, {"b", DType::kI64, {}}));
+  EXPECT_MESSAGE(error({"a", DType::kF32, {2}}, {"b", DType::kF32, {3}}));
+  EXPECT_MESSAGE(error({"a", DType::kF32, {Shape::kUnknown}}, {"b", DType::kF32, {3}}));
 }
 
 TEST(FieldOpsTest, NameTheFieldAndTheDtypeTheyDoNotTake) {
-  EXPECT_EQ(ResolveError(MakeScale({.fields = {"x"}}), DType::kBytes, {Shape::kUnknown}),
-            "scale: field 'x' is bytes[?]; expected uint8, int32, int64, float32 or float64");
-  EXPECT_THAT(ResolveError(MakeLog({.fields = {"x"}}), DType::kF16), HasSubstr("log: field 'x'"));
-  EXPECT_THAT(ResolveError(MakeBucketize({.fields = {"x"}, .boundaries = {1}}), DType::kBF16),
-              HasSubstr("bucketize: field 'x'"));
-  EXPECT_THAT(ResolveError(MakeHash({.fields = {"x"}, .num_bins = {2}}), DType::kF32),
-              HasSubstr("hash: field 'x' is float32[]; expected bytes"));
-  EXPECT_THAT(ResolveError(MakeScale({.fields = {"y"}}), DType::kF32), HasSubstr("\"y\""));
+  EXPECT_MESSAGE(ResolveError(MakeScale({.fields = {"x"}}), DType::kBytes, {Shape::kUnknown}));
+  EXPECT_MESSAGE(ResolveError(MakeLog({.fields = {"x"}}), DType::kF16));
+  EXPECT_MESSAGE(ResolveError(MakeBucketize({.fields = {"x"}, .boundaries = {1}}), DType::kBF16));
+  EXPECT_MESSAGE(ResolveError(MakeHash({.fields = {"x"}, .num_bins = {2}}), DType::kF32));
+  EXPECT_MESSAGE(ResolveError(MakeScale({.fields = {"y"}}), DType::kF32));
 }
 
 TEST(FieldOpsTest, RefuseOptionsThatMakeNoSense) {
-  const auto message = [](const auto& op) { return std::string(op.status().message()); };
-  EXPECT_THAT(message(MakeScale({})), HasSubstr("no field"));
-  EXPECT_THAT(message(MakeScale({.fields = {"x", "x"}})), HasSubstr("\"x\" is there twice"));
-  EXPECT_THAT(message(MakeScale({.fields = {""}})), HasSubstr("is no name"));
-  EXPECT_THAT(message(MakeScale({.fields = {"x", "y", "z"}, .factor = {1, 2}})),
-              HasSubstr("factor has 2 numbers; expected one, or one per field (3)"));
-  EXPECT_THAT(message(MakeScale({.fields = {"x"}, .factor = {kNaN}})), HasSubstr("finite"));
-  EXPECT_THAT(message(MakeScale({.fields = {"x"}, .min = {1}, .max = {1}})),
-              HasSubstr("min is 1 and max is 1 of field \"x\""));
-  EXPECT_THAT(message(MakeScale({.fields = {"x"}, .min = {1}})), HasSubstr("max has 0 numbers"));
-  EXPECT_THAT(message(MakeLog({.fields = {"x"}, .min = -1})), HasSubstr("min + offset is 0"));
-  EXPECT_THAT(message(MakeBucketize({.fields = {"x"}})), HasSubstr("no boundary"));
-  EXPECT_THAT(message(MakeBucketize({.fields = {"x"}, .boundaries = {1, 1}})),
-              HasSubstr("boundary 1 is 1"));
-  EXPECT_THAT(message(MakeHash({.fields = {"x"}, .num_bins = {0}})), HasSubstr("num_bins is 0"));
-  EXPECT_THAT(message(MakeClip({.fields = {"x"}})), HasSubstr("no min and no max"));
-  EXPECT_THAT(message(MakeClip({.fields = {"x"}, .min = 2, .max = 1})), HasSubstr("min <= max"));
-  EXPECT_THAT(message(MakeFillMissing({.fields = {"x"}, .value = kNaN})), HasSubstr("finite"));
-  EXPECT_THAT(message(MakeStack({.fields = {"x"}})), HasSubstr("output is no name"));
+  EXPECT_MESSAGE(MakeScale({}));
+  EXPECT_MESSAGE(MakeScale({.fields = {"x", "x"}}));
+  EXPECT_MESSAGE(MakeScale({.fields = {""}}));
+  EXPECT_MESSAGE(MakeScale({.fields = {"x", "y", "z"}, .factor = {1, 2}}));
+  EXPECT_MESSAGE(MakeScale({.fields = {"x"}, .factor = {kNaN}}));
+  EXPECT_MESSAGE(MakeScale({.fields = {"x"}, .min = {1}, .max = {1}}));
+  EXPECT_MESSAGE(MakeScale({.fields = {"x"}, .min = {1}}));
+  EXPECT_MESSAGE(MakeLog({.fields = {"x"}, .min = -1}));
+  EXPECT_MESSAGE(MakeBucketize({.fields = {"x"}}));
+  EXPECT_MESSAGE(MakeBucketize({.fields = {"x"}, .boundaries = {1, 1}}));
+  EXPECT_MESSAGE(MakeHash({.fields = {"x"}, .num_bins = {0}}));
+  EXPECT_MESSAGE(MakeClip({.fields = {"x"}}));
+  EXPECT_MESSAGE(MakeClip({.fields = {"x"}, .min = 2, .max = 1}));
+  EXPECT_MESSAGE(MakeFillMissing({.fields = {"x"}, .value = kNaN}));
+  EXPECT_MESSAGE(MakeStack({.fields = {"x"}}));
 }
 
 }  // namespace

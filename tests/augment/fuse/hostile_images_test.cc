@@ -142,14 +142,14 @@ TEST(HostileCorpus, RunsOfSeveralFilesHaveTheRowsOfEachAlone) {
 
 // The crop with a box, as one op with decode_image or behind it.
 testing::Ops CropWithBox(const DecodeImageOptions& decode, const CropOptions& crop, bool as_one) {
-  CarryOptions carry{{}, BoxOptions(), ""};
-  std::visit([&](const auto& options) { carry.geometry = options; }, crop);
+  TargetsOptions targets{{}, BoxOptions(), ""};
+  std::visit([&](const auto& options) { targets.geometry = options; }, crop);
   testing::Ops ops;
   if (as_one) {
-    testing::AddOp(MakeDecodeCarry(decode, carry, "crop"), ops);
+    testing::AddOp(MakeDecodeWithTargets(decode, targets, "crop"), ops);
   } else {
     testing::AddOp(MakeDecodeImageToCrop(decode, crop, "crop"), ops);
-    testing::AddOp(MakeCarry(carry, "crop"), ops);
+    testing::AddOp(MakeWithTargets(targets, "crop"), ops);
   }
   return ops;
 }

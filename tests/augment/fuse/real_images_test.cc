@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "augment/codec/decoder.h"
-#include "augment/jpeg/lane_pool.h"
+#include "augment/jpeg/track_pool.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/image_testing.h"
 #include "tests/augment/jpeg/jpeg_testing.h"
@@ -88,7 +88,7 @@ TEST(RealImages, RegionDecoderHasLibjpegsPixels) {
   EXPECT_GT(taken, 490);
 }
 
-TEST(RealImages, LanePoolHasLibjpegsPixels) {
+TEST(RealImages, TrackPoolHasLibjpegsPixels) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
   const auto files = testing::ReadTar(std::string(folder) + "/imagenet-sample.tar");
@@ -96,7 +96,7 @@ TEST(RealImages, LanePoolHasLibjpegsPixels) {
   std::vector<Region> regions(files.size());
   std::vector<std::vector<uint8_t>> pixels(files.size());
   int decoded = 0;
-  jpeg::LanePool pool([&](int64_t tag, bool ok) {
+  jpeg::TrackPool pool([&](int64_t tag, bool ok) {
     const auto i = static_cast<size_t>(tag);
     ASSERT_TRUE(ok) << "image " << i;
     ASSERT_EQ(pixels[i], testing::ByLibjpeg(files[i], regions[i], 3)) << "image " << i;

@@ -10,6 +10,7 @@
 #include "base/record_error.h"
 #include "tests/augment/fixtures.h"
 #include "tests/augment/image_testing.h"
+#include "tests/messages.h"
 
 namespace millrace::augment {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 using testing::ApplyTo;
 using ::testing::ElementsAre;
 using testing::Fixture;
-using ::testing::HasSubstr;
 using testing::MakeValue;
 using testing::ResolveAndApply;
 using testing::RowStatus;
@@ -87,7 +87,7 @@ TEST(RandomCrop, EveryPlaceIsAsLikelyAndDrawnAsTold) {
 TEST(RandomCrop, AnImageThatIsTooSmallIsAnErrorOfItsRow) {
   const absl::Status status =
       RowStatus(MakeRandomCrop({.height = 3, .width = 3}, "a"), Numbered(2, 9));
-  EXPECT_EQ(status.message(), "image: image of shape [2, 9, 1] is smaller than 3 x 3");
+  EXPECT_MESSAGE(status);
   EXPECT_EQ(GetRecordError(status)->reason, RecordErrorReason::kValue);
 }
 
@@ -110,9 +110,7 @@ TEST(Pad, AnImageTooSmallForItsReflectionIsAnErrorOfItsRow) {
     return RowStatus(MakePad({.right = pixels, .mode = mode}), Numbered(1, 3));
   };
   EXPECT_TRUE(status(PadMode::kReflect, 2).ok());
-  EXPECT_EQ(status(PadMode::kReflect, 3).message(),
-            "image: image of shape [1, 3, 1] is smaller than the 1 x 4 pixels that its padding "
-            "shows");
+  EXPECT_MESSAGE(status(PadMode::kReflect, 3));
   EXPECT_TRUE(status(PadMode::kSymmetric, 3).ok());
   EXPECT_FALSE(status(PadMode::kSymmetric, 4).ok());
   EXPECT_TRUE(status(PadMode::kEdge, 4000).ok());
@@ -152,10 +150,7 @@ TEST(Transpose, WrongPermutationsAreRefused) {
   EXPECT_FALSE(MakeTranspose({.perm = {5, 4, 3, 2, 1, 0}}).ok());
   auto op = MakeTranspose({.perm = {1, 0}});
   ASSERT_TRUE(op.ok());
-  EXPECT_THAT(
-      std::string(
-          (*op)->Resolve(Schema({{"image", DType::kU8, Shape{2, 2, 3}}})).status().message()),
-      HasSubstr("a numeric dtype and 2 extents"));
+  EXPECT_MESSAGE((*op)->Resolve(Schema({{"image", DType::kU8, Shape{2, 2, 3}}})).status());
 }
 
 // --- pad_channels ---

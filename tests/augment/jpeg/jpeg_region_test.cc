@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "augment/jpeg/lane_pool.h"
+#include "augment/jpeg/track_pool.h"
 #include "tests/augment/image_testing.h"
 #include "tests/augment/jpeg/jpeg_testing.h"
 
@@ -281,13 +281,13 @@ struct Pooled {
   bool ok = false;
 };
 
-class JpegLanePool : public ::testing::TestWithParam<Level> {};
+class JpegTrackPool : public ::testing::TestWithParam<Level> {};
 
-TEST_P(JpegLanePool, EachImageIsDecodedAsAlone) {
+TEST_P(JpegTrackPool, EachImageIsDecodedAsAlone) {
   if (GetParam() > jpeg::BestLevel()) GTEST_SKIP() << "the processor has no such kernels";
   std::mt19937 random(11);
   std::vector<Pooled> images(600);
-  jpeg::LanePool pool(
+  jpeg::TrackPool pool(
       [&](int64_t tag, bool ok) {
         ++images[static_cast<size_t>(tag)].calls;
         images[static_cast<size_t>(tag)].ok = ok;
@@ -335,7 +335,7 @@ std::string NameOf(const ::testing::TestParamInfo<Level>& info) {
   return kNames[static_cast<size_t>(info.param)];
 }
 
-INSTANTIATE_TEST_SUITE_P(All, JpegLanePool,
+INSTANTIATE_TEST_SUITE_P(All, JpegTrackPool,
                          ::testing::Values(Level::kScalar, Level::kAvx2, Level::kAvx512), NameOf);
 
 }  // namespace

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "augment/batch_mixing.h"
 #include "augment/color_ops.h"
 #include "augment/distort_ops.h"
 #include "augment/geometry_ops.h"
 #include "augment/image_ops.h"
-#include "augment/mixing.h"
 #include "augment/policy/aug_mix.h"
 #include "augment/policy/auto_augment.h"
 #include "tests/augment/fixtures.h"
@@ -252,8 +252,8 @@ void AddPolicies(std::vector<Probe>* probes) {
   }));
 }
 
-void AddMixing(std::vector<Probe>* probes) {
-  const auto mixture = [](MixingOptions options) {
+void AddBatchMixing(std::vector<Probe>* probes) {
+  const auto mixture = [](BatchMixingOptions options) {
     return [options](RandomStream& random) {
       return DrawMixture(options, Shape{64, 48, 3}, random).value_or(Mixture{.kept = -1});
     };
@@ -267,16 +267,16 @@ void AddMixing(std::vector<Probe>* probes) {
                               }));
   probes->push_back(
       FromWords("mixup_or_cutmix switch", Coin(0.2),
-                [draw = mixture({.kind = MixingKind::kEither, .switch_probability = 0.2f})](
+                [draw = mixture({.kind = BatchMixingKind::kEither, .switch_probability = 0.2f})](
                     RandomStream& random) { return draw(random).cuts ? 1.0 : 0.0; }));
   // With lambda near 1/2 the box reaches 17 columns to both sides of a centre anywhere in 48.
-  probes->push_back(FromWords(
-      "cutmix box", {-17, 31, 7, (48 * 48 - 1) / 12.0, 1},
-      [draw = mixture({.kind = MixingKind::kCutmix, .cutmix_alpha = 1000})](RandomStream& random) {
-        const Mixture box = draw(random);
-        return box.left > 0 ? static_cast<double>(box.left)
-                            : static_cast<double>(box.right - 2 * 17);
-      }));
+  probes->push_back(FromWords("cutmix box", {-17, 31, 7, (48 * 48 - 1) / 12.0, 1},
+                              [draw = mixture({.kind = BatchMixingKind::kCutmix,
+                                               .cutmix_alpha = 1000})](RandomStream& random) {
+                                const Mixture box = draw(random);
+                                return box.left > 0 ? static_cast<double>(box.left)
+                                                    : static_cast<double>(box.right - 2 * 17);
+                              }));
 }
 
 }  // namespace
@@ -304,7 +304,7 @@ std::vector<Probe> Probes() {
   AddColors(&probes);
   AddDistortions(&probes);
   AddPolicies(&probes);
-  AddMixing(&probes);
+  AddBatchMixing(&probes);
   return probes;
 }
 

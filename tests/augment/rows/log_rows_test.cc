@@ -24,7 +24,7 @@ class LogRowsTest : public ::testing::TestWithParam<int64_t> {
 
 std::vector<double> Logs(std::vector<double> values, void (*row)(double*, int64_t)) {
   const size_t count = values.size();
-  values.resize((count + kLogLanes - 1) / kLogLanes * kLogLanes, 1);
+  values.resize((count + kLogStep - 1) / kLogStep * kLogStep, 1);
   row(values.data(), static_cast<int64_t>(values.size()));
   values.resize(count);
   return values;

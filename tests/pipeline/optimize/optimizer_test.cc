@@ -345,7 +345,7 @@ TEST(DecodeRegionRuleTest, ACropThatCarriesIsOneToo) {
       EXPECT_THAT(fired, IsEmpty());
       ASSERT_EQ(specs.size(), 3u);
       EXPECT_EQ(std::get<DecodeToCropOptions>(specs[1].options).crop_stage, crop);
-      EXPECT_TRUE(std::holds_alternative<augment::CarryOptions>(specs[2].options));
+      EXPECT_TRUE(std::holds_alternative<augment::TargetsOptions>(specs[2].options));
     }
   }
   // Of another geometry, or of another field, it is not.

@@ -229,7 +229,7 @@ TEST(ImageStagesTest, GeometryCarriesBoxesAndMask) {
     EXPECT_THAT(FieldsOf(spec.options).writes, ElementsAre("image", "boxes", "a", "b", "m"));
     EXPECT_EQ(DrawsAtRandom(spec.options), op.starts_with("random") || op.starts_with("flip"));
     EXPECT_TRUE(MakeBuiltinOp(spec).ok()) << op;
-    const auto& carry = std::get<augment::CarryOptions>(spec.options);
+    const auto& carry = std::get<augment::TargetsOptions>(spec.options);
     EXPECT_TRUE(carry.boxes->corners && !carry.boxes->normalized);
     EXPECT_EQ(carry.boxes->min_area_share, 0);
   }
@@ -239,7 +239,7 @@ TEST(ImageStagesTest, GeometryCarriesBoxesAndMask) {
                         "min_area_share: 0.5 } } }",
                         kBatch));
   const auto boxes =
-      *std::get<augment::CarryOptions>(OpsFromPlan(plan.message()).at(0).options).boxes;
+      *std::get<augment::TargetsOptions>(OpsFromPlan(plan.message()).at(0).options).boxes;
   EXPECT_EQ(boxes.field, "x");
   EXPECT_FALSE(boxes.corners);
   EXPECT_TRUE(boxes.normalized);

@@ -1,5 +1,3 @@
-#include "augment/mixing.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "augment/batch_mixing.h"
 #include "pipeline/digest.h"
 #include "pipeline/memory_records.h"
 #include "pipeline/pipeline.h"
@@ -141,7 +140,7 @@ Row Plain(uint64_t record, int64_t classes) {
   return row;
 }
 
-// S-MIX-1, S-MIX-2: what the ops of augment/mixing.h make of groups, drawn as S-MIX-4 says.
+// S-MIX-1, S-MIX-2: what the ops of augment/batch_mixing.h make of groups, drawn as S-MIX-4 says.
 TEST(MixingTest, GroupsAreMixedByTheirOwnDraws) {
   const std::string text =
       PlanText("",

@@ -90,7 +90,7 @@ TEST(StageTableTest, EveryTypeOfOptionsHasOneOp) {
   }
   for (const auto& [index, rows] : ops) EXPECT_EQ(rows.size(), 1u) << index;
   for (const OpOptions& joined :
-       {OpOptions(augment::CarryOptions()), OpOptions(DecodeRegionOptions()),
+       {OpOptions(augment::TargetsOptions()), OpOptions(DecodeRegionOptions()),
         OpOptions(DecodeToCropOptions()), OpOptions(augment::FusedImageOptions())}) {
     EXPECT_TRUE(ops[joined.index()].empty());
     EXPECT_EQ(RowOf(joined).index, joined.index());

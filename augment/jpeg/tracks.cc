@@ -1,4 +1,4 @@
-#include "augment/jpeg/lanes.h"
+#include "augment/jpeg/tracks.h"
 
 #include "augment/jpeg/bits.h"
 #include "augment/jpeg/frame.h"
@@ -7,14 +7,14 @@
 // Decoding a Huffman code is a chain: a lookup tells where the next begins. One stream leaves most
 // of a processor idle, and the end of a block, which no predictor guesses, stops the rest. Here the
 // symbols of several images take turns, and nothing in a turn depends on the data but addresses: a
-// symbol is stored wherever it belongs, and the end of a block moves the lane on by conditional
+// symbol is stored wherever it belongs, and the end of a block moves the track on by conditional
 // moves, to the next block and its DC table. The moves are in assembly because g++ makes branches
 // of them. Only what the table does not hold, and damage, is a branch.
 //
-// A lane is four values in that loop: bits, table, k and block. Three lanes and what a turn needs
+// A track is four values in that loop: bits, table, k and block. Three tracks and what a turn needs
 // fit the 15 registers; that the tables are found through the block (augment/jpeg/block.h) and the
 // places of coefficients on the stack saves the others. What a mispredicted branch costs is mostly
-// what stands behind it: a value that does not fit the table is taken in registers, since a lane
+// what stands behind it: a value that does not fit the table is taken in registers, since a track
 // that is stored and loaded again waits for its own stores.
 //
 // Measured over crops of 500 photographs, one core, g++ 12: 2.4 times libjpeg-turbo. clang 16 makes
@@ -28,7 +28,7 @@ namespace {
 constexpr int kSymbolsPerLoad = 5;  // of at most 11 bits, of at least 56
 static_assert(kSymbolsPerLoad * kTableBits <= 56);
 constexpr int kMinBlocksLeft = 3;  // so many may end in that time
-static_assert(kMinBlocksLeft <= kLaneRoom);
+static_assert(kMinBlocksLeft <= kTrackRoom);
 // Added to k where it is an index, for negative k.
 constexpr int kPlaceOfZero = 128;
 constexpr int kNextBlock = sizeof(Block) / sizeof(int16_t);  // from one coefficient to the next's
@@ -51,8 +51,8 @@ MILLRACE_INLINE uint64_t Load(uint64_t position) {
   return word << (position & 7) | 1;
 }
 
-MILLRACE_INLINE void CountUsed(Lane& lane, uint64_t bits) {
-  lane.position += static_cast<uint64_t>(std::countr_zero(bits));
+MILLRACE_INLINE void CountUsed(Track& track, uint64_t bits) {
+  track.position += static_cast<uint64_t>(std::countr_zero(bits));
 }
 
 // The value of the `size` bits that `bits` begins with. REQUIRES: size < 16.
@@ -62,113 +62,113 @@ MILLRACE_INLINE int32_t TopValue(uint32_t bits, int size) {
   return value + (negative << size) - negative;
 }
 
-void NextBlock(Lane& lane) {
-  lane.table = lane.block->next_dc;
-  ++lane.block;
-  lane.k = -1;
+void NextBlock(Track& track) {
+  track.table = track.block->next_dc;
+  ++track.block;
+  track.k = -1;
 }
 
 // Takes the value of a symbol that the table holds without it: `*entry` has been looked up, counted
 // and added, and becomes one with the value. False for every other symbol.
-MILLRACE_INLINE bool TakeLargeValue(Lane& lane, uint32_t* entry) {
+MILLRACE_INLINE bool TakeLargeValue(Track& track, uint32_t* entry) {
   const int symbol = static_cast<int>(*entry >> 16) - 1;
-  const int64_t k = lane.k - kSlowStep + (symbol >> 4) + 1;
+  const int64_t k = track.k - kSlowStep + (symbol >> 4) + 1;
   if (static_cast<int8_t>(*entry >> 8) != kSlowStep || symbol < 0 || k >= kBlockSize) return false;
   const int size = symbol & 15;
-  const auto bits = static_cast<uint32_t>(Load(lane.position) >> 32);
+  const auto bits = static_cast<uint32_t>(Load(track.position) >> 32);
   *entry = static_cast<uint32_t>(TopValue(bits, size)) << 16;
-  lane.k = k;
-  lane.position += static_cast<uint64_t>(size);
+  track.k = k;
+  track.position += static_cast<uint64_t>(size);
   return true;
 }
 
 // Takes a symbol whose code is longer than the table's: `entry` has been looked up and added. False
 // when it is none, or damaged.
-bool TakeLongCode(Lane& lane, uint32_t entry) {
+bool TakeLongCode(Track& track, uint32_t entry) {
   if (static_cast<int8_t>(entry >> 8) != kSlowStep || entry >> 16 != 0) return false;
-  lane.k -= kSlowStep;
-  const uint64_t bits = Load(lane.position);
+  track.k -= kSlowStep;
+  const uint64_t bits = Load(track.position);
   int length = 0;
-  const int symbol = lane.table->codes.Find(static_cast<uint32_t>(bits >> 48), &length);
+  const int symbol = track.table->codes.Find(static_cast<uint32_t>(bits >> 48), &length);
   if (symbol < 0) return false;
   const int size = symbol & 15;
-  const bool is_dc = lane.k < 0;
-  lane.position += static_cast<uint64_t>(length + size);
+  const bool is_dc = track.k < 0;
+  track.position += static_cast<uint64_t>(length + size);
   if (!is_dc && size == 0 && symbol != 0xF0) {
-    NextBlock(lane);
+    NextBlock(track);
     return true;
   }
-  lane.k += (symbol >> 4) + 1;
-  if (lane.k >= kBlockSize) return false;
+  track.k += (symbol >> 4) + 1;
+  if (track.k >= kBlockSize) return false;
   const auto value_bits = static_cast<uint32_t>(bits << length >> 32);
-  lane.block->coefficients[kNaturalOrder[lane.k]] =
+  track.block->coefficients[kNaturalOrder[track.k]] =
       static_cast<int16_t>(TopValue(value_bits, size));
-  lane.table = lane.block->ac;
-  if (lane.k == kBlockSize - 1) NextBlock(lane);
+  track.table = track.block->ac;
+  if (track.k == kBlockSize - 1) NextBlock(track);
   return true;
 }
 
-// The same; damage ends the lane's row, so that it is stopped at next. The few symbols that it
+// The same; damage ends the track's row, so that it is stopped at next. The few symbols that it
 // takes until then go to the room behind the row's last block.
-__attribute__((noinline)) void TakeRareSymbol(Lane& lane, uint32_t entry) {
-  if (TakeLongCode(lane, entry)) return;
-  lane.ok = false;
-  NextBlock(lane);
-  lane.position = lane.last_position;
-  lane.block = lane.end;
+__attribute__((noinline)) void TakeRareSymbol(Track& track, uint32_t entry) {
+  if (TakeLongCode(track, entry)) return;
+  track.ok = false;
+  NextBlock(track);
+  track.position = track.last_position;
+  track.block = track.end;
 }
 
-// Takes one symbol off `bits`, which were loaded at the lane's position and are counted later.
-MILLRACE_INLINE void Take(Lane& lane, uint64_t& bits, const Places& places) {
-  uint32_t entry = lane.table->entries[bits >> (64 - kTableBits)];
+// Takes one symbol off `bits`, which were loaded at the track's position and are counted later.
+MILLRACE_INLINE void Take(Track& track, uint64_t& bits, const Places& places) {
+  uint32_t entry = track.table->entries[bits >> (64 - kTableBits)];
   bits <<= entry & 63;
-  lane.k += static_cast<int8_t>(entry >> 8);
-  if (__builtin_expect(lane.k >= kBlockSize, 0)) {
-    CountUsed(lane, bits);
-    const bool stored = !TakeLargeValue(lane, &entry);
+  track.k += static_cast<int8_t>(entry >> 8);
+  if (__builtin_expect(track.k >= kBlockSize, 0)) {
+    CountUsed(track, bits);
+    const bool stored = !TakeLargeValue(track, &entry);
     if (stored) {
-      Lane copy = lane;  // so that the lane itself needs no address
+      Track copy = track;  // so that the track itself needs no address
       TakeRareSymbol(copy, entry);
-      lane = copy;
+      track = copy;
     }
-    bits = Load(lane.position);
+    bits = Load(track.position);
     if (stored) return;
   }
-  int16_t* const coefficients = lane.block->coefficients;
-  const auto place = places[static_cast<size_t>(lane.k + kPlaceOfZero)];
+  int16_t* const coefficients = track.block->coefficients;
+  const auto place = places[static_cast<size_t>(track.k + kPlaceOfZero)];
   coefficients[place] = static_cast<int16_t>(entry >> 16);
-  const HuffmanTable* table = lane.block->ac;
+  const HuffmanTable* table = track.block->ac;
 #if MILLRACE_JPEG_X86
   static constexpr int64_t kBeforeFirst = -1;
-  Block* const block = lane.block;
+  Block* const block = track.block;
   asm("cmpq $63, %[k]\n\t"
       "cmovaeq %[next_dc], %[table]\n\t"
       "cmovaeq %[next_block], %[block]\n\t"
       "cmovaeq %[before], %[k]"
-      : [k] "+&r"(lane.k), [table] "+&r"(table), [block] "+&r"(lane.block)
+      : [k] "+&r"(track.k), [table] "+&r"(table), [block] "+&r"(track.block)
       : [next_dc] "m"(block->next_dc), [next_block] "r"(block + 1), [before] "m"(kBeforeFirst)
       : "cc");
-  lane.table = table;
+  track.table = table;
 #else
-  lane.table = table;
-  if (static_cast<uint64_t>(lane.k) >= kBlockSize - 1) NextBlock(lane);
+  track.table = table;
+  if (static_cast<uint64_t>(track.k) >= kBlockSize - 1) NextBlock(track);
 #endif
 }
 
-MILLRACE_INLINE bool MustStop(const Lane& lane) {
-  return lane.end - lane.block <= kMinBlocksLeft || lane.position > lane.last_position;
+MILLRACE_INLINE bool MustStop(const Track& track) {
+  return track.end - track.block <= kMinBlocksLeft || track.position > track.last_position;
 }
 
 #if MILLRACE_JPEG_X86
-#define MILLRACE_LANES_TARGET MILLRACE_TARGET_AVX2
+#define MILLRACE_TRACKS_TARGET MILLRACE_TARGET_AVX2
 #else
-#define MILLRACE_LANES_TARGET
+#define MILLRACE_TRACKS_TARGET
 #endif
 
 }  // namespace
 
-MILLRACE_LANES_TARGET int DecodeLanes(Lane* const* lanes) {
-  Lane a = *lanes[0], b = *lanes[1], c = *lanes[2];
+MILLRACE_TRACKS_TARGET int DecodeTracks(Track* const* tracks) {
+  Track a = *tracks[0], b = *tracks[1], c = *tracks[2];
   Places places = kPlaces;
   asm("" : "+m"(places));  // or the compiler reads kPlaces instead, and needs a register for it
   int stopped = -1;
@@ -187,21 +187,21 @@ MILLRACE_LANES_TARGET int DecodeLanes(Lane* const* lanes) {
     CountUsed(b, bits_b);
     CountUsed(c, bits_c);
   }
-  *lanes[0] = a;
-  *lanes[1] = b;
-  *lanes[2] = c;
+  *tracks[0] = a;
+  *tracks[1] = b;
+  *tracks[2] = c;
   return stopped;
 }
 
-MILLRACE_LANES_TARGET bool DecodeLane(Lane& lane) {
-  Lane a = lane;
+MILLRACE_TRACKS_TARGET bool DecodeTrack(Track& track) {
+  Track a = track;
   while (a.ok && a.block < a.end) {
     if (a.position > a.last_position) return false;
     uint64_t bits = Load(a.position);
     for (int i = 0; i < kSymbolsPerLoad && a.ok && a.block < a.end; ++i) Take(a, bits, kPlaces);
     CountUsed(a, bits);
   }
-  lane = a;
+  track = a;
   return a.ok;
 }
 

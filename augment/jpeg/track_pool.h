@@ -1,26 +1,26 @@
-#ifndef MILLRACE_AUGMENT_JPEG_LANE_POOL_H_
-#define MILLRACE_AUGMENT_JPEG_LANE_POOL_H_
+#ifndef MILLRACE_AUGMENT_JPEG_TRACK_POOL_H_
+#define MILLRACE_AUGMENT_JPEG_TRACK_POOL_H_
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <utility>
 
-#include "augment/jpeg/lanes.h"
 #include "augment/jpeg/region_decoder.h"
+#include "augment/jpeg/tracks.h"
 
 namespace millrace::augment::jpeg {
 
 // Decodes the regions of a queue of images, a few at a time in turns, which is faster than one
-// after the other (lanes.cc). Results are those of RegionDecoder::Decode.
+// after the other (tracks.cc). Results are those of RegionDecoder::Decode.
 // Thread-compatible.
-class LanePool {
+class TrackPool {
  public:
-  // `done(tag, ok)` is called for each image that Submit was told of, within Submit or Flush.
-  explicit LanePool(std::function<void(int64_t, bool)> done, Level level = BestLevel());
+  // `done(tag, ok)` is called once for each submitted image, within Submit or Flush.
+  explicit TrackPool(std::function<void(int64_t, bool)> done, Level level = BestLevel());
 
-  // A decoder that is not in use: Open an image there; if that says true and a region of it is
-  // wanted, Submit.
+  // Returns a decoder that is not in use. Open an image in it and, if that returns true, Submit a
+  // region of the image.
   RegionDecoder& idle();
   // Takes a region of the image that is open in idle(); `out` as in RegionDecoder::Decode, valid
   // until `done`.
@@ -34,7 +34,7 @@ class LanePool {
     RegionDecoder decoder;
     int64_t tag = 0;
     bool busy = false;
-    Lane lane;
+    Track track;
   };
 
   void Finish(Slot& slot, bool ok);
@@ -42,9 +42,9 @@ class LanePool {
   void RunUntilOneIsIdle();
 
   const std::function<void(int64_t, bool)> done_;
-  std::array<Slot, kNumLanes> slots_;
+  std::array<Slot, kNumTracks> slots_;
 };
 
 }  // namespace millrace::augment::jpeg
 
-#endif  // MILLRACE_AUGMENT_JPEG_LANE_POOL_H_
+#endif  // MILLRACE_AUGMENT_JPEG_TRACK_POOL_H_

@@ -1,4 +1,4 @@
-#include "augment/mixing.h"
+#include "augment/batch_mixing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +39,7 @@ struct Grid {
   int64_t planes, height, width, cell_bytes;
 };
 
-Grid GridOf(const MixingOptions& options, const Shape& image, DType dtype) {
+Grid GridOf(const BatchMixingOptions& options, const Shape& image, DType dtype) {
   const auto size = static_cast<int64_t>(SizeOf(dtype));
   if (options.channels_first) return {image[0], image[1], image[2], size};
   return {1, image[0], image[1], image[2] * size};
@@ -71,7 +71,7 @@ Mixture DrawBlend(double alpha, RandomStream& random) {
   return mixture;
 }
 
-Mixture DrawBox(const MixingOptions& options, const Shape& image, RandomStream& random) {
+Mixture DrawBox(const BatchMixingOptions& options, const Shape& image, RandomStream& random) {
   const Grid grid = GridOf(options, image, DType::kU8);
   const double lambda = static_cast<float>(DrawSymmetricBeta(options.cutmix_alpha, random));
   if (grid.width == 0 || grid.height == 0) return {.cuts = true};
@@ -82,28 +82,28 @@ Mixture DrawBox(const MixingOptions& options, const Shape& image, RandomStream& 
 
 }  // namespace
 
-std::string_view NameOf(MixingKind kind) {
+std::string_view NameOf(BatchMixingKind kind) {
   switch (kind) {
-    case MixingKind::kMixup:
+    case BatchMixingKind::kMixup:
       return "mixup";
-    case MixingKind::kCutmix:
+    case BatchMixingKind::kCutmix:
       return "cutmix";
-    case MixingKind::kEither:
+    case BatchMixingKind::kEither:
       return "mixup_or_cutmix";
   }
   return "";
 }
 
-absl::Status CheckMixedFields(const MixingOptions& options, const Schema& schema) {
+absl::Status CheckMixedFields(const BatchMixingOptions& options, const Schema& schema) {
   const std::string_view op = NameOf(options.kind);
   MILLRACE_ASSIGN_OR_RETURN(const Field image, FindField(schema, options.field, op));
   constexpr DType kPixels[] = {DType::kU8, DType::kF16, DType::kBF16, DType::kF32};
-  const bool is_image = options.kind == MixingKind::kMixup || image.shape.rank() == 3;
+  const bool is_image = options.kind == BatchMixingKind::kMixup || image.shape.rank() == 3;
   if (std::ranges::find(kPixels, image.dtype) == std::end(kPixels) || !image.shape.IsKnown() ||
       !is_image) {
     return FieldError(
         image, op,
-        options.kind == MixingKind::kMixup
+        options.kind == BatchMixingKind::kMixup
             ? "uint8, float16, bfloat16 or float32 of one shape for all samples"
             : "uint8, float16, bfloat16 or float32 images of one shape for all samples");
   }
@@ -140,15 +140,16 @@ Mixture BoxAround(int64_t x, int64_t y, double lambda, int64_t height, int64_t w
   return box;
 }
 
-std::optional<Mixture> DrawMixture(const MixingOptions& options, const Shape& image,
+std::optional<Mixture> DrawMixture(const BatchMixingOptions& options, const Shape& image,
                                    RandomStream& random) {
   if (random.NextFloat() >= options.probability) return std::nullopt;
-  bool cuts = options.kind == MixingKind::kCutmix;
-  if (options.kind == MixingKind::kEither) cuts = random.NextFloat() < options.switch_probability;
+  bool cuts = options.kind == BatchMixingKind::kCutmix;
+  if (options.kind == BatchMixingKind::kEither)
+    cuts = random.NextFloat() < options.switch_probability;
   return cuts ? DrawBox(options, image, random) : DrawBlend(options.mixup_alpha, random);
 }
 
-void MixImages(const MixingOptions& options, const Mixture& mixture,
+void MixImages(const BatchMixingOptions& options, const Mixture& mixture,
                std::span<std::byte* const> rows, DType dtype, const Shape& image,
                std::byte* spare) {
   const int64_t size = image.num_elements();

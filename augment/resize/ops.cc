@@ -1,11 +1,8 @@
-#include <algorithm>
-#include <limits>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "augment/field/convert.h"
-#include "augment/fuse/pixel_head.h"
 #include "augment/image/errors.h"
 #include "augment/image/options.h"
 #include "augment/image/region.h"
@@ -15,92 +12,9 @@
 
 namespace millrace::augment {
 
-constexpr DType kResizable[] = {DType::kU8, DType::kF32};
-constexpr int64_t kMaxExtent = 1 << 16;
-constexpr int64_t kMaxInputExtent = 1 << 24;  // float32 counts every pixel up to here
-
-absl::Status ValidateExtents(std::string_view op, int64_t height, int64_t width) {
-  if (height >= 1 && height <= kMaxExtent && width >= 1 && width <= kMaxExtent) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(ToAbsl(op), ": height x width is ", height, " x ",
-                                                 width, "; expected 1 to ", kMaxExtent, " each"));
-}
-
-absl::Status Validate(const RandomResizedCropOptions& options) {
-  MILLRACE_RETURN_IF_ERROR(ValidateExtents("random_resized_crop", options.height, options.width));
-  const auto [area_low, area_high] = options.area;
-  if (!(area_low > 0 && area_low <= area_high && area_high <= 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("random_resized_crop: area is [", area_low, ", ",
-                                                   area_high, "]; expected 0 < low <= high <= 1"));
-  }
-  const auto [aspect_low, aspect_high] = options.aspect;
-  if (!(aspect_low >= 1e-3f && aspect_low <= aspect_high && aspect_high <= 1e3f)) {
-    return absl::InvalidArgumentError(absl::StrCat("random_resized_crop: aspect is [", aspect_low,
-                                                   ", ", aspect_high,
-                                                   "]; expected 0.001 <= low <= high <= 1000"));
-  }
-  if (options.max_attempts < 1 || options.max_attempts > kMaxCropAttempts) {
-    return absl::InvalidArgumentError(absl::StrCat("random_resized_crop: max_attempts is ",
-                                                   options.max_attempts, "; expected 1 to ",
-                                                   kMaxCropAttempts));
-  }
-  return ValidateAntialias("random_resized_crop", options.interpolation, options.antialias);
-}
-
-absl::Status ValidateAntialias(std::string_view op, ResizeMethod method, bool antialias) {
-  const bool has_kernel = method == ResizeMethod::kBilinear || method == ResizeMethod::kBicubic;
-  if (!antialias || has_kernel) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(ToAbsl(op), ": only bilinear and bicubic have antialias"));
-}
-
-ResizeOptions ResizeOf(const RandomResizedCropOptions& crop) {
-  return {.field = crop.field,
-          .height = crop.height,
-          .width = crop.width,
-          .method = crop.interpolation,
-          .antialias = crop.antialias};
-}
-
-absl::Status CheckResizable(const Shape& shape) {
-  // A place in a row is an int32.
-  constexpr int64_t kMaxRowValues = std::numeric_limits<int32_t>::max();
-  if (shape[0] > 0 && shape[1] > 0 && shape[2] > 0 && shape[0] <= kMaxInputExtent &&
-      shape[1] <= kMaxInputExtent && shape[2] <= kMaxRowValues / shape[1]) {
-    return absl::OkStatus();
-  }
-  return RowError(RecordErrorReason::kValue,
-                  absl::StrCat("image of shape ", shape.ToString(), " cannot be resized"));
-}
-
-absl::StatusOr<Shape> ResizedShape(const ResizeOptions& options, const Shape& in) {
-  MILLRACE_RETURN_IF_ERROR(CheckResizable(in));
-  // Those that keep a table of the input's pixels.
-  const bool kernel = options.antialias || options.method == ResizeMethod::kBicubic ||
-                      options.method == ResizeMethod::kArea;
-  const int64_t longer = std::max(in[0], in[1]);
-  const int64_t shorter = std::min(in[0], in[1]);
-  const int64_t stretched = options.shorter * longer / shorter;
-  if ((kernel && longer > kMaxExtent) || stretched > kMaxExtent) {
-    return RowError(RecordErrorReason::kValue,
-                    absl::StrCat("image of shape ", in.ToString(), " is too long to be resized"));
-  }
-  if (options.shorter == 0) return Shape{options.height, options.width, in[2]};
-  return in[0] < in[1] ? Shape{options.shorter, stretched, in[2]}
-                       : Shape{stretched, options.shorter, in[2]};
-}
-
 namespace {
 
-absl::StatusOr<Schema> ResolveResize(const Schema& input, const std::string& name,
-                                     std::string_view op, int64_t height, int64_t width) {
-  MILLRACE_ASSIGN_OR_RETURN(Field field, FindImage(input, name, op, kResizable));
-  field.shape = Shape{height, width, field.shape[2]};
-  Schema output = input;
-  output.Set(std::move(field));
-  return output;
-}
+constexpr DType kResizable[] = {DType::kU8, DType::kF32};
 
 // Resizes the region that `pick(row, shape)` names of every row's image, or fails the row with what
 // it says.
@@ -161,8 +75,8 @@ class RandomResizedCrop final : public Op {
       : options_(std::move(options)), stage_(stage) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return ResolveResize(input, options_.field, "random_resized_crop", options_.height,
-                         options_.width);
+    return ResolveExtents(input, options_.field, "random_resized_crop", kResizable, options_.height,
+                          options_.width);
   }
 
   void Apply(Run& run) const override {

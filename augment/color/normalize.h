@@ -1,5 +1,5 @@
-#ifndef MILLRACE_AUGMENT_FUSE_PIXEL_OPS_H_
-#define MILLRACE_AUGMENT_FUSE_PIXEL_OPS_H_
+#ifndef MILLRACE_AUGMENT_COLOR_NORMALIZE_H_
+#define MILLRACE_AUGMENT_COLOR_NORMALIZE_H_
 
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace millrace::augment {
 
-// What normalize multiplies with and takes away, for a few pixels, as ScaleRow
-// (augment/rows/kernels.h) wants them.
+// The factors and offsets of normalize, repeated for a few pixels, as ScaleRow
+// (augment/rows/kernels.h) takes them.
 struct NormalizeFactors {
   explicit NormalizeFactors(const NormalizeOptions& options);
 
@@ -18,4 +18,4 @@ struct NormalizeFactors {
 
 }  // namespace millrace::augment
 
-#endif  // MILLRACE_AUGMENT_FUSE_PIXEL_OPS_H_
+#endif  // MILLRACE_AUGMENT_COLOR_NORMALIZE_H_

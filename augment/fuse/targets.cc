@@ -1,4 +1,4 @@
-#include "augment/carry.h"
+#include "augment/targets.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "augment/field/convert.h"
-#include "augment/fuse/carry.h"
 #include "augment/fuse/decode_crop.h"
+#include "augment/fuse/mask.h"
 #include "augment/image/errors.h"
+#include "augment/image/options.h"
 #include "augment/image/region.h"
 #include "base/overloaded.h"
 #include "base/status.h"
@@ -146,12 +147,12 @@ std::string WhyNotBoxes(const BoxOptions& options, std::span<const float> number
   return "";
 }
 
-class Carry final : public Op {
+class WithTargets final : public Op {
  public:
-  Carry(CarryOptions options, std::unique_ptr<Op> op, uint64_t stage)
+  WithTargets(TargetsOptions options, std::unique_ptr<Op> op, uint64_t stage)
       : options_(std::move(options)), op_(std::move(op)), stage_(stage) {}
   // `decode` decodes the image that it crops.
-  Carry(CarryOptions options, std::unique_ptr<DecodeCrop> decode, uint64_t stage)
+  WithTargets(TargetsOptions options, std::unique_ptr<DecodeCrop> decode, uint64_t stage)
       : options_(std::move(options)),
         decode_(decode.get()),
         op_(std::move(decode)),
@@ -299,23 +300,20 @@ class Carry final : public Op {
     return *std::ranges::find(run.columns(), name, &Column::name);
   }
 
-  const CarryOptions options_;
+  const TargetsOptions options_;
   const DecodeCrop* const decode_ = nullptr;  // op_, if it is one
   const std::unique_ptr<Op> op_;
   const uint64_t stage_;
 };
 
-absl::Status Validate(const CarryOptions& options) {
+absl::Status Validate(const TargetsOptions& options) {
   const auto* pad = std::get_if<PadOptions>(&options.geometry);
   if (pad != nullptr && pad->mode != PadMode::kConstant) {
     return absl::InvalidArgumentError(
         "pad: only mode \"constant\" can carry boxes or a mask: the others show objects again");
   }
   if (!options.boxes) return absl::OkStatus();
-  const float share = options.boxes->min_area_share;
-  if (share >= 0 && share <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("boxes: min_area_share is ", share, "; expected 0 to 1"));
+  return CheckNumber("boxes", "min_area_share", options.boxes->min_area_share, 0, 1);
 }
 
 }  // namespace
@@ -324,7 +322,8 @@ const std::string& FieldOf(const GeometryOptions& geometry) {
   return std::visit([](const auto& o) -> const std::string& { return o.field; }, geometry);
 }
 
-absl::StatusOr<std::unique_ptr<Op>> MakeCarry(CarryOptions options, const std::string& stage) {
+absl::StatusOr<std::unique_ptr<Op>> MakeWithTargets(TargetsOptions options,
+                                                    const std::string& stage) {
   MILLRACE_RETURN_IF_ERROR(Validate(options));
   using Made = absl::StatusOr<std::unique_ptr<Op>>;
   Made op = std::visit(
@@ -338,11 +337,12 @@ absl::StatusOr<std::unique_ptr<Op>> MakeCarry(CarryOptions options, const std::s
                  [&](const PadOptions& o) -> Made { return MakePad(o); }},
       options.geometry);
   if (!op.ok()) return op.status();
-  return std::make_unique<Carry>(std::move(options), *std::move(op), HashName(stage));
+  return std::make_unique<WithTargets>(std::move(options), *std::move(op), HashName(stage));
 }
 
-absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCarry(DecodeImageOptions decode, CarryOptions crop,
-                                                    const std::string& stage) {
+absl::StatusOr<std::unique_ptr<Op>> MakeDecodeWithTargets(DecodeImageOptions decode,
+                                                          TargetsOptions crop,
+                                                          const std::string& stage) {
   MILLRACE_RETURN_IF_ERROR(Validate(crop));
   const auto options = std::visit(
       [](const auto& o) -> std::optional<CropOptions> {
@@ -356,7 +356,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeDecodeCarry(DecodeImageOptions decode, C
   MILLRACE_ASSIGN_OR_RETURN(
       std::unique_ptr<DecodeCrop> op,
       DecodeCrop::Make(std::move(decode), *options, std::nullopt, stage, PixelTail()));
-  return std::make_unique<Carry>(std::move(crop), std::move(op), HashName(stage));
+  return std::make_unique<WithTargets>(std::move(crop), std::move(op), HashName(stage));
 }
 
 }  // namespace millrace::augment

@@ -1,10 +1,10 @@
+#include "augment/fuse/mask.h"
+
 #include <algorithm>
 #include <cstring>
 #include <span>
 #include <type_traits>
 #include <vector>
-
-#include "augment/fuse/carry.h"
 
 namespace millrace::augment {
 namespace {

@@ -1,127 +1,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "augment/image_ops.h"
 #include "base/record_error.h"
 #include "tests/augment/image_testing.h"
+#include "tests/messages.h"
 
 namespace millrace::augment {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::Image;
-using testing::MakeImage;
+using testing::OneField;
 using testing::ResolveAndApply;
 using testing::TestRun;
-
-Schema OneField(const std::string& name, DType dtype, const Shape& shape) {
-  return Schema({{name, dtype, shape}});
-}
-
-// --- flip ---
-
-TEST(Flip, MirrorsEveryPixelOfAnyType) {
-  const Image in = MakeImage(3, 5, 3, 1);
-  auto op = MakeFlip({.probability = 1}, "flip");
-  ASSERT_TRUE(op.ok());
-  const std::vector<float> floats(in.pixels.begin(), in.pixels.end());
-  const std::vector<double> doubles(in.pixels.begin(), in.pixels.end());
-  const auto check = [&]<typename T>(DType dtype, const std::vector<T>& values) {
-    TestRun run(1);
-    run.AddValue("image", dtype, Shape{3, 5, 3}, values.data());
-    ResolveAndApply(**op, OneField("image", dtype, Shape{3, 5, 3}), *run);
-    const auto out = run->Get("image").at(0).template as<T>();
-    for (int y = 0; y < 3; ++y) {
-      for (int x = 0; x < 5; ++x) {
-        for (int c = 0; c < 3; ++c) {
-          ASSERT_EQ(out[(y * 5 + x) * 3 + c], values[(y * 5 + 4 - x) * 3 + c]);
-        }
-      }
-    }
-  };
-  check(DType::kU8, in.pixels);
-  check(DType::kF32, floats);
-  check(DType::kF64, doubles);
-}
-
-TEST(Flip, FlipsAsOftenAsAskedByOneFloatPerRow) {
-  constexpr int64_t kRows = 4000;
-  const uint8_t pixels[] = {1, 2};
-  for (float probability : {0.0f, 0.25f, 0.5f, 1.0f}) {
-    auto op = MakeFlip({.probability = probability}, "mirror");
-    ASSERT_TRUE(op.ok());
-    TestRun run(kRows, 5);
-    run.AddValue("image", DType::kU8, Shape{1, 2, 1}, pixels);
-    ResolveAndApply(**op, OneField("image", DType::kU8, Shape{1, 2, 1}), *run);
-    int64_t flips = 0;
-    for (int64_t row = 0; row < kRows; ++row) {
-      const bool flipped = run.ImageAt("image", row).pixels[0] == 2;
-      ASSERT_EQ(flipped, run->Random(row, HashName("mirror")).NextFloat() < probability);
-      flips += flipped;
-    }
-    const double sigma = std::sqrt(probability * (1 - probability) / kRows);
-    EXPECT_NEAR(static_cast<double>(flips) / kRows, probability, 5 * sigma);
-  }
-}
-
-TEST(Flip, WritesIntoTheBoundSlab) {
-  const Image in = MakeImage(2, 2, 1, 1);
-  std::vector<std::byte> slab(8);
-  const std::vector<FieldSlots> slots = {{"image", DType::kU8, Shape{2, 2, 1}, slab.data()}};
-  auto op = MakeFlip({.probability = 0}, "flip");
-  ASSERT_TRUE(op.ok());
-  TestRun run(2);
-  run.AddValue("image", DType::kU8, Shape{2, 2, 1}, in.pixels.data());
-  run->Bind(slots);
-  ResolveAndApply(**op, OneField("image", DType::kU8, Shape{2, 2, 1}), *run);
-  EXPECT_EQ(std::memcmp(slab.data(), in.pixels.data(), 4), 0);
-  EXPECT_EQ(std::memcmp(slab.data() + 4, in.pixels.data(), 4), 0);
-}
-
-// --- normalize ---
-
-// S-ROUND-1.
-TEST(Normalize, IsTheStatedArithmeticForBothInputs) {
-  const Image in = MakeImage(7, 9, 3, 2);
-  const std::vector<float> floats(in.pixels.begin(), in.pixels.end());
-  const std::vector<float> mean = {123.675f, 116.28f, 103.53f};
-  const std::vector<float> stddev = {58.395f, 57.12f, 57.375f};
-  auto op = MakeNormalize({.mean = mean, .stddev = stddev});
-  ASSERT_TRUE(op.ok());
-  TestRun bytes(1), real(1);
-  bytes.AddValue("image", DType::kU8, Shape{7, 9, 3}, in.pixels.data());
-  real.AddValue("image", DType::kF32, Shape{7, 9, 3}, floats.data());
-  const Schema out = ResolveAndApply(**op, OneField("image", DType::kU8, Shape{7, 9, 3}), *bytes);
-  ResolveAndApply(**op, OneField("image", DType::kF32, Shape{7, 9, 3}), *real);
-  EXPECT_EQ(out.ToString(), "image: float32[7, 9, 3]");
-  const auto from_bytes = bytes->Get("image").at(0).as<float>();
-  const auto from_real = real->Get("image").at(0).as<float>();
-  for (size_t i = 0; i < floats.size(); ++i) {
-    const float scale = 1.0f / stddev[i % 3];
-    const float offset = mean[i % 3] * scale;
-    const float product = floats[i] * scale;
-    ASSERT_EQ(from_bytes[i], product - offset);
-    ASSERT_EQ(from_real[i], from_bytes[i]);
-    ASSERT_NEAR(from_bytes[i], (double{floats[i]} - double{mean[i % 3]}) / double{stddev[i % 3]},
-                1e-5);
-  }
-}
-
-TEST(Normalize, WrongChannelsAndFactorsAreNamed) {
-  auto op = MakeNormalize({.mean = {1, 2, 3}, .stddev = {1, 1, 1}});
-  ASSERT_TRUE(op.ok());
-  EXPECT_THAT(
-      std::string((*op)->Resolve(OneField("image", DType::kU8, Shape{4, 4, 1})).status().message()),
-      HasSubstr("field 'image' is uint8[4, 4, 1]; expected 3 channels"));
-  EXPECT_FALSE(MakeNormalize({.mean = {1}, .stddev = {0}}).ok());
-  EXPECT_FALSE(MakeNormalize({.mean = {1}, .stddev = {}}).ok());
-  EXPECT_FALSE(MakeNormalize({.mean = {NAN}, .stddev = {1}}).ok());
-}
 
 // --- cast ---
 
@@ -193,10 +86,7 @@ TEST(Cast, BytesAreRefused) {
   EXPECT_FALSE(MakeCast({.field = "x", .dtype = DType::kBytes}).ok());
   auto op = MakeCast({.field = "x"});
   ASSERT_TRUE(op.ok());
-  EXPECT_THAT(
-      std::string(
-          (*op)->Resolve(OneField("x", DType::kBytes, Shape{Shape::kUnknown})).status().message()),
-      HasSubstr("field 'x' is bytes[?]; expected a numeric dtype"));
+  EXPECT_MESSAGE((*op)->Resolve(OneField("x", DType::kBytes, Shape{Shape::kUnknown})).status());
 }
 
 // --- one_hot ---
@@ -212,8 +102,8 @@ TEST(OneHot, SetsOneAndNamesALabelOutOfRange) {
   EXPECT_EQ(out.ToString(), "label: float32[3]");
   const auto values = run->Get("label").at(0).as<float>();
   EXPECT_THAT(std::vector<float>(values.begin(), values.end()), ElementsAre(0, 0, 1));
-  EXPECT_EQ(run->status(1).message(), "label: label 3 is outside [0, 3)");
-  EXPECT_EQ(run->status(2).message(), "label: label -1 is outside [0, 3)");
+  EXPECT_MESSAGE(run->status(1));
+  EXPECT_MESSAGE(run->status(2));
   EXPECT_EQ(GetRecordError(run->status(1))->reason, RecordErrorReason::kValue);
   EXPECT_TRUE(run->ok(3));
 }
@@ -222,8 +112,7 @@ TEST(OneHot, OtherTypesAndDepthsAreRefused) {
   EXPECT_FALSE(MakeOneHot({.depth = 0}).ok());
   auto op = MakeOneHot({.depth = 3});
   ASSERT_TRUE(op.ok());
-  EXPECT_EQ((*op)->Resolve(OneField("label", DType::kF32, Shape{})).status().message(),
-            "one_hot: field 'label' is float32[]; expected an int64 or int32 scalar");
+  EXPECT_MESSAGE((*op)->Resolve(OneField("label", DType::kF32, Shape{})).status());
   EXPECT_FALSE((*op)->Resolve(OneField("label", DType::kI64, Shape{2})).ok());
 }
 
@@ -239,9 +128,7 @@ TEST(LabelSmoothing, KeepsTheSumAndNamesOtherFields) {
   const auto values = run->Get("label").at(0).as<float>();
   EXPECT_THAT(std::vector<float>(values.begin(), values.end()),
               ElementsAre(0.0625f, 0.8125f, 0.0625f, 0.0625f));
-  EXPECT_THAT(
-      std::string((*op)->Resolve(OneField("label", DType::kI64, Shape{})).status().message()),
-      HasSubstr("expected float32 [classes]; one_hot makes it"));
+  EXPECT_MESSAGE((*op)->Resolve(OneField("label", DType::kI64, Shape{})).status());
   EXPECT_FALSE(MakeLabelSmoothing({.smoothing = -0.1f}).ok());
   EXPECT_FALSE(MakeLabelSmoothing({.smoothing = 1.1f}).ok());
 }
