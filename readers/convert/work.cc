@@ -8,8 +8,8 @@
 #include "base/mutex.h"
 #include "base/status.h"
 
-// Threads of its own encode, and the calling one does nothing but write: compressing a shard is work
-// for one thread, and it must never wait behind the encoding of another chunk. With oneTBB's
+// Threads of its own encode, and the calling one does nothing but write: compressing a shard is
+// work for one thread, and it must never wait behind the encoding of another chunk. With oneTBB's
 // parallel_pipeline, whose threads take turns at the last filter, converting 512,000 records took
 // 1.3 times as long (to gzip, two threads, two busy cores: 2.2 s at best instead of 1.7 s).
 

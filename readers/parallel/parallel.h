@@ -15,9 +15,9 @@ namespace millrace::readers {
 // one among them. Indexes are begun in order; after one has failed no further one is begun.
 // `slot`, below `threads`, is never used by two calls at once: callers keep one workspace for each.
 // Blocks until all calls have ended. Runs everything on the calling thread if `threads` is 1 or the
-// system cannot start a thread. `body` may block on files: each loop has an arena of its own with as
-// many threads as it asks for, however many cores there are.
-// Returns the error of the lowest index that failed.
+// system cannot start a thread. `body` may block on files: each loop has an arena of its own with
+// as many threads as it asks for, however many cores there are. Returns the error of the lowest
+// index that failed.
 absl::Status ParallelFor(size_t count, int threads,
                          const std::function<absl::Status(size_t index, size_t slot)>& body);
 
