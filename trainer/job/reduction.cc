@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
-#include <string_view>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -23,20 +21,6 @@ constexpr uint32_t kMaxStaleSteps = 16;  // StaleReducer's
 constexpr uint64_t kMaxBucketBytes = uint64_t{1} << 44;
 constexpr uint64_t kBucketBytes = 25 << 20;
 constexpr uint64_t kEdgeBucketBytes = 1 << 20;
-
-std::optional<DType> WireOf(std::string_view name) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-    if (name == Name(dtype)) return dtype;
-  }
-  return std::nullopt;
-}
-
-std::optional<ProgressPolicy> PolicyOf(std::string_view name) {
-  if (name == "auto") return ProgressPolicy::kAuto;
-  if (name == "inline") return ProgressPolicy::kInline;
-  if (name == "thread") return ProgressPolicy::kThread;
-  return std::nullopt;
-}
 
 absl::Status Refuse(std::string_view field, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("reduction.", ToAbsl(field), " ", why));
@@ -74,6 +58,20 @@ absl::Status CheckRanges(const Reduction& reduction) {
 }
 
 }  // namespace
+
+std::optional<DType> WireOf(std::string_view name) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name == Name(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<ProgressPolicy> PolicyOf(std::string_view name) {
+  if (name == "auto") return ProgressPolicy::kAuto;
+  if (name == "inline") return ProgressPolicy::kInline;
+  if (name == "thread") return ProgressPolicy::kThread;
+  return std::nullopt;
+}
 
 absl::Status SetField(const FieldValue& field, Reduction& reduction) {
   const auto* descriptor = Reduction::descriptor()->FindFieldByName(field.name);
@@ -137,27 +135,6 @@ void KeepWhatWeightsDependOn(Reduction& reduction) {
   reduction.clear_progress_policy();
   if (reduction.accumulate_steps() == 1) reduction.clear_accumulate_steps();
   if (WireOf(reduction.wire_dtype()) == DType::kF32) reduction.clear_wire_dtype();
-}
-
-collectives::ReducerOptions ReducerOptionsOf(const Reduction& reduction) {
-  collectives::ReducerOptions options;
-  options.exact = reduction.exact();
-  options.average_by_rows = true;
-  options.skip_non_finite = reduction.skip_non_finite();
-  options.clip_norm = reduction.clip_norm();
-  options.shard = reduction.shard_optimizer();
-  options.micro_batches = static_cast<int>(reduction.accumulate_steps());
-  options.wire = WireOf(reduction.wire_dtype()).value_or(DType::kF32);
-  options.bucket_bytes = reduction.bucket_bytes();
-  options.edge_bucket_bytes = reduction.edge_bucket_bytes();
-  options.policy = PolicyOf(reduction.progress_policy()).value_or(ProgressPolicy::kAuto);
-  return options;
-}
-
-collectives::StaleOptions StaleOptionsOf(const Reduction& reduction, uint64_t steps) {
-  const uint64_t tail = reduction.synchronous_tail();
-  return {static_cast<int>(reduction.stale_steps()),
-          steps > tail ? static_cast<int64_t>(steps - tail) : 0};
 }
 
 std::string Describe(const Reduction& reduction) {

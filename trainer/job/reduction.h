@@ -3,41 +3,42 @@
 
 #include <google/protobuf/io/tokenizer.h>
 
-#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "base/dtype.h"
 #include "collectives/gradient_reducer.h"
-#include "collectives/stale_reducer.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/train.h"
 
-// The job's `reduction`: what may stand there, and what it asks of the reducer.
+// The job's `reduction`: its fields, their limits and their defaults.
 
 namespace millrace::trainer {
 
-// Drops what a parser has to say; it would go to standard error.
+// Drops the errors of a parser, which would go to standard error.
 class SilentErrors : public google::protobuf::io::ErrorCollector {
   void AddError(int, int, const std::string&) override {}
 };
 
 // Gives one field another value.
-//   INVALID_ARGUMENT  there is no such field, or the value is none of its type
+//   INVALID_ARGUMENT  there is no such field, or the value is not of its type
 absl::Status SetField(const FieldValue& field, Reduction& reduction);
 
-// As the user wrote it; outcomes are INVALID_ARGUMENT with the field's name.
+// Checks a reduction as the user wrote it, before FillDefaults.
+//   INVALID_ARGUMENT  a field is out of range, or two do not go together; the field is named
 absl::Status Check(const Reduction& reduction);
 
 void FillDefaults(Reduction& reduction);
 
-// Clears what changes no weight, or their rounding alone, and what says no more than the default.
+// Clears the fields that change no weight, or its rounding alone, and those that say no more than
+// the default.
 void KeepWhatWeightsDependOn(Reduction& reduction);
 
-// What a reduction with its defaults filled in asks of the reducer.
-collectives::ReducerOptions ReducerOptionsOf(const Reduction& reduction);
-
-// For a run of `steps` more steps.
-collectives::StaleOptions StaleOptionsOf(const Reduction& reduction, uint64_t steps);
+// The type that `wire_dtype` names, and the policy that `progress_policy` does; nullopt: none.
+std::optional<DType> WireOf(std::string_view name);
+std::optional<collectives::ProgressPolicy> PolicyOf(std::string_view name);
 
 // "averaged over valid rows; 4 batches a step; norm clipped to 1; ..." for the start-up table.
 std::string Describe(const Reduction& reduction);

@@ -1,12 +1,10 @@
-// The start-up table: every setting as it was resolved, so that a run can be judged and repeated
-// from its log alone.
+#include "trainer/loop/describe.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/host.h"
 #include "trainer/job/reduction.h"
-#include "trainer/loop/session.h"
 #include "trainer/report.h"
 
 namespace millrace::trainer {
@@ -78,7 +76,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"backend", absl::StrCat(session.backend->Describe(), ", float32")},
       {"model", absl::StrFormat("%s, %d parameters, fingerprint %016x", session.job.model_path,
                                 session.model.num_parameters(), session.state.model_fingerprint)},
-      {"gradients", session.updater->Summary()},
+      {"gradients", session.strategy->Summary()},
       {"reduction", Describe(job.reduction())},
       {"batch", absl::StrCat(batch, " global, ", (batch + ranks - 1) / ranks, " per rank at most, ",
                              ahead == 0 ? "2 to 16 (small ones)" : absl::StrCat(ahead), " ahead")},

@@ -1,9 +1,10 @@
+#include "trainer/loop/evaluate.h"
+
 #include <array>
 
 #include "base/status.h"
-#include "trainer/loop/session.h"
-#include "trainer/strategy/agree.h"
-#include "trainer/strategy/waiting.h"
+#include "trainer/ranks/agree.h"
+#include "trainer/ranks/waiting.h"
 
 namespace millrace::trainer {
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "trainer/loop/describe.h"
 
 namespace millrace::trainer {
 namespace {

@@ -10,6 +10,7 @@
 #include "collectives/gradient_reducer.h"
 #include "collectives/reducer_counters.h"
 #include "collectives/stragglers.h"
+#include "trainer/loop/evaluate.h"
 #include "trainer/loop/session.h"
 #include "trainer/report.h"
 #include "trainer/train.h"

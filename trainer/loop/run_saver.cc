@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/strategy/agree.h"
-#include "trainer/strategy/waiting.h"
+#include "trainer/ranks/agree.h"
+#include "trainer/ranks/waiting.h"
 
 namespace millrace::trainer {
 
@@ -47,7 +47,7 @@ absl::StatusOr<const TensorSet*> RunSaver::Gather(int64_t place) {
   const absl::Status finite = CheckFinite();
   const Waiting waiting(&guard_.progress(), place);
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, finite));
-  return session_.updater->GatherVelocity();
+  return session_.strategy->GatherVelocity();
 }
 
 // Rank 0 writes; the others wait to hear how it went.
@@ -83,14 +83,14 @@ std::string RunSaver::SaveAfterLoss(const collectives::PeerLost& lost) {
   if (saved_step_ == session_.state.step) {
     return absl::StrCat("step ", session_.state.step, " is saved: ", newest_);
   }
-  if (!session_.updater->has_whole_velocity()) {
+  if (!session_.strategy->has_whole_velocity()) {
     return absl::StrCat("nothing saved: a part of the optimizer's state is lost with the rank",
                         LastGood());
   }
   const int saver = guard_.Saver(lost);
   if (communicator_.rank() != saver) return absl::StrCat("rank ", saver, " saves");
   const absl::Status finite = CheckFinite();
-  const auto velocity = session_.updater->GatherVelocity();  // whole, so nobody is waited for
+  const auto velocity = session_.strategy->GatherVelocity();  // whole, so nobody is waited for
   const absl::StatusOr<std::string> path = finite.ok() ? Write(**velocity) : finite;
   if (absl::IsAlreadyExists(path.status())) {  // the loss came in the middle of saving it
     return absl::StrCat("step ", session_.state.step, " is saved");

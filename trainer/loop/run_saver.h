@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "collectives/peer_lost.h"
-#include "trainer/loop/guard.h"
 #include "trainer/loop/session.h"
 #include "trainer/model/parameters.h"
+#include "trainer/ranks/guard.h"
 
 namespace millrace::trainer {
 

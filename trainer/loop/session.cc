@@ -23,8 +23,9 @@
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 #include "readers/read_engine.h"
-#include "trainer/strategy/agree.h"
-#include "trainer/strategy/waiting.h"
+#include "trainer/loop/evaluate.h"
+#include "trainer/ranks/agree.h"
+#include "trainer/ranks/waiting.h"
 
 namespace millrace::trainer {
 
@@ -88,7 +89,7 @@ class Opener {
   absl::Status OpenPipeline();
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
-  absl::Status MakeUpdater();
+  absl::Status OpenStrategy();
   absl::Status MakeBackend();
   absl::Status CheckFilesAgree();
   absl::Status CheckStartAgrees();
@@ -118,7 +119,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
-  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::MakeUpdater));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategy));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
   return std::move(session_);
 }
@@ -347,26 +348,26 @@ absl::Status Opener::GatherCores() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeUpdater() {
+absl::Status Opener::OpenStrategy() {
   Session& session = *session_;
-  Updater::Options options;
+  StrategyOptions options;
   options.steps =
       session.steps.total_steps - std::min(session.state.step, session.steps.total_steps);
   options.first_step = session.state.step;
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
-  absl::StatusOr<std::unique_ptr<Updater>> updater =
-      Updater::Make(communicator_, session.model, session.job.job, std::move(velocity_), options);
-  if (!updater.ok()) return Annotate(updater.status(), options_.job_path);
-  session.updater = *std::move(updater);
+  absl::StatusOr<std::unique_ptr<Strategy>> strategy =
+      MakeStrategy(communicator_, session.model, session.job.job, std::move(velocity_), options);
+  if (!strategy.ok()) return Annotate(strategy.status(), options_.job_path);
+  session.strategy = *std::move(strategy);
   return absl::OkStatus();
 }
 
 absl::Status Opener::MakeBackend() {
   Session& session = *session_;
-  MILLRACE_ASSIGN_OR_RETURN(session.backend,
-                            MakeOneDnnBackend(session.model, session.weights,
-                                              session.updater->gradients(), session.cores.compute));
+  MILLRACE_ASSIGN_OR_RETURN(
+      session.backend, MakeOneDnnBackend(session.model, session.weights,
+                                         session.strategy->gradients(), session.cores.compute));
   return absl::OkStatus();
 }
 

@@ -22,7 +22,7 @@
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/optimizer/schedule.h"
-#include "trainer/strategy/updater.h"
+#include "trainer/strategy/strategy.h"
 #include "trainer/train.h"
 
 namespace millrace::trainer {
@@ -35,7 +35,7 @@ struct PlanNumbers {
 };
 
 // Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse
-// order: the backend, which points into the updater's memory, first.
+// order: the backend, which points into the strategy's memory, first.
 struct Session {
   JobFile job;
   Model model;
@@ -57,7 +57,7 @@ struct Session {
   std::string resumed_from;  // path of the checkpoint; empty: a fresh start
   TensorSet weights;
   std::optional<Schedule> schedule;
-  std::unique_ptr<Updater> updater;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
 };
 
@@ -67,35 +67,6 @@ struct Session {
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      collectives::Communicator& communicator,
                                                      collectives::Progress& progress);
-
-// The start-up table.
-std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
-                                         const collectives::Communicator& communicator);
-
-// What a batch of `pipeline` offers to a step.
-StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
-                  const pipeline::Batch& batch);
-
-// Opens the evaluation pipeline for this rank and checks that it fits.
-//   INVALID_ARGUMENT  it lacks the model's fields, never ends, or is empty
-absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
-    const Session& session, const collectives::Communicator& communicator,
-    const std::function<void(int64_t done, int64_t total)>& index_progress = {});
-
-struct Evaluation {
-  int64_t correct = 0;
-  int64_t total = 0;
-  double loss_sum = 0;
-
-  double accuracy() const {
-    return total > 0 ? static_cast<double>(correct) / static_cast<double>(total) : 0;
-  }
-};
-
-// Runs the evaluation pipeline once: every sample counts exactly once over all ranks, padding not
-// at all. Says to `progress` what it does, as of `step`. Collective; the result is over all ranks.
-absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
-                                    collectives::Progress& progress, int64_t step);
 
 }  // namespace millrace::trainer
 

@@ -8,7 +8,7 @@
 // one. Where sums come late (stale_steps) a step is done when its sums are used: what is under way
 // is nowhere in a checkpoint, and a run that continues computes it again.
 // What a rank cannot announce that way (its compute library or a collective call fails in the
-// middle of a step) it tells those that wait for its gradients (Updater::Leave), and it ends the
+// middle of a step) it tells those that wait for its gradients (Strategy::Leave), and it ends the
 // group by Abort, so that no peer waits for ever.
 
 #include "trainer/train.h"
@@ -30,12 +30,13 @@
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "collectives/weights_digest.h"
-#include "trainer/loop/guard.h"
+#include "trainer/loop/evaluate.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_saver.h"
 #include "trainer/loop/session.h"
-#include "trainer/strategy/agree.h"
-#include "trainer/strategy/waiting.h"
+#include "trainer/ranks/agree.h"
+#include "trainer/ranks/guard.h"
+#include "trainer/ranks/waiting.h"
 
 namespace millrace::trainer {
 
@@ -86,7 +87,8 @@ class Loop {
   // False: some rank was asked to stop.
   absl::StatusOr<bool> RunBatches(RunningStep& step);
   absl::Status Compute(const pipeline::Batch& batch, RunningStep& step);
-  absl::Status Update(collectives::GradientReducer& sums);
+  // By the sums of the `i`th step that is ready.
+  absl::Status Update(size_t i);
   absl::Status CountSkips(bool skipped);
   absl::Status CompareWeights() const;
   absl::Status Log();
@@ -162,7 +164,7 @@ absl::StatusOr<Loop::Told> Loop::TellPeers(bool failed, bool stop, bool begins_s
   flags_[1] = stop ? 1 : 0;
   if (begins_step) {
     flags_[2 + communicator_.rank()] =
-        peers_seconds_ + session_.updater->counters().last_finish_seconds;
+        peers_seconds_ + session_.strategy->counters().last_finish_seconds;
     peers_seconds_ = 0;
   }
   const Clock::time_point start = Clock::now();
@@ -183,8 +185,8 @@ absl::Status Loop::Step() {
   step.counted.seconds = SecondsSince(start);
   under_way_.push_back(std::move(step));
   ++begun_;
-  for (collectives::GradientReducer* sums : session_.updater->ready()) {
-    MILLRACE_RETURN_IF_ERROR(Update(*sums));
+  for (size_t i = 0; i < session_.strategy->num_ready(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(Update(i));
   }
   return absl::OkStatus();
 }
@@ -193,7 +195,7 @@ absl::StatusOr<bool> Loop::RunBatches(RunningStep& step) {
   const uint64_t batches = session_.steps.BatchesOf(begun_);
   for (uint64_t i = 0; i < session_.steps.accumulate; ++i) {
     if (i >= batches) {
-      MILLRACE_RETURN_IF_ERROR(session_.updater->FinishEmptyBatch());
+      MILLRACE_RETURN_IF_ERROR(session_.strategy->FinishEmptyBatch());
       continue;
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<pipeline::Batch> batch, NextBatch(step, i == 0));
@@ -208,34 +210,35 @@ absl::StatusOr<bool> Loop::RunBatches(RunningStep& step) {
 absl::Status Loop::Compute(const pipeline::Batch& batch, RunningStep& step) {
   Session& session = session_;
   const int64_t rows = batch.num_global_valid_rows();
-  session.updater->SetRows(communicator_.rank() == 0 ? rows : 0);
+  session.strategy->SetRows(communicator_.rank() == 0 ? rows : 0);
   StepInput input = InputOf(session.model, *session.train, batch);
   input.global_valid_rows = 1;
-  const auto ready = [&session](size_t i) { return session.updater->MarkReady(i); };
+  const auto ready = [&session](size_t i) { return session.strategy->MarkReady(i); };
   MILLRACE_ASSIGN_OR_RETURN(const StepResult result, session.backend->TrainStep(input, ready));
-  MILLRACE_RETURN_IF_ERROR(session.updater->Finish());
+  MILLRACE_RETURN_IF_ERROR(session.strategy->Finish());
   step.counted.rows += rows;
   step.counted.loss_sum += result.loss_sum;
   step.resume_token = batch.resume_token();
   return absl::OkStatus();
 }
 
-absl::Status Loop::Update(collectives::GradientReducer& sums) {
+absl::Status Loop::Update(size_t i) {
   const Clock::time_point start = Clock::now();
   TrainState& state = session_.state;
   const auto number = static_cast<int64_t>(state.step);
   guard_.progress().Enter(number, -1, Phase::kUpdating);
-  MILLRACE_RETURN_IF_ERROR(session_.updater->Apply(
-      sums, number, session_.schedule->RateAt(state.step), session_.weights));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const collectives::StepOutcome outcome,
+      session_.strategy->Apply(i, number, session_.schedule->RateAt(state.step), session_.weights));
   RunningStep step = std::move(under_way_.front());
   under_way_.pop_front();
   state.resume_token = std::move(step.resume_token);
   ++state.step;
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
-  log_.AddStep(step.counted, sums.outcome());
+  log_.AddStep(step.counted, outcome);
   saver_.NoteLoss(log_.last_loss());
-  MILLRACE_RETURN_IF_ERROR(CountSkips(sums.outcome().skip));
+  MILLRACE_RETURN_IF_ERROR(CountSkips(outcome.skip));
   return AfterStep();
 }
 
@@ -314,7 +317,7 @@ absl::Status Loop::EvaluateNow() {
 }
 
 absl::Status Loop::Finish() {
-  const collectives::ReducerCounters counters = session_.updater->counters();
+  const collectives::ReducerCounters counters = session_.strategy->counters();
   const RunLog::Shares mine = log_.shares(counters);
   std::array<double, 1> loss = {log_.last_loss()};
   std::array<double, 2> shares = {mine.data_wait, mine.exposed};
@@ -375,7 +378,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainOptions& options, Communicator& comm
   if (status.ok()) return outcome;
   status = guard.Explain(status);
   // Peers may be in a step that needs this rank.
-  if (!IsAgreed(status)) held.session->updater->Leave(status);
+  if (!IsAgreed(status)) held.session->strategy->Leave(status);
   return AfterLoss(options, loop.saver(), guard, status);
 }
 

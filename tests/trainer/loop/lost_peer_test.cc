@@ -23,11 +23,12 @@
 #include "collectives/watchdog.h"
 #include "oneapi/dnnl/dnnl.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
+#include "tests/trainer/loop/sees_asks.h"
 #include "tests/trainer/loop/train_fixture.h"
-#include "tests/trainer/strategy/sees_asks.h"
-#include "trainer/loop/guard.h"
+#include "trainer/loop/evaluate.h"
 #include "trainer/loop/session.h"
-#include "trainer/strategy/agree.h"
+#include "trainer/ranks/agree.h"
+#include "trainer/ranks/guard.h"
 
 namespace millrace::trainer {
 namespace {
@@ -136,8 +137,8 @@ absl::Status LeaveBeforeTheStep(collectives::Communicator&, Session&) { return a
 absl::Status LeaveInTheReducer(collectives::Communicator& communicator, Session& session) {
   std::array<double, 2 + kRanks> flags = {};
   MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator, flags));
-  session.updater->SetRows(0);
-  return session.updater->MarkReady(session.model.parameters.size() - 1);
+  session.strategy->SetRows(0);
+  return session.strategy->MarkReady(session.model.parameters.size() - 1);
 }
 
 TEST_F(LostPeerTest, ARankThatLeavesItsReducerInAStepIsLost) {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/status.h"
+#include "tests/trainer/loop/sees_asks.h"
 #include "tests/trainer/loop/train_fixture.h"
-#include "tests/trainer/strategy/sees_asks.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 

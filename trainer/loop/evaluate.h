@@ -1,0 +1,46 @@
+#ifndef MILLRACE_TRAINER_LOOP_EVALUATE_H_
+#define MILLRACE_TRAINER_LOOP_EVALUATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/progress.h"
+#include "pipeline/pipeline.h"
+#include "trainer/backend/backend.h"
+#include "trainer/loop/session.h"
+#include "trainer/model/model.h"
+
+namespace millrace::trainer {
+
+// The part of a batch of `pipeline` that a step reads. It borrows from all three.
+StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
+                  const pipeline::Batch& batch);
+
+// Opens the evaluation pipeline for this rank and checks that it fits the model.
+//   INVALID_ARGUMENT  it lacks the model's fields, never ends, or is empty
+absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
+    const Session& session, const collectives::Communicator& communicator,
+    const std::function<void(int64_t done, int64_t total)>& index_progress = {});
+
+struct Evaluation {
+  int64_t correct = 0;
+  int64_t total = 0;
+  double loss_sum = 0;
+
+  double accuracy() const {
+    return total > 0 ? static_cast<double>(correct) / static_cast<double>(total) : 0;
+  }
+};
+
+// Runs the evaluation pipeline once: every sample counts exactly once over all ranks, padding does
+// not. Tells `progress` what this rank does, as part of `step`. Collective; the result is over all
+// ranks.
+absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
+                                    collectives::Progress& progress, int64_t step);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_EVALUATE_H_

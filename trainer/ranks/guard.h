@@ -1,0 +1,91 @@
+#ifndef MILLRACE_TRAINER_RANKS_GUARD_H_
+#define MILLRACE_TRAINER_RANKS_GUARD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/peer_lost.h"
+#include "collectives/progress.h"
+#include "collectives/timeline.h"
+#include "collectives/watchdog.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// Watches over the ranks of a training: a watchdog that ends every wait of the communicator when a
+// rank is lost, and the timeline where one is wanted. A rank alone has no watchdog.
+class Guard {
+ public:
+  // Collective. The communicator must outlive it.
+  static absl::StatusOr<std::unique_ptr<Guard>> Make(const TrainOptions& options,
+                                                     collectives::Communicator& communicator);
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  // Where this rank says what it does.
+  collectives::Progress& progress() { return *progress_; }
+
+  // Why to wait for nobody any longer: a rank is lost, or has left long ago. Any thread.
+  absl::Status Health() const;
+
+  // `status`, or which peer is lost where that is behind it: a broken connection is often seen
+  // before the end of the process at its other side.
+  absl::Status Explain(absl::Status status) const;
+
+  // Who ended the job by an error of its own (Communicator::Abort), as far as it is known (rank
+  // -1), where that is what `status` says.
+  std::optional<collectives::PeerLost> AbortedBy(const absl::Status& status) const;
+
+  // The rank that saves when `lost` is. Takes the time of Watchdog::Elect.
+  int Saver(const collectives::PeerLost& lost);
+  // It was asked for, and is this one.
+  bool is_saver() const { return saver_ == communicator_.rank(); }
+
+  // Returns when the rank that saves has done all that it does after a loss, if that is another
+  // one: launchers end a job soon after its first rank has ended.
+  void AwaitSaver();
+
+  // Shows the others that this rank takes part in nothing more.
+  void Leave();
+
+  // Writes the timeline of all ranks, where one is wanted (if it cannot, it warns), and says that
+  // this rank's run has ended well, so that nobody takes it for lost. Collective.
+  absl::Status EndWell();
+  // The same where ranks cannot talk any more: the rank that saves puts together what the others
+  // leave in files within some seconds. Returns what became of it, for the user; nothing where none
+  // is wanted.
+  std::string WriteTimelineAfterLoss(const collectives::PeerLost& lost);
+
+ private:
+  Guard(collectives::Communicator& communicator, std::function<void(std::string_view)> warn)
+      : communicator_(communicator), warn_(std::move(warn)) {}
+
+  absl::Status OpenTimeline(const std::string& path);
+  absl::Status OpenWatchdog(const TrainOptions& options);
+  std::optional<collectives::PeerLost> LostOf(const absl::Status& status) const;
+
+  collectives::Communicator& communicator_;
+  const std::function<void(std::string_view)> warn_;  // may be empty
+  std::optional<int> saver_;
+  std::optional<collectives::Timeline> timeline_;
+  collectives::TimelinePart part_;                   // of the timeline, where there is one
+  std::unique_ptr<collectives::Watchdog> watchdog_;  // null: one rank
+  std::unique_ptr<collectives::Progress> progress_;
+  // Of the first look that met a rank that has left, in the clock's units; 0: none. Any waiting
+  // thread -> all, relaxed: the number is all there is.
+  mutable std::atomic<int64_t> left_since_ = 0;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_RANKS_GUARD_H_

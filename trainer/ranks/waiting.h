@@ -1,0 +1,37 @@
+#ifndef MILLRACE_TRAINER_RANKS_WAITING_H_
+#define MILLRACE_TRAINER_RANKS_WAITING_H_
+
+#include <cstdint>
+
+#include "collectives/progress.h"
+
+namespace millrace::trainer {
+
+// Says for as long as it lives that this rank waits for the others outside of the reducer, so that
+// who keeps them waiting is named, and then what it does again. Of a wait that belongs to no step
+// (-1) nobody is given up who runs.
+class Waiting {
+ public:
+  // Borrows `progress`; null: nobody to tell.
+  Waiting(collectives::Progress* progress, int64_t step,
+          collectives::Phase after = collectives::Phase::kUpdating)
+      : progress_(progress), step_(step), after_(after) {
+    Enter(collectives::Phase::kWaiting);
+  }
+  ~Waiting() { Enter(after_); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  void Enter(collectives::Phase phase) const {
+    if (progress_ != nullptr) progress_->Enter(step_, -1, phase);
+  }
+
+  collectives::Progress* const progress_;
+  const int64_t step_;
+  const collectives::Phase after_;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_RANKS_WAITING_H_

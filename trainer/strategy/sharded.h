@@ -1,0 +1,42 @@
+#ifndef MILLRACE_TRAINER_STRATEGY_SHARDED_H_
+#define MILLRACE_TRAINER_STRATEGY_SHARDED_H_
+
+#include <memory>
+
+#include "collectives/communicator.h"
+#include "collectives/progress.h"
+#include "trainer/strategy/synchronous.h"
+
+namespace millrace::trainer {
+
+// Each rank updates its shards of the weights alone, and has the momentum of these alone (ZeRO-1).
+// New weights go round in the buckets' memory. So does the momentum before it is saved: a
+// checkpoint is whole, and any number of ranks continues it.
+class ShardedStrategy final : public SynchronousStrategy {
+ public:
+  // `communicator`, `model` and `progress` (null: none) must outlive it; `update` is of this rank's
+  // shards.
+  ShardedStrategy(collectives::Communicator& communicator, const Model& model,
+                  std::unique_ptr<collectives::GradientReducer> reducer, WeightUpdate update,
+                  collectives::Progress* progress);
+
+  void SetRows(int64_t rows) override;
+  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+                                                 TensorSet& weights) override;
+  absl::StatusOr<const TensorSet*> GatherVelocity() override;
+  bool has_whole_velocity() const override { return false; }
+  collectives::ReducerCounters counters() const override;
+
+ private:
+  // Gives all ranks the weights that each has updated.
+  absl::Status GatherWeights(int64_t step, TensorSet& weights);
+
+  collectives::Communicator& communicator_;
+  collectives::Progress* const progress_;
+  double gather_seconds_ = 0;  // for new weights
+  TensorSet gathered_;         // the momentum of all ranks, on rank 0 until the next step
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_STRATEGY_SHARDED_H_

@@ -1,0 +1,92 @@
+#ifndef MILLRACE_TRAINER_STRATEGY_STRATEGY_H_
+#define MILLRACE_TRAINER_STRATEGY_STRATEGY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/gradient_reducer.h"
+#include "collectives/progress.h"
+#include "collectives/reducer_counters.h"
+#include "trainer/job/job.pb.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+
+namespace millrace::trainer {
+
+// How the gradients of all ranks become new weights. A step is one batch, or several: of each batch
+// the loop sets the rows, marks every gradient and finishes; then it applies the sums that have
+// come, of the same steps on every rank. Thread-compatible.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // The memory to which backward writes the sums over this rank's rows, one span for each
+  // parameter: the same at every step, and as long as the strategy lives.
+  virtual std::vector<std::span<float>> gradients() = 0;
+
+  // The rows of the batch that begins. The rows that all ranks set add up to those of the batch.
+  virtual void SetRows(int64_t rows) = 0;
+  // Says that the gradient of parameter `i` is in its memory. Outcomes are
+  // collectives::GradientReducer::MarkReady's.
+  virtual absl::Status MarkReady(size_t i) = 0;
+  // Ends the batch, and waits for the sums that are due. Outcomes are
+  // collectives::GradientReducer::Finish's.
+  virtual absl::Status Finish() = 0;
+  // Takes the place of a batch that the last step of an epoch lacks: no rows, zero gradients.
+  absl::Status FinishEmptyBatch();
+
+  // Ends this rank's part in all steps; the others hear `why`.
+  virtual void Leave(const absl::Status& why) = 0;
+
+  // The number of steps whose sums came with the last Finish: 0 after a batch that does not end its
+  // step; 0 or several where sums come late.
+  virtual size_t num_ready() const = 0;
+  // Updates `weights` by the sums of the `i`th of these steps, the oldest first, unless all ranks
+  // skip it; `step` is its number in the training, `rate` its learning rate. Returns what all ranks
+  // know of the step. May be collective.
+  //   UNAVAILABLE, DEADLINE_EXCEEDED  as Finish
+  virtual absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+                                                         TensorSet& weights) = 0;
+
+  // Returns the optimizer's state of all parameters on rank 0; other ranks may get an empty set.
+  // Called between two steps; the state lives until the next one. Collective unless
+  // has_whole_velocity().
+  virtual absl::StatusOr<const TensorSet*> GatherVelocity() = 0;
+  // True if every rank has the whole state of the optimizer without the others.
+  virtual bool has_whole_velocity() const = 0;
+
+  // A line for the start-up table: "3 buckets: 1.0, 25.0, 12.4 MB; ...".
+  virtual std::string Summary() const = 0;
+  // The cost of all steps whose sums have come, without that of GatherVelocity.
+  virtual collectives::ReducerCounters counters() const = 0;
+};
+
+struct StrategyOptions {
+  uint64_t steps = 0;       // of this run
+  uint64_t first_step = 0;  // its number in the training
+  int compute_threads = 1;
+  collectives::Progress* progress = nullptr;  // outlives the strategy; null: none
+};
+
+// Makes the strategy that the `reduction` of `job`, with its defaults filled in, asks for.
+// `velocity`, of all parameters, is zeros or a checkpoint's. `communicator` and `model` must
+// outlive the strategy. Collective.
+//   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  an option of the optimizer or the reducer is bad, or
+//                                         there is no memory, on any rank: all ranks return it
+//                                         (IsAgreed)
+//   other                                 a collective call failed
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(collectives::Communicator& communicator,
+                                                       const Model& model, const Job& job,
+                                                       TensorSet velocity,
+                                                       const StrategyOptions& options);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_STRATEGY_STRATEGY_H_
