@@ -85,7 +85,7 @@ struct ConvertOptions {
   bool overwrite = false;     // true to replace the shards of this prefix that exist
 
   // performance only: results are the same for every value
-  int threads = 1;  // that read, parse, encode and write
+  int threads = 1;  // that read, parse and encode; one more writes
   // As in RecordSourceOptions; the second is its `progress`.
   std::string index_folder;
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;

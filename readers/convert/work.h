@@ -26,9 +26,9 @@ struct ChunkWork {
   std::function<absl::Status(EncodedChunk)> write;
 };
 
-// Fetches and encodes on `threads` threads, and writes chunk by chunk in order, one at a time. At
-// most two chunks per thread are under way. Returns the error of the first chunk that has one; the
-// chunks before it are written.
+// Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order,
+// whatever the number of threads. At most two chunks per thread wait. Returns the error of the
+// first chunk that has one; those before it are written.
 absl::Status RunInOrder(const ChunkWork& work, int threads);
 
 }  // namespace millrace::readers::internal

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <utility>
 

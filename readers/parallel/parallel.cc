@@ -2,7 +2,6 @@
 
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
-#include <oneapi/tbb/parallel_pipeline.h>
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
 
@@ -14,7 +13,6 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
@@ -141,71 +139,6 @@ class Loop {
   absl::Status status_;                                 // the same
 };
 
-void RunSteps(uint64_t count, const OrderedSteps& steps) {
-  for (uint64_t item = 0; item < count; ++item) {
-    steps.begin(item);
-    steps.work(item);
-    if (!steps.end(item)) return;
-  }
-}
-
-// State that the filters of one pipeline share.
-class Pipeline {
- public:
-  Pipeline(uint64_t count, size_t max_under_way, const OrderedSteps& steps)
-      : count_(count), steps_(steps), items_(max_under_way) {}
-
-  std::optional<uint64_t> Begin() {
-    if (next_ == count_ || stopped_.load(std::memory_order_relaxed)) return std::nullopt;
-    const uint64_t item = next_++;
-    InTurn(begins_, item, [&] { steps_.begin(item); });
-    return item;
-  }
-  void Work(uint64_t item) {
-    HandoverOf(item).Take();
-    steps_.work(item);
-    HandoverOf(item).Give();
-  }
-  void End(uint64_t item) {
-    if (stopped_.load(std::memory_order_relaxed)) return;
-    InTurn(ends_, item, [&] {
-      if (!steps_.end(item)) stopped_.store(true, std::memory_order_relaxed);
-    });
-  }
-
-  // For the thread that calls the pipeline, before and after it.
-  void Start() {
-    begins_.Give();
-    ends_.Give();
-    for (Handover& item : items_) item.Give();
-  }
-  void Finish() {
-    begins_.Take();
-    ends_.Take();
-    for (Handover& item : items_) item.Take();
-  }
-
- private:
-  Handover& HandoverOf(uint64_t item) { return items_[item % items_.size()]; }
-
-  template <typename Step>
-  void InTurn(Handover& calls, uint64_t item, const Step& step) {
-    calls.Take();
-    HandoverOf(item).Take();
-    step();
-    HandoverOf(item).Give();
-    calls.Give();
-  }
-
-  const uint64_t count_;
-  const OrderedSteps& steps_;
-  uint64_t next_ = 0;                  // used by the first filter alone
-  std::atomic<bool> stopped_ = false;  // last filter -> the others; a late look costs an item
-  Handover begins_;                    // from call to call
-  Handover ends_;
-  std::vector<Handover> items_;  // from step to step, and to the item that comes in its place
-};
-
 }  // namespace
 
 absl::Status ParallelFor(size_t count, int threads,
@@ -213,36 +146,6 @@ absl::Status ParallelFor(size_t count, int threads,
   const auto useful = static_cast<int>(std::min<size_t>(count, std::max(threads, 1)));
   Loop loop(count, body);
   return useful > 1 && CanStartThread() ? loop.RunOn(useful) : loop.RunAlone();
-}
-
-absl::Status OrderedPipeline(uint64_t count, size_t max_under_way, int threads,
-                             const OrderedSteps& steps) {
-  if (threads <= 1 || count <= 1 || !CanStartThread()) {
-    RunSteps(count, steps);
-    return absl::OkStatus();
-  }
-  Pipeline pipeline(count, max_under_way, steps);
-  pipeline.Start();
-  Arena arena(threads);
-  const absl::Status status = arena.Execute([&] {
-    tbb::parallel_pipeline(
-        max_under_way,
-        tbb::make_filter<void, uint64_t>(tbb::filter_mode::serial_in_order,
-                                         [&](tbb::flow_control& control) -> uint64_t {
-                                           const std::optional<uint64_t> item = pipeline.Begin();
-                                           if (!item.has_value()) control.stop();
-                                           return item.value_or(0);
-                                         }) &
-            tbb::make_filter<uint64_t, uint64_t>(tbb::filter_mode::parallel,
-                                                 [&](uint64_t item) {
-                                                   pipeline.Work(item);
-                                                   return item;
-                                                 }) &
-            tbb::make_filter<uint64_t, void>(tbb::filter_mode::serial_in_order,
-                                             [&](uint64_t item) { pipeline.End(item); }));
-  });
-  pipeline.Finish();
-  return status;
 }
 
 }  // namespace millrace::readers

@@ -65,46 +65,5 @@ TEST(ParallelForTest, WithoutThreadsTheCallerDoesAll) {
   EXPECT_THAT(callers, testing::ElementsAre(std::this_thread::get_id()));
 }
 
-TEST(OrderedPipelineTest, BeginsAndEndsAreInOrderAndFewItemsAreUnderWay) {
-  for (const int threads : {1, 2, 8}) {
-    constexpr size_t kMostUnderWay = 5;
-    uint64_t begun = 0;  // without a lock: one call at a time
-    uint64_t ended = 0;
-    std::atomic<int> under_way = 0;
-    std::atomic<int> most = 0;
-    std::vector<uint64_t> slots(kMostUnderWay);
-    const OrderedSteps steps = {.begin =
-                                    [&](uint64_t item) {
-                                      EXPECT_EQ(item, begun++);
-                                      slots[item % kMostUnderWay] = item;
-                                      most = std::max(most.load(), ++under_way);
-                                    },
-                                .work = [&](uint64_t item) { slots[item % kMostUnderWay] += 7; },
-                                .end =
-                                    [&](uint64_t item) {
-                                      EXPECT_EQ(item, ended++);
-                                      EXPECT_EQ(slots[item % kMostUnderWay], item + 7);
-                                      --under_way;
-                                      return true;
-                                    }};
-    EXPECT_TRUE(OrderedPipeline(1000, kMostUnderWay, threads, steps).ok());
-    EXPECT_EQ(ended, 1000u);
-    EXPECT_LE(most, static_cast<int>(kMostUnderWay));
-  }
-}
-
-TEST(OrderedPipelineTest, AnEndThatSaysSoIsTheLast) {
-  for (const int threads : {1, 4}) {
-    uint64_t begun = 0;
-    uint64_t ended = 0;
-    const OrderedSteps steps = {.begin = [&](uint64_t) { ++begun; },
-                                .work = [](uint64_t) {},
-                                .end = [&](uint64_t) { return ++ended < 10; }};
-    EXPECT_TRUE(OrderedPipeline(1000, 8, threads, steps).ok());
-    EXPECT_EQ(ended, 10u);
-    EXPECT_LE(begun, 9u + 8u);
-  }
-}
-
 }  // namespace
 }  // namespace millrace::readers
