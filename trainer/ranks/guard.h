@@ -2,6 +2,7 @@
 #define MILLRACE_TRAINER_RANKS_GUARD_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,13 +22,29 @@
 
 namespace millrace::trainer {
 
+// How long a rank waits for others when something has gone wrong.
+struct GuardLimits {
+  // For the verdict on who is lost, after a connection broke: some turns of a watchdog.
+  std::chrono::milliseconds verdict{1500};
+  // For a peer that has left: what it owes may be on its way, for the ranks of a run that is done
+  // leave one after the other.
+  std::chrono::milliseconds leave{2000};
+  // For the watchdogs to tell whose abort it was.
+  std::chrono::milliseconds hearsay{500};
+  // For the rank that saves.
+  std::chrono::milliseconds save = std::chrono::minutes(5);
+  // For the other ranks' parts of a timeline, on the rank that puts them together.
+  std::chrono::milliseconds parts = std::chrono::seconds(5);
+};
+
 // Watches over the ranks of a training: a watchdog that ends every wait of the communicator when a
 // rank is lost, and the timeline where one is wanted. A rank alone has no watchdog.
 class Guard {
  public:
   // Collective. The communicator must outlive it.
   static absl::StatusOr<std::unique_ptr<Guard>> Make(const TrainOptions& options,
-                                                     collectives::Communicator& communicator);
+                                                     collectives::Communicator& communicator,
+                                                     const GuardLimits& limits = {});
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
@@ -67,8 +84,9 @@ class Guard {
   std::string WriteTimelineAfterLoss(const collectives::PeerLost& lost);
 
  private:
-  Guard(collectives::Communicator& communicator, std::function<void(std::string_view)> warn)
-      : communicator_(communicator), warn_(std::move(warn)) {}
+  Guard(collectives::Communicator& communicator, std::function<void(std::string_view)> warn,
+        const GuardLimits& limits)
+      : communicator_(communicator), warn_(std::move(warn)), limits_(limits) {}
 
   absl::Status OpenTimeline(const std::string& path);
   absl::Status OpenWatchdog(const TrainOptions& options);
@@ -76,6 +94,7 @@ class Guard {
 
   collectives::Communicator& communicator_;
   const std::function<void(std::string_view)> warn_;  // may be empty
+  const GuardLimits limits_;
   std::optional<int> saver_;
   std::optional<collectives::Timeline> timeline_;
   collectives::TimelinePart part_;                   // of the timeline, where there is one
