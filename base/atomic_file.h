@@ -19,24 +19,25 @@ namespace millrace {
 // write's signature: the seam through which tests inject ENOSPC, EINTR and short writes.
 using WriteFunction = std::function<ssize_t(int fd, const void* data, size_t size)>;
 
-// What to do with a file that is in the way.
+// What a write does with an existing file.
 enum class Existing { kReplace, kKeep };
 
 // Renames `from` to `to`.
 //   ALREADY_EXISTS  `existing` is kKeep and `to` exists
 absl::Status Rename(const std::string& from, const std::string& to, Existing existing);
 
-// Takes the lock of an open file or folder that tells others that it is in use; it goes with the
-// last descriptor, so with the process. False: another has it, or the file system knows no locks.
+// Takes the lock of an open file or folder, which tells other processes that it is in use. The lock
+// ends with the last descriptor, so with the process. False if another has it, or the file system
+// has no locks.
 bool TakeUseLock(int fd);
 
-// Removes `path`, a folder with all that is in it, unless somebody has its lock. What cannot be
-// removed stays.
+// Removes `path`, a folder with all its contents, unless a process has its lock. Failures are
+// ignored.
 void RemoveIfAbandoned(const std::string& path);
 
-// Writes a file that appears whole or not at all: to a hidden temporary in the same folder (a glob
-// of `*` does not see it), renamed on Commit, removed otherwise. A process that is killed leaves it
-// unlocked; TemporaryOf knows its name. Thread-compatible. Internal.
+// Writes a file that appears whole or not at all. The bytes go to a hidden temporary in the same
+// folder (a glob of `*` does not see it), which Commit renames and the destructor removes. A
+// process that is killed leaves it unlocked; TemporaryOf knows its name. Thread-compatible.
 class AtomicFile {
  public:
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path,
@@ -52,7 +53,7 @@ class AtomicFile {
 
   const std::string& path() const { return path_; }
 
-  // The name of the file whose temporary has this name; empty: it is no such name.
+  // Returns the name of the file whose temporary has this name; empty if it is no such name.
   static std::string TemporaryOf(std::string_view name);
 
  private:

@@ -3,8 +3,9 @@
 
 #include "absl/status/status.h"
 
-// A mark on errors that every rank of a group returns from the same collective call. Nobody waits
-// for a rank that has one, so no Abort is needed, and one rank's word to the user is enough.
+// A mark on errors that every rank of a group returns from the same collective call. No rank waits
+// for another after such an error, so no Abort is needed, and one rank's report to the user is
+// enough.
 
 namespace millrace::collectives {
 

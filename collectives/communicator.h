@@ -37,12 +37,12 @@ struct Request {
   TensorView out;      // written; the same as `in` of kBroadcast
   ReduceOp op = ReduceOp::kSum;
   int peer = 0;  // the root, or the other rank of Send and Recv
-  // The ranks are known to make the same call: backends need not compare, and bad arguments may
-  // make the group useless.
+  // True if the ranks are known to make the same call. Backends then need not compare calls, and
+  // bad arguments may leave the group unusable.
   bool agreed = false;
 };
 
-// An operation on its way. Its memory stays untouched by the caller until it has ended.
+// An operation that was begun. The caller leaves its memory alone until the operation has ended.
 class Pending {
  public:
   // Blocks until the operation has ended.
@@ -51,14 +51,15 @@ class Pending {
   virtual bool Poll() = 0;
   // Blocks until the operation has ended and returns its outcome, every time the same.
   virtual absl::Status Wait() = 0;
-  // A rank of the group for whose message the operation waited at the last poll; -1: none is known.
+  // The rank of the group whose message the operation waited for at the last poll; -1: unknown.
   virtual int AwaitedPeer() const { return -1; }
 };
 
-// What ends a wait that its peers do not end.
+// The limits of a wait for peers that may never come.
 struct WaitLimits {
   std::chrono::nanoseconds timeout{0};  // 0: none
-  // Asked at least each 50 ms; what it says instead of OK is the wait's outcome. May be empty.
+  // Called at least every 50 ms. A status other than OK ends the wait and is its outcome. May be
+  // empty.
   std::function<absl::Status()> watch;
 };
 
@@ -87,21 +88,20 @@ class DeviceCommunicator;
 //   INVALID_ARGUMENT   dtype or size not taken, or the ranks' calls do not match
 //   UNAVAILABLE        a peer is gone
 //   CANCELLED          Abort was called on some rank
-//   DEADLINE_EXCEEDED  the timeout has passed; the group is of no use any more. The text names the
-//                      ranks that have not come. MPI cannot take back a message that is half
-//                      received: over MPI the call's memory may be written to until the process
-//                      ends.
-//   RESOURCE_EXHAUSTED no memory on this rank; the group is of no use any more (over messages)
-//   other              what the limits' watch says; the group is of no use any more
+//   DEADLINE_EXCEEDED  the timeout has passed; the group can no longer be used. The text names the
+//                      ranks that have not come. Where cancels are not final (Capabilities) the
+//                      call's memory may be written to until the process ends.
+//   RESOURCE_EXHAUSTED no memory on this rank; the group can no longer be used (over messages)
+//   other              the status of the limits' watch; the group can no longer be used
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int local_rank() const = 0;  // among the ranks of this host
+  virtual int local_rank() const = 0;  // number among the ranks of this host
   virtual int local_size() const = 0;
-  // The number of one of these ranks in the group that all others were split from.
+  // The number that rank `rank` of this group has in the group that all others were split from.
   virtual int RankInJob(int rank) const { return rank; }
   // "threads", "mpi", "tcp", "nccl" or "single": for people to read. What differs between backends
   // for a program is in capabilities() and on_device().
@@ -138,24 +138,24 @@ class Communicator {
   absl::Status Send(ConstTensorView data, int peer);
   absl::Status Recv(TensorView data, int peer);
 
-  // Any of the above as a request: run to its end, or begun. What was begun on one communicator
-  // runs in the order of the calls; a rank ends what it has begun before it destroys the
-  // communicator.
+  // Any of the above as a request: Run returns when it has ended, Start when it has begun.
+  // Operations of one communicator run in the order of the calls. A rank waits for those that it
+  // has begun before it destroys the communicator.
   absl::Status Run(const Request& request);
   std::unique_ptr<Pending> Start(const Request& request);
 
-  // Ranks with the same `color` (>= 0) form a new group, ordered by (key, rank). Collective, under
-  // the limits of this group (over NCCL: its connect_timeout), which the new one has too. Over MPI
-  // a job can split off as many groups as its tags suffice for (8190 under MPICH 4.0, 65534 under
-  // Open MPI 4.1); then RESOURCE_EXHAUSTED, on every rank, and the group stays usable.
+  // Makes a new group of the ranks with the same `color` (>= 0), ordered by (key, rank).
+  // Collective; waits under this group's limits (over NCCL: its connect_timeout), which the new
+  // group inherits. MPI's tags limit the number of groups of a job (8190 under MPICH 4.0, 65534
+  // under Open MPI 4.1): beyond it every rank gets RESOURCE_EXHAUSTED, and this group stays usable.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
-  // Of each operation from now on, here and in groups split from here from now on. `watch`, which
-  // has to be thread-safe and call nothing of the group, is the place for Watchdog::Health.
+  // Sets the limits of every later operation of this group and of groups that are split from it
+  // later. `watch` must be thread-safe and must not call the group; Watchdog::Health belongs there.
   void set_limits(WaitLimits limits) { limits_ = std::move(limits); }
   const WaitLimits& limits() const { return limits_; }
-  // The longest that one operation may wait for peers, counted from the wait or the first poll; 0,
-  // the default: for ever.
+  // The longest time that one operation may wait for peers, counted from its Wait or first Poll. 0,
+  // the default: no limit.
   void set_timeout(std::chrono::nanoseconds timeout) { limits_.timeout = timeout; }
   std::chrono::nanoseconds timeout() const { return limits_.timeout; }
 
@@ -164,22 +164,22 @@ class Communicator {
   // for ever.
   virtual void Abort(const absl::Status& reason) = 0;
 
-  // This rank takes part in nothing more of this group. What it has begun ends here, with `reason`,
-  // and so does every present and later operation of the other ranks that would need it; what it
-  // has ended before, they end too. Groups that this one was split from go on, unlike after Abort.
-  // The others get `reason`'s code (UNAVAILABLE but for CANCELLED and DEADLINE_EXCEEDED), text and
-  // PeerLost. Does not wait; the first call counts. Over NCCL it ends what peers still have on
-  // their way, too, with NCCL's UNAVAILABLE: the reason is in Heard.
+  // Takes this rank out of the group. Its own unfinished operations end with `reason`, and so does
+  // every present and later operation of the other ranks that needs this rank. Operations that this
+  // rank has ended before still end well on the others. Groups that this one was split from go on,
+  // unlike after Abort. The others get `reason`'s code (CANCELLED or DEADLINE_EXCEEDED, else
+  // UNAVAILABLE), text and PeerLost. Does not wait; only the first call counts. Over NCCL the
+  // peers' unfinished operations end too, with NCCL's UNAVAILABLE; Heard then has the reason.
   virtual void Leave(const absl::Status& reason) = 0;
 
-  // What this rank has been told of the group without an operation: OK, or why it is of no use to
-  // all any more (a peer has left, an abort). Does not wait; asked again and again it hears all
-  // peers. A backend that hears nothing but in operations says OK.
+  // What peers have told this rank outside of operations: OK, or why no rank can use the group any
+  // more (a peer has left or aborted). Does not wait. One call hears some of the peers, repeated
+  // calls hear all. OK on backends that hear peers in operations only.
   virtual absl::Status Heard() { return absl::OkStatus(); }
 
  private:
-  // `arguments` is what the checks say of `request`, the same for all backends. A backend that
-  // compares calls lets the peers of a rank with bad arguments fail too, the others return it.
+  // `arguments` is the outcome of checking `request`, the same for all backends. Backends that
+  // compare calls let the peers of a rank with bad arguments fail too; the others return it.
   virtual absl::Status RunChecked(const Request& request, const absl::Status& arguments) = 0;
   virtual std::unique_ptr<Pending> StartChecked(const Request& request,
                                                 const absl::Status& arguments) = 0;

@@ -36,12 +36,12 @@ struct ConnectOptions {
   LaunchFlags flags;    // the program's own --rank and --world-size
   // Both need a rank, from the flags or a launcher.
   std::string rendezvous;  // rendezvous.h; empty: where the launcher says, if it does
-  std::string job_id;      // tells this run from others there; empty: the launcher's
+  std::string job_id;      // a name that tells this run from others there; empty: the launcher's
   // How long the ranks wait for each other at the start. Not over MPI: MPI_Init, what MPI connects
   // by itself and MPI_Finalize end when the launcher ends the job, or by on_unbounded.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);
-  std::chrono::nanoseconds timeout{0};  // of each operation, as Communicator::set_timeout
-  // Of the backend "nccl"; its connect_timeout is the one above.
+  std::chrono::nanoseconds timeout{0};  // limit of each operation, as Communicator::set_timeout
+  // Options of the backend "nccl"; its connect_timeout is the one above.
   NcclOptions nccl;
   // Told when a wait begins that nothing interrupts, which are MPI's start and its end ("the start
   // of MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "MPI_Finalize (...)"), and with an empty text
@@ -78,7 +78,8 @@ struct Launch {
 //                        build has no MPI, or nobody said where to meet; `rendezvous` or `job_id`
 //                        of a process that nobody gave a rank; MPI says another size than the
 //                        launcher, or grants no MPI_THREAD_FUNNELED (a plain MPI_Init's)
-//   other                as Meet (rendezvous.h): a rank that never comes, an address that is taken;
+//   other                as RunRendezvous (rendezvous.h): a rank that never comes, an address that
+//   is taken;
 //                        as MakeNccl: no library, a wrong version, no device, a build without CUDA
 absl::StatusOr<Launch> Connect(const ConnectOptions& options = {});
 

@@ -28,19 +28,19 @@ struct GradientSpec {
   DType dtype = DType::kF32;
 };
 
-// Who does a rank's part of the reductions, and when.
+// Which thread does a rank's part of the reductions, and when.
 enum class ProgressPolicy {
-  kAuto,    // by backend, cores and ranks
-  kInline,  // the caller: what needs no wait in MarkReady, the rest in Finish; for busy cores
-  kThread,  // a thread that sleeps while it waits; where a core is spare
-  // Gradients in a device's memory, over NCCL alone: MarkReady puts the sums on the communicator's
-  // stream, Finish waits for them. What kAuto is there; with kInline Finish puts them there too.
+  kAuto,    // chosen by backend, cores and ranks
+  kInline,  // the caller's: what needs no wait in MarkReady, the rest in Finish; for busy cores
+  kThread,  // a thread of the reducer's, which sleeps while it waits; for a spare core
+  // For gradients in a device's memory only (NCCL), where kAuto chooses it: MarkReady puts the sums
+  // on the communicator's stream, and Finish waits for them. With kInline Finish does both.
   kStream,
 };
 
-// Reducers that one thread of a rank uses at once (the two networks of a GAN, groups of a grid):
-// while one waits, the others go on, so ranks may finish them in unlike orders once all that is to
-// be reduced is marked. Between hosts that takes a backend whose begun calls do not block.
+// Reducers that one thread of a rank uses at once (the two networks of a GAN, groups of a grid).
+// While one waits, the others go on, so ranks may finish them in different orders once all
+// gradients are marked. Between hosts this needs a backend whose Start does not block.
 // Thread-compatible; outlives its reducers.
 class ReducerTeam {
  public:
@@ -55,57 +55,59 @@ class ReducerTeam {
 };
 
 struct ReducerOptions {
-  // The same bits from every backend and placement of ranks: each element is the sum in ascending
-  // order of all ranks. Else ranks of one host are summed before hosts are. Between hosts of R
-  // ranks each it sends about (R + 1) / 2 times the bytes (collectives/ALGORITHMS.md).
+  // True if the bits are the same for every backend and placement of ranks: each element is summed
+  // in ascending order of all ranks. Otherwise the ranks of a host are summed before the hosts are.
+  // Between hosts of R ranks each, about (R + 1) / 2 times the bytes travel
+  // (collectives/ALGORITHMS.md).
   bool exact = false;
-  // Sums are divided by the valid rows of all ranks (SetRows), so that ragged batches are right.
+  // True if sums are divided by the valid rows of all ranks (SetRows), so that ragged batches are
+  // right.
   bool average_by_rows = false;
-  // Finds the steps whose sums are not finite (StepOutcome::skip), on all ranks the same ones.
+  // True if steps whose sums are not finite are found (StepOutcome::skip), the same on all ranks.
   bool skip_non_finite = false;
-  // Above 0: finds the factor that limits the norm of all gradients to this (StepOutcome).
+  // The limit of the norm of all gradients; StepOutcome has the factor that keeps it. 0: none.
   double clip_norm = 0;
-  // Each rank gets the sums of its shards alone, updates what belongs to them, and GatherShards
-  // gives all ranks the updates: optimizer state of a part of the weights per rank (ZeRO-1).
+  // True if each rank gets the sums of its shards alone and updates only these; GatherShards gives
+  // the updates to all ranks. Each rank then needs optimizer state for a part of the weights only
+  // (ZeRO-1).
   bool shard = false;
-  // So many calls of Finish make one step; their gradients are added up before ranks are.
+  // The calls of Finish that make one step; their gradients are added up before ranks are.
   int micro_batches = 1;
-  // What float32 sums are rounded to on their way between hosts (over NCCL: between ranks): kF32
-  // (not at all), kF16 or kBF16. They are added in float32.
+  // The type to which float32 sums are rounded on their way between hosts (over NCCL: between
+  // ranks): kF32 (not rounded), kF16 or kBF16. They are added in float32.
   DType wire = DType::kF32;
 
   // performance only: on two or more hosts a sum may round differently for other values
   // (collectives/ALGORITHMS.md)
   size_t bucket_bytes = 25 << 20;  // gradients of one type are fused up to this size
-  // ... in the first bucket, so that reductions start early, and in the last, which is reduced when
-  // backward is done.
+  // The same limit for the first bucket, so that reductions start early, and for the last one,
+  // which is reduced when backward is done.
   size_t edge_bucket_bytes = 1 << 20;
-  // Of this rank alone; they may differ between ranks.
+  // The options from here to `shared_memory` may differ between ranks.
   ProgressPolicy policy = ProgressPolicy::kAuto;
-  int compute_threads = 1;    // that are busy during backward; 0: a device computes
-  bool shared_memory = true;  // where the host has more ranks than this one
+  int compute_threads = 1;    // threads that are busy during backward; 0: a device computes
+  bool shared_memory = true;  // true if this rank shares memory with the other ranks of its host
   // Over NCCL a reducer of a team has a communicator and a stream of its own, so all ranks bring a
   // team or none.
   ReducerTeam* team = nullptr;
   // The number that messages give the reducer's first step: of a training that goes on from a
   // checkpoint it is not 0.
   int64_t first_step = 0;
-  // Where to say what this rank does; outlives the reducer, which says it from a step's first
-  // bucket to its end: that the next step's backward begins is for the caller to say. Its Health
-  // ends the waits within a host; those between hosts need the communicator's watch as well
-  // (WaitLimits), set before Make.
+  // Told what this rank does from a step's first bucket to the step's end; the caller tells it when
+  // the next step's backward begins. Outlives the reducer. Its Health ends waits within a host;
+  // waits between hosts need the communicator's watch as well (WaitLimits), set before Make.
   Progress* progress = nullptr;
   // Set by this library and its tests alone; null: the defaults.
   std::shared_ptr<const ReducerInternals> internals;
 };
 
-// What all ranks know of a step that Finish has ended.
+// The outcome of a step that Finish has ended, the same on all ranks.
 struct StepOutcome {
-  bool complete = true;   // false: a micro-batch that is not the step's last; there are no sums yet
-  bool skip = false;      // `skip_non_finite` is set and some sum is infinite or NaN: do not update
-  double norm = 0;        // of all gradients together; with `clip_norm` or `skip_non_finite`
-  float clip_factor = 1;  // to multiply each gradient by; 1 or less
-  int64_t rows = 0;       // of all ranks; with `average_by_rows`
+  bool complete = true;  // false: a micro-batch that is not the step's last; there are no sums yet
+  bool skip = false;  // true with `skip_non_finite` if some sum is infinite or NaN: do not update
+  double norm = 0;    // norm of all gradients together; with `clip_norm` or `skip_non_finite`
+  float clip_factor = 1;  // factor for each gradient; 1 or less
+  int64_t rows = 0;       // valid rows of all ranks; with `average_by_rows`
 };
 
 // Elements [begin, end) of a gradient.
@@ -168,8 +170,8 @@ class GradientReducer {
   // after Finish. 64-byte aligned, and lives as long as the reducer, where the caller brings none.
   // Between MarkReady and Finish it is the reducer's.
   virtual TensorView gradient(size_t i) = 0;
-  // The valid rows of this rank's (micro-)batch; before the first MarkReady of each, with
-  // `average_by_rows`.
+  // Sets the valid rows of this rank's (micro-)batch. With `average_by_rows` it is called before
+  // the first MarkReady of each.
   virtual void SetRows(int64_t rows) = 0;
   // Says that gradient `i` is filled for this step; a bucket whose gradients are all ready, as all
   // buckets before it, is offered to the peers. Any order; each gradient once per step. Within a
@@ -191,15 +193,15 @@ class GradientReducer {
   //   DEADLINE_EXCEEDED    a peer was awaited for longer than the communicator's timeout (Make's
   //                        time)
   virtual absl::Status Finish() = 0;
-  // Of the last Finish.
+  // The outcome of the last Finish.
   virtual const StepOutcome& outcome() const = 0;
 
-  // What this rank updates: with `shard` its part, in ascending order, so that each element is in
-  // one rank's list; else everything. Constant.
+  // The elements that this rank updates, in ascending order: with `shard` its own part, so that
+  // each element is in one rank's list; else everything. Constant.
   virtual const std::vector<GradientShard>& shards() const = 0;
-  // With `shard`, between Finish and the next step: this rank has written to its shards of
-  // gradient(i) what all ranks shall have there, new weights say; on return gradient(i) has all
-  // ranks'. Collective; waits. Without `shard` it does nothing.
+  // With `shard`, between Finish and the next step: gives the contents of this rank's shards of
+  // gradient(i), new weights for example, to all ranks, and takes theirs. Collective; waits.
+  // Without `shard` it does nothing.
   //   UNAVAILABLE, DEADLINE_EXCEEDED  as Finish; every later call fails the same way
   virtual absl::Status GatherShards() = 0;
 
@@ -207,8 +209,8 @@ class GradientReducer {
   // The bucket that gradient `i` lies in; buckets are numbered in the order in which they are
   // reduced.
   virtual size_t bucket_of(size_t i) const = 0;
-  // What the steps so far have cost. The reducer's: valid as long as it is, changed by Finish and
-  // GatherShards alone. Costs a step a few readings of the clock per bucket and wait.
+  // The cost of the steps so far. Lives as long as the reducer; only Finish and GatherShards change
+  // it. Measuring takes a few readings of the clock per bucket and wait.
   virtual const ReducerCounters& counters() const = 0;
   // "3 buckets: 1.0, 25.0, 12.4 MB; 2 ranks share memory, inline; plan 0x..." for the start-up
   // table.

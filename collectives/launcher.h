@@ -11,7 +11,7 @@
 
 namespace millrace::collectives {
 
-// Who says which rank this process is, strongest first.
+// The source that says which rank this process is, strongest first.
 enum class LauncherKind {
   kNone,
   kFlags,       // the program's own --rank and --world-size
@@ -31,9 +31,9 @@ struct Launcher {
   int rank = 0;        // of this process
   int local_size = 0;  // ranks on this host; 0: unknown
   std::string source;  // "OMPI_COMM_WORLD_SIZE=2", or "no launcher variables"
-  std::string
-      rendezvous;      // "tcp:HOST:PORT" where rank 0 may listen; empty: the launcher names none
-  std::string job_id;  // unlike for any other run; empty: the launcher names none
+  // "tcp:HOST:PORT" where rank 0 may listen; empty: the launcher names none.
+  std::string rendezvous;
+  std::string job_id;  // different for every run; empty: the launcher names none
 };
 
 // What the user says on the command line.

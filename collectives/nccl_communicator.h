@@ -55,15 +55,15 @@ struct NcclOptions {
 //    be computed as the sum of quotients. The bits are the same on every rank.
 // - Begun messages run one after the other: a ring of ranks that all send first does not move
 // (AllToAll does).
-//  - Abort may be called from any thread while the communicator's own is in one of its operations,
-//    and waits for that one to end what it does beside NCCL: up to 50 ms, or for as long as the
-//    device takes to let go. Over TCP and MPI not while that thread is in bootstrap(), the
-//    communicator that MakeNccl was given, or a group that was split from one of these. Peers that
-//    wait inside of NCCL notice it by their network, as UNAVAILABLE, or by their timeout; those
-//    that compare calls are CANCELLED.
+//  - Abort may be called from any thread while the communicator's own thread is in one of its
+//    operations. It waits until that thread has ended its work outside of NCCL: up to 50 ms, or as
+//    long as the device takes to let go. Over TCP and MPI not while that thread is in bootstrap(),
+//    the communicator that MakeNccl was given, or a group that was split from one of these. Peers
+//    that wait inside of NCCL notice it by their network, as UNAVAILABLE, or by their timeout;
+//    those that compare calls are CANCELLED.
 //  - After a failure (any status but INVALID_ARGUMENT) the communicator is aborted and returns that
-//    failure from every later call; of a call that is compared the peers are told it then. Bad
-//    arguments of an agreed call, which the peers begin, are a failure from the next call on.
+//    failure from every later call; calls that are compared tell the peers of it. Bad arguments of
+//    an agreed call, which the peers begin, are a failure from the next call on.
 class NcclCommunicator : public DeviceCommunicator {
  public:
   // The loaded library's version code: 22809 is 2.28.9.

@@ -9,7 +9,7 @@
 
 namespace millrace::collectives {
 
-// What a rank is doing in a step: what its peers and the user get to see of it.
+// What a rank is doing in a step, as its peers and the user see it.
 enum class Phase : uint32_t {
   kStart,
   kReading,  // waiting for the next batch
@@ -26,10 +26,10 @@ const char* Name(Phase phase);
 
 // Which rank a group has lost and where in its work it was last seen.
 struct PeerLost {
-  int rank =
-      0;  // of the reducer's or watchdog's communicator; with step -1 Communicator::RankInJob of it
-  int64_t step = -1;  // -1: a connection broke, and nobody has seen where the rank was
-  int bucket = -1;    // -1: in none
+  // A rank of the reducer's or watchdog's communicator; with step -1 its Communicator::RankInJob.
+  int rank = 0;
+  int64_t step = -1;  // -1: a connection broke, and where the rank was is unknown
+  int bucket = -1;    // -1: none
   Phase phase = Phase::kStart;
 };
 

@@ -8,15 +8,15 @@
 
 namespace millrace::collectives {
 
-// Where a rank says what it does and learns whether its peers still live. The reducer writes; a
-// watchdog stands behind it, or nothing.
+// Through this a rank says what it is doing and learns whether its peers are still alive. A reducer
+// calls it; a watchdog or a timeline implements it.
 class Progress {
  public:
   virtual ~Progress() = default;
-  // Cheap enough for every bucket. `bucket` is -1 outside of one.
+  // This rank is now in `phase`. Cheap enough for every bucket; `bucket` is -1 outside of one.
   virtual void Enter(int64_t step, int bucket, Phase phase) = 0;
 
-  // What a timeline wants besides; watchdogs do not.
+  // The next three are for timelines; watchdogs ignore them.
   // All gradients of this rank in the bucket are there.
   virtual void BucketReady(int64_t /*step*/, int /*bucket*/) {}
   // Between Enter(kWaiting) or Enter(kExchanging) and the next Enter: `rank` of the reducer's
@@ -25,8 +25,8 @@ class Progress {
   // All gradients are there: from now on the step waits for sums.
   virtual void Finishing(int64_t /*step*/) {}
 
-  // OK, or why no peer need be waited for any longer (UNAVAILABLE with PeerLost). Every wait of the
-  // caller's asks at least each 50 ms, and each full bucket once, but over NCCL. Thread-safe.
+  // OK, or why waiting for peers is pointless (UNAVAILABLE with PeerLost). A reducer calls it at
+  // least every 50 ms while it waits, and once for each full bucket (not over NCCL). Thread-safe.
   virtual absl::Status Health() const = 0;
 };
 

@@ -12,14 +12,14 @@ namespace millrace::collectives {
 struct ReducerCounters {
   struct Bucket {
     int64_t bytes = 0;  // of gradients, as they lie in the bucket; the same for every algorithm
-    // From the moment when all ranks of the host had filled the bucket (and the reducer had come to
-    // it) until this rank had its part of the sums: summing, exchanging with other hosts and
-    // waiting for those. 0 on a rank that sums nothing. Over NCCL from when the sum was put on the
-    // stream until Finish came to it and found it ended: what is on the stream before it counts
-    // too, and so may backward.
+    // The time of the reduction: from the moment when all ranks of the host had filled the bucket
+    // (and the reducer had come to it) until this rank had its part of the sums. It includes
+    // waiting for other hosts; 0 on a rank that sums nothing. Over NCCL it lasts from putting the
+    // sum on the stream until Finish found it ended, so earlier work on the stream counts too,
+    // backward's for instance.
     double seconds = 0;
-    // Of the caller's thread, that a step without communication would not have taken: inside
-    // Finish, until this bucket's sums were there, and what MarkReady spent on reducing it.
+    // The caller's time that a step without communication would not have taken: waiting in Finish
+    // for this bucket's sums, and reducing it in MarkReady.
     double exposed_seconds = 0;
   };
 
@@ -29,13 +29,13 @@ struct ReducerCounters {
 
   // Of the last step.
   double last_finish_seconds = 0;  // how long Finish took
-  // The rank of the communicator that was ready last with the bucket that this rank waited for
-  // longest; -1: nobody of this host was awaited, and always over NCCL, which does not say for whom
-  // it waits. With a thread that reduces, backward may have hidden that wait where there are
-  // several hosts or gradients in the caller's memory.
+  // The rank of the communicator that was last to fill the bucket that this rank waited for
+  // longest. -1: no rank of this host was awaited; always over NCCL, which does not say whom it
+  // waits for. With a reducing thread, backward may have hidden that wait if there are several
+  // hosts or the gradients are in the caller's memory.
   int last_awaited = -1;
 
-  // Adds the steps of another reducer of the same plan; what is of the last step stays.
+  // Adds the steps of another reducer of the same plan; the values of the last step stay.
   void AddSteps(const ReducerCounters& other) {
     steps += other.steps;
     gather_seconds += other.gather_seconds;
@@ -46,7 +46,7 @@ struct ReducerCounters {
       buckets[i].exposed_seconds += other.buckets[i].exposed_seconds;
     }
   }
-  // Over all buckets, and GatherShards.
+  // The sum over all buckets and GatherShards.
   Bucket total() const {
     Bucket sum;
     sum.seconds = sum.exposed_seconds = gather_seconds;

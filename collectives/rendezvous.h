@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// How processes that no MPI started find each other: rank 0 listens at an address that all know, or
-// all write into a folder that all share. They meet once, to exchange a few bytes each (where to
-// connect to, for one), and leave nothing behind, unless they are killed.
+// How processes that were not started by MPI find each other: rank 0 listens at an address that all
+// know, or all write into a folder that all share. They exchange a few bytes each once (the address
+// to connect to, for example) and leave nothing behind unless they are killed.
 
 namespace millrace::collectives {
 
@@ -21,9 +21,9 @@ struct RendezvousOptions {
   std::string address;
   int rank = 0;
   int size = 1;
-  // Tells this run from others at the same address, which are refused. With an empty one only
-  // processes that live at the same time can be taken for each other's peers. No secret: whoever
-  // says it is trusted.
+  // A name of this run: ranks of other runs at the same address are refused. With an empty one,
+  // processes of two runs that live at the same time can be taken for peers. Not a secret: any
+  // process that says it is trusted.
   std::string job_id;
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
 };
@@ -39,9 +39,9 @@ absl::Status CheckRendezvousAddress(std::string_view address);
 //   UNAVAILABLE          a rank has gone again
 //   RESOURCE_EXHAUSTED   no file descriptors are left
 //   INVALID_ARGUMENT     the options or `own` are not taken
-//   other                the folder or the network fails, as the system says
-absl::StatusOr<std::vector<std::string>> Meet(const RendezvousOptions& options,
-                                              std::string_view own);
+//   other                the folder or the network fails; the system's error
+absl::StatusOr<std::vector<std::string>> RunRendezvous(const RendezvousOptions& options,
+                                                       std::string_view own);
 
 }  // namespace millrace::collectives
 

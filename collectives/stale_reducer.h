@@ -14,14 +14,15 @@
 namespace millrace::collectives {
 
 struct StaleOptions {
-  int delay = 1;  // steps that sums come late; memory for so many more gradients
-  int64_t pipelined_steps =
-      0;  // steps with late sums, from the start; all after them are synchronous
+  int delay = 1;  // steps by which sums come late; each takes memory for all gradients once more
+  // The number of first steps that end with late sums; all later ones are synchronous.
+  int64_t pipelined_steps = 0;
 };
 
-// Reduces with late sums first, so that a step need not wait for its own reduction: step s ends
-// with the sums of step s - delay. From step `pipelined_steps` on each step ends with its own sums,
-// the first of them with all that are still out. All sums come once, in order. Thread-compatible.
+// A reducer whose first steps do not wait for their own sums: step s ends with the sums of step
+// s - delay. From step `pipelined_steps` on each step ends with its own sums; the first of these
+// also gets all sums that are still missing. Every step's sums come once, in order.
+// Thread-compatible.
 class StaleReducer {
  public:
   // Collective; the outcomes are GradientReducer::Make's, and
@@ -32,23 +33,23 @@ class StaleReducer {
                                                             const ReducerOptions& options,
                                                             const StaleOptions& stale);
 
-  // Of the running step, as GradientReducer's.
+  // As GradientReducer's, for the running step.
   TensorView gradient(size_t i) { return running().gradient(i); }
   void SetRows(int64_t rows) { running().SetRows(rows); }
   absl::Status MarkReady(size_t i);
   // Ends this rank's part in all steps, as GradientReducer's.
   void Leave(const absl::Status& why);
-  // Ends the step; waits for the sums that are due alone. Outcomes as GradientReducer's.
+  // Ends the step; waits only for the sums that are due. Outcomes as GradientReducer's.
   absl::Status Finish();
 
   // The sums that came with the last Finish, the oldest first: gradient() and outcome() of each.
   // They last until the next step writes its gradients.
   std::span<GradientReducer* const> ready() const { return ready_; }
-  // Of one step's reducer, for the start-up table.
+  // The summary of one step's reducer, for the start-up table.
   std::string Summary() const { return slots_[0]->Summary(); }
 
-  // Of all steps whose sums have come; last_awaited is of the newest of ready(),
-  // last_finish_seconds of all of them.
+  // The counters of all steps whose sums have come. last_awaited is that of the newest of ready(),
+  // last_finish_seconds the sum over ready().
   ReducerCounters counters() const;
 
  private:

@@ -21,11 +21,10 @@ struct Straggler {
   std::string ToString() const;
 };
 
-// Finds the rank that the others wait for, from how long each rank waits in each step. The one that
-// is late waits least, so a step's wait for a rank is what the median of the others waited longer
-// than it: what all wait for alike (the network, the sums) drops out, and of many ranks two that
-// are late together are both found.
-// Thread-compatible; 1 KiB per rank, however many steps.
+// Finds the rank that the others wait for, from how long each rank waits in each step. A late rank
+// waits least, so the wait for a rank is the median wait of the others minus its own. Waits that
+// all ranks share (the network, the sums) drop out, and of many ranks two that are late together
+// are both found. Thread-compatible; 1 KiB per rank, however many steps.
 class Stragglers {
  public:
   explicit Stragglers(int num_ranks) : ranks_(static_cast<size_t>(num_ranks)) {}
@@ -36,12 +35,12 @@ class Stragglers {
 
   int64_t num_steps() const { return num_steps_; }
   Straggler of(int rank) const;
-  // The one of the longest median, of equal ones that of the longest maximum; nullopt: nobody was
-  // awaited, or there is one rank.
+  // The rank with the longest median; of equal ones, that with the longest maximum. nullopt: no
+  // rank was awaited, or there is only one.
   std::optional<Straggler> Slowest() const;
 
  private:
-  // Powers of 2^(1/8) from a microsecond on; what is shorter counts as nothing.
+  // Bins are powers of 2^(1/8) from a microsecond on; shorter waits count as none.
   static constexpr int kBinsPerOctave = 8;
   static constexpr size_t kBins = size_t{30} * kBinsPerOctave;
   struct Waits {

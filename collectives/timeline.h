@@ -14,10 +14,10 @@
 
 namespace millrace::collectives {
 
-// The rows of a rank in the picture.
+// The rows of a rank in the timeline's picture.
 enum class Track : uint32_t { kCompute, kReducer };
 
-// The words of the picture.
+// What the picture shows.
 enum class Event : uint32_t {
   kReading,  // waiting for the next batch
   kBackward,
@@ -28,7 +28,8 @@ enum class Event : uint32_t {
   kBucketUsed,  // the optimizer reads the bucket
 };
 
-// What one rank did when, for chrome://tracing and Perfetto. Keeps the newest events. Thread-safe.
+// Records what one rank did and when, for chrome://tracing and Perfetto. Keeps the newest events.
+// Thread-safe.
 class Timeline {
  public:
   struct Entry {
@@ -41,7 +42,7 @@ class Timeline {
     Event event = Event::kBackward;
   };
 
-  // Takes sizeof(Entry) = 40 bytes an event, as they come.
+  // Memory grows by sizeof(Entry) = 40 bytes with each event up to `max_events`.
   explicit Timeline(size_t max_events = size_t{1} << 20) : max_events_(max_events) {}
 
   // Nanoseconds of this host's monotonic clock.
@@ -61,8 +62,8 @@ class Timeline {
   uint64_t num_added_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
-// How far rank 0's clock is ahead of this rank's: of a few exchanges the one that took the least
-// time counts. Collective. `clock` is this rank's; all but tests leave it alone.
+// How far rank 0's clock is ahead of this rank's, by the fastest of a few exchanges. Collective.
+// `clock` is this rank's clock, for tests to replace.
 absl::StatusOr<int64_t> ClockOffset(Communicator& communicator,
                                     Timeline::Clock clock = &Timeline::Now);
 
@@ -73,9 +74,9 @@ absl::StatusOr<int64_t> ClockOffset(Communicator& communicator,
 absl::Status WriteTimeline(Communicator& communicator, const Timeline& timeline,
                            const std::string& path, Timeline::Clock clock = &Timeline::Now);
 
-// Where a peer is lost the ranks cannot talk any more, but those of one host, or of one file
-// system, see each other's files: each writes a part, one of them puts the parts together. No call
-// here is collective. `offset` is what ClockOffset has said while all were there.
+// After the loss of a peer the ranks cannot talk any more, but ranks that share a file system see
+// each other's files: each writes a part, and one of them puts the parts together. No call here is
+// collective. `offset` is the value of ClockOffset from before the loss.
 struct TimelinePart {
   int rank = 0;
   const Timeline* timeline = nullptr;
@@ -85,13 +86,13 @@ struct TimelinePart {
   // "PATH.rank-3": a whole Chrome trace of the rank alone.
   std::string FileOf(int of_rank) const;
 
-  // Removes what an earlier run has left there.
+  // Removes the part that an earlier run has left.
   void Forget() const;
   //   UNKNOWN etc.  the file cannot be written (errno's code and text)
   absl::Status Write() const;
-  // Writes `path` from this rank's events and the parts of `peers`, which it removes then. Waits
-  // for them for at most `limit`, then goes without; returns the ranks that are in the file,
-  // ascending. A part that comes later stays where it is, a trace of its own, until its rank's next
+  // Writes `path` from this rank's events and the parts of `peers`, then removes the parts. Waits
+  // at most `limit` for missing parts and then does without them; returns the ranks that are in the
+  // file, ascending. A part that comes later stays as a trace of its own until its rank's next
   // Forget or Write.
   //   UNKNOWN etc.  the file cannot be written (errno's code and text)
   absl::StatusOr<std::vector<int>> Merge(const std::vector<int>& peers,

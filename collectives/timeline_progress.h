@@ -10,9 +10,9 @@
 
 namespace millrace::collectives {
 
-// Draws what a rank says that it does into a timeline, and passes it on. The step is that of Enter
-// without a bucket, which the training loop calls: a reducer counts from its own start. Of each
-// bucket there are, in this order:
+// Records what a rank says that it does in a timeline, and passes it on. Steps are those of Enter
+// without a bucket, which the training loop calls, since a reducer counts from its own start. Each
+// bucket has these events, in this order:
 //   backward      (compute) from the bucket before, or from Enter(kBackward), until it is full
 //   bucket ready  (compute) an instant
 //   waiting       (reducer) for each rank of the host that was not ready in turn; none: all were
@@ -41,7 +41,7 @@ class TimelineProgress final : public Progress {
   };
 
   void Draw(int bucket, Phase phase) MILLRACE_REQUIRES(mu_);
-  // The reducer's track is there, and awaits nobody by name.
+  // True if the reducer's track shows `event` of `bucket` and names no awaited rank.
   bool StandsAt(int bucket, Event event) const MILLRACE_REQUIRES(mu_);
   void Begin(Span& span, Track track, int64_t now, int bucket, Event event) MILLRACE_REQUIRES(mu_);
   void End(Span& span, int64_t now) MILLRACE_REQUIRES(mu_);

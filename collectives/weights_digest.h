@@ -19,15 +19,15 @@ struct NamedTensor {
 // XXH3, 64 bits, of a tensor's bytes.
 uint64_t DigestOf(const ConstTensorView& view);
 
-// Compares the bits of `weights` over all ranks: 16 bytes a rank where they are equal, which they
-// should be after every step. Collective.
+// Checks that the bits of `weights` are the same on all ranks, as they should be after every step.
+// Costs 16 bytes per rank where they are. Collective.
 //   DATA_LOSS  names the first parameter that differs and the lowest rank whose bits are not rank
 //              0's; or ranks have unlike numbers of parameters. All ranks return it together
 //              (IsAgreed).
 //   other      the collective call failed
 absl::Status CompareWeights(Communicator& communicator, std::span<const NamedTensor> weights);
 
-// Compares them every so many steps. Thread-compatible.
+// Compares the weights every `every_steps` steps. Thread-compatible.
 class WeightsWatch {
  public:
   // 0: never.

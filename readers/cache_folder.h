@@ -15,7 +15,6 @@ namespace millrace::readers {
 
 // The folder of files that can be made again: indexes of shards, outcomes of filters. Immutable,
 // thread-safe, and safe between processes: a file is made under a lock and renamed into place.
-// Internal.
 class CacheFolder {
  public:
   // `folder` empty: $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, else there is none.
@@ -24,15 +23,16 @@ class CacheFolder {
   bool exists() const { return !folder_.empty(); }
   std::string PathOf(const std::string& name) const { return folder_ + "/" + name; }
 
-  // The bytes of a whole file; nullopt when it cannot be read or has more than `max_bytes`.
+  // Returns the bytes of a whole file; nullopt if it cannot be read or has more than `max_bytes`.
   static std::optional<std::vector<std::byte>> Load(const std::string& path, uint64_t max_bytes);
-  // Makes the folder where it is missing, waits for the lock of `path`, which nobody else takes
-  // meanwhile, and holds it until the descriptor is closed, also by death. Not valid when the
-  // folder cannot be used.
+  // Makes the folder if it is missing and waits for the lock of `path`. The lock is held until the
+  // descriptor is closed, or the process dies. The descriptor is not valid if the folder cannot be
+  // used.
   UniqueFd Lock(const std::string& path) const;
-  // Removes what processes that were killed were writing. What cannot be removed stays.
+  // Removes the unfinished files of processes that were killed. Failures are ignored.
   void RemoveAbandoned() const;
-  // Not synced: whoever reads the file has to check that it is whole.
+  // Writes a file and renames it into place, without a sync: its reader must check that it is
+  // whole.
   static absl::Status Store(const std::string& path, std::span<const std::byte> bytes);
 
  private:

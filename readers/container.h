@@ -32,18 +32,19 @@ struct ContainerOptions {
   friend bool operator==(const ContainerOptions&, const ContainerOptions&) = default;
 };
 
-// The word for a container in commands ("csv"), and what the names of its files end with.
+// The word for a container in commands ("csv") and the endings of its files' names.
 struct ContainerName {
   ContainerKind kind;
   std::string_view word;
   std::vector<std::string_view> endings;
 };
 std::span<const ContainerName> ContainerNames();
-// What a file is by the end of its name, that of a compression left aside: rows of "a.tsv.gz" have
-// tabs between their cells. TFRecord where it tells nothing.
+// Returns the container that the end of a file's name tells, after the ending of a compression is
+// taken off: "a.tsv.gz" has rows with tabs between their cells. TFRecord if the name tells nothing.
 ContainerOptions ContainerOfName(std::string_view path);
 
-// "rows of CSV, the first one names columns": for people, and different for different options.
+// Text for people, such as "rows of CSV, the first one names columns"; different options give
+// different texts.
 std::string ToString(const ContainerOptions& options);
 
 }  // namespace millrace::readers

@@ -20,17 +20,17 @@
 
 namespace millrace::readers {
 
-// What is read, and what is written. kTfRecord, kText and kFixedLength hold records of any bytes;
-// they are copied as they are where both sides do. All others hold samples of named features; then
-// a record of TFRecord is a tf.train.Example, and one of kText or kFixedLength the value of one
-// feature.
+// The format of the input or of the output. kTfRecord, kText and kFixedLength hold records of any
+// bytes, which are copied as they are if both sides do. All others hold samples of named features;
+// a record of TFRecord is then a tf.train.Example, and a record of kText or kFixedLength the value
+// of one feature.
 enum class ConvertFormat {
   kTfRecord,
   kText,         // lines
   kFixedLength,  // records of one length
   kCsv,          // rows (RFC 4180); a feature is a column
   kJsonLines,    // an object in each line; a feature is a member
-  kTar,          // samples of WebDataset; a feature is a member, `__key__` what they are called
+  kTar,          // samples of WebDataset; a feature is a member, `__key__` the name
   kIdx,          // images and labels (the MNIST format), with TF-slim's names (below)
   kImages,       // a folder of images by class, or as input a tar of them, with the same names
 };
@@ -42,50 +42,51 @@ struct ConvertOptions {
   ConvertFormat from = ConvertFormat::kImages;
   ConvertFormat to = ConvertFormat::kTfRecord;
 
-  // Of kIdx and kImages: the IDX file of images, the folder, or the tar.
+  // Input of kIdx and kImages: the IDX file of images, the folder, or the tar.
   std::string images;
   // The IDX file of labels; empty: the name of `images` with labels-idx1 for images-idx3.
   std::string labels;
   std::optional<int64_t> label;  // for images whose paths tell no class (ImageLabelOptions)
 
-  // Of all others: the files, in their order (ExpandFiles).
+  // Input of all other formats: the files, in their order (ExpandFiles).
   std::vector<std::string> files;
   Compression input_compression = Compression::kAuto;
-  // How records lie in kFixedLength and kCsv; its `kind` does not count. The header of CSV names
-  // the columns, which may then stand in any order. CSV is always written with commas and a header.
+  // Layout of kFixedLength and kCsv; `kind` is ignored. The header of CSV names the columns, which
+  // may then stand in any order. CSV is always written with commas and a header.
   ContainerOptions container;
   uint64_t max_record_bytes = uint64_t{1} << 30;
 
-  // Of kCsv, kJsonLines (needed) and kTar: the features that are read; whatever else there is stays
-  // behind. Of kTar empty: all members, as bytes, but for `cls`, an int64. Of kText and
-  // kFixedLength none: they are one feature of bytes. For other inputs: the columns of a kCsv or
-  // kJsonLines that is written; empty: those of record 0.
+  // Features that are read of kCsv, kJsonLines (both need them) and kTar; all others are left out.
+  // Empty for kTar: all members, as bytes, but `cls` as int64. kText and kFixedLength have none:
+  // they are one feature of bytes. For other inputs: the columns of a kCsv or kJsonLines that is
+  // written; empty: those of record 0.
   std::vector<ConvertFeature> schema;
-  // Of kText and kFixedLength: what a record is called as a feature (bytes) of a sample. Empty:
-  // records are copied as bytes, or cannot be converted.
+  // Name of the feature (bytes) that a record of kText or kFixedLength becomes. Empty: records are
+  // copied as bytes, or cannot be converted.
   std::string feature;
-  // Which features are taken, in this order, and what they are called then; empty: all.
+  // Features that are taken, in this order, with their new names; empty: all.
   std::vector<std::pair<std::string, std::string>> features;
-  // Encodes images anew where its recoding() is not empty: those of the feature `image_feature`,
-  // else of the first of image/encoded, jpg, jpeg and png that is taken of a sample; image/format,
+  // Encodes images anew if its recoding() is not empty: those of the feature `image_feature`, else
+  // of the first of image/encoded, jpg, jpeg and png that is taken of a sample; image/format,
   // image/height and image/width follow. All these are the names that were read. A jpg, jpeg or png
-  // that `features` does not call anew is called by its new format. Needed for kIdx as output.
+  // without a new name in `features` is named after its new format. Needed for kIdx as output.
   std::shared_ptr<const ImageCodec> codec;
   std::string image_feature;
 
   std::string output_prefix;  // shards are PREFIX-00000-of-00008.tfrecord; its folder must exist
   int num_shards = 1;         // 1 to 99999, at most one per record
-  // Records keep the source's order; a seed shuffles them first (base/permutation.h). A shuffled
-  // tar of images is held in memory; of other files at most 1 GiB of what is read again and again.
+  // Seed that shuffles the records (base/permutation.h); unset: they keep the source's order. A
+  // shuffled tar of images is held in memory; of other files at most 1 GiB of the blocks that are
+  // read repeatedly.
   std::optional<uint64_t> shuffle_seed;
-  int64_t max_memory_bytes = int64_t{4} << 30;  // for that
+  int64_t max_memory_bytes = int64_t{4} << 30;  // for a shuffled tar of images
   Compression compression = Compression::kNone;
   int compression_level = 6;  // zlib's or zstd's, 1 to 9
-  bool overwrite = false;     // replace the shards of this prefix that exist
+  bool overwrite = false;     // true to replace the shards of this prefix that exist
 
   // performance only: results are the same for every value
   int threads = 1;  // that read, parse, encode and write
-  // RecordSourceOptions has these two; the second is its `progress`.
+  // As in RecordSourceOptions; the second is its `progress`.
   std::string index_folder;
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
 
@@ -103,8 +104,8 @@ struct ConvertReport {
 // Called after each record with how many are written, and how many there are.
 using ConvertProgress = std::function<void(int64_t done_records, int64_t total_records)>;
 
-// Writes the records of one container into another; docs/convert.md says what becomes of what.
-// Nothing is lost without a word: what the output cannot hold is an error that names the record.
+// Writes the records of one container into another; docs/convert.md has the rules. Nothing is lost
+// in silence: a value that the output cannot hold is an error that names the record.
 //
 // Images have TF-slim's names: image/encoded, image/format ("png" or "jpeg"), image/class/label,
 // image/class/text (where known), image/filename, image/height, image/width. JPEG and PNG bytes

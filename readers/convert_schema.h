@@ -11,7 +11,7 @@
 
 namespace millrace::readers {
 
-// A feature of samples as text declares it.
+// The declaration of a feature of samples.
 struct ConvertFeature {
   std::string name;
   DType dtype = DType::kBytes;  // kBytes, kI64 or kF32
@@ -21,9 +21,10 @@ struct ConvertFeature {
   friend bool operator==(const ConvertFeature&, const ConvertFeature&) = default;
 };
 
-// "label:int64,weight:float32?,ids:int64[],name:bytes": dtype is bytes, int64 or float32 (or
-// float); [] marks a list, ? behind it what may be missing. The name ends at the last colon.
-//   INVALID_ARGUMENT  says which part is wrong
+// Parses "label:int64,weight:float32?,ids:int64[],name:bytes": the dtype is bytes, int64 or float32
+// (or float), [] marks a list, and a ? at the end a feature that may be missing. The name ends at
+// the last colon.
+//   INVALID_ARGUMENT  names the part that is wrong
 absl::StatusOr<std::vector<ConvertFeature>> ParseConvertSchema(std::string_view text);
 std::string ToString(std::span<const ConvertFeature> schema);
 

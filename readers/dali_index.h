@@ -15,19 +15,22 @@
 
 namespace millrace::readers {
 
-// INVALID_ARGUMENT if the TFRecord file `path` is compressed: then it cannot have such an index,
-// whose offsets are for who seeks in the file as it lies on disk. Reads its first bytes.
+// Checks that the TFRecord file `path` can have such an index, whose offsets are those of the file
+// on disk. Reads its first bytes.
+//   INVALID_ARGUMENT  the file is compressed
+//   other             it cannot be read
 absl::Status CheckMayHaveDaliIndex(const std::string& path);
 
-// Puts indexes into the order of their files: "a.tfrecord.idx" and "a.idx" are of "a.tfrecord", in
-// whatever folder. Where not every file has one of such a name, they are taken as they are sorted.
-//   INVALID_ARGUMENT  there are not as many as files; an index has the name of one file and the
-//                     place of another
+// Puts indexes into the order of their files: "a.tfrecord.idx" and "a.idx", in any folder, belong
+// to "a.tfrecord". If some file has no index of such a name, the sorted order of the indexes
+// counts.
+//   INVALID_ARGUMENT  there are not as many indexes as files, or an index has the name of one file
+//                     and the place of another
 absl::StatusOr<std::vector<std::string>> PairDaliIndexes(const std::vector<std::string>& files,
                                                          std::vector<std::string> indexes);
 
-// Writes that of `count` records of `source`, from `first` on, all of one shard, to `path`: whole
-// or not at all. Blocks.
+// Writes the index of `count` records of `source`, from `first` on, all of one shard, to `path`,
+// whole or not at all. Blocks.
 //   ALREADY_EXISTS  `existing` is kKeep and there is such a file
 //   other           it cannot be written
 absl::Status WriteDaliIndex(const RecordSource& source, uint64_t first, uint64_t count,

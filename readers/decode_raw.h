@@ -13,13 +13,12 @@ struct DecodeRawOptions {
   std::string field = "record";  // bytes
   std::string output;            // default: the field
   DType dtype = DType::kU8;      // not kBytes
-  // Per sample; the first extent may be kUnknown: as many as the bytes hold, the other extents'
-  // product at a time.
+  // Shape of a sample. The first extent may be kUnknown: it follows from the number of bytes.
   Shape shape;
 };
 
-// The op `decode_raw`: bytes as numbers, little endian, in row-major order. Consumes the field. The
-// output points at the bytes themselves where their address suits the dtype, else at a copy.
+// Makes the op `decode_raw`: bytes as numbers, little endian, in row-major order. Consumes the
+// field. The output is a view of the bytes if their address suits the dtype, else a copy.
 // Row errors: INVALID_ARGUMENT kFeature (other length).
 absl::StatusOr<std::unique_ptr<Op>> MakeDecodeRaw(DecodeRawOptions options);
 

@@ -34,7 +34,7 @@ class ExampleBuilder {
 
  private:
   void Set(std::string_view key, char list_tag, const std::string& list);
-  // The place of the feature, which is added where it is new.
+  // Returns the place of the feature, and adds it if it is new.
   size_t PlaceOf(std::string_view key);
 
   std::vector<std::pair<std::string, std::string>> features_;  // key, bytes of its Feature

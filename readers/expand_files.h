@@ -9,11 +9,13 @@
 
 namespace millrace::readers {
 
-// Expands patterns and plain names into the sorted list of files, each of them once. A pattern is a
-// glob pattern, may have braces as bash knows them ("{a,b}", "{000..127}"), may be a shard spec
-// ("train@8.tfrecord", "train@*"; readers/names/names.h says what these are), a URL, or
-// "list:PATH" for a file that has one of all these per line, relative to its own folder. The name
-// of a file that exists is that file, whatever characters it has. A URL is not asked for.
+// Expands patterns and plain names into the sorted list of files, each of them once. A pattern is
+//   - the name of an existing file, whatever characters it has;
+//   - a glob pattern;
+//   - a pattern with braces as bash knows them ("{a,b}", "{000..127}");
+//   - a shard spec ("train@8.tfrecord", "train@*"; see readers/names/names.h);
+//   - a URL, which is not looked up here;
+//   - "list:PATH", a file with one of these per line, relative to the file's own folder.
 //   INVALID_ARGUMENT     no pattern was given, or one stands for too many files
 //   NOT_FOUND            a pattern matches nothing; the message shows it, and names near it in its
 //                        folder or that there are none; or a shard is missing

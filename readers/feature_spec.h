@@ -17,18 +17,20 @@ struct FeatureSpec {
   std::string key;            // in the record
   std::string name;           // of the column
   DType dtype = DType::kF32;  // kBytes, kI64 or kF32, the three kinds that an Example has
-  // Per sample; for kBytes ignored (one string, shape {length}). The first extent may be kUnknown:
-  // as many as the record has, the other extents' product at a time.
+  // Shape of a sample; ignored for kBytes (one string, shape {length}). The first extent may be
+  // kUnknown: it follows from the number of values in the record.
   Shape shape;
-  // What a record without the feature gets, one value repeated (an unknown extent is then 1).
-  // Unset: such a record is kFeature, or with an unknown extent has 0.
+  // Default of a record without the feature: one value, repeated (an unknown extent is then 1).
+  // With no default such a record is a kFeature error, or has 0 values if the first extent is
+  // unknown.
   bool has_default = false;
   int64_t default_int = 0;
   float default_float = 0;
   std::string default_bytes;
-  // Of a SequenceExample: a feature list. The first extent of its shape is kUnknown, the number of
-  // steps; the others are those of every step. Not kBytes; kU8 has one string of that many bytes
-  // per step. It has no default: a record without it is kFeature, or has 0 steps.
+  // True for a feature list of a SequenceExample. The first extent of its shape is kUnknown, the
+  // number of steps; the others are those of each step. Not kBytes; kU8 has one string of that many
+  // bytes per step. It has no default: a record without it is a kFeature error, or has 0 steps if
+  // allow_missing.
   bool per_step = false;
   bool allow_missing = false;
 };

@@ -24,25 +24,25 @@ struct GreyImage {
   int64_t width = 0;
 };
 
-// The pixels of images, of which readers know nothing: augment/image_recoder.h has one. Immutable,
-// thread-safe.
+// Decodes and encodes the pixels of images, which readers cannot; augment/image_recoder.h
+// implements it. Immutable, thread-safe.
 class ImageCodec {
  public:
   virtual ~ImageCodec() = default;
 
-  // What Recode does, in words that are different for different outcomes; empty: nothing, and it is
-  // not called.
+  // Text that says what Recode does, different for different outcomes. Empty: Recode does nothing
+  // and is not called.
   virtual std::string recoding() const = 0;
   // Shrinks or encodes anew.
   //   nullopt           the image stays as it is, byte for byte
   //   DATA_LOSS         it is damaged
-  //   INVALID_ARGUMENT  it is no image, of a kind that is not taken, or too large
+  //   INVALID_ARGUMENT  it is no image, of a kind that is not supported, or too large
   virtual absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const = 0;
 
   // Decodes an image that is stored as grey bytes.
   //   DATA_LOSS         it is damaged
-  //   INVALID_ARGUMENT  it is none that is taken, has colours or alpha, or other than 8 bits to a
-  //                     pixel
+  //   INVALID_ARGUMENT  it is of a kind that is not supported, has colours or alpha, or has not 8
+  //                     bits to a pixel
   virtual absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const = 0;
 };
 

@@ -10,25 +10,26 @@ struct jpeg_decompress_struct;  // libjpeg's
 
 namespace millrace::readers {
 
-// "png", "jpeg", "gif", "bmp" or "webp" by the first bytes; empty for anything else.
+// Returns "png", "jpeg", "gif", "bmp" or "webp" by the first bytes; empty for anything else.
 std::string_view GuessImageFormat(std::string_view bytes);
 
-// What an encoded image says of itself. A value type.
+// The facts in the header of an encoded image. A value type.
 struct ImageHeader {
   std::string_view format;  // "png" or "jpeg"
   int64_t height = 0;
   int64_t width = 0;
   // As stored: 1 grey, 2 grey and alpha, 3 colour (a PNG palette too), 4 colour and alpha or CMYK.
   int channels = 0;
-  // Of its Exif data (readers/exif.h), 1 to 8; height and width are those before it is turned.
+  // Orientation in its Exif data (readers/exif.h), 1 to 8; height and width are those before
+  // turning.
   int orientation = 1;
 };
 
 // Channels of a PNG of this colour type (ISO/IEC 15948, table 11.1), as ImageHeader counts them.
 int PngChannels(uint8_t color_type);
 
-// Whether libjpeg's last error is of a kind of file, or a limit of its own, and so tells of no
-// damage. Reading a header and decoding must give one verdict, so both ask here.
+// True if libjpeg's last error is a kind of file or a size that it does not support, which is no
+// damage. Reading a header and decoding must give the same verdict, so both ask here.
 bool IsUnsupportedJpeg(const jpeg_decompress_struct& info);
 
 // Reads the header of an encoded image; no pixel is decoded and nothing of its size is allocated.

@@ -16,9 +16,9 @@ struct ImageRecordOptions {
   uint64_t max_record_bytes = uint64_t{1} << 30;  // of a file
 };
 
-// The images of a folder as records with labels (ImageLabelOptions says how they are made): every
-// file is a record and a shard of its own, in the order of the sorted paths. Files are looked at
-// here for their sizes alone, and opened for each read.
+// Opens the images of a folder as records with labels (see ImageLabelOptions). Each file is a
+// record and a shard of its own, in the order of the sorted paths. This call asks for the sizes of
+// the files only; each read opens its file.
 //   NOT_FOUND         no such folder, or no image in it
 //   INVALID_ARGUMENT  the label rules do not fit
 //   DATA_LOSS         with RecordError: a file is larger than max_record_bytes

@@ -24,7 +24,8 @@ struct SourceImage {
   std::string label_text;  // the class's name; empty: not known
 };
 
-// Immutable and thread-safe, but for a tar without random_access, which is thread-compatible.
+// Images with their labels. Immutable and thread-safe; a tar without random_access is
+// thread-compatible.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
@@ -32,10 +33,9 @@ class ImageSource {
   virtual uint64_t num_images() const = 0;
   // Names of the classes, by label; empty when the source has none.
   virtual const std::vector<std::string>& class_names() const = 0;
-  // Another one when the images or their labels are others, as far as that shows without reading
-  // the images: names, sizes and times of files.
+  // Fingerprint of the images and their labels, as far as names, sizes and times of files tell.
   virtual uint64_t Fingerprint() const = 0;
-  // About how many bytes image `index` takes in memory, by what the container says, and its label.
+  // Approximate size of image `index` in memory by the container's account, and its label.
   virtual uint64_t ImageBytes(uint64_t index) const = 0;
   virtual int64_t LabelOf(uint64_t index) const = 0;
   // Reads image `index` < num_images(); blocks on the file.
@@ -53,13 +53,13 @@ class ImageSource {
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenIdxImages(const std::string& images_path,
                                                            const std::string& labels_path);
 
-// How labels are made of paths (folders and tars). Images are the files named .jpg, .jpeg or .png
-// in any case; names that begin with a dot are passed over.
+// Rules that make labels of paths (folders and tars). Images are the files named .jpg, .jpeg or
+// .png in any case; names that begin with a dot are ignored.
 //   - Images in subfolders: every first-level folder is a class, the sorted names give the labels.
 //   - All images directly inside, all named WNID_... (n01440764_18.JPEG): the sorted distinct WNIDs
 //     are the classes.
 //   - All images directly inside under other names: `label` for all of them.
-// A mixture is INVALID_ARGUMENT, and so is a `label` where the paths already say it.
+// A mixture is INVALID_ARGUMENT, and so is a `label` if the paths already tell the classes.
 struct ImageLabelOptions {
   std::optional<int64_t> label;
 };
@@ -77,9 +77,9 @@ struct ImageTarOptions {
   int64_t max_memory_bytes = int64_t{4} << 30;  // for random_access
 };
 
-// Opens a tar, plain or compressed with gzip, bzip2 or xz. It is walked once here for the names
-// (labels need all of them) and read a second time by Read. Indexes follow the archive. Leading
-// folders that all images share are no classes.
+// Opens a tar, plain or compressed with gzip, bzip2 or xz. It is read once here for the names
+// (labels need all of them) and a second time by Read. Indexes follow the archive. Leading folders
+// that all images share are not classes.
 //   RESOURCE_EXHAUSTED  random_access needs more than max_memory_bytes
 //   DATA_LOSS           not a tar, or damaged
 //   others              as OpenImageFolder

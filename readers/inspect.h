@@ -29,13 +29,13 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-// What was seen of one feature in all the files.
+// Facts about one feature over all the files.
 struct FeatureReport {
   std::string key;
   uint64_t num_bytes = 0;   // records in which it is a bytes list
-  uint64_t num_floats = 0;  // ... a float list
-  uint64_t num_ints = 0;    // ... an int64 list
-  uint64_t num_none = 0;    // ... there, but no list
+  uint64_t num_floats = 0;  // records in which it is a float list
+  uint64_t num_ints = 0;    // records in which it is an int64 list
+  uint64_t num_none = 0;    // records in which it is there, but is no list
   Range<uint64_t> num_values;
   Range<int64_t> ints;
   Range<float> floats;  // NaN aside
@@ -45,9 +45,9 @@ struct FeatureReport {
   Range<int64_t> image_heights;                                // of PNG and JPEG
   Range<int64_t> image_widths;
   Range<int64_t> image_channels;
-  uint64_t num_bad_images = 0;  // with the magic, but a header that cannot be read
+  uint64_t num_bad_images = 0;  // values with an image's magic whose header cannot be read
 
-  // Records that have it.
+  // Number of records that have the feature.
   uint64_t num_records() const { return num_bytes + num_floats + num_ints + num_none; }
   // "bytes", "float", "int64", "none", or "mixed" when records disagree.
   std::string_view kind() const;
@@ -57,13 +57,13 @@ struct ShardReport {
   std::string file;
   Compression compression = Compression::kNone;
   uint64_t file_bytes = 0;
-  bool whole = false;        // read to the end, or to max_records
+  bool whole = false;        // true if it was read to the end, or to max_records
   uint64_t num_records = 0;  // intact ones
   uint64_t payload_bytes = 0;
   Range<uint64_t> record_bytes;
-  uint64_t num_damaged = 0;           // 0: every CRC that was read is good
+  uint64_t num_damaged = 0;           // places; 0 if every CRC that was read is good
   std::vector<DamagedPlace> damages;  // the first few
-  std::string unreadable;             // why it cannot be read; empty: it can
+  std::string unreadable;             // why it cannot be read; empty if it can
   uint64_t num_not_examples = 0;      // records whose payload is no tf.train.Example
 
   double mean_record_bytes() const {
@@ -75,8 +75,8 @@ struct ShardReport {
 struct InspectOptions {
   Compression compression = Compression::kAuto;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  uint64_t max_records = 0;          // looked at per file; 0: all
-  size_t max_features = 10000;       // distinct keys that are followed
+  uint64_t max_records = 0;          // read per file; 0: all
+  size_t max_features = 10000;       // distinct keys in the report
   size_t max_damages_per_file = 10;  // kept in the report; all are counted
 };
 
@@ -87,12 +87,12 @@ struct InspectReport {
   std::vector<FeatureReport> features;   // by key
   uint64_t num_unfollowed_features = 0;  // occurrences of keys beyond max_features
 
-  // Every byte that was read is good, and every file could be read.
+  // True if every byte that was read is good and every file could be read.
   bool ok() const { return total.num_damaged == 0 && num_unreadable == 0; }
 };
 
-// Reads the files and says what is in them. Damage is counted and passed over as Verify does; a
-// file that cannot be read is told apart from a damaged one.
+// Reads the files and reports their contents. Damage is counted and passed over as Verify does; a
+// file that cannot be read counts as unreadable, not as damaged.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,

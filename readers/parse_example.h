@@ -16,9 +16,9 @@ struct ParseExampleOptions {
   std::string field = kRecordField;  // bytes
 };
 
-// The op `parse_example`: the column `field` (consumed) to one column per feature. Features that
-// are not asked for are skipped without being parsed. Packed and unpacked lists are accepted; of a
-// key given twice the later wins. Row errors: DATA_LOSS kExample (not a valid message),
+// Makes the op `parse_example`, which turns the column `field` (consumed) into one column per
+// feature. Other features are skipped without being parsed. Packed and unpacked lists are accepted;
+// of a key given twice the later wins. Row errors: DATA_LOSS kExample (not a valid message),
 // INVALID_ARGUMENT kFeature (missing, other kind, other length).
 absl::StatusOr<std::unique_ptr<Op>> MakeParseExample(ParseExampleOptions options);
 

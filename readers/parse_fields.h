@@ -12,7 +12,7 @@
 
 namespace millrace::readers {
 
-// What the bytes of a record are.
+// The format of a record's bytes.
 enum class RecordFormat {
   kCsv,   // a row of RFC 4180; a feature's key is the name of a column
   kJson,  // an object; a feature's key is a path, "user.id"
@@ -27,14 +27,15 @@ struct ParseFieldsOptions {
   RecordFormat format = RecordFormat::kJson;
   std::vector<FeatureSpec> features;  // of kCsv and kTar: bytes and scalars
   std::string field = kRecordField;   // bytes
-  // Of kCsv: the names of all columns, in order, and what stands between them.
+  // For kCsv: the names of all columns, in order, and the character between cells.
   std::vector<std::string> columns;
   char delimiter = ',';
 };
 
-// The op `parse_csv`, `parse_json` or `parse_tar`: the column `field` (consumed) to one column per
-// feature (docs/semantics.md, S-PARSE-1 ff.). Row errors: DATA_LOSS kExample (not of the format),
-// INVALID_ARGUMENT kFeature (missing, no such number, another shape, another number of columns).
+// Makes the op `parse_csv`, `parse_json` or `parse_tar`, which turns the column `field` (consumed)
+// into one column per feature (docs/semantics.md, S-PARSE-1 ff.). Row errors: DATA_LOSS kExample
+// (not of the format), INVALID_ARGUMENT kFeature (missing, no such number, another shape, another
+// number of columns).
 //   INVALID_ARGUMENT  the options do not fit each other
 absl::StatusOr<std::unique_ptr<Op>> MakeParseFields(ParseFieldsOptions options);
 

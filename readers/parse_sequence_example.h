@@ -12,15 +12,15 @@
 namespace millrace::readers {
 
 struct ParseSequenceExampleOptions {
-  // Of the context, and feature lists (`per_step`). A key may be that of one of each.
+  // Features of the context, and feature lists (`per_step`). One of each may have the same key.
   std::vector<FeatureSpec> features;
   std::string field = kRecordField;  // bytes
 };
 
-// The op `parse_sequence_example`: the column `field` (consumed) to one column per feature. Those
-// of the context are what parse_example makes of them; a feature list is an array of its steps,
-// each of which has exactly the values of the declared shape, as
-// tf.io.parse_single_sequence_example has it for FixedLenSequenceFeature. What is not asked for is
+// Makes the op `parse_sequence_example`, which turns the column `field` (consumed) into one column
+// per feature. Features of the context become what parse_example makes of them. A feature list
+// becomes an array of its steps, each with exactly the values of the declared shape, as
+// tf.io.parse_single_sequence_example has it for FixedLenSequenceFeature. Other features are
 // skipped without being parsed; of a key given twice the later wins. Row errors: DATA_LOSS kExample
 // (not a valid message), INVALID_ARGUMENT kFeature (missing, or other kind or number of values; it
 // names key and step).

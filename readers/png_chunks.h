@@ -12,18 +12,18 @@ namespace millrace::readers {
 // A chunk as it lies in the file (ISO/IEC 15948, 5.3): length, type, data, CRC.
 struct PngChunk {
   std::string_view type;
-  std::string_view data;  // what is there of it
-  size_t end = 0;         // the offset behind its CRC, where it is whole
-  bool whole = false;     // false: the file ends before `end`
+  std::string_view data;  // all of it, or as much as the file has
+  size_t end = 0;         // offset behind its CRC
+  bool whole = false;     // false if the file ends before `end`
 };
 
-// Goes over the chunks of a file that begins with PNG's signature. Checks no CRC. Borrows the
+// Walks the chunks of a file that begins with PNG's signature, without checking CRCs. Borrows the
 // bytes. Thread-compatible.
 class PngChunks {
  public:
   explicit PngChunks(std::string_view png) : png_(png), at_(std::min<size_t>(png.size(), 8)) {}
 
-  // nullopt: fewer bytes are left than a chunk's head, or the chunk before was not whole.
+  // nullopt if fewer bytes are left than a chunk's head, or the chunk before was not whole.
   std::optional<PngChunk> Next() {
     constexpr size_t kHeadBytes = 8, kCrcBytes = 4;
     if (png_.size() - at_ < kHeadBytes) return std::nullopt;

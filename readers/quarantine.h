@@ -25,27 +25,27 @@ namespace millrace::readers {
 // The line of a record, with its end. Bytes of the file's name are written as they are.
 std::string QuarantineLine(const RecordError& error);
 
-// Reads what a line says; without its end.
-//   INVALID_ARGUMENT  it is no such line
+// Parses a line, which is given without its end.
+//   INVALID_ARGUMENT  it is not a line of a quarantine
 absl::StatusOr<RecordError> ParseQuarantineLine(std::string_view line);
 
-// Reads a whole quarantine. A record that several lines name comes once, as the first says; a last
-// line that a kill tore is left out.
+// Reads a whole quarantine. A record that several lines name comes once, as the first of them says.
+// A last line that a kill tore is left out.
 //   INVALID_ARGUMENT  "PATH:LINE: what is wrong", or the file has more than 1 GiB
 //   NOT_FOUND, other  it cannot be read
 absl::StatusOr<std::vector<RecordError>> ReadQuarantine(const std::string& path);
 
-// Appends to a quarantine, each record once: it knows those that were in the file when it was
-// opened, and its own. Several processes may append to one file; what two of them meet may then
-// stand there twice. Thread-compatible.
+// Appends to a quarantine, each record once: it knows the records that were in the file when it was
+// opened, and its own. Several processes may append to one file; a record that two of them meet may
+// then stand there twice. Thread-compatible.
 class QuarantineLog {
  public:
-  // Makes the file, or goes on with it; a last line that a kill tore is cut off.
+  // Makes the file or continues it. A last line that a kill tore is cut off.
   //   INVALID_ARGUMENT  the file is no quarantine
   //   other             it cannot be opened or read
   static absl::StatusOr<std::unique_ptr<QuarantineLog>> Open(const std::string& path);
 
-  // Hands the lines of records that are new to the system before it returns, all or none.
+  // Hands the lines of new records to the system before it returns, all or none.
   //   other  they cannot be written
   absl::Status Add(std::span<const RecordError> errors);
 

@@ -11,18 +11,18 @@ namespace millrace::readers {
 // files hold the numbers.
 enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3, kZstd = 4 };
 
-// "auto", "none", "gzip", ...: as plans and flags say it.
+// The word of plans and flags: "auto", "none", "gzip", ...
 std::string_view CompressionName(Compression compression);
 
-// Where a record lies; no payload. A value type.
+// The place of a record, without its payload. A value type.
 struct RecordRef {
   uint32_t shard = 0;
   uint64_t ordinal = 0;  // number of the record in its shard, from 0
   uint64_t offset = 0;   // of the record's frame, in bytes from the start of the inflated shard
-  uint64_t length = 0;   // bytes of payload; where only reading tells them, of the whole frame
+  uint64_t length = 0;   // bytes of payload, or of the whole frame where only reading tells them
 };
 
-// A record and what keeps its bytes alive.
+// A record and the handle that keeps its bytes alive.
 struct Record {
   std::string_view payload;
   RecordRef ref;

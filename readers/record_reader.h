@@ -27,31 +27,32 @@ class RecordReader {
   //   other      the file could not be read; the reader is dead
   virtual absl::StatusOr<std::optional<Record>> Next() = 0;
 
-  // Whether Next goes on behind the error that it returned last: after kDataCrc, and with `resync`
-  // after all damage but kWrongCompression.
+  // True if Next can go on behind the error that it returned last: after kDataCrc, and with
+  // `resync` after all damage but kWrongCompression.
   virtual bool ReadsOn() const = 0;
-  // Of the inflated file, in what was damaged and passed over; a place where a stream could not be
-  // inflated counts as kLostBytes.
+  // Inflated bytes that were damaged and passed over. A place where a stream could not be inflated
+  // counts as 16 bytes.
   virtual uint64_t skipped_bytes() const = 0;
 };
 
 struct TfRecordReaderOptions {
   Compression compression = Compression::kAuto;
   bool verify_crc = true;  // both CRCs; false trusts the lengths
-  uint64_t max_record_bytes = uint64_t{1}
-                              << 30;  // a longer length is kAbsurdLength, never allocated
-  // With verify_crc: after lost framing the reader goes on at the next offset where a header with a
-  // good CRC begins whose payload has a good CRC too, in a damaged gzip or zstd stream at the next
-  // member or frame (salvage_source.h). What lies between is one stretch of damage, with an ordinal
-  // of its own; a record before it whose CRC is bad belongs to it, for that may hold the begin of a
-  // good one. Nothing is read twice, so that memory is enough for one record of max_record_bytes.
+  // A longer length is kAbsurdLength and is never allocated.
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+  // True to go on after lost framing (with verify_crc): at the next offset where a header with a
+  // good CRC and a payload with a good CRC begin, in a damaged gzip or zstd stream at the next
+  // member or frame (damage/compressed.h). The bytes between are one stretch of damage with an
+  // ordinal of its own. A record before it whose CRC is bad belongs to the stretch, since it may
+  // hold the begin of a good one. Nothing is read twice: memory for one record of max_record_bytes
+  // is enough.
   bool resync = false;
 
   // performance only: results are the same for every value
   size_t chunk_bytes = 1 << 20;  // bytes read at a time
-  // Local files. With kMmap records of an uncompressed file are its pages themselves: nothing is
-  // copied, a file that is written to while records are held changes them, and one that is cut
-  // short while they are ends the process by SIGBUS when they are looked at.
+  // For local files. With kMmap the records of an uncompressed file are its pages themselves and
+  // nothing is copied. Records change if the file is written to while they are held; if it is cut
+  // short, a look at them ends the process by SIGBUS.
   FileAccess access = {};
 };
 

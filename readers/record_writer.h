@@ -18,7 +18,7 @@ struct TfRecordWriterOptions {
 };
 
 // Writes one TFRecord shard (readers/FORMAT.md) to a temporary file beside `path` and renames it
-// there on Close, so that `path` is either whole or untouched. Thread-compatible.
+// on Close, so that `path` is either whole or untouched. Thread-compatible.
 class TfRecordWriter {
  public:
   //   NOT_FOUND, PERMISSION_DENIED, ...  the temporary file cannot be made

@@ -19,7 +19,7 @@ namespace millrace::readers {
 // Called now and then with file bytes done and in all. A compressed file counts when it is done.
 using ScanProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
 
-// One place where a file is not what it should be.
+// A damaged place of a file.
 struct DamagedPlace {
   RecordError error;  // file, and offset, ordinal and reason where they are known
   std::string message;
@@ -29,7 +29,7 @@ struct VerifyOptions {
   Compression compression = Compression::kAuto;
   uint64_t max_record_bytes = uint64_t{1} << 30;
   bool check_examples = false;  // each payload of TFRecord must be a valid tf.train.Example
-  // Nullopt: what each file's name tells (ContainerOfName); a folder is one of images by class.
+  // nullopt: each file's name tells (ContainerOfName), and a folder holds images by class.
   std::optional<ContainerOptions> container = {};
   size_t max_places = 1000;  // kept in the report; all are counted
 };
@@ -45,10 +45,10 @@ struct VerifyReport {
   bool ok() const { return num_damaged == 0; }
 };
 
-// Reads every byte of the files and collects what is wrong: after damage it goes on with the next
-// good record (TfRecordReaderOptions::resync; other containers as far as shard_parts.h says), after
-// a file that cannot be read with the next file. Of rows of CSV the cells are counted too, of
-// images in a folder the headers read.
+// Reads every byte of the files and collects what is wrong. After damage it goes on with the next
+// good record (TfRecordReaderOptions::resync; damage/parts.h for other containers), after a file
+// that cannot be read with the next file. It also counts the cells of rows of CSV, and reads the
+// headers of images in a folder.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,

@@ -212,9 +212,8 @@ void AddBench(Command parent) {
       .ShowDefault()
       .Whole(1, 1 << 24);
   command
-      .Add(
-          "--timeout", flags->timeout_s,
-          "Seconds that a call waits for the other ranks (over MPI without its own sum); 0: no end")
+      .Add("--timeout", flags->timeout_s,
+           "Seconds that a call waits for the other ranks (0: no limit)")
       .ShowDefault()
       .Whole(0, 1 << 24);
   command.Add("--min-bytes", flags->min_bytes, "Smallest size").ShowDefault().Whole(1);

@@ -138,23 +138,23 @@ HWY_INLINE void SumOne(std::span<const void* const> in, std::span<void* const> o
 
 template <typename T>
 HWY_INLINE void AddSquares(const T* HWY_RESTRICT values, size_t count,
-                           SquareLanes& HWY_RESTRICT lanes) {
-  for (size_t i = 0; i + lanes.size() <= count; i += lanes.size()) {
-    for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      const double value = Widened(values[i + lane]);
-      lanes[lane] += value * value;
+                           SquareSums& HWY_RESTRICT squares) {
+  for (size_t i = 0; i + squares.size() <= count; i += squares.size()) {
+    for (size_t k = 0; k < squares.size(); ++k) {
+      const double value = Widened(values[i + k]);
+      squares[k] += value * value;
     }
   }
-  const size_t rest = count % lanes.size();
-  for (size_t lane = 0; lane < rest; ++lane) {
-    const double value = Widened(values[count - rest + lane]);
-    lanes[lane] += value * value;
+  const size_t rest = count % squares.size();
+  for (size_t k = 0; k < rest; ++k) {
+    const double value = Widened(values[count - rest + k]);
+    squares[k] += value * value;
   }
 }
 
 template <typename T, bool kDivide>
 void SumBlocks(std::span<const void* const> in, std::span<void* const> out, size_t count,
-               float divisor, SquareLanes* squares) {
+               float divisor, SquareSums* squares) {
   constexpr size_t kBlock = 2048;  // of it the squares are taken while it is in the nearest cache
   const FloatsV divisors = AllOf(divisor);
   for (size_t begin = 0; begin < count; begin += kBlock) {
@@ -169,13 +169,13 @@ void SumBlocks(std::span<const void* const> in, std::span<void* const> out, size
 
 template <typename T>
 void SumAs(std::span<const void* const> in, std::span<void* const> out, size_t count, float divisor,
-           SquareLanes* squares) {
+           SquareSums* squares) {
   if (divisor == 1) return SumBlocks<T, false>(in, out, count, divisor, squares);
   SumBlocks<T, true>(in, out, count, divisor, squares);
 }
 
 void SumTo(DType dtype, std::span<const void* const> in, std::span<void* const> out, size_t count,
-           float divisor, SquareLanes* squares) {
+           float divisor, SquareSums* squares) {
   switch (dtype) {
     case DType::kF32:
       return SumAs<float>(in, out, count, divisor, squares);
@@ -208,12 +208,12 @@ bool LimitLevels() {
 }  // namespace
 
 void SumAndStore(DType dtype, std::span<const void* const> in, std::span<void* const> out,
-                 size_t count, float divisor, SquareLanes* squares) {
+                 size_t count, float divisor, SquareSums* squares) {
   HWY_DYNAMIC_DISPATCH(SumTo)(dtype, in, out, count, divisor, squares);
 }
 
-std::vector<int64_t> PushKernelLevels() { return hwy::SupportedAndGeneratedTargets(); }
-void UsePushKernelLevel(int64_t level) { hwy::SetSupportedTargetsForTest(level); }
+std::vector<int64_t> SumKernelLevels() { return hwy::SupportedAndGeneratedTargets(); }
+void UseSumKernelLevel(int64_t level) { hwy::SetSupportedTargetsForTest(level); }
 
 }  // namespace millrace::collectives
 #endif  // HWY_ONCE

@@ -12,7 +12,7 @@
 namespace millrace::collectives {
 
 // Sums of squares by element index modulo 16, so that every set of instructions adds in one order.
-using SquareLanes = std::array<double, 16>;
+using SquareSums = std::array<double, 16>;
 
 // Sums the ranges of `in` in their order, ((x0 + x1) + x2) ..., divides by `divisor` unless it is
 // 1, and stores the result to every range of `out`; 16-bit floats are summed as float32 and rounded
@@ -21,12 +21,12 @@ using SquareLanes = std::array<double, 16>;
 // same or apart. With `squares` the squares of what was stored are added there. REQUIRES: `in` and
 // `out` have ranges; dtype is float32, float16 or bfloat16.
 void SumAndStore(DType dtype, std::span<const void* const> in, std::span<void* const> out,
-                 size_t count, float divisor = 1, SquareLanes* squares = nullptr);
+                 size_t count, float divisor = 1, SquareSums* squares = nullptr);
 
 // The sets of instructions that there are here and, in tests, the only one to be used from now on
 // by all threads. 0: the best.
-std::vector<int64_t> PushKernelLevels();
-void UsePushKernelLevel(int64_t level);
+std::vector<int64_t> SumKernelLevels();
+void UseSumKernelLevel(int64_t level);
 
 }  // namespace millrace::collectives
 

@@ -61,22 +61,21 @@ bool HasReached(const SharedFlag& flag, uint32_t count) {
 
 void Wake(SharedFlag& flag) { Futex(flag.count, FUTEX_WAKE, INT_MAX, nullptr); }
 
-Deadline DeadlineAfter(std::chrono::nanoseconds timeout) {
-  const Deadline now = std::chrono::steady_clock::now();
+Deadline DeadlineAfter(std::chrono::nanoseconds timeout, Deadline now) {
   const bool ends = timeout.count() > 0 && timeout < Deadline::max() - now;  // else it overflows
   return ends ? now + timeout : Deadline::max();
 }
 
 absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
                        const std::function<absl::Status()>& check,
-                       std::chrono::nanoseconds longest_sleep) {
+                       std::chrono::nanoseconds longest_sleep, const ClockFunction& clock) {
   for (int i = 0; i < kSpins; ++i) {
     if (HasReached(flag, count)) return absl::OkStatus();
     Pause();
   }
   while (!HasReached(flag, count)) {
     MILLRACE_RETURN_IF_ERROR(check());
-    const Deadline now = std::chrono::steady_clock::now();
+    const Deadline now = clock();
     if (now >= deadline) {  // it may have been raised since, while this thread had no core
       return HasReached(flag, count) ? absl::OkStatus()
                                      : absl::DeadlineExceededError("the timeout has passed");
@@ -86,16 +85,20 @@ absl::Status AwaitFlag(SharedFlag& flag, uint32_t count, Deadline deadline,
   return absl::OkStatus();
 }
 
+std::optional<std::chrono::nanoseconds> NextDoze(std::chrono::nanoseconds elapsed,
+                                                 std::chrono::nanoseconds expected) {
+  if (elapsed >= expected + kLongestDoze) return std::nullopt;
+  return std::clamp<std::chrono::nanoseconds>(expected / 8 * 7 - elapsed, kNap, kLongestSleep);
+}
+
 absl::Status DozeUntil(SharedFlag& flag, uint32_t count, std::chrono::nanoseconds expected,
                        const std::function<absl::Status()>& check) {
   const Deadline start = std::chrono::steady_clock::now();
-  const Deadline looks = start + expected / 8 * 7;
-  Deadline now = start;
-  while (!HasReached(flag, count) && now - start < expected + kLongestDoze) {
+  auto doze = NextDoze(std::chrono::nanoseconds(0), expected);
+  while (!HasReached(flag, count) && doze.has_value()) {
     MILLRACE_RETURN_IF_ERROR(check());
-    WaitForChange(flag, count,
-                  std::clamp<std::chrono::nanoseconds>(looks - now, kNap, kLongestSleep));
-    now = std::chrono::steady_clock::now();
+    WaitForChange(flag, count, *doze);
+    doze = NextDoze(std::chrono::steady_clock::now() - start, expected);
   }
   return AwaitFlag(flag, count, Deadline::max(), check);
 }

@@ -15,7 +15,7 @@
 
 namespace millrace::collectives {
 
-// What one rank shows the others of its host.
+// A rank's page for the other ranks of its host.
 struct RankBoard {
   SharedFlag published;  // buckets whose gradients it has filled, since the start
   SharedFlag done;       // buckets whose share it has summed and stored (the last: or a peer)
@@ -38,8 +38,9 @@ struct RankBoard {
   double sum_of_squares;          // and over its shares
 };
 
-// What tells the ranks of a host from all others: boot id and identity of /dev/shm, so that neither
-// equal host names nor containers with a /dev/shm of their own deceive. 0: unknown.
+// A number that the ranks of one host share with no other: a hash of the boot id and the identity
+// of /dev/shm, so neither equal host names nor containers with a /dev/shm of their own mislead. 0:
+// unknown.
 uint64_t HostIdentity();
 
 struct SharedHostResult;
@@ -73,7 +74,7 @@ class SharedHost {
   // Tells the others that this rank raises no flag any more, and why. The first call counts. The
   // destructor does it too.
   void Leave(const absl::Status& reason);
-  // What rank `rank` gave as its reason to leave; OK: it has not left.
+  // The reason that rank `rank` gave for leaving; OK: it has not left.
   absl::Status LeftBecause(int rank) const;
   // The memory stays mapped until the process ends, for somebody may still write to it.
   void KeepMapped() { mapped_ = nullptr; }

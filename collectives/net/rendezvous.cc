@@ -54,8 +54,14 @@ absl::Status NeverCame(const RendezvousOptions& options, std::chrono::nanosecond
   return absl::DeadlineExceededError(text);
 }
 
-absl::StatusOr<std::vector<std::string>> Meet(const RendezvousOptions& options,
-                                              std::string_view own) {
+absl::StatusOr<std::vector<std::string>> RunRendezvous(const RendezvousOptions& options,
+                                                       std::string_view own) {
+  return RunRendezvousWith(options, own, RendezvousWaits());
+}
+
+absl::StatusOr<std::vector<std::string>> RunRendezvousWith(const RendezvousOptions& options,
+                                                           std::string_view own,
+                                                           const RendezvousWaits& waits) {
   const bool alone = options.size == 1 && options.rank == 0;
   if (alone && options.address.empty()) return std::vector<std::string>{std::string(own)};
   MILLRACE_ASSIGN_OR_RETURN(const Way way, Parse(options.address));
@@ -72,8 +78,8 @@ absl::StatusOr<std::vector<std::string>> Meet(const RendezvousOptions& options,
                                                    own.size(), " bytes is too long"));
   }
   if (alone) return std::vector<std::string>{std::string(own)};
-  return way.folder.empty() ? MeetAtServer(options, way.server, own)
-                            : MeetInFolder(options, way.folder, own);
+  return way.folder.empty() ? RendezvousAtServer(options, way.server, own, waits)
+                            : RendezvousInFolder(options, way.folder, own);
 }
 
 }  // namespace millrace::collectives

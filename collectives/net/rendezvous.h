@@ -16,12 +16,34 @@ inline constexpr size_t kMaxRendezvousBytes = 60000;
 inline constexpr size_t kMaxJobIdBytes = 1024;
 inline constexpr int kMaxRendezvousRanks = 1024;
 
+// The waits of a rendezvous at a server, beside its timeout.
+struct RendezvousWaits {
+  // A connection that does not say within this time who it is, is closed.
+  std::chrono::milliseconds introduction{2000};
+  // Rank 0 answers a connection within this time, or what listens there is no rank 0.
+  std::chrono::milliseconds welcome{5000};
+  // One attempt to connect.
+  std::chrono::milliseconds connect{2000};
+  // For the word of rank 0 to come after the deadline that it shares.
+  std::chrono::milliseconds grace{2000};
+  // Rank 0 refuses ranks that come for so long after a failure: launchers start them within
+  // seconds.
+  std::chrono::milliseconds refusal{10'000};
+};
+
+// RunRendezvous with other waits than the product's.
+absl::StatusOr<std::vector<std::string>> RunRendezvousWith(const RendezvousOptions& options,
+                                                           std::string_view own,
+                                                           const RendezvousWaits& waits);
+
 // The two ways; `options` have been checked.
-absl::StatusOr<std::vector<std::string>> MeetAtServer(const RendezvousOptions& options,
-                                                      const HostPort& place, std::string_view own);
-absl::StatusOr<std::vector<std::string>> MeetInFolder(const RendezvousOptions& options,
-                                                      const std::string& folder,
-                                                      std::string_view own);
+absl::StatusOr<std::vector<std::string>> RendezvousAtServer(const RendezvousOptions& options,
+                                                            const HostPort& place,
+                                                            std::string_view own,
+                                                            const RendezvousWaits& waits);
+absl::StatusOr<std::vector<std::string>> RendezvousInFolder(const RendezvousOptions& options,
+                                                            const std::string& folder,
+                                                            std::string_view own);
 
 // "2 of 4 ranks never came within 500 ms: rank 1 (reason), rank 3": those of `missing` with their
 // reasons, cut short. `waited`: the timeout of the least patient rank.

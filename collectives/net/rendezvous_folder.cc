@@ -16,10 +16,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "collectives/net/rendezvous.h"
 #include "collectives/net/wire.h"
 
@@ -86,7 +89,7 @@ absl::StatusOr<std::optional<std::string>> ReadFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
   if (fd < 0) return ErrnoStatus(errno, "open", path);
-  const Socket owner(fd);  // closes it
+  const UniqueFd owner(fd);
   std::string text(kMaxFileBytes + 1, '\0');
   size_t size = 0;
   while (size < text.size()) {
@@ -101,15 +104,11 @@ absl::StatusOr<std::optional<std::string>> ReadFile(const std::string& path) {
   return text;
 }
 
-// Writes all of `text` into `temporary`, which is at `fd`, and gives it the name `path`.
+// Gives the file `temporary`, which is at `fd`, the contents `text` and the name `path`.
 absl::Status WriteAndRename(int fd, const std::string& temporary, const std::string& path,
                             std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return ErrnoStatus(errno, "write", temporary);
-    text.remove_prefix(static_cast<size_t>(count));
-  }
+  MILLRACE_RETURN_IF_ERROR(
+      WriteFully(fd, std::as_bytes(std::span(text)), temporary, WriteFunction()));
   // Other hosts may not see what is only in this one's cache.
   if (::fsync(fd) != 0) return ErrnoStatus(errno, "fsync", temporary);
   if (::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
@@ -117,15 +116,16 @@ absl::Status WriteAndRename(int fd, const std::string& temporary, const std::str
   return ErrnoStatus(errno, "rename", path);
 }
 
-// ALREADY_EXISTS: another process writes the same file.
+// No AtomicFile: one temporary name for all who write `path`, so that two of them notice each other
+// and the next run removes what a crashed one has left; and a file that its owner alone may read.
+//   ALREADY_EXISTS  another process writes the same file
 absl::Status WriteFile(const std::string& path, std::string_view text) {
   const std::string temporary = path + ".new";
   ::unlink(temporary.c_str());  // of a crashed run, or a link that someone has planted
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0 && errno == EEXIST) return absl::AlreadyExistsError("another process writes it");
-  if (fd < 0) return ErrnoStatus(errno, "open", temporary);
-  const Socket owner(fd);  // closes it
-  absl::Status status = WriteAndRename(fd, temporary, path, text);
+  const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.valid() && errno == EEXIST) return absl::AlreadyExistsError("another process writes it");
+  if (!fd.valid()) return ErrnoStatus(errno, "open", temporary);
+  absl::Status status = WriteAndRename(fd.get(), temporary, path, text);
   if (!status.ok() && !absl::IsAlreadyExists(status)) ::unlink(temporary.c_str());
   return status;
 }
@@ -274,9 +274,9 @@ class Folder {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> MeetInFolder(const RendezvousOptions& options,
-                                                      const std::string& folder,
-                                                      std::string_view own) {
+absl::StatusOr<std::vector<std::string>> RendezvousInFolder(const RendezvousOptions& options,
+                                                            const std::string& folder,
+                                                            std::string_view own) {
   return Folder(options, folder, own).Run();
 }
 

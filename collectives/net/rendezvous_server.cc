@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "collectives/net/lobby.h"
+#include "collectives/net/pending_connections.h"
 #include "collectives/net/rendezvous.h"
 #include "collectives/net/wire.h"
 
@@ -34,14 +34,8 @@ constexpr size_t kHeaderBytes = 12;
 constexpr size_t kMaxHelloBytes = kMaxRendezvousBytes + kMaxJobIdBytes + 64;
 constexpr size_t kMaxResultBytes = kMaxRendezvousRanks * (kMaxRendezvousBytes + 8);
 constexpr size_t kMaxStrangers = 64;
-constexpr milliseconds kWelcomeWithin{5000};
-constexpr milliseconds kConnectWithin{2000};
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{500};
-// For the word of rank 0 to come after the deadline that it shares.
-constexpr milliseconds kGrace{2000};
-// After a failure, for ranks that have still to come: launchers start them within seconds.
-constexpr milliseconds kRefuseLateFor{10'000};
 
 std::string Framed(Frame type, std::string_view body) {
   WireWriter header;
@@ -71,12 +65,14 @@ milliseconds ReadTime(WireReader& reader) {
 
 class Server {
  public:
-  Server(const RendezvousOptions& options, Socket listener, std::string_view own)
+  Server(const RendezvousOptions& options, Socket listener, std::string_view own,
+         const RendezvousWaits& waits)
       : options_(options),
         listener_(std::move(listener)),
-        lobby_(listener_, static_cast<size_t>(options.size) + kMaxStrangers),
+        pending_(listener_, static_cast<size_t>(options.size) + kMaxStrangers, waits.introduction),
         deadline_(After(options.timeout)),
-        waits_(options.timeout),
+        patience_(options.timeout),
+        waits_(waits),
         num_named_(static_cast<size_t>(options.size)) {
     data_.resize(static_cast<size_t>(options.size));
     data_[0] = std::string(own);
@@ -88,7 +84,7 @@ class Server {
       Fail(Turn());
     }
     if (outcome_.ok() && num_here_ < options_.size)
-      outcome_ = NeverCame(options_, waits_, Missing());
+      outcome_ = NeverCame(options_, patience_, Missing());
     return Finish();
   }
 
@@ -102,11 +98,11 @@ class Server {
   absl::Status Turn() {
     std::vector<const Socket*> others;
     for (const Seated& seated : seated_) others.push_back(&seated.socket);
-    if (const absl::Status waited = lobby_.Wait(others, deadline_); !waited.ok()) {
+    if (const absl::Status waited = pending_.Wait(others, deadline_); !waited.ok()) {
       return Annotate(waited, absl::StrCat("rendezvous ", options_.address));
     }
     std::erase_if(seated_, [this](Seated& seated) { return HasLeft(seated); });
-    for (Lobby::Guest& guest : lobby_.guests()) Read(guest);
+    for (PendingConnections::Guest& guest : pending_.guests()) Read(guest);
     return absl::OkStatus();
   }
   // The first failure is what everybody is told.
@@ -122,7 +118,7 @@ class Server {
     --num_here_;
     return true;
   }
-  void Read(Lobby::Guest& guest) {
+  void Read(PendingConnections::Guest& guest) {
     if (!guest.socket.valid() || !Hear(guest, kHeaderBytes)) return;
     const auto header =
         ParseHeader(std::string_view(guest.said).substr(0, kHeaderBytes), kMaxHelloBytes);
@@ -131,13 +127,13 @@ class Server {
     Seat(guest);
     guest.socket.Close();  // unless it has a seat
   }
-  void Seat(Lobby::Guest& guest) {
+  void Seat(PendingConnections::Guest& guest) {
     WireReader reader(std::string_view(guest.said).substr(kHeaderBytes));
     const std::string job_id(reader.String());
     const auto size = reader.Number<uint32_t>();
     const auto rank = reader.Number<uint32_t>();
     const milliseconds left = ReadTime(reader);
-    const milliseconds waits = ReadTime(reader);
+    const milliseconds patience = ReadTime(reader);
     std::string data(reader.String());
     if (!reader.Ended()) return;
     if (job_id != options_.job_id) {
@@ -154,9 +150,9 @@ class Server {
     }
     if (After(left) < deadline_) {
       deadline_ = After(left);
-      waits_ = waits;
+      patience_ = patience;
     }
-    if (!SendAll(guest.socket, Framed(Frame::kWelcome, ""), After(kGrace)).ok()) return;
+    if (!SendAll(guest.socket, Framed(Frame::kWelcome, ""), After(waits_.grace)).ok()) return;
     data_[rank] = std::move(data);
     ++num_here_;
     seated_.push_back({std::move(guest.socket), static_cast<int>(rank)});
@@ -173,10 +169,10 @@ class Server {
     }
     return absl::OkStatus();
   }
-  static void Refuse(const Socket& socket, const absl::Status& status) {
+  void Refuse(const Socket& socket, const absl::Status& status) const {
     WireWriter body;
     body.Add(static_cast<uint32_t>(status.code())).Add(ToStd(status.message()));
-    SendAll(socket, Framed(Frame::kRefusal, body.text()), After(kGrace)).IgnoreError();
+    SendAll(socket, Framed(Frame::kRefusal, body.text()), After(waits_.grace)).IgnoreError();
   }
   std::vector<MissingRank> Missing() const {
     std::vector<MissingRank> missing;
@@ -201,7 +197,7 @@ class Server {
     }
     const std::string result = Framed(Frame::kResult, body.text());
     for (const Seated& seated : seated_) {
-      const Deadline deadline = std::max(deadline_, After(kGrace));
+      const Deadline deadline = std::max(deadline_, After(waits_.grace));
       if (SendAll(seated.socket, result, deadline).ok()) continue;
       outcome_ = absl::UnavailableError(
           absl::StrCat("rendezvous ", options_.address, ": rank ", seated.rank, " has gone again"));
@@ -211,7 +207,7 @@ class Server {
   }
   // A rank that comes when nobody listens any more would wait all its time for rank 0.
   void TellWhoComesLate() {
-    deadline_ = std::min(deadline_, After(kRefuseLateFor));
+    deadline_ = std::min(deadline_, After(waits_.refusal));
     bool listens = true;
     while (listens && came_.size() < num_named_ && steady_clock::now() < deadline_) {
       listens = Turn().ok();
@@ -220,9 +216,10 @@ class Server {
 
   const RendezvousOptions& options_;
   const Socket listener_;
-  Lobby lobby_;
-  Deadline deadline_;               // of the least patient rank that has come
-  std::chrono::nanoseconds waits_;  // its timeout
+  PendingConnections pending_;
+  Deadline deadline_;                  // of the least patient rank that has come
+  std::chrono::nanoseconds patience_;  // its timeout
+  const RendezvousWaits& waits_;
   absl::Status outcome_;
   std::vector<std::optional<std::string>> data_;  // by rank
   int num_here_ = 1;
@@ -243,8 +240,13 @@ absl::StatusOr<Header> ReceiveHeader(const Socket& socket, Deadline deadline) {
 
 class Client {
  public:
-  Client(const RendezvousOptions& options, const HostPort& place, std::string_view own)
-      : options_(options), place_(place), own_(own), deadline_(After(options.timeout)) {}
+  Client(const RendezvousOptions& options, const HostPort& place, std::string_view own,
+         const RendezvousWaits& waits)
+      : options_(options),
+        place_(place),
+        own_(own),
+        deadline_(After(options.timeout)),
+        waits_(waits) {}
 
   absl::StatusOr<std::vector<std::string>> Run() {
     milliseconds pause = kFirstPause;
@@ -283,7 +285,7 @@ class Client {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, Resolve(place_));
     absl::Status last = absl::UnavailableError("the host has no address");
     for (const std::string& address : addresses) {
-      absl::StatusOr<Socket> socket = Connect(address, std::min(deadline_, After(kConnectWithin)));
+      absl::StatusOr<Socket> socket = Connect(address, std::min(deadline_, After(waits_.connect)));
       if (socket.ok()) return socket;
       last = socket.status();
     }
@@ -301,10 +303,10 @@ class Client {
             std::chrono::duration_cast<milliseconds>(options_.timeout).count()))
         .Add(own_);
     MILLRACE_RETURN_IF_ERROR(SendAll(socket, Framed(Frame::kHello, hello.text()), deadline_));
-    const absl::StatusOr<Header> header = ReceiveHeader(socket, After(kWelcomeWithin));
+    const absl::StatusOr<Header> header = ReceiveHeader(socket, After(waits_.welcome));
     if (absl::IsDeadlineExceeded(header.status())) {
       return absl::FailedPreconditionError(
-          absl::StrCat("what listens there says nothing for ", kWelcomeWithin.count(),
+          absl::StrCat("what listens there says nothing for ", waits_.welcome.count(),
                        " ms: is the address taken by another program?"));
     }
     MILLRACE_RETURN_IF_ERROR(header.status());
@@ -322,8 +324,8 @@ class Client {
     }
     return body;
   }
-  static absl::Status Refusal(const Socket& socket, size_t length) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::string body, Body(socket, length, After(kGrace)));
+  absl::Status Refusal(const Socket& socket, size_t length) const {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string body, Body(socket, length, After(waits_.grace)));
     WireReader reader(body);
     const auto code = static_cast<absl::StatusCode>(reader.Number<uint32_t>());
     const std::string text(reader.String());
@@ -333,7 +335,7 @@ class Client {
     return absl::Status(code, text);
   }
   absl::StatusOr<std::vector<std::string>> Await(const Socket& socket) const {
-    const Deadline deadline = After(deadline_ - steady_clock::now() + kGrace);
+    const Deadline deadline = After(deadline_ - steady_clock::now() + waits_.grace);
     const absl::StatusOr<Header> header = ReceiveHeader(socket, deadline);
     if (absl::IsUnavailable(header.status())) {
       return absl::UnavailableError("rank 0 has gone before all ranks were there");
@@ -355,18 +357,21 @@ class Client {
   const HostPort& place_;
   const std::string_view own_;
   const Deadline deadline_;
+  const RendezvousWaits& waits_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> MeetAtServer(const RendezvousOptions& options,
-                                                      const HostPort& place, std::string_view own) {
-  if (options.rank != 0) return Client(options, place, own).Run();
+absl::StatusOr<std::vector<std::string>> RendezvousAtServer(const RendezvousOptions& options,
+                                                            const HostPort& place,
+                                                            std::string_view own,
+                                                            const RendezvousWaits& waits) {
+  if (options.rank != 0) return Client(options, place, own, waits).Run();
   absl::StatusOr<Socket> listener = Listen(place.host, place.port);
   if (!listener.ok()) {
     return Annotate(listener.status(), absl::StrCat("rendezvous ", options.address));
   }
-  return Server(options, *std::move(listener), own).Run();
+  return Server(options, *std::move(listener), own, waits).Run();
 }
 
 }  // namespace millrace::collectives

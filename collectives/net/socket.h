@@ -1,18 +1,16 @@
 #ifndef MILLRACE_COLLECTIVES_NET_SOCKET_H_
 #define MILLRACE_COLLECTIVES_NET_SOCKET_H_
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 
 namespace millrace::collectives {
 
@@ -27,22 +25,13 @@ int PollMs(Deadline deadline);
 class Socket {
  public:
   explicit Socket(int fd = -1) : fd_(fd) {}
-  ~Socket() { Close(); }
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    Close();
-    fd_ = std::exchange(other.fd_, -1);
-    return *this;
-  }
 
-  int fd() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  void Close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
+  int fd() const { return fd_.get(); }
+  bool valid() const { return fd_.valid(); }
+  void Close() { fd_.Reset(); }
 
  private:
-  int fd_;
+  UniqueFd fd_;
 };
 
 struct HostPort {
@@ -82,7 +71,7 @@ inline constexpr size_t kMaxOwnAddresses = 16;
 std::vector<std::string> OwnAddresses(const std::string& towards, int port);
 // The loopback address with `port`.
 std::string LoopbackAddress(int port);
-// Like for two processes exactly where they reach each other by the loopback interface.
+// The same for two processes if and only if they reach each other by the loopback interface.
 std::string NetworkIdentity();
 
 // "10.0.0.1:80" or "[::1]:80".

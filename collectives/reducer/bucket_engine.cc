@@ -37,7 +37,7 @@ BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links, const Reduc
       wired_(plan.buckets.size()),
       backward_took_(plan.buckets.size()) {
   for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
-    shares_.push_back(ShareOf(bucket, std::max(0, links_.lane)));
+    shares_.push_back(ShareOf(bucket, std::max(0, links_.stripe)));
   }
   if (options_.exact && links_.cross != nullptr) {
     exact_ = std::make_unique<ExactExchange>(*links_.cross, links_.groups, *links_.host);
@@ -125,18 +125,19 @@ void BucketEngine::TellWaiting(uint32_t count) {
 // Between hosts the thread says what holds it up: each of its waits has a timeout of its own, and a
 // step has many.
 absl::Status BucketEngine::AwaitDone(uint32_t base) {
-  if (links_.cross != nullptr) return AwaitLanes(base, {}, /*tells=*/false);
+  if (links_.cross != nullptr) return AwaitStripes(base, {}, /*tells=*/false);
   MutexLock lock(turn_);
   return Drain();
 }
 
-absl::Status BucketEngine::AwaitLanes(uint32_t base, std::chrono::nanoseconds timeout, bool tells) {
+absl::Status BucketEngine::AwaitStripes(uint32_t base, std::chrono::nanoseconds timeout,
+                                        bool tells) {
   const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
-  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
-    SharedFlag& done = links_.host->board(lane).done;
+  for (int stripe = 0; stripe < links_.groups.num_stripes(); ++stripe) {
+    SharedFlag& done = links_.host->board(stripe).done;
     int told = -1;
     const auto summer = [&] {
-      const int peer = SummerOf(lane, count);
+      const int peer = SummerOf(stripe, count);
       if (tells && peer != told) TellAwaited(plan_.buckets.size() - 1, peer);
       told = peer;
       return peer;
@@ -144,7 +145,7 @@ absl::Status BucketEngine::AwaitLanes(uint32_t base, std::chrono::nanoseconds ti
     for (uint32_t next = base + 1; next != count + 1; ++next) {
       if (HasReached(done, next)) continue;
       (void)summer();  // what is awaited for a moment is told too
-      MILLRACE_RETURN_IF_ERROR(AwaitPeer(summer, done, next, DeadlineAfter(timeout)));
+      MILLRACE_RETURN_IF_ERROR(AwaitPeer(summer, done, next, DeadlineOf(timeout)));
     }
   }
   return absl::OkStatus();
@@ -152,8 +153,8 @@ absl::Status BucketEngine::AwaitLanes(uint32_t base, std::chrono::nanoseconds ti
 
 bool BucketEngine::AreDone(uint32_t base, int but) const {
   const auto count = base + static_cast<uint32_t>(plan_.buckets.size());
-  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
-    if (lane != but && !HasReached(links_.host->board(lane).done, count)) return false;
+  for (int stripe = 0; stripe < links_.groups.num_stripes(); ++stripe) {
+    if (stripe != but && !HasReached(links_.host->board(stripe).done, count)) return false;
   }
   return true;
 }
@@ -177,7 +178,7 @@ absl::Status BucketEngine::AwaitPublished(size_t bucket) {
     MILLRACE_RETURN_IF_ERROR(AwaitFlag(own, count, Deadline::max(), waiting_.stopped));
   }
   Enter(bucket, Phase::kWaiting);
-  const Deadline deadline = DeadlineAfter(waiting_.timeout);
+  const Deadline deadline = DeadlineOf(waiting_.timeout);
   const int64_t start = StepTimes::Now();
   for (int r = 0; r < host.size(); ++r) {
     if (HasReached(host.board(r).published, count)) continue;
@@ -202,13 +203,13 @@ absl::Status BucketEngine::Exchange::Wait() {
 
 absl::Status BucketEngine::PollFirstExchange() {
   const bool watched = options_.progress != nullptr || waiting_.has_others();
-  const Deadline deadline = DeadlineAfter(waiting_.timeout);
+  const Deadline deadline = DeadlineOf(waiting_.timeout);
   int told = -1;
   while (watched && !exchanges_.front().Poll()) {
     const int host = AwaitedPeer(exchanges_.front().pending);
     if (host >= 0 && host != told) TellHostAwaited(exchanges_.front().bucket, told = host);
     MILLRACE_RETURN_IF_ERROR(CheckHealth());
-    if (std::chrono::steady_clock::now() >= deadline) break;  // Wait says what it is
+    if (waiting_.clock() >= deadline) break;  // Wait says what it is
     std::this_thread::sleep_for(kShortSleep);
   }
   return absl::OkStatus();
@@ -239,7 +240,7 @@ absl::StatusOr<bool> BucketEngine::EndFirstExchange(bool poll) {
 void BucketEngine::Begin(size_t bucket) {
   const bool last = bucket + 1 == plan_.buckets.size();
   // Else a peer has it, who may be in the next step already.
-  if (last && SharesLast() && !ClaimLast(links_.lane)) return LeaveToPeer(bucket);
+  if (last && SharesLast() && !ClaimLast(links_.stripe)) return LeaveToPeer(bucket);
   if (bucket == 0) squares_ = {};
   if (bucket == 0 && options_.average_by_rows) CountRows();
   Enter(bucket, Phase::kReducing);
@@ -328,7 +329,7 @@ void BucketEngine::Sum(const Range& range, DType dtype, bool from_all, To to) {
 void BucketEngine::Reduced(size_t bucket) {
   if (bucket + 1 == plan_.buckets.size()) {
     all_squares_ = 0;
-    for (const double lane : squares_) all_squares_ += lane;
+    for (const double one : squares_) all_squares_ += one;
     if (AddsSquaresOfHosts()) return BeginSquares(bucket);
   }
   TellDone(bucket);
@@ -338,15 +339,15 @@ void BucketEngine::TellDone(size_t bucket) {
   const bool last = bucket + 1 == plan_.buckets.size();
   times_.End(bucket);  // before the flag, by which others know that they may read it
   // So is this: the flag may end the caller's step, who then says what comes next.
-  const bool waits = last && !AreDone(base_, /*but=*/links_.lane);
+  const bool waits = last && !AreDone(base_, /*but=*/links_.stripe);
   if (follows_) Enter(bucket, waits ? Phase::kWaiting : Phase::kBackward);
-  RaiseDone(bucket, links_.lane);
+  RaiseDone(bucket, links_.stripe);
   if (last && SharesLast()) SumForOthers();
   if (!follows_) Enter(bucket, Phase::kBackward);  // back to where the reducer was called from
 }
 
-void BucketEngine::RaiseDone(size_t bucket, int lane) {
-  RankBoard& board = links_.host->board(lane);
+void BucketEngine::RaiseDone(size_t bucket, int stripe) {
+  RankBoard& board = links_.host->board(stripe);
   if (bucket + 1 == plan_.buckets.size()) {
     board.all_rows = rows_;
     board.sum_of_squares = all_squares_;
@@ -359,18 +360,18 @@ bool BucketEngine::SharesLast() const {
          ShareOf(plan_.buckets.size() - 1, 0).bytes <= kMaxSharedBytes;
 }
 
-bool BucketEngine::ClaimLast(int lane) {
-  std::atomic<uint64_t>& claimed = links_.host->board(lane).claimed;
+bool BucketEngine::ClaimLast(int stripe) {
+  std::atomic<uint64_t>& claimed = links_.host->board(stripe).claimed;
   uint64_t before = claimed.load(std::memory_order_acquire);
   if (static_cast<uint32_t>(before) != base_) return false;
   const uint32_t count = base_ + static_cast<uint32_t>(plan_.buckets.size());
-  const uint64_t after = uint64_t{static_cast<uint32_t>(links_.lane)} << 32 | count;
+  const uint64_t after = uint64_t{static_cast<uint32_t>(links_.stripe)} << 32 | count;
   return claimed.compare_exchange_strong(before, after, std::memory_order_acq_rel);
 }
 
-int BucketEngine::SummerOf(int lane, uint32_t count) const {
-  const uint64_t claimed = links_.host->board(lane).claimed.load(std::memory_order_acquire);
-  return static_cast<uint32_t>(claimed) == count ? static_cast<int>(claimed >> 32) : lane;
+int BucketEngine::SummerOf(int stripe, uint32_t count) const {
+  const uint64_t claimed = links_.host->board(stripe).claimed.load(std::memory_order_acquire);
+  return static_cast<uint32_t>(claimed) == count ? static_cast<int>(claimed >> 32) : stripe;
 }
 
 void BucketEngine::LeaveToPeer(size_t bucket) {
@@ -382,11 +383,11 @@ void BucketEngine::LeaveToPeer(size_t bucket) {
 // that sleep have woken up.
 void BucketEngine::SumForOthers() {
   const size_t last = plan_.buckets.size() - 1;
-  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
+  for (int stripe = 0; stripe < links_.groups.num_stripes(); ++stripe) {
     const uint32_t all_but_last = base_ + static_cast<uint32_t>(last);
-    if (!HasReached(links_.host->board(lane).done, all_but_last) || !ClaimLast(lane)) continue;
-    Sum(ShareOf(last, lane), plan_.buckets[last].dtype, /*from_all=*/true, last_to());
-    RaiseDone(last, lane);
+    if (!HasReached(links_.host->board(stripe).done, all_but_last) || !ClaimLast(stripe)) continue;
+    Sum(ShareOf(last, stripe), plan_.buckets[last].dtype, /*from_all=*/true, last_to());
+    RaiseDone(last, stripe);
   }
 }
 
@@ -395,7 +396,7 @@ absl::Status BucketEngine::EndStep() {
   if (!AreDone(base_)) {
     const size_t last = plan_.buckets.size() - 1;
     if (!follows_) Enter(last, Phase::kWaiting);
-    MILLRACE_RETURN_IF_ERROR(AwaitLanes(base_, waiting_.timeout, /*tells=*/true));
+    MILLRACE_RETURN_IF_ERROR(AwaitStripes(base_, waiting_.timeout, /*tells=*/true));
     if (!follows_) Enter(last, Phase::kBackward);
   }
   base_ += static_cast<uint32_t>(plan_.buckets.size());

@@ -55,7 +55,8 @@ class BucketEngine final : public HostEngine {
            ArePublished(begun_);
   }
   absl::Status AwaitPublished(size_t bucket);
-  // `poll`: without waiting; false: it would have to wait. An exact one may go on afterwards.
+  // With `poll` it does not wait: false if it would have to. An exact exchange may go on
+  // afterwards.
   absl::StatusOr<bool> EndFirstExchange(bool poll);
   void Begin(size_t bucket);
   void BeginExchange(size_t bucket);
@@ -64,10 +65,10 @@ class BucketEngine final : public HostEngine {
   // Begins the sum of all hosts' `data`.
   std::unique_ptr<Pending> AddHosts(const TensorView& data);
   void BeginScatter(const TensorView& share, Exchange& exchange);
-  // Until the first exchange has ended, where others have work or somebody watches.
+  // Polls the first exchange until it has ended, if others have work or a Progress watches.
   absl::Status PollFirstExchange();
   void CountRows();
-  // Elements of a share of `count` that each host but the last one has, with `shard`.
+  // With `shard`, the elements of a share of `count` that each host but the last one has.
   size_t BlockOf(size_t count) const;
   bool AddsSquaresOfHosts() const {
     return options_.shard && links_.cross != nullptr && wants_squares();
@@ -77,30 +78,31 @@ class BucketEngine final : public HostEngine {
   // The sum of the share, in the own copy, goes to all copies.
   void Store(size_t bucket);
   enum class To { kOwnCopy, kOwnCopyAtLast, kAllCopies };
-  // Sums `range` of all copies, or takes it from the own; at last means scaled and measured.
+  // Sums `range` of all copies, or takes it from the own one. "At last" means that it is divided
+  // and its squares are added up too.
   void Sum(const Range& range, DType dtype, bool from_all, To to);
-  // After Store: of the last bucket there may still be the squares to exchange.
+  // Called after Store; the last bucket may still have squares to exchange.
   void Reduced(size_t bucket);
-  // Of the thread, which has `count` buckets behind it and the next one full.
+  // Called by the thread, which has reduced `count` buckets and whose next one is full.
   void TellWaiting(uint32_t count);
-  // Of the thread. Returns the buckets of all steps that are begun.
+  // Called by the thread. Returns the number of buckets of all steps that are begun.
   absl::StatusOr<uint32_t> ReduceWhatIsFull();
   void TellDone(size_t bucket);
-  void RaiseDone(size_t bucket, int lane);
-  // Whether the shares of a step's last bucket are anybody's to sum.
+  void RaiseDone(size_t bucket, int stripe);
+  // True if any rank may sum any share of a step's last bucket.
   bool SharesLast() const;
-  // False: somebody has begun the sums of that share already.
-  bool ClaimLast(int lane);
-  // Whose `done` of a step's last bucket is awaited of whom: `lane`'s of itself, unless another one
-  // has claimed its share. `count` is the step's end.
-  int SummerOf(int lane, uint32_t count) const;
+  // False if another rank has begun the sums of that share already.
+  bool ClaimLast(int stripe);
+  // The rank that sums `stripe`'s share of a step's last bucket: itself, unless another rank has
+  // claimed it. `count` is the step's end.
+  int SummerOf(int stripe, uint32_t count) const;
   void LeaveToPeer(size_t bucket);
   // Sums the shares of a step's last bucket that their ranks have not come to.
   void SumForOthers();
-  // `but`: not looked at.
+  // `but`: a stripe that is left out.
   bool AreDone(uint32_t base, int but = -1) const;
-  // `timeout`: for each bucket of a lane; 0: none. `tells`: whom it waits for.
-  absl::Status AwaitLanes(uint32_t base, std::chrono::nanoseconds timeout, bool tells);
+  // `timeout`: limit for each bucket of a stripe; 0: none. `tells`: says whom it waits for.
+  absl::Status AwaitStripes(uint32_t base, std::chrono::nanoseconds timeout, bool tells);
   absl::Status EndStep();
   bool IsWired(size_t bucket) const {
     return options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;
@@ -119,9 +121,9 @@ class BucketEngine final : public HostEngine {
   std::vector<const void*> in_;
   std::vector<void*> out_;
 
-  // Held by the thread in Follow and the caller in AwaitDone while they reduce: whose turn it is
-  // with all that is here but backward_took_, and with the place and the times of the base class.
-  // Where there is one thread alone nobody holds it.
+  // Held by the thread in Follow and by the caller in AwaitDone while they reduce. Guards
+  // everything here but backward_took_, and the place and the times of the base class. Not used
+  // where there is only one thread.
   Mutex turn_;
   std::vector<int64_t> backward_took_;  // by bucket: ns, as of late; of the thread in Follow
 
@@ -130,10 +132,10 @@ class BucketEngine final : public HostEngine {
   // Of the running step.
   uint32_t base_ = 0;  // buckets of all steps before
   size_t begun_ = 0;
-  double all_squares_ = 0;  // of this rank's shares, then of its lane's
+  double all_squares_ = 0;  // of this rank's shares, then of its stripe's
   std::deque<Exchange> exchanges_;
   int64_t rows_ = 0;
-  SquareLanes squares_ = {};
+  SquareSums squares_ = {};
 };
 
 }  // namespace millrace::collectives

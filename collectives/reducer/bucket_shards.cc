@@ -101,9 +101,9 @@ absl::Status BucketEngine::GatherParts(uint32_t count) {
     }
   }
   if (has_share()) Raise(host.board(host.rank()).gathered, count);
-  const Deadline deadline = DeadlineAfter(waiting_.timeout);
-  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
-    MILLRACE_RETURN_IF_ERROR(AwaitPeer(lane, host.board(lane).gathered, count, deadline));
+  const Deadline deadline = DeadlineOf(waiting_.timeout);
+  for (int stripe = 0; stripe < links_.groups.num_stripes(); ++stripe) {
+    MILLRACE_RETURN_IF_ERROR(AwaitPeer(stripe, host.board(stripe).gathered, count, deadline));
   }
   return absl::OkStatus();
 }

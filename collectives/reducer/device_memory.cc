@@ -80,7 +80,7 @@ absl::Status DeviceMemory::AwaitStream() {
 absl::StatusOr<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(DeviceCommunicator& group,
                                                                  const BucketPlan& plan,
                                                                  const ReducerOptions& options,
-                                                                 bool foreign) {
+                                                                 bool in_user_buffers) {
   std::unique_ptr<Communicator> own;
   DeviceCommunicator* device = &group;
   DeviceQueue* parent = nullptr;
@@ -90,15 +90,15 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(DeviceCommunica
     parent = &group.queue();
   }
   std::unique_ptr<DeviceMemory> made(new DeviceMemory(std::move(own), *device, parent));
-  const absl::Status allocated = made->Allocate(plan, options, foreign);
+  const absl::Status allocated = made->Allocate(plan, options, in_user_buffers);
   MILLRACE_RETURN_IF_ERROR(nccl::AgreeOnOutcome(group.bootstrap(), allocated));
   return made;
 }
 
 absl::Status DeviceMemory::Allocate(const BucketPlan& plan, const ReducerOptions& options,
-                                    bool foreign) {
+                                    bool in_user_buffers) {
   MILLRACE_RETURN_IF_ERROR(AllocateScratch(plan, options));
-  if (foreign && !NeedsBuckets(options)) return absl::OkStatus();
+  if (in_user_buffers && !NeedsBuckets(options)) return absl::OkStatus();
   const size_t bytes = std::max<size_t>(1, plan.total_bytes);
   MILLRACE_ASSIGN_OR_RETURN(void* const buckets, device_.Allocate(bytes));
   buckets_ = static_cast<std::byte*>(buckets);

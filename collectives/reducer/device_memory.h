@@ -32,7 +32,7 @@ class DeviceMemory {
   static absl::StatusOr<std::unique_ptr<DeviceMemory>> Make(DeviceCommunicator& group,
                                                             const BucketPlan& plan,
                                                             const ReducerOptions& options,
-                                                            bool foreign);
+                                                            bool in_user_buffers);
   // Waits for what is on the stream, though not for ever.
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -58,7 +58,8 @@ class DeviceMemory {
 
  private:
   DeviceMemory(std::unique_ptr<Communicator> own, DeviceCommunicator& device, DeviceQueue* parent);
-  absl::Status Allocate(const BucketPlan& plan, const ReducerOptions& options, bool foreign);
+  absl::Status Allocate(const BucketPlan& plan, const ReducerOptions& options,
+                        bool in_user_buffers);
   absl::Status AllocateScratch(const BucketPlan& plan, const ReducerOptions& options);
   absl::Status AwaitStream();
 

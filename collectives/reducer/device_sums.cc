@@ -10,7 +10,7 @@
 namespace millrace::collectives {
 
 DeviceSums::DeviceSums(const BucketPlan& plan, const ReducerOptions& options, DeviceMemory& device,
-                       const ForeignMemory* memory)
+                       const UserBuffers* memory)
     : plan_(plan),
       options_(options),
       device_(device),

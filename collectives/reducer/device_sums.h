@@ -13,8 +13,8 @@
 #include "collectives/gradient_reducer.h"
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/device_memory.h"
-#include "collectives/reducer/foreign_memory.h"
 #include "collectives/reducer/reduction_engine.h"
+#include "collectives/reducer/user_buffers.h"
 
 namespace millrace::collectives {
 
@@ -28,7 +28,7 @@ class DeviceSums {
 
   // `memory` is the caller's gradients, or null. All but `options` outlive this.
   DeviceSums(const BucketPlan& plan, const ReducerOptions& options, DeviceMemory& device,
-             const ForeignMemory* memory);
+             const UserBuffers* memory);
 
   // Takes gradient `i` of a micro-batch; of the last one it becomes the sum of all.
   absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last);
@@ -70,7 +70,7 @@ class DeviceSums {
   const BucketPlan& plan_;
   const ReducerOptions options_;
   DeviceMemory& device_;
-  const ForeignMemory* const memory_;
+  const UserBuffers* const memory_;
   const int rank_;
   const int size_;
 };

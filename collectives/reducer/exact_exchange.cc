@@ -37,7 +37,7 @@ void ExactExchange::Begin(DType dtype, size_t offset, size_t bytes) {
   sums_.resize(piece);
 }
 
-std::unique_ptr<Pending> ExactExchange::Next(float divisor, SquareLanes* squares) {
+std::unique_ptr<Pending> ExactExchange::Next(float divisor, SquareSums* squares) {
   if (stage_ == Stage::kSum) return Sum(divisor);
   if (stage_ == Stage::kStore) Store(squares);
   return left_ > 0 ? Scatter() : nullptr;
@@ -71,7 +71,7 @@ std::unique_ptr<Pending> ExactExchange::Sum(float divisor) {
   return Start(Collective::kAllGather, Bytes(own, part_bytes_), Bytes(sums_.data(), sums_.size()));
 }
 
-void ExactExchange::Store(SquareLanes* squares) {
+void ExactExchange::Store(SquareSums* squares) {
   const size_t bytes = piece_bytes();
   std::vector<void*> copies(static_cast<size_t>(host_.size()));
   for (int r = 0; r < host_.size(); ++r) copies[r] = host_.copy(r) + offset_;

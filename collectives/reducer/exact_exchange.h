@@ -14,7 +14,7 @@ namespace millrace::collectives {
 
 // Sums a share over the ranks of several hosts in ascending rank order, whatever host they are on:
 // no sum is made before all ranks' data of an element are in one place. Piece by piece, every
-// host's lane gets its part of the piece from all ranks (AllToAll), sums it, and gives it to the
+// host's stripe gets its part of the piece from all ranks (AllToAll), sums it, and gives it to the
 // others (AllGather). Thread-compatible.
 class ExactExchange {
  public:
@@ -27,7 +27,7 @@ class ExactExchange {
   // Begins the next operation between hosts, after whose good end this is called again. Null: all
   // copies have the sums, divided by `divisor` (which may change until the first operation has
   // ended); their squares are added to `squares` unless that is null.
-  std::unique_ptr<Pending> Next(float divisor, SquareLanes* squares);
+  std::unique_ptr<Pending> Next(float divisor, SquareSums* squares);
 
  private:
   // What Next does with the piece.
@@ -36,7 +36,7 @@ class ExactExchange {
   size_t piece_bytes() const { return std::min(part_bytes_ * num_hosts_, left_); }
   std::unique_ptr<Pending> Scatter();
   std::unique_ptr<Pending> Sum(float divisor);
-  void Store(SquareLanes* squares);
+  void Store(SquareSums* squares);
   std::unique_ptr<Pending> Start(Collective kind, const TensorView& in, const TensorView& out);
 
   Communicator& cross_;

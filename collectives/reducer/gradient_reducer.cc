@@ -10,11 +10,11 @@
 #include "collectives/device_communicator.h"
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/device_memory.h"
-#include "collectives/reducer/foreign_memory.h"
 #include "collectives/reducer/host_links.h"
 #include "collectives/reducer/planned_reducer.h"
 #include "collectives/reducer/slot_engine.h"
 #include "collectives/reducer/stream_engine.h"
+#include "collectives/reducer/user_buffers.h"
 
 namespace millrace::collectives {
 namespace {
@@ -30,34 +30,35 @@ absl::Status CheckPlace(const Communicator& communicator, bool device,
 }
 
 // Whose memory the gradients are in, and what else of it the ranks have to agree on.
-std::string DescribeMemory(bool device, bool foreign, const ReducerOptions& options) {
-  return absl::StrCat(foreign ? "the caller's" : "the reducer's",
+std::string DescribeMemory(bool device, bool in_user_buffers, const ReducerOptions& options) {
+  return absl::StrCat(in_user_buffers ? "the caller's" : "the reducer's",
                       device && options.team != nullptr ? ", in a team" : "");
 }
 
 absl::StatusOr<std::unique_ptr<GradientReducer>> MakePlanned(
     Communicator& communicator, std::vector<GradientSpec> gradients,
     const std::optional<std::vector<TensorView>>& memory, const ReducerOptions& options) {
-  const bool foreign = memory.has_value();
+  const bool in_user_buffers = memory.has_value();
   DeviceCommunicator* const on_device = communicator.on_device();
   const bool device = on_device != nullptr;
   const std::string encoded =
-      EncodePlanInputs(gradients, options, DescribeMemory(device, foreign, options));
+      EncodePlanInputs(gradients, options, DescribeMemory(device, in_user_buffers, options));
   const int num_shares = device && SumsByShares(options) ? communicator.size() : 1;
   absl::StatusOr<BucketPlan> plan = MakeBucketPlan(gradients, options, num_shares);
   absl::Status good = plan.status();
   if (good.ok()) good = CheckPlace(communicator, device, options);
-  if (good.ok() && foreign) good = CheckForeignMemory(gradients, *memory);
+  if (good.ok() && in_user_buffers) good = CheckUserBuffers(gradients, *memory);
   if (device) on_device->bootstrap().set_limits(communicator.limits());
   Communicator& in_host_memory = device ? on_device->bootstrap() : communicator;
   MILLRACE_RETURN_IF_ERROR(AgreeOnPlan(in_host_memory, good, encoded));
   std::unique_ptr<HostLinks> links;
   std::unique_ptr<DeviceMemory> place;
   if (device) {
-    MILLRACE_ASSIGN_OR_RETURN(place, DeviceMemory::Make(*on_device, *plan, options, foreign));
+    MILLRACE_ASSIGN_OR_RETURN(place,
+                              DeviceMemory::Make(*on_device, *plan, options, in_user_buffers));
   } else {
     const auto bytes = [&](const HostGroups& groups) {
-      const bool slots = foreign && groups.num_hosts() == 1;
+      const bool slots = in_user_buffers && groups.num_hosts() == 1;
       return slots ? SlotEngine::CopyBytes(groups.largest()) : plan->total_bytes;
     };
     MILLRACE_ASSIGN_OR_RETURN(HostLinks connected, ConnectHosts(communicator, bytes, options));

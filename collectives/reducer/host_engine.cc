@@ -16,11 +16,11 @@ constexpr std::chrono::microseconds kShortSleep{200};
 
 void HostEngine::SetRows(int64_t rows) { links_.host->board(links_.host->rank()).rows = rows; }
 
-// Of numbers that are equal on all ranks: each lane has summed the squares of its own shares.
+// Of numbers that are equal on all ranks: each stripe has summed the squares of its own shares.
 ReductionEngine::Totals HostEngine::totals() const {
   Totals totals;
-  for (int lane = 0; lane < links_.groups.num_lanes(); ++lane) {
-    totals.squares += links_.host->board(lane).sum_of_squares;
+  for (int stripe = 0; stripe < links_.groups.num_stripes(); ++stripe) {
+    totals.squares += links_.host->board(stripe).sum_of_squares;
   }
   totals.rows = links_.host->board(0).all_rows;
   return totals;
@@ -57,11 +57,11 @@ void HostEngine::Leave(const absl::Status& departure, bool quiet) {
   links_.cross->Leave(departure);
 }
 
-ReductionEngine::Range HostEngine::ShareOf(size_t bucket, int lane) const {
-  const size_t lanes = static_cast<size_t>(links_.groups.num_lanes());
+ReductionEngine::Range HostEngine::ShareOf(size_t bucket, int stripe) const {
+  const size_t stripes = static_cast<size_t>(links_.groups.num_stripes());
   const auto& [offset, bytes] = Range{plan_.buckets[bucket].offset, plan_.buckets[bucket].bytes};
-  const size_t share = (bytes / kLine + lanes - 1) / lanes * kLine;
-  const size_t begin = std::min(bytes, share * static_cast<size_t>(lane));
+  const size_t share = (bytes / kLine + stripes - 1) / stripes * kLine;
+  const size_t begin = std::min(bytes, share * static_cast<size_t>(stripe));
   return {offset + begin, std::min(bytes - begin, share)};
 }
 
@@ -77,7 +77,8 @@ absl::Status HostEngine::AwaitPeer(const std::function<int()>& peer, SharedFlag&
     if (checked.ok()) checked = CheckStays(peer(), flag, count);
     return checked;
   };
-  const absl::Status status = AwaitFlag(flag, count, deadline, check, LongestSleep());
+  const absl::Status status =
+      AwaitFlag(flag, count, deadline, check, LongestSleep(), waiting_.clock);
   if (!checked.ok() || !absl::IsDeadlineExceeded(status)) return status;
   return Annotate(status, absl::StrCat("waiting for rank ", peer(), " of this host"));
 }
@@ -90,7 +91,7 @@ void HostEngine::TellAwaited(size_t bucket, int place) {
 
 void HostEngine::TellHostAwaited(size_t bucket, int host) {
   if (options_.progress == nullptr) return;
-  const int rank = links_.groups.RanksOf(host)[links_.lane];
+  const int rank = links_.groups.RanksOf(host)[links_.stripe];
   options_.progress->Awaits(step_, static_cast<int>(bucket), rank);
 }
 

@@ -20,7 +20,7 @@ class HostEngine : public ReductionEngine {
              Waiting waiting)
       : ReductionEngine(plan, options, std::move(waiting)), links_(links) {}
 
-  bool has_share() const override { return links_.lane >= 0; }
+  bool has_share() const override { return links_.stripe >= 0; }
   void SetRows(int64_t rows) override;
   absl::Status Publish(uint32_t count) override;
   Totals totals() const override;
@@ -28,8 +28,8 @@ class HostEngine : public ReductionEngine {
   void Leave(const absl::Status& departure, bool quiet) override;
 
  protected:
-  // Lane `lane`'s share of a bucket: cut at 64 bytes.
-  Range ShareOf(size_t bucket, int lane) const;
+  // Stripe `stripe`'s share of a bucket: cut at 64 bytes.
+  Range ShareOf(size_t bucket, int stripe) const;
   std::chrono::nanoseconds LongestSleep() const;
   // Waits until `flag` of rank `peer` of this host is `count`.
   absl::Status AwaitPeer(int peer, SharedFlag& flag, uint32_t count, Deadline deadline) {
@@ -42,7 +42,7 @@ class HostEngine : public ReductionEngine {
   absl::Status CheckStays(int peer, const SharedFlag& flag, uint32_t count) const;
   // Says that rank `place` of this host is awaited.
   void TellAwaited(size_t bucket, int place);
-  // Says that this lane's rank of another host is awaited.
+  // Says that this stripe's rank of another host is awaited.
   void TellHostAwaited(size_t bucket, int host);
 
   HostLinks& links_;

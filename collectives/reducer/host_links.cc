@@ -52,7 +52,7 @@ class Connector {
     if (links_.groups.largest() > 1) MILLRACE_RETURN_IF_ERROR(Share());
     MILLRACE_RETURN_IF_ERROR(TakePrivateMemory());
     links_.ranks = links_.groups.RanksOf(host());
-    MILLRACE_RETURN_IF_ERROR(ConnectLanes());
+    MILLRACE_RETURN_IF_ERROR(ConnectStripes());
     return std::move(links_);
   }
 
@@ -90,15 +90,15 @@ class Connector {
         absl::StrCat("rank ", lacks - have.begin(), " has no memory for its gradients")));
   }
 
-  absl::Status ConnectLanes() {
+  absl::Status ConnectStripes() {
     const HostGroups& groups = links_.groups;
-    const int lanes = groups.num_lanes();
+    const int stripes = groups.num_stripes();
     const int local = groups.local_of[all_.rank()];
-    links_.lane = local < lanes ? local : -1;
+    links_.stripe = local < stripes ? local : -1;
     if (groups.num_hosts() == 1) return absl::OkStatus();
     // A group of its own, so that reducers do not wait for each other's exchanges.
-    MILLRACE_ASSIGN_OR_RETURN(auto cross, all_.Split(std::min(local, lanes), host()));
-    if (links_.lane >= 0) links_.cross = std::move(cross);
+    MILLRACE_ASSIGN_OR_RETURN(auto cross, all_.Split(std::min(local, stripes), host()));
+    if (links_.stripe >= 0) links_.cross = std::move(cross);
     return absl::OkStatus();
   }
 
@@ -120,7 +120,7 @@ std::vector<int> HostGroups::RanksOf(int host) const {
   return ranks;
 }
 
-int HostGroups::num_lanes() const { return *std::min_element(sizes.begin(), sizes.end()); }
+int HostGroups::num_stripes() const { return *std::min_element(sizes.begin(), sizes.end()); }
 
 HostGroups GroupByIdentity(const std::vector<uint64_t>& identities) {
   HostGroups groups;

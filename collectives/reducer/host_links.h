@@ -24,22 +24,23 @@ struct HostGroups {
 
   int num_hosts() const { return static_cast<int>(sizes.size()); }
   int largest() const;
-  // Ranks of each host that sum shares: as many as the smallest host has.
-  int num_lanes() const;
+  // The number of shares that each host cuts its buckets into, one for each rank that sums: as many
+  // as the smallest host has ranks.
+  int num_stripes() const;
   std::vector<int> RanksOf(int host) const;  // ascending
 };
 
-// Groups of ranks with equal identities; identity 0 is nobody else's.
+// Groups the ranks by equal identities; a rank of identity 0 is a host of its own.
 HostGroups GroupByIdentity(const std::vector<uint64_t>& identities);
 
 // What a rank of the reducer is connected to.
 struct HostLinks {
   HostGroups groups;
   std::unique_ptr<SharedHost> host;
-  std::vector<int> ranks;  // of this host, by their place
-  int lane = 0;            // the share that this rank sums; -1: none
-  std::unique_ptr<Communicator>
-      cross;         // the ranks of this lane, by host; null: one host, or no lane
+  std::vector<int> ranks;  // the ranks of this host, by their place
+  int stripe = 0;          // the share that this rank sums; -1: none
+  // The ranks of this stripe, one for each host; null: one host, or no stripe.
+  std::unique_ptr<Communicator> cross;
   std::string note;  // why ranks of one host do not share memory; empty: they do
 };
 

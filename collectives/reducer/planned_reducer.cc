@@ -46,7 +46,7 @@ PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan p
       device_(std::move(device)),
       links_(std::move(links)),
       step_(options.first_step) {
-  if (memory.has_value()) memory_ = std::make_unique<ForeignMemory>(plan_, *memory);
+  if (memory.has_value()) memory_ = std::make_unique<UserBuffers>(plan_, *memory);
   engine_ = MakeEngine(timeout);
   if (links_ != nullptr && links_->cross != nullptr) WatchExchanges();
   policy_ = MakePolicy();

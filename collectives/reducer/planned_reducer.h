@@ -16,11 +16,11 @@
 #include "collectives/gradient_reducer.h"
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/device_memory.h"
-#include "collectives/reducer/foreign_memory.h"
 #include "collectives/reducer/host_links.h"
 #include "collectives/reducer/progress_policy.h"
 #include "collectives/reducer/reduction_engine.h"
 #include "collectives/reducer/team_member.h"
+#include "collectives/reducer/user_buffers.h"
 
 namespace millrace::collectives {
 
@@ -110,7 +110,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   const std::unique_ptr<HostLinks> links_;
   ChosenPolicy policy_;
   std::vector<GradientShard> shards_;
-  std::unique_ptr<ForeignMemory> memory_;  // null: gradients are in buckets
+  std::unique_ptr<UserBuffers> memory_;  // null: gradients are in buckets
 
   // Before the engine, whose exchanges look at them to their end.
   std::atomic<bool> stopping_ = false;  // caller -> thread and exchanges, release/acquire

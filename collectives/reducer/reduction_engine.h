@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "collectives/host/flag.h"
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
 #include "collectives/reducer/bucket_plan.h"
@@ -16,18 +17,19 @@
 
 namespace millrace::collectives {
 
-// One rank's part of the reductions, step by step; by where the gradients are: in memory that the
-// host's ranks share (BucketEngine), in the caller's (SlotEngine), in a device's (StreamEngine).
-// Thread-compatible but for what says otherwise.
+// One rank's part of the reductions, step by step. There is one kind for each place of gradients:
+// memory that the host's ranks share (BucketEngine), the caller's memory (SlotEngine), a device's
+// (StreamEngine). Thread-compatible except where a member says otherwise.
 class ReductionEngine {
  public:
-  // What else there is to do while peers are awaited.
+  // What to check and do while peers are awaited.
   struct Waiting {
-    std::chrono::nanoseconds timeout{0};    // 0: for ever
+    std::chrono::nanoseconds timeout{0};    // 0: no limit
     std::function<absl::Status()> stopped;  // asked at least each 50 ms; not OK ends the wait
     std::function<bool()> has_others;       // true: also each 0.2 ms, for others have work
+    ClockFunction clock = &std::chrono::steady_clock::now;  // of timeouts
   };
-  // Bytes of the buckets.
+  // A range of bytes of the buckets.
   struct Range {
     size_t offset = 0;
     size_t bytes = 0;
@@ -45,7 +47,7 @@ class ReductionEngine {
   ReductionEngine(const ReductionEngine&) = delete;
   ReductionEngine& operator=(const ReductionEngine&) = delete;
 
-  // False: this rank sums no share.
+  // False if this rank sums no share.
   virtual bool has_share() const { return true; }
 
   // Connects the ranks as a step does. Collective; before the first one.
@@ -83,21 +85,25 @@ class ReductionEngine {
   // REQUIRES: no step is under way.
   virtual absl::Status GatherParts(uint32_t count) = 0;
 
-  // Lets whoever sleeps in an engine of this rank ask `stopped` again. Any thread.
+  // Lets a thread that sleeps in this rank's engine ask `stopped` again. Called by any thread.
   virtual void WakeAll() {}
-  // The others need not wait for this rank any more. `quiet`: it has ended all steps that it has
-  // begun.
+  // Tells the others not to wait for this rank any more. `quiet`: it has ended all steps that it
+  // has begun.
   virtual void Leave(const absl::Status& departure, bool quiet) = 0;
   // Called after a Leave that was not quiet: exchanges between hosts that were left on their way
   // keep their memory until the process ends where the network may still write to it.
   virtual void KeepMemory() {}
   // Of the step that AwaitDone or Drain has ended, until the next bucket is published.
   const StepTimes& times() const { return times_; }
-  // Where the engine stands; the rank is the caller's to fill in.
+  // The step, bucket and phase that the engine is in; the caller fills in the rank.
   const PeerLost& place() const { return place_; }
 
  protected:
-  // Why not to wait for peers any longer.
+  // `timeout` from now on, by the clock of waits; 0: never.
+  Deadline DeadlineOf(std::chrono::nanoseconds timeout) const {
+    return DeadlineAfter(timeout, waiting_.clock());
+  }
+  // OK, or why to stop waiting for peers.
   absl::Status CheckHealth() const;
   void Enter(size_t bucket, Phase phase);
   bool wants_squares() const { return WantsSquares(options_); }
@@ -116,11 +122,11 @@ class ReductionEngine {
   PeerLost place_;
 };
 
-// `failure` with the bucket at which it was met; as it is where a peer that passed it on has said
-// that.
+// `failure` with the bucket in which it happened, unless its text already names one (a peer that
+// passed it on has added it).
 absl::Status MetAt(size_t bucket, const absl::Status& failure);
 
-// What a sum over `rows` rows is divided by.
+// The divisor of a sum over `rows` rows.
 float DivisorOf(int64_t rows);
 
 }  // namespace millrace::collectives

@@ -24,7 +24,7 @@ size_t SlotEngine::SlotBytes(int ranks) {
 }
 
 SlotEngine::SlotEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-                       Waiting waiting, const ForeignMemory& memory)
+                       Waiting waiting, const UserBuffers& memory)
     : HostEngine(plan, links, options, std::move(waiting)),
       memory_(memory),
       trivial_(links.host->size() == 1 && !options.average_by_rows && !wants_squares()),
@@ -41,8 +41,8 @@ SlotEngine::SlotEngine(const BucketPlan& plan, HostLinks& links, const ReducerOp
   }
 }
 
-ReductionEngine::Range SlotEngine::PartOf(const Piece& piece, int lane) const {
-  const Range share = ShareOf(piece.bucket, lane);
+ReductionEngine::Range SlotEngine::PartOf(const Piece& piece, int stripe) const {
+  const Range share = ShareOf(piece.bucket, stripe);
   const size_t begin = std::min(piece.begin, share.bytes);
   return {share.offset + begin, std::min(part_bytes_, share.bytes - begin)};
 }
@@ -87,10 +87,10 @@ bool SlotEngine::Advance(Pass pass) {
 }
 
 void SlotEngine::Fill(size_t piece, Pass pass) {
-  for (int lane = 0; lane < host().size(); ++lane) {
-    if (trivial_ || (pass == Pass::kGather && lane != host().rank())) continue;
-    const Range part = PartOf(pieces_[piece], lane);
-    memory_.CopyIn(part.offset, part.bytes, SlotOf(host().rank(), piece, lane));
+  for (int stripe = 0; stripe < host().size(); ++stripe) {
+    if (trivial_ || (pass == Pass::kGather && stripe != host().rank())) continue;
+    const Range part = PartOf(pieces_[piece], stripe);
+    memory_.CopyIn(part.offset, part.bytes, SlotOf(host().rank(), piece, stripe));
   }
   Raise(own().published, CountOf(piece));
 }
@@ -131,7 +131,7 @@ void SlotEngine::Sum(size_t piece, Pass pass) {
   if (sums && piece + 1 == pieces_.size()) {
     own().all_rows = options_.average_by_rows ? rows_ : 0;
     own().sum_of_squares = 0;
-    for (const double lane : squares_) own().sum_of_squares += lane;
+    for (const double one : squares_) own().sum_of_squares += one;
   }
   if (sums) times_.End(bucket);
   Raise(own().done, CountOf(piece));
@@ -139,12 +139,12 @@ void SlotEngine::Sum(size_t piece, Pass pass) {
 }
 
 void SlotEngine::Empty(size_t piece, Pass pass) {
-  for (int lane = 0; lane < host().size(); ++lane) {
-    const bool own = lane == host().rank();
+  for (int stripe = 0; stripe < host().size(); ++stripe) {
+    const bool own = stripe == host().rank();
     // Of a sum that is cut into shards the own part alone; of what is gathered the others'.
     if (trivial_ || (pass == Pass::kSum ? options_.shard && !own : own)) continue;
-    const Range part = PartOf(pieces_[piece], lane);
-    memory_.CopyOut(part.offset, part.bytes, SlotOf(host().rank(), piece, lane));
+    const Range part = PartOf(pieces_[piece], stripe);
+    memory_.CopyOut(part.offset, part.bytes, SlotOf(host().rank(), piece, stripe));
   }
 }
 
@@ -175,7 +175,7 @@ absl::Status SlotEngine::AwaitOne(Pass pass) {
   const size_t piece = empties ? stages_.emptied : stages_.summed;
   const size_t bucket = pieces_[piece].bucket;
   if (pass == Pass::kSum) Enter(bucket, Phase::kWaiting);
-  const Deadline deadline = DeadlineAfter(waiting_.timeout);
+  const Deadline deadline = DeadlineOf(waiting_.timeout);
   const int64_t start = StepTimes::Now();
   for (int r = 0; r < host().size(); ++r) {
     SharedFlag& flag = empties ? host().board(r).done : host().board(r).published;

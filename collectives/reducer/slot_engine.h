@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "collectives/core/sum_kernels.h"
-#include "collectives/reducer/foreign_memory.h"
 #include "collectives/reducer/host_engine.h"
+#include "collectives/reducer/user_buffers.h"
 
 namespace millrace::collectives {
 
@@ -24,12 +24,12 @@ class SlotEngine final : public HostEngine {
  public:
   static constexpr size_t kNumSlots = 2;
   static size_t SlotBytes(int ranks);
-  // What a rank's copy in the host's memory has to hold.
+  // The size of a rank's copy in the host's memory.
   static size_t CopyBytes(int ranks) { return kNumSlots * SlotBytes(ranks); }
 
   // `memory` outlives the engine too. REQUIRES: one host.
   SlotEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-             Waiting waiting, const ForeignMemory& memory);
+             Waiting waiting, const UserBuffers& memory);
 
   absl::Status Publish(uint32_t count) override;
   absl::Status Poll(bool counts) override;
@@ -44,19 +44,19 @@ class SlotEngine final : public HostEngine {
     size_t bucket = 0;
     size_t begin = 0;  // within each share
   };
-  // What becomes of the shares: all ranks' are summed, or each rank's own is given to all.
+  // What a pass does with the shares: sums those of all ranks, or gives each rank's own to all.
   enum class Pass { kSum, kGather };
 
-  // Pieces of this pass that are through each of the stages.
+  // The numbers of pieces of this pass that have gone through each stage.
   struct Stages {
     size_t filled = 0;
     size_t summed = 0;
     size_t emptied = 0;
   };
 
-  // One stage of one piece, if one needs no wait.
+  // Does one stage of one piece if one needs no wait; false if none does.
   bool Advance(Pass pass);
-  // Until one might.
+  // Waits until one might.
   absl::Status AwaitOne(Pass pass);
   absl::Status AwaitFull(size_t bucket);
   absl::Status Run(Pass pass);
@@ -66,17 +66,17 @@ class SlotEngine final : public HostEngine {
   void Empty(size_t piece, Pass pass);
   void BeginSums(size_t bucket);
   void EndPass();
-  Range PartOf(const Piece& piece, int lane) const;
+  Range PartOf(const Piece& piece, int stripe) const;
   std::byte* SlotOf(int rank, size_t piece) const;
-  std::byte* SlotOf(int rank, size_t piece, int lane) const {
-    return SlotOf(rank, piece) + static_cast<size_t>(lane) * part_bytes_;
+  std::byte* SlotOf(int rank, size_t piece, int stripe) const {
+    return SlotOf(rank, piece) + static_cast<size_t>(stripe) * part_bytes_;
   }
   uint32_t CountOf(size_t piece) const { return base_ + static_cast<uint32_t>(piece) + 1; }
   SharedHost& host() const { return *links_.host; }
   RankBoard& own() const { return host().board(host().rank()); }
 
   // Constant after construction.
-  const ForeignMemory& memory_;
+  const UserBuffers& memory_;
   const bool trivial_;  // one rank, whose gradients are the sums
   size_t slot_bytes_ = 0;
   size_t part_bytes_ = 0;  // of each share in a slot
@@ -90,7 +90,7 @@ class SlotEngine final : public HostEngine {
   uint32_t base_buckets_ = 0;  // of all steps before
   Stages stages_;
   int64_t rows_ = 0;
-  SquareLanes squares_ = {};
+  SquareSums squares_ = {};
 };
 
 }  // namespace millrace::collectives

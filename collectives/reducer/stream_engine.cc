@@ -23,7 +23,7 @@ absl::Status CheckDeviceOptions(const ReducerOptions& options) {
 }
 
 StreamEngine::StreamEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting,
-                           DeviceMemory& memory_of_device, const ForeignMemory* memory)
+                           DeviceMemory& memory_of_device, const UserBuffers* memory)
     : ReductionEngine(plan, options, std::move(waiting)),
       memory_(memory_of_device),
       device_(memory_of_device.device()),

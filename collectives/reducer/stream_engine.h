@@ -11,12 +11,12 @@
 #include "collectives/device_communicator.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/device_sums.h"
-#include "collectives/reducer/foreign_memory.h"
 #include "collectives/reducer/reduction_engine.h"
+#include "collectives/reducer/user_buffers.h"
 
 namespace millrace::collectives {
 
-// UNIMPLEMENTED: a thread of the host for what the device does.
+// UNIMPLEMENTED if `options` ask for a thread of the host to do what the device does.
 absl::Status CheckDeviceOptions(const ReducerOptions& options);
 
 // The reductions of gradients in a device's memory: a full bucket's sum is put on the
@@ -26,7 +26,7 @@ class StreamEngine final : public ReductionEngine {
   // `memory` is the caller's gradients, or null. All but `options` outlive the engine. With
   // ProgressPolicy::kInline nothing is begun before Drain, or that of another one of the team.
   StreamEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting,
-               DeviceMemory& memory_of_device, const ForeignMemory* memory);
+               DeviceMemory& memory_of_device, const UserBuffers* memory);
 
   absl::Status Connect() override;
   absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last) override;
@@ -47,20 +47,20 @@ class StreamEngine final : public ReductionEngine {
     std::unique_ptr<Pending> pending;
   };
 
-  // `counts`: as time of the caller's before Finish.
+  // `counts`: the time counts as the caller's before Finish.
   absl::Status BeginFull(bool counts);
   absl::Status Begin(size_t bucket);
   void Await(size_t bucket, DeviceSums::Calls& calls);
   absl::Status EndFirst();
   // Waits for all that was begun. `sums`: says for which bucket.
   absl::Status EndCalls(bool sums);
-  // What is on the stream behind the calls of NCCL, on which nothing of a peer's is awaited.
+  // Waits for the work on the stream behind the calls of NCCL, which needs no peer.
   absl::Status AwaitStream();
   absl::Status CheckPeers();
   absl::Status ReadTotals();
-  // That a peer has left, asked each 50 ms.
+  // Asks every 50 ms whether a peer has left.
   absl::Status HearPeers();
-  // `failure`, or who is lost where a peer has said so.
+  // `failure`, or the lost rank if a peer has named it.
   absl::Status Explained(const absl::Status& failure);
 
   DeviceMemory& memory_;

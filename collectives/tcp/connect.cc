@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status.h"
-#include "collectives/net/lobby.h"
-#include "collectives/net/reach.h"
+#include "collectives/net/peer_check.h"
+#include "collectives/net/pending_connections.h"
 #include "collectives/net/wire.h"
 #include "collectives/tcp/mesh.h"
 
@@ -101,7 +101,7 @@ class Connector {
     const bool here = place.host == places_[rank_].host;
     std::vector<std::string> addresses = place.addresses;
     if (here) addresses = {place.loopback};
-    absl::StatusOr<Socket> socket = Reach(
+    absl::StatusOr<Socket> socket = ConnectChecked(
         addresses, {deadline_, kAnswerWithin},
         [&](const Socket& made, Deadline deadline) { return Introduce(peer, made, deadline); });
     if (!socket.ok()) {
@@ -133,15 +133,15 @@ class Connector {
     return missing;
   }
   absl::Status AwaitHigher() {
-    Lobby lobby(listener_, peers_.size() + kMaxStrangers);
+    PendingConnections pending(listener_, peers_.size() + kMaxStrangers);
     while (!Missing().empty()) {
       if (steady_clock::now() >= deadline_) {
         return absl::DeadlineExceededError(
             absl::StrCat("ranks were at the rendezvous but have not connected to rank ", rank_,
                          ": ", absl::StrJoin(Missing(), ", ")));
       }
-      MILLRACE_RETURN_IF_ERROR(lobby.Wait({}, deadline_));
-      for (Lobby::Guest& guest : lobby.guests()) {
+      MILLRACE_RETURN_IF_ERROR(pending.Wait({}, deadline_));
+      for (PendingConnections::Guest& guest : pending.guests()) {
         if (guest.socket.valid()) Read(guest);
       }
     }
@@ -149,7 +149,7 @@ class Connector {
   }
   // Answers a rank's greeting, and takes it in once it has said that it heard the answer: it may
   // have given this connection up for another. Sends a stranger away.
-  void Read(Lobby::Guest& guest) {
+  void Read(PendingConnections::Guest& guest) {
     if (guest.said.size() < kGreetingBytes) {
       if (!Hear(guest, kGreetingBytes)) return;
       const int peer = Greeter(guest.said);
@@ -195,7 +195,8 @@ absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const RendezvousOptions& op
   own.nonce = RandomNonce();
   own.loopback = LoopbackAddress(port);
   own.addresses = OwnAddresses(std::string(towards), port);
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> told, Meet(options, Encode(own)));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> told,
+                            RunRendezvous(options, Encode(own)));
   std::vector<Place> places;
   for (const std::string& text : told) {
     MILLRACE_ASSIGN_OR_RETURN(Place place, Decode(text, static_cast<int>(places.size())));

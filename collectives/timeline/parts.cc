@@ -29,7 +29,7 @@ std::string TimelinePart::FileOf(int of_rank) const {
 void TimelinePart::Forget() const { std::remove(FileOf(rank).c_str()); }
 
 absl::Status TimelinePart::Write() const {
-  TraceFile file(FileOf(rank), FileOf(rank) + ".part");
+  TraceFile file(FileOf(rank));
   file.Begin();
   file.Add(rank, *timeline, offset);
   return file.End();
@@ -38,7 +38,7 @@ absl::Status TimelinePart::Write() const {
 absl::StatusOr<std::vector<int>> TimelinePart::Merge(const std::vector<int>& peers,
                                                      std::chrono::milliseconds limit) const {
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  TraceFile file(path, FileOf(rank) + ".part");
+  TraceFile file(path);
   file.Begin();
   file.Add(rank, *timeline, offset);
   const auto have_come = [&] {

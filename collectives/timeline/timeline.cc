@@ -88,7 +88,7 @@ absl::Status ReceiveEntries(Communicator& communicator, int rank, TraceFile& fil
 // Returns what the messages say, and in `written` what the file does.
 absl::Status WriteAll(Communicator& communicator, const Timeline& timeline, const std::string& path,
                       absl::Status& written) {
-  TraceFile file(path, path + ".part");
+  TraceFile file(path);
   file.Begin();
   file.AddRank(0, timeline.num_dropped());
   for (const Timeline::Entry& entry : timeline.entries()) file.Add(0, entry, 0);

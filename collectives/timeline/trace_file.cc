@@ -1,8 +1,9 @@
 #include "collectives/timeline/trace_file.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@ constexpr std::string_view kBegin =
     "{\"ph\": \"M\", \"name\": \"trace\", \"pid\": 0, \"args\": {\"by\": \"millrace\"}}";
 constexpr std::string_view kEnd = "\n]}\n";
 constexpr size_t kCopyBytes = size_t{1} << 20;
+constexpr size_t kBufferBytes = size_t{64} << 10;
 
 const char* Name(Track track) { return track == Track::kCompute ? "compute" : "reducer"; }
 
@@ -51,15 +53,10 @@ std::string ReadAt(std::ifstream& file, int64_t begin, size_t size) {
 
 }  // namespace
 
-TraceFile::~TraceFile() {
-  if (file_ == nullptr) return;
-  std::fclose(file_);
-  std::remove(part_.c_str());
-}
-
 void TraceFile::Begin() {
-  file_ = std::fopen(part_.c_str(), "we");
-  if (file_ == nullptr) return Failed("open");
+  absl::StatusOr<std::unique_ptr<AtomicFile>> file = AtomicFile::Create(path_);
+  status_ = Annotate(file.status(), path_);
+  if (file.ok()) file_ = *std::move(file);
   Write(kBegin);
 }
 
@@ -123,20 +120,19 @@ absl::Status TraceFile::AddAllOf(const std::string& path) {
 
 absl::Status TraceFile::End() {
   Write(kEnd);
-  if (status_.ok() && std::fflush(file_) != 0) Failed("write");
-  if (status_.ok() && std::rename(part_.c_str(), path_.c_str()) != 0) Failed("rename");
-  if (status_.ok()) {
-    std::fclose(file_);  // flushed before
-    file_ = nullptr;
-  }
+  Flush();
+  if (status_.ok()) status_ = file_->Commit(/*sync=*/false);
   return status_;
 }
 
 void TraceFile::Write(std::string_view text) {
-  if (!status_.ok()) return;
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) Failed("write");
+  unwritten_ += text;
+  if (unwritten_.size() >= kBufferBytes) Flush();
 }
 
-void TraceFile::Failed(const char* call) { status_ = ErrnoStatus(errno, call, part_); }
+void TraceFile::Flush() {
+  if (status_.ok()) status_ = file_->Append(std::as_bytes(std::span(unwritten_)));
+  unwritten_.clear();
+}
 
 }  // namespace millrace::collectives

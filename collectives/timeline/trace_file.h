@@ -2,11 +2,12 @@
 #define MILLRACE_COLLECTIVES_TIMELINE_TRACE_FILE_H_
 
 #include <cstdint>
-#include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/atomic_file.h"
 #include "collectives/timeline.h"
 
 namespace millrace::collectives {
@@ -15,11 +16,7 @@ namespace millrace::collectives {
 // appears under its name when it is whole. What goes wrong, End tells. Thread-compatible.
 class TraceFile {
  public:
-  // `part` is its name until End: one that no other rank writes to.
-  TraceFile(const std::string& path, const std::string& part) : path_(path), part_(part) {}
-  ~TraceFile();
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
+  explicit TraceFile(const std::string& path) : path_(path) {}
 
   void Begin();
   void AddRank(int rank, uint64_t num_dropped);
@@ -37,11 +34,11 @@ class TraceFile {
 
  private:
   void Write(std::string_view text);
-  void Failed(const char* call);
+  void Flush();
 
   const std::string path_;
-  const std::string part_;
-  std::FILE* file_ = nullptr;
+  std::unique_ptr<AtomicFile> file_;
+  std::string unwritten_;
   absl::Status status_;
 };
 

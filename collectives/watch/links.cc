@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
-#include "collectives/net/lobby.h"
-#include "collectives/net/reach.h"
+#include "collectives/net/peer_check.h"
+#include "collectives/net/pending_connections.h"
 #include "collectives/net/socket.h"
 
 namespace millrace::collectives {
@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kMeetingLimit{20'000};
+constexpr milliseconds kRendezvousLimit{20'000};
 constexpr milliseconds kLeavingLimit{2'000};
 constexpr milliseconds kGreetingLimit{2'000};
 constexpr milliseconds kAddressLimit{5'000};
@@ -204,13 +204,13 @@ absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& text, in
   return Resolve({text, port});
 }
 
-absl::StatusOr<Socket> ListenAt(const std::string& own, WatchdogMeeting* meeting) {
+absl::StatusOr<Socket> ListenAt(const std::string& own, WatchdogRendezvous* rendezvous) {
   MILLRACE_ASSIGN_OR_RETURN(Socket socket, Listen("", 0));
   MILLRACE_ASSIGN_OR_RETURN(const int port, PortOf(socket));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, AddressesOf(own, port));
-  meeting->token = RandomNonce();
-  for (size_t i = 0; i < std::min(addresses.size(), meeting->addresses.size()); ++i) {
-    WatchdogMeeting::Address& told = meeting->addresses[i];
+  rendezvous->token = RandomNonce();
+  for (size_t i = 0; i < std::min(addresses.size(), rendezvous->addresses.size()); ++i) {
+    WatchdogRendezvous::Address& told = rendezvous->addresses[i];
     told.size = std::min(addresses[i].size(), told.bytes.size());
     std::copy_n(addresses[i].begin(), told.size, told.bytes.begin());
   }
@@ -220,27 +220,27 @@ absl::StatusOr<Socket> ListenAt(const std::string& own, WatchdogMeeting* meeting
 std::string Bytes(uint64_t token) { return {reinterpret_cast<const char*>(&token), sizeof(token)}; }
 
 // Greets, and sees by the answer whether rank 0 of this job is there.
-absl::Status Introduce(const WatchdogMeeting& meeting, const std::vector<int>& ranks,
+absl::Status Introduce(const WatchdogRendezvous& rendezvous, const std::vector<int>& ranks,
                        const Socket& socket, Deadline limit) {
-  const WatchdogGreeting greeting{meeting.token, ranks.size()};
+  const WatchdogGreeting greeting{rendezvous.token, ranks.size()};
   std::string said(reinterpret_cast<const char*>(&greeting), sizeof(greeting));
   said.append(reinterpret_cast<const char*>(ranks.data()), ranks.size() * sizeof(ranks[0]));
   MILLRACE_RETURN_IF_ERROR(SendAll(socket, said, limit));
-  std::string answer(sizeof(meeting.token), '\0');
+  std::string answer(sizeof(rendezvous.token), '\0');
   MILLRACE_RETURN_IF_ERROR(ReceiveAll(socket, answer.data(), answer.size(), limit));
-  if (answer != Bytes(~meeting.token)) {
+  if (answer != Bytes(~rendezvous.token)) {
     return absl::FailedPreconditionError("something else than rank 0 answers");
   }
-  return SendAll(socket, Bytes(meeting.token), limit);
+  return SendAll(socket, Bytes(rendezvous.token), limit);
 }
 
 // Rank 0's side.
 class Reception {
  public:
-  Reception(const Socket& listener, const WatchdogMeeting& meeting, size_t num_links, int num_ranks,
-            Deadline limit)
-      : lobby_(listener, num_links + kMaxStrangers),
-        token_(meeting.token),
+  Reception(const Socket& listener, const WatchdogRendezvous& rendezvous, size_t num_links,
+            int num_ranks, Deadline limit)
+      : pending_(listener, num_links + kMaxStrangers),
+        token_(rendezvous.token),
         num_links_(num_links),
         num_ranks_(num_ranks),
         limit_(limit) {}
@@ -251,8 +251,8 @@ class Reception {
         return absl::UnavailableError(absl::StrCat("only ", links_.size(), " of ", num_links_,
                                                    " other hosts' watchdogs have connected"));
       }
-      MILLRACE_RETURN_IF_ERROR(lobby_.Wait({}, limit_));
-      for (Lobby::Guest& guest : lobby_.guests()) {
+      MILLRACE_RETURN_IF_ERROR(pending_.Wait({}, limit_));
+      for (PendingConnections::Guest& guest : pending_.guests()) {
         if (guest.socket.valid()) Read(guest);
       }
     }
@@ -262,7 +262,7 @@ class Reception {
  private:
   // Answers a leader's greeting, and takes it in once it has said that it heard the answer. Sends a
   // stranger away.
-  void Read(Lobby::Guest& guest) {
+  void Read(PendingConnections::Guest& guest) {
     WatchdogGreeting greeting;
     if (!Hear(guest, sizeof(greeting))) return;
     std::memcpy(&greeting, guest.said.data(), sizeof(greeting));
@@ -281,7 +281,7 @@ class Reception {
     if (guest.said.substr(size) == Bytes(token_)) TakeIn(guest, greeting.num_ranks);
     guest.socket.Close();
   }
-  void TakeIn(Lobby::Guest& guest, size_t count) {
+  void TakeIn(PendingConnections::Guest& guest, size_t count) {
     std::vector<int> ranks(count);
     std::memcpy(ranks.data(), guest.said.data() + sizeof(WatchdogGreeting), count * sizeof(int));
     for (const int rank : ranks) {
@@ -290,7 +290,7 @@ class Reception {
     links_.emplace_back(std::move(guest.socket), std::move(ranks), count);
   }
 
-  Lobby lobby_;
+  PendingConnections pending_;
   const uint64_t token_;
   const size_t num_links_;
   const int num_ranks_;
@@ -299,18 +299,18 @@ class Reception {
   std::set<int> ranks_;  // of the links
 };
 
-absl::StatusOr<std::vector<Link>> ConnectToRank0(const WatchdogMeeting& meeting,
+absl::StatusOr<std::vector<Link>> ConnectToRank0(const WatchdogRendezvous& rendezvous,
                                                  const std::vector<int>& local_ranks, int num_ranks,
                                                  Deadline limit) {
   std::vector<std::string> addresses;
-  for (const WatchdogMeeting::Address& told : meeting.addresses) {
+  for (const WatchdogRendezvous::Address& told : rendezvous.addresses) {
     if (told.size > 0) addresses.emplace_back(told.bytes.data(), told.size);
   }
   if (addresses.empty()) return absl::UnavailableError("rank 0 does not listen");
   MILLRACE_ASSIGN_OR_RETURN(
       Socket socket,
-      Reach(addresses, {limit, kAddressLimit}, [&](const Socket& made, Deadline deadline) {
-        return Introduce(meeting, local_ranks, made, deadline);
+      ConnectChecked(addresses, {limit, kAddressLimit}, [&](const Socket& made, Deadline deadline) {
+        return Introduce(rendezvous, local_ranks, made, deadline);
       }));
   std::vector<int> others;
   for (int rank = 0; rank < num_ranks; ++rank) {
@@ -350,22 +350,22 @@ absl::Status WatchdogLinks::Make(Communicator& communicator, bool leads,
   if (hosts == 1) return absl::OkStatus();
   const int num_ranks = communicator.size();
   const bool is_rank0 = communicator.rank() == 0;
-  const Deadline limit = After(kMeetingLimit);
-  WatchdogMeeting meeting;
+  const Deadline limit = After(kRendezvousLimit);
+  WatchdogRendezvous rendezvous;
   Socket listener;
   absl::Status own;
   if (is_rank0) {
-    absl::StatusOr<Socket> listening = ListenAt(address, &meeting);
+    absl::StatusOr<Socket> listening = ListenAt(address, &rendezvous);
     own = listening.status();
     if (own.ok()) listener = *std::move(listening);
   }
   MILLRACE_RETURN_IF_ERROR(
-      communicator.Broadcast({&meeting, DType::kU8, Shape{sizeof(meeting)}}, 0));
+      communicator.Broadcast({&rendezvous, DType::kU8, Shape{sizeof(rendezvous)}}, 0));
   if (leads && own.ok()) {
     absl::StatusOr<std::vector<Link>> made =
-        is_rank0
-            ? Reception(listener, meeting, static_cast<size_t>(hosts) - 1, num_ranks, limit).Run()
-            : ConnectToRank0(meeting, local_ranks, num_ranks, limit);
+        is_rank0 ? Reception(listener, rendezvous, static_cast<size_t>(hosts) - 1, num_ranks, limit)
+                       .Run()
+                 : ConnectToRank0(rendezvous, local_ranks, num_ranks, limit);
     own = made.status();
     if (own.ok()) {
       *links = std::make_unique<TcpWatchdogLinks>(*std::move(made), std::move(local_ranks),

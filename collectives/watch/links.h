@@ -18,7 +18,7 @@ namespace millrace::collectives {
 // Where rank 0 listens, told by a broadcast. A leader that has connected sends a WatchdogGreeting
 // and its ranks as 32-bit numbers; rank 0 answers with the token's complement; and the leader,
 // which may have given this connection up for one to another address, says the token again.
-struct WatchdogMeeting {
+struct WatchdogRendezvous {
   struct Address {
     std::array<char, 32> bytes{};  // as collectives/net/socket.h's
     uint64_t size = 0;             // 0: none

@@ -14,8 +14,8 @@ namespace millrace::collectives {
 enum class Presence : uint32_t {
   kHere,
   kLeft,
-  kBereft,  // it is here, and knows that the job has lost a rank
-  kActs,    // the same, and it is the one that acts for all
+  kKnowsOfLoss,  // it is here, and knows that the job has lost a rank
+  kActs,         // the same, and it is the one that acts for all
 };
 
 // Why a rank was given up.

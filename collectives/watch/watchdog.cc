@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "collectives/agreed.h"
 #include "collectives/host/host.h"
 #include "collectives/host/host_group.h"
@@ -31,13 +32,6 @@ namespace millrace::collectives {
 namespace {
 
 using std::chrono::milliseconds;
-
-// How often a rank shows that it lives and looks whether the others do.
-constexpr milliseconds kTurn{100};
-// For all that know of a loss to show it, between hosts in some turns.
-constexpr milliseconds kElection = 8 * kTurn;
-// Who shows nothing for so long is not waited for at the end.
-constexpr milliseconds kSilence{3000};
 
 const char* Describe(Cause cause) {
   switch (cause) {
@@ -66,20 +60,14 @@ class ProcessHandle {
   ProcessHandle() = default;
   explicit ProcessHandle(int pid)
       : fd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
-        gone_(fd_ < 0 && errno == ESRCH) {}
-  ~ProcessHandle() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  ProcessHandle(ProcessHandle&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), gone_(other.gone_) {}
-  ProcessHandle& operator=(ProcessHandle&&) = delete;
+        gone_(!fd_.valid() && errno == ESRCH) {}
 
   // -1: none, or a system without pidfd: its page has to do.
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   bool gone() const { return gone_; }  // before it could be opened
 
  private:
-  int fd_ = -1;
+  UniqueFd fd_;
   bool gone_ = false;
 };
 
@@ -92,13 +80,14 @@ class PagesWatchdog final : public Watchdog {
  public:
   PagesWatchdog(int rank, std::unique_ptr<SharedHost> memory, int num_ranks,
                 std::vector<LocalPeer> peers, std::unique_ptr<WatchdogLinks> links,
-                WatchdogOptions options)
+                WatchdogOptions options, WatchdogPace pace)
       : rank_(rank),
         memory_(std::move(memory)),
         board_(memory_->copy(0), num_ranks),
         peers_(std::move(peers)),
         links_(std::move(links)),
         options_(std::move(options)),
+        pace_(std::move(pace)),
         stalls_(rank, num_ranks, options_.stall_report, options_.stall_abort) {
     WritePage();
   }
@@ -129,32 +118,32 @@ class PagesWatchdog final : public Watchdog {
   void Leave() override { Show(Presence::kLeft); }
 
   int Elect() override {
-    Show(Presence::kBereft);
-    std::this_thread::sleep_for(kElection / 2);
+    Show(Presence::kKnowsOfLoss);
+    Wait(pace_.election / 2);
     std::vector<uint64_t> beats(board_.num_ranks());
     for (int rank = 0; rank < board_.num_ranks(); ++rank) {
       beats[rank] = board_.page(rank).Read().beat;
     }
-    std::this_thread::sleep_for(kElection / 2);
+    Wait(pace_.election / 2);
     const int elected = LowestOf(Presence::kActs, beats)
-                            .value_or(LowestOf(Presence::kBereft, beats).value_or(rank_));
+                            .value_or(LowestOf(Presence::kKnowsOfLoss, beats).value_or(rank_));
     if (elected == rank_) Show(Presence::kActs);
     return elected;
   }
 
   void AwaitLeave(int rank, milliseconds limit) override {
-    const auto start = StallWatch::Clock::now();
-    auto lived = start;
+    const Deadline start = pace_.clock();
+    Deadline lived = start;
     uint64_t beat = board_.page(rank).Read().beat;
-    while (StallWatch::Clock::now() - start < limit) {
+    for (Deadline now = start; now - start < limit; now = pace_.clock()) {
       const Sighting sighting = board_.page(rank).Read();
       if (sighting.presence == Presence::kLeft) return;
       if (sighting.beat != beat) {
         beat = sighting.beat;
-        lived = StallWatch::Clock::now();
+        lived = now;
       }
-      if (StallWatch::Clock::now() - lived > kSilence) return;
-      std::this_thread::sleep_for(kTurn);
+      if (now - lived > pace_.silence) return;
+      std::this_thread::sleep_for(pace_.turn);
     }
   }
 
@@ -183,6 +172,13 @@ class PagesWatchdog final : public Watchdog {
     const MutexLock lock(mu_);
     own_.presence = presence;
     board_.page(rank_).Write(own_);
+  }
+
+  void Wait(milliseconds time) const {
+    const Deadline end = pace_.clock() + time;
+    for (Deadline now = pace_.clock(); now < end; now = pace_.clock()) {
+      std::this_thread::sleep_for(std::min<Deadline::duration>(end - now, pace_.turn));
+    }
   }
 
   // Of the ranks whose pages say so, and which have come on since `beats`.
@@ -222,8 +218,8 @@ class PagesWatchdog final : public Watchdog {
       waits.push_back({peer.process.fd(), POLLIN, 0});
       ranks.push_back(peer.rank);
     }
-    const int limit = board_.verdict() ? 0 : static_cast<int>(kTurn.count());
-    if (limit == 0) std::this_thread::sleep_for(kTurn);  // the dead stay readable
+    const int limit = board_.verdict() ? 0 : static_cast<int>(pace_.turn.count());
+    if (limit == 0) std::this_thread::sleep_for(pace_.turn);  // the dead stay readable
     if (::poll(waits.data(), waits.size(), limit) <= 0) return;
     for (size_t i = 0; i < waits.size(); ++i) {
       // It may have left between the look and the end.
@@ -234,7 +230,7 @@ class PagesWatchdog final : public Watchdog {
 
   void LookForStalls() {
     if (board_.verdict()) return;
-    for (const StallWatch::Finding& finding : stalls_.Look(board_, StallWatch::Clock::now())) {
+    for (const StallWatch::Finding& finding : stalls_.Look(board_, pace_.clock())) {
       if (finding.give_up) {
         board_.Give(
             {finding.stall.where.rank, finding.stall.silent ? Cause::kSilent : Cause::kStalled});
@@ -250,6 +246,7 @@ class PagesWatchdog final : public Watchdog {
   const std::vector<LocalPeer> peers_;
   const std::unique_ptr<WatchdogLinks> links_;  // null: one host, or not this host's lowest rank
   const WatchdogOptions options_;
+  const WatchdogPace pace_;
   StallWatch stalls_;  // of the thread
 
   Mutex mu_;
@@ -299,7 +296,8 @@ absl::Status AgreeOn(Communicator& communicator, const absl::Status& own) {
 // `memory` holds the board of the ranks of `host`; null: there is none.
 absl::StatusOr<std::unique_ptr<Watchdog>> MakeOn(Communicator& job, Communicator& host,
                                                  std::unique_ptr<SharedHost> memory,
-                                                 const WatchdogOptions& options) {
+                                                 const WatchdogOptions& options,
+                                                 const WatchdogPace& pace) {
   MILLRACE_RETURN_IF_ERROR(
       AgreeOn(job, memory != nullptr ? absl::OkStatus()
                                      : absl::ResourceExhaustedError("no memory for a watchdog")));
@@ -307,8 +305,8 @@ absl::StatusOr<std::unique_ptr<Watchdog>> MakeOn(Communicator& job, Communicator
   std::unique_ptr<WatchdogLinks> links;
   MILLRACE_RETURN_IF_ERROR(WatchdogLinks::Make(job, host.rank() == 0, RanksOf(peers, job.rank()),
                                                options.address, &links));
-  auto watchdog = std::make_unique<PagesWatchdog>(job.rank(), std::move(memory), job.size(),
-                                                  std::move(peers), std::move(links), options);
+  auto watchdog = std::make_unique<PagesWatchdog>(
+      job.rank(), std::move(memory), job.size(), std::move(peers), std::move(links), options, pace);
   MILLRACE_RETURN_IF_ERROR(AgreeOn(job, watchdog->Start()));
   return watchdog;
 }
@@ -331,16 +329,17 @@ absl::StatusOr<std::unique_ptr<Watchdog>> Watchdog::Make(Communicator& communica
 }
 
 absl::StatusOr<std::unique_ptr<Watchdog>> MakeWatchdog(Communicator& job, Communicator& host,
-                                                       const WatchdogOptions& options) {
+                                                       const WatchdogOptions& options,
+                                                       const WatchdogPace& pace) {
   const size_t bytes = ProgressBoard::SizeBytes(job.size());
   MILLRACE_ASSIGN_OR_RETURN(SharedHostResult shared, SharedHost::Make(host, bytes));
   int64_t refused = shared.host == nullptr ? 1 : 0;
   MILLRACE_RETURN_IF_ERROR(
       job.AllReduce(TensorView{&refused, DType::kI64, Shape{1}}, ReduceOp::kMax));
-  if (refused == 0) return MakeOn(job, host, std::move(shared.host), options);
+  if (refused == 0) return MakeOn(job, host, std::move(shared.host), options, pace);
   // Without memory to share every rank is a host of its own.
   MILLRACE_ASSIGN_OR_RETURN(const auto alone, job.Split(job.rank(), 0));
-  return MakeOn(job, *alone, SharedHost::MakePrivate(bytes), options);
+  return MakeOn(job, *alone, SharedHost::MakePrivate(bytes), options, pace);
 }
 
 }  // namespace millrace::collectives

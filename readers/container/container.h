@@ -76,7 +76,7 @@ class Container {
 
 inline constexpr size_t kProbeBytes = 12;
 
-// `judges_rows`: indexes are of rows of CSV that were all looked at as shard_parts.h says, and are
+// `judges_rows`: indexes are of rows of CSV that were all looked at as damage/parts.h says, and are
 // not taken for others.
 std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, bool verify_crc,
                                                bool judges_rows = false);
@@ -99,21 +99,12 @@ bool HasNoMagic(std::span<const std::byte> first);
 //              zstd
 absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options);
 
-// Container::Unframe where the frame is payload but for what `trim(&payload)` takes off; it returns
-// what is wrong, or "".
-template <typename Trim>
-absl::StatusOr<std::string_view> TrimFrame(const std::string& file, const RecordRef& ref,
-                                           std::span<const std::byte> framed, const Trim& trim);
-// And UnframeAll.
-template <typename Trim>
-size_t TrimFrames(std::span<const RecordRef> refs, const std::byte* framed,
-                  std::span<const size_t> starts, std::span<std::string_view> payloads,
-                  const Trim& trim);
-
 // DATA_LOSS at a record of `file`.
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,
                            std::string_view text);
 
+// Unframes where a frame is its payload and more: `trim(&payload)` takes the rest off the end and
+// returns a text that says what is wrong, or "".
 template <typename Trim>
 absl::StatusOr<std::string_view> TrimFrame(const std::string& file, const RecordRef& ref,
                                            std::span<const std::byte> framed, const Trim& trim) {
@@ -127,18 +118,27 @@ absl::StatusOr<std::string_view> TrimFrame(const std::string& file, const Record
   return DamagedRecord(file, ref, RecordErrorReason::kUnknown, wrong);
 }
 
-template <typename Trim>
-size_t TrimFrames(std::span<const RecordRef> refs, const std::byte* framed,
-                  std::span<const size_t> starts, std::span<std::string_view> payloads,
-                  const Trim& trim) {
-  const char* const bytes = reinterpret_cast<const char*>(framed);
-  for (size_t i = 0; i < refs.size(); ++i) {
-    if (starts[i + 1] - starts[i] < refs[i].length) return i;
-    payloads[i] = {bytes + starts[i], refs[i].length};
-    if (!trim(&payloads[i]).empty()) return i;
+// A container whose frames are unframed so.
+template <std::string_view (*kTrim)(std::string_view* payload)>
+class TrimmedContainer : public Container {
+ public:
+  absl::StatusOr<std::string_view> Unframe(const std::string& file, const RecordRef& ref,
+                                           std::span<const std::byte> framed) const final {
+    return TrimFrame(file, ref, framed, kTrim);
   }
-  return refs.size();
-}
+
+  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
+                    std::span<const size_t> starts,
+                    std::span<std::string_view> payloads) const final {
+    const char* const bytes = reinterpret_cast<const char*>(framed);
+    for (size_t i = 0; i < refs.size(); ++i) {
+      if (starts[i + 1] - starts[i] < refs[i].length) return i;
+      payloads[i] = {bytes + starts[i], refs[i].length};
+      if (!kTrim(&payloads[i]).empty()) return i;
+    }
+    return refs.size();
+  }
+};
 
 }  // namespace millrace::readers
 

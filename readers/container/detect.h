@@ -19,11 +19,12 @@ namespace millrace::readers {
 // with a good CRC, kGzip, kZlib or kZstd when they start such a stream, otherwise kNone.
 absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file);
 
-// What `file` is compressed with as a whole: never kAuto.
+// Returns the compression of `file` as a whole, where `container` tells its plain files by their
+// first bytes; never kAuto.
 absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file,
                                               const Container& container);
 
-// What a record header with a bad CRC means.
+// The meaning of a record header with a bad CRC.
 struct BadHeader {
   RecordErrorReason reason = RecordErrorReason::kLengthCrc;
   std::string_view text;

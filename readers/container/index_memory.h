@@ -10,7 +10,7 @@ namespace millrace::readers {
 // Memory for indexes that come and go together. With one allocation for each, half of the time to
 // open ten million records went into page faults of 4 KiB; here they are of 2 MiB where the system
 // has such pages. Thread-compatible: threads at once would clear the same large page twice, so each
-// has one of its own. Internal.
+// has one of its own.
 class IndexMemory {
  public:
   IndexMemory() = default;

@@ -64,7 +64,7 @@ std::string_view TrimRow(std::string_view* row) {
   return row->empty() ? "an empty row: the shard changed after it was indexed" : "";
 }
 
-class TextContainer final : public Container {
+class TextContainer final : public TrimmedContainer<TrimLine> {
  public:
   const FrameFormat& format() const override { return kFormat; }
   bool LooksPlain(std::span<const std::byte> first) const override { return HasNoMagic(first); }
@@ -89,16 +89,6 @@ class TextContainer final : public Container {
     MILLRACE_RETURN_IF_ERROR(ForEachWindow(file, options, see));
     if (begins.back() < file.size()) begins.push_back(file.size());
     return RecordIndex::Make(begins, kFormat, memory);
-  }
-
-  absl::StatusOr<std::string_view> Unframe(const std::string& file, const RecordRef& ref,
-                                           std::span<const std::byte> framed) const override {
-    return TrimFrame(file, ref, framed, TrimLine);
-  }
-  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
-                    std::span<const size_t> starts,
-                    std::span<std::string_view> payloads) const override {
-    return TrimFrames(refs, framed, starts, payloads, TrimLine);
   }
 
  private:
@@ -209,7 +199,7 @@ class CsvWalk {
   char last_ = 0;  // the byte before the one that is looked at, but for line breaks
 };
 
-class CsvContainer final : public Container {
+class CsvContainer final : public TrimmedContainer<TrimRow> {
  public:
   CsvContainer(const ContainerOptions& options, bool judges_rows)
       : options_(options),
@@ -227,16 +217,6 @@ class CsvContainer final : public Container {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint64_t> begins,
                               CsvWalk(file, options, options_).Run());
     return RecordIndex::Make(begins, format_, memory);
-  }
-
-  absl::StatusOr<std::string_view> Unframe(const std::string& file, const RecordRef& ref,
-                                           std::span<const std::byte> framed) const override {
-    return TrimFrame(file, ref, framed, TrimRow);
-  }
-  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
-                    std::span<const size_t> starts,
-                    std::span<std::string_view> payloads) const override {
-    return TrimFrames(refs, framed, starts, payloads, TrimRow);
   }
 
  private:

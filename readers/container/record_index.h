@@ -19,11 +19,11 @@
 #include "readers/file/index_key.h"
 #include "readers/record.h"
 
-// The index of one shard: where its records begin. Internal; the file is in readers/FORMAT.md.
+// The index of one shard: where its records begin. Its file is described in readers/FORMAT.md.
 
 namespace millrace::readers {
 
-// What an index knows of the container whose frames it tells of.
+// The facts that an index has of the container of its frames.
 struct FrameFormat {
   uint64_t key = 0;             // of the container and its options; an index is for one of them
   uint32_t overhead_bytes = 0;  // of a frame that are no payload; 0 where only reading it tells
@@ -127,7 +127,7 @@ struct WalkOptions {
 absl::Status WalkRecords(const RandomAccessFile& file, const WalkOptions& options,
                          std::vector<uint64_t>& begins);
 
-// What is kept of a shard.
+// The part of a shard's index that is kept on disk.
 struct ShardIndex {
   RecordIndex records;
   uint64_t lengths_digest = 0;  // records.LengthsDigest(), which has to look at every record

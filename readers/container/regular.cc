@@ -34,7 +34,7 @@ absl::Status CheckRecord(const RandomAccessFile& file, uint64_t offset, uint64_t
       absl::StrCat("records of ", record_bytes, " bytes; the limit is ", max_record_bytes));
 }
 
-class RegularContainer : public Container {
+class RegularContainer : public TrimmedContainer<TrimNothing> {
  public:
   explicit RegularContainer(ContainerKind kind) : format_{.key = static_cast<uint64_t>(kind)} {}
 
@@ -46,16 +46,6 @@ class RegularContainer : public Container {
     MILLRACE_ASSIGN_OR_RETURN(WholeFrames whole, FindWhole(file, options, /*is_cut=*/false));
     MILLRACE_RETURN_IF_ERROR(whole.damage);
     return std::move(whole.frames);
-  }
-
-  absl::StatusOr<std::string_view> Unframe(const std::string& file, const RecordRef& ref,
-                                           std::span<const std::byte> framed) const override {
-    return TrimFrame(file, ref, framed, TrimNothing);
-  }
-  size_t UnframeAll(std::span<const RecordRef> refs, const std::byte* framed,
-                    std::span<const size_t> starts,
-                    std::span<std::string_view> payloads) const override {
-    return TrimFrames(refs, framed, starts, payloads, TrimNothing);
   }
 
  private:

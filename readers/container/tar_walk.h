@@ -45,7 +45,7 @@ class TarWalk {
   //   other      the file cannot be read
   absl::StatusOr<std::optional<TarMember>> Next();
 
-  // Behind the end mark: DATA_LOSS when anything but zeros follows.
+  // Checks the bytes behind the end mark: DATA_LOSS if anything but zeros follows.
   absl::Status CheckRest();
 
   // Where the next header lies.
@@ -75,8 +75,8 @@ class TarWalk {
   uint64_t wide_bytes_;  // to read while members are small
 };
 
-// What a sample of WebDataset is called: the member's path up to the first dot of its last part; ""
-// for members that belong to none.
+// Returns the name of the WebDataset sample that a member belongs to: its path up to the first dot
+// of the last part; "" for members that belong to no sample.
 std::string_view TarSampleKey(std::string_view name);
 
 }  // namespace millrace::readers

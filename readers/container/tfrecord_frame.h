@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-// The framing of a TFRecord file (readers/FORMAT.md), shared by reader, writer and index. Internal.
+// The framing of a TFRecord file (readers/FORMAT.md), shared by reader, writer and index.
 
 namespace millrace::readers {
 

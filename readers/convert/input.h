@@ -14,14 +14,14 @@
 #include "readers/convert.h"
 #include "readers/convert/record.h"
 
-// What `convert` reads. Internal.
+// The inputs of `convert`.
 
 namespace millrace::readers::internal {
 
 // Called with one record after the other; an error ends it, and gets the record's place.
 using TakeRecord = std::function<absl::Status(ConvertRecord record)>;
 
-// Some records of an input, of which nothing more needs to be fetched in order.
+// Some records of an input that need no more fetching in order.
 class FetchedRecords {
  public:
   virtual ~FetchedRecords() = default;
@@ -29,15 +29,15 @@ class FetchedRecords {
   virtual absl::Status ForEach(const TakeRecord& take) = 0;
 };
 
-// Thread-safe, but for Fetch where it is in order.
+// Thread-safe, except Fetch if fetch_in_order.
 class ConvertInput {
  public:
   virtual ~ConvertInput() = default;
 
   virtual uint64_t num_records() const = 0;
-  // About how many bytes a record takes.
+  // Approximate size of a record.
   virtual uint64_t RecordBytes(uint64_t record) const = 0;
-  // The class of an image, where that is known without reading it.
+  // Class of an image, if it is known without reading it.
   virtual std::optional<int64_t> LabelOf(uint64_t /*record*/) const { return std::nullopt; }
   // True where Fetch is called by one thread at a time, with records that rise, unless they are
   // shuffled.
@@ -45,11 +45,11 @@ class ConvertInput {
   virtual absl::StatusOr<std::unique_ptr<FetchedRecords>> Fetch(
       std::vector<uint64_t> records) const = 0;
 
-  // Equal only where the records are.
+  // Text that is equal only for equal records.
   virtual std::string Identity() const = 0;
-  // For people.
+  // Text for people.
   virtual std::string Source() const = 0;
-  // The features that samples have, where that is declared.
+  // Declared features of samples; empty if there is no declaration.
   virtual const std::vector<ConvertFeature>& schema() const = 0;
   virtual const std::vector<std::string>& class_names() const = 0;
 };
@@ -59,7 +59,7 @@ inline bool HoldsImages(ConvertFormat format) {
   return format == ConvertFormat::kIdx || format == ConvertFormat::kImages;
 }
 
-// Opens what `options` name. `as_samples`: not as bytes.
+// Opens the input that `options` name; with `as_samples` its records are samples, else bytes.
 absl::StatusOr<std::unique_ptr<ConvertInput>> OpenConvertInput(const ConvertOptions& options,
                                                                bool as_samples);
 // Its two parts.

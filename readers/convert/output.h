@@ -13,7 +13,7 @@
 #include "readers/convert.h"
 #include "readers/convert/record.h"
 
-// What `convert` writes. Internal.
+// The outputs of `convert`.
 
 namespace millrace::readers::internal {
 

@@ -12,12 +12,11 @@
 #include "readers/convert_schema.h"
 #include "readers/parse_fields.h"
 
-// What `convert` makes of the bytes of a record. Internal.
+// Parsers of the bytes of a record for `convert`.
 
 namespace millrace::readers::internal {
 
-// The feature that holds what a sample of a tar is called: its path up to the first dot of its last
-// part.
+// The feature that holds the name of a tar's sample: its path up to the first dot of the last part.
 inline constexpr char kTarKey[] = "__key__";
 
 // Immutable.

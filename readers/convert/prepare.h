@@ -9,7 +9,7 @@
 #include "readers/convert.h"
 #include "readers/convert/record.h"
 
-// What `convert` does to samples between input and output. Internal.
+// The changes that `convert` makes to samples between input and output.
 
 namespace millrace::readers::internal {
 

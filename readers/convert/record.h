@@ -11,7 +11,7 @@
 
 #include "base/dtype.h"
 
-// What goes from a container that is read to one that is written. Internal.
+// The records that go from the container that is read to the one that is written.
 
 namespace millrace::readers::internal {
 

@@ -100,9 +100,9 @@ class MemberSearch {
   uint64_t budget_;
 };
 
-class SalvageSource : public ByteSource {
+class ResyncSource : public ByteSource {
  public:
-  SalvageSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
+  ResyncSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
                 uint64_t begin)
       : file_(file),
         compression_(compression),
@@ -163,9 +163,9 @@ class SalvageSource : public ByteSource {
 
 }  // namespace
 
-std::unique_ptr<ByteSource> MakeSalvageSource(std::shared_ptr<const RandomAccessFile> file,
+std::unique_ptr<ByteSource> MakeResyncSource(std::shared_ptr<const RandomAccessFile> file,
                                               Compression compression, uint64_t begin) {
-  return std::make_unique<SalvageSource>(std::move(file), compression, begin);
+  return std::make_unique<ResyncSource>(std::move(file), compression, begin);
 }
 
 }  // namespace millrace::readers

@@ -9,7 +9,7 @@
 #include "readers/inflate/byte_source.h"
 #include "readers/record.h"
 
-// Reads a compressed file past damage. Internal.
+// Reads a compressed file past damage.
 //
 // Deflate says nothing of where its blocks begin, and what a block refers to is gone with the bytes
 // before it. But a gzip member, and a frame of zstd, needs nothing of what lies before it: behind
@@ -29,8 +29,8 @@ namespace millrace::readers {
 // The inflated bytes of `file`, as many as can be had. A stream that is not what `compression` says
 // is an error as in MakeByteSource. `compression` is kGzip, kZlib or kZstd; `begin` is where in the
 // file a member, or the stream, begins.
-std::unique_ptr<ByteSource> MakeSalvageSource(std::shared_ptr<const RandomAccessFile> file,
-                                              Compression compression, uint64_t begin = 0);
+std::unique_ptr<ByteSource> MakeResyncSource(std::shared_ptr<const RandomAccessFile> file,
+                                             Compression compression, uint64_t begin = 0);
 
 }  // namespace millrace::readers
 

@@ -186,7 +186,7 @@ absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression 
   if (compression == Compression::kNone) return shard;
   InflateSpool spool;
   MILLRACE_ASSIGN_OR_RETURN(auto inflated,
-                            spool.Add(MakeSalvageSource(std::move(shard.file), compression)));
+                            spool.Add(MakeResyncSource(std::move(shard.file), compression)));
   shard.file = std::move(inflated.file);
   shard.lost = std::move(inflated.lost);
   if (!inflated.damage.ok()) {

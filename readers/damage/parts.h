@@ -16,30 +16,29 @@
 #include "readers/inflate/byte_source.h"
 #include "readers/record.h"
 
-// Reads shards of other containers than TFRecord past damage. Internal.
+// Reads shards of other containers than TFRecord past damage.
 //
-// None of them says where a record ends but by what is in it, so damage is found where something
-// does not fit, which may be behind it:
-//   text  lines; one that is too long is damage
-//   csv   a row that is none, or has another number of cells than the others, is damage: than most
-//         of the hundred from the first that is one, or, where these do not agree, than the row
-//         that names the columns. A quote that is not closed takes the rows behind it along: of
-//         several lines only the first is given up. The row that names the columns is damaged where
-//         it is none
-//   tar   behind a header that is damaged it goes on at the next good one: on a block of 512 bytes,
-//         or where no other is, at any byte with the magic of ustar. The member may have
-//         belonged to the sample before it or to that behind it: both are given up. An archive that
-//         would have to be read more than 16 times to go on is given up there
-//   others  records lie where the header and the size of the file say: of a file that is cut, or
-//         longer than it should be, those that lie whole in front of that are records. A file of
-//         fixed length that does not fit is taken for cut, without a footer, unless that is as long
-//         as a record: of one that is longer than it should be, the footer and the bytes behind it
-//         are taken for a record too where they are as many
-// Where the stream of a compressed file is damaged it goes on as salvage_source.h says, in lines
-// behind the next line break, in a tar at the next header with the magic of ustar; of others all is
-// lost from there. A record that ends at the damage
-// is taken as it is: what an inflater makes of damaged bytes before it notices has no checksum
-// here.
+// In none of them the end of a record is told but by the bytes in it. Damage is found where
+// something does not fit, which may be behind the damage itself:
+//   text    A line that is too long is damage.
+//   csv     A row that is not one, or has another number of cells than the others, is damage. The
+//           others are most of the hundred rows from the first good one; if these do not agree, the
+//           row that names the columns counts. A quote that is not closed takes the rows behind it
+//           along: only the first of these lines is given up. The row that names the columns is
+//           damaged if it is not a row.
+//   tar     Behind a damaged header the walk goes on at the next good one: on a block of 512 bytes,
+//           or if there is none, at any byte with the magic of ustar. The member may have belonged
+//           to the sample before it or to the one behind it: both are given up. An archive that
+//           would have to be read more than 16 times to go on is given up there.
+//   others  Records lie where the header and the size of the file tell. Of a file that is cut, or
+//           longer than it should be, the records that lie whole in front of that place count. A
+//           file of fixed length that does not fit is taken for cut, without a footer, unless the
+//           footer is as long as a record. If it is longer than it should be, the footer and the
+//           bytes behind it are taken for a record too if they are as many.
+// If the stream of a compressed file is damaged, the walk goes on as damage/compressed.h says: in
+// lines behind the next line break, in a tar at the next header with the magic of ustar. Of others
+// all is lost from there. A record that ends at the damage is delivered as it is: nothing here has
+// a checksum over the bytes that an inflater makes up before it notices damage.
 
 namespace millrace::readers {
 

@@ -56,10 +56,10 @@ class Places {
     PushRun(run);
   }
 
-  absl::StatusOr<SalvagedParts> Finish(uint64_t size, const FrameFormat& format,
+  absl::StatusOr<ResyncedParts> Finish(uint64_t size, const FrameFormat& format,
                                        const std::shared_ptr<IndexMemory>& memory) && {
     if (front_.count > 0) {
-      return SalvagedParts{
+      return ResyncedParts{
           RecordIndex::Regular(front_.offset, front_.record_bytes, front_.count, rest_bytes_),
           std::move(damaged_)};
     }
@@ -69,7 +69,7 @@ class Places {
         RecordIndex records,
         RecordIndex::Make(begins_, format, memory,
                           damaged_.empty() ? std::span<const uint32_t>() : lengths_));
-    return SalvagedParts{std::move(records), std::move(damaged_)};
+    return ResyncedParts{std::move(records), std::move(damaged_)};
   }
 
  private:
@@ -130,7 +130,7 @@ absl::Status DamagedParts::At(const std::string& file, const RecordRef& ref) con
   return DamagedRecord(file, ref, part.reason, texts_[part.text]);
 }
 
-absl::StatusOr<SalvagedParts> SalvageParts(const InflatedShard& shard,
+absl::StatusOr<ResyncedParts> ResyncParts(const InflatedShard& shard,
                                            const ContainerOptions& container,
                                            const FrameFormat& format, uint64_t max_record_bytes,
                                            const std::shared_ptr<IndexMemory>& memory,

@@ -18,7 +18,7 @@
 #include "readers/record.h"
 
 // The index of a damaged shard of another container than TFRecord: its records, and each stretch of
-// damage (shard_parts.h) as one record more, which is none. Internal.
+// damage (damage/parts.h) as one record more, which is none.
 //
 // Nothing in the bytes of such a stretch says that it is damage, so that is kept beside the index.
 // In the index a stretch has a length of 0: nothing of it is read, however long it is.
@@ -52,7 +52,7 @@ class DamagedParts {
   std::vector<std::string> texts_;  // what is wrong with them; few are different
 };
 
-struct SalvagedParts {
+struct ResyncedParts {
   RecordIndex records;
   DamagedParts damaged;
 };
@@ -61,11 +61,11 @@ struct SalvagedParts {
 // since.
 //   RESOURCE_EXHAUSTED  there is no memory for the index, or more than 2^20 stretches are damage
 //   other               the shard cannot be read
-absl::StatusOr<SalvagedParts> SalvageParts(const InflatedShard& shard,
-                                           const ContainerOptions& container,
-                                           const FrameFormat& format, uint64_t max_record_bytes,
-                                           const std::shared_ptr<IndexMemory>& memory,
-                                           const std::function<void(uint64_t bytes)>& advanced);
+absl::StatusOr<ResyncedParts> ResyncParts(const InflatedShard& shard,
+                                          const ContainerOptions& container,
+                                          const FrameFormat& format, uint64_t max_record_bytes,
+                                          const std::shared_ptr<IndexMemory>& memory,
+                                          const std::function<void(uint64_t bytes)>& advanced);
 
 }  // namespace millrace::readers
 

@@ -20,14 +20,14 @@ constexpr uint64_t kMaxPasses = 4;             // over the file's bytes, to chec
 
 }  // namespace
 
-SalvageWalk::SalvageWalk(const RandomAccessFile& file, uint64_t max_record_bytes)
+ResyncWalk::ResyncWalk(const RandomAccessFile& file, uint64_t max_record_bytes)
     : file_(file),
       max_length_(std::min(max_record_bytes, kMaxLength)),
       check_bytes_(kMaxPasses * file.size()),
       buffer_(kWindowBytes) {}
 
 // One frame is held back, for the one behind it may show that it is none.
-absl::StatusOr<std::optional<Stretch>> SalvageWalk::Next() {
+absl::StatusOr<std::optional<Stretch>> ResyncWalk::Next() {
   while (offset_ < file_.size()) {
     MILLRACE_ASSIGN_OR_RETURN(Stretch next, Look());
     if (!next.framed) MILLRACE_RETURN_IF_ERROR(FindEnd(&next));
@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<Stretch>> SalvageWalk::Next() {
 }
 
 // Finds out where the stretch ends, and whether it begins in the record before.
-absl::Status SalvageWalk::FindEnd(Stretch* stretch) {
+absl::Status ResyncWalk::FindEnd(Stretch* stretch) {
   bool doubtful = pending_.has_value() && pending_->framed;
   if (doubtful) {
     MILLRACE_ASSIGN_OR_RETURN(const bool good,
@@ -63,7 +63,7 @@ absl::Status SalvageWalk::FindEnd(Stretch* stretch) {
 }
 
 // Whether [begin, end) is one frame with a damaged header: its length fits, or its payload's CRC.
-absl::StatusOr<bool> SalvageWalk::IsFrame(uint64_t begin, uint64_t end) {
+absl::StatusOr<bool> ResyncWalk::IsFrame(uint64_t begin, uint64_t end) {
   if (end < begin + kFrameBytes) return false;
   const uint64_t length = end - begin - kFrameBytes;
   std::byte claimed[sizeof(uint64_t)];
@@ -73,7 +73,7 @@ absl::StatusOr<bool> SalvageWalk::IsFrame(uint64_t begin, uint64_t end) {
 }
 
 // What the header at offset_ says.
-absl::StatusOr<Stretch> SalvageWalk::Look() {
+absl::StatusOr<Stretch> ResyncWalk::Look() {
   Stretch stretch{.offset = offset_, .bytes = 0, .framed = false, .reason = {}};
   const uint64_t left = file_.size() - offset_;
   if (left < kHeaderBytes) {
@@ -97,7 +97,7 @@ absl::StatusOr<Stretch> SalvageWalk::Look() {
 }
 
 // The first offset from `from` on where a good record begins, or the end of the file.
-absl::StatusOr<uint64_t> SalvageWalk::FindFrame(uint64_t from) {
+absl::StatusOr<uint64_t> ResyncWalk::FindFrame(uint64_t from) {
   const uint64_t size = file_.size();
   std::vector<std::byte> window(kFirstWindowBytes);
   while (from + kFrameBytes <= size) {
@@ -118,7 +118,7 @@ absl::StatusOr<uint64_t> SalvageWalk::FindFrame(uint64_t from) {
   return size;
 }
 
-absl::StatusOr<bool> SalvageWalk::PayloadOk(uint64_t offset, uint64_t length) {
+absl::StatusOr<bool> ResyncWalk::PayloadOk(uint64_t offset, uint64_t length) {
   if (length > check_bytes_) return false;
   check_bytes_ -= length;
   Crc32c crc;
@@ -135,9 +135,9 @@ absl::StatusOr<bool> SalvageWalk::PayloadOk(uint64_t offset, uint64_t length) {
   return crc.Masked() == LoadU32(footer);
 }
 
-absl::Status SalvageRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
+absl::Status ResyncRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
                             std::vector<uint64_t>& begins) {
-  SalvageWalk walk(file, max_record_bytes);
+  ResyncWalk walk(file, max_record_bytes);
   begins.assign(1, 0);
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<Stretch> stretch, walk.Next());

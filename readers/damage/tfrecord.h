@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "base/record_error.h"
 
-// Walks the frames of a plain TFRecord file past damage. Internal.
+// Walks the frames of a plain TFRecord file past damage.
 //
 // Where a header is not what it should be, nothing says how long its record is: the walk goes on at
 // the next offset where a header with a good CRC begins whose payload has a good CRC too. If the
@@ -36,10 +36,10 @@ struct Stretch {
 };
 
 // Thread-compatible.
-class SalvageWalk {
+class ResyncWalk {
  public:
   // Borrows the file. Longer records are damage.
-  SalvageWalk(const RandomAccessFile& file, uint64_t max_record_bytes);
+  ResyncWalk(const RandomAccessFile& file, uint64_t max_record_bytes);
 
   // The next stretch; together they make up the file.
   //   nullopt  the end of the file
@@ -65,8 +65,8 @@ class SalvageWalk {
 // the end of the last one. A shorter one belongs to that before it, the first to the next.
 //   DATA_LOSS  the file has none
 //   other      it cannot be read
-absl::Status SalvageRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
-                            std::vector<uint64_t>& begins);
+absl::Status ResyncRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
+                           std::vector<uint64_t>& begins);
 
 // Whether the record of `length` bytes that is framed at `offset` has a good payload, and what it
 // is.

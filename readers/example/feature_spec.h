@@ -10,11 +10,11 @@
 #include "base/schema.h"
 #include "readers/feature_spec.h"
 
-// What all ops that parse records have in common. Internal.
+// Helpers of all ops that parse records.
 
 namespace millrace::readers::internal {
 
-// True when the record says how many values there are.
+// True if the record tells the number of values.
 inline bool IsRagged(const FeatureSpec& spec) {
   return spec.dtype != DType::kBytes && spec.shape.rank() > 0 && spec.shape[0] == Shape::kUnknown;
 }

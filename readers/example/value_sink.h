@@ -50,7 +50,7 @@ struct ValueSink {
   }
 };
 
-// What is wrong with the kind of the values, or "".
+// Returns a text that says what is wrong with the kind of the values, or "".
 std::string WhyNotKind(const ValueSink& sink);
 
 }  // namespace millrace::readers::internal

@@ -23,7 +23,7 @@
 
 namespace millrace::readers {
 
-// Thread-safe. Internal.
+// Thread-safe.
 class BlockCache : public std::enable_shared_from_this<BlockCache> {
  public:
   static constexpr size_t kBlockBytes = 64 << 10;

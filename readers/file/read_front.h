@@ -7,22 +7,22 @@
 
 namespace millrace::readers {
 
-// One file that several threads read side by side, in about its order. The kernel reads ahead far
-// and in large pieces (here 4 MiB) only for whoever reads strictly in order; what others read, or
-// tell it to fetch (POSIX_FADV_WILLNEED), it gets in their pieces, page by page. So of the threads
-// that wait for bytes beyond the front, one brings what was announced into the page cache, the
-// others wait for it, and each copies from there. Thread-safe.
+// One file that several threads read side by side, roughly in its order. The kernel reads far ahead
+// and in large pieces (here 4 MiB) only for a strictly sequential reader; all other reads, and
+// those that POSIX_FADV_WILLNEED asks for, are fetched page by page. So one of the threads that
+// wait for bytes beyond the front brings the announced bytes into the page cache, the others wait
+// for it, and each copies from there. Thread-safe.
 class ReadFront {
  public:
   // Borrows `fd`, a regular file open for reading.
   explicit ReadFront(int fd) : fd_(fd) {}
 
   // [offset, end) will be read; reads are announced in about the order in which they were planned.
-  // False: do not look for it in the page cache now; the kernel takes even a look for a wish, and
-  // the front has not come so far.
+  // False if the page cache must not be asked for it now: the kernel takes even a question for a
+  // request, and the front has not come so far.
   bool Announce(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
 
-  // What a look for announced bytes has found.
+  // Reports whether announced bytes were found in the page cache.
   void Found(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
   void Missed(uint64_t offset, uint64_t end) MILLRACE_EXCLUDES(mu_);
 

@@ -18,7 +18,7 @@
 
 namespace millrace::readers {
 
-// Thread-safe. Internal.
+// Thread-safe.
 class ReadWatch {
  public:
   using Clock = std::chrono::steady_clock;

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 
-// Where a set of shards is written before it appears. Internal.
+// The folder in which a set of shards is written before it appears.
 
 namespace millrace::readers {
 

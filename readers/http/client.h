@@ -25,9 +25,9 @@ struct HttpRange {
 
 // Asks servers for ranges of files, many at once, and asks again when that may help.
 //
-// One thread runs all requests through libcurl's multi interface: whoever waits for bytes is an I/O
-// thread with work of its own, read-ahead has nobody who waits for it, and connections are kept and
-// counted in one place without a lock. An attempt that broke off is continued where it ended.
+// One thread runs all requests through libcurl's multi interface: threads that wait for bytes have
+// work of their own, no thread waits for read-ahead, and connections are kept and counted in one
+// place without a lock. An attempt that broke off is continued where it ended.
 // Thread-safe.
 class HttpClient {
  public:

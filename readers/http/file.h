@@ -26,7 +26,7 @@
 // records at random) fetches just what it reads instead.
 //
 // A file is one version for as long as it is open: a block of another one is an error
-// (readers/http/head.h). Internal.
+// (readers/http/head.h).
 
 namespace millrace::readers {
 

@@ -17,14 +17,14 @@
 
 namespace millrace::readers {
 
-// What tells one version of a file from another: its ETag, or the time of its last change.
+// The mark of one version of a file: its ETag, or the time of its last change.
 struct HttpVersion {
   std::string etag;
   std::string last_modified;
 
-  // False where the server says neither.
+  // False if the server gives neither.
   bool known() const { return !etag.empty() || !last_modified.empty(); }
-  // Whether `other` is the same, by the best that this one has.
+  // True if `other` is the same version, by the best mark that this one has.
   bool Matches(const HttpVersion& other) const;
   std::string ToString() const;  // "ETag "abc"", "Last-Modified ..." or "no version"
 };

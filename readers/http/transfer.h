@@ -25,7 +25,7 @@ class HttpTransfer {
   // handle lives until Finish, and knows this object as CURLINFO_PRIVATE.
   CURL* Start(Clock::time_point now);
   CURL* handle() const { return easy_.get(); }
-  // Whether the attempt is too slow; looks at the clock only every stall_time.
+  // True if the attempt is too slow. Judged once in every stall_time.
   bool IsStalled(Clock::time_point now);
   Clock::time_point stall_check() const { return window_begin_ + options_.stall_time; }
 

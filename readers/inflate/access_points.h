@@ -15,7 +15,7 @@
 #include "readers/file/index_key.h"
 #include "readers/record.h"
 
-// Where a compressed shard can be entered. Internal; the file is in readers/FORMAT.md.
+// Where a compressed shard can be entered. Its file is described in readers/FORMAT.md.
 
 namespace millrace::readers {
 

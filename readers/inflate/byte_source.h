@@ -17,11 +17,11 @@
 
 namespace millrace::readers {
 
-// Zeros that stand for what is missing where a compressed stream cannot be inflated for a while,
-// however much that is: enough for a frame, and no header of one.
+// Number of zeros that stand for a missing part of a compressed stream, however long that is:
+// enough for a frame, and never the header of one.
 inline constexpr uint64_t kLostBytes = 16;
 
-// A part of the inflated bytes that is not what it was, or those zeros.
+// A part of the inflated bytes that is damaged, or the zeros that stand for a missing part.
 struct LostBytes {
   uint64_t begin = 0;
   uint64_t bytes = kLostBytes;
@@ -34,7 +34,7 @@ struct HeldBytes {
   std::shared_ptr<const void> held;
 };
 
-// The (inflated) bytes of a shard, from the first to the last. Internal; the seam between what a
+// The (inflated) bytes of a shard, from the first to the last. The seam between what a
 // file is compressed with and how records are cut out of it. Thread-compatible.
 class ByteSource {
  public:
@@ -53,13 +53,13 @@ class ByteSource {
 
   // The bytes still to come where that is known (a plain file).
   virtual std::optional<uint64_t> Remaining() const = 0;
-  // Of a source that goes on behind damage (salvage_source.h): what it met so far, in order.
+  // Of a source that goes on behind damage (damage/compressed.h): what it met so far, in order.
   virtual std::span<const LostBytes> lost() const { return {}; }
   // For messages.
   virtual const std::string& path() const = 0;
 };
 
-// Which stream begins with `first`; kNone when none does.
+// Returns the kind of stream that begins with `first`; kNone if none does.
 Compression CompressionOf(std::span<const std::byte> first);
 
 // Opens the bytes of `file`, reading `chunk_bytes` of compressed bytes at a time.
@@ -68,11 +68,11 @@ absl::StatusOr<std::unique_ptr<ByteSource>> MakeByteSource(
     std::shared_ptr<const RandomAccessFile> file, Compression compression,
     size_t chunk_bytes = 256 << 10);
 
-// The first of `lost` that has bytes in [begin, end); null: none has.
+// Returns the first of `lost` that has bytes in [begin, end); null if none has.
 const LostBytes* FindLost(std::span<const LostBytes> lost, uint64_t begin, uint64_t end);
 
-// Whether a gzip, zlib or zstd stream (`compression`) may begin with `first` (at least one byte);
-// judges as many bytes as there are.
+// True if a gzip, zlib or zstd stream (`compression`) may begin with `first` (at least one byte).
+// Judges as many bytes as there are.
 bool LooksLike(Compression compression, std::span<const std::byte> first);
 
 }  // namespace millrace::readers

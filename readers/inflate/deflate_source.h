@@ -36,11 +36,11 @@ class EnterableSource : public ByteSource {
   virtual absl::StatusOr<size_t> ReadToEntry(std::span<std::byte> out,
                                              std::optional<InflateEntry>& entry) = 0;
 
-  // Whether the end was reached, and all was well.
+  // True if the end was reached without damage.
   virtual bool ended() const = 0;
-  // Up to where the file was inflated.
+  // End of the part of the file that was inflated.
   virtual uint64_t consumed() const = 0;
-  // Where in the file the member or frame begins that was entered last, or should begin.
+  // Begin, in the file, of the member or frame that was entered last, or of the one expected next.
   virtual uint64_t member_begin() const = 0;
 };
 

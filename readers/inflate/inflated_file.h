@@ -15,7 +15,7 @@ namespace millrace::readers {
 //   DATA_LOSS  with RecordError: the span is damaged, or is not what the points were made of. Other
 //              spans can be read
 //   other      `file` cannot be read
-// Internal.
+//
 std::shared_ptr<const RandomAccessFile> MakeInflatedFile(
     std::shared_ptr<const RandomAccessFile> file, AccessPoints points,
     std::shared_ptr<SpanCache> cache);

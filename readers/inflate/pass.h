@@ -27,8 +27,8 @@ struct InflatePassOptions {
 };
 
 // Inflates a gzip, zlib or zstd file once, from its begin to its end, and makes its access points.
-// While that goes on the inflated bytes can be read in order, so that whoever looks for records
-// needs no pass of their own. Thread-compatible, ReadAt too. Internal.
+// Meanwhile the inflated bytes can be read in order, so that a search for records needs no pass of
+// its own. Thread-compatible, ReadAt too.
 class InflatePass : public RandomAccessFile {
  public:
   InflatePass(std::shared_ptr<const RandomAccessFile> file, Compression compression,
@@ -37,7 +37,7 @@ class InflatePass : public RandomAccessFile {
 
   // REQUIRES: no read before was at a larger offset.
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override;
-  // Of the inflated bytes; while the end is not known, more than any file has.
+  // Number of inflated bytes; before the end is known, more than any file has.
   uint64_t size() const override;
   const std::string& path() const override { return source_->path(); }
 

@@ -16,9 +16,9 @@
 
 // Inflated spans of the compressed files of one source. Threads that want different spans inflate
 // them side by side; those that want the same one wait for the first. In an order that goes forward
-// they do not just wait: the next spans will be wanted too, so whoever would wait inflates one of
-// them. So the threads that read in order share the work without a thread of the cache's own, and
-// an order that jumps wastes nothing.
+// a thread that would wait inflates one of the next spans instead, since these will be wanted too.
+// So the threads that read in order share the work without a thread of the cache's own, and an
+// order that jumps wastes nothing.
 
 namespace millrace::readers {
 
@@ -40,7 +40,7 @@ class SpannedFile {
                                std::span<std::byte> out) const = 0;
 };
 
-// Thread-safe. Internal.
+// Thread-safe.
 class SpanCache {
  public:
   using Bytes = std::shared_ptr<const Chunk>;

@@ -23,7 +23,7 @@ struct CompressedSpan {
   std::span<const std::byte> window;  // in_member: the last inflated bytes before it
 };
 
-// Inflates spans. Thread-compatible; keep it, as it is large. Internal.
+// Inflates spans. Thread-compatible; keep it, as it is large.
 class SpanInflater {
  public:
   // Inflates until `out` is full. Returns what is wrong with the stream; empty: nothing was

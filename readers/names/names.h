@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-// The ways of ExpandFiles to name many files in few words. Internal.
+// The ways of ExpandFiles to name many files in few words.
 
 namespace millrace::readers::internal {
 

@@ -13,6 +13,8 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
@@ -147,33 +149,61 @@ void RunSteps(uint64_t count, const OrderedSteps& steps) {
   }
 }
 
-// What the filters of one pipeline share.
-struct Pipeline {
-  uint64_t count;
-  const OrderedSteps& steps;
-  uint64_t next = 0;                  // used by the first filter alone
-  std::atomic<bool> stopped = false;  // last filter -> the others; a late look costs an item
-  Handover order;                     // between calls of one kind of step, and between the steps
+// State that the filters of one pipeline share.
+class Pipeline {
+ public:
+  Pipeline(uint64_t count, size_t max_under_way, const OrderedSteps& steps)
+      : count_(count), steps_(steps), items_(max_under_way) {}
 
   std::optional<uint64_t> Begin() {
-    if (next == count || stopped.load(std::memory_order_relaxed)) return std::nullopt;
-    order.Take();
-    steps.begin(next);
-    order.Give();
-    return next++;
-  }
-  uint64_t Work(uint64_t item) {
-    order.Take();
-    steps.work(item);
-    order.Give();
+    if (next_ == count_ || stopped_.load(std::memory_order_relaxed)) return std::nullopt;
+    const uint64_t item = next_++;
+    InTurn(begins_, item, [&] { steps_.begin(item); });
     return item;
   }
-  void End(uint64_t item) {
-    if (stopped.load(std::memory_order_relaxed)) return;
-    order.Take();
-    if (!steps.end(item)) stopped.store(true, std::memory_order_relaxed);
-    order.Give();
+  void Work(uint64_t item) {
+    HandoverOf(item).Take();
+    steps_.work(item);
+    HandoverOf(item).Give();
   }
+  void End(uint64_t item) {
+    if (stopped_.load(std::memory_order_relaxed)) return;
+    InTurn(ends_, item, [&] {
+      if (!steps_.end(item)) stopped_.store(true, std::memory_order_relaxed);
+    });
+  }
+
+  // For the thread that calls the pipeline, before and after it.
+  void Start() {
+    begins_.Give();
+    ends_.Give();
+    for (Handover& item : items_) item.Give();
+  }
+  void Finish() {
+    begins_.Take();
+    ends_.Take();
+    for (Handover& item : items_) item.Take();
+  }
+
+ private:
+  Handover& HandoverOf(uint64_t item) { return items_[item % items_.size()]; }
+
+  template <typename Step>
+  void InTurn(Handover& calls, uint64_t item, const Step& step) {
+    calls.Take();
+    HandoverOf(item).Take();
+    step();
+    HandoverOf(item).Give();
+    calls.Give();
+  }
+
+  const uint64_t count_;
+  const OrderedSteps& steps_;
+  uint64_t next_ = 0;                  // used by the first filter alone
+  std::atomic<bool> stopped_ = false;  // last filter -> the others; a late look costs an item
+  Handover begins_;                    // from call to call
+  Handover ends_;
+  std::vector<Handover> items_;  // from step to step, and to the item that comes in its place
 };
 
 }  // namespace
@@ -191,8 +221,8 @@ absl::Status OrderedPipeline(uint64_t count, size_t max_under_way, int threads,
     RunSteps(count, steps);
     return absl::OkStatus();
   }
-  Pipeline pipeline{.count = count, .steps = steps};
-  pipeline.order.Give();
+  Pipeline pipeline(count, max_under_way, steps);
+  pipeline.Start();
   Arena arena(threads);
   const absl::Status status = arena.Execute([&] {
     tbb::parallel_pipeline(
@@ -203,12 +233,15 @@ absl::Status OrderedPipeline(uint64_t count, size_t max_under_way, int threads,
                                            if (!item.has_value()) control.stop();
                                            return item.value_or(0);
                                          }) &
-            tbb::make_filter<uint64_t, uint64_t>(
-                tbb::filter_mode::parallel, [&](uint64_t item) { return pipeline.Work(item); }) &
+            tbb::make_filter<uint64_t, uint64_t>(tbb::filter_mode::parallel,
+                                                 [&](uint64_t item) {
+                                                   pipeline.Work(item);
+                                                   return item;
+                                                 }) &
             tbb::make_filter<uint64_t, void>(tbb::filter_mode::serial_in_order,
                                              [&](uint64_t item) { pipeline.End(item); }));
   });
-  pipeline.order.Take();
+  pipeline.Finish();
   return status;
 }
 

@@ -32,7 +32,7 @@ struct IndexedShard {
 };
 
 // The indexes and access points of shards in a CacheFolder. Immutable, thread-safe, and safe
-// between processes. A folder that cannot be used costs speed, never an error. Internal.
+// between processes. A folder that cannot be used costs speed, never an error.
 class IndexCache {
  public:
   using Build = std::function<absl::StatusOr<ShardIndex>()>;

@@ -192,7 +192,7 @@ class Opener {
     const bool compressed = compression != Compression::kNone;
     std::optional<RecordIndex> frames;  // of a shard that was inflated just now, if all is well
     if (compressed) MILLRACE_RETURN_IF_ERROR(Enter(path, compression, place, shard, frames));
-    std::optional<SalvagedParts> judged;  // of a shard of which not all rows are good
+    std::optional<ResyncedParts> judged;  // of a shard of which not all rows are good
     bool walked = false;
     const auto build = [&]() -> absl::StatusOr<ShardIndex> {
       walked = !container_.is_regular();
@@ -211,11 +211,11 @@ class Opener {
       return found.ok() && IsOverLimit(*found) ? build() : std::move(found);
     };
     absl::StatusOr<ShardIndex> index =
-        shard.lost.empty() ? find_or_build() : Salvage(compression, place, shard);
+        shard.lost.empty() ? find_or_build() : Resync(compression, place, shard);
     if (judged.has_value()) {
       index = WithDamage(*std::move(judged), shard);
-    } else if (MaySalvage(index.status())) {
-      index = Salvage(compression, place, shard);
+    } else if (MayResync(index.status())) {
+      index = Resync(compression, place, shard);
     }
     if (!index.ok()) return index.status();
     if (!walked && !compressed) Advance(shard.file_size, /*tell=*/false);
@@ -254,35 +254,35 @@ class Opener {
     return absl::OkStatus();
   }
 
-  bool MaySalvage(const absl::Status& status) const {
+  bool MayResync(const absl::Status& status) const {
     const std::optional<RecordError> error = GetRecordError(status);
     return resyncs() && error.has_value() && error->reason != RecordErrorReason::kWrongCompression;
   }
 
-  static ShardIndex WithDamage(SalvagedParts parts, Shard& shard) {
+  static ShardIndex WithDamage(ResyncedParts parts, Shard& shard) {
     shard.damaged = std::move(parts.damaged);
     return WithDigest(std::move(parts.records));
   }
 
   // What there is of a damaged shard. Not kept: without resync there is no index of such a file.
-  absl::StatusOr<ShardIndex> Salvage(Compression compression, Place& place, Shard& shard) {
+  absl::StatusOr<ShardIndex> Resync(Compression compression, Place& place, Shard& shard) {
     if (!is_tfrecord()) {
-      MILLRACE_ASSIGN_OR_RETURN(SalvagedParts parts, Parts(compression, place, shard, {}));
+      MILLRACE_ASSIGN_OR_RETURN(ResyncedParts parts, Parts(compression, place, shard, {}));
       return WithDamage(std::move(parts), shard);
     }
-    shard.salvaged = true;
+    shard.resynced = true;
     std::vector<uint64_t> begins;
-    MILLRACE_RETURN_IF_ERROR(SalvageRecords(*shard.file, options_.max_record_bytes, begins));
+    MILLRACE_RETURN_IF_ERROR(ResyncRecords(*shard.file, options_.max_record_bytes, begins));
     MILLRACE_ASSIGN_OR_RETURN(RecordIndex records,
                               RecordIndex::Make(begins, container_.format(), place.memory));
     return WithDigest(std::move(records));
   }
 
-  absl::StatusOr<SalvagedParts> Parts(Compression compression, Place& place, const Shard& shard,
+  absl::StatusOr<ResyncedParts> Parts(Compression compression, Place& place, const Shard& shard,
                                       const std::function<void(uint64_t)>& advanced) const {
     const InflatedShard parts = {
         .file = shard.file, .compression = compression, .lost = shard.lost};
-    return SalvageParts(parts, options_.container, container_.format(), options_.max_record_bytes,
+    return ResyncParts(parts, options_.container, container_.format(), options_.max_record_bytes,
                         place.memory, advanced);
   }
 
@@ -290,10 +290,10 @@ class Opener {
   //            what there is of the shard is in `judged`
   absl::StatusOr<ShardIndex> BuildOfGoodRows(Compression compression, Place& place,
                                              const Shard& shard,
-                                             std::optional<SalvagedParts>& judged) {
+                                             std::optional<ResyncedParts>& judged) {
     const WalkOptions walk = Walk(compression == Compression::kNone);
     MILLRACE_RETURN_IF_ERROR(CheckPlain(*shard.file, walk));
-    MILLRACE_ASSIGN_OR_RETURN(SalvagedParts parts, Parts(compression, place, shard, walk.advanced));
+    MILLRACE_ASSIGN_OR_RETURN(ResyncedParts parts, Parts(compression, place, shard, walk.advanced));
     if (parts.damaged.empty()) return WithDigest(std::move(parts.records));
     judged = std::move(parts);
     RecordError error;
@@ -354,7 +354,7 @@ class Opener {
 
   absl::StatusOr<InflateSpool::Inflated> Spool(Compression compression, Place& place,
                                                const Shard& shard) {
-    if (resyncs()) return place.spool.Add(MakeSalvageSource(shard.file, compression));
+    if (resyncs()) return place.spool.Add(MakeResyncSource(shard.file, compression));
     MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(shard.file, compression));
     return place.spool.Add(std::move(source));
   }

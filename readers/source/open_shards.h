@@ -27,9 +27,9 @@ struct Shard {
   uint64_t lengths_digest = 0;
   uint64_t point_bytes = 0;  // of memory for access points
   uint64_t num_spans = 0;    // that it is entered at
-  bool salvaged = false;  // of TFRecord: its framing is lost, some records are stretches of damage
+  bool resynced = false;  // of TFRecord: its framing is lost, some records are stretches of damage
   DamagedParts damaged;   // of another container: which records are that
-  std::vector<LostBytes> lost;  // salvaged: where it could not be inflated
+  std::vector<LostBytes> lost;  // resynced: where it could not be inflated
   std::string dali_index;       // the .idx that lists its records; empty: it was walked
 };
 

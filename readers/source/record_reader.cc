@@ -298,7 +298,7 @@ absl::StatusOr<std::unique_ptr<RecordReader>> OpenTfRecordReader(
     MILLRACE_ASSIGN_OR_RETURN(compression, DetectCompression(*file));
   }
   if (options.resync && options.verify_crc && compression != Compression::kNone) {
-    return MakeTfRecordReader(MakeSalvageSource(std::move(file), compression), options);
+    return MakeTfRecordReader(MakeResyncSource(std::move(file), compression), options);
   }
   MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(file), compression));
   return MakeTfRecordReader(std::move(source), options);

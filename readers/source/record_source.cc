@@ -170,7 +170,7 @@ class Source : public RecordSource {
     if (IsDamagedPart(ref)) return shard.damaged.At(files_[ref.shard], ref);
     auto payload = container_->Unframe(files_[ref.shard], ref, framed);
     if (payload.ok()) return payload;
-    if (shard.salvaged) return DamagedStretch(shard, ref, FramedBytes(ref), payload.status());
+    if (shard.resynced) return DamagedStretch(shard, ref, FramedBytes(ref), payload.status());
     if (!shard.dali_index.empty()) return ListedWrong(payload.status(), shard, ref, framed);
     return payload;
   }

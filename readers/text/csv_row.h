@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "base/run.h"
 
-// One row of RFC 4180. Internal.
+// One row of RFC 4180.
 
 namespace millrace::readers::internal {
 

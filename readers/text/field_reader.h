@@ -15,7 +15,7 @@
 
 namespace millrace::readers::internal {
 
-// Reads what is wanted of a record of text or a tar sample. Immutable.
+// Reads the wanted features of a record of text or of a tar sample. Immutable.
 class FieldReader {
  public:
   virtual ~FieldReader() = default;

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "readers/text/record_fields.h"
 
-// One JSON object (RFC 8259) per record. Internal.
+// One JSON object (RFC 8259) per record.
 
 namespace millrace::readers::internal {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-// Numbers written as text. Internal.
+// Numbers written as text.
 
 namespace millrace::readers::internal {
 

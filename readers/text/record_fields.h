@@ -11,7 +11,7 @@
 #include "base/run.h"
 #include "readers/feature_spec.h"
 
-// What a record of text (CSV, JSON, tar) has of each feature. Internal.
+// The features of a record of text (CSV, JSON, tar).
 
 namespace millrace::readers::internal {
 

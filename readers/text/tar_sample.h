@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-// The members of one WebDataset sample: tar blocks, headers included. Internal.
+// The members of one WebDataset sample: tar blocks, headers included.
 
 namespace millrace::readers::internal {
 

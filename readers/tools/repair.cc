@@ -90,7 +90,7 @@ class FileRepair {
 
  private:
   absl::Status CopyPlain(const RandomAccessFile& file) {
-    SalvageWalk walk(file, options_.max_record_bytes);
+    ResyncWalk walk(file, options_.max_record_bytes);
     for (int64_t ordinal = 0;; ++ordinal) {
       MILLRACE_ASSIGN_OR_RETURN(const std::optional<Stretch> stretch, walk.Next());
       if (!stretch.has_value()) return absl::OkStatus();

@@ -12,7 +12,7 @@
 
 namespace millrace::readers {
 
-// Repair of one file of another container than TFRecord: what is damage of it (shard_parts.h), and
+// Repair of one file of another container than TFRecord: what is damage of it (damage/parts.h), and
 // records at the offsets of `listed`, are left out. report.file and report.out are set.
 //   DATA_LOSS  the row that names the columns is damaged
 // REQUIRES: not of fixed length and no IDX, of which nothing can be left out.

@@ -52,7 +52,7 @@ FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMete
                    const std::function<void(const Record&)>& on_record,
                    const std::function<void(const absl::Status&)>& on_damage);
 
-// What `status` says about `path`.
+// Makes a DamagedPlace of `path` from `status`.
 DamagedPlace ToDamagedPlace(const absl::Status& status, const std::string& path);
 
 }  // namespace millrace::readers::internal

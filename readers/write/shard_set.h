@@ -27,14 +27,14 @@
 
 namespace millrace::readers {
 
-// What is known of a shard that was written.
+// Facts about a shard that was written.
 struct ShardFacts {
   uint64_t num_records = 0;
   uint64_t file_bytes = 0;                        // on disk
   std::map<int64_t, uint64_t> records_per_label;  // empty where records have no label
 };
 
-// How names of shards end. Empty: the shards are folders.
+// Endings of the names of shards. Empty: the shards are folders.
 inline constexpr std::string_view kShardExtensions[] = {".tfrecord", ".txt", ".bin", ".csv",
                                                         ".jsonl",    ".tar", ""};
 
@@ -48,7 +48,7 @@ struct ShardSetOptions {
   uint64_t job = 0;
 };
 
-// What the manifest says beside the shards' facts.
+// Facts of the manifest beside those of the shards.
 struct ManifestText {
   std::string format = "tfrecord";
   Compression compression = Compression::kNone;
@@ -57,7 +57,7 @@ struct ManifestText {
   std::vector<std::string> class_names = {};
 };
 
-// What is wrong with the options of a set of shards that are the same for every writer.
+// Checks the options of a set of shards that are the same for every writer.
 //   INVALID_ARGUMENT  names the option
 absl::Status CheckShardOutput(const std::string& output_prefix, int num_shards,
                               Compression compression, int compression_level);

@@ -21,6 +21,12 @@ absl::Status AwaitUntil(const Holds& holds) {
   return absl::OkStatus();
 }
 
+// Lets the other threads run for a while, so that one that forgets to wait for this one is likely
+// to be caught.
+inline void Dawdle() {
+  for (int i = 0; i < 2000; ++i) std::this_thread::yield();
+}
+
 }  // namespace millrace::collectives
 
 #endif  // MILLRACE_TESTS_COLLECTIVES_AWAIT_UNTIL_H_

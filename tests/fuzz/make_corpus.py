@@ -193,7 +193,7 @@ def container():
             yield bytes([kind + flags]) + sample[:-1]
 
 
-def salvage():
+def resync():
     shard = frame(b"abc") + frame(bytes(50)) + frame(b"")
     for choice in (0, 0x20, 1):
         yield bytes([choice]) + shard[:3] + b"\x07" + shard[4:]
@@ -396,7 +396,7 @@ def mixing():
 
 TARGETS = {"framing": framing, "inflate": inflate, "example": example_messages,
            "sequence_example": sequence_example, "index": index, "dali_index": dali_index,
-           "zstd": zstd, "tar": tar, "container": container, "salvage": salvage,
+           "zstd": zstd, "tar": tar, "container": container, "resync": resync,
            "csv_json": csv_json, "pbtxt": pbtxt, "state": state,
            "jpeg": jpeg, "image": image, "ops": ops, "fused": fused, "mixing": mixing}
 

@@ -62,6 +62,11 @@ class CheckDocsTest(unittest.TestCase):
         self.assertEqual(["README.md:1: 91 lines; at most 90"],
                          self.found({"README.md": "x\n" * 91}))
 
+    def test_marks_of_a_merge_are_found(self):
+        marks = "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> main\n"
+        self.assertEqual(["README.md:1: mark of a merge", "README.md:5: mark of a merge"],
+                         self.found({"README.md": marks}))
+
 
 class ReadmeTest(unittest.TestCase):
     def test_the_plan_of_the_readme_is_the_one_of_the_examples(self):

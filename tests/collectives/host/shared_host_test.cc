@@ -147,27 +147,24 @@ TEST(SharedFlag, TheCheckEndsADoze) {
   EXPECT_TRUE(absl::IsUnavailable(status));
 }
 
-TEST(SharedFlag, WhoDozesLooksSeldomUntilItIsTime) {
-  SharedFlag flag = {};
-  int looked = 0;
-  const auto start = std::chrono::steady_clock::now();
-  const absl::Status status = DozeUntil(flag, 1, std::chrono::hours(1), [&looked] {
-    return ++looked < 5 ? absl::OkStatus() : absl::UnavailableError("peer lost");
-  });
-  EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+TEST(SharedFlag, WhoDozesLooksSeldomUntilItIsTimeAndThenOften) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(NextDoze(milliseconds(0), std::chrono::hours(1)), milliseconds(50));
+  EXPECT_EQ(NextDoze(milliseconds(0), milliseconds(800)), milliseconds(50));
+  EXPECT_EQ(NextDoze(milliseconds(690), milliseconds(800)), milliseconds(10));
+  EXPECT_EQ(NextDoze(milliseconds(800), milliseconds(800)), std::chrono::microseconds(500));
+  EXPECT_EQ(NextDoze(milliseconds(1799), milliseconds(800)), std::chrono::microseconds(500));
 }
 
 TEST(SharedFlag, WhoDozesASecondTooLongAsksToBeWoken) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(NextDoze(milliseconds(1800), milliseconds(800)), std::nullopt);
+  EXPECT_EQ(NextDoze(milliseconds(1000), milliseconds(0)), std::nullopt);
   SharedFlag flag = {};
-  const auto start = std::chrono::steady_clock::now();
-  std::thread dozer([&flag] { EXPECT_TRUE(DozeUntil(flag, 1, {}, Fine).ok()); });
-  const auto limit = start + std::chrono::minutes(1);
-  while (flag.sleepers.load() == 0 && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(flag.sleepers.load(), 1u);
-  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900));
+  // A time that has passed before the first look.
+  std::thread dozer(
+      [&flag] { EXPECT_TRUE(DozeUntil(flag, 1, -std::chrono::hours(1), Fine).ok()); });
+  while (flag.sleepers.load() == 0) std::this_thread::yield();
   Raise(flag, 1);
   dozer.join();
 }

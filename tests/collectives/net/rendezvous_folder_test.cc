@@ -59,7 +59,7 @@ TEST_P(FolderRendezvous, AFileThatCannotBeWrittenIsAnErrorAndNothingIsLeft) {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{10, 10};  // bytes: a part of the file is written
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return std::string("setrlimit");
-    return Said(Meet(Options(0, 2), std::string(1000, 'x')));
+    return Said(RunRendezvous(Options(0, 2), std::string(1000, 'x')));
   });
   EXPECT_THAT(zero.Await(), HasSubstr("write"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "meet"));
@@ -68,7 +68,8 @@ TEST_P(FolderRendezvous, AFileThatCannotBeWrittenIsAnErrorAndNothingIsLeft) {
 TEST_P(FolderRendezvous, AFolderThatCannotBeMadeIsNamed) {
   RendezvousOptions options = Options(0, 2);
   options.address = absl::StrCat("file:", folder_.path(), "/no/such");
-  EXPECT_THAT(Said(Meet(options, "")), AllOf(StartsWith("NOT_FOUND"), HasSubstr("/no/such")));
+  EXPECT_THAT(Said(RunRendezvous(options, "")),
+              AllOf(StartsWith("NOT_FOUND"), HasSubstr("/no/such")));
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ TEST(HostGroups, AreNumberedByTheirLowestRank) {
   EXPECT_THAT(groups.local_of, ElementsAre(0, 0, 0, 1, 0, 1, 2));
   EXPECT_THAT(groups.sizes, ElementsAre(3, 2, 1, 1));
   EXPECT_EQ(groups.largest(), 3);
-  EXPECT_EQ(groups.num_lanes(), 1);
+  EXPECT_EQ(groups.num_stripes(), 1);
 }
 
 TEST(ProgressPolicy, AThreadWhereEachRankHasASpareCore) {

@@ -76,7 +76,7 @@ TEST(GradientReducer, MemoryOfTheCallersHasTheBitsOfBucketsOnEveryLayout) {
         options.shard = shard;
         options.clip_norm = 1;
         options.policy = shard ? ProgressPolicy::kThread : ProgressPolicy::kInline;
-        return CompareForeignWithOwned(comm, options);
+        return CompareUserBuffersWithOwned(comm, options);
       });
     }
   }
@@ -87,7 +87,7 @@ TEST(GradientReducer, SaysHowTheCallersMemoryIsReduced) {
     RunOn(layout, [&layout](Communicator& comm, int host) -> absl::Status {
       ReducerOptions options;
       options.internals = OnHost(host);
-      ForeignGradients memory({{"a", {9}}});
+      UserGradients memory({{"a", {9}}});
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                 GradientReducer::Make(comm, {{"a", {9}}}, memory.views(), options));
       const std::string expected = layout[1] == 0 ? "in the caller's memory, summed through slots"

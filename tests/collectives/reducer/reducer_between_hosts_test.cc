@@ -31,7 +31,7 @@ struct Hosts {
 
   int size() const { return num_hosts * ranks_each; }
   int HostOf(int rank) const { return rank % num_hosts; }
-  int LaneOf(int rank) const { return rank / num_hosts; }
+  int StripeOf(int rank) const { return rank / num_hosts; }
 };
 
 // Small sums are gathered by every rank, large ones are made in shares.
@@ -46,7 +46,7 @@ void ExpectFloat32Sums(const std::function<absl::Status(int size, const RankBody
             options.wire = wired ? rounded : DType::kF32;
             options.shard = shard;
             const absl::Status status = run(hosts.size(), [&](Communicator& comm) {
-              const bool adds = hosts.LaneOf(comm.rank()) == 0;
+              const bool adds = hosts.StripeOf(comm.rank()) == 0;
               ReducerOptions own = options;
               own.internals = OnHost(hosts.HostOf(comm.rank()));
               return SumOnesAndALargeNumber(comm, hosts.num_hosts, adds, rounded, spec, own,
@@ -84,10 +84,10 @@ TEST(ReducerBetweenHosts, SixteenBitsOnTheWireAreAddedInFloat32OverTcp) {
 }
 
 // Two hosts of two ranks each; both ranks of the second come when one of the first is said to wait
-// for its lane's.
+// for its stripe's.
 TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
   const Hosts hosts = {2, 2};
-  constexpr int kSecondLanes = 2;  // of host 0
+  constexpr int kOfSecondStripe = 2;  // of host 0
   ReducerOptions exact;
   exact.exact = true;
   ReducerOptions averaged = exact;
@@ -99,7 +99,7 @@ TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
           ReducerOptions options = kind;
           options.policy = ProgressPolicy::kInline;
           options.internals = OnHost(hosts.HostOf(comm.rank()));
-          if (comm.rank() == kSecondLanes) options.progress = &watch;
+          if (comm.rank() == kOfSecondStripe) options.progress = &watch;
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                     GradientReducer::Make(comm, {{"g", {40000}}}, options));
           reducer->SetRows(1);
@@ -142,8 +142,8 @@ TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
   }
 }
 
-// The second lanes have no share of so small a bucket, but rows to wait for. The second host marks
-// when the first one has.
+// The second stripes have no share of so small a bucket, but rows to wait for. The second host
+// marks when the first one has.
 TEST(ReducerBetweenHosts, MarkReadyDoesNotWaitForRows) {
   const Hosts hosts = {2, 2};
   for (const bool exact : {false, true}) {
@@ -183,14 +183,14 @@ TEST(ReducerBetweenHosts, ExactSumsAskWhetherPeersLive) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-constexpr uint64_t kGradientBytes = 3 << 17;  // all hosts and lanes divide it
+constexpr uint64_t kGradientBytes = 3 << 17;  // all hosts and stripes divide it
 constexpr size_t kGradients = 3;              // a bucket each
 constexpr uint64_t kAllBytes = kGradients * kGradientBytes;
 
 struct StepCost {
   std::vector<uint64_t> bytes;    // that each rank sends in a step
   std::vector<uint64_t> gathers;  // ... in GatherShards
-  std::vector<uint64_t> steps;    // of each lane: the longest chain of messages in a step
+  std::vector<uint64_t> steps;    // of each stripe: the longest chain of messages in a step
 };
 
 // What a network has counted of each rank.
@@ -198,11 +198,11 @@ struct Counts {
   explicit Counts(size_t size) : by_rank(size) {}
 
   std::vector<MemoryNetwork::Count> by_rank;
-  // Of a lane.
-  uint64_t StepsOf(const Hosts& hosts, int lane) const {
+  // Of a stripe.
+  uint64_t StepsOf(const Hosts& hosts, int stripe) const {
     uint64_t steps = 0;
     for (int rank = 0; rank < hosts.size(); ++rank) {
-      if (hosts.LaneOf(rank) == lane) steps = std::max(steps, by_rank[rank].steps);
+      if (hosts.StripeOf(rank) == stripe) steps = std::max(steps, by_rank[rank].steps);
     }
     return steps;
   }
@@ -217,7 +217,7 @@ absl::Status StepOfOnes(GradientReducer& reducer, size_t gradients) {
   return reducer.Finish();
 }
 
-// Of a reducer's second step: since the first one a lane's ranks are at the same place of its
+// Of a reducer's second step: since the first one a stripe's ranks are at the same place of its
 // chain.
 StepCost CostOf(const Hosts& hosts, const ReducerOptions& common, size_t gradients = kGradients) {
   const auto network = MemoryNetwork::Make(hosts.size());
@@ -249,8 +249,8 @@ StepCost CostOf(const Hosts& hosts, const ReducerOptions& common, size_t gradien
     cost.bytes.push_back(after.by_rank[rank].bytes - before.by_rank[rank].bytes);
     cost.gathers.push_back(gathered.by_rank[rank].bytes - after.by_rank[rank].bytes);
   }
-  for (int lane = 0; lane < hosts.ranks_each; ++lane) {
-    cost.steps.push_back(after.StepsOf(hosts, lane) - before.StepsOf(hosts, lane));
+  for (int stripe = 0; stripe < hosts.ranks_each; ++stripe) {
+    cost.steps.push_back(after.StepsOf(hosts, stripe) - before.StepsOf(hosts, stripe));
   }
   return cost;
 }

@@ -213,7 +213,7 @@ TEST_P(ReducerConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
     for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
       options.policy = policy;
       RunOk([&options](Communicator& comm) {
-        const absl::Status status = CompareForeignWithOwned(comm, options);
+        const absl::Status status = CompareUserBuffersWithOwned(comm, options);
         if (comm.backend() != "nccl" || options.policy != ProgressPolicy::kThread) return status;
         return absl::IsUnimplemented(status) ? absl::OkStatus() : Fail(status.ToString());
       });
@@ -225,7 +225,7 @@ TEST_P(ReducerConformance, MemoryThatDoesNotFitIsNamed) {
   const auto expect = [this](const std::function<void(std::vector<TensorView>&)>& change,
                              const std::vector<std::string>& parts) {
     RunOk([&](Communicator& comm) {
-      ForeignGradients memory(OddGradients());
+      UserGradients memory(OddGradients());
       std::vector<TensorView> views = memory.views();
       change(views);
       return ExpectInvalid(GradientReducer::Make(comm, OddGradients(), views).status(), parts);
@@ -243,7 +243,7 @@ TEST_P(ReducerConformance, MemoryThatDoesNotFitIsNamed) {
 TEST_P(ReducerConformance, ARankThatBringsMemoryAloneIsNamed) {
   RunOk([](Communicator& comm) {
     if (comm.size() < 2) return absl::OkStatus();
-    ForeignGradients memory(OddGradients());
+    UserGradients memory(OddGradients());
     const absl::Status status =
         comm.rank() == 1 ? GradientReducer::Make(comm, OddGradients(), memory.views()).status()
                          : GradientReducer::Make(comm, OddGradients()).status();

@@ -34,10 +34,10 @@ TEST(ReducerCounters, EveryStepAddsTheBytesOfEachBucketAndNoMoreTimeThanItTook) 
 // The last rank measures how long it keeps rank 0 waiting, from when it sees it wait.
 TEST(ReducerCounters, AWaitForAPeerIsExposedInItsBucketAndThePeerIsNamed) {
   const std::vector<GradientSpec> gradients = {{"a", {1000}}, {"b", {2000}}};
-  for (const auto& [layout, foreign] :
+  for (const auto& [layout, in_user_buffers] :
        {std::pair(Layout{0, 0}, false), std::pair(Layout{0, 0}, true),
         std::pair(Layout{0, 1, 0}, false)}) {
-    const bool slots = foreign;
+    const bool slots = in_user_buffers;
     const int late = static_cast<int>(layout.size()) - 1;
     AwaitedBucket watch(late);
     std::atomic<double> kept = 0;
@@ -46,7 +46,7 @@ TEST(ReducerCounters, AWaitForAPeerIsExposedInItsBucketAndThePeerIsNamed) {
       options.internals = OnHost(host);
       options.policy = ProgressPolicy::kInline;
       if (comm.rank() == 0) options.progress = &watch;
-      ForeignGradients memory(gradients);
+      UserGradients memory(gradients);
       MILLRACE_ASSIGN_OR_RETURN(
           const auto reducer, slots
                                   ? GradientReducer::Make(comm, gradients, memory.views(), options)
@@ -226,7 +226,7 @@ TEST(ReducerCounters, WaitsOfAGatherOfTheCallersMemoryAreNotTheSteps) {
     LastPhase watch(1);
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
       const std::vector<GradientSpec> gradients = {{"a", {1000}}};
-      ForeignGradients memory(gradients);
+      UserGradients memory(gradients);
       ReducerOptions options;
       options.internals = OnHost(host);
       options.shard = true;

@@ -209,9 +209,9 @@ TEST_P(ReducerHostsConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
     ReducerOptions options;
     options.bucket_bytes = 500000;
     options.internals = OnHost(layout[comm.rank()]);
-    MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, options));
+    MILLRACE_RETURN_IF_ERROR(CompareUserBuffersWithOwned(comm, options));
     options.shard = true;
-    return CompareForeignWithOwned(comm, options);
+    return CompareUserBuffersWithOwned(comm, options);
   });
 }
 

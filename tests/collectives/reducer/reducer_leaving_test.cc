@@ -339,7 +339,7 @@ class CallingThreads : public Progress {
   struct Mark {
     explicit Mark(Count of) : count(std::move(of)) { ++*count; }
     ~Mark() {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      Dawdle();
       --*count;
     }
     const Count count;

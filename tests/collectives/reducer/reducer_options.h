@@ -32,17 +32,17 @@ inline absl::StatusOr<std::unique_ptr<GradientReducer>> MakeOwned(
 }
 
 // In memory of the caller's, which this keeps.
-class MakeForeign {
+class MakeInUserBuffers {
  public:
   absl::StatusOr<std::unique_ptr<GradientReducer>> operator()(Communicator& comm,
                                                               std::vector<GradientSpec> gradients,
                                                               const ReducerOptions& options) {
-    memory_.push_back(std::make_shared<ForeignGradients>(gradients));
+    memory_.push_back(std::make_shared<UserGradients>(gradients));
     return GradientReducer::Make(comm, std::move(gradients), memory_.back()->views(), options);
   }
 
  private:
-  std::vector<std::shared_ptr<ForeignGradients>> memory_;
+  std::vector<std::shared_ptr<UserGradients>> memory_;
 };
 
 using CheckOfOptions =

@@ -113,9 +113,9 @@ inline std::vector<GradientSpec> MixedGradients() {
 }
 
 // Memory for gradients as others lay it out: each aligned to its elements and to nothing more.
-class ForeignGradients {
+class UserGradients {
  public:
-  explicit ForeignGradients(const std::vector<GradientSpec>& gradients) {
+  explicit UserGradients(const std::vector<GradientSpec>& gradients) {
     for (const GradientSpec& gradient : gradients) {
       TensorView view = {nullptr, gradient.dtype, gradient.shape};
       const size_t element = SizeOf(gradient.dtype);
@@ -145,11 +145,11 @@ inline std::vector<GradientSpec> OddGradients() {
 // Steps of OddGradients in buckets and in the caller's memory, with gradients marked in any order:
 // all elements, or those of the own shards, must have the same bits, and all ranks know the same of
 // a step.
-inline absl::Status CompareForeignWithOwned(Communicator& comm, const ReducerOptions& options) {
+inline absl::Status CompareUserBuffersWithOwned(Communicator& comm, const ReducerOptions& options) {
   const std::vector<GradientSpec> gradients = OddGradients();
-  ForeignGradients memory(gradients);
+  UserGradients memory(gradients);
   MILLRACE_ASSIGN_OR_RETURN(const auto owned, GradientReducer::Make(comm, gradients, options));
-  MILLRACE_ASSIGN_OR_RETURN(const auto foreign,
+  MILLRACE_ASSIGN_OR_RETURN(const auto in_user_buffers,
                             GradientReducer::Make(comm, gradients, memory.views(), options));
   std::vector<size_t> order(gradients.size());
   std::iota(order.begin(), order.end(), 0);
@@ -157,7 +157,7 @@ inline absl::Status CompareForeignWithOwned(Communicator& comm, const ReducerOpt
   const auto same = [&](const char* when) -> absl::Status {
     for (const GradientShard& shard : owned->shards()) {
       const TensorView a = owned->gradient(shard.gradient);
-      const TensorView b = foreign->gradient(shard.gradient);
+      const TensorView b = in_user_buffers->gradient(shard.gradient);
       if (b.data != memory.views()[shard.gradient].data) return Fail("not the caller's memory");
       const size_t element = SizeOf(a.dtype);
       const auto* const from = static_cast<const std::byte*>(a.data) + shard.begin * element;
@@ -169,7 +169,7 @@ inline absl::Status CompareForeignWithOwned(Communicator& comm, const ReducerOpt
     return absl::OkStatus();
   };
   for (int step = 0; step < 3; ++step) {
-    for (GradientReducer* const reducer : {owned.get(), foreign.get()}) {
+    for (GradientReducer* const reducer : {owned.get(), in_user_buffers.get()}) {
       for (int batch = 0; batch < options.micro_batches; ++batch) {
         reducer->SetRows(comm.rank() + batch + 1);
         for (const size_t g : order) {
@@ -184,12 +184,12 @@ inline absl::Status CompareForeignWithOwned(Communicator& comm, const ReducerOpt
     }
     MILLRACE_RETURN_IF_ERROR(same("sums"));
     const StepOutcome& a = owned->outcome();
-    const StepOutcome& b = foreign->outcome();
+    const StepOutcome& b = in_user_buffers->outcome();
     if (a.norm != b.norm || a.clip_factor != b.clip_factor || a.rows != b.rows) {
       return Fail("outcome");
     }
     MILLRACE_RETURN_IF_ERROR(owned->GatherShards());
-    MILLRACE_RETURN_IF_ERROR(foreign->GatherShards());
+    MILLRACE_RETURN_IF_ERROR(in_user_buffers->GatherShards());
     for (size_t g = 0; g < gradients.size(); ++g) {
       const auto* const from = static_cast<const std::byte*>(owned->gradient(g).data);
       const size_t bytes = owned->gradient(g).size_bytes();

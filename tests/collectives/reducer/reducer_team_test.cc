@@ -81,7 +81,7 @@ TEST(ReducerTeam, WorksBetweenHostsWithShardsAndTheNorm) {
   });
 }
 
-// Each host's lane waits for the others' of another reducer.
+// Each host's stripe waits for the others' of another reducer.
 TEST(ReducerTeam, WorksBetweenHosts) {
   for (const bool exact : {false, true}) {
     RunOn({0, 1, 2}, [exact](Communicator& comm, int host) {

@@ -138,7 +138,7 @@ TEST(GradientReducer, AThreadDoesNotSayThatAStepBegins) {
       options.policy = ProgressPolicy::kThread;
       options.internals = OnHost(host);
       options.progress = &recorder;
-      ForeignGradients memory(SomeGradients());
+      UserGradients memory(SomeGradients());
       MILLRACE_ASSIGN_OR_RETURN(
           auto reducer,
           owned ? GradientReducer::Make(comm, SomeGradients(), options)

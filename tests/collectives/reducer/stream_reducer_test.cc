@@ -117,14 +117,15 @@ TEST(StreamReducer, TheFirstStepsMarkReadyDoesNotWaitForPeers) {
   ReducerOptions averaged = SmallBuckets();
   averaged.average_by_rows = true;
   averaged.skip_non_finite = true;
-  for (const auto& [options, foreign] : {std::pair(SmallBuckets(), false), std::pair(exact, true),
-                                         std::pair(averaged, false), std::pair(averaged, true)}) {
+  for (const auto& [options, in_user_buffers] :
+       {std::pair(SmallBuckets(), false), std::pair(exact, true), std::pair(averaged, false),
+        std::pair(averaged, true)}) {
     std::atomic<bool> marked = false;
     const absl::Status status =
         RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
           comm.set_timeout(std::chrono::seconds(20));
           MakeReducer make = MakeOwned;
-          if (foreign) make = MakeForeign();
+          if (in_user_buffers) make = MakeInUserBuffers();
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, SomeGradients(), options));
           reducer->SetRows(1);
           if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
@@ -146,7 +147,7 @@ TEST(StreamReducer, MakeLeavesTheCallersMemoryAsItIs) {
     const absl::Status status =
         RunOverFakeNccl(2, {.library = FAKE_NCCL}, [&](NcclCommunicator& comm) -> absl::Status {
           const std::vector<GradientSpec> gradients = {{"a", {100}}};
-          ForeignGradients memory(gradients);
+          UserGradients memory(gradients);
           std::ranges::fill(memory.views()[0].as<float>(), 7);
           MILLRACE_RETURN_IF_ERROR(
               GradientReducer::Make(comm, gradients, memory.views(), options).status());
@@ -196,7 +197,7 @@ TEST(StreamReducer, TakesTheCallersDeviceMemoryAlsoFromAnOldLibrary) {
             ToStd(none.message()).find("allocates no memory") == std::string_view::npos) {
           return Fail(none.ToString());
         }
-        ForeignGradients memory(gradients);
+        UserGradients memory(gradients);
         MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
                                   GradientReducer::Make(comm, gradients, memory.views()));
         return StepInOrder(comm, *reducer, {2, 0, 1}, 0);
@@ -207,7 +208,7 @@ TEST(StreamReducer, TakesTheCallersDeviceMemoryAlsoFromAnOldLibrary) {
 TEST(StreamReducer, OptionsHoldInTheCallersMemory) {
   const absl::Status status =
       RunOverFakeNccl(2, {.library = FAKE_NCCL}, [](NcclCommunicator& comm) {
-        return CheckAllOptions(comm, ReducerOptions(), MakeForeign());
+        return CheckAllOptions(comm, ReducerOptions(), MakeInUserBuffers());
       });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -312,8 +313,8 @@ TEST(StreamReducer, GradientsInTheCallersMemoryAreThoseOfBuckets) {
           ReducerTeam team;
           ReducerOptions options = kind;
           if (in_a_team) options.team = &team;
-          MILLRACE_RETURN_IF_ERROR(CompareForeignWithOwned(comm, options));
-          ForeignGradients memory(SomeGradients());
+          MILLRACE_RETURN_IF_ERROR(CompareUserBuffersWithOwned(comm, options));
+          UserGradients memory(SomeGradients());
           MILLRACE_ASSIGN_OR_RETURN(
               const auto reducer,
               GradientReducer::Make(comm, SomeGradients(), memory.views(), options));
@@ -408,7 +409,7 @@ absl::Status ReduceWhatIsWrittenLate(NcclCommunicator& comm, HostStream& written
   const std::span<float> gradient = reducer->gradient(0).as<float>();
   const auto write_late = [&](size_t begin, size_t end, float value) {
     written.Enqueue([part = gradient.subspan(begin, end - begin), value] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      Dawdle();
       std::ranges::fill(part, value);
     });
   };

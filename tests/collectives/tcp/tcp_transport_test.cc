@@ -206,7 +206,7 @@ TEST(TcpTransport, AConnectionThatWasGivenUpIsNotTakenForTheRank) {
   const uint64_t own = 1234;
   WireWriter place;
   place.Add(std::string_view("host")).Add(own).Add(std::string_view("")).Add(uint32_t{0});
-  const auto told = Meet(Options(address, 1, 2), place.text());
+  const auto told = RunRendezvous(Options(address, 1, 2), place.text());
   EXPECT_TRUE(told.ok()) << told.status();
   const std::string of_zero = told.ok() ? (*told)[0] : std::string();
   WireReader theirs(of_zero);
@@ -250,7 +250,7 @@ TEST(TcpTransport, AConnectionThatIsCutBeforeItsAnswerIsMadeAgain) {
   WireWriter place;
   place.Add(std::string_view("host")).Add(own).Add(std::string_view("")).Add(uint32_t{1});
   place.Add(LoopbackAddress(port));
-  const auto told = Meet(Options(address, 0, 2), place.text());
+  const auto told = RunRendezvous(Options(address, 0, 2), place.text());
   EXPECT_TRUE(told.ok()) << told.status();
   const std::string of_one = told.ok() ? (*told)[1] : std::string();
   WireReader theirs(of_one);

@@ -120,7 +120,7 @@ TEST_F(StallWatchTest, WhoeverWaitsForTheSameIsNotNamed) {
 }
 
 // On a host that has more ranks than another: one has no share and waits for the end of the step
-// already, while its lanes exchange the first bucket with a rank that hangs.
+// already, while its ranks exchange the first bucket with a rank that hangs.
 TEST_F(StallWatchTest, WhoWaitsElsewhereIsNotNamedForARankThatHangs) {
   Show(0, 1, 0, Phase::kExchanging);
   Show(1, 1, 2, Phase::kWaiting);

@@ -1,14 +1,8 @@
 #include "collectives/stragglers.h"
 
-#include <chrono>
-#include <thread>
 #include <vector>
 
-#include "base/status.h"
-#include "collectives/factory.h"
-#include "collectives/gradient_reducer.h"
 #include "gtest/gtest.h"
-#include "tests/collectives/test_buffer.h"
 
 namespace millrace::collectives {
 namespace {
@@ -68,28 +62,6 @@ TEST(Stragglers, HoursAndNanosecondsAreWithinTheHistogram) {
   tiny.Add(std::vector<double>{1e-9, 0});
   EXPECT_EQ(tiny.of(1).median_seconds, 0);
   EXPECT_EQ(tiny.of(1).max_seconds, 1e-9);
-}
-
-// Every rank learns the same from how long Finish took on each.
-TEST(Stragglers, AThreadRankThatSleepsIsNamedByAll) {
-  const absl::Status status = RunRanks(4, [](Communicator& comm) -> absl::Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, {{"g", {1000}}}));
-    Stragglers stragglers(comm.size());
-    for (int step = 0; step < 9; ++step) {
-      if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(40));
-      MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-      MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-      const double own = reducer->counters().last_finish_seconds;
-      std::vector<double> all(4);
-      MILLRACE_RETURN_IF_ERROR(
-          comm.AllGather({&own, DType::kF64, Shape{1}}, {all.data(), DType::kF64, Shape{4}}));
-      stragglers.Add(all);
-    }
-    const auto slowest = stragglers.Slowest();
-    if (slowest && slowest->rank == 2) return absl::OkStatus();
-    return Fail(slowest ? slowest->ToString() : "nobody");
-  });
-  EXPECT_TRUE(status.ok()) << status;
 }
 
 }  // namespace

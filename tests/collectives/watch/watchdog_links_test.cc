@@ -25,8 +25,8 @@ absl::Status CountHosts(Communicator& job) {
   int64_t hosts = 1;
   return job.AllReduce(TensorView{&hosts, DType::kI64, Shape{1}}, ReduceOp::kSum);
 }
-absl::Status Tell(Communicator& job, WatchdogMeeting* meeting) {
-  return job.Broadcast({meeting, DType::kU8, Shape{sizeof(*meeting)}}, 0);
+absl::Status Tell(Communicator& job, WatchdogRendezvous* rendezvous) {
+  return job.Broadcast({rendezvous, DType::kU8, Shape{sizeof(*rendezvous)}}, 0);
 }
 // ... and did not fail.
 absl::Status Agree(Communicator& job) {
@@ -34,14 +34,14 @@ absl::Status Agree(Communicator& job) {
   return job.AllReduce(TensorView{&failed, DType::kI64, Shape{1}}, ReduceOp::kMin);
 }
 
-std::vector<std::string> AddressesIn(const WatchdogMeeting& meeting) {
+std::vector<std::string> AddressesIn(const WatchdogRendezvous& rendezvous) {
   std::vector<std::string> addresses;
-  for (const auto& told : meeting.addresses) {
+  for (const auto& told : rendezvous.addresses) {
     if (told.size > 0) addresses.emplace_back(told.bytes.data(), told.size);
   }
   return addresses;
 }
-void Add(const std::string& address, WatchdogMeeting::Address* told) {
+void Add(const std::string& address, WatchdogRendezvous::Address* told) {
   told->size = address.copy(told->bytes.data(), told->bytes.size());
 }
 std::string BytesOf(uint64_t token) {
@@ -68,10 +68,10 @@ absl::Status IsLinked(Communicator& job, const std::string& address) {
 }
 
 absl::Status ConnectAfterStrangers(Communicator& job) {
-  WatchdogMeeting meeting;
+  WatchdogRendezvous rendezvous;
   MILLRACE_RETURN_IF_ERROR(CountHosts(job));
-  MILLRACE_RETURN_IF_ERROR(Tell(job, &meeting));
-  const std::vector<std::string> addresses = AddressesIn(meeting);
+  MILLRACE_RETURN_IF_ERROR(Tell(job, &rendezvous));
+  const std::vector<std::string> addresses = AddressesIn(rendezvous);
   if (addresses.size() != 1) return absl::InternalError("not one address");
   std::vector<Socket> strangers;
   for (int i = 0; i < 20; ++i) {
@@ -81,10 +81,10 @@ absl::Status ConnectAfterStrangers(Communicator& job) {
   // One that gives its connection up, too.
   for (const bool given_up : {true, false}) {
     MILLRACE_ASSIGN_OR_RETURN(Socket socket, Connect(addresses[0], After(kLong)));
-    MILLRACE_RETURN_IF_ERROR(SendAll(socket, GreetingOfOne(meeting.token), After(kLong)));
-    MILLRACE_RETURN_IF_ERROR(Expect(socket, BytesOf(~meeting.token)));
+    MILLRACE_RETURN_IF_ERROR(SendAll(socket, GreetingOfOne(rendezvous.token), After(kLong)));
+    MILLRACE_RETURN_IF_ERROR(Expect(socket, BytesOf(~rendezvous.token)));
     if (given_up) continue;
-    MILLRACE_RETURN_IF_ERROR(SendAll(socket, BytesOf(meeting.token), After(kLong)));
+    MILLRACE_RETURN_IF_ERROR(SendAll(socket, BytesOf(rendezvous.token), After(kLong)));
     strangers.push_back(std::move(socket));
   }
   return Agree(job);
@@ -98,23 +98,23 @@ TEST(WatchdogLinksTest, WhoSaysNothingKeepsNoLeaderWaiting) {
 }
 
 absl::Status AnswerAtTheThirdAddress(Communicator& job) {
-  WatchdogMeeting meeting;
-  meeting.token = 1234;
+  WatchdogRendezvous rendezvous;
+  rendezvous.token = 1234;
   MILLRACE_ASSIGN_OR_RETURN(const Socket other, Listen("127.0.0.1", 0));
   MILLRACE_ASSIGN_OR_RETURN(const int other_port, PortOf(other));
   MILLRACE_ASSIGN_OR_RETURN(const Socket own, Listen("127.0.0.1", 0));
   MILLRACE_ASSIGN_OR_RETURN(const int own_port, PortOf(own));
-  Add(LoopbackAddress(FreePort()), &meeting.addresses[0]);
-  Add(LoopbackAddress(other_port), &meeting.addresses[1]);
-  Add(LoopbackAddress(own_port), &meeting.addresses[2]);
+  Add(LoopbackAddress(FreePort()), &rendezvous.addresses[0]);
+  Add(LoopbackAddress(other_port), &rendezvous.addresses[1]);
+  Add(LoopbackAddress(own_port), &rendezvous.addresses[2]);
   MILLRACE_RETURN_IF_ERROR(CountHosts(job));
-  MILLRACE_RETURN_IF_ERROR(Tell(job, &meeting));
+  MILLRACE_RETURN_IF_ERROR(Tell(job, &rendezvous));
   MILLRACE_ASSIGN_OR_RETURN(const Socket misled, Taken(other));
   MILLRACE_RETURN_IF_ERROR(SendAll(misled, "HTTP/1.1 400 Bad Request", After(kLong)));
   MILLRACE_ASSIGN_OR_RETURN(const Socket leader, Taken(own));
-  MILLRACE_RETURN_IF_ERROR(Expect(leader, GreetingOfOne(meeting.token)));
-  MILLRACE_RETURN_IF_ERROR(SendAll(leader, BytesOf(~meeting.token), After(kLong)));
-  MILLRACE_RETURN_IF_ERROR(Expect(leader, BytesOf(meeting.token)));
+  MILLRACE_RETURN_IF_ERROR(Expect(leader, GreetingOfOne(rendezvous.token)));
+  MILLRACE_RETURN_IF_ERROR(SendAll(leader, BytesOf(~rendezvous.token), After(kLong)));
+  MILLRACE_RETURN_IF_ERROR(Expect(leader, BytesOf(rendezvous.token)));
   return Agree(job);
 }
 
@@ -126,14 +126,14 @@ TEST(WatchdogLinksTest, AllAddressesOfRankZeroAreTried) {
 }
 
 absl::Status CompareAddresses(Communicator& job) {
-  WatchdogMeeting meeting;
+  WatchdogRendezvous rendezvous;
   MILLRACE_RETURN_IF_ERROR(CountHosts(job));
-  MILLRACE_RETURN_IF_ERROR(Tell(job, &meeting));
-  const std::vector<std::string> told = AddressesIn(meeting);
+  MILLRACE_RETURN_IF_ERROR(Tell(job, &rendezvous));
+  const std::vector<std::string> told = AddressesIn(rendezvous);
   // Ended by rank 0's error otherwise.
   MILLRACE_ASSIGN_OR_RETURN(const Socket socket, Connect(told.at(0), After(kLong)));
   MILLRACE_RETURN_IF_ERROR(
-      SendAll(socket, GreetingOfOne(meeting.token) + BytesOf(meeting.token), After(kLong)));
+      SendAll(socket, GreetingOfOne(rendezvous.token) + BytesOf(rendezvous.token), After(kLong)));
   MILLRACE_RETURN_IF_ERROR(Agree(job));
   const size_t own = OwnAddresses("", 1).size();
   return told.size() == std::max<size_t>(own, 1)

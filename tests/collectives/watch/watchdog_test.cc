@@ -1,5 +1,7 @@
 #include "collectives/watchdog.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -21,16 +23,41 @@ using std::chrono::milliseconds;
 
 absl::Status Fail(const std::string& text) { return absl::InternalError(text); }
 
+constexpr int kRanks = 4;
+
+// Time that goes by turns: a tenth of a second when the watchdogs of all ranks have asked once
+// more. So a rank that gets no core holds the time up, and does not look as if it had stopped.
+class TurnClock {
+ public:
+  Deadline Ask(int rank) {
+    const MutexLock lock(mu_);
+    ++asked_[rank];
+    return Deadline() + milliseconds(100) * *std::ranges::min_element(asked_);
+  }
+  int64_t turns() {
+    const MutexLock lock(mu_);
+    return *std::ranges::min_element(asked_);
+  }
+
+ private:
+  Mutex mu_;
+  std::array<int64_t, kRanks> asked_ MILLRACE_GUARDED_BY(mu_) = {};
+};
+
 // Thread ranks; `per_host` of them are taken for one host.
-absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& job, int per_host,
+absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& job, int per_host, TurnClock& clock,
                                                const WatchdogOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto host, job.Split(job.rank() / per_host, job.rank()));
-  return MakeWatchdog(job, *host, options);
+  WatchdogPace pace;
+  pace.turn = milliseconds(1);
+  pace.clock = [&clock, rank = job.rank()] { return clock.Ask(rank); };
+  return MakeWatchdog(job, *host, options, pace);
 }
 
+// Of 30 turns, and `abort` of as many tenths of a second.
 WatchdogOptions Quick(milliseconds abort) {
   WatchdogOptions options;
-  options.stall_report = milliseconds(300);
+  options.stall_report = milliseconds(3000);
   options.stall_abort = abort;
   options.address = "127.0.0.1";
   return options;
@@ -42,7 +69,7 @@ bool Eventually(F done) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!done()) {
     if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(milliseconds(5));
+    std::this_thread::yield();
   }
   return true;
 }
@@ -54,11 +81,14 @@ std::string HostsName(const testing::TestParamInfo<int>& info) {
 }
 
 TEST_P(WatchdogTest, RanksThatWorkAndLeaveAreHealthy) {
-  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(0))));
+  TurnClock clock;
+  const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog,
+                              Make(job, GetParam(), clock, Quick(milliseconds(0))));
     for (int step = 0; step < 10; ++step) {
       watchdog->Enter(step, -1, Phase::kBackward);
-      std::this_thread::sleep_for(milliseconds(30));
+      const int64_t turns = clock.turns();
+      if (!Eventually([&] { return clock.turns() > turns + 3; })) return Fail("no time passes");
       watchdog->Enter(step, 0, Phase::kWaiting);
       MILLRACE_RETURN_IF_ERROR(job.Barrier());
       MILLRACE_RETURN_IF_ERROR(watchdog->Health());
@@ -70,14 +100,15 @@ TEST_P(WatchdogTest, RanksThatWorkAndLeaveAreHealthy) {
 
 TEST_P(WatchdogTest, ASlowRankIsNamedWithItsPlaceAndIsNotLost) {
   std::atomic<int> by = 0;  // a bit of each rank that named it, perhaps more than once
-  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
+  TurnClock clock;
+  const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
     WatchdogOptions options = Quick(milliseconds(0));
     options.on_stall = [&by, own = 1 << job.rank()](const Stall& stall) {
       const PeerLost& where = stall.where;
       const bool placed = where.step == 7 && where.bucket == 1 && where.phase == Phase::kBackward;
       if (where.rank == 3 && placed) by |= own;
     };
-    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), clock, options));
     if (job.rank() == 3) {
       watchdog->Enter(7, 1, Phase::kBackward);
       if (!Eventually([&by] { return by == 0b111; })) return Fail("not named by all others");
@@ -91,8 +122,10 @@ TEST_P(WatchdogTest, ASlowRankIsNamedWithItsPlaceAndIsNotLost) {
 }
 
 TEST_P(WatchdogTest, ARankThatNeverComesOnIsGivenUpByAll) {
-  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(900))));
+  TurnClock clock;
+  const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog,
+                              Make(job, GetParam(), clock, Quick(milliseconds(9000))));
     if (job.rank() == 3) {
       watchdog->Enter(7, 2, Phase::kReducing);
     } else {
@@ -116,8 +149,10 @@ TEST_P(WatchdogTest, ARankThatNeverComesOnIsGivenUpByAll) {
 TEST_P(WatchdogTest, TheLowestThatKnowsOfALossActsForAllAndNoneThatIsStuck) {
   std::atomic<bool> has_come = false;
   std::atomic<int> elected = 0;
-  const absl::Status status = RunRanks(4, [&](Communicator& job) -> absl::Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog, Make(job, GetParam(), Quick(milliseconds(0))));
+  TurnClock clock;
+  const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto watchdog,
+                              Make(job, GetParam(), clock, Quick(milliseconds(0))));
     if (job.rank() == 3) watchdog->Leave();
     if (job.rank() == 0 && !Eventually([&elected] { return elected == 2; })) {
       return Fail("rank 0 was awaited");

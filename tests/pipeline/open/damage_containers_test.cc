@@ -14,7 +14,7 @@
 
 // Damaged shards of each container but TFRecord under each policy: text, CSV, tar, IDX and records
 // of fixed length, as they are and as gzip with a damaged member in the middle. What records are
-// lost is tests/readers/damage/salvage_parts_test.cc's; here is what becomes of them in a stream.
+// lost is tests/readers/damage/resync_parts_test.cc's; here is what becomes of them in a stream.
 
 namespace millrace::pipeline {
 namespace {

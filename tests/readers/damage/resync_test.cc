@@ -301,7 +301,7 @@ class ResyncCompressedTest : public testing::TestWithParam<Compression> {
   }
   Read ReadBytes(const std::string& bytes) const {
     return ReadOn(*MakeTfRecordReader(
-        MakeSalvageSource(std::make_shared<FakeFile>(bytes), GetParam()), Options()));
+        MakeResyncSource(std::make_shared<FakeFile>(bytes), GetParam()), Options()));
   }
 
   static constexpr size_t kMemberBytes = 1500;
@@ -389,7 +389,7 @@ TEST_P(ResyncCompressedTest, ForgedMembersAreNotAllBelieved) {
   bytes.resize(bytes.size() - 2);
   for (int i = 0; i < 100'000; ++i) bytes += magic;
   const auto file = std::make_shared<FakeFile>(bytes);
-  const Read read = ReadOn(*MakeTfRecordReader(MakeSalvageSource(file, GetParam()), Options()));
+  const Read read = ReadOn(*MakeTfRecordReader(MakeResyncSource(file, GetParam()), Options()));
   EXPECT_TRUE(read.dead.ok()) << read.dead;
   EXPECT_GT(read.payloads.size(), 2u);
   EXPECT_LT(file->bytes_read(), 8 * bytes.size() + (4 << 20));  // not 4 KiB for each
@@ -408,7 +408,7 @@ TEST(ResyncTest, BehindDamageThatStopsZlibNothingIsRead) {
   for (int round = 0; round < Rounds(500); ++round) {
     const Harm harm = Damaged(bytes, {0, bytes.size()}, random);
     const Read read = ReadOn(*MakeTfRecordReader(
-        MakeSalvageSource(std::make_shared<FakeFile>(harm.bytes), Compression::kZlib), Options()));
+        MakeResyncSource(std::make_shared<FakeFile>(harm.bytes), Compression::kZlib), Options()));
     ASSERT_NO_FATAL_FAILURE(ExpectUntouched(payloads, all, read.payloads));
     ASSERT_TRUE(!read.dead.ok() || !read.errors.empty() || harm.bytes == bytes);
   }

@@ -28,8 +28,9 @@ absl::StatusOr<std::string> Drain(ByteSource& source, size_t step) {
 
 absl::StatusOr<std::string> DrainBytes(std::string bytes, Compression compression,
                                        size_t chunk_bytes = 256 << 10, size_t step = 1000) {
-  auto source =
-      MakeByteSource(std::make_shared<FakeFile>(std::move(bytes)), compression, chunk_bytes);
+  const auto file = std::make_shared<FakeFile>(std::move(bytes));
+  if (compression == Compression::kAuto) compression = DetectCompression(*file).value();
+  auto source = MakeByteSource(file, compression, chunk_bytes);
   if (!source.ok()) return source.status();
   return Drain(**source, step);
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/container/record_index.h"
 #include "tests/readers/source/record_source_fixture.h"
 
 namespace millrace::readers {

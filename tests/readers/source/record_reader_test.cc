@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/open_file.h"
@@ -15,18 +16,24 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::unique_ptr<RecordReader> ReaderOf(std::string bytes, TfRecordReaderOptions options = {}) {
-  auto source = MakeByteSource(std::make_shared<FakeFile>(std::move(bytes)), options.compression);
+std::unique_ptr<RecordReader> ReaderOf(std::shared_ptr<const RandomAccessFile> file,
+                                       const TfRecordReaderOptions& options) {
+  const bool is_auto = options.compression == Compression::kAuto;
+  const Compression compression = is_auto ? DetectCompression(*file).value() : options.compression;
+  auto source = MakeByteSource(std::move(file), compression);
   EXPECT_TRUE(source.ok()) << source.status();
   return MakeTfRecordReader(std::move(source).value(), options);
 }
 
+std::unique_ptr<RecordReader> ReaderOf(std::string bytes,
+                                       const TfRecordReaderOptions& options = {}) {
+  return ReaderOf(std::make_shared<FakeFile>(std::move(bytes)), options);
+}
+
 // What a reader says of a file, and says too when its bytes lie in memory.
 ReadLog ReadBytes(const std::string& bytes, const TfRecordReaderOptions& options = {}) {
-  auto lent = MakeByteSource(std::make_shared<LendingFile>(bytes), options.compression);
-  EXPECT_TRUE(lent.ok()) << lent.status();
   const ReadLog log = ReadToEnd(*ReaderOf(bytes, options));
-  const ReadLog in_place = ReadToEnd(*MakeTfRecordReader(std::move(lent).value(), options));
+  const ReadLog in_place = ReadToEnd(*ReaderOf(std::make_shared<LendingFile>(bytes), options));
   EXPECT_EQ(in_place.records, log.records);
   EXPECT_EQ(in_place.errors.size(), log.errors.size());
   EXPECT_EQ(in_place.last_error, log.last_error);

@@ -290,7 +290,7 @@ TEST(RepairTest, ForgedHeadersAreNotReadAgainAndAgain) {
   }
   bytes.resize(kBytes, '\1');
   const Counting file(bytes);
-  SalvageWalk walk(file, uint64_t{1} << 30);
+  ResyncWalk walk(file, uint64_t{1} << 30);
   uint64_t end = 0;
   while (true) {
     const auto stretch = walk.Next();

@@ -1,4 +1,6 @@
 // The kernels of every set of instructions give the bits of plain loops.
+#include "collectives/core/sum_kernels.h"
+
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -7,7 +9,6 @@
 
 #include "base/half.h"
 #include "collectives/core/reduce.h"
-#include "collectives/core/sum_kernels.h"
 #include "gtest/gtest.h"
 
 namespace millrace::collectives {
@@ -66,13 +67,13 @@ void ExpectSameBits(DType dtype, const Words& got, const Words& wanted, size_t c
   }
 }
 
-class PushKernels : public testing::TestWithParam<int64_t> {
+class SumKernels : public testing::TestWithParam<int64_t> {
  protected:
-  void SetUp() override { UsePushKernelLevel(GetParam()); }
-  void TearDown() override { UsePushKernelLevel(0); }
+  void SetUp() override { UseSumKernelLevel(GetParam()); }
+  void TearDown() override { UseSumKernelLevel(0); }
 };
 
-TEST_P(PushKernels, SumsHaveTheBitsOfPlainLoopsInEveryCopy) {
+TEST_P(SumKernels, SumsHaveTheBitsOfPlainLoopsInEveryCopy) {
   std::mt19937 random(7);
   for (const DType dtype : kTypes) {
     for (const size_t count : kCounts) {
@@ -95,7 +96,7 @@ TEST_P(PushKernels, SumsHaveTheBitsOfPlainLoopsInEveryCopy) {
   }
 }
 
-TEST_P(PushKernels, NothingIsWrittenBehindTheEnd) {
+TEST_P(SumKernels, NothingIsWrittenBehindTheEnd) {
   for (const DType dtype : kTypes) {
     for (const size_t count : kCounts) {
       std::vector<std::byte> copy(count * SizeOf(dtype) + 64, std::byte{0x5A});
@@ -109,20 +110,20 @@ TEST_P(PushKernels, NothingIsWrittenBehindTheEnd) {
   }
 }
 
-// One order of additions for all levels: lane i % 16.
-TEST_P(PushKernels, SquaresAreAddedInOneOrder) {
+// One order of additions for all levels: place i % 16.
+TEST_P(SumKernels, SquaresAreAddedInOneOrder) {
   std::mt19937 random(11);
   std::normal_distribution<float> normal(0, 1);
   for (const size_t count : kCounts) {
     std::vector<float> a(count), b(count);
     for (float& value : a) value = normal(random);
     for (float& value : b) value = normal(random);
-    SquareLanes wanted = {};
+    SquareSums wanted = {};
     for (size_t i = 0; i < count; ++i) {
       const double sum = static_cast<double>(a[i] + b[i]);
       wanted[i % 16] += sum * sum;
     }
-    SquareLanes got = {};
+    SquareSums got = {};
     const void* const in[] = {a.data(), b.data()};
     void* const out[] = {a.data(), b.data()};
     SumAndStore(DType::kF32, in, out, count, 1, &got);
@@ -130,21 +131,21 @@ TEST_P(PushKernels, SquaresAreAddedInOneOrder) {
   }
 }
 
-TEST_P(PushKernels, SquaresTellOfOneValueThatIsNotFinite) {
+TEST_P(SumKernels, SquaresTellOfOneValueThatIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     std::vector<float> values(3000, 1.0f);
     values[2999] = bad;
-    SquareLanes lanes = {};
+    SquareSums squares = {};
     const void* const in = values.data();
     void* const out = values.data();
-    SumAndStore(DType::kF32, {&in, 1}, {&out, 1}, values.size(), 1, &lanes);
+    SumAndStore(DType::kF32, {&in, 1}, {&out, 1}, values.size(), 1, &squares);
     double sum = 0;
-    for (const double lane : lanes) sum += lane;
+    for (const double one : squares) sum += one;
     EXPECT_FALSE(std::isfinite(sum));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, PushKernels, testing::ValuesIn(PushKernelLevels()));
+INSTANTIATE_TEST_SUITE_P(Levels, SumKernels, testing::ValuesIn(SumKernelLevels()));
 
 }  // namespace
 }  // namespace millrace::collectives

@@ -1,4 +1,4 @@
-#include "collectives/net/reach.h"
+#include "collectives/net/peer_check.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Way {
 };
 
 // The next of `turns` that have to fit in.
-Deadline EndOfTurn(const ReachLimits& limits, size_t turns) {
+Deadline EndOfTurn(const PeerCheckLimits& limits, size_t turns) {
   const steady_clock::duration left = limits.deadline - steady_clock::now();
   return std::min(limits.deadline, After(std::min<std::chrono::nanoseconds>(
                                        limits.each, left / static_cast<int64_t>(turns))));
@@ -55,8 +55,9 @@ absl::Status Unreached(const std::vector<Way>& ways) {
 
 }  // namespace
 
-absl::StatusOr<Socket> Reach(const std::vector<std::string>& addresses, const ReachLimits& limits,
-                             const Introduction& introduce) {
+absl::StatusOr<Socket> ConnectChecked(const std::vector<std::string>& addresses,
+                                      const PeerCheckLimits& limits,
+                                      const Introduction& introduce) {
   std::vector<Way> ways;
   for (const std::string& address : addresses) {
     ways.push_back({address, absl::OkStatus()});

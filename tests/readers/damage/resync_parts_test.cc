@@ -133,13 +133,13 @@ Harm Draw(const std::string& good, std::mt19937_64& random) {
   return harm;
 }
 
-class SalvagePartsTest : public ContainerTest {
+class ResyncPartsTest : public ContainerTest {
  protected:
   static constexpr size_t kMemberBytes = 500;
   // Of up to 200 bytes that are put in: no more line breaks, and no more records of one size.
   static constexpr size_t kMostMade = 5;
 
-  SalvagePartsTest() { options_.resync = true; }
+  ResyncPartsTest() { options_.resync = true; }
 
   // The file as it lies on disk; `begins`: of its members.
   static std::string Packed(const std::string& bytes, Pack pack, std::vector<size_t>* begins) {
@@ -278,7 +278,7 @@ class SalvagePartsTest : public ContainerTest {
   }
 };
 
-TEST_F(SalvagePartsTest, DrawnDamageOfPlainShardsCostsWhatItTouches) {
+TEST_F(ResyncPartsTest, DrawnDamageOfPlainShardsCostsWhatItTouches) {
   for (const Good& good : GoodFiles()) {
     const int num_told = DrawDamage(good, Pack::kPlain, Rounds(520));
     // Any bytes are lines, and any bytes are a record of fixed length: only sizes tell.
@@ -286,17 +286,17 @@ TEST_F(SalvagePartsTest, DrawnDamageOfPlainShardsCostsWhatItTouches) {
   }
 }
 
-TEST_F(SalvagePartsTest, DrawnDamageOfGzipMembersCostsWhatTheyHold) {
+TEST_F(ResyncPartsTest, DrawnDamageOfGzipMembersCostsWhatTheyHold) {
   for (const Good& good : GoodFiles())
     EXPECT_GT(DrawDamage(good, Pack::kGzip, Rounds(130)), Rounds(90));
 }
 
-TEST_F(SalvagePartsTest, DrawnDamageOfZstdFramesCostsWhatTheyHold) {
+TEST_F(ResyncPartsTest, DrawnDamageOfZstdFramesCostsWhatTheyHold) {
   for (const Good& good : GoodFiles())
     EXPECT_GT(DrawDamage(good, Pack::kZstd, Rounds(130)), Rounds(90));
 }
 
-TEST_F(SalvagePartsTest, WithoutResyncDamageIsTheErrorOfTheShard) {
+TEST_F(ResyncPartsTest, WithoutResyncDamageIsTheErrorOfTheShard) {
   for (const Good& good : GoodFiles()) {
     options_.container = good.container;
     options_.resync = false;
@@ -316,7 +316,7 @@ TEST_F(SalvagePartsTest, WithoutResyncDamageIsTheErrorOfTheShard) {
   }
 }
 
-TEST_F(SalvagePartsTest, WhatIsToldOfAGoodShardIsTheSame) {
+TEST_F(ResyncPartsTest, WhatIsToldOfAGoodShardIsTheSame) {
   for (const Good& good : GoodFiles()) {
     options_.container = good.container;
     const std::string path = Shard(good.name, good.bytes);
@@ -333,7 +333,7 @@ TEST_F(SalvagePartsTest, WhatIsToldOfAGoodShardIsTheSame) {
   }
 }
 
-TEST_F(SalvagePartsTest, RecordsOfFixedSizeAreThoseThatLieWhole) {
+TEST_F(ResyncPartsTest, RecordsOfFixedSizeAreThoseThatLieWhole) {
   struct Case {
     ContainerOptions container;
     std::string bytes;
@@ -369,7 +369,7 @@ TEST_F(SalvagePartsTest, RecordsOfFixedSizeAreThoseThatLieWhole) {
   }
 }
 
-TEST_F(SalvagePartsTest, AQuoteTakesNoRowsAlong) {
+TEST_F(ResyncPartsTest, AQuoteTakesNoRowsAlong) {
   options_.container = Kind(ContainerKind::kCsv);
   const std::string path = Shard("a.csv", "1,a\n2,\"b\n3,c\n4,\"d\"\n5,e\n");
   options_.resync = false;
@@ -386,7 +386,7 @@ TEST_F(SalvagePartsTest, AQuoteTakesNoRowsAlong) {
   }
 }
 
-TEST_F(SalvagePartsTest, DamageIsToldWithItsPlaceAndText) {
+TEST_F(ResyncPartsTest, DamageIsToldWithItsPlaceAndText) {
   options_.container = Kind(ContainerKind::kCsv);
   const auto source = Open({Shard("a.csv", "1,a\n2\n3,c\n")});
   ASSERT_TRUE(source.ok()) << source.status();
@@ -396,7 +396,7 @@ TEST_F(SalvagePartsTest, DamageIsToldWithItsPlaceAndText) {
               HasSubstr("a.csv: record 1 at offset 4: 1 cells; most rows have 2"));
 }
 
-TEST_F(SalvagePartsTest, AStreamThatIsSaidToBePlainIsNoDamage) {
+TEST_F(ResyncPartsTest, AStreamThatIsSaidToBePlainIsNoDamage) {
   options_.compression = Compression::kNone;
   for (const Good& good : GoodFiles()) {
     // Any bytes are records of one size, and no header of a tar is like any other damage.
@@ -411,7 +411,7 @@ TEST_F(SalvagePartsTest, AStreamThatIsSaidToBePlainIsNoDamage) {
 }
 
 // However many texts a file makes up.
-TEST_F(SalvagePartsTest, AnyNumberOfDamagedRowsIsKnown) {
+TEST_F(ResyncPartsTest, AnyNumberOfDamagedRowsIsKnown) {
   options_.container = Kind(ContainerKind::kCsv);
   std::string bytes = "1,a\n2,b\n3,c\n";
   for (size_t i = 0; i < 90; ++i) bytes += "4,d\n";
@@ -423,7 +423,7 @@ TEST_F(SalvagePartsTest, AnyNumberOfDamagedRowsIsKnown) {
   EXPECT_EQ(got.damaged.size(), 297u);
 }
 
-TEST_F(SalvagePartsTest, AnIndexOfALargerLimitChangesNothing) {
+TEST_F(ResyncPartsTest, AnIndexOfALargerLimitChangesNothing) {
   std::string frames;
   for (const std::string& payload :
        {std::string("one"), std::string(300, 'x'), std::string("two")}) {
@@ -456,7 +456,7 @@ TEST_F(SalvagePartsTest, AnIndexOfALargerLimitChangesNothing) {
   }
 }
 
-TEST_F(SalvagePartsTest, PlacesOfRecordsOfOneSizeTakeNoMemory) {
+TEST_F(ResyncPartsTest, PlacesOfRecordsOfOneSizeTakeNoMemory) {
   constexpr size_t kBytes = 3'000'001;
   options_.container = FixedLength(4, 2, 0);
   const std::string whole = "head" + std::string(kBytes - 1, 'x');
@@ -473,7 +473,7 @@ TEST_F(SalvagePartsTest, PlacesOfRecordsOfOneSizeTakeNoMemory) {
   EXPECT_NE((*source)->Fingerprint(), (*good)->Fingerprint());
 }
 
-TEST_F(SalvagePartsTest, MoreDamagedPlacesThanCanBeKeptAreAnErrorThatSaysSo) {
+TEST_F(ResyncPartsTest, MoreDamagedPlacesThanCanBeKeptAreAnErrorThatSaysSo) {
   options_.container = Kind(ContainerKind::kCsv);
   std::string bytes = "1,2\n3,4\n5,6\n";
   bytes.reserve(3 << 20);
@@ -485,7 +485,7 @@ TEST_F(SalvagePartsTest, MoreDamagedPlacesThanCanBeKeptAreAnErrorThatSaysSo) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("a.csv: more than 1048576 damaged places"));
 }
 
-TEST_F(SalvagePartsTest, WhatIsLostOfAStreamNamesItsFileOnce) {
+TEST_F(ResyncPartsTest, WhatIsLostOfAStreamNamesItsFileOnce) {
   options_.container = Kind(ContainerKind::kText);
   const std::string packed = Deflated("one\ntwo\nthree", Wrapper::kGzip);
   const std::string path = Shard("a.txt.gz", packed.substr(0, packed.size() - 9));
@@ -498,7 +498,7 @@ TEST_F(SalvagePartsTest, WhatIsLostOfAStreamNamesItsFileOnce) {
   EXPECT_EQ(message.find("a.txt.gz"), message.rfind("a.txt.gz")) << message;
 }
 
-TEST_F(SalvagePartsTest, BehindMissingBytesATarGoesOnAtAnyByte) {
+TEST_F(ResyncPartsTest, BehindMissingBytesATarGoesOnAtAnyByte) {
   const Good good = Samples();
   options_.container = good.container;
   std::string bytes = good.bytes;

@@ -1,4 +1,4 @@
-#include "collectives/net/reach.h"
+#include "collectives/net/peer_check.h"
 
 #include <poll.h>
 
@@ -23,9 +23,9 @@ absl::Status AwaitAnswer(const Socket& socket, Deadline deadline) {
   return ReceiveAll(socket, &byte, 1, deadline);
 }
 
-class ReachTest : public testing::Test {
+class PeerCheckTest : public testing::Test {
  protected:
-  ReachTest() : listener_(Listen("127.0.0.1", 0).value_or(Socket())) {
+  PeerCheckTest() : listener_(Listen("127.0.0.1", 0).value_or(Socket())) {
     const auto port = PortOf(listener_);
     EXPECT_TRUE(port.ok()) << port.status();
     address_ = LoopbackAddress(port.value_or(0));
@@ -41,66 +41,67 @@ class ReachTest : public testing::Test {
   }
   // Nobody listens there.
   static std::string Nowhere() { return LoopbackAddress(FreePort()); }
-  static ReachLimits Limits() { return {After(kLong), kTurn}; }
+  static PeerCheckLimits Limits() { return {After(kLong), kTurn}; }
 
   Socket listener_;
   std::string address_;
 };
 
-TEST_F(ReachTest, TheFirstAddressThatAnswersIsTaken) {
+TEST_F(PeerCheckTest, TheFirstAddressThatAnswersIsTaken) {
   std::thread peer([this] { Answer(); });
-  const auto reached = Reach({Nowhere(), address_}, {After(kLong), kLong}, AwaitAnswer);
+  const auto reached = ConnectChecked({Nowhere(), address_}, {After(kLong), kLong}, AwaitAnswer);
   EXPECT_TRUE(reached.ok()) << reached.status();
   peer.join();
 }
 
-TEST_F(ReachTest, WhoDoesNotAnswerInItsTurnIsTriedAgain) {
+TEST_F(PeerCheckTest, WhoDoesNotAnswerInItsTurnIsTriedAgain) {
   std::thread peer([this] {
     const Socket busy = Taken();
     char byte;
     EXPECT_TRUE(absl::IsUnavailable(ReceiveAll(busy, &byte, 1, After(kLong))));
     Answer();
   });
-  const auto reached = Reach({address_, Nowhere()}, Limits(), AwaitAnswer);
+  const auto reached = ConnectChecked({address_, Nowhere()}, Limits(), AwaitAnswer);
   EXPECT_TRUE(reached.ok()) << reached.status();
   peer.join();
 }
 
-TEST_F(ReachTest, WhoHangsUpIsTriedAgain) {
+TEST_F(PeerCheckTest, WhoHangsUpIsTriedAgain) {
   std::thread peer([this] {
     for (int i = 0; i < 2; ++i) Taken().Close();
     Answer();
   });
-  const auto reached = Reach({address_}, Limits(), AwaitAnswer);
+  const auto reached = ConnectChecked({address_}, Limits(), AwaitAnswer);
   EXPECT_TRUE(reached.ok()) << reached.status();
   peer.join();
 }
 
-TEST_F(ReachTest, WhoIsSomebodyElseIsNotAskedAgain) {
+TEST_F(PeerCheckTest, WhoIsSomebodyElseIsNotAskedAgain) {
   int asked = 0;
-  const auto reached = Reach({address_, Nowhere()}, Limits(), [&](const Socket&, Deadline) {
-    ++asked;
-    return absl::FailedPreconditionError("somebody else");
-  });
+  const auto reached =
+      ConnectChecked({address_, Nowhere()}, Limits(), [&](const Socket&, Deadline) {
+        ++asked;
+        return absl::FailedPreconditionError("somebody else");
+      });
   EXPECT_EQ(asked, 1);
   EXPECT_TRUE(absl::IsUnavailable(reached.status())) << reached.status();
   EXPECT_THAT(std::string(ToStd(reached.status().message())),
               HasSubstr(AddressText(address_) + ": somebody else"));
 }
 
-TEST_F(ReachTest, NobodyAtAnyAddressIsAnErrorThatNamesEach) {
+TEST_F(PeerCheckTest, NobodyAtAnyAddressIsAnErrorThatNamesEach) {
   const std::string one = Nowhere();
   const std::string other = Nowhere();
   // For ever, were they tried until then.
-  const auto reached = Reach({one, other}, {Deadline::max(), kTurn}, AwaitAnswer);
+  const auto reached = ConnectChecked({one, other}, {Deadline::max(), kTurn}, AwaitAnswer);
   EXPECT_TRUE(absl::IsUnavailable(reached.status())) << reached.status();
   EXPECT_THAT(std::string(ToStd(reached.status().message())),
               AllOf(HasSubstr(AddressText(one) + ": connect: Connection refused"),
                     HasSubstr(AddressText(other) + ": connect: Connection refused")));
 }
 
-TEST_F(ReachTest, SilenceEndsAtTheDeadline) {
-  const auto reached = Reach({address_, address_}, {After(2 * kTurn), kTurn}, AwaitAnswer);
+TEST_F(PeerCheckTest, SilenceEndsAtTheDeadline) {
+  const auto reached = ConnectChecked({address_, address_}, {After(2 * kTurn), kTurn}, AwaitAnswer);
   EXPECT_TRUE(absl::IsUnavailable(reached.status())) << reached.status();
 }
 

@@ -42,7 +42,7 @@ Offsets GoodByReader(std::unique_ptr<ByteSource> source, size_t chunk_bytes, uin
 }
 
 Offsets GoodByWalk(const RandomAccessFile& file) {
-  SalvageWalk walk(file, fuzz::kMaxRecordBytes);
+  ResyncWalk walk(file, fuzz::kMaxRecordBytes);
   Offsets good;
   std::vector<std::byte> payload;
   for (auto stretch = walk.Next(); stretch.ok() && stretch->has_value(); stretch = walk.Next()) {
@@ -65,7 +65,7 @@ void Plain(const std::shared_ptr<fuzz::InputFile>& file, size_t chunk_bytes) {
 
 void Compressed(const std::shared_ptr<fuzz::InputFile>& file, Compression compression) {
   constexpr uint64_t kMostBytes = 4 << 20;
-  const auto source = MakeSalvageSource(file, compression);
+  const auto source = MakeResyncSource(file, compression);
   std::vector<std::byte> buffer(64 << 10);
   uint64_t end = 0;
   while (end < kMostBytes) {

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
-#define MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
+#ifndef MILLRACE_COLLECTIVES_REDUCER_USER_BUFFERS_H_
+#define MILLRACE_COLLECTIVES_REDUCER_USER_BUFFERS_H_
 
 #include <cstddef>
 #include <vector>
@@ -13,24 +13,26 @@ namespace millrace::collectives {
 // Whether `memory` holds `gradients`, one by one.
 //   INVALID_ARGUMENT  names the first gradient whose memory is missing, of another type or shape,
 //                     null, not aligned to its elements, or another's as well
-absl::Status CheckForeignMemory(const std::vector<GradientSpec>& gradients,
-                                const std::vector<TensorView>& memory);
+absl::Status CheckUserBuffers(const std::vector<GradientSpec>& gradients,
+                              const std::vector<TensorView>& memory);
 
-// Gradients that live where the caller put them, seen as the bytes of the plan's buckets. What lies
-// between gradients there is zero, and goes nowhere. Thread-compatible.
-class ForeignMemory {
+// Gradients in memory of the caller's, seen as the bytes of the plan's buckets. The padding between
+// gradients reads as zeros and is not written. Thread-compatible.
+class UserBuffers {
  public:
   // `plan` and the memory outlive this.
-  ForeignMemory(const BucketPlan& plan, std::vector<TensorView> memory);
+  UserBuffers(const BucketPlan& plan, std::vector<TensorView> memory);
 
   const TensorView& view(size_t gradient) const { return memory_[gradient]; }
 
-  // Between `bytes` bytes of the buckets from `offset` on and memory of ours.
+  // Copy `bytes` bytes of the buckets, from `offset` on, from the gradients to `to`, or from `from`
+  // to the gradients.
   void CopyIn(size_t offset, size_t bytes, std::byte* to) const;
   void CopyOut(size_t offset, size_t bytes, const std::byte* from) const;
 
  private:
-  // Calls `part` with the gradients' memory, or null between them: in order, without gaps.
+  // Calls `part` for the range piece by piece, in order: with gradients' memory, or null for
+  // padding.
   template <typename Part>
   void ForEach(size_t offset, size_t bytes, const Part& part) const;
 
@@ -41,4 +43,4 @@ class ForeignMemory {
 
 }  // namespace millrace::collectives
 
-#endif  // MILLRACE_COLLECTIVES_REDUCER_FOREIGN_MEMORY_H_
+#endif  // MILLRACE_COLLECTIVES_REDUCER_USER_BUFFERS_H_

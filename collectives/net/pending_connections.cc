@@ -1,4 +1,4 @@
-#include "collectives/net/lobby.h"
+#include "collectives/net/pending_connections.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -10,13 +10,7 @@
 #include "base/status.h"
 
 namespace millrace::collectives {
-namespace {
-
-constexpr std::chrono::milliseconds kSpeakWithin{2000};
-
-}  // namespace
-
-absl::Status Lobby::Wait(const std::vector<const Socket*>& others, Deadline deadline) {
+absl::Status PendingConnections::Wait(const std::vector<const Socket*>& others, Deadline deadline) {
   SendAway();
   std::vector<pollfd> waited = {{listener_.fd(), POLLIN, 0}};
   for (const Guest& guest : guests_) {
@@ -28,24 +22,24 @@ absl::Status Lobby::Wait(const std::vector<const Socket*>& others, Deadline dead
   return LetIn();
 }
 
-void Lobby::SendAway() {
+void PendingConnections::SendAway() {
   const Deadline now = std::chrono::steady_clock::now();
   std::erase_if(guests_,
                 [now](const Guest& guest) { return !guest.socket.valid() || guest.until <= now; });
 }
 
-absl::Status Lobby::LetIn() {
+absl::Status PendingConnections::LetIn() {
   // Not without end, for those who are there are to be heard in between.
   for (size_t i = 0; i < max_guests_; ++i) {
     MILLRACE_ASSIGN_OR_RETURN(Socket socket, Accept(listener_));
     if (!socket.valid()) break;
     if (guests_.size() == max_guests_) guests_.erase(guests_.begin());
-    guests_.push_back({std::move(socket), "", After(kSpeakWithin)});
+    guests_.push_back({std::move(socket), "", After(introduction_)});
   }
   return absl::OkStatus();
 }
 
-bool Hear(Lobby::Guest& guest, size_t wanted) {
+bool Hear(PendingConnections::Guest& guest, size_t wanted) {
   char bytes[4096];
   while (guest.said.size() < wanted) {
     const size_t size = std::min(wanted - guest.said.size(), sizeof(bytes));

@@ -1,4 +1,4 @@
-#include "collectives/reducer/foreign_memory.h"
+#include "collectives/reducer/user_buffers.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -52,8 +52,8 @@ absl::Status CheckApart(const std::vector<GradientSpec>& gradients,
 
 }  // namespace
 
-absl::Status CheckForeignMemory(const std::vector<GradientSpec>& gradients,
-                                const std::vector<TensorView>& memory) {
+absl::Status CheckUserBuffers(const std::vector<GradientSpec>& gradients,
+                              const std::vector<TensorView>& memory) {
   if (memory.size() < gradients.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "memory of gradient '", gradients[memory.size()].name, "' is missing: there are ",
@@ -69,7 +69,7 @@ absl::Status CheckForeignMemory(const std::vector<GradientSpec>& gradients,
   return CheckApart(gradients, memory);
 }
 
-ForeignMemory::ForeignMemory(const BucketPlan& plan, std::vector<TensorView> memory)
+UserBuffers::UserBuffers(const BucketPlan& plan, std::vector<TensorView> memory)
     : plan_(plan), memory_(std::move(memory)) {
   for (const BucketPlan::Bucket& bucket : plan_.buckets) {
     for (const size_t gradient : bucket.gradients) {
@@ -79,7 +79,7 @@ ForeignMemory::ForeignMemory(const BucketPlan& plan, std::vector<TensorView> mem
 }
 
 template <typename Part>
-void ForeignMemory::ForEach(size_t offset, size_t bytes, const Part& part) const {
+void UserBuffers::ForEach(size_t offset, size_t bytes, const Part& part) const {
   const size_t end = offset + bytes;
   // The last gradient that begins at `offset` or before, or the first one.
   auto next = std::ranges::upper_bound(order_, offset, {},
@@ -102,7 +102,7 @@ void ForeignMemory::ForEach(size_t offset, size_t bytes, const Part& part) const
   }
 }
 
-void ForeignMemory::CopyIn(size_t offset, size_t bytes, std::byte* to) const {
+void UserBuffers::CopyIn(size_t offset, size_t bytes, std::byte* to) const {
   ForEach(offset, bytes, [to](const std::byte* from, size_t at, size_t length) {
     if (from == nullptr) {
       std::memset(to + at, 0, length);
@@ -112,7 +112,7 @@ void ForeignMemory::CopyIn(size_t offset, size_t bytes, std::byte* to) const {
   });
 }
 
-void ForeignMemory::CopyOut(size_t offset, size_t bytes, const std::byte* from) const {
+void UserBuffers::CopyOut(size_t offset, size_t bytes, const std::byte* from) const {
   ForEach(offset, bytes, [from](std::byte* to, size_t at, size_t length) {
     if (to != nullptr) std::memcpy(to, from + at, length);
   });
