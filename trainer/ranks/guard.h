@@ -49,27 +49,28 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // Where this rank says what it does.
+  // The place to which this rank tells what it does.
   collectives::Progress& progress() { return *progress_; }
 
-  // Why to wait for nobody any longer: a rank is lost, or has left long ago. Any thread.
+  // Returns an error if waiting has become useless: a rank is lost, or has left long ago. May be
+  // called by any thread.
   absl::Status Health() const;
 
-  // `status`, or which peer is lost where that is behind it: a broken connection is often seen
-  // before the end of the process at its other side.
+  // Returns `status`, or an error that names the lost peer if that is the cause: a broken
+  // connection is often seen before the end of the process at its other side.
   absl::Status Explain(absl::Status status) const;
 
-  // Who ended the job by an error of its own (Communicator::Abort), as far as it is known (rank
-  // -1), where that is what `status` says.
+  // Returns the rank that ended the job by an error of its own (Communicator::Abort), if `status`
+  // says that one did; -1 if it is not known which.
   std::optional<collectives::PeerLost> AbortedBy(const absl::Status& status) const;
 
-  // The rank that saves when `lost` is. Takes the time of Watchdog::Elect.
+  // Returns the rank that saves after the loss of `lost`. Takes as long as Watchdog::Elect.
   int Saver(const collectives::PeerLost& lost);
-  // It was asked for, and is this one.
+  // True if Saver was called and named this rank.
   bool is_saver() const { return saver_ == communicator_.rank(); }
 
-  // Returns when the rank that saves has done all that it does after a loss, if that is another
-  // one: launchers end a job soon after its first rank has ended.
+  // Waits until the rank that saves is done, unless it is this one: launchers end a job soon after
+  // its first rank has ended.
   void AwaitSaver();
 
   // Shows the others that this rank takes part in nothing more.
