@@ -23,11 +23,11 @@ struct StepTimes {
   double wait_share() const { return step_seconds > 0 ? wait_seconds / step_seconds : 0; }
 };
 
-// What became of the gradients of one stretch of a run.
+// Counts of the gradients of one stretch of a run.
 struct GradientNorms {
   uint64_t skipped = 0;  // steps whose gradients were not finite
   uint64_t clipped = 0;  // steps
-  double largest = 0;    // of the others; NaN once one was
+  double largest = 0;    // norm of the steps that were not skipped; NaN once one was
 
   void Add(bool skip, double norm, float clip_factor);
 };
@@ -41,7 +41,7 @@ struct StepLine {
   StepTimes times;
   GradientNorms norms;
   bool shows_norm = false;
-  std::string straggler;  // "rank 3 is awaited: ..."; empty: nobody to speak of
+  std::string straggler;  // "rank 3 is awaited: ..."; empty: no rank worth a word
 };
 
 // "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr

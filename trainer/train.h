@@ -31,33 +31,34 @@ struct TrainOptions {
   bool resume = false;                // continue from the job's newest checkpoint
   int threads = 0;                    // cores of this rank; 0: usable cores / local ranks
   std::string launch_reason;          // for the start-up table
-  // Damaged records of the training and the evaluation data are appended to this file, by all ranks
-  // (pipeline::OpenOptions). Empty: to none.
+  // The file to which all ranks append the damaged records of the training and the evaluation data
+  // (pipeline::OpenOptions). Empty: none.
   std::string quarantine_file;
-  // A rank that others wait for so long is named by `warn`, and given up after `stall_abort` (0:
-  // never). One whose process runs is not given up before the first step and after the last.
+  // The time after which a rank that keeps others waiting is named by `warn`, and the time after
+  // which it is given up (0: never). Before the first step and after the last, a rank whose process
+  // runs is not given up.
   std::chrono::milliseconds stall_report{3000};
   std::chrono::milliseconds stall_abort{60'000};
   // The longest that a rank waits for the others in each operation until the watchdogs are there,
   // where the communicator has no timeout of its own; 0: for ever.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
-  // What all ranks did when goes to this one file at the end (collectives/timeline.h; where that
-  // fails a warning says so), after the loss of a rank what those of one file system did that are
-  // left. All ranks have one, or none. Empty: to none.
+  // The file to which the timeline of all ranks is written at the end (collectives/timeline.h); a
+  // warning tells if that fails. After the loss of a rank it holds the remaining ranks of one file
+  // system. All ranks name a file, or none does. Empty: no timeline.
   std::string timeline_file;
   // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
-  // Called on every rank after each step with the step's number and this rank's weights. What it
-  // changes there no other rank knows of. May be empty.
+  // Called on every rank after each step with the step's number and this rank's weights. No other
+  // rank learns of changes that it makes there. May be empty.
   std::function<void(uint64_t step, std::vector<std::vector<float>>& weights)> on_weights;
   // Called on rank 0 while files are indexed that have no index yet. May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
   // Receives each line of output; called on rank 0 only. Empty: nowhere.
   std::function<void(std::string_view line)> print;
-  // Receives what a user should know but need not act on, on any rank and any thread. What it
-  // throws on the watchdog's thread is dropped. May be empty.
+  // Receives warnings: things that a user should know but need not act on. Called on any rank and
+  // any thread; an exception on the watchdog's thread is dropped. May be empty.
   std::function<void(std::string_view line)> warn;
   // Called once per failure, with what Train is going to return: on rank 0 for an error that all
   // ranks have, on the failing rank for one of its own. It comes before Abort, from which the MPI
@@ -73,10 +74,10 @@ struct TrainOutcome {
   double last_loss = 0;
   double wait_share = 0;   // data wait / step time, first step excluded
   std::string checkpoint;  // path of the newest
-  // What this rank's gradient reductions of this run have cost.
+  // The cost of this rank's gradient reductions in this run.
   collectives::ReducerCounters reduction;
   // The rank that the others awaited longest, of all steps but the first and the last; the same on
-  // all ranks. nullopt: nobody was awaited.
+  // all ranks. nullopt: no rank was awaited.
   std::optional<collectives::Straggler> straggler;
 };
 

@@ -15,7 +15,7 @@ class RunningTime {
 
   RunningTime(Clock::time_point now, Clock::duration turn) : last_(now), most_(2 * turn) {}
 
-  // Until `now`.
+  // Returns the time that this process has run until `now`.
   Clock::duration Look(Clock::time_point now) {
     total_ += std::min(now - last_, most_);
     last_ = now;

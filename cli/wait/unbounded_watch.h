@@ -23,11 +23,11 @@ class UnboundedWatch {
   UnboundedWatch(const UnboundedWatch&) = delete;
   UnboundedWatch& operator=(const UnboundedWatch&) = delete;
 
-  // What has begun; empty: it is over. For ConnectOptions::on_unbounded. Where there is no thread
-  // to be had nobody watches.
+  // Tells which wait has begun; empty: it is over. For ConnectOptions::on_unbounded. If no thread
+  // can be started, the wait is not watched.
   void Tell(std::string_view what);
-  // How things stand, for the line and the exit code of the waits that begin from now on: "the
-  // training is done".
+  // Sets a remark for the line ("the training is done"), and the exit code, of the waits that begin
+  // from now on.
   void Note(std::string note, int exit_code = kFailed) {
     note_ = std::move(note);
     exit_code_ = exit_code;

@@ -60,9 +60,17 @@ class Backend {
   virtual std::string Describe() const = 0;
 };
 
-// Makes the CPU backend. It reads `weights` at every step and writes `gradients`; both must outlive
-// it, with one tensor per parameter. `threads` >= 1 compute threads; a fixed number of them gives
-// the same bits for the same inputs.
+// Makes a backend of `model` that reads `weights` at every step and writes `gradients`: one tensor
+// for each parameter, which outlive the backend. It computes with `threads` >= 1 threads; a fixed
+// number of them gives the same bits for the same inputs.
+//   INVALID_ARGUMENT    the tensors do not fit the model
+//   RESOURCE_EXHAUSTED  no memory
+//   INTERNAL            the compute library failed (its words are in the message)
+using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
+    const Model& model, const TensorSet& weights, std::vector<std::span<float>> gradients,
+    int threads)>;
+
+// The CPU backend, over oneDNN.
 absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            const TensorSet& weights,
                                                            std::vector<std::span<float>> gradients,

@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "base/host.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 #include "readers/read_engine.h"
@@ -39,9 +40,9 @@ absl::Status CheckWritable(const std::string& folder) {
   std::filesystem::create_directories(folder, error);
   if (error) return ErrnoStatus(error.value(), "mkdir", folder);
   std::string probe = folder + "/.probe-XXXXXX";
-  const int fd = mkostemp(probe.data(), O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "make a file in", folder);
-  close(fd);
+  if (!UniqueFd(mkostemp(probe.data(), O_CLOEXEC)).valid()) {
+    return ErrnoStatus(errno, "make a file in", folder);
+  }
   if (unlink(probe.c_str()) != 0) return ErrnoStatus(errno, "remove", probe);
   return absl::OkStatus();
 }
@@ -57,8 +58,12 @@ uint64_t BatchOf(const pipeline::proto::Stage& stage) {
 
 class Opener {
  public:
-  Opener(const TrainOptions& options, Communicator& communicator, collectives::Progress& progress)
-      : options_(options), communicator_(communicator), progress_(progress) {}
+  Opener(const TrainOptions& options, Communicator& communicator, collectives::Progress& progress,
+         const BackendFactory& make_backend)
+      : options_(options),
+        communicator_(communicator),
+        progress_(progress),
+        make_backend_(make_backend) {}
 
   absl::StatusOr<std::unique_ptr<Session>> Open();
 
@@ -98,6 +103,7 @@ class Opener {
   const TrainOptions& options_;
   Communicator& communicator_;
   collectives::Progress& progress_;
+  const BackendFactory& make_backend_;
   std::set<std::string> used_variables_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
   TensorSet velocity_;
@@ -366,8 +372,8 @@ absl::Status Opener::OpenStrategy() {
 absl::Status Opener::MakeBackend() {
   Session& session = *session_;
   MILLRACE_ASSIGN_OR_RETURN(
-      session.backend, MakeOneDnnBackend(session.model, session.weights,
-                                         session.strategy->gradients(), session.cores.compute));
+      session.backend, make_backend_(session.model, session.weights, session.strategy->gradients(),
+                                     session.cores.compute));
   return absl::OkStatus();
 }
 
@@ -375,8 +381,9 @@ absl::Status Opener::MakeBackend() {
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      Communicator& communicator,
-                                                     collectives::Progress& progress) {
-  return Opener(options, communicator, progress).Open();
+                                                     collectives::Progress& progress,
+                                                     const BackendFactory& make_backend) {
+  return Opener(options, communicator, progress, make_backend).Open();
 }
 
 }  // namespace millrace::trainer

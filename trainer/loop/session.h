@@ -62,11 +62,12 @@ struct Session {
 };
 
 // Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline there, and
-// makes model, optimizer and reducer, which says to `progress` what it does. Collective; the
-// outcomes are Train's. A failure of any rank is every rank's result.
+// makes the model, the strategy, which tells `progress` what it does, and the backend. Collective;
+// the outcomes are Train's. If a rank fails, all ranks return its error.
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      collectives::Communicator& communicator,
-                                                     collectives::Progress& progress);
+                                                     collectives::Progress& progress,
+                                                     const BackendFactory& make_backend);
 
 }  // namespace millrace::trainer
 

@@ -31,6 +31,7 @@
 #include "collectives/peer_lost.h"
 #include "collectives/weights_digest.h"
 #include "trainer/loop/evaluate.h"
+#include "trainer/loop/parts.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_saver.h"
 #include "trainer/loop/session.h"
@@ -362,11 +363,11 @@ absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guar
   return told;
 }
 
-absl::StatusOr<TrainOutcome> Run(const TrainOptions& options, Communicator& communicator,
-                                 Held& held) {
-  MILLRACE_ASSIGN_OR_RETURN(held.guard, Guard::Make(options, communicator));
+absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& options,
+                                 Communicator& communicator, Held& held) {
+  MILLRACE_ASSIGN_OR_RETURN(held.guard, Guard::Make(options, communicator, parts.limits));
   Guard& guard = *held.guard;
-  auto session = OpenSession(options, communicator, guard.progress());
+  auto session = OpenSession(options, communicator, guard.progress(), parts.make_backend);
   if (!session.ok()) return guard.Explain(session.status());
   held.session = *std::move(session);
   Loop loop(options, communicator, guard, *held.session);
@@ -404,12 +405,17 @@ absl::Status Report(const TrainOptions& options, const Communicator& communicato
 }  // namespace
 
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options, Communicator& communicator) {
+  return TrainWith(TrainParts(), options, communicator);
+}
+
+absl::StatusOr<TrainOutcome> TrainWith(const TrainParts& parts, const TrainOptions& options,
+                                       Communicator& communicator) {
   TrainOutcome outcome;
   absl::Status status;
   {
     Held held;
     status = WithoutExceptions([&] {
-      MILLRACE_ASSIGN_OR_RETURN(outcome, Run(options, communicator, held));
+      MILLRACE_ASSIGN_OR_RETURN(outcome, Run(parts, options, communicator, held));
       return absl::OkStatus();
     });
     if (status.ok()) return outcome;

@@ -11,24 +11,24 @@
 #include "collectives/agreed.h"
 #include "collectives/communicator.h"
 
-// Small collective talks around a training: every rank calls them in the same order.
+// Small collective exchanges around a training. Every rank calls them in the same order.
 
 namespace millrace::trainer {
 
-// The errors of these talks that every rank returns together carry the mark.
+// Errors of these exchanges that every rank returns together carry a mark.
 using collectives::IsAgreed;
 using collectives::MarkAgreed;
 
-// Returns what `body` does; RESOURCE_EXHAUSTED or INTERNAL when it throws. A rank must not unwind
-// past its peers: they would wait for ever in the next collective call.
+// Calls `body` and returns its status, or RESOURCE_EXHAUSTED or INTERNAL if it throws. A rank must
+// not unwind past its peers: they would wait for ever in the next collective call.
 absl::Status WithoutExceptions(const std::function<absl::Status()>& body);
 
-// Returns OK when every rank passes OK, else on every rank the status of the lowest rank that did
-// not, payloads included, with "rank N: " before it where there are several. So a failure of one
-// rank ends all of them with the same words, and nobody waits for ever.
+// Returns OK if every rank passes OK. Otherwise every rank gets the status of the lowest rank that
+// failed, payloads included, with "rank N: " before it if there are several ranks. So a failure of
+// one rank ends all of them with the same words, and no rank waits for ever.
 absl::Status AgreeOnStatus(collectives::Communicator& communicator, const absl::Status& mine);
 
-// Every rank's `text` becomes rank 0's.
+// Replaces every rank's `text` by that of rank 0.
 absl::Status BroadcastText(collectives::Communicator& communicator, std::string& text);
 
 struct Setting {

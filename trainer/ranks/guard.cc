@@ -18,21 +18,6 @@ namespace {
 
 using collectives::Phase;
 
-// How long a verdict on who is lost may take after a connection broke: some turns of a watchdog.
-constexpr std::chrono::milliseconds kVerdictLimit{1500};
-// How long a rank goes on to wait once a peer has left: what it waits for may have come before, for
-// the ranks of a run that is done leave one after the other.
-constexpr std::chrono::milliseconds kLeaveLimit{2000};
-
-// How long after an abort the watchdogs may take to tell whose it was.
-constexpr std::chrono::milliseconds kHearsayLimit{500};
-
-// How long the others wait for the one that saves.
-constexpr std::chrono::minutes kSaveLimit{5};
-
-// How long the one that puts the parts of a timeline together waits for the others'.
-constexpr std::chrono::seconds kPartsLimit{5};
-
 // Limits the communicator's waits for as long as it lives: without a watchdog nothing else ends a
 // wait for a rank that is stopped, or whose host is gone.
 class StartLimit {
@@ -57,17 +42,18 @@ absl::Status LeftError(const collectives::PeerLost& left) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const TrainOptions& options,
-                                                   collectives::Communicator& communicator) {
-  std::unique_ptr<Guard> guard(new Guard(communicator, options.warn));
+                                                   collectives::Communicator& communicator,
+                                                   const GuardLimits& limits) {
+  std::unique_ptr<Guard> guard(new Guard(communicator, options.warn, limits));
   {
     const StartLimit limit(communicator, options.start_timeout);
     MILLRACE_RETURN_IF_ERROR(guard->OpenTimeline(options.timeline_file));
     if (communicator.size() > 1) MILLRACE_RETURN_IF_ERROR(guard->OpenWatchdog(options));
   }
   if (guard->watchdog_ != nullptr) {
-    collectives::WaitLimits limits = communicator.limits();
-    limits.watch = [guard = guard.get()] { return guard->Health(); };
-    communicator.set_limits(std::move(limits));
+    collectives::WaitLimits waits = communicator.limits();
+    waits.watch = [guard = guard.get()] { return guard->Health(); };
+    communicator.set_limits(std::move(waits));
   }
   guard->progress_ = std::make_unique<collectives::TimelineProgress>(
       guard->watchdog_.get(), guard->timeline_ ? &*guard->timeline_ : nullptr);
@@ -104,7 +90,7 @@ absl::Status Guard::Health() const {
   int64_t since = 0;
   if (left_since_.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
   const std::chrono::steady_clock::duration waited(now - since);
-  return waited < kLeaveLimit ? absl::OkStatus() : LeftError(*left);
+  return waited < limits_.leave ? absl::OkStatus() : LeftError(*left);
 }
 
 absl::Status Guard::Explain(absl::Status status) const {
@@ -113,7 +99,7 @@ absl::Status Guard::Explain(absl::Status status) const {
   const std::optional<collectives::PeerLost> lost = LostOf(status);
   const bool known = collectives::IsAgreed(status) || (lost && lost->step >= 0);
   if (watchdog_ == nullptr || !broken || known) return status;
-  const auto limit = std::chrono::steady_clock::now() + kVerdictLimit;
+  const auto limit = std::chrono::steady_clock::now() + limits_.verdict;
   while (std::chrono::steady_clock::now() < limit) {
     const absl::Status health = watchdog_->Health();
     if (!health.ok()) return health;
@@ -141,7 +127,7 @@ std::optional<collectives::PeerLost> Guard::AbortedBy(const absl::Status& status
   const bool aborted = absl::IsCancelled(status) && !collectives::IsAgreed(status);
   if (watchdog_ == nullptr || !aborted) return std::nullopt;
   // A rank leaves its watchdog before it aborts, but other hosts may hear of that later.
-  const auto limit = std::chrono::steady_clock::now() + kHearsayLimit;
+  const auto limit = std::chrono::steady_clock::now() + limits_.hearsay;
   while (!watchdog_->Left() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -157,7 +143,7 @@ int Guard::Saver(const collectives::PeerLost& lost) {
 
 void Guard::AwaitSaver() {
   if (watchdog_ == nullptr || !saver_ || is_saver()) return;
-  watchdog_->AwaitLeave(*saver_, kSaveLimit);
+  watchdog_->AwaitLeave(*saver_, limits_.save);
 }
 
 // The clocks are compared while all ranks are there: after a loss it is too late.
@@ -209,7 +195,7 @@ std::string Guard::WriteTimelineAfterLoss(const collectives::PeerLost& lost) {
   for (int peer = 0; peer < communicator_.size(); ++peer) {
     if (peer != rank && peer != lost.rank) peers.push_back(peer);
   }
-  const auto merged = part_.Merge(peers, kPartsLimit);
+  const auto merged = part_.Merge(peers, limits_.parts);
   if (!merged.ok()) return absl::StrCat("; no timeline: ", merged.status().message());
   return absl::StrCat("; timeline of rank", merged->size() == 1 ? " " : "s ",
                       absl::StrJoin(*merged, ", "), ": ", part_.path);

@@ -2,6 +2,7 @@
 #define MILLRACE_TRAINER_RANKS_GUARD_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,38 +22,55 @@
 
 namespace millrace::trainer {
 
+// How long a rank waits for others when something has gone wrong.
+struct GuardLimits {
+  // For the verdict on who is lost, after a connection broke: some turns of a watchdog.
+  std::chrono::milliseconds verdict{1500};
+  // For a peer that has left: what it owes may be on its way, for the ranks of a run that is done
+  // leave one after the other.
+  std::chrono::milliseconds leave{2000};
+  // For the watchdogs to tell whose abort it was.
+  std::chrono::milliseconds hearsay{500};
+  // For the rank that saves.
+  std::chrono::milliseconds save = std::chrono::minutes(5);
+  // For the other ranks' parts of a timeline, on the rank that puts them together.
+  std::chrono::milliseconds parts = std::chrono::seconds(5);
+};
+
 // Watches over the ranks of a training: a watchdog that ends every wait of the communicator when a
 // rank is lost, and the timeline where one is wanted. A rank alone has no watchdog.
 class Guard {
  public:
   // Collective. The communicator must outlive it.
   static absl::StatusOr<std::unique_ptr<Guard>> Make(const TrainOptions& options,
-                                                     collectives::Communicator& communicator);
+                                                     collectives::Communicator& communicator,
+                                                     const GuardLimits& limits = {});
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // Where this rank says what it does.
+  // The place to which this rank tells what it does.
   collectives::Progress& progress() { return *progress_; }
 
-  // Why to wait for nobody any longer: a rank is lost, or has left long ago. Any thread.
+  // Returns an error if waiting has become useless: a rank is lost, or has left long ago. May be
+  // called by any thread.
   absl::Status Health() const;
 
-  // `status`, or which peer is lost where that is behind it: a broken connection is often seen
-  // before the end of the process at its other side.
+  // Returns `status`, or an error that names the lost peer if that is the cause: a broken
+  // connection is often seen before the end of the process at its other side.
   absl::Status Explain(absl::Status status) const;
 
-  // Who ended the job by an error of its own (Communicator::Abort), as far as it is known (rank
-  // -1), where that is what `status` says.
+  // Returns the rank that ended the job by an error of its own (Communicator::Abort), if `status`
+  // says that one did; -1 if it is not known which.
   std::optional<collectives::PeerLost> AbortedBy(const absl::Status& status) const;
 
-  // The rank that saves when `lost` is. Takes the time of Watchdog::Elect.
+  // Returns the rank that saves after the loss of `lost`. Takes as long as Watchdog::Elect.
   int Saver(const collectives::PeerLost& lost);
-  // It was asked for, and is this one.
+  // True if Saver was called and named this rank.
   bool is_saver() const { return saver_ == communicator_.rank(); }
 
-  // Returns when the rank that saves has done all that it does after a loss, if that is another
-  // one: launchers end a job soon after its first rank has ended.
+  // Waits until the rank that saves is done, unless it is this one: launchers end a job soon after
+  // its first rank has ended.
   void AwaitSaver();
 
   // Shows the others that this rank takes part in nothing more.
@@ -67,8 +85,9 @@ class Guard {
   std::string WriteTimelineAfterLoss(const collectives::PeerLost& lost);
 
  private:
-  Guard(collectives::Communicator& communicator, std::function<void(std::string_view)> warn)
-      : communicator_(communicator), warn_(std::move(warn)) {}
+  Guard(collectives::Communicator& communicator, std::function<void(std::string_view)> warn,
+        const GuardLimits& limits)
+      : communicator_(communicator), warn_(std::move(warn)), limits_(limits) {}
 
   absl::Status OpenTimeline(const std::string& path);
   absl::Status OpenWatchdog(const TrainOptions& options);
@@ -76,6 +95,7 @@ class Guard {
 
   collectives::Communicator& communicator_;
   const std::function<void(std::string_view)> warn_;  // may be empty
+  const GuardLimits limits_;
   std::optional<int> saver_;
   std::optional<collectives::Timeline> timeline_;
   collectives::TimelinePart part_;                   // of the timeline, where there is one

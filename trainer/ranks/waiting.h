@@ -7,12 +7,12 @@
 
 namespace millrace::trainer {
 
-// Says for as long as it lives that this rank waits for the others outside of the reducer, so that
-// who keeps them waiting is named, and then what it does again. Of a wait that belongs to no step
-// (-1) nobody is given up who runs.
+// While it lives, this rank is said to wait for the others outside of the reducer, so that the rank
+// that keeps them waiting can be named; then it is said to do `after`. In a wait that belongs to no
+// step (-1), no rank whose process runs is given up.
 class Waiting {
  public:
-  // Borrows `progress`; null: nobody to tell.
+  // `progress` must outlive it; null: none.
   Waiting(collectives::Progress* progress, int64_t step,
           collectives::Phase after = collectives::Phase::kUpdating)
       : progress_(progress), step_(step), after_(after) {

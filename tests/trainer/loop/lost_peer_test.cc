@@ -1,7 +1,6 @@
 // What a training does about a peer that leaves it: every other rank ends with who it was and
 // where.
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <array>
@@ -21,51 +20,14 @@
 #include "base/status.h"
 #include "collectives/peer_lost.h"
 #include "collectives/watchdog.h"
-#include "oneapi/dnnl/dnnl.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
+#include "tests/trainer/backend/fake_backend.h"
 #include "tests/trainer/loop/sees_asks.h"
 #include "tests/trainer/loop/train_fixture.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/session.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/guard.h"
-
-namespace millrace::trainer {
-namespace {
-
-// Runs in the midst of this thread's next step.
-thread_local std::function<void()> in_compute;  // NOLINT: one for each rank
-// ... in the midst of opening its training, and of closing it.
-thread_local std::function<void()> in_opening;  // NOLINT: one for each rank
-thread_local std::function<void()> in_closing;  // NOLINT: one for each rank
-
-}  // namespace
-}  // namespace millrace::trainer
-
-// In front of the library's own.
-extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive,
-                                                dnnl_stream_t stream, int count,
-                                                const dnnl_exec_arg_t* args) {
-  static const auto real = reinterpret_cast<decltype(&dnnl_primitive_execute)>(
-      dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
-  if (const auto call = std::exchange(millrace::trainer::in_compute, nullptr)) call();
-  return real(primitive, stream, count, args);
-}
-
-extern "C" dnnl_status_t dnnl_engine_create(dnnl_engine_t* engine, dnnl_engine_kind_t kind,
-                                            size_t index) {
-  static const auto real =
-      reinterpret_cast<decltype(&dnnl_engine_create)>(dlsym(RTLD_NEXT, "dnnl_engine_create"));
-  if (const auto call = std::exchange(millrace::trainer::in_opening, nullptr)) call();
-  return real(engine, kind, index);
-}
-
-extern "C" dnnl_status_t dnnl_engine_destroy(dnnl_engine_t engine) {
-  static const auto real =
-      reinterpret_cast<decltype(&dnnl_engine_destroy)>(dlsym(RTLD_NEXT, "dnnl_engine_destroy"));
-  if (const auto call = std::exchange(millrace::trainer::in_closing, nullptr)) call();
-  return real(engine);
-}
 
 namespace millrace::trainer {
 namespace {
@@ -77,8 +39,27 @@ using ::testing::HasSubstr;
 constexpr int kRanks = 3;
 constexpr int kLeaver = 1;
 
-class LostPeerTest : public TrainTest {
+// Trains with a backend that computes nothing and calls the test in the midst of its life.
+class FakeTrainTest : public TrainTest {
  protected:
+  FakeTrainTest() {
+    change_parts_ = [this](TrainParts& parts, const collectives::Communicator& communicator) {
+      parts = PartsOf(communicator.rank());
+    };
+  }
+
+  TrainParts PartsOf(int rank) {
+    return {.make_backend = FakeBackend::Factory(hooks_[rank]), .limits = limits_};
+  }
+
+  std::array<FakeHooks, kRanks> hooks_;  // by rank
+  GuardLimits limits_;
+};
+
+class LostPeerTest : public FakeTrainTest {
+ protected:
+  LostPeerTest() { limits_.leave = std::chrono::milliseconds(100); }
+
   // Trains on all ranks but one, which opens the training too, does `part` of its first step, and
   // goes; with `stays` it keeps its communicator until the others have ended.
   void RunWithALeaver(const std::function<absl::Status(collectives::Communicator&, Session&)>& part,
@@ -95,7 +76,8 @@ class LostPeerTest : public TrainTest {
         if (stays) others.wait();
         return left;
       }
-      const absl::Status status = Train(options, communicator).status();
+      const absl::Status status =
+          TrainWith(PartsOf(communicator.rank()), options, communicator).status();
       EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000000.safetensors"))
           << "rank " << communicator.rank() << " does not wait for the one that saves";
       others.count_down();
@@ -104,12 +86,13 @@ class LostPeerTest : public TrainTest {
     });
   }
 
-  static absl::Status Leave(
+  absl::Status Leave(
       const TrainOptions& options, collectives::Communicator& communicator,
       const std::function<absl::Status(collectives::Communicator&, Session&)>& part) {
     MILLRACE_ASSIGN_OR_RETURN(const auto guard, Guard::Make(options, communicator));
     MILLRACE_ASSIGN_OR_RETURN(const auto session,
-                              OpenSession(options, communicator, guard->progress()));
+                              OpenSession(options, communicator, guard->progress(),
+                                          FakeBackend::Factory(hooks_[kLeaver])));
     return part(communicator, *session);
   }
 
@@ -193,7 +176,7 @@ class Hanging {
   bool named_ = false;
 };
 
-class HangTest : public TrainTest {
+class HangTest : public FakeTrainTest {
  protected:
   void SetUp() override {
     adjust_ = [this](TrainOptions& options, const collectives::Communicator& communicator) {
@@ -211,9 +194,7 @@ class HangTest : public TrainTest {
 TEST_F(HangTest, ARankThatHangsWhileTheTrainingIsOpenedIsNamed) {
   hanging_ = std::make_unique<Hanging>("rank 1 has not come on for", ": start");
   bool was_named = false;
-  more_ = [&](TrainOptions&, const collectives::Communicator& communicator) {
-    if (communicator.rank() == 1) in_opening = [&] { was_named = hanging_->AwaitName(); };
-  };
+  hooks_[1].opening = [&] { was_named = hanging_->AwaitName(); };
   EXPECT_TRUE(Run(kRanks).ok());
   EXPECT_TRUE(was_named);
 }
@@ -252,7 +233,7 @@ TEST_F(HangTest, ARankThatHangsInComputationIsInTheFirstBucket) {
   more_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
     if (communicator.rank() != 1) return;
     options.on_weights = [&](uint64_t step, std::vector<std::vector<float>>&) {
-      if (step == 2) in_compute = [&] { was_named = hanging_->AwaitName(); };
+      if (step == 2) hooks_[1].step = [&] { was_named = hanging_->AwaitName(); };
     };
   };
   EXPECT_TRUE(Run(kRanks).ok());
@@ -330,7 +311,7 @@ TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
 }
 
 // A rank fails whose training takes long to close: until the others have ended, here.
-class SlowEndTest : public TrainTest {
+class SlowEndTest : public FakeTrainTest {
  protected:
   static constexpr int kFailing = 0;
 
@@ -338,7 +319,7 @@ class SlowEndTest : public TrainTest {
   void RunWithAFailure(const std::function<void()>& fail) {
     adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
       if (communicator.rank() != kFailing) return;
-      in_closing = [this] { others_ended_ = AwaitOthers(); };
+      hooks_[kFailing].closing = [this] { others_ended_ = AwaitOthers(); };
       options.on_weights = [fail](uint64_t step, std::vector<std::vector<float>>&) {
         if (step == 4) fail();
       };
@@ -376,7 +357,8 @@ class SlowEndTest : public TrainTest {
 
 // It does not save, low as its number is.
 TEST_F(SlowEndTest, AFailureInAStepIsToldAndAnotherRankSaves) {
-  RunWithAFailure([] { in_compute = [] { throw std::runtime_error("an error of its own"); }; });
+  RunWithAFailure(
+      [this] { hooks_[kFailing].step = [] { throw std::runtime_error("an error of its own"); }; });
   for (const int rank : {1, 2}) {
     const auto lost = collectives::PeerLostOf(statuses_[rank]);
     ASSERT_TRUE(lost.has_value()) << statuses_[rank];
@@ -413,7 +395,7 @@ TEST_F(TrainTest, ALongEvaluationEndsWhenAPeerIsLost) {
   const auto single = collectives::MakeSingle();
   const auto guard = Guard::Make(options, *single);
   ASSERT_TRUE(guard.ok()) << guard.status();
-  const auto session = OpenSession(options, *single, (*guard)->progress());
+  const auto session = OpenSession(options, *single, (*guard)->progress(), MakeOneDnnBackend);
   ASSERT_TRUE(session.ok()) << session.status();
   LosesAPeer progress;
   const auto evaluation = Evaluate(**session, *single, progress, 0);
@@ -489,7 +471,8 @@ TEST_F(TrainTest, WhoHasLeftWithoutAWordEndsTheWaitOfTheOthers) {
   std::latch waited(2);
   const absl::Status status =
       collectives::RunRanks(2, [&](collectives::Communicator& communicator) -> absl::Status {
-        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator));
+        const GuardLimits limits{.leave = std::chrono::milliseconds(100)};
+        MILLRACE_ASSIGN_OR_RETURN(auto guard, Guard::Make(TrainOptions(), communicator, limits));
         if (communicator.rank() == 1) {
           guard->progress().Enter(7, -1, collectives::Phase::kBackward);
           guard.reset();

@@ -20,6 +20,7 @@
 #include "readers/record_writer.h"
 #include "tests/temp_folder.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/loop/parts.h"
 #include "trainer/train.h"
 
 // A small job on shards of its own, run by ranks as threads.
@@ -136,7 +137,9 @@ class TrainTest : public ::testing::Test {
         reported_.emplace_back(communicator.rank(), std::string(why.message()));
       };
       if (adjust_) adjust_(options, communicator);
-      absl::StatusOr<TrainOutcome> outcome = Train(options, communicator);
+      TrainParts parts;
+      if (change_parts_) change_parts_(parts, communicator);
+      absl::StatusOr<TrainOutcome> outcome = TrainWith(parts, options, communicator);
       {
         const std::lock_guard lock(mu_);
         statuses_[communicator.rank()] = outcome.status();
@@ -169,6 +172,8 @@ class TrainTest : public ::testing::Test {
   std::vector<std::pair<int, std::string>> reported_;  // rank, message
   std::vector<absl::Status> statuses_;                 // by rank
   std::function<void(TrainOptions&, const collectives::Communicator&)> adjust_;
+  // May change the parts of a rank's training.
+  std::function<void(TrainParts&, const collectives::Communicator&)> change_parts_;
   // How ranks are run: collectives::RunRanks, or as it does.
   std::function<absl::Status(int, const RankBody&)> run_ranks_ = collectives::RunRanks;
 };

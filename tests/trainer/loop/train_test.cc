@@ -4,18 +4,19 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 #include <stdexcept>
-#include <thread>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "readers/quarantine.h"
+#include "tests/trainer/loop/sees_asks.h"
 #include "tests/trainer/loop/train_fixture.h"
 
 namespace millrace::trainer {
@@ -212,12 +213,17 @@ TEST_F(TrainTest, AnExceptionInTheLoopIsReportedByItsRankAlone) {
 }
 
 TEST_F(TrainTest, SaysWhatTheReductionsCostAndWhoIsAwaited) {
-  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
-    // Rank 0 alone prints, after a step: the others wait for it at the start of the next one.
-    options.print = [print = options.print](std::string_view line) {
-      print(line);
-      if (line.starts_with("step ")) std::this_thread::sleep_for(std::chrono::milliseconds(40));
-    };
+  // All hear that the others have waited long for rank 0.
+  run_ranks_ = [](int world, const RankBody& body) {
+    return collectives::RunRanks(world, [&](collectives::Communicator& real) {
+      const auto say_waits = [](int, std::span<double> heard, double) {
+        std::ranges::fill(heard.subspan(2), 1e6);
+        heard[2] = 0;
+      };
+      SeesAsks communicator(
+          real, [](int, std::span<const double>) {}, say_waits);
+      return body(communicator);
+    });
   };
   const auto outcome = Run(3);
   ASSERT_TRUE(outcome.ok()) << outcome.status();

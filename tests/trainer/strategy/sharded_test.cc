@@ -37,7 +37,8 @@ class ShardedTest : public TrainTest {
       options.variables = {{"DATA", folder_}};
       options.threads = 1;
       UsedBuckets progress;
-      MILLRACE_ASSIGN_OR_RETURN(const auto session, OpenSession(options, communicator, progress));
+      MILLRACE_ASSIGN_OR_RETURN(const auto session,
+                                OpenSession(options, communicator, progress, MakeOneDnnBackend));
       return body(*session, progress);
     });
   }

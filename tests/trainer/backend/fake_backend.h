@@ -1,0 +1,77 @@
+#ifndef MILLRACE_TESTS_TRAINER_BACKEND_FAKE_BACKEND_H_
+#define MILLRACE_TESTS_TRAINER_BACKEND_FAKE_BACKEND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "trainer/backend/backend.h"
+
+namespace millrace::trainer {
+
+// Calls of a test in the midst of a FakeBackend's life; any may be empty. They belong to one rank,
+// whose thread alone sets and calls them.
+struct FakeHooks {
+  std::function<void()> opening;  // before the next one is made
+  std::function<void()> step;     // in the next training step
+  std::function<void()> closing;  // when the next one ends
+};
+
+// Computes no model: the gradient of a weight is the weight itself times the valid rows, the loss
+// of each row is 1, and every row is correct. Each hook is called once.
+class FakeBackend final : public Backend {
+ public:
+  // `hooks` outlives the factory and its backends.
+  static BackendFactory Factory(FakeHooks& hooks) {
+    return [&hooks](const Model&, const TensorSet& weights, std::vector<std::span<float>> gradients,
+                    int) -> absl::StatusOr<std::unique_ptr<Backend>> {
+      Call(hooks.opening);
+      return std::make_unique<FakeBackend>(weights, std::move(gradients), hooks);
+    };
+  }
+
+  FakeBackend(const TensorSet& weights, std::vector<std::span<float>> gradients, FakeHooks& hooks)
+      : weights_(weights), gradients_(std::move(gradients)), hooks_(hooks) {}
+  ~FakeBackend() override { Call(hooks_.closing); }
+
+  absl::StatusOr<StepResult> TrainStep(const StepInput& input,
+                                       const GradientReady& ready) override {
+    Call(hooks_.step);
+    const StepResult result = Count(input);
+    for (size_t i = gradients_.size(); i-- > 0;) {
+      for (size_t k = 0; k < gradients_[i].size(); ++k) {
+        gradients_[i][k] = weights_[i][k] * static_cast<float>(result.valid);
+      }
+      MILLRACE_RETURN_IF_ERROR(ready(i));
+    }
+    return result;
+  }
+  absl::StatusOr<StepResult> Evaluate(const StepInput& input) override { return Count(input); }
+  std::string Describe() const override { return "fake"; }
+
+ private:
+  static void Call(std::function<void()>& hook) {
+    if (const auto call = std::exchange(hook, nullptr)) call();
+  }
+  static StepResult Count(const StepInput& input) {
+    StepResult result;
+    for (const uint8_t valid : input.valid) result.valid += valid != 0 ? 1 : 0;
+    result.correct = result.valid;
+    result.loss_sum = static_cast<double>(result.valid);
+    return result;
+  }
+
+  const TensorSet& weights_;
+  const std::vector<std::span<float>> gradients_;
+  FakeHooks& hooks_;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TESTS_TRAINER_BACKEND_FAKE_BACKEND_H_

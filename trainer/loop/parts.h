@@ -1,0 +1,24 @@
+#ifndef MILLRACE_TRAINER_LOOP_PARTS_H_
+#define MILLRACE_TRAINER_LOOP_PARTS_H_
+
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "trainer/backend/backend.h"
+#include "trainer/ranks/guard.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// The parts of a training that may be other ones.
+struct TrainParts {
+  BackendFactory make_backend = MakeOneDnnBackend;
+  GuardLimits limits;
+};
+
+// Trains as Train does, with these parts.
+absl::StatusOr<TrainOutcome> TrainWith(const TrainParts& parts, const TrainOptions& options,
+                                       collectives::Communicator& communicator);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_PARTS_H_
