@@ -2,6 +2,7 @@
 // with both CRCs checked, on THREADS threads that take runs of 1,024 records in turn, again and
 // again until SECONDS have passed. Prints the JSON that bench_raw_record_loop prints. The index is
 // there before the clock starts; "open_seconds" is what making or reading it took.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>

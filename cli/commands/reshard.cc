@@ -1,5 +1,6 @@
 #include "readers/reshard.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>

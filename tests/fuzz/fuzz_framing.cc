@@ -1,3 +1,4 @@
+#include <utility>
 #include <vector>
 
 #include "readers/container/record_index.h"

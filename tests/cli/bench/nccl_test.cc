@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/exit.h"
 #include "cli/flags/command_line.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"

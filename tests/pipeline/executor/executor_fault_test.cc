@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <latch>
 #include <random>
 #include <thread>

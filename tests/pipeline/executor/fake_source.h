@@ -1,6 +1,7 @@
 #ifndef MILLRACE_TESTS_PIPELINE_EXECUTOR_FAKE_SOURCE_H_
 #define MILLRACE_TESTS_PIPELINE_EXECUTOR_FAKE_SOURCE_H_
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
