@@ -56,7 +56,7 @@ absl::Status CheckEither(const OptionsChecker& check, const proto::MixupOrCutmix
 }
 
 template <typename Message>
-MixingOfStage ToCommon(MixingKind kind, const Message& message) {
+MixingOfStage ToCommon(BatchMixingKind kind, const Message& message) {
   MixingOfStage mixing;
   mixing.options.kind = kind;
   mixing.options.field = message.field();
