@@ -103,7 +103,7 @@ class MemberSearch {
 class ResyncSource : public ByteSource {
  public:
   ResyncSource(std::shared_ptr<const RandomAccessFile> file, Compression compression,
-                uint64_t begin)
+               uint64_t begin)
       : file_(file),
         compression_(compression),
         search_(std::move(file), compression),
@@ -164,7 +164,7 @@ class ResyncSource : public ByteSource {
 }  // namespace
 
 std::unique_ptr<ByteSource> MakeResyncSource(std::shared_ptr<const RandomAccessFile> file,
-                                              Compression compression, uint64_t begin) {
+                                             Compression compression, uint64_t begin) {
   return std::make_unique<ResyncSource>(std::move(file), compression, begin);
 }
 
