@@ -1,6 +1,9 @@
-# millrace_library(NAME [COLD] SOURCES a.cc ... DEPS public::deps ... PRIVATE_DEPS deps ...)
+# millrace_library(NAME [COLD] SOURCES a.cc ... [PUBLIC_HEADERS a.h ...] DEPS public::deps ...
+#                  PRIVATE_DEPS deps ...)
 #   makes the static library millrace_NAME (alias millrace::NAME) of one folder. A COLD one is
-#   not optimised with a sanitizer (millrace_cold).
+#   not optimised with a sanitizer (millrace_cold). Users include the PUBLIC_HEADERS, as
+#   "millrace/NAME/a.h": they are installed, and include no header of ours that is not
+#   (tests/house/check_tree.py).
 # millrace_test(FILE.cc [NO_THREADS] [OPTIMISE] [FIXTURE header] DEPS ... [LABELS ...]
 #               [TIMEOUT seconds] [COST seconds])
 #   makes one GoogleTest program; its name is <folder>_<file>, its working directory the build tree.
@@ -50,7 +53,7 @@ function(millrace_target_defaults target)
   target_compile_options(${target} PRIVATE ${MILLRACE_WARNINGS} ${MILLRACE_FLAGS})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
 # With a sanitizer, to optimise what runs seldom takes longer than it saves: some sources, which do
@@ -72,7 +75,7 @@ function(millrace_cold target)
 endfunction()
 
 function(millrace_library name)
-  cmake_parse_arguments(ARG "COLD" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;PUBLIC_HEADERS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(millrace_${name} STATIC ${ARG_SOURCES})
   add_library(millrace::${name} ALIAS millrace_${name})
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
@@ -84,6 +87,14 @@ function(millrace_library name)
     millrace_precompile(millrace_${name} LIBRARIES)
   endif()
   set_property(GLOBAL APPEND PROPERTY MILLRACE_INSTALL_TARGETS millrace_${name})
+  list(TRANSFORM ARG_PUBLIC_HEADERS PREPEND ${name}/)
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_PUBLIC_HEADERS ${ARG_PUBLIC_HEADERS})
+  # A project that builds Millrace as a part of itself includes as one that has it installed.
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    target_include_directories(millrace_${name} SYSTEM INTERFACE
+      $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
+    add_dependencies(millrace_${name} millrace_public_headers)
+  endif()
 endfunction()
 
 # Gives these sources CUDA's headers. The others are compiled as they are without CUDA, so that who
