@@ -55,8 +55,8 @@ soak() {
 chaos() {
   configure dev
   cmake --build build/dev
-  MILLRACE_CHAOS_ROUNDS=${quick:-40} ctest --test-dir build/dev -R '^cli_chaos_' --timeout 7200 \
-    --output-on-failure
+  MILLRACE_CHAOS_ROUNDS=${quick:-40} ctest --test-dir build/dev -C soak -R '^cli_chaos_' \
+    --timeout 7200 --output-on-failure
 }
 
 # All tests, the long ones among them.

@@ -131,10 +131,10 @@ absl::Status DamagedParts::At(const std::string& file, const RecordRef& ref) con
 }
 
 absl::StatusOr<ResyncedParts> ResyncParts(const InflatedShard& shard,
-                                           const ContainerOptions& container,
-                                           const FrameFormat& format, uint64_t max_record_bytes,
-                                           const std::shared_ptr<IndexMemory>& memory,
-                                           const std::function<void(uint64_t bytes)>& advanced) {
+                                          const ContainerOptions& container,
+                                          const FrameFormat& format, uint64_t max_record_bytes,
+                                          const std::shared_ptr<IndexMemory>& memory,
+                                          const std::function<void(uint64_t bytes)>& advanced) {
   Places places(shard.file->path());
   uint64_t reported = 0;
   const auto on_part = [&](const ShardPart& part) {

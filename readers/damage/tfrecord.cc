@@ -136,7 +136,7 @@ absl::StatusOr<bool> ResyncWalk::PayloadOk(uint64_t offset, uint64_t length) {
 }
 
 absl::Status ResyncRecords(const RandomAccessFile& file, uint64_t max_record_bytes,
-                            std::vector<uint64_t>& begins) {
+                           std::vector<uint64_t>& begins) {
   ResyncWalk walk(file, max_record_bytes);
   begins.assign(1, 0);
   while (true) {

@@ -283,7 +283,7 @@ class Opener {
     const InflatedShard parts = {
         .file = shard.file, .compression = compression, .lost = shard.lost};
     return ResyncParts(parts, options_.container, container_.format(), options_.max_record_bytes,
-                        place.memory, advanced);
+                       place.memory, advanced);
   }
 
   // DATA_LOSS  with RecordError: not all rows are good, so that the index is not one to be kept;
