@@ -8,17 +8,27 @@ set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 
 get_property(targets GLOBAL PROPERTY MILLRACE_INSTALL_TARGETS)
 foreach(folder ${embeddable})
-  if(NOT millrace_${folder} IN_LIST targets)
-    continue()
+  if(millrace_${folder} IN_LIST targets)
+    install(TARGETS millrace_${folder} EXPORT MillraceTargets
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
-  install(TARGETS millrace_${folder} EXPORT MillraceTargets
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/${folder}/*.h)
-  list(FILTER headers EXCLUDE REGEX "internal")
-  # The trainer's alone: it takes messages of protobuf.
-  list(FILTER headers EXCLUDE REGEX "^pipeline/text_proto\\.h$")
-  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace/${folder})
+endforeach()
+
+# The public headers, as users include them, lie in the build tree too.
+get_property(headers GLOBAL PROPERTY MILLRACE_PUBLIC_HEADERS)
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
+set(stamp ${PROJECT_BINARY_DIR}/include/public_headers)
+set(script ${PROJECT_SOURCE_DIR}/cmake/MillracePublicHeaders.cmake)
+add_custom_command(OUTPUT ${stamp}
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${PROJECT_BINARY_DIR}/include
+          "-DHEADERS=${headers}" -P ${script}
+  COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+  DEPENDS ${sources} ${script} VERBATIM)
+add_custom_target(millrace_public_headers ALL DEPENDS ${stamp})
+foreach(header ${headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_BINARY_DIR}/include/millrace/${header}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace/${folder})
 endforeach()
 if(TARGET millrace)
   install(TARGETS millrace RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

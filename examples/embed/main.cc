@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "pipeline/op_table.h"
-#include "pipeline/pipeline.h"
-#include "pipeline/push_source.h"
+#include "millrace/pipeline/op_table.h"
+#include "millrace/pipeline/pipeline.h"
+#include "millrace/pipeline/push_source.h"
 
 namespace pipeline = millrace::pipeline;
 

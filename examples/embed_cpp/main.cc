@@ -2,7 +2,7 @@
 #include <iostream>
 #include <string>
 
-#include "pipeline/pipeline.h"
+#include "millrace/pipeline/pipeline.h"
 
 namespace pipeline = millrace::pipeline;
 

@@ -1,18 +1,21 @@
 #!/bin/bash
-# Proves that an installed Millrace can be used: installs the release build to a temporary prefix,
-# builds examples/embed_cpp against it, and reads the test images of Fashion-MNIST with it; and
-# examples/embed, which has an op and a source of its own.
+# Proves that an installed Millrace can be used: installs a build to a temporary prefix, builds
+# examples/embed_cpp against it, and reads the test images of Fashion-MNIST with it; and
+# examples/embed, which has an op and a source of its own. Both have no language but C++. Then that
+# a project which builds Millrace as a part of itself includes its headers by the same names.
+#
+#   tests/consumer/run.sh [BUILD]     BUILD is build/release unless named, and is configured
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-build=build/release
-cmake --preset release >"$work/configure.log" 2>&1 || {
+build=${1:-build/release}
+[ -e "$build/build.ninja" ] || cmake --preset release >"$work/configure.log" 2>&1 || {
   cat "$work/configure.log"
   exit 1
 }
-cmake --build "$build"
+cmake --build "$build" --target millrace millrace_public_headers
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 cmake -S examples/embed_cpp -B "$work/embed" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix"
 cmake --build "$work/embed"
@@ -40,4 +43,28 @@ if [ "$(tail -n 1 "$work/words.txt")" != "batch 3: 1 words of 5 letters" ]; then
   cat "$work/words.txt" >&2
   exit 1
 fi
+
+# As a part of another project: its file that includes Millrace compiles.
+cat >"$work/CMakeLists.txt" <<PROJECT
+cmake_minimum_required(VERSION 3.24)
+project(Part LANGUAGES C CXX)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(MILLRACE_TRAINER OFF CACHE BOOL "")
+add_subdirectory($PWD millrace)
+add_executable(part $PWD/examples/embed_cpp/main.cc)
+target_link_libraries(part PRIVATE millrace::pipeline)
+PROJECT
+cmake -S "$work" -B "$work/part" -G Ninja >"$work/part.log" 2>&1 || {
+  cat "$work/part.log"
+  exit 1
+}
+cmake --build "$work/part" --target millrace_public_headers
+compile=$(python3 - "$work/part/compile_commands.json" <<'PYTHON'
+import json
+import sys
+print(next(entry["command"] for entry in json.load(open(sys.argv[1]))
+           if entry["file"].endswith("embed_cpp/main.cc")))
+PYTHON
+)
+(cd "$work/part" && mkdir -p CMakeFiles/part.dir && eval "$compile -fsyntax-only")
 echo "an installed Millrace was found, linked and read $batches batches"

@@ -1,5 +1,6 @@
 #include <zstd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,7 +17,8 @@ namespace {
 constexpr size_t kMaxInflatedBytes = 4 << 20;
 constexpr int kMostWindowLog = 27;  // what ours allows
 
-// nullopt: damaged, cut, or more than kMaxInflatedBytes.
+// nullopt: damaged, cut, or more than kMaxInflatedBytes. libzstd gets what it asks for, as ours
+// does: given all at once it refuses an empty compressed block, which it takes in steps.
 std::optional<std::string> InflateWithLibzstd(std::string_view bytes) {
   const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(),
                                                                    ZSTD_freeDCtx);
@@ -28,8 +30,10 @@ std::optional<std::string> InflateWithLibzstd(std::string_view bytes) {
   while (in.pos < in.size || left != 0) {
     ZSTD_outBuffer to = {buffer.data(), buffer.size(), 0};
     const size_t before = in.pos;
-    left = ZSTD_decompressStream(context.get(), &to, &in);
+    ZSTD_inBuffer shown = {in.src, std::min(in.size, in.pos + std::max(left, size_t{5})), in.pos};
+    left = ZSTD_decompressStream(context.get(), &to, &shown);
     if (ZSTD_isError(left) != 0) return std::nullopt;
+    in.pos = shown.pos;
     out.append(buffer, 0, to.pos);
     if (out.size() > kMaxInflatedBytes) return std::nullopt;
     if (left != 0 && in.pos == before && to.pos == 0) return std::nullopt;  // cut

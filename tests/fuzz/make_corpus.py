@@ -160,6 +160,8 @@ def zstd():
         yield first + zstd_frame(text)
         yield first + zstd_frame(bytes(500), rle=True) + skipped + zstd_frame(text)
         yield first + zstd_frame(text)[:-7]
+        # Of 500 bytes: an empty raw block, an empty compressed one, and a byte 500 times.
+        yield first + b"\x28\xb5\x2f\xfd\x60\xf4\0" + b"\0\0\0\x04\0\0\xa3\x0f\0x"
         yield first + skipped
 
 

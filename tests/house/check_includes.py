@@ -32,7 +32,7 @@ USES = {
     "functional": r"std::(?:function|greater|hash|invoke|less|reference_wrapper|ref)\b",
     "gmock/gmock.h": r"\b(?:ASSERT|EXPECT)_THAT\b",
     "map": r"std::(?:multi)?map\b",
-    "memory": r"std::(?:enable_shared_from_this|(?:make_)?(?:shared|unique)|"
+    "memory": r"std::(?:enable_shared_from_this|make_(?:shared|unique)|"
               r"(?:shared|unique|weak)_ptr)\b",
     "mutex": r"std::(?:call_once|lock_guard|mutex|once_flag|scoped_lock|unique_lock)\b",
     "optional": r"std::(?:nullopt|optional)\b",

@@ -222,8 +222,8 @@ class ResampleAtEveryLevel : public ::testing::TestWithParam<int64_t> {
       const Size from = {Extent(i % 2 == 0 ? 6 : 30), Extent(70)};
       const Size to = {Extent(12), Extent(70)};
       const Image<T> image(from, channels, i % 3, i % 4 == 0 ? i % 7 : 0, random_);
-      SCOPED_TRACE(testing::Message() << from.height << " x " << from.width << " x " << channels
-                                      << " to " << to.height << " x " << to.width);
+      SCOPED_TRACE(::testing::Message() << from.height << " x " << from.width << " x " << channels
+                                        << " to " << to.height << " x " << to.width);
       check(image.view(), to);
       if (::testing::Test::HasFailure()) return;
     }

@@ -28,7 +28,7 @@ TEST(StageDocsTest, PageHoldsTheTablesThatAreGenerated) {
   ASSERT_TRUE(generated.ok()) << generated.status();
   if (std::getenv("MILLRACE_REGENERATE") != nullptr) std::ofstream(path) << *generated;
   EXPECT_TRUE(Read(path) == *generated)
-      << "run MILLRACE_REGENERATE=1 ctest --test-dir build/dev -R stage_docs";
+      << "run MILLRACE_REGENERATE=1 ctest --test-dir build/dev -R pipeline_explain";
 }
 
 TEST(StageDocsTest, ATextForATerminalHasStagesOptionsAndDefaults) {

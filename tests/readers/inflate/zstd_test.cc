@@ -105,6 +105,18 @@ TEST(ZstdSourceTest, AFrameThatGivesLessThanItsHeaderSaysIsDamaged) {
   }
 }
 
+// Given the whole frame at once, libzstd refuses its second block; in steps it takes it, whatever
+// they are. A fuzzer found it.
+TEST(ZstdSourceTest, AnEmptyCompressedBlockGivesTheSameInStepsOfAnySize) {
+  const std::string header("\x28\xb5\x2f\xfd\x60\xf4\x00", 7);  // of 500 bytes
+  const std::string blocks("\0\0\0\x04\0\0\xa3\x0f\0x", 10);    // none, none, x 500 times
+  for (const size_t chunk_bytes : {size_t{16}, size_t{17}, size_t{64} << 10}) {
+    const auto got = Drain(header + blocks, chunk_bytes);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(*got, std::string(500, 'x'));
+  }
+}
+
 // A header that asks for a window of 512 MiB.
 TEST(ZstdSourceTest, WindowsOverTheLimitAreRefused) {
   const std::string header("\x28\xb5\x2f\xfd\x00\x98", 6);  // window descriptor: exponent 19

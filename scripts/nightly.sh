@@ -1,0 +1,103 @@
+#!/bin/bash
+# What takes too long for every change: hours of fuzzing, the soaks, the schedules of chaos, all
+# tests under each sanitizer, a clean release build, MPICH. Prints each gate's time and a summary;
+# exits 0 only when nothing failed. .ci/run has one of each kind.
+#
+#   scripts/nightly.sh [--seconds N] [--quick] [--only GATE]
+#     --seconds  of each fuzz target (default 1800), with inputs drawn anew; what it finds is kept
+#     --quick    the same gates in their shortest form, to see that they run
+#     GATE       release, soak, chaos, asan, fuzz, tsan or mpich
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/mpi-env.sh
+
+seconds=1800
+quick=
+only=""
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --seconds) seconds=${2:?"--seconds needs a number"} && shift 2 ;;
+    --only) only=${2:?"--only needs a gate's name"} && shift 2 ;;
+    --quick) quick=1 && seconds=1 && shift ;;
+    *) echo "nightly: unknown argument '$1'" >&2 && exit 2 ;;
+  esac
+done
+logs=$PWD/build/nightly
+. scripts/gates.sh
+export MILLRACE_WERROR=ON # as in .ci/run, so that ccache has what that has compiled
+export UBSAN_OPTIONS=print_stacktrace=1
+
+# What users build first, from an empty folder, without ccache. The time is printed, not judged.
+release() {
+  local begin=$SECONDS targets=(all)
+  rm -rf build/release
+  configure release
+  [ -z "$quick" ] || targets=(millrace_base)
+  CCACHE_DISABLE=1 cmake --build build/release --target "${targets[@]}" \
+    >"$logs/release-build.log" || {
+    cat "$logs/release-build.log"
+    return 1
+  }
+  [ -n "$quick" ] || tests/consumer/run.sh build/release
+  echo "a clean release build took $((SECONDS - begin)) s on $(nproc) processors"
+}
+
+# Thousands of drawn plans, a minute of attempts at a deadlock, and 200 runs that are killed and go
+# on.
+soak() {
+  configure dev
+  cmake --build build/dev
+  ctest --test-dir build/dev -C soak -L long -R "${quick:+deadlock}_long" -j "$(nproc)" \
+    --output-on-failure
+}
+
+# Ranks that are killed, stopped and cut off, by other schedules than CI's.
+chaos() {
+  configure dev
+  cmake --build build/dev
+  MILLRACE_CHAOS_ROUNDS=${quick:-40} ctest --test-dir build/dev -C soak -R '^cli_chaos_' \
+    --timeout 7200 --output-on-failure
+}
+
+# All tests, the long ones among them.
+asan() {
+  configure asan
+  cmake --build build/asan ${quick:+--target base/all}
+  sanitized_tests asan -LE house ${quick:+-L base}
+}
+
+fuzz() {
+  configure asan
+  local target=fuzz_targets
+  [ -z "$quick" ] || target=fuzz_zstd
+  cmake --build build/asan --target "$target"
+  tests/fuzz/run.sh --seconds "$seconds" ${quick:+build/asan/tests/fuzz/fuzz_zstd}
+}
+
+# Every folder, the trainer and the command too.
+tsan() {
+  configure tsan -DMILLRACE_TRAINER=ON
+  cmake --build build/tsan ${quick:+--target tests/base/all}
+  # Abseil and protobuf are Debian's, not instrumented; nor are MPI and oneDNN's OpenMP.
+  TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
+    sanitized_tests tsan -LE 'house|mpi' ${quick:+-L base}
+}
+
+mpich() {
+  [ -e /usr/bin/mpiexec.mpich ] || [ -n "${MPICH_ROOT:-}" ] || {
+    echo "no MPICH here"
+    return 77
+  }
+  scripts/test-mpich.sh
+}
+
+scripts/install-deps.sh --gates || exit 1
+gate release release
+gate soak soak
+gate chaos chaos
+gate asan asan
+gate fuzz fuzz
+gate tsan tsan
+gate mpich mpich
+print_summary
+[ "$failures" = 0 ]
