@@ -51,7 +51,7 @@ class Pending {
   virtual bool Poll() = 0;
   // Blocks until the operation has ended and returns its outcome, every time the same.
   virtual absl::Status Wait() = 0;
-  // The rank of the group whose message the operation waited for at the last poll; -1: unknown.
+  // The rank (of the group) whose message the operation waited for at the last poll; -1: unknown.
   virtual int AwaitedPeer() const { return -1; }
 };
 
@@ -70,8 +70,8 @@ struct Capabilities {
   // True if any thread of a rank may call its groups, one thread at a time. False: only the thread
   // that connected may.
   bool any_thread = true;
-  // True if memory of a call that was given up is the caller's again at once. False: the network
-  // may write to it until the process ends.
+  // True if the memory of a call that was given up belongs to the caller again at once. False: the
+  // network may write to it until the process ends.
   bool cancel_is_final = true;
   // True if a message that no peer awaits any more does no harm, so that a rank may say that it
   // leaves when the others may be gone already.
@@ -103,8 +103,8 @@ class Communicator {
   virtual int local_size() const = 0;
   // The number that rank `rank` of this group has in the group that all others were split from.
   virtual int RankInJob(int rank) const { return rank; }
-  // "threads", "mpi", "tcp", "nccl" or "single": for people to read. What differs between backends
-  // for a program is in capabilities() and on_device().
+  // "threads", "mpi", "tcp", "nccl" or "single", for people to read. Programs ask capabilities()
+  // and on_device() for the differences between backends.
   virtual std::string_view backend() const = 0;
   virtual Capabilities capabilities() const { return {}; }
   // This communicator where tensors are in a device's memory (device_communicator.h); null: they
@@ -126,7 +126,7 @@ class Communicator {
   absl::Status Broadcast(TensorView data, int root);
   // The root's `data` becomes the reduction over all ranks; the others' is undefined after.
   absl::Status Reduce(TensorView data, ReduceOp op, int root);
-  // `out` has in's size, on every rank, and does not overlap it; others' than the root's is
+  // `out` has in's size, on every rank, and does not overlap it; on ranks other than the root it is
   // undefined after.
   absl::Status Reduce(ConstTensorView in, TensorView out, ReduceOp op, int root);
   // Both hold size() equal blocks and do not overlap; block r of `out` becomes block rank() of rank
@@ -172,9 +172,9 @@ class Communicator {
   // peers' unfinished operations end too, with NCCL's UNAVAILABLE; Heard then has the reason.
   virtual void Leave(const absl::Status& reason) = 0;
 
-  // What peers have told this rank outside of operations: OK, or why no rank can use the group any
+  // The news from peers outside of operations: OK, or the reason why no rank can use the group any
   // more (a peer has left or aborted). Does not wait. One call hears some of the peers, repeated
-  // calls hear all. OK on backends that hear peers in operations only.
+  // calls hear all. Always OK on backends that hear peers only in operations.
   virtual absl::Status Heard() { return absl::OkStatus(); }
 
  private:

@@ -28,22 +28,22 @@ class DeviceCommunicator : public Communicator {
 
   // Device memory whose data moves without copies where the hardware can; every rank allocates the
   // same sizes in the same order. Lives as long as the communicator.
-  //   UNIMPLEMENTED                              this library allocates none (NCCL before 2.19)
+  //   UNIMPLEMENTED                              this library cannot allocate (NCCL before 2.19)
   //   RESOURCE_EXHAUSTED, INTERNAL, UNAVAILABLE  as the library says
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
   // The same for memory of the caller's, which outlives the communicator.
   virtual absl::Status Register(void* memory, size_t bytes) = 0;
 
-  // Copies between memory of the host and of this rank's device, either way, behind the calls that
-  // have begun: wait for them first, for this waits without a deadline. INTERNAL as the driver
-  // says.
+  // Copies between memory of the host and of this rank's device, in either direction, after the
+  // calls that have begun. Blocks without a deadline, so wait for these calls first. INTERNAL: the
+  // driver's error.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
 
   // The stream on which gradients are written for a reducer (NcclOptions::gradient_stream); null:
-  // there is none of their own.
+  // gradients have no stream of their own.
   virtual void* gradient_stream() const = 0;
 
-  // The queue that the calls run on; lives as long as the communicator. For this library alone.
+  // The queue on which the calls run; lives as long as the communicator. Only for this library.
   virtual DeviceQueue& queue() = 0;
 };
 

@@ -35,19 +35,20 @@ struct ConnectOptions {
   std::string backend;  // one of BackendNames() other than "threads"; empty: Connect chooses
   LaunchFlags flags;    // the program's own --rank and --world-size
   // Both need a rank, from the flags or a launcher.
-  std::string rendezvous;  // rendezvous.h; empty: where the launcher says, if it does
-  std::string job_id;      // a name that tells this run from others there; empty: the launcher's
-  // How long the ranks wait for each other at the start. Not over MPI: MPI_Init, what MPI connects
-  // by itself and MPI_Finalize end when the launcher ends the job, or by on_unbounded.
+  std::string rendezvous;  // as in rendezvous.h; empty: the launcher's, if it names one
+  std::string job_id;      // a name that no other run has there; empty: the launcher's
+  // How long the ranks wait for each other at the start. It does not limit MPI_Init, MPI's own
+  // connections and MPI_Finalize: only the launcher, by ending the job, or on_unbounded ends them.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);
   std::chrono::nanoseconds timeout{0};  // limit of each operation, as Communicator::set_timeout
   // Options of the backend "nccl"; its connect_timeout is the one above.
   NcclOptions nccl;
-  // Told when a wait begins that nothing interrupts, which are MPI's start and its end ("the start
-  // of MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "MPI_Finalize (...)"), and with an empty text
-  // when it is over: for a watch that ends the process. The library itself ends a process only in
-  // Communicator::Abort over MPI. Runs in Connect; that of the call that starts MPI also where the
-  // last communicator is dropped, so it lives until then. Does not throw. May be empty.
+  // Called when a wait that cannot be interrupted begins, that is MPI's start or end ("the start of
+  // MPI (OMPI_COMM_WORLD_SIZE=2, rank 1 of 2)", "MPI_Finalize (...)"), and with an empty text when
+  // the wait is over: for a watch that ends the process. The library itself ends a process only in
+  // Communicator::Abort over MPI. Runs in Connect. The function of the call that starts MPI also
+  // runs where the last communicator is dropped, and must live until then. Must not throw. May be
+  // empty.
   std::function<void(std::string_view what)> on_unbounded;
   // True if a backend whose sums have an order of their own (NCCL) is refused.
   bool exact = false;
@@ -61,25 +62,24 @@ struct Launch {
   std::string reason;
 };
 
-// Learns the rank of this process (launcher.h) and connects it to the others. Without a backend by
-// name that is: a group of one where there is one rank; MPI where its launcher started the ranks
-// (Open MPI, PMI, PMIx) and nobody named a rendezvous; TCP elsewhere, and where this build has no
-// MPI. NCCL only by name, because its tensors are device memory; the ranks then meet over what
-// would have been chosen without it, and the communicator is a NcclCommunicator.
+// Learns the rank of this process (launcher.h) and connects it to the others. If no backend is
+// named, it is: a group of one if there is one rank; MPI if its launcher started the ranks (Open
+// MPI, PMI, PMIx) and no rendezvous is named; otherwise, and if this build has no MPI, TCP. NCCL is
+// chosen only by name, because its tensors are device memory; the ranks then meet over the backend
+// that would have been chosen without it, and the communicator is a NcclCommunicator.
 //
-// MPI is initialised (FUNNELED) by this call and finalised with the last communicator, of all calls
-// together, on the thread that drops it: let that be the caller's. Where MPI is initialised
-// already, its owner finalises it, after the communicators are gone. After it was finalised a call
-// over MPI is FAILED_PRECONDITION. Call it before other threads start (it may set
-// OMPI_MCA_mpi_yield_when_idle in the environment).
-//   INVALID_ARGUMENT     no such backend, flags that do not fit, no such rendezvous, or `exact` of
-//                        NCCL, whose sums are its own
+// MPI is initialised (FUNNELED) by this call and finalised with the last communicator of all calls,
+// on the thread that drops it: let that be the caller's. If MPI is initialised already, its owner
+// finalises it, after the communicators are gone. After that a call over MPI is
+// FAILED_PRECONDITION. Call it before other threads start (it may set OMPI_MCA_mpi_yield_when_idle
+// in the environment).
+//   INVALID_ARGUMENT     no such backend, flags that do not fit, a malformed rendezvous, or `exact`
+//                        with NCCL, whose sums have an order of their own
 //   FAILED_PRECONDITION  the launchers contradict each other; several ranks were launched but this
-//                        build has no MPI, or nobody said where to meet; `rendezvous` or `job_id`
-//                        of a process that nobody gave a rank; MPI says another size than the
-//                        launcher, or grants no MPI_THREAD_FUNNELED (a plain MPI_Init's)
-//   other                as RunRendezvous (rendezvous.h): a rank that never comes, an address that
-//   is taken;
+//                        build has no MPI, or no place to meet is named; `rendezvous` or `job_id`
+//                        is given but the process has no rank; MPI and the launcher differ in size;
+//                        MPI does not grant MPI_THREAD_FUNNELED (after a plain MPI_Init)
+//   other                as RunRendezvous (rendezvous.h): a rank never comes, an address is taken;
 //                        as MakeNccl: no library, a wrong version, no device, a build without CUDA
 absl::StatusOr<Launch> Connect(const ConnectOptions& options = {});
 

@@ -31,7 +31,7 @@ struct GradientSpec {
 // Which thread does a rank's part of the reductions, and when.
 enum class ProgressPolicy {
   kAuto,    // chosen by backend, cores and ranks
-  kInline,  // the caller's: what needs no wait in MarkReady, the rest in Finish; for busy cores
+  kInline,  // the caller's, in MarkReady if it need not wait, else in Finish; for busy cores
   kThread,  // a thread of the reducer's, which sleeps while it waits; for a spare core
   // For gradients in a device's memory only (NCCL), where kAuto chooses it: MarkReady puts the sums
   // on the communicator's stream, and Finish waits for them. With kInline Finish does both.
@@ -67,8 +67,8 @@ struct ReducerOptions {
   bool skip_non_finite = false;
   // The limit of the norm of all gradients; StepOutcome has the factor that keeps it. 0: none.
   double clip_norm = 0;
-  // True if each rank gets the sums of its shards alone and updates only these; GatherShards gives
-  // the updates to all ranks. Each rank then needs optimizer state for a part of the weights only
+  // True if each rank gets the sums of its own shards only and updates these; GatherShards gives
+  // the updates to all ranks. Each rank then needs optimizer state for only a part of the weights
   // (ZeRO-1).
   bool shard = false;
   // The calls of Finish that make one step; their gradients are added up before ranks are.
@@ -90,14 +90,14 @@ struct ReducerOptions {
   // Over NCCL a reducer of a team has a communicator and a stream of its own, so all ranks bring a
   // team or none.
   ReducerTeam* team = nullptr;
-  // The number that messages give the reducer's first step: of a training that goes on from a
-  // checkpoint it is not 0.
+  // The number of the reducer's first step in messages; not 0 if training continues from a
+  // checkpoint.
   int64_t first_step = 0;
-  // Told what this rank does from a step's first bucket to the step's end; the caller tells it when
-  // the next step's backward begins. Outlives the reducer. Its Health ends waits within a host;
-  // waits between hosts need the communicator's watch as well (WaitLimits), set before Make.
+  // Learns what this rank does from a step's first bucket to the step's end; the caller tells it
+  // when the next step's backward begins. Outlives the reducer. Its Health ends waits within a
+  // host; waits between hosts need the communicator's watch as well (WaitLimits), set before Make.
   Progress* progress = nullptr;
-  // Set by this library and its tests alone; null: the defaults.
+  // Only for this library and its tests; null: the defaults.
   std::shared_ptr<const ReducerInternals> internals;
 };
 
@@ -118,11 +118,12 @@ struct GradientShard {
 };
 
 // Sums gradients over ranks, fused in buckets. The gradients live inside bucket memory, so fusion
-// copies nothing; ranks of one host share that memory. Over NCCL (MakeNccl) it is the device's, by
-// NcclCommunicator::Allocate (which gives it back with the communicator), or the caller's, and sums
-// are NCCL's but for those that are exact or go over a narrower wire (docs/nccl.md).
-// Thread-compatible. From a step's first MarkReady to its Finish the rank's communicators may be in
-// use by the reducer's thread; reducers that are at work at once on several hosts are a team.
+// copies nothing; ranks of one host share that memory. Over NCCL (MakeNccl) it is memory of the
+// device, from NcclCommunicator::Allocate (and so lives as long as the communicator), or the
+// caller's. NCCL then makes the sums, except those that are exact or go over a narrower wire
+// (docs/nccl.md). Thread-compatible. From a step's first MarkReady to its Finish the reducer's
+// thread may use the rank's communicators; reducers that work at the same time on several hosts
+// need a team.
 class GradientReducer {
  public:
   // Plans the buckets once from `gradients` in the order in which backward makes them, and compares
@@ -134,9 +135,9 @@ class GradientReducer {
   //   RESOURCE_EXHAUSTED  no memory for the buckets (peers get INVALID_ARGUMENT, over NCCL the
   //                       same)
   //   UNIMPLEMENTED       over NCCL: a library older than 2.19 allocates no memory, or this rank
-  //                       asks for a thread (peers that do not get INVALID_ARGUMENT)
-  //   other               over NCCL: as CUDA says, in a team as Split, and as the first sums, which
-  //                       are made here, of zeros
+  //                       asks for a thread (peers that do not ask get INVALID_ARGUMENT)
+  //   other               over NCCL: an error of CUDA, of Split (in a team), or of the first sums,
+  //                       which are made here, of zeros
   // All ranks return the first three together, and others where IsAgreed (collectives/agreed.h).
   static absl::StatusOr<std::unique_ptr<GradientReducer>> Make(Communicator& communicator,
                                                                std::vector<GradientSpec> gradients,
@@ -144,40 +145,39 @@ class GradientReducer {
   // The same with gradients in memory of the caller's, which outlives the reducer: `memory` holds
   // one view for each of `gradients`, of its shape and type, at any address that suits the type,
   // none overlapping another. On one host the ranks sum through slots of shared memory (256 KiB,
-  // two a rank), on several through buckets to which gradients are copied by MarkReady and from
-  // which by Finish. The bits are those of gradients in buckets. All ranks bring memory, or none.
-  //   INVALID_ARGUMENT    also a view that does not fit: it is named
+  // two a rank); on several, MarkReady copies gradients to buckets and Finish copies the sums back.
+  // The bits are those of gradients in buckets. All ranks bring memory, or none.
+  //   INVALID_ARGUMENT    also: a view does not fit; the text names it
   static absl::StatusOr<std::unique_ptr<GradientReducer>> Make(Communicator& communicator,
                                                                std::vector<GradientSpec> gradients,
                                                                std::vector<TensorView> memory,
                                                                const ReducerOptions& options = {});
   // Ends the waits of the other ranks that need this one, on all hosts (UNAVAILABLE with PeerLost,
-  // as Finish), and what it has begun itself; waits for no peer. Over MPI a rank that leaves
-  // between two steps is noticed within its host alone, over NCCL not at all (its communicator goes
-  // on), and over MPI the buckets of one that leaves in the middle of a step stay mapped. Over NCCL
-  // a team's reducer ends a communicator of its own between two steps, and waits up to 10 s for its
-  // peers to do so.
+  // as Finish), and its own operations; waits for no peer. If a rank leaves between two steps, over
+  // MPI only its host notices, over NCCL no rank (its communicator goes on). If it leaves in the
+  // middle of a step over MPI, its buckets stay mapped. Over NCCL a team's reducer ends its own
+  // communicator between two steps, and waits up to 10 s for its peers to do so.
   virtual ~GradientReducer() = default;
 
   // Ends this rank's part as the destructor does, and tells the others why: "rank 1 is lost in
-  // bucket 0 of step 812 (backward): it has failed: DATA_LOSS: ..." (of a long text its first 400
-  // bytes or so). What names a lost rank itself they get as it is. Every later call fails with
-  // `why`. Does nothing where a reduction has failed before, which the others know, or where `why`
+  // bucket 0 of step 812 (backward): it has failed: DATA_LOSS: ..." (a long text is cut to about
+  // 400 bytes). If `why` names a lost rank itself, they get it unchanged. Every later call fails
+  // with `why`. Does nothing if a reduction has failed before, which the others know, or if `why`
   // is OK.
   virtual void Leave(const absl::Status& why) = 0;
 
   // The memory of gradient `i`: written by backward, read (summed over ranks) by the optimizer
-  // after Finish. 64-byte aligned, and lives as long as the reducer, where the caller brings none.
-  // Between MarkReady and Finish it is the reducer's.
+  // after Finish. Unless it is the caller's, it is 64-byte aligned and lives as long as the
+  // reducer. Between MarkReady and Finish it belongs to the reducer.
   virtual TensorView gradient(size_t i) = 0;
   // Sets the valid rows of this rank's (micro-)batch. With `average_by_rows` it is called before
   // the first MarkReady of each.
   virtual void SetRows(int64_t rows) = 0;
-  // Says that gradient `i` is filled for this step; a bucket whose gradients are all ready, as all
-  // buckets before it, is offered to the peers. Any order; each gradient once per step. Within a
-  // host it does not wait for peers, nor over NCCL, but in the first step of gradients that are
-  // summed one by one in the caller's memory.
-  //   UNAVAILABLE          as Finish, where a bucket is full and a watchdog has lost a peer (over
+  // Says that gradient `i` is filled for this step. When a bucket and all buckets before it are
+  // full, it is offered to the peers. Any order; each gradient once per step. Does not wait for
+  // peers within a host, nor over NCCL except in the first step of gradients that are summed one by
+  // one in the caller's memory.
+  //   UNAVAILABLE          as Finish, if a bucket is full and a watchdog has lost a peer (over
   //                        NCCL: in Finish), or a peer of this host has left (over NCCL, and with
   //                        gradients in the caller's memory: in Finish)
   //   INVALID_ARGUMENT     no gradient `i`
@@ -185,11 +185,11 @@ class GradientReducer {
   //   other                a reduction failed; every later call fails the same way
   virtual absl::Status MarkReady(size_t i) = 0;
   // Ends the step: waits until all sums are there.
-  //   FAILED_PRECONDITION  a gradient was not marked (it is named); the step stays open. Peers wait
-  //                        in its bucket: mark it, leave, or destroy the reducer
-  //   UNAVAILABLE          a peer has left, or its reducer has failed; a peer has died, where the
-  //                        backend or a watchdog notices. PeerLostOf (collectives/peer_lost.h)
-  //                        says which rank it is, and where it was
+  //   FAILED_PRECONDITION  a gradient was not marked (the text names it); the step stays open.
+  //                        Peers wait in its bucket: mark it, leave, or destroy the reducer
+  //   UNAVAILABLE          a peer has left, or its reducer has failed, or it has died and the
+  //                        backend or a watchdog has noticed. PeerLostOf (collectives/peer_lost.h)
+  //                        tells the rank, and where it was
   //   DEADLINE_EXCEEDED    a peer was awaited for longer than the communicator's timeout (Make's
   //                        time)
   virtual absl::Status Finish() = 0;

@@ -11,7 +11,7 @@
 
 namespace millrace::collectives {
 
-// The source that says which rank this process is, strongest first.
+// The source of this process's rank, strongest first.
 enum class LauncherKind {
   kNone,
   kFlags,       // the program's own --rank and --world-size
@@ -27,7 +27,7 @@ enum class LauncherKind {
 // What the launcher says about this process.
 struct Launcher {
   LauncherKind kind = LauncherKind::kNone;
-  int size = 1;        // ranks of the job; 0: unknown (PMIx tells it through its library only)
+  int size = 1;        // ranks of the job; 0: unknown (PMIx tells it only through its library)
   int rank = 0;        // of this process
   int local_size = 0;  // ranks on this host; 0: unknown
   std::string source;  // "OMPI_COMM_WORLD_SIZE=2", or "no launcher variables"
@@ -46,16 +46,16 @@ struct LaunchFlags {
 using EnvLookup = std::function<std::optional<std::string>(std::string_view name)>;
 
 // Takes the flags, else torchrun's variables, else those of the innermost launcher: Open MPI, PMI
-// (MPICH, Intel), PMIx, Slurm, in this order, for mpirun inside a Slurm job is normal; else
+// (MPICH, Intel), PMIx, Slurm, in this order, because mpirun inside a Slurm job is normal; else
 // TF_CONFIG; else the index of a Kubernetes Indexed Job with a size from the flags or WORLD_SIZE.
-// Slurm's count only inside a task of a job step, for a batch script and an salloc shell carry the
-// allocation's SLURM_NTASKS without being one of several ranks.
-//   INVALID_ARGUMENT     TF_CONFIG is no such JSON (the byte is named), the flags do not fit
+// Slurm's variables count only inside a task of a job step, because a batch script and an salloc
+// shell carry the allocation's SLURM_NTASKS without being one of several ranks.
+//   INVALID_ARGUMENT     TF_CONFIG is malformed (the text names the byte), the flags do not fit
 //   FAILED_PRECONDITION  a variable is no number, size and rank do not fit, or two sources disagree
 //                        on the size. Not compared: Slurm's size with that of an MPI job inside it
-//                        (its tasks may be MPI's daemons, one per host), and torchrun's
-//                        (TORCHELASTIC_RUN_ID is set) with that of what started one torchrun per
-//                        host
+//                        (its tasks may be MPI's daemons, one per host), and torchrun's size
+//                        (TORCHELASTIC_RUN_ID is set) with that of the launcher that started one
+//                        torchrun per host
 absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup, const LaunchFlags& flags = {});
 
 }  // namespace millrace::collectives

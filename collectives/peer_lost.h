@@ -9,7 +9,7 @@
 
 namespace millrace::collectives {
 
-// What a rank is doing in a step, as its peers and the user see it.
+// The phase of a step that a rank is in, as its peers and the user see it.
 enum class Phase : uint32_t {
   kStart,
   kReading,  // waiting for the next batch
@@ -24,7 +24,7 @@ enum class Phase : uint32_t {
 // "start", "reading", "backward", "waiting", "reducing", "exchanging", "updating" or "ended".
 const char* Name(Phase phase);
 
-// Which rank a group has lost and where in its work it was last seen.
+// The rank that a group has lost, and where in its work it was last seen.
 struct PeerLost {
   // A rank of the reducer's or watchdog's communicator; with step -1 its Communicator::RankInJob.
   int rank = 0;
@@ -39,7 +39,7 @@ absl::Status PeerLostError(const PeerLost& lost, const std::string& why);
 // Puts `lost` into a status that is not OK.
 void AddPeerLost(absl::Status& status, const PeerLost& lost);
 
-// What PeerLostError or AddPeerLost put into a status, also after Annotate.
+// The payload that PeerLostError or AddPeerLost put into a status, also after Annotate.
 std::optional<PeerLost> PeerLostOf(const absl::Status& status);
 
 }  // namespace millrace::collectives

@@ -8,8 +8,8 @@
 
 namespace millrace::collectives {
 
-// Through this a rank says what it is doing and learns whether its peers are still alive. A reducer
-// calls it; a watchdog or a timeline implements it.
+// Through this interface a rank says what it is doing and learns whether its peers are still alive.
+// A reducer calls it; a watchdog or a timeline implements it.
 class Progress {
  public:
   virtual ~Progress() = default;
@@ -25,8 +25,9 @@ class Progress {
   // All gradients are there: from now on the step waits for sums.
   virtual void Finishing(int64_t /*step*/) {}
 
-  // OK, or why waiting for peers is pointless (UNAVAILABLE with PeerLost). A reducer calls it at
-  // least every 50 ms while it waits, and once for each full bucket (not over NCCL). Thread-safe.
+  // OK, or the reason why waiting for peers is pointless (UNAVAILABLE with PeerLost). A reducer
+  // calls it at least every 50 ms while it waits, and once for each full bucket (not over NCCL).
+  // Thread-safe.
   virtual absl::Status Health() const = 0;
 };
 

@@ -7,7 +7,7 @@
 
 namespace millrace::collectives {
 
-// What a reducer has done on this rank since it was made, in whole steps; a step counts once its
+// The work of a reducer on this rank since it was made, in whole steps; a step counts once its
 // Finish has returned OK. Seconds are of this host's monotonic clock.
 struct ReducerCounters {
   struct Bucket {
@@ -30,9 +30,9 @@ struct ReducerCounters {
   // Of the last step.
   double last_finish_seconds = 0;  // how long Finish took
   // The rank of the communicator that was last to fill the bucket that this rank waited for
-  // longest. -1: no rank of this host was awaited; always over NCCL, which does not say whom it
-  // waits for. With a reducing thread, backward may have hidden that wait if there are several
-  // hosts or the gradients are in the caller's memory.
+  // longest. -1: no rank of this host was awaited; always over NCCL, which does not name the rank
+  // that it waits for. With a reducing thread, backward may have hidden that wait if there are
+  // several hosts or the gradients are in the caller's memory.
   int last_awaited = -1;
 
   // Adds the steps of another reducer of the same plan; the values of the last step stay.

@@ -61,9 +61,9 @@ class StaleReducer {
   GradientReducer& running() const { return of_step(step_); }
 
   const StaleOptions stale_;
-  std::unique_ptr<ReducerTeam> team_;  // none where the caller has one
+  std::unique_ptr<ReducerTeam> team_;  // null if the caller has a team
   std::vector<std::unique_ptr<GradientReducer>> slots_;
-  int64_t step_ = 0;  // the running one
+  int64_t step_ = 0;  // the running step
   int64_t due_ = 0;   // the sums of steps before it have come
   absl::Status left_;
   std::vector<bool> marked_;

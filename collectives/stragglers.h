@@ -23,7 +23,7 @@ struct Straggler {
 
 // Finds the rank that the others wait for, from how long each rank waits in each step. A late rank
 // waits least, so the wait for a rank is the median wait of the others minus its own. Waits that
-// all ranks share (the network, the sums) drop out, and of many ranks two that are late together
+// all ranks share (the network, the sums) cancel out. Among many ranks, two that are late together
 // are both found. Thread-compatible; 1 KiB per rank, however many steps.
 class Stragglers {
  public:
@@ -35,7 +35,7 @@ class Stragglers {
 
   int64_t num_steps() const { return num_steps_; }
   Straggler of(int rank) const;
-  // The rank with the longest median; of equal ones, that with the longest maximum. nullopt: no
+  // The rank with the longest median; of equal ranks, the one with the longest maximum. nullopt: no
   // rank was awaited, or there is only one.
   std::optional<Straggler> Slowest() const;
 

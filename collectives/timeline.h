@@ -17,7 +17,7 @@ namespace millrace::collectives {
 // The rows of a rank in the timeline's picture.
 enum class Track : uint32_t { kCompute, kReducer };
 
-// What the picture shows.
+// The events that the picture shows.
 enum class Event : uint32_t {
   kReading,  // waiting for the next batch
   kBackward,
@@ -62,8 +62,8 @@ class Timeline {
   uint64_t num_added_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
-// How far rank 0's clock is ahead of this rank's, by the fastest of a few exchanges. Collective.
-// `clock` is this rank's clock, for tests to replace.
+// The nanoseconds by which rank 0's clock is ahead of this rank's, as the fastest of a few
+// exchanges measures it. Collective. `clock` is this rank's clock, for tests to replace.
 absl::StatusOr<int64_t> ClockOffset(Communicator& communicator,
                                     Timeline::Clock clock = &Timeline::Now);
 
@@ -91,7 +91,7 @@ struct TimelinePart {
   //   UNKNOWN etc.  the file cannot be written (errno's code and text)
   absl::Status Write() const;
   // Writes `path` from this rank's events and the parts of `peers`, then removes the parts. Waits
-  // at most `limit` for missing parts and then does without them; returns the ranks that are in the
+  // at most `limit` for missing parts and then leaves them out; returns the ranks that are in the
   // file, ascending. A part that comes later stays as a trace of its own until its rank's next
   // Forget or Write.
   //   UNKNOWN etc.  the file cannot be written (errno's code and text)

@@ -10,18 +10,17 @@
 
 namespace millrace::collectives {
 
-// Records what a rank says that it does in a timeline, and passes it on. Steps are those of Enter
-// without a bucket, which the training loop calls, since a reducer counts from its own start. Each
-// bucket has these events, in this order:
+// Records in a timeline what a rank reports, and passes it on. The number of a step is taken from
+// the training loop's calls of Enter (without a bucket), since a reducer counts from its own start.
+// Each bucket has these events, in this order:
 //   backward      (compute) from the bucket before, or from Enter(kBackward), until it is full
 //   bucket ready  (compute) an instant
-//   waiting       (reducer) for each rank of the host that was not ready in turn; none: all were
+//   waiting       (reducer) one for each rank of the host that was not ready; none if all were
 //   reducing      (reducer)
-//   exchanging    (reducer) with other hosts, for each of their ranks that was awaited in turn
-//   bucket used   (compute) where the loop says Enter(kUpdating) with the bucket
-// Over NCCL reducing is putting the sum on the stream; waiting comes behind it and names no rank.
-// From Finish to the next Enter of the loop `compute` is waiting: that is what is exposed.
-// Thread-safe.
+//   exchanging    (reducer) with other hosts, one for each of their ranks that was awaited
+//   bucket used   (compute) when the loop calls Enter(kUpdating) with the bucket
+// Over NCCL, reducing is putting the sum on the stream; waiting follows it and names no rank. From
+// Finish to the next Enter of the loop, `compute` is waiting: this time is exposed. Thread-safe.
 class TimelineProgress final : public Progress {
  public:
   // Both are borrowed and may be null.
@@ -34,7 +33,7 @@ class TimelineProgress final : public Progress {
   absl::Status Health() const override;
 
  private:
-  // What a track is in the middle of.
+  // The event that a track is in the middle of.
   struct Span {
     bool open = false;
     Timeline::Entry entry;

@@ -22,7 +22,7 @@ uint64_t DigestOf(const ConstTensorView& view);
 // Checks that the bits of `weights` are the same on all ranks, as they should be after every step.
 // Costs 16 bytes per rank where they are. Collective.
 //   DATA_LOSS  names the first parameter that differs and the lowest rank whose bits are not rank
-//              0's; or ranks have unlike numbers of parameters. All ranks return it together
+//              0's; or ranks differ in the number of parameters. All ranks return it together
 //              (IsAgreed).
 //   other      the collective call failed
 absl::Status CompareWeights(Communicator& communicator, std::span<const NamedTensor> weights);

@@ -31,7 +31,7 @@ void Alarms::Raise(const absl::Status& status, int64_t first_missed) {
   const size_t length = std::min(status.message().size(), own.text.size() - 1);
   std::copy_n(status.message().begin(), length, own.text.begin());
   for (const Peer& peer : peers_) {
-    // Whoever cannot be told is gone or learns it from its own messages.
+    // A peer that cannot be told is gone, or learns it from its own messages.
     transport_.Post(std::as_bytes(std::span(&own, 1)), peer.rank, kTag).IgnoreError();
   }
 }
@@ -64,7 +64,7 @@ std::optional<Alarm> Alarms::Listen() {
   const absl::StatusOr<bool> ended = transport_.Test(peer.id);
   if (ended.ok() && !*ended) return std::nullopt;
   peer.id = 0;
-  // A peer that has left may be done with the group: only whoever waits for it has an error.
+  // A peer that has left may be done with the group: only a rank that waits for it has an error.
   if (!ended.ok()) return std::nullopt;
   peer.heard = true;
   return Alarm{StatusOf(peer), peer.rank, peer.message.first_missed};

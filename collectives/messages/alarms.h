@@ -13,41 +13,42 @@
 
 namespace millrace::collectives {
 
-// What a rank tells the others of its group.
+// The message by which a rank tells the others of its group that it has failed or leaves.
 struct Alarm {
   static constexpr int64_t kNone = -1;
   static constexpr int64_t kAborted = -2;
 
   absl::Status status;
   int from = 0;
-  // kNone: the group is of no use; kAborted: nor are those that were split from it. Else `from` has
-  // left it: the first collective call, counted from the group's first, in which it takes no part.
+  // kNone: the group can no longer be used; kAborted: nor can groups that were split from it. Else
+  // `from` has left: the first collective call, counted from the group's first, that it does not
+  // join.
   int64_t first_missed = kNone;
 };
 
-// How the ranks of a group tell each other that it is of no use any more, or that one leaves: one
-// message from each to each, which everybody awaits from the start. Without it a rank whose peer
-// has failed would wait for others that wait for the peer. Thread-compatible.
+// Lets the ranks of a group tell each other that the group can no longer be used, or that one
+// leaves: one message from each to each, which every rank awaits from the start. Without it a rank
+// could wait for ranks that wait for a failed peer. Thread-compatible.
 class Alarms {
  public:
   // Above those of the operations, below what every MPI allows.
   static constexpr uint32_t kTag = 32767;
 
-  // Begins to listen. `transport` goes first: what it still listens to is memory of this object.
+  // Begins to listen. `transport` must be destroyed first: it may still write to this object.
   explicit Alarms(Transport& transport);
 
   // Tells the peers, once; later calls do nothing.
   void Raise(const absl::Status& status, int64_t first_missed = Alarm::kNone);
   bool raised() const { return raised_; }
 
-  // Asks one peer in turn: its alarm, when it has raised one since the last time.
+  // Asks one peer, another one each time; returns its alarm if that has come.
   std::optional<Alarm> Listen();
 
-  // The peers that have raised none.
+  // The peers of which no alarm has come, ascending.
   std::vector<int> Silent() const;
 
  private:
-  // As it travels, in the byte order of the host.
+  // An alarm on the wire, in the byte order of the host.
   struct Message {
     int32_t code = 0;
     int32_t rank = 0;
@@ -62,7 +63,7 @@ class Alarms {
   static_assert(sizeof(Message) == 512);
   struct Peer {
     int rank = 0;
-    Transport::Id id = 0;  // 0: nothing is awaited any more
+    Transport::Id id = 0;  // 0: no message is awaited any more
     bool heard = false;
     Message message;
   };
@@ -71,7 +72,7 @@ class Alarms {
 
   Transport& transport_;
   std::vector<Peer> peers_;
-  size_t next_ = 0;  // to ask
+  size_t next_ = 0;  // the peer to ask next
   bool raised_ = false;
 };
 

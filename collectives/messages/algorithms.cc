@@ -14,7 +14,7 @@
 namespace millrace::collectives {
 namespace {
 
-constexpr size_t kTextBytes = 512;  // of what is wrong with a rank's arguments
+constexpr size_t kTextBytes = 512;  // of the text about a rank's bad arguments
 
 std::span<std::byte> Bytes(const TensorView& view) {
   return {static_cast<std::byte*>(view.data), view.size_bytes()};
@@ -28,7 +28,7 @@ void Copy(std::span<const std::byte> from, std::byte* to) {
   if (from.data() != to && !from.empty()) std::memcpy(to, from.data(), from.size());
 }
 
-// Small data: everyone gets all ranks' inputs and reduces them.
+// Small data: every rank gets all ranks' inputs and reduces them.
 Task ReduceGathered(const OperationContext& context) {
   const Request& request = context.request;
   const size_t bytes = request.in.size_bytes();
@@ -94,12 +94,12 @@ void ScratchPool::Return(Memory memory) {
   if (kept_.size() < kKept) kept_.push_back(std::move(memory));
 }
 
-// Bruck's: after a step of distance d, a rank has the blocks of 2d ranks from its own on.
+// Bruck's algorithm: after a step of distance d, a rank has the blocks of 2d ranks from its own on.
 Task GatherBlocks(Channel& channel, std::span<std::byte> blocks) {
   const int size = channel.size();
   const int rank = channel.rank();
   const size_t block = blocks.size() / size;
-  std::vector<std::byte> turned(blocks.size());  // from the own one on
+  std::vector<std::byte> turned(blocks.size());  // the blocks, from this rank's on
   Copy(blocks.subspan(block * rank, block), turned.data());
   Exchange exchange(channel);
   for (int distance = 1; distance < size; distance *= 2) {
@@ -114,8 +114,8 @@ Task GatherBlocks(Channel& channel, std::span<std::byte> blocks) {
   co_return absl::OkStatus();
 }
 
-// Ranks are counted from the root. One whose lowest bit is b receives from the one without that bit
-// and sends to those with a lower one.
+// Ranks are counted from the root. A rank whose lowest set bit is b receives from the rank without
+// that bit, and sends to the ranks that have one lower bit set as well.
 Task BroadcastTree(Channel& channel, std::span<std::byte> data, int root) {
   const unsigned size = channel.size();
   const unsigned place = (channel.rank() + size - root) % size;

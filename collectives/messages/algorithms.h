@@ -12,7 +12,7 @@
 #include "collectives/messages/task.h"
 #include "collectives/messages/transport_communicator.h"
 
-// The collective operations over messages. ALGORITHMS.md has steps and bytes of each.
+// The collective operations over messages. ALGORITHMS.md has the steps and bytes of each.
 //
 // Every reduction is made in ascending order of the ranks, by one rank per element (or by every
 // rank from the same data), so that all backends have the same bits. Ranks exchange directly, all
@@ -21,22 +21,22 @@
 
 namespace millrace::collectives {
 
-// Memory that operations leave to the next one: fresh pages cost more than the sums in them.
+// Memory that operations pass on to the next one: fresh pages cost more than the sums in them.
 class ScratchPool {
  public:
   using Memory = std::vector<std::byte>;
 
-  // `bytes` or more; RESOURCE_EXHAUSTED without memory.
+  // Sets `memory` to `bytes` bytes or more; RESOURCE_EXHAUSTED without memory.
   absl::Status Take(size_t bytes, Memory* memory);
   void Return(Memory memory);
 
  private:
-  static constexpr size_t kKept = 2;  // operations that usually overlap
+  static constexpr size_t kKept = 2;  // as many operations usually overlap
 
   std::vector<Memory> kept_;
 };
 
-// All that an operation is made of. Stays as it is until the task has ended.
+// The inputs of an operation. Must not change until the task has ended.
 struct OperationContext {
   Channel& channel;
   const Request& request;
@@ -44,23 +44,24 @@ struct OperationContext {
   ScratchPool& scratch;
 };
 
-// The ranks tell each other what they call: INVALID_ARGUMENT with the same text on all of them
-// where the calls do not match or one's arguments are bad.
+// The ranks tell each other their calls: INVALID_ARGUMENT with the same text on all of them if the
+// calls do not match or the arguments of one are bad.
 Task AgreeOnCall(Channel& channel, const CallSummary& mine, const absl::Status& arguments);
 
-// The operation itself, of a request that was checked and agreed on. Not for Barrier, which is
-// AgreeOnCall alone.
+// Runs an operation whose request was checked and agreed on. Not for Barrier, which is only
+// AgreeOnCall.
 Task RunOperation(const OperationContext& context);
 
 // Point to point. Unless `request.agreed`, a summary goes ahead: INVALID_ARGUMENT on the receiver
-// where size or element type are others.
+// if size or element type differ.
 Task RunSend(const OperationContext& context);
 Task RunReceive(const OperationContext& context);
 
-// ceil(log2(size)) steps: `blocks` holds size() blocks of the same size, the own one filled in.
+// All-gather in ceil(log2(size)) steps: `blocks` holds size() blocks of the same size, of which
+// this rank's is filled in.
 Task GatherBlocks(Channel& channel, std::span<std::byte> blocks);
 
-// Binomial tree, floor(log2(size)) steps.
+// Broadcast along a binomial tree: floor(log2(size)) steps.
 Task BroadcastTree(Channel& channel, std::span<std::byte> data, int root);
 
 // The parts of RunOperation for large data, all in shares and pieces of

@@ -10,13 +10,13 @@
 
 namespace millrace::collectives {
 
-// How the data of a call is cut: into a share per rank, and these into pieces, of which each round
-// moves one per rank.
+// The division of a call's data into a share per rank, and of shares into pieces, of which each
+// round moves one per rank.
 class Cut {
  public:
   struct Piece {
     size_t offset;  // in the whole data
-    size_t bytes;   // 0 where the share has no more
+    size_t bytes;   // 0: the share has no more
   };
 
   // Shares of about the same size, cut at 64 bytes; or exactly equal blocks.
@@ -60,7 +60,7 @@ class Cut {
   int size_;
   bool blocks_;
   size_t piece_ = kAlign;
-  size_t largest_ = 0;  // share
+  size_t largest_ = 0;  // bytes of the largest share
 };
 
 }  // namespace millrace::collectives

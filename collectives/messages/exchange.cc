@@ -57,8 +57,8 @@ void Exchange::Fail(const absl::Status& status, int peer) {
   channel_.failure_ = Annotate(status, ToStd(absl::StrCat("message with rank ", peer)));
 }
 
-// Each question lets the network make progress for all messages, so two a turn are enough; turns go
-// round, for a failure to be found behind a message that never ends.
+// Each test lets the network make progress for all messages, so two tests per call are enough. They
+// take turns among the messages, so that a failure is found behind a message that never ends.
 bool Exchange::Poll() {
   const absl::Status& failure = channel_.failure_;
   size_t waiting = 0;

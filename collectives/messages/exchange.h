@@ -25,13 +25,14 @@ class Channel {
   int rank() const { return transport_.rank(); }
   int size() const { return transport_.size(); }
 
-  // Goes on with the coroutine while what it awaits has ended, without waiting. True if it did.
+  // Resumes the coroutine as long as the messages that it awaits have ended; does not wait. True if
+  // it was resumed.
   bool Progress();
-  // Whose message, one of them, the coroutine awaits; -1: nobody's.
+  // A peer whose message the coroutine awaits; -1: none.
   int AwaitedPeer() const;
-  // OK until a message fails: the group's ranks no longer stand at the same place then.
+  // OK until a message fails: from then on the ranks of the group are not in step.
   const absl::Status& failure() const { return failure_; }
-  // Gives up all messages; their exchanges are of no use any more.
+  // Gives up all messages; their exchanges can no longer be used.
   void Cancel();
 
  private:
@@ -42,11 +43,12 @@ class Channel {
   Exchange* awaited_ = nullptr;  // by `waiting_`
   std::coroutine_handle<> waiting_;
   absl::Status failure_;
-  std::vector<Exchange*> exchanges_;  // all there are
+  std::vector<Exchange*> exchanges_;  // all that exist
 };
 
-// Some messages of a channel, awaited together. Their memory stays until they have ended or this
-// object is gone, which gives up those that have not. After it was awaited it may be used again.
+// Some messages of a channel, awaited together. Their memory must stay until they have ended or
+// this object is destroyed, which gives up the unfinished ones. After it was awaited it may be used
+// again.
 class Exchange {
  public:
   explicit Exchange(Channel& channel) : channel_(channel) { channel.exchanges_.push_back(this); }
@@ -54,12 +56,12 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   ~Exchange();
 
-  // Begin a message. Without bytes there is none: both sides know the sizes. A failure is the
+  // Begin a message. Empty data has no message: both sides know the sizes. A failure is the
   // channel's.
   void Send(std::span<const std::byte> data, int peer);
   void Receive(std::span<std::byte> data, int peer);
 
-  // co_await x.Ended() goes on when all have ended well.
+  // co_await x.Ended() resumes when all messages have ended well.
   struct Awaiter {
     Exchange* exchange;
 
@@ -79,7 +81,7 @@ class Exchange {
     int peer;
   };
 
-  // True: all have ended well.
+  // True if all messages have ended well.
   bool Poll();
   void Cancel();
   void Begun(const absl::StatusOr<Transport::Id>& id, int peer);
@@ -87,7 +89,7 @@ class Exchange {
 
   Channel& channel_;
   std::vector<Message> messages_;  // that have not ended
-  size_t next_ = 0;                // to ask for
+  size_t next_ = 0;                // the message to test next
 };
 
 }  // namespace millrace::collectives

@@ -1,5 +1,5 @@
 // Send and Recv: a summary, unless the ranks are known to agree, then the data in pieces, two on
-// their way at a time. The receiver takes what comes in any case, so that the pair stays usable.
+// their way at a time. The receiver takes the data in any case, so that the pair stays usable.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ std::span<std::byte> AsBytes(CallSummary& summary) {
   return std::as_writable_bytes(std::span(&summary, 1));
 }
 
-// The sender's data that nobody wants. A summary without meaning announces none.
+// Receives and drops the sender's data after a mismatch. An invalid summary announces no data.
 Task Discard(const OperationContext& context, const CallSummary& sent) {
   const DType dtype = static_cast<DType>(sent.dtype);
   if (sent.count < 0 || !IsTaken(dtype)) co_return absl::OkStatus();

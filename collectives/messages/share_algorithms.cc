@@ -35,7 +35,7 @@ class Pieces {
  public:
   Pieces(Channel& channel, const Cut& cut) : channel_(channel), cut_(cut) {}
 
-  // The peers of this rank in the order in which it turns to them, each rank in another one.
+  // The peers of this rank in the order in which it serves them, which differs from rank to rank.
   int num_peers() const { return cut_.size() - 1; }
   int Receiver(int i) const { return (channel_.rank() + 1 + i) % cut_.size(); }
   int Sender(int i) const { return (channel_.rank() + cut_.size() - 1 - i) % cut_.size(); }
@@ -48,7 +48,7 @@ class Pieces {
     const Cut::Piece piece = cut_.piece(owner, round);
     exchange.Receive({data + piece.offset, piece.bytes}, from);
   }
-  // The own piece goes to all peers, and each of theirs comes; `skipped` has no part in it.
+  // Sends this rank's piece to all peers and receives theirs; `skipped` takes no part.
   void ExchangeOwn(Exchange& exchange, std::byte* data, size_t round, int skipped = -1) const {
     for (int i = 0; i < num_peers(); ++i) {
       const int to = Receiver(i);
@@ -68,8 +68,8 @@ const std::byte* In(const Request& request) {
 }
 std::byte* Out(const Request& request) { return static_cast<std::byte*>(request.out.data); }
 
-// The reduction of the own share: peers' pieces come into scratch memory, in which each peer has a
-// place, for even and for odd rounds.
+// The reduction of this rank's share. Peers' pieces are received into scratch memory, in which each
+// peer has one place for even and one for odd rounds.
 class OwnShare {
  public:
   OwnShare(const OperationContext& context, const Cut& cut, std::byte* scratch)
@@ -79,7 +79,7 @@ class OwnShare {
     return (cut.num_rounds() > 1 ? 2 : 1) * cut.round_bytes();
   }
 
-  // Everyone's piece of every share goes to the owner of the share.
+  // Every rank's piece of every share goes to the owner of the share.
   void Begin(Exchange& exchange, size_t round) {
     const Cut::Piece own = cut_.piece(context_.channel.rank(), round);
     for (int i = 0; i < pieces_.num_peers(); ++i) {
@@ -88,7 +88,7 @@ class OwnShare {
       exchange.Receive({Place(round, pieces_.Sender(i)), own.bytes}, pieces_.Sender(i));
     }
   }
-  // What came is reduced to `out`.
+  // Reduces the received pieces to `out`.
   void Reduce(size_t round, std::byte* out) {
     const Request& request = context_.request;
     const int rank = context_.channel.rank();
@@ -114,7 +114,7 @@ class OwnShare {
   std::vector<const std::byte*> inputs_;
 };
 
-// Of a reduced piece: AllReduce exchanges it with all, Reduce collects it at the root.
+// Distributes a reduced piece: AllReduce exchanges it with all, Reduce collects it at the root.
 void Distribute(const OperationContext& context, const Pieces& pieces, size_t round,
                 Exchange& exchange) {
   const Request& request = context.request;
@@ -133,8 +133,8 @@ void Distribute(const OperationContext& context, const Pieces& pieces, size_t ro
 
 }  // namespace
 
-// Memory is sent from before anything is received into it: a round's results come after its inputs
-// have gone, which also holds in place.
+// Memory is sent before anything is received into it: a round's results come after its inputs have
+// been sent, also if `out` is `in`.
 Task ReduceShares(const OperationContext& context) {
   const Request& request = context.request;
   Channel& channel = context.channel;
@@ -182,8 +182,8 @@ Task GatherShares(const OperationContext& context) {
   co_return absl::OkStatus();
 }
 
-// The root gives each rank its share, which that rank gives to the others; its own share goes to
-// all. So it sends hardly more than the others do.
+// The root sends each rank its share, which that rank sends to the others; the root's own share
+// goes to all. So it sends hardly more than the others do.
 Task BroadcastShares(const OperationContext& context) {
   const Request& request = context.request;
   Channel& channel = context.channel;

@@ -10,15 +10,15 @@
 namespace millrace::collectives {
 
 // A coroutine that ends with a status: an algorithm over messages, written as if it blocked.
-// Nothing runs before it is awaited or resumed. It is destroyed with this object, wherever it
-// stands. An exception (no memory) ends it with RESOURCE_EXHAUSTED: let out of the coroutine it
-// would have its locals destroyed twice by clang 16.
+// It does not run before it is awaited or resumed. It is destroyed with this object, wherever it is
+// suspended. An exception (no memory) ends it with RESOURCE_EXHAUSTED: if the exception left the
+// coroutine, clang 16 would destroy its locals twice.
 class [[nodiscard]] Task {
  public:
   struct promise_type;
   using Handle = std::coroutine_handle<promise_type>;
 
-  // Goes on with whoever awaited the coroutine.
+  // Resumes the coroutine that awaited this one.
   struct Final {
     bool await_ready() noexcept { return false; }
     std::coroutine_handle<> await_suspend(Handle handle) noexcept {
@@ -58,10 +58,10 @@ class [[nodiscard]] Task {
   }
   absl::Status await_resume() { return handle_.promise().outcome; }
 
-  // For whoever does not await it: runs it until it waits for the first time.
+  // For a caller that does not await it: runs it until it waits for the first time.
   void Begin() { handle_.resume(); }
   bool ended() const { return handle_.done(); }
-  // The coroutine is never destroyed: its memory stays to those who may still write to it.
+  // Never destroys the coroutine: the network may still write to its memory.
   void LeaveMemory() { handle_ = {}; }
   // REQUIRES: ended().
   const absl::Status& outcome() const { return handle_.promise().outcome; }
@@ -74,7 +74,7 @@ class [[nodiscard]] Task {
 
 }  // namespace millrace::collectives
 
-// Ends the enclosing coroutine when `expr` (an absl::Status, or what one co_awaits) is not OK.
+// Ends the enclosing coroutine if `expr` (an absl::Status, or a co_await of one) is not OK.
 #define MILLRACE_CO_RETURN_IF_ERROR(expr)                   \
   do {                                                      \
     absl::Status millrace_status_ = (expr);                 \

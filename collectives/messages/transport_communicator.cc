@@ -67,8 +67,8 @@ absl::Status TransportCommunicator::RunChecked(const Request& request,
   return group_->Wait(operation, limits());
 }
 
-// Once the ranks have told each other their choices, the transport has nothing left to wait for,
-// and what it cannot do no rank's can.
+// Once the ranks have told each other their choices, the transport need not wait, and if it fails
+// on one rank it fails on all.
 absl::StatusOr<std::unique_ptr<Communicator>> TransportCommunicator::Split(int color, int key) {
   const Transport::Choice choice = {color, key, group_->transport().next_group()};
   Operation operation(choice, CheckColor(color));

@@ -11,19 +11,19 @@ namespace millrace::collectives {
 
 // The same on every rank. Performance only: results are the same for every value.
 struct TransportOptions {
-  // The largest message of a collective call; large data goes in pieces, one on its way while the
-  // last one is reduced.
+  // The largest message of a collective call. Large data is sent in pieces; one is on its way while
+  // the one before it is reduced.
   size_t piece_bytes = 1 << 20;
-  // What the peers' pieces of one round may take together: with many ranks pieces get smaller. A
-  // reduction has two rounds in memory, other calls have nothing.
+  // The most bytes that the peers' pieces of one round take together: with many ranks pieces get
+  // smaller. A reduction keeps two rounds in memory, other calls none.
   size_t round_bytes = 4 << 20;
-  // Where all ranks' data together takes at most this, every rank gets all of it in log2(ranks)
-  // steps, instead of a share.
+  // If all ranks' data together takes at most this, every rank gets all of it in log2(ranks) steps,
+  // instead of a share.
   size_t gather_bytes = 64 << 10;
 };
 
 // All calls of a communicator over messages, blocking and begun. On failures (a peer that is gone,
-// a timeout, Abort) the ranks tell each other, so that none waits for a group that is of no use.
+// a timeout, Abort) the ranks tell each other, so that none waits in a group that has failed.
 std::unique_ptr<Communicator> MakeTransportCommunicator(std::unique_ptr<Transport> transport,
                                                         const TransportOptions& options = {});
 

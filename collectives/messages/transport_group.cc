@@ -19,13 +19,13 @@ using std::chrono::nanoseconds;
 constexpr uint32_t kCollectiveTags = 16384;
 constexpr uint32_t kPairTags = Alarms::kTag - kCollectiveTags;
 
-// How long the others have to answer the roll call: they do so within one turn of their waiting
-// loop, unless the machine is crowded, which it is the more the more ranks there are.
+// How long the others have to answer the roll call. They answer within one turn of their waiting
+// loop, unless the machine is crowded, which is more likely the more ranks there are.
 constexpr nanoseconds kLeastPatience = milliseconds(100);
 constexpr nanoseconds kPatiencePerRank = milliseconds(10);
 constexpr nanoseconds kMostPatience = milliseconds(500);
 
-// The longest that a rank sleeps: alarms and other groups' messages are not what it sleeps for.
+// The longest sleep of a rank: alarms and other groups' messages do not end it.
 constexpr nanoseconds kLongestIdle = milliseconds(10);
 
 uint64_t Hash(const TransportOptions& options) {
@@ -67,7 +67,7 @@ TransportGroup::TransportGroup(std::unique_ptr<Transport> transport,
 TransportGroup::~TransportGroup() {
   std::erase(*family_, this);
   if (broken_.ok() || transport_->capabilities().cancel_is_final) return;
-  // The network may still write to it.
+  // The network may still write to this memory.
   (void)scratch_.release();
   (void)alarms_.release();
 }
@@ -89,7 +89,7 @@ void TransportGroup::Begin(Operation& operation) {
   if (alone && !operation.arguments_.ok()) operation.outcome_ = operation.arguments_;
   if (!broken_.ok()) operation.outcome_ = broken_;
   if (operation.ended()) {
-    // The peers begin what this rank does not.
+    // The peers begin an operation that this rank does not.
     if (operation.request_.agreed && broken_.ok()) Fail(operation.arguments_);
     return;
   }
@@ -164,7 +164,7 @@ bool TransportGroup::Resume(Operation& operation) {
   }
 }
 
-// Gives up what the operation still has on its way.
+// Gives up the messages that the operation still has on their way.
 void TransportGroup::End(Operation& operation, const absl::Status& outcome) {
   const bool given_up = operation.task_.has_value() && !operation.task_->ended();
   if (given_up && !transport_->capabilities().cancel_is_final) {
@@ -191,7 +191,7 @@ void TransportGroup::Fail(const absl::Status& status, const absl::Status& alarm,
   while (!running_.empty()) End(*running_.back(), status);
 }
 
-// A peer that has left may have told why before it did.
+// A peer that has left may have told the reason before.
 void TransportGroup::FailExplained(const absl::Status& status) {
   HearAncestors();
   Fail(roll_call_.has_value() ? RollCallOutcome() : status);
@@ -205,7 +205,7 @@ int64_t TransportGroup::FirstUnended() const {
   return first;
 }
 
-// The peers that are still in an operation which this rank has ended do not need it any more.
+// Peers in an operation that this rank has ended do not need it any more.
 void TransportGroup::Leave(const absl::Status& reason) {
   if (!broken_.ok()) return;
   broken_ = reason;
@@ -213,8 +213,8 @@ void TransportGroup::Leave(const absl::Status& reason) {
   while (!running_.empty()) End(*running_.back(), reason);
 }
 
-// A third rank that hears it from here may still be in calls that this one and the leaver have
-// ended.
+// A third rank that hears of it from this rank may still be in calls that this rank and the leaver
+// have ended.
 void TransportGroup::CheckLeavers() {
   for (const Alarm& leaver : leavers_) {
     const bool needed = std::ranges::any_of(running_, [&leaver](const Operation* operation) {
@@ -225,7 +225,7 @@ void TransportGroup::CheckLeavers() {
   }
 }
 
-// What a leaver had sent before has arrived before its alarm.
+// Messages that a leaver had sent before its alarm have arrived before it.
 void TransportGroup::EndWhatHasCome() {
   while (broken_.ok() && Progress()) {
   }
@@ -279,7 +279,7 @@ void TransportGroup::HearAll() {
   CheckLeavers();
 }
 
-// What the whole family has been told, from the top.
+// Hears all alarms of this group and those above it, from the top.
 void TransportGroup::HearAncestors() {
   if (parent_ != nullptr) parent_->HearAncestors();
   HearAll();
@@ -312,7 +312,7 @@ void TransportGroup::CallTheRoll(std::string text, nanoseconds patience) {
 void TransportGroup::CheckRollCall() {
   if (!roll_call_.has_value()) return;
   const bool late = Clock::now() >= roll_call_->end;
-  HearAll();  // whoever has answered by now is not missing
+  HearAll();  // ranks that have answered by now are not missing
   if (broken_.ok() && (late || alarms_->Silent().empty())) Fail(RollCallOutcome());
 }
 

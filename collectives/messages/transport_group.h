@@ -25,17 +25,17 @@ class Operation {
  public:
   Operation(const Request& request, const absl::Status& arguments)
       : request_(request), arguments_(arguments) {}
-  // The ranks tell each other how they split.
+  // A split: the ranks tell each other their choices.
   Operation(const Transport::Choice& choice, const absl::Status& arguments)
       : arguments_(arguments), choice_(choice) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
-  // One that is still on its way (an exception left its wait) breaks the group.
+  // An operation that is still on its way (an exception left its wait) breaks the group.
   ~Operation();
 
   bool ended() const { return outcome_.has_value(); }
   const absl::Status& outcome() const { return *outcome_; }
-  // By rank, of a split that has ended well.
+  // The choices by rank, once a split has ended well.
   std::span<const Transport::Choice> choices() const { return choices_; }
   std::string_view name() const;
   // Pending::AwaitedPeer.
@@ -52,7 +52,7 @@ class Operation {
   const absl::Status arguments_;
   const std::optional<Transport::Choice> choice_;  // of a split
   std::vector<Transport::Choice> choices_;
-  TransportGroup* group_ = nullptr;  // where it is on its way
+  TransportGroup* group_ = nullptr;  // the group while the operation is on its way
   int64_t number_ = 0;               // among the group's collective calls
   std::optional<std::chrono::steady_clock::time_point> waited_since_;
   std::optional<Channel> channel_;
@@ -61,13 +61,13 @@ class Operation {
   std::optional<absl::Status> outcome_;
 };
 
-// All groups of one rank that were split from each other. Whoever waits in one of them goes on with
+// All groups of one rank that were split from each other. A wait in one of them makes progress on
 // the operations of all: a peer may wait for any of them first.
 using GroupFamily = std::vector<TransportGroup*>;
 
-// A rank's seat in a group: the operations that are on their way, and whether the group still is of
-// use. Stays until the last group that was split from it is gone, for an abort of a group is heard
-// in those too. Thread-compatible.
+// A rank's part in a group: the operations that are on their way, and whether the group can still
+// be used. Lives until the last group that was split from it is gone, because these also hear an
+// abort of the group. Thread-compatible.
 class TransportGroup {
  public:
   TransportGroup(std::unique_ptr<Transport> transport, const TransportOptions& options,
@@ -79,40 +79,40 @@ class TransportGroup {
 
   // Begins `operation`, which stays where it is until it has ended.
   void Begin(Operation& operation);
-  // True when it has ended. `limits`: of the wait that this belongs to.
+  // True if `operation` has ended. `limits` are those of the wait that calls it.
   bool Poll(Operation& operation, const WaitLimits& limits);
   absl::Status Wait(Operation& operation, const WaitLimits& limits);
 
-  // Ends all operations, here and on the other ranks, also those of the groups above.
+  // Ends all operations, here and on the other ranks, also those of the groups above it.
   void Abort(const absl::Status& reason);
-  // The group is of no use any more; the other ranks are told.
+  // Makes the group unusable and tells the other ranks.
   void Fail(const absl::Status& status);
-  // This rank takes part in nothing more: Communicator::Leave.
+  // Communicator::Leave.
   void Leave(const absl::Status& reason);
   // Communicator::Heard.
   absl::Status Heard();
-  // OK as long as it is.
+  // OK as long as the group can be used.
   const absl::Status& broken() const { return broken_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Asks the ranks who is there, once a wait has taken too long on one of them.
+  // Finds out which ranks are there, once a wait has taken too long on one of them.
   struct RollCall {
     std::string text;       // of the rank that asked first
-    Clock::time_point end;  // who has not answered by then is missing
+    Clock::time_point end;  // ranks that have not answered by then are missing
   };
 
   uint32_t NextTag(Operation& operation);
   Task RunCall(Operation& operation);
   std::chrono::nanoseconds LeastPatience() const;
-  // Goes on with the operations. True if one moved.
+  // Resumes the operations. True if one made progress.
   bool Progress();
-  // Progress of the whole family; hears alarms where nothing moved.
+  // Progress of the whole family; listens for alarms if there was none.
   bool ProgressFamily();
-  // One turn of a wait for `operation`; false: nothing moved.
+  // One turn of a wait for `operation`. True if there was progress or the operation has ended.
   bool Step(Operation& operation, const WaitLimits& limits);
-  // Goes on with one operation.
+  // Resumes one operation.
   bool Resume(Operation& operation);
   void End(Operation& operation, const absl::Status& outcome);
   void Fail(const absl::Status& status, const absl::Status& alarm,
@@ -121,7 +121,7 @@ class TransportGroup {
   void FailExplained(const absl::Status& status);
   // The first collective call that this rank has not ended.
   int64_t FirstUnended() const;
-  // Fails when an operation needs a rank that has left.
+  // Fails if an operation needs a rank that has left.
   void CheckLeavers();
   void EndWhatHasCome();
   void Listen();
@@ -142,13 +142,13 @@ class TransportGroup {
   std::unique_ptr<Alarms> alarms_;  // its memory outlives the transport
   std::unique_ptr<Transport> transport_;
   std::vector<Operation*> running_;  // in the order of the calls
-  int64_t collectives_ = 0;          // begun so far
-  std::vector<uint32_t> sent_;       // by peer: begun so far
+  int64_t collectives_ = 0;          // number begun so far
+  std::vector<uint32_t> sent_;       // by peer: number begun so far
   std::vector<uint32_t> received_;
   std::optional<RollCall> roll_call_;
   std::vector<Alarm> leavers_;
   absl::Status broken_;
-  bool aborted_ = false;  // so the groups below end too
+  bool aborted_ = false;  // true if the groups split from this one end too
 };
 
 }  // namespace millrace::collectives

@@ -22,7 +22,7 @@ bool IsMessage(const Meeting& meeting) {
   return meeting.calls[0].request.kind == Collective::kSend;
 }
 
-// Nothing is left to do once all have come.
+// True if no work is left once all ranks have come.
 bool NeedsNoWork(const Call& call) {
   return call.split || call.request.kind == Collective::kBarrier;
 }
@@ -80,7 +80,7 @@ absl::Status Group::Heard() {
   MutexLock lock(mu_);
   absl::Status heard = Broken();
   for (const absl::Status& gone : gone_) {
-    if (IsConsequence(gone)) heard.Update(gone);  // else it is merely done with the group
+    if (IsConsequence(gone)) heard.Update(gone);  // else the rank is merely done with the group
   }
   return heard;
 }
@@ -117,7 +117,7 @@ std::shared_ptr<Meeting> Group::EnterLine(Line& line, const std::vector<int>& ra
   meeting->entered[seat] = true;
   const auto& entered = meeting->entered;
   if (std::find(entered.begin(), entered.end(), false) == entered.end()) {
-    line.gathering.pop_front();  // whoever is here was in all before
+    line.gathering.pop_front();  // each rank that is here was in all meetings before
     ++line.first;
     if (meeting->outcome.ok()) Open(*meeting);
   }
@@ -172,8 +172,8 @@ void Group::LookAt(const Ticket& ticket) MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
   ticket.group->Look(*ticket.meeting);
 }
 
-// Nobody begins to work in a meeting that has failed, and it ends when the last one who works is
-// done: whoever leaves it takes memory along that the others read and write.
+// No rank begins to work in a meeting that has failed, and it ends when the last rank at work is
+// done: a rank that returned earlier could free memory that the others read and write.
 void Group::WorkOn(const Begun& begun) {
   for (Ticket* const ticket : begun) {
     Meeting& meeting = *ticket->meeting;
@@ -231,7 +231,7 @@ absl::Status Group::Wait(const Begun& begun, Ticket& ticket, const WaitLimits& l
   for (;;) {
     WorkOn(begun);
     if (meeting.state == Meeting::kEnded) return meeting.outcome;
-    // What was opened while this rank worked waits for it.
+    // Meetings that were opened while this rank worked wait for it.
     if (std::any_of(begun.begin(), begun.end(), [](Ticket* other) { return Workable(*other); })) {
       continue;
     }

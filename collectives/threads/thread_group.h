@@ -27,7 +27,7 @@ class Group;
 absl::Status MarkConsequence(absl::Status status);
 bool IsConsequence(const absl::Status& status);
 
-// What one rank brings to a meeting.
+// The call that one rank brings to a meeting.
 struct Call {
   Request request;
   absl::Status arguments;  // the rank's own check; a bad call fails on all ranks
@@ -40,9 +40,9 @@ struct Call {
   }
 };
 
-// One operation of all who take part: a seat per rank, or the seats of a sender (0) and a receiver
-// (1). Everything is guarded by the job's mutex; but `calls` stays as it is once it is open, while
-// those who work read it.
+// One operation of all ranks that take part: a seat per rank, or the seats of a sender (0) and a
+// receiver (1). The job's mutex guards all members; but once the meeting is open, `calls` does not
+// change, and ranks that work read it without the mutex.
 struct Meeting {
   enum State { kGathering, kOpen, kEnded };
 
@@ -56,9 +56,9 @@ struct Meeting {
   State state = kGathering;
   std::vector<Call> calls;
   std::vector<bool> entered;
-  std::vector<bool> done;  // has done its part of the work
-  int working = 0;         // seats that do it now
-  absl::Status outcome;    // not OK: it ends as soon as nobody works
+  std::vector<bool> done;  // by seat: true if its part of the work is done
+  int working = 0;         // the number of seats at work
+  absl::Status outcome;    // not OK: the meeting ends as soon as no seat is at work
   std::vector<std::pair<std::shared_ptr<Group>, int>> children;  // of a Split: new group and rank
 };
 
@@ -70,12 +70,12 @@ struct Ticket {
   std::optional<std::chrono::steady_clock::time_point> waited_since;
 };
 
-// What one rank has begun and not seen the end of, in all its groups that were split from each
-// other. Whoever waits for one of them does its part of all: a peer may wait for any of them first.
-// Thread-compatible: used by the rank's thread.
+// The operations that one rank has begun and that have not ended, in all groups that were split
+// from each other. A rank that waits for one of them does its part of all: a peer may wait for any
+// of them first. Thread-compatible: used by the rank's thread.
 using Begun = std::vector<Ticket*>;
 
-// One per MakeThreadGroup, shared by all groups split from it: an abort ends them all.
+// The state that all groups split from one MakeThreadGroup share: an abort ends them all.
 struct Job {
   Mutex mu;  // guards every group of the job
   CondVar changed;
@@ -89,17 +89,17 @@ class Group : public std::enable_shared_from_this<Group> {
 
   int size() const { return size_; }
 
-  // Takes this rank's seat in the meeting that its call belongs to. The last one in compares the
-  // calls and opens the meeting.
+  // Takes this rank's seat in the meeting that its call belongs to. The last rank to enter compares
+  // the calls and opens the meeting.
   absl::StatusOr<Ticket> Enter(int rank, const Call& call);
 
-  // Does this rank's part of everything in `begun` that is open; true when `ticket` has ended.
+  // Does this rank's part of each open meeting in `begun`; true when that of `ticket` has ended.
   bool Poll(const Begun& begun, Ticket& ticket, const WaitLimits& limits);
   absl::Status Wait(const Begun& begun, Ticket& ticket, const WaitLimits& limits);
   absl::Status Outcome(const Ticket& ticket);
 
   void Abort(int rank, const absl::Status& reason);
-  // `reason` OK: the rank's communicator is gone. `begun`: of the rank.
+  // `reason` OK: the rank's communicator is destroyed. `begun` is that of the rank.
   void Leave(int rank, const absl::Status& reason, const Begun& begun);
   // Communicator::Heard.
   absl::Status Heard();
@@ -110,8 +110,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // Meetings of the same seats, in the order of the calls.
   struct Line {
     std::deque<std::shared_ptr<Meeting>> gathering;
-    uint64_t first = 0;          // number of the first of them
-    std::vector<uint64_t> next;  // by seat: number of the one to enter
+    uint64_t first = 0;          // number of the first meeting in `gathering`
+    std::vector<uint64_t> next;  // by seat: number of the meeting to enter next
   };
 
   absl::Status Broken() const MILLRACE_REQUIRES(mu_);
@@ -120,7 +120,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void Open(Meeting& meeting) MILLRACE_REQUIRES(mu_);
   void MakeChildren(Meeting& meeting) MILLRACE_REQUIRES(mu_);
   void Fail(Meeting& meeting, const absl::Status& status) MILLRACE_REQUIRES(mu_);
-  // Fails the meeting when it cannot end any more.
+  // Fails the meeting if it can no longer end.
   void Look(Meeting& meeting) MILLRACE_REQUIRES(mu_);
   static void LookAt(const Ticket& ticket);
   void WorkOn(const Begun& begun) MILLRACE_REQUIRES(mu_);
@@ -135,13 +135,13 @@ class Group : public std::enable_shared_from_this<Group> {
   Mutex& mu_;  // the job's
   Line collectives_ MILLRACE_GUARDED_BY(mu_);
   std::map<std::pair<int, int>, Line> pairs_ MILLRACE_GUARDED_BY(mu_);  // by sender and receiver
-  // By rank: not OK once it has left, or its communicator is destroyed.
+  // By rank: not OK once the rank has left, or its communicator is destroyed.
   std::vector<absl::Status> gone_ MILLRACE_GUARDED_BY(mu_);
   absl::Status broken_
-      MILLRACE_GUARDED_BY(mu_);  // by a wait that took too long, or whose watch spoke
+      MILLRACE_GUARDED_BY(mu_);  // by a wait whose timeout passed or whose watch failed
 };
 
-// The part of `seat` in an open meeting: reads and writes its peers' memory, each byte of it
+// Does the part of `seat` in an open meeting: reads and writes its peers' memory; each byte is
 // written by one seat only.
 void Work(const Meeting& meeting, int seat);
 

@@ -2,14 +2,14 @@
 //
 // Every operation is one meeting: each rank posts its call, the last one compares all calls and
 // opens the meeting; then each rank works on its own share of the data directly in its peers'
-// memory, and nobody leaves before all are done. Shares are disjoint, so the work needs no lock,
+// memory, and no rank leaves before all are done. Shares are disjoint, so the work needs no lock,
 // and each element is reduced by exactly one rank, in rank order: the same bits everywhere by
 // construction. Because the last one in sees all calls, ranks that disagree get an error instead of
 // a hang. An operation that was begun with a handle is a meeting that is left open: a rank does its
 // part when it polls or waits, without a thread of its own.
 //
-// An abort, a departed peer or a timeout ends a meeting as soon as nobody works in it, and nobody
-// begins to: a rank that returned early would free memory that its peers still read.
+// After an abort, a departed peer or a timeout no rank begins to work in a meeting, and it ends as
+// soon as none is at work: a rank that returned early could free memory that its peers still read.
 
 #include <algorithm>
 #include <cstring>
@@ -49,7 +49,7 @@ void Reduce(const std::vector<Call>& calls, size_t begin, size_t end,
                 outputs);
 }
 
-// Every rank reduces its share for those who want it.
+// Reduces the share of `rank` for the ranks that want the result.
 void ReduceShare(const std::vector<Call>& calls, int rank) {
   const Request& request = calls[rank].request;
   const bool to_all = request.kind == Collective::kAllReduce;
@@ -189,7 +189,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ThreadCommunicator::Split(int colo
   return communicator;
 }
 
-// The lowest rank that failed by itself; else the lowest that failed.
+// The status of the lowest rank that failed by itself; else of the lowest that failed.
 absl::Status FirstFailure(const std::vector<absl::Status>& statuses) {
   absl::Status first;
   for (const absl::Status& status : statuses) {
