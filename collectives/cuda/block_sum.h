@@ -9,8 +9,8 @@
 namespace millrace::collectives {
 
 // out[i] = (first[i] + block 0[i] + block 1[i] + ...) / max(1, *rows), in float32 and in this
-// order, rounded once to the type of `out`. All in the device's memory; float32, float16 or
-// bfloat16. `out` may be `first` or a block where the elements have the same size.
+// order, rounded once to the type of `out`. All arrays are in the device's memory and float32,
+// float16 or bfloat16. `out` may be `first` or a block if the elements have the same size.
 struct BlockSum {
   const float* first = nullptr;  // null: the sum begins with block 0
   const void* blocks = nullptr;  // `num_blocks` times `count` elements of `in_type`

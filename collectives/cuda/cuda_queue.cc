@@ -29,7 +29,7 @@ class CudaQueue final : public DeviceQueue {
     Ignore(cudaStreamDestroy(stream_));
   }
 
-  // Before all else.
+  // Called before all other methods.
   absl::Status Prepare() {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
@@ -106,7 +106,8 @@ class CudaQueue final : public DeviceQueue {
   absl::Status AddSquares(const void* data, DType type, size_t count, double* sum) override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
-    // Held while both kernels are issued: another's would spoil the partial sums between them.
+    // Held while both kernels are issued: another thread's kernel between them would overwrite the
+    // partial sums.
     MutexLock lock(mu_);
     return ToStatus(kernels::AddSquares(data, type, count, partials_, sum, stream_),
                     "the kernels that sum squares");
@@ -117,9 +118,9 @@ class CudaQueue final : public DeviceQueue {
   }
 
  private:
-  // REQUIRES: the device is the current one. In the order of the stream, as Free: cudaMalloc and
-  // cudaFree may wait for the whole device, where a kernel of NCCL waits for a peer that waits
-  // alike.
+  // REQUIRES: the device is the current one. Allocates in the order of the stream, as Free does:
+  // cudaMalloc and cudaFree may wait for the whole device, where a kernel of NCCL may wait for a
+  // peer that waits in the same way.
   absl::StatusOr<void*> MakeZeros(size_t bytes) {
     void* memory = nullptr;
     MILLRACE_RETURN_IF_ERROR(ToStatus(cudaMallocAsync(&memory, bytes, stream_), "cudaMallocAsync"));
@@ -144,7 +145,7 @@ class CudaQueue final : public DeviceQueue {
   const int ordinal_;
   const cudaStream_t stream_;
   const bool owned_;
-  absl::Status loaded_;         // the kernels: an error where this build has none for the device
+  absl::Status loaded_;         // an error if this build has no kernels for the device
   double* partials_ = nullptr;  // of AddSquares
   Mutex mu_;
 };

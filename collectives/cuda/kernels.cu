@@ -1,8 +1,8 @@
 // Additions and conversions of gradients on a GPU. They are bound by memory: each thread takes 16
-// bytes or more at a time where everything is aligned to that. The sums' bits are those of the
-// host (base/half.h), and every rank's and GPU's: nothing is fused, the division is a true one, and
-// conversions round to nearest, ties to even. Only a NaN's payload is the device's own, in its
-// additions as in its conversions.
+// bytes or more at a time if all arrays are aligned to that. Sums have the same bits as on the host
+// (base/half.h), on every rank and every GPU: no operations are fused, divisions are not
+// approximated, and conversions round to nearest, ties to even. Only the payload of a NaN, from an
+// addition or a conversion, depends on the device.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -16,8 +16,8 @@ namespace millrace::collectives::kernels {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kMaxSumBlocks = 2048;  // more than run at once; then each goes on further ahead
-constexpr size_t kVectorBytes = 16;       // what a thread loads or stores at once, at most
+constexpr unsigned kMaxSumBlocks = 2048;  // more than run at once; each then takes several parts
+constexpr size_t kVectorBytes = 16;       // the most that a thread loads or stores at once
 
 __device__ float ToFloat(float value) { return value; }
 __device__ float ToFloat(__half value) { return __half2float(value); }
@@ -88,7 +88,7 @@ __global__ void SumKernel(BlockSum sum) {
   }
 }
 
-// What all threads of the block have, for its thread 0.
+// The sum of `mine` over all threads of the block, for its thread 0.
 __device__ double BlockTotal(double mine) {
   __shared__ double totals[kThreads];
   totals[threadIdx.x] = mine;

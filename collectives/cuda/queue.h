@@ -19,7 +19,7 @@ namespace millrace::collectives {
 //
 // Every call may return
 //   RESOURCE_EXHAUSTED  no memory is left
-//   INTERNAL            anything else the driver says, by name
+//   INTERNAL            any other error of the driver, by name
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
@@ -32,30 +32,30 @@ class DeviceQueue {
   // An event that passes when everything issued so far is done; given back with Release, passed or
   // not.
   virtual absl::StatusOr<void*> Record() = 0;
-  // True when `event` has passed; an error when the work before it failed. Does not wait.
+  // True if `event` has passed; an error if the work before it failed. Does not wait.
   virtual absl::StatusOr<bool> Query(void* event) = 0;
   virtual void Release(void* event) = 0;
 
-  // Copies between memory of the device and of the host, either way or within one, behind what was
-  // issued. Waits until it is done.
+  // Copies between memory of the device and of the host, in either direction or within one, after
+  // the work issued so far. Blocks until the copy is done.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
 
-  // All that follows is put behind what was issued, and not waited for.
+  // The methods below put their work after the work issued so far, and do not wait.
 
-  // Memory of the device for sums, all zeros; INTERNAL also where this build has no kernels for the
-  // device. Free gives it back when what was issued is done.
+  // Memory of the device for sums, all zeros; INTERNAL also if this build has no kernels for the
+  // device. Free gives it back once the work issued so far is done.
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
 
-  // The stream goes on when all that `stream`, another one of the device, has been given so far is
-  // done.
+  // This queue continues once all work that `stream`, another stream of the device, has been given
+  // so far is done.
   virtual absl::Status Follow(void* stream) = 0;
   virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Zero(void* memory, size_t bytes) = 0;
   virtual absl::Status Set(int64_t* to, int64_t value) = 0;
   virtual absl::Status Sum(const BlockSum& sum) = 0;
-  // *sum += the squares of `count` elements of `type`: in float64, in an order that depends on
-  // `count` alone.
+  // *sum += the squares of `count` elements of `type`: in float64, in an order that depends only on
+  // `type` and `count`.
   virtual absl::Status AddSquares(const void* data, DType type, size_t count, double* sum) = 0;
 
   // Another queue of the same device, not ordered with this one.

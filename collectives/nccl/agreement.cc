@@ -1,5 +1,5 @@
-// What the ranks tell each other beside NCCL, which compares nothing: a fixed-size record per rank,
-// gathered by all.
+// The ranks' comparison of their calls and outcomes, which NCCL does not make: a record of fixed
+// size per rank, gathered by all.
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace millrace::collectives::nccl {
 namespace {
 
-// An outcome, as far as it fits.
+// An outcome; a long text is cut.
 struct Outcome {
   int32_t code = 0;
   char text[236] = {};  // ends with a zero

@@ -1,6 +1,6 @@
-// libnccl at run time: 218 MB that most users do not have, and that must not be needed to build or
-// start a program. Loaded by name, checked for its version first (an old library would only be
-// reported as one that lacks a function), then function by function.
+// Loads libnccl at run time: most users do not have its 218 MB, so building or starting a program
+// must not need it. It is loaded by name, and its version is checked before its functions are
+// looked up, because an old library would otherwise only be reported as one that lacks a function.
 
 #include "collectives/nccl/api.h"
 

@@ -41,7 +41,7 @@ struct Api {
   RedOpCreatePreMulSum* red_op_create_pre_mul_sum = nullptr;
   RedOpDestroy* red_op_destroy = nullptr;
 
-  // All four, or none where the library lacks one of them.
+  // All four are set, or none if the library lacks one of them.
   MemAlloc* mem_alloc = nullptr;
   MemFree* mem_free = nullptr;
   CommRegister* comm_register = nullptr;
@@ -53,15 +53,15 @@ struct Api {
 // "2.28.9" of 22809.
 std::string VersionText(int version);
 
-// Loads `library`; when that is empty, what MILLRACE_NCCL_LIBRARY names; when that is empty too,
-// libnccl.so.2 from where the dynamic linker looks.
-//   FAILED_PRECONDITION  no such library (what was tried, and why), a version that is not taken
-//                        (found and wanted), or a function is missing (which)
+// Loads `library`; if that is empty, the file that MILLRACE_NCCL_LIBRARY names; if that is empty
+// too, libnccl.so.2 as the dynamic linker finds it.
+//   FAILED_PRECONDITION  no such library (names the attempts and their errors), an unsupported
+//                        version (names it and the supported ones), or a missing function (named)
 absl::StatusOr<std::shared_ptr<const Api>> LoadApi(const std::string& library);
 
-// OK for kSuccess and kInProgress; else what `call` on `comm` (may be null) has returned:
+// OK for kSuccess and kInProgress; else the error that `call` on `comm` (may be null) returned:
 //   UNAVAILABLE          a system call or the network failed, or a peer is gone
-//   INVALID_ARGUMENT     as NCCL says
+//   INVALID_ARGUMENT     NCCL refused an argument
 //   FAILED_PRECONDITION  kInvalidUsage, such as two ranks on one device
 //   INTERNAL             CUDA or NCCL itself
 absl::Status ToStatus(const Api& api, Result result, Comm comm, std::string_view call);

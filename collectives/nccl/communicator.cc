@@ -1,9 +1,9 @@
 // Ranks on CUDA devices, over NCCL.
 //
 // NCCL has neither deadlines nor a check that the ranks make the same call: a rank that does not
-// come, or comes with another size, hangs the others' devices without a word. So each call is
-// compared over another network first where it is not known to be agreed, every wait here asks NCCL
-// for errors and watches the time, and a failure aborts the communicator (nccl_session.cc).
+// come, or comes with another size, hangs the others' devices without an error. So each call that
+// is not known to be agreed is first compared over another network, every wait here asks NCCL for
+// errors and watches the time, and a failure aborts the communicator (session.cc).
 
 #include <chrono>
 #include <functional>
@@ -23,7 +23,7 @@
 namespace millrace::collectives::nccl {
 namespace {
 
-// For a type that the checks have let through.
+// REQUIRES: a type that the checks accept.
 DataType TypeOf(DType dtype) {
   switch (dtype) {
     case DType::kI32:
@@ -142,10 +142,10 @@ class PendingCall final : public Pending {
 
   bool Poll() override {
     if (event_ == nullptr) return true;
-    if (IsWatchTurn()) (void)session_->AskWatch(deadline_);  // the session says what it says
+    if (IsWatchTurn()) (void)session_->AskWatch(deadline_);  // Poll returns its error
     const absl::StatusOr<bool> passed = session_->Poll(call_, event_, deadline_);
     if (passed.ok() && !*passed) return false;
-    // After a failure Wait also waits for the device to let go of the memory.
+    // After a failure Wait also waits until the device no longer uses the memory.
     (void)Wait();
     return true;
   }
@@ -169,7 +169,7 @@ class PendingCall final : public Pending {
 
   const std::shared_ptr<Session> session_;
   const std::string_view call_;
-  void* event_;  // null when the call has ended
+  void* event_;  // null: the call has ended
   const Deadline deadline_;
   Clock::time_point watched_ = Clock::now();
   absl::Status outcome_;
@@ -198,7 +198,7 @@ class CommunicatorOverNccl final : public NcclCommunicator {
 
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(const absl::Status& reason) override {
-    // Also ends what the communicator's thread waits for in the bootstrap's network (SideLimits).
+    // Also ends the waits of the communicator's thread in the bootstrap's network (SideLimits).
     (void)session_->Abort(
         absl::CancelledError(absl::StrCat("aborted by rank ", rank(), ": ", reason.ToString())));
     const MutexLock lock(side_mu_);
@@ -232,7 +232,7 @@ class CommunicatorOverNccl final : public NcclCommunicator {
                                         const absl::Status& arguments) override {
     return Begin(request, arguments, [](Comm, RedOp*) { return Result::kSuccess; });
   }
-  // `prepare` may put another operator in place of the request's.
+  // `prepare` may replace the request's operator.
   using Prepare = std::function<Result(Comm, RedOp*)>;
   std::unique_ptr<Pending> Begin(const Request& request, const absl::Status& arguments,
                                  const Prepare& prepare);
@@ -242,19 +242,20 @@ class CommunicatorOverNccl final : public NcclCommunicator {
   absl::Status Barrier(const Deadline& deadline);
 
   WaitLimits SideLimits(std::chrono::nanoseconds timeout) const;
-  // `talk` with the other ranks over the bootstrap's network: not after a failure, which they are
-  // told there in its place. What it says is one but for INVALID_ARGUMENT and what all agree on.
+  // Runs `talk` with the other ranks over the bootstrap's network; after a failure tells them the
+  // failure instead. An error of `talk` is a failure, unless it is INVALID_ARGUMENT or agreed by
+  // all.
   absl::Status OverSide(std::chrono::nanoseconds timeout,
                         const std::function<absl::Status()>& talk);
 
   const std::shared_ptr<Session> session_;
-  // The same ranks over the bootstrap's network; for one thread at a time, Abort's or its own.
+  // The same ranks over the bootstrap's network; used by one thread at a time, Abort's or its own.
   const std::unique_ptr<Communicator> side_;
   Mutex side_mu_;
   const NcclOptions options_;
 };
 
-// A failure, which an Abort of another thread is too, ends the waits there.
+// A failure, such as an Abort of another thread, ends the waits there.
 WaitLimits CommunicatorOverNccl::SideLimits(std::chrono::nanoseconds timeout) const {
   return {timeout, [session = session_.get(), watch = limits().watch] {
             MILLRACE_RETURN_IF_ERROR(session->failure());
@@ -268,7 +269,7 @@ absl::Status CommunicatorOverNccl::OverSide(std::chrono::nanoseconds timeout,
   absl::Status failure = session_->failure();
   if (failure.ok()) {
     side_->set_limits(SideLimits(timeout));
-    // A peer that has left has said why here, NCCL only that it is gone.
+    // A peer that has left has told its reason here; NCCL only reports that it is gone.
     const absl::Status heard = side_->Heard();
     const absl::Status said = heard.ok() ? talk() : heard;
     if (said.ok() || absl::IsInvalidArgument(said) || IsAgreed(said)) return said;
@@ -280,7 +281,7 @@ absl::Status CommunicatorOverNccl::OverSide(std::chrono::nanoseconds timeout,
 
 absl::Status CommunicatorOverNccl::Agree(const Request& request, const absl::Status& arguments) {
   const bool pair = request.kind == Collective::kSend || request.kind == Collective::kRecv;
-  // The peers begin what this rank does not.
+  // The peers begin an operation that this rank does not.
   if (request.agreed && !arguments.ok()) Leave(absl::UnavailableError(arguments.message()));
   if (request.agreed || !options_.compare_calls || (pair && !arguments.ok())) return arguments;
   return OverSide(limits().timeout, [&] {
@@ -288,7 +289,7 @@ absl::Status CommunicatorOverNccl::Agree(const Request& request, const absl::Sta
   });
 }
 
-// Without NCCL, whose calls all need device memory: what was begun before ends first.
+// Does not use NCCL, whose calls all need device memory. Waits first for the calls begun before.
 absl::Status CommunicatorOverNccl::Barrier(const Deadline& deadline) {
   return OverSide(limits().timeout, [&]() -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(void* const event, session_->Record());
@@ -328,7 +329,7 @@ std::unique_ptr<Pending> CommunicatorOverNccl::Begin(const Request& request,
     return MakeEnded(std::move(agreed));
   }
   const bool receives = request.kind == Collective::kRecv;
-  // The ranks know that there is nothing to do, and NCCL is not asked what it makes of that.
+  // All ranks know that the call is empty, so NCCL is not called.
   const ConstTensorView data = receives ? ConstTensorView(request.out) : request.in;
   if (data.shape.num_elements() == 0) return MakeEnded(absl::OkStatus());
   const absl::StatusOr<void*> event = Issue(request, prepare, deadline);
@@ -357,7 +358,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorOverNccl::Split(int co
   }));
   absl::StatusOr<std::shared_ptr<Session>> session = session_->Split(
       color, key, MakeConfig(options_), *std::move(queue), Deadline({timeout, limits().watch}));
-  // Whoever came first waits for all that the last one has to wait.
+  // The first rank to come waits as long as the last one has to.
   MILLRACE_RETURN_IF_ERROR(
       OverSide(2 * timeout, [&] { return AgreeOnOutcome(*side_, session.status()); }));
   side->set_limits({timeout, limits().watch});  // not of this communicator's failure

@@ -1,6 +1,6 @@
-// How the ranks of a group find each other in NCCL: rank 0's id goes to all over another network,
-// where they also tell each other what went wrong. A rank without a library or a device would
-// otherwise leave the others waiting in ncclCommInitRank.
+// Connects the ranks of a group in NCCL: rank 0's id goes to all over another network, where the
+// ranks also exchange their errors. A rank without a library or a device would otherwise leave the
+// others waiting in ncclCommInitRank.
 
 #include <cstring>
 #include <string>
@@ -15,7 +15,7 @@ namespace millrace::collectives {
 namespace nccl {
 namespace {
 
-// What a rank brings.
+// The parts that a rank needs to connect.
 struct Start {
   std::shared_ptr<const Api> api;
   std::unique_ptr<DeviceQueue> queue;

@@ -15,7 +15,7 @@ namespace millrace::collectives::nccl {
 
 using MakeQueue = std::function<absl::StatusOr<std::unique_ptr<DeviceQueue>>()>;
 
-// MakeNccl on another device.
+// MakeNccl on the device of the queue that `make_queue` returns.
 absl::StatusOr<std::unique_ptr<NcclCommunicator>> MakeNcclOn(Communicator& bootstrap,
                                                              const NcclOptions& options,
                                                              const MakeQueue& make_queue);
@@ -28,15 +28,15 @@ std::unique_ptr<NcclCommunicator> MakeCommunicator(std::shared_ptr<Session> sess
                                                    std::unique_ptr<Communicator> side,
                                                    const NcclOptions& options);
 
-// Whether the ranks of `side` are about to make the same call, and all arguments are good: the same
-// outcome on every rank, INVALID_ARGUMENT naming ranks and calls where not. Collective.
+// Checks that the ranks of `side` are about to make the same call with good arguments. The outcome
+// is the same on every rank: OK, or INVALID_ARGUMENT naming ranks and calls. Collective.
 absl::Status AgreeOnCall(Communicator& side, const Request& request, const absl::Status& arguments);
 
 // The same for one message, between its two ranks.
 absl::Status AgreeOnMessage(Communicator& side, const Request& request);
 
-// OK where `own` is OK on all ranks of `side`; else, on every rank, the status of the lowest rank
-// where it is not, with the rank's name; UNAVAILABLE only where no rank tells more. Collective.
+// OK if `own` is OK on all ranks of `side`; else, on every rank, the error of the lowest rank that
+// has one, with the rank's name. UNAVAILABLE only if no rank has another error. Collective.
 absl::Status AgreeOnOutcome(Communicator& side, const absl::Status& own);
 
 }  // namespace millrace::collectives::nccl

@@ -13,8 +13,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// What a waiting thread does between two questions: yields at first, since most calls end within
-// some ten microseconds, then sleeps. Each 50 ms it is the watch's turn.
+// The pause of a waiting thread between two polls: it yields at first, since most calls end within
+// some ten microseconds, then sleeps. Every 50 ms the watch is to be asked.
 class Pause {
  public:
   bool IsWatchTurn() {
@@ -71,7 +71,7 @@ void Session::Finalize() {
   }
   if (!WaitUntilReady("ncclCommFinalize", Deadline(end_timeout_)).ok()) return;
   MutexLock lock(mu_);
-  if (comm_ != nullptr) (void)api_->comm_destroy(comm_);  // there is nobody left to tell
+  if (comm_ != nullptr) (void)api_->comm_destroy(comm_);  // no caller is left to get an error
   comm_ = nullptr;
 }
 
@@ -206,8 +206,8 @@ absl::StatusOr<void*> Session::Record() {
 absl::StatusOr<bool> Session::Poll(std::string_view call, void* event, const Deadline& deadline) {
   MutexLock lock(mu_);
   MILLRACE_RETURN_IF_ERROR(failure_);
-  // The device first: kernels that NCCL stops for an error end like good ones, after it has said
-  // so.
+  // The device is asked first: kernels that NCCL stops for an error end like good ones, but only
+  // after NCCL has reported the error.
   const absl::StatusOr<bool> passed = queue_->Query(event);
   MILLRACE_RETURN_IF_ERROR(AskNccl(call, deadline).status());
   if (!passed.ok()) return Fail(Annotate(passed.status(), call));
@@ -223,11 +223,11 @@ absl::Status Session::Wait(std::string_view call, void* event, const Deadline& d
       return passed.status();
     }
     if (*passed) return absl::OkStatus();
-    if (pause.IsWatchTurn()) (void)AskWatch(deadline);  // the next poll says what it says
+    if (pause.IsWatchTurn()) (void)AskWatch(deadline);  // the next poll returns its error
   }
 }
 
-// Bounded, for all events together: a device that is lost never lets go.
+// Bounded, for all events together: a lost device never finishes.
 void Session::Drain(void* event) {
   const Deadline deadline(end_timeout_);
   for (Pause pause; !device_is_lost_; pause.Take()) {
@@ -283,7 +283,7 @@ absl::Status Session::Register(void* memory, size_t bytes) {
   return absl::OkStatus();
 }
 
-// What is on the stream may never end once the communicator has failed.
+// Work on the stream may never end once the communicator has failed.
 absl::Status Session::Copy(void* to, const void* from, size_t bytes) {
   {
     MutexLock lock(mu_);

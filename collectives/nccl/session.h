@@ -19,7 +19,8 @@
 
 namespace millrace::collectives::nccl {
 
-// When a wait ends that its peers do not end: by the limits' timeout, counted from now; 0 is never.
+// The end of a wait whose peers do not come: the limits' timeout, counted from construction; 0:
+// never.
 class Deadline {
  public:
   explicit Deadline(std::chrono::nanoseconds timeout) : Deadline(WaitLimits{timeout, nullptr}) {}
@@ -28,7 +29,7 @@ class Deadline {
 
   bool has_passed() const { return std::chrono::steady_clock::now() >= end_; }
   std::chrono::nanoseconds timeout() const { return limits_.timeout; }
-  // What the limits' watch says.
+  // The status of the limits' watch.
   absl::Status Watch() const { return limits_.watch ? limits_.watch() : absl::OkStatus(); }
 
  private:
@@ -38,22 +39,22 @@ class Deadline {
 
 // One ncclComm_t, non-blocking, and the queue that its operations run on.
 //
-// NCCL lets only one thread at a time into a communicator, and wants ncclCommAbort to come when no
-// other is inside. Every call of NCCL returns at once here, so one mutex around each of them is
-// enough: whoever waits asks again and again and lets go of the mutex in between, and an Abort from
-// another thread takes its turn.
+// NCCL allows only one thread at a time in a communicator, and ncclCommAbort only if no other
+// thread is inside. Every call of NCCL returns at once here, so one mutex around each of them is
+// enough: a waiting thread polls and releases the mutex in between, and an Abort from another
+// thread takes its turn.
 //
 // The first failure (of NCCL, of the device, a deadline or its watch, an abort) aborts the
-// communicator and is what every later call returns. Thread-safe.
+// communicator, and every later call returns it. Thread-safe.
 class Session {
  public:
-  // `end_timeout`: how long the end may take, of a quiet communicator and of an aborted one's
-  // kernels.
+  // `end_timeout` limits the time to end a communicator without errors, and the kernels of an
+  // aborted one.
   Session(std::shared_ptr<const Api> api, std::unique_ptr<DeviceQueue> queue,
           std::chrono::nanoseconds end_timeout = std::chrono::seconds(10))
       : api_(std::move(api)), queue_(std::move(queue)), end_timeout_(end_timeout) {}
-  // Ends the communicator: in peace (waits up to 10 s for the peers), aborted after a failure or
-  // while an exception unwinds.
+  // Ends the communicator and waits up to 10 s for the peers; after a failure, or while an
+  // exception unwinds, it aborts the communicator instead.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -61,7 +62,7 @@ class Session {
   const Api& api() const { return *api_; }
   DeviceQueue& queue() const { return *queue_; }
 
-  // Joins the communicator of `id`. Called once, before all else.
+  // Joins the communicator of `id`. Called once, before all other methods.
   absl::Status Connect(int rank, int size, const UniqueId& id, Config config,
                        const Deadline& deadline);
   // A session of the communicator that ncclCommSplit makes, on `queue`. Collective.
@@ -69,23 +70,23 @@ class Session {
                                                  std::unique_ptr<DeviceQueue> queue,
                                                  const Deadline& deadline);
 
-  // Calls `issue` on the device and waits until NCCL has put what it asked for on the stream.
-  // Errors name `call`. An invalid argument is no failure of the session.
+  // Calls `issue` on the device and waits until NCCL has put the work on the stream. Errors name
+  // `call`. An invalid argument is no failure of the session.
   absl::Status Issue(std::string_view call, const std::function<Result(Comm, Stream)>& issue,
                      const Deadline& deadline);
-  // An event behind all that was issued.
+  // An event after all work issued so far.
   absl::StatusOr<void*> Record();
-  // True when `event` has passed.
+  // True if `event` has passed.
   absl::StatusOr<bool> Poll(std::string_view call, void* event, const Deadline& deadline);
-  // What the deadline's watch says, which is the session's failure from then on.
+  // Asks the deadline's watch; an error fails the session and is returned.
   absl::Status AskWatch(const Deadline& deadline);
-  // Waits until `event` has passed; after a failure, until the device has let go of the memory.
+  // Waits until `event` has passed; after a failure, until the device no longer uses the memory.
   absl::Status Wait(std::string_view call, void* event, const Deadline& deadline);
   void Release(void* event) { queue_->Release(event); }
 
   // Fails the session with `reason` unless it has failed already. Returns the failure.
   absl::Status Abort(const absl::Status& reason);
-  // OK as long as there is none. Does not wait for NCCL, which may be about to abort.
+  // The session's failure, or OK. Does not wait for NCCL, which may be about to abort.
   absl::Status failure();
 
   // See NcclCommunicator.
@@ -96,8 +97,8 @@ class Session {
  private:
   // Aborts the communicator; `status` is the failure from now on. Returns the failure.
   absl::Status Fail(const absl::Status& status) MILLRACE_REQUIRES(mu_);
-  // The failure there is, or that NCCL tells of; else whether NCCL is done with what it was asked
-  // for last. A peer that NCCL misses may be one that the deadline's watch knows by name.
+  // The session's failure, or one that NCCL reports; else true if NCCL has completed its last call.
+  // If NCCL misses a peer, the deadline's watch is asked for its name.
   absl::StatusOr<bool> AskNccl(std::string_view call, const Deadline& deadline)
       MILLRACE_REQUIRES(mu_);
   absl::Status WaitUntilReady(std::string_view call, const Deadline& deadline);
@@ -111,7 +112,7 @@ class Session {
   const std::unique_ptr<DeviceQueue> queue_;
 
   const std::chrono::nanoseconds end_timeout_;
-  // A wait for the device to let go has taken too long: nobody waits for it again.
+  // True if a wait for the device has taken too long: no thread waits for it again.
   std::atomic<bool> device_is_lost_{false};  // any thread -> any thread
 
   Mutex told_mu_;

@@ -4,9 +4,10 @@
 #include <climits>
 #include <cstddef>
 
-// What this library uses of NCCL's binary interface, declared again, so that building needs neither
-// NCCL nor CUDA. Names and values are those of nccl.h, which NCCL keeps stable within version 2;
-// tests/collectives/nccl/nccl_abi_test.cc compares them with the real header where there is one.
+// The part of NCCL's binary interface that this library uses, declared again, so that building
+// needs neither NCCL nor CUDA. Names and values are those of nccl.h, which NCCL keeps stable within
+// version 2; tests/collectives/nccl/nccl_abi_test.cc compares them with the real header if there is
+// one.
 
 namespace millrace::collectives::nccl {
 

@@ -146,7 +146,7 @@ class Link {
 
 class TcpWatchdogLinks final : public WatchdogLinks {
  public:
-  // `send_all`: this is rank 0, which tells of all hosts.
+  // `send_all`: true on rank 0, which sends the pages of all hosts.
   TcpWatchdogLinks(std::vector<Link> links, std::vector<int> local_ranks, bool send_all,
                    int num_ranks)
       : links_(std::move(links)), local_ranks_(std::move(local_ranks)), told_(local_ranks_) {
@@ -174,7 +174,7 @@ class TcpWatchdogLinks final : public WatchdogLinks {
       std::this_thread::sleep_for(milliseconds(10));
     }
     Exchange(board);
-    Exchange(board);  // the first may have ended an older frame only
+    Exchange(board);  // the first call may only have ended an older frame
   }
 
  private:
@@ -190,7 +190,7 @@ class TcpWatchdogLinks final : public WatchdogLinks {
   std::vector<int> told_;
 };
 
-// The addresses that the others are told: `text` where there is one.
+// The addresses that the others are told: `text` unless it is empty.
 absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& text, int port) {
   if (text.empty()) {
     std::vector<std::string> own = OwnAddresses("", port);
@@ -219,7 +219,7 @@ absl::StatusOr<Socket> ListenAt(const std::string& own, WatchdogRendezvous* rend
 
 std::string Bytes(uint64_t token) { return {reinterpret_cast<const char*>(&token), sizeof(token)}; }
 
-// Greets, and sees by the answer whether rank 0 of this job is there.
+// Greets, and checks by the answer that rank 0 of this job is there.
 absl::Status Introduce(const WatchdogRendezvous& rendezvous, const std::vector<int>& ranks,
                        const Socket& socket, Deadline limit) {
   const WatchdogGreeting greeting{rendezvous.token, ranks.size()};
@@ -260,8 +260,8 @@ class Reception {
   }
 
  private:
-  // Answers a leader's greeting, and takes it in once it has said that it heard the answer. Sends a
-  // stranger away.
+  // Answers a leader's greeting, and accepts the leader once it has confirmed the answer. Closes
+  // the connection of a stranger.
   void Read(PendingConnections::Guest& guest) {
     WatchdogGreeting greeting;
     if (!Hear(guest, sizeof(greeting))) return;

@@ -16,14 +16,14 @@
 namespace millrace::collectives {
 
 // Where rank 0 listens, told by a broadcast. A leader that has connected sends a WatchdogGreeting
-// and its ranks as 32-bit numbers; rank 0 answers with the token's complement; and the leader,
-// which may have given this connection up for one to another address, says the token again.
+// and its ranks as 32-bit numbers; rank 0 answers with the token's complement; the leader then
+// repeats the token, unless it has given this connection up for one to another address.
 struct WatchdogRendezvous {
   struct Address {
     std::array<char, 32> bytes{};  // as collectives/net/socket.h's
     uint64_t size = 0;             // 0: none
   };
-  std::array<Address, kMaxOwnAddresses> addresses{};  // none: rank 0 could not listen
+  std::array<Address, kMaxOwnAddresses> addresses{};  // all empty: rank 0 could not listen
   uint64_t token = 0;                                 // tells this job's links from others'
 };
 struct WatchdogGreeting {
@@ -31,24 +31,24 @@ struct WatchdogGreeting {
   uint64_t num_ranks = 0;
 };
 
-// Keeps the boards of several hosts alike: the lowest rank of each host tells rank 0 over TCP what
-// the pages of its host say, and rank 0 tells it all the others. Nothing here waits for a peer but
-// Make and Leave, which have a limit. Thread-compatible.
+// Keeps the boards of several hosts alike: the lowest rank of each host sends the pages of its host
+// to rank 0 over TCP, and rank 0 sends it all others. Only Make and Leave wait for peers, with a
+// limit. Thread-compatible.
 class WatchdogLinks {
  public:
-  // Collective over the whole job. `leads`: this is the lowest rank of its host; `local_ranks` are
-  // the host's. Leaves `*links` null where there is one host only, or this rank does not lead.
-  // `address`: where rank 0's host is reached; empty: all its addresses are tried but the loopback.
+  // Collective over the whole job. `leads`: true if this is the lowest rank of its host;
+  // `local_ranks`: the ranks of the host. Leaves `*links` null if there is only one host, or this
+  // rank does not lead. `address`: of rank 0's host; empty: all its addresses but the loopback are
+  // tried.
   //   UNAVAILABLE  the hosts cannot reach each other; on every rank
   static absl::Status Make(Communicator& communicator, bool leads, std::vector<int> local_ranks,
                            const std::string& address, std::unique_ptr<WatchdogLinks>* links);
   virtual ~WatchdogLinks() = default;
 
-  // Sends the pages of this host, takes those of the others as far as they have come. A host that
-  // has hung up while ranks of it were here is cut off: the board gets that verdict.
+  // Sends the pages of this host and takes those of the others as far as they have come. A host
+  // that has hung up before all its ranks have left is cut off: the board gets that verdict.
   virtual void Exchange(ProgressBoard& board) = 0;
-  // Tells the others that the ranks of this host have left, once they all have (or after two
-  // seconds).
+  // Tells the others that the ranks of this host have left, once all have (or after two seconds).
   virtual void Leave(ProgressBoard& board) = 0;
 };
 

@@ -3,7 +3,7 @@
 namespace millrace::collectives {
 namespace {
 
-// A writer is interrupted for as long as others have the processor; one that died never comes back.
+// A writer may be interrupted while others have the processor; a writer that died never ends.
 constexpr int kMaxReads = 1 << 10;
 
 }  // namespace

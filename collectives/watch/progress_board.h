@@ -15,14 +15,14 @@ enum class Presence : uint32_t {
   kHere,
   kLeft,
   kKnowsOfLoss,  // it is here, and knows that the job has lost a rank
-  kActs,         // the same, and it is the one that acts for all
+  kActs,         // the same, and it acts for all ranks
 };
 
 // Why a rank was given up.
 enum class Cause : uint32_t {
-  kEnded,    // its process is no more
+  kEnded,    // its process has ended
   kSilent,   // its process does not run: stopped, or its host hangs
-  kStalled,  // it runs, but does not come on
+  kStalled,  // it runs, but makes no progress
   kCutOff,   // its host cannot be reached
 };
 
@@ -32,7 +32,7 @@ struct Verdict {
   Cause cause = Cause::kEnded;
 };
 
-// What a page says at one moment.
+// The content of a page at one moment.
 struct Sighting {
   int64_t step = -1;
   int32_t bucket = -1;
@@ -42,13 +42,13 @@ struct Sighting {
 };
 
 // One rank's page, in memory that the ranks of a host share. Written by one thread at a time, read
-// by all: a counter that is odd while a write goes on tells readers to look again. Zeros are a page
-// of which nothing is known. Every member is lock-free, so that processes may share it and a rank
-// that dies in a write leaves no lock behind.
+// by all: a counter that is odd during a write tells readers to read again. A page of zeros was
+// never written. Every member is lock-free, so that processes may share it and a rank that dies in
+// a write leaves no lock behind.
 class ProgressPage {
  public:
   void Write(const Sighting& sighting);
-  // The newest sighting; words of the last two where a writer died within a write.
+  // The newest sighting; a mix of the last two if the writer died within a write.
   Sighting Read() const;
 
  private:
@@ -58,14 +58,14 @@ class ProgressPage {
   std::atomic<int64_t> words_[kWords] = {};
 };
 
-// The pages of all ranks of a job and the verdict that ends it, laid into memory that a host's
-// ranks share. Zeros are an empty board.
+// The pages of all ranks of a job and the verdict that ends it, in memory that a host's ranks
+// share. Zeros are an empty board.
 class ProgressBoard {
  public:
   // Bytes of the board of `num_ranks` ranks.
   static size_t SizeBytes(int num_ranks);
-  // Borrows `memory`, 128-byte aligned, SizeBytes(num_ranks) bytes, all zero when nobody has one
-  // yet.
+  // Borrows `memory`, 128-byte aligned, SizeBytes(num_ranks) bytes, all zero if no other rank has a
+  // board in it yet.
   ProgressBoard(std::byte* memory, int num_ranks);
 
   int num_ranks() const { return num_ranks_; }
@@ -77,7 +77,7 @@ class ProgressBoard {
   std::optional<Verdict> verdict() const;
 
  private:
-  // Apart, so that a rank that writes does not slow another's.
+  // Apart, so that a rank's writes do not slow another's.
   struct alignas(128) Slot {
     ProgressPage page;
   };

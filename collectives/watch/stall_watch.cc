@@ -9,13 +9,15 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
-// The most of a stall that one look may find: nobody is named for one long turn of the looker, in
-// which the others may have had as little of the machine.
+// A stall is found by at least so many looks: no rank is named for one long turn of this rank, in
+// which the others may have been without the processor too.
 constexpr int kLooksForAReport = 3;
 constexpr milliseconds kLongestTurn{1500};
-// Looks come at best as often as the watchdog's turns: less would be everybody's absence.
+// Looks come at most as often as the watchdog's turns: with a shorter limit every turn would count
+// as an absence.
 constexpr milliseconds kLeastTurn{100};
-// Who shows nothing for so long, though not yet for a report, may be what the others wait for.
+// The others may wait for a rank that has shown no sign of life for this long, which is too short
+// for a report.
 constexpr milliseconds kLeastSilence{300};
 
 bool SamePlace(const Sighting& a, const Sighting& b) {
@@ -56,19 +58,19 @@ void StallWatch::Update(Seen& seen, const Sighting& sighting, Clock::time_point 
   seen.last = sighting;
 }
 
-// The wait of `own` cannot end before `peer` comes on.
+// True if the wait of `own` cannot end before `peer` makes progress.
 bool StallWatch::Awaited(const Sighting& own, const Sighting& peer) const {
   if (!Waits(own) || peer.step > own.step || peer.phase == Phase::kEnded) return false;
   return !(Waits(peer) && peer.step == own.step && peer.bucket == own.bucket);
 }
 
-// What the others wait for may be `seen`'s rank: it has yet to come, or its process does not run.
+// True if the others may wait for `seen`'s rank: it has yet to come, or its process does not run.
 bool StallWatch::HoldsUp(const Sighting& own, const Seen& seen, Clock::time_point now) const {
   if (!Shown(seen.last) || seen.last.presence == Presence::kLeft) return false;
   return now - seen.beat >= silence_ || (Awaited(own, seen.last) && !Waits(seen.last));
 }
 
-// While somebody holds up the others, no time counts against those that wait.
+// While a rank holds up the others, no time counts against those that wait.
 void StallWatch::ExcuseWaits(Clock::duration turn, Clock::time_point now) {
   bool held_up = false;
   for (int rank = 0; rank < static_cast<int>(seen_.size()); ++rank) {
@@ -78,7 +80,7 @@ void StallWatch::ExcuseWaits(Clock::duration turn, Clock::time_point now) {
   for (Seen& seen : seen_) seen.blocked = std::min(now, seen.blocked + turn);
 }
 
-// Who is awaited has stood still for as long as both stand where they are.
+// The time for which an awaited rank is stuck: neither it nor this rank has made progress since.
 StallWatch::Clock::duration StallWatch::StuckFor(const Seen& own, const Seen& seen,
                                                  Clock::time_point now) const {
   if (!Awaited(own.last, seen.last)) return Clock::duration::zero();
@@ -86,7 +88,7 @@ StallWatch::Clock::duration StallWatch::StuckFor(const Seen& own, const Seen& se
   return now - std::max(own.moved, seen.moved);
 }
 
-// Those that have long waited for it too will soon find it; those that wait for nobody will not.
+// Ranks that have waited for it as long will soon find it too; ranks that wait for none will not.
 int StallWatch::SpeakerOn(int stalled, bool silent, Clock::time_point now) const {
   for (int rank = 0; rank < rank_; ++rank) {
     const Seen& peer = seen_[rank];

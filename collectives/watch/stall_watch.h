@@ -10,7 +10,7 @@
 
 namespace millrace::collectives {
 
-// Finds the ranks that do not come on, from what one rank sees of the pages over time. Times are
+// Finds the ranks that make no progress, from the pages as one rank sees them over time. Times are
 // those of the rank that looks, so clocks need not agree. Thread-compatible.
 class StallWatch {
  public:
@@ -21,24 +21,25 @@ class StallWatch {
     bool give_up = false;
   };
 
-  // `abort` 0: no rank is given up. Less than `report`: who is given up was not named before.
+  // `abort` 0: no rank is given up. If it is less than `report`, a rank is given up without being
+  // reported before.
   StallWatch(int rank, int num_ranks, std::chrono::milliseconds report,
              std::chrono::milliseconds abort);
 
-  // What is new since the last look: each stall once, and once more when it is to be given up.
-  // Looks are meant to come several times a second: of what is missing between two of them, this
-  // process has not run itself (it was stopped, or the host), and no more than a third of the
-  // lesser limit (at least 0.1 s) counts against anybody. The time in which a rank has yet to come,
-  // or does not run, does not count against those that wait elsewhere: they may wait for it too.
+  // The findings since the last look: each stall once, and once more when its rank is to be given
+  // up. Looks should come several times a second. If they do not, this process or its host was
+  // stopped, and no more than a third of the lesser limit (at least 0.1 s) counts against any rank.
+  // The time in which a rank has yet to come, or does not run, does not count against those that
+  // wait elsewhere: they may wait for it too.
   std::vector<Finding> Look(const ProgressBoard& board, Clock::time_point now);
 
  private:
   struct Seen {
     Sighting last;
-    Clock::time_point beat;     // when it was last seen to live
-    Clock::time_point moved;    // when it was last seen to come on
+    Clock::time_point beat;     // its last sign of life
+    Clock::time_point moved;    // its last progress
     Clock::time_point blocked;  // the same, later by the time in which it was held up
-    bool reported = false;      // of this stall
+    bool reported = false;      // true if this stall was reported
     bool given_up = false;
   };
 
@@ -55,7 +56,7 @@ class StallWatch {
   const int rank_;
   const std::chrono::milliseconds report_;
   const std::chrono::milliseconds abort_;
-  const std::chrono::milliseconds least_;  // what may be a finding
+  const std::chrono::milliseconds least_;  // the lesser limit that is not 0
   const std::chrono::milliseconds longest_turn_;
   const std::chrono::milliseconds silence_;
   std::vector<Seen> seen_;

@@ -47,24 +47,24 @@ const char* Describe(Cause cause) {
   return "unknown";
 }
 
-// Which numbering of processes this process is in; containers may share memory and not that.
+// The PID namespace of this process; containers may share memory but not this namespace.
 int64_t PidNamespace() {
   struct stat space = {};
   return ::stat("/proc/self/ns/pid", &space) == 0 ? static_cast<int64_t>(space.st_ino) : 0;
 }
 
-// A process of this host, as something that can be waited for.
+// A process of this host whose end can be waited for.
 class ProcessHandle {
  public:
-  // None: a thread of this process, or a process that has no number here.
+  // No process: the rank is a thread of this process, or its process has no number here.
   ProcessHandle() = default;
   explicit ProcessHandle(int pid)
       : fd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
         gone_(!fd_.valid() && errno == ESRCH) {}
 
-  // -1: none, or a system without pidfd: its page has to do.
+  // -1: no process, or a system without pidfd: only the page is watched.
   int fd() const { return fd_.get(); }
-  bool gone() const { return gone_; }  // before it could be opened
+  bool gone() const { return gone_; }  // true if it ended before it could be opened
 
  private:
   UniqueFd fd_;
@@ -181,7 +181,7 @@ class PagesWatchdog final : public Watchdog {
     }
   }
 
-  // Of the ranks whose pages say so, and which have come on since `beats`.
+  // The lowest rank whose page shows `presence` and a newer beat than in `beats`.
   std::optional<int> LowestOf(Presence presence, const std::vector<uint64_t>& beats) const {
     const std::optional<Verdict> verdict = board_.verdict();
     for (int rank = 0; rank < board_.num_ranks(); ++rank) {
@@ -207,7 +207,7 @@ class PagesWatchdog final : public Watchdog {
     }
   }
 
-  // A turn's rest, cut short by the end of a local process.
+  // Sleeps for the rest of a turn, or until a local process ends.
   void WaitForDeaths() {
     std::vector<pollfd> waits;
     std::vector<int> ranks;
@@ -219,7 +219,7 @@ class PagesWatchdog final : public Watchdog {
       ranks.push_back(peer.rank);
     }
     const int limit = board_.verdict() ? 0 : static_cast<int>(pace_.turn.count());
-    if (limit == 0) std::this_thread::sleep_for(pace_.turn);  // the dead stay readable
+    if (limit == 0) std::this_thread::sleep_for(pace_.turn);  // ended processes stay readable
     if (::poll(waits.data(), waits.size(), limit) <= 0) return;
     for (size_t i = 0; i < waits.size(); ++i) {
       // It may have left between the look and the end.

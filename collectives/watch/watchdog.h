@@ -15,16 +15,16 @@ namespace millrace::collectives {
 struct WatchdogPace {
   // How often a rank shows that it lives and looks whether the others do.
   std::chrono::milliseconds turn{100};
-  // How long all that know of a loss have to show it, between hosts in some turns.
+  // How long ranks that know of a loss have to show it; between hosts that takes some turns.
   std::chrono::milliseconds election{800};
-  // A rank that shows nothing for so long is not waited for at the end.
+  // The end does not wait for a rank that has shown no sign of life for this long.
   std::chrono::milliseconds silence{3000};
-  // What time it is, for all but the length of a turn. Called by any thread.
+  // The clock for everything but the length of a turn. Called by any thread.
   ClockFunction clock = &std::chrono::steady_clock::now;
 };
 
-// Watchdog::Make where the ranks of `host`, a group split from `job` in the order of its ranks, are
-// taken for those of one host. Collective.
+// Watchdog::Make that takes the ranks of `host`, a group split from `job` in the order of its
+// ranks, for those of one host. Collective.
 absl::StatusOr<std::unique_ptr<Watchdog>> MakeWatchdog(Communicator& job, Communicator& host,
                                                        const WatchdogOptions& options,
                                                        const WatchdogPace& pace = {});
