@@ -48,7 +48,7 @@ absl::StatusOr<std::map<uint64_t, std::string>> List(const std::string& folder) 
   return found;
 }
 
-// Removes what a training that was killed was writing.
+// Removes the unfinished files of a training that was killed.
 absl::Status RemoveAbandoned(const std::string& folder) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
@@ -146,7 +146,7 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
   return path;
 }
 
-// One that cannot be removed does not keep the others.
+// If one cannot be removed, the others are removed nevertheless.
 absl::Status CheckpointFolder::RemoveOld() const {
   MILLRACE_RETURN_IF_ERROR(RemoveAbandoned(folder_));
   MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));

@@ -13,11 +13,11 @@
 
 namespace millrace::trainer {
 
-// Where a training stands, tensors aside.
+// The state of a training, without its tensors.
 struct TrainState {
   uint64_t step = 0;         // steps done
   uint64_t epoch = 0;        // whole epochs done
-  std::string resume_token;  // of the last batch used; empty before the first
+  std::string resume_token;  // that of the last batch used; empty before the first
   uint64_t model_fingerprint = 0;
   uint64_t plan_fingerprint = 0;  // of the training pipeline
   uint64_t data_fingerprint = 0;
@@ -34,22 +34,22 @@ struct Checkpoint {
   TensorSet velocity;
 };
 
-// The checkpoints of one job: "checkpoint-00000940.safetensors" holds what was true after 940
-// steps. Used by one rank. Thread-compatible.
+// The checkpoints of one job: "checkpoint-00000940.safetensors" holds the state after 940 steps.
+// Used by one rank. Thread-compatible.
 class CheckpointFolder {
  public:
-  // `keep` >= 1 of the newest are kept. `warn` receives what a user should know of a checkpoint
-  // that is saved all the same; may be empty.
+  // The newest `keep` (>= 1) are kept. `warn` receives warnings about a checkpoint that was saved
+  // nevertheless; may be empty.
   CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {})
       : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {}
 
-  // The path of the newest by its number; empty when there is none.
+  // The path of the checkpoint with the highest number; empty if there is none.
   absl::StatusOr<std::string> Newest() const;
 
-  // Writes a checkpoint, durable when this returns, then removes the oldest ones and what killed
-  // writers left: what cannot be removed stays, with a warning. Makes the folder when it is
-  // missing. Returns the path.
-  //   ALREADY_EXISTS  there is one of this step: another training uses the folder
+  // Writes a checkpoint, durable when this returns, then removes the oldest ones and the temporary
+  // files of killed writers; a file that cannot be removed stays, with a warning. Makes the folder
+  // if it is missing. Returns the path.
+  //   ALREADY_EXISTS  there is a checkpoint of this step: another training uses the folder
   absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
                                    const TensorSet& weights, const TensorSet& velocity) const;
 
@@ -62,7 +62,7 @@ class CheckpointFolder {
 };
 
 // Reads and verifies one checkpoint of `model`.
-//   DATA_LOSS            it is damaged (file named)
+//   DATA_LOSS            the file, which is named, is damaged
 //   FAILED_PRECONDITION  it is of another model
 absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model);
 

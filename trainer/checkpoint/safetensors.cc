@@ -86,7 +86,7 @@ class Reader {
   const std::string path_;
   const UniqueFd fd_;
   uint64_t data_bytes_ = 0;
-  std::string digest_;  // that the header claims
+  std::string digest_;  // the digest in the header
   Hasher hasher_;
 };
 

@@ -37,9 +37,9 @@ struct TensorFile {
   std::map<std::string, Tensor> tensors;
 };
 
-// Writes a file so that `path` is at every moment the old one, whole, or the new one, whole: to a
+// Writes a file so that `path` is at every moment the whole old file or the whole new one: to a
 // hidden temporary beside it, fsync, rename, fsync of the folder. `metadata` must not hold
-// "digest". `write_function` is for tests. When it fails nothing is left behind.
+// "digest". `write_function` is for tests. On failure it leaves no file behind.
 //   ALREADY_EXISTS           `existing` is kKeep and there is a file `path`
 //   RESOURCE_EXHAUSTED, ...  it cannot be written
 absl::Status WriteSafetensors(const std::string& path,
@@ -51,7 +51,7 @@ absl::Status WriteSafetensors(const std::string& path,
 // Reads and verifies a file that WriteSafetensors made. Nothing is allocated beyond the file's
 // size.
 //   NOT_FOUND  no such file
-//   DATA_LOSS  it is damaged or not of this format (file and reason named)
+//   DATA_LOSS  it is damaged or not of this format; the text names file and reason
 absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path);
 
 }  // namespace millrace::trainer

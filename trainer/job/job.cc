@@ -51,8 +51,8 @@ absl::Status Check(const Job& job) {
   return Check(job.reduction());
 }
 
-// The file, which alone is right, and what goes before it: "job.pbtxt with reduction.exact: true
-// given beside it".
+// The file and the fields that override it, for errors, since the file alone may be right:
+// "job.pbtxt with reduction.exact: true given beside it".
 std::string WithFields(const std::string& path, std::span<const FieldValue> fields) {
   if (fields.empty()) return path;
   const auto format = [](std::string* out, const FieldValue& field) {
@@ -65,7 +65,7 @@ std::string TextOf(const Job& job) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);
   std::string text;
-  printer.PrintToString(job, &text);  // fails for an unwritable stream only
+  printer.PrintToString(job, &text);  // fails only for an unwritable stream
   return text;
 }
 
@@ -77,7 +77,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_log_every_steps();
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
-  // Late sums end so many steps before the last one.
+  // Sums stop being late this many steps before the last one.
   const bool needs_end = job.optimizer().has_cosine() || job.reduction().stale_steps() > 0;
   if (!needs_end) job.clear_epochs();
   KeepWhatWeightsDependOn(*job.mutable_reduction());

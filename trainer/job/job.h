@@ -21,16 +21,16 @@ struct JobFile {
   std::string eval_path;          // empty: no evaluation
   std::string checkpoint_folder;  // empty: no checkpoints
   std::string text;               // the job with its variables and defaults filled in
-  // The same without what the weights after a given step do not depend on: files (model, plan and
-  // data have fingerprints), performance fields, output, and, unless the learning rate follows a
-  // cosine to the last step, how many epochs there are. A checkpoint remembers it.
+  // The same without the fields that do not change the weights after a given step: files (model,
+  // plan and data have fingerprints), performance fields, output, and, unless the learning rate
+  // follows a cosine to the last step, the number of epochs. Checkpoints store it.
   std::string weights_text;
 };
 
-// Says how two texts of jobs (either kind) differ: "optimizer.base_lr: 0.1 -> 0.05".
+// The difference of two texts of jobs (either kind): "optimizer.base_lr: 0.1 -> 0.05".
 std::string CompareJobs(const std::string& before, const std::string& now);
 
-// Reads a job; `reduction` goes before what the file says there.
+// Reads a job; `reduction` takes precedence over the file.
 //   NOT_FOUND         no such file
 //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, "FILE: FIELD ..." for a
 //                     value that is out of range
@@ -39,18 +39,18 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
                                 std::set<std::string>& used,
                                 std::span<const FieldValue> reduction = {});
 
-// How the cores of one rank are divided.
+// The division of one rank's cores.
 struct CoreSplit {
-  int usable = 1;    // of this process's host share
-  int per_rank = 1;  // of this rank
+  int usable = 1;    // cores of the host that this process may use
+  int per_rank = 1;  // cores for this rank
   int compute = 1;
-  int pipeline = 1;  // SCHED_BATCH: these take what compute leaves
+  int pipeline = 1;  // threads of SCHED_BATCH, which run when compute leaves a core idle
   int io = 4;        // threads, not cores: they wait for a device
 };
 
-// A rank with four cores or more gives a quarter of them to the pipeline. Below that compute keeps
+// A rank with four cores or more gives a quarter of them to the pipeline. With fewer, compute keeps
 // all, and the one pipeline thread runs in the gaps: as SCHED_BATCH it costs compute little, while
-// a core less would cost it a third or half.
+// losing a core would cost it a third or half.
 CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads);
 
 }  // namespace millrace::trainer

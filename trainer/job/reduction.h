@@ -27,16 +27,17 @@ class SilentErrors : public google::protobuf::io::ErrorCollector {
 absl::Status SetField(const FieldValue& field, Reduction& reduction);
 
 // Checks a reduction as the user wrote it, before FillDefaults.
-//   INVALID_ARGUMENT  a field is out of range, or two do not go together; the field is named
+//   INVALID_ARGUMENT  a field is out of range, or two contradict each other; the text names the
+//                     field
 absl::Status Check(const Reduction& reduction);
 
 void FillDefaults(Reduction& reduction);
 
-// Clears the fields that change no weight, or its rounding alone, and those that say no more than
-// the default.
+// Clears the fields that change no weight or only its rounding, and those that have their default
+// value.
 void KeepWhatWeightsDependOn(Reduction& reduction);
 
-// The type that `wire_dtype` names, and the policy that `progress_policy` does; nullopt: none.
+// The type that `wire_dtype` names, and the policy that `progress_policy` names; nullopt: none.
 std::optional<DType> WireOf(std::string_view name);
 std::optional<collectives::ProgressPolicy> PolicyOf(std::string_view name);
 

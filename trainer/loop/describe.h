@@ -10,8 +10,8 @@
 
 namespace millrace::trainer {
 
-// The start-up table: every setting as it was resolved, so that a run can be judged and repeated
-// from its log alone.
+// The lines of the start-up table: every setting as it was resolved, so that the log is enough to
+// judge and repeat a run.
 std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
                                          const collectives::Communicator& communicator);
 

@@ -31,8 +31,9 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
 
 namespace {
 
-// This rank's share. No collective call is inside, so an error here holds up nobody. Each batch is
-// told as two phases: a long evaluation comes on, one that hangs does not.
+// Evaluates this rank's share. It makes no collective call, so an error here holds up no other
+// rank. Each batch is reported as two phases: so a long evaluation makes progress, a hanging one
+// does not.
 absl::StatusOr<Evaluation> EvaluateShare(Session& session,
                                          const collectives::Communicator& communicator,
                                          collectives::Progress& progress, int64_t step) {

@@ -36,8 +36,8 @@ struct Evaluation {
 };
 
 // Runs the evaluation pipeline once: every sample counts exactly once over all ranks, padding does
-// not. Tells `progress` what this rank does, as part of `step`. Collective; the result is over all
-// ranks.
+// not count. Reports this rank's phases to `progress`, as part of `step`. Collective; the result is
+// over all ranks.
 absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
                                     collectives::Progress& progress, int64_t step);
 

@@ -9,7 +9,7 @@
 
 namespace millrace::trainer {
 
-// The parts of a training that may be other ones.
+// The parts of a training that can be replaced.
 struct TrainParts {
   BackendFactory make_backend = MakeOneDnnBackend;
   GuardLimits limits;

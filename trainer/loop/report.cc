@@ -21,7 +21,7 @@ void GradientNorms::Add(bool skip, double norm, float clip_factor) {
     return;
   }
   if (clip_factor < 1) ++clipped;
-  // What is not a number is larger than any, so that no line hides it.
+  // NaN counts as larger than any number, so that it is shown.
   if (!std::isnan(largest) && !(norm <= largest)) largest = norm;
 }
 

@@ -9,8 +9,8 @@
 namespace millrace::trainer {
 namespace {
 
-// A wait for a rank that is worth a word with each line: more than what threads that share cores
-// differ by anyway, and a part of the step.
+// True if a wait for a rank is worth mentioning in a line: longer than the usual differences
+// between threads that share cores, and a notable part of the step.
 bool IsNotable(double median_seconds, const StepTimes& times) {
   return median_seconds >= 1e-3 &&
          median_seconds * static_cast<double>(times.steps) >= 0.05 * times.step_seconds;

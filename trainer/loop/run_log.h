@@ -17,8 +17,8 @@
 
 namespace millrace::trainer {
 
-// Counts what the steps of a run have cost and come to, and prints the run's lines, on rank 0
-// alone. Talks to no other rank: numbers over all ranks are the caller's to get. Thread-compatible.
+// Counts the costs and results of a run's steps, and prints the run's lines, on rank 0 only. Makes
+// no collective call: the caller brings numbers over all ranks. Thread-compatible.
 class RunLog {
  public:
   // All outlive it.
@@ -34,28 +34,28 @@ class RunLog {
     int64_t rows = 0;     // over all ranks
     double loss_sum = 0;  // this rank's
     double seconds = 0;
-    double wait_seconds = 0;  // of them, for batches
+    double wait_seconds = 0;  // the part of them spent waiting for batches
   };
   void AddStep(const Step& step, const collectives::StepOutcome& outcome);
 
   // This rank's share of the last step's loss that was not skipped.
   double last_loss() const { return last_loss_; }
 
-  // What a line tells of the steps since the last one: this rank's part, or over all ranks.
+  // The values of a line about the steps since the last line: this rank's part, or over all ranks.
   struct Window {
     double mean_loss = 0;     // the sum over ranks; NaN: all steps were skipped
     double wait_seconds = 0;  // the largest of the ranks
   };
   Window window() const;
-  // The line of the steps that the session's state has come to; begins a new window.
+  // Prints the line of the steps up to the session's state, and begins a new window.
   void PrintWindow(const Window& over_ranks);
 
   void PrintEvaluation(const Evaluation& evaluation) const;
 
-  // Shares of the time of steps: this rank's, or those of the rank that waited most.
+  // Shares of the steps' time: this rank's, or those of the rank that waited most.
   struct Shares {
-    double data_wait = 0;  // without the first step
-    double exposed = 0;    // for sums
+    double data_wait = 0;  // waiting for batches, without the first step
+    double exposed = 0;    // waiting for sums
   };
   Shares shares(const collectives::ReducerCounters& counters) const;
   std::optional<collectives::Straggler> straggler() const { return total_stragglers_.Slowest(); }
@@ -63,7 +63,7 @@ class RunLog {
 
  private:
   void Print(const std::string& line) const;
-  // What communication cost, where there was any.
+  // Prints the cost of communication, if there was any.
   void PrintReduction(const TrainOutcome& outcome, double exposed_share) const;
 
   const TrainOptions& options_;

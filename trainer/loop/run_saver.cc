@@ -42,7 +42,7 @@ absl::Status RunSaver::CheckFinite() const {
   return absl::OkStatus();
 }
 
-// What a save needs from the other ranks.
+// Gets the parts of a save that the other ranks have.
 absl::StatusOr<const TensorSet*> RunSaver::Gather(int64_t place) {
   const absl::Status finite = CheckFinite();
   const Waiting waiting(&guard_.progress(), place);
@@ -50,14 +50,14 @@ absl::StatusOr<const TensorSet*> RunSaver::Gather(int64_t place) {
   return session_.strategy->GatherVelocity();
 }
 
-// Rank 0 writes; the others wait to hear how it went.
+// Rank 0 writes; the others wait for the outcome.
 absl::Status RunSaver::Save(int64_t place) {
   const JobFile& job = session_.job;
   if (job.checkpoint_folder.empty() || saved_step_ == session_.state.step) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(const TensorSet* const velocity, Gather(place));
   absl::StatusOr<std::string> path = std::string();
   if (communicator_.rank() == 0) path = Write(*velocity);
-  if (path.ok() && communicator_.rank() == 0) {  // whatever becomes of the others
+  if (path.ok() && communicator_.rank() == 0) {  // also if other ranks fail
     newest_ = *path;
     saved_step_ = session_.state.step;
   }
@@ -90,9 +90,9 @@ std::string RunSaver::SaveAfterLoss(const collectives::PeerLost& lost) {
   const int saver = guard_.Saver(lost);
   if (communicator_.rank() != saver) return absl::StrCat("rank ", saver, " saves");
   const absl::Status finite = CheckFinite();
-  const auto velocity = session_.strategy->GatherVelocity();  // whole, so nobody is waited for
+  const auto velocity = session_.strategy->GatherVelocity();  // whole, so it waits for no rank
   const absl::StatusOr<std::string> path = finite.ok() ? Write(**velocity) : finite;
-  if (absl::IsAlreadyExists(path.status())) {  // the loss came in the middle of saving it
+  if (absl::IsAlreadyExists(path.status())) {  // the peer was lost while this step was being saved
     return absl::StrCat("step ", session_.state.step, " is saved");
   }
   if (!path.ok()) return absl::StrCat("nothing saved: ", path.status().ToString());

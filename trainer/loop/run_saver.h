@@ -15,28 +15,28 @@
 
 namespace millrace::trainer {
 
-// Saves the steps of a run, as long as it has not diverged: what has must not replace the
-// checkpoints of when it had not. Thread-compatible.
+// Saves the steps of a run, as long as it has not diverged: a diverged state must not replace the
+// checkpoints from before. Thread-compatible.
 class RunSaver {
  public:
   // All outlive it.
   RunSaver(collectives::Communicator& communicator, Guard& guard, Session& session);
 
-  // This rank's loss of the step that the session's state has come to.
+  // Takes this rank's loss of the session's current step.
   void NoteLoss(double loss);
   // OUT_OF_RANGE: a loss or a weight of this rank is not finite.
   absl::Status CheckFinite() const;
 
   // Saves the session's state on rank 0, unless it is saved or the job names no folder. Collective;
-  // says meanwhile that this rank waits in step `place`.
+  // meanwhile reports that this rank waits in step `place`.
   absl::Status Save(int64_t place);
-  // The same without the other ranks, where this rank is the lowest that is left. Returns what
-  // became of it, for the user.
+  // The same without the other ranks, if this rank is the lowest that is left. Returns a text about
+  // the outcome, for the user.
   std::string SaveAfterLoss(const collectives::PeerLost& lost);
 
   // The path of the newest checkpoint; empty: there is none.
   const std::string& newest() const { return newest_; }
-  // "; the last good checkpoint is ...", or nothing.
+  // "; the last good checkpoint is ...", or "".
   std::string LastGood() const;
 
  private:

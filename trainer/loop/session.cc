@@ -1,4 +1,4 @@
-// How a training is opened. Each phase does its work on every rank, then the ranks agree on the
+// Opens a training in phases. Each phase does its work on every rank, then the ranks agree on the
 // outcome: so a missing file on one host ends all ranks with that rank's message, and no rank
 // enters a collective call that another will never reach.
 
@@ -34,7 +34,7 @@ using collectives::Communicator;
 
 namespace {
 
-// Makes `folder` when it is missing, and a file in it that goes away again.
+// Makes `folder` if it is missing, and makes and removes a file in it.
 absl::Status CheckWritable(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -68,15 +68,16 @@ class Opener {
   absl::StatusOr<std::unique_ptr<Session>> Open();
 
  private:
-  // While the others are awaited: a rank whose files do not come is named.
+  // Reports that this rank waits for the others, so that a rank whose files do not come is named.
   Waiting Wait() const { return Waiting(&progress_, -1, collectives::Phase::kStart); }
-  // One part of opening, without collective calls: what fails or throws on one rank fails on all.
+  // One part of opening, without collective calls: if it fails or throws on one rank, it fails on
+  // all.
   absl::Status Phase(absl::Status (Opener::*phase)()) {
     const absl::Status mine = WithoutExceptions([&] { return (this->*phase)(); });
     const Waiting waiting = Wait();
     return AgreeOnStatus(communicator_, mine);
   }
-  // One part of opening that is little but collective calls.
+  // One part of opening that consists mainly of collective calls.
   absl::Status Exchange(absl::Status (Opener::*exchange)()) {
     const Waiting waiting = Wait();
     return (this->*exchange)();
@@ -130,8 +131,8 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   return std::move(session_);
 }
 
-// A plan refuses variables that it does not name, which is right for one file; a job has several,
-// so each gets those that it names, and what none names is refused at the end.
+// A plan refuses variables that it does not name, which is right for one file. A job has several
+// files, so each gets those that it names; variables that no file names are refused at the end.
 absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNumbers& numbers) {
   pipeline::proto::Pipeline message;
   std::set<std::string> used;
@@ -193,9 +194,9 @@ absl::Status Opener::MakeWeights() {
   return absl::OkStatus();
 }
 
-// Finds the checkpoint to continue from, and sees that new ones can be written before hours of
-// work depend on it. Rank 0 alone looks into the folder, so the decision is one, and the files need
-// not be visible elsewhere.
+// Finds the checkpoint to continue from, and checks that new ones can be written before hours of
+// work depend on it. Only rank 0 looks into the folder, so all ranks have one decision, and other
+// hosts need not see the files.
 absl::Status Opener::FindCheckpoint() {
   const JobFile& job = session_->job;
   if (communicator_.rank() != 0 || job.checkpoint_folder.empty()) return absl::OkStatus();
@@ -305,7 +306,7 @@ absl::Status Opener::OpenPipeline() {
   return absl::OkStatus();
 }
 
-// What an evaluation would refuse after a whole epoch of training is refused before it.
+// Refuses, before training, a plan that an evaluation would refuse after a whole epoch.
 absl::Status Opener::CheckEvaluation() {
   const Session& session = *session_;
   if (!session.eval_plan) return absl::OkStatus();

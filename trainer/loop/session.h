@@ -27,14 +27,14 @@
 
 namespace millrace::trainer {
 
-// Of a plan, for the start-up table.
+// Numbers of a plan, for the start-up table.
 struct PlanNumbers {
   uint64_t batch = 0;  // rows, over all ranks; 0: buckets of several sizes
   uint64_t seed = 0;
-  uint32_t prefetch = 0;  // batches made ahead; 0: the plan does not say
+  uint32_t prefetch = 0;  // batches made ahead; 0: not set in the plan
 };
 
-// Everything a training run holds on one rank, opened and checked. Members are destroyed in reverse
+// The state of a training run on one rank, opened and checked. Members are destroyed in reverse
 // order: the backend, which points into the strategy's memory, first.
 struct Session {
   JobFile job;
@@ -44,7 +44,7 @@ struct Session {
   PlanNumbers train_numbers;
   PlanNumbers eval_numbers;
   CoreSplit cores;
-  std::string cores_source;  // what limits the cores: "affinity", ...
+  std::string cores_source;  // the limit of the cores: "affinity", ...
   int least_cores = 1;       // usable on the host that has the fewest
   int most_cores = 1;
   std::shared_ptr<Context> context;
@@ -61,9 +61,9 @@ struct Session {
   std::unique_ptr<Backend> backend;
 };
 
-// Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline there, and
-// makes the model, the strategy, which tells `progress` what it does, and the backend. Collective;
-// the outcomes are Train's. If a rank fails, all ranks return its error.
+// Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline at its
+// position, and makes the model, the strategy, which reports to `progress`, and the backend.
+// Collective; the outcomes are Train's. If a rank fails, all ranks return its error.
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      collectives::Communicator& communicator,
                                                      collectives::Progress& progress,

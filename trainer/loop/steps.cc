@@ -28,7 +28,7 @@ absl::Status CheckSaysEnough(const Job& job, const pipeline::StreamLength& lengt
   return absl::OkStatus();
 }
 
-// Of a job that does not say how many epochs: all steps of a stream that ends.
+// The steps of a job that gives no number of epochs: all steps of a stream that ends.
 uint64_t StepsOf(const StepPlan& plan, uint64_t batches) {
   if (plan.epoch_batches == 0) return batches / plan.accumulate;
   return batches / plan.epoch_batches * plan.steps_per_epoch +

@@ -9,20 +9,20 @@
 
 namespace millrace::trainer {
 
-// How batches make steps of the optimizer, and steps a job.
+// The division of a job into steps of the optimizer, and of steps into batches.
 struct StepPlan {
   uint64_t accumulate = 1;      // batches of a step; no more than an epoch has
-  uint64_t epoch_batches = 0;   // 0: an epoch is so many steps, not batches
-  uint64_t stream_batches = 0;  // 0: no end, or after the last step
+  uint64_t epoch_batches = 0;   // 0: an epoch is a number of steps, not of batches
+  uint64_t stream_batches = 0;  // 0: the stream has no end, or ends after the last step
   uint64_t steps_per_epoch = 0;
   uint64_t total_steps = 0;
 
-  // Batches of step `step`, from 0: `accumulate`, and what is left for the last one of an epoch.
+  // Batches of step `step`, from 0: `accumulate`; the last step of an epoch may have fewer.
   uint64_t BatchesOf(uint64_t step) const;
 };
 
 // `job` has its defaults filled in; `length` is of the training pipeline.
-//   INVALID_ARGUMENT  the job has to say more, asks for more than there is, or has no step
+//   INVALID_ARGUMENT  the job lacks a field, asks for more than there is, or has no step
 absl::StatusOr<StepPlan> PlanSteps(const Job& job, const pipeline::StreamLength& length);
 
 }  // namespace millrace::trainer

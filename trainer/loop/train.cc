@@ -1,15 +1,15 @@
 // The training loop. Each step:
 //   wait for the next batch of the pipeline
-//   tell the other ranks (one tiny reduction) whether somebody failed or was asked to stop, so that
+//   tell the other ranks (one tiny reduction) whether a rank failed or was asked to stop, so that
 //     all of them leave the loop at the same step
 //   forward, loss, backward: every gradient goes into the reducer as soon as it is there
 //   the optimizer, with the same sums and so the same bits on every rank
-// A step may have several batches (accumulate_steps); what is saved is always the end of a whole
-// one. Where sums come late (stale_steps) a step is done when its sums are used: what is under way
-// is nowhere in a checkpoint, and a run that continues computes it again.
-// What a rank cannot announce that way (its compute library or a collective call fails in the
-// middle of a step) it tells those that wait for its gradients (Strategy::Leave), and it ends the
-// group by Abort, so that no peer waits for ever.
+// A step may have several batches (accumulate_steps); a checkpoint is always the end of a whole
+// step. If sums come late (stale_steps), a step is done when its sums are used: a checkpoint holds
+// no step that is under way, and a run that continues computes it again. If a rank cannot announce
+// a failure that way (its compute library or a collective call fails in the middle of a step), it
+// tells the ranks that wait for its gradients (Strategy::Leave), and ends the group by Abort, so
+// that no peer waits for ever.
 
 #include "trainer/train.h"
 
@@ -74,10 +74,10 @@ class Loop {
   RunSaver& saver() { return saver_; }
 
  private:
-  // While ranks talk to each other outside of the reducer.
+  // Reports that this rank waits while ranks talk to each other outside of the reducer.
   Waiting Wait() const { return Waiting(&guard_.progress(), place_); }
   absl::StatusOr<std::optional<pipeline::Batch>> NextBatch(RunningStep& running, bool is_first);
-  // What some rank said.
+  // True if at least one rank said so.
   struct Told {
     bool failed = false;
     bool stop = false;
@@ -85,10 +85,10 @@ class Loop {
   absl::StatusOr<Told> TellPeers(bool failed, bool stop, bool begins_step);
   absl::Status Check(const absl::StatusOr<std::optional<pipeline::Batch>>& batch) const;
   absl::Status Step();
-  // False: some rank was asked to stop.
+  // Returns false if some rank was asked to stop.
   absl::StatusOr<bool> RunBatches(RunningStep& step);
   absl::Status Compute(const pipeline::Batch& batch, RunningStep& step);
-  // By the sums of the `i`th step that is ready.
+  // Updates the weights by the sums of the `i`th step that is ready.
   absl::Status Update(size_t i);
   absl::Status CountSkips(bool skipped);
   absl::Status CompareWeights() const;
@@ -104,10 +104,10 @@ class Loop {
   RunLog log_;
   RunSaver saver_;
   TrainOutcome outcome_;
-  uint64_t begun_;     // steps, with those that are under way
+  uint64_t begun_;     // number of steps, with those that are under way
   int64_t place_ = 0;  // the newest step that this rank has said to be in
   std::deque<RunningStep> under_way_;
-  double peers_seconds_ = 0;  // for the other ranks to take the step's batches
+  double peers_seconds_ = 0;  // time until the other ranks had the step's batches too
   uint64_t skipped_in_a_row_ = 0;
   std::vector<double> flags_;  // of NextBatch
 };
@@ -124,7 +124,7 @@ absl::StatusOr<TrainOutcome> Loop::Run() {
   return outcome_;
 }
 
-// Also checks what a step would refuse, so that bad data is announced to the other ranks.
+// Also makes the checks of a step, so that bad data is announced to the other ranks.
 absl::Status Loop::Check(const absl::StatusOr<std::optional<pipeline::Batch>>& batch) const {
   absl::Status status = batch.status();
   if (status.ok() && !batch->has_value()) {
@@ -156,7 +156,7 @@ absl::StatusOr<std::optional<pipeline::Batch>> Loop::NextBatch(RunningStep& runn
   return batch;
 }
 
-// The exchange that each batch has anyway also takes round, with a step's first, how long each rank
+// Each batch needs this exchange anyway. That of a step's first batch also tells how long each rank
 // waited in the step before: for these exchanges to begin, and for its sums.
 absl::StatusOr<Loop::Told> Loop::TellPeers(bool failed, bool stop, bool begins_step) {
   const auto ranks = static_cast<size_t>(communicator_.size());
@@ -206,8 +206,8 @@ absl::StatusOr<bool> Loop::RunBatches(RunningStep& step) {
   return true;
 }
 
-// Gradients are of the sum over this rank's rows; the reducer divides by the rows of all batches of
-// the step, of which rank 0 tells.
+// Gradients are those of the sum over this rank's rows. The reducer divides by the rows of all
+// batches of the step, which rank 0 sets.
 absl::Status Loop::Compute(const pipeline::Batch& batch, RunningStep& step) {
   Session& session = session_;
   const int64_t rows = batch.num_global_valid_rows();
@@ -327,7 +327,7 @@ absl::Status Loop::Finish() {
     MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
     MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, shares));
   }
-  guard_.progress().Enter(-1, -1, Phase::kUpdating);  // in no step any more
+  guard_.progress().Enter(-1, -1, Phase::kUpdating);  // no longer in a step
   outcome_.reduction = counters;
   outcome_.straggler = log_.straggler();
   outcome_.checkpoint = saver_.newest();
@@ -338,14 +338,14 @@ absl::Status Loop::Finish() {
   return absl::OkStatus();
 }
 
-// What a run has open. Closing it may take long (reads that are on their way, a watchdog that waits
-// for the other hosts), so how the run has ended is told before.
+// The open parts of a run. Closing them may take long (reads that are on their way, a watchdog that
+// waits for the other hosts), so the outcome of the run is reported before.
 struct Held {
   std::unique_ptr<Guard> guard;
   std::unique_ptr<Session> session;
 };
 
-// What a lost peer leaves behind: its place, and what could be saved.
+// Adds the lost peer's place, and the outcome of saving, to the error.
 absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guard,
                        const absl::Status& status) {
   const auto aborted = guard.AbortedBy(status);
@@ -353,7 +353,7 @@ absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guar
   if (!lost) return status;
   const std::string saved = saver.SaveAfterLoss(*lost);
   const std::string timeline = guard.WriteTimelineAfterLoss(*lost);
-  // The rank that failed reports why, the others nothing but this.
+  // The rank that failed reports the reason, the others only this.
   if (aborted && guard.is_saver() && options.warn) {
     options.warn(absl::StrCat("another rank has failed; ", saved));
   }
@@ -383,7 +383,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   return AfterLoss(options, loop.saver(), guard, status);
 }
 
-// The error as Train returns it, told to the user where that is this rank's part.
+// Returns the error as Train does, and shows it to the user if this rank is to do so.
 absl::Status Report(const TrainOptions& options, const Communicator& communicator,
                     absl::Status status) {
   const bool agreed = IsAgreed(status);
@@ -391,7 +391,7 @@ absl::Status Report(const TrainOptions& options, const Communicator& communicato
   // Some errors of communicators say it themselves.
   const bool says_where = absl::StartsWith(status.message(), absl::StrCat(here, ": "));
   if (!agreed && !says_where) status = Annotate(status, here);
-  // CANCELLED: a peer aborted the group, after it reported why.
+  // CANCELLED: a peer aborted the group, after it reported the reason.
   const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
   if (mine && options.report) {
     (void)WithoutExceptions([&] {
@@ -426,8 +426,8 @@ absl::StatusOr<TrainOutcome> TrainWith(const TrainParts& parts, const TrainOptio
       communicator.Abort(status);
     }
   }
-  // Every watchdog knows of a lost peer, and MPI would end the job before the others have said and
-  // saved what they can. Without this rank's leave MPI would wait for the lost one at the end.
+  // Every watchdog knows of a lost peer, and MPI would end the job before the others have reported
+  // and saved. Unless this rank leaves, MPI would wait for the lost one at the end.
   if (!IsAgreed(status) && collectives::PeerLostOf(status)) communicator.Leave(status);
   return status;
 }

@@ -52,12 +52,12 @@ int64_t BoundedElements(const Shape& shape) {
   return elements;
 }
 
-// Builds a Model layer by layer. The wiring is by name, but since every layer has one input and the
-// loss is one, what trains is a chain: a layer whose output nobody reads is refused.
+// Builds a Model layer by layer. The wiring is by name, but since every layer has one input and
+// there is one loss, the layers form a chain: a layer whose output is not read is refused.
 class Builder {
  public:
   absl::StatusOr<Model> Build(const ModelSpec& spec);
-  // The layer that Build is at; -1 before the first.
+  // The number of the layer that Build is working on; -1 before the first.
   int current() const { return current_; }
 
  private:
@@ -75,7 +75,7 @@ class Builder {
   Model model_;
   int current_ = -1;
   std::string previous_;  // name of the layer before
-  Shape shape_;           // its output
+  Shape shape_;           // the shape of its output
   std::set<std::string> names_;
 };
 

@@ -29,7 +29,7 @@ struct Layer {
   int64_t kernel = 0;  // of convolutions and pools, which are square
   int64_t stride = 1;
   int64_t padding = 0;
-  int weights = -1;  // numbers in Model::parameters; -1: the layer has none
+  int weights = -1;  // indexes into Model::parameters; -1: the layer has none
   int bias = -1;
 };
 
@@ -54,13 +54,13 @@ struct Model {
   std::vector<Parameter> parameters;
 
   int64_t num_parameters() const;  // elements of all of them
-  // Everything that a checkpoint's tensors depend on, one layer per line; not the model's name.
+  // All settings that a checkpoint's tensors depend on, one layer per line; not the model's name.
   std::string ToText() const;
   uint64_t Fingerprint() const;  // of ToText
 };
 
-// Works out all shapes. `where` says for a layer's number where it stands ("FILE:LINE:COLUMN"), for
-// -1 what file it is.
+// Works out all shapes. `where` returns the place of a layer, by its number, in the text
+// ("FILE:LINE:COLUMN"); for -1, the name of the file.
 //   INVALID_ARGUMENT  "WHERE: layer 'conv2': ..." with the shapes
 absl::StatusOr<Model> BuildModel(const ModelSpec& spec,
                                  const std::function<std::string(int layer)>& where);
@@ -72,7 +72,7 @@ absl::StatusOr<Model> LoadModel(const std::string& path, const pipeline::Variabl
                                 std::set<std::string>& used);
 
 // Checks that a pipeline's samples carry the fields of `model` with its dtypes and shapes.
-//   INVALID_ARGUMENT  a field is missing or different; both sides are named
+//   INVALID_ARGUMENT  a field is missing or different; the text names both sides
 absl::Status CheckFields(const Model& model, const Schema& schema);
 
 }  // namespace millrace::trainer

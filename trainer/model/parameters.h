@@ -11,7 +11,7 @@ namespace millrace::trainer {
 // One float32 tensor per parameter of a model, in its order, row-major.
 using TensorSet = std::vector<std::vector<float>>;
 
-// All zeros: where momentum begins.
+// All zeros: the initial momentum.
 TensorSet MakeZeros(const Model& model);
 
 // The weights a training begins with: He's normal distribution (deviation sqrt(2 / fan_in)) for

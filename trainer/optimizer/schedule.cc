@@ -33,7 +33,7 @@ absl::Status Check(const Optimizer& optimizer) {
   return absl::OkStatus();
 }
 
-// The step at which `epochs` are over; saturates far beyond any job.
+// The step at which `epochs` epochs are over; saturates far beyond any job.
 uint64_t StepsOf(double epochs, uint64_t steps_per_epoch) {
   const double steps = std::round(epochs * static_cast<double>(steps_per_epoch));
   return static_cast<uint64_t>(std::min(steps, 1e18));

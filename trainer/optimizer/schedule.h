@@ -16,7 +16,7 @@ class Schedule {
  public:
   // Works the rate out for a job of `total_steps` steps with `steps_per_epoch` of them per epoch
   // and `global_batch` samples per step.
-  //   INVALID_ARGUMENT  a number is out of range; the field is named
+  //   INVALID_ARGUMENT  a number is out of range; the text names the field
   static absl::StatusOr<Schedule> Make(const Optimizer& optimizer, uint64_t global_batch,
                                        uint64_t steps_per_epoch, uint64_t total_steps);
 

@@ -32,12 +32,12 @@ std::vector<Piece> WholeParameters(const Model& model);
 // section 3). Thread-compatible.
 class Sgd {
  public:
-  // Updates `pieces` and keeps the state of these alone. `velocity`, of all parameters, is zeros or
-  // a checkpoint's.
-  //   INVALID_ARGUMENT  a number is out of range; the field is named
+  // Updates only `pieces` and keeps only their state. `velocity`, of all parameters, is zeros or a
+  // checkpoint's.
+  //   INVALID_ARGUMENT  a number is out of range; the text names the field
   static absl::StatusOr<Sgd> Make(const Optimizer& optimizer, const Model& model,
                                   TensorSet velocity, std::vector<Piece> pieces);
-  // Of all parameters: piece i is parameter i.
+  // Updates all parameters: piece i is parameter i.
   static absl::StatusOr<Sgd> Make(const Optimizer& optimizer, const Model& model,
                                   TensorSet velocity) {
     return Make(optimizer, model, std::move(velocity), WholeParameters(model));
@@ -48,7 +48,7 @@ class Sgd {
              std::span<float> weights);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
-  // By piece.
+  // The momentum, by piece.
   const TensorSet& velocity() const { return velocity_; }
 
  private:

@@ -25,10 +25,10 @@ inline size_t ReducerIndex(const Model& model, size_t i) { return model.paramete
 // The pieces of parameters whose sums this rank gets from `reducer`.
 std::vector<Piece> OwnPieces(const Model& model, const collectives::GradientReducer& reducer);
 
-// The options that `reduction`, with its defaults filled in, stands for.
+// The reducer's options for `reduction`, which has its defaults filled in.
 collectives::ReducerOptions ReducerOptionsOf(const Reduction& reduction);
 
-// The same for a run of `steps` more steps whose sums come late.
+// The options of late sums for a run of `steps` more steps.
 collectives::StaleOptions StaleOptionsOf(const Reduction& reduction, uint64_t steps);
 
 }  // namespace millrace::trainer

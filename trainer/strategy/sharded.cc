@@ -48,8 +48,8 @@ absl::Status ShardedStrategy::GatherWeights(int64_t step, TensorSet& weights) {
   return absl::OkStatus();
 }
 
-// Others write to this rank's copy of the buckets as soon as they gather, so all have to be done
-// with theirs before: AgreeOnStatus is that meeting.
+// Other ranks write to this rank's copy of the buckets as soon as they gather, so all ranks must be
+// done with their copies before: they wait for each other in AgreeOnStatus.
 absl::StatusOr<const TensorSet*> ShardedStrategy::GatherVelocity() {
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, absl::OkStatus()));
   for (size_t p = 0; p < update_.pieces().size(); ++p) {

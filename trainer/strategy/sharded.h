@@ -9,9 +9,9 @@
 
 namespace millrace::trainer {
 
-// Each rank updates its shards of the weights alone, and has the momentum of these alone (ZeRO-1).
-// New weights go round in the buckets' memory. So does the momentum before it is saved: a
-// checkpoint is whole, and any number of ranks continues it.
+// Each rank updates only its shards of the weights, and has only their momentum (ZeRO-1). New
+// weights are gathered through the buckets' memory. So is the momentum before it is saved: a
+// checkpoint is whole, and any number of ranks can continue it.
 class ShardedStrategy final : public SynchronousStrategy {
  public:
   // `communicator`, `model` and `progress` (null: none) must outlive it; `update` is of this rank's
@@ -33,7 +33,7 @@ class ShardedStrategy final : public SynchronousStrategy {
 
   collectives::Communicator& communicator_;
   collectives::Progress* const progress_;
-  double gather_seconds_ = 0;  // for new weights
+  double gather_seconds_ = 0;  // time to gather new weights
   TensorSet gathered_;         // the momentum of all ranks, on rank 0 until the next step
 };
 

@@ -12,7 +12,7 @@
 namespace millrace::trainer {
 
 // Sums come some steps late, so that no step waits for its own. Every step under way has buckets of
-// its own, while the compute library wants one place for good: each gradient is copied once.
+// its own, but the compute library needs a fixed place for gradients: each is copied once.
 class StaleStrategy final : public Strategy {
  public:
   // `model` must outlive it; `update` is of whole parameters.

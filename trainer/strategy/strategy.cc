@@ -1,8 +1,8 @@
 // Three ways from gradients to weights:
 //   synchronous  backward writes into the reducer's buckets; every rank updates all weights with
 //                the same sums
-//   sharded      the same, but each rank updates the shards that it has the sums of, and has
-//                momentum for these alone
+//   sharded      the same, but each rank updates only the shards that it has the sums of, and has
+//                momentum only for these
 //   stale        sums come some steps late, so that no step waits for its own
 
 #include "trainer/strategy/strategy.h"

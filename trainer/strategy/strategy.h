@@ -20,15 +20,15 @@
 
 namespace millrace::trainer {
 
-// How the gradients of all ranks become new weights. A step is one batch, or several: of each batch
+// Turns the gradients of all ranks into new weights. A step is one batch or several. For each batch
 // the loop sets the rows, marks every gradient and finishes; then it applies the sums that have
-// come, of the same steps on every rank. Thread-compatible.
+// come, which are of the same steps on every rank. Thread-compatible.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
   // The memory to which backward writes the sums over this rank's rows, one span for each
-  // parameter: the same at every step, and as long as the strategy lives.
+  // parameter. It stays the same at every step, and lives as long as the strategy.
   virtual std::vector<std::span<float>> gradients() = 0;
 
   // The rows of the batch that begins. The rows that all ranks set add up to those of the batch.
@@ -39,18 +39,18 @@ class Strategy {
   // Ends the batch, and waits for the sums that are due. Outcomes are
   // collectives::GradientReducer::Finish's.
   virtual absl::Status Finish() = 0;
-  // Takes the place of a batch that the last step of an epoch lacks: no rows, zero gradients.
+  // Stands for a batch that the last step of an epoch lacks: no rows, zero gradients.
   absl::Status FinishEmptyBatch();
 
   // Ends this rank's part in all steps; the others hear `why`.
   virtual void Leave(const absl::Status& why) = 0;
 
   // The number of steps whose sums came with the last Finish: 0 after a batch that does not end its
-  // step; 0 or several where sums come late.
+  // step; 0, 1 or several if sums come late.
   virtual size_t num_ready() const = 0;
   // Updates `weights` by the sums of the `i`th of these steps, the oldest first, unless all ranks
-  // skip it; `step` is its number in the training, `rate` its learning rate. Returns what all ranks
-  // know of the step. May be collective.
+  // skip it; `step` is its number in the training, `rate` its learning rate. Returns the step's
+  // outcome, the same on all ranks. May be collective.
   //   UNAVAILABLE, DEADLINE_EXCEEDED  as Finish
   virtual absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
                                                          TensorSet& weights) = 0;
@@ -69,8 +69,8 @@ class Strategy {
 };
 
 struct StrategyOptions {
-  uint64_t steps = 0;       // of this run
-  uint64_t first_step = 0;  // its number in the training
+  uint64_t steps = 0;       // number of steps of this run
+  uint64_t first_step = 0;  // number of its first step in the training
   int compute_threads = 1;
   collectives::Progress* progress = nullptr;  // outlives the strategy; null: none
 };

@@ -12,7 +12,7 @@
 namespace millrace::trainer {
 
 // Every step waits for its own sums, and every rank updates all weights. Backward writes into the
-// reducer's buckets, so nothing is copied.
+// reducer's buckets, so gradients are not copied.
 class SynchronousStrategy : public Strategy {
  public:
   // `model` must outlive it; `update` is of whole parameters.

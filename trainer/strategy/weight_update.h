@@ -16,13 +16,13 @@
 
 namespace millrace::trainer {
 
-// The optimizer over a reducer's sums: it goes through them bucket by bucket, and tells the
-// progress in which one it is. Thread-compatible.
+// Applies the optimizer to a reducer's sums, bucket by bucket, and reports the current bucket to
+// the progress. Thread-compatible.
 class WeightUpdate {
  public:
-  // Of `pieces` alone. `velocity` is of all parameters; `model` and `progress` (null: none) must
-  // outlive it. Collective: if the options of the optimizer are bad on one rank, all ranks return
-  // that error (IsAgreed).
+  // Updates only `pieces`. `velocity` is of all parameters; `model` and `progress` (null: none)
+  // must outlive it. Collective: if the options of the optimizer are bad on one rank, all ranks
+  // return that error (IsAgreed).
   static absl::StatusOr<WeightUpdate> Make(collectives::Communicator& communicator,
                                            const Model& model, const Optimizer& optimizer,
                                            TensorSet velocity, std::vector<Piece> pieces,
