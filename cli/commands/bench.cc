@@ -16,7 +16,7 @@
 #include "collectives/nccl_communicator.h"
 #include "nlohmann/json.hpp"
 
-// `millrace bench`: what nccl-tests is to NCCL, for every backend.
+// `millrace bench` measures the collectives of every backend, as nccl-tests does for NCCL.
 
 namespace millrace::cli {
 namespace {
@@ -56,7 +56,7 @@ absl::StatusOr<CollectiveBenchOptions> OptionsOf(const Flags& flags) {
   return options;
 }
 
-// Rank 0 prints; rows come one by one, so that an impatient user sees something.
+// The table that rank 0 prints, each row as soon as it is measured.
 class Table {
  public:
   Table(const Flags& flags, bool prints) : flags_(flags), prints_(prints) {}
@@ -128,7 +128,7 @@ absl::Status BenchRank(const Flags& flags, const CollectiveBenchOptions& options
   return table.End();
 }
 
-// Every rank makes the same calls: NCCL need not compare them.
+// Every rank makes the same calls, so NCCL's need not be compared.
 collectives::NcclOptions NcclOptionsOf(const Flags& flags) {
   collectives::NcclOptions options;
   options.connect_timeout = std::chrono::seconds(flags.connect_timeout_s);
@@ -136,7 +136,7 @@ collectives::NcclOptions NcclOptionsOf(const Flags& flags) {
   return options;
 }
 
-// `watch` outlives what this returns.
+// `watch` must outlive the result.
 absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
   collectives::ConnectOptions options;
   if (flags.ranks == 1) options.backend = flags.backend;
@@ -146,7 +146,7 @@ absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatc
   return collectives::Connect(options);
 }
 
-// One of the ranks that are threads of this process.
+// Runs one of the ranks that are threads of this process.
 absl::Status BenchThread(const Flags& flags, const CollectiveBenchOptions& options,
                          Communicator& communicator) {
   if (flags.backend != "nccl") {
@@ -168,7 +168,7 @@ absl::Status CheckThreads(const Flags& flags) {
                    "' does not connect: threads and nccl do"));
 }
 
-// The ranks that a launcher started, or threads of this process.
+// Runs the ranks that a launcher started, or ranks as threads of this process.
 absl::Status BenchAll(const Flags& flags, const CollectiveBenchOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckThreads(flags));
   UnboundedWatch watch(std::chrono::seconds(flags.connect_timeout_s));

@@ -87,10 +87,10 @@ void PrintRecord(const std::string& file, const readers::Record& record, bool ra
 // Prints records and keeps the first error for the end.
 class Printer {
  public:
-  // Prints the records that match `where`, all when it is null.
+  // Prints the records that match `where`; all if it is null.
   Printer(const Flags& flags, Where* where) : flags_(flags), where_(where) {}
 
-  // False: that is all there is to print.
+  // Prints a file. False if no more files are to be printed.
   bool File(const std::string& file) {
     const auto reader = readers::OpenTfRecordReader(file, {.resync = true});
     if (!reader.ok()) {
@@ -129,7 +129,7 @@ class Printer {
     PrintRecord(file, record, flags_.raw);
     ++printed_;
   }
-  // Nobody reads what follows a failed write; main reports it.
+  // Output after a failed write is not read; main reports the failure.
   bool WantsMore() const {
     return (flags_.count == 0 || printed_ < flags_.count) && std::ferror(stdout) == 0;
   }

@@ -3,8 +3,8 @@
 
 #include "cli/flags/command_line.h"
 
-// The `millrace` command: one file per subcommand. Each Add function hangs its subcommand, its
-// flags and what it does on `parent`.
+// The `millrace` command: one file per subcommand. Each Add function adds its subcommand, with its
+// flags and its action, to `parent`.
 
 namespace millrace::cli {
 

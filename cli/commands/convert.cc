@@ -45,7 +45,7 @@ struct Flags {
   std::string prefix = "data";
 };
 
-// "image/encoded=jpg,label": a name, perhaps with a new one.
+// Parses "image/encoded=jpg,label": names, each optionally with a new name.
 std::vector<std::pair<std::string, std::string>> ParseFeatures(const std::string& text) {
   std::vector<std::pair<std::string, std::string>> features;
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
@@ -90,7 +90,7 @@ absl::Status MakeCodec(Flags& flags) {
   return absl::InvalidArgumentError("jpeg_quality: no image is encoded as JPEG anew");
 }
 
-// Makes options of the words; what is wrong with them is a wrong command line.
+// Converts the words to options; an error is one of the command line.
 absl::Status Complete(Flags& flags) {
   readers::ConvertOptions& options = flags.options;
   if (!flags.schema.empty()) {

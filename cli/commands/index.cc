@@ -21,7 +21,7 @@
 #include "readers/http_options.h"
 #include "readers/record_source.h"
 
-// `millrace records index`: makes the indexes that a pipeline would make when it is opened first,
+// `millrace records index`: makes the indexes that a pipeline would make when it is first opened,
 // and with --dali those that DALI reads.
 
 namespace millrace::cli {
@@ -50,7 +50,7 @@ std::vector<Indexed> RecordsOfFiles(const readers::RecordSource& source) {
   return files;
 }
 
-// Where the .idx of each file goes.
+// The path of the .idx of each file.
 absl::StatusOr<std::vector<std::string>> NamesOf(const Flags& flags,
                                                  const std::vector<std::string>& files) {
   if (!flags.out.empty() && files.size() != 1) {
@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<std::string>> NamesOf(const Flags& flags,
   return names;
 }
 
-// Before any work is done for files that are in the way.
+// Fails if a file is in the way, before any work is done.
 absl::Status CheckFree(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     std::error_code error;

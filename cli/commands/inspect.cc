@@ -62,7 +62,7 @@ void PrintShard(const std::string& name, const std::string& compression,
                shard.record_bytes.max ? absl::StrCat(*shard.record_bytes.max) : "-");
 }
 
-// What the values of a feature are, and between which bounds.
+// The type of a feature's values, and their bounds.
 std::string ValuesText(const readers::FeatureReport& feature) {
   std::vector<std::string> parts;
   if (feature.num_ints > 0) parts.push_back(RangeText(feature.ints));

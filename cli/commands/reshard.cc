@@ -37,7 +37,7 @@ struct Flags {
   double share = 0;  // sample; 0: not given
 };
 
-// How many records `share` of all of them are, at least one.
+// The number of records that are `share` of all, at least one.
 absl::StatusOr<uint64_t> CountOf(double share, const readers::ReshardOptions& options) {
   readers::RecordSourceOptions source;
   source.threads = options.threads;
@@ -76,7 +76,7 @@ int RunAndPrint(const Flags& flags) {
   return kDone;
 }
 
-// Adds what all three have.
+// Adds the flags that all three have.
 Command AddCommon(Command parent, const std::string& name, const std::string& help,
                   const std::shared_ptr<Flags>& flags) {
   Command command = parent.AddCommand(name, help);

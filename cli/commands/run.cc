@@ -23,9 +23,9 @@
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 
-// `millrace run` drives a pipeline with no trainer behind it. With --pace or --accelerator it
-// stands in for accelerators that take a nominal time for each batch (cli/emulate/emulator.h), and
-// reports their utilisation (cli/emulate/step_sums.h).
+// `millrace run` runs a pipeline without a trainer. With --pace or --accelerator it emulates
+// accelerators that take a nominal time for each batch (cli/emulate/emulator.h), and reports their
+// utilisation (cli/emulate/step_sums.h).
 
 namespace millrace::cli {
 namespace {
@@ -107,7 +107,7 @@ class Drive {
   RunReport report_;
 };
 
-// Of a run that measured nothing.
+// Reports a run that measured nothing; returns the exit code.
 int FailAtOnce(const RunFlags& flags, const absl::Status& status) {
   if (flags.json) PrintErrorJson(status);
   return Fail(status);
@@ -134,7 +134,7 @@ int RunFindMax(const RunFlags& flags, RunStream& stream) {
   return report.fed.status.ok() ? kDone : Fail(report.fed.status);
 }
 
-// What is wrong with the flags together; empty: nothing.
+// The error of flags that contradict each other; empty: none.
 std::string_view CheckFlags(const RunFlags& flags) {
   if (flags.force && flags.resume.empty() && flags.token_file.empty()) {
     return "--force goes with --resume or --token-file";

@@ -20,8 +20,8 @@
 #include "pipeline/crop_watch.h"
 #include "pipeline/plan.h"
 
-// `millrace show` puts the first batches of a pipeline into a page: a wrong crop, a swapped channel
-// or a label beside the wrong image are seen at once.
+// `millrace show` writes a page with the first batches of a pipeline, on which a wrong crop, a
+// swapped channel or a label beside the wrong image is seen at once.
 
 namespace millrace::cli {
 namespace {
@@ -42,8 +42,8 @@ struct Shown {
   int64_t rows = 0;
 };
 
-// The watched plan; its places in messages are not the file's, so errors are those of the plan
-// itself.
+// Opens the watched plan. Its error messages would name other places than the file's, so an error
+// is that of the plan itself.
 absl::StatusOr<RunStream> Open(const RunFlags& flags, const pipeline::Plan& plan,
                                const pipeline::CropWatch& watch) {
   auto watched = OpenRunStream(flags, watch.watched(), watch.ops());

@@ -49,14 +49,14 @@ collectives::ConnectOptions ConnectOptionsOf(const Flags& flags) {
   return options;
 }
 
-// `watch` outlives what this returns.
+// `watch` must outlive the result.
 absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
   collectives::ConnectOptions options = ConnectOptionsOf(flags);
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);
 }
 
-// Signal handler -> training loop, relaxed: the flag alone is the message.
+// Signal handler -> training loop, relaxed: the flag carries no other data.
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 

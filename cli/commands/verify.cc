@@ -78,7 +78,7 @@ void PrintText(const readers::VerifyReport& report) {
                report.num_damaged, report.num_damaged_files);
 }
 
-// The places that a quarantine names, and no others.
+// Verifies only the places that a quarantine names.
 int RunFrom(const Flags& flags) {
   const auto places = readers::ReadQuarantine(flags.from);
   if (!places.ok()) return Fail(places.status());

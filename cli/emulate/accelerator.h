@@ -8,7 +8,7 @@
 
 namespace millrace::cli {
 
-// An accelerator as a benchmark describes it: what it does with the samples is a nominal time.
+// An accelerator as a benchmark describes it: it takes a nominal time for its samples.
 struct Accelerator {
   std::string_view name;
   int batch = 0;               // samples of a step
@@ -18,12 +18,12 @@ struct Accelerator {
 };
 
 // ResNet-50 of MLPerf Storage v2.0 (mlcommons/storage, configs/dlio/workload/resnet50_{h100,a100}):
-// "h100-storage", "a100-storage". The same batches at what MLPerf Training's results are per
-// accelerator: "h100-train" (7,050 img/s), "a100-train" (3,180 img/s).
+// "h100-storage", "a100-storage". The same batches at the rates per accelerator in MLPerf
+// Training's results: "h100-train" (7,050 img/s), "a100-train" (3,180 img/s).
 std::span<const Accelerator> Accelerators();
 // Their names, in that order.
 std::vector<std::string> AcceleratorNames();
-// nullptr when there is none of that name.
+// nullptr if there is none of that name.
 const Accelerator* FindAccelerator(std::string_view name);
 
 }  // namespace millrace::cli

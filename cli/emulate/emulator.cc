@@ -49,8 +49,8 @@ void Emulator::Deliver(int64_t rows) {
   const double nominal = static_cast<double>(rows) * seconds_per_sample_;
   const double end = arrived + nominal;
   if (accelerator.started) {
-    // It has also waited while another's batch was waited for, but not while the host was at
-    // something else, or slept too long.
+    // It has also waited while another accelerator waited for a batch, but not while the host did
+    // something else or slept too long.
     const double behind = std::max(0.0, last_arrival_ - accelerator.free_at);
     sums_.Add({.wait = arrived - asked_ + behind,
                .nominal = nominal,

@@ -7,14 +7,14 @@
 
 #include "cli/emulate/step_sums.h"
 
-// Accelerators that take nothing but time: each takes the next batch of a stream, is busy for the
-// batch's nominal time, and takes another. They are independent of each other, as MLPerf Storage's
-// are, and share one stream. One thread stands for all of them: batches come in order, so while one
-// is waited for none of the others could have got one, and who has been free longest is next.
+// Accelerators that only take time: each takes the next batch of a stream, is busy for the batch's
+// nominal time, and takes another. They are independent of each other, as MLPerf Storage's are, and
+// share one stream. One thread emulates all of them: batches come in order, so while one waits for
+// a batch the others cannot get one either, and the accelerator that has been free longest is next.
 
 namespace millrace::cli {
 
-// Seconds since some moment, and sleeping until such a time; for tests.
+// A clock in seconds since some moment, and a sleep until such a time; tests replace it.
 struct EmulatorClock {
   std::function<double()> now;
   std::function<void(double)> sleep_until;
@@ -23,13 +23,13 @@ struct EmulatorClock {
   static EmulatorClock Steady();
 };
 
-// SleepUntilFree, Ask, (the batch is taken,) Deliver; again. Thread-compatible.
+// Used in a loop: SleepUntilFree, Ask, (take a batch from the stream,) Deliver. Thread-compatible.
 class Emulator {
  public:
-  // All are free now. `seconds_per_sample` 0: they need no time. REQUIRES: count > 0.
+  // All accelerators are free now. `seconds_per_sample` 0: they need no time. REQUIRES: count > 0.
   Emulator(EmulatorClock clock, int count, double seconds_per_sample);
 
-  // Sleeps until the accelerator that is free first is so, at most until `limit`.
+  // Sleeps until an accelerator is free, at most until `limit`.
   void SleepUntilFree(double limit);
   // That accelerator asks for a batch.
   void Ask();
@@ -39,12 +39,13 @@ class Emulator {
   // Sleeps until all have done their work, at most until `limit`.
   void Drain(double limit) const;
 
-  // Forgets what was measured: from now on every step counts, with what of it is still to come.
+  // Clears the measurements: from now on every step counts, by the part of it that is still to
+  // come.
   void Measure();
   // Counts the time in which accelerators have been free until now.
   void CountIdle();
 
-  // Every accelerator has had a batch.
+  // True if every accelerator has had a batch.
   bool all_started() const;
   double now() const { return clock_.now(); }
   const StepSums& sums() const { return sums_; }

@@ -5,11 +5,11 @@
 namespace millrace::cli {
 namespace {
 
-// What is known of the number that is searched for.
+// The bounds known so far of the number that is searched for.
 struct Bounds {
-  int fed = 0;                         // so many are fed
-  int starved = kMaxAccelerators + 1;  // so many are not
-  bool fed_known = false;              // by a trial
+  int fed = 0;                         // this many are fed
+  int starved = kMaxAccelerators + 1;  // this many are not
+  bool fed_known = false;              // true if a trial has shown it
   bool starved_known = false;
 };
 
@@ -17,7 +17,7 @@ int NextCount(const Bounds& bounds, int step) {
   if (bounds.fed_known && bounds.starved_known) {
     return bounds.fed + (bounds.starved - bounds.fed) / 2;
   }
-  // While only one side is known, neither leaves what is possible.
+  // If only one bound is known, a step from it must not pass the limit on the other side.
   const int next = bounds.fed_known ? bounds.fed + step : bounds.starved - step;
   return std::clamp(next, bounds.fed + 1, bounds.starved - 1);
 }

@@ -13,7 +13,7 @@ namespace millrace::cli {
 inline constexpr double kFedUtilisation = 0.90;
 inline constexpr int kMaxAccelerators = 4096;
 
-// So many accelerators, and what came of it.
+// A number of accelerators and the result of trying it.
 struct FeedTrial {
   int accelerators = 0;
   double utilisation = 0;
@@ -22,15 +22,15 @@ struct FeedTrial {
 
 struct MaxFed {
   int accelerators = 0;  // the most that were fed; 0: not even one
-  bool or_more = false;  // kMaxAccelerators are fed, and no more were tried
+  bool or_more = false;  // true if kMaxAccelerators are fed; no more were tried
   std::vector<FeedTrial> trials;
-  absl::Status status;  // of the attempt that ended the search; the trials before it are there
+  absl::Status status;  // of the attempt that ended the search; `trials` has those before it
 };
 
 // Searches for the most accelerators whose utilisation is at least kFedUtilisation. It begins at
-// `first_guess`, goes up from what was fed and down from what was not in steps of 1, 2, 4, ..., and
-// halves what lies between. Each number is tried once, none above kMaxAccelerators. An attempt that
-// fails ends the search.
+// `first_guess`, goes up from a number that was fed and down from one that was not, in steps of 1,
+// 2, 4, ..., and then bisects. Each number is tried once, none above kMaxAccelerators. An attempt
+// that fails ends the search.
 MaxFed FindMaxFed(double first_guess, const std::function<absl::StatusOr<FeedTrial>(int)>& attempt);
 
 }  // namespace millrace::cli

@@ -23,7 +23,7 @@ double SecondsOf(const RunFlags& flags) {
   return flags.seconds > 0 ? flags.seconds : kDefaultSeconds;
 }
 
-// Tries on one stream, which goes on from each to the next.
+// Trials on one stream, which continues from each to the next.
 class Search {
  public:
   Search(const RunFlags& flags, pipeline::Pipeline& stream) : flags_(flags), stream_(stream) {}
@@ -39,7 +39,7 @@ class Search {
     const double begin = emulator.now();
     MILLRACE_ASSIGN_OR_RETURN(int64_t samples, Take(emulator, begin + SecondsOf(flags_)));
     if (emulator.sums().waits().count() == 0) {
-      // All were busy with a step of before: of their waits nothing is known yet.
+      // All were busy with a step from before the trial, whose waits are not known.
       emulator.SleepUntilFree(kForEver);
       MILLRACE_ASSIGN_OR_RETURN(const int64_t taken, TakeOne(emulator));
       samples += taken;
@@ -86,7 +86,7 @@ class Search {
 
   const RunFlags& flags_;
   pipeline::Pipeline& stream_;
-  bool said_ = false;  // that a step is long
+  bool said_ = false;  // true if the message about long steps was printed
 };
 
 }  // namespace

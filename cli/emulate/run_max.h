@@ -10,16 +10,16 @@
 namespace millrace::cli {
 
 // `millrace run --find-max`: how many emulated accelerators this host feeds. First the stream runs
-// without any, which tells where to begin; then numbers of them are tried (FindMaxFed), each on the
-// same stream, which goes on. Before each the warm-up is left out: flags.warmup seconds, and the
-// first step of every accelerator, so that what was made ahead while nobody asked is used up. A try
-// goes on until a step was counted, so it may take as long as a step; where that is longer than a
-// try should take, standard error says so once.
+// without any, which gives the first guess; then numbers of them are tried (FindMaxFed), one after
+// the other on the same stream. Each trial leaves out a warm-up: flags.warmup seconds, and the
+// first step of every accelerator, so that batches made ahead are used up. A trial goes on until a
+// step was counted, so it may take as long as a step; if that is longer than a trial should take,
+// standard error says so once.
 struct MaxReport {
   // Samples per second of the stream without accelerators; nullopt: not measured.
   std::optional<double> alone;
-  MaxFed fed;        // its status is of the whole search
-  DamageMet damage;  // that was met from the first batch on
+  MaxFed fed;        // its status is that of the whole search
+  DamageMet damage;  // the damage met from the first batch on
 };
 
 // The status in the report:
@@ -27,7 +27,7 @@ struct MaxReport {
 //   other                the stream's errors
 MaxReport FindMaxOf(const RunFlags& flags, RunStream& stream);
 
-// On standard output: one JSON object, or text.
+// Print on standard output: one JSON object, or text.
 void PrintMaxJson(const RunFlags& flags, const MaxReport& report);
 void PrintMaxText(const RunFlags& flags, const MaxReport& report);
 

@@ -13,14 +13,14 @@
 
 namespace millrace::cli {
 
-// What was wrong with samples, of a context's metrics.
+// The damage that samples had, from a context's metrics.
 struct DamageMet {
   int64_t records_bad = 0;
   std::map<std::string, int64_t> damaged;  // samples that a policy took out, by reason
 };
 DamageMet DamageOf(const Metrics& metrics);
 
-// What `millrace run` has measured.
+// The measurements of `millrace run`.
 struct RunReport {
   int64_t samples = 0;
   uint64_t batches = 0;
@@ -35,14 +35,14 @@ struct RunReport {
 // The emulated accelerator that the flags name, or null.
 nlohmann::ordered_json AcceleratorJson(const RunFlags& flags);
 
-// One JSON object as a line of standard output; bytes that are no UTF-8 are replaced.
+// Prints one JSON object as a line of standard output; bytes that are not UTF-8 are replaced.
 void PrintJson(const nlohmann::ordered_json& json);
-// Of a run that measured nothing: {"error": ...}.
+// Prints the report of a run that measured nothing: {"error": ...}.
 void PrintErrorJson(const absl::Status& status);
-// A line for each reason.
+// Prints a line for each reason.
 void PrintDamageText(const DamageMet& damage);
 
-// On standard output: one JSON object, or text.
+// Print on standard output: one JSON object, or text.
 void PrintRunJson(const RunFlags& flags, const RunReport& report);
 void PrintRunText(const RunFlags& flags, const RunReport& report);
 

@@ -26,7 +26,7 @@ struct RunFlags {
   std::string accelerator;
   int accelerators = 1;
   bool find_max = false;
-  double warmup = -1;  // seconds; below 0: not given
+  double warmup = -1;  // seconds; negative: not given
   int rank = 0;
   int world = 1;
   int prefetch = 0;
@@ -39,10 +39,10 @@ struct RunFlags {
   std::string quarantine;
 };
 
-// What an emulated accelerator takes per second; 0: there is none.
+// The samples that an emulated accelerator takes per second; 0: there is none.
 double SamplesPerSecondOf(const RunFlags& flags);
 
-// The pipeline that the flags name. Its parts go in reverse order.
+// The pipeline that the flags name. Its parts are destroyed in reverse order.
 struct RunStream {
   pipeline::Plan plan;
   std::shared_ptr<Context> context;
@@ -54,7 +54,7 @@ struct RunStream {
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,
                                         std::shared_ptr<const pipeline::OpTable> ops = nullptr);
 // Opens the plan that the flags name; indexing shows its progress.
-//   the errors of Plan and Pipeline::Open
+//   Errors are those of Plan and Pipeline::Open.
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
                                         const std::map<std::string, std::string>& variables);
 

@@ -10,22 +10,22 @@ namespace millrace::cli {
 // One step of an emulated accelerator, in seconds.
 struct StepTimes {
   double wait = 0;     // for the batch
-  double nominal = 0;  // that the emulated accelerator takes for the batch
+  double nominal = 0;  // time that the emulated accelerator takes for the batch
   double whole = 0;    // from the end of the step before it to the end of this one
 };
 
 // Sums over steps. Utilisation is MLPerf Storage's, with the nominal time in the numerator: a
-// measured sleep, which is longer where the host is oversubscribed, would be rewarded for that. A
-// value type.
+// measured sleep is longer on an oversubscribed host, which would raise the utilisation. A value
+// type.
 class StepSums {
  public:
   void Add(const StepTimes& step);
-  // Time in which a batch was waited for that had not come when the counting ended.
+  // Adds time spent waiting for a batch that had not come when the counting ended.
   void AddIdle(double seconds);
 
-  // Share of the time in which batches were waited for; 0 without a step.
+  // Share of the time spent waiting for batches; 0 without a step.
   double wait_fraction() const;
-  // Nominal compute time / elapsed time; nullopt when nothing was counted.
+  // Nominal compute time / elapsed time; nullopt if no time was counted.
   std::optional<double> utilisation() const;
   const WaitHistogram& waits() const { return waits_; }
 

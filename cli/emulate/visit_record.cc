@@ -34,8 +34,8 @@ absl::StatusOr<VisitRecord> VisitRecord::Open(const std::string& audit_path,
   return record;
 }
 
-// The log first: were the process killed between the two, the batch is delivered again and the log
-// knows. The other way round nobody would ever log it.
+// The log is written first: if the process is killed between the two, the batch is delivered again
+// and the log shows it. In the other order the batch would never be logged.
 absl::Status VisitRecord::Add(const pipeline::Batch& batch) {
   next_batch_ = batch.index() + 1;
   if (log_ != nullptr) MILLRACE_RETURN_IF_ERROR(log_->Add(batch));

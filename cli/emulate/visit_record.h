@@ -11,15 +11,15 @@
 
 namespace millrace::cli {
 
-// Returns the resume token in a file, "" when there is no such file.
+// Returns the resume token in a file, "" if there is no such file.
 //   INVALID_ARGUMENT  the file is larger than any token
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
-// What `millrace run` keeps of the batches that it was delivered: their samples in an audit log,
-// and then the token of the last one. Thread-compatible.
+// Records the batches that `millrace run` received: their samples in an audit log, and then the
+// token of the last batch. Thread-compatible.
 class VisitRecord {
  public:
-  // Either path may be empty: nothing is kept there.
+  // Either path may be empty: then that part is not recorded.
   static absl::StatusOr<VisitRecord> Open(const std::string& audit_path,
                                           const std::string& token_path, const pipeline::Plan& plan,
                                           const pipeline::Pipeline& stream,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLongest = 1e18;  // nanoseconds
 
-// Numbers below 32 have buckets of their own; of others the leading six bits count.
+// Numbers below 32 have buckets of their own; for others the leading six bits count.
 size_t BucketOf(uint64_t ns) {
   if (ns < 32) return ns;
   const int shift = std::bit_width(ns) - 6;

@@ -6,17 +6,17 @@
 
 namespace millrace::cli {
 
-// How long steps waited, in 32 buckets per power of two of nanoseconds: a run of any length takes
-// the same memory, and a quantile is at most 1/32 too large. A value type.
+// The waits of steps, in 32 buckets per power of two of nanoseconds: a run of any length takes the
+// same memory, and a quantile is at most 1/32 too large. A value type.
 class WaitHistogram {
  public:
-  // Longer than this is a wait that a step notices.
+  // Seconds; a step notices a longer wait.
   static constexpr double kNoticed = 50e-6;
 
   void Add(double seconds);
 
   uint64_t count() const { return count_; }
-  // Waits longer than kNoticed.
+  // The number of waits longer than kNoticed.
   uint64_t num_noticed() const { return num_noticed_; }
   double max() const { return max_; }
   // The smallest bucket's upper end below which at least `share` of the waits lie, at most max(); 0

@@ -53,7 +53,7 @@ Flag Flag::Excludes(Flag other) {
 }
 
 Flag Flag::Whole(uint64_t low, uint64_t high) {
-  // What follows reads "010" as eight: it gets the number that was checked.
+  // CLI11's conversion would read "010" as eight, so it gets the number that was checked.
   option_->transform(MakeValidator([low, high](std::string& text) -> std::string {
     uint64_t value = 0;
     if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) {
@@ -127,7 +127,8 @@ void Command::AddSwitch(const std::string& name, bool& value, const std::string&
 
 void Command::AddSwitch(const std::string& name, std::function<void(bool)> set,
                         const std::string& about) {
-  // The parser counts: "=false" is -1, and what is neither throws what it does not catch.
+  // The parser counts: "=false" is -1, and any other word throws an exception that it does not
+  // catch.
   app_->add_flag_function(
           name, [set = std::move(set)](int64_t count) { set(count > 0); }, about)
       ->check(CLI::IsMember({"true", "false"}));

@@ -14,7 +14,7 @@ class Option;
 }  // namespace CLI
 
 // Commands and their flags, by CLI11. Its parser is all inline: each file that includes it compiles
-// the whole of it, for 15 s under a sanitizer, so only command_line.cc does.
+// all of it, which takes 15 s under a sanitizer, so only command_line.cc includes it.
 
 namespace millrace::cli {
 
@@ -29,9 +29,9 @@ class Flag {
   explicit Flag(CLI::Option* option) : option_(option) {}
 
   Flag Required();
-  // Shows the value that it has now in --help.
+  // Shows the flag's current value in --help.
   Flag ShowDefault();
-  // One value after each use of a flag that may be repeated.
+  // Takes one value after each use of a flag that may be repeated.
   Flag OneValueEach();
   Flag Excludes(Flag other);
 
@@ -54,7 +54,7 @@ class Command {
  public:
   Command(CLI::App* app, Action* chosen) : app_(app), chosen_(chosen) {}
 
-  // A command below this one, one of which has to be chosen then.
+  // Adds a subcommand; the user must then choose one of them.
   Command AddCommand(const std::string& name, const std::string& about);
 
   // A flag ("--name") or an argument ("name"). Parsing leaves the value in `value`, which must
@@ -62,17 +62,17 @@ class Command {
   // int64_t, uint64_t, double or std::string, or a vector of strings.
   template <typename T>
   Flag Add(const std::string& name, T& value, const std::string& about);
-  // The same for a value that `set` makes of the word.
+  // The same for a word that `set` converts.
   Flag AddWord(const std::string& name, std::function<void(const std::string&)> set,
                const std::string& about);
   // A flag without a value.
   void AddSwitch(const std::string& name, bool& value, const std::string& about);
-  // The same where it matters that it was given: "--name" is true, "--name=false" false.
+  // The same for a flag that is set only if it is given: "--name" is true, "--name=false" false.
   void AddSwitch(const std::string& name, std::function<void(bool)> set, const std::string& about);
 
-  // What --help prints at the end.
+  // Sets the text that --help prints at the end.
   void Footer(const std::string& text);
-  // What is done when this command was chosen. Nothing runs while flags are parsed.
+  // Sets the action of this command. It runs after all flags were parsed.
   void Do(Action action);
 
  private:
@@ -90,8 +90,8 @@ class CommandLine {
 
   Command top() { return Command(app_.get(), &chosen_); }
 
-  // Parses the line and does what it chose. Returns the exit code; a wrong line is told on standard
-  // error.
+  // Parses the line and runs the action of the chosen command. Returns the exit code; an error in
+  // the line is printed on standard error.
   int Run(int argc, char** argv);
 
  private:

@@ -8,8 +8,8 @@
 
 namespace millrace::cli {
 
-// Adds --compression, which sets `compression` of what is written, or another flag; `compression`
-// must outlive the command.
+// Adds --compression (or a flag of another name), which sets `compression` of the output;
+// `compression` must outlive the command.
 void AddCompressionFlag(Command& command, readers::Compression& compression,
                         const std::string& name = "--compression",
                         const std::string& about = "none, gzip, zlib or zstd");

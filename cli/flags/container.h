@@ -11,21 +11,21 @@
 
 namespace millrace::cli {
 
-// What --container and the flags that go with it say.
+// The values of --container and the flags that go with it.
 struct ContainerFlags {
-  std::string word;  // empty: the files' names tell
+  std::string word;  // empty: chosen by the files' names
   uint64_t record_bytes = 0;
   uint64_t header_bytes = 0;
   uint64_t footer_bytes = 0;
   bool has_header = false;
   std::optional<std::string> delimiter;
 
-  // Nullopt: the files' names tell.
-  //   INVALID_ARGUMENT  flags that do not go together
+  // nullopt: chosen by the files' names.
+  //   INVALID_ARGUMENT  flags contradict each other
   absl::StatusOr<std::optional<readers::ContainerOptions>> Options() const;
 };
 
-// What --delimiter says: one byte, "\t" for a tab.
+// The value of --delimiter: one byte, "\t" for a tab.
 //   INVALID_ARGUMENT  it is not one byte, or a quote or a line end
 absl::StatusOr<char> ParseDelimiter(const std::string& word);
 

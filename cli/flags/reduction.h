@@ -8,10 +8,10 @@
 
 namespace millrace::cli {
 
-// The flags that stand for fields of a job's `reduction` (trainer/job/job.proto), where their
-// limits and defaults are.
+// The flags that set fields of a job's `reduction`. trainer/job/job.proto has their limits and
+// defaults.
 struct ReductionFlags {
-  // To go before what the job says.
+  // These take precedence over the job.
   std::vector<trainer::FieldValue> given;
 };
 

@@ -29,7 +29,7 @@ absl::StatusOr<ConstTensorView> ViewOf(const std::string& name, const FeatureVal
       absl::StrCat("feature \"", name, "\" holds ", strings.size(), " strings, not one"));
 }
 
-// True when the record has the feature, if only as an empty list of numbers.
+// True if the record has the feature, even as an empty list of numbers.
 bool IsThere(const FeatureValues& values) {
   const auto* strings = std::get_if<std::vector<std::string_view>>(&values);
   return strings != nullptr ? !strings->empty() : !std::holds_alternative<std::monostate>(values);
@@ -73,7 +73,7 @@ absl::Status Where::Resolve(const Schema& schema) {
 absl::StatusOr<bool> Where::Evaluate(const std::map<std::string, FeatureValues>& features) {
   RunArena arena(/*chunk_bytes=*/1024);
   Run run(arena, 0, 0, std::vector<SampleId>(1));
-  Schema scalars;  // where there is one number, it is the field's value
+  Schema scalars;  // a single number is the field's value
   Schema lists;
   for (const std::string& name : predicate_.fields()) {
     MILLRACE_ASSIGN_OR_RETURN(const ConstTensorView view, ViewOf(name, features.at(name)));
@@ -84,7 +84,7 @@ absl::StatusOr<bool> Where::Evaluate(const std::map<std::string, FeatureValues>&
     scalars.Set({name, view.dtype, {IsOneNumber(view) ? 1 : Shape::kUnknown}});
   }
   if (const absl::Status status = Resolve(scalars); !status.ok()) {
-    // Perhaps an element behind the end of a list that has one number here.
+    // The predicate may take an element behind the end of a list that has one number here.
     if (!Resolve(lists).ok()) return status;
   }
   uint8_t keep = 0;

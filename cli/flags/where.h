@@ -14,9 +14,9 @@
 #include "pipeline/predicate.h"
 #include "readers/example_view.h"
 
-// `--where PREDICATE` of `millrace records`: the predicates of docs/predicates.md over records as
-// they lie in a file. No plan says what types the features have, so each record tells its own: a
-// feature is a list of numbers (and a scalar too when it has one), or one string.
+// `--where PREDICATE` of `millrace records`: the predicates of docs/predicates.md over the records
+// of a file. No plan gives the types of the features, so each record gives its own: a feature is a
+// list of numbers (and also a scalar if it has one number), or one string.
 
 namespace millrace::cli {
 
@@ -26,7 +26,7 @@ class Where {
   //   INVALID_ARGUMENT  "column 12: ..."
   static absl::StatusOr<Where> Parse(std::string_view text);
 
-  // Tells whether a record matches, and counts it.
+  // Returns true if a record matches, and counts it.
   //   INVALID_ARGUMENT  a feature has another type or length than the predicate takes
   //   DATA_LOSS         not a tf.train.Example
   absl::StatusOr<bool> Matches(std::string_view payload);
@@ -44,7 +44,7 @@ class Where {
   Schema schema_;
   uint64_t num_records_ = 0;
   uint64_t num_matches_ = 0;
-  std::map<std::string, uint64_t> num_without_;  // by feature, the first one that is missing
+  std::map<std::string, uint64_t> num_without_;  // records by the first feature that they lack
 };
 
 }  // namespace millrace::cli

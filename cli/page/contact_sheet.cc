@@ -47,15 +47,15 @@ std::string Line(const pipeline::StageView& stage) {
   return stage.options.empty() ? title : absl::StrCat(title, ": ", stage.options);
 }
 
-// What a stage with a probability did, when it was drawn that it acts or does not.
+// The text for a stage with a probability, by whether it was drawn to act.
 std::string_view ActedText(const pipeline::StageView& stage, bool acted) {
   if (!acted) return "  -> did nothing";
-  // What it looks for may not be there.
+  // It may have found no place for a rectangle.
   if (stage.op == "random_erasing") return "  -> acted, if one of ten rectangles fitted";
   return "  -> acted";
 }
 
-// Of an image that is shown smaller than it is.
+// The text for an image that is shown smaller than it is.
 std::string ReducedText(const RowImage& image) {
   return absl::StrFormat("shown at 1/%d of %d x %d", image.reduced_by, image.full_width,
                          image.full_height);

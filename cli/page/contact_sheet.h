@@ -16,14 +16,14 @@
 
 namespace millrace::cli {
 
-// Batches as one HTML page that needs nothing else: images with what else a sample holds, and,
-// under the mouse, what the stages did to them. Everything that comes from data or the plan is
-// escaped, and the page forbids itself scripts and whatever it does not hold. Thread-compatible.
+// Batches as one self-contained HTML page: images with the other fields of their samples and, under
+// the mouse, the work of the stages on them. All text from data or the plan is escaped, and the
+// page forbids scripts and everything that it does not contain. Thread-compatible.
 class ContactSheet {
  public:
   // `title` is the plan's file; `stream` has been opened from `watch`, or from the plan as it is.
   // All but the title must outlive this.
-  //   INVALID_ARGUMENT  no field of the batches is an image; those there are are named
+  //   INVALID_ARGUMENT  no field of the batches is an image; the text names the fields
   static absl::StatusOr<ContactSheet> Make(std::string title, const pipeline::Plan& plan,
                                            const pipeline::CropWatch& watch,
                                            const pipeline::Pipeline& stream);
@@ -33,8 +33,8 @@ class ContactSheet {
 
   // The page is Begin, a section per batch, and End.
   std::string Begin() const;
-  // The first `max_rows` valid rows, one by one.
-  //   the errors of MakeRowImage and `sink`
+  // Passes the first `max_rows` valid rows to `sink`, one by one. Errors are those of MakeRowImage
+  // and `sink`.
   absl::Status AppendSection(const pipeline::Batch& batch, int64_t max_rows,
                              const Sink& sink) const;
   std::string End() const { return "</body></html>\n"; }
@@ -46,7 +46,7 @@ class ContactSheet {
   absl::StatusOr<std::string> Figure(const pipeline::Batch& batch, int64_t row) const;
   absl::StatusOr<std::string> Image(const pipeline::Batch& batch, size_t tensor,
                                     const ImageField& field, int64_t row) const;
-  // What the stages did to a field of a sample, a line each.
+  // The work of the stages on a field of a sample, one line for each stage.
   std::string StagesText(const ImageField& field, const SampleId& id) const;
   const ImageField* FindImage(const std::string& name) const;
 

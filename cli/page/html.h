@@ -6,8 +6,8 @@
 
 namespace millrace::cli {
 
-// `text` as HTML text and as the value of an attribute in double quotes. Bytes that are no text a
-// page could hold (not UTF-8, control characters but for the line feed) become \x1F.
+// `text` as HTML text and as the value of an attribute in double quotes. Bytes that a page cannot
+// hold as text (not UTF-8, control characters except the line feed) become \x1F.
 std::string EscapeHtml(std::string_view text);
 
 // "data:image/png;base64,..."

@@ -63,7 +63,7 @@ Mapping Stretch(const RowValue& value) {
     high = std::max(high, x);
   }
   if (low > high) return {{Affine{}}, "no finite value"};
-  // Halves, since the difference of the largest numbers is none.
+  // Divided first, since the difference of the largest numbers would overflow.
   const double scale = high > low ? high / 255 - low / 255 : 1;
   return {{{scale, low}}, absl::StrFormat("stretched: black is %.6g, white %.6g", low, high)};
 }
@@ -75,7 +75,7 @@ bool CanUndo(const std::vector<Affine>& values, int64_t channels) {
          });
 }
 
-// `channels` is how many are shown.
+// `channels` is the number of channels shown.
 Mapping MappingOf(const ImageField& field, const RowValue& value, int64_t channels) {
   if (value.dtype() == DType::kU8) return {{Affine{}}, ""};
   const auto& values = field.history.values;
@@ -85,7 +85,7 @@ Mapping MappingOf(const ImageField& field, const RowValue& value, int64_t channe
   return {*values, as_decoded ? "" : "mapped back to 0 to 255 as the plan's stages say"};
 }
 
-// The pixels of a row's value, a page's size.
+// The pixels of a row's value, reduced to the size of the page.
 class Pixels {
  public:
   Pixels(const RowValue& value, const Extents& extents, const Mapping& mapping)

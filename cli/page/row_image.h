@@ -14,16 +14,16 @@
 
 namespace millrace::cli {
 
-// How a field of the batches is an image.
+// The way in which a field of the batches is an image.
 struct ImageField {
   std::string name;
   pipeline::FieldHistory history;
   bool channels_first = false;
-  bool layout_guessed = false;  // from the extents, since the plan does not tell
+  bool layout_guessed = false;  // true if guessed from the extents, since the plan does not tell
 };
 
-// nullopt: the field is no image, which is numbers [height, width, channels] or [channels, height,
-// width] with 1, 3 or 4 channels, or uint8 [height, width] of at least 8 pixels each.
+// nullopt: the field is no image. Images are numbers [height, width, channels] or [channels,
+// height, width] with 1, 3 or 4 channels, or uint8 [height, width] of at least 8 pixels each.
 std::optional<ImageField> FindImageField(const Field& field, pipeline::FieldHistory history);
 
 inline constexpr int64_t kMaxShownSide = 512;  // pixels
@@ -34,15 +34,15 @@ struct RowImage {
   int64_t width = 0;
   int64_t full_height = 0;
   int64_t full_width = 0;
-  int64_t reduced_by = 1;  // a pixel of the PNGs is the mean of so many rows and columns
-  std::string values;      // how values became pixels; "" where they are pixels
+  int64_t reduced_by = 1;  // a pixel of the PNGs is the mean of this many rows and columns
+  std::string values;      // how values became pixels; "" if they are pixels
 };
 
-// uint8 values are pixels. Others become the uint8 values that they were, where the plan says how;
-// otherwise the image's smallest finite value is black and its largest white, and NaN black.
-// Channels that pad_channels has added are left out. An image with a side of more than
+// uint8 values are pixels. Others are converted back to the uint8 values that they were, if the
+// plan tells how; otherwise the image's smallest finite value is black and its largest white, NaN
+// black. Channels that pad_channels has added are left out. An image with a side of more than
 // kMaxShownSide is reduced.
-//   INVALID_ARGUMENT  the row has no pixels, or another number of channels than 1, 3 or 4
+//   INVALID_ARGUMENT  the row has no pixels, or its number of channels is not 1, 3 or 4
 //   other             EncodePng's
 absl::StatusOr<RowImage> MakeRowImage(const ImageField& field, const RowValue& value);
 

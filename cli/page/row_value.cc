@@ -45,13 +45,13 @@ void CopyBox(const std::byte* from, const Shape& outer, const Shape& shape, int 
   }
 }
 
-// Whether bytes are letters and not numbers: UTF-8 without control characters.
+// True if the bytes are text and not numbers: UTF-8 without control characters.
 bool IsText(std::string_view bytes) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   return !bytes.empty() && IsUtf8(bytes) && std::ranges::none_of(bytes, is_control);
 }
 
-// The characters in the first `size` bytes of well-formed UTF-8 that are whole.
+// The whole characters in the first `size` bytes of well-formed UTF-8.
 std::string_view CutText(std::string_view text, size_t size) {
   if (size >= text.size()) return text;
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;

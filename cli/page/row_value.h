@@ -13,10 +13,10 @@
 
 namespace millrace::cli {
 
-// What one row of a batch holds in one field, without padding. A value type.
+// The value of one field in one row of a batch, without padding. A value type.
 class RowValue {
  public:
-  // The value of tensor `i`, which is no "NAME/row_splits". REQUIRES: row < batch.num_rows().
+  // The value of tensor `i`, which is not a "NAME/row_splits". REQUIRES: row < batch.num_rows().
   static RowValue Of(const pipeline::Batch& batch, size_t i, int64_t row);
 
   RowValue(DType dtype, const Shape& shape, std::vector<std::byte> bytes)
@@ -28,8 +28,8 @@ class RowValue {
   // Element `i`, row-major. REQUIRES: a numeric dtype (uint8 is one).
   double at(int64_t i) const;
 
-  // For people: "7", "[0.25, 1, ...] float32[224]", "\"cat\"" for uint8 values that are text. Long
-  // ones are cut.
+  // A text for people: "7", "[0.25, 1, ...] float32[224]", "\"cat\"" for uint8 values that are
+  // text. Long texts are cut.
   std::string ToText() const;
 
  private:

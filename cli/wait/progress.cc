@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kTerminalPeriod = std::chrono::milliseconds(100);
 constexpr auto kPlainPeriod = std::chrono::seconds(5);
-// Work this short needs no account of itself.
+// Shorter work prints no last line.
 constexpr auto kShortWork = std::chrono::seconds(1);
 constexpr int kBarWidth = 30;
 

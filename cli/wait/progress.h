@@ -9,10 +9,10 @@
 
 namespace millrace::cli {
 
-// Shows how far long work is, on standard error: a bar that is redrawn on a terminal, a plain line
-// every few seconds elsewhere, and a last line at the end. Work that is over before anything was
-// shown, and within a second, leaves nothing. Make it before the work starts: rates count from
-// there. Thread-compatible.
+// Shows the progress of long work on standard error: a bar that is redrawn on a terminal, a plain
+// line every few seconds elsewhere, and a last line at the end. Work that is over within a second,
+// and before a line was shown, prints nothing. Make it before the work starts, since rates count
+// from there. Thread-compatible.
 class Progress {
  public:
   // Tells the time; for tests.
@@ -30,7 +30,7 @@ class Progress {
   void Add(int64_t amount) { Update(done_ + amount); }
   void Update(int64_t done);
   int64_t done() const { return done_; }
-  // A function that sets both, for work that reports them. It must not outlive this.
+  // A function that sets both, for work that reports them. It must not outlive this object.
   std::function<void(int64_t done, int64_t total)> Callback();
   // Takes the bar off the terminal so that a line can be printed; it comes back with a later
   // Update.
@@ -45,7 +45,7 @@ class Progress {
 
   const std::string what_;
   const std::string unit_;
-  const bool bytes_;  // the unit
+  const bool bytes_;  // true if the unit is "bytes"
   const bool terminal_;
   const NowFunction now_;
   const std::chrono::steady_clock::time_point start_;

@@ -6,9 +6,9 @@
 
 namespace millrace::cli {
 
-// How long this process has run, from looks at a clock that are meant to come every `turn`: of a
-// longer gap between two of them the process was stopped itself (SIGSTOP, a frozen container), and
-// only two turns of it count. Thread-compatible.
+// The time that this process has run, from looks at a clock that should come every `turn`. In a
+// longer gap between two looks the process was stopped (SIGSTOP, a frozen container), and only two
+// turns of the gap count. Thread-compatible.
 class RunningTime {
  public:
   using Clock = std::chrono::steady_clock;

@@ -13,7 +13,7 @@
 namespace millrace::cli {
 namespace {
 
-// The limit is in whole seconds, so one turn more is little of it.
+// The limit is in whole seconds, so one turn more is a small part of it.
 constexpr std::chrono::milliseconds kTurn{100};
 
 }  // namespace
@@ -24,7 +24,7 @@ void UnboundedWatch::Tell(std::string_view what) {
     waits_ = false;
     over_.NotifyAll();
   }
-  thread_ = std::jthread();  // joins the one there was
+  thread_ = std::jthread();  // joins the previous thread
   if (what.empty()) return;
   {
     MutexLock lock(mu_);
@@ -37,7 +37,7 @@ void UnboundedWatch::Tell(std::string_view what) {
       note_.empty() ? "" : "; ", note_);
   try {
     thread_ = std::jthread([this, text = std::move(text)] { Run(text); });
-  } catch (const std::system_error&) {  // rather than lose a job that goes well
+  } catch (const std::system_error&) {  // the job is not ended for that
   }
 }
 
@@ -49,7 +49,7 @@ void UnboundedWatch::Run(const std::string& text) {
       over_.WaitFor(mu_, kTurn);
       continue;
     }
-    // The thread that waits cannot be ended, nor can what it holds be released.
+    // The thread that waits cannot be ended, nor can its resources be released.
     Fail(absl::DeadlineExceededError(text));
     _exit(exit_code_);
   }

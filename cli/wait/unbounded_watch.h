@@ -12,10 +12,10 @@
 
 namespace millrace::cli {
 
-// Ends the process, with a line on standard error, when a wait that nothing interrupts
-// takes too long: MPI_Init waits for ever for a rank that does not come, MPI_Finalize for one that
-// does not end. Time in which this process was stopped itself does not count. Thread-compatible;
-// outlives the communicators of the Connect that tells it.
+// Ends the process, with a line on standard error, if a wait that cannot be interrupted takes too
+// long: MPI_Init waits for ever for a rank that does not come, MPI_Finalize for one that does not
+// end. Time in which this process itself was stopped does not count. Thread-compatible; must
+// outlive the communicators of the Connect that calls it.
 class UnboundedWatch {
  public:
   explicit UnboundedWatch(std::chrono::nanoseconds limit) : limit_(limit) {}
@@ -23,8 +23,8 @@ class UnboundedWatch {
   UnboundedWatch(const UnboundedWatch&) = delete;
   UnboundedWatch& operator=(const UnboundedWatch&) = delete;
 
-  // Tells which wait has begun; empty: it is over. For ConnectOptions::on_unbounded. If no thread
-  // can be started, the wait is not watched.
+  // Takes the name of a wait that has begun; empty: it is over. For ConnectOptions::on_unbounded.
+  // If no thread can be started, the wait is not watched.
   void Tell(std::string_view what);
   // Sets a remark for the line ("the training is done"), and the exit code, of the waits that begin
   // from now on.
@@ -38,11 +38,11 @@ class UnboundedWatch {
 
   const std::chrono::nanoseconds limit_;
   std::string note_;
-  int exit_code_ = kFailed;  // of the thread while something has begun
+  int exit_code_ = kFailed;  // used by the thread during a wait
   Mutex mu_;
   CondVar over_;
   bool waits_ MILLRACE_GUARDED_BY(mu_) = false;
-  std::jthread thread_;  // while something has begun
+  std::jthread thread_;  // runs during a wait
 };
 
 }  // namespace millrace::cli
