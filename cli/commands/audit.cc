@@ -110,10 +110,10 @@ void AddAudit(Command parent) {
   Command command = parent.AddCommand(
       "audit", "Prove from the logs of `run --audit` that every sample was visited exactly once");
   command.Add("files", flags->files, "Logs of all ranks and restarts, in any order").Required();
-  command.Add("--epochs", flags->epochs, "How many epochs have to be finished at least")
+  command.Add("--epochs", flags->epochs, "The least number of epochs that must be finished")
       .Whole(0, std::numeric_limits<int64_t>::max())
       .ShowDefault();
-  command.Add("--messages", flags->messages, "How many violations are told in words")
+  command.Add("--messages", flags->messages, "The number of violations to describe in words")
       .Whole(1, 1000000)
       .ShowDefault();
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");

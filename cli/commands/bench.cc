@@ -202,10 +202,9 @@ void AddBench(Command parent) {
       parent.AddCommand("bench", "Measure a collective operation over sizes, as nccl-tests does");
   command.Add("operation", flags->operation, absl::StrJoin(CollectiveNames(), ", ")).Required();
   command.Add("--ranks", flags->ranks, "Ranks as threads of this process").Whole(1, 256);
-  command.Add(
-      "--backend", flags->backend,
-      "single, tcp, mpi or nccl, instead of what suits the launcher; with --ranks threads or "
-      "nccl (a GPU for each)");
+  command.Add("--backend", flags->backend,
+              "single, tcp, mpi or nccl (default: by the launcher); with --ranks threads or nccl "
+              "(a GPU for each)");
   command
       .Add("--connect-timeout", flags->connect_timeout_s,
            "Seconds to wait for the other ranks at the start, and at the end of MPI")
@@ -213,20 +212,20 @@ void AddBench(Command parent) {
       .Whole(1, 1 << 24);
   command
       .Add("--timeout", flags->timeout_s,
-           "Seconds that a call waits for the other ranks (0: no limit)")
+           "Seconds that a call may wait for the other ranks (0: no limit)")
       .ShowDefault()
       .Whole(0, 1 << 24);
   command.Add("--min-bytes", flags->min_bytes, "Smallest size").ShowDefault().Whole(1);
   command.Add("--max-bytes", flags->max_bytes, "Largest size")
       .ShowDefault()
       .Whole(1, uint64_t{1} << 36);
-  command.Add("--factor", flags->factor, "From one size to the next")
+  command.Add("--factor", flags->factor, "Factor from one size to the next")
       .ShowDefault()
       .Whole(2, 1 << 20);
   command.Add("--dtype", flags->dtype, "Element type").ShowDefault();
   command.Add("--op", flags->op, "sum, product, min, max, average").ShowDefault();
   command.Add("--root", flags->root, "Root of broadcast and reduce").Whole(0, kMaxInt);
-  command.Add("--warmup", flags->warmup, "Calls before those that are timed")
+  command.Add("--warmup", flags->warmup, "Calls before the timed ones")
       .ShowDefault()
       .Whole(0, 1 << 20);
   command.Add("--repeats", flags->repeats, "Timed calls of each size")

@@ -176,12 +176,12 @@ void AddCat(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand("cat", "Print records, one JSON object per line");
   command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
-  command.Add("--count", flags->count, "Print so many records (0: all)").Whole(0);
-  command.AddSwitch("--raw", flags->raw, "The payloads' bytes, one after the other");
+  command.Add("--count", flags->count, "Number of records to print (0: all)").Whole(0);
+  command.AddSwitch("--raw", flags->raw, "Print the payloads' bytes, one after the other");
   command.Add("--where", flags->where,
-              "Only records whose features fulfil this condition (docs/predicates.md)");
+              "Print only records whose features fulfil this condition (docs/predicates.md)");
   command.Footer(
-      "Damaged records are passed over; the first is told at the end, with exit code 1.\n"
+      "Damaged records are left out; the first is reported at the end, with exit code 1.\n"
       "Example:\n"
       "  millrace records cat data/train-00000-of-00008.tfrecord --count 3\n"
       "  millrace records cat 'data/train-*' --where '`image/class/label` in (3, 5)'");

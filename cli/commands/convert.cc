@@ -174,36 +174,38 @@ Flag AddFormat(Command& command, const std::string& name, ConvertFormat& format,
 
 void AddInputFlags(Command& command, Flags& flags) {
   readers::ConvertOptions& options = flags.options;
-  command.Add("files", flags.files, "What is read: files, patterns, URLs; not for idx and images");
+  command.Add("files", flags.files, "The input: files, patterns, URLs; not for idx and images");
   command.Add("--images", options.images,
               "The IDX file of images, the folder of images, or the tar of them");
   command.Add("--labels", options.labels,
-              "The IDX file of labels (default: named as the images are, with labels-idx1)");
-  command.Add("--label", options.label, "The label of images whose names tell no class").Integer();
+              "The IDX file of labels (default: the name of the images' file, with labels-idx1)");
+  command.Add("--label", options.label, "The label of images whose names give no class").Integer();
   AddCompressionFlag(
       command, options.input_compression, "--input-compression",
-      "Of the files that are read: none, gzip, zlib or zstd (default: by their first "
-      "bytes)");
+      "Compression of the input: none, gzip, zlib or zstd (default: by the first bytes)");
   command.AddSwitch("--header", options.container.has_header,
                     "The first row of CSV names the columns (else: the schema, in order)");
   command
-      .Add("--delimiter", flags.delimiter, "Between the columns of CSV that is read; \\t is a tab")
+      .Add("--delimiter", flags.delimiter,
+           "The byte between the columns of CSV input; \\t is a tab")
       .ShowDefault();
-  command.Add("--record-bytes", options.container.record_bytes, "Of fixed_length that is read")
+  command
+      .Add("--record-bytes", options.container.record_bytes,
+           "Bytes of a record of fixed_length input")
       .Whole(1);
-  command.Add("--header-bytes", options.container.header_bytes, "In front of the first record")
+  command.Add("--header-bytes", options.container.header_bytes, "Bytes before the first record")
       .Whole(0);
-  command.Add("--footer-bytes", options.container.footer_bytes, "Behind the last record").Whole(0);
+  command.Add("--footer-bytes", options.container.footer_bytes, "Bytes behind the last record")
+      .Whole(0);
 }
 
 void AddSampleFlags(Command& command, Flags& flags) {
-  command.Add(
-      "--schema", flags.schema,
-      "NAME:DTYPE,... of csv, jsonl and tar; bytes, int64 or float32, then [] for a list, ? for "
-      "what may be missing");
+  command.Add("--schema", flags.schema,
+              "NAME:DTYPE,... of csv, jsonl and tar; bytes, int64 or float32, then [] for a list, "
+              "? if it may be missing");
   command.Add("--feature", flags.options.feature,
-              "The feature that a record of text or fixed_length is");
-  command.Add("--features", flags.features, "Which features are taken: NAME or NAME=NEW,...");
+              "The name of the feature that holds a record of text or fixed_length");
+  command.Add("--features", flags.features, "The features to copy: NAME or NAME=NEW,...");
 }
 
 void AddWriteMode(Command& command, Flags& flags, const Flag& encoding) {
@@ -222,30 +224,29 @@ void AddWriteMode(Command& command, Flags& flags, const Flag& encoding) {
       .Excludes(encoding);
   command
       .Add("--smart-threshold", flags.smart_threshold,
-           "Of smart: JPEG where raw pixels take more bytes")
+           "For smart: the most bytes of raw pixels; larger images become JPEG")
       .Whole(0);
   command
       .Add("--compress-probability", flags.compress_probability,
-           "Of proportion: how likely an image becomes JPEG (default: 0.5)")
+           "For proportion: the probability that an image becomes JPEG (default: 0.5)")
       .Finite(0, 1);
-  command.Add("--write-seed", flags.write_seed, "Of proportion: seed of what is drawn (default: 0)")
-      .Whole(0);
+  command.Add("--write-seed", flags.write_seed, "For proportion: the seed (default: 0)").Whole(0);
 }
 
 void AddImageFlags(Command& command, Flags& flags) {
   augment::ImageRecoderOptions& recoder = flags.recoder;
   Flag longer = command
                     .Add("--max-resolution", recoder.max_resolution,
-                         "Shrink images until the longer side has so many pixels")
+                         "Shrink images whose longer side has more pixels to this")
                     .Integer();
   command
       .Add("--min-resolution", recoder.min_resolution,
-           "Shrink images until the shorter side has so many pixels")
+           "Shrink images whose shorter side has more pixels to this")
       .Integer()
       .Excludes(longer);
   command
       .Add("--jpeg-quality", flags.jpeg_quality,
-           "Of images that are encoded anew as JPEG (default: 90)")
+           "Quality of images that are re-encoded as JPEG (default: 90)")
       .Whole(1, 100);
   Flag encoding = command.AddWord(
       "--image-encoding",
@@ -257,20 +258,20 @@ void AddImageFlags(Command& command, Flags& flags) {
   encoding.OneOf({"jpeg", "raw"});
   AddWriteMode(command, flags, encoding);
   command.Add("--image-feature", flags.options.image_feature,
-              "Which feature the image is (default: image/encoded, jpg, jpeg or png)");
+              "The feature that holds the image (default: image/encoded, jpg, jpeg or png)");
 }
 
 void AddOutputFlags(Command& command, Flags& flags) {
   readers::ConvertOptions& options = flags.options;
-  command.Add("--out", flags.out, "Folder for the shards; made when it is missing").Required();
+  command.Add("--out", flags.out, "Folder for the shards; made if it is missing").Required();
   command.Add("--prefix", flags.prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
-  command.Add("--shards", options.num_shards, "How many shards").Whole(1, 99999).ShowDefault();
+  command.Add("--shards", options.num_shards, "Number of shards").Whole(1, 99999).ShowDefault();
   command.Add("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
       .Whole(0);
   AddCompressionFlag(command, options.compression);
-  command.AddSwitch("--overwrite", options.overwrite,
-                    "Replace the shards of this prefix that exist");
-  command.Add("--threads", flags.threads, "That read and encode (default: all usable cores)")
+  command.AddSwitch("--overwrite", options.overwrite, "Replace existing shards of this prefix");
+  command
+      .Add("--threads", flags.threads, "Threads that read and encode (default: all usable cores)")
       .Whole(1, 4096);
 }
 
@@ -280,21 +281,19 @@ void AddConvert(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand("convert", "Copy records from one container to another");
   // The checks list the words; CLI11's transformers would list the enums' numbers too.
-  AddFormat(command, "--from", flags->options.from, "What is read").Required();
-  AddFormat(command, "--to", flags->options.to, "What is written (default: tfrecord)");
+  AddFormat(command, "--from", flags->options.from, "Format of the input").Required();
+  AddFormat(command, "--to", flags->options.to, "Format of the output (default: tfrecord)");
   AddInputFlags(command, *flags);
   AddSampleFlags(command, *flags);
   AddImageFlags(command, *flags);
   AddOutputFlags(command, *flags);
   command.Footer(
-      "tfrecord, text and fixed_length are copied into each other byte by byte. All else are "
-      "samples\n"
-      "of named features: tf.train.Examples, rows of csv, objects of jsonl, samples of tar, images "
-      "with\n"
-      "labels (idx, images); text and fixed_length are one feature of such a sample (--feature).\n"
-      "docs/convert.md says what each can hold. A range and memory are no files: nothing to "
-      "convert.\n"
-      "When it is killed, the same command goes on with the shard that it was at.\n"
+      "Records of tfrecord, text and fixed_length are copied into each other byte by byte. Other\n"
+      "formats hold samples of named features: tf.train.Examples, rows of csv, objects of jsonl,\n"
+      "samples of tar, images with labels (idx, images); a record of text or fixed_length becomes\n"
+      "one feature of a sample (--feature). docs/convert.md lists the limits of each format.\n"
+      "The containers range and memory are not files and cannot be converted.\n"
+      "If it is killed, the same command continues with the unfinished shard.\n"
       "Examples:\n"
       "  millrace records convert --from idx --images train-images-idx3-ubyte.gz "
       "--out data --prefix train --shards 8\n"

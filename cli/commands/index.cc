@@ -144,16 +144,16 @@ absl::Status Run(const Flags& flags) {
 void AddIndex(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
-      "index", "Find the records of files now, so that pipelines open at once; DALI's .idx too");
+      "index", "Make the indexes of files now, so that pipelines open at once; also DALI's .idx");
   command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
   command.AddSwitch("--dali", flags->dali,
                     "Write what tfrecord2idx writes: FILE.idx beside each file, plain ones only");
   Flag out = command.Add("--out", flags->out, "With --dali: the name of the .idx of one file");
   command
       .Add("--out-folder", flags->out_folder,
-           "With --dali: the folder for all .idx files; made when it is missing")
+           "With --dali: the folder for all .idx files; made if it is missing")
       .Excludes(out);
-  command.AddSwitch("--overwrite", flags->overwrite, "Replace .idx files that are there");
+  command.AddSwitch("--overwrite", flags->overwrite, "Replace existing .idx files");
   command.Footer(
       "Indexes are kept in $XDG_CACHE_HOME/millrace or ~/.cache/millrace.\n"
       "Examples:\n  millrace records index data/*.tfrecord\n"

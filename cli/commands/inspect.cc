@@ -122,12 +122,12 @@ int Verdict(const readers::InspectReport& report) {
 void AddInspect(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
-      "inspect", "Say what is in record files: records, sizes, CRCs, features and their ranges");
+      "inspect", "Describe record files: records, sizes, CRCs, features and their ranges");
   command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
-  command.Add("--records", flags->options.max_records, "Look at so many per file (0: all)")
+  command.Add("--records", flags->options.max_records, "Records to look at per file (0: all)")
       .Whole(0);
   command.Footer(
-      "Exit code 1 when a file cannot be read, or what was read of it is damaged.\n"
+      "Exit code 1 if a file cannot be read, or the part that was read is damaged.\n"
       "Example:\n  millrace records inspect data/*.tfrecord");
   command.Do([flags] {
     const auto report = InspectFiles(*flags);

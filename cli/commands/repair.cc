@@ -58,15 +58,14 @@ void AddRepair(Command parent) {
   AddContainerFlags(command, flags->container);
   command.Add("--out", flags->out, "Folder of the copies, which have the files' names").Required();
   command.Add("--from", flags->from,
-              "Leave out the records too that this quarantine names for what they hold");
-  command.AddSwitch(
-      "--reframe", flags->options.reframe,
-      "TFRecord: keep a record whose checksum is wrong and that is a tf.train.Example, or whose "
-      "length's checksum alone is wrong");
+              "Also leave out the records that this quarantine names for bad content");
+  command.AddSwitch("--reframe", flags->options.reframe,
+                    "TFRecord: keep a record with a wrong checksum if it is a tf.train.Example, or "
+                    "if only the checksum of its length is wrong");
   command.Footer(
-      "Of a tar the samples around a damaged header go, of CSV rows that are none or have another "
-      "number of cells than the row of names (--header) or most of the first rows. Records of IDX "
-      "and of fixed length cannot be repaired.\n"
+      "Repair removes from a tar the samples around a damaged header, and from CSV rows that do "
+      "not parse or have another number of cells than the row of names (--header) or most of the "
+      "first rows. Records of IDX and of fixed length cannot be repaired.\n"
       "Example:\n  millrace records repair data/*.tfrecord --out mended --reframe");
   command.Do([flags] { return Run(*flags); });
 }

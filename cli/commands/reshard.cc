@@ -81,17 +81,17 @@ Command AddCommon(Command parent, const std::string& name, const std::string& he
                   const std::shared_ptr<Flags>& flags) {
   Command command = parent.AddCommand(name, help);
   command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
-  command.Add("--out", flags->out, "Folder for the shards; made when it is missing").Required();
+  command.Add("--out", flags->out, "Folder for the shards; made if it is missing").Required();
   command.Add("--prefix", flags->prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
   AddCompressionFlag(command, flags->options.compression);
   command.AddSwitch("--overwrite", flags->options.overwrite,
-                    "Replace the shards of this prefix that exist");
+                    "Replace existing shards of this prefix");
   command.Do([flags] { return RunAndPrint(*flags); });
   return command;
 }
 
 void AddShards(Command& command, Flags& flags) {
-  command.Add("--shards", flags.options.num_shards, "How many shards, of as many bytes each")
+  command.Add("--shards", flags.options.num_shards, "Number of shards, of about equal bytes")
       .Whole(1, 99999)
       .ShowDefault();
 }
@@ -106,11 +106,11 @@ void AddShuffle(Command& command, Flags& flags) {
 void AddSplit(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command =
-      AddCommon(parent, "split", "Copy records into shards of equally many bytes", flags);
+      AddCommon(parent, "split", "Copy records into shards of about equal bytes", flags);
   AddShards(command, *flags);
   AddShuffle(command, *flags);
   command.Footer(
-      "When it is killed, the same command goes on with the shard that it was at.\n"
+      "If it is killed, the same command continues with the unfinished shard.\n"
       "Example:\n"
       "  millrace records split all.tfrecord --out data --prefix train --shards 64 --shuffle 1");
 }
@@ -127,8 +127,8 @@ void AddSample(Command parent) {
   Command command = AddCommon(
       parent, "sample", "Copy records drawn at random without replacement, in their order", flags);
   AddShards(command, *flags);
-  command.Add("--count", flags->options.sample_records, "How many records").Whole(1);
-  command.Add("--share", flags->share, "What share of the records").Finite(0, 1);
+  command.Add("--count", flags->options.sample_records, "Number of records").Whole(1);
+  command.Add("--share", flags->share, "Share of the records").Finite(0, 1);
   command.Add("--seed", flags->options.seed, "Of the draw").Whole(0).ShowDefault();
   command.Do([flags] {
     if (flags->options.sample_records.has_value() == (flags->share > 0)) {

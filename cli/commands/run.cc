@@ -177,7 +177,7 @@ int Run(const RunFlags& flags) {
 
 void AddRun(Command parent) {
   auto flags = std::make_shared<RunFlags>();
-  Command command = parent.AddCommand("run", "Drive a pipeline without a trainer and measure it");
+  Command command = parent.AddCommand("run", "Run a pipeline without a trainer and measure it");
   command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
   command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
       .OneValueEach();
@@ -185,7 +185,7 @@ void AddRun(Command parent) {
       .Whole(0, std::numeric_limits<int64_t>::max());
   command
       .Add("--seconds", flags->seconds,
-           "Stop after this many seconds (0: no limit); with --find-max, of each try (0: 10)")
+           "Stop after this many seconds (0: no limit); with --find-max, for each trial (0: 10)")
       .Finite(0, 1e9);
   command.Add("--threads", flags->threads, "Pipeline threads (0: usable cores)").Whole(0, 4096);
   const Flag pace =
@@ -193,17 +193,19 @@ void AddRun(Command parent) {
           .Finite(1e-3, 1e12);
   command
       .Add("--accelerator", flags->accelerator,
-           "Emulate one that computes as long as a benchmark says (docs/accelerators.md)")
+           "Emulate an accelerator of a benchmark (docs/accelerators.md)")
       .OneOf(AcceleratorNames())
       .Excludes(pace);
-  command.Add("--accelerators", flags->accelerators, "Emulate so many, which share the stream")
+  command
+      .Add("--accelerators", flags->accelerators,
+           "Number of emulated accelerators, which share the stream")
       .Whole(1, kMaxAccelerators)
       .ShowDefault();
   command.AddSwitch("--find-max", flags->find_max,
-                    "Find how many of them this host feeds at a utilisation of 0.90");
+                    "Find how many accelerators this host feeds at a utilisation of 0.90");
   command
       .Add("--warmup", flags->warmup,
-           "With --find-max: seconds before each try that it leaves out (2)")
+           "With --find-max: unmeasured seconds at the start of each trial (2)")
       .Finite(0, 1e6);
   command.Add("--rank", flags->rank, "Read this rank's slice of every batch")
       .Whole(0, kMaxInt)
@@ -214,17 +216,16 @@ void AddRun(Command parent) {
   const Flag resume = command.Add("--resume", flags->resume, "Continue from this resume token");
   command
       .Add("--token-file", flags->token_file,
-           "Continue from the token in this file, if there is one, and keep that of the last "
+           "Continue from the token in this file, if there is one, and store the token of the last "
            "batch there")
       .Excludes(resume);
-  command.AddSwitch(
-      "--force", flags->force,
-      "Continue from a token of another plan or other data all the same, and say what is "
-      "lost; one of another semantics_version is refused even so");
+  command.AddSwitch("--force", flags->force,
+                    "Continue even from a token of another plan or other data, and report what is "
+                    "lost; a token of another semantics_version is still refused");
   command.Add("--audit", flags->audit,
               "Log the samples of every batch to this file, one for each rank (see audit)");
   command.Add("--quarantine", flags->quarantine,
-              "Append the damaged records that are met to this file (see records repair)");
+              "Append damaged records to this file (see records repair)");
   command.AddSwitch("--digest", flags->digest,
                     "Digest of all valid rows; the ranks' digests add up");
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");

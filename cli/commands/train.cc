@@ -156,10 +156,11 @@ void AddLaunchFlags(Command& command, Flags& flags) {
       .Add("--world-size", flags.connect.flags.size,
            "Number of processes (default: the launcher's)")
       .Whole(1, 1 << 24);
-  command.Add("--rendezvous", flags.connect.rendezvous,
-              "Where the processes meet: HOST:PORT of rank 0, or file:FOLDER that all share");
+  command.Add(
+      "--rendezvous", flags.connect.rendezvous,
+      "Where the processes meet: HOST:PORT of rank 0, or file:FOLDER, a folder that all share");
   command.Add("--job-id", flags.connect.job_id,
-              "Refuse processes with another one at the rendezvous (default: the launcher's)");
+              "Refuse processes with another job id at the rendezvous (default: the launcher's)");
   command.Add(
       "--backend", flags.connect.backend,
       absl::StrCat("How ranks talk, instead of what suits the launcher: ", "single, tcp, mpi"));
@@ -188,26 +189,25 @@ void AddTrain(Command parent) {
       .Add("--threads", flags->threads, "Cores of this rank (0: usable cores / ranks of this host)")
       .Whole(0, 4096);
   command.Add("--quarantine", flags->quarantine,
-              "Append the damaged records that any rank meets to this file (see records repair)");
+              "Append the damaged records of all ranks to this file (see records repair)");
   command.Add("--timeline", flags->timeline,
-              "Write what all ranks did when to this file (Chrome trace format)");
+              "Write a timeline of all ranks to this file (Chrome trace format)");
   command
       .Add("--stall-report-ms", flags->stall_report_ms,
-           "Name a rank that the others have waited for so long")
+           "Report a rank after the others have waited for it this long")
       .ShowDefault()
       .Whole(1, kMaxInt);
   command
       .Add("--stall-abort-ms", flags->stall_abort_ms,
-           "Give a rank up after so long, and exit with 76 (0: never)")
+           "Give a rank up after this long, and exit with 76 (0: never)")
       .ShowDefault()
       .Whole(0, kMaxInt);
   AddReductionFlags(command, flags->reduction);
   AddLaunchFlags(command, *flags);
   command.Footer(
       "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
-      "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead, as scripts/mpirun.sh "
-      "does\n"
-      "with the SIGTERM that it gets.\n"
+      "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead. scripts/mpirun.sh does\n"
+      "so when it receives SIGTERM.\n"
       "Examples:\n"
       "  millrace train examples/fashion_mnist/job.pbtxt\n"
       "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt --resume\n"

@@ -132,20 +132,22 @@ int Run(Flags flags) {
 void AddVerify(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
-      "verify", "Read every byte, list every damaged place; exit 1 when there is one");
+      "verify", "Read every byte, list every damaged place; exit 1 if there is one");
   command.Add("files", flags->files, "Files or glob patterns; folders of images by class");
   AddContainerFlags(command, flags->container);
   command.Add("--from", flags->from,
               "Read only the records that this quarantine names (millrace run --quarantine)");
   command.AddSwitch("--examples", flags->options.check_examples,
-                    "Each payload must be a valid tf.train.Example too");
-  command.Add("--max-places", flags->options.max_places, "List so many; all are counted")
+                    "Each payload must also be a valid tf.train.Example");
+  command
+      .Add("--max-places", flags->options.max_places,
+           "Number of damaged places to list; all are counted")
       .Whole(0)
       .ShowDefault();
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");
   command.Footer(
       "Rows of CSV must have as many cells as the row of names (--header), or as most of the first "
-      "rows; of images in a folder the headers are read.\n"
+      "rows. Of images in a folder only the headers are read.\n"
       "Examples:\n  millrace records verify --examples data/*.tfrecord\n"
       "  millrace records verify samples-*.tar rows.csv.gz photos/\n"
       "  millrace records verify --from bad.jsonl");

@@ -57,7 +57,7 @@ void AddContainerFlags(Command command, ContainerFlags& flags) {
   command
       .AddWord(
           "--container", [&flags](const std::string& word) { flags.word = word; },
-          "What the files are (default: what their names tell, else tfrecord)")
+          "Format of the files (default: by their names, else tfrecord)")
       .OneOf(Words());
   command.AddSwitch("--header", flags.has_header, "csv: the first row names the columns");
   command.Add("--delimiter", flags.delimiter,

@@ -37,22 +37,23 @@ void AddReductionFlags(Command command, ReductionFlags& flags) {
       .Whole(0);
   add_switch("--exact-reduction", "exact",
              "Sums with the same bits for every backend and placement of ranks");
-  add("--wire-dtype", "wire_dtype", "What sums are rounded to between hosts")
+  add("--wire-dtype", "wire_dtype", "Type to which sums are rounded between hosts")
       .OneOf({"float32", "float16", "bfloat16"});
   add_switch("--shard-optimizer", "shard_optimizer",
              "Each rank keeps the optimizer's state of its part of the weights (ZeRO-1)");
   add("--stale-steps", "stale_steps",
-      "Use sums so many steps late, so that no step waits for its own")
+      "Use sums this many steps late, so that no step waits for its own")
       .Whole(0, kMost32);
   add("--synchronous-tail", "synchronous_tail",
       "With --stale-steps: steps at the end that wait for their own sums")
       .Whole(1);
-  add("--digest-every", "digest_every", "Compare the ranks' weights every so many steps (0: never)")
+  add("--digest-every", "digest_every",
+      "Compare the ranks' weights every this many steps (0: never)")
       .Whole(0);
   add("--bucket-bytes", "bucket_bytes", "Gradients are reduced in buckets of this size").Whole(1);
   add("--edge-bucket-bytes", "edge_bucket_bytes", "Size of the first bucket and the last").Whole(1);
   add("--progress-policy", "progress_policy",
-      "Who reduces: the computing thread, one beside it, or by cores and ranks")
+      "Thread that reduces: the computing one, another one, or chosen by cores and ranks")
       .OneOf({"auto", "inline", "thread"});
 }
 
