@@ -5,7 +5,7 @@
 namespace millrace::cli {
 
 int Fail(const absl::Status& status) {
-  std::fflush(stdout);  // what was found so far stands before the error
+  std::fflush(stdout);  // the output so far comes before the error
   std::fprintf(stderr, "millrace: error: %s\n", std::string(status.message()).c_str());
   return kFailed;
 }

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-// How the `millrace` command ends: its exit codes, and the line that says why.
+// The exit codes of the `millrace` command, and the error line that it prints.
 
 namespace millrace::cli {
 

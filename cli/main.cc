@@ -38,7 +38,7 @@ std::string VersionText() {
                       "devices: ", pipeline::BuiltInDevices(), "\n", "vectors: ", WidestIsa());
 }
 
-// What could not be written was not done.
+// Output that could not be written makes the command fail.
 int AfterOutput(int code) {
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return code;

@@ -63,7 +63,7 @@ struct WaitLimits {
   std::function<absl::Status()> watch;
 };
 
-// What a backend can do beyond its operations; the same on all ranks of a group.
+// The abilities of a backend beyond its operations; the same on all ranks of a group.
 struct Capabilities {
   // True if sums are made in ascending order of the ranks, with the bits of every such backend.
   bool ordered_sums = true;

@@ -24,7 +24,7 @@ enum class LauncherKind {
   kKubernetes,  // an Indexed Job
 };
 
-// What the launcher says about this process.
+// The launcher's information about this process.
 struct Launcher {
   LauncherKind kind = LauncherKind::kNone;
   int size = 1;        // ranks of the job; 0: unknown (PMIx tells it only through its library)
@@ -36,7 +36,7 @@ struct Launcher {
   std::string job_id;  // different for every run; empty: the launcher names none
 };
 
-// What the user says on the command line.
+// The user's flags on the command line.
 struct LaunchFlags {
   std::optional<int64_t> rank;
   std::optional<int64_t> size;

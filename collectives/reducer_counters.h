@@ -27,7 +27,7 @@ struct ReducerCounters {
   std::vector<Bucket> buckets;  // in plan order, of all steps
   double gather_seconds = 0;    // in GatherShards: exposed, in no bucket
 
-  // Of the last step.
+  // Values of the last step.
   double last_finish_seconds = 0;  // how long Finish took
   // The rank of the communicator that was last to fill the bucket that this rank waited for
   // longest. -1: no rank of this host was awaited; always over NCCL, which does not name the rank

@@ -8,7 +8,7 @@
 
 #include "collectives/reducer_counters.h"
 
-// The lines a training prints.
+// The lines that a training prints.
 
 namespace millrace::trainer {
 
@@ -17,7 +17,7 @@ struct StepTimes {
   uint64_t steps = 0;
   int64_t samples = 0;  // over all ranks
   double step_seconds = 0;
-  double wait_seconds = 0;  // of them, spent waiting for the next batch
+  double wait_seconds = 0;  // the part of them spent waiting for the next batch
 
   void Add(int64_t num_samples, double step, double wait);
   double wait_share() const { return step_seconds > 0 ? wait_seconds / step_seconds : 0; }
@@ -41,11 +41,11 @@ struct StepLine {
   StepTimes times;
   GradientNorms norms;
   bool shows_norm = false;
-  std::string straggler;  // "rank 3 is awaited: ..."; empty: no rank worth a word
+  std::string straggler;  // "rank 3 is awaited: ..."; empty: no rank worth mentioning
 };
 
 // "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr
-// 0.0500", and where they are asked for or happened "  norm 2.1500 (3 clipped)  skipped 1".
+// 0.0500", then, if norms are shown or steps were skipped, "  norm 2.1500 (3 clipped)  skipped 1".
 std::string FormatStep(const StepLine& line);
 
 // "reduction: 3 buckets, 38.4 MB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the

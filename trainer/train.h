@@ -40,7 +40,7 @@ struct TrainOptions {
   std::chrono::milliseconds stall_report{3000};
   std::chrono::milliseconds stall_abort{60'000};
   // The longest that a rank waits for the others in each operation until the watchdogs are there,
-  // where the communicator has no timeout of its own; 0: for ever.
+  // if the communicator has no timeout of its own; 0: for ever.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   // The file to which the timeline of all ranks is written at the end (collectives/timeline.h); a
   // warning tells if that fails. After the loss of a rank it holds the remaining ranks of one file
@@ -60,20 +60,21 @@ struct TrainOptions {
   // Receives warnings: things that a user should know but need not act on. Called on any rank and
   // any thread; an exception on the watchdog's thread is dropped. May be empty.
   std::function<void(std::string_view line)> warn;
-  // Called once per failure, with what Train is going to return: on rank 0 for an error that all
-  // ranks have, on the failing rank for one of its own. It comes before Abort, from which the MPI
-  // backend does not return, so only here can the reason be told to the user. May be empty.
+  // Called once per failure, with the status that Train is going to return: on rank 0 for an error
+  // that all ranks have, on the failing rank for one of its own. It is called before Abort, from
+  // which the MPI backend does not return, so only here can the user be told the reason. May be
+  // empty.
   std::function<void(const absl::Status& status)> report;
 };
 
 struct TrainOutcome {
   bool stopped = false;      // `stop` was seen; the checkpoint is durable
-  uint64_t steps = 0;        // of the whole job, over all runs of it
+  uint64_t steps = 0;        // steps of the whole job, over all its runs
   uint64_t skipped = 0;      // steps of this run whose gradients were not finite
-  double test_accuracy = 0;  // of the last evaluation, in [0, 1]; 0 when there was none
+  double test_accuracy = 0;  // of the last evaluation, in [0, 1]; 0 if there was none
   double last_loss = 0;
   double wait_share = 0;   // data wait / step time, first step excluded
-  std::string checkpoint;  // path of the newest
+  std::string checkpoint;  // path of the newest checkpoint
   // The cost of this rank's gradient reductions in this run.
   collectives::ReducerCounters reduction;
   // The rank that the others awaited longest, of all steps but the first and the last; the same on
@@ -86,19 +87,19 @@ struct TrainOutcome {
 //   INVALID_ARGUMENT     a file is wrong ("FILE:LINE:COLUMN: ..."), or the ranks' settings differ
 //   ALREADY_EXISTS       a checkpoint exists and `resume` is not set
 //   NOT_FOUND            `resume` is set and there is no checkpoint
-//   FAILED_PRECONDITION  the checkpoint is of another job, model, plan or data (what differs is
-//                        named)
-//   DATA_LOSS            the checkpoint is damaged (file named); the ranks' weights differ (the
-//                        first parameter is named)
-//   OUT_OF_RANGE         the loss or a weight is not finite (step named), or the gradients of too
-//                        many steps in a row are not; nothing is saved any more
+//   FAILED_PRECONDITION  the checkpoint is of another job, model, plan or data (the text names the
+//                        difference)
+//   DATA_LOSS            the checkpoint is damaged (the text names the file); the ranks' weights
+//                        differ (it names the first parameter)
+//   OUT_OF_RANGE         the loss or a weight is not finite (the text names the step), or the
+//                        gradients of too many steps in a row are not; nothing is saved any more
 //   RESOURCE_EXHAUSTED   no memory
 //   CANCELLED            another rank failed, and reports it; the lowest of the others has saved
-//                        the last whole step where it could, and warns that it has
-//   DEADLINE_EXCEEDED    a rank has not come within `start_timeout`, or the communicator's timeout
-//                        (named)
+//                        the last whole step if it could, and warns about the result
+//   DEADLINE_EXCEEDED    a rank, which is named, has not come within `start_timeout` or the
+//                        communicator's timeout
 //   UNAVAILABLE          a rank is lost (collectives::PeerLostOf): every other rank reports it; the
-//                        lowest of them has saved the last whole step where it could
+//                        lowest of them has saved the last whole step if it could
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options,
                                    collectives::Communicator& communicator);
 

@@ -21,7 +21,7 @@ constexpr int64_t kLeastGrey = 8;  // pixels of a side; smaller is a matrix
 
 bool IsChannels(int64_t extent) { return extent == 1 || extent == 3 || extent == 4; }
 
-// The pixels of a value, whatever their layout.
+// The extents of an image and the order of its values.
 struct Extents {
   int64_t height = 0;
   int64_t width = 0;

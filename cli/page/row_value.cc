@@ -70,8 +70,8 @@ std::string TypeText(const RowValue& value) {
   return absl::StrCat(ToAbsl(Name(value.dtype())), shape);
 }
 
-// Where the row begins along the tensor's first extent if the tensor is ragged. A field of the data
-// may have the name of splits: they are those of a batch only if they tell places inside the
+// The begin of the row along the tensor's first extent if the tensor is ragged. A field of the data
+// may have the name of splits: they count as a batch's splits only if they are places inside the
 // tensor.
 std::optional<int64_t> FirstOfRagged(const pipeline::Batch& batch, size_t i, int64_t row,
                                      const Shape& shape) {

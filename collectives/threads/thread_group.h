@@ -18,7 +18,7 @@
 #include "collectives/communicator.h"
 #include "collectives/core/call_summary.h"
 
-// Where the ranks of a thread group meet.
+// The meetings of the ranks of a thread group.
 namespace millrace::collectives::threads {
 
 class Group;

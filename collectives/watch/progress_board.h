@@ -10,7 +10,7 @@
 
 namespace millrace::collectives {
 
-// Whether a rank still takes part.
+// The part that a rank still takes in the job.
 enum class Presence : uint32_t {
   kHere,
   kLeft,

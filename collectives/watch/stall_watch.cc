@@ -120,7 +120,8 @@ std::vector<StallWatch::Finding> StallWatch::Look(const ProgressBoard& board,
       seen.reported = false;  // it lives again
       continue;
     }
-    // What a rank does outside of steps (it indexes its data, loads a checkpoint) may take minutes.
+    // The work of a rank outside of steps (indexing its data, loading a checkpoint) may take
+    // minutes.
     const auto counted = seen_[rank_].last.step < 0 ? silent : longest;
     const bool give_up = abort_.count() > 0 && counted >= abort_ && !seen.given_up;
     if (!give_up && (seen.reported || longest < report_)) continue;

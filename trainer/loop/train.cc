@@ -151,7 +151,7 @@ absl::StatusOr<std::optional<pipeline::Batch>> Loop::NextBatch(RunningStep& runn
   guard_.progress().Enter(step, -1, Phase::kBackward);
   if (told.failed) return AgreeOnStatus(communicator_, mine);
   if (told.stop) return std::nullopt;
-  // The reducer says so from the next bucket on.
+  // The reducer reports its buckets from the next one on.
   if (!session_.model.parameters.empty()) guard_.progress().Enter(step, 0, Phase::kBackward);
   return batch;
 }

@@ -32,7 +32,7 @@ class WeightUpdate {
   void Apply(collectives::GradientReducer& sums, int64_t step, double rate, TensorSet& weights);
 
   const std::vector<Piece>& pieces() const { return sgd_.pieces(); }
-  // By piece.
+  // The momentum, by piece.
   const TensorSet& velocity() const { return sgd_.velocity(); }
 
  private:
