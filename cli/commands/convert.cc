@@ -237,11 +237,11 @@ void AddImageFlags(Command& command, Flags& flags) {
   augment::ImageRecoderOptions& recoder = flags.recoder;
   Flag longer = command
                     .Add("--max-resolution", recoder.max_resolution,
-                         "Shrink images whose longer side has more pixels to this")
+                         "Shrink images until their longer side has at most this many pixels")
                     .Integer();
   command
       .Add("--min-resolution", recoder.min_resolution,
-           "Shrink images whose shorter side has more pixels to this")
+           "Shrink images until their shorter side has at most this many pixels")
       .Integer()
       .Excludes(longer);
   command

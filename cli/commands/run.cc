@@ -225,7 +225,7 @@ void AddRun(Command parent) {
   command.Add("--audit", flags->audit,
               "Log the samples of every batch to this file, one for each rank (see audit)");
   command.Add("--quarantine", flags->quarantine,
-              "Append damaged records to this file (see records repair)");
+              "Append a line for each damaged record to this file (see records repair)");
   command.AddSwitch("--digest", flags->digest,
                     "Digest of all valid rows; the ranks' digests add up");
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");

@@ -188,8 +188,9 @@ void AddTrain(Command parent) {
   command
       .Add("--threads", flags->threads, "Cores of this rank (0: usable cores / ranks of this host)")
       .Whole(0, 4096);
-  command.Add("--quarantine", flags->quarantine,
-              "Append the damaged records of all ranks to this file (see records repair)");
+  command.Add(
+      "--quarantine", flags->quarantine,
+      "Append a line for each damaged record of any rank to this file (see records repair)");
   command.Add("--timeline", flags->timeline,
               "Write a timeline of all ranks to this file (Chrome trace format)");
   command

@@ -48,7 +48,7 @@ void AddReductionFlags(Command command, ReductionFlags& flags) {
       "With --stale-steps: steps at the end that wait for their own sums")
       .Whole(1);
   add("--digest-every", "digest_every",
-      "Compare the ranks' weights every this many steps (0: never)")
+      "Steps between two comparisons of the ranks' weights (0: never)")
       .Whole(0);
   add("--bucket-bytes", "bucket_bytes", "Gradients are reduced in buckets of this size").Whole(1);
   add("--edge-bucket-bytes", "edge_bucket_bytes", "Size of the first bucket and the last").Whole(1);
