@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<std::string>> RunRendezvousWith(const RendezvousOptio
   }
   if (alone) return std::vector<std::string>{std::string(own)};
   return way.folder.empty() ? RendezvousAtServer(options, way.server, own, waits)
-                            : RendezvousInFolder(options, way.folder, own);
+                            : RendezvousInFolder(options, way.folder, own, waits);
 }
 
 }  // namespace millrace::collectives

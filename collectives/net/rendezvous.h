@@ -2,6 +2,7 @@
 #define MILLRACE_COLLECTIVES_NET_RENDEZVOUS_H_
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@ inline constexpr size_t kMaxRendezvousBytes = 60000;
 inline constexpr size_t kMaxJobIdBytes = 1024;
 inline constexpr int kMaxRendezvousRanks = 1024;
 
-// The waits of a rendezvous at a server, beside its timeout.
+// The waits of a rendezvous beside its timeout; all but the last at a server only.
 struct RendezvousWaits {
   // A connection that does not say within this time who it is, is closed.
   std::chrono::milliseconds introduction{2000};
@@ -29,6 +30,10 @@ struct RendezvousWaits {
   // Rank 0 refuses ranks that come for so long after a failure: launchers start them within
   // seconds.
   std::chrono::milliseconds refusal{10'000};
+  // If set, the timeout is over, too, as soon as this is true for the number of ranks that are
+  // here. At a server rank 0 calls it, after each change; in a folder every rank does, again and
+  // again.
+  std::function<bool(int num_here)> is_over = nullptr;
 };
 
 // RunRendezvous with other waits than the product's.
@@ -43,7 +48,8 @@ absl::StatusOr<std::vector<std::string>> RendezvousAtServer(const RendezvousOpti
                                                             const RendezvousWaits& waits);
 absl::StatusOr<std::vector<std::string>> RendezvousInFolder(const RendezvousOptions& options,
                                                             const std::string& folder,
-                                                            std::string_view own);
+                                                            std::string_view own,
+                                                            const RendezvousWaits& waits);
 
 // "2 of 4 ranks never came within 500 ms: rank 1 (reason), rank 3": those of `missing` with their
 // reasons, cut short. `waited`: the timeout of the least patient rank.

@@ -132,8 +132,12 @@ absl::Status WriteFile(const std::string& path, std::string_view text) {
 
 class Folder {
  public:
-  Folder(const RendezvousOptions& options, std::string folder, std::string_view own)
-      : options_(options), folder_(std::move(folder)), deadline_(After(options.timeout)) {
+  Folder(const RendezvousOptions& options, std::string folder, std::string_view own,
+         const RendezvousWaits& waits)
+      : options_(options),
+        folder_(std::move(folder)),
+        deadline_(After(options.timeout)),
+        waits_(waits) {
     card_.job_id = options.job_id;
     card_.size = static_cast<uint32_t>(options.size);
     card_.rank = static_cast<uint32_t>(options.rank);
@@ -172,6 +176,12 @@ class Folder {
     return std::all_of(peers_.begin(), peers_.end(),
                        [what](const Peer& peer) { return peer.*what; });
   }
+  bool IsOver() const {
+    const auto num_met =
+        std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.met; });
+    return steady_clock::now() >= deadline_ ||
+           (waits_.is_over && waits_.is_over(static_cast<int>(num_met)));
+  }
   absl::Status MeetAll() {
     milliseconds pause = kFirstPause;
     bool changed = true;
@@ -197,7 +207,7 @@ class Folder {
         return absl::OkStatus();
       }
       if (changed) continue;
-      if (steady_clock::now() >= deadline_) return NeverCame(options_, options_.timeout, Missing());
+      if (IsOver()) return NeverCame(options_, options_.timeout, Missing());
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, kLongestPause);
     }
@@ -266,6 +276,7 @@ class Folder {
   const RendezvousOptions& options_;
   const std::string folder_;
   const Deadline deadline_;
+  const RendezvousWaits& waits_;
   Card card_;
   std::vector<Peer> peers_;  // by rank
   bool written_ = false;
@@ -276,8 +287,9 @@ class Folder {
 
 absl::StatusOr<std::vector<std::string>> RendezvousInFolder(const RendezvousOptions& options,
                                                             const std::string& folder,
-                                                            std::string_view own) {
-  return Folder(options, folder, own).Run();
+                                                            std::string_view own,
+                                                            const RendezvousWaits& waits) {
+  return Folder(options, folder, own, waits).Run();
 }
 
 }  // namespace millrace::collectives

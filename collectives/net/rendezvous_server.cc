@@ -80,9 +80,7 @@ class Server {
   }
 
   absl::StatusOr<std::vector<std::string>> Run() {
-    while (outcome_.ok() && num_here_ < options_.size && steady_clock::now() < deadline_) {
-      Fail(Turn());
-    }
+    while (outcome_.ok() && num_here_ < options_.size && !IsOver()) Fail(Turn());
     if (outcome_.ok() && num_here_ < options_.size)
       outcome_ = NeverCame(options_, patience_, Missing());
     return Finish();
@@ -94,6 +92,9 @@ class Server {
     int rank = 0;
   };
 
+  bool IsOver() const {
+    return steady_clock::now() >= deadline_ || (waits_.is_over && waits_.is_over(num_here_));
+  }
   // Waits once, and hears everybody.
   absl::Status Turn() {
     std::vector<const Socket*> others;

@@ -57,6 +57,8 @@ class Process {
     pid_ = -1;
     return said;
   }
+  // Readable once it has said something or has ended.
+  int fd() const { return said_; }
   void Kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);

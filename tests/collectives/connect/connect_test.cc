@@ -9,12 +9,15 @@
 #include "base/status.h"
 #include "collectives/factory.h"
 #include "gmock/gmock.h"
+#include "tests/messages.h"
 
 namespace millrace::collectives {
 namespace {
 
 using ::testing::HasSubstr;
 
+// What is said about launchers and MPI depends on whether this build has MPI: parts of it are
+// asserted here, not whole messages.
 class ConnectTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -94,24 +97,20 @@ TEST_F(ConnectTest, SingleForOneOfSeveralRanksIsFailedPrecondition) {
   setenv("WORLD_SIZE", "2", 1);
   setenv("RANK", "0", 1);
   const absl::Status status = Connect(ByName("single")).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("WORLD_SIZE=2"));
+  EXPECT_MESSAGE(status, absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(ConnectTest, RanksWithoutAMeetingPlaceAreFailedPrecondition) {
   setenv("WORLD_SIZE", "2", 1);
   setenv("RANK", "0", 1);
   const absl::Status status = Connect().status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("WORLD_SIZE=2"));
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("--rendezvous"));
+  EXPECT_MESSAGE(status, absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(ConnectTest, TcpWithoutANumberOfRanksIsFailedPrecondition) {
   setenv("PMIX_RANK", "0", 1);
   const absl::Status status = Connect(ByName("tcp")).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("PMIX_RANK=0"));
+  EXPECT_MESSAGE(status, absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(ConnectTest, ARendezvousThatIsNoAddressIsInvalid) {
@@ -127,12 +126,8 @@ TEST_F(ConnectTest, AMeetingPlaceOrAJobWithoutARankIsFailedPrecondition) {
   ConnectOptions belongs;
   belongs.job_id = "mine";
   setenv("WORLD_SIZE", "2", 1);  // without RANK it says nothing
-  for (const auto& [options, part] :
-       {std::pair(meets, "--rendezvous=node1:29500"), std::pair(belongs, "--job-id=mine")}) {
-    const absl::Status status = Connect(options).status();
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr(part));
-    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("give --rank and --world-size"));
+  for (const ConnectOptions& options : {meets, belongs}) {
+    EXPECT_MESSAGE(Connect(options).status(), absl::StatusCode::kFailedPrecondition);
   }
 }
 
@@ -153,9 +148,8 @@ TEST_F(ConnectTest, ARankThatNeverComesIsNamed) {
   options.flags = {.rank = 0, .size = 2};
   options.rendezvous = testing::TempDir() + "/connect-test-" + std::to_string(getpid());
   options.connect_timeout = std::chrono::milliseconds(200);
-  const absl::Status status = Connect(options).status();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("rank 1 (no file)"));
+  messages::HideInMessages(options.rendezvous, "folder");
+  EXPECT_MESSAGE(Connect(options).status(), absl::StatusCode::kDeadlineExceeded);
   rmdir(options.rendezvous.c_str());
 }
 

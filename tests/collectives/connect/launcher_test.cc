@@ -6,11 +6,11 @@
 #include "base/status.h"
 #include "collectives/connect/launcher_sources.h"
 #include "gmock/gmock.h"
+#include "tests/messages.h"
 
 namespace millrace::collectives {
 namespace {
 
-using ::testing::HasSubstr;
 using Environment = std::map<std::string, std::string, std::less<>>;
 
 absl::StatusOr<Launcher> Detect(const Environment& environment, const LaunchFlags& flags = {}) {
@@ -268,68 +268,49 @@ TEST(FirstHost, OfSlurmsLists) {
 struct Refused {
   std::string name;
   Environment environment;
-  std::string part;
 };
 
 class RefusesLauncher : public testing::TestWithParam<Refused> {};
 
 TEST_P(RefusesLauncher, NamingTheVariable) {
-  const absl::Status status = Detect(GetParam().environment).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr(GetParam().part));
+  EXPECT_MESSAGE(Detect(GetParam().environment).status(), absl::StatusCode::kFailedPrecondition,
+                 GetParam().name);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Table, RefusesLauncher,
     testing::Values(
-        Refused{"Word", With(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "four"}}),
-                "OMPI_COMM_WORLD_SIZE='four'"},
-        Refused{"Negative", With(kSrun, {{"SLURM_PROCID", "-1"}}), "SLURM_PROCID='-1'"},
-        Refused{"RankBeyondSize", With(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "4"}}),
-                "OMPI_COMM_WORLD_RANK=4"},
-        Refused{"SizeZero", {{"PMI_SIZE", "0"}, {"PMI_RANK", "0"}}, "PMI_SIZE=0"},
-        Refused{"SizeWithoutRank", {{"OMPI_COMM_WORLD_SIZE", "2"}}, "OMPI_COMM_WORLD_RANK is not"},
-        Refused{"MpirunInsideEveryTask", With(kOpenMpi, {{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}),
-                "PMI_SIZE=2"},
-        Refused{"WorldSizeOfAnotherJobThanMpirun", With(kOpenMpi, kByHand),
-                "WORLD_SIZE=2 but OMPI_COMM_WORLD_SIZE=4"},
-        Refused{"WorldSizeOfAnotherJobThanSrun", With(kSrun, kByHand),
-                "WORLD_SIZE=2 but SLURM_STEP_NUM_TASKS=8"},
-        Refused{"TfConfigOfAnotherJob", With(kSrun, kTfConfig),
-                "SLURM_STEP_NUM_TASKS=8 but TF_CONFIG of 3 tasks"},
-        Refused{"TorchrunRankBeyondSize", With(kTorchrun, {{"RANK", "8"}}),
-                "RANK=8 and WORLD_SIZE=8"},
-        Refused{"TorchrunLocalRankBeyondSize", With(kTorchrun, {{"LOCAL_RANK", "4"}}),
-                "LOCAL_RANK=4"},
-        Refused{"MasterPortBeyondAll", With(kTorchrun, {{"MASTER_PORT", "65536"}}),
-                "MASTER_PORT=65536"},
+        Refused{"Word", With(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "four"}})},
+        Refused{"Negative", With(kSrun, {{"SLURM_PROCID", "-1"}})},
+        Refused{"RankBeyondSize", With(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "4"}})},
+        Refused{"SizeZero", {{"PMI_SIZE", "0"}, {"PMI_RANK", "0"}}},
+        Refused{"SizeWithoutRank", {{"OMPI_COMM_WORLD_SIZE", "2"}}},
+        Refused{"MpirunInsideEveryTask", With(kOpenMpi, {{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}})},
+        Refused{"WorldSizeOfAnotherJobThanMpirun", With(kOpenMpi, kByHand)},
+        Refused{"WorldSizeOfAnotherJobThanSrun", With(kSrun, kByHand)},
+        Refused{"TfConfigOfAnotherJob", With(kSrun, kTfConfig)},
+        Refused{"TorchrunRankBeyondSize", With(kTorchrun, {{"RANK", "8"}})},
+        Refused{"TorchrunLocalRankBeyondSize", With(kTorchrun, {{"LOCAL_RANK", "4"}})},
+        Refused{"MasterPortBeyondAll", With(kTorchrun, {{"MASTER_PORT", "65536"}})},
         Refused{"MasterPortBeyondAllNumbers",
                 With(kTorchrun, {{"MASTER_PORT", "9223372036854775807"},
-                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
-                "MASTER_PORT=9223372036854775807 is no port"},
-        Refused{
-            "NoPortAfterTheLast",
-            With(kTorchrun, {{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
-            "MASTER_PORT=65535"},
-        Refused{"MasterPortAlone", With(kByHand, {{"MASTER_PORT", "1"}}), "MASTER_ADDR is not"},
-        Refused{"IndexWithoutSize", kKubernetes, "JOB_COMPLETION_INDEX=2"},
-        Refused{"IndexBeyondSize", With(kKubernetes, {{"WORLD_SIZE", "2"}}),
-                "JOB_COMPLETION_INDEX=2 and WORLD_SIZE=2"}),
+                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"}})},
+        Refused{"NoPortAfterTheLast", With(kTorchrun, {{"MASTER_PORT", "65535"},
+                                                       {"TORCHELASTIC_USE_AGENT_STORE", "True"}})},
+        Refused{"MasterPortAlone", With(kByHand, {{"MASTER_PORT", "1"}})},
+        Refused{"IndexWithoutSize", kKubernetes},
+        Refused{"IndexBeyondSize", With(kKubernetes, {{"WORLD_SIZE", "2"}})}),
     [](const auto& param) { return param.param.name; });
 
 TEST(DetectLauncher, FlagsOfAnotherSizeThanTheLauncherAreFailedPrecondition) {
   for (const LaunchFlags& flags : {LaunchFlags{0, 2}, LaunchFlags{{}, 2}, LaunchFlags{0, 1}}) {
-    const absl::Status status = Detect(kOpenMpi, flags).status();
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("OMPI_COMM_WORLD_SIZE=4"));
-    EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("--world-size="));
+    EXPECT_MESSAGE(Detect(kOpenMpi, flags).status(), absl::StatusCode::kFailedPrecondition);
   }
 }
 
 TEST(DetectLauncher, ASizeThatNobodyGivesARankToIsFailedPrecondition) {
   const absl::Status status = Detect({}, {.rank = {}, .size = 2}).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("give --rank too"));
+  EXPECT_MESSAGE(status, absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(DetectLauncher, FlagsThatDoNotFitAreInvalid) {
@@ -344,52 +325,38 @@ constexpr size_t kDeep = 1'000'000;
 struct Bad {
   std::string name;
   std::string text;
-  std::string part;
 };
 
 class BadTfConfig : public testing::TestWithParam<Bad> {};
 
 TEST_P(BadTfConfig, IsInvalid) {
-  const absl::Status status = Detect({{"TF_CONFIG", GetParam().text}}).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr("TF_CONFIG"));
-  EXPECT_THAT(std::string(ToStd(status.message())), HasSubstr(GetParam().part));
+  EXPECT_MESSAGE(Detect({{"TF_CONFIG", GetParam().text}}).status(),
+                 absl::StatusCode::kInvalidArgument, GetParam().name);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadTfConfig,
     testing::Values(
-        Bad{"NoJson", R"({"cluster": oops})", "from byte 13 on"},
-        Bad{"CutShort", R"({"cluster": {)", "from byte 14 on"}, Bad{"NoObject", "[1]", "no object"},
-        Bad{"ClusterOfText", R"({"cluster":"a","task":{}})", "cluster"},
-        Bad{"NoTask", R"({"cluster":{"worker":["a:1"]}})", "task is no object"},
+        Bad{"NoJson", R"({"cluster": oops})"}, Bad{"CutShort", R"({"cluster": {)"},
+        Bad{"NoObject", "[1]"}, Bad{"ClusterOfText", R"({"cluster":"a","task":{}})"},
+        Bad{"NoTask", R"({"cluster":{"worker":["a:1"]}})"},
         Bad{"ParameterServer",
-            R"({"cluster":{"ps":["a:1"],"worker":["b:1"]},"task":{"type":"ps","index":0}})",
-            "task.type is \"ps\""},
-        Bad{"IndexBeyond", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":1}})",
-            "task.index 1 is none of the 1 tasks of cluster.worker"},
+            R"({"cluster":{"ps":["a:1"],"worker":["b:1"]},"task":{"type":"ps","index":0}})"},
+        Bad{"IndexBeyond", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":1}})"},
         Bad{"IndexNegative",
-            R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":-1}})",
-            "task.index -1"},
-        Bad{"IndexHuge",
-            R"({"cluster":{"worker":["a:1"]},)"
-            R"("task":{"type":"worker","index":18446744073709551615}})",
-            "task.index 18446744073709551615"},
-        Bad{"TwoChiefs", R"({"cluster":{"chief":["a:1","b:1"]},"task":{"type":"chief","index":0}})",
-            "cluster.chief has 2 tasks"},
+            R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":-1}})"},
+        Bad{"IndexHuge", R"({"cluster":{"worker":["a:1"]},)"
+                         R"("task":{"type":"worker","index":18446744073709551615}})"},
+        Bad{"TwoChiefs",
+            R"({"cluster":{"chief":["a:1","b:1"]},"task":{"type":"chief","index":0}})"},
         Bad{"AddressNoText",
-            R"({"cluster":{"worker":["a:1",7]},"task":{"type":"worker","index":0}})",
-            "cluster.worker[1] is no address"},
-        Bad{"NumberBeyondADouble", R"({"a":1e1000})", "1e1000"},
-        Bad{"Deep", std::string(100000, '['), "from byte"},
-        Bad{"DeepType",
-            absl::StrCat(R"({"cluster":{},"task":{"type":)", std::string(kDeep, '['),
-                         std::string(kDeep, ']'), "}}"),
-            "task.type is array"},
+            R"({"cluster":{"worker":["a:1",7]},"task":{"type":"worker","index":0}})"},
+        Bad{"NumberBeyondADouble", R"({"a":1e1000})"}, Bad{"Deep", std::string(100000, '[')},
+        Bad{"DeepType", absl::StrCat(R"({"cluster":{},"task":{"type":)", std::string(kDeep, '['),
+                                     std::string(kDeep, ']'), "}}")},
         Bad{"DeepIndex",
             absl::StrCat(R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":)",
-                         std::string(kDeep, '['), std::string(kDeep, ']'), "}}"),
-            "task.index array"}),
+                         std::string(kDeep, '['), std::string(kDeep, ']'), "}}")}),
     [](const auto& param) { return param.param.name; });
 
 }  // namespace

@@ -3,20 +3,18 @@
 #include "base/status.h"
 #include "collectives/nccl/api.h"
 #include "gmock/gmock.h"
+#include "tests/messages.h"
 
 namespace millrace::collectives::nccl {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr char kVariable[] = "MILLRACE_NCCL_LIBRARY";
 
-// The message of a FAILED_PRECONDITION.
-std::string Refusal(const std::string& library) {
-  const auto api = LoadApi(library);
-  EXPECT_TRUE(absl::IsFailedPrecondition(api.status())) << api.status();
-  return std::string(ToStd(api.status().message()));
+// Asserts that `library` is refused.
+void ExpectRefusal(const std::string& library) {
+  EXPECT_MESSAGE(LoadApi(library).status(), absl::StatusCode::kFailedPrecondition);
 }
 
 class NcclApiTest : public testing::Test {
@@ -41,11 +39,9 @@ TEST_F(NcclApiTest, TheVariableNamesTheLibrary) {
 }
 
 TEST_F(NcclApiTest, AnAbsentLibraryIsNamedWithWhoNamedItAndWhatTheLinkerSays) {
-  EXPECT_THAT(Refusal("/no/such/libnccl.so"),
-              AllOf(HasSubstr("tried /no/such/libnccl.so (asked for)"),
-                    HasSubstr("No such file or directory"), HasSubstr(kVariable)));
+  ExpectRefusal("/no/such/libnccl.so");
   setenv(kVariable, "/no/other/libnccl.so", 1);
-  EXPECT_THAT(Refusal(""), HasSubstr("tried /no/other/libnccl.so (MILLRACE_NCCL_LIBRARY)"));
+  ExpectRefusal("");
 }
 
 TEST_F(NcclApiTest, WithoutAnyNameTheLinkerIsAskedForTheDefault) {
@@ -53,7 +49,9 @@ TEST_F(NcclApiTest, WithoutAnyNameTheLinkerIsAskedForTheDefault) {
   if (api.ok()) {
     EXPECT_EQ((*api)->library, "libnccl.so.2");
   } else {
-    EXPECT_THAT(Refusal(""), HasSubstr("tried libnccl.so.2 (the default"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(api.status())) << api.status();
+    EXPECT_THAT(std::string(ToStd(api.status().message())),
+                HasSubstr("tried libnccl.so.2 (the default"));
   }
 }
 
@@ -68,21 +66,20 @@ TEST_F(NcclApiTest, NvidiasLibraryIsTakenAndMakesIds) {
   EXPECT_NE(std::string((*api)->get_error_string(Result::kRemoteError)), "");
 }
 
-TEST_F(NcclApiTest, AFileThatIsNoLibraryIsRefused) {
-  EXPECT_THAT(Refusal("/proc/self/status"), HasSubstr("tried /proc/self/status"));
-}
+TEST_F(NcclApiTest, AFileThatIsNoLibraryIsRefused) { ExpectRefusal("/proc/self/status"); }
 
-TEST_F(NcclApiTest, AnotherLibraryLacksTheVersionFunction) {
-  EXPECT_THAT(Refusal("libc.so.6"), HasSubstr("libc.so.6 lacks the function ncclGetVersion"));
-}
+TEST_F(NcclApiTest, AnotherLibraryLacksTheVersionFunction) { ExpectRefusal("libc.so.6"); }
 
 TEST_F(NcclApiTest, AWrongVersionIsNamedWithTheOneWanted) {
-  EXPECT_THAT(Refusal(FAKE_NCCL_OLD), HasSubstr("is version 2.17.1; wanted is 2.18.0 or a newer"));
-  EXPECT_THAT(Refusal(FAKE_NCCL_NEXT), HasSubstr("is version 3.0.0"));
+  messages::HideInMessages(FAKE_NCCL_OLD, "old");
+  messages::HideInMessages(FAKE_NCCL_NEXT, "next");
+  ExpectRefusal(FAKE_NCCL_OLD);
+  ExpectRefusal(FAKE_NCCL_NEXT);
 }
 
 TEST_F(NcclApiTest, AMissingFunctionIsNamed) {
-  EXPECT_THAT(Refusal(FAKE_NCCL_TORN), HasSubstr("lacks the function ncclCommSplit"));
+  messages::HideInMessages(FAKE_NCCL_TORN, "torn");
+  ExpectRefusal(FAKE_NCCL_TORN);
 }
 
 TEST_F(NcclApiTest, RegistrationIsOptional) {
@@ -102,8 +99,7 @@ TEST(NcclStatus, NamesTheCallAndNcclsDetail) {
   ASSERT_TRUE(api.ok());
   EXPECT_TRUE(ToStatus(**api, Result::kInProgress, nullptr, "x").ok());
   const absl::Status status = ToStatus(**api, Result::kSystemError, nullptr, "ncclSend");
-  EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_EQ(ToStd(status.message()), "ncclSend: unhandled system error: fake detail");
+  EXPECT_MESSAGE(status, absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

@@ -12,13 +12,10 @@
 #include "gmock/gmock.h"
 #include "tests/collectives/nccl/nccl_fixture.h"
 #include "tests/collectives/test_buffer.h"
+#include "tests/messages.h"
 
 namespace millrace::collectives {
 namespace {
-
-using ::testing::HasSubstr;
-
-std::string Text(const absl::Status& status) { return std::string(ToStd(status.message())); }
 
 class NcclConnectTest : public testing::Test {
  protected:
@@ -89,38 +86,31 @@ TEST_F(NcclConnectTest, AnAbsentLibraryIsSaid) {
   ConnectOptions options;
   options.backend = "nccl";
   options.nccl.library = "/no/such/libnccl.so";
-  const absl::Status status = Connect(options).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(Text(status), HasSubstr("NCCL on rank 0: no NCCL: tried /no/such/libnccl.so"));
+  EXPECT_MESSAGE(Connect(options).status(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(NcclConnectTest, AVersionThatIsNotTakenIsSaid) {
-  for (const auto& [library, version] :
-       {std::pair(FAKE_NCCL_OLD, "2.17.1"), std::pair(FAKE_NCCL_NEXT, "3.0.0")}) {
+  messages::HideInMessages(FAKE_NCCL_OLD, "old");
+  messages::HideInMessages(FAKE_NCCL_NEXT, "next");
+  for (const char* const library : {FAKE_NCCL_OLD, FAKE_NCCL_NEXT}) {
     ConnectOptions options;
     options.backend = "nccl";
     options.nccl.library = library;
-    const absl::Status status = Connect(options).status();
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_THAT(Text(status), HasSubstr(version));
-    EXPECT_THAT(Text(status), HasSubstr("wanted is 2.18.0 or a newer 2.x"));
+    EXPECT_MESSAGE(Connect(options).status(), absl::StatusCode::kFailedPrecondition);
   }
 }
 
 TEST_F(NcclConnectTest, ExactSumsAreRefused) {
   ConnectOptions options = By(FAKE_NCCL, 0, 1);
   options.exact = true;
-  const absl::Status status = Connect(options).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(Text(status), HasSubstr("not exact"));
+  EXPECT_MESSAGE(Connect(options).status(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(NcclConnectTest, ARankThatNeverComesIsNamed) {
   ConnectOptions options = By(FAKE_NCCL, 0, 2);
   options.connect_timeout = std::chrono::milliseconds(200);
-  const absl::Status status = Connect(options).status();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  EXPECT_THAT(Text(status), HasSubstr("rank 1 (no file)"));
+  messages::HideInMessages(folder_, "folder");
+  EXPECT_MESSAGE(Connect(options).status(), absl::StatusCode::kDeadlineExceeded);
 }
 
 }  // namespace

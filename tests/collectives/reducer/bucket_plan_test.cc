@@ -7,6 +7,7 @@
 #include "collectives/reducer/progress_policy.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/reducer/reducer_steps.h"
+#include "tests/messages.h"
 
 namespace millrace::collectives {
 namespace {
@@ -82,22 +83,22 @@ TEST(BucketPlan, LittleIsLeftForTheEndOfBackward) {
 
 TEST(BucketPlan, RefusesTypesAndOptionsThatItDoesNotTake) {
   const auto refused = [](const GradientSpec& spec, const ReducerOptions& options) {
-    return std::string(ToStd(MakeBucketPlan({spec}, options).status().message()));
+    return MakeBucketPlan({spec}, options).status();
   };
   const GradientSpec good = {"g", {1}};
-  EXPECT_THAT(refused({"g", {1}, DType::kI32}, {}), testing::HasSubstr("gradient 'g' is int32"));
+  EXPECT_MESSAGE(refused({"g", {1}, DType::kI32}, {}), absl::StatusCode::kInvalidArgument);
   ReducerOptions options;
   options.clip_norm = -1;
-  EXPECT_THAT(refused(good, options), testing::HasSubstr("clip_norm"));
+  EXPECT_MESSAGE(refused(good, options), absl::StatusCode::kInvalidArgument);
   options = {};
   options.micro_batches = 0;
-  EXPECT_THAT(refused(good, options), testing::HasSubstr("micro_batches"));
+  EXPECT_MESSAGE(refused(good, options), absl::StatusCode::kInvalidArgument);
   options = {};
   options.wire = DType::kF64;
-  EXPECT_THAT(refused(good, options), testing::HasSubstr("wire"));
+  EXPECT_MESSAGE(refused(good, options), absl::StatusCode::kInvalidArgument);
   options.wire = DType::kBF16;
   options.exact = true;
-  EXPECT_THAT(refused(good, options), testing::HasSubstr("exact"));
+  EXPECT_MESSAGE(refused(good, options), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(HostGroups, AreNumberedByTheirLowestRank) {

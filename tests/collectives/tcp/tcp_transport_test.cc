@@ -68,7 +68,7 @@ absl::Status Expect(bool good, std::string_view what) {
 
 // The ranks tell each other their choices, as the communicator does.
 absl::StatusOr<std::unique_ptr<Transport>> Split(Transport& transport, int color, int key) {
-  constexpr uint32_t kTag = 9;
+  constexpr uint32_t kChoiceTag = 9;
   std::vector<Transport::Choice> choices(transport.size());
   Transport::Choice& own = choices[transport.rank()];
   own = {color, key, transport.next_group()};
@@ -76,9 +76,9 @@ absl::StatusOr<std::unique_ptr<Transport>> Split(Transport& transport, int color
   for (int peer = 0; peer < transport.size(); ++peer) {
     if (peer == transport.rank()) continue;
     MILLRACE_ASSIGN_OR_RETURN(const auto sent,
-                              transport.Send(std::as_bytes(std::span(&own, 1)), peer, kTag));
+                              transport.Send(std::as_bytes(std::span(&own, 1)), peer, kChoiceTag));
     const auto theirs = std::as_writable_bytes(std::span(&choices[peer], 1));
-    MILLRACE_ASSIGN_OR_RETURN(const auto received, transport.Receive(theirs, peer, kTag));
+    MILLRACE_ASSIGN_OR_RETURN(const auto received, transport.Receive(theirs, peer, kChoiceTag));
     ids.insert(ids.end(), {sent, received});
   }
   MILLRACE_RETURN_IF_ERROR(WaitAll(transport, ids));

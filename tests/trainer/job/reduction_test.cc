@@ -3,12 +3,11 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 
+#include "tests/messages.h"
 #include "trainer/strategy/reducer_options.h"
 
 namespace millrace::trainer {
 namespace {
-
-using ::testing::HasSubstr;
 
 Reduction Parse(const std::string& text) {
   Reduction reduction;
@@ -59,23 +58,14 @@ TEST(ReductionTest, LateSumsEndBeforeTheTail) {
 }
 
 TEST(ReductionTest, WhatDoesNotGoTogetherNamesTheField) {
-  for (const auto& [text, field] : std::vector<std::pair<std::string, std::string>>{
-           {"clip_norm: -1", "reduction.clip_norm"},
-           {"clip_norm: nan", "reduction.clip_norm"},
-           {"accumulate_steps: 4294967295", "reduction.accumulate_steps"},
-           {"wire_dtype: \"float64\"", "reduction.wire_dtype"},
-           {"progress_policy: \"gpu\"", "reduction.progress_policy"},
-           {"stale_steps: 17", "reduction.stale_steps"},
-           {"bucket_bytes: 18446744073709551615", "reduction.bucket_bytes"},
-           {"max_skipped_steps: 3", "reduction.max_skipped_steps"},
-           {"exact: true wire_dtype: \"float16\"", "reduction.exact"},
-           {"exact: true shard_optimizer: true", "reduction.exact"},
-           {"synchronous_tail: 3", "reduction.synchronous_tail"},
-           {"stale_steps: 1 accumulate_steps: 2", "reduction.stale_steps"},
-           {"stale_steps: 1 shard_optimizer: true", "reduction.stale_steps"}}) {
-    const absl::Status status = Check(Parse(text));
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(field)) << text;
+  for (const char* const text :
+       {"clip_norm: -1", "clip_norm: nan", "accumulate_steps: 4294967295",
+        "wire_dtype: \"float64\"", "progress_policy: \"gpu\"", "stale_steps: 17",
+        "bucket_bytes: 18446744073709551615", "max_skipped_steps: 3",
+        "exact: true wire_dtype: \"float16\"", "exact: true shard_optimizer: true",
+        "synchronous_tail: 3", "stale_steps: 1 accumulate_steps: 2",
+        "stale_steps: 1 shard_optimizer: true"}) {
+    EXPECT_MESSAGE(Check(Parse(text)), absl::StatusCode::kInvalidArgument) << text;
   }
 }
 
@@ -87,8 +77,7 @@ TEST(ReductionTest, FieldsOfTheCommandLineGoBeforeTheFiles) {
   EXPECT_EQ(reduction.clip_norm(), 2.5);
   EXPECT_EQ(reduction.wire_dtype(), "bfloat16");
   EXPECT_TRUE(reduction.exact());
-  EXPECT_THAT(std::string(SetField({"clip_norm", "much"}, reduction).message()),
-              HasSubstr("reduction.clip_norm cannot be 'much'"));
+  EXPECT_MESSAGE(SetField({"clip_norm", "much"}, reduction), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(SetField({"clip", "1"}, reduction).ok());
 }
 

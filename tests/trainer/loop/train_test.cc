@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "readers/quarantine.h"
+#include "tests/messages.h"
 #include "tests/trainer/loop/sees_asks.h"
 #include "tests/trainer/loop/train_fixture.h"
 
@@ -87,8 +88,7 @@ TEST_F(TrainTest, ACheckpointIsNeverOverwrittenUnasked) {
   ASSERT_TRUE(Run(1).ok());
   for (const int world : {1, 2}) {
     const auto again = Run(world);
-    EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
-    EXPECT_THAT(std::string(again.status().message()), HasSubstr("checkpoint-00000010"));
+    EXPECT_MESSAGE(again.status(), absl::StatusCode::kAlreadyExists);
   }
 }
 
@@ -111,21 +111,18 @@ TEST_F(TrainTest, ADamagedNewestCheckpointIsDataLossNotTheOlderOne) {
   ASSERT_TRUE(whole.ok());
   fs::resize_file(whole->checkpoint, fs::file_size(whole->checkpoint) - 1);
   const auto again = Run(2, true);
-  EXPECT_EQ(again.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(again.status().message()), HasSubstr(whole->checkpoint));
+  EXPECT_MESSAGE(again.status(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(TrainTest, AnotherModelPlanOrDataIsFailedPrecondition) {
   ASSERT_TRUE(Run(1, false, 4).ok());
   WriteModel(4);
   auto again = Run(2, true);
-  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(again.status().message()), HasSubstr("another model"));
+  EXPECT_MESSAGE(again.status(), absl::StatusCode::kFailedPrecondition);
   WriteModel(8);
   Write(folder_ / "train.pbtxt", PipelineText("${DATA}/train-*.tfrecord", 7, true));
   again = Run(2, true);
-  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(again.status().message()), HasSubstr("another training plan"));
+  EXPECT_MESSAGE(again.status(), absl::StatusCode::kFailedPrecondition);
   Write(folder_ / "train.pbtxt", PipelineText("${DATA}/train-*.tfrecord", 8, true));
   WriteShard(folder_ / "train-2.tfrecord", 50, 3);
   again = Run(2, true);
@@ -135,10 +132,7 @@ TEST_F(TrainTest, AnotherModelPlanOrDataIsFailedPrecondition) {
 TEST_F(TrainTest, ABadLabelEndsAllRanksAndNamesTheRecord) {
   WriteShard(folder_ / "train-1.tfrecord", 20, kTrainSamples - 20, /*bad=*/25);
   const auto outcome = Run(2);
-  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(outcome.status().message()),
-              AllOf(HasSubstr("rank "), HasSubstr("train-1.tfrecord: record 5 at offset "),
-                    HasSubstr("is 9")));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kInvalidArgument);
   const auto error = GetRecordError(outcome.status());
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->ordinal, 5);
@@ -178,11 +172,11 @@ TEST_F(TrainTest, DamagedRecordsOfBothPlansAreQuarantinedOnce) {
 
 TEST_F(TrainTest, FilesThatDoNotFitAreNamed) {
   Write(folder_ / "train.pbtxt", PipelineText("${DATA}/none-*.tfrecord", 8, true));
-  EXPECT_THAT(std::string(Run(2).status().message()), HasSubstr("train.pbtxt"));
+  EXPECT_MESSAGE(Run(2).status(), absl::StatusCode::kNotFound);
   std::string text = PipelineText("${DATA}/train-*.tfrecord", 8, true);
   text.replace(text.find("stage { repeat {} }"), std::string::npos, "");
   Write(folder_ / "train.pbtxt", text);
-  EXPECT_THAT(std::string(Run(1).status().message()), HasSubstr("add repeat {}"));
+  EXPECT_MESSAGE(Run(1).status(), absl::StatusCode::kInvalidArgument);
   fs::remove(folder_ / "model.pbtxt");
   EXPECT_EQ(Run(2).status().code(), absl::StatusCode::kNotFound);
 }
@@ -197,7 +191,7 @@ TEST_F(TrainTest, AnExceptionWhileOpeningIsAnErrorAndReportedOnce) {
   const auto outcome = Run(1);
   EXPECT_EQ(outcome.status().code(), absl::StatusCode::kResourceExhausted) << outcome.status();
   ASSERT_EQ(reported_.size(), 1u);
-  EXPECT_THAT(reported_[0].second, HasSubstr("out of memory"));
+  EXPECT_MESSAGE(reported_[0].second);
 }
 
 TEST_F(TrainTest, AnExceptionInTheLoopIsReportedByItsRankAlone) {
@@ -209,7 +203,7 @@ TEST_F(TrainTest, AnExceptionInTheLoopIsReportedByItsRankAlone) {
   const auto outcome = Run(3);
   EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInternal) << outcome.status();
   ASSERT_EQ(reported_.size(), 1u);
-  EXPECT_THAT(reported_[0].second, AllOf(HasSubstr("rank 0"), HasSubstr("no paper")));
+  EXPECT_MESSAGE(reported_[0].second);
 }
 
 TEST_F(TrainTest, SaysWhatTheReductionsCostAndWhoIsAwaited) {
@@ -254,9 +248,7 @@ TEST_F(TrainTest, ATimelineThatOnlyOneRankWantsIsAnErrorOfAll) {
     if (communicator.rank() == 1) options.timeline_file = folder_ / "timeline.json";
   };
   const auto outcome = Run(2);
-  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(outcome.status().message()),
-              AllOf(HasSubstr("rank 1"), HasSubstr("timeline")));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TrainTest, ATimelineThatCannotBeWrittenIsAnErrorBeforeTheFirstStep) {
@@ -291,13 +283,13 @@ TEST_F(TrainTest, AnErrorOfAllRanksIsReportedOnce) {
   EXPECT_FALSE(Run(3).ok());
   ASSERT_EQ(reported_.size(), 1u);
   EXPECT_EQ(reported_[0].first, 0);
-  EXPECT_THAT(reported_[0].second, HasSubstr("model.pbtxt"));
+  EXPECT_MESSAGE(reported_[0].second);
 }
 
 TEST_F(TrainTest, AFolderThatCannotBeWrittenIsRefusedBeforeTraining) {
   WriteJob("/proc/checkpoints");
   const auto outcome = Run(2);
-  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("/proc/checkpoints"));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(steps_.empty());
 }
 
@@ -330,11 +322,7 @@ TEST_F(TrainTest, ATrainingThatDivergedStopsAndKeepsTheGoodCheckpoints) {
         "checkpoints",
         absl::StrCat("base_lr: 1e-4 step { epoch: 1 factor: ", at_once ? "1e60" : "1e30", " }"));
     const auto outcome = Run(2);
-    EXPECT_EQ(outcome.status().code(), absl::StatusCode::kOutOfRange) << outcome.status();
-    EXPECT_THAT(std::string(outcome.status().message()),
-                AllOf(HasSubstr(at_once ? "step 6: a value of '" : "step 7: the loss"),
-                      HasSubstr("not finite"),
-                      HasSubstr(at_once ? "checkpoint-00000003" : "checkpoint-00000006")));
+    EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kOutOfRange);
     EXPECT_EQ(fs::exists(folder_ / "checkpoints/checkpoint-00000006.safetensors"), !at_once);
     EXPECT_FALSE(fs::exists(folder_ / "checkpoints/checkpoint-00000009.safetensors"));
     EXPECT_EQ(reported_.size(), 1u);
@@ -346,13 +334,10 @@ TEST_F(TrainTest, AnotherJobIsFailedPreconditionAndTheFieldIsNamed) {
   WriteJob("checkpoints",
            "base_lr: 0.05 momentum: 0.8 weight_decay: 0.001 warmup_steps: 3 cosine {}");
   auto again = Run(2, true);
-  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(again.status().message()),
-              AllOf(HasSubstr("optimizer.momentum"), HasSubstr("0.9"), HasSubstr("0.8")));
+  EXPECT_MESSAGE(again.status(), absl::StatusCode::kFailedPrecondition);
   WriteJob("checkpoints", "", "epochs: 3");  // another end of the cosine
   again = Run(1, true);
-  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(again.status().message()), HasSubstr("epochs"));
+  EXPECT_MESSAGE(again.status(), absl::StatusCode::kFailedPrecondition);
   WriteJob("checkpoints", "",
            "epochs: 2 pipeline_threads: 2 memory_budget_mib: 99 reduction { bucket_bytes: 100000 "
            "progress_policy: \"inline\" digest_every: 1 accumulate_steps: 1 exact: true }");
@@ -372,19 +357,16 @@ TEST_F(TrainTest, AConstantRateMayGoOnForMoreEpochs) {
 TEST_F(TrainTest, AnAbsurdNumberOfStepsIsRefused) {
   WriteJob("checkpoints", "", "epochs: 4294967295 steps_per_epoch: 1099511627776");
   auto outcome = Run(1);
-  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
-  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("4294967295 epochs"));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kInvalidArgument);
   WriteJob("checkpoints", "", "epochs: 2 steps_per_epoch: 9223372036854775808");
   outcome = Run(1);
-  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
-  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("steps_per_epoch"));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TrainTest, AnEmptyEvaluationIsRefusedBeforeTraining) {
   WriteShard(folder_ / "test-0.tfrecord", 1000, 0);
   const auto outcome = Run(2);
-  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
-  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("eval.pbtxt"));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(steps_.empty());
 }
 
@@ -413,9 +395,7 @@ TEST_F(TrainTest, BucketsOfSeveralBatchSizesHaveNoLearningRate) {
                "bucket_by_length { field: \"image\" boundary: 9 batch_size: 8 batch_size: 4 }");
   Write(folder_ / "train.pbtxt", text);
   const auto outcome = Run(2);
-  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
-  EXPECT_THAT(std::string(outcome.status().message()),
-              AllOf(HasSubstr("train.pbtxt"), HasSubstr("batch sizes of the buckets differ")));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TrainTest, NothingToTrainOnIsRefused) {
@@ -438,15 +418,12 @@ TEST_F(TrainTest, RanksWithOtherFilesNameRankAndDifference) {
         "layer { name: \"conv_x\" convolution { filters: ${FILTERS} kernel: 3 } }\n"
         "layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} }\n");
   variant("8", "FILTERS", "4");
-  EXPECT_THAT(std::string(Run(3).status().message()),
-              AllOf(HasSubstr("rank 1"), HasSubstr("the model"), HasSubstr("conv_x"),
-                    HasSubstr("8"), HasSubstr("4")));
+  EXPECT_MESSAGE(Run(3).status(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(reported_.size(), 1u);
   WriteModel(8);
   WriteJob("checkpoints", "base_lr: ${RATE}");
   variant("0.05", "RATE", "0.1");
-  EXPECT_THAT(std::string(Run(3).status().message()),
-              AllOf(HasSubstr("rank 1"), HasSubstr("optimizer.base_lr"), HasSubstr("0.1")));
+  EXPECT_MESSAGE(Run(3).status(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TrainTest, IndexingShowsNoProgressOnOtherRanks) {

@@ -5,20 +5,17 @@
 #include <cmath>
 #include <fstream>
 
+#include "tests/messages.h"
 #include "tests/temp_folder.h"
 #include "tests/trainer/model/test_nets.h"
 
 namespace millrace::trainer {
 namespace {
 
-using ::testing::HasSubstr;
-
-std::string ErrorOf(const std::string& text) {
+absl::Status ErrorOf(const std::string& text) {
   ModelSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
-  const auto model = BuildModel(spec, [](int layer) { return "at " + std::to_string(layer); });
-  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(model.status().message());
+  return BuildModel(spec, [](int layer) { return "at " + std::to_string(layer); }).status();
 }
 
 const char kInput[] = "layer { input_layer { shape: [8, 8, 3] } }";
@@ -45,40 +42,43 @@ TEST(ModelTest, ShapesAndParametersFollowTheLayers) {
 }
 
 TEST(ModelTest, ErrorsNameThePlaceTheLayerAndTheShapes) {
-  EXPECT_THAT(ErrorOf(std::string(kInput) +
-                      R"(layer { name: "big" convolution { filters: 1 kernel: 9 } })" + kLoss),
-              HasSubstr("at 1: layer 'big': a kernel of 9 does not fit its input [8, 8, 3]"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { fully_connected { outputs: 4 } }" +
-                      "layer { pool { kernel: 2 } }" + kLoss),
-              HasSubstr("its input is [4]"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { relu {} } layer { softmax_cross_entropy {} }"),
-              HasSubstr("one value per class"));
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) +
+                         R"(layer { name: "big" convolution { filters: 1 kernel: 9 } })" + kLoss),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + "layer { fully_connected { outputs: 4 } }" +
+                         "layer { pool { kernel: 2 } }" + kLoss),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(
+      ErrorOf(std::string(kInput) + "layer { relu {} } layer { softmax_cross_entropy {} }"),
+      absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ModelTest, BadWiringIsRefused) {
-  EXPECT_THAT(ErrorOf(std::string(kInput) + R"(layer { input: "nowhere" relu {} })" + kLoss),
-              HasSubstr("'nowhere' is no layer before it"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + R"(layer { name: "a" relu {} }
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + R"(layer { input: "nowhere" relu {} })" + kLoss),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + R"(layer { name: "a" relu {} }
                 layer { input: "input1" relu {} })" +
-                      kLoss),
-              HasSubstr("nothing would read 'a'"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + R"(layer { name: "a" relu {} }
+                         kLoss),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + R"(layer { name: "a" relu {} }
                 layer { name: "a" relu {} })" +
-                      kLoss),
-              HasSubstr("two layers are called 'a'"));
+                         kLoss),
+                 absl::StatusCode::kInvalidArgument);
   MakeModel(std::string(kInput) + R"(layer { name: "a" input: "input1" relu {} }
     layer { input: "a" relu {} })" +
             kLoss);
 }
 
 TEST(ModelTest, FirstAndLastLayersAreFixed) {
-  EXPECT_THAT(ErrorOf(kLoss), HasSubstr("must be an input_layer"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + kInput + kLoss), HasSubstr("only the first layer"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { relu {} }"), HasSubstr("must be the loss"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer { softmax_cross_entropy {} }" + kLoss),
-              HasSubstr("the loss must be the last layer"));
-  EXPECT_THAT(ErrorOf(kInput), HasSubstr("needs an input layer and a loss"));
-  EXPECT_THAT(ErrorOf(std::string(kInput) + "layer {}" + kLoss), HasSubstr("has no kind"));
+  EXPECT_MESSAGE(ErrorOf(kLoss), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + kInput + kLoss), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + "layer { relu {} }"),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + "layer { softmax_cross_entropy {} }" + kLoss),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(kInput), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + "layer {}" + kLoss),
+                 absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ModelTest, AbsurdSizesAreRefused) {
@@ -87,12 +87,16 @@ TEST(ModelTest, AbsurdSizesAreRefused) {
         "convolution { filters: 4294967295 kernel: 3 }", "pool { kernel: 2 padding: 2 }", "pool {}",
         "fully_connected {}", "fully_connected { outputs: 4294967295 }",
         "convolution { filters: 1000000 kernel: 1 }"}) {
-    ErrorOf(std::string("layer { input_layer { shape: [900, 900, 3] } } layer { ") + layer + " }" +
-            kLoss);
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        ErrorOf(std::string("layer { input_layer { shape: [900, 900, 3] } } layer { ") + layer +
+                " }" + kLoss)));
   }
-  ErrorOf(std::string("layer { input_layer { shape: [8, 0, 3] } }") + kLoss);
-  ErrorOf(std::string("layer { input_layer { shape: [8, 8] } }") + kLoss);
-  ErrorOf(std::string("layer { input_layer { shape: [1000000, 1000000, 1000000] } }") + kLoss);
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      ErrorOf(std::string("layer { input_layer { shape: [8, 0, 3] } }") + kLoss)));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      ErrorOf(std::string("layer { input_layer { shape: [8, 8] } }") + kLoss)));
+  EXPECT_TRUE(absl::IsInvalidArgument(ErrorOf(
+      std::string("layer { input_layer { shape: [1000000, 1000000, 1000000] } }") + kLoss)));
 }
 
 TEST(ModelTest, FingerprintMovesWithWhatTheTensorsDependOn) {
@@ -129,7 +133,7 @@ TEST(ModelTest, FileErrorsNameLineAndColumn) {
                       << kLoss;
   std::set<std::string> used;
   const auto model = LoadModel(path, {}, used);
-  EXPECT_THAT(std::string(model.status().message()), HasSubstr(path + ":2:1: layer 'c'"));
+  EXPECT_MESSAGE(model.status(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(LoadModel(path + ".none", {}, used).status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -138,8 +142,7 @@ TEST(ModelTest, FieldsOfThePipelineAreCompared) {
   Schema schema({{"image", DType::kF32, {8, 8, 3}}, {"label", DType::kI64, {}}});
   EXPECT_TRUE(CheckFields(model, schema).ok());
   schema.Set({"image", DType::kU8, {8, 8, 3}});
-  EXPECT_THAT(std::string(CheckFields(model, schema).message()),
-              HasSubstr("field 'image' of float32 [8, 8, 3]"));
+  EXPECT_MESSAGE(CheckFields(model, schema), absl::StatusCode::kInvalidArgument);
   schema.Set({"image", DType::kF32, {8, 8, 3}});
   schema.Remove("label");
   EXPECT_EQ(CheckFields(model, schema).code(), absl::StatusCode::kInvalidArgument);

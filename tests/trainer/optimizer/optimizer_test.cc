@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tests/messages.h"
 #include "tests/trainer/model/test_nets.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/optimizer/schedule.h"
@@ -11,8 +12,6 @@
 
 namespace millrace::trainer {
 namespace {
-
-using ::testing::HasSubstr;
 
 Optimizer Parse(const std::string& text) {
   Optimizer optimizer;
@@ -56,15 +55,11 @@ TEST(ScheduleTest, StepsMultiplyAtTheirEpochs) {
 }
 
 TEST(ScheduleTest, BadNumbersAreNamed) {
-  for (const auto& [text, field] :
-       std::vector<std::pair<std::string, std::string>>{{"base_lr: -1", "base_lr"},
-                                                        {"base_lr: nan", "base_lr"},
-                                                        {"warmup_epochs: inf", "warmup_epochs"},
-                                                        {"cosine { end_lr: -1 }", "cosine.end_lr"},
-                                                        {"step { factor: -1 }", "step.factor"}}) {
-    const auto schedule = Schedule::Make(Parse(text), 1, 1, 1);
-    EXPECT_EQ(schedule.status().code(), absl::StatusCode::kInvalidArgument) << text;
-    EXPECT_THAT(std::string(schedule.status().message()), HasSubstr(field));
+  for (const char* const text : {"base_lr: -1", "base_lr: nan", "warmup_epochs: inf",
+                                 "cosine { end_lr: -1 }", "step { factor: -1 }"}) {
+    EXPECT_MESSAGE(Schedule::Make(Parse(text), 1, 1, 1).status(),
+                   absl::StatusCode::kInvalidArgument)
+        << text;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/status.h"
+#include "tests/messages.h"
 #include "tests/trainer/loop/sees_asks.h"
 #include "tests/trainer/loop/train_fixture.h"
 #include "trainer/model/model.h"
@@ -236,9 +237,7 @@ TEST_F(ReductionTrainTest, TooManySkippedStepsInARowEndEveryRank) {
   WriteJob("checkpoints", "", "epochs: 2 reduction { skip_non_finite: true max_skipped_steps: 1 }");
   EXPECT_FALSE(Run(2).ok());
   for (const absl::Status& status : statuses_) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("step 2"), HasSubstr("max_skipped_steps is 1")));
+    EXPECT_MESSAGE(status, absl::StatusCode::kOutOfRange, "every-rank");
   }
   EXPECT_EQ(reported_.size(), 1u);
 }
@@ -274,9 +273,6 @@ TEST_F(ReductionTrainTest, ClippingEqualsTheReference) {
 }
 
 TEST_F(ReductionTrainTest, ADigestThatDiffersNamesTheParameterOnEveryRank) {
-  std::set<std::string> used;
-  const auto model = LoadModel(folder_ / "model.pbtxt", {}, used);
-  ASSERT_TRUE(model.ok());
   adjust_ = [](TrainOptions& options, const collectives::Communicator& communicator) {
     if (communicator.rank() != 1) return;
     options.on_weights = [](uint64_t step, TensorSet& weights) {
@@ -286,11 +282,7 @@ TEST_F(ReductionTrainTest, ADigestThatDiffersNamesTheParameterOnEveryRank) {
   WriteJob("checkpoints", "", "epochs: 2 reduction { digest_every: 2 }");
   EXPECT_FALSE(Run(3).ok());
   for (const absl::Status& status : statuses_) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(
-        std::string(status.message()),
-        AllOf(HasSubstr("after step 4"),
-              HasSubstr(absl::StrCat("'", model->parameters[2].name, "'")), HasSubstr("rank 1")));
+    EXPECT_MESSAGE(status, absl::StatusCode::kDataLoss, "every-rank");
   }
   EXPECT_EQ(reported_.size(), 1u) << "said once";
 }
@@ -377,9 +369,7 @@ TEST_F(ReductionTrainTest, RanksWithOtherReductionsAreNamed) {
     if (communicator.rank() == 1) options.reduction = {{"clip_norm", "1"}};
   };
   const auto outcome = Run(2);
-  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument) << outcome.status();
-  EXPECT_THAT(std::string(outcome.status().message()),
-              AllOf(HasSubstr("rank 1"), HasSubstr("reduction.clip_norm")));
+  EXPECT_MESSAGE(outcome.status(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace
