@@ -266,7 +266,7 @@ def add_mix(rgb):
     add("numpy/aug_mix", cut(mix))
 
 
-# Lambda, and the centre of the box: those of tests/augment/batch/mixing_test.cc.
+# Lambda, and the centre of the box: those of tests/augment/batch/batch_mixing_test.cc.
 LAMBDA = 0.3
 BOXES = ((0.3, 2, 11), (0.85, 9, 14), (0.05, 18, 28))
 

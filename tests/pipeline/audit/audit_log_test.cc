@@ -10,6 +10,7 @@
 
 #include "pipeline/audit.h"
 #include "pipeline/audit/samples.h"
+#include "tests/messages.h"
 #include "tests/pipeline/audit/audit_fixture.h"
 
 // Audit logs as files: torn, damaged, of another stream, in use; and the set of samples that the
@@ -93,7 +94,7 @@ TEST_F(AuditLogTest, ALogOfAnotherPlanIsRefusedAndCaught) {
               Contains(AllOf(HasSubstr("does not belong to"), HasSubstr(Path("b")))));
   const auto refused = AuditLog::Open(Path("a"), other);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.status().message(), HasSubstr("plan"));
+  EXPECT_MESSAGE(refused.status());
 }
 
 TEST_F(AuditLogTest, AFileThatIsNoLogIsNeverTouched) {

@@ -2,13 +2,13 @@
 
 #include <random>
 
+#include "tests/messages.h"
 #include "tests/pipeline/batch/batch_fixture.h"
 
 namespace millrace::pipeline {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using Kind = BatchSpec::Kind;
 
 constexpr int64_t kAny = Shape::kUnknown;
@@ -184,7 +184,7 @@ TEST(RowStoreTest, AnotherShapeThanPass1ToldIsInternalAndAnotherTypeInvalid) {
     for (const Value& other : {Counting({2}), Counting({4}), Counting({3, 1})}) {
       const absl::Status status = StoreRow(*data, 0, 0, View(other, DType::kI32));
       EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-      EXPECT_THAT(std::string(status.message()), HasSubstr("field \"a\""));
+      EXPECT_MESSAGE(status);
     }
     EXPECT_EQ(StoreRow(*data, 0, 0, View(Counting({3}), DType::kF32)).code(),
               absl::StatusCode::kInvalidArgument);

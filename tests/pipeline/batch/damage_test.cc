@@ -9,6 +9,7 @@
 
 #include "pipeline/audit.h"
 #include "readers/quarantine.h"
+#include "tests/messages.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 #include "tests/temp_folder.h"
 
@@ -271,9 +272,7 @@ TEST(DamageTest, BudgetByCountEndsTheStreamAtItsBatch) {
     }();
     const absl::Status end = pipeline->Next().status();
     EXPECT_EQ(end.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(end.message()),
-                testing::AllOf(testing::HasSubstr("3 of 15 samples"),
-                               testing::HasSubstr("max_count 2"), testing::HasSubstr("shard-1")));
+    EXPECT_MESSAGE(end);
     EXPECT_EQ(GetRecordError(end)->position, 13);
     EXPECT_EQ(pipeline->Next().status(), end);
     EXPECT_EQ(pipeline->Save(), before);
@@ -294,7 +293,7 @@ TEST(DamageTest, BudgetByShareCountsFromItsFloorOn) {
     plan.damage.max_share = 0.05;
     const Stream stream = Drain(*OpenFake(std::move(plan), Damaged(1500, bad), FakeContext(2)));
     EXPECT_EQ(stream.digests.size(), 9u);  // the tenth makes them a thousand
-    EXPECT_THAT(std::string(stream.end.message()), testing::HasSubstr("60 of 1000 samples"));
+    EXPECT_MESSAGE(stream.end);
     EXPECT_EQ(GetRecordError(stream.end)->position, 118);
   }
 }
@@ -364,7 +363,7 @@ TEST(DamageTest, BatchIsNotDeliveredWithoutItsLines) {
   const absl::Status end = pipeline->Next().status();
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
-  EXPECT_THAT(std::string(end.message()), testing::HasSubstr("q.jsonl")) << end;
+  EXPECT_MESSAGE(end) << end;
   EXPECT_EQ(pipeline->Next().status(), end);
   EXPECT_EQ(pipeline->Save(), (*first)->resume_token());
 }

@@ -2,13 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/messages.h"
 #include "tests/pipeline/cut/settler_fixture.h"
 #include "tests/sanitized.h"
 
 namespace millrace::pipeline {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr size_t kMaxBatches = 60;
 constexpr uint64_t kFarPosition = 4000;  // of an endless lane, in the plain cut
@@ -169,7 +168,7 @@ TEST(SettlerTest, StateOfOneRankOfAnEndlessInputHasNoOtherLanes) {
   ASSERT_TRUE(settler.ok());
   const absl::Status status = (*settler)->Restore(run.states[2][0]);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("same world"));
+  EXPECT_MESSAGE(status);
 }
 
 TEST(SettlerTest, StateOfASingleRankOfAnEndlessInputHasAllLanes) {
@@ -183,8 +182,7 @@ TEST(SettlerTest, StateOfASingleRankOfAnEndlessInputHasAllLanes) {
 TEST(SettlerTest, MoreRanksThanLanesIsRefusedWithAdvice) {
   const auto settler = MakeSettler(FilterCut(2, 8, 10), 3, 4);
   EXPECT_TRUE(absl::IsInvalidArgument(settler.status()));
-  EXPECT_THAT(std::string(settler.status().message()),
-              HasSubstr("the plan has a cut and 2 lanes: at most 2 ranks; set lanes: 4"));
+  EXPECT_MESSAGE(settler.status());
 }
 
 TEST(SettlerTest, LanesThatDoNotDivideABatchAreRefused) {

@@ -2,6 +2,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/messages.h"
 #include "tests/pipeline/device/device_feed_fixture.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
@@ -10,7 +11,6 @@
 namespace millrace::pipeline {
 namespace {
 
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 // S-HANDOFF-1.
@@ -200,7 +200,7 @@ TEST(DeviceFeedTest, HeldBatchesThatTakeTheMemoryAreNamedAndMayBeDropped) {
     const absl::Status status = rig.NextStatus();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_TRUE(IsRetryable(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("max_device_bytes"));
+    EXPECT_MESSAGE(status, "held");
   }
   held.pop_back();
   EXPECT_EQ(rig.Next().index(), 2u);
@@ -242,7 +242,7 @@ TEST(DeviceFeedTest, FullDeviceFreesIdleSlabsBeforeItGivesUp) {
   const absl::Status status = rig.NextStatus();  // too large for the device, though not for us
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(IsRetryable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("batch 2"));
+  EXPECT_MESSAGE(status);
   EXPECT_EQ(rig.NextStatus(), status);
 }
 

@@ -1,3 +1,4 @@
+#include "tests/messages.h"
 #include "tests/pipeline/cut/cut_plans.h"
 
 // Places of the stream: saved, restored, sought, and those of another stream taken by force. The
@@ -74,7 +75,7 @@ TEST(ExecutorPlaceTest, SeekOfACutSaysToUseTokens) {
   const auto pipeline = OpenFake(FilterPlan(), MakeFakeData(50), FakeContext(2));
   const absl::Status status = pipeline->Seek(2);
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("resume token"));
+  EXPECT_MESSAGE(status);
   EXPECT_TRUE(pipeline->Next().ok());
 }
 
@@ -181,7 +182,7 @@ TEST(ExecutorPlaceTest, ForceDoesNotTakeATokenOfOtherSemantics) {
   std::vector<std::string> logged;
   const auto opened = TryOpenFake(std::move(newer), data, LoggingContext(logged), options);
   EXPECT_EQ(opened.status().code(), Code::kFailedPrecondition);
-  EXPECT_THAT(std::string(opened.status().message()), testing::HasSubstr("semantics_version"));
+  EXPECT_MESSAGE(opened.status());
   EXPECT_TRUE(logged.empty());
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "tests/messages.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
 // The rules cited are those of docs/semantics.md.
@@ -114,19 +115,19 @@ absl::Status OpenWithToken(PhysicalPlan plan, const FakeData& data, const std::s
 TEST(ExecutorTest, TokenOfAnotherStreamIsRefusedAndSaysWhatDiffers) {
   FakeData data = MakeFakeData(20);
   const std::string token = Drain(*OpenFake(ShuffledPlan(), data, FakeContext(1))).tokens[0];
-  const auto expect = [&](PhysicalPlan plan, const FakeData& source, const std::string& what) {
+  const auto expect = [&](PhysicalPlan plan, const FakeData& source) {
     const absl::Status status = OpenWithToken(std::move(plan), source, token);
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(what));
+    EXPECT_MESSAGE(status);
   };
   PhysicalPlan plan = ShuffledPlan();
   plan.plan_fingerprint = 1;
-  expect(std::move(plan), data, "plan fingerprint");
+  expect(std::move(plan), data);
   plan = ShuffledPlan();
   plan.semantics_version = 2;
-  expect(std::move(plan), data, "semantics_version");
+  expect(std::move(plan), data);
   data.fingerprint = 2;
-  expect(ShuffledPlan(), data, "data fingerprint");
+  expect(ShuffledPlan(), data);
 }
 
 // S-STATE-2.

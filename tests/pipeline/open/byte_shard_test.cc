@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/pipeline.h"
+#include "tests/messages.h"
 #include "tests/temp_folder.h"
 
 // shard { by_bytes }: consecutive records of about as many bytes each.
@@ -14,7 +15,6 @@
 namespace millrace::pipeline {
 namespace {
 
-using testing::HasSubstr;
 using Strings = std::vector<std::string>;
 
 constexpr size_t kLongest = 900;
@@ -117,7 +117,7 @@ TEST_F(ByteShardTest, StandsDirectlyBehindFiles) {
   const std::string shard = "stage { shard { num_shards: 2 by_bytes: true } }\n";
   const auto behind = Open("stage { take { count: 10 } }\n" + shard);
   EXPECT_EQ(behind.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(behind.status().message()), HasSubstr("by_bytes"));
+  EXPECT_MESSAGE(behind.status());
   const auto plan = Plan::FromText(
       "stage { range { count: 10 } }\n" + shard + "stage { batch { size: 2 } }\n", "p");
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);

@@ -10,6 +10,7 @@
 #include "pipeline/explain/explain.h"
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/plan/message.h"
+#include "tests/messages.h"
 #include "tests/pipeline/plan/plan_texts.h"
 
 // The front-end of zip: its place, its fields, what explain says.
@@ -17,7 +18,6 @@
 namespace millrace::pipeline {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kFile[] = "stage { tfrecord { files: \"a\" } }";
@@ -36,10 +36,10 @@ std::string AandB(const std::string& a, const std::string& b) {
 absl::StatusOr<PhysicalPlan> Physical(const std::string& text) {
   return BuildPhysicalPlan(Make(text));
 }
-std::string PhysicalErrorOf(const std::string& text) {
+absl::Status PhysicalErrorOf(const std::string& text) {
   const auto physical = Physical(text);
   EXPECT_EQ(physical.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(physical.status().message());
+  return physical.status();
 }
 
 // S-PLAN-16, S-PLAN-1, S-PLAN-2.
@@ -60,23 +60,14 @@ TEST(ZipPlanTest, RecordsAndNumbersMayStandSideBySide) {
 // S-PLAN-16, S-PLAN-10.
 TEST(ZipPlanTest, WhatCannotStandInOrAroundAZipIsRefusedAtItsPlace) {
   const auto error = [](const std::string& input) { return ErrorOf(AandB(kFile, input) + kBatch); };
-  EXPECT_EQ(error("stage { push {} }"), "p:3:9: push cannot be an input: its length is unknown");
-  EXPECT_EQ(
-      error(AandB(kFile, kFile)),
-      "p:3:9: zip cannot be an input: what it makes is no record; it can only be the source of "
-      "the whole plan");
-  EXPECT_THAT(ErrorOf("stage { mix {\n" + Input(AandB(kFile, kFile)) + "} }\n" + kBatch),
-              HasSubstr("p:2:9: zip cannot be an input"));
-  EXPECT_EQ(error(std::string(kFile) + " stage { flip {} }"),
-            "p:3:43: flip cannot stand in an input, which has a source and order stages only; put "
-            "it behind the join");
-  EXPECT_EQ(error("seed: 3"), "p:3:9: seed belongs to the whole plan, not to an input");
-  EXPECT_THAT(error("stage { concatenate { " + Input(kFile) + Input(kRange) + "} }"),
-              HasSubstr("p:4:1: records and the numbers of a range cannot be joined"));
-  EXPECT_EQ(ErrorOf(AandB(kFile, kFile) + "stage { interleave {} }\n" + kBatch),
-            "p:5:1: interleave reads files in turns and must stand directly after a "
-            "source of files (tfrecord, text, ...)");
-  EXPECT_THAT(ErrorOf(kSource + AandB(kFile, kFile) + kBatch), HasSubstr("p:2:1: a second source"));
+  EXPECT_MESSAGE(error("stage { push {} }"));
+  EXPECT_MESSAGE(error(AandB(kFile, kFile)));
+  EXPECT_MESSAGE(ErrorOf("stage { mix {\n" + Input(AandB(kFile, kFile)) + "} }\n" + kBatch));
+  EXPECT_MESSAGE(error(std::string(kFile) + " stage { flip {} }"));
+  EXPECT_MESSAGE(error("seed: 3"));
+  EXPECT_MESSAGE(error("stage { concatenate { " + Input(kFile) + Input(kRange) + "} }"));
+  EXPECT_MESSAGE(ErrorOf(AandB(kFile, kFile) + "stage { interleave {} }\n" + kBatch));
+  EXPECT_MESSAGE(ErrorOf(kSource + AandB(kFile, kFile) + kBatch));
 }
 
 // S-PLAN-16.
@@ -85,32 +76,26 @@ TEST(ZipPlanTest, EveryInputNeedsAFieldOfItsOwn) {
   const auto error = [&](const std::string& fields) {
     return ErrorOf(ZipOf(inputs, fields) + kBatch);
   };
-  EXPECT_EQ(error(""), "p:1:9: field names 0 fields for 2 inputs; each input's samples need one");
-  EXPECT_EQ(error("field: \"a\""),
-            "p:4:1: field names 1 fields for 2 inputs; each input's samples need one");
-  EXPECT_EQ(error("field: \"a\" field: \"\""), "p:4:12: field must name a field");
-  EXPECT_EQ(error("field: \"a\" field: \"a\""), "p:4:12: field \"a\" is there twice");
-  EXPECT_EQ(ErrorOf(ZipOf("", "") + kBatch), "p:1:9: input: none given; name at least one");
+  EXPECT_MESSAGE(error(""));
+  EXPECT_MESSAGE(error("field: \"a\""));
+  EXPECT_MESSAGE(error("field: \"a\" field: \"\""));
+  EXPECT_MESSAGE(error("field: \"a\" field: \"a\""));
+  EXPECT_MESSAGE(ErrorOf(ZipOf("", "") + kBatch));
 }
 
 // S-PLAN-16, S-PLAN-3.
 TEST(ZipPlanTest, AZipIsWithoutEndIfAllItsInputsAre) {
   const std::string endless = std::string(kFile) + " stage { repeat {} }";
   const std::string shuffled = std::string("stage { global_shuffle {} }\n") + kBatch;
-  EXPECT_THAT(ErrorOf(AandB(endless, endless) + shuffled),
-              HasSubstr("p:5:1: global_shuffle after the endless repeat at p:3:43"));
+  EXPECT_MESSAGE(ErrorOf(AandB(endless, endless) + shuffled));
   Make(AandB(endless, kFile) + shuffled);
   Make(AandB(kFile, endless) + shuffled);
 }
 
 // S-PLAN-16.
 TEST(ZipPlanTest, NoFilterBehindAZipIsMaterialized) {
-  EXPECT_EQ(
-      ErrorOf(AandB(kFile, kRange) + kParseA +
-              "stage { filter { predicate: \"x > 1\" materialize: true } }\n" + kBatch),
-      "p:6:37: materialize keeps what is found out about each record of the source, and which "
-      "records the zip at p:1:1 puts side by side may differ from epoch to epoch; leave "
-      "materialize out");
+  EXPECT_MESSAGE(ErrorOf(AandB(kFile, kRange) + kParseA +
+                         "stage { filter { predicate: \"x > 1\" materialize: true } }\n" + kBatch));
 }
 
 // S-PLAN-4, S-PLAN-16.
@@ -130,20 +115,16 @@ TEST(ZipPlanTest, SamplesHaveAFieldOfEachInput) {
 
 // S-PLAN-4.
 TEST(ZipPlanTest, FieldsThatDoNotFitAreRefusedAtTheirStage) {
-  EXPECT_THAT(PhysicalErrorOf(AandB(kFile, kFile) + kParseA + kBatch),
-              HasSubstr("p:6:1: stage \"batch\": field \"b\" is bytes, which a batch cannot hold"));
-  EXPECT_THAT(PhysicalErrorOf(AandB(kRange, kFile) + kParseA + kBatch),
-              HasSubstr("p:5:1: stage \"parse_example\": parse_example: field 'a' must be bytes"));
-  EXPECT_THAT(PhysicalErrorOf(AandB(kFile, kRange) +
-                              "stage { parse_example { field: \"c\" feature { key: \"x\" dtype: "
-                              "INT64 } } }\n" +
-                              kBatch),
-              HasSubstr("p:5:1: stage \"parse_example\": parse_example: "));
-  EXPECT_THAT(PhysicalErrorOf(AandB(kFile, kRange) +
-                              "stage { parse_example { field: \"a\" feature { key: \"b\" dtype: "
-                              "INT64 } } }\n" +
-                              kBatch),
-              HasSubstr("field 'b' exists already"));
+  EXPECT_MESSAGE(PhysicalErrorOf(AandB(kFile, kFile) + kParseA + kBatch));
+  EXPECT_MESSAGE(PhysicalErrorOf(AandB(kRange, kFile) + kParseA + kBatch));
+  EXPECT_MESSAGE(PhysicalErrorOf(AandB(kFile, kRange) +
+                                 "stage { parse_example { field: \"c\" feature { key: \"x\" dtype: "
+                                 "INT64 } } }\n" +
+                                 kBatch));
+  EXPECT_MESSAGE(PhysicalErrorOf(AandB(kFile, kRange) +
+                                 "stage { parse_example { field: \"a\" feature { key: \"b\" dtype: "
+                                 "INT64 } } }\n" +
+                                 kBatch));
 }
 
 // S-FINGERPRINT-1, S-FINGERPRINT-2.

@@ -10,6 +10,7 @@
 #include "pipeline/audit.h"
 #include "pipeline/optimize/optimizer.h"
 #include "readers/example_builder.h"
+#include "tests/messages.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 #include "tests/temp_folder.h"
 
@@ -17,8 +18,6 @@
 
 namespace millrace::pipeline {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr uint64_t kFirst = 40, kSecond = 50;  // records of the inputs
 
@@ -221,8 +220,7 @@ TEST_F(ZipRunTest, ADamagedRecordIsNamedByItsOwnFile) {
       EXPECT_EQ(error->ordinal, 3);
       // Of two lanes that take three rows in turn, the filter leaves out the first three.
       EXPECT_EQ(error->position, cut.empty() ? 31 : 25) << status;
-      EXPECT_THAT(std::string(status.message()), HasSubstr("stage \"source\""));
-      EXPECT_THAT(std::string(status.message()), HasSubstr("shard-4"));
+      EXPECT_MESSAGE(status);
       spoil(kind, first);
       EXPECT_EQ(GetRecordError(ErrorOf({"", "", "", cut}))->file, "shard-3");
     }
@@ -239,7 +237,7 @@ TEST_F(ZipRunTest, WhatAStageSaysOfARowNamesTheFirstInputsRecord) {
   EXPECT_EQ(error->file, "shard-2");
   EXPECT_EQ(error->ordinal, 2);
   EXPECT_EQ(error->position, 16);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("stage \"parse_example_2\""));
+  EXPECT_MESSAGE(status);
   const RecordError where = Open(TextOf({}), FakeContext(1))->Locate({.epoch = 0, .record = 16});
   EXPECT_EQ(where.file, "shard-2");
   EXPECT_EQ(where.ordinal, 2);
@@ -262,7 +260,7 @@ TEST_F(ZipRunTest, AnOpThatThrowsSpoilsItsRowAlone) {
   const absl::Status status = ErrorOf({"", "", "", ""});
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(GetRecordError(status)->position, 20) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("stage \"thrower\""));
+  EXPECT_MESSAGE(status);
 }
 
 TEST_F(ZipRunTest, TheDataFingerprintIsThatOfAllSourcesInOrder) {

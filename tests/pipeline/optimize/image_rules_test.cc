@@ -11,6 +11,7 @@
 #include "base/run.h"
 #include "pipeline/optimize/optimizer.h"
 #include "tests/augment/image_testing.h"
+#include "tests/messages.h"
 #include "tests/pipeline/plan/plan_texts.h"
 
 // The rules about images, over real images: whichever of them are on, a plan has the same bits and
@@ -20,7 +21,6 @@ namespace millrace::pipeline {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::StartsWith;
 
 std::string MakeJpeg(int64_t height, int64_t width, int seed) {
   std::vector<uint8_t> pixels;
@@ -166,15 +166,15 @@ TEST(ImageRulesTest, NoRuleChangesABitOfSmallerDecoding) {
 }
 
 // The error of a plan, with decode_region on; it is the same with that rule off.
-std::string ErrorWhateverTheRule(const std::string& stages) {
-  std::string errors[2];
+absl::Status ErrorWhateverTheRule(const std::string& stages) {
+  absl::Status errors[2];
   for (const bool enabled : {false, true}) {
     OptimizerOptions options;
     options.decode_region = enabled;
     const Plan plan = Make(absl::StrCat(kSource, stages, kBatch));
     const auto physical = BuildPhysicalPlan(plan, options);
     EXPECT_FALSE(physical.ok()) << stages;
-    errors[enabled] = std::string(physical.status().message());
+    errors[enabled] = physical.status();
   }
   EXPECT_EQ(errors[0], errors[1]);
   return errors[1];
@@ -186,22 +186,18 @@ TEST(ImageRulesTest, ErrorsOfAPairNameTheStageThatIsWrong) {
   for (const char* crop :
        {"center_crop { height: 4 width: 4 }", "random_crop { height: 4 width: 4 }",
         "center_crop { height: 4 width: 4 mask: \"record\" }"}) {
-    EXPECT_THAT(ErrorWhateverTheRule(absl::StrCat(kDecode, "stage { ", crop, " }\n")),
-                StartsWith("p:2:1: stage \"decode_image\": decode_image: dct_downscale needs"))
-        << crop;
+    EXPECT_MESSAGE(ErrorWhateverTheRule(absl::StrCat(kDecode, "stage { ", crop, " }\n"))) << crop;
   }
   for (const char* crop :
        {"center_crop { height: 4 width: 4 }", "random_resized_crop { height: 4 width: 4 }",
         "random_crop { height: 4 width: 4 mask: \"mask\" }"}) {
     const std::string behind = absl::StrCat("stage { ", crop, " }\n");
-    EXPECT_THAT(ErrorWhateverTheRule("stage { decode_image { field: \"absent\" } }\n" + behind),
-                StartsWith("p:2:1: stage \"decode_image\": "))
+    EXPECT_MESSAGE(ErrorWhateverTheRule("stage { decode_image { field: \"absent\" } }\n" + behind))
         << crop;
-    EXPECT_THAT(
+    EXPECT_MESSAGE(
         ErrorWhateverTheRule("stage { decode_raw { field: \"record\" output: \"raw\" dtype: UINT8 "
                              "shape: 4 } }\nstage { decode_image { field: \"raw\" } }\n" +
-                             behind),
-        StartsWith("p:3:1: stage \"decode_image\": decode_image: field"))
+                             behind))
         << crop;
   }
 }
@@ -210,9 +206,8 @@ TEST(ImageRulesTest, WhatGoesAlongWithACropIsLookedForBehindTheDecode) {
   constexpr char kDecode[] = "stage { decode_image { field: \"record\" } }\n";
   for (const char* carried :
        {"boxes { field: \"record\" }", "mask: \"record\"", "mask: \"absent\""}) {
-    EXPECT_THAT(ErrorWhateverTheRule(absl::StrCat(
-                    kDecode, "stage { center_crop { height: 4 width: 4 ", carried, " } }\n")),
-                StartsWith("p:3:1: stage \"center_crop\": "))
+    EXPECT_MESSAGE(ErrorWhateverTheRule(
+        absl::StrCat(kDecode, "stage { center_crop { height: 4 width: 4 ", carried, " } }\n")))
         << carried;
   }
 }

@@ -7,6 +7,7 @@
 #include "base/philox.h"
 #include "base/run.h"
 #include "pipeline/optimize/optimizer.h"
+#include "tests/messages.h"
 #include "tests/pipeline/executor/hashing_ops.h"
 #include "tests/pipeline/plan/plan_texts.h"
 
@@ -40,10 +41,10 @@ PhysicalPlan LowerWhole(const std::string& stages, const OptimizerOptions& optio
   return *std::move(physical);
 }
 
-std::string WholeErrorOf(const std::string& stages, const OptimizerOptions& options = {}) {
+absl::Status WholeErrorOf(const std::string& stages, const OptimizerOptions& options = {}) {
   const auto physical = LowerText("stage { tfrecord { files: \"a\" } }\n" + stages, options);
   EXPECT_EQ(physical.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(physical.status().message());
+  return physical.status();
 }
 
 // "parse_example: record -> label: int64[]", "filter label > 1", "unbatch boxes"
@@ -235,9 +236,8 @@ TEST(ExamineTest, CustomOpIsTakenToReadAndWriteEverything) {
 }
 
 TEST(OptimizerTest, CustomOpWithoutATableIsAnError) {
-  EXPECT_EQ(WholeErrorOf(kFeatures + std::string("stage { custom { op: \"x\" } }\n") +
-                         "stage { padded_batch { size: 8 } }"),
-            "p:3:1: stage \"custom\": custom op \"x\" is not in the OpTable");
+  EXPECT_MESSAGE(WholeErrorOf(kFeatures + std::string("stage { custom { op: \"x\" } }\n") +
+                              "stage { padded_batch { size: 8 } }"));
 }
 
 TEST(OptimizerTest, CustomOpsBehindTheBatchWorkOnBatches) {
@@ -304,13 +304,10 @@ TEST(ExamineTest, StepsBehindACutCountWhatEachFilterLeaves) {
 // S-PLAN-4.
 TEST(OptimizerTest, PredicatesAreCheckedAtTheirPlace) {
   const std::string batch = "stage { padded_batch { size: 8 } }";
-  EXPECT_THAT(WholeErrorOf(kFeatures +
-                           std::string("stage { filter { predicate: \"label >\" } }\n") + batch),
-              ::testing::StartsWith("p:3:18: stage \"filter\": column "));
-  EXPECT_THAT(
-      WholeErrorOf(kFeatures + std::string("stage { filter { predicate: \"lable > 1\" } }\n") +
-                   batch),
-      ::testing::AllOf(::testing::StartsWith("p:3:18: stage \"filter\": "), HasSubstr("label")));
+  EXPECT_MESSAGE(WholeErrorOf(
+      kFeatures + std::string("stage { filter { predicate: \"label >\" } }\n") + batch));
+  EXPECT_MESSAGE(WholeErrorOf(
+      kFeatures + std::string("stage { filter { predicate: \"lable > 1\" } }\n") + batch));
 }
 
 // S-PLAN-12.
@@ -360,26 +357,23 @@ TEST(BatchTest, FieldsThatDoNotFitTheKindOfBatchAreErrors) {
   const auto padding = [&](const std::string& text) {
     return WholeErrorOf(x + "stage { padded_batch { size: 8 padding { " + text + " } } }");
   };
-  EXPECT_THAT(padding("field: \"z\""),
-              HasSubstr("p:3:32: stage \"padded_batch\": no field \"z\"; there is: x"));
-  EXPECT_THAT(padding("field: \"x\" float_value: 1"), HasSubstr("whole numbers; give int_value"));
-  EXPECT_THAT(WholeErrorOf("stage { padded_batch { size: 8 padding { field: \"record\" int_value: "
-                           "256 } } }"),
-              HasSubstr("padding 256 does not fit field \"record\" (record: bytes[?])"));
-  EXPECT_THAT(WholeErrorOf(kFeatures + std::string("stage { decode_image {} }\n") +
-                           "stage { ragged_batch { size: 8 } }"),
-              HasSubstr("p:4:1: stage \"ragged_batch\": field \"image\" differs in more than its "
-                        "first extent (image: uint8[?, ?, 3]); padded_batch takes it"));
-  EXPECT_THAT(WholeErrorOf("stage { parse_example { feature { key: \"x\" dtype: INT64 shape: -1 } "
-                           "feature { key: \"x/row_splits\" dtype: INT64 } } }\n stage { "
-                           "ragged_batch { size: 8 } }"),
-              HasSubstr("which is where the row splits of \"x\" go"));
+  EXPECT_MESSAGE(padding("field: \"z\""));
+  EXPECT_MESSAGE(padding("field: \"x\" float_value: 1"));
+  EXPECT_MESSAGE(
+      WholeErrorOf("stage { padded_batch { size: 8 padding { field: \"record\" int_value: "
+                   "256 } } }"));
+  EXPECT_MESSAGE(WholeErrorOf(kFeatures + std::string("stage { decode_image {} }\n") +
+                              "stage { ragged_batch { size: 8 } }"));
+  EXPECT_MESSAGE(
+      WholeErrorOf("stage { parse_example { feature { key: \"x\" dtype: INT64 shape: -1 } "
+                   "feature { key: \"x/row_splits\" dtype: INT64 } } }\n stage { "
+                   "ragged_batch { size: 8 } }"));
   const auto bucket = [&](const std::string& field) {
     return WholeErrorOf(x + "stage { bucket_by_length { field: \"" + field +
                         "\" boundary: 3 batch_size: [8, 4] } }");
   };
-  EXPECT_THAT(bucket("z"), HasSubstr("p:3:1: stage \"bucket_by_length\": no field \"z\""));
-  EXPECT_THAT(bucket("y"), HasSubstr("field \"y\" is one number (y: float32[])"));
+  EXPECT_MESSAGE(bucket("z"));
+  EXPECT_MESSAGE(bucket("y"));
 }
 
 // S-PLAN-5.

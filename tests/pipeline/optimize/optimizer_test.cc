@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/run.h"
+#include "tests/messages.h"
 #include "tests/pipeline/executor/hashing_ops.h"
 #include "tests/pipeline/plan/plan_texts.h"
 
@@ -18,7 +19,6 @@ namespace millrace::pipeline {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr char kParse[] =
@@ -45,10 +45,10 @@ PhysicalPlan Lower(const std::string& stages, const OptimizerOptions& options = 
   return *std::move(physical);
 }
 
-std::string LowerErrorOf(const std::string& stages) {
+absl::Status LowerErrorOf(const std::string& stages) {
   const auto physical = MakePhysicalPlan(MakePlan(stages), {}, MakeHashingOp);
   EXPECT_EQ(physical.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(physical.status().message());
+  return physical.status();
 }
 
 // The bytes of every field of the batch after the ops, stored as an executor would: bound fields in
@@ -133,11 +133,8 @@ TEST(OptimizerTest, StagesBehindBatchOrderWholeBatches) {
 
 // S-PLAN-4.
 TEST(OptimizerTest, SchemaErrorsNameStageAndPlace) {
-  EXPECT_EQ(
-      LowerErrorOf("stage { decode_image {} }\n"),
-      "p:2:1: stage \"decode_image\": no field \"image/encoded\"; there is: record: bytes[?]");
-  EXPECT_THAT(LowerErrorOf(kParse + std::string("stage {\n name: \"mine\" flip {} }\n")),
-              HasSubstr("p:3:1: stage \"mine\": no field \"image\"; there is: image/encoded"));
+  EXPECT_MESSAGE(LowerErrorOf("stage { decode_image {} }\n"));
+  EXPECT_MESSAGE(LowerErrorOf(kParse + std::string("stage {\n name: \"mine\" flip {} }\n")));
 }
 
 TEST(OptimizerTest, FactoryErrorsNameStageAndPlaceAndKeepTheirCode) {
@@ -146,32 +143,21 @@ TEST(OptimizerTest, FactoryErrorsNameStageAndPlaceAndKeepTheirCode) {
   };
   const auto physical = MakePhysicalPlan(MakePlan(kParse), {}, fails);
   EXPECT_EQ(physical.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(physical.status().message(), "p:2:1: stage \"parse_example\": not today");
+  EXPECT_MESSAGE(physical.status());
 }
 
 // S-PLAN-4.
 TEST(OptimizerTest, FieldsThatCannotBeBatchedAreErrorsWithAdvice) {
-  EXPECT_EQ(LowerErrorOf(""),
-            "p:2:1: stage \"batch\": samples are still whole records; add a parse_example stage "
-            "before batch");
-  EXPECT_EQ(LowerErrorOf(kParse),
-            "p:3:1: stage \"batch\": field \"image/encoded\" is bytes, which a batch cannot hold; "
-            "decode it (decode_image), parse it (parse_example) or leave the feature out of "
-            "parse_example");
-  EXPECT_EQ(
-      LowerErrorOf(kParse + std::string("stage { decode_image {} }\n")),
-      "p:4:1: stage \"batch\": field \"image\" differs in shape from sample to sample (image: "
-      "uint8[?, ?, 3]); add resize or random_resized_crop before batch");
-  EXPECT_THAT(
+  EXPECT_MESSAGE(LowerErrorOf(""));
+  EXPECT_MESSAGE(LowerErrorOf(kParse));
+  EXPECT_MESSAGE(LowerErrorOf(kParse + std::string("stage { decode_image {} }\n")));
+  EXPECT_MESSAGE(
       LowerErrorOf("stage { parse_example { feature { key: \"x\" dtype: INT64 shape: 1 } feature "
                    "{ key: \"y\" dtype: INT64 shape: 2147483648 } } }\n"
-                   "stage { parse_example { feature { key: \"z\" dtype: INT64 } } }\n"),
-      HasSubstr("p:3:1: stage \"parse_example_2\": no field \"record\""));
-  EXPECT_THAT(
-      LowerErrorOf(
-          "stage { parse_example { feature { key: \"z\" dtype: INT64 shape: [1, 1, 999] } } }\n"
-          "stage { resize { field: \"z\" height: 65536 width: 65536 } }\n"),
-      HasSubstr("p:4:1: stage \"batch\": a batch of 8 rows would take over 1 TiB"));
+                   "stage { parse_example { feature { key: \"z\" dtype: INT64 } } }\n"));
+  EXPECT_MESSAGE(LowerErrorOf(
+      "stage { parse_example { feature { key: \"z\" dtype: INT64 shape: [1, 1, 999] } } }\n"
+      "stage { resize { field: \"z\" height: 65536 width: 65536 } }\n"));
 }
 
 // S-PLAN-5.
@@ -293,9 +279,8 @@ TEST(FuseImageRuleTest, WhatIsBetweenKeepsOpsApart) {
 }
 
 TEST(FuseImageRuleTest, ErrorsOfAStepNameItsOwnStage) {
-  EXPECT_THAT(LowerErrorOf(kParse + std::string("stage { decode_image {} }") + kCrop +
-                           "\nstage { name: \"mine\" flip { field: \"none\" } }"),
-              HasSubstr("stage \"mine\": no field"));
+  EXPECT_MESSAGE(LowerErrorOf(kParse + std::string("stage { decode_image {} }") + kCrop +
+                              "\nstage { name: \"mine\" flip { field: \"none\" } }"));
 }
 
 TEST(OptimizerTest, RulesThatAreOffDoNotFire) {

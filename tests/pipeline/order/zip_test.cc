@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/pipeline.h"
+#include "tests/messages.h"
 #include "tests/pipeline/executor/fake_source.h"
 #include "tests/pipeline/order/order_model.h"
 
@@ -204,7 +205,7 @@ TEST(ZipTest, AnInputThatCannotBeOrderedIsNamed) {
   plan.zip->inputs[1].order.steps[0].count = 0;
   const auto zip = Zip::Make(*plan.zip, RangeFacts(plan), plan.seed, /*budget=*/nullptr);
   EXPECT_EQ(zip.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(zip.status().message()), testing::HasSubstr("stage \"s\""));
+  EXPECT_MESSAGE(zip.status());
 }
 
 // Whoever asks for what, again and again, in whatever order and from how many threads.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pipeline/plan/message.h"
+#include "tests/messages.h"
 #include "tests/pipeline/plan/plan_texts.h"
 
 namespace millrace::pipeline {
@@ -69,35 +70,24 @@ TEST(PlanTest, ExplicitZeroProbabilityAndScaleAreKept) {
 TEST(PlanTest, StagesInImpossibleOrderAreRefusedAtTheirPlace) {
   const std::string s = kSource;
   const std::string b = kBatch;
-  EXPECT_EQ(ErrorOf(""), "p: a plan needs stages; the first is a source");
-  EXPECT_EQ(ErrorOf(b),
-            "p:1:1: the first stage must be a source (tfrecord, text, csv, tar, idx, fixed_length, "
-            "image_folder, memory, range, push, concatenate, mix, zip), not "
-            "batch");
-  EXPECT_EQ(
-      ErrorOf(s + s + b),
-      "p:2:1: a second source; a plan has one, first (concatenate, mix and zip join several)");
-  EXPECT_EQ(ErrorOf(s), "p:1:1: no batch stage; add stage { batch { size: ... } }");
-  EXPECT_EQ(ErrorOf(s + b + b), "p:3:1: a second batch; the first is at p:2:1");
-  EXPECT_EQ(ErrorOf(s + b + "stage { flip {} }"),
-            "p:3:1: flip works on samples and must stand before the batch at p:2:1");
-  EXPECT_EQ(ErrorOf(s + b + "stage { global_shuffle {} }"),
-            "p:3:1: global_shuffle permutes samples and must stand before the batch at p:2:1");
-  EXPECT_EQ(ErrorOf(s + "stage { prefetch {} }\n" + b), "p:2:1: prefetch must stand after batch");
-  EXPECT_EQ(ErrorOf(s + b + "stage { prefetch {} }\n stage { prefetch {} }\n"),
-            "p:4:2: a second prefetch; the first is at p:3:1");
-  EXPECT_EQ(ErrorOf(s + "stage { name: \"x\" }\n" + b),
-            "p:2:1: this stage has no op (tfrecord, parse_example, batch, ...)");
+  EXPECT_MESSAGE(ErrorOf(""));
+  EXPECT_MESSAGE(ErrorOf(b));
+  EXPECT_MESSAGE(ErrorOf(s + s + b));
+  EXPECT_MESSAGE(ErrorOf(s));
+  EXPECT_MESSAGE(ErrorOf(s + b + b));
+  EXPECT_MESSAGE(ErrorOf(s + b + "stage { flip {} }"));
+  EXPECT_MESSAGE(ErrorOf(s + b + "stage { global_shuffle {} }"));
+  EXPECT_MESSAGE(ErrorOf(s + "stage { prefetch {} }\n" + b));
+  EXPECT_MESSAGE(ErrorOf(s + b + "stage { prefetch {} }\n stage { prefetch {} }\n"));
+  EXPECT_MESSAGE(ErrorOf(s + "stage { name: \"x\" }\n" + b));
 }
 
 // S-PLAN-3.
 TEST(PlanTest, NothingThatNeedsAnEndFollowsAnEndlessRepeat) {
   const std::string s = kSource;
   const std::string b = kBatch;
-  EXPECT_THAT(ErrorOf(s + "stage { repeat {} }\nstage { global_shuffle {} }\n" + b),
-              HasSubstr("p:3:1: global_shuffle after the endless repeat at p:2:1"));
-  EXPECT_THAT(ErrorOf(s + "stage { repeat {} }\n" + b + "stage { repeat { epochs: 2 } }"),
-              HasSubstr("p:4:1: repeat after the endless repeat at p:2:1"));
+  EXPECT_MESSAGE(ErrorOf(s + "stage { repeat {} }\nstage { global_shuffle {} }\n" + b));
+  EXPECT_MESSAGE(ErrorOf(s + "stage { repeat {} }\n" + b + "stage { repeat { epochs: 2 } }"));
   Make(s + "stage { repeat {} } stage { take { count: 9 } } stage { global_shuffle {} }" + b);
   Make(s + "stage { repeat { epochs: 2 } } stage { global_shuffle {} }" + b);
 }
@@ -114,195 +104,141 @@ TEST(PlanTest, OrderStagesMayFollowBatchAndMixWithMaps) {
 
 // S-PLAN-1.
 TEST(PlanTest, StageNamesAreUniqueAndPlain) {
-  EXPECT_EQ(ErrorOf(std::string(kSource) +
-                    "stage { name: \"x\" flip {} }\nstage {\n  name: \"x\"\n  "
-                    "flip {} }\n" +
-                    kBatch),
-            "p:4:3: a second stage is called \"x\"; the first is at p:2:1");
-  EXPECT_THAT(StageError("name: \"a b\" flip {}"), HasSubstr("p:2:9: a stage's name has only"));
-  EXPECT_THAT(StageError("name: \"" + std::string(65, 'x') + "\" flip {}"),
-              HasSubstr("at most 64"));
+  EXPECT_MESSAGE(ErrorOf(std::string(kSource) +
+                         "stage { name: \"x\" flip {} }\nstage {\n  name: \"x\"\n  "
+                         "flip {} }\n" +
+                         kBatch));
+  EXPECT_MESSAGE(StageError("name: \"a b\" flip {}"));
+  EXPECT_MESSAGE(StageError("name: \"" + std::string(65, 'x') + "\" flip {}"));
 }
 
 // S-PLAN-2.
 TEST(PlanTest, UnknownSemanticsVersionIsRefused) {
-  EXPECT_EQ(ErrorOf(std::string(kSource) + kBatch + "semantics_version: 2"),
-            "p:3:1: semantics_version 2 is not known here; this program has 1");
+  EXPECT_MESSAGE(ErrorOf(std::string(kSource) + kBatch + "semantics_version: 2"));
 }
 
 TEST(PlanTest, SourceOptionsAreChecked) {
   const std::string b = kBatch;
-  EXPECT_EQ(ErrorOf("stage { tfrecord {} }" + b),
-            "p:1:9: files is empty; name at least one file or pattern");
-  EXPECT_EQ(ErrorOf("stage { tfrecord { files: \"\" } }" + b), "p:1:20: files has an empty name");
-  EXPECT_EQ(ErrorOf("stage { tfrecord { files: \"a\" compression: \"gzp\" } }" + b),
-            "p:1:31: compression \"gzp\" is not known; did you mean \"gzip\"?");
-  EXPECT_THAT(
-      ErrorOf("stage { tfrecord { files: \"a\" max_record_bytes: 18446744073709551615 } }" + b),
-      HasSubstr("p:1:31: max_record_bytes is 18446744073709551615 but must be in"));
+  EXPECT_MESSAGE(ErrorOf("stage { tfrecord {} }" + b));
+  EXPECT_MESSAGE(ErrorOf("stage { tfrecord { files: \"\" } }" + b));
+  EXPECT_MESSAGE(ErrorOf("stage { tfrecord { files: \"a\" compression: \"gzp\" } }" + b));
+  EXPECT_MESSAGE(
+      ErrorOf("stage { tfrecord { files: \"a\" max_record_bytes: 18446744073709551615 } }" + b));
 }
 
 TEST(PlanTest, FeatureOptionsAreChecked) {
   const auto feature = [](const std::string& f) {
     return StageError("parse_example { " + f + " }");
   };
-  EXPECT_EQ(feature(""), "p:2:9: feature: none given; name those that are used");
-  EXPECT_EQ(feature("feature { dtype: INT64 }"), "p:2:25: a feature needs a key");
-  EXPECT_THAT(feature("feature { key: \"a\" }"),
-              HasSubstr("p:2:25: dtype of feature \"a\" must be"));
-  EXPECT_THAT(feature("feature { key: \"a\" dtype: UINT8 }"), HasSubstr("p:2:44: dtype of"));
-  EXPECT_EQ(
-      feature(
-          "feature { key: \"a\" dtype: INT64 } feature { key: \"a\" name: \"b\" dtype: INT64 }"),
-      "p:2:69: feature \"a\" is there twice");
-  EXPECT_EQ(
-      feature(
-          "feature { key: \"a\" dtype: INT64 } feature { key: \"b\" name: \"a\" dtype: INT64 }"),
-      "p:2:78: two features are named \"a\"");
-  EXPECT_THAT(feature("feature { key: \"record\" dtype: INT64 }"), HasSubstr("is taken"));
-  EXPECT_THAT(feature("field: \"x\" feature { key: \"x\" dtype: INT64 }"),
-              HasSubstr("the name \"x\" is taken by the whole record"));
-  EXPECT_THAT(feature("feature { key: \"a\" dtype: BYTES shape: 2 }"),
-              HasSubstr("p:2:57: a BYTES feature has no shape"));
-  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [2, 0] }"),
-              HasSubstr("must be > 0"));
-  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [2, -1] }"),
-              HasSubstr("p:2:57: only the first extent of shape may be -1"));
-  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [1,1,1,1,1,1] }"),
-              HasSubstr("more than 5 extents"));
-  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 shape: [4611686018427387904, 4] }"),
-              HasSubstr("elements"));
-  EXPECT_THAT(feature("feature { key: \"a\" dtype: INT64 default_float: 2 }"),
-              HasSubstr("p:2:57: default_float does not fit the feature's dtype INT64"));
+  EXPECT_MESSAGE(feature(""));
+  EXPECT_MESSAGE(feature("feature { dtype: INT64 }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" dtype: UINT8 }"));
+  EXPECT_MESSAGE(feature(
+      "feature { key: \"a\" dtype: INT64 } feature { key: \"a\" name: \"b\" dtype: INT64 }"));
+  EXPECT_MESSAGE(feature(
+      "feature { key: \"a\" dtype: INT64 } feature { key: \"b\" name: \"a\" dtype: INT64 }"));
+  EXPECT_MESSAGE(feature("feature { key: \"record\" dtype: INT64 }"));
+  EXPECT_MESSAGE(feature("field: \"x\" feature { key: \"x\" dtype: INT64 }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" dtype: BYTES shape: 2 }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" dtype: INT64 shape: [2, 0] }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" dtype: INT64 shape: [2, -1] }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" dtype: INT64 shape: [1,1,1,1,1,1] }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" dtype: INT64 shape: [4611686018427387904, 4] }"));
+  EXPECT_MESSAGE(feature("feature { key: \"a\" dtype: INT64 default_float: 2 }"));
 }
 
 TEST(PlanTest, ImageOptionsAreChecked) {
-  EXPECT_EQ(StageError("decode_image { channels: 4 }"), "p:2:24: channels is 4 but must be 1 or 3");
-  EXPECT_THAT(StageError("decode_image { max_scans: 99999 }"),
-              HasSubstr("max_scans is 99999 but must be in [1, 65536]"));
-  EXPECT_THAT(StageError("decode_image { max_memory_bytes: 2000000000000 }"),
-              HasSubstr("max_memory_bytes is 2000000000000 but must be"));
-  EXPECT_THAT(StageError("decode_image { verify_full: true allow_truncated: true }"),
-              HasSubstr("verify_full and allow_truncated do not go together"));
-  EXPECT_THAT(StageError("peek_image_shape { output: \"image/encoded\" }"),
-              HasSubstr("output is \"image/encoded\""));
-  EXPECT_THAT(StageError("resize { height: 3 }"),
-              HasSubstr("p:2:9: width is 0 but must be in [1, 65536]"));
-  EXPECT_THAT(StageError("random_resized_crop { height: 99999 width: 1 }"),
-              HasSubstr("p:2:31: height"));
+  EXPECT_MESSAGE(StageError("decode_image { channels: 4 }"));
+  EXPECT_MESSAGE(StageError("decode_image { max_scans: 99999 }"));
+  EXPECT_MESSAGE(StageError("decode_image { max_memory_bytes: 2000000000000 }"));
+  EXPECT_MESSAGE(StageError("decode_image { verify_full: true allow_truncated: true }"));
+  EXPECT_MESSAGE(StageError("peek_image_shape { output: \"image/encoded\" }"));
+  EXPECT_MESSAGE(StageError("resize { height: 3 }"));
+  EXPECT_MESSAGE(StageError("random_resized_crop { height: 99999 width: 1 }"));
   const std::string crop = "random_resized_crop { height: 1 width: 1 ";
   for (const char* area : {"0.5", "[0, 1]", "[0.9, 0.1]", "[0.5, 1.5]", "[nan, 1]", "[0.1, nan]"}) {
-    EXPECT_EQ(StageError(crop + "area: " + area + "}"),
-              "p:2:50: area must be two numbers, 0 < low <= high <= 1")
-        << area;
+    EXPECT_MESSAGE(StageError(crop + "area: " + area + "}"), "area") << area;
   }
-  EXPECT_EQ(StageError(crop + "aspect: [1, inf] }"),
-            "p:2:50: aspect must be two numbers, 0 < low <= high, finite");
-  EXPECT_EQ(StageError(crop + "interpolation: \"cubic\" }"),
-            "p:2:50: interpolation is \"cubic\" but must be \"bilinear\", \"nearest\", "
-            "\"bicubic\" or \"area\"");
-  EXPECT_EQ(StageError(crop + "antialias: true interpolation: \"nearest\" }"),
-            "p:2:50: antialias is of interpolations \"bilinear\" and \"bicubic\" only");
-  EXPECT_EQ(StageError(crop + "max_attempts: 1001 }"),
-            "p:2:50: max_attempts is 1001 but must be in [1, 1000]");
-  EXPECT_THAT(StageError("flip { probability: 1.5 }"), HasSubstr("p:2:16: probability is 1.5"));
-  EXPECT_THAT(StageError("flip { probability: nan }"), HasSubstr("p:2:16: probability is nan"));
-  EXPECT_EQ(StageError("resize { shorter: 3 width: 2 }"),
-            "p:2:18: shorter stands instead of height and width");
-  EXPECT_EQ(StageError("resize { height: 3 width: 2 method: \"cubic\" }"),
-            "p:2:37: method is \"cubic\" but must be \"bilinear\", \"nearest\", \"bicubic\" or "
-            "\"area\"");
-  EXPECT_EQ(StageError("resize { shorter: 3 method: \"area\" antialias: true }"),
-            "p:2:44: antialias is of methods \"bilinear\" and \"bicubic\" only");
-  EXPECT_EQ(StageError("resize { shorter: 3 dtype: INT32 }"),
-            "p:2:29: dtype must be UINT8 or FLOAT32");
-  EXPECT_THAT(StageError("center_crop { height: 3 }"), HasSubstr("p:2:9: width is 0"));
-  EXPECT_THAT(StageError("random_crop { width: 3 }"), HasSubstr("p:2:9: height is 0"));
-  EXPECT_THAT(StageError("pad { left: 4097 }"), HasSubstr("p:2:15: left is 4097"));
-  EXPECT_THAT(StageError("pad { mode: \"wrap\" }"), HasSubstr("p:2:15: mode is \"wrap\""));
-  EXPECT_EQ(StageError("pad { value: inf }"), "p:2:15: value must be finite");
-  EXPECT_THAT(StageError("transpose { perm: [0, 2] }"),
-              HasSubstr("perm must have every number from 0 to 1 once"));
-  EXPECT_THAT(StageError("pad_channels { channels: 70000 }"), HasSubstr("p:2:24: channels"));
+  EXPECT_MESSAGE(StageError(crop + "aspect: [1, inf] }"));
+  EXPECT_MESSAGE(StageError(crop + "interpolation: \"cubic\" }"));
+  EXPECT_MESSAGE(StageError(crop + "antialias: true interpolation: \"nearest\" }"));
+  EXPECT_MESSAGE(StageError(crop + "max_attempts: 1001 }"));
+  EXPECT_MESSAGE(StageError("flip { probability: 1.5 }"));
+  EXPECT_MESSAGE(StageError("flip { probability: nan }"));
+  EXPECT_MESSAGE(StageError("resize { shorter: 3 width: 2 }"));
+  EXPECT_MESSAGE(StageError("resize { height: 3 width: 2 method: \"cubic\" }"));
+  EXPECT_MESSAGE(StageError("resize { shorter: 3 method: \"area\" antialias: true }"));
+  EXPECT_MESSAGE(StageError("resize { shorter: 3 dtype: INT32 }"));
+  EXPECT_MESSAGE(StageError("center_crop { height: 3 }"));
+  EXPECT_MESSAGE(StageError("random_crop { width: 3 }"));
+  EXPECT_MESSAGE(StageError("pad { left: 4097 }"));
+  EXPECT_MESSAGE(StageError("pad { mode: \"wrap\" }"));
+  EXPECT_MESSAGE(StageError("pad { value: inf }"));
+  EXPECT_MESSAGE(StageError("transpose { perm: [0, 2] }"));
+  EXPECT_MESSAGE(StageError("pad_channels { channels: 70000 }"));
 }
 
 TEST(PlanTest, ColorOptionsAreChecked) {
   for (const char* factor : {"", "factor: -1", "factor: [2, 1]", "factor: [1, 2, 3]", "factor: nan",
                              "factor: [0, 101]"}) {
-    EXPECT_THAT(StageError(std::string("contrast { ") + factor + " }"),
-                HasSubstr("factor must be one number, or two, low <= high, in [0, 100]"))
-        << factor;
+    EXPECT_MESSAGE(StageError(std::string("contrast { ") + factor + " }")) << factor;
   }
-  EXPECT_EQ(StageError("hue { factor: 0.6 }"),
-            "p:2:15: factor must be one number, or two, low <= high, in [-0.5, 0.5]");
-  EXPECT_EQ(StageError("invert { probability: 2 }"),
-            "p:2:18: probability is 2 but must be in [0, 1]");
-  EXPECT_THAT(StageError("brightness { factor: 1 probability: nan }"), HasSubstr("probability"));
-  EXPECT_THAT(StageError("posterize {}"), HasSubstr("bits is 0 but must be in [1, 8]"));
-  EXPECT_THAT(StageError("solarize { threshold: 300 }"), HasSubstr("p:2:20: threshold is 300"));
-  EXPECT_THAT(StageError("gaussian_blur {}"), HasSubstr("kernel_size is 0"));
-  EXPECT_THAT(StageError("gaussian_blur { kernel_size: 4 }"), HasSubstr("kernel_size must be odd"));
-  EXPECT_THAT(StageError("gaussian_blur { kernel_size: 3 sigma: 0 }"), HasSubstr("sigma must be"));
-  EXPECT_EQ(StageError("color_jitter { hue: 0.7 }"), "p:2:24: hue is 0.7 but must be in [0, 0.5]");
-  EXPECT_THAT(StageError("color_jitter { contrast: -1 }"), HasSubstr("contrast is -1"));
+  EXPECT_MESSAGE(StageError("hue { factor: 0.6 }"));
+  EXPECT_MESSAGE(StageError("invert { probability: 2 }"));
+  EXPECT_MESSAGE(StageError("brightness { factor: 1 probability: nan }"));
+  EXPECT_MESSAGE(StageError("posterize {}"));
+  EXPECT_MESSAGE(StageError("solarize { threshold: 300 }"));
+  EXPECT_MESSAGE(StageError("gaussian_blur {}"));
+  EXPECT_MESSAGE(StageError("gaussian_blur { kernel_size: 4 }"));
+  EXPECT_MESSAGE(StageError("gaussian_blur { kernel_size: 3 sigma: 0 }"));
+  EXPECT_MESSAGE(StageError("color_jitter { hue: 0.7 }"));
+  EXPECT_MESSAGE(StageError("color_jitter { contrast: -1 }"));
 }
 
 TEST(PlanTest, DistortionsAreChecked) {
-  EXPECT_EQ(StageError("affine { degrees: [10, -10] }"),
-            "p:2:18: degrees must be one number, or two, low <= high, in [-360, 360]");
+  EXPECT_MESSAGE(StageError("affine { degrees: [10, -10] }"));
   for (const char* shift : {"0.1", "[0.1, 2]", "[-1, 0]", "[nan, 0]", "[0, nan]"}) {
-    EXPECT_EQ(StageError(std::string("affine { translate: ") + shift + " }"),
-              "p:2:18: translate must be two numbers in [0, 1]")
-        << shift;
+    EXPECT_MESSAGE(StageError(std::string("affine { translate: ") + shift + " }")) << shift;
   }
-  EXPECT_THAT(StageError("affine { scale: 0 }"), HasSubstr("scale must be one number"));
-  EXPECT_THAT(StageError("affine { shear_x: 90 }"), HasSubstr("shear_x must be"));
-  EXPECT_THAT(StageError("affine { shear_y: nan }"), HasSubstr("shear_y must be"));
-  EXPECT_THAT(StageError("affine { method: \"area\" }"),
-              HasSubstr("method is \"area\" but must be \"nearest\" or \"bilinear\""));
-  EXPECT_EQ(StageError("affine { fill: 256 }"), "p:2:18: fill is 256 but must be in [0, 255]");
-  EXPECT_THAT(StageError("affine { probability: 2 }"), HasSubstr("probability is 2"));
-  EXPECT_THAT(StageError("random_erasing { area: [0.5, 1.5] }"), HasSubstr("area must be"));
-  EXPECT_THAT(StageError("random_erasing { aspect: 0 }"), HasSubstr("aspect must be"));
-  EXPECT_THAT(StageError("random_erasing { value: inf }"), HasSubstr("value must be finite"));
-  EXPECT_THAT(StageError("cutout {}"), HasSubstr("size is 0 but must be in [1, 65536]"));
-  EXPECT_THAT(StageError("cutout { size: 3 probability: -1 }"), HasSubstr("probability is -1"));
+  EXPECT_MESSAGE(StageError("affine { scale: 0 }"));
+  EXPECT_MESSAGE(StageError("affine { shear_x: 90 }"));
+  EXPECT_MESSAGE(StageError("affine { shear_y: nan }"));
+  EXPECT_MESSAGE(StageError("affine { method: \"area\" }"));
+  EXPECT_MESSAGE(StageError("affine { fill: 256 }"));
+  EXPECT_MESSAGE(StageError("affine { probability: 2 }"));
+  EXPECT_MESSAGE(StageError("random_erasing { area: [0.5, 1.5] }"));
+  EXPECT_MESSAGE(StageError("random_erasing { aspect: 0 }"));
+  EXPECT_MESSAGE(StageError("random_erasing { value: inf }"));
+  EXPECT_MESSAGE(StageError("cutout {}"));
+  EXPECT_MESSAGE(StageError("cutout { size: 3 probability: -1 }"));
 }
 
 TEST(PlanTest, AutoAugmentIsChecked) {
-  EXPECT_EQ(StageError("auto_augment { policy: \"best\" }"),
-            "p:2:24: policy is \"best\" but must be \"rand_augment\", \"trivial_augment\" or "
-            "\"imagenet\"");
-  EXPECT_THAT(StageError("auto_augment { num_ops: 17 }"), HasSubstr("num_ops is 17"));
-  EXPECT_THAT(StageError("auto_augment { magnitude: 31 }"),
-              HasSubstr("magnitude is 31 but must be in [0, 30]"));
-  EXPECT_THAT(StageError("auto_augment { num_magnitude_bins: 1 }"),
-              HasSubstr("num_magnitude_bins is 1"));
-  EXPECT_THAT(StageError("auto_augment { method: \"area\" }"), HasSubstr("method is \"area\""));
-  EXPECT_THAT(StageError("auto_augment { fill: -1 }"), HasSubstr("fill is -1"));
-  EXPECT_EQ(StageError("label_smoothing { smoothing: 1.5 }"),
-            "p:2:27: smoothing is 1.5 but must be in [0, 1]");
+  EXPECT_MESSAGE(StageError("auto_augment { policy: \"best\" }"));
+  EXPECT_MESSAGE(StageError("auto_augment { num_ops: 17 }"));
+  EXPECT_MESSAGE(StageError("auto_augment { magnitude: 31 }"));
+  EXPECT_MESSAGE(StageError("auto_augment { num_magnitude_bins: 1 }"));
+  EXPECT_MESSAGE(StageError("auto_augment { method: \"area\" }"));
+  EXPECT_MESSAGE(StageError("auto_augment { fill: -1 }"));
+  EXPECT_MESSAGE(StageError("label_smoothing { smoothing: 1.5 }"));
 }
 
 TEST(PlanTest, NumericOptionsAreChecked) {
-  EXPECT_EQ(StageError("normalize {}"), "p:2:9: mean is empty; give one number per channel");
-  EXPECT_EQ(StageError("normalize { mean: [1, 2] stddev: 1 }"),
-            "p:2:34: stddev has 1 numbers but mean has 2");
-  EXPECT_EQ(StageError("normalize { mean: 1 stddev: 0 }"), "p:2:29: stddev must be > 0 and finite");
-  EXPECT_EQ(StageError("normalize { mean: nan stddev: 1 }"), "p:2:21: mean must be finite");
-  EXPECT_EQ(StageError("cast { dtype: INT32 }"), "p:2:9: field must name a field");
-  EXPECT_THAT(StageError("cast { field: \"x\" }"), HasSubstr("p:2:9: dtype must be a numeric"));
-  EXPECT_THAT(StageError("cast { field: \"x\" dtype: BYTES }"), HasSubstr("p:2:27: dtype"));
-  EXPECT_THAT(StageError("cast { field: \"x\" dtype: INT8 }"),
-              HasSubstr("did you mean \"UINT8\"?"));
-  EXPECT_THAT(StageError("one_hot {}"), HasSubstr("p:2:9: depth is 0"));
-  EXPECT_THAT(StageError("take {}"), HasSubstr("p:2:9: count is 0"));
-  EXPECT_THAT(StageError("skip {}"), HasSubstr("p:2:9: count is 0"));
-  EXPECT_THAT(ErrorOf(std::string(kSource) + "stage { batch {} }"), HasSubstr("p:2:9: size is 0"));
-  EXPECT_EQ(ErrorOf(std::string(kSource) + "stage { batch { size: 2147483649 } }"),
-            "p:2:17: size is 2147483649 but must be in [1, 2147483648]");
-  EXPECT_THAT(ErrorOf(std::string(kSource) + kBatch + "stage { prefetch { batches: 5000 } }"),
-              HasSubstr("p:3:20: batches is 5000"));
+  EXPECT_MESSAGE(StageError("normalize {}"));
+  EXPECT_MESSAGE(StageError("normalize { mean: [1, 2] stddev: 1 }"));
+  EXPECT_MESSAGE(StageError("normalize { mean: 1 stddev: 0 }"));
+  EXPECT_MESSAGE(StageError("normalize { mean: nan stddev: 1 }"));
+  EXPECT_MESSAGE(StageError("cast { dtype: INT32 }"));
+  EXPECT_MESSAGE(StageError("cast { field: \"x\" }"));
+  EXPECT_MESSAGE(StageError("cast { field: \"x\" dtype: BYTES }"));
+  EXPECT_MESSAGE(StageError("cast { field: \"x\" dtype: INT8 }"));
+  EXPECT_MESSAGE(StageError("one_hot {}"));
+  EXPECT_MESSAGE(StageError("take {}"));
+  EXPECT_MESSAGE(StageError("skip {}"));
+  EXPECT_MESSAGE(ErrorOf(std::string(kSource) + "stage { batch {} }"));
+  EXPECT_MESSAGE(ErrorOf(std::string(kSource) + "stage { batch { size: 2147483649 } }"));
+  EXPECT_MESSAGE(ErrorOf(std::string(kSource) + kBatch + "stage { prefetch { batches: 5000 } }"));
 }
 
 TEST(PlanTest, TextReadsBackAsTheSamePlan) {
@@ -430,25 +366,20 @@ TEST(PlanTest, OnDamageIsChecked) {
   const std::string s = kSource;
   const std::string b = kBatch;
   const std::string replace = "on_damage { policy: \"replace\" }";
-  EXPECT_EQ(ErrorOf(s + b + "on_damage { policy: \"drop\" }"),
-            "p:3:13: on_damage: policy \"drop\" is none of fail, skip, mask, replace");
-  EXPECT_THAT(ErrorOf(s + b + "on_damage { policy: \"skip\" max_share: 1.5 }"),
-              HasSubstr("p:3:28: on_damage: max_share is 1.5 but must be in [0, 1]"));
-  EXPECT_THAT(ErrorOf(s + b + "on_damage { policy: \"skip\" max_share: nan }"),
-              HasSubstr("max_share is nan"));
-  EXPECT_THAT(ErrorOf(s + b + "on_damage { max_count: 1 }"), HasSubstr("no meaning with policy"));
+  EXPECT_MESSAGE(ErrorOf(s + b + "on_damage { policy: \"drop\" }"));
+  EXPECT_MESSAGE(ErrorOf(s + b + "on_damage { policy: \"skip\" max_share: 1.5 }"));
+  EXPECT_MESSAGE(ErrorOf(s + b + "on_damage { policy: \"skip\" max_share: nan }"));
+  EXPECT_MESSAGE(ErrorOf(s + b + "on_damage { max_count: 1 }"));
   for (const char* stage :
        {"take { count: 3 }", "skip { count: 3 }", "filter { predicate: \"len(record) > 3\" }"}) {
     const std::string text = s + "stage { name: \"it\" " + stage + " }\n" + b;
-    EXPECT_THAT(ErrorOf(text + replace), HasSubstr("stage \"it\" does not admit"));
+    EXPECT_MESSAGE(ErrorOf(text + replace));
     Make(text + "on_damage { policy: \"skip\" }");
   }
-  EXPECT_THAT(ErrorOf("stage { push {} }" + b + replace), HasSubstr("stage \"push\""));
-  EXPECT_THAT(ErrorOf(s + "stage { ragged_batch { size: 4 } }" + replace),
-              HasSubstr("stage \"ragged_batch\""));
+  EXPECT_MESSAGE(ErrorOf("stage { push {} }" + b + replace));
+  EXPECT_MESSAGE(ErrorOf(s + "stage { ragged_batch { size: 4 } }" + replace));
   Make(s + b + "stage { take { count: 3 } }" + replace);
-  EXPECT_THAT(ErrorOf("stage { concatenate { input { on_damage {} " + s + "} } }" + b),
-              HasSubstr("on_damage belongs to the whole plan"));
+  EXPECT_MESSAGE(ErrorOf("stage { concatenate { input { on_damage {} " + s + "} } }" + b));
 }
 
 TEST(PlanTest, VariablesFillAPlan) {

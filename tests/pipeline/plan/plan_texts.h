@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/op_table.h"  // as plan/message.h
 #include "pipeline/plan.h"
 #include "pipeline/plan/message.h"  // its enumerators may not come behind the texts: -Wshadow
 #include "pipeline/plan/physical.h"
@@ -25,14 +26,14 @@ inline Plan Make(const std::string& text, const Variables& variables = {}) {
   return *std::move(plan);
 }
 
-inline std::string ErrorOf(const std::string& text) {
+inline absl::Status ErrorOf(const std::string& text) {
   const auto plan = Plan::FromText(text, "p");
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(plan.status().message());
+  return plan.status();
 }
 
 // The error of `stage` as the second line, between a source and a batch.
-inline std::string StageError(const std::string& stage) {
+inline absl::Status StageError(const std::string& stage) {
   return ErrorOf(kSource + ("stage { " + stage + " }\n") + kBatch);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "pipeline/pipeline.pb.h"
+#include "tests/messages.h"
 #include "tests/temp_folder.h"
 
 namespace millrace::pipeline {
@@ -23,12 +24,15 @@ proto::Pipeline Parse(const std::string& text, const Vars& variables = {}) {
   return pipeline;
 }
 
-std::string ErrorOf(const std::string& text, const Vars& variables = {}) {
+absl::Status ErrorOf(const std::string& text, const Vars& variables = {}) {
   proto::Pipeline pipeline;
   const auto locations = ParseTextProto(text, "p", variables, &pipeline);
   EXPECT_EQ(locations.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(locations.status().message());
+  return locations.status();
 }
+
+// For messages that are libprotobuf's; only their places are this library's.
+std::string TextOf(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(TextProtoTest, CommentsCrlfAndByteOrderMarkAreFine) {
   const auto pipeline = Parse("\xEF\xBB\xBF# a plan\r\nname: \"x\" # ${UNSET} $$\r\nseed: 7\r\n");
@@ -37,69 +41,57 @@ TEST(TextProtoTest, CommentsCrlfAndByteOrderMarkAreFine) {
 }
 
 TEST(TextProtoTest, MisspeltFieldIsNamedAtItsPlace) {
-  EXPECT_EQ(ErrorOf("name: \"x\"\n  sead: 3\n"),
-            "p:2:3: \"sead\" is not a field of Pipeline; did you mean \"seed\"?");
+  EXPECT_MESSAGE(ErrorOf("name: \"x\"\n  sead: 3\n"));
 }
 
 TEST(TextProtoTest, MisspeltOpIsNamedAtItsPlace) {
-  EXPECT_EQ(ErrorOf("stage { tfrecord {} }\nstage {\n  decod_image {\n    channels: 1\n  }\n}\n"),
-            "p:3:3: \"decod_image\" is not a field of Stage; did you mean \"decode_image\"?");
+  EXPECT_MESSAGE(
+      ErrorOf("stage { tfrecord {} }\nstage {\n  decod_image {\n    channels: 1\n  }\n}\n"));
 }
 
 TEST(TextProtoTest, MisspeltEnumValueIsNamedAtItsPlace) {
-  EXPECT_EQ(ErrorOf("stage { cast { field: \"x\"\n dtype: FLOAT23 } }"),
-            "p:2:9: \"FLOAT23\" is not a value of dtype; did you mean \"FLOAT32\"?");
-  EXPECT_EQ(ErrorOf("stage { cast { dtype: float32 } }"),
-            "p:1:23: \"float32\" is not a value of dtype; did you mean \"FLOAT32\"?");
+  EXPECT_MESSAGE(ErrorOf("stage { cast { field: \"x\"\n dtype: FLOAT23 } }"));
+  EXPECT_MESSAGE(ErrorOf("stage { cast { dtype: float32 } }"));
 }
 
 TEST(TextProtoTest, UnknownEnumNumberIsAnError) {
-  EXPECT_EQ(ErrorOf("stage { cast { dtype: 99 } }"), "p:1:16: 99 is not a value of dtype");
+  EXPECT_MESSAGE(ErrorOf("stage { cast { dtype: 99 } }"));
 }
 
-TEST(TextProtoTest, FarFetchedNameListsWhatThereIs) {
-  EXPECT_EQ(ErrorOf("bogus_thing: 3"),
-            "p:1:1: \"bogus_thing\" is not a field of Pipeline; there is: name, stage, seed, "
-            "semantics_version, lanes, on_damage");
-}
+TEST(TextProtoTest, FarFetchedNameListsWhatThereIs) { EXPECT_MESSAGE(ErrorOf("bogus_thing: 3")); }
 
 TEST(TextProtoTest, AllMisspeltFieldsAreReportedAtOnce) {
-  const std::string error = ErrorOf("nam: \"x\"\nsead: 3\nstage { nme: \"y\" }\n");
-  EXPECT_THAT(error, HasSubstr("p:1:1: \"nam\""));
-  EXPECT_THAT(error, HasSubstr("\np:2:1: \"sead\""));
-  EXPECT_THAT(error, HasSubstr("\np:3:9: \"nme\" is not a field of Stage; did you mean \"name\"?"));
+  EXPECT_MESSAGE(ErrorOf("nam: \"x\"\nsead: 3\nstage { nme: \"y\" }\n"));
 }
 
 TEST(TextProtoTest, ManyErrorsAreCutShort) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += "zz" + std::to_string(i) + ": 1\n";
-  EXPECT_THAT(ErrorOf(text), HasSubstr("\np: and 12 more errors"));
+  EXPECT_MESSAGE(ErrorOf(text));
 }
 
 // S-PLAN-10.
-TEST(TextProtoTest, TabsCountAsOneColumn) {
-  EXPECT_THAT(ErrorOf("stage {\n\t\tnme: \"x\"\n}"), StartsWith("p:2:3: "));
-}
+TEST(TextProtoTest, TabsCountAsOneColumn) { EXPECT_MESSAGE(ErrorOf("stage {\n\t\tnme: \"x\"\n}")); }
 
 // S-PLAN-10.
 TEST(TextProtoTest, ColumnsCountCharactersNotBytes) {
-  EXPECT_THAT(ErrorOf("name: \"\xC3\xA4\xC3\xB6\" sead: 3"), StartsWith("p:1:12: \"sead\""));
+  EXPECT_MESSAGE(ErrorOf("name: \"\xC3\xA4\xC3\xB6\" sead: 3"));
 }
 
 TEST(TextProtoTest, WrongTypeIsNamedAtItsPlace) {
-  EXPECT_THAT(ErrorOf("seed: \"x\""), StartsWith("p:1:7: "));
-  EXPECT_THAT(ErrorOf("seed: -1"), StartsWith("p:1:7: "));
-  EXPECT_THAT(ErrorOf("seed: 99999999999999999999999"), StartsWith("p:1:7: "));
+  EXPECT_THAT(TextOf(ErrorOf("seed: \"x\"")), StartsWith("p:1:7: "));
+  EXPECT_THAT(TextOf(ErrorOf("seed: -1")), StartsWith("p:1:7: "));
+  EXPECT_THAT(TextOf(ErrorOf("seed: 99999999999999999999999")), StartsWith("p:1:7: "));
 }
 
 TEST(TextProtoTest, SecondOpInAStageIsAnError) {
-  EXPECT_THAT(ErrorOf("stage {\n flip {}\n batch { size: 3 }\n}"), HasSubstr("p:3:"));
+  EXPECT_THAT(TextOf(ErrorOf("stage {\n flip {}\n batch { size: 3 }\n}")), HasSubstr("p:3:"));
 }
 
 TEST(TextProtoTest, UnclosedTextIsAnErrorNotACrash) {
   for (const char* text : {"stage {", "name: \"x", "name: '", "stage { flip <", "\"", "{", "}",
                            "name: \"\\", "stage { name: ", "${", "$", "[", "name: \"${"}) {
-    EXPECT_THAT(ErrorOf(text), StartsWith("p:1:")) << text;
+    EXPECT_THAT(TextOf(ErrorOf(text)), StartsWith("p:1:")) << text;
   }
 }
 
@@ -107,18 +99,18 @@ TEST(TextProtoTest, UnclosedTextIsAnErrorNotACrash) {
 TEST(TextProtoTest, DeepNestingIsAnErrorNotAStackOverflow) {
   std::string text;
   for (int i = 0; i < 1000000; ++i) text += "a{";
-  EXPECT_EQ(ErrorOf(text), "p:1:130: more than 64 brackets are open");
+  EXPECT_MESSAGE(ErrorOf(text));
 }
 
 // S-PLAN-9.
 TEST(TextProtoTest, HugeTextIsRefused) {
-  EXPECT_EQ(ErrorOf(std::string(kMaxTextProtoBytes + 1, ' ')), "p: longer than 16 MiB");
+  EXPECT_MESSAGE(ErrorOf(std::string(kMaxTextProtoBytes + 1, ' ')));
 }
 
 // S-PLAN-9.
 TEST(TextProtoTest, StringThatIsNotUtf8IsAnError) {
-  EXPECT_EQ(ErrorOf("seed: 1\nname: \"\\xff\""), "p:2:1: name is not UTF-8 text");
-  EXPECT_EQ(ErrorOf("name: \"\xC3\""), "p:1:1: name is not UTF-8 text");
+  EXPECT_MESSAGE(ErrorOf("seed: 1\nname: \"\\xff\""));
+  EXPECT_MESSAGE(ErrorOf("name: \"\xC3\""));
 }
 
 // S-PLAN-6.
@@ -139,32 +131,28 @@ TEST(TextProtoTest, DefaultHoldsUntilTheVariableIsSet) {
 // S-PLAN-6.
 TEST(TextProtoTest, EnvironmentIsNeverLookedAt) {
   ASSERT_EQ(setenv("MILLRACE_TEST_VARIABLE", "5", 1), 0);
-  EXPECT_THAT(ErrorOf("seed: ${MILLRACE_TEST_VARIABLE}"), HasSubstr("is not set"));
+  EXPECT_MESSAGE(ErrorOf("seed: ${MILLRACE_TEST_VARIABLE}"));
 }
 
 // S-PLAN-8.
 TEST(TextProtoTest, UnsetVariableNamesItsPlaceAndTheNearest) {
-  EXPECT_EQ(ErrorOf("seed: 1\nname: \"${DATA}\"", {{"DAT", "x"}}),
-            "p:2:8: variable DATA is not set (DAT is; is one of them misspelt?); set it with --var "
-            "DATA=VALUE");
+  EXPECT_MESSAGE(ErrorOf("seed: 1\nname: \"${DATA}\"", {{"DAT", "x"}}));
 }
 
 // S-PLAN-8.
 TEST(TextProtoTest, UnusedVariableIsAnErrorUnlessTheCallerCollects) {
-  EXPECT_EQ(ErrorOf("name: \"${DATA}\"", {{"DATA", "x"}, {"DATB", "y"}}),
-            "p: variable DATB is given but never used; did you mean \"DATA\"?");
+  EXPECT_MESSAGE(ErrorOf("name: \"${DATA}\"", {{"DATA", "x"}, {"DATB", "y"}}));
   proto::Pipeline pipeline;
   std::set<std::string> used;
   const Vars variables = {{"DATA", "x"}, {"BATCH", "y"}};
   ASSERT_TRUE(ParseTextProto("name: \"${DATA}\"", "p", variables, &pipeline, &used).ok());
   EXPECT_THAT(used, ::testing::ElementsAre("DATA"));
-  EXPECT_EQ(CheckVariablesUsed(variables, used).message(),
-            "variable BATCH is given but never used; there is: DATA");
+  EXPECT_MESSAGE(CheckVariablesUsed(variables, used));
 }
 
 // S-PLAN-6, S-PLAN-8.
 TEST(TextProtoTest, VariableInACommentDoesNotCountAsUsed) {
-  EXPECT_EQ(ErrorOf("# ${A}\n", {{"A", "x"}}), "p: variable A is given but never used");
+  EXPECT_MESSAGE(ErrorOf("# ${A}\n", {{"A", "x"}}));
 }
 
 // S-PLAN-6.
@@ -183,8 +171,7 @@ TEST(TextProtoTest, ValueCannotBreakOutOfAString) {
 // S-PLAN-7.
 TEST(TextProtoTest, ValueOutsideAStringMustBeOneToken) {
   for (const char* value : {"1 seed: 2", "{}", "", "\"x\"", "1#", "a:b", "-", "1-2", ".", "1\n2"}) {
-    EXPECT_THAT(ErrorOf("\nseed: ${N}", {{"N", value}}), StartsWith("p:2:7: the value of N"))
-        << value;
+    EXPECT_MESSAGE(ErrorOf("\nseed: ${N}", {{"N", value}})) << value;
   }
   proto::Pipeline pipeline;
   for (const char* value : {"1", "-1.5e-3", ".5", "inf", "-inf", "1e+9", "7"}) {
@@ -195,18 +182,17 @@ TEST(TextProtoTest, ValueOutsideAStringMustBeOneToken) {
 }
 
 TEST(TextProtoTest, BadVariableNamesAreErrors) {
-  EXPECT_THAT(ErrorOf("name: \"${}\""), StartsWith("p:1:8: \"\" is not a variable's name"));
-  EXPECT_THAT(ErrorOf("name: \"${a b}\""), StartsWith("p:1:8: "));
-  EXPECT_THAT(ErrorOf("name: \"${A\n}\""), StartsWith("p:1:8: \"${\" without \"}\""));
+  EXPECT_MESSAGE(ErrorOf("name: \"${}\""));
+  EXPECT_MESSAGE(ErrorOf("name: \"${a b}\""));
+  EXPECT_MESSAGE(ErrorOf("name: \"${A\n}\""));
 }
 
 // S-PLAN-10.
 TEST(TextProtoTest, PlacesBehindASubstitutionAreThoseOfTheFile) {
   const Vars variables = {{"A", "a value that is rather long\nand has a second line"}};
-  EXPECT_THAT(ErrorOf("name: \"${A}\" sead: 3", variables), StartsWith("p:1:14: \"sead\""));
-  EXPECT_THAT(ErrorOf("name: \"$$\" sead: 3"), StartsWith("p:1:12: \"sead\""));
-  EXPECT_THAT(ErrorOf("stage { cast { dtype: ${A} } }", {{"A", "FLOTA32"}}),
-              StartsWith("p:1:23: \"FLOTA32\""));
+  EXPECT_MESSAGE(ErrorOf("name: \"${A}\" sead: 3", variables));
+  EXPECT_MESSAGE(ErrorOf("name: \"$$\" sead: 3"));
+  EXPECT_MESSAGE(ErrorOf("stage { cast { dtype: ${A} } }", {{"A", "FLOTA32"}}));
 }
 
 TEST(TextProtoTest, LocationsFindFieldsAndFallBackToWhatEncloses) {
@@ -242,15 +228,14 @@ TEST(TextProtoTest, FileIsReadAndNamed) {
   const std::string path = folder / "plan.pbtxt";
   std::ofstream(path) << "seed: 4\nnme: \"x\"";
   proto::Pipeline pipeline;
-  EXPECT_EQ(LoadTextProto(path, {}, &pipeline).status().message(),
-            path + ":2:1: \"nme\" is not a field of Pipeline; did you mean \"name\"?");
+  EXPECT_MESSAGE(LoadTextProto(path, {}, &pipeline).status());
 }
 
 TEST(TextProtoTest, MissingFileAndFolderAreNamed) {
   proto::Pipeline pipeline;
   const auto missing = LoadTextProto("/no/such/file", {}, &pipeline);
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/no/such/file"));
+  EXPECT_MESSAGE(missing.status());
   EXPECT_FALSE(LoadTextProto(testing::TempDir(), {}, &pipeline).ok());
 }
 

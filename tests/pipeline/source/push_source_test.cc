@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "pipeline/source/growing.h"
+#include "tests/messages.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -282,7 +283,7 @@ TEST(PushSourceTest, OnePipelineReadsIt) {
   const auto source = Open(*host);
   const auto second = OpenPushSource(*host);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(second.status().message(), HasSubstr("feed"));
+  EXPECT_MESSAGE(second.status());
 }
 
 TEST(PushSourceTest, TheFingerprintIsThatOfTheName) {

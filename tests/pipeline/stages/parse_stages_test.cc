@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "pipeline/pipeline.h"
 #include "readers/record_writer.h"
+#include "tests/messages.h"
 #include "tests/pipeline/plan/plan_texts.h"
 #include "tests/readers/example/sequence_oracle.h"
 #include "tests/temp_folder.h"
@@ -203,8 +204,7 @@ TEST_F(ParseStagesTest, WhatAMaterializedFilterFoundIsForListsThatMayBeMissingOn
   const auto batch = FirstBatch(text("allow_missing: true"));
   ASSERT_TRUE(batch.ok()) << batch.status();
   EXPECT_THAT(Values<int64_t>(*batch, "label"), ElementsAre(0, 1));
-  EXPECT_THAT(std::string(FirstBatch(text("")).status().message()),
-              HasSubstr("feature list 'box' is missing"));
+  EXPECT_MESSAGE(FirstBatch(text("")).status());
 }
 
 TEST_F(ParseStagesTest, ABadStepIsAnErrorThatNamesListAndStep) {
@@ -214,8 +214,7 @@ TEST_F(ParseStagesTest, ABadStepIsAnErrorThatNamesListAndStep) {
                       "FLOAT32 } } }\n",
                       "padded_batch { size: 2 }"));
   EXPECT_EQ(batch.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(batch.status().message()),
-              HasSubstr("feature list 'tokens' step 0 holds int64, wanted float"));
+  EXPECT_MESSAGE(batch.status());
 }
 
 // S-PLAN-5, S-CUT-6.
@@ -244,44 +243,32 @@ TEST_F(ParseStagesTest, AMaterializedFilterMayFollow) {
 }
 
 TEST(ParseStagesCheck, ErrorsNameThePlaceAndTheNearestName) {
-  EXPECT_EQ(
-      StageError("parse_csv { column: [\"age\", \"size\"] feature { key: \"siz\" dtype: INT64 } }"),
-      "p:2:55: there is no column \"siz\"; did you mean \"size\"?");
-  EXPECT_THAT(
-      StageError("parse_csv { column: [\"a\", \"a\"] feature { key: \"a\" dtype: INT64 } }"),
-      HasSubstr("column \"a\" is there twice"));
-  EXPECT_THAT(StageError("parse_csv { delimiter: \"||\" feature { key: \"a\" dtype: INT64 } }"),
-              HasSubstr("delimiter must be one byte"));
-  EXPECT_THAT(StageError("parse_csv { feature { key: \"a\" dtype: INT64 shape: 2 } }"),
-              HasSubstr("a feature of parse_csv is one value; it has no shape"));
-  EXPECT_THAT(StageError("parse_tar { feature { key: \"a\" dtype: INT64 shape: 2 } }"),
-              HasSubstr("a feature of parse_tar is one value"));
-  EXPECT_THAT(StageError("parse_json { }"), HasSubstr("feature: none given"));
-  EXPECT_THAT(StageError("parse_json { feature { key: \"a\" dtype: UINT8 } }"),
-              HasSubstr("must be BYTES, INT64 or FLOAT32"));
+  EXPECT_MESSAGE(StageError(
+      "parse_csv { column: [\"age\", \"size\"] feature { key: \"siz\" dtype: INT64 } }"));
+  EXPECT_MESSAGE(
+      StageError("parse_csv { column: [\"a\", \"a\"] feature { key: \"a\" dtype: INT64 } }"));
+  EXPECT_MESSAGE(StageError("parse_csv { delimiter: \"||\" feature { key: \"a\" dtype: INT64 } }"));
+  EXPECT_MESSAGE(StageError("parse_csv { feature { key: \"a\" dtype: INT64 shape: 2 } }"));
+  EXPECT_MESSAGE(StageError("parse_tar { feature { key: \"a\" dtype: INT64 shape: 2 } }"));
+  EXPECT_MESSAGE(StageError("parse_json { }"));
+  EXPECT_MESSAGE(StageError("parse_json { feature { key: \"a\" dtype: UINT8 } }"));
 }
 
 TEST(ParseStagesCheck, FeatureListsThatCannotBeAreToldWithTheirPlace) {
   const auto error = [](const std::string& options) {
     return StageError("parse_sequence_example { " + options + " }");
   };
-  EXPECT_EQ(error(""), "p:2:9: feature_list: none given, and no feature; name those that are used");
-  EXPECT_EQ(
-      error("feature_list { key: \"a\" dtype: BYTES }"),
-      "p:2:58: dtype of feature list \"a\" must be INT64, FLOAT32, or UINT8 (one string of so "
-      "many bytes as shape says per step)");
-  EXPECT_THAT(error("feature_list { key: \"a\" dtype: INT64 shape: -1 }"),
-              HasSubstr("all steps are of one shape, whose extents are > 0"));
-  EXPECT_THAT(error("feature_list { key: \"a\" dtype: INT64 shape: [1, 2, 3, 4, 5] }"),
-              HasSubstr("a step has at most 4 extents"));
-  EXPECT_THAT(error("feature_list { dtype: INT64 }"), HasSubstr("a feature needs a key"));
-  EXPECT_THAT(error("feature_list { key: \"a\" name: \"record\" dtype: INT64 }"),
-              HasSubstr("is taken by the whole record"));
-  EXPECT_THAT(error("feature_list { key: \"a\" dtype: INT64 } feature_list { key: \"a\" name: "
-                    "\"b\" dtype: INT64 }"),
-              HasSubstr("feature \"a\" is there twice"));
-  EXPECT_THAT(error("feature { key: \"a\" dtype: INT64 } feature_list { key: \"a\" dtype: INT64 }"),
-              HasSubstr("two features are named \"a\""));
+  EXPECT_MESSAGE(error(""));
+  EXPECT_MESSAGE(error("feature_list { key: \"a\" dtype: BYTES }"));
+  EXPECT_MESSAGE(error("feature_list { key: \"a\" dtype: INT64 shape: -1 }"));
+  EXPECT_MESSAGE(error("feature_list { key: \"a\" dtype: INT64 shape: [1, 2, 3, 4, 5] }"));
+  EXPECT_MESSAGE(error("feature_list { dtype: INT64 }"));
+  EXPECT_MESSAGE(error("feature_list { key: \"a\" name: \"record\" dtype: INT64 }"));
+  EXPECT_MESSAGE(
+      error("feature_list { key: \"a\" dtype: INT64 } feature_list { key: \"a\" name: "
+            "\"b\" dtype: INT64 }"));
+  EXPECT_MESSAGE(
+      error("feature { key: \"a\" dtype: INT64 } feature_list { key: \"a\" dtype: INT64 }"));
 }
 
 TEST(ParseStagesCheck, WhetherAListMayBeMissingIsPartOfThePlan) {

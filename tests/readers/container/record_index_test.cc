@@ -5,12 +5,11 @@
 #include <cstring>
 
 #include "readers/file/index_key.h"
+#include "tests/messages.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr size_t kIndexHeader = 104;
 
@@ -113,20 +112,19 @@ TEST(RecordIndexTest, NumbersThatCannotBeAreRefusedThoughTheChecksumsHold) {
     size_t at;
     uint64_t value;
     size_t width;
-    const char* says;
   } cases[] = {
-      {8, 1, 4, "another version"},
-      {12, 0, 4, "width"},
-      {12, 8, 4, "count"},
-      {56, 3, 8, "count"},
-      {56, ~uint64_t{0}, 8, "count"},
-      {64, 70'078, 8, "another size"},
-      {kIndexHeader + 16, 70'076, 4, "another size"},
+      {8, 1, 4},
+      {12, 0, 4},
+      {12, 8, 4},
+      {56, 3, 8},
+      {56, ~uint64_t{0}, 8},
+      {64, 70'078, 8},
+      {kIndexHeader + 16, 70'076, 4},
   };
-  for (const auto& [at, value, width, says] : cases) {
+  for (const auto& [at, value, width] : cases) {
     const auto back = Read(Forged(good, at, value, width), kKey, 70'077);
     ASSERT_FALSE(back.ok()) << at;
-    EXPECT_THAT(std::string(back.status().message()), HasSubstr(says)) << at;
+    EXPECT_MESSAGE(back.status()) << at;
   }
 }
 

@@ -97,12 +97,12 @@ class ConvertFixture : public testing::Test {
     EXPECT_TRUE(report.ok()) << report.status();
     return report.ok() ? report->files : std::vector<std::string>();
   }
-  // The text of the error, which has this code.
-  static std::string Error(const ConvertOptions& options,
-                           absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  // The error, which has this code.
+  static absl::Status Error(const ConvertOptions& options,
+                            absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
     const auto report = Convert(options);
     EXPECT_EQ(report.status().code(), code) << report.status();
-    return std::string(report.status().message());
+    return report.status();
   }
   static std::vector<ConvertFeature> Schema(std::string_view text) {
     const auto schema = ParseConvertSchema(text);

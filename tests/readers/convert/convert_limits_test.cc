@@ -5,6 +5,7 @@
 
 #include "base/record_error.h"
 #include "readers/convert.h"
+#include "tests/messages.h"
 #include "tests/readers/convert/convert_fixture.h"
 
 // Samples that a format cannot hold, and damaged ones.
@@ -12,13 +13,11 @@
 namespace millrace::readers {
 namespace {
 
-using testing::HasSubstr;
-
 class ConvertLimitsTest : public ConvertFixture {
  protected:
   // Of a file with a good Example and this one.
-  std::string ErrorOf(const ExampleBuilder& example, ConvertFormat to,
-                      const std::string& schema = "") {
+  absl::Status ErrorOf(const ExampleBuilder& example, ConvertFormat to,
+                       const std::string& schema = "") {
     ExampleBuilder good;
     good.AddInt("a", 1);
     ConvertOptions options =
@@ -39,9 +38,9 @@ TEST_F(ConvertLimitsTest, DamagedTextIsDataLossAtTheRecord) {
   EXPECT_EQ(error->file, in);
   EXPECT_EQ(error->ordinal, 1);
   WriteTfRecord(Path("in.tfrecord"), {"\xff\xff"});
-  EXPECT_THAT(Error(Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kCsv),
-                    absl::StatusCode::kDataLoss),
-              HasSubstr("not a tf.train.Example"));
+  EXPECT_MESSAGE(
+      Error(Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kCsv),
+            absl::StatusCode::kDataLoss));
 }
 
 TEST_F(ConvertLimitsTest, WhatAFormatCannotHoldIsAnErrorAtTheRecord) {
@@ -49,41 +48,38 @@ TEST_F(ConvertLimitsTest, WhatAFormatCannotHoldIsAnErrorAtTheRecord) {
   ExampleBuilder two;
   two.AddInts("a", std::vector<int64_t>{1, 2});
   for (const F format : {F::kCsv, F::kJsonLines, F::kTar}) {
-    const std::string error = ErrorOf(two, format);
-    EXPECT_THAT(error, HasSubstr("in.tfrecord: record 1 at offset "));
-    EXPECT_THAT(error, HasSubstr("feature 'a': has 2 values"));
+    EXPECT_MESSAGE(ErrorOf(two, format));
   }
   ExampleBuilder more;
   more.AddInt("a", 1);
   more.AddInt("b", 1);
-  EXPECT_THAT(ErrorOf(more, F::kCsv), HasSubstr("feature 'b': is no column"));
+  EXPECT_MESSAGE(ErrorOf(more, F::kCsv));
   ExampleBuilder none;
-  EXPECT_THAT(ErrorOf(none, F::kCsv), HasSubstr("feature 'a': is missing"));
-  EXPECT_THAT(ErrorOf(none, F::kCsv, "a:int64?"), HasSubstr("a row of one missing cell"));
-  EXPECT_THAT(ErrorOf(none, F::kTar), HasSubstr("a sample without features"));
+  EXPECT_MESSAGE(ErrorOf(none, F::kCsv));
+  EXPECT_MESSAGE(ErrorOf(none, F::kCsv, "a:int64?"));
+  EXPECT_MESSAGE(ErrorOf(none, F::kTar));
   ExampleBuilder other;
   other.AddFloat("a", 1);
-  EXPECT_THAT(ErrorOf(other, F::kJsonLines), HasSubstr("is float32, and its column int64"));
+  EXPECT_MESSAGE(ErrorOf(other, F::kJsonLines));
   ExampleBuilder nan;
   nan.AddInt("a", 1);
   nan.AddFloat("f", std::bit_cast<float>(0x7fc00123u));
-  EXPECT_THAT(ErrorOf(nan, F::kJsonLines, "a:int64,f:float32?"), HasSubstr("no number for"));
-  EXPECT_THAT(ErrorOf(nan, F::kCsv, "a:int64,f:float32?"), HasSubstr("NaN of other bits"));
+  EXPECT_MESSAGE(ErrorOf(nan, F::kJsonLines, "a:int64,f:float32?"));
+  EXPECT_MESSAGE(ErrorOf(nan, F::kCsv, "a:int64,f:float32?"));
   ExampleBuilder binary;
   binary.AddInt("a", 1);
   binary.AddBytes("b", "\xff");
-  EXPECT_THAT(ErrorOf(binary, F::kJsonLines, "a:int64,b:bytes?"), HasSubstr("are not UTF-8"));
+  EXPECT_MESSAGE(ErrorOf(binary, F::kJsonLines, "a:int64,b:bytes?"));
   ExampleBuilder key;
   key.AddInt("a", 1);
   for (const std::string bad : {"", "a.b", "/a", "../a", "a/", "x/.y"}) {
     key.AddBytes("__key__", bad);
-    EXPECT_THAT(ErrorOf(key, F::kTar), HasSubstr("feature '__key__'")) << bad;
+    EXPECT_MESSAGE(ErrorOf(key, F::kTar)) << bad;
   }
   ExampleBuilder same;
   same.AddInt("a", 1);
   same.AddBytes("__key__", "k");
-  EXPECT_THAT(Error(Options(F::kTfRecord, {Examples({same, same})}, F::kTar, "same")),
-              HasSubstr("record 1 of the output: tar cannot hold two samples called 'k'"));
+  EXPECT_MESSAGE(Error(Options(F::kTfRecord, {Examples({same, same})}, F::kTar, "same")));
 }
 
 // Flipped bits, cuts and swaps of what is read: an error that leaves nothing, or samples as good as
@@ -142,9 +138,8 @@ TEST_F(ConvertLimitsTest, FeaturesWithoutListsStayInTfRecord) {
   const auto copied =
       Run(Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kTfRecord));
   EXPECT_EQ(ReadFile(copied[0]), ReadFile(Path("in.tfrecord")));
-  EXPECT_THAT(
-      Error(Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kTar, "x")),
-      HasSubstr("feature 'empty' has no list of values"));
+  EXPECT_MESSAGE(
+      Error(Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kTar, "x")));
 }
 
 // One without a list that nobody asked for is in nobody's way.
@@ -159,13 +154,13 @@ TEST_F(ConvertLimitsTest, FeaturesWithoutListsAreAnErrorOnlyWhereTheyAreTaken) {
   EXPECT_THAT(ReadExamples(Run(options)).at(0).at("b").bytes, testing::ElementsAre("x"));
   options.overwrite = true;
   options.features = {{"a", "b"}, {"empty", "c"}};
-  EXPECT_THAT(Error(options), HasSubstr("feature 'empty' has no list of values"));
+  EXPECT_MESSAGE(Error(options));
   options.features.clear();
   options.to = ConvertFormat::kText;
   options.feature = "a";
   EXPECT_EQ(ReadFile(Run(options).at(0)), "x\n");
   options.feature = "empty";
-  EXPECT_THAT(Error(options), HasSubstr("feature 'empty' has no list of values"));
+  EXPECT_MESSAGE(Error(options));
 }
 
 // The manifest's columns are what --schema takes.
@@ -176,8 +171,7 @@ TEST_F(ConvertLimitsTest, ColumnsHaveNamesThatASchemaCanSay) {
   unnamed.AddInt("", 1);
   for (const ConvertFormat format : {ConvertFormat::kCsv, ConvertFormat::kJsonLines}) {
     for (const ExampleBuilder& example : {comma, unnamed}) {
-      EXPECT_THAT(Error(Options(ConvertFormat::kTfRecord, {Examples({example})}, format, "x")),
-                  HasSubstr("no schema can say this name"));
+      EXPECT_MESSAGE(Error(Options(ConvertFormat::kTfRecord, {Examples({example})}, format, "x")));
     }
   }
   ExampleBuilder colon;

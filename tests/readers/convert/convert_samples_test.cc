@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "readers/convert.h"
+#include "tests/messages.h"
 #include "tests/readers/convert/convert_fixture.h"
 #include "tests/readers/image_fixtures.h"
 #include "tests/readers/inflate/deflated.h"
@@ -16,7 +17,6 @@ namespace millrace::readers {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 class ConvertSamplesTest : public ConvertFixture {
  protected:
@@ -161,9 +161,8 @@ TEST_F(ConvertSamplesTest, TarsOfOthersBecomeExamplesOfTheirMembers) {
   EXPECT_THAT(examples[0].at("cls").ints, ElementsAre(3));
   EXPECT_THAT(examples[1].at("seg.png").bytes, ElementsAre("PNG"));
   WriteTar(Path("bad.tar"), {{"a.cls", "three"}});
-  EXPECT_THAT(
-      Error(Options(ConvertFormat::kTar, {Path("bad.tar")}, ConvertFormat::kTfRecord, "bad")),
-      HasSubstr("bad.tar: record 0 at offset 0: member 'cls': \"three\" is not an int64"));
+  EXPECT_MESSAGE(
+      Error(Options(ConvertFormat::kTar, {Path("bad.tar")}, ConvertFormat::kTfRecord, "bad")));
 }
 
 TEST_F(ConvertSamplesTest, CsvColumnsAreFoundByTheHeaderOfEachFile) {
@@ -182,9 +181,7 @@ TEST_F(ConvertSamplesTest, CsvColumnsAreFoundByTheHeaderOfEachFile) {
   EXPECT_THAT(examples[2].at("label").ints, ElementsAre(4));
   options.schema = Schema("text:bytes,lable:int64");
   options.overwrite = true;
-  const std::string error = Error(options);
-  EXPECT_THAT(error, HasSubstr("1.csv: header: no column 'lable'"));
-  EXPECT_THAT(error, HasSubstr("label"));
+  EXPECT_MESSAGE(Error(options));
 }
 
 TEST_F(ConvertSamplesTest, CsvWithoutHeaderHasTheColumnsOfTheSchema) {
@@ -197,11 +194,11 @@ TEST_F(ConvertSamplesTest, CsvWithoutHeaderHasTheColumnsOfTheSchema) {
   EXPECT_EQ(examples[1].size(), 1u) << "an empty cell is missing";
   options.overwrite = true;
   options.schema = Schema("label:int64,text:bytes");
-  EXPECT_THAT(Error(options), HasSubstr("in.csv: record 1 at offset 4: value 'text' is missing"));
+  EXPECT_MESSAGE(Error(options));
   options.schema = Schema("label:int64");
-  EXPECT_THAT(Error(options), HasSubstr("the row has 2 columns, wanted 1"));
+  EXPECT_MESSAGE(Error(options));
   options.schema = Schema("label:bytes,text:int64?");
-  EXPECT_THAT(Error(options), HasSubstr("\"a\" is not an int64"));
+  EXPECT_MESSAGE(Error(options));
 }
 
 TEST_F(ConvertSamplesTest, CsvBecomesJsonAndBackWithItsSchema) {
@@ -243,7 +240,7 @@ TEST_F(ConvertSamplesTest, FeaturesAreChosenAndCalledAnew) {
   example.AddBytes("image/filename", "x.jpg");
   const std::string in = Examples({example});
   ConvertOptions options = Options(ConvertFormat::kTfRecord, {in}, ConvertFormat::kTar);
-  EXPECT_THAT(Error(options), HasSubstr("feature 'image/class/label': is no extension"));
+  EXPECT_MESSAGE(Error(options));
   options.features = {{"image/encoded", "jpg"}, {"image/class/label", "cls"}};
   const auto examples =
       ReadExamples(Run(Options(ConvertFormat::kTar, Run(options), ConvertFormat::kTfRecord, "b")));
@@ -253,16 +250,16 @@ TEST_F(ConvertSamplesTest, FeaturesAreChosenAndCalledAnew) {
   EXPECT_THAT(examples[0].at("cls").ints, ElementsAre(4));
   options.features = {{"image/encodet", "jpg"}};
   options.overwrite = true;
-  EXPECT_THAT(Error(options), HasSubstr("feature 'image/encodet': there is none"));
+  EXPECT_MESSAGE(Error(options));
 }
 
 // A member may be called as the key of the sample is; an Example has one feature of a name.
 TEST_F(ConvertSamplesTest, FeaturesOfOneNameAreNoExample) {
   WriteTar(Path("in.tar"), {{"a.cls", "1"}, {"a.__key__", "x"}});
   ConvertOptions options = Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kTfRecord);
-  EXPECT_THAT(Error(options), HasSubstr("record 0 at offset 0: feature '__key__': is there twice"));
+  EXPECT_MESSAGE(Error(options));
   options.schema = Schema("__key__:bytes,cls:int64");
-  EXPECT_THAT(Error(options), HasSubstr("feature '__key__': is there twice"));
+  EXPECT_MESSAGE(Error(options));
 }
 
 // Only what the schema lets a sample be without is passed over.
@@ -276,7 +273,7 @@ TEST_F(ConvertSamplesTest, WhatIsTakenMayBeMissingWhereTheSchemaSaysSo) {
   EXPECT_THAT(examples[0].at("x").ints, ElementsAre(1));
   options.overwrite = true;
   options.schema = Schema("a:int64,b:int64");
-  EXPECT_THAT(Error(options), HasSubstr("value 'b' is missing"));
+  EXPECT_MESSAGE(Error(options));
 }
 
 // More features than are looked through one by one.

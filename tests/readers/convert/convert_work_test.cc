@@ -4,6 +4,7 @@
 #include <string>
 
 #include "readers/convert/work.h"
+#include "tests/messages.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers::internal {
@@ -89,7 +90,7 @@ TEST_F(ConvertWorkTest, TheErrorOfTheFirstChunkThatHasOneIsReturned) {
       work.encode = [&](uint64_t chunk, FetchedRecords& records) {
         return chunk >= 100 ? fail(chunk) : encode(chunk, records);
       };
-      EXPECT_EQ(RunInOrder(work, threads).message(), "chunk 100");
+      EXPECT_MESSAGE(RunInOrder(work, threads), "chunk_100");
       EXPECT_EQ(num_written_, 100u);
     }
   }
@@ -109,7 +110,7 @@ TEST_F(ConvertWorkTest, AWriteThatFailsEndsTheWork) {
     work.write = [&](EncodedChunk chunk) {
       return num_written_ == 5 ? absl::ResourceExhaustedError("full") : write(std::move(chunk));
     };
-    EXPECT_EQ(RunInOrder(work, threads).message(), "full");
+    EXPECT_MESSAGE(RunInOrder(work, threads), "full");
     EXPECT_EQ(num_written_, 5u);
     EXPECT_LE(num_fetched.load(), 6 + 2 * threads) << "no more wait than the ring holds";
   }

@@ -8,13 +8,13 @@
 
 #include "base/record_error.h"
 #include "readers/example_builder.h"
+#include "tests/messages.h"
 #include "tests/readers/example/example_oracle.h"
 
 namespace millrace::readers {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 FeatureSpec Spec(std::string key, DType dtype, Shape shape = {}) {
   FeatureSpec spec;
@@ -54,11 +54,10 @@ class ParseExampleTest : public testing::Test {
     return {values.begin(), values.end()};
   }
   // The row failed so.
-  void ExpectFailure(int64_t row, absl::StatusCode code, RecordErrorReason reason,
-                     std::string_view text) {
+  void ExpectFailure(int64_t row, absl::StatusCode code, RecordErrorReason reason) {
     const absl::Status status = run_->status(row);
     EXPECT_EQ(status.code(), code) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(text)));
+    EXPECT_MESSAGE(status);
     const auto error = GetRecordError(status);
     ASSERT_TRUE(error.has_value());
     EXPECT_EQ(error->reason, reason);
@@ -113,8 +112,7 @@ TEST_F(ParseExampleTest, NumbersOfAnotherKindAreNotWrittenBehindTheSlot) {
   ints.AddInts("box", std::vector<int64_t>{-1, -1});
   Parse({Spec("box", DType::kF32, {2})}, {floats.Serialize(), ints.Serialize()});
   EXPECT_THAT(slab, ElementsAre(1, 2, 0, 0, 77, 88));
-  ExpectFailure(1, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
-                "holds int64, wanted float");
+  ExpectFailure(1, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
 }
 
 TEST_F(ParseExampleTest, AListOfAnotherKindAndUnknownLengthIsAFeatureError) {
@@ -124,10 +122,8 @@ TEST_F(ParseExampleTest, AListOfAnotherKindAndUnknownLengthIsAFeatureError) {
   floats.AddFloats("ids", std::vector<float>(100, 1));
   Parse({Spec("box", DType::kF32, {-1}), Spec("ids", DType::kI64, {-1})},
         {ints.Serialize(), floats.Serialize()});
-  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
-                "'box' holds int64, wanted float");
-  ExpectFailure(1, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
-                "'ids' holds float, wanted int64");
+  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
+  ExpectFailure(1, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
 }
 
 TEST_F(ParseExampleTest, ListsTakeTheDeclaredShape) {
@@ -142,7 +138,7 @@ TEST_F(ParseExampleTest, ABadRowDoesNotStopTheOthers) {
   Parse({Spec("label", DType::kI64)}, {Labelled(1, ""), "\x0a\x05", Labelled(2, "")});
   EXPECT_THAT(Ints("label", 0), ElementsAre(1));
   EXPECT_THAT(Ints("label", 2), ElementsAre(2));
-  ExpectFailure(1, absl::StatusCode::kDataLoss, RecordErrorReason::kExample, "byte 1");
+  ExpectFailure(1, absl::StatusCode::kDataLoss, RecordErrorReason::kExample);
 }
 
 TEST_F(ParseExampleTest, MissingOtherKindAndOtherLengthAreFeatureErrors) {
@@ -155,22 +151,21 @@ TEST_F(ParseExampleTest, MissingOtherKindAndOtherLengthAreFeatureErrors) {
   Parse({Spec("label", DType::kI64)},
         {ExampleBuilder().Serialize(), pair.Serialize(), real.Serialize(), none.Serialize(),
          Wrap(Entry("label", ""))});
-  const auto expect = [&](int64_t row, std::string_view text) {
-    ExpectFailure(row, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature, text);
+  const auto expect = [&](int64_t row) {
+    ExpectFailure(row, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
   };
-  expect(0, "'label' is missing");
-  expect(1, "has 2 values, wanted 1");
-  expect(2, "holds float, wanted int64");
-  expect(3, "has 0 values, wanted 1");
-  expect(4, "'label' is missing");
+  expect(0);
+  expect(1);
+  expect(2);
+  expect(3);
+  expect(4);
 }
 
 TEST_F(ParseExampleTest, SeveralStringsAreNotOne) {
   ExampleBuilder builder;
   builder.AddBytes("image", std::vector<std::string_view>{"a", "b"});
   Parse({Spec("image", DType::kBytes)}, {builder.Serialize()});
-  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
-                "has 2 values, wanted 1");
+  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
 }
 
 TEST_F(ParseExampleTest, DefaultsFillMissingFeatures) {
@@ -214,8 +209,7 @@ TEST_F(ParseExampleTest, AnUnknownExtentTakesWholeRowsOnly) {
   ExampleBuilder builder;
   builder.AddInts("ids", std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7});
   Parse({Spec("ids", DType::kI64, {Shape::kUnknown, 3})}, {builder.Serialize()});
-  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature,
-                "has 7 values, wanted a multiple of 3");
+  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
 }
 
 TEST_F(ParseExampleTest, TheDefaultOfAnUnknownExtentIsOneRow) {
@@ -267,7 +261,7 @@ TEST_F(ParseExampleTest, ReplacedDuplicateMustBeValidNevertheless) {
   const std::string label = Entry("label", Message(3, Message(1, Varint(9))));
   const std::string real = Entry("label", Message(2, Message(1, "abcd")));
   Parse({Spec("label", DType::kI64)}, {Wrap(odd + label), Wrap(real + label)});
-  ExpectFailure(0, absl::StatusCode::kDataLoss, RecordErrorReason::kExample, "packed floats");
+  ExpectFailure(0, absl::StatusCode::kDataLoss, RecordErrorReason::kExample);
   EXPECT_THAT(Ints("label", 1), ElementsAre(9));
 }
 
@@ -350,8 +344,7 @@ TEST(ParseExampleResolve, AnotherFieldMayBeWhatIsParsed) {
   const auto op = *MakeParseExample({{Spec("x", DType::kI64)}, "packed"});
   const Schema input({{"record", DType::kI64, {}}, {"packed", DType::kBytes, {Shape::kUnknown}}});
   EXPECT_EQ(op->Resolve(input)->ToString(), "record: int64[], x: int64[]");
-  EXPECT_THAT(op->Resolve(Schema({{"packed", DType::kI64, {}}})).status().message(),
-              HasSubstr("field 'packed' must be bytes"));
+  EXPECT_MESSAGE(op->Resolve(Schema({{"packed", DType::kI64, {}}})).status());
   ExampleBuilder example;
   example.AddInt("x", 7);
   const std::string record = example.Serialize();

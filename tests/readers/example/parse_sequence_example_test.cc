@@ -8,13 +8,13 @@
 #include <optional>
 
 #include "base/record_error.h"
+#include "tests/messages.h"
 #include "tests/readers/example/sequence_oracle.h"
 
 namespace millrace::readers {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 FeatureSpec Spec(std::string key, DType dtype, Shape shape = {}) {
@@ -56,12 +56,12 @@ class ParseSequenceTest : public testing::Test {
   }
   Shape ShapeAt(std::string_view name, int64_t row = 0) { return run_->Get(name).at(row).shape; }
 
-  void ExpectFailure(int64_t row, RecordErrorReason reason, const std::string& text) {
+  void ExpectFailure(int64_t row, RecordErrorReason reason) {
     const absl::Status status = run_->status(row);
     EXPECT_EQ(status.code(), reason == RecordErrorReason::kExample
                                  ? absl::StatusCode::kDataLoss
                                  : absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(text)) << "row " << row;
+    EXPECT_MESSAGE(status) << "row " << row;
     const auto error = GetRecordError(status);
     ASSERT_TRUE(error.has_value());
     EXPECT_EQ(error->reason, reason);
@@ -105,8 +105,8 @@ TEST_F(ParseSequenceTest, StringsOfOneSizeBecomeBytes) {
          WrapLists(Entry("rgb", two))});
   EXPECT_THAT(Values<uint8_t>("rgb"), ElementsAre('a', 'b', 'c', 'd', 'e', 'f'));
   EXPECT_EQ(ShapeAt("rgb"), (Shape{2, 3}));
-  ExpectFailure(1, RecordErrorReason::kFeature, "feature list 'rgb' step 2 has 4 bytes, wanted 3");
-  ExpectFailure(2, RecordErrorReason::kFeature, "step 0 has 2 values, wanted 1");
+  ExpectFailure(1, RecordErrorReason::kFeature);
+  ExpectFailure(2, RecordErrorReason::kFeature);
 }
 
 TEST_F(ParseSequenceTest, AMissingListIsAnErrorOrHasNoSteps) {
@@ -118,7 +118,7 @@ TEST_F(ParseSequenceTest, AMissingListIsAnErrorOrHasNoSteps) {
   EXPECT_TRUE(run_->ok(0)) << run_->status(0);
   EXPECT_EQ(ShapeAt("extra"), (Shape{0, 2}));
   EXPECT_NE(run_->Get("extra").at(0).data, nullptr);
-  ExpectFailure(1, RecordErrorReason::kFeature, "feature list 'ids' is missing");
+  ExpectFailure(1, RecordErrorReason::kFeature);
 }
 
 TEST_F(ParseSequenceTest, StepsThatAreNotAsDeclaredAreToldByKeyAndStep) {
@@ -130,14 +130,12 @@ TEST_F(ParseSequenceTest, StepsThatAreNotAsDeclaredAreToldByKeyAndStep) {
         {list(StepOf(Ints(Varint(1)))), list(StepOf(Ints(std::string(3, '\1')))),
          list(StepOf(Float(1) + Float(2))), list(StepOf("")), list(StepOf(Message(3, ""))),
          list(good)});
-  const auto expect = [&](int64_t row, const std::string& text) {
-    ExpectFailure(row, RecordErrorReason::kFeature, "feature list 'ids' step 1 " + text);
-  };
-  expect(0, "has 1 values, wanted 2");
-  expect(1, "has 3 values, wanted 2");
-  expect(2, "holds float, wanted int64");
-  expect(3, "holds nothing, wanted int64");
-  expect(4, "has 0 values, wanted 2");
+  const auto expect = [&](int64_t row) { ExpectFailure(row, RecordErrorReason::kFeature); };
+  expect(0);
+  expect(1);
+  expect(2);
+  expect(3);
+  expect(4);
   EXPECT_THAT(Values<int64_t>("ids", 5), ElementsAre(1, 2, 1, 2, 1, 2));
 }
 
@@ -151,8 +149,8 @@ TEST_F(ParseSequenceTest, ContextIsParsedAsAnExample) {
   EXPECT_THAT(Values<int64_t>("label"), ElementsAre(-1));
   EXPECT_EQ(run_->Get("id").bytes(0), "x");
   EXPECT_THAT(Values<int64_t>("tags"), ElementsAre(1, 2));
-  ExpectFailure(1, RecordErrorReason::kFeature, "feature 'id' is missing");
-  ExpectFailure(2, RecordErrorReason::kExample, "not a tf.train.SequenceExample: byte 1");
+  ExpectFailure(1, RecordErrorReason::kFeature);
+  ExpectFailure(2, RecordErrorReason::kExample);
 }
 
 TEST_F(ParseSequenceTest, OneKeyMayBeThatOfTheContextAndOfAList) {
@@ -170,8 +168,7 @@ TEST_F(ParseSequenceTest, OfAListGivenTwiceTheLaterCountsAndTheEarlierMustBeVali
   Parse({ListSpec("ids", DType::kI64)},
         {WrapLists(Entry("ids", StepOf(Float(1)) + StepOf("")) + later), WrapLists(odd + later)});
   EXPECT_THAT(Values<int64_t>("ids"), ElementsAre(2));
-  ExpectFailure(1, RecordErrorReason::kExample,
-                "not a tf.train.SequenceExample: byte 17: packed floats");
+  ExpectFailure(1, RecordErrorReason::kExample);
 }
 
 TEST_F(ParseSequenceTest, ListsThatNobodyAsksForAreNotParsed) {
@@ -195,7 +192,7 @@ TEST_F(ParseSequenceTest, ShortStepsCannotClaimALargeAllocation) {
   std::string steps;
   for (int i = 0; i < 1000; ++i) steps += StepOf(Ints("\1"));
   Parse({ListSpec("ids", DType::kI64, {1 << 28})}, {WrapLists(Entry("ids", steps))});
-  ExpectFailure(0, RecordErrorReason::kFeature, "step 0 has 1 values, wanted 268435456");
+  ExpectFailure(0, RecordErrorReason::kFeature);
   EXPECT_LT(arena_.capacity_bytes(), size_t{1} << 20);
 }
 
@@ -300,19 +297,18 @@ TEST(MakeParseSequenceExample, RefusesOptionsThatCannotWork) {
   const auto error = [](const FeatureSpec& spec) {
     const absl::Status status = MakeParseSequenceExample({{spec}}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    return std::string(status.message());
+    return status;
   };
   FeatureSpec flat = ListSpec("a", DType::kI64);
   flat.shape = {};
-  EXPECT_THAT(error(flat), HasSubstr("a list of steps is an array of numbers"));
-  EXPECT_THAT(error(ListSpec("a", DType::kBytes)), HasSubstr("is an array of numbers"));
-  EXPECT_THAT(error(ListSpec("a", DType::kI32)), HasSubstr("dtype int32"));
-  EXPECT_THAT(error(Spec("a", DType::kU8, {3})), HasSubstr("dtype uint8"));
-  EXPECT_THAT(error(ListSpec("a", DType::kI64, {Shape::kUnknown})),
-              HasSubstr("only the first extent"));
+  EXPECT_MESSAGE(error(flat));
+  EXPECT_MESSAGE(error(ListSpec("a", DType::kBytes)));
+  EXPECT_MESSAGE(error(ListSpec("a", DType::kI32)));
+  EXPECT_MESSAGE(error(Spec("a", DType::kU8, {3})));
+  EXPECT_MESSAGE(error(ListSpec("a", DType::kI64, {Shape::kUnknown})));
   FeatureSpec defaulted = ListSpec("a", DType::kI64);
   defaulted.has_default = true;
-  EXPECT_THAT(error(defaulted), HasSubstr("has no default"));
+  EXPECT_MESSAGE(error(defaulted));
   EXPECT_FALSE(MakeParseSequenceExample({{flat, flat}}).ok());
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/record_error.h"
+#include "tests/messages.h"
 #include "tests/readers/image_fixtures.h"
 #include "tests/readers/inflate/deflated.h"
 
@@ -10,9 +11,9 @@ namespace millrace::readers {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
+// For messages that hold the text of another library or the size of what it made, and for loops.
 MATCHER_P2(FailsWith, code, text, "") {
   *result_listener << arg.status();
   return arg.status().code() == code &&
@@ -71,10 +72,8 @@ TEST_F(IdxTest, GzipAndPlainGiveTheSame) {
 }
 
 TEST_F(IdxTest, BadMagicNamesTheFile) {
-  EXPECT_THAT(Open(IdxLabels(100), IdxLabels(2)),
-              FailsWith(absl::StatusCode::kInvalidArgument, "images: bad magic 0x00000801"));
-  EXPECT_THAT(Open(IdxImages(2, 3, 3), IdxImages(2, 3, 3)),
-              FailsWith(absl::StatusCode::kInvalidArgument, "labels: bad magic 0x00000803"));
+  EXPECT_MESSAGE(Open(IdxLabels(100), IdxLabels(2)), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(Open(IdxImages(2, 3, 3), IdxImages(2, 3, 3)), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(IdxTest, EveryCutIsDataLoss) {
@@ -96,27 +95,22 @@ TEST_F(IdxTest, DamagedGzipIsAnError) {
 }
 
 TEST_F(IdxTest, TrailingBytesAreDataLoss) {
-  EXPECT_THAT(Open(IdxImages(2, 3, 3) + "x", IdxLabels(2)),
-              FailsWith(absl::StatusCode::kDataLoss, "more bytes than its header says"));
+  EXPECT_MESSAGE(Open(IdxImages(2, 3, 3) + "x", IdxLabels(2)), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(IdxTest, CountsThatDifferAreNamed) {
-  EXPECT_THAT(Open(IdxImages(2, 3, 3), IdxLabels(3)),
-              FailsWith(absl::StatusCode::kInvalidArgument, "3 labels"));
+  EXPECT_MESSAGE(Open(IdxImages(2, 3, 3), IdxLabels(3)), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(IdxTest, AbsurdDimensionsAreRefusedBeforeTheyAreAllocated) {
   const auto header = [](uint32_t count, uint32_t height, uint32_t width) {
     return BigEndian32(0x803) + BigEndian32(count) + BigEndian32(height) + BigEndian32(width);
   };
-  EXPECT_THAT(Open(header(1, 0xffffffff, 1), IdxLabels(1)),
-              FailsWith(absl::StatusCode::kInvalidArgument, "absurd"));
-  EXPECT_THAT(Open(header(1, 0, 28), IdxLabels(1)),
-              FailsWith(absl::StatusCode::kInvalidArgument, "absurd"));
-  EXPECT_THAT(Open(header(0xffffffff, 16384, 16384), IdxLabels(1)),
-              FailsWith(absl::StatusCode::kInvalidArgument, "absurd"));
-  EXPECT_THAT(Open(header(10000, 1000, 1000), IdxLabels(1)),
-              FailsWith(absl::StatusCode::kDataLoss, "cut"));
+  EXPECT_MESSAGE(Open(header(1, 0xffffffff, 1), IdxLabels(1)), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(Open(header(1, 0, 28), IdxLabels(1)), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(Open(header(0xffffffff, 16384, 16384), IdxLabels(1)),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(Open(header(10000, 1000, 1000), IdxLabels(1)), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(IdxTest, OtherExtentsAreOtherImages) {
@@ -129,8 +123,7 @@ TEST_F(IdxTest, OtherExtentsAreOtherImages) {
 }
 
 TEST_F(IdxTest, MissingFileIsNotFound) {
-  EXPECT_THAT(OpenIdxImages(folder_ / "none", folder_ / "none"),
-              FailsWith(absl::StatusCode::kNotFound, "none"));
+  EXPECT_MESSAGE(OpenIdxImages(folder_ / "none", folder_ / "none"), absl::StatusCode::kNotFound);
 }
 
 class FolderTest : public testing::Test {
@@ -178,28 +171,27 @@ TEST_F(FolderTest, FlatWnidNamesAreTheLabels) {
 TEST_F(FolderTest, PlainFlatNamesNeedOneLabel) {
   Add("x.png", MakePng(2, 2));
   Add("y.png", MakePng(2, 2));
-  EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kInvalidArgument, "give one label"));
+  EXPECT_MESSAGE(Open(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Names(Open(4)), ElementsAre("x.png=4", "y.png=4"));
 }
 
 TEST_F(FolderTest, MixedRulesAreRefused) {
   Add("x.png", MakePng(2, 2));
   Add("n01000000_7.JPEG", MakeJpeg(2, 2));
-  EXPECT_THAT(Open(1), FailsWith(absl::StatusCode::kInvalidArgument, "one label rule"));
+  EXPECT_MESSAGE(Open(1), absl::StatusCode::kInvalidArgument);
   Add("cat/x.png", MakePng(2, 2));
-  EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kInvalidArgument, "one label rule"));
+  EXPECT_MESSAGE(Open(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(FolderTest, ALabelBesideClassFoldersIsRefused) {
   Add("cat/x.png", MakePng(2, 2));
-  EXPECT_THAT(Open(1), FailsWith(absl::StatusCode::kInvalidArgument, "paths name the classes"));
+  EXPECT_MESSAGE(Open(1), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(FolderTest, FolderWithoutImagesIsNotFound) {
   Add("README.md", "");
-  EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kNotFound, "no .jpg"));
-  EXPECT_THAT(OpenImageFolder(folder_ / "none", {}),
-              FailsWith(absl::StatusCode::kNotFound, "none"));
+  EXPECT_MESSAGE(Open(), absl::StatusCode::kNotFound);
+  EXPECT_MESSAGE(OpenImageFolder(folder_ / "none", {}), absl::StatusCode::kNotFound);
 }
 
 TEST_F(FolderTest, DamagedImagesNameTheFile) {
@@ -209,10 +201,10 @@ TEST_F(FolderTest, DamagedImagesNameTheFile) {
   Add("a/4.png", "");
   const Opened source = Open();
   ASSERT_TRUE(source.ok());
-  EXPECT_THAT((*source)->Read(0), FailsWith(absl::StatusCode::kInvalidArgument, "a/1.jpg"));
+  EXPECT_MESSAGE((*source)->Read(0), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT((*source)->Read(1), FailsWith(absl::StatusCode::kDataLoss, "a/2.jpg"));
   EXPECT_THAT((*source)->Read(2), FailsWith(absl::StatusCode::kDataLoss, "a/3.png"));
-  EXPECT_THAT((*source)->Read(3), FailsWith(absl::StatusCode::kInvalidArgument, "a/4.png"));
+  EXPECT_MESSAGE((*source)->Read(3), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(GetRecordError((*source)->Read(1).status())->reason, RecordErrorReason::kImage);
 }
 
@@ -258,7 +250,7 @@ TEST_F(TarTest, StreamedTarsDoNotGoBack) {
   WriteTar(path_, Files());
   const Opened source = Open();
   EXPECT_EQ((*source)->Read(1)->filename, "train/cat/1.png");
-  EXPECT_THAT((*source)->Read(0), FailsWith(absl::StatusCode::kFailedPrecondition, "forward"));
+  EXPECT_MESSAGE((*source)->Read(0), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ((*source)->Read(2)->filename, "train/dog/1.jpg");
 }
 
@@ -289,8 +281,7 @@ TEST_F(TarTest, EveryCutIsAnErrorOrTheEntriesBeforeIt) {
 TEST_F(TarTest, WhatIsNoTarIsDataLoss) {
   WriteFile(path_, "this is not a tar");
   EXPECT_THAT(Open(), FailsWith(absl::StatusCode::kDataLoss, "not a tar"));
-  EXPECT_THAT(OpenImageTar(folder_ / "none.tar", {}),
-              FailsWith(absl::StatusCode::kNotFound, "none.tar"));
+  EXPECT_MESSAGE(OpenImageTar(folder_ / "none.tar", {}), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

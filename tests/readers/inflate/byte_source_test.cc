@@ -7,12 +7,11 @@
 #include "readers/container/detect.h"
 #include "readers/file/local_file.h"
 #include "readers/open_file.h"
+#include "tests/messages.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {
 namespace {
-
-using testing::HasSubstr;
 
 // Everything that `source` gives, `step` bytes at a time.
 absl::StatusOr<std::string> Drain(ByteSource& source, size_t step) {
@@ -193,8 +192,7 @@ TEST_F(LocalFileTest, IoErrorNamesFileAndOffset) {
   std::string out(8, '?');
   const auto got = file->ReadAt(1, std::as_writable_bytes(std::span(out)));
   ASSERT_FALSE(got.ok());
-  EXPECT_THAT(std::string(got.status().message()), HasSubstr(path_ + " at offset 4"));
-  EXPECT_THAT(std::string(got.status().message()), HasSubstr("tried 3 times"));
+  EXPECT_MESSAGE(got.status());
 }
 
 TEST_F(LocalFileTest, WhatMayPassIsTriedAFewTimesAndTheRestOnce) {
@@ -232,7 +230,7 @@ TEST_F(LocalFileTest, ReadFullyCallsAShortFileDataLoss) {
   EXPECT_TRUE(ReadFully(**file, 4, std::as_writable_bytes(std::span(out))).ok());
   const absl::Status status = ReadFully(**file, 5, std::as_writable_bytes(std::span(out)));
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("5 of 6 bytes"));
+  EXPECT_MESSAGE(status);
 }
 
 TEST_F(LocalFileTest, OnlyRegularFilesOpen) {

@@ -3,13 +3,13 @@
 #include <random>
 
 #include "readers/names/names.h"
+#include "tests/messages.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {
 namespace {
 
 using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -28,10 +28,10 @@ class ExpandFilesTest : public testing::Test {
     for (const std::string& name : names) patterns.push_back(folder_ / name);
     return ExpandFiles(patterns);
   }
-  std::string Error(const std::string& pattern) const {
+  absl::Status Error(const std::string& pattern) const {
     const auto files = Expand({pattern});
     EXPECT_EQ(files.status().code(), absl::StatusCode::kNotFound);
-    return std::string(files.status().message());
+    return files.status();
   }
 
   const TempFolder folder_;
@@ -75,37 +75,34 @@ TEST_F(ExpandFilesTest, NoPatternIsInvalid) {
 }
 
 TEST_F(ExpandFilesTest, MissingNameShowsTheNearest) {
-  const std::string error = Error("trian-1.tfrecord");
-  EXPECT_THAT(error, HasSubstr("trian-1.tfrecord; nearest names in"));
-  EXPECT_THAT(error, HasSubstr(": train-1.tfrecord, "));
-  EXPECT_THAT(error, Not(HasSubstr("hidden")));
+  const absl::Status error = Error("trian-1.tfrecord");
+  EXPECT_MESSAGE(error);
+  EXPECT_THAT(std::string(error.message()), Not(HasSubstr("hidden")));
 }
 
 TEST_F(ExpandFilesTest, MissingPatternShowsNearestNamesToo) {
-  EXPECT_THAT(Error("tran-*.tfrecord"), HasSubstr("train-0.tfrecord"));
+  EXPECT_MESSAGE(Error("tran-*.tfrecord"));
 }
 
 TEST_F(ExpandFilesTest, NamesThatAreFarAreNotCalledNear) {
   std::filesystem::create_directory(folder_ / "mixed");
   for (const char* name : {"x.tfr", "tfvenv", "chroot"}) WriteFile(folder_ / "mixed/" + name, "x");
-  EXPECT_EQ(Error("mixed/nope*.tfrecord"), "no file matches " + folder_ / "mixed/nope*.tfrecord" +
-                                               "; " + folder_ / "mixed" + " holds no *.tfrecord");
-  EXPECT_THAT(Error("mixed/nope*"), EndsWith("holds no such name"));
-  EXPECT_THAT(Error("validation-*.tfrecord"),
-              EndsWith("holds 6 *.tfrecord, but none of a name near that: eval-0.tfrecord, ..."));
+  EXPECT_MESSAGE(Error("mixed/nope*.tfrecord"));
+  EXPECT_MESSAGE(Error("mixed/nope*"));
+  EXPECT_MESSAGE(Error("validation-*.tfrecord"));
 }
 
 TEST_F(ExpandFilesTest, OneMissingPatternAmongGoodOnesIsAnError) {
   const auto files = Expand({"train-*", "test-*"});
   EXPECT_EQ(files.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(files.status().message()), HasSubstr("test-*"));
+  EXPECT_MESSAGE(files.status());
 }
 
 TEST_F(ExpandFilesTest, FoldersAreExplained) {
-  EXPECT_THAT(Error("no/such.tfrecord"), HasSubstr("there is no folder"));
-  EXPECT_THAT(Error("no/such-*.tfrecord"), HasSubstr("there is no folder"));
-  EXPECT_THAT(Error("train-folder.tfrecord"), HasSubstr("is a folder"));
-  EXPECT_THAT(Error("train-folder.tfrecord/a"), HasSubstr("is empty"));
+  EXPECT_MESSAGE(Error("no/such.tfrecord"));
+  EXPECT_MESSAGE(Error("no/such-*.tfrecord"));
+  EXPECT_MESSAGE(Error("train-folder.tfrecord"));
+  EXPECT_MESSAGE(Error("train-folder.tfrecord/a"));
 }
 
 // What the pattern of URLs stands for, which is not asked for.
@@ -157,7 +154,7 @@ TEST(ExpandBraces, TooManyNamesAndTooDeepOnesAreErrors) {
   EXPECT_EQ(internal::ExpandBraces(wide).status().code(), absl::StatusCode::kInvalidArgument);
   std::string deep = "a";
   for (int i = 0; i < 18; ++i) deep = "{" + deep + ",b}";
-  EXPECT_THAT(std::string(internal::ExpandBraces(deep).status().message()), HasSubstr("nested"));
+  EXPECT_MESSAGE(internal::ExpandBraces(deep).status());
 }
 
 TEST(ExpandBraces, AnyTextEndsSoon) {
@@ -174,8 +171,7 @@ TEST(ExpandBraces, AnyTextEndsSoon) {
 }
 
 TEST_F(ExpandFilesTest, BracesAndGlobsGoTogether) {
-  EXPECT_THAT(Expand({"{train,eval}-{0..1}*"}).status().message(),
-              HasSubstr("no file matches " + folder_ / "eval-1*"));
+  EXPECT_MESSAGE(Expand({"{train,eval}-{0..1}*"}).status());
   EXPECT_THAT(Expand({"{train-{1..2},eval-*}.tf*"}).value(),
               ElementsAre(folder_ / "eval-0.tfrecord", folder_ / "train-1.tfrecord",
                           folder_ / "train-2.tfrecord"));
@@ -205,7 +201,7 @@ TEST_F(ShardSpecTest, NamesAllShards) {
   const auto all = ElementsAre(Shard(0, 3), Shard(1, 3), Shard(2, 3));
   EXPECT_THAT(Expand({"a@3.tfr"}).value(), all);
   EXPECT_THAT(Expand({"a@*.tfr"}).value(), all);
-  EXPECT_THAT(Expand({"{a@3,eval-0}.tfr*"}).status().message(), HasSubstr("there is no "));
+  EXPECT_MESSAGE(Expand({"{a@3,eval-0}.tfr*"}).status());
 }
 
 TEST_F(ShardSpecTest, AMissingShardIsNamed) {
@@ -213,8 +209,7 @@ TEST_F(ShardSpecTest, AMissingShardIsNamed) {
   for (const char* spec : {"a@4.tfr", "a@*.tfr"}) {
     const auto files = Expand({spec});
     EXPECT_EQ(files.status().code(), absl::StatusCode::kNotFound);
-    EXPECT_EQ(files.status().message(),
-              "there is no " + Shard(2, 4) + "; of 4 shards 1 is missing");
+    EXPECT_MESSAGE(files.status());
   }
 }
 
@@ -223,7 +218,7 @@ TEST_F(ShardSpecTest, SeveralSetsAreNotGuessedAmong) {
   WriteShards(2, 1);
   const auto files = Expand({"a@*.tfr"});
   EXPECT_EQ(files.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(files.status().message(), HasSubstr("more than one set: 1 of 2, 3 of 3"));
+  EXPECT_MESSAGE(files.status());
   EXPECT_EQ(Expand({"a@3.tfr"})->size(), 3u);
 }
 
@@ -234,7 +229,7 @@ TEST_F(ShardSpecTest, WhatIsNoShardIsNotCounted) {
     WriteFile(folder_ / other, "x");
   }
   EXPECT_EQ(Expand({"a@*.tfr"})->size(), 2u);
-  EXPECT_THAT(Error("b@*.tfr"), HasSubstr("no file matches " + folder_ / "b-*-of-*.tfr"));
+  EXPECT_MESSAGE(Error("b@*.tfr"));
 }
 
 TEST_F(ShardSpecTest, AbsurdCountsAreErrors) {
@@ -242,7 +237,7 @@ TEST_F(ShardSpecTest, AbsurdCountsAreErrors) {
     EXPECT_EQ(Expand({spec}).status().code(), absl::StatusCode::kInvalidArgument) << spec;
   }
   for (const char* name : {"a@", "a@b", "a@1x", "a@-1"}) {  // names as any other
-    EXPECT_THAT(Error(name), HasSubstr("no file matches"));
+    EXPECT_MESSAGE(Error(name));
   }
 }
 
@@ -280,12 +275,11 @@ TEST_F(NameListTest, ErrorsNameTheLine) {
   const auto error = [&](std::string_view text) {
     const auto files = ExpandList(text);
     EXPECT_FALSE(files.ok());
-    return std::string(files.status().message());
+    return files.status();
   };
-  EXPECT_THAT(error("train-1.tfrecord\n# x\ntrian-*\n"),
-              testing::StartsWith(folder_ / "names.txt" + ":3: no file matches "));
-  EXPECT_THAT(error("list:names.txt"), HasSubstr(":1: a list of files cannot name another"));
-  EXPECT_THAT(error("\n # nothing\n"), EndsWith("names no file"));
+  EXPECT_MESSAGE(error("train-1.tfrecord\n# x\ntrian-*\n"));
+  EXPECT_MESSAGE(error("list:names.txt"));
+  EXPECT_MESSAGE(error("\n # nothing\n"));
   EXPECT_EQ(ExpandFiles(std::vector<std::string>{"list:" + folder_ / "none"}).status().code(),
             absl::StatusCode::kNotFound);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "tests/messages.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {
@@ -50,7 +51,7 @@ TEST(ParallelForTest, TheErrorOfTheLowestIndexIsReturnedAndNothingMoreBegins) {
       ++calls;
       return index >= 100 ? absl::DataLossError(std::to_string(index)) : absl::OkStatus();
     });
-    EXPECT_EQ(status.message(), "100");
+    EXPECT_MESSAGE(status, "lowest");
     EXPECT_LE(calls, 100u + static_cast<size_t>(threads));
   }
 }

