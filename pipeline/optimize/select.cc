@@ -99,6 +99,7 @@ std::string KeyText(const PhysicalPlan& plan, const std::vector<OpSpec>& scanned
         &text, "source ", static_cast<int>(source.kind), source.verify_crc ? "" : " raw", " ",
         source.count, source.container == readers::ContainerOptions() ? "" : " of ",
         source.container == readers::ContainerOptions() ? "" : readers::ToString(source.container),
+        source.ignore_header_names ? " whose names do not count" : "",
         source.label ? absl::StrCat(" label ", *source.label) : "", "\n");
   }
   for (const OpSpec& spec : scanned) text += SpecText(spec);

@@ -80,6 +80,12 @@ std::vector<FeatureSpec> SpecsOf(const std::vector<ConvertFeature>& schema) {
   return specs;
 }
 
+std::vector<std::string> NamesOf(const std::vector<ConvertFeature>& schema) {
+  std::vector<std::string> names;
+  for (const ConvertFeature& feature : schema) names.push_back(feature.name);
+  return names;
+}
+
 SampleFeature Move(const std::string& name, DType dtype, RecordField& field) {
   if (dtype == DType::kI64) return {name, std::move(field.ints)};
   if (dtype == DType::kF32) return {name, std::move(field.floats)};
@@ -89,15 +95,16 @@ SampleFeature Move(const std::string& name, DType dtype, RecordField& field) {
 class FieldParser final : public RecordParser {
  public:
   FieldParser(RecordFormat format, std::vector<ConvertFeature> schema,
-              std::vector<std::string> columns, char delimiter)
+              std::span<const int64_t> cells, char delimiter)
       : schema_(std::move(schema)),
         specs_(SpecsOf(schema_)),
-        reader_(MakeFieldReader(format, specs_, std::move(columns), delimiter)) {}
+        cells_(cells),
+        reader_(MakeFieldReader(format, specs_, NamesOf(schema_), delimiter)) {}
 
   absl::Status Parse(std::string_view payload, RunArena& arena,
                      ConvertRecord& record) const override {
     std::vector<RecordField> fields(schema_.size());
-    MILLRACE_RETURN_IF_ERROR(reader_->Read(payload, arena, fields));
+    MILLRACE_RETURN_IF_ERROR(reader_->Read(payload, cells_, arena, fields));
     for (size_t i = 0; i < fields.size(); ++i) {
       const ConvertFeature& feature = schema_[i];
       if (fields[i].present) {
@@ -113,6 +120,7 @@ class FieldParser final : public RecordParser {
  private:
   const std::vector<ConvertFeature> schema_;
   const std::vector<FeatureSpec> specs_;
+  const std::span<const int64_t> cells_;
   const std::unique_ptr<const FieldReader> reader_;  // looks at specs_
 };
 
@@ -138,7 +146,8 @@ class TarParser final : public RecordParser {
  public:
   explicit TarParser(std::vector<ConvertFeature> schema) {
     if (schema.empty()) return;
-    declared_ = MakeFieldParser(RecordFormat::kTar, std::move(schema), {}, ',');
+    declared_ = std::make_unique<FieldParser>(RecordFormat::kTar, std::move(schema),
+                                              std::span<const int64_t>(), ',');
   }
 
   absl::Status Parse(std::string_view payload, RunArena& arena,
@@ -181,11 +190,14 @@ std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> t
   return std::make_unique<ExampleParser>(std::move(taken));
 }
 
-std::unique_ptr<const RecordParser> MakeFieldParser(RecordFormat format,
-                                                    std::vector<ConvertFeature> schema,
-                                                    std::vector<std::string> columns,
-                                                    char delimiter) {
-  return std::make_unique<FieldParser>(format, std::move(schema), std::move(columns), delimiter);
+std::unique_ptr<const RecordParser> MakeCsvParser(std::vector<ConvertFeature> schema,
+                                                  std::span<const int64_t> cells, char delimiter) {
+  return std::make_unique<FieldParser>(RecordFormat::kCsv, std::move(schema), cells, delimiter);
+}
+
+std::unique_ptr<const RecordParser> MakeJsonParser(std::vector<ConvertFeature> schema) {
+  return std::make_unique<FieldParser>(RecordFormat::kJson, std::move(schema),
+                                       std::span<const int64_t>(), ',');
 }
 
 std::unique_ptr<const RecordParser> MakeTarParser(std::vector<ConvertFeature> schema) {

@@ -178,7 +178,7 @@ class JsonReader {
     } else {
       return Wrong(spec, "is no number");
     }
-    error_ = AddText(spec, text, spec.key, field);
+    error_ = Annotate(AddText(spec, text, field), spec.key);
     return error_.ok();
   }
 
