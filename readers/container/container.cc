@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/container/container.h"
 #include "readers/inflate/byte_source.h"
 
@@ -89,6 +90,16 @@ absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options
   return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kWrongCompression,
                        absl::StrCat("this is a ", ToAbsl(CompressionName(CompressionOf(first))),
                                     " stream; compression is \"none\""));
+}
+
+absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
+  std::array<std::byte, kProbeBytes> bytes = {};
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
+  const std::string_view first(reinterpret_cast<const char*>(bytes.data()), got);
+  const std::string_view why = WhyNotUtf8(first);
+  if (why.empty()) return ByteOrderMarkBytes(first);
+  return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kExample, why);
 }
 
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,

@@ -99,6 +99,10 @@ bool HasNoMagic(std::span<const std::byte> first);
 //              zstd
 absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options);
 
+// Where the text of a file begins: behind its byte order mark, if it has one.
+//   DATA_LOSS  with RecordError: CheckPlain's, or it is text in another encoding than UTF-8
+absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options);
+
 // DATA_LOSS at a record of `file`.
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,
                            std::string_view text);
