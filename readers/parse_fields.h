@@ -32,6 +32,8 @@ struct ParseFieldsOptions {
   // (RecordSource::CellsOf); a row without a value there has them in order.
   std::vector<std::string> columns;
   char delimiter = ',';
+  // For kJson: NaN, Infinity and -Infinity, which JSON does not have, are numbers.
+  bool allow_nan = false;
 };
 
 // The name of the column, int64, that goes along with rows of CSV in `field`. No field of a plan is

@@ -46,8 +46,9 @@ std::string FeaturesText(const Parse& parse) {
 }
 
 std::string FieldsText(const readers::ParseFieldsOptions& parse) {
-  std::string text = absl::StrCat(ToAbsl(readers::OpName(parse.format)), " of ",
-                                  Quoted(parse.field), static_cast<int>(parse.delimiter));
+  std::string text =
+      absl::StrCat(ToAbsl(readers::OpName(parse.format)), " of ", Quoted(parse.field),
+                   static_cast<int>(parse.delimiter), parse.allow_nan ? " nan" : "");
   for (const std::string& column : parse.columns) text += Quoted(column);
   text += ";";
   for (const readers::FeatureSpec& feature : parse.features) text += FeatureText(feature);

@@ -151,6 +151,12 @@ const proto::Stage* FindCsvParser(const proto::Pipeline& pipeline, std::string_v
   return parse == pipeline.stage().end() ? nullptr : &*parse;
 }
 
+bool IsBehindCustom(const proto::Pipeline& pipeline, const proto::Stage& stage) {
+  const auto first = std::ranges::find_if(
+      pipeline.stage(), [&](const proto::Stage& s) { return s.has_custom() || &s == &stage; });
+  return &*first != &stage;
+}
+
 // Tells sources of CSV which columns their headers are to name: those of the parse_csv of their
 // rows. What a custom op before it makes of the rows is not known, so there the columns are not
 // looked for by their names.
@@ -159,12 +165,22 @@ void NameColumns(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
     if (!source->container.has_header || source->ignore_header_names) return;
     const proto::Stage* const parser = FindCsvParser(pipeline, field);
     if (parser == nullptr) return;
-    const auto* const first = &*std::ranges::find_if(
-        pipeline.stage(), [&](const proto::Stage& s) { return s.has_custom() || &s == parser; });
     source->columns = {.names = ColumnsOf(parser->parse_csv()),
                        .allow_more = parser->parse_csv().column().empty(),
-                       .in_order = first != parser,
+                       .in_order = IsBehindCustom(pipeline, *parser),
                        .delimiter = parser->parse_csv().delimiter()[0]};
+  });
+}
+
+// Blank lines are no records where a parse_json takes the lines.
+void SkipBlankLines(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
+  ForEachSource(plan, [&](SourceSpec* source, std::string_view field) {
+    if (source->container.kind != readers::ContainerKind::kText) return;
+    source->container.skips_blank =
+        std::ranges::any_of(pipeline.stage(), [&](const proto::Stage& stage) {
+          return stage.has_parse_json() && stage.parse_json().field() == field &&
+                 !IsBehindCustom(pipeline, stage);
+        });
   });
 }
 
@@ -216,6 +232,7 @@ int FillFromStages(const PlanMessage& message, PhysicalPlan* plan) {
     }
   }
   NameColumns(pipeline, plan);
+  SkipBlankLines(pipeline, plan);
   if (plan->damage.policy != DamageSpec::Policy::kFail) PassOverDamage(pipeline, plan);
   return batch;
 }

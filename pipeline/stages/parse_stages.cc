@@ -271,6 +271,7 @@ OpOptions ToFields(const Parse& parse) {
   options.format = kFormat;
   options.features = ToSpecs(parse);
   options.field = parse.field();
+  if constexpr (requires { parse.allow_nan(); }) options.allow_nan = parse.allow_nan();
   return options;
 }
 
@@ -354,7 +355,8 @@ constexpr StageRow kRows[] = {
      .name = "parse_json",
      .doc = "Values of JSON objects.",
      .options = {{"feature", R"(as in `parse_example`; `key` is a path, `"user.id"`)", kRequired},
-                 kRecord},
+                 kRecord,
+                 {"allow_nan", "NaN, Infinity and -Infinity are numbers"}},
      .fill = Fill<&Stage::mutable_parse_json, FillParse<proto::ParseJson>>,
      .check = Check<&Stage::parse_json, CheckParse<proto::ParseJson>>,
      .read = Read<&Stage::parse_json, ToFields<proto::ParseJson, readers::RecordFormat::kJson>>,

@@ -18,7 +18,7 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
     case ContainerKind::kFixedLength:
       return MakeFixedLengthContainer(options);
     case ContainerKind::kText:
-      return MakeTextContainer();
+      return MakeTextContainer(options);
     case ContainerKind::kCsv:
       return MakeCsvContainer(options, judges_rows);
     case ContainerKind::kTar:
@@ -52,6 +52,7 @@ ContainerOptions ContainerOfName(std::string_view path) {
     }
   }
   if (path.ends_with(".tsv")) options.delimiter = '\t';
+  options.skips_blank = path.ends_with(".jsonl") || path.ends_with(".ndjson");
   return options;
 }
 
@@ -63,7 +64,7 @@ std::string ToString(const ContainerOptions& options) {
       return absl::StrCat("records of ", options.record_bytes, " B, header ", options.header_bytes,
                           " B, footer ", options.footer_bytes, " B");
     case ContainerKind::kText:
-      return "lines of text";
+      return options.skips_blank ? "lines of text that are not blank" : "lines of text";
     case ContainerKind::kCsv:
       return absl::StrCat("rows of CSV", options.has_header ? ", the first one names columns" : "",
                           options.delimiter == ',' ? "" : ", delimiter ",

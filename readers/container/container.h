@@ -85,7 +85,7 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
 std::unique_ptr<const Container> MakeTfRecordContainer(bool verify_crc);
 std::unique_ptr<const Container> MakeFixedLengthContainer(const ContainerOptions& options);
 std::unique_ptr<const Container> MakeIdxContainer();
-std::unique_ptr<const Container> MakeTextContainer();
+std::unique_ptr<const Container> MakeTextContainer(const ContainerOptions& options);
 std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options,
                                                   bool judges_rows);
 std::unique_ptr<const Container> MakeTarContainer();

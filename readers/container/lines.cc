@@ -91,39 +91,89 @@ std::string_view TrimRow(std::string_view* row) {
   return row->empty() ? "an empty row: the shard changed after it was indexed" : "";
 }
 
-class TextContainer final : public TrimmedContainer<TrimLine> {
+// A line that is not blank, without the blank lines and the blanks behind it.
+std::string_view TrimToBlanks(std::string_view* line) {
+  line->remove_suffix(line->size() - (line->find_last_not_of(" \t\r\n") + 1));  // npos + 1 is 0
+  return TrimLine(line);
+}
+
+// Finds where lines begin.
+class TextWalk {
  public:
-  const FrameFormat& format() const override { return kFormat; }
+  TextWalk(const RandomAccessFile& file, const WalkOptions& options, bool skips_blank)
+      : file_(file), options_(options), skips_blank_(skips_blank) {}
+
+  // Returns the begins of all lines, and the end of the last.
+  absl::StatusOr<std::vector<uint64_t>> Run() {
+    MILLRACE_ASSIGN_OR_RETURN(line_, BeginOfText(file_, options_));
+    const auto see = [this](std::string_view bytes, uint64_t offset) { return See(bytes, offset); };
+    MILLRACE_RETURN_IF_ERROR(ForEachWindow(file_, line_, options_, see));
+    if (line_ < file_.size()) MILLRACE_RETURN_IF_ERROR(EndLine(file_.size()));
+    begins_.push_back(file_.size());
+    return std::move(begins_);
+  }
+
+ private:
+  absl::Status See(std::string_view bytes, uint64_t offset) {
+    const LineEnds ends(bytes);
+    while (true) {
+      const LineEnd end = ends.FindIn(bytes);
+      blank_ =
+          blank_ && skips_blank_ && bytes.substr(0, end.at).find_first_not_of(" \t") == bytes.npos;
+      if (end.bytes == 0) return CheckLength(offset + bytes.size());
+      bytes.remove_prefix(end.at + end.bytes);
+      offset += end.at + end.bytes;
+      MILLRACE_RETURN_IF_ERROR(EndLine(offset));
+    }
+  }
+
+  // The next line begins at `next`.
+  absl::Status EndLine(uint64_t next) {
+    MILLRACE_RETURN_IF_ERROR(CheckLength(next));
+    if (!blank_) begins_.push_back(line_);
+    line_ = next;
+    blank_ = skips_blank_;
+    return absl::OkStatus();
+  }
+
+  // The line goes on to `end`; a blank one is part of the record before it.
+  absl::Status CheckLength(uint64_t end) const {
+    const bool has_record = blank_ && !begins_.empty();
+    const uint64_t begin = has_record ? begins_.back() : line_;
+    if (end - begin <= options_.max_record_bytes) return absl::OkStatus();
+    return TooLong(file_, begins_.size() - (has_record ? 1 : 0), begin, options_.max_record_bytes);
+  }
+
+  const RandomAccessFile& file_;
+  const WalkOptions& options_;
+  const bool skips_blank_;
+  std::vector<uint64_t> begins_;
+  uint64_t line_ = 0;          // where the line that is looked at begins
+  bool blank_ = skips_blank_;  // it is to be passed over, as far as it was looked at
+};
+
+template <std::string_view (*kTrim)(std::string_view* line)>
+class TextContainer final : public TrimmedContainer<kTrim> {
+ public:
+  explicit TextContainer(bool skips_blank)
+      : skips_blank_(skips_blank),
+        format_{.key = static_cast<uint64_t>(ContainerKind::kText) | kAnyLineEnd |
+                       uint64_t{skips_blank} << 8} {}
+
+  const FrameFormat& format() const override { return format_; }
   bool LooksPlain(std::span<const std::byte> first) const override { return HasNoMagic(first); }
 
   absl::StatusOr<RecordIndex> FindFrames(
       const RandomAccessFile& file, const WalkOptions& options,
       const std::shared_ptr<IndexMemory>& memory) const override {
-    MILLRACE_ASSIGN_OR_RETURN(const uint64_t first, BeginOfText(file, options));
-    std::vector<uint64_t> begins = {first};
-    // The line that began last goes on up to `end`.
-    const auto check = [&](uint64_t end) {
-      if (end - begins.back() <= options.max_record_bytes) return absl::OkStatus();
-      return TooLong(file, begins.size() - 1, begins.back(), options.max_record_bytes);
-    };
-    const auto see = [&](std::string_view bytes, uint64_t offset) {
-      const LineEnds ends(bytes);
-      for (LineEnd end = ends.FindIn(bytes); end.bytes > 0; end = ends.FindIn(bytes)) {
-        offset += end.at + end.bytes;
-        MILLRACE_RETURN_IF_ERROR(check(offset));
-        begins.push_back(offset);
-        bytes.remove_prefix(end.at + end.bytes);
-      }
-      return check(offset + bytes.size());
-    };
-    MILLRACE_RETURN_IF_ERROR(ForEachWindow(file, first, options, see));
-    if (begins.back() < file.size()) begins.push_back(file.size());
-    return RecordIndex::Make(begins, kFormat, memory);
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint64_t> begins,
+                              TextWalk(file, options, skips_blank_).Run());
+    return RecordIndex::Make(begins, format_, memory);
   }
 
  private:
-  static constexpr FrameFormat kFormat = {.key = static_cast<uint64_t>(ContainerKind::kText) |
-                                                 kAnyLineEnd};
+  const bool skips_blank_;
+  const FrameFormat format_;
 };
 
 // Finds where rows begin.
@@ -254,7 +304,10 @@ class CsvContainer final : public TrimmedContainer<TrimRow> {
 
 }  // namespace
 
-std::unique_ptr<const Container> MakeTextContainer() { return std::make_unique<TextContainer>(); }
+std::unique_ptr<const Container> MakeTextContainer(const ContainerOptions& options) {
+  if (options.skips_blank) return std::make_unique<TextContainer<TrimToBlanks>>(true);
+  return std::make_unique<TextContainer<TrimLine>>(false);
+}
 
 std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options,
                                                   bool judges_rows) {

@@ -168,6 +168,7 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   RecordSourceOptions source;
   source.container = options.container;
   source.container.kind = ContainerOf(options.from);
+  source.container.skips_blank = options.from == ConvertFormat::kJsonLines;
   source.columns = ColumnsOf(options);
   source.compression = options.input_compression;
   source.max_record_bytes = options.max_record_bytes;

@@ -68,22 +68,20 @@ class ExampleParser final : public RecordParser {
   const std::vector<std::string> taken_;
 };
 
-std::vector<FeatureSpec> SpecsOf(const std::vector<ConvertFeature>& schema) {
-  std::vector<FeatureSpec> specs;
+ParseFieldsOptions OptionsOf(RecordFormat format, const std::vector<ConvertFeature>& schema,
+                             char delimiter) {
+  ParseFieldsOptions options;
+  options.format = format;
+  options.delimiter = delimiter;
   for (const ConvertFeature& feature : schema) {
-    FeatureSpec& spec = specs.emplace_back();
+    FeatureSpec& spec = options.features.emplace_back();
     spec.key = feature.name;
     spec.name = feature.name;
     spec.dtype = feature.dtype;
     if (feature.is_list) spec.shape = Shape{Shape::kUnknown};
+    options.columns.push_back(feature.name);
   }
-  return specs;
-}
-
-std::vector<std::string> NamesOf(const std::vector<ConvertFeature>& schema) {
-  std::vector<std::string> names;
-  for (const ConvertFeature& feature : schema) names.push_back(feature.name);
-  return names;
+  return options;
 }
 
 SampleFeature Move(const std::string& name, DType dtype, RecordField& field) {
@@ -97,9 +95,9 @@ class FieldParser final : public RecordParser {
   FieldParser(RecordFormat format, std::vector<ConvertFeature> schema,
               std::span<const int64_t> cells, char delimiter)
       : schema_(std::move(schema)),
-        specs_(SpecsOf(schema_)),
+        options_(OptionsOf(format, schema_, delimiter)),
         cells_(cells),
-        reader_(MakeFieldReader(format, specs_, NamesOf(schema_), delimiter)) {}
+        reader_(MakeFieldReader(options_)) {}
 
   absl::Status Parse(std::string_view payload, RunArena& arena,
                      ConvertRecord& record) const override {
@@ -119,9 +117,9 @@ class FieldParser final : public RecordParser {
 
  private:
   const std::vector<ConvertFeature> schema_;
-  const std::vector<FeatureSpec> specs_;
+  const ParseFieldsOptions options_;
   const std::span<const int64_t> cells_;
-  const std::unique_ptr<const FieldReader> reader_;  // looks at specs_
+  const std::unique_ptr<const FieldReader> reader_;  // looks at options_
 };
 
 // A member as nothing but its extension declares it.

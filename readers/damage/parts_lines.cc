@@ -90,7 +90,11 @@ class LineWalk {
     }
     MILLRACE_RETURN_IF_ERROR(begin.status());
     from_ = *begin;
-    if (is_csv_) MILLRACE_RETURN_IF_ERROR(Front());
+    if (is_csv_) {
+      MILLRACE_RETURN_IF_ERROR(Front());
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(from_, BehindBlank(from_));
+    }
     while (true) {
       if (from_ < barrier()) {
         MILLRACE_RETURN_IF_ERROR(Next());
@@ -168,11 +172,24 @@ class LineWalk {
 
   // Behind the blank lines at `at`, which are no rows.
   absl::StatusOr<uint64_t> BehindBlank(uint64_t at) {
+    if (input_.container.skips_blank) return BehindBlankText(at);
     while (is_csv_ && at < barrier()) {
       MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(at, barrier()));
       const size_t blank = bytes.find_first_not_of("\r\n");
       at += std::min(blank, bytes.size());
       if (blank != bytes.npos) break;
+    }
+    return at;
+  }
+
+  // The same where blanks alone make no record.
+  absl::StatusOr<uint64_t> BehindBlankText(uint64_t at) {
+    uint64_t line = at;  // the last that began
+    while (at < barrier()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Piece piece, PieceOfLine(at));
+      if (piece.bytes.find_first_not_of(" \t\r\n") != piece.bytes.npos) return line;
+      at += piece.bytes.size();
+      if (piece.ends) line = at;
     }
     return at;
   }
@@ -309,7 +326,7 @@ class LineWalk {
       at += piece.bytes.size();
       if (piece.ends) break;
     }
-    return at;
+    return input_.container.skips_blank ? BehindBlank(at) : at;
   }
 
   absl::Status PassLost() {

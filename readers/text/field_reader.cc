@@ -19,17 +19,19 @@ namespace {
 class CsvReader final : public FieldReader {
  public:
   // REQUIRES: every feature's key is one of the columns.
-  CsvReader(std::span<const FeatureSpec> features, std::vector<std::string> columns, char delimiter)
-      : features_(features), columns_(std::move(columns)), delimiter_(delimiter) {
+  explicit CsvReader(const ParseFieldsOptions& options)
+      : features_(options.features),
+        num_columns_(options.columns.size()),
+        delimiter_(options.delimiter) {
     for (const FeatureSpec& spec : features_) {
-      const auto number = std::ranges::find(columns_, spec.key) - columns_.begin();
+      const auto number = std::ranges::find(options.columns, spec.key) - options.columns.begin();
       numbers_.push_back(static_cast<size_t>(number));
     }
   }
 
   absl::Status Read(std::string_view record, std::span<const int64_t> order, RunArena& arena,
                     std::span<RecordField> fields) const override {
-    const size_t num_cells = order.empty() ? columns_.size() : static_cast<size_t>(order[0]);
+    const size_t num_cells = order.empty() ? num_columns_ : static_cast<size_t>(order[0]);
     std::vector<CsvCell> cells(num_cells);
     MILLRACE_ASSIGN_OR_RETURN(const size_t count, SplitCsvRow(record, delimiter_, arena, cells));
     if (count != num_cells) {
@@ -56,14 +58,15 @@ class CsvReader final : public FieldReader {
   }
 
   const std::span<const FeatureSpec> features_;
-  const std::vector<std::string> columns_;
+  const size_t num_columns_;
   const char delimiter_;
   std::vector<size_t> numbers_;  // of each feature's column; constant after construction
 };
 
 class JsonFieldReader final : public FieldReader {
  public:
-  explicit JsonFieldReader(std::span<const FeatureSpec> features) : paths_(features) {}
+  explicit JsonFieldReader(const ParseFieldsOptions& options)
+      : paths_(options.features, options.allow_nan) {}
 
   absl::Status Read(std::string_view record, std::span<const int64_t>, RunArena& arena,
                     std::span<RecordField> fields) const override {
@@ -116,19 +119,16 @@ class TarFieldReader final : public FieldReader {
 
 }  // namespace
 
-std::unique_ptr<const FieldReader> MakeFieldReader(RecordFormat format,
-                                                   std::span<const FeatureSpec> features,
-                                                   std::vector<std::string> columns,
-                                                   char delimiter) {
-  switch (format) {
+std::unique_ptr<const FieldReader> MakeFieldReader(const ParseFieldsOptions& options) {
+  switch (options.format) {
     case RecordFormat::kCsv:
-      return std::make_unique<CsvReader>(features, std::move(columns), delimiter);
+      return std::make_unique<CsvReader>(options);
     case RecordFormat::kTar:
-      return std::make_unique<TarFieldReader>(features);
+      return std::make_unique<TarFieldReader>(options.features);
     case RecordFormat::kJson:
       break;
   }
-  return std::make_unique<JsonFieldReader>(features);
+  return std::make_unique<JsonFieldReader>(options);
 }
 
 }  // namespace millrace::readers::internal

@@ -29,12 +29,8 @@ class FieldReader {
                             RunArena& arena, std::span<RecordField> fields) const = 0;
 };
 
-// `features` must outlive it. `columns` and `delimiter` are those of kCsv, and every feature's key
-// is one of the columns.
-std::unique_ptr<const FieldReader> MakeFieldReader(RecordFormat format,
-                                                   std::span<const FeatureSpec> features,
-                                                   std::vector<std::string> columns,
-                                                   char delimiter);
+// Looks at `options`, which must outlive it. Every feature's key is one of the columns of kCsv.
+std::unique_ptr<const FieldReader> MakeFieldReader(const ParseFieldsOptions& options);
 
 }  // namespace millrace::readers::internal
 

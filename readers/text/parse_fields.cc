@@ -24,8 +24,7 @@ class ParseFields final : public Op {
   explicit ParseFields(ParseFieldsOptions options)
       : options_(std::move(options)),
         cells_column_(CellsColumn(options_.field)),
-        reader_(internal::MakeFieldReader(options_.format, options_.features, options_.columns,
-                                          options_.delimiter)) {}
+        reader_(internal::MakeFieldReader(options_)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     return internal::ResolveFeatures(OpName(options_.format), options_.field, options_.features,

@@ -98,6 +98,29 @@ TEST_F(LineEndsTest, RowsThatAreJudgedBeginWhereOthersDo) {
   }
 }
 
+// S-SOURCE-3. What Python makes of `[line for line in file if line.strip(" \t")]`.
+TEST_F(LineEndsTest, BlankLinesOfJsonLinesAreNoRecords) {
+  ContainerOptions json = Kind(ContainerKind::kText);
+  json.skips_blank = true;
+  ExpectRead(json, "{}\n\n{\"a\":1}\n\n", {"{}", "{\"a\":1}"});
+  ExpectRead(json, "\xef\xbb\xbf\r\n \t\n{} \r\n\t\r\n {}", {"{}", " {}"});
+  ExpectRead(json, " \n\r", {});
+  ExpectRead(json, "", {});
+  for (int i = 0; i < 300; ++i) {
+    const std::string bytes = Drawn("\r\n\n \tab", 1 + i % 40);
+    Strings want = SlowLines(bytes);
+    for (std::string& line : want) line.erase(line.find_last_not_of(" \t") + 1);
+    std::erase(want, "");
+    ExpectRead(json, bytes, want);
+    // The same where the walk goes on behind damage: a line that is too long.
+    options_.resync = true;
+    options_.max_record_bytes = 100;
+    ExpectRead(json, bytes, want);
+    options_.resync = false;
+    options_.max_record_bytes = uint64_t{1} << 30;
+  }
+}
+
 // S-SOURCE-11.
 TEST_F(LineEndsTest, AByteOrderMarkIsNoPartOfTheFirstRecord) {
   for (const bool resync : {false, true}) {
