@@ -44,6 +44,7 @@ class ByteWindow {
     if (at < begin_ || at + least > begin_ + held_) {
       MILLRACE_ASSIGN_OR_RETURN(held_, file_.ReadAt(at, window_));
       begin_ = at;
+      has_return_ = TextOf(window_).substr(0, held_).find('\r') != std::string_view::npos;
     }
     if (held_ - (at - begin_) < least) {
       return absl::DataLossError(
@@ -51,6 +52,9 @@ class ByteWindow {
     }
     return TextOf(window_).substr(at - begin_, std::min(held_ - (at - begin_), end - at));
   }
+
+  // False where there is no "\r" in what From last returned of less than a window.
+  bool may_have_return() const { return has_return_; }
 
  private:
   static std::string_view TextOf(std::span<const std::byte> bytes) {
@@ -67,6 +71,7 @@ class ByteWindow {
   std::vector<std::byte> long_;
   uint64_t begin_ = 0;
   uint64_t held_ = 0;
+  bool has_return_ = false;
 };
 
 class LineWalk {
@@ -151,6 +156,11 @@ class LineWalk {
     MILLRACE_ASSIGN_OR_RETURN(std::string_view bytes, bytes_.From(at, barrier(), least));
     // A "\n" may belong to it.
     if (bytes.ends_with('\r') && at + bytes.size() < barrier()) bytes.remove_suffix(1);
+    if (!bytes_.may_have_return()) {
+      const size_t feed = bytes.find('\n');
+      const bool ends = feed != bytes.npos;
+      return Piece{bytes.substr(0, ends ? feed + 1 : feed), ends};
+    }
     const LineEnd end = FindLineEnd(bytes);
     if (end.bytes == 0) return Piece{bytes, false};
     return Piece{bytes.substr(0, end.at + end.bytes), true};
@@ -175,6 +185,7 @@ class LineWalk {
     if (input_.container.skips_blank) return BehindBlankText(at);
     while (is_csv_ && at < barrier()) {
       MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(at, barrier()));
+      if (bytes[0] != '\n' && bytes[0] != '\r') break;
       const size_t blank = bytes.find_first_not_of("\r\n");
       at += std::min(blank, bytes.size());
       if (blank != bytes.npos) break;

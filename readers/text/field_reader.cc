@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -32,8 +33,9 @@ class CsvReader final : public FieldReader {
   absl::Status Read(std::string_view record, std::span<const int64_t> order, RunArena& arena,
                     std::span<RecordField> fields) const override {
     const size_t num_cells = order.empty() ? num_columns_ : static_cast<size_t>(order[0]);
-    std::vector<CsvCell> cells(num_cells);
-    MILLRACE_ASSIGN_OR_RETURN(const size_t count, SplitCsvRow(record, delimiter_, arena, cells));
+    absl::InlinedVector<CsvCell, 16> cells(num_cells);
+    MILLRACE_ASSIGN_OR_RETURN(const size_t count,
+                              SplitCsvRow(record, delimiter_, arena, {cells.data(), cells.size()}));
     if (count != num_cells) {
       return absl::InvalidArgumentError(
           absl::StrCat("the row has ", count, " columns, wanted ", num_cells));
