@@ -27,6 +27,15 @@ size_t SequenceLength(std::string_view text) {
 
 }  // namespace
 
+Utf8Character FirstUtf8(std::string_view text) {
+  const size_t length = text.empty() ? 0 : SequenceLength(text);
+  if (length == 0) return {};
+  const auto lead = static_cast<uint8_t>(text[0]);
+  uint32_t code = length == 1 ? lead : lead & (0x7fu >> length);
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<uint8_t>(text[i]) & 0x3fu);
+  return {code, length};
+}
+
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
     const size_t length = SequenceLength(text);

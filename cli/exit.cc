@@ -2,16 +2,19 @@
 
 #include <cstdio>
 
+#include "base/status.h"
+#include "base/text.h"
+
 namespace millrace::cli {
 
 int Fail(const absl::Status& status) {
   std::fflush(stdout);  // the output so far comes before the error
-  std::fprintf(stderr, "millrace: error: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "millrace: error: %s\n", ShownMessage(ToStd(status.message())).c_str());
   return kFailed;
 }
 
 int FailUsage(const std::string& text) {
-  std::fprintf(stderr, "millrace: usage: %s\n", text.c_str());
+  std::fprintf(stderr, "millrace: usage: %s\n", ShownMessage(text).c_str());
   return kUsage;
 }
 

@@ -25,6 +25,8 @@ struct ContainerOptions {
   uint64_t header_bytes = 0;
   uint64_t record_bytes = 0;  // at least 1
   uint64_t footer_bytes = 0;
+  // kText
+  bool skips_blank = false;  // lines of blanks alone are no records, as in JSON lines
   // kCsv
   bool has_header = false;  // the first row names the columns and is no record
   char delimiter = ',';     // of fields: a quote is one only at the front of a field

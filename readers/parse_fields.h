@@ -27,10 +27,18 @@ struct ParseFieldsOptions {
   RecordFormat format = RecordFormat::kJson;
   std::vector<FeatureSpec> features;  // of kCsv and kTar: bytes and scalars
   std::string field = kRecordField;   // bytes
-  // For kCsv: the names of all columns, in order, and the character between cells.
+  // For kCsv: the names of all columns, in order, and the character between cells. If the run has
+  // the column CellsColumn(field), that says for each row in which cells the columns are
+  // (RecordSource::CellsOf); a row without a value there has them in order.
   std::vector<std::string> columns;
   char delimiter = ',';
+  // For kJson: NaN, Infinity and -Infinity, which JSON does not have, are numbers.
+  bool allow_nan = false;
 };
+
+// The name of the column, int64, that goes along with rows of CSV in `field`. No field of a plan is
+// called so.
+std::string CellsColumn(std::string_view field);
 
 // Makes the op `parse_csv`, `parse_json` or `parse_tar`, which turns the column `field` (consumed)
 // into one column per feature (docs/semantics.md, S-PARSE-1 ff.). Row errors: DATA_LOSS kExample

@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/run.h"
 #include "readers/container.h"
+#include "readers/csv_columns.h"
 #include "readers/http_options.h"
 #include "readers/open_file.h"
 #include "readers/record.h"
@@ -45,6 +46,9 @@ struct RecordSourceOptions {
   // with verify_crc; empty: the files are walked. The records are those that the indexes list. Each
   // is checked by its checksums when it is read.
   std::vector<std::string> dali_index;
+  // Of container.has_header: what the first row of each file is to name, unless it is ignored.
+  CsvColumns columns;
+  bool ignore_header_names = false;
   HttpOptions http;  // for files that are URLs; its cache_bytes is limited by the one below
 
   // performance only: results are the same for every value
@@ -82,8 +86,8 @@ class RecordSource {
   virtual ~RecordSource() = default;
 
   // `files` are in their final order (ExpandFiles). Blocks while indexes are made.
-  //   INVALID_ARGUMENT  no files, one is not a regular file, or a .idx does not fit its file (the
-  //                     text names the line)
+  //   INVALID_ARGUMENT  no files, one is not a regular file, a .idx does not fit its file (the
+  //                     text names the line), or the header of a CSV file does not name the columns
   //   FAILED_PRECONDITION  a URL changed while it was read, or its server has no ranges
   //   DATA_LOSS         a shard's framing is damaged (RecordError says where)
   //   other             a file cannot be read
@@ -105,6 +109,11 @@ class RecordSource {
   virtual bool has_labels() const { return false; }
   // REQUIRES: has_labels(), record < num_records().
   virtual int64_t Label(uint64_t /*record*/) const { return 0; }
+  // True if CellsOf is not empty for some shard.
+  virtual bool has_cell_orders() const { return false; }
+  // Where the columns that were asked for are in the rows of a shard of CSV: the number of cells in
+  // a row, and then the cell of each column. Empty: they are the cells of a row, in their order.
+  virtual std::span<const int64_t> CellsOf(uint32_t /*shard*/) const { return {}; }
   // Limit on the memory that it keeps as long as it lives: indexes, blocks of the shards, inflated
   // spans.
   virtual uint64_t memory_bytes() const { return 0; }

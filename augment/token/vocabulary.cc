@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/open_file.h"
 
 namespace millrace::augment {
@@ -25,6 +26,9 @@ absl::StatusOr<Vocabulary> Vocabulary::Load(const std::string& file, int64_t max
   if (bytes->empty())
     return absl::InvalidArgumentError(absl::StrCat(file, ": no token; it is empty"));
   Vocabulary vocabulary;
+  if (const std::string_view why = WhyNotUtf8(*bytes); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", ToAbsl(why)));
+  }
   vocabulary.digest_ = XXH3_64bits(bytes->data(), bytes->size());
   vocabulary.bytes_ = std::make_unique<const std::string>(*std::move(bytes));
   MILLRACE_RETURN_IF_ERROR(vocabulary.AddLines(file, max_tokens));
@@ -32,8 +36,9 @@ absl::StatusOr<Vocabulary> Vocabulary::Load(const std::string& file, int64_t max
 }
 
 absl::Status Vocabulary::AddLines(const std::string& file, int64_t max_tokens) {
-  std::string_view rest = *bytes_;
-  const auto lines = static_cast<int64_t>(std::ranges::count(rest, '\n')) + 1;
+  std::string_view rest = std::string_view(*bytes_).substr(ByteOrderMarkBytes(*bytes_));
+  const auto count = [&](char c) { return static_cast<int64_t>(std::ranges::count(rest, c)); };
+  const int64_t lines = std::max(count('\n'), count('\r')) + 1;
   // Once and for all: a table that grows is there twice.
   ids_.reserve(static_cast<size_t>(std::min(lines, max_tokens)));
   for (int64_t line = 0; !rest.empty(); ++line) {
@@ -41,11 +46,7 @@ absl::Status Vocabulary::AddLines(const std::string& file, int64_t max_tokens) {
       return absl::InvalidArgumentError(absl::StrCat(
           file, ":", line + 1, ": a token too many; at most ", max_tokens, " are allowed"));
     }
-    const size_t end = rest.find('\n');
-    const bool ended = end != std::string_view::npos;
-    std::string_view token = rest.substr(0, end);
-    rest.remove_prefix(ended ? end + 1 : rest.size());
-    if (ended && token.ends_with('\r')) token.remove_suffix(1);
+    const std::string_view token = TakeLine(rest);
     if (token.size() > kMaxTokenBytes) {
       return absl::InvalidArgumentError(absl::StrCat(file, ":", line + 1, ": the token has ",
                                                      token.size(), " bytes; at most ",

@@ -136,7 +136,8 @@ int RunFindMax(const RunFlags& flags, RunStream& stream) {
 
 // The error of flags that contradict each other; empty: none.
 std::string_view CheckFlags(const RunFlags& flags) {
-  if (flags.force && flags.resume.empty() && flags.token_file.empty()) {
+  if (flags.resume == "") return "--resume: the token is empty; leave the flag out to begin anew";
+  if (flags.force && !flags.resume.has_value() && flags.token_file.empty()) {
     return "--force goes with --resume or --token-file";
   }
   const bool paced = SamplesPerSecondOf(flags) > 0;

@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/status.h"
+#include "base/text.h"
 #include "cli/emulate/accelerator.h"
 
 namespace millrace::cli {
@@ -65,7 +67,7 @@ void PrintJson(const nlohmann::ordered_json& json) {
 }
 
 void PrintErrorJson(const absl::Status& status) {
-  PrintJson({{"error", std::string(status.message())}});
+  PrintJson({{"error", ShownMessage(ToStd(status.message()))}});
 }
 
 void PrintDamageText(const DamageMet& damage) {

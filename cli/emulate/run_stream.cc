@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/visit_record.h"
 #include "cli/wait/progress.h"
@@ -15,7 +16,7 @@ namespace {
 
 void PrintWarning(LogLevel level, std::string_view message) {
   if (level == LogLevel::kInfo) return;
-  absl::FPrintF(stderr, "millrace: warning: %s\n", message);
+  absl::FPrintF(stderr, "millrace: warning: %s\n", ShownMessage(message));
 }
 
 absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
@@ -23,7 +24,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
   options.rank = flags.rank;
   options.world = flags.world;
   options.prefetch_batches = flags.prefetch;
-  options.resume_token = flags.resume;
+  options.resume_token = flags.resume.value_or("");
   options.force_resume = flags.force;
   options.quarantine_file = flags.quarantine;
   if (!flags.token_file.empty()) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct RunFlags {
   int prefetch = 0;
   bool digest = false;
   bool json = false;
-  std::string resume;
+  std::optional<std::string> resume;
   std::string token_file;
   bool force = false;
   std::string audit;

@@ -6,17 +6,26 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/open_file.h"
 
 namespace millrace::cli {
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   absl::StatusOr<std::string> token =
-      readers::ReadWholeFile(path, pipeline::kMaxTokenBytes + 1);  // and the end of the line
+      readers::ReadWholeFile(path, pipeline::kMaxTokenBytes + 2);  // and the end of the line
   if (absl::IsNotFound(token.status())) return "";
   if (!token.ok()) return Annotate(token.status(), "resume token");
-  if (token->ends_with('\n')) token->pop_back();
-  return token;
+  std::string_view rest = *token;
+  // It is written whole, with its line end. Less would be taken for the start, or for an earlier
+  // batch.
+  const std::string_view line = TakeLine(rest);
+  if (line.empty() || line.size() == token->size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "resume token: ", path, line.empty() ? ": there is no token in it" : ": it has no line end",
+        "; it was cut off, or something else wrote it. Without the file the run begins anew"));
+  }
+  return std::string(line);
 }
 
 absl::StatusOr<VisitRecord> VisitRecord::Open(const std::string& audit_path,

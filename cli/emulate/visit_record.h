@@ -12,7 +12,7 @@
 namespace millrace::cli {
 
 // Returns the resume token in a file, "" if there is no such file.
-//   INVALID_ARGUMENT  the file is larger than any token
+//   INVALID_ARGUMENT  the file is larger than any token, or a token and its line end are not there
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 // Records the batches that `millrace run` received: their samples in an audit log, and then the

@@ -27,6 +27,14 @@ void FillOptions(proto::Stage* stage) {
   if (const StageRow& row = RowOf(*stage); row.fill != nullptr) row.fill(stage);
 }
 
+// Without the names of a header, columns are the keys.
+void FillColumns(proto::Stage* stage) {
+  if (!stage->has_parse_csv() || !stage->parse_csv().column().empty()) return;
+  for (const proto::Feature& feature : stage->parse_csv().feature()) {
+    stage->mutable_parse_csv()->add_column(feature.key());
+  }
+}
+
 // The op's name, or the first of name_2, name_3, ... that no stage has.
 void FillName(proto::Stage* stage, std::set<std::string>* taken) {
   if (!stage->name().empty() || stage->op_case() == proto::Stage::OP_NOT_SET) return;
@@ -50,10 +58,13 @@ void FillDefaults(proto::Pipeline* pipeline) {
   if (pipeline->lanes() == 0) pipeline->set_lanes(1);
   if (pipeline->has_on_damage()) FillDamage(pipeline->mutable_on_damage());
   std::set<std::string> taken;
+  bool has_header = false;
   ForEachStage(pipeline, [&](proto::Stage* stage) {
     FillOptions(stage);
     taken.insert(stage->name());
+    has_header |= stage->csv().header() && !stage->csv().ignore_header_names();
   });
+  if (!has_header) ForEachStage(pipeline, FillColumns);
   ForEachStage(pipeline, [&](proto::Stage* stage) { FillName(stage, &taken); });
 }
 

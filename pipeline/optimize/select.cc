@@ -46,8 +46,9 @@ std::string FeaturesText(const Parse& parse) {
 }
 
 std::string FieldsText(const readers::ParseFieldsOptions& parse) {
-  std::string text = absl::StrCat(ToAbsl(readers::OpName(parse.format)), " of ",
-                                  Quoted(parse.field), static_cast<int>(parse.delimiter));
+  std::string text =
+      absl::StrCat(ToAbsl(readers::OpName(parse.format)), " of ", Quoted(parse.field),
+                   static_cast<int>(parse.delimiter), parse.allow_nan ? " nan" : "");
   for (const std::string& column : parse.columns) text += Quoted(column);
   text += ";";
   for (const readers::FeatureSpec& feature : parse.features) text += FeatureText(feature);
@@ -99,6 +100,7 @@ std::string KeyText(const PhysicalPlan& plan, const std::vector<OpSpec>& scanned
         &text, "source ", static_cast<int>(source.kind), source.verify_crc ? "" : " raw", " ",
         source.count, source.container == readers::ContainerOptions() ? "" : " of ",
         source.container == readers::ContainerOptions() ? "" : readers::ToString(source.container),
+        source.ignore_header_names ? " whose names do not count" : "",
         source.label ? absl::StrCat(" label ", *source.label) : "", "\n");
   }
   for (const OpSpec& spec : scanned) text += SpecText(spec);

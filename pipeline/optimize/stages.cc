@@ -127,27 +127,72 @@ void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* 
 // The field of samples without a zip.
 constexpr std::string_view kRecordField = "record";
 
-// Under a policy rows of CSV are judged before they are parsed: as the parse_csv of `field` will
-// split them, whatever the source says.
-void JudgeRowsAsParsed(const OrderPlan& order, std::string_view field,
-                       const proto::Pipeline& pipeline, PhysicalPlan* plan) {
-  for (const OrderPlan& input : order.inputs) JudgeRowsAsParsed(input, field, pipeline, plan);
-  if (order.root != OrderPlan::Root::kSource) return;
-  readers::ContainerOptions& container = plan->sources[order.source].container;
-  if (container.kind != readers::ContainerKind::kCsv) return;
+// Calls `f` with every source whose records are the field `field`, and that field.
+template <typename Function>
+void ForEachSource(const OrderPlan& order, std::string_view field, PhysicalPlan* plan,
+                   const Function& f) {
+  for (const OrderPlan& input : order.inputs) ForEachSource(input, field, plan, f);
+  if (order.root == OrderPlan::Root::kSource) f(&plan->sources[order.source], field);
+}
+template <typename Function>
+void ForEachSource(PhysicalPlan* plan, const Function& f) {
+  if (!plan->zip) return ForEachSource(plan->order, kRecordField, plan, f);
+  for (const ZipPlan::Input& input : plan->zip->inputs) {
+    ForEachSource(input.order, input.field, plan, f);
+  }
+}
+
+// The parse_csv of `field`, or null.
+const proto::Stage* FindCsvParser(const proto::Pipeline& pipeline, std::string_view field) {
   const auto parses = [&](const proto::Stage& stage) {
     return stage.has_parse_csv() && stage.parse_csv().field() == field;
   };
   const auto parse = std::ranges::find_if(pipeline.stage(), parses);
-  if (parse != pipeline.stage().end()) container.delimiter = parse->parse_csv().delimiter()[0];
+  return parse == pipeline.stage().end() ? nullptr : &*parse;
 }
 
+bool IsBehindCustom(const proto::Pipeline& pipeline, const proto::Stage& stage) {
+  const auto first = std::ranges::find_if(
+      pipeline.stage(), [&](const proto::Stage& s) { return s.has_custom() || &s == &stage; });
+  return &*first != &stage;
+}
+
+// Tells sources of CSV which columns their headers are to name: those of the parse_csv of their
+// rows. What a custom op before it makes of the rows is not known, so there the columns are not
+// looked for by their names.
+void NameColumns(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
+  ForEachSource(plan, [&](SourceSpec* source, std::string_view field) {
+    if (!source->container.has_header || source->ignore_header_names) return;
+    const proto::Stage* const parser = FindCsvParser(pipeline, field);
+    if (parser == nullptr) return;
+    source->columns = {.names = ColumnsOf(parser->parse_csv()),
+                       .allow_more = parser->parse_csv().column().empty(),
+                       .in_order = IsBehindCustom(pipeline, *parser),
+                       .delimiter = parser->parse_csv().delimiter()[0]};
+  });
+}
+
+// Blank lines are no records where a parse_json takes the lines.
+void SkipBlankLines(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
+  ForEachSource(plan, [&](SourceSpec* source, std::string_view field) {
+    if (source->container.kind != readers::ContainerKind::kText) return;
+    source->container.skips_blank =
+        std::ranges::any_of(pipeline.stage(), [&](const proto::Stage& stage) {
+          return stage.has_parse_json() && stage.parse_json().field() == field &&
+                 !IsBehindCustom(pipeline, stage);
+        });
+  });
+}
+
+// Under a policy rows of CSV are judged before they are parsed: as their parse_csv will split them,
+// whatever the source says.
 void PassOverDamage(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
-  for (SourceSpec& source : plan->sources) source.resync = true;
-  if (!plan->zip) return JudgeRowsAsParsed(plan->order, kRecordField, pipeline, plan);
-  for (const ZipPlan::Input& input : plan->zip->inputs) {
-    JudgeRowsAsParsed(input.order, input.field, pipeline, plan);
-  }
+  ForEachSource(plan, [&](SourceSpec* source, std::string_view field) {
+    source->resync = true;
+    if (source->container.kind != readers::ContainerKind::kCsv) return;
+    const proto::Stage* const parser = FindCsvParser(pipeline, field);
+    if (parser != nullptr) source->container.delimiter = parser->parse_csv().delimiter()[0];
+  });
 }
 
 }  // namespace
@@ -186,6 +231,8 @@ int FillFromStages(const PlanMessage& message, PhysicalPlan* plan) {
         break;
     }
   }
+  NameColumns(pipeline, plan);
+  SkipBlankLines(pipeline, plan);
   if (plan->damage.policy != DamageSpec::Policy::kFail) PassOverDamage(pipeline, plan);
   return batch;
 }

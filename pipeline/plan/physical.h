@@ -12,6 +12,7 @@
 #include "base/schema.h"
 #include "pipeline/predicate.h"
 #include "readers/container.h"
+#include "readers/csv_columns.h"
 
 // What the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to apply, a
 // batch to fill.
@@ -33,6 +34,8 @@ struct SourceSpec {
   std::vector<std::string> file_patterns;
   std::vector<std::string> dali_index;  // patterns; none: the files tell where records are
   std::string compression;              // "auto", "none", "gzip", "zlib", "zstd"
+  readers::CsvColumns columns;          // that headers are to name
+  bool ignore_header_names = false;
   bool verify_crc = true;
   bool resync = false;              // kFiles: a stretch of damage is a damaged record
   std::string io = "pread";         // kFiles: "pread", "mmap", "direct"

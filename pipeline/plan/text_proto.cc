@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "pipeline/plan/text_variables.h"
 #include "readers/open_file.h"
@@ -241,16 +242,34 @@ absl::Status ParseSubstituted(TextLocations::Data* data, Message* message) {
 
 }  // namespace
 
-absl::StatusOr<TextLocations> ParseTextProto(std::string_view text, const std::string& origin,
+namespace {
+
+// The text of a file without its byte order mark and with "\n" where "\r" alone ends a line, as
+// comments go on to the next "\n". No other byte moves.
+std::string Normalized(std::string_view file) {
+  std::string text(file.substr(ByteOrderMarkBytes(file)));
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r' && (i + 1 == text.size() || text[i + 1] != '\n')) text[i] = '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<TextLocations> ParseTextProto(std::string_view file, const std::string& origin,
                                              const std::map<std::string, std::string>& variables,
                                              Message* message, std::set<std::string>* used) {
-  if (text.size() > kMaxTextProtoBytes) {
+  if (file.size() > kMaxTextProtoBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(origin, ": longer than ", kMaxTextProtoBytes >> 20, " MiB"));
   }
+  if (const std::string_view why = WhyNotUtf8(file); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(origin, ": ", ToAbsl(why)));
+  }
   auto data = std::make_shared<TextLocations::Data>();
   data->origin = origin;
-  data->original = std::string(text);
+  data->original = Normalized(file);
+  const std::string_view text = data->original;
   data->root = message->GetDescriptor();
   data->substituted = SubstituteVariables(text, variables);
   if (!data->substituted.errors.empty()) {

@@ -14,6 +14,7 @@
 #include "pipeline/batch/damage.h"
 #include "pipeline/batch/row_store.h"
 #include "pipeline/stages/apply_caught.h"
+#include "readers/parse_fields.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -150,6 +151,19 @@ void RunProcessor::LoadKept(const KeptRows& kept, Run& run) const {
   for (const std::string_view payload : kept.payloads) {
     column.Set(row++, payload.data(), {static_cast<int64_t>(payload.size())});
   }
+  LoadCells(
+      kRecordColumn, [&](int64_t r) { return source_.Locate(run.id(r).record).shard; }, run);
+}
+
+template <typename ShardOf>
+void RunProcessor::LoadCells(std::string_view name, const ShardOf& shard_of, Run& run) const {
+  if (!source_.has_cell_orders()) return;
+  Column& column = run.Add(readers::CellsColumn(name), DType::kI64);
+  for (int64_t row = 0; row < run.num_rows(); ++row) {
+    const std::span<const int64_t> cells = source_.CellsOf(shard_of(row));
+    if (cells.empty()) continue;
+    column.Set(row, cells.data(), {static_cast<int64_t>(cells.size())});
+  }
 }
 
 void RunProcessor::LoadLabels(Run& run) const {
@@ -218,6 +232,9 @@ void RunProcessor::Unframe(const RunRecords& records, int64_t from, std::string_
     }
   }
   UnframeRows(records, from, unframed, records.rows, column, run);
+  const std::span<const readers::RecordRef> refs = records.column_refs(from);
+  LoadCells(
+      name, [&](int64_t row) { return refs[static_cast<size_t>(row)].shard; }, run);
 }
 
 bool RunProcessor::StoreAtOnce(const RowsRun& work, size_t field, const Column& column) const {

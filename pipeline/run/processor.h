@@ -56,6 +56,10 @@ class RunProcessor {
   // Adds rows [begin, end) of it, whose bytes were read.
   void UnframeRows(const RunRecords& records, int64_t from, int64_t begin, int64_t end,
                    Column& column, Run& run) const;
+  // Adds to the rows of CSV in the column `name` in which cells their columns are, if the source
+  // says so of a shard. `shard_of` tells the shard of a row.
+  template <typename ShardOf>
+  void LoadCells(std::string_view name, const ShardOf& shard_of, Run& run) const;
   // Adds the column "label" of a source whose records have one.
   void LoadLabels(Run& run) const;
   // Adds the column of a range: the records' numbers, where they lie in the rows' ids.

@@ -64,6 +64,7 @@ class JoinedSource final : public RecordSource {
       files_.insert(files_.end(), source->files().begin(), source->files().end());
       fingerprint_ = Mix64(fingerprint_ + source->Fingerprint());
       memory_bytes_ += source->memory_bytes();
+      has_cell_orders_ |= source->has_cell_orders();
     }
   }
   uint64_t num_records() const override { return num_records_; }
@@ -71,6 +72,11 @@ class JoinedSource final : public RecordSource {
   int64_t Label(uint64_t record) const override {
     const size_t i = IndexOf(first_records_, record);
     return sources_[i]->Label(record - first_records_[i]);
+  }
+  bool has_cell_orders() const override { return has_cell_orders_; }
+  std::span<const int64_t> CellsOf(uint32_t shard) const override {
+    const size_t i = IndexOf(first_shards_, shard);
+    return sources_[i]->CellsOf(shard - first_shards_[i]);
   }
   uint64_t memory_bytes() const override { return memory_bytes_; }
   const std::vector<std::string>& files() const override { return files_; }
@@ -117,6 +123,7 @@ class JoinedSource final : public RecordSource {
   std::vector<std::string> files_;
   uint64_t num_records_ = 0;
   uint64_t memory_bytes_ = 0;
+  bool has_cell_orders_ = false;
   uint64_t fingerprint_ = 0;
 };
 
@@ -298,6 +305,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
                                                         const OpenOptions& options) {
   readers::RecordSourceOptions source;
   source.container = spec.container;
+  source.columns = spec.columns;
+  source.ignore_header_names = spec.ignore_header_names;
   MILLRACE_ASSIGN_OR_RETURN(source.compression, ParseCompression(spec.compression));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
                             readers::ExpandFiles(spec.file_patterns));

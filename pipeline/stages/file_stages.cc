@@ -95,6 +95,9 @@ absl::Status CheckFixedLength(const OptionsChecker& check, const proto::FixedLen
 
 absl::Status CheckCsv(const OptionsChecker& check, const proto::Csv& source) {
   MILLRACE_RETURN_IF_ERROR(CheckSource(check, source));
+  if (source.ignore_header_names() && !source.header()) {
+    return check.Error("ignore_header_names", " goes with header: true");
+  }
   return check.IsDelimiter(source.delimiter(),
                            " must be one ASCII character, and neither a quote nor a line break");
 }
@@ -141,6 +144,8 @@ void ToCsv(const proto::Csv& files, SourceSpec* source) {
   ToFiles(readers::ContainerKind::kCsv, files, source);
   source->container.has_header = files.header();
   source->container.delimiter = files.delimiter()[0];
+  source->columns.delimiter = files.delimiter()[0];
+  source->ignore_header_names = files.ignore_header_names();
 }
 
 void ToTar(const proto::Tar& files, SourceSpec* source) {
@@ -205,7 +210,9 @@ constexpr StageRow kRows[] = {
      .options = {kFiles,
                  kCompression,
                  kLongest,
-                 {"header", "the first row of each file is no record"},
+                 {"header",
+                  "the first row of each file names its columns ([below](#headers-of-csv))"},
+                 {"ignore_header_names", "such names do not count; columns go by their places"},
                  {"delimiter", "one character"}},
      .fill = Fill<&Stage::mutable_csv, FillCsv>,
      .check = Check<&Stage::csv, CheckCsv>,

@@ -32,8 +32,6 @@ void FillSequence(proto::ParseSequenceExample* parse) {
 void FillCsv(proto::ParseCsv* parse) {
   FillParse(parse);
   Default(parse->mutable_delimiter(), ",");
-  if (!parse->column().empty()) return;
-  for (const proto::Feature& feature : parse->feature()) parse->add_column(feature.key());
 }
 
 // Checks the features of one stage.
@@ -209,7 +207,7 @@ absl::Status CheckCsv(const OptionsChecker& check, const proto::ParseCsv& parse)
     }
     columns.push_back(parse.column(i));
   }
-  for (int i = 0; i < parse.feature_size(); ++i) {
+  for (int i = 0; i < parse.feature_size() && !columns.empty(); ++i) {
     const std::string& key = parse.feature(i).key();
     if (std::ranges::find(columns, key) != columns.end()) continue;
     return FeatureChecker(check, parse.field())
@@ -264,7 +262,7 @@ OpOptions ToSequence(const proto::ParseSequenceExample& parse) {
 
 OpOptions ToCsv(const proto::ParseCsv& parse) {
   return readers::ParseFieldsOptions{readers::RecordFormat::kCsv, ToSpecs(parse), parse.field(),
-                                     ToVector(parse.column()), parse.delimiter()[0]};
+                                     ColumnsOf(parse), parse.delimiter()[0]};
 }
 
 template <typename Parse, readers::RecordFormat kFormat>
@@ -273,6 +271,7 @@ OpOptions ToFields(const Parse& parse) {
   options.format = kFormat;
   options.features = ToSpecs(parse);
   options.field = parse.field();
+  if constexpr (requires { parse.allow_nan(); }) options.allow_nan = parse.allow_nan();
   return options;
 }
 
@@ -344,7 +343,8 @@ constexpr StageRow kRows[] = {
                   "as in `parse_example`; `key` is the name of a column, and there is no `shape`",
                   kRequired},
                  kRecord,
-                 {"column", "the names of all columns of a row, in order", "the keys"},
+                 {"column", "the names of all columns of a row, in order",
+                  "those of the header, or the keys where there is none"},
                  {"delimiter", "one byte"}},
      .fill = Fill<&Stage::mutable_parse_csv, FillCsv>,
      .check = Check<&Stage::parse_csv, CheckCsv>,
@@ -355,7 +355,8 @@ constexpr StageRow kRows[] = {
      .name = "parse_json",
      .doc = "Values of JSON objects.",
      .options = {{"feature", R"(as in `parse_example`; `key` is a path, `"user.id"`)", kRequired},
-                 kRecord},
+                 kRecord,
+                 {"allow_nan", "NaN, Infinity and -Infinity are numbers"}},
      .fill = Fill<&Stage::mutable_parse_json, FillParse<proto::ParseJson>>,
      .check = Check<&Stage::parse_json, CheckParse<proto::ParseJson>>,
      .read = Read<&Stage::parse_json, ToFields<proto::ParseJson, readers::RecordFormat::kJson>>,
@@ -377,6 +378,13 @@ constexpr StageRow kRows[] = {
 };
 
 }  // namespace
+
+std::vector<std::string> ColumnsOf(const proto::ParseCsv& parse) {
+  if (!parse.column().empty()) return ToVector(parse.column());
+  std::vector<std::string> keys;
+  for (const proto::Feature& feature : parse.feature()) keys.push_back(feature.key());
+  return keys;
+}
 
 constinit const StageFamily kParseStages = {"parse", "Parsing", kRows};
 

@@ -33,6 +33,9 @@
 namespace millrace::pipeline {
 
 struct PlanMessage;
+namespace proto {
+class ParseCsv;
+}
 
 // decode_image and a crop in one (rule decode_region).
 struct DecodeRegionOptions {
@@ -124,6 +127,9 @@ std::string OpName(const OpOptions& options);
 
 // True if it draws random numbers.
 bool DrawsAtRandom(const OpOptions& options);
+
+// The columns of a row, in order, where no header says otherwise.
+std::vector<std::string> ColumnsOf(const proto::ParseCsv& parse);
 
 // The maps and cuts of the plan before its batch, in order.
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/container/container.h"
 #include "readers/inflate/byte_source.h"
 
@@ -17,7 +18,7 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
     case ContainerKind::kFixedLength:
       return MakeFixedLengthContainer(options);
     case ContainerKind::kText:
-      return MakeTextContainer();
+      return MakeTextContainer(options);
     case ContainerKind::kCsv:
       return MakeCsvContainer(options, judges_rows);
     case ContainerKind::kTar:
@@ -51,6 +52,7 @@ ContainerOptions ContainerOfName(std::string_view path) {
     }
   }
   if (path.ends_with(".tsv")) options.delimiter = '\t';
+  options.skips_blank = path.ends_with(".jsonl") || path.ends_with(".ndjson");
   return options;
 }
 
@@ -62,7 +64,7 @@ std::string ToString(const ContainerOptions& options) {
       return absl::StrCat("records of ", options.record_bytes, " B, header ", options.header_bytes,
                           " B, footer ", options.footer_bytes, " B");
     case ContainerKind::kText:
-      return "lines of text";
+      return options.skips_blank ? "lines of text that are not blank" : "lines of text";
     case ContainerKind::kCsv:
       return absl::StrCat("rows of CSV", options.has_header ? ", the first one names columns" : "",
                           options.delimiter == ',' ? "" : ", delimiter ",
@@ -89,6 +91,16 @@ absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options
   return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kWrongCompression,
                        absl::StrCat("this is a ", ToAbsl(CompressionName(CompressionOf(first))),
                                     " stream; compression is \"none\""));
+}
+
+absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
+  std::array<std::byte, kProbeBytes> bytes = {};
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
+  const std::string_view first(reinterpret_cast<const char*>(bytes.data()), got);
+  const std::string_view why = WhyNotUtf8(first);
+  if (why.empty()) return ByteOrderMarkBytes(first);
+  return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kExample, why);
 }
 
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,

@@ -85,7 +85,7 @@ std::unique_ptr<const Container> MakeContainer(const ContainerOptions& options, 
 std::unique_ptr<const Container> MakeTfRecordContainer(bool verify_crc);
 std::unique_ptr<const Container> MakeFixedLengthContainer(const ContainerOptions& options);
 std::unique_ptr<const Container> MakeIdxContainer();
-std::unique_ptr<const Container> MakeTextContainer();
+std::unique_ptr<const Container> MakeTextContainer(const ContainerOptions& options);
 std::unique_ptr<const Container> MakeCsvContainer(const ContainerOptions& options,
                                                   bool judges_rows);
 std::unique_ptr<const Container> MakeTarContainer();
@@ -98,6 +98,10 @@ bool HasNoMagic(std::span<const std::byte> first);
 //   DATA_LOSS  with RecordError kWrongCompression: `file`, which is said to be plain, is gzip or
 //              zstd
 absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options);
+
+// Where the text of a file begins: behind its byte order mark, if it has one.
+//   DATA_LOSS  with RecordError: CheckPlain's, or it is text in another encoding than UTF-8
+absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options);
 
 // DATA_LOSS at a record of `file`.
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,

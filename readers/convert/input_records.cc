@@ -3,21 +3,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/nearest_name.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/convert/input.h"
 #include "readers/convert/parser.h"
-#include "readers/open_file.h"
 #include "readers/record_source.h"
 #include "readers/source/record_fetcher.h"
-#include "readers/text/csv_row.h"
 #include "readers/write/shard_set.h"
 
 namespace millrace::readers::internal {
 namespace {
 
-constexpr uint64_t kMaxHeaderBytes = 16 << 20;
 constexpr size_t kMaxCacheBytes = 1 << 30;  // of files that a shuffle jumps about in
 
 // Errors of a record get its place; those that name a file already keep theirs.
@@ -34,46 +30,6 @@ absl::Status AtRecord(const absl::Status& status, const std::string& file, const
                                             : RecordErrorReason::kFeature;
   const auto message = status.message();
   return MakeRecordError(status.code(), error, {message.data(), message.size()});
-}
-
-// The columns that the first row of a shard names. `rows_begin`: of the first row behind it.
-absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const RandomAccessFile& file,
-                                                       uint64_t rows_begin, char delimiter) {
-  if (rows_begin > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": a header of ", rows_begin, " bytes"));
-  }
-  std::vector<std::byte> bytes(rows_begin);
-  MILLRACE_RETURN_IF_ERROR(ReadFully(file, 0, bytes));
-  std::string_view row(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (row.starts_with(kByteOrderMark)) row.remove_prefix(kByteOrderMark.size());
-  // Blank lines around the header are none of its columns.
-  const size_t begin = std::min(row.find_first_not_of("\r\n"), row.size());
-  row = row.substr(begin, row.find_last_not_of("\r\n") + 1 - begin);
-  RunArena arena;
-  std::vector<CsvCell> cells;
-  absl::StatusOr<size_t> count = SplitCsvRow(row, delimiter, arena, cells);
-  if (count.ok()) {
-    cells.resize(*count);
-    count = SplitCsvRow(row, delimiter, arena, cells);
-  }
-  if (!count.ok()) return Annotate(count.status(), absl::StrCat(file.path(), ": header"));
-  std::vector<std::string> columns;
-  for (const CsvCell& cell : cells) columns.emplace_back(cell.text);
-  return columns;
-}
-
-absl::Status CheckColumns(const std::string& file, const std::vector<std::string>& columns,
-                          const std::vector<ConvertFeature>& schema) {
-  for (const ConvertFeature& feature : schema) {
-    const auto same = std::ranges::count(columns, feature.name);
-    if (same == 1) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ": header: ", same == 0 ? "no column '" : "several columns '",
-                     feature.name, "'", same == 0 ? DidYouMean(feature.name, columns) : ""));
-  }
-  return absl::OkStatus();
 }
 
 class FetchedBytes final : public FetchedRecords {
@@ -117,11 +73,12 @@ class RecordInput final : public ConvertInput {
  public:
   explicit RecordInput(std::unique_ptr<RecordSource> source) : source_(std::move(source)) {}
 
-  absl::Status MakeParsers(const ConvertOptions& options, bool as_samples) {
+  void MakeParsers(const ConvertOptions& options, bool as_samples) {
     const size_t num_shards = source_->files().size();
     if (options.from == ConvertFormat::kCsv) {
       schema_ = options.schema;
-      return MakeCsvParsers(options);
+      MakeCsvParsers(options);
+      return;
     }
     std::shared_ptr<const RecordParser> parser;
     if (!as_samples) {
@@ -133,14 +90,13 @@ class RecordInput final : public ConvertInput {
       if (!options.schema.empty()) schema_.push_back({.name = kTarKey});
       schema_.insert(schema_.end(), options.schema.begin(), options.schema.end());
     } else if (options.from == ConvertFormat::kJsonLines) {
-      parser = MakeFieldParser(RecordFormat::kJson, options.schema, {}, ',');
+      parser = MakeJsonParser(options.schema);
       schema_ = options.schema;
     } else {
       parser = MakeBytesParser(options.feature);
       schema_ = {{.name = options.feature}};
     }
     parsers_.assign(num_shards, parser);
-    return absl::OkStatus();
   }
 
   uint64_t num_records() const override { return source_->num_records(); }
@@ -167,43 +123,15 @@ class RecordInput final : public ConvertInput {
 
  private:
   // Each shard's header says where its columns are; without one they are as declared.
-  absl::Status MakeCsvParsers(const ConvertOptions& options) {
-    std::vector<std::string> declared;
-    for (const ConvertFeature& feature : schema_) declared.push_back(feature.name);
-    const char delimiter = options.container.delimiter;
-    const auto make = [&](const std::vector<std::string>& columns) {
-      return MakeFieldParser(RecordFormat::kCsv, schema_, columns, delimiter);
-    };
-    parsers_.assign(source_->files().size(), nullptr);
-    if (!options.container.has_header) {
-      parsers_.assign(parsers_.size(), make(declared));
-      return absl::OkStatus();
+  void MakeCsvParsers(const ConvertOptions& options) {
+    for (uint32_t shard = 0; shard < source_->files().size(); ++shard) {
+      parsers_.push_back(
+          MakeCsvParser(schema_, source_->CellsOf(shard), options.container.delimiter));
     }
-    for (uint64_t record = 0; record < source_->num_records();) {
-      const RecordRef first = source_->Locate(record);
-      MILLRACE_ASSIGN_OR_RETURN(
-          const std::vector<std::string> columns,
-          ReadCsvHeader(*source_->file(first.shard), first.offset, delimiter));
-      MILLRACE_RETURN_IF_ERROR(CheckColumns(source_->files()[first.shard], columns, schema_));
-      parsers_[first.shard] = make(columns);
-      record = NextShard(record, first.shard);
-    }
-    return absl::OkStatus();
-  }
-
-  // The first record behind those of `shard`, which `record` is one of.
-  uint64_t NextShard(uint64_t record, uint32_t shard) const {
-    uint64_t low = record;  // in the shard
-    uint64_t high = source_->num_records();
-    while (high - low > 1) {
-      const uint64_t middle = low + (high - low) / 2;
-      (source_->Locate(middle).shard == shard ? low : high) = middle;
-    }
-    return high;
   }
 
   const std::unique_ptr<RecordSource> source_;
-  std::vector<std::shared_ptr<const RecordParser>> parsers_;  // of each shard that has records
+  std::vector<std::shared_ptr<const RecordParser>> parsers_;  // of each shard
   std::vector<ConvertFeature> schema_;
   const std::vector<std::string> class_names_;  // not known
 };
@@ -224,6 +152,15 @@ ContainerKind ContainerOf(ConvertFormat format) {
   }
 }
 
+// Those of the schema are read, and no others.
+CsvColumns ColumnsOf(const ConvertOptions& options) {
+  CsvColumns columns;
+  for (const ConvertFeature& feature : options.schema) columns.names.push_back(feature.name);
+  columns.allow_more = true;
+  columns.delimiter = options.container.delimiter;
+  return columns;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptions& options,
@@ -231,6 +168,8 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   RecordSourceOptions source;
   source.container = options.container;
   source.container.kind = ContainerOf(options.from);
+  source.container.skips_blank = options.from == ConvertFormat::kJsonLines;
+  source.columns = ColumnsOf(options);
   source.compression = options.input_compression;
   source.max_record_bytes = options.max_record_bytes;
   source.index_folder = options.index_folder;
@@ -242,7 +181,7 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   }
   MILLRACE_ASSIGN_OR_RETURN(auto records, RecordSource::Open(options.files, source));
   auto input = std::make_unique<RecordInput>(std::move(records));
-  MILLRACE_RETURN_IF_ERROR(input->MakeParsers(options, as_samples));
+  input->MakeParsers(options, as_samples);
   return input;
 }
 

@@ -119,7 +119,7 @@ class TextOutput final : public BytesOutput {
 
   absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t) const override {
     MILLRACE_ASSIGN_OR_RETURN(std::string line, BytesOf(std::move(record)));
-    if (line.find('\n') != std::string::npos || line.ends_with('\r')) {
+    if (line.find_first_of("\r\n") != std::string::npos) {
       return absl::InvalidArgumentError(
           "text cannot hold it: there is a line break in it, which would end the record");
     }

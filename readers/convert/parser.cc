@@ -68,16 +68,20 @@ class ExampleParser final : public RecordParser {
   const std::vector<std::string> taken_;
 };
 
-std::vector<FeatureSpec> SpecsOf(const std::vector<ConvertFeature>& schema) {
-  std::vector<FeatureSpec> specs;
+ParseFieldsOptions OptionsOf(RecordFormat format, const std::vector<ConvertFeature>& schema,
+                             char delimiter) {
+  ParseFieldsOptions options;
+  options.format = format;
+  options.delimiter = delimiter;
   for (const ConvertFeature& feature : schema) {
-    FeatureSpec& spec = specs.emplace_back();
+    FeatureSpec& spec = options.features.emplace_back();
     spec.key = feature.name;
     spec.name = feature.name;
     spec.dtype = feature.dtype;
     if (feature.is_list) spec.shape = Shape{Shape::kUnknown};
+    options.columns.push_back(feature.name);
   }
-  return specs;
+  return options;
 }
 
 SampleFeature Move(const std::string& name, DType dtype, RecordField& field) {
@@ -89,15 +93,16 @@ SampleFeature Move(const std::string& name, DType dtype, RecordField& field) {
 class FieldParser final : public RecordParser {
  public:
   FieldParser(RecordFormat format, std::vector<ConvertFeature> schema,
-              std::vector<std::string> columns, char delimiter)
+              std::span<const int64_t> cells, char delimiter)
       : schema_(std::move(schema)),
-        specs_(SpecsOf(schema_)),
-        reader_(MakeFieldReader(format, specs_, std::move(columns), delimiter)) {}
+        options_(OptionsOf(format, schema_, delimiter)),
+        cells_(cells),
+        reader_(MakeFieldReader(options_)) {}
 
   absl::Status Parse(std::string_view payload, RunArena& arena,
                      ConvertRecord& record) const override {
     std::vector<RecordField> fields(schema_.size());
-    MILLRACE_RETURN_IF_ERROR(reader_->Read(payload, arena, fields));
+    MILLRACE_RETURN_IF_ERROR(reader_->Read(payload, cells_, arena, fields));
     for (size_t i = 0; i < fields.size(); ++i) {
       const ConvertFeature& feature = schema_[i];
       if (fields[i].present) {
@@ -112,8 +117,9 @@ class FieldParser final : public RecordParser {
 
  private:
   const std::vector<ConvertFeature> schema_;
-  const std::vector<FeatureSpec> specs_;
-  const std::unique_ptr<const FieldReader> reader_;  // looks at specs_
+  const ParseFieldsOptions options_;
+  const std::span<const int64_t> cells_;
+  const std::unique_ptr<const FieldReader> reader_;  // looks at options_
 };
 
 // A member as nothing but its extension declares it.
@@ -138,7 +144,8 @@ class TarParser final : public RecordParser {
  public:
   explicit TarParser(std::vector<ConvertFeature> schema) {
     if (schema.empty()) return;
-    declared_ = MakeFieldParser(RecordFormat::kTar, std::move(schema), {}, ',');
+    declared_ = std::make_unique<FieldParser>(RecordFormat::kTar, std::move(schema),
+                                              std::span<const int64_t>(), ',');
   }
 
   absl::Status Parse(std::string_view payload, RunArena& arena,
@@ -181,11 +188,14 @@ std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> t
   return std::make_unique<ExampleParser>(std::move(taken));
 }
 
-std::unique_ptr<const RecordParser> MakeFieldParser(RecordFormat format,
-                                                    std::vector<ConvertFeature> schema,
-                                                    std::vector<std::string> columns,
-                                                    char delimiter) {
-  return std::make_unique<FieldParser>(format, std::move(schema), std::move(columns), delimiter);
+std::unique_ptr<const RecordParser> MakeCsvParser(std::vector<ConvertFeature> schema,
+                                                  std::span<const int64_t> cells, char delimiter) {
+  return std::make_unique<FieldParser>(RecordFormat::kCsv, std::move(schema), cells, delimiter);
+}
+
+std::unique_ptr<const RecordParser> MakeJsonParser(std::vector<ConvertFeature> schema) {
+  return std::make_unique<FieldParser>(RecordFormat::kJson, std::move(schema),
+                                       std::span<const int64_t>(), ',');
 }
 
 std::unique_ptr<const RecordParser> MakeTarParser(std::vector<ConvertFeature> schema) {

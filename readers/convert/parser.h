@@ -1,7 +1,9 @@
 #ifndef MILLRACE_READERS_CONVERT_PARSER_H_
 #define MILLRACE_READERS_CONVERT_PARSER_H_
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +12,6 @@
 #include "base/run.h"
 #include "readers/convert/record.h"
 #include "readers/convert_schema.h"
-#include "readers/parse_fields.h"
 
 // Parsers of the bytes of a record for `convert`.
 
@@ -36,11 +37,12 @@ std::unique_ptr<const RecordParser> MakeBytesParser(std::string feature);
 // A tf.train.Example; features come sorted by name. One without a list of values is an error if it
 // is among `taken` (empty: all are), else it is passed over.
 std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> taken);
-// A row of CSV, a line of JSON. `columns`: MakeFieldReader.
-std::unique_ptr<const RecordParser> MakeFieldParser(RecordFormat format,
-                                                    std::vector<ConvertFeature> schema,
-                                                    std::vector<std::string> columns,
-                                                    char delimiter);
+// A row of CSV. `cells` is what RecordSource::CellsOf says of its shard, where the features of the
+// schema are the columns, and outlives it.
+std::unique_ptr<const RecordParser> MakeCsvParser(std::vector<ConvertFeature> schema,
+                                                  std::span<const int64_t> cells, char delimiter);
+// A line of JSON.
+std::unique_ptr<const RecordParser> MakeJsonParser(std::vector<ConvertFeature> schema);
 // A sample of a tar, its key first. An empty schema: all members.
 std::unique_ptr<const RecordParser> MakeTarParser(std::vector<ConvertFeature> schema);
 

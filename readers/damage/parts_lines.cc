@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/run.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/container/container.h"
 #include "readers/damage/parts_walk.h"
 #include "readers/open_file.h"
@@ -43,6 +44,7 @@ class ByteWindow {
     if (at < begin_ || at + least > begin_ + held_) {
       MILLRACE_ASSIGN_OR_RETURN(held_, file_.ReadAt(at, window_));
       begin_ = at;
+      has_return_ = TextOf(window_).substr(0, held_).find('\r') != std::string_view::npos;
     }
     if (held_ - (at - begin_) < least) {
       return absl::DataLossError(
@@ -50,6 +52,9 @@ class ByteWindow {
     }
     return TextOf(window_).substr(at - begin_, std::min(held_ - (at - begin_), end - at));
   }
+
+  // False where there is no "\r" in what From last returned of less than a window.
+  bool may_have_return() const { return has_return_; }
 
  private:
   static std::string_view TextOf(std::span<const std::byte> bytes) {
@@ -66,6 +71,7 @@ class ByteWindow {
   std::vector<std::byte> long_;
   uint64_t begin_ = 0;
   uint64_t held_ = 0;
+  bool has_return_ = false;
 };
 
 class LineWalk {
@@ -80,13 +86,20 @@ class LineWalk {
   absl::Status Run() {
     WalkOptions plain;
     plain.plain = input_.plain;
-    const absl::Status known = CheckPlain(input_.file, plain);
-    if (const auto error = GetRecordError(known); error.has_value()) {
+    const absl::StatusOr<uint64_t> begin = BeginOfText(input_.file, plain);
+    if (const auto error = GetRecordError(begin.status()); error.has_value()) {
+      const bool compressed = error->reason == RecordErrorReason::kWrongCompression;
       return teller_.Damage(0, input_.file.size(), error->reason,
-                            "the file is compressed, and was said not to be");
+                            compressed ? "the file is compressed, and was said not to be"
+                                       : TextOfDamage(begin.status(), *error));
     }
-    MILLRACE_RETURN_IF_ERROR(known);
-    if (is_csv_) MILLRACE_RETURN_IF_ERROR(Front());
+    MILLRACE_RETURN_IF_ERROR(begin.status());
+    from_ = *begin;
+    if (is_csv_) {
+      MILLRACE_RETURN_IF_ERROR(Front());
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(from_, BehindBlank(from_));
+    }
     while (true) {
       if (from_ < barrier()) {
         MILLRACE_RETURN_IF_ERROR(Next());
@@ -132,30 +145,62 @@ class LineWalk {
   }
   bool loses_at_barrier() const { return next_lost_ < input_.lost.size(); }
 
+  // What is held of the line at `at`, with its end if that is held.
+  struct Piece {
+    std::string_view bytes;
+    bool ends = false;
+  };
+  // The view lives until the next call. REQUIRES: at < barrier().
+  absl::StatusOr<Piece> PieceOfLine(uint64_t at) {
+    const uint64_t least = std::min<uint64_t>(2, barrier() - at);
+    MILLRACE_ASSIGN_OR_RETURN(std::string_view bytes, bytes_.From(at, barrier(), least));
+    // A "\n" may belong to it.
+    if (bytes.ends_with('\r') && at + bytes.size() < barrier()) bytes.remove_suffix(1);
+    if (!bytes_.may_have_return()) {
+      const size_t feed = bytes.find('\n');
+      const bool ends = feed != bytes.npos;
+      return Piece{bytes.substr(0, ends ? feed + 1 : feed), ends};
+    }
+    const LineEnd end = FindLineEnd(bytes);
+    if (end.bytes == 0) return Piece{bytes, false};
+    return Piece{bytes.substr(0, end.at + end.bytes), true};
+  }
+
   absl::StatusOr<Row> Scan(uint64_t begin) {
     Row row = {.begin = begin, .line_end = barrier(), .end = begin};
     while (row.end < barrier()) {
-      MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(row.end, barrier()));
-      const size_t at = bytes.find('\n');
-      const std::string_view line = bytes.substr(0, at == bytes.npos ? at : at + 1);
-      if (is_csv_ && std::ranges::count(line, '"') % 2 != 0) row.closed = !row.closed;
-      row.end += line.size();
+      MILLRACE_ASSIGN_OR_RETURN(const Piece piece, PieceOfLine(row.end));
+      if (is_csv_ && std::ranges::count(piece.bytes, '"') % 2 != 0) row.closed = !row.closed;
+      row.end += piece.bytes.size();
       const bool is_long = row.end - begin > input_.max_record_bytes;
-      if (at != bytes.npos && !std::exchange(row.breaks, true)) row.line_end = row.end;
+      if (piece.ends && !std::exchange(row.breaks, true)) row.line_end = row.end;
       if (row.breaks && is_long) break;
-      if (at != bytes.npos && row.closed) break;
+      if (piece.ends && row.closed) break;
     }
     return row;
   }
 
   // Behind the blank lines at `at`, which are no rows.
   absl::StatusOr<uint64_t> BehindBlank(uint64_t at) {
+    if (input_.container.skips_blank) return BehindBlankText(at);
     while (is_csv_ && at < barrier()) {
-      const uint64_t least = std::min<uint64_t>(2, barrier() - at);
-      MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(at, barrier(), least));
-      const bool is_return = bytes[0] == '\r' && (bytes.size() == 1 || bytes[1] == '\n');
-      if (bytes[0] != '\n' && !is_return) break;
-      at += is_return ? bytes.substr(0, 2).size() : 1;
+      MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(at, barrier()));
+      if (bytes[0] != '\n' && bytes[0] != '\r') break;
+      const size_t blank = bytes.find_first_not_of("\r\n");
+      at += std::min(blank, bytes.size());
+      if (blank != bytes.npos) break;
+    }
+    return at;
+  }
+
+  // The same where blanks alone make no record.
+  absl::StatusOr<uint64_t> BehindBlankText(uint64_t at) {
+    uint64_t line = at;  // the last that began
+    while (at < barrier()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Piece piece, PieceOfLine(at));
+      if (piece.bytes.find_first_not_of(" \t\r\n") != piece.bytes.npos) return line;
+      at += piece.bytes.size();
+      if (piece.ends) line = at;
     }
     return at;
   }
@@ -205,7 +250,7 @@ class LineWalk {
   // Reads the row that names the columns and finds out how many cells a row has: as many as that
   // row, or, without one, as most of the first rows.
   absl::Status Front() {
-    MILLRACE_ASSIGN_OR_RETURN(from_, BehindBlank(0));
+    MILLRACE_ASSIGN_OR_RETURN(from_, BehindBlank(from_));
     std::optional<Judged> header;
     uint64_t at = from_;
     if (input_.container.has_header && from_ < input_.file.size()) {
@@ -288,12 +333,11 @@ class LineWalk {
   absl::StatusOr<uint64_t> BehindLost(const LostBytes& lost) {
     uint64_t at = std::min(lost.begin + lost.bytes, barrier());
     while (at < barrier()) {
-      MILLRACE_ASSIGN_OR_RETURN(const std::string_view bytes, bytes_.From(at, barrier()));
-      const size_t end = bytes.find('\n');
-      at += end == bytes.npos ? bytes.size() : end + 1;
-      if (end != bytes.npos) break;
+      MILLRACE_ASSIGN_OR_RETURN(const Piece piece, PieceOfLine(at));
+      at += piece.bytes.size();
+      if (piece.ends) break;
     }
-    return at;
+    return input_.container.skips_blank ? BehindBlank(at) : at;
   }
 
   absl::Status PassLost() {

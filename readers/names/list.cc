@@ -1,8 +1,8 @@
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/names/names.h"
 #include "readers/open_file.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kMaxListBytes = uint64_t{256} << 20;
 
 std::string_view Trim(std::string_view line) {
-  constexpr std::string_view kBlanks = " \t\r";
+  constexpr std::string_view kBlanks = " \t";
   const size_t begin = line.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};
   return line.substr(begin, line.find_last_not_of(kBlanks) + 1 - begin);
@@ -29,11 +29,12 @@ std::string FromFolderOf(const std::string& list, std::string_view name) {
 absl::StatusOr<std::vector<ListedName>> ReadNameList(const std::string& path) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxListBytes));
   std::vector<ListedName> names;
-  std::string_view rest = text;
+  if (const std::string_view why = WhyNotUtf8(text); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", ToAbsl(why)));
+  }
+  std::string_view rest = std::string_view(text).substr(ByteOrderMarkBytes(text));
   for (size_t number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view name = Trim(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::string_view name = Trim(TakeLine(rest));
     if (name.empty() || name.starts_with('#')) continue;
     std::string where = absl::StrCat(path, ":", number);
     if (name.starts_with(kListPrefix)) {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/container/container.h"
 #include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
@@ -24,23 +25,23 @@ namespace millrace::readers {
 namespace {
 
 constexpr size_t kWindowBytes = 256 << 10;
-constexpr size_t kMaxLineBytes = 64;  // two numbers of 64 bits take 41
+constexpr size_t kMaxLineBytes = 256;  // two numbers of 64 bits take 40; blanks around them
 constexpr size_t kWriteBytes = 1 << 20;
 
 // Lines of a file, one after the other.
 class LineReader {
  public:
   explicit LineReader(const RandomAccessFile& file)
-      : file_(file), window_(std::min<uint64_t>(file.size(), kWindowBytes) + kMaxLineBytes + 1) {}
+      : file_(file), window_(std::min<uint64_t>(file.size(), kWindowBytes) + kMaxLineBytes + 2) {}
 
   // The next line, without its end, valid until the next call; of one of more than kMaxLineBytes
   // only so many. Nullopt at the end of the file.
   absl::StatusOr<std::optional<std::string_view>> Next() {
-    if (left_.size() <= kMaxLineBytes) MILLRACE_RETURN_IF_ERROR(Fill());
+    if (left_.size() <= kMaxLineBytes + 1) MILLRACE_RETURN_IF_ERROR(Fill());
     if (left_.empty()) return std::nullopt;
-    const std::string_view head = left_.substr(0, kMaxLineBytes + 1);
-    const std::string_view line = head.substr(0, std::min(head.find('\n'), kMaxLineBytes));
-    left_.remove_prefix(std::min(line.size() + 1, left_.size()));
+    const LineEnd end = FindLineEnd(left_.substr(0, kMaxLineBytes + 2));
+    const std::string_view line = left_.substr(0, std::min(end.at, kMaxLineBytes));
+    left_.remove_prefix(std::min(line.size() + std::max<size_t>(end.bytes, 1), left_.size()));
     return line;
   }
 
@@ -65,13 +66,22 @@ struct ListedFrame {
   uint64_t bytes = 0;
 };
 
-// Nullopt: the line is not two numbers and a space between them.
+constexpr std::string_view kBlanks = " \t";
+
+std::string_view WithoutBlanks(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+// Nullopt: the line is not two numbers and blanks between them.
 std::optional<ListedFrame> ParseLine(std::string_view line) {
   ListedFrame frame;
   const char* const end = line.data() + line.size();
   const auto offset = std::from_chars(line.data(), end, frame.offset);
-  if (offset.ec != std::errc() || offset.ptr == end || *offset.ptr != ' ') return std::nullopt;
-  const auto bytes = std::from_chars(offset.ptr + 1, end, frame.bytes);
+  if (offset.ec != std::errc() || offset.ptr == end) return std::nullopt;
+  if (kBlanks.find(*offset.ptr) == kBlanks.npos) return std::nullopt;
+  const std::string_view rest = WithoutBlanks({offset.ptr, end});
+  const auto bytes = std::from_chars(rest.data(), end, frame.bytes);
   if (bytes.ec != std::errc() || bytes.ptr != end) return std::nullopt;
   return frame;
 }
@@ -108,6 +118,8 @@ class FrameList {
     end_ = frame.offset + frame.bytes;
     return "";
   }
+
+  bool empty() const { return begins_.empty(); }
 
   absl::StatusOr<ShardIndex> Finish(const std::shared_ptr<IndexMemory>& memory) {
     const bool is_whole = !has_gaps_ && (begins_.empty() || begins_[0] == 0);
@@ -146,15 +158,26 @@ absl::StatusOr<ShardIndex> ReadDaliIndex(const RandomAccessFile& file, uint64_t 
                                          const std::shared_ptr<IndexMemory>& memory) {
   LineReader lines(file);
   FrameList frames(shard_bytes, max_record_bytes);
+  std::optional<uint64_t> blank;  // the number of a blank line: behind it there are only others
   for (uint64_t number = 1;; ++number) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string_view> line, lines.Next());
-    if (!line.has_value()) return frames.Finish(memory);
-    const std::optional<ListedFrame> frame = ParseLine(*line);
-    const std::string why =
-        frame.has_value() ? frames.Add(*frame) : "not the offset and the size of a record";
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string_view> whole, lines.Next());
+    if (!whole.has_value()) break;
+    const size_t mark = number == 1 ? ByteOrderMarkBytes(*whole) : 0;
+    const std::string_view line = WithoutBlanks(whole->substr(mark));
+    if (line.empty() && !blank.has_value()) blank = number;
+    if (line.empty()) continue;
+    const std::optional<ListedFrame> frame = ParseLine(line);
+    const std::string why = !frame.has_value()  ? "not the offset and the size of a record"
+                            : blank.has_value() ? absl::StrCat("line ", *blank, " is blank")
+                                                : frames.Add(*frame);
     if (why.empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(file.path(), ":", number, ": ", why));
   }
+  if (frames.empty() && shard_bytes > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": lists no record, but its file has ", shard_bytes, " bytes"));
+  }
+  return frames.Finish(memory);
 }
 
 absl::Status CheckMayHaveDaliIndex(const std::string& path) {

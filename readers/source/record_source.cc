@@ -12,6 +12,7 @@
 #include "readers/container/tfrecord_frame.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/shard_stamp.h"
+#include "readers/source/csv_header.h"
 #include "readers/source/open_shards.h"
 #include "xxhash.h"
 
@@ -99,11 +100,12 @@ absl::Status ListedWrong(absl::Status status, const Shard& shard, const RecordRe
 class Source : public RecordSource {
  public:
   Source(std::vector<std::string> files, std::unique_ptr<const Container> container,
-         OpenedShards opened)
+         OpenedShards opened, std::vector<CellOrder> cell_orders)
       : files_(std::move(files)),
         container_(std::move(container)),
         overhead_bytes_(container_->format().overhead_bytes),
         shards_(std::move(opened.shards)),
+        cell_orders_(std::move(cell_orders)),
         spans_(opened.spans),
         memory_bytes_(opened.block_bytes + IndexBytes(shards_)),
         has_damaged_parts_(std::ranges::any_of(
@@ -153,6 +155,11 @@ class Source : public RecordSource {
     }
   }
 
+  bool has_cell_orders() const override { return !cell_orders_.empty(); }
+  std::span<const int64_t> CellsOf(uint32_t shard) const override {
+    if (cell_orders_.empty()) return {};
+    return cell_orders_[shard];
+  }
   uint64_t memory_bytes() const override { return memory_bytes_; }
   std::optional<SpanFacts> spans() const override { return spans_; }
 
@@ -203,6 +210,7 @@ class Source : public RecordSource {
   const std::unique_ptr<const Container> container_;
   const uint64_t overhead_bytes_;  // of a frame, beyond RecordRef::length
   const std::vector<Shard> shards_;
+  const std::vector<CellOrder> cell_orders_;  // of each shard; none: all are as they were asked for
   const std::optional<SpanFacts> spans_;
   const uint64_t memory_bytes_;
   const bool has_damaged_parts_;
@@ -222,6 +230,16 @@ absl::Status CheckDaliIndex(const std::vector<std::string>& files,
   if (options.container.kind != ContainerKind::kTfRecord) return bad("of TFRecord files only");
   if (!options.verify_crc) return bad("nothing vouches for it where checksums are not checked");
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CellOrder>> MatchHeaders(const std::vector<std::string>& files,
+                                                    const std::vector<Shard>& shards,
+                                                    const RecordSourceOptions& options) {
+  if (!options.container.has_header || options.ignore_header_names) {
+    return std::vector<CellOrder>();
+  }
+  return MatchHeaders(files, options.columns, options.threads,
+                      [&](size_t i) { return shards[i].file; });
 }
 
 }  // namespace
@@ -256,8 +274,11 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Open(
   auto container = MakeContainer(options.container, options.verify_crc,
                                  /*judges_rows=*/options.resync);
   MILLRACE_ASSIGN_OR_RETURN(OpenedShards opened, OpenShards(files, *container, options));
-  return std::make_unique<Source>(ShownNames(std::move(files)), std::move(container),
-                                  std::move(opened));
+  files = ShownNames(std::move(files));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<CellOrder> cell_orders,
+                            MatchHeaders(files, opened.shards, options));
+  return std::make_unique<Source>(std::move(files), std::move(container), std::move(opened),
+                                  std::move(cell_orders));
 }
 
 }  // namespace millrace::readers

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/text/csv_row.h"
 #include "readers/text/json_record.h"
 #include "readers/text/number_text.h"
@@ -18,51 +20,57 @@ namespace {
 class CsvReader final : public FieldReader {
  public:
   // REQUIRES: every feature's key is one of the columns.
-  CsvReader(std::span<const FeatureSpec> features, std::vector<std::string> columns, char delimiter)
-      : features_(features), columns_(std::move(columns)), delimiter_(delimiter) {
+  explicit CsvReader(const ParseFieldsOptions& options)
+      : features_(options.features),
+        num_columns_(options.columns.size()),
+        delimiter_(options.delimiter) {
     for (const FeatureSpec& spec : features_) {
-      const auto number = std::ranges::find(columns_, spec.key) - columns_.begin();
+      const auto number = std::ranges::find(options.columns, spec.key) - options.columns.begin();
       numbers_.push_back(static_cast<size_t>(number));
-      places_.push_back(absl::StrCat("column ", number + 1, " ('", spec.key, "')"));
     }
   }
 
-  absl::Status Read(std::string_view record, RunArena& arena,
+  absl::Status Read(std::string_view record, std::span<const int64_t> order, RunArena& arena,
                     std::span<RecordField> fields) const override {
-    std::vector<CsvCell> cells(columns_.size());
-    MILLRACE_ASSIGN_OR_RETURN(const size_t count, SplitCsvRow(record, delimiter_, arena, cells));
-    if (count != columns_.size()) {
+    const size_t num_cells = order.empty() ? num_columns_ : static_cast<size_t>(order[0]);
+    absl::InlinedVector<CsvCell, 16> cells(num_cells);
+    MILLRACE_ASSIGN_OR_RETURN(const size_t count,
+                              SplitCsvRow(record, delimiter_, arena, {cells.data(), cells.size()}));
+    if (count != num_cells) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the row has ", count, " columns, wanted ", columns_.size()));
+          absl::StrCat("the row has ", count, " columns, wanted ", num_cells));
     }
     for (size_t i = 0; i < fields.size(); ++i) {
-      MILLRACE_RETURN_IF_ERROR(ReadCell(i, cells[numbers_[i]], fields[i]));
+      const size_t cell = order.empty() ? numbers_[i] : static_cast<size_t>(order[numbers_[i] + 1]);
+      MILLRACE_RETURN_IF_ERROR(ReadCell(features_[i], cells[cell], cell, fields[i]));
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status ReadCell(size_t feature, const CsvCell& cell, RecordField& field) const {
-    const FeatureSpec& spec = features_[feature];
+  // `number` is the cell's, for messages.
+  static absl::Status ReadCell(const FeatureSpec& spec, const CsvCell& cell, size_t number,
+                               RecordField& field) {
     const bool is_bytes = spec.dtype == DType::kBytes;
     const std::string_view text = is_bytes ? cell.text : TrimBlanks(cell.text);
     if (text.empty() && !cell.quoted) return absl::OkStatus();  // missing
-    return AddText(spec, text, places_[feature], field);
+    const absl::Status status = AddText(spec, text, field);
+    if (status.ok()) return status;
+    return Annotate(status, absl::StrCat("column ", number + 1, " ('", spec.key, "')"));
   }
 
   const std::span<const FeatureSpec> features_;
-  const std::vector<std::string> columns_;
+  const size_t num_columns_;
   const char delimiter_;
-  // Of each feature's column; constant after construction.
-  std::vector<size_t> numbers_;
-  std::vector<std::string> places_;  // for messages
+  std::vector<size_t> numbers_;  // of each feature's column; constant after construction
 };
 
 class JsonFieldReader final : public FieldReader {
  public:
-  explicit JsonFieldReader(std::span<const FeatureSpec> features) : paths_(features) {}
+  explicit JsonFieldReader(const ParseFieldsOptions& options)
+      : paths_(options.features, options.allow_nan) {}
 
-  absl::Status Read(std::string_view record, RunArena& arena,
+  absl::Status Read(std::string_view record, std::span<const int64_t>, RunArena& arena,
                     std::span<RecordField> fields) const override {
     return paths_.Read(record, arena, fields);
   }
@@ -79,7 +87,7 @@ class TarFieldReader final : public FieldReader {
     }
   }
 
-  absl::Status Read(std::string_view record, RunArena&,
+  absl::Status Read(std::string_view record, std::span<const int64_t>, RunArena&,
                     std::span<RecordField> fields) const override {
     MILLRACE_ASSIGN_OR_RETURN(const auto members, ReadTarSample(record));
     for (size_t i = 0; i < fields.size(); ++i) {
@@ -100,7 +108,9 @@ class TarFieldReader final : public FieldReader {
       }
       const FeatureSpec& spec = features_[feature];
       const bool is_bytes = spec.dtype == DType::kBytes;
-      return AddText(spec, is_bytes ? found->bytes : TrimBlanks(found->bytes), where, field);
+      std::string_view text = found->bytes;
+      if (!is_bytes) text = TrimBlanks(text.substr(ByteOrderMarkBytes(text)));
+      return Annotate(AddText(spec, text, field), where);
     }
     return absl::OkStatus();  // missing
   }
@@ -111,19 +121,16 @@ class TarFieldReader final : public FieldReader {
 
 }  // namespace
 
-std::unique_ptr<const FieldReader> MakeFieldReader(RecordFormat format,
-                                                   std::span<const FeatureSpec> features,
-                                                   std::vector<std::string> columns,
-                                                   char delimiter) {
-  switch (format) {
+std::unique_ptr<const FieldReader> MakeFieldReader(const ParseFieldsOptions& options) {
+  switch (options.format) {
     case RecordFormat::kCsv:
-      return std::make_unique<CsvReader>(features, std::move(columns), delimiter);
+      return std::make_unique<CsvReader>(options);
     case RecordFormat::kTar:
-      return std::make_unique<TarFieldReader>(features);
+      return std::make_unique<TarFieldReader>(options.features);
     case RecordFormat::kJson:
       break;
   }
-  return std::make_unique<JsonFieldReader>(features);
+  return std::make_unique<JsonFieldReader>(options);
 }
 
 }  // namespace millrace::readers::internal

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_READERS_TEXT_FIELD_READER_H_
 #define MILLRACE_READERS_TEXT_FIELD_READER_H_
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,19 +21,16 @@ class FieldReader {
  public:
   virtual ~FieldReader() = default;
 
-  // `fields` are those of the features, all missing.
+  // `fields` are those of the features, all missing. `cells`: ParseFieldsOptions::columns says what
+  // they are.
   //   DATA_LOSS         the record is not of the format
   //   INVALID_ARGUMENT  it is, but not as declared
-  virtual absl::Status Read(std::string_view record, RunArena& arena,
-                            std::span<RecordField> fields) const = 0;
+  virtual absl::Status Read(std::string_view record, std::span<const int64_t> cells,
+                            RunArena& arena, std::span<RecordField> fields) const = 0;
 };
 
-// `features` must outlive it. `columns` and `delimiter` are those of kCsv, and every feature's key
-// is one of the columns.
-std::unique_ptr<const FieldReader> MakeFieldReader(RecordFormat format,
-                                                   std::span<const FeatureSpec> features,
-                                                   std::vector<std::string> columns,
-                                                   char delimiter);
+// Looks at `options`, which must outlive it. Every feature's key is one of the columns of kCsv.
+std::unique_ptr<const FieldReader> MakeFieldReader(const ParseFieldsOptions& options);
 
 }  // namespace millrace::readers::internal
 

@@ -173,12 +173,12 @@ class JsonReader {
     if (At('t') || At('f')) {
       text = At('t') ? "1" : "0";
       if (!ReadWord(At('t') ? "true" : "false")) return false;
-    } else if (At('-') || (p_ != end_ && IsDigit(*p_))) {
+    } else if (At('-') || (p_ != end_ && IsDigit(*p_)) || AtNonFinite()) {
       if (!ReadNumber(&text)) return false;
     } else {
       return Wrong(spec, "is no number");
     }
-    error_ = AddText(spec, text, spec.key, field);
+    error_ = Annotate(AddText(spec, text, field), spec.key);
     return error_.ok();
   }
 
@@ -216,9 +216,17 @@ class JsonReader {
     return true;
   }
 
+  // Whether NaN or Infinity is next, and may be.
+  bool AtNonFinite() const { return paths_.allow_nan_ && (At('N') || At('I')); }
+
   bool ReadNumber(std::string_view* text) {
     const char* const begin = p_;
-    Take('-');
+    const bool negative = Take('-');
+    if (AtNonFinite() && !(negative && At('N'))) {
+      if (!ReadWord(At('N') ? "NaN" : "Infinity")) return false;
+      *text = {begin, static_cast<size_t>(p_ - begin)};
+      return true;
+    }
     if (!Take('0') && !ReadDigits()) return false;
     if (Take('.') && !ReadDigits()) return false;
     if (Take('e') || Take('E')) {
@@ -311,7 +319,8 @@ class JsonReader {
   absl::Status error_;
 };
 
-JsonPaths::JsonPaths(std::span<const FeatureSpec> features) : features_(features) {
+JsonPaths::JsonPaths(std::span<const FeatureSpec> features, bool allow_nan)
+    : features_(features), allow_nan_(allow_nan) {
   for (size_t i = 0; i < features.size(); ++i) {
     const std::string& path = features[i].key;
     wanted_.emplace(path, i);

@@ -22,7 +22,8 @@ class JsonPaths {
   // Nesting of objects and arrays in each other, the record included.
   static constexpr int kMaxDepth = 64;
 
-  explicit JsonPaths(std::span<const FeatureSpec> features);  // which must outlive it
+  // `features` must outlive it. With `allow_nan`, NaN, Infinity and -Infinity are numbers.
+  JsonPaths(std::span<const FeatureSpec> features, bool allow_nan);
 
   // Reads `record`; `fields` are those of the features, all missing. The whole record is checked,
   // what is not wanted too.
@@ -34,6 +35,7 @@ class JsonPaths {
   friend class JsonReader;
 
   const std::span<const FeatureSpec> features_;
+  const bool allow_nan_;
   std::unordered_map<std::string, size_t> wanted_;  // feature by its path
   std::unordered_set<std::string> parents_;         // paths of objects that a wanted one lies in
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
+
 namespace millrace::readers::internal {
 namespace {
 
@@ -63,9 +65,9 @@ const char* ParseFloat(std::string_view text, float* out) {
 
 std::string QuotedText(std::string_view text) {
   constexpr size_t kMost = 40;
-  std::string quoted = "\"";
-  for (const char c : text.substr(0, kMost)) quoted += c >= ' ' && c <= '~' ? c : '?';
-  return quoted + (text.size() > kMost ? "...\"" : "\"");
+  size_t bytes = std::min(text.size(), kMost);
+  while (bytes < text.size() && bytes > 0 && (text[bytes] & 0xc0) == 0x80) --bytes;
+  return "\"" + ShownText(text.substr(0, bytes)) + (text.size() > bytes ? "...\"" : "\"");
 }
 
 }  // namespace millrace::readers::internal

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,8 +23,8 @@ class ParseFields final : public Op {
  public:
   explicit ParseFields(ParseFieldsOptions options)
       : options_(std::move(options)),
-        reader_(internal::MakeFieldReader(options_.format, options_.features, options_.columns,
-                                          options_.delimiter)) {}
+        cells_column_(CellsColumn(options_.field)),
+        reader_(internal::MakeFieldReader(options_)) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     return internal::ResolveFeatures(OpName(options_.format), options_.field, options_.features,
@@ -31,13 +33,15 @@ class ParseFields final : public Op {
 
   void Apply(Run& run) const override {
     const Column records = run.Take(options_.field);
+    const std::optional<Column> cells = TakeCells(run);
     const size_t first = run.columns().size();
     for (const FeatureSpec& spec : options_.features) run.Add(spec.name, spec.dtype);
     std::vector<RecordField> fields(options_.features.size());
     for (int64_t row = 0; row < run.num_rows(); ++row) {
       if (!run.ok(row)) continue;
       for (RecordField& field : fields) field.Clear();
-      absl::Status status = reader_->Read(records.bytes(row), run.arena(), fields);
+      absl::Status status =
+          reader_->Read(records.bytes(row), CellsOf(cells, row), run.arena(), fields);
       for (size_t i = 0; i < fields.size() && status.ok(); ++i) {
         status = Store(run, row, first + i, options_.features[i], fields[i]);
       }
@@ -46,6 +50,17 @@ class ParseFields final : public Op {
   }
 
  private:
+  std::optional<Column> TakeCells(Run& run) const {
+    if (run.Find(cells_column_) == nullptr) return std::nullopt;
+    return run.Take(cells_column_);
+  }
+  static std::span<const int64_t> CellsOf(const std::optional<Column>& cells, int64_t row) {
+    if (!cells.has_value()) return {};
+    const ConstTensorView value = cells->at(row);
+    if (value.data == nullptr) return {};
+    return value.as<int64_t>();
+  }
+
   // Puts the value where the column has its place, or says why there is none.
   static absl::Status Store(Run& run, int64_t row, size_t number, const FeatureSpec& spec,
                             const RecordField& field) {
@@ -73,6 +88,7 @@ class ParseFields final : public Op {
   }
 
   const ParseFieldsOptions options_;
+  const std::string cells_column_;
   const std::unique_ptr<const internal::FieldReader> reader_;  // looks at options_
 };
 
@@ -99,6 +115,10 @@ absl::Status CheckCsv(const ParseFieldsOptions& options) {
 std::string_view OpName(RecordFormat format) {
   if (format == RecordFormat::kCsv) return "parse_csv";
   return format == RecordFormat::kTar ? "parse_tar" : "parse_json";
+}
+
+std::string CellsColumn(std::string_view field) {
+  return std::string(field).append(std::string_view("\0cells", 6));
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakeParseFields(ParseFieldsOptions options) {

@@ -1,13 +1,11 @@
 #include "readers/text/record_fields.h"
 
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
 #include "readers/text/number_text.h"
 
 namespace millrace::readers::internal {
 
-absl::Status AddText(const FeatureSpec& spec, std::string_view text, std::string_view where,
-                     RecordField& field) {
+absl::Status AddText(const FeatureSpec& spec, std::string_view text, RecordField& field) {
   field.present = true;
   const char* wrong = nullptr;
   if (spec.dtype == DType::kBytes) {
@@ -18,8 +16,7 @@ absl::Status AddText(const FeatureSpec& spec, std::string_view text, std::string
     wrong = ParseInt(text, &field.ints.emplace_back());
   }
   if (wrong == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(ToAbsl(where), ": ", QuotedText(text), " ", wrong));
+  return absl::InvalidArgumentError(absl::StrCat(QuotedText(text), " ", wrong));
 }
 
 }  // namespace millrace::readers::internal

@@ -32,10 +32,9 @@ struct RecordField {
 };
 
 // Adds the number that is written as `text` to `field`, of a feature of numbers; sets it for one of
-// bytes. `where` names the place in messages: column 3 ("age").
+// bytes.
 //   INVALID_ARGUMENT  it is no such number
-absl::Status AddText(const FeatureSpec& spec, std::string_view text, std::string_view where,
-                     RecordField& field);
+absl::Status AddText(const FeatureSpec& spec, std::string_view text, RecordField& field);
 
 }  // namespace millrace::readers::internal
 

@@ -46,7 +46,7 @@ void Json(std::string_view record) {
   static const std::vector<FeatureSpec>* const features = new std::vector<FeatureSpec>{
       Wanted("i", DType::kI64, {}), Wanted("f", DType::kF32, {Shape::kUnknown}),
       Wanted("b", DType::kBytes, {}), Wanted("a.i", DType::kI64, {2})};
-  static const JsonPaths* const paths = new JsonPaths(*features);
+  static const JsonPaths* const paths = new JsonPaths(*features, /*allow_nan=*/true);
   RunArena arena(256);
   std::vector<RecordField> fields(features->size());
   if (!paths->Read(record, arena, fields).ok()) return;

@@ -88,14 +88,6 @@ TEST_F(VocabularyTest, FilesThatAreNoneAreRefusedByLine) {
   EXPECT_MESSAGE(Vocabulary::Load(folder_.path()).status());
 }
 
-TEST_F(VocabularyTest, ALastLineThatDoesNotEndKeepsItsCarriageReturn) {
-  const auto vocabulary = Vocabulary::Load(Write("b\r\na\r"));
-  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
-  EXPECT_EQ(vocabulary->Find("b"), 0);
-  EXPECT_EQ(vocabulary->Find("a\r"), 1);
-  EXPECT_EQ(vocabulary->Find("a"), -1);
-}
-
 TEST_F(VocabularyTest, AFileHasSoManyTokensAtMost) {
   const std::string file = Write("a\nb\nc");
   EXPECT_TRUE(Vocabulary::Load(file, 3).ok());

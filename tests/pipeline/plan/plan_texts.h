@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/op_table.h"  // as plan/message.h
+#include "pipeline/op_table.h"  // its enumerators too: see below
 #include "pipeline/plan.h"
 #include "pipeline/plan/message.h"  // its enumerators may not come behind the texts: -Wshadow
 #include "pipeline/plan/physical.h"

@@ -50,7 +50,7 @@ TEST_F(ConvertRecordsTest, HeaderAndFooterOfRecordsOfOneLengthAreNotRead) {
 }
 
 TEST_F(ConvertRecordsTest, WhatALineCannotHoldIsAnErrorAtTheRecord) {
-  for (const char* const payload : {"two\nlines", "ends in \r"}) {
+  for (const char* const payload : {"two\nlines", "two\rlines", "ends in \r"}) {
     WriteTfRecord(Path("in.tfrecord"), {"good", payload});
     const auto report =
         Convert(Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kText));

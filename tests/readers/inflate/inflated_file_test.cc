@@ -450,7 +450,7 @@ TEST(InflatePassTest, RecordsAreFoundOnTheWay) {
 }
 
 TEST(InflatePassTest, LinesAreFoundOnTheWay) {
-  const auto container = MakeTextContainer();
+  const auto container = MakeTextContainer({});
   for (const size_t size : {size_t{256} << 10, (size_t{256} << 10) + 1}) {  // a whole window
     std::string text;
     while (text.size() < size) text += std::to_string(text.size()) + "\n";

@@ -1,0 +1,43 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/emulate/visit_record.h"
+#include "tests/messages.h"
+#include "tests/temp_files.h"
+
+// The file of --token-file: what was not written whole is never taken for the start.
+
+namespace millrace::cli {
+namespace {
+
+constexpr char kToken[] = "millrace-state 1 semantics=1 plan=01 data=02 batch=12";
+
+class TokenFileTest : public testing::Test {
+ protected:
+  absl::StatusOr<std::string> Read(std::string_view bytes) const {
+    WriteFile(folder_ / "token", bytes);
+    return ReadTokenFile(folder_ / "token");
+  }
+  const TempFolder folder_;
+};
+
+TEST_F(TokenFileTest, AWholeTokenIsReadAndNoFileIsNoToken) {
+  EXPECT_EQ(Read(std::string(kToken) + "\n").value(), kToken);
+  EXPECT_EQ(Read(std::string(kToken) + "\r\n").value(), kToken);
+  EXPECT_EQ(ReadTokenFile(folder_ / "none").value(), "");
+}
+
+TEST_F(TokenFileTest, AnEmptyOrTornFileIsAnError) {
+  for (const char* bytes : {"", "\n", "\r\n"}) {
+    EXPECT_MESSAGE(Read(bytes), absl::StatusCode::kInvalidArgument, "empty");
+  }
+  // "batch=1" of "batch=12" would be another batch.
+  const std::string_view token = kToken;
+  for (size_t size = 1; size <= token.size(); ++size) {
+    EXPECT_MESSAGE(Read(token.substr(0, size)), absl::StatusCode::kInvalidArgument, "torn");
+  }
+}
+
+}  // namespace
+}  // namespace millrace::cli
