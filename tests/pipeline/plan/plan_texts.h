@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pipeline/plan.h"
+#include "pipeline/plan/message.h"  // its enumerators may not come behind the texts: -Wshadow
 #include "pipeline/plan/physical.h"
 
 // Plans from text, for tests of the front-end.
