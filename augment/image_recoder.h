@@ -28,6 +28,9 @@ struct ImageRecoderOptions {
   std::optional<int64_t> max_resolution = std::nullopt;
   std::optional<int64_t> min_resolution = std::nullopt;
   int jpeg_quality = 90;  // 1 to 100
+  // True to turn images as their Exif orientation says; they have none then. An image that must be
+  // turned is encoded anew, in the format that it had where `encoding` says nothing else.
+  bool upright = false;
   ImageEncoding encoding = ImageEncoding::kSame;
   uint64_t smart_threshold = 0;  // of kSmart, in bytes of pixels after shrinking
   // Of kProportion. The choice for an image depends only on the seed and its bytes, so it is the
@@ -38,8 +41,9 @@ struct ImageRecoderOptions {
 };
 
 // Shrinks images with area interpolation (ResizeArea), as FFCV's writer does. Pixels are
-// decode_image's: alpha is dropped, 16 bits become 8, CMYK and palettes become RGB; EXIF and colour
-// profiles are not kept. The bytes of an image that need not change are passed on.
+// decode_image's: alpha is dropped, 16 bits become 8, CMYK and palettes become RGB; colour profiles
+// are not kept, and of Exif data the orientation alone is. Raw pixels and those of DecodeGrey,
+// which can hold none, stand upright. The bytes of an image that need not change are passed on.
 //   INVALID_ARGUMENT  names the first bad option
 absl::StatusOr<std::shared_ptr<const readers::ImageCodec>> MakeImageRecoder(
     const ImageRecoderOptions& options);

@@ -13,6 +13,14 @@ int Fail(const absl::Status& status) {
   return kFailed;
 }
 
+void Warn(std::string_view text) {
+  std::fprintf(stderr, "millrace: warning: %s\n", ShownMessage(text).c_str());
+}
+
+void WarnOfLog(LogLevel level, std::string_view message) {
+  if (level != LogLevel::kInfo) Warn(message);
+}
+
 int FailUsage(const std::string& text) {
   std::fprintf(stderr, "millrace: usage: %s\n", ShownMessage(text).c_str());
   return kUsage;

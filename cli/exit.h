@@ -2,8 +2,10 @@
 #define MILLRACE_CLI_EXIT_H_
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "base/context.h"
 
 // The exit codes of the `millrace` command, and the error line that it prints.
 
@@ -20,6 +22,11 @@ inline constexpr int kPeerLost = 76;
 
 // Prints "millrace: error: ..." to standard error, after all standard output, and returns kFailed.
 int Fail(const absl::Status& status);
+
+// Prints "millrace: warning: ..." to standard error.
+void Warn(std::string_view text);
+// A LogSink: warns of all but information.
+void WarnOfLog(LogLevel level, std::string_view message);
 
 // Prints "millrace: usage: ..." for a wrong command line, and returns kUsage.
 int FailUsage(const std::string& text);

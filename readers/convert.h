@@ -46,7 +46,11 @@ struct ConvertOptions {
   std::string images;
   // The IDX file of labels; empty: the name of `images` with labels-idx1 for images-idx3.
   std::string labels;
-  std::optional<int64_t> label;  // for images whose paths tell no class (ImageLabelOptions)
+  // Of kImages, as in ImageLabelOptions.
+  std::optional<int64_t> label;  // for images whose paths tell no class
+  std::vector<std::string> classes = {};
+  bool strict = false;
+  std::function<void(std::string_view)> warn = {};
 
   // Input of all other formats: the files, in their order (ExpandFiles).
   std::vector<std::string> files;

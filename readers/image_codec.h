@@ -39,7 +39,7 @@ class ImageCodec {
   //   INVALID_ARGUMENT  it is no image, of a kind that is not supported, or too large
   virtual absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const = 0;
 
-  // Decodes an image that is stored as grey bytes.
+  // Decodes an image that is stored as grey bytes, and turns it upright (readers/exif.h).
   //   DATA_LOSS         it is damaged
   //   INVALID_ARGUMENT  it is of a kind that is not supported, has colours or alpha, or has not 8
   //                     bits to a pixel

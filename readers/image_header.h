@@ -32,6 +32,12 @@ int PngChannels(uint8_t color_type);
 // damage. Reading a header and decoding must give the same verdict, so both ask here.
 bool IsUnsupportedJpeg(const jpeg_decompress_struct& info);
 
+// True if libjpeg's last warning is of something odd in the header that changes no pixel: a JFIF
+// version or an Adobe transform that it does not know, parameters of a baseline scan that do not
+// count, bytes between the segments in front of the first scan. Others tell of damage, where
+// libjpeg makes pixels up.
+bool IsHarmlessJpegWarning(const jpeg_decompress_struct& info);
+
 // Reads the header of an encoded image; no pixel is decoded and nothing of its size is allocated.
 // Thread-safe.
 //   INVALID_ARGUMENT  neither PNG nor JPEG, or a JPEG of a kind or size that libjpeg does not take

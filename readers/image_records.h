@@ -12,17 +12,15 @@
 namespace millrace::readers {
 
 struct ImageRecordOptions {
-  ImageLabelOptions labels;
+  ImageLabelOptions labels = {};
   uint64_t max_record_bytes = uint64_t{1} << 30;  // of a file
 };
 
 // Opens the images of a folder as records with labels (see ImageLabelOptions). Each file is a
 // record and a shard of its own, in the order of the sorted paths. This call asks for the sizes of
 // the files only; each read opens its file.
-//   NOT_FOUND         no such folder, or no image in it
-//   INVALID_ARGUMENT  the label rules do not fit
-//   DATA_LOSS         with RecordError: a file is larger than max_record_bytes
-//   other             the folder or a file cannot be looked at
+//   DATA_LOSS  with RecordError: a file is larger than max_record_bytes
+//   other      as OpenImageFolder, or a file cannot be looked at
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenImageRecords(const std::string& folder,
                                                                const ImageRecordOptions& options);
 

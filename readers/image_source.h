@@ -2,6 +2,7 @@
 #define MILLRACE_READERS_IMAGE_SOURCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,20 +54,36 @@ class ImageSource {
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenIdxImages(const std::string& images_path,
                                                            const std::string& labels_path);
 
-// Rules that make labels of paths (folders and tars). Images are the files named .jpg, .jpeg or
-// .png in any case; names that begin with a dot are ignored.
-//   - Images in subfolders: every first-level folder is a class, the sorted names give the labels.
+// Rules that make labels of paths (folders and tars). Images are the files named .jpg, .jpeg, .jpe,
+// .jfif or .png in any case. Names that begin with a dot are hidden and never looked at, and so are
+// those that systems make (readers/image/listing.h).
+//   - Images in subfolders: every visible first-level folder is a class, whether it has images or
+//     not; the sorted names give the labels.
 //   - All images directly inside, all named WNID_... (n01440764_18.JPEG): the sorted distinct WNIDs
 //     are the classes.
 //   - All images directly inside under other names: `label` for all of them.
 // A mixture is INVALID_ARGUMENT, and so is a `label` if the paths already tell the classes.
 struct ImageLabelOptions {
-  std::optional<int64_t> label;
+  std::optional<int64_t> label = {};
+  // Names of the classes, by label, in place of those that are there; some of them may have no
+  // folder, but an image of another class is an error. Empty: none are given.
+  std::vector<std::string> classes = {};
+  bool strict = false;  // true to refuse what has images of kinds that are not read
+  // Called with a sentence about images that are left out, and one about classes without images,
+  // if there are any. Empty: nobody is told.
+  std::function<void(std::string_view)> warn = {};
 };
 
+// Reads names for ImageLabelOptions::classes: one per line.
+//   INVALID_ARGUMENT  "FILE:LINE: ...": an empty line, or a name that is there twice; no name
+//   other             the file cannot be read
+absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& file);
+
 // Opens a folder. Indexes follow the sorted paths (bytewise).
-//   NOT_FOUND         no such folder, or no image in it
-//   INVALID_ARGUMENT  the label rules do not fit
+//   NOT_FOUND            no such folder, or no image in it
+//   INVALID_ARGUMENT     the label rules do not fit, or `strict`
+//   FAILED_PRECONDITION  a link leads to a folder above it
+//   other                a folder cannot be listed
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& path,
                                                              const ImageLabelOptions& options);
 
@@ -79,7 +96,7 @@ struct ImageTarOptions {
 
 // Opens a tar, plain or compressed with gzip, bzip2 or xz. It is read once here for the names
 // (labels need all of them) and a second time by Read. Indexes follow the archive. Leading folders
-// that all images share are not classes.
+// that all images share are not classes, but for the folder of the only class that has images.
 //   RESOURCE_EXHAUSTED  random_access needs more than max_memory_bytes
 //   DATA_LOSS           not a tar, or damaged
 //   others              as OpenImageFolder

@@ -41,6 +41,7 @@ struct VerifyReport {
   uint64_t payload_bytes = 0;
   uint64_t num_damaged = 0;          // places
   std::vector<DamagedPlace> places;  // in order of files and offsets
+  std::vector<std::string> notes;    // of images in folders that are of kinds that are not read
 
   bool ok() const { return num_damaged == 0; }
 };

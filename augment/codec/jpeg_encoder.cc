@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "augment/codec/encoder.h"
+#include "readers/exif.h"
 
 // As in jpeg_decoder.cc, libjpeg's errors jump to the one setjmp, over C frames and a static body
 // that owns nothing. The bytes go to a string of ours: libjpeg's own destination in memory has
@@ -76,8 +77,9 @@ void TakeLastPiece(j_compress_ptr cinfo) {
 
 class JpegEncoder {
  public:
-  JpegEncoder(const uint8_t* pixels, int64_t height, int64_t width, int channels, int quality)
-      : pixels_(pixels), stride_(width * channels), quality_(quality) {
+  JpegEncoder(const uint8_t* pixels, int64_t height, int64_t width, int channels, int quality,
+              std::string exif)
+      : pixels_(pixels), stride_(width * channels), quality_(quality), exif_(std::move(exif)) {
     cinfo_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = OnError;
     errors_.base.output_message = DropMessage;
@@ -119,6 +121,10 @@ class JpegEncoder {
     jpeg_set_quality(&cinfo, self->quality_, TRUE);
     cinfo.dct_method = JDCT_ISLOW;
     jpeg_start_compress(&cinfo, TRUE);
+    if (!self->exif_.empty()) {
+      jpeg_write_marker(&cinfo, JPEG_APP0 + 1, reinterpret_cast<const JOCTET*>(self->exif_.data()),
+                        static_cast<unsigned>(self->exif_.size()));
+    }
     while (cinfo.next_scanline < cinfo.image_height) {
       // libjpeg does not write to rows.
       auto* row = const_cast<JSAMPLE*>(self->pixels_ + cinfo.next_scanline * self->stride_);
@@ -130,6 +136,7 @@ class JpegEncoder {
   const uint8_t* const pixels_;
   const int64_t stride_;
   const int quality_;
+  const std::string exif_;  // of an APP1 segment; empty: none
   JDIMENSION height_ = 0;
   JDIMENSION width_ = 0;
   int channels_ = 0;
@@ -141,8 +148,12 @@ class JpegEncoder {
 }  // namespace
 
 absl::StatusOr<std::string> EncodeJpeg(const uint8_t* pixels, int64_t height, int64_t width,
-                                       int channels, int quality) {
-  return JpegEncoder(pixels, height, width, channels, quality).Encode();
+                                       int channels, int quality, int orientation) {
+  std::string exif;
+  if (orientation != 1) {
+    exif = std::string(readers::kExifHeader) + readers::MakeExif(orientation);
+  }
+  return JpegEncoder(pixels, height, width, channels, quality, std::move(exif)).Encode();
 }
 
 }  // namespace millrace::augment

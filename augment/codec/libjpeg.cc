@@ -21,7 +21,8 @@
 // setjmp; between the two lie only libjpeg's C frames and the static bodies below, none of which
 // holds an object with a destructor. What libjpeg allocated belongs to cinfo_ and goes with it.
 // A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too,
-// but for allow_truncated.
+// but for allow_truncated, and but for those of the header that mean nothing of the kind, which
+// verify_full alone refuses.
 //
 // A region is decoded by skipping the rows above it, cropping the columns to whole iMCUs and
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
@@ -42,7 +43,8 @@ struct ErrorManager {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
   jmp_buf jump;
   bool allows_warnings = false;
-  bool warned = false;
+  bool refuses_harmless = false;
+  bool warned = false;  // of damage
   // A progressive file may hold any number of scans over all its pixels, at a few bytes each.
   int max_scans = 0;
   bool too_many_scans = false;
@@ -54,8 +56,13 @@ ErrorManager& ErrorsOf(j_common_ptr cinfo) { return *reinterpret_cast<ErrorManag
 
 void OnMessage(j_common_ptr cinfo, int level) {
   if (level >= 0) return;
-  ErrorsOf(cinfo).warned = true;
-  if (!ErrorsOf(cinfo).allows_warnings) OnError(cinfo);
+  ErrorManager& errors = ErrorsOf(cinfo);
+  if (!errors.refuses_harmless &&
+      readers::IsHarmlessJpegWarning(*reinterpret_cast<j_decompress_ptr>(cinfo))) {
+    return;
+  }
+  errors.warned = true;
+  if (!errors.allows_warnings) OnError(cinfo);
 }
 
 void OnProgress(j_common_ptr common) {
@@ -95,6 +102,7 @@ class JpegDecoder final : public ImageDecoder {
  public:
   explicit JpegDecoder(const DecodeImageOptions& options) : options_(options) {
     errors_.allows_warnings = options.allow_truncated;
+    errors_.refuses_harmless = options.verify_full;
     errors_.max_scans = options.max_scans;
     cinfo_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = OnError;

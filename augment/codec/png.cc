@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "augment/codec/decoder.h"
@@ -31,6 +32,15 @@ void AppendBigEndian(uint32_t number, std::string* bytes) {
   for (int shift = 24; shift >= 0; shift -= 8) bytes->push_back(static_cast<char>(number >> shift));
 }
 
+void AppendChunk(std::string_view type, std::string_view data, std::string* png) {
+  AppendBigEndian(static_cast<uint32_t>(data.size()), png);
+  const size_t checked = png->size();
+  png->append(type).append(data);
+  const auto* bytes = reinterpret_cast<const Bytef*>(png->data() + checked);
+  AppendBigEndian(static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(png->size() - checked))),
+                  png);
+}
+
 // The last chunk: no data, and their CRC.
 constexpr std::string_view kEndChunk("\0\0\0\0IEND\xAE\x42\x60\x82", 12);
 
@@ -49,16 +59,47 @@ std::string CloseCutPng(std::string_view encoded) {
     at = chunk->end;
   }
   std::string closed(encoded.substr(0, at));
-  if (!cut.empty()) {
-    AppendBigEndian(static_cast<uint32_t>(cut.size()), &closed);
-    const size_t checked = closed.size();
-    closed.append("IDAT").append(cut);
-    const auto* bytes = reinterpret_cast<const Bytef*>(closed.data() + checked);
-    AppendBigEndian(
-        static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(closed.size() - checked))),
-        &closed);
-  }
+  if (!cut.empty()) AppendChunk("IDAT", cut, &closed);
   return closed.append(kEndChunk);
+}
+
+// Whether the CRC of a whole chunk is that of its type and data.
+bool HasGoodCrc(const readers::PngChunk& chunk) {
+  const size_t size = chunk.type.size() + chunk.data.size();
+  const auto* bytes = reinterpret_cast<const Bytef*>(chunk.type.data());
+  std::string crc;
+  AppendBigEndian(static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(size))), &crc);
+  return std::string_view(chunk.type.data() + size, crc.size()) == crc;
+}
+
+// True for chunks whose length goes by the palette's. None of them changes a colour.
+bool GoesByPalette(std::string_view type) {
+  return type == "tRNS" || type == "hIST" || type == "bKGD";
+}
+
+// A PNG whose palette has more colours than its depth can name, without those: libspng refuses
+// them, and libpng leaves them out without a word. Empty where there are none.
+std::string ShortenPalette(std::string_view encoded) {
+  constexpr size_t kDepthAt = 24, kColorTypeAt = 25, kMostBytes = 3 * 256;
+  if (encoded.size() <= kColorTypeAt || encoded[kColorTypeAt] != SPNG_COLOR_TYPE_INDEXED) return {};
+  const auto depth = std::min<uint8_t>(static_cast<uint8_t>(encoded[kDepthAt]), 8);
+  const size_t nameable = size_t{3} << depth;
+  std::string shortened;
+  size_t begin = kSignatureBytes;
+  PngChunks chunks(encoded);
+  while (const auto chunk = chunks.Next()) {
+    if (!chunk->whole || chunk->type == "IDAT") break;
+    if (shortened.empty() && chunk->type == "PLTE") {
+      const size_t size = chunk->data.size();
+      if (size <= nameable || size > kMostBytes || size % 3 != 0 || !HasGoodCrc(*chunk)) return {};
+      shortened = encoded.substr(0, begin);
+      AppendChunk("PLTE", chunk->data.substr(0, nameable), &shortened);
+    } else if (!shortened.empty() && !GoesByPalette(chunk->type)) {
+      shortened.append(encoded.substr(begin, chunk->end - begin));
+    }
+    begin = chunk->end;
+  }
+  return shortened.empty() ? shortened : shortened.append(encoded.substr(begin));
 }
 
 // Whether all of the last chunk is there: libspng does without its checksum.
@@ -81,8 +122,13 @@ class PngDecoder final : public ImageDecoder {
     context_.reset(spng_ctx_new(0));
     if (context_ == nullptr) return PngError(SPNG_EMEM);
     encoded_ = encoded;
-    if (allow_truncated_) closed_ = CloseCutPng(encoded);
-    if (!closed_.empty()) encoded = closed_;
+    mended_ = ShortenPalette(encoded);
+    if (!mended_.empty()) encoded = mended_;
+    if (allow_truncated_) {
+      std::string closed = CloseCutPng(encoded);
+      if (!closed.empty()) mended_ = std::move(closed);
+      if (!mended_.empty()) encoded = mended_;
+    }
     const auto limit = static_cast<size_t>(max_chunk_bytes_);
     int code = spng_set_chunk_limits(context_.get(), limit, limit);
     if (code == 0) code = spng_set_png_buffer(context_.get(), encoded.data(), encoded.size());
@@ -176,7 +222,7 @@ class PngDecoder final : public ImageDecoder {
   const bool allow_truncated_;
   const bool verify_full_;
   const int64_t max_chunk_bytes_;
-  std::string closed_;    // instead of the file
+  std::string mended_;    // instead of the file; empty: the file
   bool is_grey_ = false;  // of at most 8 bits
   std::unique_ptr<spng_ctx, FreeContext> context_;
   std::string_view encoded_;

@@ -14,6 +14,7 @@
 #include "augment/resize/resize.h"
 #include "base/philox.h"
 #include "base/status.h"
+#include "readers/exif.h"
 #include "readers/png_chunks.h"
 #include "readers/png_encoder.h"
 
@@ -77,18 +78,23 @@ class Recoder final : public readers::ImageCodec {
       return limit.has_value() ? absl::StrCat(name, " ", *limit, " ") : "";
     };
     std::string text = absl::StrCat(side("max_resolution", options_.max_resolution),
-                                    side("min_resolution", options_.min_resolution), Encodings());
+                                    side("min_resolution", options_.min_resolution), Encodings(),
+                                    options_.upright ? "upright " : "");
     if (!text.empty()) absl::StrAppend(&text, "quality ", options_.jpeg_quality);
     return text;
   }
 
   absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const override {
-    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, options_.max_pixels));
+    const int orientation = readers::ReadOrientation(encoded);
+    const bool turns = options_.upright || options_.encoding == ImageEncoding::kRaw;
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, turns));
     const ImageHeader& header = decoder->info();
     const Size target = TargetOf(header);
     const bool shrinks = target.height != header.height || target.width != header.width;
-    const Form form = FormFor(encoded, header, target);
-    if (!shrinks && form.format == header.format && !form.stored) return std::nullopt;
+    Form form = FormFor(encoded, header, target);
+    const bool is_turned = turns && orientation != 1;
+    if (!shrinks && !is_turned && form.format == header.format && !form.stored) return std::nullopt;
+    form.orientation = turns ? 1 : orientation;
     if (header.height >= kMaxAreaSide || header.width >= kMaxAreaSide) {
       return RowError(RecordErrorReason::kImage,
                       absl::StrCat("an image of ", header.height, " x ", header.width, " pixels"));
@@ -99,7 +105,7 @@ class Recoder final : public readers::ImageCodec {
   }
 
   absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const override {
-    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, OpenImage(encoded, options_.max_pixels));
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, true));
     const ImageHeader& header = decoder->info();
     if (header.channels != 1) {
       return RowError(RecordErrorReason::kImage,
@@ -129,9 +135,16 @@ class Recoder final : public readers::ImageCodec {
             std::max<int64_t>(size.width * *limit / side, 1)};
   }
 
+  // A decoder of the stored image, or of the upright one.
+  absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded, bool upright) const {
+    return OpenImage(encoded, DecodeImageOptions{.apply_exif_orientation = upright,
+                                                 .max_pixels = options_.max_pixels});
+  }
+
   struct Form {
     std::string_view format;
     bool stored = false;  // of a PNG: its pixels are not compressed
+    int orientation = 1;  // of its Exif data
   };
 
   std::string Encodings() const {
@@ -154,15 +167,15 @@ class Recoder final : public readers::ImageCodec {
   }
 
   Form FormFor(std::string_view encoded, const ImageHeader& header, const Size& target) const {
-    constexpr Form kJpeg = {"jpeg", false};
+    constexpr Form kJpeg = {"jpeg"};
     constexpr Form kStored = {"png", true};
     switch (options_.encoding) {
       case ImageEncoding::kSame:
-        return {header.format, false};
+        return {header.format};
       case ImageEncoding::kJpeg:
         return kJpeg;
       case ImageEncoding::kRaw:
-        return {"raw", false};
+        return {"raw"};
       case ImageEncoding::kStored:
         return kStored;
       case ImageEncoding::kSmart: {
@@ -201,13 +214,15 @@ class Recoder final : public readers::ImageCodec {
       MILLRACE_ASSIGN_OR_RETURN(
           recoded.encoded,
           readers::EncodePng(image.bytes(), static_cast<uint32_t>(height),
-                             static_cast<uint32_t>(width), image.channels, form.stored));
+                             static_cast<uint32_t>(width), image.channels,
+                             {.stored = form.stored, .orientation = form.orientation}));
     } else if (std::max(height, width) > kMaxJpegSide) {
       return RowError(RecordErrorReason::kImage,
                       absl::StrCat("no JPEG can have ", height, " x ", width, " pixels"));
     } else {
-      MILLRACE_ASSIGN_OR_RETURN(recoded.encoded, EncodeJpeg(image.pixels.get(), height, width,
-                                                            image.channels, options_.jpeg_quality));
+      MILLRACE_ASSIGN_OR_RETURN(recoded.encoded,
+                                EncodeJpeg(image.pixels.get(), height, width, image.channels,
+                                           options_.jpeg_quality, form.orientation));
     }
     return recoded;
   }

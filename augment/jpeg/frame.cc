@@ -2,8 +2,10 @@
 
 #include <cstring>
 
-// The markers, read more strictly than libjpeg reads them: what is legal and odd is refused here as
-// what is damaged, since libjpeg decodes whatever this parser refuses.
+// The markers, read more strictly than libjpeg reads them: most of what is legal and odd is refused
+// here as what is damaged, since libjpeg decodes whatever this parser refuses. What cameras and
+// editors get wrong in many files, and libjpeg warns of without changing a pixel, is read as it
+// reads it (readers::IsHarmlessJpegWarning).
 
 namespace millrace::augment::jpeg {
 namespace {
@@ -59,9 +61,7 @@ class Parser {
     if (size_ < 4 || data_[0] != 0xFF || data_[1] != kSoi) return false;
     at_ = 2;
     for (;;) {
-      // Any number of 0xFF may stand before a marker.
-      if (at_ >= size_ || data_[at_] != 0xFF) return false;
-      while (at_ < size_ && data_[at_] == 0xFF) ++at_;
+      FindMarker();
       if (size_ - at_ < 3) return false;
       const uint8_t marker = data_[at_];
       const size_t length = static_cast<size_t>(Word(data_ + at_ + 1));
@@ -74,14 +74,23 @@ class Parser {
   }
 
  private:
+  // Goes to the next marker, over bytes that belong to no segment. Any number of 0xFF may stand
+  // before it, and 0xFF 0x00 is none.
+  void FindMarker() {
+    do {
+      while (at_ < size_ && data_[at_] != 0xFF) ++at_;
+      while (at_ < size_ && data_[at_] == 0xFF) ++at_;
+    } while (at_ < size_ && data_[at_] == 0);
+  }
+
   bool Read(uint8_t marker, Segment segment) {
     if (marker == kSof0 || marker == kSof1) return ReadSof(segment);
     if (marker == kDht) return ReadDht(segment);
     if (marker == kDqt) return ReadDqt(segment);
     if (marker == kDri) return ReadDri(segment);
-    if (marker == kApp0) return ReadApp0(segment);
-    if (marker == kApp14) return ReadApp14(segment);
-    return (marker > kApp0 && marker <= kApp15) || marker == kCom;
+    if (marker == kApp0) ReadApp0(segment);
+    if (marker == kApp14) ReadApp14(segment);
+    return (marker >= kApp0 && marker <= kApp15) || marker == kCom;
   }
 
   bool ReadSof(Segment segment) {
@@ -162,19 +171,16 @@ class Parser {
     return true;
   }
 
-  bool ReadApp0(Segment segment) {
-    if (segment.size() < 14 || !segment.StartsWith({"JFIF\0", 5})) return true;
-    jfif_ = true;
-    return segment.at(5) == 1;  // libjpeg warns of another major version
+  void ReadApp0(const Segment& segment) {
+    if (segment.size() >= 14 && segment.StartsWith({"JFIF\0", 5})) jfif_ = true;
   }
 
-  bool ReadApp14(Segment segment) {
-    if (segment.size() < 12 || !segment.StartsWith("Adobe")) return true;
-    adobe_transform_ = segment.at(11);
-    return true;
+  void ReadApp14(const Segment& segment) {
+    if (segment.size() >= 12 && segment.StartsWith("Adobe")) adobe_transform_ = segment.at(11);
   }
 
-  // One scan of all components in the frame's order, all coefficients at once.
+  // One scan of all components in the frame's order. It has all coefficients, whatever its
+  // parameters say: they count in progressive files alone.
   bool ReadSos(Segment segment) {
     const auto count = static_cast<size_t>(frame_->num_components);
     if (count == 0 || segment.size() != 1 + 2 * count + 3) return false;
@@ -186,8 +192,7 @@ class Parser {
       component.ac = entry[1] & 15;
       if (entry[0] != component.id || component.dc > 1 || component.ac > 1) return false;
     }
-    const uint8_t* spectrum = segment.Take(3);
-    return spectrum[0] == 0 && spectrum[1] == 63 && spectrum[2] == 0;
+    return true;
   }
 
   bool Finish() {
@@ -205,10 +210,11 @@ class Parser {
     return true;
   }
 
-  // As libjpeg guesses: JFIF is YCbCr, Adobe says so, and else the components' names do.
+  // As libjpeg guesses: JFIF is YCbCr, Adobe says so (what is not RGB is), and else the components'
+  // names do.
   bool IsYcc() const {
     if (jfif_) return true;
-    if (adobe_transform_ >= 0) return adobe_transform_ == 1;
+    if (adobe_transform_ >= 0) return adobe_transform_ != 0;
     const auto& [first, second, third] = frame_->components;
     return !(first.id == 'R' && second.id == 'G' && third.id == 'B');
   }

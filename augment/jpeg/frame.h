@@ -52,8 +52,8 @@ struct Frame {
 };
 
 // Reads the markers of a JPEG of one baseline scan: 8 bit, Huffman codes, grey or YCbCr of 4:4:4,
-// 4:2:2, 4:2:0 or 4:4:0. False for every other kind, and wherever libjpeg would warn or fail, or
-// might; `*frame` is then unspecified. `*frame` borrows from `bytes`.
+// 4:2:2, 4:2:0 or 4:4:0. False for every other kind, and wherever libjpeg would warn of damage or
+// fail, or might; `*frame` is then unspecified. `*frame` borrows from `bytes`.
 bool ParseFrame(std::string_view bytes, Frame* frame);
 
 }  // namespace millrace::augment::jpeg

@@ -15,8 +15,8 @@ namespace millrace::augment::jpeg {
 
 // Decodes regions of common baseline JPEGs, faster than libjpeg-turbo and to the same bits (those
 // of its vector code, where damaged coefficients overflow). It returns false for every other file,
-// and at anything that libjpeg would refuse or warn of: libjpeg-turbo then decodes the file again,
-// and its pixels and its verdict count.
+// and at anything that libjpeg would refuse or warn of as damage: libjpeg-turbo then decodes the
+// file again, and its pixels and its verdict count.
 // Thread-compatible. One decoder decodes any number of images, one after the other, and keeps its
 // memory.
 class RegionDecoder {

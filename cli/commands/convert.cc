@@ -23,6 +23,7 @@
 #include "cli/flags/container.h"
 #include "cli/wait/progress.h"
 #include "readers/expand_files.h"
+#include "readers/image_source.h"
 
 namespace millrace::cli {
 namespace {
@@ -35,6 +36,7 @@ struct Flags {
   std::string schema;
   std::string features;
   std::string delimiter = ",";
+  std::string classes;
   augment::ImageRecoderOptions recoder;
   std::optional<uint64_t> jpeg_quality;
   std::optional<uint64_t> smart_threshold;
@@ -97,6 +99,9 @@ absl::Status Complete(Flags& flags) {
     MILLRACE_ASSIGN_OR_RETURN(options.schema, readers::ParseConvertSchema(flags.schema));
   }
   if (!flags.features.empty()) options.features = ParseFeatures(flags.features);
+  if (!flags.classes.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.classes, readers::ReadClassNames(flags.classes));
+  }
   MILLRACE_ASSIGN_OR_RETURN(options.container.delimiter, ParseDelimiter(flags.delimiter));
   MILLRACE_RETURN_IF_ERROR(MakeCodec(flags));
   MILLRACE_RETURN_IF_ERROR(CheckPrefix(flags.prefix));
@@ -112,6 +117,7 @@ bool HoldsImages(ConvertFormat format) {
 
 absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags& flags) {
   readers::ConvertOptions& options = flags.options;
+  options.warn = Warn;
   if (!options.files.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(options.files));
   }
@@ -180,6 +186,11 @@ void AddInputFlags(Command& command, Flags& flags) {
   command.Add("--labels", options.labels,
               "The IDX file of labels (default: the name of the images' file, with labels-idx1)");
   command.Add("--label", options.label, "The label of images whose names give no class").Integer();
+  command.Add("--classes", flags.classes,
+              "A file with a class of images per line, in the order of the labels (default: all "
+              "folders, sorted)");
+  command.AddSwitch("--strict", options.strict,
+                    "Images of kinds that are not read (.webp, .tif, ...) are an error");
   AddCompressionFlag(
       command, options.input_compression, "--input-compression",
       "Compression of the input: none, gzip, zlib or zstd (default: by the first bytes)");
@@ -248,6 +259,8 @@ void AddImageFlags(Command& command, Flags& flags) {
       .Add("--jpeg-quality", flags.jpeg_quality,
            "Quality of images that are re-encoded as JPEG (default: 90)")
       .Whole(1, 100);
+  command.AddSwitch("--upright", recoder.upright,
+                    "Turn images as their EXIF orientation says (default: it is kept)");
   Flag encoding = command.AddWord(
       "--image-encoding",
       [&recoder](const std::string& word) {

@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -28,7 +29,9 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags,
                                         const std::map<std::string, std::string>& variables) {
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
                             pipeline::Plan::FromFile(flags.file, variables));
-  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext());
+  ContextOptions context_options;
+  context_options.log = WarnOfLog;
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
   pipeline::OpenOptions options;
   options.rank = flags.rank;
   options.world = flags.world;

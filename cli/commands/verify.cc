@@ -64,7 +64,8 @@ void PrintJson(const readers::VerifyReport& report) {
   const nlohmann::ordered_json json{
       {"files", report.num_files},     {"damaged_files", report.num_damaged_files},
       {"records", report.num_records}, {"payload_bytes", report.payload_bytes},
-      {"damaged", report.num_damaged}, {"damage", damage}};
+      {"damaged", report.num_damaged}, {"damage", damage},
+      {"notes", report.notes}};
   std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
@@ -123,6 +124,7 @@ int Run(Flags flags) {
   }
   const auto report = VerifyFiles(flags);
   if (!report.ok()) return Fail(report.status());
+  for (const std::string& note : report->notes) Warn(note);
   flags.json ? PrintJson(*report) : PrintText(*report);
   return report->ok() ? kDone : kFailed;
 }

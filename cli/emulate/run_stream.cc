@@ -1,23 +1,17 @@
 #include "cli/emulate/run_stream.h"
 
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/visit_record.h"
+#include "cli/exit.h"
 #include "cli/wait/progress.h"
 
 namespace millrace::cli {
 namespace {
-
-void PrintWarning(LogLevel level, std::string_view message) {
-  if (level == LogLevel::kInfo) return;
-  absl::FPrintF(stderr, "millrace: warning: %s\n", ShownMessage(message));
-}
 
 absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
   pipeline::OpenOptions options;
@@ -44,7 +38,7 @@ absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan pl
                                         std::shared_ptr<const pipeline::OpTable> ops) {
   ContextOptions context_options;
   context_options.threads = flags.threads;
-  context_options.log = PrintWarning;
+  context_options.log = WarnOfLog;
   MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
   MILLRACE_ASSIGN_OR_RETURN(pipeline::OpenOptions options, OpenOptionsOf(flags));
   options.ops = std::move(ops);

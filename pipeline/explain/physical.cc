@@ -88,9 +88,12 @@ std::string SourceText(const SourceSpec& source) {
     case SourceSpec::Kind::kMemory:
       return "records that the host program has in memory";
     case SourceSpec::Kind::kImageFolder:
-      return absl::StrCat(
-          source.folder, " (images, ",
-          source.label ? absl::StrCat("label ", *source.label) : "labels by their folders", ")");
+      return absl::StrCat(source.folder, " (images, ",
+                          source.label ? absl::StrCat("label ", *source.label)
+                          : source.classes.empty() && source.classes_file.empty()
+                              ? "labels by their folders"
+                              : "labels by the classes given",
+                          ")");
     case SourceSpec::Kind::kFiles:
       break;
   }

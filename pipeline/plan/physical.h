@@ -43,7 +43,10 @@ struct SourceSpec {
   uint64_t access_point_bytes = 0;  // kFiles: RecordSourceOptions::span_bytes
   // kImageFolder
   std::string folder;
-  std::optional<int64_t> label;   // of all images
+  std::optional<int64_t> label;      // of all images
+  std::vector<std::string> classes;  // by label
+  std::string classes_file;          // that has them; empty: none
+  bool strict = false;
   uint64_t max_record_bytes = 0;  // kFiles, kImageFolder
   uint64_t count = 0;             // kRange
 };

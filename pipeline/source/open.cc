@@ -335,6 +335,20 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   return RecordSource::Open(std::move(files), source);
 }
 
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenImages(const SourceSpec& spec, Context* context) {
+  readers::ImageRecordOptions images{.max_record_bytes = spec.max_record_bytes};
+  images.labels = {.label = spec.label, .classes = spec.classes, .strict = spec.strict};
+  if (!spec.classes_file.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(images.labels.classes, readers::ReadClassNames(spec.classes_file));
+  }
+  if (context != nullptr) {
+    images.labels.warn = [context](std::string_view text) {
+      context->Log(LogLevel::kWarning, text);
+    };
+  }
+  return readers::OpenImageRecords(spec.folder, images);
+}
+
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenMemory(const SourceSpec& spec,
                                                          const OpenOptions& options) {
   const auto it = options.memory.find(spec.stage);
@@ -359,7 +373,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const SourceSpec& spec,
     case SourceSpec::Kind::kMemory:
       return OpenMemory(spec, options);
     case SourceSpec::Kind::kImageFolder:
-      return readers::OpenImageRecords(spec.folder, {{spec.label}, spec.max_record_bytes});
+      return OpenImages(spec, context);
     case SourceSpec::Kind::kFiles:
     case SourceSpec::Kind::kPush:
       break;

@@ -106,6 +106,15 @@ absl::Status CheckImageFolder(const OptionsChecker& check, const proto::ImageFol
   if (source.path().empty()) {
     return check.Error("path", " is empty; name the folder of the images");
   }
+  for (int i = 0; i < source.classes_size(); ++i) {
+    if (source.classes(i).empty()) return check.Error("classes", " has an empty name", i);
+  }
+  if (source.classes_size() > 0 && !source.classes_file().empty()) {
+    return check.Error("classes_file", " cannot stand beside classes: either names all of them");
+  }
+  if (source.has_label() && (source.classes_size() > 0 || !source.classes_file().empty())) {
+    return check.Error("label", " is one for all images, so there are no classes");
+  }
   return check.InRange("max_record_bytes", source.max_record_bytes(), 1, kMaxRecord);
 }
 
@@ -160,6 +169,9 @@ void ToImageFolder(const proto::ImageFolder& folder, SourceSpec* source) {
   source->kind = SourceSpec::Kind::kImageFolder;
   source->folder = folder.path();
   if (folder.has_label()) source->label = folder.label();
+  source->classes.assign(folder.classes().begin(), folder.classes().end());
+  source->classes_file = folder.classes_file();
+  source->strict = folder.strict();
   source->max_record_bytes = folder.max_record_bytes();
 }
 
@@ -254,11 +266,17 @@ constexpr StageRow kRows[] = {
     {.op_case = Stage::kImageFolder,
      .name = "image_folder",
      .kind = StageKind::kSource,
-     .doc = "Every .jpg, .jpeg and .png below a folder, with the int64 field `label`: the number "
-            "of its subfolder among the sorted names.",
+     .doc = "Every .jpg, .jpeg, .jpe, .jfif and .png below a folder, with the int64 field `label`: "
+            "the number of its subfolder among the sorted names, those without images included "
+            "([below](#folders-of-images)).",
      .options = {{"path", "the folder", kRequired},
                  {"label", "of all images, where the paths tell no class"},
-                 {"max_record_bytes", "larger files are damage", "2^30"}},
+                 {"max_record_bytes", "larger files are damage", "2^30"},
+                 {"classes",
+                  "names of the classes in the order of their labels, instead of the "
+                  "subfolders'"},
+                 {"classes_file", "the same: a file with a name per line"},
+                 {"strict", "images of kinds that are not read are an error, not left out"}},
      .fill = Fill<&Stage::mutable_image_folder, FillImageFolder>,
      .check = Check<&Stage::image_folder, CheckImageFolder>,
      .source = To<&Stage::image_folder, ToImageFolder>},

@@ -160,8 +160,12 @@ class TarContainer final : public Container {
   }
 
  private:
+  // Indexes of an earlier rule, which counted WebDataset's own members, are built again.
+  static constexpr uint64_t kRule = 1;
   static constexpr FrameFormat kFormat = {
-      .key = static_cast<uint64_t>(ContainerKind::kTar), .least_bytes = kTarBlock, .to_end = false};
+      .key = static_cast<uint64_t>(ContainerKind::kTar) | kRule << 8,
+      .least_bytes = kTarBlock,
+      .to_end = false};
 
   static absl::Status Changed(const std::string& file, const RecordRef& ref) {
     return DamagedRecord(file, ref, RecordErrorReason::kUnknown,

@@ -260,6 +260,11 @@ absl::Status TarWalk::Damaged(RecordErrorReason reason, std::string_view text) c
 }
 
 std::string_view TarSampleKey(std::string_view name) {
+  const std::string_view first = name.substr(0, name.find('/'));
+  constexpr std::string_view kMeta = "__";
+  if (first.size() >= 2 * kMeta.size() && first.starts_with(kMeta) && first.ends_with(kMeta)) {
+    return {};
+  }
   const size_t last = name.rfind('/') + 1;  // of the last part, or 0
   const size_t dot = name.find('.', last);
   return dot == name.npos || dot == last ? std::string_view() : name.substr(0, dot);

@@ -76,7 +76,8 @@ class TarWalk {
 };
 
 // Returns the name of the WebDataset sample that a member belongs to: its path up to the first dot
-// of the last part; "" for members that belong to no sample.
+// of the last part; "" for members that belong to no sample: without a key, or WebDataset's own,
+// which are called `__NAME__` or lie below a folder that is.
 std::string_view TarSampleKey(std::string_view name);
 
 }  // namespace millrace::readers

@@ -73,31 +73,11 @@ class Conversion {
     if (options_.shuffle_seed.has_value() && total_ > 0) {
       order_.emplace(total_, *options_.shuffle_seed);
     }
-    MILLRACE_RETURN_IF_ERROR(CheckClasses());
-    output_ = internal::MakeConvertOutput(options_, as_samples_);
+    output_ = internal::MakeConvertOutput(options_, as_samples_, input_->class_names());
     if (input_->schema().empty()) return BeginOutput(options_.schema);
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<ConvertFeature> declared,
                               internal::PrepareSchema(options_, input_->schema()));
     return BeginOutput(declared);
-  }
-
-  // Tells before anything is written that a shard of images would lack a class, where that is
-  // known.
-  absl::Status CheckClasses() const {
-    if (options_.to != ConvertFormat::kImages || !options_.features.empty())
-      return absl::OkStatus();
-    const std::vector<std::string>& names = input_->class_names();
-    for (size_t shard = 0; shard < static_cast<size_t>(options_.num_shards); ++shard) {
-      std::map<std::string, int64_t> labels;
-      for (uint64_t place = FirstOf(shard); place < FirstOf(shard + 1); ++place) {
-        const auto label = input_->LabelOf(RecordAt(place));
-        if (!label.has_value()) return absl::OkStatus();
-        if (static_cast<size_t>(*label) >= names.size()) return absl::OkStatus();
-        labels.emplace(names[static_cast<size_t>(*label)], *label);
-      }
-      MILLRACE_RETURN_IF_ERROR(internal::CheckClassesOfShard(options_, labels));
-    }
-    return absl::OkStatus();
   }
 
   absl::Status BeginOutput(const std::vector<ConvertFeature>& declared) {
@@ -105,7 +85,9 @@ class Conversion {
     // What is read in order is opened once more: the first record comes again.
     std::unique_ptr<internal::ConvertInput> own;
     if (input_->fetch_in_order()) {
-      MILLRACE_ASSIGN_OR_RETURN(own, internal::OpenConvertInput(options_, as_samples_));
+      ConvertOptions again = options_;
+      again.warn = nullptr;  // it has been told
+      MILLRACE_ASSIGN_OR_RETURN(own, internal::OpenConvertInput(again, as_samples_));
     }
     const internal::ConvertInput& input = own != nullptr ? *own : *input_;
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<FetchedRecords> first, input.Fetch({0}));
@@ -126,7 +108,7 @@ class Conversion {
       return value.has_value() ? absl::StrCat(*value) : "-";
     };
     std::string text = absl::StrCat(
-        "convert 3 ", ToAbsl(ConvertFormatName(options_.from)), " ",
+        "convert 4 ", ToAbsl(ConvertFormatName(options_.from)), " ",
         ToAbsl(ConvertFormatName(options_.to)), " ", input_->Identity(), " ",
         ToString(options_.container), " ", ToString(options_.schema), "\n", options_.feature, "\n",
         options_.image_feature, "\n", internal::Recodes(options_) ? options_.codec->recoding() : "",

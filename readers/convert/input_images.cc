@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/convert/input.h"
@@ -42,13 +43,13 @@ absl::StatusOr<OpenedImages> OpenSource(const ConvertOptions& options) {
   std::error_code error;
   const bool is_folder = fs::is_directory(options.images, error);
   if (error) return ErrnoStatus(error.value(), "stat", options.images);
+  const ImageLabelOptions labels{options.label, options.classes, options.strict, options.warn};
   if (is_folder) {
-    MILLRACE_ASSIGN_OR_RETURN(opened.source,
-                              OpenImageFolder(options.images, {.label = options.label}));
+    MILLRACE_ASSIGN_OR_RETURN(opened.source, OpenImageFolder(options.images, labels));
     return opened;
   }
   ImageTarOptions tar;
-  tar.labels.label = options.label;
+  tar.labels = labels;
   tar.random_access = options.shuffle_seed.has_value();
   tar.max_memory_bytes = options.max_memory_bytes;
   MILLRACE_ASSIGN_OR_RETURN(opened.source, OpenImageTar(options.images, tar));
@@ -128,7 +129,8 @@ class ImageInput final : public ConvertInput {
   }
 
   std::string Identity() const override {
-    return absl::StrCat(AbsolutePath(path_), " ", source_->Fingerprint());
+    return absl::StrCat(AbsolutePath(path_), " ", source_->Fingerprint(), " ",
+                        absl::StrJoin(class_names(), "/"));
   }
   std::string Source() const override { return path_; }
   const std::vector<ConvertFeature>& schema() const override { return schema_; }

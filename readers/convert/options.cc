@@ -40,6 +40,10 @@ bool HoldsLists(ConvertFormat format) {
 
 absl::Status CheckFiles(const ConvertOptions& options) {
   const std::string from = NameOf(options.from);
+  if (options.from != ConvertFormat::kImages) {
+    if (!options.classes.empty()) return Bad("classes: only folders of images have these");
+    if (options.strict) return Bad("strict: only folders of images have files that are left out");
+  }
   if (!HoldsImages(options.from)) {
     if (options.files.empty()) return Bad("files: none given");
     if (!options.images.empty()) return Bad("images: only idx and images have these, not ", from);

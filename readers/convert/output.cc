@@ -224,7 +224,8 @@ std::string_view ShardExtension(ConvertFormat format) {
   return "";
 }
 
-std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, bool as_samples) {
+std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, bool as_samples,
+                                                 const std::vector<std::string>& class_names) {
   switch (options.to) {
     case ConvertFormat::kText:
       return std::make_unique<TextOutput>(options, as_samples);
@@ -239,7 +240,7 @@ std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, 
     case ConvertFormat::kIdx:
       return MakeIdxOutput(options);
     case ConvertFormat::kImages:
-      return MakeImagesOutput(options);
+      return MakeImagesOutput(options, class_names);
     case ConvertFormat::kTfRecord:
       break;
   }

@@ -56,14 +56,17 @@ class ConvertOutput {
 // How names of its shards end.
 std::string_view ShardExtension(ConvertFormat format);
 
-// `options` must outlive it. `as_samples`: records are samples.
-std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, bool as_samples);
+// `options` must outlive it. `as_samples`: records are samples. `class_names`: of their labels,
+// empty where they are not known.
+std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, bool as_samples,
+                                                 const std::vector<std::string>& class_names);
 // Its parts.
 std::unique_ptr<ConvertOutput> MakeCsvOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeJsonOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeTarOutput(const ConvertOptions& options);
 std::unique_ptr<ConvertOutput> MakeIdxOutput(const ConvertOptions& options);
-std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options);
+std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options,
+                                                std::vector<std::string> class_names);
 
 // Whether the classes of a folder of images, by name, have the labels that a reader gives them:
 // their places among the sorted names.

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "readers/convert/output.h"
+#include "readers/exif.h"
 #include "readers/image/labels.h"
 #include "readers/image_header.h"
 
@@ -121,6 +122,17 @@ class ImagesShard final : public ShardWriter {
   ImagesShard(std::string folder, const ConvertOptions& options)
       : folder_(std::move(folder)), options_(options) {}
 
+  // Makes a folder for each class: a reader counts those without images too.
+  absl::Status AddClasses(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      labels_.emplace(name, static_cast<int64_t>(labels_.size()));
+      std::error_code error;
+      fs::create_directory(fs::path(folder_) / name, error);
+      if (error) return ErrnoStatus(error.value(), "create folder", folder_ + "/" + name);
+    }
+    return CheckClassesOfShard(options_, labels_);
+  }
+
   absl::Status Write(const EncodedRecord& record) override {
     const std::string class_name = record.path.substr(0, record.path.find('/'));
     const auto [known, is_new] = labels_.emplace(class_name, record.label);
@@ -155,7 +167,8 @@ class ImagesShard final : public ShardWriter {
 
 class ImagesOutput final : public ConvertOutput {
  public:
-  explicit ImagesOutput(const ConvertOptions& options) : options_(options) {}
+  ImagesOutput(const ConvertOptions& options, std::vector<std::string> class_names)
+      : options_(options), class_names_(std::move(class_names)) {}
 
   absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t number) const override {
     Sample& sample = record.sample;
@@ -176,7 +189,10 @@ class ImagesOutput final : public ConvertOutput {
   absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
                                                          uint64_t) const override {
     MILLRACE_RETURN_IF_ERROR(MakeFolder(path));
-    return std::make_unique<ImagesShard>(path, options_);
+    auto shard = std::make_unique<ImagesShard>(path, options_);
+    // Without the name of its class an image lies in a folder that is called after its label.
+    if (options_.features.empty()) MILLRACE_RETURN_IF_ERROR(shard->AddClasses(class_names_));
+    return shard;
   }
 
  private:
@@ -209,6 +225,7 @@ class ImagesOutput final : public ConvertOutput {
   }
 
   const ConvertOptions& options_;
+  const std::vector<std::string> class_names_;
 };
 
 class IdxShard final : public ShardWriter {
@@ -240,8 +257,9 @@ class IdxOutput final : public ConvertOutput {
     MILLRACE_ASSIGN_OR_RETURN(const std::string* const encoded,
                               NeededValue<std::string>(first->sample, kEncoded, "bytes"));
     MILLRACE_ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(*encoded));
-    height_ = header.height;
+    height_ = header.height;  // of the upright image, which its pixels are
     width_ = header.width;
+    if (SwapsSides(header.orientation)) std::swap(height_, width_);
     return absl::OkStatus();
   }
 
@@ -296,8 +314,9 @@ std::unique_ptr<ConvertOutput> MakeIdxOutput(const ConvertOptions& options) {
   return std::make_unique<IdxOutput>(options);
 }
 
-std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options) {
-  return std::make_unique<ImagesOutput>(options);
+std::unique_ptr<ConvertOutput> MakeImagesOutput(const ConvertOptions& options,
+                                                std::vector<std::string> class_names) {
+  return std::make_unique<ImagesOutput>(options, std::move(class_names));
 }
 
 absl::Status CheckClassesOfShard(const ConvertOptions& options,

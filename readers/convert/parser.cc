@@ -153,16 +153,12 @@ class TarParser final : public RecordParser {
     MILLRACE_ASSIGN_OR_RETURN(const auto members, ReadTarSample(payload));
     SampleFeature& key = record.sample.emplace_back();
     key.name = kTarKey;
-    for (const TarMember& member : members) {
-      const std::string_view sample_key = TarSampleKey(member.path);
-      if (sample_key.empty()) continue;  // a file that belongs to no sample
-      key.values = std::vector<std::string>{std::string(sample_key)};
-      break;
+    if (!members.empty()) {
+      key.values = std::vector<std::string>{std::string(TarSampleKey(members[0].path))};
     }
     if (declared_ != nullptr) return declared_->Parse(payload, arena, record);
     std::unordered_set<std::string_view> extensions;
     for (const TarMember& member : members) {
-      if (TarSampleKey(member.path).empty()) continue;
       if (!extensions.insert(member.extension).second) {
         return absl::InvalidArgumentError(
             absl::StrCat("member '", member.extension, "' is there twice"));

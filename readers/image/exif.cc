@@ -10,6 +10,7 @@ namespace millrace::readers {
 namespace {
 
 constexpr int kUpright = 1;
+constexpr uint32_t kMagic = 42, kOrientationTag = 0x0112, kShort = 3, kLong = 4;
 constexpr size_t kMaxEntries = 1 << 10;  // of a directory; Exif knows under a hundred tags
 
 // Numbers of either byte order, at offsets that a file may lie about.
@@ -34,8 +35,8 @@ class Bytes {
 
 // Of a TIFF file (TIFF 6.0, section 2), which Exif data are; the tag is one of the first directory.
 int OrientationOfTiff(std::string_view tiff) {
-  constexpr uint32_t kMagic = 42, kOrientationTag = 0x0112, kShort = 3;
   constexpr size_t kEntryBytes = 12, kValueAt = 8;
+  while (tiff.starts_with(kExifHeader)) tiff.remove_prefix(kExifHeader.size());
   if (!tiff.starts_with("II") && !tiff.starts_with("MM")) return kUpright;
   const Bytes bytes(tiff, tiff[0] == 'M');
   if (bytes.Number(2, 2) != kMagic) return kUpright;
@@ -48,18 +49,17 @@ int OrientationOfTiff(std::string_view tiff) {
     const auto tag = bytes.Number(entry, 2);
     if (!tag) return kUpright;
     if (*tag != kOrientationTag) continue;
-    const auto value = bytes.Number(entry + kValueAt, 2);
-    const bool valid = bytes.Number(entry + 2, 2) == kShort && bytes.Number(entry + 4, 4) == 1u &&
-                       value && *value >= 1 && *value <= 8;
+    const bool is_long = bytes.Number(entry + 2, 2) == kLong;
+    const auto value = bytes.Number(entry + kValueAt, is_long ? 4 : 2);
+    const bool valid = (is_long || bytes.Number(entry + 2, 2) == kShort) &&
+                       bytes.Number(entry + 4, 4) == 1u && value && *value >= 1 && *value <= 8;
     return valid ? static_cast<int>(*value) : kUpright;
   }
   return kUpright;
 }
 
 std::string_view ExifOfJpeg(std::string_view encoded) {
-  using namespace std::string_view_literals;
   constexpr uint32_t kApp1 = 0xFFE1, kSos = 0xFFDA, kEoi = 0xFFD9, kLeastMarker = 0xFFC0;
-  constexpr auto kName = "Exif\0\0"sv;
   const Bytes bytes(encoded, true);
   size_t at = 2;
   while (const auto marker = bytes.Number(at, 2)) {
@@ -73,7 +73,7 @@ std::string_view ExifOfJpeg(std::string_view encoded) {
     }
     if (*length > encoded.size() - at - 2) break;
     const std::string_view segment = encoded.substr(at + 4, *length - 2);
-    if (*marker == kApp1 && segment.starts_with(kName)) return segment.substr(kName.size());
+    if (*marker == kApp1 && segment.starts_with(kExifHeader)) return segment;
     at += 2 + size_t{*length};
   }
   return {};
@@ -94,6 +94,13 @@ int ReadOrientation(std::string_view encoded) {
   if (encoded.starts_with("\xff\xd8")) return OrientationOfTiff(ExifOfJpeg(encoded));
   if (encoded.starts_with("\x89PNG")) return OrientationOfTiff(ExifOfPng(encoded));
   return kUpright;
+}
+
+std::string MakeExif(int orientation) {
+  std::string exif("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0", 26);
+  constexpr size_t kValueAt = 19;
+  exif[kValueAt] = static_cast<char>(orientation);
+  return exif;
 }
 
 }  // namespace millrace::readers

@@ -43,6 +43,7 @@ void JumpOut(j_common_ptr info) {
 void KeepWarning(j_common_ptr info, int level) {
   auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
   if (level >= 0 || errors->warned) return;
+  if (IsHarmlessJpegWarning(*reinterpret_cast<j_decompress_ptr>(info))) return;
   errors->manager.format_message(info, errors->message.data());
   errors->warned = true;
 }
@@ -128,6 +129,19 @@ bool IsUnsupportedJpeg(const jpeg_decompress_struct& info) {
     case JERR_EMPTY_IMAGE:
       // A height of 0 says that a DNL marker behind the first scan has it (ITU-T T.81, B.2.2).
       return info.image_height == 0 && info.image_width > 0 && info.num_components > 0;
+    default:
+      return false;
+  }
+}
+
+bool IsHarmlessJpegWarning(const jpeg_decompress_struct& info) {
+  switch (info.err->msg_code) {
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL:
+      return true;
+    case JWRN_EXTRANEOUS_DATA:
+      return info.input_scan_number == 0;  // behind a scan they may be what is left of its codes
     default:
       return false;
   }

@@ -2,24 +2,112 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/image_header.h"
+#include "readers/open_file.h"
 
 namespace millrace::readers::internal {
 namespace {
 
 constexpr size_t kWnidSize = 9;  // n and 8 digits
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
+bool IsInFolder(std::string_view path) { return path.find('/') != std::string_view::npos; }
+
+absl::Status Mixture(std::string_view root, std::string_view one, std::string_view other) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      ToAbsl(root), ": '", ToAbsl(one), "' and '", ToAbsl(other),
+      "' do not follow one label rule (class folders, WNID_ names, or plain names and a label)"));
 }
 
-// The class that a path names: its first folder, or the WNID before the underscore. Empty: none.
+absl::Status NoImages(std::string_view root, const std::vector<std::string>& left_out) {
+  return absl::NotFoundError(
+      absl::StrCat(ToAbsl(root), ": no .jpg, .jpeg, .jpe, .jfif or .png inside",
+                   left_out.empty() ? "" : ", but images of other kinds: ", FirstNames(left_out)));
+}
+
+// Whether all paths follow the label rule of the first, and whether `label` goes with it.
+absl::Status CheckRule(std::span<const std::string> paths, const ImageLabelOptions& options,
+                       std::string_view root) {
+  const bool has_class = !ClassOf(paths[0]).empty();
+  for (const std::string& path : paths) {
+    if (IsInFolder(path) != IsInFolder(paths[0]) || ClassOf(path).empty() == has_class) {
+      return Mixture(root, paths[0], path);
+    }
+  }
+  if (options.label.has_value() && !options.classes.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ToAbsl(root), ": a label for all images was given, and classes too"));
+  }
+  if (has_class != options.label.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(ToAbsl(root), has_class ? ": a label was given, but the paths name the classes"
+                                           : ": the names tell no class; give one label for all"));
+}
+
+// Classes that images name, in order.
+std::set<std::string_view> NamedClasses(std::span<const std::string> paths) {
+  std::set<std::string_view> names;
+  for (const std::string& path : paths) {
+    const std::string_view name = ClassOf(path);
+    if (names.empty() || name != *names.rbegin()) names.insert(name);
+  }
+  return names;
+}
+
+// Names of the classes, by label.
+std::vector<std::string> ClassNames(const ImageListing& listing, const ImageLabelOptions& options,
+                                    const std::set<std::string_view>& named) {
+  if (!options.classes.empty()) return options.classes;
+  if (IsInFolder(listing.paths[0])) return listing.folders;
+  return {named.begin(), named.end()};
+}
+
+using LabelOf = std::map<std::string_view, int64_t>;
+
+absl::StatusOr<LabelOf> NumberClasses(const std::vector<std::string>& class_names,
+                                      const std::set<std::string_view>& named,
+                                      std::string_view root) {
+  LabelOf label_of;
+  for (const std::string& name : class_names) {
+    if (label_of.emplace(name, static_cast<int64_t>(label_of.size())).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(ToAbsl(root), ": the class '", name, "' is given twice"));
+  }
+  for (const std::string_view name : named) {
+    if (label_of.contains(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(ToAbsl(root), ": the class '", ToAbsl(name),
+                                                   "' is none of those that are given",
+                                                   DidYouMean(name, class_names)));
+  }
+  return label_of;
+}
+
+// Tells of folders that count as classes and have no image.
+void TellEmpty(const ImageListing& listing, const LabelOf& label_of,
+               const std::set<std::string_view>& named, const ImageLabelOptions& options,
+               std::string_view root) {
+  if (!options.warn || !IsInFolder(listing.paths[0])) return;
+  std::vector<std::string> empty;
+  for (const std::string& folder : listing.folders) {
+    const auto it = label_of.find(folder);
+    if (it == label_of.end() || named.contains(folder)) continue;
+    empty.push_back(absl::StrCat("'", folder, "' (label ", it->second, ")"));
+  }
+  if (empty.empty()) return;
+  options.warn(absl::StrCat(ToAbsl(root), ": ", empty.size(), " of ", label_of.size(), " classes ",
+                            empty.size() == 1 ? "has" : "have", " no images: ", FirstNames(empty)));
+}
+
+}  // namespace
+
 std::string_view ClassOf(std::string_view path) {
   const size_t slash = path.find('/');
   if (slash != std::string_view::npos) return path.substr(0, slash);
@@ -31,49 +119,36 @@ std::string_view ClassOf(std::string_view path) {
              : std::string_view();
 }
 
-bool IsInFolder(std::string_view path) { return path.find('/') != std::string_view::npos; }
-
-absl::Status Mixture(std::string_view root, std::string_view one, std::string_view other) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      ToAbsl(root), ": '", ToAbsl(one), "' and '", ToAbsl(other),
-      "' do not follow one label rule (class folders, WNID_ names, or plain names and a label)"));
+absl::Status TellLeftOut(const ImageListing& listing, const ImageLabelOptions& options,
+                         std::string_view root) {
+  if (listing.left_out.empty()) return absl::OkStatus();
+  const size_t count = listing.left_out.size();
+  const std::string text =
+      absl::StrCat(ToAbsl(root), ": ", count, count == 1 ? " image is" : " images are",
+                   " left out, since only .jpg, .jpeg, .jpe, .jfif and .png are read: ",
+                   FirstNames(listing.left_out));
+  if (options.strict) return absl::InvalidArgumentError(text);
+  if (options.warn) options.warn(text);
+  return absl::OkStatus();
 }
 
-}  // namespace
-
-bool IsImagePath(std::string_view path) {
-  if (path.starts_with('.') || path.find("/.") != std::string_view::npos) return false;
-  const std::string lower = Lower(path);
-  return lower.ends_with(".jpg") || lower.ends_with(".jpeg") || lower.ends_with(".png");
-}
-
-absl::StatusOr<PathLabels> LabelPaths(std::span<const std::string> paths,
-                                      const ImageLabelOptions& options, std::string_view root) {
-  if (paths.empty()) {
-    return absl::NotFoundError(absl::StrCat(ToAbsl(root), ": no .jpg, .jpeg or .png inside"));
-  }
+absl::StatusOr<PathLabels> LabelImages(const ImageListing& listing,
+                                       const ImageLabelOptions& options, std::string_view root) {
+  if (listing.paths.empty()) return NoImages(root, listing.left_out);
+  MILLRACE_RETURN_IF_ERROR(CheckRule(listing.paths, options, root));
+  MILLRACE_RETURN_IF_ERROR(TellLeftOut(listing, options, root));
   PathLabels result;
-  for (const std::string& path : paths) {
-    const std::string_view name = ClassOf(path);
-    if (IsInFolder(path) != IsInFolder(paths[0]) || name.empty() != ClassOf(paths[0]).empty()) {
-      return Mixture(root, paths[0], path);
-    }
-    if (!name.empty()) result.class_names.emplace_back(name);
+  if (options.label.has_value()) {
+    result.labels.assign(listing.paths.size(), *options.label);
+    return result;
   }
-  if (result.class_names.empty() != options.label.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(ToAbsl(root), options.label.has_value()
-                                       ? ": a label was given, but the paths name the classes"
-                                       : ": the names tell no class; give one label for all"));
-  }
-  std::ranges::sort(result.class_names);
-  const auto repeated = std::ranges::unique(result.class_names);
-  result.class_names.erase(repeated.begin(), repeated.end());
-  for (const std::string& path : paths) {
-    const auto it =
-        std::ranges::lower_bound(result.class_names, ClassOf(path), {},
-                                 [](const std::string& name) { return std::string_view(name); });
-    result.labels.push_back(options.label.value_or(it - result.class_names.begin()));
+  const std::set<std::string_view> named = NamedClasses(listing.paths);
+  result.class_names = ClassNames(listing, options, named);
+  MILLRACE_ASSIGN_OR_RETURN(const LabelOf label_of, NumberClasses(result.class_names, named, root));
+  TellEmpty(listing, label_of, named, options, root);
+  result.labels.reserve(listing.paths.size());
+  for (const std::string& path : listing.paths) {
+    result.labels.push_back(label_of.at(ClassOf(path)));
   }
   return result;
 }
@@ -103,3 +178,33 @@ absl::StatusOr<SourceImage> MakeSourceImage(std::string encoded, const std::stri
 }
 
 }  // namespace millrace::readers::internal
+
+namespace millrace::readers {
+
+absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& file) {
+  constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file, kMaxBytes));
+  std::string_view rest = text;
+  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
+  while (rest.ends_with('\n') || rest.ends_with('\r')) rest.remove_suffix(1);
+  std::vector<std::string> names;
+  std::set<std::string_view> seen;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find_first_of("\r\n"), rest.size());
+    const std::string_view name = rest.substr(0, end);
+    const std::string where = absl::StrCat(file, ":", names.size() + 1);
+    if (name.empty()) return absl::InvalidArgumentError(where + ": a line without a class");
+    if (!seen.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": the class '", ToAbsl(name), "' is there already"));
+    }
+    names.emplace_back(name);
+    rest.remove_prefix(end);
+    rest.remove_prefix(rest.starts_with("\r\n") ? 2 : rest.empty() ? 0 : 1);
+  }
+  if (names.empty()) return absl::InvalidArgumentError(file + ": names no class");
+  return names;
+}
+
+}  // namespace millrace::readers

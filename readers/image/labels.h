@@ -2,34 +2,39 @@
 #define MILLRACE_READERS_IMAGE_LABELS_H_
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "readers/image/listing.h"
 #include "readers/image_source.h"
 
 namespace millrace::readers::internal {
 
 inline constexpr int64_t kMaxImageBytes = int64_t{1} << 30;  // the readers' cap of a record, too
 
-// True for a path that names an image: .jpg, .jpeg or .png, no part beginning with a dot.
-bool IsImagePath(std::string_view path);
-
-// The images below `root`: paths relative to it, sorted bytewise.
-//   NOT_FOUND, other  it cannot be listed
-absl::StatusOr<std::vector<std::string>> ListImages(const std::string& root);
+// The class that a path names: its first folder, or the WNID before the underscore. Empty: none.
+std::string_view ClassOf(std::string_view path);
 
 struct PathLabels {
   std::vector<std::string> class_names;  // empty: one label for all
   std::vector<int64_t> labels;           // by path
 };
 
-// Labels `paths`, relative to `root` (for messages), by the rules of ImageLabelOptions.
-absl::StatusOr<PathLabels> LabelPaths(std::span<const std::string> paths,
-                                      const ImageLabelOptions& options, std::string_view root);
+// Tells what is left out.
+//   INVALID_ARGUMENT  it is an error (`strict`)
+absl::Status TellLeftOut(const ImageListing& listing, const ImageLabelOptions& options,
+                         std::string_view root);
+
+// Labels the images of `listing` by the rules of ImageLabelOptions, and tells what is left out and
+// which classes are empty. `root` is named in messages.
+//   NOT_FOUND         there is no image
+//   INVALID_ARGUMENT  the rules do not fit; a class is not among those that are given; `strict`,
+//                     and images are left out
+absl::StatusOr<PathLabels> LabelImages(const ImageListing& listing,
+                                       const ImageLabelOptions& options, std::string_view root);
 
 // Makes the image at `path` out of its bytes; reads the header.
 absl::StatusOr<SourceImage> MakeSourceImage(std::string encoded, const std::string& path,

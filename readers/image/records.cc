@@ -93,9 +93,10 @@ uint64_t AddImage(uint64_t fingerprint, const std::string& path, uint64_t size, 
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenImageRecords(const std::string& folder,
                                                                const ImageRecordOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files, internal::ListImages(folder));
+  MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing, internal::ListImages(folder));
   MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
-                            internal::LabelPaths(files, options.labels, folder));
+                            internal::LabelImages(listing, options.labels, folder));
+  std::vector<std::string> files = std::move(listing.paths);
   std::vector<ShardStamp> stamps;
   stamps.reserve(files.size());
   uint64_t fingerprint = 0;

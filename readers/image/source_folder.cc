@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +11,6 @@
 
 namespace millrace::readers {
 namespace {
-
-namespace fs = std::filesystem;
 
 class FolderSource final : public ImageSource {
  public:
@@ -60,27 +55,12 @@ class FolderSource final : public ImageSource {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> internal::ListImages(const std::string& root) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  fs::recursive_directory_iterator it(root, fs::directory_options::follow_directory_symlink, error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::string path = it->path().lexically_relative(root).generic_string();
-    if (!internal::IsImagePath(path)) continue;
-    std::error_code ignored;  // a file that cannot be looked at fails with its name when read
-    if (!it->is_directory(ignored)) paths.push_back(std::move(path));
-  }
-  if (error) return ErrnoStatus(error.value(), "list", root);
-  std::ranges::sort(paths);
-  return paths;
-}
-
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& path,
                                                              const ImageLabelOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> paths, internal::ListImages(path));
+  MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing, internal::ListImages(path));
   MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
-                            internal::LabelPaths(paths, options, path));
-  return std::make_unique<FolderSource>(path, std::move(paths), std::move(labels));
+                            internal::LabelImages(listing, options, path));
+  return std::make_unique<FolderSource>(path, std::move(listing.paths), std::move(labels));
 }
 
 }  // namespace millrace::readers

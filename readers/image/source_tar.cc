@@ -2,13 +2,17 @@
 #include <archive_entry.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/container/record_index.h"
 #include "readers/image/labels.h"
+#include "readers/image/listing.h"
+#include "readers/image_header.h"
 #include "readers/image_source.h"
 #include "readers/shard_stamp.h"
 #include "xxhash.h"
@@ -18,7 +22,7 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
-// Walks the image entries of one tar. Thread-compatible.
+// Walks the entries of one tar. Thread-compatible.
 class TarReader {
  public:
   static absl::StatusOr<std::unique_ptr<TarReader>> Open(const std::string& path) {
@@ -40,9 +44,9 @@ class TarReader {
     return reader;
   }
 
-  // Goes on to the next image; false at the end.
+  // Goes on to the next entry that is not hidden; false at the end.
   absl::StatusOr<bool> Next() {
-    for (;;) {
+    do {
       const int code = archive_read_next_header(archive_.get(), &entry_);
       if (code == ARCHIVE_EOF) return false;
       if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return Damaged();
@@ -51,12 +55,35 @@ class TarReader {
       if (name == nullptr) return Damaged();
       name_ = name;
       while (name_.starts_with("./")) name_.erase(0, 2);
-      if (archive_entry_filetype(entry_) == AE_IFREG && internal::IsImagePath(name_)) return true;
+    } while (name_.empty() || internal::IsHiddenPath(name_));  // empty: the root, "./"
+    return true;
+  }
+  // The same to the next image.
+  absl::StatusOr<bool> NextImage() {
+    for (;;) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool more, Next());
+      if (!more || is_image()) return more;
     }
   }
 
   const std::string& name() const { return name_; }
   int64_t size() const { return archive_entry_size(entry_); }
+  bool is_folder() const { return archive_entry_filetype(entry_) == AE_IFDIR; }
+  bool is_file() const { return archive_entry_filetype(entry_) == AE_IFREG; }
+  bool is_image() const {
+    return is_file() && internal::KindOfName(name_) == internal::ImageName::kRead;
+  }
+
+  // True if the current entry is an image that is not read. Its bytes may be read then.
+  bool IsLeftOut() {
+    const internal::ImageName kind = internal::KindOfName(name_);
+    if (!is_file() || kind != internal::ImageName::kUnknown) {
+      return is_file() && kind == internal::ImageName::kNotRead;
+    }
+    std::array<char, internal::kTellingBytes> first;
+    const la_ssize_t got = archive_read_data(archive_.get(), first.data(), first.size());
+    return got > 0 && !GuessImageFormat({first.data(), static_cast<size_t>(got)}).empty();
+  }
 
   // Reads the current image; memory follows the bytes that are there, not what the header says.
   absl::StatusOr<std::string> ReadData() {
@@ -151,7 +178,7 @@ class TarSource final : public ImageSource {
       MILLRACE_ASSIGN_OR_RETURN(reader_, TarReader::Open(path_));
     }
     for (; next_ <= index; ++next_) {
-      MILLRACE_ASSIGN_OR_RETURN(const bool more, reader_->Next());
+      MILLRACE_ASSIGN_OR_RETURN(const bool more, reader_->NextImage());
       if (!more || reader_->name() != names_[next_]) {
         return absl::AbortedError(absl::StrCat(path_, ": changed while it was read"));
       }
@@ -168,31 +195,94 @@ class TarSource final : public ImageSource {
   uint64_t next_ = 0;  // the entry that reader_ comes to next
 };
 
-// Returns the paths without the leading folders that all of them share.
-std::vector<std::string> WithoutCommonFolders(std::vector<std::string> paths) {
-  if (paths.empty()) return paths;
-  std::string common = paths[0].substr(0, paths[0].rfind('/') + 1);
-  for (const std::string& path : paths) {
-    while (!path.starts_with(common)) {
-      common.pop_back();
-      common.resize(common.rfind('/') + 1);
+// The folder that a path lies in, with its slash; "" for none.
+std::string_view FolderOf(std::string_view path) { return path.substr(0, path.rfind('/') + 1); }
+
+// The folder above a folder, both with their slash.
+std::string_view AboveOf(std::string_view folder) {
+  return FolderOf(folder.substr(0, folder.size() - 1));
+}
+
+// Collects what is in a tar.
+class TarListing {
+ public:
+  void Add(TarReader& reader) {
+    const std::string& name = reader.name();
+    if (!reader.is_folder() && !reader.is_file()) return;
+    AddFolders(reader.is_folder() && !name.ends_with('/') ? name + "/" : name);
+    if (reader.is_image()) {
+      listing_.paths.push_back(name);
+    } else if (reader.IsLeftOut()) {
+      listing_.left_out.push_back(name);
     }
   }
-  for (std::string& path : paths) path.erase(0, common.size());
-  return paths;
-}
+
+  // The listing below the folder that is the root of the classes.
+  internal::ImageListing Finish(const ImageLabelOptions& options) && {
+    std::ranges::sort(listing_.left_out);
+    if (listing_.paths.empty()) return std::move(listing_);
+    const std::string root = Root(options);
+    for (std::string& path : listing_.paths) path.erase(0, root.size());
+    for (const std::string& folder : folders_) {
+      if (folder.starts_with(root) && AboveOf(folder) == root) {
+        listing_.folders.push_back(folder.substr(root.size(), folder.size() - root.size() - 1));
+      }
+    }
+    return std::move(listing_);
+  }
+
+ private:
+  // All folders that lead to `path`, each with its slash.
+  void AddFolders(std::string_view path) {
+    for (std::string_view folder = FolderOf(path); !folder.empty(); folder = AboveOf(folder)) {
+      if (!folders_.insert(std::string(folder)).second) return;
+    }
+  }
+
+  // The folder that all images share; but if that is the only class with images, the one above.
+  std::string Root(const ImageLabelOptions& options) const {
+    std::string common(FolderOf(listing_.paths[0]));
+    for (const std::string& path : listing_.paths) {
+      while (!path.starts_with(common)) common.resize(AboveOf(common).size());
+    }
+    if (common.empty() || options.label.has_value()) return common;
+    std::vector<std::string> inside;
+    for (const std::string& path : listing_.paths) inside.push_back(path.substr(common.size()));
+    const bool lie_inside = std::ranges::all_of(
+        inside, [](const std::string& path) { return path.find('/') == std::string::npos; });
+    const std::string_view above = AboveOf(common);
+    const std::string_view own(common.data() + above.size(), common.size() - above.size() - 1);
+    const std::string_view named = internal::ClassOf(inside[0]);
+    return lie_inside && (named.empty() || named == own) && HasSibling(common, above)
+               ? std::string(above)
+               : common;
+  }
+
+  bool HasSibling(std::string_view folder, std::string_view above) const {
+    return std::ranges::any_of(folders_, [&](std::string_view other) {
+      return other != folder && other.starts_with(above) && other != above &&
+             AboveOf(other) == above;
+    });
+  }
+
+  internal::ImageListing listing_;
+  std::set<std::string> folders_;
+};
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& path,
                                                           const ImageTarOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<TarReader> reader, TarReader::Open(path));
+  TarListing entries;
   std::vector<std::string> names;
   std::vector<uint64_t> sizes;
   int64_t bytes = 0;
   for (;;) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, reader->Next());
     if (!more) break;
+    entries.Add(*reader);
+    if (!reader->is_image()) continue;
     names.push_back(reader->name());
     const int64_t size = std::clamp<int64_t>(reader->size(), 0, internal::kMaxImageBytes);
     sizes.push_back(static_cast<uint64_t>(size));
@@ -200,7 +290,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
   }
   MILLRACE_ASSIGN_OR_RETURN(
       internal::PathLabels labels,
-      internal::LabelPaths(WithoutCommonFolders(names), options.labels, path));
+      internal::LabelImages(std::move(entries).Finish(options.labels), options.labels, path));
   if (options.random_access && bytes > options.max_memory_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         path, ": its images take ", bytes, " bytes, more than the ", options.max_memory_bytes,

@@ -10,7 +10,8 @@
 // Inflates gzip and zlib with ISA-L, straight into the caller's buffer. ISA-L parses the wrapper
 // and checks the trailer (CRC-32 and ISIZE, or Adler-32) itself; what it does not do is look past
 // the end of a member, or tell a stream that was cut from one that waits for input. Both are done
-// here: end of input is good only between members, and after a gzip member only another may follow.
+// here: end of input is good only between members, and after a gzip member only another may follow,
+// or zeros to the end of the file, with which tapes and block devices pad it (gzip's FAQ).
 //
 // zlib can stop at the end of every deflate block (Z_BLOCK), ISA-L cannot, but is 2.6 times as
 // fast. It does show a block when its input ends inside the block's header: it keeps the bytes of
@@ -136,12 +137,26 @@ absl::Status InflateSource::StartMember() {
     return Damage(RecordErrorReason::kWrongCompression,
                   is_gzip ? "not a gzip stream" : "not a zlib stream");
   }
+  if (num_members_ > 0 && is_gzip && next[0] == std::byte{0}) return SkipPadding();
   if (num_members_ > 0 && !(is_gzip && LooksLike(compression_, next))) return StrayBytes();
   isal_inflate_reset(&state_);
   isal_gzip_header_init(&header_);
   state_.crc_flag = is_gzip ? ISAL_GZIP_NO_HDR_VER : ISAL_ZLIB;
   in_header_ = is_gzip;
   in_member_ = true;
+  return absl::OkStatus();
+}
+
+// Goes to the end, behind zeros.
+absl::Status InflateSource::SkipPadding() {
+  while (avail_in() > 0) {
+    const std::string_view rest(reinterpret_cast<const char*>(state_.next_in), avail_in());
+    if (rest.find_first_not_of('\0') != rest.npos) return StrayBytes();
+    state_.avail_in = 0;
+    held_back_ = 0;
+    if (!input_ended_) MILLRACE_RETURN_IF_ERROR(Refill());
+  }
+  ended_ = true;
   return absl::OkStatus();
 }
 

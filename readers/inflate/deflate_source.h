@@ -72,6 +72,7 @@ class InflateSource : public EnterableSource {
   absl::Status Step();
   absl::Status Refill();
   absl::Status StartMember();
+  absl::Status SkipPadding();
   absl::Status ReadHeader();
   void LimitInput();
   void FreeInput();

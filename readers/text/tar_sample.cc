@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/container/tar_walk.h"
 
 namespace millrace::readers::internal {
 namespace {
@@ -144,7 +145,8 @@ class SampleReader {
       if (type == '0' || type == '\0' || type == '7') {
         std::string path = next_.path ? *std::move(next_.path) : PathOf(header);
         std::string extension = ExtensionOf(path);
-        members_.push_back({std::move(path), std::move(extension), data});
+        const bool is_of_sample = !TarSampleKey(path).empty();
+        if (is_of_sample) members_.push_back({std::move(path), std::move(extension), data});
       } else if (type == 'S') {
         return Error("a sparse member");
       }

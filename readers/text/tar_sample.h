@@ -18,7 +18,8 @@ struct TarMember {
 };
 
 // Reads the regular files of `blocks`: ustar, GNU's long names and PAX headers (path and size).
-// Other members are passed over; two empty blocks, or the end, end it.
+// Other members, and files that belong to no sample (TarSampleKey), are passed over; two empty
+// blocks, or the end, end it.
 //   DATA_LOSS  a header's checksum, a number or a length is wrong, or the bytes end inside a member
 absl::StatusOr<std::vector<TarMember>> ReadTarSample(std::string_view blocks);
 

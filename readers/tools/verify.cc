@@ -94,9 +94,11 @@ class Verifier {
 
   // Each is a file and a record of its own, as a pipeline has them.
   absl::Status Images(const std::string& folder) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> paths, internal::ListImages(folder));
-    for (const std::string& path : paths) {
-      const std::string file = folder + "/" + path;
+    MILLRACE_ASSIGN_OR_RETURN(const internal::ImageListing listing, internal::ListImages(folder));
+    const auto note = [&](std::string_view text) { report_.notes.emplace_back(text); };
+    MILLRACE_RETURN_IF_ERROR(internal::TellLeftOut(listing, {.warn = note}, folder));
+    for (const std::string& path : listing.paths) {
+      const std::string file = folder + (folder.ends_with('/') ? "" : "/") + path;
       const auto bytes = ReadWholeFile(file, internal::kMaxImageBytes);
       const auto header = bytes.ok() ? ReadImageHeader(*bytes) : bytes.status();
       if (header.ok()) {

@@ -190,5 +190,79 @@ class ImagesTest(unittest.TestCase):
         self.assertEqual(contents("photos"), contents("photos.tar"))
 
 
+class FolderTest(unittest.TestCase):
+    """Folders as people have them: S-SOURCE-7 at the command line."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.scratch.name)
+        odd = SOURCE / "tests/fixtures/odd"
+        for name in ("cat/turned_6.jpg", "dog/turned_3.jpg", "dog/turned.png"):
+            path = self.folder / "photos" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((odd / path.name).read_bytes())
+        (self.folder / "photos/bee").mkdir()
+        (self.folder / "photos/dog/x.webp").write_bytes(b"RIFF")
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def convert(self, *args):
+        return millrace("records", "convert", "--from", "images", "--images",
+                        self.folder / "photos", "--out", self.folder / "out", "--overwrite", *args)
+
+    def labels(self):
+        lines = millrace("records", "cat", *(self.folder / "out").glob("*.tfrecord")).stdout
+        return [json.loads(line)["features"]["image/class/label"] for line in lines.splitlines()]
+
+    def test_convert_tells_once_of_empty_classes_and_of_what_it_leaves_out(self):
+        done = self.convert()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.labels(), [[1], [2], [2]])
+        warnings = [line for line in done.stderr.splitlines() if "warning" in line]
+        self.assertEqual(len(warnings), 2, done.stderr)
+        self.assertIn("'bee' (label 0)", warnings[1])
+        self.assertIn("dog/x.webp", warnings[0])
+        strict = self.convert("--strict")
+        self.assertEqual(strict.returncode, 1)
+        self.assertIn("dog/x.webp", strict.stderr)
+        verified = millrace("records", "verify", self.folder / "photos", "--json")
+        self.assertEqual(verified.returncode, 0)
+        self.assertIn("dog/x.webp", json.loads(verified.stdout)["notes"][0])
+
+    def test_a_file_of_classes_fixes_the_labels(self):
+        (self.folder / "classes.txt").write_text("dog\nant\ncat\n")
+        done = self.convert("--classes", self.folder / "classes.txt")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.labels(), [[2], [0], [0]])
+        (self.folder / "classes.txt").write_text("dog\n")
+        self.assertIn("'cat'", self.convert("--classes", self.folder / "classes.txt").stderr)
+
+    def test_a_loop_of_links_is_named_by_every_command(self):
+        (self.folder / "photos/cat/loop").symlink_to("..")
+        plan = self.folder / "plan.pbtxt"
+        plan.write_text("stage { image_folder { path: \"%s\" } }\n"
+                        "stage { decode_image { field: \"record\" } }\n"
+                        "stage { center_crop { height: 9 width: 9 } }\n"
+                        "stage { batch { size: 2 } }\n" % (self.folder / "photos"))
+        for done in (self.convert(), millrace("run", plan), millrace("explain", plan),
+                     millrace("records", "verify", self.folder / "photos")):
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("photos/cat/loop", done.stdout + done.stderr)
+
+    def test_convert_turns_raw_pixels_and_what_it_is_asked_to(self):
+        # turned_6, turned_3 and turned.png (6) are 37 x 26 pixels as they are stored.
+        for args, widths in (([], [37, 37, 37]), (["--upright"], [26, 26, 37]),
+                             (["--image-encoding", "raw"], [26, 26, 37]),
+                             (["--write-mode", "raw"], [37, 37, 37]),
+                             (["--max-resolution", 20, "--upright"], [14, 14, 20])):
+            done = self.convert(*args)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = millrace("records", "cat", *(self.folder / "out").glob("*.tfrecord")).stdout
+            found = sorted(json.loads(line)["features"]["image/width"][0]
+                           for line in lines.splitlines())
+            self.assertEqual(found, widths, args)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -277,6 +277,11 @@ absl::Status Opener::OpenPipeline() {
   MILLRACE_ASSIGN_OR_RETURN(context.io, readers::MakePreadEngine(session.cores.io));
   context.batch_priority = true;
   context.memory_budget_bytes = int64_t{session.job.job.memory_budget_mib()} << 20;
+  if (communicator_.rank() == 0 && options_.warn) {
+    context.log = [warn = options_.warn](LogLevel level, std::string_view text) {
+      if (level != LogLevel::kInfo) warn(text);
+    };
+  }
   MILLRACE_ASSIGN_OR_RETURN(session.context, pipeline::MakeContext(std::move(context)));
   pipeline::OpenOptions open;
   open.rank = communicator_.rank();

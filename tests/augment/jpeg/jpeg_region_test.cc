@@ -214,14 +214,24 @@ std::string WithByte(std::string bytes, const std::string& marker, size_t at, ch
   return bytes;
 }
 
-TEST(JpegRegionDecoder, WhatLibjpegWarnsOfInAHeaderIsLeftToIt) {
+TEST(JpegRegionDecoder, OtherKindsOfFilesAreLeftToLibjpeg) {
   const std::string good = EncodeJpeg(MakeImage(40, 40, 3, 1));
   RegionDecoder decoder;
-  EXPECT_FALSE(decoder.Open(WithByte(good, "JFIF", 5, 2)));                // major version
-  EXPECT_FALSE(decoder.Open(WithByte(good, "\xFF\xDA", 12, 62)));          // not all coefficients
-  EXPECT_FALSE(decoder.Open(WithByte(good, "\xFF\xC0", 4, 12)));           // bits of a sample
-  EXPECT_FALSE(decoder.Open(WithByte(good, "\xFF\xC0", 1, '\xC9')));       // arithmetic
-  EXPECT_FALSE(decoder.Open(good.substr(0, 20) + "x" + good.substr(20)));  // between markers
+  EXPECT_FALSE(decoder.Open(WithByte(good, "\xFF\xC0", 4, 12)));      // bits of a sample
+  EXPECT_FALSE(decoder.Open(WithByte(good, "\xFF\xC0", 1, '\xC9')));  // arithmetic
+}
+
+// libjpeg warns of it; tests/augment/codec/odd_images_test.cc has Pillow's pixels.
+TEST(JpegRegionDecoder, WhatIsOddInAHeaderAndChangesNoPixelIsTaken) {
+  const std::string good = EncodeJpeg(MakeImage(40, 40, 3, 1));
+  for (const std::string& odd : {WithByte(good, "JFIF", 5, 2),                   // major version
+                                 WithByte(good, "\xFF\xDA", 12, 62),             // last coefficient
+                                 good.substr(0, 20) + "x" + good.substr(20)}) {  // between markers
+    RegionDecoder decoder;
+    ASSERT_TRUE(decoder.Open(odd));
+    EXPECT_EQ(Compare(odd, {0, 0, 40, 40}, 3, decoder), Agreement::kEqual);
+    EXPECT_EQ(Compare(odd, {7, 5, 10, 20}, 3, decoder), Agreement::kEqual);
+  }
 }
 
 // libjpeg reads on behind a second 0xFF, and there the file ends: it warns, though the bits
