@@ -154,7 +154,7 @@ TEST(ExecutorBudgetTest, StandingMemoryOverTheBudgetIsSaidAndStopsNothing) {
   options.threads = 4;
   options.memory_budget_bytes = kBudget;
   options.io = std::make_shared<FakeIo>();
-  options.log = [&](LogLevel, std::string_view text) { log.emplace_back(text); };
+  options.log = KeepWarnings(log);
   const auto context = *Context::Make(std::move(options));
   FakeData data = MakeFakeData(8 * 20);
   data.memory_bytes = 2 * kBudget;

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/context.h"
 #include "pipeline/digest.h"
 #include "pipeline/open/open.h"
 #include "tests/pipeline/executor/fake_ops.h"
@@ -30,6 +33,15 @@ inline std::unique_ptr<Pipeline> OpenFake(PhysicalPlan plan, const FakeData& dat
   auto pipeline = TryOpenFake(std::move(plan), data, std::move(context), options);
   EXPECT_TRUE(pipeline.ok()) << pipeline.status();
   return pipeline.ok() ? *std::move(pipeline) : nullptr;
+}
+
+// A sink that keeps all warnings in `logged`, which outlives it, except that of a build with CUDA on
+// a machine without a device.
+inline LogSink KeepWarnings(std::vector<std::string>& logged) {
+  return [&logged](LogLevel level, std::string_view message) {
+    EXPECT_EQ(level, LogLevel::kWarning);
+    if (!message.starts_with("batches lie in pageable memory: ")) logged.emplace_back(message);
+  };
 }
 
 // Everything a stream says, batch by batch, and its end.

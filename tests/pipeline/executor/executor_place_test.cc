@@ -118,10 +118,7 @@ std::shared_ptr<Context> LoggingContext(std::vector<std::string>& logged) {
   ContextOptions options;
   options.threads = 1;
   options.io = std::make_shared<FakeIo>();
-  options.log = [&](LogLevel level, std::string_view message) {
-    EXPECT_EQ(level, LogLevel::kWarning);
-    logged.emplace_back(message);
-  };
+  options.log = KeepWarnings(logged);
   return *Context::Make(std::move(options));
 }
 
