@@ -35,7 +35,7 @@ inline std::unique_ptr<Pipeline> OpenFake(PhysicalPlan plan, const FakeData& dat
   return pipeline.ok() ? *std::move(pipeline) : nullptr;
 }
 
-// A sink that keeps all warnings in `logged`, which outlives it, except that of a build with CUDA on
+// A sink that keeps all warnings in `logged`, which outlives it, but that of a build with CUDA on
 // a machine without a device.
 inline LogSink KeepWarnings(std::vector<std::string>& logged) {
   return [&logged](LogLevel level, std::string_view message) {
