@@ -11,6 +11,7 @@
 #include "base/nearest_name.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/image_header.h"
 #include "readers/open_file.h"
 
@@ -183,25 +184,23 @@ namespace millrace::readers {
 
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& file) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file, kMaxBytes));
-  std::string_view rest = text;
-  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
-  while (rest.ends_with('\n') || rest.ends_with('\r')) rest.remove_suffix(1);
+  if (const std::string_view why = WhyNotUtf8(text); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", ToAbsl(why)));
+  }
+  std::string_view rest = std::string_view(text).substr(ByteOrderMarkBytes(text));
+  rest = rest.substr(0, rest.find_last_not_of("\r\n") + 1);  // npos + 1 is 0
   std::vector<std::string> names;
   std::set<std::string_view> seen;
   while (!rest.empty()) {
-    const size_t end = std::min(rest.find_first_of("\r\n"), rest.size());
-    const std::string_view name = rest.substr(0, end);
+    const std::string_view name = TakeLine(rest);
     const std::string where = absl::StrCat(file, ":", names.size() + 1);
     if (name.empty()) return absl::InvalidArgumentError(where + ": a line without a class");
     if (!seen.insert(name).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, ": the class '", ToAbsl(name), "' is there already"));
+          absl::StrCat(where, ": the class '", ShownText(name), "' is there already"));
     }
     names.emplace_back(name);
-    rest.remove_prefix(end);
-    rest.remove_prefix(rest.starts_with("\r\n") ? 2 : rest.empty() ? 0 : 1);
   }
   if (names.empty()) return absl::InvalidArgumentError(file + ": names no class");
   return names;

@@ -134,6 +134,11 @@ TEST_F(ImageListingTest, ClassesAreReadFromLines) {
   EXPECT_MESSAGE(read("cat\n\ndog"), absl::StatusCode::kInvalidArgument, "empty");
   EXPECT_MESSAGE(read("cat\ndog\ncat"), absl::StatusCode::kInvalidArgument, "twice");
   EXPECT_MESSAGE(read("\n"), absl::StatusCode::kInvalidArgument, "none");
+  constexpr std::string_view kUtf16(
+      "\xff\xfe"
+      "c\0a\0t\0",
+      8);
+  EXPECT_MESSAGE(read(kUtf16), absl::StatusCode::kInvalidArgument, "utf16");
   EXPECT_EQ(ReadClassNames(folder_ / "no.txt").status().code(), absl::StatusCode::kNotFound);
 }
 
