@@ -253,6 +253,7 @@ void LeaveInAnyOrder(const RunOwnRanks& run, int size, unsigned seed) {
   for (int rank = 0; rank < size; ++rank) whole_first[rank] = random() % 2 == 0;
   Mutex mu;
   CondVar changed;
+  int met = 0;   // ranks that are past the barrier they all take part in; guarded by mu
   int gone = 0;  // guarded by mu
   absl::Status last;
   run(size, [&](std::unique_ptr<Communicator> own) {
@@ -263,7 +264,15 @@ void LeaveInAnyOrder(const RunOwnRanks& run, int size, unsigned seed) {
     Buffer data(DType::kF32, 9, rank);
     const auto begun = comm->Start({Collective::kAllReduce, data.view(), data.view()});
     EXPECT_TRUE(begun->Wait().ok());
-    EXPECT_TRUE(comm->Barrier().ok());
+    const absl::Status barrier = comm->Barrier();
+    EXPECT_TRUE(barrier.ok()) << "rank " << rank << ": " << barrier;
+    {
+      MutexLock lock(mu);
+      ++met;
+      changed.NotifyAll();
+      // A call that fails ends the group, also for a rank that is still in the barrier before it.
+      while (rank == order.back() && met < size) changed.Wait(mu);
+    }
     if (rank == order.back()) {
       last = comm->Barrier();  // nobody else comes any more
     } else {
