@@ -23,16 +23,16 @@
 namespace millrace::augment {
 namespace {
 
-struct ErrorManager {
+struct EncodeErrors {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
   jmp_buf jump;
 };
 
-[[noreturn]] void OnError(j_common_ptr cinfo) {
-  std::longjmp(reinterpret_cast<ErrorManager*>(cinfo->err)->jump, 1);
+[[noreturn]] void OnEncodeError(j_common_ptr cinfo) {
+  std::longjmp(reinterpret_cast<EncodeErrors*>(cinfo->err)->jump, 1);
 }
 
-void DropMessage(j_common_ptr) {}
+void DropEncodeMessage(j_common_ptr) {}
 
 // Takes bytes in pieces of one size.
 struct Destination {
@@ -81,8 +81,8 @@ class JpegEncoder {
               std::string exif)
       : pixels_(pixels), stride_(width * channels), quality_(quality), exif_(std::move(exif)) {
     cinfo_.err = jpeg_std_error(&errors_.base);
-    errors_.base.error_exit = OnError;
-    errors_.base.output_message = DropMessage;
+    errors_.base.error_exit = OnEncodeError;
+    errors_.base.output_message = DropEncodeMessage;
     height_ = static_cast<JDIMENSION>(height);
     width_ = static_cast<JDIMENSION>(width);
     channels_ = channels;
@@ -141,7 +141,7 @@ class JpegEncoder {
   JDIMENSION width_ = 0;
   int channels_ = 0;
   jpeg_compress_struct cinfo_{};
-  ErrorManager errors_{};
+  EncodeErrors errors_{};
   Destination destination_{};
 };
 

@@ -39,7 +39,7 @@ constexpr int64_t kColumnMargin = 4;
 constexpr uint64_t kMaxPixelsPerByte = 8 * DCTSIZE2;
 constexpr int kRowsPerCall = 8;
 
-struct ErrorManager {
+struct DecodeErrors {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
   jmp_buf jump;
   bool allows_warnings = false;
@@ -50,29 +50,29 @@ struct ErrorManager {
   bool too_many_scans = false;
 };
 
-ErrorManager& ErrorsOf(j_common_ptr cinfo) { return *reinterpret_cast<ErrorManager*>(cinfo->err); }
+DecodeErrors& ErrorsOf(j_common_ptr cinfo) { return *reinterpret_cast<DecodeErrors*>(cinfo->err); }
 
-[[noreturn]] void OnError(j_common_ptr cinfo) { std::longjmp(ErrorsOf(cinfo).jump, 1); }
+[[noreturn]] void OnDecodeError(j_common_ptr cinfo) { std::longjmp(ErrorsOf(cinfo).jump, 1); }
 
 void OnMessage(j_common_ptr cinfo, int level) {
   if (level >= 0) return;
-  ErrorManager& errors = ErrorsOf(cinfo);
+  DecodeErrors& errors = ErrorsOf(cinfo);
   if (!errors.refuses_harmless &&
       readers::IsHarmlessJpegWarning(*reinterpret_cast<j_decompress_ptr>(cinfo))) {
     return;
   }
   errors.warned = true;
-  if (!errors.allows_warnings) OnError(cinfo);
+  if (!errors.allows_warnings) OnDecodeError(cinfo);
 }
 
 void OnProgress(j_common_ptr common) {
-  ErrorManager& errors = ErrorsOf(common);
+  DecodeErrors& errors = ErrorsOf(common);
   if (reinterpret_cast<j_decompress_ptr>(common)->input_scan_number <= errors.max_scans) return;
   errors.too_many_scans = true;
-  OnError(common);
+  OnDecodeError(common);
 }
 
-void DropMessage(j_common_ptr) {}
+void DropDecodeMessage(j_common_ptr) {}
 
 // RGB of one row of CMYK. Adobe writes its inks inverted: 255 is none.
 void ConvertCmyk(const uint8_t* in, int64_t width, int channels, bool inverted, uint8_t* out) {
@@ -105,9 +105,9 @@ class JpegDecoder final : public ImageDecoder {
     errors_.refuses_harmless = options.verify_full;
     errors_.max_scans = options.max_scans;
     cinfo_.err = jpeg_std_error(&errors_.base);
-    errors_.base.error_exit = OnError;
+    errors_.base.error_exit = OnDecodeError;
     errors_.base.emit_message = OnMessage;
-    errors_.base.output_message = DropMessage;
+    errors_.base.output_message = DropDecodeMessage;
     progress_.progress_monitor = OnProgress;
   }
   ~JpegDecoder() override { jpeg_destroy_decompress(&cinfo_); }
@@ -327,7 +327,7 @@ class JpegDecoder final : public ImageDecoder {
   const DecodeImageOptions options_;
   std::string_view encoded_;
   jpeg_decompress_struct cinfo_{};
-  ErrorManager errors_{};
+  DecodeErrors errors_{};
   jpeg_progress_mgr progress_{};
   bool has_multiple_scans_ = false;
   // The request, kept here because nothing may live in a guarded body.

@@ -13,26 +13,26 @@ namespace {
 
 constexpr size_t kMaxNamed = 16;
 
-struct Way {
+struct Place {
   std::string folder;  // empty: at `server`
   HostPort server;
 };
 
-absl::StatusOr<Way> Parse(std::string_view address) {
-  Way way;
+absl::StatusOr<Place> Parse(std::string_view address) {
+  Place place;
   absl::string_view text = ToAbsl(address);
   if (absl::ConsumePrefix(&text, "file:") || absl::StartsWith(text, "/")) {
     if (absl::StartsWith(text, "//")) text.remove_prefix(2);  // file:///folder
     if (text.empty()) return absl::InvalidArgumentError("rendezvous 'file:' names no folder");
-    way.folder = std::string(text);
-    return way;
+    place.folder = std::string(text);
+    return place;
   }
   absl::ConsumePrefix(&text, "tcp:");
   absl::ConsumePrefix(&text, "//");
   absl::StatusOr<HostPort> server = ParseHostPort(ToStd(text));
   if (!server.ok()) return Annotate(server.status(), "rendezvous");
-  way.server = *std::move(server);
-  return way;
+  place.server = *std::move(server);
+  return place;
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<std::string>> RunRendezvousWith(const RendezvousOptio
                                                            const RendezvousWaits& waits) {
   const bool alone = options.size == 1 && options.rank == 0;
   if (alone && options.address.empty()) return std::vector<std::string>{std::string(own)};
-  MILLRACE_ASSIGN_OR_RETURN(const Way way, Parse(options.address));
+  MILLRACE_ASSIGN_OR_RETURN(const Place place, Parse(options.address));
   const bool fits = options.size >= 1 && options.size <= kMaxRendezvousRanks && options.rank >= 0 &&
                     options.rank < options.size;
   if (!fits) {
@@ -78,8 +78,8 @@ absl::StatusOr<std::vector<std::string>> RunRendezvousWith(const RendezvousOptio
                                                    own.size(), " bytes is too long"));
   }
   if (alone) return std::vector<std::string>{std::string(own)};
-  return way.folder.empty() ? RendezvousAtServer(options, way.server, own, waits)
-                            : RendezvousInFolder(options, way.folder, own, waits);
+  return place.folder.empty() ? RendezvousAtServer(options, place.server, own, waits)
+                              : RendezvousInFolder(options, place.folder, own, waits);
 }
 
 }  // namespace millrace::collectives

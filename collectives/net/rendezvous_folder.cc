@@ -32,11 +32,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr uint32_t kMagic = 0x3146524d;  // "MRF1"
+constexpr uint32_t kFolderMagic = 0x3146524d;  // "MRF1"
 constexpr size_t kMaxFileBytes =
     kMaxRendezvousBytes + kMaxJobIdBytes + 64 + kMaxRendezvousRanks * sizeof(uint64_t);
-constexpr milliseconds kFirstPause{2};
-constexpr milliseconds kLongestPause{100};
+constexpr milliseconds kFirstFolderPause{2};
+constexpr milliseconds kLongestFolderPause{100};
 
 // What stands in a file.
 struct Card {
@@ -51,7 +51,7 @@ struct Card {
 
 std::string Encode(const Card& card) {
   WireWriter writer;
-  writer.Add(kMagic)
+  writer.Add(kFolderMagic)
       .Add(card.job_id)
       .Add(card.size)
       .Add(card.rank)
@@ -70,7 +70,7 @@ std::optional<Card> Decode(std::string_view text) {
   const auto check = WireReader(text.substr(body.size())).Number<uint64_t>();
   if (check != XXH3_64bits(body.data(), body.size())) return std::nullopt;
   WireReader reader(body);
-  if (reader.Number<uint32_t>() != kMagic) return std::nullopt;
+  if (reader.Number<uint32_t>() != kFolderMagic) return std::nullopt;
   Card card;
   card.job_id = reader.String();
   card.size = reader.Number<uint32_t>();
@@ -183,7 +183,7 @@ class Folder {
            (waits_.is_over && waits_.is_over(static_cast<int>(num_met)));
   }
   absl::Status MeetAll() {
-    milliseconds pause = kFirstPause;
+    milliseconds pause = kFirstFolderPause;
     bool changed = true;
     while (true) {
       if (changed) {
@@ -191,7 +191,7 @@ class Folder {
         if (absl::IsAlreadyExists(status)) return Twice();
         MILLRACE_RETURN_IF_ERROR(status);
         written_ = true;
-        pause = kFirstPause;
+        pause = kFirstFolderPause;
       }
       changed = false;
       for (int rank = 0; rank < options_.size; ++rank) {
@@ -209,7 +209,7 @@ class Folder {
       if (changed) continue;
       if (IsOver()) return NeverCame(options_, options_.timeout, Missing());
       std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, kLongestPause);
+      pause = std::min(pause * 2, kLongestFolderPause);
     }
   }
   // Reads the file of `rank`; true when that changes what ours is to say.

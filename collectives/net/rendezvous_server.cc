@@ -29,17 +29,17 @@ using std::chrono::steady_clock;
 
 enum class Frame : uint32_t { kHello = 1, kWelcome, kResult, kRefusal };
 
-constexpr uint32_t kMagic = 0x3156524d;  // "MRV1"
+constexpr uint32_t kServerMagic = 0x3156524d;  // "MRV1"
 constexpr size_t kHeaderBytes = 12;
 constexpr size_t kMaxHelloBytes = kMaxRendezvousBytes + kMaxJobIdBytes + 64;
 constexpr size_t kMaxResultBytes = kMaxRendezvousRanks * (kMaxRendezvousBytes + 8);
 constexpr size_t kMaxStrangers = 64;
-constexpr milliseconds kFirstPause{20};
-constexpr milliseconds kLongestPause{500};
+constexpr milliseconds kFirstServerPause{20};
+constexpr milliseconds kLongestServerPause{500};
 
 std::string Framed(Frame type, std::string_view body) {
   WireWriter header;
-  header.Add(kMagic).Add(static_cast<uint32_t>(type)).Add(static_cast<uint32_t>(body.size()));
+  header.Add(kServerMagic).Add(static_cast<uint32_t>(type)).Add(static_cast<uint32_t>(body.size()));
   return absl::StrCat(header.text(), ToAbsl(body));
 }
 
@@ -51,7 +51,7 @@ struct Header {
 // nullopt: no frame of this protocol, or one longer than `limit`.
 std::optional<Header> ParseHeader(std::string_view bytes, size_t limit) {
   WireReader reader(bytes);
-  const bool magic = reader.Number<uint32_t>() == kMagic;
+  const bool magic = reader.Number<uint32_t>() == kServerMagic;
   Header header;
   header.type = static_cast<Frame>(reader.Number<uint32_t>());
   header.length = reader.Number<uint32_t>();
@@ -250,7 +250,7 @@ class Client {
         waits_(waits) {}
 
   absl::StatusOr<std::vector<std::string>> Run() {
-    milliseconds pause = kFirstPause;
+    milliseconds pause = kFirstServerPause;
     while (true) {
       absl::StatusOr<Socket> socket = ConnectOnce();
       absl::Status cause = socket.status();
@@ -271,7 +271,7 @@ class Client {
                          {{0, absl::StrCat("the last try: ", cause.message())}});
       }
       std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, kLongestPause);
+      pause = std::min(pause * 2, kLongestServerPause);
     }
   }
 

@@ -11,8 +11,6 @@
 
 namespace millrace::pipeline {
 
-using Kind = SettleStep::Kind;
-
 uint64_t ShareOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes) {
   using Wide = unsigned __int128;
   return static_cast<uint64_t>(Wide{count} * (lane + 1) / num_lanes -
@@ -83,11 +81,11 @@ void RowBuffer::Read(StateReader& reader, uint64_t first, uint64_t from, uint64_
 Lane::Lane(const LanePlan& plan, uint64_t lane, uint64_t size)
     : plan_(&plan), lane_(lane), size_(size) {
   for (const LanePlan::Step& step : plan.steps) {
-    const uint64_t share = step.kind == Kind::kShuffle
+    const uint64_t share = step.kind == SettleStep::Kind::kShuffle
                                ? std::max<uint64_t>(1, step.count / plan.num_lanes)
                                : ShareOfLane(step.count, lane, plan.num_lanes);
     steps_.push_back({share, 0, 0, false, RowBuffer(plan.extents_per_row), {}});
-    if (step.kind == Kind::kShuffle && !plan.splits_records) {
+    if (step.kind == SettleStep::Kind::kShuffle && !plan.splits_records) {
       steps_.back().buffer.Reserve(std::min(share, size));
     }
   }
@@ -132,7 +130,8 @@ void Lane::EndInput(uint64_t size) {
 
 bool Lane::IsDone() const {
   for (size_t i = 0; i < steps_.size(); ++i) {
-    if (plan_->steps[i].kind == Kind::kTake && steps_[i].count >= steps_[i].limit) return true;
+    if (plan_->steps[i].kind == SettleStep::Kind::kTake && steps_[i].count >= steps_[i].limit)
+      return true;
   }
   return ended_;
 }
@@ -224,8 +223,8 @@ Lane::Outcome Lane::PullStep(size_t num_steps, LaneRow& row) {
   if (num_steps == 0) return PullSource(row);
   const size_t step = num_steps - 1;
   StepState& state = steps_[step];
-  if (plan_->steps[step].kind == Kind::kShuffle) return PullShuffled(step, row);
-  if (plan_->steps[step].kind == Kind::kSkip) {
+  if (plan_->steps[step].kind == SettleStep::Kind::kShuffle) return PullShuffled(step, row);
+  if (plan_->steps[step].kind == SettleStep::Kind::kSkip) {
     for (; state.count < state.limit; ++state.count) {
       if (const Outcome outcome = PullInput(step, row); outcome != Outcome::kRow) return outcome;
       Drop(row.origin);
@@ -304,7 +303,7 @@ void Lane::Write(StateWriter& writer) const {
   writer.Number(used_.sub_index);
   for (size_t i = 0; i < steps_.size(); ++i) {
     writer.Number(steps_[i].count);
-    if (plan_->steps[i].kind != Kind::kShuffle) continue;
+    if (plan_->steps[i].kind != SettleStep::Kind::kShuffle) continue;
     writer.Number(steps_[i].draining ? 1 : 0);
     steps_[i].buffer.Write(writer, used_.position);
   }
@@ -316,7 +315,7 @@ void Lane::Read(StateReader& reader, uint64_t pass) {
   used_.sub_index = reader.Number();
   for (size_t i = 0; i < steps_.size(); ++i) {
     StepState& state = steps_[i];
-    const bool shuffles = plan_->steps[i].kind == Kind::kShuffle;
+    const bool shuffles = plan_->steps[i].kind == SettleStep::Kind::kShuffle;
     state.count = reader.NumberUpTo(shuffles ? kMaxCount : state.limit);
     if (!shuffles) continue;
     state.draining = reader.NumberUpTo(1) != 0;

@@ -5,7 +5,7 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr int64_t kLookNanoseconds = 1'000'000;  // between two looks while the consumer waits
+constexpr int64_t kDemandLookNanoseconds = 1'000'000;  // between two looks while the consumer waits
 
 }  // namespace
 
@@ -14,7 +14,9 @@ Targets Demand::Clamp(const Targets& targets) const {
           .ring = std::clamp(targets.ring, 1, limits_.ring)};
 }
 
-bool Demand::LookIsDue(int64_t now_ns) const { return now_ns - looked_ns_ >= kLookNanoseconds; }
+bool Demand::LookIsDue(int64_t now_ns) const {
+  return now_ns - looked_ns_ >= kDemandLookNanoseconds;
+}
 
 Targets Demand::Look(int64_t now_ns, const Ring& ring, const MemoryBudget& budget) {
   looked_ns_ = now_ns;

@@ -22,10 +22,9 @@ OrderStep ToOrderStep(const proto::Stage& stage) {
 // REQUIRES: a take, skip or shuffle.
 SettleStep ToSettleStep(const proto::Stage& stage, int after_filters) {
   const OrderStep step = ToOrderStep(stage);
-  using Kind = SettleStep::Kind;
-  return {.kind = step.kind == OrderStep::Kind::kShuffle ? Kind::kShuffle
-                  : step.kind == OrderStep::Kind::kTake  ? Kind::kTake
-                                                         : Kind::kSkip,
+  return {.kind = step.kind == OrderStep::Kind::kShuffle ? SettleStep::Kind::kShuffle
+                  : step.kind == OrderStep::Kind::kTake  ? SettleStep::Kind::kTake
+                                                         : SettleStep::Kind::kSkip,
           .count = step.count,
           .after_filters = after_filters,
           .key = step.key,

@@ -7,7 +7,11 @@
 
 namespace millrace::pipeline {
 
+namespace {
+
 using Kind = OrderStep::Kind;
+
+}  // namespace
 
 uint64_t ElementsKnown(std::span<const OrderStep> steps, uint64_t records) {
   uint64_t known = records;

@@ -112,7 +112,7 @@ constexpr Option kDropRemainder = {"drop_remainder",
 constexpr Option kPadding = {"padding", "of a field: `field` and `int_value` or `float_value`",
                              "0"};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kBatchRows[] = {
     {.op_case = Stage::kBatch,
      .name = "batch",
      .kind = StageKind::kBatch,
@@ -164,6 +164,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kBatchStages = {"batches", "Batches", kRows};
+constinit const StageFamily kBatchStages = {"batches", "Batches", kBatchRows};
 
 }  // namespace millrace::pipeline

@@ -165,7 +165,7 @@ constexpr StageRow Recolor(Stage::OpCase op_case, const char* name, const char* 
           .keeps_values = true};
 }
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kColorRows[] = {
     Adjust<&Stage::brightness, &Stage::mutable_brightness, ColorOp::kBrightness>(
         Stage::kBrightness, "brightness", "The image brighter or darker."),
     Adjust<&Stage::contrast, &Stage::mutable_contrast, ColorOp::kContrast>(
@@ -237,6 +237,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kColorStages = {"color", "Colours of images", kRows};
+constinit const StageFamily kColorStages = {"color", "Colours of images", kColorRows};
 
 }  // namespace millrace::pipeline

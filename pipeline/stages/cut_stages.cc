@@ -46,7 +46,7 @@ constexpr OpRow kUnbatchOp = {.index = IndexOf<UnbatchOptions>(),
                               .fields = FieldsBy<UnbatchOptions, FieldsOfUnbatch>,
                               .make = MakeBy<UnbatchOptions, MakeUnbatch>};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kCutRows[] = {
     {.op_case = Stage::kFilter,
      .name = "filter",
      .kind = StageKind::kCut,
@@ -69,6 +69,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kCutStages = {"cuts", "Cuts", kRows};
+constinit const StageFamily kCutStages = {"cuts", "Cuts", kCutRows};
 
 }  // namespace millrace::pipeline

@@ -105,7 +105,7 @@ constexpr OpRow kPeekOp = {
     .fields = FieldsBy<augment::PeekImageShapeOptions, FieldsOfPeek>,
     .make = MakeBy<augment::PeekImageShapeOptions, augment::MakePeekImageShape>};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kDecodeRows[] = {
     {.op_case = Stage::kDecodeRaw,
      .name = "decode_raw",
      .doc = "Bytes as numbers, little endian.",
@@ -156,6 +156,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kDecodeStages = {"decode", "Decoding", kRows};
+constinit const StageFamily kDecodeStages = {"decode", "Decoding", kDecodeRows};
 
 }  // namespace millrace::pipeline

@@ -15,18 +15,19 @@ using proto::Stage;
 constexpr uint64_t kMaxTransforms = 16;
 constexpr uint64_t kMaxBins = 1000;
 
-void Default(google::protobuf::RepeatedField<float>* numbers, std::initializer_list<float> values) {
+void DefaultNumbers(google::protobuf::RepeatedField<float>* numbers,
+                    std::initializer_list<float> values) {
   if (numbers->empty()) numbers->Add(values.begin(), values.end());
 }
 
 void FillAffine(proto::Affine* affine) {
   FillChange(affine);
-  Default(affine->mutable_degrees(), {0});
-  Default(affine->mutable_translate(), {0, 0});
-  Default(affine->mutable_scale(), {1});
-  Default(affine->mutable_shear_x(), {0});
-  Default(affine->mutable_shear_y(), {0});
-  pipeline::Default(affine->mutable_method(), "nearest");
+  DefaultNumbers(affine->mutable_degrees(), {0});
+  DefaultNumbers(affine->mutable_translate(), {0, 0});
+  DefaultNumbers(affine->mutable_scale(), {1});
+  DefaultNumbers(affine->mutable_shear_x(), {0});
+  DefaultNumbers(affine->mutable_shear_y(), {0});
+  Default(affine->mutable_method(), "nearest");
 }
 
 absl::Status CheckAffine(const OptionsChecker& check, const proto::Affine& affine) {
@@ -71,8 +72,8 @@ OpOptions ToCutout(const proto::Cutout& cutout) {
 
 void FillErasing(proto::RandomErasing* erasing) {
   FillImageField(erasing);
-  Default(erasing->mutable_area(), {0.02f, 0.33f});
-  Default(erasing->mutable_aspect(), {0.3f, 3.3f});
+  DefaultNumbers(erasing->mutable_area(), {0.02f, 0.33f});
+  DefaultNumbers(erasing->mutable_aspect(), {0.3f, 3.3f});
   if (!erasing->has_probability()) erasing->set_probability(0.5f);
 }
 
@@ -95,11 +96,11 @@ OpOptions ToErasing(const proto::RandomErasing& erasing) {
 
 void FillAutoAugment(proto::AutoAugment* augment) {
   FillImageField(augment);
-  pipeline::Default(augment->mutable_policy(), "rand_augment");
+  Default(augment->mutable_policy(), "rand_augment");
   if (augment->num_ops() == 0) augment->set_num_ops(2);
   if (!augment->has_magnitude()) augment->set_magnitude(9);
   if (augment->num_magnitude_bins() == 0) augment->set_num_magnitude_bins(31);
-  pipeline::Default(augment->mutable_method(), "nearest");
+  Default(augment->mutable_method(), "nearest");
 }
 
 absl::Status CheckAutoAugment(const OptionsChecker& check, const proto::AutoAugment& augment) {
@@ -131,7 +132,7 @@ void FillAugMix(proto::AugMix* mix) {
   if (mix->mixture_width() == 0) mix->set_mixture_width(3);
   if (!mix->has_alpha()) mix->set_alpha(1);
   if (!mix->has_all_ops()) mix->set_all_ops(true);
-  pipeline::Default(mix->mutable_method(), "bilinear");
+  Default(mix->mutable_method(), "bilinear");
 }
 
 absl::Status CheckAugMix(const OptionsChecker& check, const proto::AugMix& mix) {
@@ -174,7 +175,7 @@ constexpr Option kMethod = {"method", R"(of transforms that move pixels: `"neare
                                       R"(`"bilinear"`)"};
 constexpr Option kFill = {"fill", "of what the image does not cover"};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kDistortRows[] = {
     {.op_case = Stage::kAffine,
      .name = "affine",
      .doc = "The image turned, shifted, scaled and sheared around its middle.",
@@ -250,6 +251,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kDistortStages = {"distort", "Distortions and policies", kRows};
+constinit const StageFamily kDistortStages = {"distort", "Distortions and policies", kDistortRows};
 
 }  // namespace millrace::pipeline

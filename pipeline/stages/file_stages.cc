@@ -181,7 +181,7 @@ constexpr Option kCompression = {"compression",
                                  R"(`"auto"`, `"none"`, `"gzip"`, `"zlib"` or `"zstd"`)"};
 constexpr Option kLongest = {"max_record_bytes", "longer records are damage", "2^30"};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kFileRows[] = {
     {.op_case = Stage::kTfrecord,
      .name = "tfrecord",
      .kind = StageKind::kSource,
@@ -284,6 +284,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kFileStages = {"files", "Sources of files", kRows};
+constinit const StageFamily kFileStages = {"files", "Sources of files", kFileRows};
 
 }  // namespace millrace::pipeline

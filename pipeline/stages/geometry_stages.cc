@@ -261,7 +261,7 @@ constexpr Option kBoxes = {"boxes", "boxes that go along ([below](#boxes-and-mas
 constexpr Option kMask = {"mask", "the field of a mask that goes along", "none"};
 constexpr char kMethods[] = R"(`"bilinear"`, `"nearest"`, `"bicubic"` or `"area"`)";
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kGeometryRows[] = {
     {.op_case = Stage::kRandomResizedCrop,
      .name = "random_resized_crop",
      .doc = "A part of the image of random area and aspect, resized.",
@@ -352,6 +352,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kGeometryStages = {"geometry", "Geometry of images", kRows};
+constinit const StageFamily kGeometryStages = {"geometry", "Geometry of images", kGeometryRows};
 
 }  // namespace millrace::pipeline

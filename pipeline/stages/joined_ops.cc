@@ -90,7 +90,7 @@ OpFields FieldsOfFused(const augment::FusedImageOptions& fused) {
   return {{fused.field}, {fused.field}, {}, false};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kOpRows[] = {
     {.index = IndexOf<augment::TargetsOptions>(),
      .name = NameOfTargets,
      .fields = FieldsBy<augment::TargetsOptions, FieldsOfTargets>,
@@ -126,7 +126,7 @@ OpFields FieldsOfTargets(const augment::TargetsOptions& targets) {
 }
 
 const OpRow& JoinedRowOf(const OpOptions& options) {
-  return *std::ranges::find(kRows, options.index(), &OpRow::index);
+  return *std::ranges::find(kOpRows, options.index(), &OpRow::index);
 }
 
 }  // namespace millrace::pipeline

@@ -128,7 +128,7 @@ constexpr OpRow kOneHotOp = LayoutOp<augment::OneHotOptions, augment::MakeOneHot
 constexpr OpRow kSmoothingOp =
     LayoutOp<augment::LabelSmoothingOptions, augment::MakeLabelSmoothing>();
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kLayoutRows[] = {
     {.op_case = Stage::kTranspose,
      .name = "transpose",
      .doc = "Extents in another order.",
@@ -187,6 +187,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kLayoutStages = {"layout", "Layout, scale and labels", kRows};
+constinit const StageFamily kLayoutStages = {"layout", "Layout, scale and labels", kLayoutRows};
 
 }  // namespace millrace::pipeline

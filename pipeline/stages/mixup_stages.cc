@@ -102,7 +102,7 @@ constexpr Option kNumClasses = {"num_classes",
                                 "0: it is float32"};
 constexpr Option kChannelsFirst = {"channels_first", "images are [channels, height, width]"};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kMixupRows[] = {
     {.op_case = Stage::kMixup,
      .name = "mixup",
      .doc = "Behind the batch: x * lambda + other * (1 - lambda), images and labels.",
@@ -147,6 +147,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kMixupStages = {"mixup", "Mixing rows", kRows};
+constinit const StageFamily kMixupStages = {"mixup", "Mixing rows", kMixupRows};
 
 }  // namespace millrace::pipeline

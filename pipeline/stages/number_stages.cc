@@ -164,7 +164,7 @@ constexpr OpRow kStackOp = {.index = IndexOf<augment::StackOptions>(),
                             .fields = FieldsBy<augment::StackOptions, FieldsOfStack>,
                             .make = MakeBy<augment::StackOptions, augment::MakeStack>};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kNumberRows[] = {
     {.op_case = Stage::kScale,
      .name = "scale",
      .doc = "x * factor + offset, or (x - min) / (max - min).",
@@ -231,6 +231,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kNumberStages = {"numbers", "Numbers", kRows};
+constinit const StageFamily kNumberStages = {"numbers", "Numbers", kNumberRows};
 
 }  // namespace millrace::pipeline

@@ -85,7 +85,7 @@ void ToSkip(const proto::Skip& skip, OrderStep* step) {
   step->count = skip.count();
 }
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kOrderRows[] = {
     {.op_case = Stage::kInterleave,
      .name = "interleave",
      .kind = StageKind::kOrder,
@@ -149,6 +149,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kOrderStages = {"order", "Order", kRows};
+constinit const StageFamily kOrderStages = {"order", "Order", kOrderRows};
 
 }  // namespace millrace::pipeline

@@ -36,7 +36,7 @@ constexpr OpRow kIdentityOp = {
 constexpr OpRow kCustomOp = {
     .index = IndexOf<CustomOptions>(), .name = NameOfCustom, .fields = AnyFields};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kOtherRows[] = {
     {.op_case = Stage::kIdentity,
      .name = "identity",
      .doc = "Does nothing.",
@@ -56,6 +56,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kOtherStages = {"other", "Your own", kRows};
+constinit const StageFamily kOtherStages = {"other", "Your own", kOtherRows};
 
 }  // namespace millrace::pipeline

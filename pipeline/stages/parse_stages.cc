@@ -304,7 +304,7 @@ constexpr OpRow kFieldsOp = {
 
 constexpr Option kRecord = {"field", "bytes, which are gone behind it"};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kParseRows[] = {
     {.op_case = Stage::kParseExample,
      .name = "parse_example",
      .doc = "Features of tf.train.Example records.",
@@ -386,6 +386,6 @@ std::vector<std::string> ColumnsOf(const proto::ParseCsv& parse) {
   return keys;
 }
 
-constinit const StageFamily kParseStages = {"parse", "Parsing", kRows};
+constinit const StageFamily kParseStages = {"parse", "Parsing", kParseRows};
 
 }  // namespace millrace::pipeline

@@ -60,7 +60,7 @@ absl::Status CheckZip(const OptionsChecker& check, const proto::Zip& zip) {
   return check.AreDistinct(zip.field());
 }
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kSourceRows[] = {
     {.op_case = Stage::kMemory,
      .name = "memory",
      .kind = StageKind::kSource,
@@ -106,6 +106,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kSourceStages = {"sources", "Other sources", kRows};
+constinit const StageFamily kSourceStages = {"sources", "Other sources", kSourceRows};
 
 }  // namespace millrace::pipeline

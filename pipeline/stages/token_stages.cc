@@ -90,7 +90,7 @@ constexpr OpRow kPadTokensOp = {.index = IndexOf<augment::PadTokensOptions>(),
                                 .fields = FieldsBy<augment::PadTokensOptions, FieldsOfPadTokens>,
                                 .make = MakeBy<augment::PadTokensOptions, augment::MakePadTokens>};
 
-constexpr StageRow kRows[] = {
+constexpr StageRow kTokenRows[] = {
     {.op_case = Stage::kVocabulary,
      .name = "vocabulary",
      .doc = "Strings become int64 ids: the number of a token's line in a file, from 0.",
@@ -131,6 +131,6 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-constinit const StageFamily kTokenStages = {"tokens", "Strings and tokens", kRows};
+constinit const StageFamily kTokenStages = {"tokens", "Strings and tokens", kTokenRows};
 
 }  // namespace millrace::pipeline

@@ -22,7 +22,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr uint64_t kWindowBytes = 1 << 20;
+constexpr uint64_t kRunBytes = 1 << 20;
 
 // Tells of the frames from `next` to `end`.
 absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames, uint64_t next,
@@ -33,7 +33,7 @@ absl::Status TellRecords(const RandomAccessFile& file, const RecordIndex& frames
   std::vector<std::byte> window;
   while (next < end) {
     uint64_t last = next + 1;
-    while (last < end && frames.offset(last + 1) - frames.offset(next) <= kWindowBytes) ++last;
+    while (last < end && frames.offset(last + 1) - frames.offset(next) <= kRunBytes) ++last;
     const uint64_t begin = frames.offset(next);
     window.resize(frames.offset(last) - begin);
     MILLRACE_RETURN_IF_ERROR(ReadFully(file, begin, window));

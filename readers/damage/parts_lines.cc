@@ -27,7 +27,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr uint64_t kWindowBytes = 1 << 20;
+constexpr uint64_t kLineWindowBytes = 1 << 20;
 constexpr int kRowsToCount = 100;     // rows at the front that tell how many cells a row has
 constexpr int kStretchesToCount = 8;  // of a damaged stream
 
@@ -35,7 +35,7 @@ constexpr int kStretchesToCount = 8;  // of a damaged stream
 class ByteWindow {
  public:
   explicit ByteWindow(const RandomAccessFile& file)
-      : file_(file), window_(std::min(kWindowBytes, file.size())) {}
+      : file_(file), window_(std::min(kLineWindowBytes, file.size())) {}
 
   // What is held from `at` on, at least `least` bytes, and none from `end` on. The view lives until
   // the next call. REQUIRES: at + least <= end.

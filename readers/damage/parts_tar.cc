@@ -25,10 +25,10 @@
 namespace millrace::readers {
 namespace {
 
-constexpr uint64_t kWindowBytes = 1 << 20;
+constexpr uint64_t kTarWindowBytes = 1 << 20;
 constexpr uint64_t kLeastWindowBytes = 4 << 10;  // the next header is near, as a rule
-constexpr uint64_t kMostPasses = 16;
-constexpr uint64_t kLeastBudget = 1 << 20;
+constexpr uint64_t kMostTarPasses = 16;
+constexpr uint64_t kLeastTarBudget = 1 << 20;
 constexpr std::string_view kMagic = "ustar";
 constexpr uint64_t kMagicAt = 257;  // in a header
 
@@ -91,7 +91,7 @@ class TarPartWalk {
   uint64_t barrier() const {
     return next_lost_ < lost_.size() ? lost_[next_lost_].begin : file_.size();
   }
-  bool HasBudget() const { return file_.bytes() < kMostPasses * file_.size() + kLeastBudget; }
+  bool HasBudget() const { return file_.bytes() < kMostTarPasses * file_.size() + kLeastTarBudget; }
 
   // Goes from from_ to the barrier, or behind the first damage.
   absl::Status Pass() {
@@ -151,7 +151,7 @@ class TarPartWalk {
     std::vector<std::byte> window;
     while (i < count) {
       uint64_t end = i + 1;
-      while (end < count && frames.offset(end + 1) - frames.offset(i) <= kWindowBytes) ++end;
+      while (end < count && frames.offset(end + 1) - frames.offset(i) <= kTarWindowBytes) ++end;
       window.resize(frames.offset(end) - frames.offset(i));
       MILLRACE_RETURN_IF_ERROR(ReadFully(file_, base + frames.offset(i), window));
       for (const uint64_t first = i; i < end; ++i) {
@@ -234,7 +234,7 @@ class TarPartWalk {
     at = blocks_from_ + blocks * kTarBlock;
     std::vector<std::byte> window;
     for (uint64_t wide = kLeastWindowBytes; at + kTarBlock <= barrier();
-         wide = std::min(2 * wide, kWindowBytes)) {
+         wide = std::min(2 * wide, kTarWindowBytes)) {
       if (!HasBudget()) return std::nullopt;
       window.resize(std::min(wide, (barrier() - at) / kTarBlock * kTarBlock));
       MILLRACE_RETURN_IF_ERROR(ReadFully(file_, at, window));
@@ -256,7 +256,7 @@ class TarPartWalk {
 
   // The same where nothing tells where blocks begin: at any byte with the magic.
   absl::StatusOr<std::optional<uint64_t>> FirstHeader(uint64_t at) const {
-    std::vector<std::byte> window(std::min(kWindowBytes, barrier() - at));
+    std::vector<std::byte> window(std::min(kTarWindowBytes, barrier() - at));
     while (at + kTarBlock <= barrier()) {
       if (!HasBudget()) return std::nullopt;
       const auto room = std::span(window).first(std::min(window.size(), barrier() - at));

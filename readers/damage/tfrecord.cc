@@ -14,7 +14,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr size_t kWindowBytes = 1 << 20;
+constexpr size_t kScanWindowBytes = 1 << 20;
 constexpr size_t kFirstWindowBytes = 4 << 10;  // the next record mostly begins near by
 constexpr uint64_t kMaxPasses = 4;             // over the file's bytes, to check payloads
 
@@ -24,7 +24,7 @@ ResyncWalk::ResyncWalk(const RandomAccessFile& file, uint64_t max_record_bytes)
     : file_(file),
       max_length_(std::min(max_record_bytes, kMaxLength)),
       check_bytes_(kMaxPasses * file.size()),
-      buffer_(kWindowBytes) {}
+      buffer_(kScanWindowBytes) {}
 
 // One frame is held back, for the one behind it may show that it is none.
 absl::StatusOr<std::optional<Stretch>> ResyncWalk::Next() {
@@ -113,7 +113,7 @@ absl::StatusOr<uint64_t> ResyncWalk::FindFrame(uint64_t from) {
       if (good) return from + i;
     }
     from += starts;
-    window.resize(std::min(2 * window.size(), kWindowBytes));
+    window.resize(std::min(2 * window.size(), kScanWindowBytes));
   }
   return size;
 }

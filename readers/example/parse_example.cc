@@ -10,7 +10,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr std::string_view kOp = "parse_example";
+constexpr std::string_view kExampleOp = "parse_example";
 
 class ParseExample final : public Op {
  public:
@@ -20,7 +20,7 @@ class ParseExample final : public Op {
         keys_(features_) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return internal::ResolveFeatures(kOp, field_, features_, input);
+    return internal::ResolveFeatures(kExampleOp, field_, features_, input);
   }
 
   void Apply(Run& run) const override {
@@ -37,7 +37,7 @@ class ParseExample final : public Op {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Op>> MakeParseExample(ParseExampleOptions options) {
-  MILLRACE_RETURN_IF_ERROR(internal::CheckFeatures(kOp, options.features));
+  MILLRACE_RETURN_IF_ERROR(internal::CheckFeatures(kExampleOp, options.features));
   return std::make_unique<ParseExample>(std::move(options));
 }
 

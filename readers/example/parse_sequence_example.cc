@@ -13,7 +13,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr std::string_view kOp = "parse_sequence_example";
+constexpr std::string_view kSequenceOp = "parse_sequence_example";
 
 class ParseSequenceExample final : public Op {
  public:
@@ -26,7 +26,7 @@ class ParseSequenceExample final : public Op {
         list_keys_(lists_) {}
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
-    return internal::ResolveFeatures(kOp, field_, features_, input);
+    return internal::ResolveFeatures(kSequenceOp, field_, features_, input);
   }
 
   // An Example is found in the record, and its fields in what that skips.
@@ -55,7 +55,7 @@ class ParseSequenceExample final : public Op {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Op>> MakeParseSequenceExample(ParseSequenceExampleOptions options) {
-  MILLRACE_RETURN_IF_ERROR(internal::CheckFeatures(kOp, options.features, true));
+  MILLRACE_RETURN_IF_ERROR(internal::CheckFeatures(kSequenceOp, options.features, true));
   return std::make_unique<ParseSequenceExample>(std::move(options));
 }
 

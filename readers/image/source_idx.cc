@@ -24,7 +24,7 @@ constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
 constexpr uint32_t kMaxSide = 16384;                // pixels
 constexpr uint64_t kMaxBytes = uint64_t{16} << 30;  // of one inflated file
-constexpr size_t kReadBytes = size_t{4} << 20;
+constexpr size_t kIdxReadBytes = size_t{4} << 20;
 
 struct Idx {
   std::vector<uint32_t> extents;
@@ -109,7 +109,7 @@ absl::StatusOr<Idx> ReadIdx(const std::string& path, uint32_t magic) {
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t size, CheckExtents(path, idx.extents));
   while (idx.values.size() <= size) {  // one byte more tells that the file ends there
     const size_t before = idx.values.size();
-    const size_t want = static_cast<size_t>(std::min<uint64_t>(kReadBytes, size + 1 - before));
+    const size_t want = static_cast<size_t>(std::min<uint64_t>(kIdxReadBytes, size + 1 - before));
     MILLRACE_RETURN_IF_ERROR(file.Read(want, &idx.values));
     if (idx.values.size() == before) break;
   }

@@ -20,7 +20,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr size_t kTarReadBytes = size_t{1} << 20;
 
 // Walks the entries of one tar. Thread-compatible.
 class TarReader {
@@ -35,7 +35,7 @@ class TarReader {
         archive_read_support_filter_xz(tar) != ARCHIVE_OK) {
       return absl::InternalError(absl::StrCat("libarchive: ", reader->Message()));
     }
-    if (archive_read_open_filename(tar, path.c_str(), kReadBytes) != ARCHIVE_OK) {
+    if (archive_read_open_filename(tar, path.c_str(), kTarReadBytes) != ARCHIVE_OK) {
       const int error_number = archive_errno(tar);  // EILSEQ: libarchive's for a foreign format
       if (error_number > 0 && error_number != EILSEQ)
         return ErrnoStatus(error_number, "open", path);
@@ -94,7 +94,7 @@ class TarReader {
     std::string bytes;
     for (;;) {
       const size_t before = bytes.size();
-      bytes.resize(before + std::min(kReadBytes, static_cast<size_t>(size()) - before + 1));
+      bytes.resize(before + std::min(kTarReadBytes, static_cast<size_t>(size()) - before + 1));
       const la_ssize_t n =
           archive_read_data(archive_.get(), bytes.data() + before, bytes.size() - before);
       bytes.resize(before + static_cast<size_t>(std::max<la_ssize_t>(n, 0)));

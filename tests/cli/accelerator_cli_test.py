@@ -19,6 +19,8 @@ stage { range { count: 1000 } }
 stage { batch { size: 8 } }
 stage { repeat {} }
 """
+# Of which few accelerators of a million samples a second can be fed.
+LARGE_BATCHES = ENDLESS.replace("1000", "800000").replace("8 }", "400000 }")
 
 
 class AcceleratorTest(unittest.TestCase):
@@ -28,6 +30,8 @@ class AcceleratorTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.scratch.name)
         cls.endless = cls.folder / "endless.pbtxt"
         cls.endless.write_text(ENDLESS)
+        cls.large_batches = cls.folder / "large_batches.pbtxt"
+        cls.large_batches.write_text(LARGE_BATCHES)
         draw = random.Random(1)
         cls.images = [draw.randbytes(SIDE * SIDE) for _ in range(RECORDS)]
         for file in range(2):
@@ -80,7 +84,7 @@ class AcceleratorTest(unittest.TestCase):
         return ["run", plan or self.endless, "--find-max", "--seconds", 0.05, "--warmup", 0, *args]
 
     def test_find_max_reports_every_try(self):
-        done = millrace(*self.find_max("--pace", 20, "--json"))
+        done = millrace(*self.find_max("--pace", 1e6, "--json", plan=self.large_batches))
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
         limit = report["au_limit"]
@@ -95,12 +99,13 @@ class AcceleratorTest(unittest.TestCase):
 
     def test_a_try_goes_on_until_a_step_was_counted(self):
         # A step of 0.4 s, in which a try of 0.05 s would see nothing and call them starved.
-        report = json.loads(millrace(*self.find_max("--pace", 20, "--json")).stdout)
+        done = millrace(*self.find_max("--pace", 1e6, "--json", plan=self.large_batches))
+        report = json.loads(done.stdout)
         self.assertTrue(all(t["au"] > 0 for t in report["tries"]), report)
         self.assertEqual(report["or_more"], report["max_accelerators"] == 4096)
 
     def test_a_step_longer_than_a_try_is_said_once(self):
-        done = millrace(*self.find_max("--pace", 20))
+        done = millrace(*self.find_max("--pace", 1e6, plan=self.large_batches))
         self.assertEqual(done.stderr.count("a step takes 0.4 s, longer than --seconds 0.05"), 1)
         self.assertNotIn("a step takes", millrace(*self.find_max("--pace", 1e12)).stderr)
 

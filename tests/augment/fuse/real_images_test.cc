@@ -12,6 +12,7 @@
 #include "tests/augment/image_testing.h"
 #include "tests/augment/jpeg/jpeg_testing.h"
 #include "tests/augment/tar_testing.h"
+#include "tests/sanitized.h"
 
 // The 500 photographs of imagenet-sample.tar, where MILLRACE_TEST_DATA names its folder.
 
@@ -166,7 +167,7 @@ TEST(RealImages, CutAnywhereHaveTheirPixelsOrAnError) {
   ASSERT_EQ(files.size(), 500u);
   const DecodeImageOptions kinds[] = {
       {}, {.allow_truncated = true}, {.channels = 1}, {.verify_full = true}, {.fast_dct = true}};
-  constexpr size_t kImages = 20, kPlaces = 200;
+  constexpr size_t kImages = Rounds(20), kPlaces = 200;
   std::mt19937 random(10);
   int decoded = 0, refused = 0;
   for (size_t i = 0; i < kImages; ++i) {
@@ -186,8 +187,8 @@ TEST(RealImages, CutAnywhereHaveTheirPixelsOrAnError) {
       }
     }
   }
-  EXPECT_GT(decoded, 5000);
-  EXPECT_GT(refused, 5000);
+  EXPECT_GT(decoded, Rounds(5000));
+  EXPECT_GT(refused, Rounds(5000));
 }
 
 // S-ROUND-2, S-ROUND-4: the ops, each place with one set of options: with all of them it takes six
@@ -203,7 +204,7 @@ TEST(RealImages, CutAnywhereHaveOneVerdictOnEveryPathOfOps) {
                                       {.verify_full = true},
                                       {.fast_dct = true, .fancy_upsampling = false},
                                       {.dct_downscale = true}};
-  constexpr size_t kImages = 20, kPlaces = 120;
+  constexpr size_t kImages = Rounds(20), kPlaces = 120;
   int ok = 0;
   for (size_t i = 0; i < kImages; ++i) {
     const std::string_view file = files[i * (files.size() / kImages) + 1];
@@ -216,7 +217,7 @@ TEST(RealImages, CutAnywhereHaveOneVerdictOnEveryPathOfOps) {
     }
     ASSERT_FALSE(HasFailure()) << "image " << i;
   }
-  EXPECT_GT(ok, 500);
+  EXPECT_GT(ok, Rounds(500));
 }
 
 }  // namespace
