@@ -18,24 +18,27 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
-// Who was visited: every rank logs the samples of the batches that were delivered to it, and a
-// checker reads the logs of all ranks and restarts and proves that each sample of an epoch was
-// visited exactly once (docs/audit.md; rules S-VISIT in docs/semantics.md).
+// Logs of visited samples, and their checker. Every rank logs the samples of the batches that were
+// delivered to it. The checker reads the logs of all ranks and restarts and proves that each sample
+// of an epoch was visited exactly once (docs/audit.md; rules S-VISIT in docs/semantics.md).
 
 namespace millrace::pipeline {
 
-// What a log says about the stream and its rank when it is begun or continued.
+// The stream and the rank of a log, written where the log is begun or continued.
 struct AuditHeader {
   uint32_t semantics_version = 0;
   uint64_t plan_fingerprint = 0;
   uint64_t data_fingerprint = 0;
   int rank = 0;
   int world = 1;
-  uint64_t start_batch = 0;  // continues at this global batch; withdraws what was logged behind it
-  // Records of the source when every epoch visits each of them once; nullopt: the plan decides.
+  // The global batch at which the log continues. Batches logged before, from this one on, no longer
+  // count.
+  uint64_t start_batch = 0;
+  // The number of records of the source if every epoch visits each of them once; nullopt if the
+  // plan selects some.
   std::optional<uint64_t> expected_records;
   std::optional<uint64_t> stream_batches;  // nullopt: without end, or not known
-  uint64_t started_ns = 0;  // since 1970, orders restarts over files; 0: AuditLog::Open looks
+  uint64_t started_ns = 0;  // since 1970, by which restarts are ordered; 0: the time of Open
 
   friend bool operator==(const AuditHeader&, const AuditHeader&) = default;
 };
@@ -47,16 +50,16 @@ absl::StatusOr<AuditHeader> MakeAuditHeader(const Plan& plan, const Pipeline& pi
 
 // A row that holds a sample.
 struct AuditVisit {
-  int64_t row = 0;  // of the rank's slice
+  int64_t row = 0;  // row of the rank's slice
   SampleId id;
   friend bool operator==(const AuditVisit&, const AuditVisit&) = default;
 };
 
-// A row whose own sample was bad: another one stands there, or zeros. It counts as the place where
-// `id` was accounted for; the substitute is no visit.
+// A row whose own sample was bad, and which holds another sample or zeros. The sample `id` counts
+// as accounted for in this row; the sample that replaces it does not count as visited.
 struct AuditReplaced {
   int64_t row = 0;
-  SampleId id;  // of the sample that should be there
+  SampleId id;  // the row's own sample
   RecordErrorReason reason = RecordErrorReason::kUnknown;
   friend bool operator==(const AuditReplaced&, const AuditReplaced&) = default;
 };
@@ -69,54 +72,55 @@ struct AuditBatch {
   int64_t first_global_row = 0;
   int64_t num_rows = 0;
   int64_t num_global_valid_rows = 0;
-  std::vector<AuditVisit> visits;  // ascending rows, replaced ones left out
+  std::vector<AuditVisit> visits;  // by ascending row, without the replaced rows
   std::vector<AuditReplaced> replaced;
   friend bool operator==(const AuditBatch&, const AuditBatch&) = default;
 };
-// Damaged samples of the batch count as replaced, and so do those that `replaced` names.
+// Makes the entry of a batch. Its damaged samples and those in `replaced` count as replaced.
 AuditBatch MakeAuditBatch(const Batch& batch, std::span<const AuditReplaced> replaced = {});
 
 struct AuditLogOptions {
-  // Each batch is on the disk before Add returns: survives a loss of power, not only of the
-  // process.
+  // True if each batch is on the disk before Add returns, so that it survives a loss of power and
+  // not only the end of the process.
   bool sync = false;
 };
 
-// Writes the log of one rank. A batch is one block with a checksum, handed to the system before Add
-// returns: a process that is killed loses at most the block it was writing. Save a batch's resume
-// token after Add, never before. Thread-compatible.
+// The log of one rank. A batch is one block with a checksum, which the operating system has before
+// Add returns: a process that is killed loses at most the block that it was writing. Save a batch's
+// resume token after Add, never before. Thread-compatible.
 class AuditLog {
  public:
   // Makes the file, or continues it: cuts off a block that was torn by a kill, and writes `header`.
-  //   FAILED_PRECONDITION  the file is no audit log, is of another plan or data, or is being
-  //                        written by somebody else
-  //   DATA_LOSS            a block in the middle is damaged: nothing was changed
+  //   FAILED_PRECONDITION  the file is no audit log, is of another plan or data, or another process
+  //                        is writing it
+  //   DATA_LOSS            a block in the middle is damaged; the file is unchanged
   //   other                the file cannot be read or written
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(const std::string& path, AuditHeader header,
                                                         const AuditLogOptions& options = {});
-  virtual ~AuditLog() = default;  // without Finish the log ends as if the process was killed
+  virtual ~AuditLog() = default;  // without Finish, the log ends as if the process had been killed
 
-  // Logs a delivered batch. After an error the log is dead: every later call returns it.
+  // Logs a delivered batch. After an error every later call returns the same error.
   virtual absl::Status Add(const AuditBatch& batch) = 0;
   absl::Status Add(const Batch& batch) { return Add(MakeAuditBatch(batch)); }
 
-  // Says that the pipeline was moved (Seek, Restore) and goes on at `start_batch`: takes back what
-  // was logged at or behind it.
+  // Logs that the pipeline was moved (Seek, Restore) and goes on at `start_batch`. Batches logged
+  // before, from this one on, no longer count.
   virtual absl::Status Restart(uint64_t start_batch) = 0;
 
   // Marks an orderly stop before `next_batch`, or the end of the stream, and syncs the file.
   virtual absl::Status Finish(uint64_t next_batch, bool end_of_stream) = 0;
 };
 
-// Calls its argument for every sample that epoch `epoch` should visit; may be asked again.
+// A function that calls `expect` for every sample that epoch `epoch` should visit. It may be called
+// several times for an epoch.
 using ExpectedSamples =
     std::function<void(uint64_t epoch, const std::function<void(const SampleId&)>& expect)>;
 
 struct AuditOptions {
-  // What should be visited; empty: all records where the logs say so, otherwise only "at most once"
-  // is checked.
+  // The samples that should be visited. Empty: all records if the logs give their number; otherwise
+  // the check is only that no sample was visited twice.
   ExpectedSamples expected;
-  size_t max_messages = 20;  // violations that are told in words
+  size_t max_messages = 20;  // most violations that the report describes
 };
 
 struct AuditEpoch {
@@ -125,36 +129,36 @@ struct AuditEpoch {
   uint64_t visited = 0;  // different samples, replaced ones included
   uint64_t replaced = 0;
   uint64_t duplicates = 0;           // visits of samples that were visited before
-  std::optional<uint64_t> expected;  // nullopt: not known, or not finished
-  uint64_t lost = 0;                 // expected and not visited; lowest ids are in the messages
-  uint64_t unexpected = 0;           // visited and not expected
+  std::optional<uint64_t> expected;  // nullopt: not known, or the epoch is not finished
+  uint64_t lost = 0;        // expected, not visited samples; the messages have the lowest ids
+  uint64_t unexpected = 0;  // visited samples that were not expected
 };
 
-// What the logs prove.
+// The result of a check of logs.
 struct AuditReport {
   uint64_t logs = 0;
-  uint64_t starts = 0;            // of ranks, restarts included
-  uint64_t batches = 0;           // global batches that are complete
-  uint64_t withdrawn_slices = 0;  // of batches that a restart delivered again
-  uint64_t visits = 0;            // that count
+  uint64_t starts = 0;            // starts of ranks, restarts included
+  uint64_t batches = 0;           // complete global batches
+  uint64_t withdrawn_slices = 0;  // slices of batches that a restart delivered again
+  uint64_t visits = 0;            // visits that count
   uint64_t replaced = 0;
   uint64_t lost_rows = 0;  // rows of batches that are missing in the logs
   uint64_t num_violations = 0;
-  std::vector<std::string> violations;  // the first max_messages
-  std::vector<std::string> notes;       // what is no violation (a log that ends without a mark)
-  std::vector<AuditEpoch> epochs;       // ascending
+  std::vector<std::string> violations;  // the first max_messages of them
+  std::vector<std::string> notes;       // remarks that are no violations: a log without its end
+  std::vector<AuditEpoch> epochs;       // by ascending number
 
   uint64_t finished_epochs() const;
-  // Nothing is wrong and at least one epoch was finished.
+  // True if nothing is wrong and at least one epoch was finished.
   bool proven() const { return num_violations == 0 && finished_epochs() > 0; }
-  // All finished epochs were compared with what they should visit (not only "at most once").
+  // True if all finished epochs were compared with the samples that they should visit.
   bool exactly_once() const;
 };
 
-// Reads logs of one job, of all ranks and restarts in any order. Memory: 16 B per logged slice and
-// a bit per sample of the epochs that are open or not known to be complete.
-//   INVALID_ARGUMENT  no files
-//   other             a file cannot be read; what is wrong with its content is a violation
+// Checks the logs of one job, of all ranks and restarts, in any order. Takes 16 bytes of memory per
+// logged slice, and a bit per sample of the epochs that are open or not known to be complete.
+//   INVALID_ARGUMENT  `files` is empty
+//   other             a file cannot be read. A fault of its content is a violation, not an error
 absl::StatusOr<AuditReport> CheckAudit(std::span<const std::string> files,
                                        const AuditOptions& options = {});
 

@@ -17,59 +17,58 @@ namespace millrace::pipeline {
 
 struct BatchData;  // pipeline/batch/data.h
 
-// A sample whose data is damaged, under a plan that does not end there (`on_damage`).
+// A damaged sample, in a batch of a plan that goes on in spite of it (`on_damage`).
 struct DamagedSample {
-  // Of the slice: a row that stands empty for it, or where another stands in its place.
+  // The row of the slice that is empty because of it, or that holds another sample instead.
   int64_t row = 0;
   SampleId id;
-  absl::Status error;  // what was wrong; RecordError says which record, and its own position
+  absl::Status error;  // the fault; RecordError names the record, and its position
 };
 
-// One rank's slice of a global batch: a slab of named tensors [rows, ...]. A handle: copies share
-// the slab, which goes back to its pool with the last of them. A batch may outlive its pipeline.
-// Immutable, thread-safe.
+// One rank's slice of a global batch: a slab of named tensors [rows, ...]. A Batch is a handle:
+// copies share the slab, which returns to its pool when the last of them is gone. A batch may
+// outlive its pipeline. Immutable, thread-safe.
 class Batch {
  public:
   Batch() = default;
   explicit Batch(std::shared_ptr<const BatchData> data) : data_(std::move(data)) {}
 
-  // Number of the global batch, from 0, counted over all epochs.
+  // The number of the global batch, counted from 0 over all epochs.
   uint64_t index() const;
-  // How often the source was begun before this batch's first row.
+  // The number of the epoch of the batch's first row, from 0.
   uint64_t epoch() const;
-  // True for the last batch before the epoch changes (or the stream ends).
+  // True if the epoch changes, or the stream ends, behind this batch.
   bool ends_epoch() const;
 
-  // Rows of every tensor here, padding included: the same on every rank.
+  // The number of rows of every tensor, padding included. The same on every rank.
   int64_t num_rows() const;
-  // Rows that hold samples: valid()[r] != 0.
+  // The number of rows that hold samples: those with valid()[r] != 0.
   int64_t num_valid_rows() const;
-  // Valid rows of the global batch over all ranks (what a loss is divided by).
+  // The number of valid rows of the global batch, over all ranks. A loss is divided by it.
   int64_t num_global_valid_rows() const;
-  // Number in the global batch of this slice's row 0.
+  // The number of this slice's row 0 within the global batch.
   int64_t first_global_row() const;
-  // One byte per row: 1 valid, 0 padding (all of whose bytes are 0).
+  // One byte per row: 1 for a sample, 0 for padding, whose bytes are all 0.
   std::span<const uint8_t> valid() const;
-  // Who each row is; a padding row has {0, 0}.
+  // The sample of each row; {0, 0} for padding.
   std::span<const SampleId> ids() const;
 
-  // Samples of this slice that are damaged, by position. They count in num_global_valid_rows, since
-  // no rank knows those of the others.
+  // The damaged samples of this slice, by position. They count in num_global_valid_rows, since no
+  // rank knows the damaged samples of the others.
   std::span<const DamagedSample> damaged() const;
 
-  // The tensors in the order of the plan's final schema. Their memory lives as long as a handle
-  // does.
+  // The tensors, in the order of the plan's final schema. Their memory lives as long as a handle.
   std::span<const std::string> names() const;
   ConstTensorView tensor(size_t i) const;
-  // The extents of a row's own value: less than the tensor's where it is padded. A ragged field's
-  // tensor holds the values of its rows one after the other, and the tensor behind it,
-  // "NAME/row_splits", where they begin: int64[rows + 1].
+  // The shape of the value of one row, which is smaller than that of the tensor if the value is
+  // padded. The tensor of a ragged field holds the values of all rows one after the other; the next
+  // tensor, "NAME/row_splits", int64[rows + 1], says where each begins.
   Shape row_shape(size_t i, int64_t row) const;
-  // Returns the tensor of that name; a view with data == nullptr when there is none.
+  // Returns the tensor of that name; a view with data == nullptr if there is none.
   ConstTensorView Find(std::string_view name) const;
 
-  // The state from which a pipeline with the same plan and data continues after this batch, at any
-  // world.
+  // The state from which a pipeline with the same plan and data continues after this batch, in a
+  // world of any size.
   const std::string& resume_token() const;
 
  private:

@@ -15,27 +15,27 @@
 
 namespace millrace::pipeline {
 
-// One rank's slice of a finished global batch, for a BatchOp to change in place. Borrows all it
-// shows; lives for one call of Apply.
+// One rank's slice of a finished global batch, which a BatchOp changes in place. Borrows its
+// memory, and lives for one call of Apply.
 struct BatchView {
-  uint64_t index = 0;            // of the global batch
+  uint64_t index = 0;            // number of the global batch
   uint64_t epoch = 0;            // as Batch::epoch
-  int64_t first_global_row = 0;  // number in the global batch of row 0 here
+  int64_t first_global_row = 0;  // number of row 0 within the global batch
   int64_t num_global_valid_rows = 0;
-  std::span<const uint8_t> valid;  // one byte per row; a row without a sample stays all zero
+  std::span<const uint8_t> valid;  // one byte per row: 0 for a row without a sample
   std::span<const SampleId> ids;
   std::span<const std::string> names;
   std::span<const TensorView> tensors;  // [rows, ...], in the order of `names`
-  uint64_t seed = 0;                    // of the plan
+  uint64_t seed = 0;                    // the plan's seed
   uint64_t stage_key = 0;               // HashName of the stage's name
 
   int64_t num_rows() const { return static_cast<int64_t>(valid.size()); }
-  // Returns the tensor; a view with data == nullptr when there is none of that name.
+  // Returns the tensor of that name; a view with data == nullptr if there is none.
   TensorView Find(std::string_view name) const;
 
-  // The words for the batch as a whole: the same on every rank.
+  // The random words of the batch as a whole: the same on every rank.
   RandomStream Random() const;
-  // The words for one row of the slice: the same in every world.
+  // The random words of one row of the slice: the same in a world of any size.
   RandomStream RandomOfRow(int64_t row) const;
 };
 
@@ -49,19 +49,20 @@ class BatchOp {
   // `batch_schema` itself: a batch op changes values, not fields.
   virtual absl::StatusOr<Schema> Resolve(const Schema& batch_schema) = 0;
 
-  // Changes the batch's tensors in place. The result depends on the batch alone; that of a row on
-  // the rows of its group alone (group_rows). Rows with valid[r] == 0 must stay zero.
-  //   an error, or an exception, is the error of the batch
+  // Changes the batch's tensors in place. The result of a row may depend on the batch's numbers and
+  // on the rows of its group alone (group_rows). Rows with valid[r] == 0 must stay zero. An error,
+  // or an exception, is the error of the batch.
   virtual absl::Status Apply(BatchView& batch) const = 0;
 
-  // Rows that are mixed with each other, counted from row 0 of the global batch: 1 when every row
-  // is worked on by itself. Every rank's slice has to hold whole groups.
+  // The number of rows of a group, whose rows are mixed with each other; groups are counted from
+  // row 0 of the global batch. 1: no row depends on another. The slice of every rank must hold
+  // whole groups.
   virtual uint64_t group_rows() const { return 1; }
 };
 
-// Checks that every rank's slice holds whole groups. `units` units of batch_size / units rows each
-// are dealt to the ranks: the rows themselves, or the lanes of a plan with a cut.
-//   INVALID_ARGUMENT  a group would be torn; says what fits
+// Checks that the slice of every rank holds whole groups. The ranks share `units` units of
+// batch_size / units rows each: single rows, or the lanes of a plan with a cut.
+//   INVALID_ARGUMENT  a group would be torn; the message says which sizes fit
 absl::Status CheckGroupRows(uint64_t group_rows, uint64_t batch_size, uint64_t units, int world);
 
 }  // namespace millrace::pipeline

@@ -15,32 +15,32 @@
 
 namespace millrace::pipeline {
 
-class ImageExtents;  // of the images that were decoded; crop_watch.cc
+class ImageExtents;  // the extents of the images that were decoded; crop_watch.cc
 
-// Where the random crops of a plan lie and what its other random stages drew, sample by sample. A
-// crop is drawn from a sample's random words and the extents of its image, which no batch has: so
-// the plan gets a stage in front of each decode_image that reads the header and notes them, and
-// changes no sample. Thread-safe.
+// The windows of a plan's random crops and the draws of its other random stages, sample by sample.
+// A crop is drawn from a sample's random words and the extents of its image, which are in no batch.
+// So the plan gets a stage in front of each decode_image that reads the header of the image, notes
+// the extents, and changes no sample. Thread-safe.
 class CropWatch {
  public:
   static CropWatch Make(const Plan& plan);
 
-  // The plan with those stages, and the ops that it is to be opened with. The plan as it is when it
-  // drops or makes samples by looking at them, or when those stages do not go into it (one of its
-  // own has the name of one of them); then of images that were decoded no window is known.
+  // The plan with those stages, and the ops with which to open it. The plan is unchanged if it
+  // looks at samples to decide how many there are, or if it has stages of the names of the new
+  // ones; then the window of a decoded image is not known.
   const Plan& watched() const { return watched_; }
   const std::shared_ptr<const OpTable>& ops() const { return ops_; }
 
-  // What random_resized_crop or random_crop, stage `stage` of the plan given to Make, has cut out
-  // of the sample's image; nullopt for another stage, and when the extents are not known there.
-  // REQUIRES: the plan has such a stage; the sample came from watched().
+  // Returns the window that stage `stage` of the plan given to Make, a random_resized_crop or
+  // random_crop, has cut out of the sample's image; nullopt for a stage of another kind, and if the
+  // extents are not known. REQUIRES: the plan has a stage `stage`; the sample came from watched().
   std::optional<augment::CropWindow> WindowOf(size_t stage, const SampleId& id) const;
-  // What a stage that changes colours, affine or auto_augment has drawn for the sample's image (a
-  // factor, an angle, transforms: augment/drawn_values.h); "" for another stage, and where it drew
-  // none. Distances in pixels are left out when the extents are not known there.
-  // REQUIRES: as WindowOf's.
+  // Returns the draws of a stage that changes colours, an affine or an auto_augment for the
+  // sample's image (a factor, an angle, transforms: augment/drawn_values.h); "" for a stage of
+  // another kind, and if it drew nothing. Distances in pixels are left out if the extents are not known.
+  // REQUIRES: as for WindowOf.
   std::string DrawnText(size_t stage, const SampleId& id) const;
-  // Frees what is noted of these samples.
+  // Frees the notes about these samples.
   void Forget(std::span<const SampleId> ids) const;
 
  private:

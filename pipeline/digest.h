@@ -7,9 +7,10 @@
 
 namespace millrace::pipeline {
 
-// A 64-bit digest of a stream of batches over its valid rows: each row hashes (batch, global row,
-// id, and per tensor name, dtype, shape, bytes), and the rows' hashes are added modulo 2^64. So the
-// digests of all ranks add up to that of the single-rank stream. Thread-compatible.
+// A 64-bit digest of the valid rows of a stream of batches. The hash of a row covers its batch, its
+// global row, its id, and the name, dtype, shape and bytes of each tensor; the digest is the sum of
+// the hashes modulo 2^64. So the digests of all ranks add up to that of a stream of one rank.
+// Thread-compatible.
 class StreamDigest {
  public:
   void Add(const Batch& batch);

@@ -10,9 +10,9 @@
 
 namespace millrace::pipeline {
 
-// Records that the host program has in memory, for `memory` stages: they can be read in any order
-// and any number of times, so all order stages and resuming work. Immutable, thread-safe; pipelines
-// share ownership.
+// Records in the memory of the host program, for `memory` stages. They can be read in any order and
+// any number of times, so all stages of order work, and resuming does. Immutable, thread-safe;
+// pipelines share ownership.
 class MemoryRecords {
  public:
   // Copies the records, in their order.
@@ -20,14 +20,15 @@ class MemoryRecords {
   static std::shared_ptr<const MemoryRecords> Make(std::span<const std::string> records);
 
   uint64_t size() const { return begins_.size() - 1; }
-  // REQUIRES: record < size(). The bytes live as long as this.
+  // The bytes of one record, which live as long as this object. REQUIRES: record < size().
   std::string_view record(uint64_t record) const {
     return std::string_view(bytes_).substr(begins_[record], begins_[record + 1] - begins_[record]);
   }
-  // Of the number of records, their lengths and their bytes: what is equal here is the same data.
+  // A hash of the number of records, their lengths and their bytes. Data of one digest is the same
+  // data.
   uint64_t digest() const { return digest_; }
 
-  // All records one after the other, and where each begins in them; for this folder's own use.
+  // All records one after the other, and where each begins, for this folder's own use.
   const std::string& bytes() const { return bytes_; }
   uint64_t begin(uint64_t record) const { return begins_[record]; }
 

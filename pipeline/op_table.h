@@ -16,16 +16,16 @@
 #include "pipeline/batch_op.h"
 #include "pipeline/sample_op.h"
 
-// The ops of the host program. A plain table that is handed to Open: nothing registers itself. A
-// plan names them as custom { op: "..." version: 1 options: "..." }; name, version and options are
-// part of its fingerprint, so whoever changes what an op computes raises its version.
+// The ops of the host program: a plain table that is handed to Open. No op registers itself. A plan
+// names an op as custom { op: "..." version: 1 options: "..." }. Name, version and options are part
+// of the plan's fingerprint, so an op that computes something else gets a new version.
 
 namespace millrace::pipeline {
 
-// What an op is made from.
+// The arguments from which an op is made.
 struct OpArgs {
-  std::string_view options;  // as in the plan; checking them is the factory's task
-  std::string_view stage;    // the stage's name, the identity of its random draws
+  std::string_view options;  // as in the plan; the factory checks them
+  std::string_view stage;    // the stage's name, on which its random draws depend
 };
 
 // Thread-compatible while ops are registered; the const methods are thread-safe.
@@ -37,29 +37,30 @@ class OpTable {
 
   // Adds an op that works on samples, or one that works on finished batches. A name has 1 to 64
   // letters, digits, '_', '-', '.', '/'; a version is at least 1.
-  //   INVALID_ARGUMENT  name, version or factory is none
-  //   ALREADY_EXISTS    the table has that name and version
+  //   INVALID_ARGUMENT  the name or the version is not valid, or there is no factory
+  //   ALREADY_EXISTS    the table has an op of that name and version
   absl::Status Register(std::string_view name, uint32_t version, Factory factory);
   absl::Status RegisterBatch(std::string_view name, uint32_t version, BatchFactory factory);
-  // The same for a function on samples that takes no options; spec.stage is filled in.
-  //   INVALID_ARGUMENT  also what MakeSampleOp says
+  // Adds an op made from a function on samples, which takes no options; spec.stage is filled in.
+  //   INVALID_ARGUMENT  also as MakeSampleOp
   absl::Status RegisterSample(std::string_view name, uint32_t version, SampleOpSpec spec,
                               SampleFunction function);
 
-  // What is registered under that name and version.
+  // The kind of the op of that name and version; kNone if the table has none.
   Kind KindOf(std::string_view name, uint32_t version) const;
 
-  // Makes an op. An exception from Resolve is INTERNAL, and one from Apply the INTERNAL error of
-  // the row of a run of one row; a run of several rows lets it through (ApplyCaught).
-  //   NOT_FOUND         no such op (with the nearest name), or no such version (with those there
-  //                     are)
-  //   INVALID_ARGUMENT  it is an op of the other kind
+  // Makes an op on samples. An exception that its Resolve throws is an INTERNAL error; one that its
+  // Apply throws is an INTERNAL error of the row if the run has one row, and passes through if the
+  // run has several (ApplyCaught).
+  //   NOT_FOUND         no such op (the message has the nearest name), or no such version (the
+  //                     message has the versions there are)
+  //   INVALID_ARGUMENT  the op works on batches
   //   INTERNAL          the factory threw, or returned nullptr
-  //   other             what the factory says
+  //   other             the factory's error
   absl::StatusOr<std::unique_ptr<Op>> Make(std::string_view name, uint32_t version,
                                            std::string_view options, std::string_view stage) const;
-  // The same for an op on batches; a Resolve that changes the schema is INVALID_ARGUMENT, an
-  // exception from Apply INTERNAL.
+  // Makes an op on batches, with errors as above. A Resolve that changes the schema is an
+  // INVALID_ARGUMENT error; an exception that Apply throws is an INTERNAL error of the batch.
   absl::StatusOr<std::unique_ptr<BatchOp>> MakeBatch(std::string_view name, uint32_t version,
                                                      std::string_view options,
                                                      std::string_view stage) const;

@@ -13,9 +13,9 @@
 namespace millrace::pipeline {
 
 class Pipeline;      // the executor
-struct PlanMessage;  // holds the protobuf message; pipeline/plan/message.h
+struct PlanMessage;  // the protobuf message; pipeline/plan/message.h
 
-// Values of ${NAME} in a plan's text, given by --var alone, never taken from the environment.
+// Values for ${NAME} in the text of a plan, by name. They are never taken from the environment.
 using Variables = std::map<std::string, std::string>;
 
 // A checked logical plan. Immutable, thread-safe, cheap to copy.
@@ -23,9 +23,9 @@ class Plan {
  public:
   // Reads a pipeline file in protobuf text format.
   //   NOT_FOUND         no such file
-  //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for what is wrong, with the nearest name for a
-  //                     misspelt field, op or variable; for stages in an impossible order; for
-  //                     options out of range
+  //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for each mistake: a misspelt field, op or variable
+  //                     (with the nearest name), stages in an impossible order, an option out of
+  //                     range
   static absl::StatusOr<Plan> FromFile(const std::string& path, const Variables& variables = {});
   // The same from text; `origin` stands for the file's name in messages.
   static absl::StatusOr<Plan> FromText(std::string_view text, const std::string& origin,
@@ -33,10 +33,10 @@ class Plan {
 
   // The plan with every default and variable filled in, as text that FromText reads back.
   std::string ToText() const;
-  // Of the canonical plan without performance fields and paths (docs/semantics.md).
+  // A hash of the canonical plan without performance fields and paths (docs/semantics.md).
   uint64_t Fingerprint() const;
 
-  // The message inside; for this folder's own use.
+  // The protobuf message inside, for this folder's own use.
   const PlanMessage& message() const { return *message_; }
 
  private:

@@ -11,11 +11,11 @@
 #include "base/run.h"
 #include "pipeline/plan.h"
 
-// What a plan says of its stages and of the fields of its batches, for pages that people look at.
+// The stages of a plan and the history of its fields, for pages that people look at.
 
 namespace millrace::pipeline {
 
-// A stage of the plan, defaults filled in.
+// A stage of a plan, with its defaults filled in.
 struct StageView {
   std::string name;
   std::string op;
@@ -23,29 +23,29 @@ struct StageView {
 };
 std::vector<StageView> StagesOf(const Plan& plan);
 
-// What the stages tell of a field of the batches.
+// How the stages of a plan make and change a field of its batches.
 struct FieldHistory {
   // How an image's extents lie: [height, width, channels] or [channels, height, width].
   enum class Layout { kUnknown, kChannelsLast, kChannelsFirst };
-  // A channel's uint8 value x has become x * scale + offset.
+  // The change of a channel's uint8 value x into x * scale + offset.
   struct Affine {
     double scale = 1;
     double offset = 0;
   };
 
   Layout layout = Layout::kUnknown;
-  // One per channel, or one for all of them; nullopt: values were no uint8, or became something
-  // else.
+  // One change per channel, or one for all of them; nullopt: the values were not uint8, or were
+  // changed in another way.
   std::optional<std::vector<Affine>> values;
-  int64_t channels = 0;        // without those that pad_channels has added; 0: not known
-  std::vector<size_t> stages;  // that have made the field or changed it; indexes into StagesOf
+  int64_t channels = 0;        // number of channels, without those of pad_channels; 0: not known
+  std::vector<size_t> stages;  // stages that make or change the field, as indexes into StagesOf
 };
-// An empty history when no stage names the field.
+// Returns the history of the field; an empty one if no stage names it.
 FieldHistory HistoryOf(const Plan& plan, std::string_view field);
 
-// Whether a stage that acts with a probability (flip, brightness, ...) has acted on a sample, or,
-// of random_erasing, has looked for a rectangle; nullopt for a stage that has no probability of its
-// own for each sample. Drawn again from the sample's random words (S-RANDOM-1).
+// Returns true if a stage that acts with a probability (flip, brightness, ...) has acted on a
+// sample (random_erasing: has looked for a rectangle); nullopt for a stage without a probability
+// per sample. The outcome is drawn again from the sample's random words (S-RANDOM-1).
 // REQUIRES: stage < StagesOf(plan).size().
 std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id);
 

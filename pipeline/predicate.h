@@ -15,27 +15,28 @@
 
 namespace millrace::pipeline {
 
-// A condition over the fields of a sample, as `filter` and `records cat --where` take it
+// A condition on the fields of a sample, as in `filter` and `records cat --where`
 // (docs/predicates.md): comparisons, `in`, `and`, `or`, `not` over scalar fields, elements
 // (`box[2]`), lengths (`len(tokens)`), numbers and quoted strings. A value type; immutable and
 // thread-safe after Resolve.
 class Predicate {
  public:
-  //   INVALID_ARGUMENT  "column 12: ..."
+  // Parses a condition.
+  //   INVALID_ARGUMENT  a mistake in the text; the message begins with "column 12: "
   static absl::StatusOr<Predicate> Parse(std::string_view text);
 
   const std::string& text() const;
-  // The fields that it reads, each once, in order of first use.
+  // The names of the fields that the condition reads, each once, in order of first use.
   const std::vector<std::string>& fields() const;
 
-  // Checks the fields' types and finds how to compare them; once, before Evaluate.
-  //   INVALID_ARGUMENT  a field is missing (the nearest name is told) or its type or shape does not
-  //                     go with what it is compared with
+  // Checks the types of the fields and chooses how to compare them. Called once, before Evaluate.
+  //   INVALID_ARGUMENT  a field is missing (the message has the nearest name), or its type or shape
+  //                     does not fit the other side of the comparison
   absl::Status Resolve(const Schema& schema);
 
-  // Sets keep[row] to 1 where the condition holds, else to 0; leaves rows that are not ok alone. A
-  // row whose outcome depends on a value that it does not have (an element behind the end) is
-  // failed. Takes scratch memory from the run's arena.
+  // Sets keep[row] to 1 if the condition holds and to 0 if not; skips rows that have an error. A
+  // row gets an error if its outcome depends on a value that it does not have (an element behind
+  // the end). Takes scratch memory from the run's arena.
   // REQUIRES: keep.size() == run.num_rows(), the run has the resolved schema's columns.
   void Evaluate(Run& run, std::span<uint8_t> keep) const;
 

@@ -13,22 +13,24 @@
 
 namespace millrace::pipeline {
 
-class PushQueue;  // what host program and pipeline share; pipeline/source/growing.h
+class PushQueue;  // shared by the host program and the pipeline; pipeline/source/growing.h
 
 struct PushSourceOptions {
-  // The stream's identity: its data fingerprint, and its "file" in messages.
+  // The identity of the stream: its data fingerprint is made from it, and messages name it as the
+  // file.
   std::string name = "push";
 
   // performance only: results are the same for every value
-  // Records that rows which are not delivered yet may need: their bytes and 64 B each. A record
-  // that is larger is taken alone; what the oldest batch lacks is always taken.
+  // The most bytes of records that batches not yet delivered may need; a record counts with 64
+  // bytes more than it has. A larger record is taken when there is no other; records that the
+  // oldest batch lacks are always taken.
   uint64_t max_bytes = uint64_t{64} << 20;
 };
 
-// A source of records that the host program feeds (stage `push {}`; handed over in OpenOptions).
-// Records are numbered from 0 in the order in which they were pushed. Such a stream cannot be read
-// again: it does not continue from a resume token, and is read by one pipeline, once. Letting go of
-// the last handle before Finish ends the stream with an ABORTED error. Thread-safe.
+// A source of records that the host program feeds, for a plan that begins with push {}
+// (OpenOptions::push). Records are numbered from 0 in the order of the calls. One pipeline can read
+// such a stream, once: it does not continue from a resume token. If the last handle is dropped
+// before Finish, the stream ends with an ABORTED error. Thread-safe.
 class PushSource {
  public:
   static std::shared_ptr<PushSource> Make(PushSourceOptions options = {});
@@ -38,23 +40,23 @@ class PushSource {
 
   // Appends a copy of `record`; waits while the source is full. A pipeline that is cancelled or
   // dropped ends the wait.
-  //   CANCELLED            the pipeline was closed: nobody will read it
+  //   CANCELLED            the pipeline was closed, so that nothing will read the record
   //   FAILED_PRECONDITION  Finish or Fail was called
   absl::Status Push(std::string_view record);
-  // The same without waiting, and with a limit to it: false when the source stayed full.
+  // As Push, without waiting and with a limit to the waiting; false if the source stayed full.
   absl::StatusOr<bool> TryPush(std::string_view record);
   absl::StatusOr<bool> PushFor(std::string_view record, std::chrono::nanoseconds limit);
 
-  // Says that no more records come: the stream ends behind the last one.
+  // Ends the stream behind the last record.
   void Finish();
-  // Ends the stream with an error, which is delivered behind the last record. The first call of
-  // Finish or Fail counts.
+  // Ends the stream with an error, which is delivered behind the last record. Only the first call
+  // of Finish or Fail has an effect.
   void Fail(absl::Status status);
 
   const std::string& name() const;
-  // Records pushed so far.
+  // The number of records pushed so far.
   uint64_t num_pushed() const;
-  // Bytes of records that are kept now, as max_bytes counts them.
+  // The bytes of records that are kept now, counted as for max_bytes.
   uint64_t held_bytes() const;
 
  private:

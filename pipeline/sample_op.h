@@ -16,38 +16,38 @@
 #include "base/schema.h"
 #include "base/tensor.h"
 
-// An Op from a function on one sample: what most user code is.
+// An op made from a function that works on one sample, as most user code does.
 
 namespace millrace::pipeline {
 
-// What a function on samples reads and writes.
+// The fields that a function on samples reads and writes.
 struct SampleOpSpec {
-  // The stage's name, the identity of its random draws: OpArgs::stage.
+  // The stage's name, on which its random draws depend: OpArgs::stage.
   std::string stage;
-  // Fields that the function sees. Their dtype and shape, where one has to hold: see `expects`.
+  // Fields that the function sees, of any dtype and shape unless `expects` names one.
   std::vector<std::string> reads;
   // Dtypes and shapes (unknown extents admit any) that some of `reads` must have.
   std::vector<Field> expects;
-  // Fields that it writes, anew or in place of fields of that name; shapes may have unknown extents
-  // (kBytes: one unknown extent, {Shape::kUnknown}).
+  // Fields that the function writes, new ones or replacements of fields of that name. Shapes may
+  // have unknown extents (kBytes: one unknown extent, {Shape::kUnknown}).
   std::vector<Field> writes;
-  std::vector<std::string> removes;
+  std::vector<std::string> removes;  // fields that samples lose
 
   // performance only: results are the same for every value
   int64_t preferred_rows = 1;
 };
 
-// The sample that a function works on. Borrows; lives for one call.
+// The sample that a function works on. Borrows its memory, and lives for one call.
 class Sample {
  public:
   const SampleId& id() const { return run_.id(row_); }
-  // In the stream (docs/semantics.md, S-ORDER-5).
+  // The sample's position in the stream (docs/semantics.md, S-ORDER-5).
   uint64_t position() const { return run_.position(row_); }
   // The value of SampleOpSpec::reads[i].
   ConstTensorView tensor(size_t i) const { return columns_[i]->at(row_); }
-  // The same of a kBytes field.
+  // The value of reads[i], a kBytes field.
   std::string_view bytes(size_t i) const { return columns_[i]->bytes(row_); }
-  // The stage's random words for this sample; every call begins anew.
+  // The stage's random words for this sample. Every call returns the same words again.
   RandomStream Random() const { return run_.Random(row_, key_); }
 
  private:
@@ -61,16 +61,16 @@ class Sample {
   int64_t row_ = 0;
 };
 
-// Where a function puts its results; every field of SampleOpSpec::writes must be set once. Borrows;
-// lives for one call.
+// The results of a function, which must set every field of SampleOpSpec::writes once. Borrows its
+// memory, and lives for one call.
 class SampleOutput {
  public:
   // Returns zeroed memory for the value of writes[i].
-  //   INVALID_ARGUMENT  writes[i] does not admit the shape, or it is absurdly large
+  //   INVALID_ARGUMENT  writes[i] does not admit the shape, or the shape is absurdly large
   absl::StatusOr<TensorView> Allocate(size_t i, const Shape& shape);
-  // The same with the declared shape, which must have no unknown extent.
+  // Returns zeroed memory of the declared shape, which must have no unknown extent.
   absl::StatusOr<TensorView> Allocate(size_t i) { return Allocate(i, fields_[i].shape); }
-  // Copies the value of writes[i], a kBytes field.
+  // Sets writes[i], a kBytes field, to a copy of `bytes`.
   absl::Status SetBytes(size_t i, std::string_view bytes);
 
  private:
@@ -83,11 +83,12 @@ class SampleOutput {
   int64_t row_ = 0;
 };
 
-// Works on one sample. Called on many threads at once. An error is that of the sample (where it is
-// from is added); an exception is its INTERNAL error. The result must depend on the sample alone.
+// A function that works on one sample. Many threads call it at once. An error is the error of the
+// sample (the sample's origin is added), and an exception is an INTERNAL error of it. The result
+// must depend on the sample alone.
 using SampleFunction = std::function<absl::Status(const Sample& sample, SampleOutput& output)>;
 
-// Makes an op that calls `function` for every sample that is ok.
+// Makes an op that calls `function` for every sample that has no error.
 //   INVALID_ARGUMENT  the function is empty, a field is named twice, or preferred_rows < 1
 absl::StatusOr<std::unique_ptr<Op>> MakeSampleOp(SampleOpSpec spec, SampleFunction function);
 

@@ -24,21 +24,21 @@ namespace millrace::pipeline {
 
 inline constexpr size_t kMaxTextProtoBytes = 16 << 20;
 
-// One step down into a message: a field, and which one of a repeated field (else -1).
+// One step down into a message: a field, and the index within a repeated field (-1: not repeated).
 struct FieldStep {
   std::string_view field;
   int index = -1;
 };
 
-// Where the fields of a parsed message stand in its file. Immutable, thread-safe, cheap to copy.
+// The places of the fields of a parsed message in its file. Immutable, thread-safe, cheap to copy.
 class TextLocations {
  public:
   struct Data;
   TextLocations() = default;
   explicit TextLocations(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
 
-  // Returns "FILE:LINE:COLUMN" of the field at the end of `path`; when the text does not have it,
-  // of the last one on the way that it has; the file alone when there is none.
+  // Returns "FILE:LINE:COLUMN" of the field at the end of `path`, or of the last field of the path
+  // that the text has; only the file if it has none.
   std::string At(std::span<const FieldStep> path) const;
   std::string At(std::initializer_list<FieldStep> path) const {
     return At(std::span<const FieldStep>(path.begin(), path.size()));
@@ -48,24 +48,25 @@ class TextLocations {
   std::shared_ptr<const Data> data_;
 };
 
-// Parses `text` into `message`, replacing what it held; `origin` is the file's name in messages.
-// With `used` null, a variable that the text does not name is an error; otherwise the names that it
-// has are added to `used`, for a caller who gives the same variables to several files.
-//   value             where the fields stand
-//   INVALID_ARGUMENT  the errors, one per line (the first few); `message` is in no useful state
+// Parses `text` into `message`, and replaces its content; `origin` is the file's name in messages.
+// If `used` is null, a variable that the text does not name is an error. Otherwise the names in the
+// text are added to `used`, for a caller that gives the same variables to several files.
+//   value             the places of the fields
+//   INVALID_ARGUMENT  the first few errors, one per line; `message` is in no useful state
 absl::StatusOr<TextLocations> ParseTextProto(std::string_view text, const std::string& origin,
                                              const std::map<std::string, std::string>& variables,
                                              google::protobuf::Message* message,
                                              std::set<std::string>* used = nullptr);
 
-// The same from a file of at most kMaxTextProtoBytes. Blocks on the file.
-//   NOT_FOUND, PERMISSION_DENIED, ...  it cannot be read
+// Parses a file of at most kMaxTextProtoBytes in the same way. Blocks on the file.
+//   NOT_FOUND, PERMISSION_DENIED, ...  the file cannot be read
 absl::StatusOr<TextLocations> LoadTextProto(const std::string& path,
                                             const std::map<std::string, std::string>& variables,
                                             google::protobuf::Message* message,
                                             std::set<std::string>* used = nullptr);
 
-// INVALID_ARGUMENT that names the first variable missing from `used` and the nearest name in it.
+// Checks that all variables are in `used`.
+//   INVALID_ARGUMENT  one is not; the message has its name and the nearest name in `used`
 absl::Status CheckVariablesUsed(const std::map<std::string, std::string>& variables,
                                 const std::set<std::string>& used);
 
