@@ -37,8 +37,8 @@ class CropWatch {
   std::optional<augment::CropWindow> WindowOf(size_t stage, const SampleId& id) const;
   // Returns the draws of a stage that changes colours, an affine or an auto_augment for the
   // sample's image (a factor, an angle, transforms: augment/drawn_values.h); "" for a stage of
-  // another kind, and if it drew nothing. Distances in pixels are left out if the extents are not known.
-  // REQUIRES: as for WindowOf.
+  // another kind, and if it drew nothing. Distances in pixels are left out if the extents are not
+  // known. REQUIRES: as for WindowOf.
   std::string DrawnText(size_t stage, const SampleId& id) const;
   // Frees the notes about these samples.
   void Forget(std::span<const SampleId> ids) const;
