@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,10 +16,10 @@
 // Evaluates one node at a time over all rows of a run: what a node costs beyond the rows (finding
 // the column, choosing the loop) is paid once a run, and the loops are plain ones over arrays.
 //
-// A value may be out of reach, an element behind the end of a row's list. The logic has therefore
-// three values, and "and" is their minimum, "or" their maximum: what is known decides as far as it
-// can (false and unknown is false), whatever the order of the operands. Only a row whose outcome
-// depends on the missing value fails.
+// A value may be missing: an element behind the end of a row's list, a division by 0. The logic has
+// therefore three values; "and" is their minimum, "or" their maximum. Known values decide as far as
+// they can (false and unknown is false), whatever the order of the operands. Only a row whose
+// outcome depends on the missing value fails.
 
 namespace millrace::pipeline {
 namespace {
@@ -52,6 +55,58 @@ bool IsReadable(const Operand& operand, const ConstTensorView& value) {
   return operand.kind == Operand::Kind::kElement ? operand.int_value < elements : elements == 1;
 }
 
+// Floor division and its remainder, as in Python; nullopt if there is no result in the type.
+std::optional<int64_t> FloorDivide(int64_t a, int64_t b) {
+  if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) return std::nullopt;
+  const int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+std::optional<int64_t> Modulo(int64_t a, int64_t b) {
+  if (b == 0) return std::nullopt;
+  if (b == -1) return 0;  // the machine's division may overflow
+  const int64_t remainder = a % b;
+  return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+std::optional<double> Modulo(double a, double b) {
+  if (b == 0) return std::nullopt;
+  const double remainder = std::fmod(a, b);
+  if (remainder == 0) return std::copysign(0.0, b);
+  return (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+std::optional<double> FloorDivide(double a, double b) {
+  if (b == 0) return std::nullopt;
+  // (a - remainder) / b is near a whole number, to which it is rounded.
+  double remainder = std::fmod(a, b);
+  double quotient = (a - remainder) / b;
+  if (remainder != 0 && (remainder < 0) != (b < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1 : floor;
+}
+std::optional<int64_t> Absolute(int64_t a) {
+  if (a == std::numeric_limits<int64_t>::min()) return std::nullopt;
+  return a < 0 ? -a : a;
+}
+std::optional<double> Absolute(double a) { return std::fabs(a); }
+
+// Of two numbers; the result is NaN if one of them is.
+template <typename T>
+std::optional<T> Compute(Operand::Function function, T a, T b) {
+  switch (function) {
+    case Operand::Function::kModulo:
+      return Modulo(a, b);
+    case Operand::Function::kFloorDivide:
+      return FloorDivide(a, b);
+    case Operand::Function::kMin:
+      return a != a || a < b ? a : b;
+    case Operand::Function::kMax:
+      return a != a || a > b ? a : b;
+    case Operand::Function::kAbs:
+      break;
+  }
+  return Absolute(a);
+}
+
 class Evaluation {
  public:
   Evaluation(Run& run, size_t num_rows) : run_(run), num_rows_(num_rows) {}
@@ -70,6 +125,18 @@ class Evaluation {
       default:
         return Join(node, mask, depth);
     }
+  }
+
+  // True if the call, whose arguments are readable, has a value for the row.
+  bool HasValue(const Operand& call, int64_t row) {
+    uint8_t* const mask = NewArray<uint8_t>();
+    std::fill_n(mask, num_rows_, kFalse);
+    if (call.type == PredicateType::kInt) {
+      LoadNumbers(call, NewArray<int64_t>(), mask);
+    } else {
+      LoadNumbers(call, NewArray<double>(), mask);
+    }
+    return mask[row] != kUnknown;
   }
 
  private:
@@ -158,7 +225,8 @@ class Evaluation {
   // T is int64_t or double.
   template <typename T>
   void LoadNumbers(const Operand& operand, T* out, uint8_t* mask) {
-    if (!operand.reads_field()) {
+    if (operand.kind == Operand::Kind::kCall) return LoadCall(operand, out, mask);
+    if (!operand.is_field()) {
       std::fill_n(out, num_rows_,
                   std::is_same_v<T, double> ? static_cast<T>(operand.float_value)
                                             : static_cast<T>(operand.int_value));
@@ -182,6 +250,35 @@ class Evaluation {
     if constexpr (std::is_same_v<T, double>) LoadFloats(operand, out, mask);
   }
 
+  // A call of whole numbers is computed in them, also where a floating value is wanted.
+  void LoadCall(const Operand& call, double* out, uint8_t* mask) {
+    if (call.type == PredicateType::kFloat) return ComputeCall(call, out, mask);
+    int64_t* const whole = NewArray<int64_t>();
+    ComputeCall(call, whole, mask);
+    std::copy_n(whole, num_rows_, out);
+  }
+  void LoadCall(const Operand& call, int64_t* out, uint8_t* mask) { ComputeCall(call, out, mask); }
+
+  template <typename T>
+  void ComputeCall(const Operand& call, T* out, uint8_t* mask) {
+    LoadNumbers(call.arguments[0], out, mask);
+    if (call.arguments.size() == 1) return ApplyFunction(call.function, out, out, mask);
+    T* const other = NewArray<T>();
+    for (size_t i = 1; i < call.arguments.size(); ++i) {
+      LoadNumbers(call.arguments[i], other, mask);
+      ApplyFunction(call.function, out, other, mask);
+    }
+  }
+
+  template <typename T>
+  void ApplyFunction(Operand::Function function, T* values, const T* others, uint8_t* mask) {
+    for (size_t i = 0; i < num_rows_; ++i) {
+      const std::optional<T> value = Compute(function, values[i], others[i]);
+      if (!value.has_value()) mask[i] = kUnknown;
+      values[i] = value.value_or(T());
+    }
+  }
+
   void LoadFloats(const Operand& operand, double* out, uint8_t* mask) {
     switch (operand.dtype) {
       case DType::kF16:
@@ -196,7 +293,7 @@ class Evaluation {
   }
 
   void LoadStrings(const Operand& operand, std::string_view* out, uint8_t* mask) {
-    if (!operand.reads_field()) return static_cast<void>(std::fill_n(out, num_rows_, operand.text));
+    if (!operand.is_field()) return static_cast<void>(std::fill_n(out, num_rows_, operand.text));
     ForReadable(operand, out, mask, [](const ConstTensorView& view) {
       return std::string_view(static_cast<const char*>(view.data),
                               static_cast<size_t>(view.shape[0]));
@@ -239,6 +336,13 @@ class Evaluation {
         return Decide(left, right, mask, std::greater<T>());
       case Node::Compare::kGreaterEqual:
         return Decide(left, right, mask, std::greater_equal<T>());
+      case Node::Compare::kStartsWith:
+        break;
+    }
+    if constexpr (std::is_same_v<T, std::string_view>) {
+      Decide(left, right, mask, [](std::string_view text, std::string_view beginning) {
+        return text.starts_with(beginning);
+      });
     }
   }
 
@@ -289,27 +393,51 @@ class Evaluation {
   std::vector<uint8_t*> masks_;
 };
 
-// The first operand in the tree that cannot be read from the row, or nullptr.
-const Operand* FindUnreadable(const Node& node, const Run& run, int64_t row) {
-  for (const Node& child : node.children) {
-    if (const Operand* operand = FindUnreadable(child, run, row)) return operand;
+// The first operand, an argument before its call, that has no value for the row, or nullptr.
+const Operand* FindMissing(const Operand& operand, Run& run, size_t num_rows, int64_t row) {
+  for (const Operand& argument : operand.arguments) {
+    if (const Operand* missing = FindMissing(argument, run, num_rows, row)) return missing;
   }
-  if (!node.children.empty()) return nullptr;
-  for (const Operand* operand : {&node.left, &node.right}) {
-    if (operand == &node.right && node.kind != Node::Kind::kCompare) break;
-    if (!operand->reads_field()) continue;
-    const Column* column = run.Find(operand->text);
-    if (column == nullptr || column->dtype() != operand->dtype) return operand;
-    if (!IsReadable(*operand, column->at(row))) return operand;
+  if (operand.kind == Operand::Kind::kCall) {
+    return Evaluation(run, num_rows).HasValue(operand, row) ? nullptr : &operand;
   }
-  return nullptr;
+  if (!operand.is_field()) return nullptr;
+  const Column* column = run.Find(operand.text);
+  const bool readable =
+      column != nullptr && column->dtype() == operand.dtype && IsReadable(operand, column->at(row));
+  return readable ? nullptr : &operand;
 }
 
-void FailUnreadable(const Node& root, Run& run, int64_t row) {
-  const Operand* operand = FindUnreadable(root, run, row);
+const Operand* FindMissing(const Node& node, Run& run, size_t num_rows, int64_t row) {
+  for (const Node& child : node.children) {
+    if (const Operand* operand = FindMissing(child, run, num_rows, row)) return operand;
+  }
+  if (!node.children.empty()) return nullptr;
+  const Operand* missing = FindMissing(node.left, run, num_rows, row);
+  if (missing != nullptr || node.kind != Node::Kind::kCompare) return missing;
+  return FindMissing(node.right, run, num_rows, row);
+}
+
+void FailOfSample(absl::Status status, Run& run, int64_t row) {
+  RecordError error;
+  error.position = static_cast<int64_t>(run.position(row));
+  error.reason = RecordErrorReason::kFeature;
+  SetRecordError(status, error);
+  run.Fail(row, std::move(status));
+}
+
+// Fails a row whose outcome depends on a missing value.
+void FailMissing(const Node& root, Run& run, size_t num_rows, int64_t row) {
+  const Operand* operand = FindMissing(root, run, num_rows, row);
   if (operand == nullptr) {
     run.Fail(row, absl::InternalError("a predicate without outcome"));
     return;
+  }
+  if (operand->kind == Operand::Kind::kCall) {
+    return FailOfSample(absl::InvalidArgumentError(absl::StrCat(
+                            "the predicate's ", ToText(*operand),
+                            " has no value: it divides by 0, or the result is no int64")),
+                        run, row);
   }
   const Column* column = run.Find(operand->text);
   if (column == nullptr || column->dtype() != operand->dtype || column->at(row).data == nullptr) {
@@ -317,14 +445,10 @@ void FailUnreadable(const Node& root, Run& run, int64_t row) {
              absl::InternalError(absl::StrCat("no stage stored field \"", operand->text, "\"")));
     return;
   }
-  absl::Status status = absl::InvalidArgumentError(
-      absl::StrCat("field \"", operand->text, "\" has shape ", column->at(row).shape.ToString(),
-                   "; the predicate reads ", ToText(*operand)));
-  RecordError error;
-  error.position = static_cast<int64_t>(run.position(row));
-  error.reason = RecordErrorReason::kFeature;
-  SetRecordError(status, error);
-  run.Fail(row, std::move(status));
+  FailOfSample(absl::InvalidArgumentError(absl::StrCat("field \"", operand->text, "\" has shape ",
+                                                       column->at(row).shape.ToString(),
+                                                       "; the predicate reads ", ToText(*operand))),
+               run, row);
 }
 
 }  // namespace
@@ -336,7 +460,7 @@ void Predicate::Evaluate(Run& run, std::span<uint8_t> keep) const {
     const auto row = static_cast<int64_t>(i);
     if (!run.ok(row)) continue;
     keep[i] = mask[i] == kTrue ? 1 : 0;
-    if (mask[i] == kUnknown) FailUnreadable(*root_, run, row);
+    if (mask[i] == kUnknown) FailMissing(*root_, run, keep.size(), row);
   }
 }
 

@@ -92,8 +92,8 @@ class Lexer {
   }
 
   absl::Status Symbol(Token& token) {
-    static constexpr std::array<std::string_view, 11> kSymbols = {"==", "!=", "<=", ">=", "<", ">",
-                                                                  "(",  ")",  "[",  "]",  ","};
+    static constexpr std::array<std::string_view, 13> kSymbols = {
+        "==", "!=", "<=", ">=", "//", "<", ">", "(", ")", "[", "]", ",", "%"};
     for (const std::string_view symbol : kSymbols) {
       if (!text_.substr(at_).starts_with(symbol)) continue;
       token.kind = Token::Kind::kSymbol;

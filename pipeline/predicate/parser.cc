@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "pipeline/predicate/lexer.h"
 #include "pipeline/predicate/predicate.h"
@@ -16,9 +17,14 @@
 //   unary      = "not" unary | "(" or ")" | comparison
 //   comparison = operand ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) operand
 //              | operand [ "not" ] "in" "(" literal { "," literal } [ "," ] ")"
-//   operand    = literal | field | field "[" number "]" | "len" "(" field ")"
+//              | "starts_with" "(" operand "," operand ")"
+//   operand    = value { ( "%" | "//" ) value }
+//   value      = literal | field | field "[" number "]" | "len" "(" field ")"
+//              | ( "min" | "max" ) "(" operand "," operand { "," operand } ")"
+//              | "abs" "(" operand ")"
 //
-// Only parentheses and `not` nest, so their depth bounds every recursion over the tree.
+// Parentheses, `not` and the steps of an operand nest, so their number in each other bounds every
+// recursion over the tree.
 
 namespace millrace::pipeline {
 namespace {
@@ -26,6 +32,7 @@ namespace {
 using Node = Predicate::Node;
 using Operand = PredicateOperand;
 using Token = PredicateToken;
+using Function = PredicateOperand::Function;
 
 constexpr size_t kMaxTextBytes = 64 << 10;
 constexpr int kMaxDepth = 64;
@@ -86,6 +93,12 @@ class Parser {
     return there;
   }
 
+  // True before `word` and an opening parenthesis.
+  bool AtCall(std::string_view word) const {
+    return AtWord(word) && tokens_[at_ + 1].kind == Token::Kind::kSymbol &&
+           tokens_[at_ + 1].text == "(";
+  }
+
   absl::Status Expected(std::string_view what) const {
     const std::string found = token().kind == Token::Kind::kEnd
                                   ? "the end"
@@ -97,7 +110,8 @@ class Parser {
     if (depth < kMaxDepth) return absl::OkStatus();
     return PredicateError(
         token().column,
-        ToStd(absl::StrCat("more than ", kMaxDepth, " parentheses and nots in each other")));
+        ToStd(absl::StrCat("more than ", kMaxDepth,
+                           " parentheses, nots and steps of arithmetic in each other")));
   }
 
   absl::StatusOr<Node> Junction(Node::Kind kind, int depth) {
@@ -123,7 +137,8 @@ class Parser {
       MILLRACE_ASSIGN_OR_RETURN(Node child, Unary(depth + 1));
       return Not(std::move(child));
     }
-    if (!AtSymbol("(")) return Comparison();
+    if (AtCall("starts_with")) return StartsWith(depth);
+    if (!AtSymbol("(")) return Comparison(depth);
     MILLRACE_RETURN_IF_ERROR(CheckDepth(depth));
     ++at_;
     MILLRACE_ASSIGN_OR_RETURN(Node inner, Junction(Node::Kind::kOr, depth + 1));
@@ -138,9 +153,23 @@ class Parser {
     return node;
   }
 
-  absl::StatusOr<Node> Comparison() {
+  // At "starts_with".
+  absl::StatusOr<Node> StartsWith(int depth) {
     Node node;
-    MILLRACE_ASSIGN_OR_RETURN(node.left, AnyOperand());
+    node.compare = Node::Compare::kStartsWith;
+    at_ += 2;
+    MILLRACE_ASSIGN_OR_RETURN(node.left, AnyOperand(depth));
+    if (!TakeSymbol(",")) return Expected(", and the beginning");
+    MILLRACE_ASSIGN_OR_RETURN(node.right, AnyOperand(depth));
+    if (!TakeSymbol(")")) return Expected(")");
+    MILLRACE_RETURN_IF_ERROR(CheckNotChained());
+    if (node.left.reads_field() || node.right.reads_field()) return node;
+    return PredicateError(node.left.column, "starts_with looks at no field");
+  }
+
+  absl::StatusOr<Node> Comparison(int depth) {
+    Node node;
+    MILLRACE_ASSIGN_OR_RETURN(node.left, AnyOperand(depth));
     const bool negated = AtWord("not");
     at_ += negated ? 1 : 0;
     if (AtWord("in")) {
@@ -156,7 +185,7 @@ class Parser {
     }
     ++at_;
     node.compare = *compare;
-    MILLRACE_ASSIGN_OR_RETURN(node.right, AnyOperand());
+    MILLRACE_ASSIGN_OR_RETURN(node.right, AnyOperand(depth));
     MILLRACE_RETURN_IF_ERROR(CheckNotChained());
     if (!node.left.reads_field()) {
       std::swap(node.left, node.right);
@@ -216,11 +245,53 @@ class Parser {
     return operand;
   }
 
-  absl::StatusOr<Operand> AnyOperand() {
+  // Each `%` or `//` counts as a level, since what stands before it becomes its argument.
+  absl::StatusOr<Operand> AnyOperand(int depth) {
+    MILLRACE_ASSIGN_OR_RETURN(Operand operand, Value(depth));
+    while (AtSymbol("%") || AtSymbol("//")) {
+      MILLRACE_RETURN_IF_ERROR(CheckDepth(depth++));
+      Operand call;
+      call.kind = Operand::Kind::kCall;
+      call.column = operand.column;
+      call.function = AtSymbol("%") ? Function::kModulo : Function::kFloorDivide;
+      ++at_;
+      call.arguments.push_back(std::move(operand));
+      MILLRACE_ASSIGN_OR_RETURN(Operand right, Value(depth));
+      call.arguments.push_back(std::move(right));
+      operand = std::move(call);
+    }
+    return operand;
+  }
+
+  absl::StatusOr<Operand> Value(int depth) {
     if (std::optional<Operand> literal = Literal()) return *std::move(literal);
+    if (AtCall("min")) return Call(Function::kMin, depth);
+    if (AtCall("max")) return Call(Function::kMax, depth);
+    if (AtCall("abs")) return Call(Function::kAbs, depth);
+    return FieldValue();
+  }
+
+  // At the name of a function.
+  absl::StatusOr<Operand> Call(Function function, int depth) {
+    MILLRACE_RETURN_IF_ERROR(CheckDepth(depth));
+    Operand call;
+    call.kind = Operand::Kind::kCall;
+    call.column = token().column;
+    call.function = function;
+    at_ += 2;
+    const size_t least = function == Function::kAbs ? 1 : 2;
+    do {
+      MILLRACE_ASSIGN_OR_RETURN(Operand argument, AnyOperand(depth + 1));
+      call.arguments.push_back(std::move(argument));
+    } while (function != Function::kAbs && TakeSymbol(","));
+    if (call.arguments.size() < least) return Expected(", and another value");
+    if (!TakeSymbol(")")) return Expected(function == Function::kAbs ? ")" : ", or )");
+    return call;
+  }
+
+  absl::StatusOr<Operand> FieldValue() {
     const size_t column = token().column;
-    const bool is_length = AtWord("len") && tokens_[at_ + 1].text == "(" &&
-                           tokens_[at_ + 1].kind == Token::Kind::kSymbol;
+    const bool is_length = AtCall("len");
     at_ += is_length ? 2 : 0;
     if ((token().kind != Token::Kind::kWord && token().kind != Token::Kind::kName) || AtKeyword()) {
       return Expected(is_length ? "a field" : "a field, a number or a string");
@@ -248,10 +319,36 @@ class Parser {
   size_t at_ = 0;
 };
 
+std::string CallText(const Operand& call) {
+  const bool is_operator =
+      call.function == Function::kModulo || call.function == Function::kFloorDivide;
+  const std::string name(NameOf(call.function));
+  const std::string arguments = absl::StrJoin(
+      call.arguments, is_operator ? absl::StrCat(" ", name, " ") : ", ",
+      [](std::string* out, const Operand& argument) { out->append(ToText(argument)); });
+  return is_operator ? arguments : absl::StrCat(name, "(", arguments, ")");
+}
+
 }  // namespace
 
 absl::Status PredicateError(size_t column, std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("column ", column, ": ", ToAbsl(text)));
+}
+
+std::string_view NameOf(PredicateOperand::Function function) {
+  switch (function) {
+    case Function::kModulo:
+      return "%";
+    case Function::kFloorDivide:
+      return "//";
+    case Function::kMin:
+      return "min";
+    case Function::kMax:
+      return "max";
+    case Function::kAbs:
+      return "abs";
+  }
+  return "";
 }
 
 std::string ToText(const PredicateOperand& operand) {
@@ -262,6 +359,8 @@ std::string ToText(const PredicateOperand& operand) {
       return absl::StrCat(operand.text, "[", operand.int_value, "]");
     case Operand::Kind::kString:
       return absl::StrCat("\"", absl::CHexEscape(operand.text), "\"");
+    case Operand::Kind::kCall:
+      return CallText(operand);
     default:
       return operand.text;
   }

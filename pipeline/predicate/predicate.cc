@@ -14,17 +14,19 @@ namespace {
 using Node = Predicate::Node;
 using Operand = PredicateOperand;
 
+void CollectFields(const Operand& operand, std::vector<std::string>& fields) {
+  for (const Operand& argument : operand.arguments) CollectFields(argument, fields);
+  if (!operand.is_field() || std::ranges::find(fields, operand.text) != fields.end()) return;
+  fields.push_back(operand.text);
+}
+
 void CollectFields(const Node& node, std::vector<std::string>& fields) {
-  const auto collect = [&](const Operand& operand) {
-    if (!operand.reads_field() || std::ranges::find(fields, operand.text) != fields.end()) return;
-    fields.push_back(operand.text);
-  };
   for (const Node& child : node.children) CollectFields(child, fields);
   if (node.kind != Node::Kind::kCompare && node.kind != Node::Kind::kIn) return;
   // In order of the text: the parser may have swapped the sides.
   const bool swapped = node.kind == Node::Kind::kCompare && node.right.column < node.left.column;
-  collect(swapped ? node.right : node.left);
-  if (node.kind == Node::Kind::kCompare) collect(swapped ? node.left : node.right);
+  CollectFields(swapped ? node.right : node.left, fields);
+  if (node.kind == Node::Kind::kCompare) CollectFields(swapped ? node.left : node.right, fields);
 }
 
 absl::Status FieldError(const Operand& operand, const Field& field, std::string_view text) {
@@ -57,22 +59,6 @@ absl::Status CheckElement(const Operand& operand, const Field& field) {
   return FieldError(operand, field, ToStd(absl::StrCat("; it has no element ", operand.int_value)));
 }
 
-absl::Status ResolveOperand(const Schema& schema, Operand& operand) {
-  if (!operand.reads_field()) return absl::OkStatus();
-  const Field* field = schema.Find(operand.text);
-  if (field == nullptr) {
-    std::vector<std::string> names;
-    for (const Field& other : schema.fields()) names.push_back(other.name);
-    return PredicateError(operand.column, ToStd(absl::StrCat("no field \"", operand.text, "\"",
-                                                             DidYouMean(operand.text, names))));
-  }
-  operand.dtype = field->dtype;
-  if (operand.kind == Operand::Kind::kField) return CheckScalar(operand, *field);
-  if (operand.kind == Operand::Kind::kElement) return CheckElement(operand, *field);
-  if (field->dtype == DType::kBytes || field->shape.rank() > 0) return absl::OkStatus();
-  return FieldError(operand, *field, ", one value without a length");
-}
-
 PredicateType TypeOf(const Operand& operand) {
   switch (operand.kind) {
     case Operand::Kind::kInt:
@@ -82,6 +68,8 @@ PredicateType TypeOf(const Operand& operand) {
       return PredicateType::kFloat;
     case Operand::Kind::kString:
       return PredicateType::kBytes;
+    case Operand::Kind::kCall:
+      return operand.type;
     default:
       break;
   }
@@ -97,7 +85,42 @@ PredicateType TypeOf(const Operand& operand) {
   }
 }
 
-// What the two are compared as.
+absl::Status ResolveOperand(const Schema& schema, Operand& operand);
+
+// Whole numbers give a whole number; with a floating one among them, all are floating.
+absl::Status ResolveCall(const Schema& schema, Operand& call) {
+  call.type = PredicateType::kInt;
+  for (Operand& argument : call.arguments) {
+    MILLRACE_RETURN_IF_ERROR(ResolveOperand(schema, argument));
+    const PredicateType type = TypeOf(argument);
+    if (type == PredicateType::kBytes) {
+      return PredicateError(
+          argument.column, ToStd(absl::StrCat(ToAbsl(NameOf(call.function)), " takes numbers, and ",
+                                              ToText(argument), " is bytes")));
+    }
+    if (type == PredicateType::kFloat) call.type = PredicateType::kFloat;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResolveOperand(const Schema& schema, Operand& operand) {
+  if (operand.kind == Operand::Kind::kCall) return ResolveCall(schema, operand);
+  if (!operand.is_field()) return absl::OkStatus();
+  const Field* field = schema.Find(operand.text);
+  if (field == nullptr) {
+    std::vector<std::string> names;
+    for (const Field& other : schema.fields()) names.push_back(other.name);
+    return PredicateError(operand.column, ToStd(absl::StrCat("no field \"", operand.text, "\"",
+                                                             DidYouMean(operand.text, names))));
+  }
+  operand.dtype = field->dtype;
+  if (operand.kind == Operand::Kind::kField) return CheckScalar(operand, *field);
+  if (operand.kind == Operand::Kind::kElement) return CheckElement(operand, *field);
+  if (field->dtype == DType::kBytes || field->shape.rank() > 0) return absl::OkStatus();
+  return FieldError(operand, *field, ", one value without a length");
+}
+
+// The type as which the two are compared.
 absl::StatusOr<PredicateType> CommonType(const Operand& left, const Operand& right) {
   const PredicateType a = TypeOf(left);
   const PredicateType b = TypeOf(right);
@@ -135,7 +158,11 @@ absl::Status ResolveNode(const Schema& schema, Node& node) {
   if (node.kind == Node::Kind::kIn) return ResolveList(node);
   MILLRACE_RETURN_IF_ERROR(ResolveOperand(schema, node.right));
   MILLRACE_ASSIGN_OR_RETURN(node.type, CommonType(node.left, node.right));
-  return absl::OkStatus();
+  if (node.compare != Node::Compare::kStartsWith || node.type == PredicateType::kBytes) {
+    return absl::OkStatus();
+  }
+  return PredicateError(node.left.column, ToStd(absl::StrCat("starts_with takes bytes, and ",
+                                                             ToText(node.left), " is a number")));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_PREDICATE_PREDICATE_H_
 #define MILLRACE_PIPELINE_PREDICATE_PREDICATE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,25 +17,36 @@
 
 namespace millrace::pipeline {
 
+// The type as which values are computed and compared.
+enum class PredicateType { kInt, kFloat, kBytes };
+
 // One side of a comparison.
 struct PredicateOperand {
-  enum class Kind { kField, kElement, kLength, kInt, kFloat, kString };
+  enum class Kind { kField, kElement, kLength, kInt, kFloat, kString, kCall };
+  enum class Function { kModulo, kFloorDivide, kMin, kMax, kAbs };
   Kind kind = Kind::kField;
-  size_t column = 0;         // where it stands in the text, in characters from 1
-  std::string text;          // the field's name, or the string
-  int64_t int_value = 0;     // kInt; kElement: which
-  double float_value = 0;    // kFloat, and kInt as a double
-  DType dtype = DType::kU8;  // of the field, after Resolve
+  size_t column = 0;                        // column in the text, in characters from 1
+  std::string text;                         // name of the field, or the string
+  int64_t int_value = 0;                    // kInt; kElement: index of the element
+  double float_value = 0;                   // kFloat, and kInt as a double
+  Function function = Function::kModulo;    // kCall
+  std::vector<PredicateOperand> arguments;  // kCall: one of kAbs, two or more of the others
 
-  bool reads_field() const { return kind <= Kind::kLength; }
+  // After Resolve.
+  DType dtype = DType::kU8;                  // dtype of the field
+  PredicateType type = PredicateType::kInt;  // kCall: kInt or kFloat
+
+  // True if the operand is a field, an element or a length.
+  bool is_field() const { return kind <= Kind::kLength; }
+  // True if the operand or one of its arguments is_field().
+  bool reads_field() const {
+    return is_field() || std::ranges::any_of(arguments, &PredicateOperand::reads_field);
+  }
 };
-
-// As what values are compared.
-enum class PredicateType { kInt, kFloat, kBytes };
 
 struct Predicate::Node {
   enum class Kind { kOr, kAnd, kNot, kCompare, kIn };
-  enum class Compare { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual };
+  enum class Compare { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kStartsWith };
 
   Kind kind = Kind::kCompare;
   std::vector<Node> children;  // kOr, kAnd: two or more; kNot: one
@@ -54,10 +66,13 @@ struct Predicate::Node {
 //   INVALID_ARGUMENT  "column 12: ..."
 absl::StatusOr<Predicate::Node> ParsePredicate(std::string_view text);
 
+// The function as it is written: "%", "min".
+std::string_view NameOf(PredicateOperand::Function function);
+
 // "column 12: text", INVALID_ARGUMENT.
 absl::Status PredicateError(size_t column, std::string_view text);
 
-// `box[2]`, `len(tokens)`, `3`, as it would be written.
+// The operand as it is written: `box[2]`, `len(tokens)`, `3`, `label % 10`.
 std::string ToText(const PredicateOperand& operand);
 
 }  // namespace millrace::pipeline

@@ -54,6 +54,20 @@ TEST(PredicateParse, ErrorsNameTheColumn) {
       "x == 99999999999999999999",
       "x == 1e999",
       "and == 1",
+      "x % == 1",
+      "x / 2 == 1",
+      "x // 2",
+      "1 % 2 == 1",
+      "min(x) == 1",
+      "max(x, ) == 1",
+      "max(x, 1 == 1",
+      "abs(x, 1) == 1",
+      "abs() == 1",
+      "starts_with(x) == 1",
+      "starts_with(x, 'a'",
+      "starts_with(x, 'a') == 1",
+      "starts_with('ab', 'a')",
+      "x in (1 % 2)",
       std::string("x == 1\0", 7),
   };
   for (const std::string& text : cases) {
@@ -77,15 +91,26 @@ TEST(PredicateParse, DepthAndLengthAreLimited) {
   EXPECT_TRUE(Predicate::Parse(wide).ok());
   EXPECT_EQ(Counting(3).Evaluate(wide), "yyn");
   EXPECT_FALSE(Predicate::Parse(wide + std::string(6000, ' ')).ok());
+  const auto calls = [](int depth) {
+    std::string text;
+    for (int i = 0; i < depth; ++i) text += "abs(";
+    return text + "x" + std::string(depth, ')') + " == 1";
+  };
+  EXPECT_TRUE(Predicate::Parse(calls(64)).ok());
+  EXPECT_MESSAGE(Predicate::Parse(calls(65)).status());
+  std::string steps = "x";
+  for (int i = 0; i < 10000; ++i) steps += " % 7";
+  EXPECT_FALSE(Predicate::Parse(steps + " == 1").ok());
 }
 
 TEST(PredicateParse, RandomTextNeverCrashes) {
   std::mt19937 random(4);
-  const std::vector<std::string> pieces = {"x",  "(",   ")",  "[",   "]",  ",",    "==",  "<",
-                                           "in", "not", "or", "and", "1",  "2.5",  "'s'", "`n`",
-                                           "\\", "'",   "-",  "len", "\"", "\xC3", " "};
+  const std::vector<std::string> pieces = {
+      "x",  "(",    ")", "[",   "]",   ",",    "==",   "<",           "in", "not",
+      "or", "and",  "1", "2.5", "'s'", "`n`",  "\\",   "'",           "-",  "len",
+      "\"", "\xC3", " ", "%",   "//",  "min(", "abs(", "starts_with("};
   int parsed = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 60000; ++i) {
     std::string text;
     for (unsigned n = random() % 9; n > 0; --n) text += pieces[random() % pieces.size()] + " ";
     const auto predicate = Predicate::Parse(text);
@@ -116,6 +141,14 @@ TEST(PredicateResolve, ErrorsNameFieldColumnAndAdvice) {
       "text in ('a', 3)",
       "label in (3, 'a')",
       "text == label",
+      "text % 2 == 1",
+      "min(label, text) == 1",
+      "abs(labl) == 1",
+      "max(label, ids) == 1",
+      "label % 2 == 'a'",
+      "starts_with(label, 'a')",
+      "starts_with(text, 3)",
+      "starts_with(label, 3)",
   };
   for (const std::string& text : cases) {
     const absl::Status status = table.ResolveError(text);

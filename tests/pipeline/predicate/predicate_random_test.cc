@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -164,11 +165,48 @@ class Generator {
             [name](const Row& row) { return At(row, name, 0); }};
   }
 
+  // A remainder or the least of two, of terms that are whole numbers or missing.
+  Term Arithmetic() {
+    const Term a = FieldTerm(), b = FieldTerm();
+    const bool is_min = Below(2) == 0;
+    if (a.is_string || b.is_string) return a;
+    return {is_min ? "min(" + a.text + "," + b.text + ")" : a.text + "%" + b.text, false,
+            [a, b, is_min](const Row& row) -> std::optional<Scalar> {
+              const auto x = a.value(row), y = b.value(row);
+              if (!x || !y) return std::nullopt;
+              return is_min ? Least(*x, *y) : Remainder(*x, *y);
+            }};
+  }
+  static double AsFloat(const Scalar& x) {
+    return x.kind == Scalar::Kind::kInt ? static_cast<double>(x.i) : x.f;
+  }
+  static Scalar Least(const Scalar& x, const Scalar& y) {
+    if (x.kind == Scalar::Kind::kInt && y.kind == Scalar::Kind::kInt) return x.i < y.i ? x : y;
+    const double a = AsFloat(x), b = AsFloat(y);
+    return Float(std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b));
+  }
+  static std::optional<Scalar> Remainder(const Scalar& x, const Scalar& y) {
+    if (AsFloat(y) == 0) return std::nullopt;
+    if (x.kind == Scalar::Kind::kFloat || y.kind == Scalar::Kind::kFloat) {
+      const double a = AsFloat(x), b = AsFloat(y);  // of halves, so this is exact
+      return Float(a - b * std::floor(a / b));
+    }
+    Scalar scalar = x;
+    scalar.i = ((x.i % y.i) + y.i) % y.i;
+    return scalar;
+  }
+  static Scalar Float(double value) {
+    Scalar scalar;
+    scalar.kind = Scalar::Kind::kFloat;
+    scalar.f = value;
+    return scalar;
+  }
+
   Expression Compare() {
     static const std::vector<std::string> kOps = {"==", "!=", "<", "<=", ">", ">="};
     const std::string op = kOps[random_() % kOps.size()];
-    Term a = FieldTerm();
-    Term b = FieldTerm();
+    Term a = Below(3) == 0 ? Arithmetic() : FieldTerm();
+    Term b = Below(5) == 0 ? Arithmetic() : FieldTerm();
     if (b.is_string != a.is_string || Below(2) == 0) b = Literal(a.is_string);
     if (Below(3) == 0) std::swap(a, b);
     return {a.text + Space() + op + Space() + b.text,
@@ -181,7 +219,7 @@ class Generator {
   }
 
   Expression In() {
-    const Term field = FieldTerm();
+    const Term field = Below(3) == 0 ? Arithmetic() : FieldTerm();
     const bool negated = Below(2) == 0;
     std::vector<Term> list;
     std::string text;

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -105,6 +107,91 @@ TEST(Predicate, StringsCompareBytewise) {
   EXPECT_EQ(table.Evaluate("'b' < `image/text`"), "ny");
   EXPECT_EQ(table.Evaluate("len(s) == 3"), "yn");
   EXPECT_EQ(table.Evaluate("s != `image/text`"), "yy");
+}
+
+// S-CUT-2. What defines them: q * b + r == a, and r is 0 or lies on b's side of 0, nearer to it.
+TEST(Predicate, FloorDivisionAndItsRemainderFitTogether) {
+  std::vector<std::map<std::string, Value>> rows;
+  for (int64_t a = -9; a <= 9; ++a) rows.push_back({{"a", Ints({a})}});
+  Table table(Schema({{"a", DType::kI64, {}}}), rows);
+  for (int64_t b = -4; b <= 4; ++b) {
+    if (b == 0) continue;
+    for (int64_t a = -9; a <= 9; ++a) {
+      int64_t q = -20;
+      while (a - q * b < std::min<int64_t>(b + 1, 0) || a - q * b > std::max<int64_t>(b - 1, 0)) {
+        ++q;
+      }
+      std::string only_a(19, 'n');
+      only_a[a + 9] = 'y';
+      const std::string divisor = std::to_string(b);
+      EXPECT_EQ(table.Evaluate("a == " + std::to_string(a) + " and a // " + divisor +
+                               " == " + std::to_string(q) + " and a % " + divisor +
+                               " == " + std::to_string(a - q * b)),
+                only_a);
+    }
+  }
+}
+
+// S-CUT-2. The expected values are Python's.
+TEST(Predicate, ArithmeticOfFloatingNumbersIsPythons) {
+  Table table(Schema({{"x", DType::kF64, {}}, {"n", DType::kI32, {}}}),
+              {{{"x", Floats({-5.5})}, {"n", Ints({7})}},
+               {{"x", Floats({0.3})}, {"n", Ints({-7})}},
+               {{"x", Floats({std::nan("")})}, {"n", Ints({0})}}});
+  EXPECT_EQ(table.Evaluate("x % 2 == 0.5 or x % 2 == 0.3"), "yyn");
+  EXPECT_EQ(table.Evaluate("x // 2 == -3 or x // 2 == 0"), "yyn");
+  EXPECT_EQ(table.Evaluate("x // 0.1 == -55 or x // 0.1 == 2"), "yyn");
+  EXPECT_EQ(table.Evaluate("x % -2 == -1.5 or x % -2 == -1.7"), "yyn");
+  EXPECT_EQ(table.Evaluate("abs(x) == 5.5"), "ynn");
+  EXPECT_EQ(table.Evaluate("min(x, n) == -5.5 or min(x, n) == -7"), "yyn");
+  EXPECT_EQ(table.Evaluate("max(n, x) == max(n, x)"), "yyn");
+  EXPECT_EQ(table.Evaluate("max(n, 3, abs(n) % 4) in (7, 3)"), "yyy");
+  // All whole: computed as int64, also beside a floating number.
+  EXPECT_EQ(table.Evaluate("n // 2 == 3.0 or n // 2 == -4.0"), "yyn");
+  EXPECT_EQ(table.Evaluate("n % 4 // 2 == 1"), "ynn");
+  EXPECT_EQ(table.Evaluate("5 < n % 100"), "yyn");
+}
+
+// S-CUT-3
+TEST(Predicate, ACallWithoutAValueFailsOnlyRowsWhoseOutcomeNeedsIt) {
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  Table table(Schema({{"a", DType::kI64, {}},
+                      {"b", DType::kI64, {}},
+                      {"f", DType::kF32, {}},
+                      {"v", DType::kI64, {Shape::kUnknown}}}),
+              {{{"a", Ints({6})}, {"b", Ints({4})}, {"f", Floats({2})}, {"v", Ints({1})}},
+               {{"a", Ints({6})}, {"b", Ints({0})}, {"f", Floats({0})}, {"v", Ints({})}},
+               {{"a", Ints({least})}, {"b", Ints({-1})}, {"f", Floats({1})}, {"v", Ints({1})}}});
+  EXPECT_EQ(table.Evaluate("a % b == 2"), "y!n");
+  EXPECT_MESSAGE(table.last_error());
+  EXPECT_EQ(GetRecordError(table.last_error())->reason, RecordErrorReason::kFeature);
+  EXPECT_EQ(table.Evaluate("a // b == 1"), "y!!");
+  EXPECT_EQ(table.Evaluate("abs(a) == 6"), "yy!");
+  EXPECT_MESSAGE(table.last_error());
+  EXPECT_EQ(table.Evaluate("a % f == 0"), "y!y");
+  EXPECT_EQ(table.Evaluate("b == 0 or a // b == 1"), "yy!");
+  EXPECT_EQ(table.Evaluate("a // b == 1 and b > 0"), "ynn");
+  EXPECT_EQ(table.Evaluate("max(a, v[0]) == 6"), "y!n");
+  EXPECT_MESSAGE(table.last_error());
+}
+
+TEST(Predicate, BeginningsAreBytes) {
+  Table table(
+      Schema({{"s", DType::kBytes, {Shape::kUnknown}}, {"t", DType::kBytes, {Shape::kUnknown}}}),
+      {{{"s", std::string("n01440764/1.jpg")}, {"t", std::string("n01")}},
+       {{"s", std::string("n0")}, {"t", std::string("n01")}},
+       {{"s", std::string()}, {"t", std::string()}}});
+  EXPECT_EQ(table.Evaluate("starts_with(s, 'n0144')"), "ynn");
+  EXPECT_EQ(table.Evaluate("not starts_with(s, \"n\") or starts_with(s, 'n01')"), "yny");
+  EXPECT_EQ(table.Evaluate("starts_with(s, t)"), "yny");
+  EXPECT_EQ(table.Evaluate("starts_with('n01', t)"), "yyy");
+}
+
+TEST(Predicate, NamesOfFunctionsMayBeFields) {
+  Table table(Schema({{"min", DType::kI64, {}}, {"starts_with", DType::kI64, {}}}),
+              {{{"min", Ints({1})}, {"starts_with", Ints({2})}}});
+  EXPECT_EQ(table.Evaluate("min == 1 and starts_with == 2 and max(min, starts_with) == 2"), "y");
+  EXPECT_THAT(Predicate::Parse("max(b, a) % c == min(a, 3)")->fields(), ElementsAre("b", "a", "c"));
 }
 
 TEST(Predicate, NamesOfKeywordsStandInBackquotesAndLenMayBeAField) {
