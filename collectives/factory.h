@@ -50,8 +50,6 @@ struct ConnectOptions {
   // runs where the last communicator is dropped, and must live until then. Must not throw. May be
   // empty.
   std::function<void(std::string_view what)> on_unbounded;
-  // True if a backend whose sums have an order of their own (NCCL) is refused.
-  bool exact = false;
 };
 
 struct Launch {
@@ -73,8 +71,7 @@ struct Launch {
 // finalises it, after the communicators are gone. After that a call over MPI is
 // FAILED_PRECONDITION. Call it before other threads start (it may set OMPI_MCA_mpi_yield_when_idle
 // in the environment).
-//   INVALID_ARGUMENT     no such backend, flags that do not fit, a malformed rendezvous, or `exact`
-//                        with NCCL, whose sums have an order of their own
+//   INVALID_ARGUMENT     no such backend, flags that do not fit, a malformed rendezvous
 //   FAILED_PRECONDITION  the launchers contradict each other; several ranks were launched but this
 //                        build has no MPI, or no place to meet is named; `rendezvous` or `job_id`
 //                        is given but the process has no rank; MPI and the launcher differ in size;

@@ -164,8 +164,6 @@ void AddLaunchFlags(Command& command, Flags& flags) {
   command.Add(
       "--backend", flags.connect.backend,
       absl::StrCat("How ranks talk, instead of what suits the launcher: ", "single, tcp, mpi"));
-  command.AddSwitch("--exact", flags.connect.exact,
-                    "Refuse a backend whose sums have an order of their own (nccl)");
   command
       .Add("--connect-timeout", flags.connect_timeout_s,
            "Seconds to wait for the other ranks at the start, and at the end of MPI")

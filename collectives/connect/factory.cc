@@ -173,9 +173,6 @@ absl::StatusOr<Launch> LaunchNccl(const Launcher& launcher, const ConnectOptions
 absl::StatusOr<Launch> Connect(const ConnectOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckBackend(options.backend));
   const bool by_nccl = options.backend == kNccl;
-  if (by_nccl && options.exact) {
-    return absl::InvalidArgumentError("backend 'nccl' makes its own sums, which are not exact");
-  }
   if (!options.rendezvous.empty()) {
     MILLRACE_RETURN_IF_ERROR(CheckRendezvousAddress(options.rendezvous));
   }

@@ -100,12 +100,6 @@ TEST_F(NcclConnectTest, AVersionThatIsNotTakenIsSaid) {
   }
 }
 
-TEST_F(NcclConnectTest, ExactSumsAreRefused) {
-  ConnectOptions options = By(FAKE_NCCL, 0, 1);
-  options.exact = true;
-  EXPECT_MESSAGE(Connect(options).status(), absl::StatusCode::kInvalidArgument);
-}
-
 TEST_F(NcclConnectTest, ARankThatNeverComesIsNamed) {
   ConnectOptions options = By(FAKE_NCCL, 0, 2);
   options.connect_timeout = std::chrono::milliseconds(200);
