@@ -50,7 +50,6 @@ class ReducerTeam {
 
  private:
   friend class TeamMember;
-  struct ReducerInternals;
   std::vector<TeamMember*> members_;
 };
 
@@ -212,7 +211,7 @@ class GradientReducer {
   // The cost of the steps so far. Lives as long as the reducer; only Finish and GatherShards change
   // it. Measuring takes a few readings of the clock per bucket and wait.
   virtual const ReducerCounters& counters() const = 0;
-  // "3 buckets: 1.0, 25.0, 12.4 MB; 2 ranks share memory, inline; plan 0x..." for the start-up
+  // "2 buckets: 1.0 MiB, 25.0 MiB; 2 ranks share memory, inline; plan 0x..." for the start-up
   // table.
   virtual std::string Summary() const = 0;
 };

@@ -48,7 +48,7 @@ struct StepLine {
 // 0.0500", then, if norms are shown or steps were skipped, "  norm 2.1500 (3 clipped)  skipped 1".
 std::string FormatStep(const StepLine& line);
 
-// "reduction: 3 buckets, 38.4 MB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the
+// "reduction: 2 buckets, 8.4 MiB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the
 // rank that waited most)", with shards "  gathering shards: 0.40 ms", then a line for each of the
 // first buckets.
 std::vector<std::string> FormatReduction(const collectives::ReducerCounters& counters,

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "collectives/peer_lost.h"
@@ -338,10 +339,9 @@ std::string PlannedReducer::Summary() const {
   std::string text = absl::StrCat(num_buckets(), num_buckets() == 1 ? " bucket" : " buckets");
   const char* separator = ": ";
   for (const BucketPlan::Bucket& bucket : plan_.buckets) {
-    absl::StrAppendFormat(&text, "%s%.1f", separator, bucket.bytes / 1e6);
+    absl::StrAppend(&text, separator, BytesText(static_cast<double>(bucket.bytes)));
     separator = ", ";
   }
-  if (num_buckets() > 0) text += " MB";
   if (links_ != nullptr && links_->host->size() > 1) {
     absl::StrAppend(&text, "; ", links_->host->size(), " ranks of this host share memory");
   }

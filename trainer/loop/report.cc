@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
 
 namespace millrace::trainer {
 
@@ -49,9 +50,9 @@ std::vector<std::string> FormatReduction(const collectives::ReducerCounters& cou
   constexpr size_t kMaxBuckets = 16;
   const auto steps = static_cast<double>(std::max<int64_t>(1, counters.steps));
   const auto cost = [steps](const collectives::ReducerCounters::Bucket& sum) {
-    return absl::StrFormat("%.1f MB a step, %.2f ms of work, %.2f ms exposed",
-                           static_cast<double>(sum.bytes) / 1e6 / steps, 1e3 * sum.seconds / steps,
-                           1e3 * sum.exposed_seconds / steps);
+    return absl::StrFormat("%s a step, %.2f ms of work, %.2f ms exposed",
+                           BytesText(static_cast<double>(sum.bytes) / steps),
+                           1e3 * sum.seconds / steps, 1e3 * sum.exposed_seconds / steps);
   };
   const size_t count = counters.buckets.size();
   std::vector<std::string> lines = {absl::StrFormat(

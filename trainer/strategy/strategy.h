@@ -62,7 +62,7 @@ class Strategy {
   // True if every rank has the whole state of the optimizer without the others.
   virtual bool has_whole_velocity() const = 0;
 
-  // A line for the start-up table: "3 buckets: 1.0, 25.0, 12.4 MB; ...".
+  // A line for the start-up table: "3 buckets: 1.0 MiB, 25.0 MiB, 12.4 MiB; ...".
   virtual std::string Summary() const = 0;
   // The cost of all steps whose sums have come, without that of GatherVelocity.
   virtual collectives::ReducerCounters counters() const = 0;

@@ -99,14 +99,14 @@ TEST(ReportTest, LinesReadAsDocumented) {
 TEST(ReportTest, ReductionsAreSaidPerStepInAllAndPerBucket) {
   collectives::ReducerCounters counters;
   counters.steps = 2;
-  counters.buckets = {{2'000'000, 0.001, 0.0002}, {50'000'000, 0.02, 0.0123}};
+  counters.buckets = {{2 << 20, 0.001, 0.0002}, {50 << 20, 0.02, 0.0123}};
   EXPECT_EQ(
       FormatReduction(counters, 0.0312),
       (std::vector<std::string>{
-          "reduction: 2 buckets, 26.0 MB a step, 10.50 ms of work, 6.25 ms exposed (3.1% of step "
+          "reduction: 2 buckets, 26.0 MiB a step, 10.50 ms of work, 6.25 ms exposed (3.1% of step "
           "time on the rank that waited most)",
-          "  bucket 0: 1.0 MB a step, 0.50 ms of work, 0.10 ms exposed",
-          "  bucket 1: 25.0 MB a step, 10.00 ms of work, 6.15 ms exposed"}));
+          "  bucket 0: 1.0 MiB a step, 0.50 ms of work, 0.10 ms exposed",
+          "  bucket 1: 25.0 MiB a step, 10.00 ms of work, 6.15 ms exposed"}));
   counters.gather_seconds = 0.0008;
   EXPECT_EQ(FormatReduction(counters, 0)[1], "  gathering shards: 0.40 ms");
   counters.gather_seconds = 0;
