@@ -71,6 +71,10 @@ class Table {
     if (!prints_ || flags_.json) return;
     absl::PrintF("# %s of %s (%s), %d ranks, %s\n", flags_.operation, flags_.dtype, flags_.op,
                  communicator.size(), reason);
+    if (communicator.size() == 1) {
+      absl::PrintF(
+          "# one rank has nothing to exchange: the times are those of a call; see --ranks\n");
+    }
     absl::PrintF("%14s %14s %12s %14s %14s %8s\n", "bytes", "count", "time us", "algbw GB/s",
                  "busbw GB/s", "wrong");
   }

@@ -60,7 +60,8 @@ class EndToEndTest(unittest.TestCase):
 
     def expect_start_table(self, output):
         self.expect_all(output, r"^ranks +2 \(2 on this host\), mpi", r"^cores +\d+ usable",
-                        r"^backend +oneDNN \d", r"^gradients +1 bucket", r"^learning rate +0\.05 ")
+                        r"^backend +oneDNN \d[.\d]*, (SSE|AVX|a processor with )",
+                        r"^gradients +1 bucket", r"^learning rate +0\.05 ")
 
     def expect_progress(self, output):
         """Each line once, though two ranks ran; the wait for data in each; the verdict."""

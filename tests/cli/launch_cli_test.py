@@ -257,6 +257,11 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.expect_right(done.stdout, "threads")
 
+    def test_one_rank_is_told_that_it_exchanges_nothing(self):
+        done = millrace(*self.SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("# one rank has nothing to exchange", done.stdout)
+
     def test_averages_over_tcp_are_right(self):
         result = json.loads(self.over_tcp("--op", "average", "--json")[0])
         self.assertEqual((result["backend"], result["ranks"]), ("tcp", 2))

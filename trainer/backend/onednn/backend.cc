@@ -6,6 +6,8 @@
 #include <dnnl.hpp>
 #include <map>
 #include <new>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +28,23 @@ std::string LibraryName() {
   return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch);
 }
 
+// The vector instructions of this processor, for a set of instructions that this oneDNN's header
+// does not know: a later library has more, and 999 for all.
+std::string ProcessorFlags() {
+  std::string flags;
+  const auto add = [&flags](std::string_view name, bool is_supported) {
+    if (is_supported) absl::StrAppend(&flags, flags.empty() ? "" : " ", ToAbsl(name));
+  };
+#if defined(__x86_64__)
+  add("avx2", __builtin_cpu_supports("avx2"));
+  add("avx512f", __builtin_cpu_supports("avx512f"));
+  add("avx512_vnni", __builtin_cpu_supports("avx512vnni"));
+  add("avx512_bf16", __builtin_cpu_supports("avx512bf16"));
+#endif
+  return flags.empty() ? "no vector instructions that are known here"
+                       : absl::StrCat("a processor with ", flags);
+}
+
 std::string IsaName() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::sse41:
@@ -41,7 +60,7 @@ std::string IsaName() {
     case dnnl::cpu_isa::avx512_core_bf16:
       return "AVX512_CORE_BF16";
     default:
-      return absl::StrCat("instruction set ", static_cast<int>(dnnl::get_effective_cpu_isa()));
+      return ProcessorFlags();
   }
 }
 
