@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "collectives/peer_lost.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -226,11 +227,8 @@ class SharedHostMaker {
   // 0 or errno too.
   template <typename Use>
   int InObject(int object, int flags, const Use& use) const {
-    const int fd = open(Path(object).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-    if (fd < 0) return errno;
-    const int error = use(fd);
-    close(fd);
-    return error;
+    const UniqueFd fd(open(Path(object).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
+    return fd.valid() ? use(fd.get()) : errno;
   }
 
   int ReserveOwn(int fd, size_t object_begin) const {

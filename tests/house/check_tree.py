@@ -31,7 +31,7 @@ FOLDERS = {
 }
 # Tests and benches may include every folder, and every room.
 UNBOUND = {"tests", "bench", "examples"}
-FORBIDDEN_IN_INSTALLED = re.compile(
+FORBIDDEN_IN_FACES = re.compile(
     r'[<"](google/protobuf/|mpi\.h|mpi/|dnnl|.*\.pb\.h)')
 PRINTS_OR_ENDS = re.compile(
     r"(?<![\w.>])(v?f?printf|f?puts|f?putc|putchar|perror|abort|exit|_exit|_Exit|quick_exit)\s*\("
@@ -139,7 +139,7 @@ def check_guard(relative, lines):
     return None
 
 
-def is_installed(relative):
+def is_face(relative):
     return (relative.suffix == ".h" and len(relative.parts) == 2
             and relative.parts[0] not in {"cli", "trainer"} | UNBOUND)
 
@@ -180,8 +180,8 @@ def check_source(relative, lines):
         quote, header = match.groups()
         if folder in FOLDERS and (wrong := check_include(folder, header)):
             found.append((number, wrong))
-        if is_installed(relative) and FORBIDDEN_IN_INSTALLED.match(quote + header):
-            found.append((number, f"an installed header must not include {header}"))
+        if is_face(relative) and FORBIDDEN_IN_FACES.match(quote + header):
+            found.append((number, f"a header of a face must not include {header}"))
     return found
 
 
