@@ -58,7 +58,7 @@ function(millrace_precompile target kind)
 endfunction()
 
 function(millrace_target_defaults target)
-  target_compile_features(${target} PUBLIC cxx_std_20)  # whoever includes our headers needs it too
+  target_compile_features(${target} PUBLIC cxx_std_20)  # includers of our headers need it too
   target_compile_options(${target} PRIVATE ${MILLRACE_WARNINGS} ${MILLRACE_FLAGS})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>

@@ -208,8 +208,8 @@ class JpegDecoder final : public ImageDecoder {
     }
   }
 
-  // What libjpeg keeps of all scans, which it must where there is more than one. It would keep a
-  // row of MCUs in memory whatever limit it is given, and the rest in a file.
+  // The bytes of coefficients that libjpeg keeps of all scans, as it must where there is more than
+  // one. Under any limit it would keep a row of MCUs in memory, and the rest in a file.
   int64_t CoefficientBytes() const {
     if (!has_multiple_scans_) return 0;
     const auto up = [](int64_t blocks, int factor) {
@@ -231,7 +231,7 @@ class JpegDecoder final : public ImageDecoder {
     auto pixels =
         DecodeFrom(options_.verify_full ? all : region, region, denominator, channels, arena);
     if (!pixels.ok() || !errors_.warned || read_ == all) return pixels;
-    // What libjpeg invents for a region is not what it invents there for the whole image.
+    // Pixels that libjpeg invents for a region differ from those it invents for the whole image.
     jpeg_abort_decompress(&cinfo_);  // its memory, of which the next takes as much
     JpegDecoder again(options_);
     MILLRACE_RETURN_IF_ERROR(again.Open(encoded_));

@@ -24,7 +24,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr float kSixth = static_cast<float>(1.0 / 6);
-// What values of 0 to 1 are multiplied with before they are cut off.
+// The factor of values of 0 to 1 before they are cut off.
 constexpr float kByteScale = 255.999f;
 
 struct Hsv {

@@ -54,7 +54,7 @@ class RecordIndex {
   static RecordIndex Regular(uint64_t first, uint64_t frame_bytes, uint64_t count,
                              std::optional<uint64_t> rest_bytes = std::nullopt);
   // Takes over `begins` of `width` bytes each, which lie in `memory`, little-endian and aligned;
-  // at least one. No length will be above `longest`, whatever they say.
+  // at least one. No length will be above `longest`, even if the begins say so.
   RecordIndex(std::shared_ptr<const IndexMemory> memory, std::span<const std::byte> begins,
               uint32_t width, const FrameFormat& format, uint64_t longest);
 
@@ -90,7 +90,7 @@ class RecordIndex {
   // size.
   uint32_t width() const { return wide_ == nullptr ? sizeof *begins_ : sizeof *wide_; }
   std::span<const std::byte> bytes() const;
-  // What it takes, lengths too.
+  // The memory of the index, lengths included.
   uint64_t memory_bytes() const {
     return bytes().size() + (lengths_ == nullptr ? 0 : num_records_ * sizeof *lengths_);
   }

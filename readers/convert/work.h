@@ -17,7 +17,7 @@ namespace millrace::readers::internal {
 
 using EncodedChunk = std::vector<EncodedRecord>;
 
-// What is done with each of `num_chunks` stretches of records.
+// The work on each of `num_chunks` stretches of records.
 struct ChunkWork {
   uint64_t num_chunks = 0;
   bool fetch_in_order = false;  // by one thread at a time
@@ -26,9 +26,9 @@ struct ChunkWork {
   std::function<absl::Status(EncodedChunk)> write;
 };
 
-// Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order,
-// whatever the number of threads. At most two chunks per thread wait. Returns the error of the
-// first chunk that has one; those before it are written.
+// Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order
+// with any number of threads. At most two chunks per thread wait. Returns the error of the first
+// chunk that has one; those before it are written.
 absl::Status RunInOrder(const ChunkWork& work, int threads);
 
 }  // namespace millrace::readers::internal

@@ -68,8 +68,8 @@ absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression 
 bool IsBehindLost(const InflatedShard& shard, uint64_t offset);
 
 // Calls `on_part` for all parts in order; the first that it does not return OK for ends the walk.
-// What lies before the first record, and is no damage, is in none. What is
-// lost of the stream is damage, with the record that it lies in.
+// Bytes before the first record that are no damage are in none. Bytes that are lost of the stream
+// are damage, with the record that they lie in.
 //   other  the file cannot be read
 absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& container,
                        uint64_t max_record_bytes, const OnPart& on_part);
@@ -82,12 +82,12 @@ struct RecordRun {
 };
 using OnRun = std::function<absl::Status(const RecordRun& run)>;
 
-// WalkParts for whoever wants places only: of records whose places the header tells nothing is
+// WalkParts for callers that want places only: of records whose places the header tells nothing is
 // read, and they come as runs.
 absl::Status WalkPlaces(const InflatedShard& shard, const ContainerOptions& container,
                         uint64_t max_record_bytes, const OnPart& on_part, const OnRun& on_run);
 
-// What a status says but for the file and the place of its `error`. A view into the status.
+// The text of a status without the file and the place of its `error`. A view into the status.
 std::string_view TextOfDamage(const absl::Status& status, const RecordError& error);
 
 }  // namespace millrace::readers

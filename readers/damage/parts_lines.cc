@@ -22,7 +22,7 @@
 // there is even. So a row is looked for up to the first such line break, and then split: a bad one
 // costs its first line, and the walk goes on at the second. From a line with an odd number of
 // quotes that goes no further than to the next such line, and from any other to its own end: no
-// byte is looked at more than about twice, whatever the damage is.
+// byte is looked at more than about twice, with any damage.
 
 namespace millrace::readers {
 namespace {
@@ -37,8 +37,8 @@ class ByteWindow {
   explicit ByteWindow(const RandomAccessFile& file)
       : file_(file), window_(std::min(kLineWindowBytes, file.size())) {}
 
-  // What is held from `at` on, at least `least` bytes, and none from `end` on. The view lives until
-  // the next call. REQUIRES: at + least <= end.
+  // The bytes that are held from `at` on: at least `least` of them, and none from `end` on. The
+  // view lives until the next call. REQUIRES: at + least <= end.
   absl::StatusOr<std::string_view> From(uint64_t at, uint64_t end, uint64_t least = 1) {
     if (least > window_.size()) return FromLong(at, least);
     if (at < begin_ || at + least > begin_ + held_) {
@@ -145,7 +145,7 @@ class LineWalk {
   }
   bool loses_at_barrier() const { return next_lost_ < input_.lost.size(); }
 
-  // What is held of the line at `at`, with its end if that is held.
+  // The bytes that are held of a line, with its end if that is held.
   struct Piece {
     std::string_view bytes;
     bool ends = false;

@@ -13,7 +13,7 @@
 
 namespace millrace::readers {
 
-// What WalkParts goes through.
+// The bytes that WalkParts goes through.
 struct PartsInput {
   const RandomAccessFile& file;
   bool plain = true;                // not inflated
@@ -41,7 +41,7 @@ class PartTeller {
                       std::string_view text);
   // The row that names the columns: it is no record.
   absl::Status Header(uint64_t offset, uint64_t bytes, std::string_view text);
-  // What was lost of a stream.
+  // Tells of bytes that were lost of a stream.
   absl::Status Lost(uint64_t offset, uint64_t bytes, absl::Status damage);
 
  private:

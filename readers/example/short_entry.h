@@ -44,7 +44,7 @@ inline bool SameBytes(const char* a, const char* b, size_t size) {
 inline constexpr ptrdiff_t kLeastShortEntry = 10;  // with an empty key and no payload
 inline constexpr uint32_t kAroundPayload = 8;      // bytes of the body besides key and payload
 
-// What short entries of one key begin with.
+// The bytes that short entries of one key begin with.
 class ShortEntryOf {
  public:
   ShortEntryOf() = default;  // of no key
