@@ -54,7 +54,7 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
     Block block MILLRACE_GUARDED_BY(mu);
     // The slot's part of memory_; null while someone reads into it.
     std::byte* bytes MILLRACE_GUARDED_BY(mu) = nullptr;
-    // What was asked for last, if it was not `block`.
+    // The block that was asked for last, if it was not `block`.
     uint64_t wanted_file MILLRACE_GUARDED_BY(mu) = 0;
     uint64_t wanted_number MILLRACE_GUARDED_BY(mu) = kNone;
   };

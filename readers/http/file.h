@@ -19,9 +19,9 @@
 #include "readers/http_options.h"
 #include "readers/shard_stamp.h"
 
-// Files behind URLs. A request takes milliseconds whatever its size, so files are fetched in blocks
-// of several MiB, many at once, which are kept in memory for as long as there is room; while a file
-// is read in order the next blocks are on their way. Readers of one block wait for one request. An
+// Files behind URLs. A request of any size takes milliseconds, so files are fetched in blocks of
+// several MiB, many at once, which are kept in memory for as long as there is room; while a file is
+// read in order the next blocks are on their way. Readers of one block wait for one request. An
 // order that jumps about so far that blocks are thrown out with most of their bytes unread (single
 // records at random) fetches just what it reads instead.
 //

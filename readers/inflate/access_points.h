@@ -19,10 +19,10 @@
 
 namespace millrace::readers {
 
-// What deflate may refer back to.
+// The bytes that deflate may refer back to.
 inline constexpr size_t kWindowBytes = 32 << 10;
-// A span has at least the first, but for the last of a file, and at most the second, inflated and
-// as it lies in the file: so much is allocated for one, whatever a file of points says.
+// The least and the most bytes of a span, inflated and as it lies in the file; the last span of a
+// file may have fewer. At most so much is allocated for a span, even if a file of points says more.
 inline constexpr uint64_t kLeastSpanBytes = 4 << 10;
 inline constexpr uint64_t kMostSpanBytes = 32 << 20;
 

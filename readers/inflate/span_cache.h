@@ -22,7 +22,7 @@
 
 namespace millrace::readers {
 
-// What one thread needs to inflate.
+// The memory that one thread needs to inflate.
 struct SpanWorkspace {
   SpanInflater inflater;
   std::vector<std::byte> in;

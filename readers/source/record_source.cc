@@ -45,7 +45,7 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-// What messages may show of them.
+// The names of `files` as messages may show them.
 std::vector<std::string> ShownNames(std::vector<std::string> files) {
   for (std::string& file : files) {
     if (IsUrl(file)) file = ShownUrl(file);
@@ -80,9 +80,9 @@ absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t f
   return status;
 }
 
-// What is wrong with a record that a .idx lists. Where not even the payload is as it says, it is as
-// likely wrong as the shard is damaged, and that is no damage of a record which a policy may pass
-// over.
+// Returns the error of a record that a .idx lists. Where not even the payload is as the .idx says,
+// the .idx is as likely wrong as the shard is damaged, and that is no damage of a record which a
+// policy may pass over.
 absl::Status ListedWrong(absl::Status status, const Shard& shard, const RecordRef& ref,
                          std::span<const std::byte> framed) {
   std::optional<RecordError> error = GetRecordError(status);

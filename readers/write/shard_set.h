@@ -18,7 +18,7 @@
 // A set of shards PREFIX-00000-of-00008.tfrecord that appears whole or not at all, with a manifest
 // PREFIX.manifest.json, and whose writing goes on where a killed process left it. Of other formats
 // than TFRecord the names end otherwise; a shard may be a folder, which has no ending. A prefix
-// holds one set, of whatever format.
+// holds one set, of any format.
 //
 // Shards are written to a hidden folder beside their place, locked while it is in use. Each is
 // whole when its facts lie beside it. When all are, they are moved into place, the manifest last.

@@ -18,7 +18,7 @@
 
 namespace millrace::trainer {
 
-// What one step of one rank reads. Everything borrows.
+// The input of one step of one rank. All fields borrow.
 struct StepInput {
   ConstTensorView images;          // float32 [rows, ...input_shape]
   ConstTensorView labels;          // int64 or int32 [rows]

@@ -95,7 +95,7 @@ absl::Status Guard::Health() const {
 
 absl::Status Guard::Explain(absl::Status status) const {
   const bool broken = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  // What all ranks have agreed on is no break between them, and they leave because of it.
+  // An error that all ranks have agreed on is no break between them: they leave because of it.
   const std::optional<collectives::PeerLost> lost = LostOf(status);
   const bool known = collectives::IsAgreed(status) || (lost && lost->step >= 0);
   if (watchdog_ == nullptr || !broken || known) return status;
