@@ -21,7 +21,7 @@ struct AffineOptions {
   std::array<float, 2> scale = {1, 1};      // 0.01 to 100
   std::array<float, 2> shear_x = {0, 0};    // degrees, -89 to 89
   std::array<float, 2> shear_y = {0, 0};
-  bool bilinear = false;  // interpolation; false: the nearest pixel
+  bool bilinear = false;  // true if pixels are interpolated; false: the nearest pixel
   float fill = 0;         // value of pixels that the image does not cover, 0 to 255
   float probability = 1;  // of changing an image
 };

@@ -162,8 +162,8 @@ function(millrace_library name)
   endif()
 endfunction()
 
-# Gives these sources CUDA's headers. The others are compiled as they are without CUDA, so that who
-# builds both (with ccache) compiles them once.
+# Gives these sources CUDA's headers. The others are compiled as they are without CUDA, so that a
+# user who builds both (with ccache) compiles them once.
 function(millrace_use_cuda)
   set_source_files_properties(${ARGN} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
 endfunction()

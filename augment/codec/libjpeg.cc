@@ -19,7 +19,7 @@
 //
 // libjpeg reports errors by a callback that must not return. Ours jumps back to Guard(), the one
 // setjmp; between the two lie only libjpeg's C frames and the static bodies below, none of which
-// holds an object with a destructor. What libjpeg allocated belongs to cinfo_ and goes with it.
+// holds an object with a destructor. Memory of libjpeg's belongs to cinfo_ and goes with it.
 // A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too,
 // but for allow_truncated, and but for those of the header that mean nothing of the kind, which
 // verify_full alone refuses.
@@ -28,8 +28,8 @@
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
 // duplicates it at what it takes for the image's edge, so a subsampled image is cropped
 // kColumnMargin pixels wider than asked; rows need no margin, jpeg_skip_scanlines keeps the
-// upsampler's context. decode_region_test holds both to the bit. What libjpeg does not do so is
-// read as a whole: ToRead.
+// upsampler's context. decode_region_test holds both to the bit. Images that libjpeg decodes in
+// another way are read as a whole: ToRead.
 
 namespace millrace::augment {
 namespace {

@@ -80,7 +80,7 @@ void Store(DType dtype, std::byte* data, uint64_t i, double value) {
   }
 }
 
-// One kind of call with one size: who has how much memory, what is in it before and after.
+// One kind of call with one size: how much memory each rank has, and its contents before and after.
 class Case {
  public:
   // `count` is that of nccl-tests: of the larger side, in whole blocks.

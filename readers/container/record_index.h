@@ -28,7 +28,7 @@ struct FrameFormat {
   uint64_t key = 0;             // of the container and its options; an index is for one of them
   uint32_t overhead_bytes = 0;  // of a frame that are no payload; 0 where only reading it tells
   uint32_t least_bytes = 1;     // of a frame
-  bool to_end = true;           // the last frame ends where the shard does
+  bool to_end = true;           // true if the last frame ends where the shard does
 };
 inline constexpr FrameFormat kTfRecordFrames = {
     .key = 0, .overhead_bytes = kFrameBytes, .least_bytes = kFrameBytes, .to_end = true};
@@ -114,9 +114,10 @@ class RecordIndex {
 struct WalkOptions {
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  bool plain = true;           // the bytes are those of the shard itself, not inflated ones
-  bool is_part = false;        // of a tar: members without the end mark
-  bool begins_narrow = false;  // of a tar: damage may be near, so little is read at first
+  bool plain = true;     // true if the bytes are those of the shard itself, not inflated ones
+  bool is_part = false;  // true for members of a tar without the end mark
+  // True for a tar where damage may be near, so that little is read at first.
+  bool begins_narrow = false;
   std::function<void(uint64_t bytes)> advanced;  // called with the bytes walked since; may be empty
 };
 

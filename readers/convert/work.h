@@ -20,7 +20,7 @@ using EncodedChunk = std::vector<EncodedRecord>;
 // The work on each of `num_chunks` stretches of records.
 struct ChunkWork {
   uint64_t num_chunks = 0;
-  bool fetch_in_order = false;  // by one thread at a time
+  bool fetch_in_order = false;  // true if one thread at a time fetches, in order
   std::function<absl::StatusOr<std::unique_ptr<FetchedRecords>>(uint64_t chunk)> fetch;
   std::function<absl::StatusOr<EncodedChunk>(uint64_t chunk, FetchedRecords& records)> encode;
   std::function<absl::Status(EncodedChunk)> write;

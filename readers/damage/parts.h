@@ -48,7 +48,7 @@ struct ShardPart {
   uint64_t bytes = 0;
   uint64_t ordinal = 0;    // of the part
   absl::Status damage;     // DATA_LOSS with RecordError
-  bool is_header = false;  // damage of the row that names the columns
+  bool is_header = false;  // true if the damaged part is the row that names the columns
   // Of a record, while it is looked at: as it lies in the shard, and without its frame.
   std::string_view framed;
   std::string_view payload;
@@ -58,13 +58,13 @@ using OnPart = std::function<absl::Status(const ShardPart& part)>;
 // The inflated bytes of a file.
 struct InflatedShard {
   std::shared_ptr<const RandomAccessFile> file;
-  Compression compression = Compression::kNone;  // what the file is, never kAuto
+  Compression compression = Compression::kNone;  // of the file, never kAuto
   std::vector<LostBytes> lost = {};              // of the stream, in order
 };
 absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,
                                            const ContainerOptions& container);
-// Whether what lies at `offset` lies behind lost bytes, so that others who read the file, with
-// access points of an earlier state of it, may find something else there.
+// Whether `offset` lies behind lost bytes, so that other readers of the file, with access points of
+// an earlier state of it, may find something else there.
 bool IsBehindLost(const InflatedShard& shard, uint64_t offset);
 
 // Calls `on_part` for all parts in order; the first that it does not return OK for ends the walk.

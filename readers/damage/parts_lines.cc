@@ -139,7 +139,7 @@ class LineWalk {
     int num_rows = 0;
   };
 
-  // Where what is there ends: the next place where bytes were lost.
+  // The end of the bytes that are there: the next place where bytes were lost.
   uint64_t barrier() const {
     return next_lost_ < input_.lost.size() ? input_.lost[next_lost_].begin : input_.file.size();
   }
@@ -271,7 +271,7 @@ class LineWalk {
       return teller_.Header(begin, from_ - begin,
                             absl::StrCat("the row that names the columns is damaged: ", wrong));
     }
-    // Some writers name one column less than there are: what most rows agree on goes before it.
+    // Some writers name one column less than there are: the number that most rows have goes first.
     const bool rows_agree = counted.num_alike > 1 && 2 * counted.num_alike > counted.num_rows;
     if (!rows_agree) num_cells_ = header.cells;
     of_header_ = num_cells_ == header.cells;
@@ -279,7 +279,7 @@ class LineWalk {
   }
 
   // Counts the rows at `at` and, where bytes of the stream are lost, those behind the next places
-  // too: what is in front of one may have been made up.
+  // too: the bytes in front of one may have been made up.
   absl::StatusOr<Counted> CountRows(uint64_t at) {
     Counted most;
     std::map<size_t, int> rows;
@@ -328,7 +328,7 @@ class LineWalk {
     return teller_.Damage(row.begin, from_ - row.begin, judged.wrong.reason, judged.wrong.text);
   }
 
-  // Where the first line begins behind lost bytes: what lies before it may lack its front.
+  // Where the first line begins behind lost bytes: a line before it may lack its front.
   // REQUIRES: `lost` is in front of the barrier.
   absl::StatusOr<uint64_t> BehindLost(const LostBytes& lost) {
     uint64_t at = std::min(lost.begin + lost.bytes, barrier());

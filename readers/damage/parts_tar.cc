@@ -87,7 +87,7 @@ class TarPartWalk {
     std::string text;
   };
 
-  // Where what is there ends: the next place where bytes were lost.
+  // The end of the bytes that are there: the next place where bytes were lost.
   uint64_t barrier() const {
     return next_lost_ < lost_.size() ? lost_[next_lost_].begin : file_.size();
   }
@@ -112,8 +112,8 @@ class TarPartWalk {
     return PassOver(damage, seen);
   }
 
-  // Tells of the records in front of damage. What may be hit of the last sample becomes part of the
-  // damage.
+  // Tells of the records in front of damage. Bytes of the last sample that may be hit become part
+  // of the damage.
   absl::Status RecordsBefore(uint64_t from, Damage& damage) {
     may_be_torn_ = true;
     if (damage.offset == from) return absl::OkStatus();

@@ -16,7 +16,7 @@ namespace millrace::readers {
 // The bytes that WalkParts goes through.
 struct PartsInput {
   const RandomAccessFile& file;
-  bool plain = true;                // not inflated
+  bool plain = true;                // true if the file is not inflated
   std::span<const LostBytes> lost;  // in order; one of no bytes may stand at the end
   const ContainerOptions& container;
   uint64_t max_record_bytes = 0;

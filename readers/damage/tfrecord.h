@@ -16,7 +16,7 @@
 // Where a header is not what it should be, nothing says how long its record is: the walk goes on at
 // the next offset where a header with a good CRC begins whose payload has a good CRC too. If the
 // record before fails its own CRC, bytes are missing in it, or there are more: then the search
-// begins in that record, which may have swallowed the beginning of the next. What lies between is
+// begins in that record, which may have swallowed the beginning of the next. The bytes between are
 // one stretch.
 //
 // At any offset of noise a length below the file's rest is rare (2^-30 or so), so the search costs

@@ -14,7 +14,7 @@
 //
 // and two records differ in n and the payload only. So a comparison of the first eight bytes with
 // those of an earlier record, and one of the six before the payload, check what the WireReader
-// takes 30 branches for. What has another form is not wrong, it is left to the WireReader.
+// takes 30 branches for. An entry of another form is not wrong, it is left to the WireReader.
 
 namespace millrace::readers::internal {
 

@@ -42,7 +42,7 @@ class ReadFront {
 
   const int fd_;
   Mutex mu_;
-  CondVar moved_;  // the front, or who leads
+  CondVar moved_;  // the front has moved, or another thread may lead
   // Of [begin_, top_), the stretch in which reads lie near each other, `wanted_` bytes were
   // announced.
   uint64_t begin_ MILLRACE_GUARDED_BY(mu_) = 0;

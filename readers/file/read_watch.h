@@ -26,7 +26,7 @@ class ReadWatch {
   struct Read {
     const ReadRequest* request;
     Clock::time_point begin;
-    bool overdue = false;  // and told so
+    bool overdue = false;  // true once that has been reported
   };
   using Place = std::list<Read>::iterator;
 

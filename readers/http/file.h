@@ -58,8 +58,8 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
     std::unique_ptr<std::byte[]> bytes;
     size_t size = 0;
     bool loading = true;
-    bool ordered = false;     // fetched because its file is read in order
-    int num_users = 0;        // who wait for it or copy out of it
+    bool ordered = false;     // true if it was fetched because its file is read in order
+    int num_users = 0;        // threads that wait for it or copy out of it
     uint64_t last_used = 0;   // on clock_
     uint64_t bytes_read = 0;  // copied out of it
     absl::Status status;
@@ -69,8 +69,8 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
 
   enum class Wanted { kNow, kLater };
 
-  // The block `number` of `file`, fetched if it is not there, for a user who calls Release; those
-  // after it and before `end` are begun to be fetched. Blocks.
+  // The block `number` of `file`, fetched if it is not there; the caller has to call Release. The
+  // fetches of the blocks after it and before `end` are begun. Blocks.
   absl::StatusOr<std::shared_ptr<Block>> Acquire(const File& file, uint64_t number, uint64_t end,
                                                  bool ordered);
   // The same if it is there; nullptr otherwise.

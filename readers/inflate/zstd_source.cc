@@ -17,7 +17,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr int kMostWindowLog = 27;       // 128 MiB: what a stream may ask for
+constexpr int kMostWindowLog = 27;       // 128 MiB, which a stream may ask for
 constexpr size_t kLeastHeaderBytes = 5;  // of a frame
 
 class ZstdSource : public EnterableSource {

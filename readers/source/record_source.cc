@@ -17,7 +17,7 @@
 #include "xxhash.h"
 
 // A number of a record in the source becomes a place in a file by one binary search over shards and
-// one load from the shard's index. What an index says is not believed when bytes are read: the
+// one load from the shard's index. An index is not believed when bytes are read: the
 // container compares the frame with it as far as its format allows (TFRecord checks both CRCs), so
 // a stale index that slipped through (same size, same time, other content) is an error at the
 // record.
@@ -61,8 +61,8 @@ uint64_t IndexBytes(const std::vector<Shard>& shards) {
   return bytes;
 }
 
-// A stretch whose first header is whole is no record of the length that lies there. What could not
-// be inflated is the reason of all that it hit.
+// A stretch whose first header is whole is no record of the length that lies there. Bytes that
+// could not be inflated are the reason of all that they hit.
 absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t frame_bytes,
                             absl::Status status) {
   std::optional<RecordError> error = GetRecordError(status);

@@ -18,7 +18,7 @@ std::string_view TrimBlanks(std::string_view text);
 const char* ParseInt(std::string_view text, int64_t* out);
 const char* ParseFloat(std::string_view text, float* out);
 
-// `text` in quotes for a message, cut to 40 bytes; what cannot be seen as ShownText has it.
+// `text` in quotes for a message, cut to 40 bytes; bytes that cannot be seen are as in ShownText.
 std::string QuotedText(std::string_view text);
 
 }  // namespace millrace::readers::internal

@@ -261,8 +261,8 @@ absl::Status QuarantineLog::Add(std::span<const RecordError> errors) {
   return status;
 }
 
-// Where the last whole line ends; what another process left behind it when it was killed is cut
-// off.
+// Where the last whole line ends; a rest that another process left behind it when it was killed is
+// cut off.
 absl::StatusOr<off_t> QuarantineLog::EndOfLines() {
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path_);

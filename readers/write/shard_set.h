@@ -42,7 +42,8 @@ struct ShardSetOptions {
   std::string prefix;  // of the shards' paths; its folder must exist
   int num_shards = 1;
   std::string extension = ".tfrecord";  // one of kShardExtensions
-  bool overwrite = false;  // replace the shards of this prefix, of sets of any number of shards
+  // True if the shards of this prefix are replaced, in sets of any number of shards.
+  bool overwrite = false;
   // Equal only for writers that write the same bytes to every shard: what is written, from what,
   // and how.
   uint64_t job = 0;
@@ -62,13 +63,14 @@ struct ManifestText {
 absl::Status CheckShardOutput(const std::string& output_prefix, int num_shards,
                               Compression compression, int compression_level);
 
-// `path` without a relative part, as it stands in a job; what cannot be made so stays as it is.
+// `path` without a relative part, as it stands in a job; a path that cannot be made so stays as it
+// is.
 std::string AbsolutePath(const std::string& path);
 
 // Files in few words, for a manifest.
 std::string SourceText(const std::vector<std::string>& files);
 
-// Thread-compatible. What was not committed goes away with it.
+// Thread-compatible. Shards that were not committed go away with it.
 class ShardSet {
  public:
   // The names that the shards will have, in order.

@@ -168,7 +168,7 @@ absl::Status Guard::EndWell() {
     // Rank 0 writes, and the others wait for it.
     progress_->Enter(-1, -1, communicator_.rank() == 0 ? Phase::kUpdating : Phase::kWaiting);
     const absl::Status written = collectives::WriteTimeline(communicator_, *timeline_, part_.path);
-    // A full disk; what was trained is saved all the same.
+    // A full disk; the trained weights are saved all the same.
     if (!written.ok() && !IsAgreed(written)) return written;
     if (!written.ok() && communicator_.rank() == 0 && warn_) {
       warn_(absl::StrCat("no timeline: ", written.message()));
