@@ -27,7 +27,7 @@ struct DecodeImageOptions {
 
   // Limits per file; a file above one is INVALID_ARGUMENT.
   int64_t max_pixels = int64_t{1} << 28;  // checked before anything is allocated
-  int max_scans = 100;                    // of a JPEG
+  int max_scans = 100;                    // most scans of a JPEG
   // Size of the coefficients of a JPEG with several scans, and of a PNG's inflated chunks without
   // pixels.
   int64_t max_memory_bytes = int64_t{1} << 31;
@@ -99,7 +99,7 @@ struct ResizeOptions {
   int64_t shorter = 0;
   ResizeMethod method = ResizeMethod::kBilinear;
   bool antialias = false;                     // true if kBilinear and kBicubic antialias
-  std::optional<DType> dtype = std::nullopt;  // of the output: kU8 or kF32; none: the input's
+  std::optional<DType> dtype = std::nullopt;  // dtype of the output: kU8 or kF32; none: the input's
 };
 // Centres are half-pixel ones. Per axis and without antialias position = (i + 0.5) * (in / out) -
 // 0.5 in float32, and weight = position - floor(position). Input uint8 or float32, for kNearest

@@ -19,7 +19,7 @@ std::string_view WhyNotUtf8(std::string_view file);
 
 // A line end: "\n", "\r\n", or "\r" alone.
 struct LineEnd {
-  size_t at = std::string_view::npos;  // of its first byte; npos: there is none
+  size_t at = std::string_view::npos;  // place of its first byte; npos: there is none
   size_t bytes = 0;
 };
 // The first line end of `text`. That of a "\r" which is the last byte may go on behind `text`.

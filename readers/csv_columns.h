@@ -14,7 +14,7 @@ struct CsvColumns {
   std::vector<std::string> names;
   bool allow_more = false;  // true if a file may have other columns beside them
   bool in_order = false;    // true if no file may have them in another order
-  char delimiter = ',';     // of the row of names
+  char delimiter = ',';     // delimiter of the row of names
 };
 
 }  // namespace millrace::readers

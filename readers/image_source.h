@@ -89,7 +89,8 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& 
 
 struct ImageTarOptions {
   ImageLabelOptions labels;
-  // Holds all images in memory, so that Read takes indexes in any order; otherwise they must rise.
+  // True to hold all images in memory, so that Read takes indexes in any order; otherwise they must
+  // rise.
   bool random_access = false;
   int64_t max_memory_bytes = int64_t{4} << 30;  // for random_access
 };

@@ -49,7 +49,7 @@ struct RecordSourceOptions {
   // With container.has_header, the columns that the first row of each file is to name, unless
   // ignore_header_names is true.
   CsvColumns columns;
-  bool ignore_header_names = false;
+  bool ignore_header_names = false;  // true if the first row may have any names
   HttpOptions http;  // for files that are URLs; its cache_bytes is limited by the one below
 
   // performance only: results are the same for every value

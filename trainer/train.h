@@ -71,7 +71,7 @@ struct TrainOutcome {
   bool stopped = false;      // true if `stop` was seen; the checkpoint is durable
   uint64_t steps = 0;        // steps of the whole job, over all its runs
   uint64_t skipped = 0;      // steps of this run whose gradients were not finite
-  double test_accuracy = 0;  // of the last evaluation, in [0, 1]; 0 if there was none
+  double test_accuracy = 0;  // accuracy of the last evaluation, in [0, 1]; 0 if there was none
   double last_loss = 0;
   double wait_share = 0;   // data wait / step time, first step excluded
   std::string checkpoint;  // path of the newest checkpoint

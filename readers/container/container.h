@@ -31,7 +31,7 @@ namespace millrace::readers {
 // Frames of a regular container in front of damage.
 struct WholeFrames {
   RecordIndex frames;
-  uint64_t end = 0;     // of the last of them, or where damage begins that lies in front of them
+  uint64_t end = 0;  // end of the last frame, or begin of damage that lies in front of the frames
   absl::Status damage;  // DATA_LOSS with RecordError; OK: there is none
 };
 

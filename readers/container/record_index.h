@@ -25,9 +25,9 @@ namespace millrace::readers {
 
 // The facts that an index has of the container of its frames.
 struct FrameFormat {
-  uint64_t key = 0;             // of the container and its options; an index is for one of them
-  uint32_t overhead_bytes = 0;  // of a frame that are no payload; 0 where only reading it tells
-  uint32_t least_bytes = 1;     // of a frame
+  uint64_t key = 0;             // key of the container and its options; an index is for one key
+  uint32_t overhead_bytes = 0;  // bytes of a frame that are no payload; 0 where only reading tells
+  uint32_t least_bytes = 1;     // least size of a frame
   bool to_end = true;           // true if the last frame ends where the shard does
 };
 inline constexpr FrameFormat kTfRecordFrames = {

@@ -21,10 +21,10 @@ inline constexpr uint64_t kTarBlock = 512;
 struct TarMember {
   std::string name;      // the long one, where there is one
   bool is_file = false;  // true if it is a regular file, so that it has data
-  uint64_t begin = 0;    // of its first header: one with a long name, or of pax, counts
+  uint64_t begin = 0;    // begin of its first header: one with a long name, or of pax, counts
   uint64_t data = 0;     // where its bytes begin
   uint64_t size = 0;     // their number
-  uint64_t end = 0;      // of its last block
+  uint64_t end = 0;      // end of its last block
 };
 
 // Reads the headers of a tar: ustar, GNU and pax, with long names and sizes. Data is jumped over,

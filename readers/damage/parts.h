@@ -46,10 +46,10 @@ namespace millrace::readers {
 struct ShardPart {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t ordinal = 0;    // of the part
+  uint64_t ordinal = 0;    // number of the part
   absl::Status damage;     // DATA_LOSS with RecordError
   bool is_header = false;  // true if the damaged part is the row that names the columns
-  // Of a record, while it is looked at: as it lies in the shard, and without its frame.
+  // The bytes of a record, while it is looked at: as it lies in the shard, and without its frame.
   std::string_view framed;
   std::string_view payload;
 };
@@ -59,7 +59,7 @@ using OnPart = std::function<absl::Status(const ShardPart& part)>;
 struct InflatedShard {
   std::shared_ptr<const RandomAccessFile> file;
   Compression compression = Compression::kNone;  // of the file, never kAuto
-  std::vector<LostBytes> lost = {};              // of the stream, in order
+  std::vector<LostBytes> lost = {};              // lost bytes of the stream, in order
 };
 absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,
                                            const ContainerOptions& container);

@@ -57,7 +57,7 @@ class PartTeller {
 
 // WalkParts of lines and rows of CSV.
 absl::Status WalkLineParts(const PartsInput& input, PartTeller& teller);
-// Of a tar.
+// WalkParts of a tar.
 absl::Status WalkTarParts(const PartsInput& input, PartTeller& teller);
 
 }  // namespace millrace::readers

@@ -30,9 +30,9 @@ namespace millrace::readers {
 struct Stretch {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  // Its header is good and its frame is all of it; its payload was not looked at.
+  // True if its header is good and its frame is all of it; its payload was not looked at.
   bool framed = false;
-  RecordErrorReason reason = RecordErrorReason::kUnknown;  // not framed: what is wrong
+  RecordErrorReason reason = RecordErrorReason::kUnknown;  // the fault, if it is not framed
 };
 
 // Thread-compatible.
@@ -55,9 +55,9 @@ class ResyncWalk {
 
   const RandomAccessFile& file_;
   const uint64_t max_length_;
-  uint64_t offset_ = 0;             // of what was not looked at
+  uint64_t offset_ = 0;             // begin of the bytes that were not looked at
   std::optional<Stretch> pending_;  // looked at, and not handed out
-  uint64_t check_bytes_;            // of payloads that may still be read
+  uint64_t check_bytes_;            // bytes of payloads that may still be read
   std::vector<std::byte> buffer_;
 };
 

@@ -47,7 +47,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   //   the errors of HttpClient::Fetch; of several the first URL's
   absl::StatusOr<std::vector<Opened>> Open(std::span<const std::string> urls);
 
-  // Of the blocks that it keeps, at most.
+  // The most memory of the blocks that it keeps.
   size_t memory_bytes() const { return max_blocks_ * options_.block_bytes; }
 
  private:

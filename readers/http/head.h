@@ -41,7 +41,7 @@ struct HttpHead {
   HttpVersion version;
   std::string content_encoding;
   std::optional<uint64_t> content_length;
-  // Of Content-Range: "bytes first-last/total", or "bytes */total" without a range.
+  // The parts of Content-Range: "bytes first-last/total", or "bytes */total" if has_range is false.
   bool has_range = false;
   uint64_t first = 0;
   uint64_t last = 0;

@@ -39,7 +39,7 @@ inline constexpr std::string_view kShardExtensions[] = {".tfrecord", ".txt", ".b
                                                         ".jsonl",    ".tar", ""};
 
 struct ShardSetOptions {
-  std::string prefix;  // of the shards' paths; its folder must exist
+  std::string prefix;  // prefix of the shards' paths; its folder must exist
   int num_shards = 1;
   std::string extension = ".tfrecord";  // one of kShardExtensions
   // True if the shards of this prefix are replaced, in sets of any number of shards.
@@ -54,7 +54,7 @@ struct ManifestText {
   std::string format = "tfrecord";
   Compression compression = Compression::kNone;
   std::string source = {};  // what was read, for people
-  std::string schema = {};  // of columns, as a flag says it; empty: the format needs none
+  std::string schema = {};  // the columns, as a flag says them; empty: the format needs none
   std::vector<std::string> class_names = {};
 };
 

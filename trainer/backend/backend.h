@@ -31,7 +31,7 @@ struct StepInput {
 
 // Sums over the valid rows of this rank.
 struct StepResult {
-  double loss_sum = 0;  // of -log softmax(logits)[label]
+  double loss_sum = 0;  // sum of -log softmax(logits)[label]
   int64_t correct = 0;  // the largest logit is the label's (the first of equals)
   int64_t valid = 0;
 };
