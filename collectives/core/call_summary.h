@@ -12,7 +12,8 @@
 
 namespace millrace::collectives {
 
-// What the ranks compare of a collective call; also what travels, in the byte order of the host.
+// The facts of a collective call that the ranks compare. It travels as it is, in the byte order of
+// the host.
 struct CallSummary {
   static constexpr uint8_t kSplit = 255;  // as `kind`
 

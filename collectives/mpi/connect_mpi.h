@@ -33,8 +33,8 @@ bool HasMpi();
 bool ReportsMissingPmi();
 
 // The communicator of all ranks of this MPI job. Initialises MPI (FUNNELED) unless that is done
-// already; who initialised it finalises it, here with the last communicator made from this one, on
-// the thread that drops it (MPI wants the thread that called this function).
+// already; the side that initialised it finalises it, here with the last communicator made from
+// this one, on the thread that drops it (MPI wants the thread that called this function).
 //   FAILED_PRECONDITION  this build has no MPI, MPI was finalised already or grants no FUNNELED
 //   UNAVAILABLE          MPI does not start
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(const MpiOptions& options);

@@ -31,9 +31,9 @@ absl::Status CheckMpi(int result, const char* call);
 // and ends the job.
 class MpiRuntime {
  public:
-  // What MPI is to read in the environment when it starts; nothing once it has. Before the caller
-  // starts a thread for MPI's sake, which might read the environment too. `local_size`: ranks on
-  // this host, 0: unknown.
+  // Sets the variables that MPI is to read in the environment when it starts; does nothing once it
+  // has started. Call it before a thread is started for MPI's sake, which might read the
+  // environment too. `local_size`: ranks on this host, 0: unknown.
   static void SetEnvironment(int local_size);
   // Starts MPI (FUNNELED) unless the program or an earlier call has: what that call gave is shared
   // as long as anybody has it. Where this call starts MPI, `on_unbounded` (may be empty) is told

@@ -18,8 +18,8 @@ namespace millrace::collectives {
 // True where a rank sums its share of a bucket, so that buckets are to be cut into equal ones.
 bool SumsByShares(const ReducerOptions& options);
 
-// What a reducer has of a device: the communicator that sums, and memory. That of buckets is NCCL's
-// and goes with the communicator, the rest with this.
+// The parts of a device that a reducer has: the communicator that sums, and memory. The memory of
+// buckets is NCCL's and goes with the communicator, the rest with this object.
 class DeviceMemory {
  public:
   // `group` outlives this. Of a team a reducer has a communicator, with a stream, of its own.
@@ -33,14 +33,14 @@ class DeviceMemory {
                                                             const BucketPlan& plan,
                                                             const ReducerOptions& options,
                                                             bool in_user_buffers);
-  // Waits for what is on the stream, though not for ever.
+  // Waits for the work on the stream, though not for ever.
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   DeviceCommunicator& device() const { return device_; }
   DeviceQueue& queue() const { return queue_; }
-  // What is on the stream of the gradients, where that is another one.
+  // Has the queue wait for the work on the stream of the gradients, where that is another stream.
   absl::Status FollowGradients();
 
   std::byte* buckets() const {

@@ -12,10 +12,10 @@
 
 namespace millrace::collectives {
 
-// Sums a share over the ranks of several hosts in ascending rank order, whatever host they are on:
-// no sum is made before all ranks' data of an element are in one place. Piece by piece, every
-// host's stripe gets its part of the piece from all ranks (AllToAll), sums it, and gives it to the
-// others (AllGather). Thread-compatible.
+// Sums a share over the ranks of several hosts in ascending rank order, independently of their
+// hosts: no sum is made before all ranks' data of an element are in one place. Piece by piece,
+// every host's stripe gets its part of the piece from all ranks (AllToAll), sums it, and gives it
+// to the others (AllGather). Thread-compatible.
 class ExactExchange {
  public:
   // All three outlive this.
@@ -30,7 +30,7 @@ class ExactExchange {
   std::unique_ptr<Pending> Next(float divisor, SquareSums* squares);
 
  private:
-  // What Next does with the piece.
+  // The next work of Next on the piece.
   enum class Stage { kScatter, kSum, kStore };
 
   size_t piece_bytes() const { return std::min(part_bytes_ * num_hosts_, left_); }

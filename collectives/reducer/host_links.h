@@ -33,7 +33,7 @@ struct HostGroups {
 // Groups the ranks by equal identities; a rank of identity 0 is a host of its own.
 HostGroups GroupByIdentity(const std::vector<uint64_t>& identities);
 
-// What a rank of the reducer is connected to.
+// The connections of a rank of the reducer.
 struct HostLinks {
   HostGroups groups;
   std::unique_ptr<SharedHost> host;
@@ -44,7 +44,7 @@ struct HostLinks {
   std::string note;  // why ranks of one host do not share memory; empty: they do
 };
 
-// How many bytes a rank needs in the memory of its host, by who shares memory.
+// Returns how many bytes a rank needs in the memory of its host, by the groups that share memory.
 using BytesOf = std::function<size_t(const HostGroups& groups)>;
 
 // Finds the hosts and maps `bytes` for this rank and its neighbours; where some host's memory

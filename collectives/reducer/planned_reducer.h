@@ -67,12 +67,12 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   void CopyShardsOut();
   void StartThread();
   void RunThread();
-  // Why nobody need be waited for any longer. Lets the team go on.
+  // The reason why no peer need be waited for any longer. Lets the team go on.
   absl::Status Stopped();
   absl::Status ThreadFailure();
   void WatchExchanges();
-  // What the others are told when this rank takes part in nothing more: `why` where it names who is
-  // lost, else that this rank is, at `place`, and `what` it has done.
+  // The status that the other ranks are told when this rank takes part in nothing more: `why` where
+  // it names the lost rank; else that this rank is lost, at `place`, and `what` it has done.
   absl::Status Departure(PeerLost place, std::string_view what, const absl::Status& why) const;
   PeerLost CallersPlace() const;
   bool IsBetweenSteps() const;

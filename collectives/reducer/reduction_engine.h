@@ -22,7 +22,7 @@ namespace millrace::collectives {
 // (StreamEngine). Thread-compatible except where a member says otherwise.
 class ReductionEngine {
  public:
-  // What to check and do while peers are awaited.
+  // The checks and duties of a thread while it awaits peers.
   struct Waiting {
     std::chrono::nanoseconds timeout{0};    // 0: no limit
     std::function<absl::Status()> stopped;  // asked at least each 50 ms; not OK ends the wait
@@ -35,7 +35,7 @@ class ReductionEngine {
     size_t bytes = 0;
   };
 
-  // What all ranks' sums of a step come to.
+  // The totals of a step over all ranks.
   struct Totals {
     int64_t rows = 0;    // with `average_by_rows`
     double squares = 0;  // of all sums, with `clip_norm` or `skip_non_finite`
@@ -71,15 +71,16 @@ class ReductionEngine {
   // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller
   // without a timeout for itself: that this rank has published, or will.
   virtual absl::Status Drain() = 0;
-  // What a thread of its own does again and again, while the caller publishes and awaits the end of
-  // steps.
+  // Does the work of one step on the engine's own thread, which calls it again and again while the
+  // caller publishes and awaits the end of steps.
   virtual absl::Status Follow() { return Drain(); }
-  // Waits until the step that began with `base` buckets published is reduced by all. The caller's,
-  // who may take part in it.
+  // Waits until the step that began with `base` buckets published is reduced by all ranks. The
+  // caller's thread, which may take part in it.
   virtual absl::Status AwaitDone(uint32_t base) = 0;
   // Of the step that AwaitDone or Drain has ended.
   virtual Totals totals() const = 0;
-  // What this rank alone has the sums of, with `shard`; else everything.
+  // The bytes of `bucket` of which this rank alone has the sums, with `shard`; else the whole
+  // bucket.
   virtual Range OwnPart(size_t bucket) const = 0;
   // Gives all ranks this rank's parts of all buckets, and takes theirs: the `count`th time.
   // REQUIRES: no step is under way.

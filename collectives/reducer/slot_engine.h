@@ -44,7 +44,7 @@ class SlotEngine final : public HostEngine {
     size_t bucket = 0;
     size_t begin = 0;  // within each share
   };
-  // What a pass does with the shares: sums those of all ranks, or gives each rank's own to all.
+  // The work of a pass on the shares: it sums those of all ranks, or gives each rank's own to all.
   enum class Pass { kSum, kGather };
 
   // The numbers of pieces of this pass that have gone through each stage.

@@ -11,8 +11,9 @@
 
 namespace millrace::collectives {
 
-// When a rank worked on which bucket of a step. Written by whoever reduces, read by the caller of
-// Finish after the last `done` of the step: the boards' flags, or the engine, order the two.
+// The times at which a rank worked on each bucket of a step. Written by the thread that reduces,
+// read by the caller of Finish after the last `done` of the step: the boards' flags, or the engine,
+// order the two.
 class StepTimes {
  public:
   // `plan` outlives it.

@@ -73,7 +73,7 @@ class TcpMesh {
   static constexpr size_t kTellTaken = kMaxUntaken / 4;
   // A peer that sends still more that nobody asks for is not read until something is.
   static constexpr size_t kMaxArrived = 64 << 20;
-  // What a key takes of it, whose queue begins with half a kilobyte.
+  // The bytes that a key takes of it; its queue begins with half a kilobyte.
   static constexpr size_t kKeyBytes = 1 << 10;
 
   enum Kind : uint32_t {
@@ -113,13 +113,14 @@ class TcpMesh {
     Id message = 0;                // ended by the last byte; 0: none
     std::vector<std::byte> owned;  // the rest of the payload, of a message that was given up
   };
-  // What came before anyone asked for it: a short message, or the announcement of a long one.
+  // A message that came before this rank asked for it: a short one, or the announcement of a long
+  // one.
   struct Arrival {
     bool announced = false;
     uint64_t id = 0;
     uint64_t size = 0;
     std::vector<std::byte> data;
-    // What it takes of kMaxArrived, with its place in the queue of its key.
+    // The bytes that it takes of kMaxArrived, with its place in the queue of its key.
     size_t bytes() const { return sizeof(Arrival) + data.size(); }
   };
   using Arrivals = std::map<Key, std::deque<Arrival>>;

@@ -102,8 +102,8 @@ class SlabPool {
   int64_t idle_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
-// What a Batch is a handle of. Filled by the executor, immutable from its delivery on. It owns its
-// slab and its place in the budget, and gives both back when the last handle drops.
+// The data that a Batch is a handle of. Filled by the executor, immutable from its delivery on. It
+// owns its slab and its place in the budget, and gives both back when the last handle drops.
 struct BatchData {
   BatchData(std::shared_ptr<const BatchLayout> layout_in, std::shared_ptr<SlabPool> pool_in,
             std::shared_ptr<MemoryBudget> budget_in);
@@ -132,7 +132,7 @@ struct BatchData {
   std::vector<DamagedSample> damaged;
 };
 
-// What the handle is of. REQUIRES: the batch is not empty.
+// The data behind the handle. REQUIRES: the batch is not empty.
 const BatchData& DataOf(const Batch& batch);
 
 }  // namespace millrace::pipeline

@@ -13,8 +13,8 @@
 //
 // Two things are measured. *Starvation* is the share of time that the consumer waits. *Demand* is
 // the work done per time, in threads: workers' busy time over elapsed time. While the consumer does
-// not starve, demand is its own pace times the cost of a batch, whatever the number of threads is;
-// so the number that is needed can be computed and no trial is made that could go wrong.
+// not starve, demand is its own pace times the cost of a batch, with any number of threads; so the
+// number that is needed can be computed and no trial is made that could go wrong.
 //
 //   grow    The consumer waited for more than a tenth of the last 20 ms, or a fiftieth of the last
 //           100 ms, and the threads were busy (reads that are slow call for no threads): twice the

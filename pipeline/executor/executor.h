@@ -178,8 +178,8 @@ class Executor {
   // Thread-safe as far as it says; the worker that set RunQueues::planning evaluates the order.
   Planner planner_;
 
-  // What Next needs when a batch is ready lies side by side: after a pause none of it is in a
-  // cache.
+  // The data that Next needs when a batch is ready lies side by side: after a pause none of it is
+  // in a cache.
   alignas(64) mutable Mutex mu_;
   int tasks_to_call_ MILLRACE_GUARDED_BY(mu_) = 0;  // counted in tasks_, to be called by Locked
   ExecutorState state_ MILLRACE_GUARDED_BY(mu_);

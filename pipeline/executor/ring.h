@@ -68,7 +68,7 @@ class Ring {
   // Returns one of them, or nullptr.
   OpenBatch* TakeFilled();
 
-  // A batch is ready. `items_are_short`: whatever a worker does next ends soon.
+  // A batch is ready. `items_are_short`: true if the next item of any worker ends soon.
   void PutReady(OpenBatch* batch, bool items_are_short);
   // True if the front can be delivered. REQUIRES: !empty().
   bool front_is_ready() const { return batches_.front()->ready; }

@@ -15,7 +15,7 @@ inline constexpr int64_t kTaskNanoseconds = 8 * kRunNanoseconds;
 // decides speed and never a result. Thread-safe.
 class RunSizes {
  public:
-  // `fixed_rows`: the most rows of a run, whatever they cost; 0: as their cost says.
+  // `fixed_rows`: the most rows of a run, at any cost of a row; 0: as their cost says.
   // `preferred_rows`: the number of rows that an op wants at least.
   RunSizes(int64_t fixed_rows, int64_t preferred_rows);
 

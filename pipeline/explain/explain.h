@@ -16,7 +16,7 @@ namespace proto {
 class Stage;
 }
 
-// What only opened sources can tell.
+// The facts that only opened sources can tell.
 struct SourceFacts {
   struct Source {
     uint64_t shards = 0;
@@ -58,7 +58,7 @@ std::string ExplainText(const Plan& plan, const PhysicalPlan& physical,
 // Its parts.
 std::string PhysicalText(const PhysicalPlan& physical);
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts);
-// What orders that jump about in compressed shards cost; empty: nothing to speak of.
+// The cost of orders that jump about in compressed shards, in words; empty: nothing to speak of.
 std::string InflateText(const PhysicalPlan& physical, const SourceFacts& facts);
 
 }  // namespace millrace::pipeline

@@ -28,7 +28,7 @@ inline constexpr uint64_t kInfinite = ~uint64_t{0};
 
 class Selection;
 
-// What the order has to know of a source of the plan.
+// The facts that the order has to know of a source of the plan.
 struct OrderSource {
   uint64_t num_records = 0;             // kInfinite: a growing stream, a zip without end
   uint64_t total_bytes = 0;             // of all records; for global_shuffle's block_bytes
@@ -73,7 +73,7 @@ class Order {
   // By how many epochs the source, or the outermost join, goes on from one pass to the next where a
   // join begins the passes (S-ORDER-13).
   uint64_t EpochsOfPass() const;
-  // What a memo keeps of all shuffles' slots, which is by far the most of it.
+  // The bytes that a memo keeps for the slots of all shuffles, which are by far the most of it.
   uint64_t MemoBytes() const;
   // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
   uint64_t EpochSize() const;
@@ -85,7 +85,7 @@ class Order {
   std::shared_ptr<const OrderNode> root_;
 };
 
-// What Order::Map remembers from call to call: permutations, the buffer of a shuffle, the table of
+// The memory of Order::Map from call to call: permutations, the buffer of a shuffle, the table of
 // an interleave. Once used it holds 4 bytes for each slot of a shuffle's buffer (8 over 2^32 and
 // more elements), about 200 for each file of an interleave that shuffles its files, and up to 4 MiB
 // for a mix. Without one, each call of Map begins anew: about b ln b steps for a shuffle of b.
@@ -113,7 +113,7 @@ std::vector<uint64_t> LaneSizes(const PhysicalPlan& plan, uint64_t order_size);
 // The position of element i of a lane in its pass.
 uint64_t LanePosition(uint64_t i, uint64_t lane, uint64_t lanes, uint64_t block);
 
-// What one lane reads: its elements of pass after pass of an order. Immutable, thread-safe.
+// The elements that one lane reads, of pass after pass of an order. Immutable, thread-safe.
 class LaneOrder {
  public:
   // REQUIRES: lane < lanes, block > 0.

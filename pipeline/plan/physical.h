@@ -14,8 +14,8 @@
 #include "readers/container.h"
 #include "readers/csv_columns.h"
 
-// What the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to apply, a
-// batch to fill.
+// The plan that the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to
+// apply, a batch to fill.
 
 namespace millrace::pipeline {
 
@@ -173,7 +173,7 @@ struct BatchOpSpec {
   std::string options;
 };
 
-// What takes the place of damaged samples.
+// The policy for damaged samples, and its limits.
 struct DamageSpec {
   enum class Policy { kFail, kSkip, kMask, kReplace };
   Policy policy = Policy::kFail;

@@ -36,7 +36,7 @@ struct Option {
 
 inline constexpr char kRequired[] = "required";
 
-// What rules and texts have to know of an op, by the type of its options.
+// The facts that rules and texts have to know of an op, by the type of its options.
 struct OpRow {
   size_t index = 0;  // of the options' type in OpOptions
   // Name of the op; null: that of the stage.
@@ -51,7 +51,7 @@ struct OpRow {
   absl::StatusOr<std::unique_ptr<Op>> (*make)(const OpOptions&, const std::string& stage) = nullptr;
 };
 
-// What a stage that mixes the rows of whole batches becomes.
+// The options that a stage that mixes the rows of whole batches becomes.
 struct MixingOfStage {
   augment::BatchMixingOptions options;
   // Of integer labels that become one_hot before the batch; 0: they are float32 [classes] already.
@@ -71,7 +71,8 @@ struct StageRow {
   // INVALID_ARGUMENT with the place of the first option that is out of range; null: none can be.
   absl::Status (*check)(const OptionsChecker&, const proto::Stage&) = nullptr;
 
-  // What a stage of each kind becomes. REQUIRES, of all of them: filled in and checked.
+  // Turn a stage of each kind into its part of the plan. REQUIRES, of all of them: the stage is
+  // filled in and checked.
   void (*source)(const proto::Stage&, SourceSpec*) = nullptr;  // but for joins
   void (*order)(const proto::Stage&, OrderStep*) = nullptr;
   void (*batch)(const proto::Stage&, BatchSpec*) = nullptr;
