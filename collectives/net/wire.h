@@ -27,8 +27,8 @@ class WireWriter {
   std::string text_;
 };
 
-// Reads the same. Of any bytes, a read beyond their end gives zero or an empty string, and Ended is
-// false for good.
+// Reads the same. With any bytes, a read beyond their end gives zero or an empty string, and Ended
+// is false for good.
 class WireReader {
  public:
   explicit WireReader(std::string_view text) : text_(text) {}

@@ -188,7 +188,7 @@ std::string DescribeTensor(const std::vector<std::string_view>& a,
                       " on rank 0 and ", ToAbsl(b[i + 1]), " on rank ", rank);
 }
 
-// The message of each rank about its plan: three numbers.
+// The three numbers that each rank tells about its plan.
 struct Header {
   int64_t hash = 0;
   int64_t planned = 0;  // 1, or 0: the text is the reason

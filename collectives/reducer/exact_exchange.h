@@ -30,7 +30,7 @@ class ExactExchange {
   std::unique_ptr<Pending> Next(float divisor, SquareSums* squares);
 
  private:
-  // The next work of Next on the piece.
+  // The next thing that Next does with the piece.
   enum class Stage { kScatter, kSum, kStore };
 
   size_t piece_bytes() const { return std::min(part_bytes_ * num_hosts_, left_); }

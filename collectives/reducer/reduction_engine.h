@@ -22,7 +22,7 @@ namespace millrace::collectives {
 // (StreamEngine). Thread-compatible except where a member says otherwise.
 class ReductionEngine {
  public:
-  // The checks and duties of a thread while it awaits peers.
+  // The limits and checks of a thread that awaits peers.
   struct Waiting {
     std::chrono::nanoseconds timeout{0};    // 0: no limit
     std::function<absl::Status()> stopped;  // asked at least each 50 ms; not OK ends the wait
@@ -71,8 +71,8 @@ class ReductionEngine {
   // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller
   // without a timeout for itself: that this rank has published, or will.
   virtual absl::Status Drain() = 0;
-  // Does the work of one step on the engine's own thread, which calls it again and again while the
-  // caller publishes and awaits the end of steps.
+  // Does the work that is next for a thread of the engine's own, which calls it again and again
+  // while the caller publishes and awaits the end of steps.
   virtual absl::Status Follow() { return Drain(); }
   // Waits until the step that began with `base` buckets published is reduced by all ranks. The
   // caller's thread, which may take part in it.

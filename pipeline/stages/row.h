@@ -51,7 +51,7 @@ struct OpRow {
   absl::StatusOr<std::unique_ptr<Op>> (*make)(const OpOptions&, const std::string& stage) = nullptr;
 };
 
-// The options that a stage that mixes the rows of whole batches becomes.
+// The options read from a stage that mixes the rows of whole batches.
 struct MixingOfStage {
   augment::BatchMixingOptions options;
   // Of integer labels that become one_hot before the batch; 0: they are float32 [classes] already.
@@ -71,7 +71,7 @@ struct StageRow {
   // INVALID_ARGUMENT with the place of the first option that is out of range; null: none can be.
   absl::Status (*check)(const OptionsChecker&, const proto::Stage&) = nullptr;
 
-  // Turn a stage of each kind into its part of the plan. REQUIRES, of all of them: the stage is
+  // The part of a plan that a stage of each kind becomes. REQUIRES, of all of them: the stage is
   // filled in and checked.
   void (*source)(const proto::Stage&, SourceSpec*) = nullptr;  // but for joins
   void (*order)(const proto::Stage&, OrderStep*) = nullptr;
