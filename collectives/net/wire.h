@@ -45,7 +45,7 @@ class WireReader {
   }
   std::string_view String() { return Take(Number<uint32_t>()); }
   bool good() const { return good_; }
-  // Everything was read, and there was enough of it.
+  // True if everything was read, and there was enough of it.
   bool Ended() const { return good_ && text_.empty(); }
 
  private:

@@ -22,7 +22,7 @@ bool SumsByShares(const ReducerOptions& options);
 // buckets is NCCL's and goes with the communicator, the rest with this object.
 class DeviceMemory {
  public:
-  // `group` outlives this. Of a team a reducer has a communicator, with a stream, of its own.
+  // `group` outlives this. A reducer of a team has a communicator of its own, with a stream.
   // Collective.
   //   UNIMPLEMENTED       the library allocates no memory
   //   RESOURCE_EXHAUSTED  there is none
@@ -46,13 +46,13 @@ class DeviceMemory {
   std::byte* buckets() const {
     return buckets_;
   }  // null: gradients are summed where the caller has them
-  // Of `gradient`, over the micro-batches.
+  // The sums of `gradient` over the micro-batches.
   float* sums_of(size_t gradient) const { return at<float>(sums_) + first_sum_[gradient]; }
   std::byte* blocks() const { return at<std::byte>(blocks_); }  // for a bucket, of all ranks
   std::byte* narrow() const {
     return at<std::byte>(narrow_);
   }  // for a bucket in the type of the wire
-  // Of a step: its valid rows, and squares by rank.
+  // The valid rows of a step, and its squares by rank.
   int64_t* rows() const { return at<int64_t>(0); }
   double* squares() const { return at<double>(sizeof(int64_t)); }
 
@@ -71,14 +71,14 @@ class DeviceMemory {
   const std::unique_ptr<Communicator> own_;  // null: the caller's
   DeviceCommunicator& device_;
   DeviceQueue& queue_;
-  void* followed_ = nullptr;  // stream
+  void* followed_ = nullptr;  // the stream of the gradients; null: none
   std::byte* buckets_ = nullptr;
   std::byte* scratch_ = nullptr;
-  // Offsets in it.
+  // Offsets in `scratch_`.
   size_t sums_ = 0;
   size_t blocks_ = 0;
   size_t narrow_ = 0;
-  std::vector<size_t> first_sum_;  // by gradient
+  std::vector<size_t> first_sum_;  // the first sum of each gradient
 };
 
 }  // namespace millrace::collectives

@@ -48,11 +48,11 @@ class ExactExchange {
   std::vector<std::byte> taken_;  // [host][slot][part]
   std::vector<std::byte> sums_;   // [host][part]
 
-  // Of the share.
+  // The share that is on its way.
   DType dtype_ = DType::kF32;
   size_t part_bytes_ = 0;
-  size_t offset_ = 0;  // of the piece
-  size_t left_ = 0;    // bytes from there on
+  size_t offset_ = 0;  // the offset of the piece
+  size_t left_ = 0;    // the bytes from there on
   Stage stage_ = Stage::kScatter;
 };
 

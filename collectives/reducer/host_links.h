@@ -18,9 +18,9 @@ namespace millrace::collectives {
 
 // Which ranks share a host. Hosts are numbered by their lowest rank.
 struct HostGroups {
-  std::vector<int> host_of;   // by rank
+  std::vector<int> host_of;   // the host of each rank
   std::vector<int> local_of;  // by rank: its place among the ranks of its host, in ascending order
-  std::vector<int> sizes;     // by host
+  std::vector<int> sizes;     // the number of ranks of each host
 
   int num_hosts() const { return static_cast<int>(sizes.size()); }
   int largest() const;

@@ -31,7 +31,7 @@ bool IsConsequence(const absl::Status& status);
 struct Call {
   Request request;
   absl::Status arguments;  // the rank's own check; a bad call fails on all ranks
-  bool split = false;      // a Split: color and key may differ between ranks
+  bool split = false;      // true for a Split: color and key may differ between ranks
   int color = 0;
   int key = 0;
 
@@ -52,7 +52,7 @@ struct Meeting {
         entered(ranks.size()),
         done(ranks.size()) {}
 
-  const std::vector<int> ranks;  // by seat
+  const std::vector<int> ranks;  // the ranks, by seat
   State state = kGathering;
   std::vector<Call> calls;
   std::vector<bool> entered;

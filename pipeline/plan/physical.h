@@ -71,7 +71,7 @@ struct OrderPlan {
   enum class Root { kSource, kConcatenate, kMix };
   Root root = Root::kSource;
   size_t source = 0;              // kSource: index into PhysicalPlan::sources
-  std::vector<OrderPlan> inputs;  // of a join: the inputs
+  std::vector<OrderPlan> inputs;  // the inputs of a join
   std::vector<double> weights;    // kMix, one per input
   uint64_t key = 0;               // kMix: HashName of the stage's name
   std::string stage;              // the name of the join
@@ -196,7 +196,7 @@ struct PhysicalPlan {
   uint64_t lanes = 1;  // the number of lanes; divides the batch size (of every bucket)
   // The ops on the rows that are left: one-to-one, on (record, sub-index).
   std::vector<PhysicalOp> ops;
-  Schema batch_schema;  // of one sample; unknown extents and kBytes only where `batch` takes them
+  Schema batch_schema;  // the sample; unknown extents and kBytes only where `batch` takes them
   // The kind is never kPadded or kRagged without a field whose extents differ: such a batch is
   // kFixed.
   BatchSpec batch;
