@@ -59,7 +59,7 @@ struct Meeting {
   std::vector<bool> done;  // by seat: true if its part of the work is done
   int working = 0;         // the number of seats at work
   absl::Status outcome;    // not OK: the meeting ends as soon as no seat is at work
-  std::vector<std::pair<std::shared_ptr<Group>, int>> children;  // of a Split: new group and rank
+  std::vector<std::pair<std::shared_ptr<Group>, int>> children;  // new group and rank, of a Split
 };
 
 // A rank's part in a meeting.

@@ -29,7 +29,7 @@ class InterleaveTable {
  public:
   struct Element {
     uint64_t file = 0;   // in the order in which they are opened
-    uint64_t index = 0;  // of the element in the file
+    uint64_t index = 0;  // the number of the element in the file
   };
   // The place of the last element asked for, for the next call.
   struct Cursor {
@@ -71,7 +71,7 @@ class InterleaveTable {
   uint64_t block_;
   uint64_t cycle_;
   std::vector<Turn> turns_;         // by slot, then by round
-  std::vector<uint64_t> slot_end_;  // of each slot in turns_
+  std::vector<uint64_t> slot_end_;  // the end of each slot in turns_
   std::vector<Stretch> stretches_;
 };
 

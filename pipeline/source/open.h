@@ -21,7 +21,7 @@ namespace millrace::pipeline {
 struct OpenedSources {
   std::unique_ptr<readers::RecordSource> source;
   GrowingSource* growing = nullptr;            // `source`, if it is one
-  std::vector<OrderSource> facts;              // of each source of the plan
+  std::vector<OrderSource> facts;              // the facts of each source of the plan
   std::shared_ptr<const Selection> selection;  // that the facts have; null: none
 
   // Decides which records there are, if the plan selects any (OpenSelection).
@@ -41,7 +41,7 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
 
 // The window that an order reads from before it goes on.
 struct ReadWindow {
-  uint64_t records = 0;  // of the largest shuffle
+  uint64_t records = 0;  // the records of the largest shuffle
   uint64_t bytes = 0;    // inflated ones, of the blocks of a global_shuffle { block_bytes }
 };
 ReadWindow WindowOfOrder(const PhysicalPlan& plan);

@@ -30,7 +30,7 @@ namespace millrace::pipeline {
 // One option of a stage, for people.
 struct Option {
   const char* name = nullptr;   // the field of the stage's message
-  const char* text = "";        // what it means, in Markdown; may be empty
+  const char* text = "";        // its meaning, in Markdown; may be empty
   const char* value = nullptr;  // the default in words; null: the value that `fill` sets
 };
 
@@ -38,7 +38,7 @@ inline constexpr char kRequired[] = "required";
 
 // The facts that rules and texts have to know of an op, by the type of its options.
 struct OpRow {
-  size_t index = 0;  // of the options' type in OpOptions
+  size_t index = 0;  // the number of the options' type in OpOptions
   // Name of the op; null: that of the stage.
   std::string (*name)(const OpOptions&) = nullptr;
   // Fields that the op reads, writes and removes.
@@ -76,8 +76,8 @@ struct StageRow {
   void (*source)(const proto::Stage&, SourceSpec*) = nullptr;  // but for joins
   void (*order)(const proto::Stage&, OrderStep*) = nullptr;
   void (*batch)(const proto::Stage&, BatchSpec*) = nullptr;
-  OpOptions (*read)(const proto::Stage&) = nullptr;        // maps and cuts of samples
-  const OpRow* op = nullptr;                               // of what `read` returns
+  OpOptions (*read)(const proto::Stage&) = nullptr;  // maps and cuts of samples
+  const OpRow* op = nullptr;                         // the op of the options that `read` returns
   MixingOfStage (*mixing)(const proto::Stage&) = nullptr;  // maps of whole batches
 
   // Facts.
@@ -88,7 +88,7 @@ struct StageRow {
 
 // Stages that belong together, in the order of the documentation.
 struct StageFamily {
-  const char* key = "";    // of the table in docs/pipeline.md
+  const char* key = "";    // the key of the table in docs/pipeline.md
   const char* title = "";  // "Sources"
   std::span<const StageRow> rows;
 };
