@@ -16,7 +16,7 @@ struct AugMixOptions {
   int chain_depth = 0;    // transforms per chain, up to 16; 0: a drawn number, 1 to 3
   double alpha = 1;       // parameter of the weights' distributions; 0.001 to 1000
   bool all_ops = true;    // true if Brightness, Color, Contrast and Sharpness are among them
-  bool bilinear = true;   // interpolation of transforms that move pixels; false: nearest
+  bool bilinear = true;   // true if transforms that move pixels interpolate; false: nearest pixel
   float fill = 0;         // value of pixels that come in at the edges; 0 to 255
 };
 // torchvision.transforms.v2's AugMix (Hendrycks et al., ICLR 2020), its space and its order of

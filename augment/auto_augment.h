@@ -22,8 +22,8 @@ struct AutoAugmentOptions {
   int num_ops = 2;              // transforms per image, of kRandAugment; 1 to 16
   int magnitude = 9;            // bin, of kRandAugment; 0 to num_magnitude_bins - 1
   int num_magnitude_bins = 31;  // used by the first two policies; 2 to 1000
-  bool bilinear = false;        // interpolation of transforms that move pixels; false: nearest
-  float fill = 0;               // value of pixels that come in at the edges; 0 to 255
+  bool bilinear = false;  // true if transforms that move pixels interpolate; false: nearest pixel
+  float fill = 0;         // value of pixels that come in at the edges; 0 to 255
 };
 // torchvision.transforms.v2's RandAugment, TrivialAugmentWide and AutoAugment(IMAGENET): its
 // spaces, its order of transforms (Identity, ShearX, ShearY, TranslateX, TranslateY, Rotate,

@@ -32,8 +32,8 @@ struct BatchMixingOptions {
   std::string label = "label";      // float32 [classes]
   double mixup_alpha = 1;           // lambda ~ Beta(alpha, alpha); 0.001 to 1000
   double cutmix_alpha = 1;          // the same; 1 - lambda is the box's share of the image
-  float probability = 1;            // of changing a group
-  float switch_probability = 0.5f;  // of CutMix, for kEither
+  float probability = 1;            // probability that a group is changed
+  float switch_probability = 0.5f;  // probability of CutMix, for kEither
   uint64_t group = 2;               // rows per group; at least 2
   bool channels_first = false;      // true if images are [channels, height, width]; for CutMix
 };

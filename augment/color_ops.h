@@ -49,7 +49,7 @@ std::array<float, 2> FactorLimits(ColorOp op);
 struct ColorOptions {
   ColorOp op = ColorOp::kBrightness;
   std::string field = "image";
-  float probability = 1;                 // of changing an image
+  float probability = 1;                 // probability that an image is changed
   std::array<float, 2> factor = {1, 1};  // range to draw from; kPosterize: two equal integers
   int64_t kernel_size = 0;               // rows and columns of kGaussianBlur: odd, up to 127
 };
@@ -63,7 +63,7 @@ struct ColorJitterOptions {
   float contrast = 0;    // as brightness; all three are below 100
   float saturation = 0;
   float hue = 0;          // factor in [-hue, hue]; at most 0.5
-  float probability = 1;  // of changing an image
+  float probability = 1;  // probability that an image is changed
 };
 // torchvision's ColorJitter: the ops of the four options that are not 0, in random order.
 // Draws: one NextFloat; if it is below `probability`, the order of the list (brightness, contrast,

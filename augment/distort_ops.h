@@ -21,9 +21,9 @@ struct AffineOptions {
   std::array<float, 2> scale = {1, 1};      // 0.01 to 100
   std::array<float, 2> shear_x = {0, 0};    // degrees, -89 to 89
   std::array<float, 2> shear_y = {0, 0};
-  bool bilinear = false;  // interpolation; false: the nearest pixel
+  bool bilinear = false;  // true if pixels are interpolated; false: the nearest pixel
   float fill = 0;         // value of pixels that the image does not cover, 0 to 255
-  float probability = 1;  // of changing an image
+  float probability = 1;  // probability that an image is changed
 };
 // torchvision's RandomAffine on PIL images, around the middle, by Pillow's arithmetic to the bit:
 // nearest in fixed point of 16 bits; bilinear in double, neighbours clamped to the image, fraction
@@ -38,7 +38,7 @@ struct RandomErasingOptions {
   float probability = 0.5f;
   std::array<float, 2> area = {0.02f, 0.33f};  // share of the image's area
   std::array<float, 2> aspect = {0.3f, 3.3f};  // height / width, log-uniform
-  float value = 0;                             // of the rectangle, converted as by MakeCast
+  float value = 0;                             // value of the rectangle, converted as by MakeCast
 };
 // torchvision's RandomErasing with a constant: ten tries for a rectangle that is smaller than the
 // image in both extents; an image without one stays as it is. Any numeric dtype.
@@ -52,8 +52,8 @@ absl::StatusOr<std::unique_ptr<Op>> MakeRandomErasing(RandomErasingOptions optio
 struct CutoutOptions {
   std::string field = "image";
   int64_t size = 0;       // pixels; 1 to 65536
-  float probability = 1;  // of changing an image
-  float value = 0;        // of the square, converted as by MakeCast
+  float probability = 1;  // probability that an image is changed
+  float value = 0;        // value of the square, converted as by MakeCast
 };
 // DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout"
 // (2017): rows and columns [c - size / 2, c - size / 2 + size) of a centre anywhere in the image,

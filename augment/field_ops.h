@@ -42,7 +42,7 @@ struct LogOptions {
 struct BucketizeOptions {
   std::vector<std::string> fields = {};
   std::vector<double> boundaries = {};  // ascending
-  bool right = false;
+  bool right = false;                   // true to count b <= x
 };
 
 // A bin in [0, num_bins) as int64: floor(h * num_bins / 2^64), where h is the 64-bit XXH3, with the

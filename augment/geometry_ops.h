@@ -50,7 +50,7 @@ struct PadOptions {
   int64_t left = 0;
   int64_t right = 0;
   PadMode mode = PadMode::kConstant;
-  float value = 0;  // of kConstant, converted as by MakeCast
+  float value = 0;  // value of the pixels of kConstant, converted as by MakeCast
 };
 // NumPy's pad. An image that is too small for its mode is a row error (kValue): kReflect needs pad
 // + 1 pixels, kSymmetric pad pixels and kEdge one pixel along each axis.
@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeTranspose(TransposeOptions options);
 struct PadChannelsOptions {
   std::string field = "image";
   int64_t channels = 4;
-  float value = 0;  // of the new channels, converted as by MakeCast
+  float value = 0;  // value of the new channels, converted as by MakeCast
 };
 // Appends channels of `value` until the image has `channels`.
 absl::StatusOr<std::unique_ptr<Op>> MakePadChannels(PadChannelsOptions options);

@@ -27,7 +27,7 @@ struct DecodeImageOptions {
 
   // Limits per file; a file above one is INVALID_ARGUMENT.
   int64_t max_pixels = int64_t{1} << 28;  // checked before anything is allocated
-  int max_scans = 100;                    // of a JPEG
+  int max_scans = 100;                    // most scans of a JPEG
   // Size of the coefficients of a JPEG with several scans, and of a PNG's inflated chunks without
   // pixels.
   int64_t max_memory_bytes = int64_t{1} << 31;
@@ -40,11 +40,11 @@ struct DecodeImageOptions {
   bool allow_truncated = false;
 
   // JPEG only. Each of these, if it differs from its default, gives up exact pixels for speed.
-  bool fast_dct = false;         // the faster, less accurate inverse transform
-  bool fancy_upsampling = true;  // smooth chroma; false: repeated chroma samples
-  // Decodes at a half, a quarter or an eighth of the size, with the region's edges rounded
-  // outwards, where random_resized_crop or resize follows directly and its region is at least
-  // twice, four or eight times the output in both extents.
+  bool fast_dct = false;         // true if the inverse transform is the faster, less accurate one
+  bool fancy_upsampling = true;  // true if chroma is smoothed; false: its samples are repeated
+  // True if images are decoded at a half, a quarter or an eighth of the size, with the region's
+  // edges rounded outwards, where random_resized_crop or resize follows directly and its region is
+  // at least twice, four or eight times the output in both extents.
   bool dct_downscale = false;
 };
 // Decodes JPEG (with libjpeg-turbo's pixels and errors) or PNG (libspng); the first bytes tell
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeDecodeImage(DecodeImageOptions options);
 struct PeekImageShapeOptions {
   std::string field = "image/encoded";  // kBytes
   std::string output = "image/shape";
-  bool apply_exif_orientation = false;  // height and width of the upright image
+  bool apply_exif_orientation = false;  // true if the shape is that of the upright image
 };
 // Adds height, width and channels of an encoded image as int64 [3] without decoding pixels.
 // Channels are those stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or CMYK.
@@ -79,7 +79,7 @@ struct RandomResizedCropOptions {
   std::array<float, 2> area = {0.08f, 1.0f};           // share of the image's area
   std::array<float, 2> aspect = {3.0f / 4, 4.0f / 3};  // width / height, log-uniform
   ResizeMethod interpolation = ResizeMethod::kBilinear;
-  bool antialias = false;  // of kBilinear and kBicubic; torchvision's default is true
+  bool antialias = false;  // true if kBilinear and kBicubic antialias, as by default in torchvision
   int max_attempts = 10;   // 1 to kMaxCropAttempts; torchvision's 10, tf.image's default is 100
 };
 // torchvision's RandomResizedCrop: `max_attempts` tries, then the largest central crop of
@@ -98,8 +98,8 @@ struct ResizeOptions {
   // The shorter side's extent, instead of both; the longer becomes floor(shorter * long / short).
   int64_t shorter = 0;
   ResizeMethod method = ResizeMethod::kBilinear;
-  bool antialias = false;                     // of kBilinear and kBicubic
-  std::optional<DType> dtype = std::nullopt;  // of the output: kU8 or kF32; none: the input's
+  bool antialias = false;                     // true if kBilinear and kBicubic antialias
+  std::optional<DType> dtype = std::nullopt;  // dtype of the output: kU8 or kF32; none: the input's
 };
 // Centres are half-pixel ones. Per axis and without antialias position = (i + 0.5) * (in / out) -
 // 0.5 in float32, and weight = position - floor(position). Input uint8 or float32, for kNearest

@@ -32,9 +32,10 @@ struct ImageRecoderOptions {
   // turned is encoded anew, in the format that it had where `encoding` says nothing else.
   bool upright = false;
   ImageEncoding encoding = ImageEncoding::kSame;
-  uint64_t smart_threshold = 0;  // of kSmart, in bytes of pixels after shrinking
-  // Of kProportion. The choice for an image depends only on the seed and its bytes, so it is the
-  // same in any order of records and on any number of threads, and equal images are treated alike.
+  uint64_t smart_threshold = 0;  // limit of kSmart, in bytes of pixels after shrinking
+  // The probability of kProportion. The choice for an image depends only on the seed and its bytes,
+  // so it is the same in any order of records and on any number of threads, and equal images are
+  // treated alike.
   double compress_probability = 0.5;  // 0 to 1
   uint64_t seed = 0;
   int64_t max_pixels = int64_t{1} << 28;  // a larger image is an error

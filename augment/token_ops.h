@@ -40,7 +40,7 @@ struct PadTokensOptions {
 
   std::string field = "tokens";  // int32, int64, float32 or float64
   int64_t length = 0;            // 1 to 2^24
-  double value = 0;              // of added tokens; must be a number of the dtype
+  double value = 0;              // value of added tokens; must be a number of the dtype
   bool left = false;             // true if tokens are added in front of the row, not behind it
   Truncate truncate = Truncate::kRight;  // the end where a longer row is cut; kNever: row error
   // Names of new int64 fields; empty: none. `mask` is [length], 1 for tokens and 0 for added ones;

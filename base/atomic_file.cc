@@ -31,7 +31,7 @@ std::string TemporaryName(const std::string& path, int attempt) {
                       attempt);
 }
 
-// For file systems whose rename replaces whatever is there: a link never does. Where there are no
+// For file systems whose rename replaces an existing file: a link never does. Where there are no
 // links either, a file that appears between the look and the rename is replaced.
 int LinkOrLook(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str()) == 0 ? 0 : errno;

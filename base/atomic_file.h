@@ -19,7 +19,7 @@ namespace millrace {
 // write's signature: the seam through which tests inject ENOSPC, EINTR and short writes.
 using WriteFunction = std::function<ssize_t(int fd, const void* data, size_t size)>;
 
-// What a write does with an existing file.
+// Whether a write replaces or keeps an existing file.
 enum class Existing { kReplace, kKeep };
 
 // Renames `from` to `to`.

@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<Context>> Context::Make(ContextOptions options, T
   }
 }
 
-// The threads are not in a forked child: who waited for them there would hang.
+// The threads are not in a forked child: a wait for them would hang there.
 Context::~Context() {
   if (CheckNotForked().ok()) return;
   static_cast<void>(workers_.release());

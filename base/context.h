@@ -21,13 +21,14 @@ namespace millrace {
 enum class LogLevel { kInfo, kWarning, kError };
 using LogSink = std::function<void(LogLevel, std::string_view message)>;
 
-// performance only: results are the same for every value (but for `log` and `io`)
+// Options for performance only: results are the same for every value (but for `log` and `io`).
 struct ContextOptions {
-  int threads = 0;              // pipeline workers; 0: the cores this process may use
-  bool batch_priority = false;  // run the workers as SCHED_BATCH, below an equal compute thread
-  int64_t memory_budget_bytes = int64_t{2} << 30;  // of all pipelines (docs/executor.md, Buffers)
+  int threads = 0;  // pipeline workers; 0: the cores this process may use
+  // True if the workers run as SCHED_BATCH, below an equal compute thread.
+  bool batch_priority = false;
+  int64_t memory_budget_bytes = int64_t{2} << 30;  // for all pipelines (docs/executor.md, Buffers)
   std::shared_ptr<IoEngine> io;  // required here; pipeline::MakeContext fills it in
-  // Time after which that engine logs and counts a read that is under way; 0: never.
+  // The time after which that engine logs and counts a read that is under way; 0: never.
   std::chrono::milliseconds read_deadline{30'000};
   std::shared_ptr<Metrics> metrics;  // shared with others; null: its own
   LogSink log;                       // empty: messages are dropped
@@ -66,8 +67,9 @@ class Context {
   // Constant after construction.
   const pid_t pid_;
   const LogSink log_;
-  // Synchronise themselves. Destroyed in reverse: workers join before the I/O threads do.
-  // Batches share the budget, and it the metrics: both may outlive the context.
+  // These synchronise themselves. They are destroyed in reverse: workers join before the I/O
+  // threads do. Batches share the budget, and the budget shares the metrics: both may outlive the
+  // context.
   const std::shared_ptr<Metrics> metrics_;
   const std::shared_ptr<MemoryBudget> memory_budget_;
   std::shared_ptr<IoEngine> io_;

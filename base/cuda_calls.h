@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
-// What every caller of the CUDA runtime needs; for builds with CUDA only.
+// Helpers for all callers of the CUDA runtime; for builds with CUDA only.
 
 namespace millrace::cuda {
 
-// The status of one call. The runtime keeps a thread's last error for whoever asks next: it is
-// cleared, so that the host program's own checks do not meet an error that was reported here.
+// The status of one call. The runtime keeps a thread's last error for the next caller that asks:
+// it is cleared, so that the host program's own checks do not meet an error that was reported here.
 inline absl::Status ToStatus(cudaError_t error, std::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
   cudaGetLastError();
@@ -26,8 +26,9 @@ inline absl::Status ToStatus(cudaError_t error, std::string_view call) {
                                             : absl::InternalError(text);
 }
 
-// What is given back fails only when the device is lost, or while the process is being torn down
-// and the driver has freed everything already; there is nothing left to do then.
+// Ignores the error of a call that gives something back. Such a call fails only when the device is
+// lost, or while the process is being torn down and the driver has freed everything already; there
+// is nothing left to do then.
 inline void Ignore(cudaError_t error) {
   if (error != cudaSuccess) cudaGetLastError();
 }
@@ -66,7 +67,8 @@ inline absl::StatusOr<int> CountDevices() {
       "no CUDA device: ", error != cudaSuccess ? cudaGetErrorString(error) : "none present"));
 }
 
-// What CountDevices says, or INVALID_ARGUMENT: no such device.
+// Checks that there is a device `ordinal`. Fails as CountDevices does, or with INVALID_ARGUMENT: no
+// such device.
 inline absl::Status CheckDevice(int ordinal) {
   MILLRACE_ASSIGN_OR_RETURN(const int num_devices, CountDevices());
   if (ordinal >= 0 && ordinal < num_devices) return absl::OkStatus();

@@ -83,7 +83,7 @@ struct SampleId {
 struct FieldSlots {
   std::string name;
   DType dtype = DType::kU8;
-  Shape shape;  // of one row
+  Shape shape;  // shape of one row
   std::byte* first_row =
       nullptr;  // the slab's row for the run's row 0; rows follow each other densely
 };

@@ -13,13 +13,13 @@ namespace millrace {
 // Bytes of UTF-8's byte order mark at the front of a file, which are none of its text: 3, or 0.
 size_t ByteOrderMarkBytes(std::string_view file);
 
-// What is wrong with a file by its first bytes, if it is text in another encoding than UTF-8:
-// "this is UTF-16 text; ...", else "". Four bytes tell as much as all.
+// The fault of a file by its first bytes, if it is text in another encoding than UTF-8: "this is
+// UTF-16 text; ...", else "". Four bytes tell as much as all.
 std::string_view WhyNotUtf8(std::string_view file);
 
 // A line end: "\n", "\r\n", or "\r" alone.
 struct LineEnd {
-  size_t at = std::string_view::npos;  // of its first byte; npos: there is none
+  size_t at = std::string_view::npos;  // place of its first byte; npos: there is none
   size_t bytes = 0;
 };
 // The first line end of `text`. That of a "\r" which is the last byte may go on behind `text`.

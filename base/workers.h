@@ -33,7 +33,7 @@ class Workers {
   // Makes a group for tasks of one set of workers; it may outlive them.
   static std::shared_ptr<TaskGroup> MakeGroup();
   // Runs `task` once, on some worker, some time after this call; tasks of a group begin in the
-  // order of the calls. What happened before the call is visible to the task. It must not throw.
+  // order of the calls. The task sees all that happened before the call. It must not throw.
   void Enqueue(const std::shared_ptr<TaskGroup>& group, std::function<void()> task);
   // The same in one group for all such calls.
   void Enqueue(std::function<void()> task);

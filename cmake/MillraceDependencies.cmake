@@ -26,7 +26,7 @@ if(MILLRACE_CUDA)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   endif()
-  # Whatever has kernels would else bring a runtime of its own, beside CUDA::cudart.
+  # A target with kernels would else bring a runtime of its own, beside CUDA::cudart.
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)
   find_package(CUDAToolkit REQUIRED)
 endif()

@@ -58,7 +58,7 @@ function(millrace_precompile target kind)
 endfunction()
 
 function(millrace_target_defaults target)
-  target_compile_features(${target} PUBLIC cxx_std_20)  # whoever includes our headers needs it too
+  target_compile_features(${target} PUBLIC cxx_std_20)  # includers of our headers need it too
   target_compile_options(${target} PRIVATE ${MILLRACE_WARNINGS} ${MILLRACE_FLAGS})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
@@ -162,8 +162,8 @@ function(millrace_library name)
   endif()
 endfunction()
 
-# Gives these sources CUDA's headers. The others are compiled as they are without CUDA, so that who
-# builds both (with ccache) compiles them once.
+# Gives these sources CUDA's headers. The others are compiled as they are without CUDA, so that a
+# user who builds both (with ccache) compiles them once.
 function(millrace_use_cuda)
   set_source_files_properties(${ARGN} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
 endfunction()

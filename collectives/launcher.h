@@ -28,7 +28,7 @@ enum class LauncherKind {
 struct Launcher {
   LauncherKind kind = LauncherKind::kNone;
   int size = 1;        // ranks of the job; 0: unknown (PMIx tells it only through its library)
-  int rank = 0;        // of this process
+  int rank = 0;        // the rank of this process
   int local_size = 0;  // ranks on this host; 0: unknown
   std::string source;  // "OMPI_COMM_WORLD_SIZE=2", or "no launcher variables"
   // "tcp:HOST:PORT" where rank 0 may listen; empty: the launcher names none.

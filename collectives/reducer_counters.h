@@ -11,7 +11,7 @@ namespace millrace::collectives {
 // Finish has returned OK. Seconds are of this host's monotonic clock.
 struct ReducerCounters {
   struct Bucket {
-    int64_t bytes = 0;  // of gradients, as they lie in the bucket; the same for every algorithm
+    int64_t bytes = 0;  // size of the gradients in the bucket; the same for every algorithm
     // The time of the reduction: from the moment when all ranks of the host had filled the bucket
     // (and the reducer had come to it) until this rank had its part of the sums. It includes
     // waiting for other hosts; 0 on a rank that sums nothing. Over NCCL it lasts from putting the

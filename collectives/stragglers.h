@@ -51,7 +51,7 @@ class Stragglers {
   static size_t BinOf(double seconds);
 
   std::vector<Waits> ranks_;
-  std::vector<double> sorted_;  // of Add
+  std::vector<double> sorted_;  // scratch memory of Add
   int64_t num_steps_ = 0;
 };
 

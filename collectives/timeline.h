@@ -33,7 +33,7 @@ enum class Event : uint32_t {
 class Timeline {
  public:
   struct Entry {
-    int64_t begin_ns = 0;  // of Now()
+    int64_t begin_ns = 0;  // a time of Now()
     int64_t end_ns = 0;    // the same as begin_ns: an instant
     int64_t step = -1;
     int32_t bucket = -1;  // -1: none
@@ -81,7 +81,7 @@ struct TimelinePart {
   int rank = 0;
   const Timeline* timeline = nullptr;
   int64_t offset = 0;
-  std::string path;  // of the file of all ranks
+  std::string path;  // the path of the file of all ranks
 
   // "PATH.rank-3": a whole Chrome trace of the rank alone.
   std::string FileOf(int of_rank) const;

@@ -26,10 +26,10 @@ struct ContainerOptions {
   uint64_t record_bytes = 0;  // at least 1
   uint64_t footer_bytes = 0;
   // kText
-  bool skips_blank = false;  // lines of blanks alone are no records, as in JSON lines
+  bool skips_blank = false;  // true if lines of blanks alone are no records, as in JSON lines
   // kCsv
-  bool has_header = false;  // the first row names the columns and is no record
-  char delimiter = ',';     // of fields: a quote is one only at the front of a field
+  bool has_header = false;  // true if the first row names the columns and is no record
+  char delimiter = ',';     // between fields; a quote is one only at the front of a field
 
   friend bool operator==(const ContainerOptions&, const ContainerOptions&) = default;
 };

@@ -46,7 +46,7 @@ struct ConvertOptions {
   std::string images;
   // The IDX file of labels; empty: the name of `images` with labels-idx1 for images-idx3.
   std::string labels;
-  // Of kImages, as in ImageLabelOptions.
+  // Options for kImages, as in ImageLabelOptions.
   std::optional<int64_t> label;  // for images whose paths tell no class
   std::vector<std::string> classes = {};
   bool strict = false;
@@ -100,9 +100,9 @@ struct ConvertOptions {
 struct ConvertReport {
   std::vector<std::string> files;  // the shards, in order
   uint64_t num_records = 0;
-  uint64_t file_bytes = 0;                        // of all shards on disk
-  std::vector<std::string> class_names;           // of kIdx and kImages, by label; empty: not known
-  std::map<int64_t, uint64_t> records_per_label;  // of these two inputs
+  uint64_t file_bytes = 0;               // size of all shards on disk
+  std::vector<std::string> class_names;  // for kIdx and kImages, by label; empty: not known
+  std::map<int64_t, uint64_t> records_per_label;  // for these two inputs
 };
 
 // Called after each record with how many are written, and how many there are.

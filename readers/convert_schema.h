@@ -15,8 +15,8 @@ namespace millrace::readers {
 struct ConvertFeature {
   std::string name;
   DType dtype = DType::kBytes;  // kBytes, kI64 or kF32
-  bool is_list = false;         // any number of values, in JSON an array; not of kBytes
-  bool is_optional = false;     // a sample may be without it
+  bool is_list = false;      // true if it has any number of values, in JSON an array; not of kBytes
+  bool is_optional = false;  // true if a sample may be without it
 
   friend bool operator==(const ConvertFeature&, const ConvertFeature&) = default;
 };

@@ -10,7 +10,7 @@
 namespace millrace::readers {
 
 // Expands patterns and plain names into the sorted list of files, each of them once. A pattern is
-//   - the name of an existing file, whatever characters it has;
+//   - the name of an existing file, of any characters;
 //   - a glob pattern;
 //   - a pattern with braces as bash knows them ("{a,b}", "{000..127}");
 //   - a shard spec ("train@8.tfrecord", "train@*"; see readers/names/names.h);

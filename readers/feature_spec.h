@@ -14,15 +14,15 @@ inline constexpr char kRecordField[] = "record";
 // One part of a record that becomes a column: a feature of tf.train.Example, a value of a JSON
 // object, a column of a CSV row, a member of a tar sample.
 struct FeatureSpec {
-  std::string key;            // in the record
-  std::string name;           // of the column
+  std::string key;            // name in the record
+  std::string name;           // name of the column
   DType dtype = DType::kF32;  // kBytes, kI64 or kF32, the three kinds that an Example has
   // Shape of a sample; ignored for kBytes (one string, shape {length}). The first extent may be
   // kUnknown: it follows from the number of values in the record.
   Shape shape;
-  // Default of a record without the feature: one value, repeated (an unknown extent is then 1).
-  // With no default such a record is a kFeature error, or has 0 values if the first extent is
-  // unknown.
+  // True if a record without the feature gets a default: one value, repeated (an unknown extent is
+  // then 1). With no default such a record is a kFeature error, or has 0 values if the first extent
+  // is unknown.
   bool has_default = false;
   int64_t default_int = 0;
   float default_float = 0;

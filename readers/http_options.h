@@ -23,8 +23,8 @@ using RequestSigner = std::function<void(std::string_view url, uint64_t first, u
 struct HttpOptions {
   RequestSigner sign;     // may be empty
   std::string ca_file;    // certificates that servers are checked against; empty: the system's
-  int max_redirects = 5;  // of one request; never from https to http
-  int max_attempts = 5;   // of one request, the first included
+  int max_redirects = 5;  // redirects of one request; never from https to http
+  int max_attempts = 5;   // attempts of one request, the first included
   // Longest time from the first attempt to the begin of the last.
   std::chrono::milliseconds max_retry_time{60'000};
   // An attempt ends after this time with fewer than `min_bytes_per_second`, counted from its begin

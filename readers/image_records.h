@@ -13,7 +13,7 @@ namespace millrace::readers {
 
 struct ImageRecordOptions {
   ImageLabelOptions labels = {};
-  uint64_t max_record_bytes = uint64_t{1} << 30;  // of a file
+  uint64_t max_record_bytes = uint64_t{1} << 30;  // limit for a file
 };
 
 // Opens the images of a folder as records with labels (see ImageLabelOptions). Each file is a

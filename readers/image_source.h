@@ -17,7 +17,7 @@ namespace millrace::readers {
 
 struct SourceImage {
   std::string encoded;      // PNG or JPEG, as it was found; IDX pixels are encoded as grey PNG
-  std::string_view format;  // "png" or "jpeg": what the bytes are, whatever the file is called
+  std::string_view format;  // "png" or "jpeg", by the bytes and not by the file's name
   std::string filename;     // path inside the source
   int64_t height = 0;       // from the image's header
   int64_t width = 0;
@@ -89,7 +89,8 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& 
 
 struct ImageTarOptions {
   ImageLabelOptions labels;
-  // Holds all images in memory, so that Read takes indexes in any order; otherwise they must rise.
+  // True to hold all images in memory, so that Read takes indexes in any order; otherwise they must
+  // rise.
   bool random_access = false;
   int64_t max_memory_bytes = int64_t{4} << 30;  // for random_access
 };

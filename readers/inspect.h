@@ -42,7 +42,7 @@ struct FeatureReport {
   uint64_t num_nan = 0;
   Range<uint64_t> byte_lengths;
   std::map<std::string, uint64_t, std::less<>> image_formats;  // by magic: how many values
-  Range<int64_t> image_heights;                                // of PNG and JPEG
+  Range<int64_t> image_heights;                                // heights of PNG and JPEG images
   Range<int64_t> image_widths;
   Range<int64_t> image_channels;
   uint64_t num_bad_images = 0;  // values with an image's magic whose header cannot be read
@@ -58,10 +58,10 @@ struct ShardReport {
   Compression compression = Compression::kNone;
   uint64_t file_bytes = 0;
   bool whole = false;        // true if it was read to the end, or to max_records
-  uint64_t num_records = 0;  // intact ones
+  uint64_t num_records = 0;  // intact records
   uint64_t payload_bytes = 0;
   Range<uint64_t> record_bytes;
-  uint64_t num_damaged = 0;           // places; 0 if every CRC that was read is good
+  uint64_t num_damaged = 0;           // damaged places; 0 if every CRC that was read is good
   std::vector<DamagedPlace> damages;  // the first few
   std::string unreadable;             // why it cannot be read; empty if it can
   uint64_t num_not_examples = 0;      // records whose payload is no tf.train.Example

@@ -32,7 +32,7 @@ struct ParseFieldsOptions {
   // (RecordSource::CellsOf); a row without a value there has them in order.
   std::vector<std::string> columns;
   char delimiter = ',';
-  // For kJson: NaN, Infinity and -Infinity, which JSON does not have, are numbers.
+  // For kJson: true if NaN, Infinity and -Infinity, which JSON does not have, are numbers.
   bool allow_nan = false;
 };
 

@@ -31,7 +31,7 @@ absl::StatusOr<RecordError> ParseQuarantineLine(std::string_view line);
 
 // Reads a whole quarantine. A record that several lines name comes once, as the first of them says.
 // A last line that a kill tore is left out.
-//   INVALID_ARGUMENT  "PATH:LINE: what is wrong", or the file has more than 1 GiB
+//   INVALID_ARGUMENT  "PATH:LINE: the fault", or the file has more than 1 GiB
 //   NOT_FOUND, other  it cannot be read
 absl::StatusOr<std::vector<RecordError>> ReadQuarantine(const std::string& path);
 

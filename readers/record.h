@@ -18,7 +18,7 @@ std::string_view CompressionName(Compression compression);
 struct RecordRef {
   uint32_t shard = 0;
   uint64_t ordinal = 0;  // number of the record in its shard, from 0
-  uint64_t offset = 0;   // of the record's frame, in bytes from the start of the inflated shard
+  uint64_t offset = 0;   // begin of the record's frame, in bytes from that of the inflated shard
   uint64_t length = 0;   // bytes of payload, or of the whole frame where only reading tells them
 };
 

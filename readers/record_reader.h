@@ -37,7 +37,7 @@ class RecordReader {
 
 struct TfRecordReaderOptions {
   Compression compression = Compression::kAuto;
-  bool verify_crc = true;  // both CRCs; false trusts the lengths
+  bool verify_crc = true;  // true if both CRCs are checked; false trusts the lengths
   // A longer length is kAbsurdLength and is never allocated.
   uint64_t max_record_bytes = uint64_t{1} << 30;
   // True to go on after lost framing (with verify_crc): at the next offset where a header with a

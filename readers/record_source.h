@@ -46,9 +46,10 @@ struct RecordSourceOptions {
   // with verify_crc; empty: the files are walked. The records are those that the indexes list. Each
   // is checked by its checksums when it is read.
   std::vector<std::string> dali_index;
-  // Of container.has_header: what the first row of each file is to name, unless it is ignored.
+  // With container.has_header, the columns that the first row of each file is to name, unless
+  // ignore_header_names is true.
   CsvColumns columns;
-  bool ignore_header_names = false;
+  bool ignore_header_names = false;  // true if the first row may have any names
   HttpOptions http;  // for files that are URLs; its cache_bytes is limited by the one below
 
   // performance only: results are the same for every value

@@ -19,7 +19,7 @@ namespace millrace::readers {
 // The state of a place that a quarantine names.
 struct PlaceCheck {
   RecordError listed;
-  bool damaged = false;
+  bool damaged = false;  // true if `message` tells of a fault
   // The fault that is found there now; or the quarantine's own, if the record's bytes are whole and
   // a pipeline found fault with what they hold (a feature, an image, a value).
   std::string message;

@@ -39,7 +39,7 @@ struct ReshardOptions {
 struct ReshardReport {
   std::vector<std::string> files;  // the shards, in order
   uint64_t num_records = 0;
-  uint64_t file_bytes = 0;  // of all shards on disk
+  uint64_t file_bytes = 0;  // size of all shards on disk
 };
 
 // Called now and then with the number of records written and the number of all.

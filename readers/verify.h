@@ -28,20 +28,21 @@ struct DamagedPlace {
 struct VerifyOptions {
   Compression compression = Compression::kAuto;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  bool check_examples = false;  // each payload of TFRecord must be a valid tf.train.Example
+  // True if each payload of TFRecord must be a valid tf.train.Example.
+  bool check_examples = false;
   // nullopt: each file's name tells (ContainerOfName), and a folder holds images by class.
   std::optional<ContainerOptions> container = {};
-  size_t max_places = 1000;  // kept in the report; all are counted
+  size_t max_places = 1000;  // places kept in the report; all are counted
 };
 
 struct VerifyReport {
   uint64_t num_files = 0;
   uint64_t num_damaged_files = 0;
-  uint64_t num_records = 0;  // intact ones
+  uint64_t num_records = 0;  // intact records
   uint64_t payload_bytes = 0;
-  uint64_t num_damaged = 0;          // places
+  uint64_t num_damaged = 0;          // damaged places
   std::vector<DamagedPlace> places;  // in order of files and offsets
-  std::vector<std::string> notes;    // of images in folders that are of kinds that are not read
+  std::vector<std::string> notes;    // images in folders that are of kinds that are not read
 
   bool ok() const { return num_damaged == 0; }
 };

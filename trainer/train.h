@@ -28,7 +28,7 @@ struct TrainOptions {
   std::string job_path;                          // job.pbtxt
   std::map<std::string, std::string> variables;  // ${NAME} in the job, the model and the pipelines
   std::vector<FieldValue> reduction;  // fields of the job's `reduction`, in place of the file's
-  bool resume = false;                // continue from the job's newest checkpoint
+  bool resume = false;                // true to continue from the job's newest checkpoint
   int threads = 0;                    // cores of this rank; 0: usable cores / local ranks
   std::string launch_reason;          // for the start-up table
   // The file to which all ranks append the damaged records of the training and the evaluation data
@@ -68,10 +68,10 @@ struct TrainOptions {
 };
 
 struct TrainOutcome {
-  bool stopped = false;      // `stop` was seen; the checkpoint is durable
+  bool stopped = false;      // true if `stop` was seen; the checkpoint is durable
   uint64_t steps = 0;        // steps of the whole job, over all its runs
   uint64_t skipped = 0;      // steps of this run whose gradients were not finite
-  double test_accuracy = 0;  // of the last evaluation, in [0, 1]; 0 if there was none
+  double test_accuracy = 0;  // accuracy of the last evaluation, in [0, 1]; 0 if there was none
   double last_loss = 0;
   double wait_share = 0;   // data wait / step time, first step excluded
   std::string checkpoint;  // path of the newest checkpoint

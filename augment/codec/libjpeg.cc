@@ -19,7 +19,7 @@
 //
 // libjpeg reports errors by a callback that must not return. Ours jumps back to Guard(), the one
 // setjmp; between the two lie only libjpeg's C frames and the static bodies below, none of which
-// holds an object with a destructor. What libjpeg allocated belongs to cinfo_ and goes with it.
+// holds an object with a destructor. Memory of libjpeg's belongs to cinfo_ and goes with it.
 // A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too,
 // but for allow_truncated, and but for those of the header that mean nothing of the kind, which
 // verify_full alone refuses.
@@ -28,8 +28,8 @@
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
 // duplicates it at what it takes for the image's edge, so a subsampled image is cropped
 // kColumnMargin pixels wider than asked; rows need no margin, jpeg_skip_scanlines keeps the
-// upsampler's context. decode_region_test holds both to the bit. What libjpeg does not do so is
-// read as a whole: ToRead.
+// upsampler's context. decode_region_test holds both to the bit. Images that libjpeg decodes in
+// another way are read as a whole: ToRead.
 
 namespace millrace::augment {
 namespace {
@@ -208,8 +208,8 @@ class JpegDecoder final : public ImageDecoder {
     }
   }
 
-  // What libjpeg keeps of all scans, which it must where there is more than one. It would keep a
-  // row of MCUs in memory whatever limit it is given, and the rest in a file.
+  // The bytes of coefficients that libjpeg keeps of all scans, as it must where there is more than
+  // one. Under any limit it would keep a row of MCUs in memory, and the rest in a file.
   int64_t CoefficientBytes() const {
     if (!has_multiple_scans_) return 0;
     const auto up = [](int64_t blocks, int factor) {
@@ -231,7 +231,7 @@ class JpegDecoder final : public ImageDecoder {
     auto pixels =
         DecodeFrom(options_.verify_full ? all : region, region, denominator, channels, arena);
     if (!pixels.ok() || !errors_.warned || read_ == all) return pixels;
-    // What libjpeg invents for a region is not what it invents there for the whole image.
+    // Pixels that libjpeg invents for a region differ from those it invents for the whole image.
     jpeg_abort_decompress(&cinfo_);  // its memory, of which the next takes as much
     JpegDecoder again(options_);
     MILLRACE_RETURN_IF_ERROR(again.Open(encoded_));

@@ -192,7 +192,7 @@ class PngDecoder final : public ImageDecoder {
     return absl::OkStatus();
   }
 
-  // As far as there are rows; what is left is black.
+  // Decodes the rows that are there; the others are black.
   absl::Status DecodeRows(int format, size_t num_bytes, uint8_t* out) {
     std::memset(out, 0, num_bytes);
     int code = spng_decode_image(context_.get(), nullptr, 0, format, SPNG_DECODE_PROGRESSIVE);

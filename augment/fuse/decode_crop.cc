@@ -23,8 +23,8 @@ int DctDenominator(const Region& region, int64_t height, int64_t width) {
   return 1;
 }
 
-// Memory of the arena for the few images that are being decoded at a time: what one is done with is
-// taken for the next, while the caches have it.
+// Memory of the arena for the few images that are being decoded at a time: the buffer of an image
+// that is done is taken for the next one, while the caches have it.
 class PixelBuffers {
  public:
   explicit PixelBuffers(RunArena& arena) : arena_(arena) {}

@@ -13,7 +13,7 @@
 #include "augment/fuse/pixel_tail.h"
 #include "augment/jpeg/track_pool.h"
 
-// What decode_image alone and decode_image with a crop have in common, and the latter.
+// The parts that decode_image alone and decode_image with a crop have in common, and the latter.
 
 namespace millrace::augment {
 

@@ -12,7 +12,7 @@ namespace millrace::augment {
 // The window of an image that became the output, perhaps mirrored. It may reach beyond the image.
 struct Placement {
   Region window;
-  bool mirrored = false;  // left and right
+  bool mirrored = false;  // true if left and right are swapped
   bool upside_down = false;
 };
 

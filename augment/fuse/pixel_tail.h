@@ -61,8 +61,8 @@ class PixelTail {
   // Set by Resolve.
   DType dtype_ = DType::kU8;
   int64_t channels_ = 0;       // of the output
-  bool first_scales_ = false;  // row_steps_[0] normalizes pixels of three values
-  PixelScaling scaling_;       // by these factors
+  bool first_scales_ = false;  // true if row_steps_[0] normalizes pixels of three values
+  PixelScaling scaling_;       // the factors of row_steps_[0] then
   std::vector<Flip> flips_;
   std::vector<RowStep> row_steps_;
   bool planes_ = false;

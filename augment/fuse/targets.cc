@@ -126,7 +126,7 @@ class BoxMover {
   const Shape& out_;
 };
 
-// What makes them no boxes; empty: nothing.
+// The reason why `numbers` are no boxes; empty if they are.
 std::string WhyNotBoxes(const BoxOptions& options, std::span<const float> numbers) {
   for (size_t i = 0; i + 4 <= numbers.size(); i += 4) {
     const std::span<const float> box = numbers.subspan(i, 4);
@@ -160,7 +160,8 @@ class WithTargets final : public Op {
 
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     MILLRACE_ASSIGN_OR_RETURN(Schema output, op_->Resolve(input));
-    // What a decode by itself would leave is what goes along with the crop, as one op or as two.
+    // The boxes and the mask are looked up among the fields that a decode by itself would leave, so
+    // that one op takes the same ones as two.
     Schema before = input;
     if (decode_ != nullptr) {
       MILLRACE_ASSIGN_OR_RETURN(before, decode_->ResolveImage(input));

@@ -90,7 +90,7 @@ void CopyPermuted(Permuted permuted, size_t element, const std::byte* in, std::b
   }
 }
 
-// What a permutation of an image does, which a loop over rows does where pixels have three values.
+// The effect of a permutation on an image; a loop over rows does it where pixels have three values.
 enum class PlaneMove { kNone, kSplit, kJoin };
 
 PlaneMove PlaneMoveOf(const std::vector<int64_t>& perm) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kMaxPad = 4096;
 
-// What stands around the image: a pixel, or pixels of the image.
+// The surroundings of the image: one pixel, or pixels of the image.
 struct Border {
   PadMode mode = PadMode::kConstant;
   const std::byte* pixel = nullptr;  // of kConstant

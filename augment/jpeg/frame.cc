@@ -3,9 +3,9 @@
 #include <cstring>
 
 // The markers, read more strictly than libjpeg reads them: most of what is legal and odd is refused
-// here as what is damaged, since libjpeg decodes whatever this parser refuses. What cameras and
-// editors get wrong in many files, and libjpeg warns of without changing a pixel, is read as it
-// reads it (readers::IsHarmlessJpegWarning).
+// here as what is damaged, since libjpeg decodes the files that this parser refuses. Faults that
+// cameras and editors leave in many files, and that libjpeg warns of without changing a pixel, are
+// read as libjpeg reads them (readers::IsHarmlessJpegWarning).
 
 namespace millrace::augment::jpeg {
 namespace {
@@ -119,7 +119,7 @@ class Parser {
     auto& [first, second, third] = frame_->components;
     if (first.h < 1 || first.h > 2 || first.v < 1 || first.v > 2) return false;
     if (frame_->num_components == 1) {
-      // The MCU of a scan of one component is a block, whatever its factors; but with two rows
+      // The MCU of a scan of one component is a block with any factors; but with two rows
       // libjpeg decodes two rows of blocks at a time, and would see damage in more of them.
       if (first.v != 1) return false;
       first.h = 1;
@@ -179,8 +179,8 @@ class Parser {
     if (segment.size() >= 12 && segment.StartsWith("Adobe")) adobe_transform_ = segment.at(11);
   }
 
-  // One scan of all components in the frame's order. It has all coefficients, whatever its
-  // parameters say: they count in progressive files alone.
+  // One scan of all components in the frame's order. It has all coefficients: its parameters count
+  // in progressive files alone.
   bool ReadSos(Segment segment) {
     const auto count = static_cast<size_t>(frame_->num_components);
     if (count == 0 || segment.size() != 1 + 2 * count + 3) return false;

@@ -77,7 +77,7 @@ namespace avx2 {
 #include "augment/jpeg/transform-inl.h"
 }  // namespace avx2
 
-// Two blocks of one coefficient each: what the passes make of it is that everywhere, rounded.
+// Fills two blocks of one coefficient each: the passes make one rounded value of it everywhere.
 MILLRACE_TARGET_AVX2 bool FillPair(int16_t first, int16_t second, int16_t quant, uint8_t* out,
                                    ptrdiff_t stride) {
   const int16_t low = Wrap(first * quant), high = Wrap(second * quant);

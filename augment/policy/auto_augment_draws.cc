@@ -9,7 +9,7 @@
 namespace millrace::augment {
 namespace {
 
-// What the policies' spaces differ in.
+// The numbers in which the policies' spaces differ.
 struct Space {
   double shear;
   double translate_x;  // pixels

@@ -1,7 +1,8 @@
 // Compiled once for each set of instructions, as kernels.cc is.
 //
-// torchvision's _rgb_to_hsv and _hsv2rgb without their branches: what a pixel is not is worked out
-// too, and not taken. Every quotient is a division, so that the bits are those of the plain loop.
+// torchvision's _rgb_to_hsv and _hsv2rgb without their branches: all results are worked out, and
+// those that a pixel does not need are dropped. Every quotient is a division, so that the bits are
+// those of the plain loop.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/rows/hue.cc"
 #ifndef HWY_DISABLED_TARGETS
@@ -24,7 +25,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr float kSixth = static_cast<float>(1.0 / 6);
-// What values of 0 to 1 are multiplied with before they are cut off.
+// The factor of values of 0 to 1 before they are cut off.
 constexpr float kByteScale = 255.999f;
 
 struct Hsv {

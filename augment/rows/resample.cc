@@ -1,12 +1,13 @@
-// Compiled once for each set of instructions, as kernels.cc is. What every x86-64 has runs
-// plain loops here, which the compiler makes vectors of: they are what all others are compared
-// with.
+// This file is compiled once for each set of instructions, as kernels.cc is. The set that every
+// x86-64 has runs plain loops here, which the compiler makes vectors of: all others are compared
+// with them.
 //
-// Along a row of bytes three ways. With AVX-512 sixteen values at a time, whatever pixels they are
-// of, each tap looked up among two or four registers of the row (WeightWindows). Where those do not
-// reach, and with AVX2, a pixel of three or four channels at a time, two or four taps in one
-// register. Else, of other pixels, value by value. Floats are summed in double, pixel by pixel in
-// plain loops, at every level; those of bicubic, which are summed in float32, have windows too.
+// A row of bytes is resampled in one of three ways. AVX-512 takes sixteen values at a time, of
+// pixels of any kind, and looks each tap up among two or four registers of the row (WeightWindows).
+// Where those do not reach, and with AVX2, a pixel of three or four channels is taken at a time,
+// two or four taps in one register. Other pixels are taken value by value. Floats are summed in
+// double, pixel by pixel in plain loops, at every level; those of bicubic, which are summed in
+// float32, have windows too.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/rows/resample.cc"
 #ifndef HWY_DISABLED_TARGETS

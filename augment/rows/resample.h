@@ -42,7 +42,7 @@ struct WeightWindows {
   const W* weights = nullptr;       // in the same order as places
   int64_t taps = 0;
   int64_t count = 0;  // of windows; 0: there are none
-  bool wide = false;  // of kWideWindowFloats, not of kWindowFloats
+  bool wide = false;  // true if the windows have kWideWindowFloats, not kWindowFloats
 };
 
 template <typename W>

@@ -36,7 +36,7 @@ class TaskGroup {
   std::deque<std::function<void()>> tasks_;
   int under_way_ = 0;  // tasks begun that have not ended
   int64_t used_ns_ = 0;
-  int64_t last_ns_ = 0;  // of the task that ended last
+  int64_t last_ns_ = 0;  // time of the task that ended last
 };
 
 // Has no thread, no lock and no clock of its own. Thread-compatible, with all of its groups.

@@ -23,8 +23,8 @@ namespace {
 // How much time a group may catch up on, per worker: some tasks of the usual length.
 constexpr int64_t kCreditNanoseconds = 10'000'000;
 
-// What a thread has from whoever starts it, here from the thread that makes the Workers: threads
-// are started by whoever brings a task, which may be bound to one core.
+// The settings that a thread inherits, here those of the thread that makes the Workers. Threads are
+// started by the thread that brings a task, which may be bound to one core.
 class Inherited {
  public:
   explicit Inherited(bool batch_priority) {

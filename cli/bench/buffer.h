@@ -21,7 +21,7 @@ class BenchBuffer {
   //   UNIMPLEMENTED       an NCCL that allocates none (before 2.19)
   static absl::StatusOr<BenchBuffer> Make(collectives::Communicator& communicator, uint64_t bytes);
 
-  // What calls take.
+  // The bytes that calls take.
   std::byte* data() const { return device_ == nullptr ? host_.get() : device_data_; }
   // The same bytes for the host: current after Download, and given to the calls by Upload.
   std::byte* host() const { return host_.get(); }

@@ -21,8 +21,8 @@ using collectives::Communicator;
 using collectives::ReduceOp;
 using collectives::Request;
 
-// What rank `rank` brings as element `i`: small whole numbers, whose reductions are exact in every
-// type and order, so that one wrong bit shows.
+// The value that rank `rank` brings as element `i`: a small whole number. Reductions of such
+// numbers are exact in every type and order, so that one wrong bit shows.
 int Value(int rank, uint64_t i) {
   return static_cast<int>((i * 7 + static_cast<uint64_t>(rank) * 5) % 3);
 }
@@ -80,7 +80,7 @@ void Store(DType dtype, std::byte* data, uint64_t i, double value) {
   }
 }
 
-// One kind of call with one size: who has how much memory, what is in it before and after.
+// One kind of call with one size: how much memory each rank has, and its contents before and after.
 class Case {
  public:
   // `count` is that of nccl-tests: of the larger side, in whole blocks.
@@ -214,7 +214,7 @@ struct Buffers {
   BenchBuffer figure;  // one number
 };
 
-// What all ranks' `value` comes to.
+// The reduction of all ranks' `value`.
 template <typename T>
 absl::StatusOr<T> Combine(Communicator& communicator, BenchBuffer& figure, T value, DType dtype,
                           ReduceOp op) {

@@ -24,7 +24,7 @@ struct MaxFed {
   int accelerators = 0;  // the most that were fed; 0: not even one
   bool or_more = false;  // true if kMaxAccelerators are fed; no more were tried
   std::vector<FeedTrial> trials;
-  absl::Status status;  // of the attempt that ended the search; `trials` has those before it
+  absl::Status status;  // status of the attempt that ended the search; `trials` has those before
 };
 
 // Searches for the most accelerators whose utilisation is at least kFedUtilisation. It begins at

@@ -25,7 +25,7 @@ struct RunReport {
   int64_t samples = 0;
   uint64_t batches = 0;
   double seconds = 0;
-  double cpu_seconds = 0;  // of the whole process
+  double cpu_seconds = 0;  // processor time of the whole process
   StepSums steps;
   uint64_t digest = 0;
   DamageMet damage;

@@ -29,8 +29,8 @@ std::optional<ImageField> FindImageField(const Field& field, pipeline::FieldHist
 inline constexpr int64_t kMaxShownSide = 512;  // pixels
 
 struct RowImage {
-  std::vector<std::string> pngs;  // of the image; then, of a fourth channel of its own, as grey
-  int64_t height = 0;             // of the PNGs
+  std::vector<std::string> pngs;  // the image; then a fourth channel of its own, as grey
+  int64_t height = 0;             // height of the PNGs
   int64_t width = 0;
   int64_t full_height = 0;
   int64_t full_width = 0;

@@ -86,7 +86,7 @@ absl::Status CheckSize(std::string_view backend, const Launcher& launcher) {
   return absl::OkStatus();
 }
 
-// What to connect by where nobody said.
+// The backend to connect by where none was named.
 std::string_view Choose(const Launcher& launcher, bool named_rendezvous) {
   if (launcher.size == 1) return kSingle;
   const bool tcp_can = launcher.size > 0 && !launcher.rendezvous.empty();

@@ -9,7 +9,7 @@
 
 namespace millrace::collectives {
 
-// What one source says; kind kNone where it says nothing. Outcomes as DetectLauncher's.
+// The launcher by one source; kind kNone where the source says nothing. Errors as DetectLauncher's.
 absl::StatusOr<Launcher> ReadFlags(const LaunchFlags& flags);
 absl::StatusOr<Launcher> ReadTorchrun(const EnvLookup& lookup);
 absl::StatusOr<Launcher> ReadOpenMpi(const EnvLookup& lookup);

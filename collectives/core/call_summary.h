@@ -12,22 +12,23 @@
 
 namespace millrace::collectives {
 
-// What the ranks compare of a collective call; also what travels, in the byte order of the host.
+// The facts of a collective call that the ranks compare. It travels as it is, in the byte order of
+// the host.
 struct CallSummary {
-  static constexpr uint8_t kSplit = 255;  // as `kind`
+  static constexpr uint8_t kSplit = 255;  // the `kind` of a split
 
   uint8_t kind = 0;   // a Collective, or kSplit
   uint8_t dtype = 0;  // a DType
   uint8_t op = 0;     // a ReduceOp
-  bool bad = false;   // the rank's arguments are not taken
+  bool bad = false;   // true if the rank's arguments are not taken
   int32_t peer = 0;
   int64_t count = 0;     // elements of the input, or of the output of Recv; 0 when bad
-  uint64_t options = 0;  // a hash of what the ranks must have set alike
+  uint64_t options = 0;  // a hash of the options that the ranks must have set alike
   uint64_t unused = 0;
 };
 static_assert(sizeof(CallSummary) == 32);
 
-// `arguments`: what the checks say of `request`.
+// `arguments`: the outcome of the checks of `request`.
 CallSummary Summarize(const Request& request, const absl::Status& arguments);
 CallSummary SummarizeSplit(const absl::Status& arguments);
 

@@ -7,7 +7,7 @@
 
 namespace millrace::collectives {
 
-// What is wrong with `request` on rank `rank` of `size`: the same words in every backend. OK or
+// Checks `request` on rank `rank` of `size`, with the same words in every backend. OK or
 // INVALID_ARGUMENT.
 absl::Status CheckRequest(const Request& request, int rank, int size);
 

@@ -16,10 +16,10 @@ using SquareSums = std::array<double, 16>;
 
 // Sums the ranges of `in` in their order, ((x0 + x1) + x2) ..., divides by `divisor` unless it is
 // 1, and stores the result to every range of `out`; 16-bit floats are summed as float32 and rounded
-// once. The bits are those of collectives/core/reduce.h's loops whatever instructions the processor
-// has (but for what is in a NaN). Ranges are of `count` elements, aligned as these, and are the
-// same or apart. With `squares` the squares of what was stored are added there. REQUIRES: `in` and
-// `out` have ranges; dtype is float32, float16 or bfloat16.
+// once. The bits are those of collectives/core/reduce.h's loops with any instructions of the
+// processor (but for the bits of a NaN). Ranges are of `count` elements, aligned as these, and are
+// the same or apart. With `squares` the squares of the stored numbers are added there. REQUIRES:
+// `in` and `out` have ranges; dtype is float32, float16 or bfloat16.
 void SumAndStore(DType dtype, std::span<const void* const> in, std::span<void* const> out,
                  size_t count, float divisor = 1, SquareSums* squares = nullptr);
 

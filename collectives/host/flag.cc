@@ -32,7 +32,8 @@ bool IsAtLeast(uint32_t count, uint32_t wanted) {
   return static_cast<int32_t>(count - wanted) >= 0;
 }
 
-// Until the counter changes from what it is now and whoever changes it wakes us, or for `limit`.
+// Waits until the counter changes from its present value and the thread that changes it wakes this
+// one, or for `limit`.
 void WaitForChange(SharedFlag& flag, uint32_t wanted, std::chrono::nanoseconds limit) {
   const uint32_t seen = flag.count.load(std::memory_order_seq_cst);
   if (IsAtLeast(seen, wanted)) return;
@@ -41,7 +42,7 @@ void WaitForChange(SharedFlag& flag, uint32_t wanted, std::chrono::nanoseconds l
   Futex(flag.count, FUTEX_WAIT, seen, &timeout);  // however it ends, the counter is read again
 }
 
-// The same, and sees to it that it is woken.
+// Waits in the same way, and sees to it that it is woken.
 void Sleep(SharedFlag& flag, uint32_t wanted, std::chrono::nanoseconds limit) {
   flag.sleepers.fetch_add(1, std::memory_order_seq_cst);
   WaitForChange(flag, wanted, limit);

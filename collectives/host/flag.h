@@ -20,8 +20,8 @@ struct alignas(128) SharedFlag {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// Sets the counter. A thread that sees the new count also sees what was written before. REQUIRES:
-// one thread at a time, the owner's or one that does its work.
+// Sets the counter. A thread that sees the new count also sees all that was written before.
+// REQUIRES: one thread at a time, the owner's or one that does its work.
 void Raise(SharedFlag& flag, uint32_t count);
 
 // True if the counter has reached `count`.

@@ -223,8 +223,8 @@ class SharedHostMaker {
     return error;
   }
 
-  // What shm_open does, below a folder of choice, and closes the object after `use`, which returns
-  // 0 or errno too.
+  // Does as shm_open, below a folder of choice, and closes the object after `use`, which returns 0
+  // or errno too.
   template <typename Use>
   int InObject(int object, int flags, const Use& use) const {
     const UniqueFd fd(open(Path(object).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));

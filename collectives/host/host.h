@@ -20,8 +20,8 @@ struct RankBoard {
   SharedFlag published;  // buckets whose gradients it has filled, since the start
   SharedFlag done;       // buckets whose share it has summed and stored (the last: or a peer)
   SharedFlag gathered;   // steps whose shards it has given to all
-  // Buckets of the steps whose last share somebody has taken upon himself, this rank or, for it, a
-  // peer, who raises `done` then; and above them, from bit 32 on, who it is. Any rank -> all,
+  // Buckets of the steps whose last share is claimed, by this rank or, for it, by a peer, which
+  // then raises `done`; above them, from bit 32 on, the rank that claimed it. Any rank -> all,
   // acquire/release.
   alignas(128) std::atomic<uint64_t> claimed;
   alignas(128) std::atomic<uint32_t> gone;  // owner -> peers, release/acquire: 1 when it has left
@@ -61,7 +61,7 @@ class SharedHost {
   static absl::StatusOr<SharedHostResult> Make(Communicator& local, size_t copy_bytes,
                                                const std::string& folder = "/dev/shm");
 
-  // For a rank alone. Null: no memory.
+  // Makes the memory of a rank alone. Null: no memory.
   static std::unique_ptr<SharedHost> MakePrivate(size_t copy_bytes);
 
   ~SharedHost();
@@ -83,7 +83,7 @@ class SharedHost {
  private:
   friend class SharedHostMaker;
   SharedHost(int rank, int size, size_t copy_bytes);
-  // Of a rank's copy in the mapping; the last one's end for `size`.
+  // The offset of a rank's copy in the mapping; for rank `size`, the end of the last one.
   size_t CopyBegin(int rank) const {
     return boards_bytes_ + copy_stride_ * static_cast<size_t>(rank);
   }
@@ -95,14 +95,14 @@ class SharedHost {
   const size_t copy_stride_;
   const size_t boards_bytes_;
   std::byte* memory_ = nullptr;
-  void* mapped_ = nullptr;  // what to unmap: `memory_` is aligned within
+  void* mapped_ = nullptr;  // the memory to unmap: `memory_` is aligned within
   size_t mapped_bytes_ = 0;
-  bool agreed_ = false;  // all ranks have reserved their pages
+  bool agreed_ = false;  // true if all ranks have reserved their pages
 };
 
 struct SharedHostResult {
   std::unique_ptr<SharedHost> host;  // null: not shared
-  std::string refused;               // why not
+  std::string refused;               // the reason why it is not shared
 };
 
 }  // namespace millrace::collectives

@@ -31,7 +31,7 @@ struct Alarm {
 // could wait for ranks that wait for a failed peer. Thread-compatible.
 class Alarms {
  public:
-  // Above those of the operations, below what every MPI allows.
+  // The tag of alarms: above those of the operations, below the limit of every MPI.
   static constexpr uint32_t kTag = 32767;
 
   // Begins to listen. `transport` must be destroyed first: it may still write to this object.

@@ -40,7 +40,7 @@ class Channel {
 
   Transport& transport_;
   const uint32_t tag_;
-  Exchange* awaited_ = nullptr;  // by `waiting_`
+  Exchange* awaited_ = nullptr;  // the exchange that `waiting_` awaits
   std::coroutine_handle<> waiting_;
   absl::Status failure_;
   std::vector<Exchange*> exchanges_;  // all that exist
@@ -88,7 +88,7 @@ class Exchange {
   void Fail(const absl::Status& status, int peer);
 
   Channel& channel_;
-  std::vector<Message> messages_;  // that have not ended
+  std::vector<Message> messages_;  // messages that have not ended
   size_t next_ = 0;                // the message to test next
 };
 

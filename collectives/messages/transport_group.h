@@ -50,10 +50,10 @@ class Operation {
 
   const Request request_;
   const absl::Status arguments_;
-  const std::optional<Transport::Choice> choice_;  // of a split
+  const std::optional<Transport::Choice> choice_;  // the choice of a split
   std::vector<Transport::Choice> choices_;
   TransportGroup* group_ = nullptr;  // the group while the operation is on its way
-  int64_t number_ = 0;               // among the group's collective calls
+  int64_t number_ = 0;               // the number among the group's collective calls
   std::optional<std::chrono::steady_clock::time_point> waited_since_;
   std::optional<Channel> channel_;
   std::optional<OperationContext> context_;
@@ -99,7 +99,7 @@ class TransportGroup {
 
   // Finds out which ranks are there, once a wait has taken too long on one of them.
   struct RollCall {
-    std::string text;       // of the rank that asked first
+    std::string text;       // the text of the rank that asked first
     Clock::time_point end;  // ranks that have not answered by then are missing
   };
 
@@ -141,9 +141,9 @@ class TransportGroup {
   std::unique_ptr<ScratchPool> scratch_;
   std::unique_ptr<Alarms> alarms_;  // its memory outlives the transport
   std::unique_ptr<Transport> transport_;
-  std::vector<Operation*> running_;  // in the order of the calls
-  int64_t collectives_ = 0;          // number begun so far
-  std::vector<uint32_t> sent_;       // by peer: number begun so far
+  std::vector<Operation*> running_;  // operations on their way, in the order of the calls
+  int64_t collectives_ = 0;          // collective calls begun so far
+  std::vector<uint32_t> sent_;       // by peer: messages begun so far
   std::vector<uint32_t> received_;
   std::optional<RollCall> roll_call_;
   std::vector<Alarm> leavers_;

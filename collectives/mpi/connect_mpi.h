@@ -18,7 +18,7 @@ struct MpiOptions {
   TransportOptions transport;
   // Groups of a connection, its own among them; 0: as many as MPI's tags suffice for. For tests.
   uint32_t max_groups = 0;
-  // Told when a wait begins that nothing interrupts, and with an empty text when it is over: "the
+  // Called when a wait begins that nothing interrupts, and with an empty text when it is over: "the
   // start of MPI" (MPI_Init, and the first calls of all ranks; the environment is as MPI wants it,
   // so it may start threads) and, where this call starts MPI, "MPI_Finalize". A wait that fails may
   // end without the empty text. May be empty.
@@ -33,8 +33,8 @@ bool HasMpi();
 bool ReportsMissingPmi();
 
 // The communicator of all ranks of this MPI job. Initialises MPI (FUNNELED) unless that is done
-// already; who initialised it finalises it, here with the last communicator made from this one, on
-// the thread that drops it (MPI wants the thread that called this function).
+// already; the side that initialised it finalises it, here with the last communicator made from
+// this one, on the thread that drops it (MPI wants the thread that called this function).
 //   FAILED_PRECONDITION  this build has no MPI, MPI was finalised already or grants no FUNNELED
 //   UNAVAILABLE          MPI does not start
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(const MpiOptions& options);

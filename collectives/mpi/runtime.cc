@@ -65,8 +65,8 @@ void MpiRuntime::SetEnvironment(int local_size) {
 
 absl::StatusOr<std::shared_ptr<MpiRuntime>> MpiRuntime::Start(
     const std::function<void(std::string_view)>& on_unbounded) {
-  // Only the thread that initialises MPI comes here. All share one owner: whoever dropped the first
-  // would else finalise MPI under the second.
+  // Only the thread that initialises MPI comes here. All callers share one owner: a caller that
+  // dropped the first one would else finalise MPI under the second.
   static std::weak_ptr<MpiRuntime> started;
   int finalized = 0;
   MILLRACE_RETURN_IF_ERROR(CheckMpi(MPI_Finalized(&finalized), "MPI_Finalized"));

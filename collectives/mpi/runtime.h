@@ -31,13 +31,13 @@ absl::Status CheckMpi(int result, const char* call);
 // and ends the job.
 class MpiRuntime {
  public:
-  // What MPI is to read in the environment when it starts; nothing once it has. Before the caller
-  // starts a thread for MPI's sake, which might read the environment too. `local_size`: ranks on
-  // this host, 0: unknown.
+  // Sets the variables that MPI is to read in the environment when it starts; does nothing once it
+  // has started. Call it before a thread is started for MPI's sake, which might read the
+  // environment too. `local_size`: ranks on this host, 0: unknown.
   static void SetEnvironment(int local_size);
-  // Starts MPI (FUNNELED) unless the program or an earlier call has: what that call gave is shared
-  // as long as anybody has it. Where this call starts MPI, `on_unbounded` (may be empty) is told
-  // "MPI_Finalize" before it and "" after it.
+  // Starts MPI (FUNNELED) unless the program or an earlier call has: the runtime of that call is
+  // shared as long as a caller has it. Where this call starts MPI, `on_unbounded` (may be empty) is
+  // told "MPI_Finalize" before it and "" after it.
   //   FAILED_PRECONDITION  MPI was finalised already, or grants no FUNNELED
   //   UNAVAILABLE          MPI does not start
   static absl::StatusOr<std::shared_ptr<MpiRuntime>> Start(
@@ -55,9 +55,9 @@ class MpiRuntime {
   absl::Status CheckShared(int result, const char* call);
 
  private:
-  const bool owned_;  // this library called MPI_Init_thread
+  const bool owned_;  // true if this library called MPI_Init_thread
   const std::function<void(std::string_view)> on_unbounded_;
-  bool broken_ = false;  // an operation failed, or the group was aborted
+  bool broken_ = false;  // true once an operation failed, or the group was aborted
 };
 
 // True once MPI_Finalize was called: no other call may be made.

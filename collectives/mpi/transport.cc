@@ -71,7 +71,7 @@ class MpiTransport final : public Transport {
     bool received = false;
   };
 
-  // What MPI calls a tag of this group.
+  // MPI's number for a tag of this group.
   int TagOf(uint32_t tag) const { return static_cast<int>(group_ * kTagsOfGroup + tag); }
   absl::Status CheckShared(int result, const char* call) const {
     return world_->runtime->CheckShared(result, call);

@@ -34,16 +34,16 @@ struct MpiWorld {
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
 
-  // Of MPI_COMM_WORLD, with messages of its own. Collective.
+  // Makes the world of MPI_COMM_WORLD, with messages of its own. Collective.
   static absl::StatusOr<std::shared_ptr<MpiWorld>> Make(std::shared_ptr<MpiRuntime> runtime);
   absl::Status FindHost();
 
   const std::shared_ptr<MpiRuntime> runtime;
   MPI_Comm comm;
   Place place;
-  std::vector<bool> on_host;  // by rank: whether this one shares memory with it
-  uint32_t num_groups = 1;    // that its tags suffice for
-  uint32_t next_group = 1;    // that this rank has not seen
+  std::vector<bool> on_host;  // by rank: true if this one shares memory with it
+  uint32_t num_groups = 1;    // the groups that its tags suffice for
+  uint32_t next_group = 1;    // a number that this rank has not seen
 };
 
 }  // namespace millrace::collectives

@@ -17,7 +17,7 @@ inline constexpr int kOldestVersion = 21800;
 // The functions of a loaded libnccl. A value type; the library stays loaded until the process ends,
 // because NCCL's threads may outlive the last communicator.
 struct Api {
-  std::string library;  // as it was loaded
+  std::string library;  // the file, as it was loaded
   int version = 0;      // NCCL_VERSION_CODE: 22809 is 2.28.9
 
   GetUniqueId* get_unique_id = nullptr;

@@ -29,11 +29,12 @@ class PendingConnections {
       : listener_(listener), max_guests_(max_guests), introduction_(introduction) {}
 
   // Blocks until a connection comes in, a guest or one of `others` sends something or hangs up, or
-  // the deadline has passed. Then takes in what has come. RESOURCE_EXHAUSTED: no descriptors are
-  // left.
+  // the deadline has passed. Then takes in the bytes that have come. RESOURCE_EXHAUSTED: no
+  // descriptors are left.
   absl::Status Wait(const std::vector<const Socket*>& others, Deadline deadline);
 
-  // In the order in which they came. Wait forgets a guest whose socket was moved out or closed.
+  // The guests in the order in which they came. Wait forgets a guest whose socket was moved out or
+  // closed.
   std::vector<Guest>& guests() { return guests_; }
 
  private:
@@ -46,8 +47,8 @@ class PendingConnections {
   std::vector<Guest> guests_;
 };
 
-// Takes what has come of the first `wanted` bytes; true if `said` has them all. Closes a connection
-// that the other side has ended.
+// Takes those of the first `wanted` bytes that have come; true if `said` has them all. Closes a
+// connection that the other side has ended.
 bool Hear(PendingConnections::Guest& guest, size_t wanted);
 
 }  // namespace millrace::collectives

@@ -21,11 +21,11 @@ inline constexpr int kMaxRendezvousRanks = 1024;
 struct RendezvousWaits {
   // A connection that does not say within this time who it is, is closed.
   std::chrono::milliseconds introduction{2000};
-  // Rank 0 answers a connection within this time, or what listens there is no rank 0.
+  // Rank 0 answers a connection within this time, or the program that listens there is no rank 0.
   std::chrono::milliseconds welcome{5000};
-  // One attempt to connect.
+  // The time of one attempt to connect.
   std::chrono::milliseconds connect{2000};
-  // For the word of rank 0 to come after the deadline that it shares.
+  // The time for the word of rank 0 to come after the deadline that it shares.
   std::chrono::milliseconds grace{2000};
   // Rank 0 refuses ranks that come for so long after a failure: launchers start them within
   // seconds.

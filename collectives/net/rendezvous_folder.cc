@@ -38,7 +38,7 @@ constexpr size_t kMaxFileBytes =
 constexpr milliseconds kFirstFolderPause{2};
 constexpr milliseconds kLongestFolderPause{100};
 
-// What stands in a file.
+// The content of a file.
 struct Card {
   std::string job_id;
   uint32_t size = 0;

@@ -256,7 +256,7 @@ class Client {
       absl::Status cause = socket.status();
       if (absl::IsResourceExhausted(cause)) return Annotated(cause);
       if (cause.ok()) {
-        // Before its welcome, whatever cuts the connection may be rank 0 that is not up yet.
+        // Before its welcome, a cut connection may only mean that rank 0 is not up yet.
         absl::Status welcome = Greet(*socket);
         if (welcome.ok()) {
           absl::StatusOr<std::vector<std::string>> all = Await(*socket);

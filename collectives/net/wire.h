@@ -27,8 +27,8 @@ class WireWriter {
   std::string text_;
 };
 
-// Reads the same. Whatever the bytes, a read beyond their end gives zero or an empty string, and
-// Ended is false for good.
+// Reads the same. With any bytes, a read beyond their end gives zero or an empty string, and Ended
+// is false for good.
 class WireReader {
  public:
   explicit WireReader(std::string_view text) : text_(text) {}
@@ -45,7 +45,7 @@ class WireReader {
   }
   std::string_view String() { return Take(Number<uint32_t>()); }
   bool good() const { return good_; }
-  // Everything was read, and there was enough of it.
+  // True if everything was read, and there was enough of it.
   bool Ended() const { return good_ && text_.empty(); }
 
  private:

@@ -2,8 +2,8 @@
 // and `done`. A rank's copy is its own until it has published the bucket; then each rank writes to
 // its share of all copies, and raises `done`; when all have, all of the step, the copies are their
 // owners' again. No element is written by two, and each is summed once, by one rank, in rank order.
-// Small shares of a step's last bucket are summed by whoever claims them first: who is there takes
-// those of the ranks that are not.
+// Small shares of a step's last bucket are summed by the rank that claims them first: a rank that
+// is there takes those of the ranks that are not.
 
 #include "collectives/reducer/bucket_engine.h"
 
@@ -379,8 +379,8 @@ void BucketEngine::LeaveToPeer(size_t bucket) {
   times_.End(bucket);
 }
 
-// Who comes last to the end of backward has everybody's gradients, and need not wait until peers
-// that sleep have woken up.
+// The rank that comes last to the end of backward has everybody's gradients, and need not wait
+// until peers that sleep have woken up.
 void BucketEngine::SumForOthers() {
   const size_t last = plan_.buckets.size() - 1;
   for (int stripe = 0; stripe < links_.groups.num_stripes(); ++stripe) {
@@ -391,7 +391,8 @@ void BucketEngine::SumForOthers() {
   }
 }
 
-// Who waits for its peers here must not look as if it computed: a watchdog blames who does.
+// A rank that waits for its peers here must not look as if it computed: a watchdog blames a rank
+// that does.
 absl::Status BucketEngine::EndStep() {
   if (!AreDone(base_)) {
     const size_t last = plan_.buckets.size() - 1;

@@ -42,14 +42,14 @@ class BucketEngine final : public HostEngine {
   struct Exchange {
     size_t bucket = 0;
     std::vector<std::unique_ptr<Pending>> pending;
-    bool of_squares = false;  // not of gradients; the bucket is the last one
+    bool of_squares = false;  // true if not of gradients; the bucket is the last one
 
     bool Poll();
     absl::Status Wait();
   };
 
   bool ArePublished(size_t bucket) const;
-  // An exact exchange is alone on its way.
+  // True if the next bucket may begin; an exact exchange is alone on its way.
   bool CanBegin() const {
     return begun_ < plan_.buckets.size() && (exact_ == nullptr || exchanges_.empty()) &&
            ArePublished(begun_);
@@ -99,25 +99,26 @@ class BucketEngine final : public HostEngine {
   void LeaveToPeer(size_t bucket);
   // Sums the shares of a step's last bucket that their ranks have not come to.
   void SumForOthers();
-  // `but`: a stripe that is left out.
+  // True if all stripes are done, but for `but`, a stripe that is left out.
   bool AreDone(uint32_t base, int but = -1) const;
-  // `timeout`: limit for each bucket of a stripe; 0: none. `tells`: says whom it waits for.
+  // `timeout`: limit for each bucket of a stripe; 0: none. `tells`: true if it says which rank it
+  // waits for.
   absl::Status AwaitStripes(uint32_t base, std::chrono::nanoseconds timeout, bool tells);
   absl::Status EndStep();
   bool IsWired(size_t bucket) const {
     return options_.wire != DType::kF32 && plan_.buckets[bucket].dtype == DType::kF32;
   }
-  // The share is cut by hosts as well.
+  // True if the share is cut by hosts as well.
   bool IsScattered(size_t bucket) const {
     return options_.shard && links_.cross != nullptr && exact_ == nullptr && !IsWired(bucket);
   }
   To last_to() const { return options_.shard ? To::kOwnCopyAtLast : To::kAllCopies; }
 
   // Constant after construction.
-  std::vector<Range> shares_;  // by bucket
+  std::vector<Range> shares_;  // this rank's share of each bucket
   std::unique_ptr<ExactExchange> exact_;
 
-  std::vector<std::vector<uint16_t>> wired_;  // by bucket: what is on the wire instead of the share
+  std::vector<std::vector<uint16_t>> wired_;  // by bucket: the numbers sent for the share
   std::vector<const void*> in_;
   std::vector<void*> out_;
 
@@ -125,14 +126,14 @@ class BucketEngine final : public HostEngine {
   // everything here but backward_took_, and the place and the times of the base class. Not used
   // where there is only one thread.
   Mutex turn_;
-  std::vector<int64_t> backward_took_;  // by bucket: ns, as of late; of the thread in Follow
+  std::vector<int64_t> backward_took_;  // by bucket: ns, as of late; used in Follow
 
-  bool follows_ = false;  // all of a step is the thread's, beside a caller who waits for its end
+  bool follows_ = false;  // true if the thread does all of a step, and the caller waits for it
 
-  // Of the running step.
+  // The running step.
   uint32_t base_ = 0;  // buckets of all steps before
   size_t begun_ = 0;
-  double all_squares_ = 0;  // of this rank's shares, then of its stripe's
+  double all_squares_ = 0;  // the squares of this rank's shares, then of its stripe's
   std::deque<Exchange> exchanges_;
   int64_t rows_ = 0;
   SquareSums squares_ = {};

@@ -112,7 +112,7 @@ class BucketCutter {
   }
 
  private:
-  // What is in the last bucket waits until backward is done, and then backward for it.
+  // The gradients in the last bucket wait until backward is done, and then backward waits for them.
   void ShortenLast(BucketPlan::Bucket& bucket) {
     BucketPlan::Bucket last = {bucket.dtype, {}, 0, 0};
     size_t num_kept = bucket.gradients.size();
@@ -188,7 +188,7 @@ std::string DescribeTensor(const std::vector<std::string_view>& a,
                       " on rank 0 and ", ToAbsl(b[i + 1]), " on rank ", rank);
 }
 
-// What each rank tells about its plan, three numbers.
+// The three numbers that each rank tells about its plan.
 struct Header {
   int64_t hash = 0;
   int64_t planned = 0;  // 1, or 0: the text is the reason

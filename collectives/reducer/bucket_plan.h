@@ -23,12 +23,12 @@ struct BucketPlan {
     DType dtype = DType::kF32;
     std::vector<size_t> gradients;
     size_t offset = 0;
-    size_t bytes = 0;  // with the padding between gradients
+    size_t bytes = 0;  // the size, with the padding between gradients
   };
   std::vector<Bucket> buckets;    // in the order in which backward fills them
-  std::vector<size_t> offsets;    // by gradient
-  std::vector<size_t> counts;     // by gradient: elements
-  std::vector<size_t> bucket_of;  // by gradient
+  std::vector<size_t> offsets;    // the offset of each gradient
+  std::vector<size_t> counts;     // the elements of each gradient
+  std::vector<size_t> bucket_of;  // the bucket of each gradient
   size_t total_bytes = 0;
 };
 
@@ -46,8 +46,8 @@ inline bool WantsSquares(const ReducerOptions& options) {
 absl::StatusOr<BucketPlan> MakeBucketPlan(const std::vector<GradientSpec>& gradients,
                                           const ReducerOptions& options, int num_shares = 1);
 
-// The plan's inputs as bytes, the same on every machine: what is hashed and exchanged.
-// `memory`: whose the gradients' memory is.
+// The plan's inputs as bytes, the same on every machine; they are hashed and exchanged. `memory`:
+// the owner of the gradients' memory.
 std::string EncodePlanInputs(const std::vector<GradientSpec>& gradients,
                              const ReducerOptions& options,
                              std::string_view memory = "the reducer's");
@@ -58,9 +58,9 @@ uint64_t HashPlanInputs(std::string_view encoded);
 // The first difference between two encoded plans in words; `rank` is the one that is not rank 0.
 std::string DescribeDifference(std::string_view rank0, std::string_view other, int rank);
 
-// Compares what `planned` and `encoded` are on all ranks. Collective, also for a rank that could
-// not plan: it returns its own status, its peers INVALID_ARGUMENT that names it. These errors have
-// the mark of MarkAgreed.
+// Compares `planned` and `encoded` of all ranks. Collective, also for a rank that could not plan:
+// it returns its own status, its peers INVALID_ARGUMENT that names it. These errors have the mark
+// of MarkAgreed.
 absl::Status AgreeOnPlan(Communicator& communicator, const absl::Status& planned,
                          std::string_view encoded);
 

@@ -57,8 +57,8 @@ void BucketEngine::BeginScatter(const TensorView& share, Exchange& exchange) {
                                           .agreed = true}));
 }
 
-// Begun, not run: whoever waited for it within Poll could not go on with the team's other reducers,
-// for which the peer may be waiting.
+// The exchange is begun, not run: a rank that waited for it within Poll could not go on with the
+// team's other reducers, for which the peer may be waiting.
 void BucketEngine::BeginSquares(size_t bucket) {
   const TensorView view = {&all_squares_, DType::kF64, Shape{1}};
   exchanges_.push_back({bucket, {}, /*of_squares=*/true});

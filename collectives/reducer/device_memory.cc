@@ -11,7 +11,7 @@
 namespace millrace::collectives {
 namespace {
 
-// What is read and written 16 bytes at a time begins at multiples of this.
+// Memory that is read and written 16 bytes at a time begins at multiples of this.
 constexpr size_t kPart = 256;
 // A device that is lost never ends.
 constexpr std::chrono::seconds kEndTimeout(10);

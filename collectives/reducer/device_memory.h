@@ -18,11 +18,11 @@ namespace millrace::collectives {
 // True where a rank sums its share of a bucket, so that buckets are to be cut into equal ones.
 bool SumsByShares(const ReducerOptions& options);
 
-// What a reducer has of a device: the communicator that sums, and memory. That of buckets is NCCL's
-// and goes with the communicator, the rest with this.
+// The parts of a device that a reducer has: the communicator that sums, and memory. The memory of
+// buckets is NCCL's and goes with the communicator, the rest with this object.
 class DeviceMemory {
  public:
-  // `group` outlives this. Of a team a reducer has a communicator, with a stream, of its own.
+  // `group` outlives this. A reducer of a team has a communicator of its own, with a stream.
   // Collective.
   //   UNIMPLEMENTED       the library allocates no memory
   //   RESOURCE_EXHAUSTED  there is none
@@ -33,26 +33,26 @@ class DeviceMemory {
                                                             const BucketPlan& plan,
                                                             const ReducerOptions& options,
                                                             bool in_user_buffers);
-  // Waits for what is on the stream, though not for ever.
+  // Waits for the work on the stream, though not for ever.
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   DeviceCommunicator& device() const { return device_; }
   DeviceQueue& queue() const { return queue_; }
-  // What is on the stream of the gradients, where that is another one.
+  // Has the queue wait for the work on the stream of the gradients, where that is another stream.
   absl::Status FollowGradients();
 
   std::byte* buckets() const {
     return buckets_;
   }  // null: gradients are summed where the caller has them
-  // Of `gradient`, over the micro-batches.
+  // The sums of `gradient` over the micro-batches.
   float* sums_of(size_t gradient) const { return at<float>(sums_) + first_sum_[gradient]; }
   std::byte* blocks() const { return at<std::byte>(blocks_); }  // for a bucket, of all ranks
   std::byte* narrow() const {
     return at<std::byte>(narrow_);
   }  // for a bucket in the type of the wire
-  // Of a step: its valid rows, and squares by rank.
+  // The valid rows of a step, and its squares by rank.
   int64_t* rows() const { return at<int64_t>(0); }
   double* squares() const { return at<double>(sizeof(int64_t)); }
 
@@ -71,14 +71,14 @@ class DeviceMemory {
   const std::unique_ptr<Communicator> own_;  // null: the caller's
   DeviceCommunicator& device_;
   DeviceQueue& queue_;
-  void* followed_ = nullptr;  // stream
+  void* followed_ = nullptr;  // the stream of the gradients; null: none
   std::byte* buckets_ = nullptr;
   std::byte* scratch_ = nullptr;
-  // Offsets in it.
+  // Offsets in `scratch_`.
   size_t sums_ = 0;
   size_t blocks_ = 0;
   size_t narrow_ = 0;
-  std::vector<size_t> first_sum_;  // by gradient
+  std::vector<size_t> first_sum_;  // the first sum of each gradient
 };
 
 }  // namespace millrace::collectives

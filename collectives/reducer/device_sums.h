@@ -30,20 +30,20 @@ class DeviceSums {
   DeviceSums(const BucketPlan& plan, const ReducerOptions& options, DeviceMemory& device,
              const UserBuffers* memory);
 
-  // Takes gradient `i` of a micro-batch; of the last one it becomes the sum of all.
+  // Takes gradient `i` of a micro-batch; that of the last one becomes the sum of all.
   absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last);
-  // All calls for `bucket` once; its memory is to be zeros.
+  // Makes all calls for `bucket` once; its memory is to be zeros.
   absl::Status Connect(size_t bucket, Calls& calls);
-  // The sum of `bucket`; in that of a step's first one also `rows`, this rank's.
+  // Sums `bucket`; with a step's first bucket also `rows`, this rank's.
   absl::Status Sum(size_t bucket, int64_t rows, Calls& calls);
-  // All ranks' parts of `bucket`.
+  // Gathers all ranks' parts of `bucket`.
   absl::Status Gather(size_t bucket, Calls& calls);
 
   // With `shard` the bytes of `bucket` that this rank has the sums of.
   size_t OwnOffset(size_t bucket) const;
   size_t OwnBytes(size_t bucket) const;
 
-  // Of the step whose calls have ended; waits for the stream.
+  // Returns the totals of the step whose calls have ended; waits for the stream.
   absl::StatusOr<Totals> Read();
 
  private:

@@ -12,10 +12,10 @@
 
 namespace millrace::collectives {
 
-// Sums a share over the ranks of several hosts in ascending rank order, whatever host they are on:
-// no sum is made before all ranks' data of an element are in one place. Piece by piece, every
-// host's stripe gets its part of the piece from all ranks (AllToAll), sums it, and gives it to the
-// others (AllGather). Thread-compatible.
+// Sums a share over the ranks of several hosts in ascending rank order, independently of their
+// hosts: no sum is made before all ranks' data of an element are in one place. Piece by piece,
+// every host's stripe gets its part of the piece from all ranks (AllToAll), sums it, and gives it
+// to the others (AllGather). Thread-compatible.
 class ExactExchange {
  public:
   // All three outlive this.
@@ -30,7 +30,7 @@ class ExactExchange {
   std::unique_ptr<Pending> Next(float divisor, SquareSums* squares);
 
  private:
-  // What Next does with the piece.
+  // The next thing that Next does with the piece.
   enum class Stage { kScatter, kSum, kStore };
 
   size_t piece_bytes() const { return std::min(part_bytes_ * num_hosts_, left_); }
@@ -48,11 +48,11 @@ class ExactExchange {
   std::vector<std::byte> taken_;  // [host][slot][part]
   std::vector<std::byte> sums_;   // [host][part]
 
-  // Of the share.
+  // The share that is on its way.
   DType dtype_ = DType::kF32;
   size_t part_bytes_ = 0;
-  size_t offset_ = 0;  // of the piece
-  size_t left_ = 0;    // bytes from there on
+  size_t offset_ = 0;  // the offset of the piece
+  size_t left_ = 0;    // the bytes from there on
   Stage stage_ = Stage::kScatter;
 };
 

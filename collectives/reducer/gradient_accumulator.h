@@ -13,7 +13,7 @@ class GradientAccumulator {
  public:
   explicit GradientAccumulator(size_t num_gradients) : sums_(num_gradients) {}
 
-  // Takes gradient `i` of a micro-batch; of the last one it becomes the sum of all.
+  // Takes gradient `i` of a micro-batch; that of the last one becomes the sum of all.
   void Add(size_t i, const TensorView& gradient, bool first, bool last);
 
  private:

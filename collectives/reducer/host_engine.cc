@@ -37,8 +37,8 @@ absl::Status HostEngine::Publish(uint32_t count) {
   return absl::OkStatus();
 }
 
-// Whoever leaves raises no flag of its own afterwards, so the flag that is read again has the last
-// word.
+// A rank that leaves raises no flag of its own afterwards, so the flag that is read again has the
+// last word.
 absl::Status HostEngine::CheckStays(int peer, const SharedFlag& flag, uint32_t count) const {
   const absl::Status left = links_.host->LeftBecause(peer);
   if (left.ok() || HasReached(flag, count)) return absl::OkStatus();

@@ -12,7 +12,7 @@
 
 namespace millrace::collectives {
 
-// What the engines have in common whose ranks meet on the boards of their host (RankBoard).
+// The common part of the engines whose ranks meet on the boards of their host (RankBoard).
 class HostEngine : public ReductionEngine {
  public:
   // `plan` and `links` outlive the engine.

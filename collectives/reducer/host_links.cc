@@ -1,6 +1,6 @@
-// Who shares memory with whom. Every step that can fail on one rank alone ends with an exchange, so
-// that all ranks take the same way; the ranks of a job have one layout, even where only one of many
-// hosts has a /dev/shm that is too small: the bits of sums depend on it.
+// Finds which ranks share memory. Every step that can fail on one rank alone ends with an exchange,
+// so that all ranks take the same way; the ranks of a job have one layout, even where only one of
+// many hosts has a /dev/shm that is too small: the bits of sums depend on it.
 
 #include "collectives/reducer/host_links.h"
 

@@ -18,9 +18,9 @@ namespace millrace::collectives {
 
 // Which ranks share a host. Hosts are numbered by their lowest rank.
 struct HostGroups {
-  std::vector<int> host_of;   // by rank
+  std::vector<int> host_of;   // the host of each rank
   std::vector<int> local_of;  // by rank: its place among the ranks of its host, in ascending order
-  std::vector<int> sizes;     // by host
+  std::vector<int> sizes;     // the number of ranks of each host
 
   int num_hosts() const { return static_cast<int>(sizes.size()); }
   int largest() const;
@@ -33,7 +33,7 @@ struct HostGroups {
 // Groups the ranks by equal identities; a rank of identity 0 is a host of its own.
 HostGroups GroupByIdentity(const std::vector<uint64_t>& identities);
 
-// What a rank of the reducer is connected to.
+// The connections of a rank of the reducer.
 struct HostLinks {
   HostGroups groups;
   std::unique_ptr<SharedHost> host;
@@ -44,7 +44,7 @@ struct HostLinks {
   std::string note;  // why ranks of one host do not share memory; empty: they do
 };
 
-// How many bytes a rank needs in the memory of its host, by who shares memory.
+// Returns how many bytes a rank needs in the memory of its host, by the groups that share memory.
 using BytesOf = std::function<size_t(const HostGroups& groups)>;
 
 // Finds the hosts and maps `bytes` for this rank and its neighbours; where some host's memory

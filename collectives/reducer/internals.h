@@ -7,7 +7,7 @@
 
 namespace millrace::collectives {
 
-// What this library and its tests set of a reducer, beyond the options that users have.
+// The options of a reducer that this library and its tests set, beyond those that users have.
 struct ReducerInternals {
   // How far apart messages number the steps: of several reducers that take steps by turns each
   // sees every second step, say.

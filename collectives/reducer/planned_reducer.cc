@@ -194,7 +194,7 @@ absl::Status PlannedReducer::Failed(const absl::Status& status) {
   return failed_;
 }
 
-// What is begun between hosts has no other way to learn that this rank gives up.
+// An exchange that was begun between hosts has no other way to learn that this rank gives up.
 void PlannedReducer::WatchExchanges() {
   WaitLimits limits = links_->cross->limits();
   const auto watch = std::move(limits.watch);

@@ -27,15 +27,15 @@ namespace millrace::collectives {
 // The reducer of a plan that all ranks have agreed on.
 class PlannedReducer final : public GradientReducer, private TeamMember {
  public:
-  // `rank`: of the communicator; `timeout`: of each wait; one of `links` and `device` is null: that
-  // of the side, host or device, that does not sum.
+  // `rank`: this rank of the communicator; `timeout`: the limit of each wait. One of `links` and
+  // `device` is null: that of the side, host or device, that does not sum.
   PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
                  const ReducerOptions& options, std::unique_ptr<HostLinks> links, int rank,
                  const std::optional<std::vector<TensorView>>& memory,
                  std::unique_ptr<DeviceMemory> device, std::chrono::nanoseconds timeout);
   ~PlannedReducer() override;
 
-  // Makes what a first step would make. Collective; once, before all else.
+  // Makes the connections that a first step would make. Collective; called once, before all else.
   absl::Status Connect() { return Failed(engine_->Connect()); }
   void Leave(const absl::Status& why) override;
   TensorView gradient(size_t i) override {
@@ -60,34 +60,34 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   // The host's buckets.
   std::byte* copy() const { return links_->host->copy(links_->host->rank()); }
   bool has_several_hosts() const { return links_ != nullptr && links_->groups.num_hosts() > 1; }
-  // The caller's gradients are copied to buckets of the host and back.
+  // True if the caller's gradients are copied to buckets of the host and back.
   bool is_staged() const { return memory_ != nullptr && has_several_hosts(); }
   void FindShards();
   void CopyShardsIn();
   void CopyShardsOut();
   void StartThread();
   void RunThread();
-  // Why nobody need be waited for any longer. Lets the team go on.
+  // The reason why no peer need be waited for any longer. Lets the team go on.
   absl::Status Stopped();
   absl::Status ThreadFailure();
   void WatchExchanges();
-  // What the others are told when this rank takes part in nothing more: `why` where it names who is
-  // lost, else that this rank is, at `place`, and `what` it has done.
+  // The status that the other ranks are told when this rank takes part in nothing more: `why` where
+  // it names the lost rank; else that this rank is lost, at `place`, and `what` it has done.
   absl::Status Departure(PeerLost place, std::string_view what, const absl::Status& why) const;
   PeerLost CallersPlace() const;
   bool IsBetweenSteps() const;
   // Leaves the groups of this rank, so that nobody waits for it; a thread does it at its end, and
-  // has ended then. The caller's. `quiet`: between two steps.
+  // has ended then. Called by the caller's thread. `quiet`: between two steps.
   void GiveUp(const absl::Status& departure, bool quiet);
-  // Fails this and every later call with `status` unless that is OK; the thread has ended then. The
-  // caller's.
+  // Fails this and every later call with `status` unless that is OK; the thread has ended then.
+  // Called by the caller's thread.
   absl::Status Failed(const absl::Status& status);
   bool GoesOnForOthers() const { return on_caller() && has_others(); }
   bool on_caller() const { return std::this_thread::get_id() != thread_.get_id(); }
   void Advance() override {
     if (failed_.ok()) Failed(Poll(/*counts=*/false)).IgnoreError();
   }
-  // `counts`: the time is the step's cost; else it lies within another call that counts it.
+  // `counts`: true if the time is the step's cost; else it lies within another call that counts it.
   absl::Status Poll(bool counts) {
     return thread_.joinable() ? ThreadFailure() : engine_->Poll(counts);
   }
@@ -117,26 +117,26 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   // thread -> caller, release/acquire: spares each MarkReady the mutex.
   std::atomic<bool> thread_ended_ = false;
   Mutex mu_;
-  absl::Status departure_ MILLRACE_GUARDED_BY(mu_);      // before `stopping_`
-  bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;          // it leaves between two steps
-  absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);  // before `thread_ended_`
+  absl::Status departure_ MILLRACE_GUARDED_BY(mu_);      // written before `stopping_`
+  bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;          // true if it leaves between two steps
+  absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);  // written before `thread_ended_`
 
   std::unique_ptr<ReductionEngine>
-      engine_;  // the thread's where there is one, but for what says otherwise
+      engine_;  // used by the thread where there is one, but where a member says otherwise
 
-  // Of the running step; the caller's.
+  // The running step; owned by the caller's thread.
   int micro_batch_ = 0;
-  std::vector<bool> ready_;      // by gradient
+  std::vector<bool> ready_;      // by gradient: true if it is ready
   std::vector<size_t> missing_;  // by bucket: gradients that are not ready
-  size_t published_ = 0;         // buckets
+  size_t published_ = 0;         // the buckets published
   uint32_t base_ = 0;            // buckets of all steps before
-  int64_t step_;                 // as messages number it
-  std::optional<int64_t> rows_;  // of the micro-batch
+  int64_t step_;                 // the number of the step in messages
+  std::optional<int64_t> rows_;  // the rows of the micro-batch
   int64_t step_rows_ = 0;
   uint32_t gathers_ = 0;
   StepOutcome outcome_;
   ReducerCounters counters_;
-  absl::Status failed_;  // of a reduction: half of the sums are lost, so no later call succeeds
+  absl::Status failed_;  // a failed reduction: half of the sums are lost, so no later call succeeds
 
   std::thread thread_;
 };

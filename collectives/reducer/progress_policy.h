@@ -13,11 +13,11 @@ struct ChosenPolicy {
   std::string reason;
 };
 
-// What `options` asks for, or what fits: a thread where each of the host's ranks has a core beside
-// those that compute. Measured with every core busy, a thread costs more than it hides.
-// `between_hosts`: of the communicator that this rank uses between hosts; empty: none.
-// Communicators are called by one thread of a rank at a time, some by one thread only, so reducers
-// that exchange at once (a team) have no threads.
+// The policy that `options` asks for, or the one that fits: a thread where each of the host's ranks
+// has a core beside those that compute. Measured with every core busy, a thread costs more than it
+// hides. `between_hosts`: the abilities of the communicator that this rank uses between hosts;
+// empty: none. Communicators are called by one thread of a rank at a time, some by one thread only,
+// so reducers that exchange at once (a team) have no threads.
 ChosenPolicy ChoosePolicy(const ReducerOptions& options, int cores, int local_ranks,
                           const std::optional<Capabilities>& between_hosts);
 

@@ -22,12 +22,12 @@ namespace millrace::collectives {
 // (StreamEngine). Thread-compatible except where a member says otherwise.
 class ReductionEngine {
  public:
-  // What to check and do while peers are awaited.
+  // The limits and checks of a thread that awaits peers.
   struct Waiting {
     std::chrono::nanoseconds timeout{0};    // 0: no limit
     std::function<absl::Status()> stopped;  // asked at least each 50 ms; not OK ends the wait
     std::function<bool()> has_others;       // true: also each 0.2 ms, for others have work
-    ClockFunction clock = &std::chrono::steady_clock::now;  // of timeouts
+    ClockFunction clock = &std::chrono::steady_clock::now;  // the clock of timeouts
   };
   // A range of bytes of the buckets.
   struct Range {
@@ -35,10 +35,10 @@ class ReductionEngine {
     size_t bytes = 0;
   };
 
-  // What all ranks' sums of a step come to.
+  // The totals of a step over all ranks.
   struct Totals {
-    int64_t rows = 0;    // with `average_by_rows`
-    double squares = 0;  // of all sums, with `clip_norm` or `skip_non_finite`
+    int64_t rows = 0;    // the valid rows, with `average_by_rows`
+    double squares = 0;  // the squares of all sums, with `clip_norm` or `skip_non_finite`
   };
 
   // `plan` outlives the engine.
@@ -53,33 +53,36 @@ class ReductionEngine {
   // Connects the ranks as a step does. Collective; before the first one.
   virtual absl::Status Connect() { return absl::OkStatus(); }
 
-  // Takes gradient `i` of a micro-batch, in `gradient`; of the last one it becomes the sum of all.
-  // The caller's thread, as EndMicroBatch, behind which the memory of one that is not the last is
-  // backward's again.
+  // Takes gradient `i` of a micro-batch, in `gradient`; that of the last one becomes the sum of
+  // all. Called by the caller's thread, as is EndMicroBatch, behind which the memory of a
+  // micro-batch that is not the last is backward's again.
   virtual absl::Status AddMicroBatch(size_t i, const TensorView& gradient, bool first, bool last) {
     accumulator_.Add(i, gradient, first, last);
     return absl::OkStatus();
   }
   virtual absl::Status EndMicroBatch() { return absl::OkStatus(); }
-  // This rank's valid rows of the step, before its first Publish. The caller's thread.
+  // Takes this rank's valid rows of the step. Called by the caller's thread before the step's first
+  // Publish.
   virtual void SetRows(int64_t rows) = 0;
-  // `count` buckets are full, of all steps so far. Not OK where peers are lost, whom nothing may
-  // wait for before Finish. The caller's thread.
+  // Says that `count` buckets are full, of all steps so far. Not OK where peers are lost, for which
+  // nothing may wait before Finish. Called by the caller's thread.
   virtual absl::Status Publish(uint32_t count) = 0;
-  // Reduces what needs no wait. `counts`: as time of the caller's before Finish.
+  // Reduces the buckets that need no wait. `counts`: true if the time counts as the caller's before
+  // Finish.
   virtual absl::Status Poll(bool counts) = 0;
   // Reduces all that is left of the step, waiting for peers, until all have. REQUIRES of a caller
   // without a timeout for itself: that this rank has published, or will.
   virtual absl::Status Drain() = 0;
-  // What a thread of its own does again and again, while the caller publishes and awaits the end of
-  // steps.
+  // Does the work that is next for a thread of the engine's own, which calls it again and again
+  // while the caller publishes and awaits the end of steps.
   virtual absl::Status Follow() { return Drain(); }
-  // Waits until the step that began with `base` buckets published is reduced by all. The caller's,
-  // who may take part in it.
+  // Waits until the step that began with `base` buckets published is reduced by all ranks. Called
+  // by the caller's thread, which may take part in it.
   virtual absl::Status AwaitDone(uint32_t base) = 0;
   // Of the step that AwaitDone or Drain has ended.
   virtual Totals totals() const = 0;
-  // What this rank alone has the sums of, with `shard`; else everything.
+  // The bytes of `bucket` of which this rank alone has the sums, with `shard`; else the whole
+  // bucket.
   virtual Range OwnPart(size_t bucket) const = 0;
   // Gives all ranks this rank's parts of all buckets, and takes theirs: the `count`th time.
   // REQUIRES: no step is under way.
@@ -114,7 +117,7 @@ class ReductionEngine {
   const Waiting waiting_;
 
   const int64_t step_stride_;
-  int64_t step_;  // as messages number it
+  int64_t step_;  // the number of the step in messages
   StepTimes times_;
 
  private:

@@ -117,7 +117,7 @@ void SlotEngine::Sum(size_t piece, Pass pass) {
     std::byte* const slot = SlotOf(r, piece, host().rank());
     const bool own = r == host().rank();
     if (sums || own) in.push_back(slot);
-    // What was gathered is in the own slot already.
+    // In a gather, the own slot has the part already.
     if (sums ? own || !options_.shard : !own) out.push_back(slot);
   }
   const DType dtype = plan_.buckets[bucket].dtype;
@@ -158,7 +158,7 @@ absl::Status SlotEngine::Poll(bool counts) {
   return absl::OkStatus();
 }
 
-// That a step begins is the caller's to say, who may be between two.
+// The caller says that a step begins, and it may be between two steps.
 absl::Status SlotEngine::AwaitFull(size_t bucket) {
   if (bucket > 0) Enter(bucket, Phase::kBackward);
   const auto count = base_buckets_ + static_cast<uint32_t>(bucket) + 1;
@@ -201,7 +201,7 @@ void SlotEngine::EndPass() {
   stages_ = {};
 }
 
-// What a caller's GatherParts changes is looked at behind the first full bucket only.
+// The state that a caller's GatherParts changes is read only behind the first full bucket.
 absl::Status SlotEngine::Drain() {
   if (!pieces_.empty() && !IsFull(0)) MILLRACE_RETURN_IF_ERROR(AwaitFull(0));
   MILLRACE_RETURN_IF_ERROR(Run(Pass::kSum));

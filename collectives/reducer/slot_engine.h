@@ -42,9 +42,9 @@ class SlotEngine final : public HostEngine {
  private:
   struct Piece {
     size_t bucket = 0;
-    size_t begin = 0;  // within each share
+    size_t begin = 0;  // the first byte, within each share
   };
-  // What a pass does with the shares: sums those of all ranks, or gives each rank's own to all.
+  // The work of a pass on the shares: it sums those of all ranks, or gives each rank's own to all.
   enum class Pass { kSum, kGather };
 
   // The numbers of pieces of this pass that have gone through each stage.
@@ -56,7 +56,7 @@ class SlotEngine final : public HostEngine {
 
   // Does one stage of one piece if one needs no wait; false if none does.
   bool Advance(Pass pass);
-  // Waits until one might.
+  // Waits until a stage might need no wait.
   absl::Status AwaitOne(Pass pass);
   absl::Status AwaitFull(size_t bucket);
   absl::Status Run(Pass pass);
@@ -77,17 +77,17 @@ class SlotEngine final : public HostEngine {
 
   // Constant after construction.
   const UserBuffers& memory_;
-  const bool trivial_;  // one rank, whose gradients are the sums
+  const bool trivial_;  // true if there is one rank, whose gradients are the sums
   size_t slot_bytes_ = 0;
-  size_t part_bytes_ = 0;  // of each share in a slot
+  size_t part_bytes_ = 0;  // the bytes of each share in a slot
   std::vector<Piece> pieces_;
 
   SharedFlag full_ = {};      // caller -> engine: buckets, of all steps
   SharedFlag finished_ = {};  // engine -> caller: buckets, of all steps that have ended
 
-  // Of the running pass.
+  // The running pass.
   uint32_t base_ = 0;          // pieces of all passes before
-  uint32_t base_buckets_ = 0;  // of all steps before
+  uint32_t base_buckets_ = 0;  // buckets of all steps before
   Stages stages_;
   int64_t rows_ = 0;
   SquareSums squares_ = {};

@@ -11,8 +11,9 @@
 
 namespace millrace::collectives {
 
-// When a rank worked on which bucket of a step. Written by whoever reduces, read by the caller of
-// Finish after the last `done` of the step: the boards' flags, or the engine, order the two.
+// The times at which a rank worked on each bucket of a step. Written by the thread that reduces,
+// read by the caller of Finish after the last `done` of the step: the boards' flags, or the engine,
+// order the two.
 class StepTimes {
  public:
   // `plan` outlives it.
@@ -29,9 +30,9 @@ class StepTimes {
     buckets_[bucket] = {Now(), 0, 0};
   }
   void End(size_t bucket) { buckets_[bucket].end = Now(); }
-  // `ns` of the caller's thread went into it before Finish.
+  // Adds `ns` of the caller's thread that went into the bucket before Finish.
   void Polled(size_t bucket, int64_t ns) { buckets_[bucket].polled += ns; }
-  // `ns` were waited for a bucket that `rank` had filled last.
+  // Notes a wait of `ns` for a bucket that `rank` had filled last.
   void Waited(int64_t step, int rank, int64_t ns) {
     Enter(step);
     if (ns < longest_wait_) return;
@@ -45,7 +46,7 @@ class StepTimes {
 
  private:
   struct Bucket {
-    int64_t begin = 0;  // of Now()
+    int64_t begin = 0;  // a time of Now()
     int64_t end = 0;
     int64_t polled = 0;
   };

@@ -41,7 +41,7 @@ absl::Status StreamEngine::Connect() {
     MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
   }
   MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/false));
-  return device_.bootstrap().Barrier();  // who leaves then is met in a step, not in Make
+  return device_.bootstrap().Barrier();  // a rank that leaves then is met in a step
 }
 
 absl::Status StreamEngine::AddMicroBatch(size_t i, const TensorView& gradient, bool first,
@@ -189,8 +189,8 @@ ReductionEngine::Range StreamEngine::OwnPart(size_t bucket) const {
   return {sums_.OwnOffset(bucket), sums_.OwnBytes(bucket)};
 }
 
-// What is on a stream has no other end than its peers' part, or the communicator's. Whoever uses
-// that for more than the reducer needs it behind the last step.
+// Work on a stream ends only with the peers' part in it, or with the communicator. A program that
+// uses the communicator for more than the reducer needs it behind the last step.
 void StreamEngine::Leave(const absl::Status& departure, bool quiet) {
   if (quiet) return;
   device_.Leave(departure);

@@ -47,12 +47,12 @@ class StreamEngine final : public ReductionEngine {
     std::unique_ptr<Pending> pending;
   };
 
-  // `counts`: the time counts as the caller's before Finish.
+  // `counts`: true if the time counts as the caller's before Finish.
   absl::Status BeginFull(bool counts);
   absl::Status Begin(size_t bucket);
   void Await(size_t bucket, DeviceSums::Calls& calls);
   absl::Status EndFirst();
-  // Waits for all that was begun. `sums`: says for which bucket.
+  // Waits for all that was begun. `sums`: true if it says for which bucket.
   absl::Status EndCalls(bool sums);
   // Waits for the work on the stream behind the calls of NCCL, which needs no peer.
   absl::Status AwaitStream();
@@ -67,15 +67,15 @@ class StreamEngine final : public ReductionEngine {
   DeviceCommunicator& device_;
   DeviceSums sums_;
 
-  // Of the running step.
+  // The running step.
   uint32_t base_ = 0;  // buckets of all steps before
-  int64_t rows_ = 0;   // of this rank
+  int64_t rows_ = 0;   // the rows of this rank
   size_t full_ = 0;
   size_t begun_ = 0;
   std::chrono::steady_clock::time_point heard_;
-  std::deque<Call> calls_;  // that have not ended, in the order of the stream
+  std::deque<Call> calls_;  // calls that have not ended, in the order of the stream
 
-  Totals totals_;  // of the step that has ended
+  Totals totals_;  // the totals of the step that has ended
 };
 
 }  // namespace millrace::collectives

@@ -21,7 +21,7 @@ class TeamMember {
 
  protected:
   bool has_others() const { return team_ != nullptr && team_->members_.size() > 1; }
-  // Lets the others do what needs no wait.
+  // Lets the other members do the work that needs no wait.
   void AdvanceOthers() {
     if (team_ == nullptr) return;
     for (TeamMember* const member : team_->members_) {

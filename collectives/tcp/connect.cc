@@ -1,8 +1,9 @@
 // From a rendezvous to a mesh. Every rank listens on a port that is free and tells the others, at
 // the rendezvous, its addresses and a number drawn for this run. Each then connects to all lower
 // ranks and waits for all higher ones; both sides show each other's numbers, so that nobody else,
-// and no other host with the same private address, is taken for a rank. Who has connected shows its
-// own again after the answer: one that tries several addresses gives all connections up but one.
+// and no other host with the same private address, is taken for a rank. The rank that has connected
+// shows its own again after the answer: one that tries several addresses gives all connections up
+// but one.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -29,7 +30,7 @@ constexpr std::chrono::seconds kAnswerWithin{10};
 constexpr std::chrono::seconds kConnectAllWithin{60};
 constexpr size_t kMaxStrangers = 64;
 
-// What a rank tells at the rendezvous.
+// The facts that a rank tells at the rendezvous.
 struct Place {
   std::string host;
   uint64_t nonce = 0;

@@ -170,7 +170,7 @@ absl::StatusOr<TcpMesh::Id> TcpMesh::Receive(std::span<std::byte> data, int peer
   Connection& connection = connections_[peer];
   const Key key = KeyOf(group, tag);
   const auto arrived = connection.arrived.find(key);
-  // What a peer sent before it went is still good.
+  // A message that a peer sent before it went is still good.
   if (arrived == connection.arrived.end()) MILLRACE_RETURN_IF_ERROR(connection.broken);
   const Id id = ++last_id_;
   Message& message = messages_[id];

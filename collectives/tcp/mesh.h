@@ -67,13 +67,14 @@ class TcpMesh {
   using Key = uint64_t;  // group and tag
 
   static constexpr size_t kMaxShort = 64 << 10;
-  // Of short messages that the peer is not known to have taken; what is beyond is announced.
+  // The most bytes of short messages that the peer is not known to have taken; further ones are
+  // announced.
   static constexpr size_t kMaxUntaken = 16 << 20;
   // How much is taken before its sender is told.
   static constexpr size_t kTellTaken = kMaxUntaken / 4;
   // A peer that sends still more that nobody asks for is not read until something is.
   static constexpr size_t kMaxArrived = 64 << 20;
-  // What a key takes of it, whose queue begins with half a kilobyte.
+  // The bytes that a key takes of it; its queue begins with half a kilobyte.
   static constexpr size_t kKeyBytes = 1 << 10;
 
   enum Kind : uint32_t {
@@ -89,11 +90,11 @@ class TcpMesh {
     bool sends = false;
     int peer = 0;
     Key key = 0;
-    const std::byte* source = nullptr;  // when it sends
-    std::byte* target = nullptr;        // when it receives
+    const std::byte* source = nullptr;  // the payload, when it sends
+    std::byte* target = nullptr;        // the place for the payload, when it receives
     size_t size = 0;
     bool announced = false;
-    bool granted = false;  // announced, and the receiver has a place for it
+    bool granted = false;  // true if announced, and the receiver has a place for it
     bool ended = false;
     absl::Status outcome;
   };
@@ -102,7 +103,7 @@ class TcpMesh {
     uint32_t group = 0;
     uint32_t tag = 0;
     uint32_t unused = 0;
-    uint64_t id = 0;  // the sender's
+    uint64_t id = 0;  // the number of the message at its sender
     uint64_t size = 0;
   };
   struct Frame {
@@ -113,13 +114,14 @@ class TcpMesh {
     Id message = 0;                // ended by the last byte; 0: none
     std::vector<std::byte> owned;  // the rest of the payload, of a message that was given up
   };
-  // What came before anyone asked for it: a short message, or the announcement of a long one.
+  // A message that came before this rank asked for it: a short one, or the announcement of a long
+  // one.
   struct Arrival {
     bool announced = false;
     uint64_t id = 0;
     uint64_t size = 0;
     std::vector<std::byte> data;
-    // What it takes of kMaxArrived, with its place in the queue of its key.
+    // The bytes that it takes of kMaxArrived, with its place in the queue of its key.
     size_t bytes() const { return sizeof(Arrival) + data.size(); }
   };
   using Arrivals = std::map<Key, std::deque<Arrival>>;
@@ -139,8 +141,8 @@ class TcpMesh {
     std::map<Key, std::deque<Id>> posted;
     Arrivals arrived;
     size_t arrived_bytes = 0;
-    size_t untaken = 0;                        // of short messages to the peer, as its kTaken say
-    size_t taken_untold = 0;                   // of short messages from the peer
+    size_t untaken = 0;       // bytes of short messages to the peer, as its kTaken say
+    size_t taken_untold = 0;  // bytes of short messages from the peer
     std::unordered_map<uint64_t, Id> granted;  // the sender's message -> ours
   };
 
@@ -162,7 +164,7 @@ class TcpMesh {
   // The first receive that waits for `key`, which no longer waits; 0: none.
   Id TakePosted(Connection& connection, Key key) MILLRACE_REQUIRES(mu_);
   static void Keep(Connection& connection, Key key, Arrival arrival);
-  // The first that has come for the key of `arrived`, which is forgotten with its last one.
+  // The first message that has come for the key of `arrived`, which is forgotten with its last one.
   static Arrival TakeArrived(Connection& connection, Arrivals::iterator arrived);
   bool HasEnded(uint32_t group) const MILLRACE_REQUIRES(mu_);
   // A short message of `size` bytes from the peer is not kept, or no longer.
@@ -174,7 +176,7 @@ class TcpMesh {
   void Progress(std::chrono::nanoseconds limit);
 
   const int rank_;
-  const std::vector<std::string> hosts_;  // by rank
+  const std::vector<std::string> hosts_;  // the host of each rank
 
   mutable Mutex mu_;
   std::vector<Connection> connections_ MILLRACE_GUARDED_BY(mu_);  // by rank

@@ -1,4 +1,4 @@
-// What a mesh does with the frames that come in.
+// Handles the frames that come in.
 #include <sys/socket.h>
 
 #include <algorithm>

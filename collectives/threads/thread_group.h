@@ -31,7 +31,7 @@ bool IsConsequence(const absl::Status& status);
 struct Call {
   Request request;
   absl::Status arguments;  // the rank's own check; a bad call fails on all ranks
-  bool split = false;      // a Split: color and key may differ between ranks
+  bool split = false;      // true for a Split: color and key may differ between ranks
   int color = 0;
   int key = 0;
 
@@ -52,14 +52,14 @@ struct Meeting {
         entered(ranks.size()),
         done(ranks.size()) {}
 
-  const std::vector<int> ranks;  // by seat
+  const std::vector<int> ranks;  // the ranks, by seat
   State state = kGathering;
   std::vector<Call> calls;
   std::vector<bool> entered;
   std::vector<bool> done;  // by seat: true if its part of the work is done
   int working = 0;         // the number of seats at work
   absl::Status outcome;    // not OK: the meeting ends as soon as no seat is at work
-  std::vector<std::pair<std::shared_ptr<Group>, int>> children;  // of a Split: new group and rank
+  std::vector<std::pair<std::shared_ptr<Group>, int>> children;  // new group and rank, of a Split
 };
 
 // A rank's part in a meeting.

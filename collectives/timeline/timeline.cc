@@ -51,7 +51,7 @@ TensorView Bytes(std::vector<Timeline::Entry>& entries, size_t first, size_t cou
           Shape{static_cast<int64_t>(count * sizeof(Timeline::Entry))}};
 }
 
-// What a rank tells before its events.
+// The numbers that a rank tells before its events.
 struct Header {
   int64_t num_entries = 0;
   int64_t num_dropped = 0;

@@ -109,7 +109,7 @@ absl::Status TraceFile::AddAllOf(const std::string& path) {
   }
   for (int64_t at = begin; at < end;) {
     const std::string text = ReadAt(file, at, std::min<size_t>(kCopyBytes, end - at));
-    // What is written already cannot be taken back.
+    // Events that are written already cannot be taken back.
     if (text.empty()) status_.Update(absl::DataLossError(absl::StrCat(path, ": cannot be read")));
     if (text.empty()) return status_;
     Write(text);

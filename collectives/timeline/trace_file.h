@@ -13,7 +13,7 @@
 namespace millrace::collectives {
 
 // A file of the Chrome trace format ("JSON Object Format" of Google's Trace Event Format) that
-// appears under its name when it is whole. What goes wrong, End tells. Thread-compatible.
+// appears under its name when it is whole. End returns the first error. Thread-compatible.
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path) : path_(path) {}
@@ -27,9 +27,9 @@ class TraceFile {
   // All that is between Begin and End in another file of this class.
   //   DATA_LOSS  it is none; nothing was added
   absl::Status AddAllOf(const std::string& path);
-  // What went wrong so far.
+  // The first error so far.
   const absl::Status& status() const { return status_; }
-  // The first thing that went wrong since Begin.
+  // Ends the file. Returns the first error since Begin.
   absl::Status End();
 
  private:

@@ -20,7 +20,7 @@ namespace millrace::collectives {
 // repeats the token, unless it has given this connection up for one to another address.
 struct WatchdogRendezvous {
   struct Address {
-    std::array<char, 32> bytes{};  // as collectives/net/socket.h's
+    std::array<char, 32> bytes{};  // an address of collectives/net/socket.h
     uint64_t size = 0;             // 0: none
   };
   std::array<Address, kMaxOwnAddresses> addresses{};  // all empty: rank 0 could not listen

@@ -203,7 +203,7 @@ absl::Status Checker::Merge() {
   return absl::OkStatus();
 }
 
-// What is known about the end of the stream.
+// Checks the end of the stream, as far as it is known.
 void Checker::End() {
   std::optional<uint64_t> end;
   for (const AuditStart& start : starts_) {

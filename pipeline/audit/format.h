@@ -48,7 +48,7 @@ class AuditReader {
   // The kind of bytes at an offset.
   enum class Outcome {
     kBlock,
-    kEnd,      // of the file
+    kEnd,      // the end of the file
     kTorn,     // the file ends inside the block, or holds only zeros from here on
     kDamaged,  // no block
   };

@@ -13,7 +13,7 @@ bool DropsRows(const proto::Stage& stage) {
          stage.ragged_batch().drop_remainder() || stage.bucket_by_length().drop_remainder();
 }
 
-// True when every epoch visits each record of the source once, whatever the records hold.
+// True when every epoch visits each record of the source once, for any content of the records.
 bool VisitsEveryRecord(const proto::Pipeline& plan) {
   return std::ranges::all_of(plan.stage(), [](const proto::Stage& stage) {
     using Op = proto::Stage::OpCase;

@@ -14,8 +14,8 @@ namespace millrace::pipeline {
 
 // The element of a lane's input that a row is made of.
 struct RowOrigin {
-  SampleId id;            // with sub_index
-  uint64_t position = 0;  // of the record in the lane's input, over all passes of the lane
+  SampleId id;            // the sample, with its sub_index
+  uint64_t position = 0;  // the record's position in the lane's input, over all passes of the lane
   friend bool operator==(const RowOrigin&, const RowOrigin&) = default;
 };
 
@@ -33,11 +33,11 @@ struct ClosedBatch {
   uint64_t epoch = 0;
   bool ends_epoch = false;
   int64_t num_slots = 0;         // rows of this rank's tensors, those without a sample included
-  int64_t first_global_row = 0;  // of slot 0
+  int64_t first_global_row = 0;  // the global row of slot 0
   int64_t num_global_valid_rows = 0;
-  std::vector<Row> rows;             // ascending slots
+  std::vector<Row> rows;             // the rows, by ascending slots
   std::vector<int64_t> extents;      // per row, the extents of CutPlan::extents_of in order
-  std::vector<absl::Status> errors;  // complete, but for the position in the stream
+  std::vector<absl::Status> errors;  // the errors, complete but for the position in the stream
   int64_t pad_to = -1;  // kBucket with pad_to_boundary: the first extent to pad to; -1: none
   std::string state;    // the settler's state behind this batch (Settler::Restore)
 };

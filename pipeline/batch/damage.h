@@ -45,7 +45,7 @@ SampleId Candidate(uint64_t seed, const DamagedSample& damaged, uint64_t positio
 void MaskRows(BatchData& data);
 void SkipRows(std::span<const uint32_t> group_of, BatchData& data);
 
-// Counts what a rank was delivered. Thread-compatible.
+// Counts the samples that a rank was delivered. Thread-compatible.
 class DamageBudget {
  public:
   // Borrows the spec for its lifetime.

@@ -36,17 +36,17 @@ struct BatchLayout {
   // dtype as stored (kU8 for bytes). shape: kDense, kPadded: of a row; kRagged: of one element of a
   // row's first extent; kSplits: a scalar.
   std::vector<Field> fields;
-  std::vector<Shape> shapes;      // of each tensor
-  std::vector<size_t> offsets;    // of each tensor, in bytes
-  std::vector<size_t> row_bytes;  // of each tensor's `fields` shape
+  std::vector<Shape> shapes;      // the shape of each tensor
+  std::vector<size_t> offsets;    // the offset of each tensor, in bytes
+  std::vector<size_t> row_bytes;  // the bytes of each tensor's `fields` shape
   size_t ids_offset = 0;
   size_t valid_offset = 0;
   size_t slab_bytes = 0;
   int64_t num_rows = 0;
 
-  // Where batches differ; otherwise empty.
-  std::vector<RowStore> stores;              // of each tensor
-  std::vector<std::vector<Shape>> own;       // kPadded, kRagged: of each row's value
+  // Filled where batches differ; otherwise empty.
+  std::vector<RowStore> stores;              // the store of each tensor
+  std::vector<std::vector<Shape>> own;       // kPadded, kRagged: the shape of each row's value
   std::vector<std::vector<int64_t>> splits;  // kRagged: first elements of rows, and the end
   std::vector<std::vector<std::byte>> fill;  // kPadded: one element
 
@@ -98,12 +98,12 @@ class SlabPool {
 
   Mutex mu_;
   size_t max_idle_ MILLRACE_GUARDED_BY(mu_);
-  std::vector<Slab> idle_ MILLRACE_GUARDED_BY(mu_);  // the oldest first
+  std::vector<Slab> idle_ MILLRACE_GUARDED_BY(mu_);  // the idle slabs, the oldest first
   int64_t idle_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
-// What a Batch is a handle of. Filled by the executor, immutable from its delivery on. It owns its
-// slab and its place in the budget, and gives both back when the last handle drops.
+// The data that a Batch is a handle of. Filled by the executor, immutable from its delivery on. It
+// owns its slab and its place in the budget, and gives both back when the last handle drops.
 struct BatchData {
   BatchData(std::shared_ptr<const BatchLayout> layout_in, std::shared_ptr<SlabPool> pool_in,
             std::shared_ptr<MemoryBudget> budget_in);
@@ -119,8 +119,8 @@ struct BatchData {
   const std::shared_ptr<SlabPool> pool;
   const std::shared_ptr<MemoryBudget> budget;
   std::byte* slab = nullptr;
-  int64_t reserved_bytes = 0;  // in the budget
-  bool held = false;           // of them, counted as held by the consumer
+  int64_t reserved_bytes = 0;  // the bytes reserved in the budget
+  bool held = false;           // true if these count as held by the consumer
 
   uint64_t index = 0;
   uint64_t epoch = 0;
@@ -132,7 +132,7 @@ struct BatchData {
   std::vector<DamagedSample> damaged;
 };
 
-// What the handle is of. REQUIRES: the batch is not empty.
+// The data behind the handle. REQUIRES: the batch is not empty.
 const BatchData& DataOf(const Batch& batch);
 
 }  // namespace millrace::pipeline

@@ -176,7 +176,7 @@ class ClosedLayout {
     return own;
   }
 
-  // What is copied later is measured by the field's own extents.
+  // Values that are copied later are measured by the extents in `own`.
   absl::Status CheckShapes(const Field& field, const std::vector<Shape>& own) const {
     for (const ClosedBatch::Row& row : batch_.rows) {
       const Shape& shape = own[static_cast<size_t>(row.slot)];

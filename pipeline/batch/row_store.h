@@ -23,7 +23,7 @@ void VisitPadded(const Shape& own, const Field& padded,
 //   INTERNAL          it has another shape than pass 1 told: its ops do not repeat what they did
 absl::Status StoreRow(BatchData& data, size_t tensor, int64_t slot, const ConstTensorView& value);
 
-// Makes a slab that was just taken one without samples: zeroes what lies in rows that `data` does
+// Makes a slab that was just taken one without samples: zeroes the values of rows that `data` does
 // not call valid, and writes the row splits.
 void ClearPadding(BatchData& data);
 

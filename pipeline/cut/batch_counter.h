@@ -50,7 +50,7 @@ class BatchCounter {
   After AfterTakes();
   After AfterEnd(size_t step);
 
-  std::vector<Step> steps_;  // from the batch stage outwards
+  std::vector<Step> steps_;  // the steps from the batch stage outwards
 };
 
 }  // namespace millrace::pipeline

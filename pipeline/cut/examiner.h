@@ -32,7 +32,7 @@ class Examiner {
 
  private:
   const CutPlan& plan_;
-  std::vector<int> extent_ranks_;  // of extents_of
+  std::vector<int> extent_ranks_;  // the ranks of extents_of
   size_t extents_per_row_ = 0;
   int first_settled_filter_ = 0;  // rows that pass fewer filters are forgotten
 };

@@ -72,16 +72,16 @@ struct LanePlan {
   struct Step {
     SettleStep::Kind kind = SettleStep::Kind::kTake;
     int after_filters = 0;
-    uint64_t count = 0;  // over all lanes
+    uint64_t count = 0;  // the count over all lanes
     uint64_t key = 0;
   };
   std::vector<Step> steps;
   int num_filters = 0;
-  bool splits_records = false;  // a record may be several rows
+  bool splits_records = false;  // true if a record may be several rows
   size_t extents_per_row = 0;
   uint64_t seed = 0;
   uint64_t num_lanes = 1;
-  bool grows = false;  // as SettlerOptions::grows
+  bool grows = false;  // true if the input grows, as SettlerOptions::grows
 };
 
 // Thread-compatible.
@@ -96,7 +96,7 @@ class Lane {
   void BeginPass(uint64_t pass);
   // Nothing more is wanted, ever.
   void Finish();
-  // Of an input that grows, as Settler::EndInput and reached_end.
+  // For an input that grows: as Settler::EndInput and reached_end.
   void EndInput(uint64_t size);
   bool reached_end() const { return reached_end_; }
   // Appends the records that the lane's steps dropped, for Settler::TakeDropped.
@@ -133,14 +133,14 @@ class Lane {
   };
   struct Pending {
     Examined block;
-    size_t next = 0;  // row
+    size_t next = 0;  // the next row
   };
   struct StepState {
     uint64_t limit = 0;  // this lane's share: rows taken, skipped or buffered
     uint64_t count = 0;  // rows taken, skipped or given out
-    uint64_t key = 0;    // of a shuffle in this pass
+    uint64_t key = 0;    // the key of a shuffle in this pass
     bool draining = false;
-    RowBuffer buffer;  // draining: the next row last
+    RowBuffer buffer;  // the rows of a shuffle; draining: the next row last
     std::vector<int64_t> extents;
   };
   static Place PlaceOf(const Examined::Row& row) {
@@ -160,17 +160,17 @@ class Lane {
   const LanePlan* plan_;
   uint64_t lane_;
   uint64_t size_;
-  uint64_t first_ = 0;  // of the pass
-  uint64_t end_ = 0;    // of the pass; kInfinite without end
-  Place frontier_;      // examined so far
-  Place used_;          // pulled so far
+  uint64_t first_ = 0;  // the first position of the pass
+  uint64_t end_ = 0;    // the end of the pass; kInfinite without end
+  Place frontier_;      // the place up to which rows were examined
+  Place used_;          // the place up to which rows were pulled
   bool ended_ = false;
   bool reached_end_ = false;
-  std::deque<Pending> pending_;  // the first may be used up
+  std::deque<Pending> pending_;  // blocks to pull from; the first may be used up
   uint64_t pending_rows_ = 0;
   std::vector<StepState> steps_;
   const int64_t* extents_ = nullptr;
-  std::vector<uint64_t> dropped_;  // of an input that grows
+  std::vector<uint64_t> dropped_;  // the records dropped, of an input that grows
 };
 
 // Returns lane `lane`'s share of `count` things: count (lane + 1) / L - count lane / L, each

@@ -43,15 +43,15 @@ class LaneSettler final : public Settler {
   // A lane, and its rows for the open batch.
   struct BatchLane {
     Lane lane;
-    bool own = false;                  // this rank fills its rows
-    std::vector<RowOrigin> open_rows;  // between Restore and Reopen
-    // Of the open batch.
-    bool done = false;  // it has no more rows in this pass
+    bool own = false;                  // true if this rank fills its rows
+    std::vector<RowOrigin> open_rows;  // the open rows between Restore and Reopen
+    // The lane's part of the open batch.
+    bool done = false;  // true if the lane has no more rows in this pass
     uint64_t num_rows = 0;
     uint64_t first_epoch = 0;
-    size_t bucket = 0;               // kBucket, with num_rows > 0
-    RowBuffer rows;                  // only if `own`
-    std::vector<RowBuffer> buckets;  // open
+    size_t bucket = 0;               // kBucket: the bucket of the rows, with num_rows > 0
+    RowBuffer rows;                  // the rows, only if `own`
+    std::vector<RowBuffer> buckets;  // the open buckets
   };
   struct Range {
     uint64_t first = 0;
@@ -97,19 +97,19 @@ class LaneSettler final : public Settler {
   Range own_;
   Range settled_;
   bool all_lanes_ = true;
-  uint64_t max_pending_rows_ = 0;        // of a lane
-  std::optional<size_t> length_extent_;  // of a row's extents; none: fixed_length_
+  uint64_t max_pending_rows_ = 0;        // the most rows that wait in a lane
+  std::optional<size_t> length_extent_;  // a row's extent that is its length; none: fixed_length_
   int64_t fixed_length_ = 0;
 
-  std::vector<BatchLane> lanes_;  // settled_
+  std::vector<BatchLane> lanes_;  // the lanes of settled_
   BatchCounter counter_;
   uint64_t pass_ = 0;
   uint64_t next_index_ = 0;
   size_t lanes_to_reopen_ = 0;
-  bool ended_ = false;  // no more batches will be closed
+  bool ended_ = false;  // true once no more batches will be closed
   std::deque<ClosedBatch> closed_;
   StateWriter writer_;
-  std::vector<uint64_t> dropped_;  // of an input that grows: records of rows of other ranks
+  std::vector<uint64_t> dropped_;  // records of other ranks' rows, of an input that grows
 };
 
 }  // namespace millrace::pipeline

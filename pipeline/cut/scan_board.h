@@ -29,7 +29,7 @@ struct ScanBlock {
 
 // Positions that a worker is to look at next.
 struct ScanClaim {
-  size_t lane_index = 0;  // on the board
+  size_t lane_index = 0;  // the index of the lane on the board
   uint64_t lane = 0;
   bool reopens = false;   // true if the rows are open ones
   bool discards = false;  // true if the lane is done: nothing is to be looked at
@@ -77,16 +77,16 @@ class ScanBoard {
  private:
   struct Lane {
     uint64_t lane = 0;
-    uint64_t next = 0;  // position to claim
+    uint64_t next = 0;  // the next position to claim
     uint64_t end = 0;
     uint64_t under_way = 0;  // positions claimed and not settled
     bool wants_more = true;
     bool is_done = false;  // true if its positions are only claimed to be discarded
     std::deque<std::unique_ptr<ScanBlock>> ring;
     std::vector<uint64_t> reopen;  // positions to look at again, ascending
-    size_t reopen_next = 0;        // of them, to claim
+    size_t reopen_next = 0;        // the index of the next of them to claim
     size_t reopen_done = 0;
-    Examined reopened;  // so far
+    Examined reopened;  // the findings about them so far
   };
   size_t FindLane(uint64_t ahead) const;
   static void Gather(Lane& lane, const Examined& found);

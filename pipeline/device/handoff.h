@@ -40,7 +40,7 @@ struct BatchCopy {
 
   const std::shared_ptr<DeviceSlabs> slabs;
   void* const ready;     // recorded behind the copies
-  const uint64_t index;  // of the batch
+  const uint64_t index;  // the number of the batch
 };
 
 // The data that a DeviceBatch is a handle of. It owns its slab and its events of use, and gives
@@ -129,7 +129,7 @@ class Handoff {
   std::optional<Batch> parked_;
   bool ended_ = false;  // true if nothing more is taken from the pipeline
   uint64_t failed_index_ = std::numeric_limits<uint64_t>::max();  // the lowest whose copy failed
-  std::optional<absl::Status> result_;  // of Next from now on; OK: the end
+  std::optional<absl::Status> result_;  // the result of Next from now on; OK: the end
 
   std::atomic<bool> cancelled_{false};  // any thread -> the one in Next, acquire and release
   Mutex mu_;

@@ -101,7 +101,7 @@ void Adapter::Grow(const Observation& now) {
   if (bursts && room) targets_.ring = DoubledUpTo(limits_.ring, targets_.ring);
 }
 
-// What would do for the demand and the use of the ring that were seen.
+// The targets that would do for the demand and the use of the ring that were seen.
 Targets Adapter::Wish(double demand, int least_ready) const {
   const double threads = std::max(1.0, std::ceil(kHeadRoom * demand));
   // Where threads have no head-room, the ring is all there is against a batch that takes long.
@@ -129,7 +129,7 @@ void Adapter::Shrink(int64_t now_ns) {
   }
   const Targets wish = Wish(demand, least_ready);
   if (wish == targets_) return;
-  // What was seen with the deeper ring, as it would have been with this one.
+  // Turns the counts seen with the deeper ring into those that this one would have had.
   for (Window& window : history_) window.least_ready -= targets_.ring - wish.ring;
   targets_ = wish;
   shrunk_ns_ = now_ns;

@@ -13,8 +13,8 @@
 //
 // Two things are measured. *Starvation* is the share of time that the consumer waits. *Demand* is
 // the work done per time, in threads: workers' busy time over elapsed time. While the consumer does
-// not starve, demand is its own pace times the cost of a batch, whatever the number of threads is;
-// so the number that is needed can be computed and no trial is made that could go wrong.
+// not starve, demand is its own pace times the cost of a batch, with any number of threads; so the
+// number that is needed can be computed and no trial is made that could go wrong.
 //
 //   grow    The consumer waited for more than a tenth of the last 20 ms, or a fiftieth of the last
 //           100 ms, and the threads were busy (reads that are slow call for no threads): twice the
@@ -37,15 +37,15 @@ namespace millrace::pipeline {
 
 // The executor's numbers at a moment. Sums count from its start.
 struct Observation {
-  int64_t now_ns = 0;            // of a clock that never goes back
+  int64_t now_ns = 0;            // the time of a clock that never goes back
   int64_t consumer_wait_ns = 0;  // sum, with the part of a wait that is under way
   int64_t busy_ns = 0;           // sum, of all workers, at work for this pipeline
-  int ready_batches = 0;         // in the ring
-  int64_t reserved_bytes = 0;    // of the memory budget
+  int ready_batches = 0;         // the ready batches in the ring
+  int64_t reserved_bytes = 0;    // the reserved bytes of the memory budget
   int64_t budget_bytes = std::numeric_limits<int64_t>::max();
 };
 
-// Both at least 1.
+// The numbers that the adapter chooses, both at least 1.
 struct Targets {
   int threads = 1;
   int ring = 1;
@@ -89,8 +89,8 @@ class Adapter {
 
   Targets targets_;
   bool begun_ = false;
-  Observation look_;    // at the last look for starvation
-  Observation window_;  // at the beginning of the window
+  Observation look_;    // the numbers at the last look for starvation
+  Observation window_;  // the numbers at the beginning of the window
   int least_ready_ = 0;
   bool full_ = false;
   bool starved_ = false;

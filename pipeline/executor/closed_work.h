@@ -20,7 +20,7 @@ struct ClosedWork {
 
   ClosedBatch batch;
   MemoryBudget& budget;
-  const int64_t reserved_bytes;  // in it
+  const int64_t reserved_bytes;  // the bytes reserved in the budget
   std::shared_ptr<const BatchLayout> layout;
   absl::Status layout_error;  // the reason why there is no layout
 };

@@ -43,7 +43,7 @@ class Demand {
   void StopAdapting() { adapts_ = false; }
   // True if the adapter was not asked for a millisecond.
   bool LookIsDue(int64_t now_ns) const;
-  // Tells the adapter what is so now and returns what it wants.
+  // Tells the adapter the numbers of now and returns the targets that it wants.
   Targets Look(int64_t now_ns, const Ring& ring, const MemoryBudget& budget);
 
  private:
@@ -53,10 +53,10 @@ class Demand {
   int threads_;
   int busy_ = 0;
   bool adapts_;
-  int64_t looked_ns_ = 0;       // when the adapter was last asked
-  int64_t worked_ns_ = 0;       // of all workers, in items that have ended
-  int64_t work_begins_ns_ = 0;  // of the items under way, added up
-  int64_t waited_ns_ = 0;       // of the consumer, in waits that have ended
+  int64_t looked_ns_ = 0;       // the time when the adapter was last asked
+  int64_t worked_ns_ = 0;       // the time of all workers in items that have ended
+  int64_t work_begins_ns_ = 0;  // the times at which the items under way began, added up
+  int64_t waited_ns_ = 0;       // the time of the consumer in waits that have ended
   Adapter adapter_;
 };
 

@@ -54,8 +54,8 @@ namespace millrace::pipeline {
 
 // A place between two batches of the stream.
 struct StreamPlace {
-  uint64_t batch = 0;  // the next one
-  std::string state;   // the settler's, with a cut; empty at the start
+  uint64_t batch = 0;  // the number of the next batch
+  std::string state;   // the state of the settler, with a cut; empty at the start
   std::string token;   // the token of this place
 };
 
@@ -88,7 +88,7 @@ class Executor {
 
  private:
   class Locked;
-  // When a task and its item began.
+  // The times at which a task and its item began.
   struct TaskClock {
     int64_t task_ns = 0;
     int64_t item_ns = 0;
@@ -161,34 +161,35 @@ class Executor {
   const ExecutorParts parts_;
   const RunProcessor processor_;
   const std::shared_ptr<MemoryBudget> budget_;
-  const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // of its tasks
+  const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // the group of its tasks
   const std::shared_ptr<SlabPool> pool_;
 
-  // Synchronise themselves.
+  // These synchronise themselves.
   ExecutorCounters counters_;
   RecordKeeper keeper_;
   RunSizes sizes_;
 
   // Constant after construction, made of those above.
   const BatchMaker batch_maker_;
-  const std::unique_ptr<const Scanner> scanner_;  // with a cut
+  const std::unique_ptr<const Scanner> scanner_;  // null without a cut
   const StandingMemory standing_;
   const Choice choice_;
 
-  // Thread-safe as far as it says; the worker that set RunQueues::planning evaluates the order.
+  // The planner is thread-safe as far as planner.h says; the worker that set RunQueues::planning
+  // evaluates the order.
   Planner planner_;
 
-  // What Next needs when a batch is ready lies side by side: after a pause none of it is in a
-  // cache.
+  // The data that Next needs when a batch is ready lies side by side: after a pause none of it is
+  // in a cache.
   alignas(64) mutable Mutex mu_;
-  int tasks_to_call_ MILLRACE_GUARDED_BY(mu_) = 0;  // counted in tasks_, to be called by Locked
+  int tasks_to_call_ MILLRACE_GUARDED_BY(mu_) = 0;  // tasks, of tasks_, that Locked calls
   ExecutorState state_ MILLRACE_GUARDED_BY(mu_);
-  DamageBudget damage_ MILLRACE_GUARDED_BY(mu_);  // since Start
+  DamageBudget damage_ MILLRACE_GUARDED_BY(mu_);  // the damage since Start
   CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end
-  CondVar idle_;         // waits until nothing is under way
+  CondVar idle_;         // notified when nothing is under way
   bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
-  absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // of Next once it is stopped; OK: the end
-  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;        // called, or to be called, and not returned
+  absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // the result of Next at the end; OK: the end
+  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;        // tasks called, or to be called, and not returned
   int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;    // groups of reads under way
 };
 

@@ -62,9 +62,9 @@ class Growth {
   // Constant after construction.
   const ExecutorParts& parts_;
 
-  std::optional<BatchOrder> final_order_;  // once the source has ended
-  std::optional<LeftOut> left_out_;        // until then
-  uint64_t records_ = 0;                   // known
+  std::optional<BatchOrder> final_order_;  // the order of all records, once the source has ended
+  std::optional<LeftOut> left_out_;        // finds records of no row, until the source has ended
+  uint64_t records_ = 0;                   // the records that are known
   uint64_t elements_ = 0;
 };
 

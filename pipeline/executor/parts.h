@@ -24,16 +24,16 @@ struct ExecutorParts {
   PhysicalPlan plan;
   std::unique_ptr<readers::RecordSource> source;
   GrowingSource* growing = nullptr;            // `source`, if it grows
-  std::unique_ptr<const Zip> zip;              // over `source`, if the plan has one
-  uint64_t data_fingerprint = 0;               // in tokens
-  std::shared_ptr<const Selection> selection;  // of the source's records; null: all
+  std::unique_ptr<const Zip> zip;              // the zip over `source`, if the plan has one
+  uint64_t data_fingerprint = 0;               // the fingerprint of the data in tokens
+  std::shared_ptr<const Selection> selection;  // the records of the source that count; null: all
   // Memory that the pipeline needs as long as it is open: of the source, the bits of a selection,
   // and the slots of the order's shuffles.
   int64_t standing_bytes = 0;
-  BatchOrder order;  // of all records; with a cut only records() counts
+  BatchOrder order;  // the order of all records; with a cut only records() counts
   // The layout of every batch; where batches differ, that of one without rows.
   std::shared_ptr<const BatchLayout> layout;
-  RankSlice slice;                                  // without a cut
+  RankSlice slice;                                  // the rows of this rank, without a cut
   std::vector<std::unique_ptr<BatchOp>> batch_ops;  // one per plan.batch_ops
   int rank = 0;
   int world = 1;

@@ -76,12 +76,12 @@ class PassOne {
   struct Turn {
     Settler* settler = nullptr;
     ScanBoard::Heads heads;
-    size_t room = 0;          // for closed batches
+    size_t room = 0;          // the number of closed batches that there is room for
     bool end_is_due = false;  // true if the settler is to be told of the input's end
     bool idle = true;         // true if there is nothing to do
   };
   Turn TakeTurn(size_t room);
-  // Takes in the batches that were closed in a turn. `more`: there may be more of them.
+  // Takes in the batches that were closed in a turn. `more`: true if there may be more of them.
   void EndTurn(std::vector<std::unique_ptr<ClosedWork>> closed, bool more);
 
   // An input that grows: positions that every lane has so far, not fewer than before.
@@ -114,13 +114,13 @@ class PassOne {
   EmptyStreamWatch empty_stream_;
   std::unique_ptr<Settler> settler_;
   std::deque<std::unique_ptr<ClosedWork>> closed_;
-  bool settling_ = false;       // a worker has the settler
-  bool more_closed_ = false;    // the settler may have more closed batches
-  bool settled_ = false;        // the settler will close no further batch
-  bool end_is_due_ = false;     // the settler is to be told of the input's end
-  bool reached_end_ = false;    // as Settler::reached_end, after the last turn
-  uint64_t examined_rows_ = 0;  // lately
-  uint64_t kept_rows_ = 0;      // of them
+  bool settling_ = false;       // true while a worker has the settler
+  bool more_closed_ = false;    // true if the settler may have more closed batches
+  bool settled_ = false;        // true once the settler will close no further batch
+  bool end_is_due_ = false;     // true if the settler is to be told of the input's end
+  bool reached_end_ = false;    // true if Settler::reached_end was, after the last turn
+  uint64_t examined_rows_ = 0;  // the rows that were looked at lately
+  uint64_t kept_rows_ = 0;      // the rows of these that were kept
 };
 
 }  // namespace millrace::pipeline

@@ -68,7 +68,7 @@ class Ring {
   // Returns one of them, or nullptr.
   OpenBatch* TakeFilled();
 
-  // A batch is ready. `items_are_short`: whatever a worker does next ends soon.
+  // A batch is ready. `items_are_short`: true if the next item of any worker ends soon.
   void PutReady(OpenBatch* batch, bool items_are_short);
   // True if the front can be delivered. REQUIRES: !empty().
   bool front_is_ready() const { return batches_.front()->ready; }
@@ -103,7 +103,7 @@ class Ring {
   // All that a delivery needs lies side by side: after a pause none of it is in a cache.
   bool wake_due_ = false;
   bool call_consumer_ = false;
-  bool items_are_short_ = false;  // as judged when a batch was ready last
+  bool items_are_short_ = false;  // true if they were when a batch was ready last
   bool opening_ = false;
   bool error_seen_ = false;
   int num_ready_ = 0;

@@ -42,7 +42,8 @@ class PassRuns {
   Run& first_waiting() const { return *waiting_.top(); }
   void PutWaiting(Run* run) { waiting_.push(run); }
   Run* TakeWaiting() { return Pop(waiting_); }
-  // The number of runs with a place in the budget. They come to their end whatever else waits.
+  // The number of runs with a place in the budget. They come to their end, however many others
+  // wait.
   int64_t num_admitted() const { return num_admitted_; }
   void Admitted() { ++num_admitted_; }
 

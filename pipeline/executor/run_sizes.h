@@ -11,11 +11,11 @@ inline constexpr int64_t kRunNanoseconds = 50'000;
 // The time after which a task queues up again, so that a pipeline which has used less may be next.
 inline constexpr int64_t kTaskNanoseconds = 8 * kRunNanoseconds;
 
-// How many rows a run should have: about 50 us of work, by a running mean of what a row costs. Size
-// decides speed and never a result. Thread-safe.
+// Decides how many rows a run should have: about 50 us of work, by a running mean of a row's cost.
+// Size decides speed and never a result. Thread-safe.
 class RunSizes {
  public:
-  // `fixed_rows`: the most rows of a run, whatever they cost; 0: as their cost says.
+  // `fixed_rows`: the most rows of a run, at any cost of a row; 0: as their cost says.
   // `preferred_rows`: the number of rows that an op wants at least.
   RunSizes(int64_t fixed_rows, int64_t preferred_rows);
 
@@ -31,7 +31,7 @@ class RunSizes {
   bool RowsAreShort() const { return IsShort(rows_.mean_ns()); }
   bool ScansAreShort() const { return IsShort(scan_.mean_ns()); }
 
-  // Takes in what `rows` rows of pass 2, or of pass 1, took. REQUIRES: rows > 0.
+  // Takes in the time that `rows` rows of pass 2, or of pass 1, took. REQUIRES: rows > 0.
   void LearnRows(int64_t nanoseconds, int64_t rows) { rows_.Learn(nanoseconds, rows); }
   void LearnScan(int64_t nanoseconds, int64_t rows) { scan_.Learn(nanoseconds, rows); }
 
@@ -54,7 +54,7 @@ class RunSizes {
   const int64_t fixed_rows_;
   const int64_t preferred_rows_;
 
-  // Synchronise themselves.
+  // These synchronise themselves.
   Cost rows_;
   Cost scan_;
 };

@@ -13,9 +13,9 @@ namespace millrace::pipeline {
 // A run of records that pass 1 looks at. Pooled; owned by one thread at a time.
 struct ScanRun {
   ScanBlock* block = nullptr;  // the place of the findings on the board
-  uint64_t position = 0;       // of the first record, in its lane
-  std::vector<SampleId> ids;   // of each record
-  // Of each record, in its lane; empty where positions count on from the first one's.
+  uint64_t position = 0;       // the position of the first record in its lane
+  std::vector<SampleId> ids;   // the sample of each record
+  // The position of each record in its lane; empty where positions count on from the first one's.
   std::vector<uint64_t> positions;
   RunRecords records;
 

@@ -28,15 +28,16 @@ absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const ExecutorParts& parts,
 // Returns the most positions that each lane has, in all passes over the batch stage.
 std::vector<uint64_t> LaneEnds(const ExecutorParts& parts);
 
-// The batches that were closed in one turn of the settler. `more`: there may be more of them.
+// The batches that were closed in one turn of the settler. `more`: true if there may be more of
+// them.
 struct ClosedBatches {
   std::vector<std::unique_ptr<ClosedWork>> batches;
   bool more = false;
 };
 
 // Tells the settler the findings of a turn, and takes the batches that this closes: at most as many
-// as there is room for, and one where the budget has no room left. `elements`: of the order, if the
-// input has ended.
+// as there is room for, and one where the budget has no room left. `elements`: the elements of the
+// order, if the input has ended.
 //   the errors of Settler::Reopen
 absl::StatusOr<ClosedBatches> Settle(const ExecutorParts& parts, uint64_t elements,
                                      MemoryBudget& budget, PassOne::Turn& turn);

@@ -20,7 +20,7 @@
 
 namespace millrace::pipeline {
 
-inline constexpr size_t kMostRuns = 8;  // of an item
+inline constexpr size_t kMostRuns = 8;  // the most runs of an item
 template <typename Run>
 using RunList = absl::InlinedVector<Run*, kMostRuns>;
 
@@ -33,8 +33,8 @@ struct NextBatch {
 // Opens a batch: takes its slab and puts it into the ring.
 struct OpenItem {
   std::variant<NextBatch, std::unique_ptr<ClosedWork>> batch;
-  std::unique_ptr<OpenBatch> blank;  // one to use again; null: none was idle
-  int64_t reserved_bytes = 0;        // in the budget, for the batch
+  std::unique_ptr<OpenBatch> blank;  // a batch to use again; null: none was idle
+  int64_t reserved_bytes = 0;        // the bytes reserved in the budget for the batch
 };
 
 // Plans rows [first_row, first_row + num_rows) of a batch: which records they are, and in what runs
@@ -43,7 +43,7 @@ struct PlanItem {
   OpenBatch* batch = nullptr;
   int64_t first_row = 0;
   int64_t num_rows = 0;
-  int64_t rows_per_run = 0;  // at most
+  int64_t rows_per_run = 0;  // the most rows of a run
   RunList<RowsRun> idle;     // runs to make use of; more are asked for if there are too few
 };
 
@@ -56,7 +56,7 @@ struct SubmitItem {
 // Works on runs of one batch.
 struct ProcessItem {
   OpenBatch* batch = nullptr;
-  int64_t num_rows = 0;  // of all runs
+  int64_t num_rows = 0;  // the rows of all runs
   RunList<RowsRun> runs;
   std::unique_ptr<RunScratch> scratch;  // null: none was idle
 };
@@ -71,7 +71,7 @@ struct FinishItem {
 struct ScanItem {
   const BatchOrder* order = nullptr;
   ScanClaim claim;
-  RunList<ScanRun> idle;  // as in PlanItem
+  RunList<ScanRun> idle;  // runs to make use of, as in PlanItem
 };
 
 // Looks at the records of a run of pass 1.
@@ -80,7 +80,7 @@ struct ExamineItem {
   std::unique_ptr<RunScratch> scratch;  // null: none was idle
 };
 
-// Tells the settler what was found, and takes the batches that this closes.
+// Tells the settler the findings, and takes the batches that this closes.
 struct SettleItem {};
 
 // std::monostate: nothing.

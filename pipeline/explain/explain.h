@@ -16,20 +16,20 @@ namespace proto {
 class Stage;
 }
 
-// What only opened sources can tell.
+// The facts that only opened sources can tell.
 struct SourceFacts {
   struct Source {
     uint64_t shards = 0;
     uint64_t records = 0;
-    uint64_t bytes = 0;  // of the inflated shards
+    uint64_t bytes = 0;  // the bytes of the inflated shards
     bool known = true;   // false: of what will be pushed
     // Records that materialized filters keep, where the plan has any.
     std::optional<uint64_t> selected = std::nullopt;
     // Of compressed shards that are entered in the middle.
     std::optional<readers::SpanFacts> spans = std::nullopt;
   };
-  std::vector<Source> sources;  // as in PhysicalPlan
-  int rank = 0;                 // of whom the rows are told
+  std::vector<Source> sources;  // the sources, as in PhysicalPlan
+  int rank = 0;                 // the rank whose rows are told
   int world = 1;
 };
 
@@ -58,7 +58,7 @@ std::string ExplainText(const Plan& plan, const PhysicalPlan& physical,
 // Its parts.
 std::string PhysicalText(const PhysicalPlan& physical);
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts);
-// What orders that jump about in compressed shards cost; empty: nothing to speak of.
+// The cost of orders that jump about in compressed shards, in words; empty: nothing to speak of.
 std::string InflateText(const PhysicalPlan& physical, const SourceFacts& facts);
 
 }  // namespace millrace::pipeline

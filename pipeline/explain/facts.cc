@@ -28,7 +28,7 @@ std::optional<uint64_t> RepeatSize(std::optional<uint64_t> count, uint64_t epoch
   return *count > UINT64_MAX / epochs ? UINT64_MAX : *count * epochs;
 }
 
-// What one step makes of `count`; nullopt: without end.
+// The count behind one step over `count` elements; nullopt: without end.
 std::optional<uint64_t> CountAfterStep(std::optional<uint64_t> count, const OrderStep& step) {
   switch (step.kind) {
     case Kind::kRepeat:

@@ -118,7 +118,7 @@ void AppendSources(const PhysicalPlan& physical, std::string* text) {
   }
 }
 
-// What materialized filters keep; how much that is, the source tells.
+// The records that materialized filters keep; the opened source tells how many.
 void AppendSelect(const SelectPlan& select, std::string* text) {
   Block block("select", text);
   for (const ExamineStep& step : select.scan->cut->examine) {

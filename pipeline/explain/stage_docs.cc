@@ -39,7 +39,7 @@ std::string ValueText(const Message& options, const FieldDescriptor* field, int 
   return field->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? absl::StrCat("`", text, "`") : text;
 }
 
-// What the field holds: "`"image"`", "0.02, 0.33", "none".
+// The value of the field in words: "`"image"`", "0.02, 0.33", "none".
 std::string ValuesText(const Message& options, const FieldDescriptor* field) {
   const auto* const reflection = options.GetReflection();
   if (field->is_repeated()) {

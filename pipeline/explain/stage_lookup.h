@@ -22,7 +22,7 @@ std::vector<std::string> FieldsOf(const proto::Stage& stage);
 // True if the field is one of those.
 bool WorksOn(const proto::Stage& stage, const std::string& field);
 
-// What a stage draws for a sample, from the first word on.
+// The random numbers that a stage draws for a sample, from the first word on.
 RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
                      const SampleId& id);
 

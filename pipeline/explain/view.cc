@@ -84,7 +84,7 @@ void DecodeRaw(const proto::DecodeRaw& options, Followed& field) {
   field.extents.assign(options.shape().begin(), options.shape().end());
 }
 
-// What `stage` makes of one field that it names.
+// Takes one field that `stage` names through the stage.
 void Follow(const proto::Stage& stage, Followed& field) {
   FieldHistory& history = field.history;
   if (stage.has_decode_image()) {

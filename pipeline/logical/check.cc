@@ -10,13 +10,13 @@
 #include "pipeline/plan/limits.h"
 #include "pipeline/stages/table.h"
 
-// What holds for the plan as a whole: version, names, lanes. Which stage may stand where is in
-// check_order.cc, options in the rows of stages (pipeline/stages).
+// Checks the plan as a whole: version, names, lanes. check_order.cc checks which stage may stand
+// where, the rows of stages (pipeline/stages) their options.
 
 namespace millrace::pipeline {
 namespace {
 
-// What a token may have at most, by S-STATE-13.
+// The most bytes of a token, by S-STATE-13.
 static_assert(2048 + 16 * (kMaxLanes + kMaxOpenRows) <= kMaxTokenBytes);
 
 bool IsNameChar(char c) {
@@ -83,7 +83,8 @@ absl::Status CheckLanes(const PlanMessage& plan) {
   return absl::OkStatus();
 }
 
-// What stands before the batch stage and no substitute can obey; empty: nothing does.
+// The name of the first stage, up to the batch stage, that no substitute can obey; empty: there is
+// none.
 std::string NotForReplace(const proto::Pipeline& pipeline) {
   for (const proto::Stage& stage : pipeline.stage()) {
     const bool fixed = stage.has_batch();

@@ -18,7 +18,7 @@
 namespace millrace::pipeline {
 namespace {
 
-// What the samples of a source are.
+// The kind of a source's samples.
 enum class Samples { kRecords, kNumbers, kLabelledRecords };
 
 Samples SamplesOf(const proto::Stage& source) {
@@ -38,7 +38,7 @@ const char* NameOf(Samples samples) {
   return "";
 }
 
-// What a join has to know of its inputs.
+// The facts that a join has to know of an input.
 struct Outlook {
   std::string endless;  // where the repeat without end stands; empty: none
   Samples samples = Samples::kRecords;

@@ -5,8 +5,9 @@
 #include "pipeline/logical/logical.h"
 #include "pipeline/stages/table.h"
 
-// What a plan's text may leave out. Defaults are filled in here and in the rows of stages alone, so
-// that the fingerprint, ToText and explain see the same plan whether they were written or not.
+// Fills in the parts that a plan's text may leave out. This is done here and in the rows of stages
+// alone, so that the fingerprint, ToText and explain see the same plan whether the parts were
+// written or not.
 
 namespace millrace::pipeline {
 namespace {

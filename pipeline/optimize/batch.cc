@@ -21,7 +21,7 @@ bool Varies(const Field& field) { return field.dtype == DType::kBytes || !field.
 
 std::string Described(const Field& field) { return Schema({field}).ToString(); }
 
-// What is wrong with a batch of `field` whose rows all have the same size, or "".
+// The reason why a batch of `field` cannot have rows of one size; "": it can.
 std::string WhyNotFixed(const Field& field) {
   if (field.name == readers::kRecordField && field.dtype == DType::kBytes) {
     return "samples are still whole records; add a parse_example stage before batch";
@@ -61,7 +61,7 @@ std::string WhyNotBatched(const Field& field, const Schema& schema, Kind kind) {
   return absl::StrCat("field \"", field.name, "\" has too many extents for a batch");
 }
 
-// What is wrong with this padding, or "".
+// The reason why this padding is wrong; "": it is not.
 std::string WhyNotPadding(const BatchSpec::Padding& padding, const proto::Padding& text,
                           const Schema& schema) {
   const Field* field = schema.Find(padding.field);

@@ -15,14 +15,15 @@
 // A filter wants a label; it does not want the image decoded that it is about to drop. So pass 1 is
 // not "the ops before the filter" but a slice of the plan: walking back from each predicate, split
 // field and unknown extent, an op is taken along if it writes a field that is wanted, and from
-// there on its inputs are wanted instead. What parses records shrinks to the features that are
-// wanted. Pass 2 runs all ops again, for the rows that are left.
+// there on its inputs are wanted instead. An op that parses records shrinks to the features that
+// are wanted. Pass 2 runs all ops again, for the rows that are left.
 
 namespace millrace::pipeline {
 namespace {
 
 using Names = std::set<std::string>;
-// What pass 1 wants of the op of a spec: the fields that are used of those that it writes.
+// The fields that pass 1 wants of each op, by the number of its spec: of those that it writes, the
+// ones that are used.
 using Wanted = std::map<size_t, Names>;
 
 // Walks back from specs[end] for `fields`. An op whose fields are not known may write any of them
@@ -61,7 +62,7 @@ std::string RuleLine(const std::string& what, const std::vector<OpSpec>& specs,
                       ops.empty() ? "no op" : absl::StrJoin(ops, ", "));
 }
 
-// What everything that is decided in pass 1 wants; a line of each goes to `rules`.
+// The fields that all decisions of pass 1 want; a line for each decision goes to `rules`.
 Wanted CollectWanted(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
                      const CutPlan& cut, std::vector<std::string>* rules) {
   Wanted all;

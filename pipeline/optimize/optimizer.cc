@@ -39,7 +39,7 @@ absl::Status ParseFilters(std::vector<OpSpec>* specs) {
   return absl::OkStatus();
 }
 
-// What samples have before the first map.
+// The fields of samples before the first map.
 Schema SourceSchema(const PhysicalPlan& plan) {
   const auto field = [](std::string name, bool numbers) {
     return numbers ? Field{std::move(name), DType::kI64, {}}

@@ -77,7 +77,7 @@ class OpMaker {
   absl::StatusOr<PhysicalOp> Make(const OpSpec& spec, Schema* schema) const;
 
  private:
-  // What decode_image alone says of its options and its field, in its stage's name.
+  // Checks the options and the field of the decode_image alone, in the name of its stage.
   absl::Status CheckDecode(const DecodeRegionOptions& pair, const Schema& schema) const;
 
   const OpFactory& factory_;
@@ -93,8 +93,9 @@ absl::Status FillBatch(const PlanMessage& message, int batch_stage, PhysicalPlan
 absl::Status FillExamine(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
                          const OpMaker& maker, PhysicalPlan* plan);
 
-// What the filters that are materialized need to be decided, if there are any. REQUIRES: in front
-// of the last of them there are only parse_example, decode_raw and such filters.
+// Makes plan->select from the filters that are materialized, with the ops that they need, if there
+// are any. REQUIRES: in front of the last of them there are only parse_example, decode_raw and such
+// filters.
 absl::Status FillSelect(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
                         const OpMaker& maker, PhysicalPlan* plan);
 

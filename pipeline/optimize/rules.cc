@@ -26,7 +26,7 @@ bool IsUsedFrom(const std::vector<OpSpec>& specs, size_t begin, const std::strin
   return true;
 }
 
-// What `spec` is behind others of a fused op, if it can be.
+// The step that `spec` is behind others of a fused op; nullopt: it cannot be one.
 std::optional<augment::PixelStep> AsStep(const OpSpec& spec) {
   return std::visit(
       [&](const auto& options) -> std::optional<augment::PixelStep> {

@@ -19,7 +19,7 @@ namespace {
 
 using Names = std::set<std::string>;
 
-// Text that two different strings never share, whatever stands behind it.
+// Text that two different strings never share, with any text behind it.
 std::string Quoted(const std::string& text) { return absl::StrCat(text.size(), ":", text); }
 
 std::string ShapeText(const Shape& shape) {
@@ -55,7 +55,7 @@ std::string FieldsText(const readers::ParseFieldsOptions& parse) {
   return text + "\n";
 }
 
-// What decides about the outcome of a spec; names of stages do not.
+// The text of all that decides about the outcome of a spec; names of stages do not.
 std::string SpecText(const OpSpec& spec) {
   if (const auto* filter = std::get_if<FilterOptions>(&spec.options)) {
     return absl::StrCat("filter ", Quoted(filter->text), "\n");

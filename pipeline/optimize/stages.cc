@@ -184,7 +184,7 @@ void SkipBlankLines(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
 }
 
 // Under a policy rows of CSV are judged before they are parsed: as their parse_csv will split them,
-// whatever the source says.
+// also where the source says otherwise.
 void PassOverDamage(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
   ForEachSource(plan, [&](SourceSpec* source, std::string_view field) {
     source->resync = true;

@@ -12,10 +12,10 @@
 //
 // The stage visits its C slots in turn, and a visit takes up to B elements of the slot's file. A
 // round is one visit of every slot. A file of n elements that is opened in round r keeps its slot
-// for n / B + 1 rounds, whatever the other slots do: n / B visits give B elements each and the last
-// one the rest, maybe none, and finds the end. The next file in line goes to the slot that is free
-// first, and of those free in the same round to the lowest. So a queue of (round, slot) tells for
-// each file where and when it runs without looking at an element.
+// for n / B + 1 rounds, independently of the other slots: n / B visits give B elements each and the
+// last one the rest, maybe none, and finds the end. The next file in line goes to the slot that is
+// free first, and of those free in the same round to the lowest. So a queue of (round, slot) tells
+// for each file where and when it runs without looking at an element.
 //
 // How many elements a round gives only changes when a file is opened, has its last visit, or is
 // gone: at most three times per file. Between, the count is constant, so element -> round is a
@@ -29,9 +29,9 @@ class InterleaveTable {
  public:
   struct Element {
     uint64_t file = 0;   // in the order in which they are opened
-    uint64_t index = 0;  // of the element in the file
+    uint64_t index = 0;  // the number of the element in the file
   };
-  // What is remembered of the last element asked for.
+  // The place of the last element asked for, for the next call.
   struct Cursor {
     // Elements [begin, end) come from one visit.
     uint64_t begin = 0;
@@ -71,7 +71,7 @@ class InterleaveTable {
   uint64_t block_;
   uint64_t cycle_;
   std::vector<Turn> turns_;         // by slot, then by round
-  std::vector<uint64_t> slot_end_;  // of each slot in turns_
+  std::vector<uint64_t> slot_end_;  // the end of each slot in turns_
   std::vector<Stretch> stretches_;
 };
 

@@ -66,7 +66,7 @@ class MixSchedule {
   std::unique_ptr<const MixBlock> MakeBlock(uint64_t number) const;
 
   uint64_t key_ = 0;
-  std::vector<uint64_t> ends_;                 // of each input's range of points
+  std::vector<uint64_t> ends_;                 // the end of each input's range of points
   std::vector<std::vector<uint32_t>> before_;  // per input: its elements before block k of a period
 };
 

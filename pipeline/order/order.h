@@ -28,14 +28,15 @@ inline constexpr uint64_t kInfinite = ~uint64_t{0};
 
 class Selection;
 
-// What the order has to know of a source of the plan.
+// The facts that the order has to know of a source of the plan.
 struct OrderSource {
-  uint64_t num_records = 0;             // kInfinite: a growing stream, a zip without end
-  uint64_t total_bytes = 0;             // of all records; for global_shuffle's block_bytes
-  std::vector<uint64_t> shard_records;  // in the order of the files; for interleave
-  // The first record of a part of so many of about as many bytes; for shard { by_bytes }. Of files.
+  uint64_t num_records = 0;  // kInfinite: a growing stream, a zip without end
+  uint64_t total_bytes = 0;  // the bytes of all records, for global_shuffle's block_bytes
+  std::vector<uint64_t> shard_records;  // the records of each file, in order; for interleave
+  // The first record of part `part` of `num_parts` parts of about as many bytes each, for shard {
+  // by_bytes }. Only of sources of files.
   std::function<uint64_t(uint64_t part, uint64_t num_parts)> first_of_part = nullptr;
-  // Over all sources: the records that there are for the order. Null: all.
+  // The records, over all sources, that there are for the order. Null: all.
   std::shared_ptr<const Selection> selection = nullptr;
 };
 
@@ -73,7 +74,7 @@ class Order {
   // By how many epochs the source, or the outermost join, goes on from one pass to the next where a
   // join begins the passes (S-ORDER-13).
   uint64_t EpochsOfPass() const;
-  // What a memo keeps of all shuffles' slots, which is by far the most of it.
+  // The bytes that a memo keeps for the slots of all shuffles, which are by far the most of it.
   uint64_t MemoBytes() const;
   // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
   uint64_t EpochSize() const;
@@ -85,7 +86,7 @@ class Order {
   std::shared_ptr<const OrderNode> root_;
 };
 
-// What Order::Map remembers from call to call: permutations, the buffer of a shuffle, the table of
+// The memory of Order::Map from call to call: permutations, the buffer of a shuffle, the table of
 // an interleave. Once used it holds 4 bytes for each slot of a shuffle's buffer (8 over 2^32 and
 // more elements), about 200 for each file of an interleave that shuffles its files, and up to 4 MiB
 // for a mix. Without one, each call of Map begins anew: about b ln b steps for a shuffle of b.
@@ -108,12 +109,12 @@ class OrderMemo {
 uint64_t LaneBlock(const PhysicalPlan& plan);
 // Positions of a pass of `order_size` that go to a lane. REQUIRES: lane < lanes, block > 0.
 uint64_t LaneSize(uint64_t order_size, uint64_t lane, uint64_t lanes, uint64_t block);
-// The same of all lanes of a plan.
+// The sizes of all lanes of a plan.
 std::vector<uint64_t> LaneSizes(const PhysicalPlan& plan, uint64_t order_size);
 // The position of element i of a lane in its pass.
 uint64_t LanePosition(uint64_t i, uint64_t lane, uint64_t lanes, uint64_t block);
 
-// What one lane reads: its elements of pass after pass of an order. Immutable, thread-safe.
+// The elements that one lane reads, of pass after pass of an order. Immutable, thread-safe.
 class LaneOrder {
  public:
   // REQUIRES: lane < lanes, block > 0.
@@ -139,9 +140,9 @@ class LaneOrder {
 
 // Where the rows of one global batch come from.
 struct BatchPlace {
-  uint64_t index = 0;           // of the global batch
+  uint64_t index = 0;           // the number of the global batch
   uint64_t pass_epoch = 0;      // epoch in which this pass over the record order begins
-  uint64_t first_position = 0;  // of row 0 in that pass
+  uint64_t first_position = 0;  // the position of row 0 in that pass
   uint64_t valid_rows = 0;      // at most the batch size
   uint64_t epoch = 0;           // Batch::epoch
   bool ends_epoch = false;      // Batch::ends_epoch
@@ -179,8 +180,8 @@ class BatchOrder {
 // The rows of every global batch that one rank makes: [rank B / world, (rank + 1) B / world).
 struct RankSlice {
   uint64_t first_row = 0;
-  uint64_t num_rows = 0;     // of this rank
-  uint64_t padded_rows = 0;  // of the largest slice: rows of every rank's tensors
+  uint64_t num_rows = 0;     // the rows of this rank
+  uint64_t padded_rows = 0;  // the rows of the largest slice, and of every rank's tensors
 };
 // REQUIRES: 0 <= rank < world <= batch_size.
 RankSlice SliceOfRank(uint64_t batch_size, int rank, int world);

@@ -16,7 +16,7 @@ struct ResumeToken {
   uint64_t plan_fingerprint = 0;
   uint64_t data_fingerprint = 0;
   uint64_t next_batch = 0;  // global batches before it are done
-  std::string state;        // of a plan with a cut: the settler's, without white space
+  std::string state;        // the settler's state, with a cut, without white space
 
   // One line of ASCII: "millrace-state 1 semantics=1 plan=<16 hex> data=<16 hex> batch=12", and
   // " state=..." unless that is empty.

@@ -20,7 +20,8 @@ void AddSources(const OrderPlan& plan, std::span<const OrderSource> sources, Ord
   sum->total_bytes += sources[plan.source].total_bytes;
 }
 
-// What `size` records of an input take when each has the mean size of its sources (S-ZIP-3).
+// The bytes that `size` records of an input take when each has the mean size of its sources
+// (S-ZIP-3).
 uint64_t BytesOf(const OrderPlan& input, std::span<const OrderSource> sources, uint64_t size) {
   OrderSource sum;
   AddSources(input, sources, &sum);

@@ -38,7 +38,7 @@ class Zip {
   // Elements of a pass: as many as the shortest input has; kInfinite when none ends.
   uint64_t size() const { return facts_.num_records; }
   size_t num_inputs() const { return inputs_.size(); }
-  // What the order behind it has to know.
+  // The facts that the order behind it has to know.
   const OrderSource& facts() const { return facts_; }
 
   // The records of samples, input after input: sample i's of input j is records[j * n + i], n being

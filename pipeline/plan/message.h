@@ -12,7 +12,7 @@
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 
-// What is inside a Plan, and where in the text each part of it stands.
+// The content of a Plan, and the place of each part of it in the text.
 
 namespace millrace::augment {
 class Vocabulary;
@@ -29,7 +29,7 @@ enum class StageKind { kSource, kOrder, kMap, kCut, kBatch, kPrefetch };
 struct PlanMessage {
   proto::Pipeline pipeline;  // every default filled in
   TextLocations locations;
-  // What PinVocabularies has read, by file, for the ops of every pass.
+  // The vocabularies that PinVocabularies has read, by file, for the ops of every pass.
   std::map<std::string, std::shared_ptr<const augment::Vocabulary>> vocabularies;
 
   // "FILE:LINE:COLUMN" of stage i, or of a field of its op.

@@ -14,8 +14,8 @@
 #include "readers/container.h"
 #include "readers/csv_columns.h"
 
-// What the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to apply, a
-// batch to fill.
+// The plan that the optimizer hands to the executor: an order to evaluate, cuts to settle, ops to
+// apply, a batch to fill.
 
 namespace millrace::pipeline {
 
@@ -32,20 +32,20 @@ struct SourceSpec {
   // kFiles
   readers::ContainerOptions container;
   std::vector<std::string> file_patterns;
-  std::vector<std::string> dali_index;  // patterns; none: the files tell where records are
+  std::vector<std::string> dali_index;  // index files; none: the files tell where records are
   std::string compression;              // "auto", "none", "gzip", "zlib", "zstd"
-  readers::CsvColumns columns;          // that headers are to name
+  readers::CsvColumns columns;          // the columns that headers are to name
   bool ignore_header_names = false;
   bool verify_crc = true;
-  bool resync = false;              // kFiles: a stretch of damage is a damaged record
+  bool resync = false;              // kFiles: true if a stretch of damage is a damaged record
   std::string io = "pread";         // kFiles: "pread", "mmap", "direct"
-  bool drop_behind = false;         // kFiles
+  bool drop_behind = false;         // kFiles: true if the page cache drops the bytes that were read
   uint64_t access_point_bytes = 0;  // kFiles: RecordSourceOptions::span_bytes
   // kImageFolder
   std::string folder;
-  std::optional<int64_t> label;      // of all images
-  std::vector<std::string> classes;  // by label
-  std::string classes_file;          // that has them; empty: none
+  std::optional<int64_t> label;      // the label of all images
+  std::vector<std::string> classes;  // the names of the classes, by label
+  std::string classes_file;          // the file that has these names; empty: none
   bool strict = false;
   uint64_t max_record_bytes = 0;  // kFiles, kImageFolder
   uint64_t count = 0;             // kRange
@@ -60,10 +60,10 @@ struct OrderStep {
   uint64_t count = 0;
   // kShard: index; kInterleave: block length; kGlobalShuffle: window (0: 16 blocks)
   uint64_t second = 0;
-  bool shuffle_files = false;  // kInterleave
-  bool by_bytes = false;       // kShard
+  bool shuffle_files = false;  // kInterleave: true if the files are shuffled
+  bool by_bytes = false;       // kShard: true if shards have about as many bytes
   uint64_t key = 0;            // shuffles, shuffle_files: HashName of the stage's name
-  std::string stage;           // for messages and explain
+  std::string stage;           // the name of the stage, for messages and explain
 };
 
 // A source, or a join of orders, and the steps behind it.
@@ -71,10 +71,10 @@ struct OrderPlan {
   enum class Root { kSource, kConcatenate, kMix };
   Root root = Root::kSource;
   size_t source = 0;              // kSource: index into PhysicalPlan::sources
-  std::vector<OrderPlan> inputs;  // joins
+  std::vector<OrderPlan> inputs;  // the inputs of a join
   std::vector<double> weights;    // kMix, one per input
-  uint64_t key = 0;               // kMix
-  std::string stage;              // of the join
+  uint64_t key = 0;               // kMix: HashName of the stage's name
+  std::string stage;              // the name of the join
   std::vector<OrderStep> steps;
 };
 
@@ -82,9 +82,9 @@ struct OrderPlan {
 // no other.
 struct ZipPlan {
   struct Input {
-    OrderPlan order;       // over PhysicalPlan::sources
-    std::string field;     // of the samples
-    bool numbers = false;  // of a range, int64; else records
+    OrderPlan order;       // the order of the input, over PhysicalPlan::sources
+    std::string field;     // the field of the samples that it fills
+    bool numbers = false;  // true if it is int64 numbers of a range; else records
   };
   std::string stage;
   std::vector<Input> inputs;
@@ -92,8 +92,8 @@ struct ZipPlan {
 
 struct PhysicalOp {
   std::string stage;       // the stage's name
-  std::string summary;     // for explain
-  std::unique_ptr<Op> op;  // resolved
+  std::string summary;     // the line for explain
+  std::unique_ptr<Op> op;  // the resolved op
   // Batch fields that this op writes last: stored straight into the slab.
   std::vector<std::string> binds;
 };
@@ -103,7 +103,7 @@ struct ExamineStep {
   enum class Kind { kOp, kFilter, kUnbatch };
   Kind kind = Kind::kOp;
   PhysicalOp op;                    // kOp
-  std::string stage;                // all
+  std::string stage;                // all kinds: the name of the stage
   std::optional<Predicate> filter;  // kFilter
   std::vector<std::string> split;   // kUnbatch: the fields that are split, of those present
 };
@@ -113,18 +113,18 @@ struct PhysicalPlan;
 // Present when filters are materialized: they decide at Open which records of the sources there
 // are, and the order knows no others.
 struct SelectPlan {
-  // Sources, seed, and a cut of the filters alone with the ops that they need.
+  // The sources, the seed, and a cut of the filters alone with the ops that they need.
   std::shared_ptr<const PhysicalPlan> scan;
-  std::string key;  // equal only where the same records are kept of the same data
+  std::string key;  // a text, equal only where the same records are kept of the same data
 };
 
 // A step over the rows that are left after a cut, lane by lane.
 struct SettleStep {
   enum class Kind { kTake, kSkip, kShuffle };
   Kind kind = Kind::kTake;
-  // Over the whole stream: lane l of L has count (l+1)/L - count l/L of it, rounded down.
+  // The count over the whole stream: lane l of L has count (l+1)/L - count l/L of it, rounded down.
   uint64_t count = 0;
-  // Stands behind so many of the filters; rows that a later filter drops still count here.
+  // The number of filters in front of the step; rows that a later filter drops still count here.
   int after_filters = 0;
   uint64_t key = 0;  // kShuffle
   std::string stage;
@@ -132,12 +132,12 @@ struct SettleStep {
 
 // Present when a stage changes how many rows there are by looking at them.
 struct CutPlan {
-  std::vector<ExamineStep> examine;  // in order; the ops that filters, unbatch and extents need
+  std::vector<ExamineStep> examine;  // the steps; ops as filters, unbatch and extents need
   int num_filters = 0;
-  // One of these ops draws at random, or is the host program's: what it makes of a record may
+  // True if one of these ops draws at random, or is the host program's: its rows of a record may
   // differ from epoch to epoch.
   bool may_vary = false;
-  std::vector<SettleStep> settle;  // in order
+  std::vector<SettleStep> settle;  // the steps in order
   // Batch fields whose extents differ from row to row: pass 1 tells them, in this order, all
   // extents of each field.
   std::vector<std::string> extents_of;
@@ -152,9 +152,9 @@ struct BatchSpec {
   };
   Kind kind = Kind::kFixed;
   std::string stage;
-  uint64_t size = 0;  // global; kBucket: of the largest bucket
+  uint64_t size = 0;  // rows of the global batch; kBucket: of the largest bucket
   bool drop_remainder = false;
-  std::vector<Padding> padding;  // kPadded, kBucket; other fields: zero
+  std::vector<Padding> padding;  // kPadded, kBucket: the padding of fields; of other fields: zero
   // kBucket
   std::string length_field;
   std::vector<uint64_t> boundaries;
@@ -165,20 +165,20 @@ struct BatchSpec {
 // An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
 // host program.
 struct BatchOpSpec {
-  std::string stage;                                       // identity of its random draws
-  std::string where = {};                                  // FILE:LINE:COLUMN of the stage
-  std::optional<augment::BatchMixingOptions> mixing = {};  // then nothing below holds
-  std::string op;                                          // as registered
+  std::string stage;       // the name of the stage, and of its random draws
+  std::string where = {};  // FILE:LINE:COLUMN of the stage
+  std::optional<augment::BatchMixingOptions> mixing = {};  // with it nothing below holds
+  std::string op;                                          // the name of the op, as registered
   uint32_t version = 0;
   std::string options;
 };
 
-// What takes the place of damaged samples.
+// The policy for damaged samples, and its limits.
 struct DamageSpec {
   enum class Policy { kFail, kSkip, kMask, kReplace };
   Policy policy = Policy::kFail;
-  uint64_t max_count = 0;  // damaged samples, at most; 0: no limit
-  double max_share = 0;    // of all samples; 0: no limit
+  uint64_t max_count = 0;  // the most damaged samples; 0: no limit
+  double max_share = 0;    // the largest share of all samples; 0: no limit
 };
 
 struct PhysicalPlan {
@@ -193,15 +193,16 @@ struct PhysicalPlan {
   std::vector<OrderStep> batch_order;
   // Cuts. Without one the rows of a batch are arithmetic.
   std::optional<CutPlan> cut;
-  uint64_t lanes = 1;  // divides the batch size (of every bucket)
-  // Work on the rows that are left: one-to-one, on (record, sub-index).
+  uint64_t lanes = 1;  // the number of lanes; divides the batch size (of every bucket)
+  // The ops on the rows that are left: one-to-one, on (record, sub-index).
   std::vector<PhysicalOp> ops;
-  Schema batch_schema;  // per sample; unknown extents and kBytes only where `batch` takes them
-  // Never kPadded or kRagged without a field whose extents differ: such a batch is kFixed.
+  Schema batch_schema;  // the sample; unknown extents and kBytes only where `batch` takes them
+  // The kind is never kPadded or kRagged without a field whose extents differ: such a batch is
+  // kFixed.
   BatchSpec batch;
-  std::vector<BatchOpSpec> batch_ops;  // in order
+  std::vector<BatchOpSpec> batch_ops;  // the ops over whole batches, in order
   DamageSpec damage;
-  int prefetch_batches = 0;  // 0: as many small ones as fit a MiB (DefaultPrefetch)
+  int prefetch_batches = 0;  // 0: as many small batches as fit a MiB (DefaultPrefetch)
   // Rules that fired, for explain: "map_into_batch: image stored by normalize".
   std::vector<std::string> rules;
   uint64_t plan_fingerprint = 0;

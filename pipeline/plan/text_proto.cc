@@ -45,7 +45,7 @@ size_t OffsetOf(std::string_view text, int line, int column) {
   return offset;
 }
 
-// What stands between the n-th and the next double quote of `message`, n from 0.
+// The text between the n-th and the next double quote of `message`, n from 0.
 std::string Quoted(const std::string& message, int n) {
   const std::vector<std::string> parts = absl::StrSplit(message, '"');
   const size_t i = 2 * static_cast<size_t>(n) + 1;

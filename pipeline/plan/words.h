@@ -52,7 +52,7 @@ inline constexpr Words<augment::PadTokensOptions::Truncate, 3> kTruncates = {
      {"left", augment::PadTokensOptions::Truncate::kLeft},
      {"none", augment::PadTokensOptions::Truncate::kNever}}};
 
-// What `word` stands for; nullopt when it is none of them.
+// The value that `word` stands for; nullopt when it is none of them.
 template <typename Value, size_t kSize>
 std::optional<Value> Find(const Words<Value, kSize>& words, std::string_view word) {
   for (const auto& [name, value] : words) {

@@ -23,7 +23,7 @@ namespace millrace::pipeline {
 // The records at positions first, first + 1, ... of a lane. Their memory is in the budget.
 struct KeptRecords {
   uint64_t first = 0;
-  std::vector<std::string_view> payloads;  // in `buffer`
+  std::vector<std::string_view> payloads;  // the bytes of each record, in `buffer`
   ReadBuffer buffer;
   std::shared_ptr<MemoryBudget> budget;
   int64_t reserved_bytes = 0;

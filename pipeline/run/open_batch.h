@@ -15,7 +15,7 @@ namespace millrace::pipeline {
 
 // A row that cannot be delivered as it is.
 struct BadRow {
-  int64_t row = 0;         // of the batch's slab
+  int64_t row = 0;         // the row of the batch's slab
   bool tolerable = false;  // true if it is damage, and the plan goes on behind it
   absl::Status error;      // complete
 };
@@ -25,12 +25,12 @@ struct OpenBatch {
   // Constant once the batch is in the ring.
   std::shared_ptr<BatchData> data;
   bool closed = false;                 // true in a plan with a cut: the slab holds the rows' ids
-  const BatchOrder* order = nullptr;   // without a cut
-  BatchPlace place;                    // without a cut
+  const BatchOrder* order = nullptr;   // without a cut: the order of the rows
+  BatchPlace place;                    // without a cut: the place in that order
   std::vector<ClosedBatch::Row> rows;  // with a cut: the rows to work on, ascending slots
   int64_t num_work_rows = 0;           // rows to work on; without a cut they fill slots from 0 on
-  uint64_t first_position = 0;         // of slot 0 in the stream
-  std::vector<uint32_t> lanes;         // of each slot, where rows that move up stay in their lane
+  uint64_t first_position = 0;         // the position of slot 0 in the stream
+  std::vector<uint32_t> lanes;  // the lane of each slot, where rows that move up stay in theirs
 
   // Guarded by the executor's mutex.
   bool ready = false;          // true if it can be delivered
@@ -38,7 +38,7 @@ struct OpenBatch {
   int64_t remaining_rows = 0;  // rows that have not landed
   int64_t num_bad_rows = 0;
   int64_t error_row = std::numeric_limits<int64_t>::max();
-  absl::Status error;             // of error_row, the lowest row so far that no policy mends
+  absl::Status error;  // the error of error_row, the lowest row so far that no policy mends
   std::vector<BadRow> tolerable;  // rows to mend once all rows have landed
   uint32_t candidates = 0;        // substitutes tried for each damaged sample
 

@@ -22,7 +22,7 @@ inline constexpr std::string_view kRecordColumn = "record";
 struct RunScratch {
   RunArena arena;
   std::vector<std::vector<FieldSlots>> slots;  // per op, the places of the fields that it binds
-  int64_t reserved_bytes = 0;                  // of the arena, in the budget
+  int64_t reserved_bytes = 0;                  // the bytes of the arena, reserved in the budget
 };
 
 // Turns the bytes of a run into rows of its batch. Immutable, thread-safe.

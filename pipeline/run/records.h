@@ -31,13 +31,13 @@ struct RunRecords {
   // Column after column, each of all rows. Both may be longer than needed: they are not shortened
   // from run to run, so that nothing is zeroed again. Empty if records have no bytes.
   std::vector<readers::RecordRef> refs;
-  std::vector<size_t> starts;    // of each record's frame in `buffer`, and the end of the last one
+  std::vector<size_t> starts;    // each record's frame in `buffer`, and the last one's end
   std::vector<SampleId> zipped;  // scratch: the records of a zip before the rows are counted
   ReadBuffer buffer;
   std::vector<ReadSpan> spans;
-  std::vector<absl::Status> read_status;  // of each span
+  std::vector<absl::Status> read_status;  // the status of each span
   bool alone = false;                     // true if every record is read by itself
-  int64_t reserved_bytes = 0;             // of the buffer, in the budget
+  int64_t reserved_bytes = 0;             // the bytes of the buffer, reserved in the budget
 
   // The size of the buffer.
   int64_t bytes() const {

@@ -17,7 +17,7 @@ namespace millrace::pipeline {
 // Records that pass 1 has read, one per row.
 struct KeptRows {
   std::vector<std::shared_ptr<const KeptRecords>> owners;
-  std::vector<std::string_view> payloads;  // in `owners`
+  std::vector<std::string_view> payloads;  // the bytes of each record, in `owners`
 
   bool empty() const { return payloads.empty(); }
 };
@@ -27,10 +27,10 @@ struct KeptRows {
 struct RowsRun {
   OpenBatch* batch = nullptr;
   int64_t first_row = 0;
-  uint64_t position = 0;  // of the first row, in the stream
+  uint64_t position = 0;  // the position of the first row in the stream
   RunRecords records;     // no rows if the records are kept ones
   KeptRows kept;
-  std::vector<BadRow> bad_rows;  // once it was worked on
+  std::vector<BadRow> bad_rows;  // the bad rows, once it was worked on
 
   int64_t num_rows() const {
     return kept.empty() ? records.rows : static_cast<int64_t>(kept.payloads.size());

@@ -166,7 +166,7 @@ absl::StatusOr<std::shared_ptr<const Selection>> OpenSelection(const PhysicalPla
   std::optional<Selection> selection = keeper.Load();
   if (!selection.has_value()) {
     const UniqueFd lock = keeper.Lock();
-    // Whoever held the lock may have made it meanwhile.
+    // The process that held the lock may have made it meanwhile.
     if (lock.valid()) selection = keeper.Load();
     if (!selection.has_value()) {
       MILLRACE_ASSIGN_OR_RETURN(selection,

@@ -11,9 +11,9 @@
 #include "pipeline/select/selection.h"
 #include "pipeline/stages/apply_caught.h"
 
-// One look at every record. A run is read in the background, examined by a worker, and its bits are
-// set; whoever sets them begins the next runs. So no worker waits, other pipelines of the context
-// get their turn after each run, and there are never more than a few runs in memory.
+// Looks at every record once. A run is read in the background, and a worker examines it, sets its
+// bits and begins the next runs. So no worker waits, other pipelines of the context get their turn
+// after each run, and there are never more than a few runs in memory.
 
 namespace millrace::pipeline {
 namespace {

@@ -28,7 +28,7 @@ namespace millrace::pipeline {
 absl::StatusOr<Selection> ScanRecords(const PhysicalPlan& scan, const readers::RecordSource& source,
                                       Context& context, const OpenOptions& options);
 
-// What a selection was made from: 128 bits.
+// A hash of the inputs that a selection was made from: 128 bits.
 struct SelectionKey {
   uint64_t high = 0;
   uint64_t low = 0;

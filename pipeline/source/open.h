@@ -21,12 +21,12 @@ namespace millrace::pipeline {
 struct OpenedSources {
   std::unique_ptr<readers::RecordSource> source;
   GrowingSource* growing = nullptr;            // `source`, if it is one
-  std::vector<OrderSource> facts;              // of each source of the plan
+  std::vector<OrderSource> facts;              // the facts of each source of the plan
   std::shared_ptr<const Selection> selection;  // that the facts have; null: none
 
   // Decides which records there are, if the plan selects any (OpenSelection).
   absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
-  // What they keep in memory as long as they live, at most.
+  // The most bytes that the sources keep in memory as long as they live.
   uint64_t MemoryBytes() const;
   // Of the data that the stream is made of: the source's, and which of its records there are.
   uint64_t Fingerprint() const;
@@ -39,9 +39,9 @@ struct OpenedSources {
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options);
 
-// What an order reads from before it goes on.
+// The window that an order reads from before it goes on.
 struct ReadWindow {
-  uint64_t records = 0;  // of the largest shuffle
+  uint64_t records = 0;  // the records of the largest shuffle
   uint64_t bytes = 0;    // inflated ones, of the blocks of a global_shuffle { block_bytes }
 };
 ReadWindow WindowOfOrder(const PhysicalPlan& plan);

@@ -11,7 +11,7 @@
 #include "pipeline/plan/message.h"
 #include "pipeline/plan/words.h"
 
-// What the checks of all stages' options share.
+// The common part of the checks of all stages' options.
 
 namespace millrace::pipeline {
 
@@ -109,7 +109,8 @@ absl::Status CheckProbability(const OptionsChecker& check, const Message& op) {
   return check.IsProbability(op.probability());
 }
 
-// What is wrong with the extents of a field, of which only the first may be -1, or "".
+// The reason why the extents of a field, of which only the first may be -1, are wrong; "": they are
+// not.
 std::string WhyNotShape(const google::protobuf::RepeatedField<int64_t>& shape);
 
 }  // namespace millrace::pipeline

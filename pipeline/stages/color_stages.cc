@@ -71,7 +71,7 @@ absl::Status CheckJitter(const OptionsChecker& check, const proto::ColorJitter& 
   return check.IsProbability(jitter.probability());
 }
 
-// What all ops on colours have.
+// The options that all ops on colours have.
 template <typename Message>
 augment::ColorOptions ToColor(ColorOp op, const Message& message) {
   augment::ColorOptions options;

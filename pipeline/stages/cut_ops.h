@@ -12,7 +12,7 @@
 #include "base/run.h"
 #include "pipeline/predicate.h"
 
-// What a split sample is, for both passes over it: pass 1 counts its elements, pass 2 takes one.
+// Split samples, for both passes over them: pass 1 counts a sample's elements, pass 2 takes one.
 
 namespace millrace::pipeline {
 
@@ -31,9 +31,9 @@ void TakeElements(Run& run, std::span<const std::string> split);
 // there is no such element.
 absl::StatusOr<std::unique_ptr<Op>> MakeUnbatchSlice(std::vector<std::string> fields);
 
-// What a materialized filter is for rows: an op that fails those which the predicate does not hold
-// for. Row errors are those of Predicate::Evaluate, and DATA_LOSS where it is false: the record is
-// not the one that was looked at.
+// The op of a materialized filter: it fails the rows for which the predicate does not hold. Row
+// errors are those of Predicate::Evaluate, and DATA_LOSS where it is false: the record is not the
+// one that was looked at.
 absl::StatusOr<std::unique_ptr<Op>> MakeFilterCheck(Predicate predicate);
 
 // The stage `identity`: does nothing.

@@ -30,15 +30,15 @@ namespace millrace::pipeline {
 // One option of a stage, for people.
 struct Option {
   const char* name = nullptr;   // the field of the stage's message
-  const char* text = "";        // what it means, in Markdown; may be empty
+  const char* text = "";        // its meaning, in Markdown; may be empty
   const char* value = nullptr;  // the default in words; null: the value that `fill` sets
 };
 
 inline constexpr char kRequired[] = "required";
 
-// What rules and texts have to know of an op, by the type of its options.
+// The facts that rules and texts have to know of an op, by the type of its options.
 struct OpRow {
-  size_t index = 0;  // of the options' type in OpOptions
+  size_t index = 0;  // the number of the options' type in OpOptions
   // Name of the op; null: that of the stage.
   std::string (*name)(const OpOptions&) = nullptr;
   // Fields that the op reads, writes and removes.
@@ -51,7 +51,7 @@ struct OpRow {
   absl::StatusOr<std::unique_ptr<Op>> (*make)(const OpOptions&, const std::string& stage) = nullptr;
 };
 
-// What a stage that mixes the rows of whole batches becomes.
+// The options read from a stage that mixes the rows of whole batches.
 struct MixingOfStage {
   augment::BatchMixingOptions options;
   // Of integer labels that become one_hot before the batch; 0: they are float32 [classes] already.
@@ -71,12 +71,13 @@ struct StageRow {
   // INVALID_ARGUMENT with the place of the first option that is out of range; null: none can be.
   absl::Status (*check)(const OptionsChecker&, const proto::Stage&) = nullptr;
 
-  // What a stage of each kind becomes. REQUIRES, of all of them: filled in and checked.
+  // The part of a plan that a stage of each kind becomes. REQUIRES, of all of them: the stage is
+  // filled in and checked.
   void (*source)(const proto::Stage&, SourceSpec*) = nullptr;  // but for joins
   void (*order)(const proto::Stage&, OrderStep*) = nullptr;
   void (*batch)(const proto::Stage&, BatchSpec*) = nullptr;
-  OpOptions (*read)(const proto::Stage&) = nullptr;        // maps and cuts of samples
-  const OpRow* op = nullptr;                               // of what `read` returns
+  OpOptions (*read)(const proto::Stage&) = nullptr;  // maps and cuts of samples
+  const OpRow* op = nullptr;                         // the op of the options that `read` returns
   MixingOfStage (*mixing)(const proto::Stage&) = nullptr;  // maps of whole batches
 
   // Facts.
@@ -87,7 +88,7 @@ struct StageRow {
 
 // Stages that belong together, in the order of the documentation.
 struct StageFamily {
-  const char* key = "";    // of the table in docs/pipeline.md
+  const char* key = "";    // the key of the table in docs/pipeline.md
   const char* title = "";  // "Sources"
   std::span<const StageRow> rows;
 };

@@ -59,7 +59,7 @@ struct IdentityOptions {};
 // An op of the host program.
 struct CustomOptions {
   std::string stage;  // identity of its random draws
-  std::string op;     // as registered
+  std::string op;     // the name, as registered
   uint32_t version = 0;
   std::string options;
 };

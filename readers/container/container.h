@@ -21,8 +21,8 @@
 //
 // A shard is cut into frames that follow each other without gaps: what belongs to no record (blank
 // lines, folders in a tar) is the end of the frame before it. So an index is where frames begin and
-// the last one ends, whatever the container, and a container is three things: how frames are found
-// once, how the payload is taken out of one, and what an index of it may be believed to say. Taking
+// the last one ends in every container, and a container is three things: how frames are found once,
+// how the payload is taken out of one, and what an index of it may be believed to say. Taking
 // payloads out is asked for by the run, not by the record, so that the loop over records is the
 // container's own and nothing is dispatched in it.
 
@@ -31,7 +31,7 @@ namespace millrace::readers {
 // Frames of a regular container in front of damage.
 struct WholeFrames {
   RecordIndex frames;
-  uint64_t end = 0;     // of the last of them, or where damage begins that lies in front of them
+  uint64_t end = 0;  // end of the last frame, or begin of damage that lies in front of the frames
   absl::Status damage;  // DATA_LOSS with RecordError; OK: there is none
 };
 

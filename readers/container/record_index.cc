@@ -155,7 +155,7 @@ absl::Status NoMemory(uint64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("no memory for an index of ", bytes, " bytes"));
 }
 
-// Bounds what is allocated, whatever the file says.
+// Bounds the memory that is allocated, even if the file says otherwise.
 absl::Status CheckSize(const RandomAccessFile& file, const FrameFormat& format,
                        uint64_t shard_bytes) {
   if (file.size() <= kIndexHeaderBytes) return Damaged(file, "size");

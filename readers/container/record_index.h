@@ -25,10 +25,10 @@ namespace millrace::readers {
 
 // The facts that an index has of the container of its frames.
 struct FrameFormat {
-  uint64_t key = 0;             // of the container and its options; an index is for one of them
-  uint32_t overhead_bytes = 0;  // of a frame that are no payload; 0 where only reading it tells
-  uint32_t least_bytes = 1;     // of a frame
-  bool to_end = true;           // the last frame ends where the shard does
+  uint64_t key = 0;             // key of the container and its options; an index is for one key
+  uint32_t overhead_bytes = 0;  // bytes of a frame that are no payload; 0 where only reading tells
+  uint32_t least_bytes = 1;     // least size of a frame
+  bool to_end = true;           // true if the last frame ends where the shard does
 };
 inline constexpr FrameFormat kTfRecordFrames = {
     .key = 0, .overhead_bytes = kFrameBytes, .least_bytes = kFrameBytes, .to_end = true};
@@ -54,7 +54,7 @@ class RecordIndex {
   static RecordIndex Regular(uint64_t first, uint64_t frame_bytes, uint64_t count,
                              std::optional<uint64_t> rest_bytes = std::nullopt);
   // Takes over `begins` of `width` bytes each, which lie in `memory`, little-endian and aligned;
-  // at least one. No length will be above `longest`, whatever they say.
+  // at least one. No length will be above `longest`, even if the begins say so.
   RecordIndex(std::shared_ptr<const IndexMemory> memory, std::span<const std::byte> begins,
               uint32_t width, const FrameFormat& format, uint64_t longest);
 
@@ -90,7 +90,7 @@ class RecordIndex {
   // size.
   uint32_t width() const { return wide_ == nullptr ? sizeof *begins_ : sizeof *wide_; }
   std::span<const std::byte> bytes() const;
-  // What it takes, lengths too.
+  // The memory of the index, lengths included.
   uint64_t memory_bytes() const {
     return bytes().size() + (lengths_ == nullptr ? 0 : num_records_ * sizeof *lengths_);
   }
@@ -114,9 +114,10 @@ class RecordIndex {
 struct WalkOptions {
   bool verify_crc = true;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  bool plain = true;           // the bytes are those of the shard itself, not inflated ones
-  bool is_part = false;        // of a tar: members without the end mark
-  bool begins_narrow = false;  // of a tar: damage may be near, so little is read at first
+  bool plain = true;     // true if the bytes are those of the shard itself, not inflated ones
+  bool is_part = false;  // true for members of a tar without the end mark
+  // True for a tar where damage may be near, so that little is read at first.
+  bool begins_narrow = false;
   std::function<void(uint64_t bytes)> advanced;  // called with the bytes walked since; may be empty
 };
 

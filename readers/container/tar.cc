@@ -9,7 +9,7 @@
 
 // Samples of WebDataset: members of a tar that follow each other and are called alike up to the
 // first dot. A record is the stretch of the archive that holds them, headers included, so that one
-// read fetches a sample whatever its members are.
+// read fetches a sample of any members.
 
 namespace millrace::readers {
 namespace {

@@ -20,11 +20,11 @@ inline constexpr uint64_t kTarBlock = 512;
 // One member of an archive.
 struct TarMember {
   std::string name;      // the long one, where there is one
-  bool is_file = false;  // regular, so that it has data
-  uint64_t begin = 0;    // of its first header: one with a long name, or of pax, counts
+  bool is_file = false;  // true if it is a regular file, so that it has data
+  uint64_t begin = 0;    // begin of its first header: one with a long name, or of pax, counts
   uint64_t data = 0;     // where its bytes begin
   uint64_t size = 0;     // their number
-  uint64_t end = 0;      // of its last block
+  uint64_t end = 0;      // end of its last block
 };
 
 // Reads the headers of a tar: ustar, GNU and pax, with long names and sizes. Data is jumped over,
@@ -52,7 +52,7 @@ class TarWalk {
   uint64_t offset() const { return at_; }
 
  private:
-  struct Extras;  // what headers in front of a member say about it
+  struct Extras;  // the facts that headers in front of a member tell of it
 
   absl::Status ReadExtra(char type, uint64_t size, Extras* extras);
   absl::Status ReadPax(std::string_view records, Extras* extras) const;

@@ -13,7 +13,7 @@ namespace millrace::readers {
 inline constexpr size_t kHeaderBytes = 12;  // u64 length, u32 masked CRC of those 8 bytes
 inline constexpr size_t kFooterBytes = 4;   // u32 masked CRC of the payload
 inline constexpr size_t kFrameBytes = kHeaderBytes + kFooterBytes;
-// Longer than this and offset arithmetic could wrap around, whatever the caller's limit is.
+// Above this length offset arithmetic could wrap around, so that no limit of a caller allows it.
 inline constexpr uint64_t kMaxLength = std::numeric_limits<int64_t>::max() - kFrameBytes;
 
 struct FrameHeader {

@@ -82,7 +82,7 @@ class Conversion {
 
   absl::Status BeginOutput(const std::vector<ConvertFeature>& declared) {
     if (!output_->needs_first() || total_ == 0) return output_->Begin(declared, nullptr);
-    // What is read in order is opened once more: the first record comes again.
+    // An input that is read in order is opened once more: the first record comes again.
     std::unique_ptr<internal::ConvertInput> own;
     if (input_->fetch_in_order()) {
       ConvertOptions again = options_;

@@ -75,7 +75,7 @@ absl::StatusOr<std::string> ToExample(const Sample& sample) {
   return example.Serialize();
 }
 
-// What a record of any bytes is: the record itself, or a feature of the sample.
+// Outputs whose records are any bytes: those of the record itself, or of a feature of the sample.
 class BytesOutput : public ConvertOutput {
  public:
   BytesOutput(const ConvertOptions& options, bool as_samples)

@@ -77,7 +77,8 @@ absl::Status CheckSide(const Sample& sample, std::string_view name, int64_t real
   return FeatureError(name, absl::StrCat("is ", *side, ", and the image has ", real));
 }
 
-// What is derived from an image is not written, so it has to be what would be derived again.
+// Features that are derived from an image are not written, so they have to be what would be derived
+// again.
 absl::StatusOr<ImageHeader> CheckDerived(const Sample& sample, std::string_view encoded) {
   MILLRACE_ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(encoded));
   MILLRACE_ASSIGN_OR_RETURN(const std::string* const format,
@@ -91,7 +92,7 @@ absl::StatusOr<ImageHeader> CheckDerived(const Sample& sample, std::string_view 
   return header;
 }
 
-// An empty folder in place of whatever a killed process left there.
+// Makes an empty folder, in place of one that a killed process may have left there.
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);

@@ -9,8 +9,8 @@
 #include "readers/convert/output.h"
 
 // Samples as text: rows of CSV and lines of JSON. Both have columns, which are declared, or those
-// of record 0; whatever does not fit them is an error, since a reader would take it for something
-// else.
+// of record 0; a sample that does not fit them is an error, since a reader would take it for
+// something else.
 
 namespace millrace::readers::internal {
 namespace {

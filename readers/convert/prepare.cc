@@ -34,8 +34,8 @@ bool MayMiss(std::span<const ConvertFeature> declared, std::string_view name) {
   return found != declared.end() && found->is_optional;
 }
 
-// What is taken of a sample. Its features keep the names that they were read with until the image
-// was encoded anew, since these are the names that options speak of.
+// The features that are taken of a sample. They keep the names that they were read with until the
+// image was encoded anew, since these are the names that options speak of.
 struct Taken {
   Sample sample;
   std::vector<std::string> new_names;  // of each
@@ -70,7 +70,7 @@ SampleFeature* FindImage(const ConvertOptions& options, Sample& sample) {
   return nullptr;
 }
 
-// What a feature that is called like a kind of file is called with other bytes.
+// The new name of a feature that is called like a kind of file, when it holds bytes of `format`.
 std::string_view ExtensionOf(std::string_view name, std::string_view format) {
   if (name != "jpg" && name != "jpeg" && name != "png") return name;
   if (format != "jpeg") return format;

@@ -17,18 +17,18 @@ namespace millrace::readers::internal {
 
 using EncodedChunk = std::vector<EncodedRecord>;
 
-// What is done with each of `num_chunks` stretches of records.
+// The work on each of `num_chunks` stretches of records.
 struct ChunkWork {
   uint64_t num_chunks = 0;
-  bool fetch_in_order = false;  // by one thread at a time
+  bool fetch_in_order = false;  // true if one thread at a time fetches, in order
   std::function<absl::StatusOr<std::unique_ptr<FetchedRecords>>(uint64_t chunk)> fetch;
   std::function<absl::StatusOr<EncodedChunk>(uint64_t chunk, FetchedRecords& records)> encode;
   std::function<absl::Status(EncodedChunk)> write;
 };
 
-// Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order,
-// whatever the number of threads. At most two chunks per thread wait. Returns the error of the
-// first chunk that has one; those before it are written.
+// Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order
+// with any number of threads. At most two chunks per thread wait. Returns the error of the first
+// chunk that has one; those before it are written.
 absl::Status RunInOrder(const ChunkWork& work, int threads);
 
 }  // namespace millrace::readers::internal

@@ -19,10 +19,11 @@
 //
 // Where a member begins is told by its first bytes, which noise may have by chance: a kibibyte of
 // it has to be inflated, or all of it if it is shorter, or a frame of a record has to begin in it.
-// What is taken for a member all the same, and what the inflater makes up before it notices damage,
-// is told from records by their CRCs: a record that is copied there as it was comes twice. Bytes
-// that were made to look like members could be inflated again and again: it inflates at most four
-// times the file's bytes and a MiB for that, and takes what lies behind for lost.
+// Bytes that are taken for a member all the same, and bytes that the inflater makes up before it
+// notices damage, are told from records by their CRCs: a record that is copied there as it was
+// comes twice. Bytes that were made to look like members could be inflated again and again: the
+// source inflates at most four times the file's bytes and a MiB for that, and takes the bytes
+// behind for lost.
 
 namespace millrace::readers {
 

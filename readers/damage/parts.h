@@ -46,10 +46,10 @@ namespace millrace::readers {
 struct ShardPart {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t ordinal = 0;    // of the part
+  uint64_t ordinal = 0;    // number of the part
   absl::Status damage;     // DATA_LOSS with RecordError
-  bool is_header = false;  // damage of the row that names the columns
-  // Of a record, while it is looked at: as it lies in the shard, and without its frame.
+  bool is_header = false;  // true if the damaged part is the row that names the columns
+  // The bytes of a record, while it is looked at: as it lies in the shard, and without its frame.
   std::string_view framed;
   std::string_view payload;
 };
@@ -58,18 +58,18 @@ using OnPart = std::function<absl::Status(const ShardPart& part)>;
 // The inflated bytes of a file.
 struct InflatedShard {
   std::shared_ptr<const RandomAccessFile> file;
-  Compression compression = Compression::kNone;  // what the file is, never kAuto
-  std::vector<LostBytes> lost = {};              // of the stream, in order
+  Compression compression = Compression::kNone;  // of the file, never kAuto
+  std::vector<LostBytes> lost = {};              // lost bytes of the stream, in order
 };
 absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,
                                            const ContainerOptions& container);
-// Whether what lies at `offset` lies behind lost bytes, so that others who read the file, with
-// access points of an earlier state of it, may find something else there.
+// Whether `offset` lies behind lost bytes, so that other readers of the file, with access points of
+// an earlier state of it, may find something else there.
 bool IsBehindLost(const InflatedShard& shard, uint64_t offset);
 
 // Calls `on_part` for all parts in order; the first that it does not return OK for ends the walk.
-// What lies before the first record, and is no damage, is in none. What is
-// lost of the stream is damage, with the record that it lies in.
+// Bytes before the first record that are no damage are in none. Bytes that are lost of the stream
+// are damage, with the record that they lie in.
 //   other  the file cannot be read
 absl::Status WalkParts(const InflatedShard& shard, const ContainerOptions& container,
                        uint64_t max_record_bytes, const OnPart& on_part);
@@ -82,12 +82,12 @@ struct RecordRun {
 };
 using OnRun = std::function<absl::Status(const RecordRun& run)>;
 
-// WalkParts for whoever wants places only: of records whose places the header tells nothing is
+// WalkParts for callers that want places only: of records whose places the header tells nothing is
 // read, and they come as runs.
 absl::Status WalkPlaces(const InflatedShard& shard, const ContainerOptions& container,
                         uint64_t max_record_bytes, const OnPart& on_part, const OnRun& on_run);
 
-// What a status says but for the file and the place of its `error`. A view into the status.
+// The text of a status without the file and the place of its `error`. A view into the status.
 std::string_view TextOfDamage(const absl::Status& status, const RecordError& error);
 
 }  // namespace millrace::readers

@@ -63,7 +63,7 @@ class Places {
           RecordIndex::Regular(front_.offset, front_.record_bytes, front_.count, rest_bytes_),
           std::move(damaged_)};
     }
-    // As FindFrames says it of a shard without damage: what is in gaps is no record's then either.
+    // As FindFrames says it of a shard without damage: bytes in gaps are no record's then either.
     begins_.push_back(begins_.empty() ? size : end_);
     MILLRACE_ASSIGN_OR_RETURN(
         RecordIndex records,

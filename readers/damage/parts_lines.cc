@@ -22,7 +22,7 @@
 // there is even. So a row is looked for up to the first such line break, and then split: a bad one
 // costs its first line, and the walk goes on at the second. From a line with an odd number of
 // quotes that goes no further than to the next such line, and from any other to its own end: no
-// byte is looked at more than about twice, whatever the damage is.
+// byte is looked at more than about twice, with any damage.
 
 namespace millrace::readers {
 namespace {
@@ -37,8 +37,8 @@ class ByteWindow {
   explicit ByteWindow(const RandomAccessFile& file)
       : file_(file), window_(std::min(kLineWindowBytes, file.size())) {}
 
-  // What is held from `at` on, at least `least` bytes, and none from `end` on. The view lives until
-  // the next call. REQUIRES: at + least <= end.
+  // The bytes that are held from `at` on: at least `least` of them, and none from `end` on. The
+  // view lives until the next call. REQUIRES: at + least <= end.
   absl::StatusOr<std::string_view> From(uint64_t at, uint64_t end, uint64_t least = 1) {
     if (least > window_.size()) return FromLong(at, least);
     if (at < begin_ || at + least > begin_ + held_) {
@@ -139,13 +139,13 @@ class LineWalk {
     int num_rows = 0;
   };
 
-  // Where what is there ends: the next place where bytes were lost.
+  // The end of the bytes that are there: the next place where bytes were lost.
   uint64_t barrier() const {
     return next_lost_ < input_.lost.size() ? input_.lost[next_lost_].begin : input_.file.size();
   }
   bool loses_at_barrier() const { return next_lost_ < input_.lost.size(); }
 
-  // What is held of the line at `at`, with its end if that is held.
+  // The bytes that are held of a line, with its end if that is held.
   struct Piece {
     std::string_view bytes;
     bool ends = false;
@@ -271,7 +271,7 @@ class LineWalk {
       return teller_.Header(begin, from_ - begin,
                             absl::StrCat("the row that names the columns is damaged: ", wrong));
     }
-    // Some writers name one column less than there are: what most rows agree on goes before it.
+    // Some writers name one column less than there are: the number that most rows have goes first.
     const bool rows_agree = counted.num_alike > 1 && 2 * counted.num_alike > counted.num_rows;
     if (!rows_agree) num_cells_ = header.cells;
     of_header_ = num_cells_ == header.cells;
@@ -279,7 +279,7 @@ class LineWalk {
   }
 
   // Counts the rows at `at` and, where bytes of the stream are lost, those behind the next places
-  // too: what is in front of one may have been made up.
+  // too: the bytes in front of one may have been made up.
   absl::StatusOr<Counted> CountRows(uint64_t at) {
     Counted most;
     std::map<size_t, int> rows;
@@ -328,7 +328,7 @@ class LineWalk {
     return teller_.Damage(row.begin, from_ - row.begin, judged.wrong.reason, judged.wrong.text);
   }
 
-  // Where the first line begins behind lost bytes: what lies before it may lack its front.
+  // Where the first line begins behind lost bytes: a line before it may lack its front.
   // REQUIRES: `lost` is in front of the barrier.
   absl::StatusOr<uint64_t> BehindLost(const LostBytes& lost) {
     uint64_t at = std::min(lost.begin + lost.bytes, barrier());

@@ -18,9 +18,9 @@
 
 // Samples of a tar past damage. The walk stops at the first header that is damaged, tells of the
 // samples before it, and begins again at the next good one, which lies on a block, or, where none
-// does, at any byte: each stretch of the archive is read a few
-// times, whatever the number of damaged places. Archives that were made to be read more often
-// (headers that claim long names, samples longer than the limit) run out of budget.
+// does, at any byte: each stretch of the archive is read a few times, with any number of damaged
+// places. Archives that were made to be read more often (headers that claim long names, samples
+// longer than the limit) run out of budget.
 
 namespace millrace::readers {
 namespace {
@@ -80,14 +80,14 @@ class TarPartWalk {
   }
 
  private:
-  // What is wrong at a place of the file.
+  // Damage at a place of the file.
   struct Damage {
     uint64_t offset = 0;
     RecordErrorReason reason = RecordErrorReason::kUnknown;
     std::string text;
   };
 
-  // Where what is there ends: the next place where bytes were lost.
+  // The end of the bytes that are there: the next place where bytes were lost.
   uint64_t barrier() const {
     return next_lost_ < lost_.size() ? lost_[next_lost_].begin : file_.size();
   }
@@ -112,8 +112,8 @@ class TarPartWalk {
     return PassOver(damage, seen);
   }
 
-  // Tells of the records in front of damage. What may be hit of the last sample becomes part of the
-  // damage.
+  // Tells of the records in front of damage. Bytes of the last sample that may be hit become part
+  // of the damage.
   absl::Status RecordsBefore(uint64_t from, Damage& damage) {
     may_be_torn_ = true;
     if (damage.offset == from) return absl::OkStatus();
@@ -188,14 +188,14 @@ class TarPartWalk {
     return teller_.Damage(damage.offset, from_ - damage.offset, damage.reason, damage.text);
   }
 
-  // What is said where no budget is left to look for a header behind `seen`.
+  // The text for damage behind which no budget is left to look for a header after `seen`.
   std::string GivenUp(uint64_t seen) const {
     return absl::StrCat("; with it go all ", barrier() - seen,
                         " bytes behind it: too much of them would have to be read again and again");
   }
 
-  // What is lost of a stream goes, with what it may have hit from `begin` on. Behind it blocks
-  // begin at any byte.
+  // Gives up the lost bytes of a stream, with the members that they may have hit from `begin` on.
+  // Behind them blocks begin at any byte.
   absl::Status PassLost(uint64_t begin) {
     const LostBytes& lost = lost_[next_lost_++];
     const uint64_t behind = std::min(lost.begin + lost.bytes, barrier());

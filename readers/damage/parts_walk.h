@@ -13,10 +13,10 @@
 
 namespace millrace::readers {
 
-// What WalkParts goes through.
+// The bytes that WalkParts goes through.
 struct PartsInput {
   const RandomAccessFile& file;
-  bool plain = true;                // not inflated
+  bool plain = true;                // true if the file is not inflated
   std::span<const LostBytes> lost;  // in order; one of no bytes may stand at the end
   const ContainerOptions& container;
   uint64_t max_record_bytes = 0;
@@ -41,7 +41,7 @@ class PartTeller {
                       std::string_view text);
   // The row that names the columns: it is no record.
   absl::Status Header(uint64_t offset, uint64_t bytes, std::string_view text);
-  // What was lost of a stream.
+  // Tells of bytes that were lost of a stream.
   absl::Status Lost(uint64_t offset, uint64_t bytes, absl::Status damage);
 
  private:
@@ -57,7 +57,7 @@ class PartTeller {
 
 // WalkParts of lines and rows of CSV.
 absl::Status WalkLineParts(const PartsInput& input, PartTeller& teller);
-// Of a tar.
+// WalkParts of a tar.
 absl::Status WalkTarParts(const PartsInput& input, PartTeller& teller);
 
 }  // namespace millrace::readers

@@ -72,7 +72,7 @@ absl::StatusOr<bool> ResyncWalk::IsFrame(uint64_t begin, uint64_t end) {
   return PayloadOk(begin, length);
 }
 
-// What the header at offset_ says.
+// Returns the stretch that the header at offset_ tells of.
 absl::StatusOr<Stretch> ResyncWalk::Look() {
   Stretch stretch{.offset = offset_, .bytes = 0, .framed = false, .reason = {}};
   const uint64_t left = file_.size() - offset_;

@@ -16,7 +16,7 @@
 // Where a header is not what it should be, nothing says how long its record is: the walk goes on at
 // the next offset where a header with a good CRC begins whose payload has a good CRC too. If the
 // record before fails its own CRC, bytes are missing in it, or there are more: then the search
-// begins in that record, which may have swallowed the beginning of the next. What lies between is
+// begins in that record, which may have swallowed the beginning of the next. The bytes between are
 // one stretch.
 //
 // At any offset of noise a length below the file's rest is rare (2^-30 or so), so the search costs
@@ -30,9 +30,9 @@ namespace millrace::readers {
 struct Stretch {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  // Its header is good and its frame is all of it; its payload was not looked at.
+  // True if its header is good and its frame is all of it; its payload was not looked at.
   bool framed = false;
-  RecordErrorReason reason = RecordErrorReason::kUnknown;  // not framed: what is wrong
+  RecordErrorReason reason = RecordErrorReason::kUnknown;  // the fault, if it is not framed
 };
 
 // Thread-compatible.
@@ -55,9 +55,9 @@ class ResyncWalk {
 
   const RandomAccessFile& file_;
   const uint64_t max_length_;
-  uint64_t offset_ = 0;             // of what was not looked at
+  uint64_t offset_ = 0;             // begin of the bytes that were not looked at
   std::optional<Stretch> pending_;  // looked at, and not handed out
-  uint64_t check_bytes_;            // of payloads that may still be read
+  uint64_t check_bytes_;            // bytes of payloads that may still be read
   std::vector<std::byte> buffer_;
 };
 

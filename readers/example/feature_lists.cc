@@ -39,7 +39,7 @@ class StepSink {
   void Int(int64_t value) { values_.Int(value); }
   void Floats(std::string_view packed) { values_.Floats(packed); }
 
-  // What is wrong with the first bad step, or "".
+  // The fault of the first bad step, or "".
   std::string Finish() {
     FinishStep();
     return why_;

@@ -13,7 +13,7 @@
 
 namespace millrace::readers::internal {
 
-// What errors call a record.
+// The name of a record in errors.
 inline constexpr char kSequenceExample[] = "tf.train.SequenceExample";
 
 // Parses the feature lists of the records of one run into a column each. A list is looked at twice:
@@ -28,7 +28,7 @@ class FeatureListRun {
   void Parse(const Column& records);
 
  private:
-  // What is known of a feature list in the record that is being parsed.
+  // A feature list in the record that is being parsed, as far as it is known.
   struct Found {
     bool here = false;
     FeatureEntry entry;

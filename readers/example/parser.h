@@ -17,10 +17,10 @@
 //   Feature  { oneof { BytesList = 1; FloatList = 2; Int64List = 3; } }
 //   *List    { repeated bytes/float/int64 value = 1; }   packed or not
 //
-// What counts as valid, and what it means, is what libprotobuf makes of it: unknown fields and
-// known ones of another wire type are skipped, of a key given twice the later entry wins, a message
-// given twice inside one entry is merged, another kind of list discards the earlier one, keys must
-// be UTF-8, a tag has at most 5 bytes and a number at most 10.
+// Validity and meaning are those of libprotobuf: unknown fields and known ones of another wire type
+// are skipped, of a key given twice the later entry wins, a message given twice inside one entry is
+// merged, another kind of list discards the earlier one, keys must be UTF-8, a tag has at most 5
+// bytes and a number at most 10.
 // tests/readers/example/example_parser_test.cc holds the two against each other.
 
 namespace millrace::readers::internal {
@@ -28,7 +28,7 @@ namespace millrace::readers::internal {
 // Which list a Feature holds; kNone: none. The numbers are those of the fields.
 enum class FeatureKind : uint8_t { kNone = 0, kBytes = 1, kFloat = 2, kInt = 3 };
 
-// What is wrong, and at which byte of the Example; what == nullptr: nothing.
+// A fault, and the byte of the Example at which it lies. what == nullptr: there is none.
 struct WireError {
   const char* what = nullptr;
   uint64_t offset = 0;
@@ -64,7 +64,7 @@ class WireReader {
     ++p_;
     return true;
   }
-  // What is left of the message, between fields.
+  // The rest of the message, between fields.
   const char* position() const { return p_; }
   const char* end() const { return end_; }
   // Goes on at `p`, behind fields that the caller has checked.

@@ -13,7 +13,7 @@
 namespace millrace::readers::internal {
 namespace {
 
-// A value that always has room, whatever the record holds; no short entry has more.
+// The size of a value that always has room, in every record; no short entry has more.
 constexpr int64_t kFewBytes = 1024;
 
 constexpr uint8_t TagOf(FeatureKind kind) { return static_cast<uint8_t>(kind) << 3 | 2; }

@@ -60,7 +60,7 @@ class ExampleRun {
     int64_t kept_in = -1;   // the last row whose value is `entry`, still to be decoded
     FeatureEntry entry;
   };
-  // What the entry of some number is thought to be.
+  // A guess at the entry of some number.
   struct Guess {
     ShortEntryOf entry;
     Target* target = nullptr;  // nullptr: of no feature that is wanted

@@ -14,7 +14,7 @@
 //
 // and two records differ in n and the payload only. So a comparison of the first eight bytes with
 // those of an earlier record, and one of the six before the payload, check what the WireReader
-// takes 30 branches for. What has another form is not wrong, it is left to the WireReader.
+// takes 30 branches for. An entry of another form is not wrong, it is left to the WireReader.
 
 namespace millrace::readers::internal {
 
@@ -44,7 +44,7 @@ inline bool SameBytes(const char* a, const char* b, size_t size) {
 inline constexpr ptrdiff_t kLeastShortEntry = 10;  // with an empty key and no payload
 inline constexpr uint32_t kAroundPayload = 8;      // bytes of the body besides key and payload
 
-// What short entries of one key begin with.
+// The bytes that short entries of one key begin with.
 class ShortEntryOf {
  public:
   ShortEntryOf() = default;  // of no key

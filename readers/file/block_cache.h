@@ -32,7 +32,7 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   // Keeps at most `bytes`, in whole blocks, at least one; none when there is no memory.
   explicit BlockCache(size_t bytes);
 
-  // Of the blocks that it keeps, at most.
+  // The most memory of the blocks that it keeps.
   size_t memory_bytes() const { return memory_ == nullptr ? 0 : slots_.size() * kBlockBytes; }
 
   // Returns `file` read through this cache, which it keeps alive. `number` tells the files of one
@@ -54,7 +54,7 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
     Block block MILLRACE_GUARDED_BY(mu);
     // The slot's part of memory_; null while someone reads into it.
     std::byte* bytes MILLRACE_GUARDED_BY(mu) = nullptr;
-    // What was asked for last, if it was not `block`.
+    // The block that was asked for last, if it was not `block`.
     uint64_t wanted_file MILLRACE_GUARDED_BY(mu) = 0;
     uint64_t wanted_number MILLRACE_GUARDED_BY(mu) = kNone;
   };
@@ -64,8 +64,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  // Of all slots: in huge pages where the system has them, since a copy out of so much memory
-  // otherwise waits for address translation twice.
+  // The memory of all slots: in huge pages where the system has them, since a copy out of so much
+  // memory otherwise waits for address translation twice.
   const std::unique_ptr<std::byte, Free> memory_;
   std::vector<Slot> slots_;  // constant but for what the slots' mutexes guard
 };

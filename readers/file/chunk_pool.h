@@ -16,7 +16,7 @@ struct Chunk {
 };
 
 // Read buffers of one size, taken back when the last record that points into them is dropped, on
-// whatever thread that happens. Chunks may outlive the pool. Thread-safe.
+// any thread. Chunks may outlive the pool. Thread-safe.
 class ChunkPool : public std::enable_shared_from_this<ChunkPool> {
  public:
   explicit ChunkPool(size_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}

@@ -9,7 +9,7 @@
 
 namespace millrace::readers {
 
-// What an index is made of: a shard, its state, and what it was read as.
+// The key of an index: a shard, its state, and the compression and container it was read with.
 struct IndexKey {
   uint64_t path_high = 0;  // xxh3-128 of the absolute path, the container being the seed
   uint64_t path_low = 0;

@@ -13,7 +13,7 @@
 #include "readers/open_file.h"
 
 // Other ways to the bytes of a local file than pread through the page cache. All of them fill the
-// same buffers with the same bytes; which is faster depends on the disk and on who else wants
+// same buffers with the same bytes; which is faster depends on the disk and on the other users of
 // memory.
 
 namespace millrace::readers {
@@ -89,8 +89,8 @@ class DirectFile : public RandomAccessFile {
   const std::shared_ptr<const RandomAccessFile> file_;
 };
 
-// Takes out of the page cache what a reader that goes on in order has left behind, so that a data
-// set that is read once does not push out what others need.
+// Takes the bytes behind a reader that goes on in order out of the page cache, so that a data set
+// that is read once does not push out bytes that others need.
 class DropBehindFile : public RandomAccessFile {
  public:
   DropBehindFile(std::shared_ptr<const RandomAccessFile> file, int fd)

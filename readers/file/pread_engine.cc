@@ -12,9 +12,9 @@
 
 // The I/O threads take whole groups from one queue and read a group's requests one after the other:
 // a group is one run's worth of bytes, and many groups are in flight. On destruction every queued
-// group still gets its `done`, with CANCELLED, so that whoever waits for it is released.
+// group still gets its `done`, with CANCELLED, so that threads that wait for it are released.
 //
-// What lies in the page cache is copied by the submitter: for a run of small records waking an I/O
+// The submitter copies bytes that lie in the page cache: for a run of small records waking an I/O
 // thread, and it waking a worker, costs as much as the run's whole work. The first read that would
 // have to wait for a device goes to the I/O threads, with all after it.
 
@@ -26,7 +26,7 @@ class PreadEngine : public IoEngine {
   //   throws std::system_error  the system gives no thread
   PreadEngine(int num_threads, ReadWatchOptions watch)
       : watch_(std::move(watch)), threads_(num_threads, /*batch_priority=*/false) {}
-  // What is queued is done after this, by threads_'s destructor.
+  // Queued groups are done after this, by threads_'s destructor.
   ~PreadEngine() override { stopping_.store(true, std::memory_order_relaxed); }
 
   void Submit(std::vector<ReadRequest> requests,

@@ -14,10 +14,10 @@ namespace {
 
 // Reads that are announced side by side leave smaller gaps.
 constexpr uint64_t kNearBytes = uint64_t{32} << 20;
-// What reads wanted is forgotten by halves over such stretches.
+// Over stretches of this size, half of the announced bytes are forgotten.
 constexpr uint64_t kMemoryBytes = uint64_t{64} << 20;
-// What was announced is brought in such steps: whoever waits for the first of one waits for no
-// more.
+// Announced bytes are brought in such steps: a thread that waits for the first byte of a step waits
+// for that step only.
 constexpr uint64_t kStepBytes = uint64_t{2} << 20;
 // How far the disk is asked ahead where nothing can be brought in order.
 constexpr uint64_t kAskedBytes = uint64_t{8} << 20;

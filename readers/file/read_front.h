@@ -42,7 +42,7 @@ class ReadFront {
 
   const int fd_;
   Mutex mu_;
-  CondVar moved_;  // the front, or who leads
+  CondVar moved_;  // the front has moved, or another thread may lead
   // Of [begin_, top_), the stretch in which reads lie near each other, `wanted_` bytes were
   // announced.
   uint64_t begin_ MILLRACE_GUARDED_BY(mu_) = 0;
@@ -51,8 +51,8 @@ class ReadFront {
   // Since the stretch began; the first reads of a file may begin an order.
   int num_reads_ MILLRACE_GUARDED_BY(mu_) = kInOrder;
   uint64_t front_ MILLRACE_GUARDED_BY(mu_) = 0;  // up to here the stretch was in the page cache
-  // What comes at the front lies in the page cache, as far as one knows: looking for it asks for
-  // nothing.
+  // True if the bytes at the front lie in the page cache, as far as is known: looking for them asks
+  // for nothing.
   bool cached_ MILLRACE_GUARDED_BY(mu_) = true;
   bool leading_ MILLRACE_GUARDED_BY(mu_) = false;
   bool can_lead_ MILLRACE_GUARDED_BY(mu_) = true;  // the system can, and the file system

@@ -13,8 +13,9 @@
 // be a pipeline that stands still without a word.
 //
 // It only tells. The kernel may still write to the buffer of a read that hangs, and nothing takes
-// the read back, so the buffer cannot be given to anybody else, and whoever waits has nothing to go
-// on with: an error in their place would end a stream that a server's return would let go on.
+// the read back, so the buffer cannot be given to anybody else, and a thread that waits has nothing
+// to go on with: an error in place of the bytes would end a stream that a server's return would let
+// go on.
 
 namespace millrace::readers {
 
@@ -25,7 +26,7 @@ class ReadWatch {
   struct Read {
     const ReadRequest* request;
     Clock::time_point begin;
-    bool overdue = false;  // and told so
+    bool overdue = false;  // true once that has been reported
   };
   using Place = std::list<Read>::iterator;
 

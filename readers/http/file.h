@@ -19,9 +19,9 @@
 #include "readers/http_options.h"
 #include "readers/shard_stamp.h"
 
-// Files behind URLs. A request takes milliseconds whatever its size, so files are fetched in blocks
-// of several MiB, many at once, which are kept in memory for as long as there is room; while a file
-// is read in order the next blocks are on their way. Readers of one block wait for one request. An
+// Files behind URLs. A request of any size takes milliseconds, so files are fetched in blocks of
+// several MiB, many at once, which are kept in memory for as long as there is room; while a file is
+// read in order the next blocks are on their way. Readers of one block wait for one request. An
 // order that jumps about so far that blocks are thrown out with most of their bytes unread (single
 // records at random) fetches just what it reads instead.
 //
@@ -47,7 +47,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   //   the errors of HttpClient::Fetch; of several the first URL's
   absl::StatusOr<std::vector<Opened>> Open(std::span<const std::string> urls);
 
-  // Of the blocks that it keeps, at most.
+  // The most memory of the blocks that it keeps.
   size_t memory_bytes() const { return max_blocks_ * options_.block_bytes; }
 
  private:
@@ -58,8 +58,8 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
     std::unique_ptr<std::byte[]> bytes;
     size_t size = 0;
     bool loading = true;
-    bool ordered = false;     // fetched because its file is read in order
-    int num_users = 0;        // who wait for it or copy out of it
+    bool ordered = false;     // true if it was fetched because its file is read in order
+    int num_users = 0;        // threads that wait for it or copy out of it
     uint64_t last_used = 0;   // on clock_
     uint64_t bytes_read = 0;  // copied out of it
     absl::Status status;
@@ -69,8 +69,8 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
 
   enum class Wanted { kNow, kLater };
 
-  // The block `number` of `file`, fetched if it is not there, for a user who calls Release; those
-  // after it and before `end` are begun to be fetched. Blocks.
+  // The block `number` of `file`, fetched if it is not there; the caller has to call Release. The
+  // fetches of the blocks after it and before `end` are begun. Blocks.
   absl::StatusOr<std::shared_ptr<Block>> Acquire(const File& file, uint64_t number, uint64_t end,
                                                  bool ordered);
   // The same if it is there; nullptr otherwise.

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-// What a server's answer to a range request means, before its body is looked at. Pure.
+// The meaning of a server's answer to a range request, before its body is looked at. Pure.
 //
 // Two versions of a file are never mixed: every answer names the version that its bytes are of, and
 // is compared with that of the first one. If-Match or If-Range would have the server compare, but a
@@ -32,7 +32,7 @@ struct HttpVersion {
 struct HttpFacts {
   uint64_t size = 0;
   HttpVersion version;
-  bool ranges = true;  // false: the server sends the whole file, whatever is asked for
+  bool ranges = true;  // false if the server sends the whole file for every range
 };
 
 // The status line and headers of one answer, as far as they matter.
@@ -41,7 +41,7 @@ struct HttpHead {
   HttpVersion version;
   std::string content_encoding;
   std::optional<uint64_t> content_length;
-  // Of Content-Range: "bytes first-last/total", or "bytes */total" without a range.
+  // The parts of Content-Range: "bytes first-last/total", or "bytes */total" if has_range is false.
   bool has_range = false;
   uint64_t first = 0;
   uint64_t last = 0;

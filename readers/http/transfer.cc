@@ -15,7 +15,7 @@ constexpr long kReceiveBytes = 256 << 10;
 // The body of an error up to so many bytes is read, which keeps its connection.
 constexpr size_t kMostDiscarded = 64 << 10;
 
-// What `code`, which is no HTTP answer, means. UNAVAILABLE: worth another try.
+// The status for `code`, which is no HTTP answer. UNAVAILABLE: worth another try.
 absl::Status StatusOf(CURLcode code) {
   const std::string text = curl_easy_strerror(code);
   switch (code) {

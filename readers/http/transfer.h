@@ -14,7 +14,8 @@
 
 namespace millrace::readers {
 
-// One request, through all its attempts. What libcurl calls back is static. Thread-compatible.
+// One request, through all its attempts. The functions that libcurl calls back are static.
+// Thread-compatible.
 class HttpTransfer {
  public:
   using Clock = std::chrono::steady_clock;

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 32> kNotRead = {
     "webp", "bmp", "dib", "tif", "tiff", "gif", "heic", "heif", "avif", "jxl", "jp2",
     "j2k",  "jpx", "ppm", "pgm", "pbm",  "pnm", "tga",  "ico",  "svg",  "psd", "exr",
     "hdr",  "cr2", "cr3", "nef", "arw",  "dng", "orf",  "rw2",  "raf",  "apng"};
-// What often lies beside images, by the million.
+// Files that often lie beside images, by the million.
 constexpr std::array<std::string_view, 24> kOther = {
     "txt", "xml", "json", "jsonl", "csv", "tsv", "md",  "html", "htm", "yaml", "yml", "toml",
     "npy", "npz", "mat",  "pkl",   "h5",  "db",  "ini", "log",  "py",  "sh",   "gz",  "zip"};

@@ -18,7 +18,7 @@ bool IsHiddenName(std::string_view name);
 // True if a part of the path is hidden.
 bool IsHiddenPath(std::string_view path);
 
-// What a file is by the end of its name, in letters of any case.
+// The kind of a file by the end of its name, in letters of any case.
 enum class ImageName {
   kRead,     // .jpg, .jpeg, .jpe, .jfif or .png
   kNotRead,  // an image of another kind: .webp, .tif, ...

@@ -19,17 +19,17 @@
 
 namespace millrace::readers {
 
-// What deflate may refer back to.
+// The bytes that deflate may refer back to.
 inline constexpr size_t kWindowBytes = 32 << 10;
-// A span has at least the first, but for the last of a file, and at most the second, inflated and
-// as it lies in the file: so much is allocated for one, whatever a file of points says.
+// The least and the most bytes of a span, inflated and as it lies in the file; the last span of a
+// file may have fewer. At most so much is allocated for a span, even if a file of points says more.
 inline constexpr uint64_t kLeastSpanBytes = 4 << 10;
 inline constexpr uint64_t kMostSpanBytes = 32 << 20;
 
 // From one place where a stream can be entered to the next.
 struct AccessSpan {
   uint64_t in_bits = 0;    // where it begins in the file, in bits
-  bool in_member = false;  // false: a stream's header stands there, and nothing else is needed
+  bool in_member = false;  // false if a stream's header stands there: nothing else is needed
   uint64_t out = 0;        // where it begins in the inflated bytes
   uint64_t digest = 0;     // of its inflated bytes, xxh3-64
   // The kWindowBytes (or all) that were inflated before it, deflated, in AccessPoints::windows.
@@ -83,8 +83,8 @@ std::string PointsName(const IndexKey& key);
 // The file; `windows` are those of all spans one after the other, as window_at says.
 std::vector<std::byte> EncodePoints(const AccessPoints& points, std::span<const std::byte> windows,
                                     const IndexKey& key);
-// Reads all but the windows, which stay in `file`. What it returns is within the limits above and
-// in order, but may still be lies.
+// Reads all but the windows, which stay in `file`. The points that it returns are within the limits
+// above and in order, but may still be lies.
 //   DATA_LOSS            damaged, or not such a file
 //   FAILED_PRECONDITION  a good one, but of another version or key
 //   other                it cannot be read

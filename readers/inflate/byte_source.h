@@ -53,7 +53,8 @@ class ByteSource {
 
   // The bytes still to come where that is known (a plain file).
   virtual std::optional<uint64_t> Remaining() const = 0;
-  // Of a source that goes on behind damage (damage/compressed.h): what it met so far, in order.
+  // The lost bytes that a source has met so far, in order, if it goes on behind damage
+  // (damage/compressed.h).
   virtual std::span<const LostBytes> lost() const { return {}; }
   // For messages.
   virtual const std::string& path() const = 0;

@@ -8,8 +8,8 @@
 #include "base/status.h"
 
 // Inflates gzip and zlib with ISA-L, straight into the caller's buffer. ISA-L parses the wrapper
-// and checks the trailer (CRC-32 and ISIZE, or Adler-32) itself; what it does not do is look past
-// the end of a member, or tell a stream that was cut from one that waits for input. Both are done
+// and checks the trailer (CRC-32 and ISIZE, or Adler-32) itself; but it does not look past the
+// end of a member, or tell a stream that was cut from one that waits for input. Both are done
 // here: end of input is good only between members, and after a gzip member only another may follow,
 // or zeros to the end of the file, with which tapes and block devices pad it (gzip's FAQ).
 //
@@ -167,7 +167,7 @@ absl::Status InflateSource::ReadHeader() {
     return avail_in() == 0 && input_ended_ ? Cut() : absl::OkStatus();
   }
   if (result != ISAL_DECOMP_OK) return Damage(RecordErrorReason::kCompressedData, Text(result));
-  constexpr uint32_t kReservedFlags = 0xe0;  // RFC 1952: what they announce is not known
+  constexpr uint32_t kReservedFlags = 0xe0;  // RFC 1952: the meaning of these flags is not known
   if ((header_.flags & kReservedFlags) != 0) {
     return Damage(RecordErrorReason::kCompressedData, Text(ISAL_INVALID_WRAPPER));
   }

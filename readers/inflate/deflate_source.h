@@ -20,8 +20,9 @@ namespace millrace::readers {
 
 // Where a file can be entered: the begin of a deflate block, of a gzip member or of a zstd frame.
 struct InflateEntry {
-  uint64_t in_bits = 0;    // from the begin of the file
-  bool in_member = false;  // of a block: what was inflated before it, 32 KiB, must be known
+  uint64_t in_bits = 0;  // from the begin of the file
+  // True for a block: the 32 KiB that were inflated before it must be known.
+  bool in_member = false;
 };
 
 // The inflated bytes of a file; tells on demand where the file can be entered. Thread-compatible.

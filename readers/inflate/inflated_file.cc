@@ -20,7 +20,7 @@ namespace {
 class Window {
  public:
   std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
-  // For who fills it from the front.
+  // For the caller that fills it from the front.
   std::span<std::byte> room() { return bytes_; }
   void set_size(size_t size) { size_ = size; }
 

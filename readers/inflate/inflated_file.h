@@ -10,8 +10,8 @@
 namespace millrace::readers {
 
 // The inflated bytes of `file`, which is entered at `points`. A read inflates the spans that it
-// needs, or waits for others to do it, and leaves them in `cache`; what is there is copied without
-// waiting. Reads report
+// needs, or waits for others to do it, and leaves them in `cache`; spans that are there are copied
+// without waiting. Reads report
 //   DATA_LOSS  with RecordError: the span is damaged, or is not what the points were made of. Other
 //              spans can be read
 //   other      `file` cannot be read

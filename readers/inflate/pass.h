@@ -23,7 +23,8 @@ namespace millrace::readers {
 
 struct InflatePassOptions {
   uint64_t span_bytes = 4 << 20;  // inflated or in the file, about; from kLeastSpanBytes to 16 MiB
-  std::function<void(uint64_t bytes)> advanced;  // of the file, since the last call; may be empty
+  // Called with the bytes of the file since the last call; may be empty.
+  std::function<void(uint64_t bytes)> advanced;
 };
 
 // Inflates a gzip, zlib or zstd file once, from its begin to its end, and makes its access points.

@@ -45,7 +45,7 @@ absl::StatusOr<SpanCache::Bytes> SpanCache::Get(const SpannedFile& file, size_t 
     if (Bytes bytes = FindLocked(key)) return bytes;
     size_t ahead = 0;
     if (FindAhead(file, span, ahead)) {
-      Inflate(file, ahead).status().IgnoreError();  // told to who asks for it
+      Inflate(file, ahead).status().IgnoreError();  // told to the thread that asks for it
     } else {
       changed_.Wait(mu_);
     }

@@ -22,7 +22,7 @@
 
 namespace millrace::readers {
 
-// What one thread needs to inflate.
+// The memory that one thread needs to inflate.
 struct SpanWorkspace {
   SpanInflater inflater;
   std::vector<std::byte> in;
@@ -69,7 +69,7 @@ class SpanCache {
     Bytes bytes;  // null: being inflated
     size_t num_bytes = 0;
     uint64_t last_used = 0;
-    bool forward = false;  // the span before it was there, or it is the first
+    bool forward = false;  // true if the span before it was there, or it is the first
   };
 
   // How spans of a file were asked for.

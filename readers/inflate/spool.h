@@ -23,7 +23,7 @@ class InflateSpool {
     std::vector<LostBytes> lost;
   };
 
-  // Takes all of `source`: what it says of damage becomes `damage`, or is in its `lost`.
+  // Takes all of `source`: damage that it reports becomes `damage`, or is in its `lost`.
   //   RESOURCE_EXHAUSTED, ...  the temporary file cannot be written
   absl::StatusOr<Inflated> Add(std::unique_ptr<ByteSource> source);
 

@@ -17,7 +17,7 @@
 namespace millrace::readers {
 namespace {
 
-constexpr int kMostWindowLog = 27;       // 128 MiB: what a stream may ask for
+constexpr int kMostWindowLog = 27;       // 128 MiB, which a stream may ask for
 constexpr size_t kLeastHeaderBytes = 5;  // of a frame
 
 class ZstdSource : public EnterableSource {
@@ -109,7 +109,7 @@ class ZstdSource : public EnterableSource {
     return absl::OkStatus();
   }
 
-  // What was taken of the frame from `in_before` on, and how much that gave.
+  // Notes the bytes of the frame that were taken from `in_before` on, and how many they gave.
   void NoteFrame(size_t in_before, size_t out_bytes) {
     const size_t count = std::min(header_.size() - header_size_, in_.pos - in_before);
     std::memcpy(header_.data() + header_size_, static_cast<const std::byte*>(in_.src) + in_before,
@@ -156,8 +156,8 @@ class ZstdSource : public EnterableSource {
   ZSTD_inBuffer in_ = {nullptr, 0, 0};  // of buffer_
   uint64_t offset_;                     // of the byte after in_, in the file
   uint64_t member_begin_;
-  // What libzstd asks for next: a block. What it inflates in a call that fails is lost, so a call
-  // gets no more.
+  // The bytes that libzstd asks for next: a block. The output of a call that fails is lost, so a
+  // call gets no more.
   size_t wanted_ = kLeastHeaderBytes;
   // Of the frame: its first bytes, as many as a header may have, and what it gave so far.
   std::array<std::byte, 18> header_ = {};

@@ -109,7 +109,7 @@ class Expander {
   }
 
  private:
-  // What the braces around `body` stand for; empty: for themselves.
+  // The texts that the braces around `body` stand for; empty: they stand for themselves.
   absl::StatusOr<std::vector<std::string>> Choices(std::string_view body, int depth) const {
     const std::vector<std::string_view> parts = SplitAtCommas(body);
     if (parts.size() == 1) return ExpandRange(body);

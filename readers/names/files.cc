@@ -53,7 +53,7 @@ std::string EndingOf(const std::filesystem::path& pattern) {
   return plain ? "*" + extension : "";
 }
 
-// What `folder`, which is not empty, has instead of the file `name`.
+// Tells which names `folder`, which is not empty, has instead of the file `name`.
 std::string WhatThereIs(const std::string& folder, std::vector<std::string> names,
                         const std::filesystem::path& name) {
   const bool hidden = name.string().starts_with('.');  // a glob sees no others

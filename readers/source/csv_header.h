@@ -13,8 +13,8 @@
 
 // Rows that name the columns of CSV files.
 //
-// Names are matched once, when the files are opened: what is left of them is a list of numbers for
-// each file, and none where every file has the columns as they are asked for. So rows are split as
+// Names are matched once, when the files are opened: they leave a list of numbers for each
+// file, and none where every file has the columns as they are asked for. So rows are split as
 // if there were no names.
 
 namespace millrace::readers {

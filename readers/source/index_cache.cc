@@ -66,7 +66,7 @@ absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
 
   const std::string file = folder_.PathOf(IndexName(*key));
   const UniqueFd lock = folder_.Lock(file);
-  if (lock.valid()) {  // whoever held it may have built the index meanwhile
+  if (lock.valid()) {  // the process that held it may have built the index meanwhile
     if (auto index = find()) return *std::move(index);
   }
   std::call_once(cleared_, [this] { folder_.RemoveAbandoned(); });
@@ -96,7 +96,7 @@ absl::StatusOr<AccessPoints> IndexCache::FindOrMakePoints(const IndexedShard& sh
   if (auto points = find(); points.ok()) return points;
 
   const UniqueFd lock = folder_.Lock(file);
-  if (lock.valid()) {  // whoever held it may have made them meanwhile
+  if (lock.valid()) {  // the process that held it may have made them meanwhile
     if (auto points = find(); points.ok()) return points;
   }
   std::call_once(cleared_, [this] { folder_.RemoveAbandoned(); });

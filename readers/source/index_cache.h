@@ -48,8 +48,8 @@ class IndexCache {
     uint64_t shard_bytes = 0;
   };
 
-  // Begins to fetch the kept index and does not wait, so that whoever opens several before it reads
-  // the first waits for all of them at once. Nullopt when there is none.
+  // Begins to fetch the kept index and does not wait, so that a caller that opens several before it
+  // reads the first waits for all of them at once. Nullopt when there is none.
   std::optional<Opened> Open(const IndexedShard& shard) const;
   // Reads it into `memory`; nullopt when it is not whole, or was made of another shard.
   static std::optional<ShardIndex> Read(const Opened& index,

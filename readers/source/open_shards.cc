@@ -264,7 +264,8 @@ class Opener {
     return WithDigest(std::move(parts.records));
   }
 
-  // What there is of a damaged shard. Not kept: without resync there is no index of such a file.
+  // Returns the records that are left of a damaged shard. Their index is not kept: without resync
+  // there is no index of such a file.
   absl::StatusOr<ShardIndex> Resync(Compression compression, Place& place, Shard& shard) {
     if (!is_tfrecord()) {
       MILLRACE_ASSIGN_OR_RETURN(ResyncedParts parts, Parts(compression, place, shard, {}));
@@ -287,7 +288,7 @@ class Opener {
   }
 
   // DATA_LOSS  with RecordError: not all rows are good, so that the index is not one to be kept;
-  //            what there is of the shard is in `judged`
+  //            the records that are left of the shard are in `judged`
   absl::StatusOr<ShardIndex> BuildOfGoodRows(Compression compression, Place& place,
                                              const Shard& shard,
                                              std::optional<ResyncedParts>& judged) {
@@ -302,7 +303,7 @@ class Opener {
     return MakeRecordError(absl::StatusCode::kDataLoss, error, "not all of its rows are good");
   }
 
-  // Points at another distance are others.
+  // The key contains the distance of the points, so that points at another distance are kept apart.
   IndexedShard PointsOf(const std::string& path, Compression compression,
                         const Shard& shard) const {
     return {.path = path,
@@ -344,7 +345,7 @@ class Opener {
       Advance(bytes, /*tell=*/true);
     };
     InflatePass pass(shard.file, compression, std::move(options));
-    // What is wrong is found again: here the end is not known before it is reached.
+    // Errors are found again later: here the end is not known before it is reached.
     if (!container_.is_regular()) {
       auto found = container_.FindFrames(pass, Walk(/*plain=*/false), place.memory);
       if (found.ok()) frames = *std::move(found);
@@ -366,7 +367,7 @@ class Opener {
     shard.file = std::move(inflated.file);
     shard.lost = std::move(inflated.lost);
     if (inflated.damage.ok()) return absl::OkStatus();
-    // What came before the damage says which record it hit, or has an earlier fault of its own.
+    // The bytes before the damage say which record it hit, or have an earlier fault of their own.
     const auto before = container_.FindFrames(*shard.file, Walk(/*plain=*/false), place.memory);
     RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
     if (before.ok()) {
@@ -441,7 +442,7 @@ class Opener {
     return facts;
   }
 
-  // What inflated spans and access points take.
+  // The memory that inflated spans and access points take.
   uint64_t SpanMemory(const std::optional<SpanFacts>& facts) const {
     uint64_t bytes = facts.has_value() ? std::min(facts->kept_bytes, facts->bytes) : 0;
     for (const Shard& shard : shards_) bytes += shard.point_bytes;

@@ -25,18 +25,19 @@ struct Shard {
   uint64_t file_size = 0;  // as it lies on disk
   ShardStamp stamp;        // from before it was opened
   uint64_t lengths_digest = 0;
-  uint64_t point_bytes = 0;  // of memory for access points
-  uint64_t num_spans = 0;    // that it is entered at
-  bool resynced = false;  // of TFRecord: its framing is lost, some records are stretches of damage
-  DamagedParts damaged;   // of another container: which records are that
-  std::vector<LostBytes> lost;  // resynced: where it could not be inflated
+  uint64_t point_bytes = 0;  // memory of the access points
+  uint64_t num_spans = 0;    // spans at which it is entered
+  // True if the framing of a TFRecord shard is lost: some records are stretches of damage.
+  bool resynced = false;
+  DamagedParts damaged;         // of another container: the records that are stretches of damage
+  std::vector<LostBytes> lost;  // with resync: the bytes that could not be inflated
   std::string dali_index;       // the .idx that lists its records; empty: it was walked
 };
 
 struct OpenedShards {
   std::vector<Shard> shards;  // one for each file
   std::optional<SpanFacts> spans;
-  size_t block_bytes = 0;  // of memory for what the files keep, at most
+  size_t block_bytes = 0;  // the most memory that the files keep
 };
 
 // Opens the shards of a source. Blocks while indexes are made.

@@ -19,8 +19,8 @@
 #include "readers/source/record_reader.h"
 
 // Records are views into read chunks. A chunk is filled front to back and never rewritten while a
-// record points into it; what is copied is only the start of a record that does not fit into the
-// rest of its chunk, to the front of the next one. Each record shares ownership of its chunk. The
+// record points into it; only the start of a record that does not fit into the rest of its chunk is
+// copied, to the front of the next one. Each record shares ownership of its chunk. The
 // bytes of a mapped file are the chunks themselves.
 //
 // With resync a stretch of damage is searched for the next record as it comes in, so that also what

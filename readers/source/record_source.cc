@@ -17,7 +17,7 @@
 #include "xxhash.h"
 
 // A number of a record in the source becomes a place in a file by one binary search over shards and
-// one load from the shard's index. What an index says is not believed when bytes are read: the
+// one load from the shard's index. An index is not believed when bytes are read: the
 // container compares the frame with it as far as its format allows (TFRecord checks both CRCs), so
 // a stale index that slipped through (same size, same time, other content) is an error at the
 // record.
@@ -45,7 +45,7 @@ uint64_t DigestOf(const std::vector<std::string>& files, const std::vector<Shard
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-// What messages may show of them.
+// The names of `files` as messages may show them.
 std::vector<std::string> ShownNames(std::vector<std::string> files) {
   for (std::string& file : files) {
     if (IsUrl(file)) file = ShownUrl(file);
@@ -61,8 +61,8 @@ uint64_t IndexBytes(const std::vector<Shard>& shards) {
   return bytes;
 }
 
-// A stretch whose first header is whole is no record of the length that lies there. What could not
-// be inflated is the reason of all that it hit.
+// A stretch whose first header is whole is no record of the length that lies there. Bytes that
+// could not be inflated are the reason of all that they hit.
 absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t frame_bytes,
                             absl::Status status) {
   std::optional<RecordError> error = GetRecordError(status);
@@ -80,9 +80,9 @@ absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t f
   return status;
 }
 
-// What is wrong with a record that a .idx lists. Where not even the payload is as it says, it is as
-// likely wrong as the shard is damaged, and that is no damage of a record which a policy may pass
-// over.
+// Returns the error of a record that a .idx lists. Where not even the payload is as the .idx says,
+// the .idx is as likely wrong as the shard is damaged, and that is no damage of a record which a
+// policy may pass over.
 absl::Status ListedWrong(absl::Status status, const Shard& shard, const RecordRef& ref,
                          std::span<const std::byte> framed) {
   std::optional<RecordError> error = GetRecordError(status);

@@ -13,12 +13,12 @@ namespace millrace::readers::internal {
 std::string_view TrimBlanks(std::string_view text);
 
 // Parse a number that fills `text`: decimal, perhaps with a sign; a float perhaps with point and
-// exponent, "inf" or "nan". Floats are rounded once, to nearest, whatever the locale. Return what
-// is wrong, or nullptr: "is not an int64" or "is out of the range of int64".
+// exponent, "inf" or "nan". Floats are rounded once, to nearest, in every locale. Return the fault,
+// or nullptr: "is not an int64" or "is out of the range of int64".
 const char* ParseInt(std::string_view text, int64_t* out);
 const char* ParseFloat(std::string_view text, float* out);
 
-// `text` in quotes for a message, cut to 40 bytes; what cannot be seen as ShownText has it.
+// `text` in quotes for a message, cut to 40 bytes; bytes that cannot be seen are as in ShownText.
 std::string QuotedText(std::string_view text);
 
 }  // namespace millrace::readers::internal

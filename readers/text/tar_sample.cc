@@ -58,7 +58,7 @@ bool ChecksumOk(std::string_view header) {
   return stored && (*stored == sum || static_cast<int64_t>(*stored) == signed_sum);
 }
 
-// What earlier headers say of the next member.
+// The facts that earlier headers tell of the next member.
 struct Overrides {
   std::optional<std::string> path;
   std::optional<uint64_t> size;
@@ -125,7 +125,7 @@ class SampleReader {
   }
 
   static bool HasData(char type) {
-    return type < '1' || type > '6';  // links, devices and folders have none, whatever they say
+    return type < '1' || type > '6';  // links, devices and folders have none, even if they say so
   }
 
   absl::Status ReadMember(std::string_view header) {

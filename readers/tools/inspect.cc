@@ -80,7 +80,7 @@ class StatsSink {
   FeatureReport& report_;
 };
 
-// What is known of the features, over all records.
+// The facts about the features, over all records.
 class FeatureTable {
  public:
   explicit FeatureTable(size_t max_features) : max_features_(max_features) {}

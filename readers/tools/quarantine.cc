@@ -129,7 +129,7 @@ class LineParser {
     Expect('"');
     return text;
   }
-  // What a quoted string may hold behind a backslash: what QuarantineLine writes.
+  // Reads an escape of a quoted string behind its backslash, of those that QuarantineLine writes.
   char Escaped() {
     if (at_ >= text_.size()) return 0;
     const char c = text_[at_++];
@@ -256,13 +256,13 @@ absl::Status QuarantineLog::Add(std::span<const RecordError> errors) {
   if (status.ok()) status = WriteFully(fd_.get(), std::as_bytes(std::span(lines)), path_, {});
   if (status.ok()) return status;
   for (const std::string& key : keys) known_.erase(key);
-  // Half a line is cut off here, or else by whoever appends next.
+  // Half a line is cut off here, or else by the process that appends next.
   if (end.ok()) static_cast<void>(::ftruncate(fd_.get(), *end) == 0);
   return status;
 }
 
-// Where the last whole line ends; what another process left behind it when it was killed is cut
-// off.
+// Where the last whole line ends; a rest that another process left behind it when it was killed is
+// cut off.
 absl::StatusOr<off_t> QuarantineLog::EndOfLines() {
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path_);

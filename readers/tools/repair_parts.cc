@@ -19,7 +19,7 @@ namespace {
 constexpr int kLevel = 6;
 constexpr uint64_t kEndBlocks = 2;  // of a tar
 
-// What stands in front of the first record: the row that names the columns.
+// Copies the bytes in front of the first record: the row that names the columns.
 absl::Status CopyFront(const RandomAccessFile& file, uint64_t bytes, RecordSink& sink) {
   std::vector<std::byte> front(bytes);
   MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, front));

@@ -31,7 +31,7 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What is wrong with the frame at a place of a plain file.
+// Checks the frame at a place of a plain file.
 absl::Status CheckFrame(const RandomAccessFile& file, const RecordError& place, uint64_t max_bytes,
                         std::vector<std::byte>* payload) {
   const auto offset = static_cast<uint64_t>(place.offset);
@@ -79,7 +79,7 @@ PlaceCheck Checked(const RecordError& listed, const absl::Status& status) {
   return {listed, !status.ok(), std::string(status.message())};
 }
 
-// What a reader that goes through the file says at each offset where it stops.
+// The findings of a reader that goes through the file, at each offset where it stops.
 class CompressedCheck {
  public:
   CompressedCheck(const std::string& path, std::span<const RecordError* const> places,

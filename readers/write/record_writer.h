@@ -11,7 +11,7 @@
 
 namespace millrace::readers {
 
-// What stands between frames and the file: a buffer, and compression where it is asked for.
+// The layer between frames and the file: a buffer, and compression where it is asked for.
 class RecordSink {
  public:
   virtual ~RecordSink() = default;

@@ -198,7 +198,8 @@ class ShardSet::Impl {
     Moves moves;
     const absl::Status moved = TryMoves(text, moves);
     if (!moved.ok()) {
-      // What a killed process had moved already stays; whoever does this job next goes on with it.
+      // The shards that a killed process had moved already stay; the next process that does this
+      // job goes on with them.
       if (!in_place_.empty()) work_->Keep();
       if (moves.Undo()) return moved;
       work_->Keep();

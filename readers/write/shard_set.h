@@ -18,7 +18,7 @@
 // A set of shards PREFIX-00000-of-00008.tfrecord that appears whole or not at all, with a manifest
 // PREFIX.manifest.json, and whose writing goes on where a killed process left it. Of other formats
 // than TFRecord the names end otherwise; a shard may be a folder, which has no ending. A prefix
-// holds one set, of whatever format.
+// holds one set, of any format.
 //
 // Shards are written to a hidden folder beside their place, locked while it is in use. Each is
 // whole when its facts lie beside it. When all are, they are moved into place, the manifest last.
@@ -39,10 +39,11 @@ inline constexpr std::string_view kShardExtensions[] = {".tfrecord", ".txt", ".b
                                                         ".jsonl",    ".tar", ""};
 
 struct ShardSetOptions {
-  std::string prefix;  // of the shards' paths; its folder must exist
+  std::string prefix;  // prefix of the shards' paths; its folder must exist
   int num_shards = 1;
   std::string extension = ".tfrecord";  // one of kShardExtensions
-  bool overwrite = false;  // replace the shards of this prefix, of sets of any number of shards
+  // True if the shards of this prefix are replaced, in sets of any number of shards.
+  bool overwrite = false;
   // Equal only for writers that write the same bytes to every shard: what is written, from what,
   // and how.
   uint64_t job = 0;
@@ -53,7 +54,7 @@ struct ManifestText {
   std::string format = "tfrecord";
   Compression compression = Compression::kNone;
   std::string source = {};  // what was read, for people
-  std::string schema = {};  // of columns, as a flag says it; empty: the format needs none
+  std::string schema = {};  // the columns, as a flag says them; empty: the format needs none
   std::vector<std::string> class_names = {};
 };
 
@@ -62,13 +63,14 @@ struct ManifestText {
 absl::Status CheckShardOutput(const std::string& output_prefix, int num_shards,
                               Compression compression, int compression_level);
 
-// `path` without a relative part, as it stands in a job; what cannot be made so stays as it is.
+// `path` without a relative part, as it stands in a job; a path that cannot be made so stays as it
+// is.
 std::string AbsolutePath(const std::string& path);
 
 // Files in few words, for a manifest.
 std::string SourceText(const std::vector<std::string>& files);
 
-// Thread-compatible. What was not committed goes away with it.
+// Thread-compatible. Shards that were not committed go away with it.
 class ShardSet {
  public:
   // The names that the shards will have, in order.

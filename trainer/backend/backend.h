@@ -18,20 +18,20 @@
 
 namespace millrace::trainer {
 
-// What one step of one rank reads. Everything borrows.
+// The input of one step of one rank. All fields borrow.
 struct StepInput {
   ConstTensorView images;          // float32 [rows, ...input_shape]
   ConstTensorView labels;          // int64 or int32 [rows]
   std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
-  int64_t global_valid_rows = 0;   // over all ranks: what the loss is divided by
-  std::span<const SampleId> ids;   // who the rows are, for messages; may be empty
+  int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss
+  std::span<const SampleId> ids;   // the samples in the rows, for messages; may be empty
   // Where a row's sample lies, for messages; may be empty.
   std::function<RecordError(const SampleId& id)> locate;
 };
 
 // Sums over the valid rows of this rank.
 struct StepResult {
-  double loss_sum = 0;  // of -log softmax(logits)[label]
+  double loss_sum = 0;  // sum of -log softmax(logits)[label]
   int64_t correct = 0;  // the largest logit is the label's (the first of equals)
   int64_t valid = 0;
 };
@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            std::vector<std::span<float>> gradients,
                                                            int threads);
 
-// Checks `input` against `model`: what every backend does first.
+// Checks `input` against `model`, as every backend does first.
 absl::Status CheckStepInput(const Model& model, const StepInput& input);
 
 }  // namespace millrace::trainer

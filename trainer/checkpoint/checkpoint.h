@@ -19,7 +19,7 @@ struct TrainState {
   uint64_t epoch = 0;        // whole epochs done
   std::string resume_token;  // that of the last batch used; empty before the first
   uint64_t model_fingerprint = 0;
-  uint64_t plan_fingerprint = 0;  // of the training pipeline
+  uint64_t plan_fingerprint = 0;  // fingerprint of the training pipeline
   uint64_t data_fingerprint = 0;
   uint64_t global_batch = 0;
   std::string job;  // JobFile::weights_text

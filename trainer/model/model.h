@@ -26,7 +26,7 @@ struct Layer {
   LayerKind kind = LayerKind::kRelu;
   Shape input;
   Shape output;
-  int64_t kernel = 0;  // of convolutions and pools, which are square
+  int64_t kernel = 0;  // side of convolutions and pools, which are square
   int64_t stride = 1;
   int64_t padding = 0;
   int weights = -1;  // indexes into Model::parameters; -1: the layer has none
@@ -56,7 +56,7 @@ struct Model {
   int64_t num_parameters() const;  // elements of all of them
   // All settings that a checkpoint's tensors depend on, one layer per line; not the model's name.
   std::string ToText() const;
-  uint64_t Fingerprint() const;  // of ToText
+  uint64_t Fingerprint() const;  // fingerprint of ToText
 };
 
 // Works out all shapes. `where` returns the place of a layer, by its number, in the text

@@ -95,7 +95,7 @@ absl::Status Guard::Health() const {
 
 absl::Status Guard::Explain(absl::Status status) const {
   const bool broken = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  // What all ranks have agreed on is no break between them, and they leave because of it.
+  // An error that all ranks have agreed on is no break between them: they leave because of it.
   const std::optional<collectives::PeerLost> lost = LostOf(status);
   const bool known = collectives::IsAgreed(status) || (lost && lost->step >= 0);
   if (watchdog_ == nullptr || !broken || known) return status;
@@ -168,7 +168,7 @@ absl::Status Guard::EndWell() {
     // Rank 0 writes, and the others wait for it.
     progress_->Enter(-1, -1, communicator_.rank() == 0 ? Phase::kUpdating : Phase::kWaiting);
     const absl::Status written = collectives::WriteTimeline(communicator_, *timeline_, part_.path);
-    // A full disk; what was trained is saved all the same.
+    // A full disk; the trained weights are saved all the same.
     if (!written.ok() && !IsAgreed(written)) return written;
     if (!written.ok() && communicator_.rank() == 0 && warn_) {
       warn_(absl::StrCat("no timeline: ", written.message()));

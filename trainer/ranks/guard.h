@@ -24,10 +24,10 @@ namespace millrace::trainer {
 
 // How long a rank waits for others when something has gone wrong.
 struct GuardLimits {
-  // For the verdict on who is lost, after a connection broke: some turns of a watchdog.
+  // For the verdict on which rank is lost, after a connection broke: some turns of a watchdog.
   std::chrono::milliseconds verdict{1500};
-  // For a peer that has left: what it owes may be on its way, for the ranks of a run that is done
-  // leave one after the other.
+  // For a peer that has left: data that it owes may be on their way, for the ranks of a run that is
+  // done leave one after the other.
   std::chrono::milliseconds leave{2000};
   // For the watchdogs to tell whose abort it was.
   std::chrono::milliseconds hearsay{500};

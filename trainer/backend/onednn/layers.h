@@ -28,7 +28,7 @@ class PrimitiveList {
   std::vector<std::pair<dnnl::primitive, Arguments>> primitives_;
 };
 
-// What one layer runs.
+// The primitives that one layer runs.
 struct CompiledLayer {
   PrimitiveList forward;
   PrimitiveList gradients;  // of the parameters; before `data`
