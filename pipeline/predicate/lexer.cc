@@ -33,6 +33,8 @@ std::string_view AdviceOn(char c) {
     case '!':
       return "; write not, or != for unequal";
     case '/':
+      return "; floor division is written //, and a field's name with such characters stands in "
+             "backquotes: `image/class/label`";
     case '.':
     case '-':
     case ':':
