@@ -47,8 +47,8 @@
 //
 // Choice (executor/choice.h) looks at all of them and says what to do next. An item's work is done
 // without the mutex, by Planner, Scanner, RunProcessor, the settler and BatchMaker, which know
-// nothing of it. docs/executor.md has the tables of threads and buffers, ARCHITECTURE.md the
-// argument against deadlock.
+// nothing of it. docs/executor.md has the tables of threads and buffers, and the argument against
+// deadlock.
 
 namespace millrace::pipeline {
 

@@ -5,7 +5,7 @@
 
 #include "tests/pipeline/executor/heavy_plans.h"
 
-// Tries to break the argument against deadlock (ARCHITECTURE.md): plans, sizes, budgets of a few
+// Tries to break the argument against deadlock (docs/executor.md): plans, sizes, budgets of a few
 // KiB, several pipelines on one context, and consumers that hold and drop batches at random. What
 // comes out is compared with the stream of a roomy budget, so a bit that changed is found too.
 //
