@@ -1,14 +1,16 @@
 #!/bin/bash
-# Packs the tests that need a GPU, prebuilt, for a machine that has one but not the packages that
-# Millrace is built from.
+# Packs what checks and measures Millrace on a GPU, prebuilt, for a machine that has one but not the
+# packages that Millrace is built from.
 #
 #   scripts/gpu-bundle.sh [FOLDER]     FOLDER is build/gpu-bundle unless named, and is made anew
 #
-# Builds what ctest labels `gpu` in the `cuda` preset, copies the programs and the libraries that
-# they are linked with (all but the C library and the driver's) into FOLDER, writes FOLDER/run.sh
-# and packs it all into FOLDER.tar.gz, of at most 64 MiB. There:
+# Builds what ctest labels `gpu` in the `cuda` preset, `millrace` and the bench of the hand-off,
+# copies the programs and the libraries that they are linked with (all but the C library and the
+# driver's) into FOLDER, writes FOLDER/run.sh and packs it all into FOLDER.tar.xz, of at most
+# 64 MiB. There:
 #
-#   tar xf gpu-bundle.tar.gz && gpu-bundle/run.sh [arguments of GoogleTest]
+#   tar xf gpu-bundle.tar.xz && gpu-bundle/gpu-check.sh [options]
+#   gpu-bundle/run.sh [arguments of GoogleTest]     # the tests alone
 #
 # NCCL's library (218 MB) is not among them: run.sh takes the one that MILLRACE_NCCL_LIBRARY names,
 # or one that the dynamic linker, CUDA's folder or Python's packages (nvidia-nccl, torch) have.
@@ -27,7 +29,8 @@ die() {
 
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || die "no nvcc here"
 step "configuring and building build/cuda"
-cmake --preset cuda "-DCMAKE_CUDA_COMPILER=$nvcc" >build/cuda-configure.log 2>&1 || {
+cmake --preset cuda "-DCMAKE_CUDA_COMPILER=$nvcc" -DMILLRACE_BENCH=ON \
+  >build/cuda-configure.log 2>&1 || {
   cat build/cuda-configure.log >&2
   die "the cuda preset cannot be configured"
 }
@@ -35,12 +38,14 @@ cmake --preset cuda "-DCMAKE_CUDA_COMPILER=$nvcc" >build/cuda-configure.log 2>&1
 mapfile -t programs < <(ctest --test-dir build/cuda -L '^gpu$' -N |
   sed -nE 's/^ *Test +#[0-9]+: ([^ ]+)$/\1/p')
 [ "${#programs[@]}" -gt 0 ] || die "no test is labelled gpu"
+tests=("${programs[@]}")
+programs+=(millrace bench_feed_rate)
 cmake --build build/cuda --target "${programs[@]}"
 
-rm -rf "$folder" "$folder.tar.gz"
-mkdir -p "$folder/bin" "$folder/lib"
+rm -rf "$folder" "$folder.tar.xz"
+mkdir -p "$folder/bin" "$folder/lib" "$folder/plans" "$folder/peers"
 for program in "${programs[@]}"; do
-  path=$(find build/cuda/tests -type f -name "$program")
+  path=$(find build/cuda/bin build/cuda/tests -type f -name "$program")
   strip -o "$folder/bin/$program" "$path"
   # What comes with the C library must be the machine's own, and so must the driver's part of CUDA.
   ldd "$path" | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' |
@@ -48,11 +53,16 @@ for program in "${programs[@]}"; do
     while read -r name library; do cp -L "$library" "$folder/lib/$name"; done
 done
 getconf GNU_LIBC_VERSION | sed 's/.* //' >"$folder/glibc-version"
+printf '%s\n' "${tests[@]}" >"$folder/tests"
+cp scripts/gpu-check.sh "$folder"
+cp examples/imagenet/train.pbtxt "$folder/plans"
+cp bench/peers/{loaders,machine,torch_step}.py "$folder/peers"
 
 cat >"$folder/run.sh" <<'RUN'
 #!/bin/bash
-# Runs the tests of this bundle one after the other; all arguments go to GoogleTest. Exits 0 when
-# none failed. Logs are in the folder that MILLRACE_LOGS names, else in logs/ beside this file.
+# Runs the tests of this bundle one after the other, or the one program that MILLRACE_ONLY names;
+# all arguments go to GoogleTest. Exits 0 when none failed. Logs are in the folder that
+# MILLRACE_LOGS names, else in logs/ beside this file.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 logs=${MILLRACE_LOGS:-$here/logs}
@@ -88,11 +98,10 @@ fi
 echo "run: NCCL: ${MILLRACE_NCCL_LIBRARY:-none found; its tests are skipped}"
 
 failed=0
-for program in "$here"/bin/*; do
-  name=$(basename "$program")
+for name in ${MILLRACE_ONLY:-$(cat "$here/tests")}; do
   echo "run: $name"
   LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
-    timeout "${MILLRACE_TIMEOUT:-900}" "$program" "$@" >"$logs/$name.log" 2>&1
+    timeout "${MILLRACE_TIMEOUT:-900}" "$here/bin/$name" "$@" >"$logs/$name.log" 2>&1
   code=$?
   grep -E '^\[ +(PASSED|FAILED|SKIPPED) +\] [0-9]+ tests?' "$logs/$name.log"
   if [ "$code" != 0 ]; then
@@ -108,7 +117,7 @@ done
 RUN
 chmod +x "$folder/run.sh"
 
-tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
-bytes=$(stat -c %s "$folder.tar.gz")
-[ "$bytes" -le "$max_bytes" ] || die "$folder.tar.gz has $bytes bytes, more than $max_bytes"
-step "$folder.tar.gz: ${#programs[@]} programs, $((bytes / 1024)) KiB"
+tar -C "$(dirname "$folder")" -cJf "$folder.tar.xz" "$(basename "$folder")"
+bytes=$(stat -c %s "$folder.tar.xz")
+[ "$bytes" -le "$max_bytes" ] || die "$folder.tar.xz has $bytes bytes, more than $max_bytes"
+step "$folder.tar.xz: ${#programs[@]} programs, $((bytes / 1024)) KiB"

@@ -1,0 +1,161 @@
+#!/bin/bash
+# Checks and measures Millrace on a machine with a GPU, with the programs of scripts/gpu-bundle.sh.
+#
+#   gpu-bundle/gpu-check.sh [--images TAR] [--results FOLDER] [--only STEP]...
+#
+# Each step has a time limit and a log, FOLDER/STEP.log (results/ beside this file unless named). A
+# step that ran to its end is not run again, so a run that was cut short goes on where it was. TAR
+# has JPEG files; without one the steps that feed the GPU are skipped. Python with torch and
+# torchvision, where there is one, gives the peers' figures. Ends with a line per step; exits 0 when
+# none failed.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+images='' results=$here/results only=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --images) images=$(realpath "$2") ;;
+    --results) results=$2 ;;
+    --only) only+=("$2") ;;
+    *)
+      echo "gpu-check: error: $1 is no option" >&2
+      exit 2
+      ;;
+  esac
+  shift 2
+done
+mkdir -p "$results" || exit 1
+results=$(cd "$results" && pwd)
+scratch=${TMPDIR:-/tmp}/millrace-gpu-check
+export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+table=() failed=0
+
+selected() {
+  [ "${#only[@]}" = 0 ] && return 0
+  local name
+  for name in "${only[@]}"; do [ "$name" = "$1" ] && return 0; done
+  return 1
+}
+
+say() { table+=("$(printf '%-12s %-28s %5s s' "$1" "$2" "$3")"); }
+
+# step NAME SECONDS FUNCTION: runs FUNCTION in a process group of its own, for that long at most. It
+# returns 77 for a skip.
+step() {
+  local name=$1 limit=$2 code fault="" start=$SECONDS
+  selected "$name" || return 0
+  if [ -e "$results/$name.done" ]; then
+    say "$name" "$(cat "$results/$name.done"), in a run before" 0
+    return 0
+  fi
+  echo "gpu-check: $name"
+  timeout --kill-after=5 "$limit" bash -c "$3" >"$results/$name.log" 2>&1
+  code=$?
+  case $code in
+    0) echo passed >"$results/$name.done" ;;
+    77) echo "skipped: $(tail -n 1 "$results/$name.log")" >"$results/$name.done" ;;
+    124 | 137) fault="out of time" ;;
+    *) fault="exit code $code" ;;
+  esac
+  [ -z "$fault" ] || failed=$((failed + 1))
+  say "$name" "${fault:+FAILED: $fault}$(cat "$results/$name.done" 2>/dev/null)" $((SECONDS - start))
+}
+
+facts() {
+  local pcie=pcie.link.gen.max,pcie.link.width.max
+  nvidia-smi --query-gpu=name,driver_version,memory.total,$pcie,clocks.max.sm --format=csv || return 1
+  lscpu | grep -E '^(Model name|CPU\(s\)|NUMA node\(s\))'
+  free -g | sed -n 2p
+  ulimit -l
+  df -h /dev/shm | tail -n 1
+}
+
+# The tests of a program of the bundle; skipped tests alone are a skip.
+tests() {
+  MILLRACE_LOGS=$results MILLRACE_ONLY=$1 "$here/run.sh" || return 1
+  grep -q '^\[  PASSED  \] 0 tests' "$results/$1.log" || return 0
+  echo "no test of $1 ran"
+  return 77
+}
+feed_tests() { tests pipeline_device_gpu_test; }
+queue_tests() { tests collectives_device_queue_gpu_test; }
+nccl_tests() { tests collectives_nccl_gpu_test; }
+
+# Some tests ask the driver for the impossible, so errors of its calls are not reported.
+sanitizer() {
+  command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer" && return 77; }
+  local program
+  for program in pipeline_device_gpu_test collectives_device_queue_gpu_test; do
+    compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 \
+      "$here/bin/$program" --gtest_brief=1 || return 1
+  done
+  compute-sanitizer --tool racecheck --error-exitcode 9 \
+    "$here/bin/collectives_device_queue_gpu_test" --gtest_brief=1
+}
+
+shards() {
+  [ -n "$images" ] || { echo "no --images" && return 77; }
+  rm -rf "$scratch" && mkdir -p "$scratch/files" || return 1
+  "$here/bin/millrace" records convert --from images --images "$images" --out "$scratch/shards" \
+    --shards 8 --prefix images && mkdir "$scratch/files/all" &&
+    tar -C "$scratch/files/all" --strip-components=1 --no-same-owner -xf "$images"
+}
+
+have_shards() { [ -d "$scratch/shards" ] || { echo "no shards" && return 77; }; }
+have_torch() { python3 -c 'import torch, torchvision' || { echo "no torch" && return 77; }; }
+
+# rate THREADS STEP_US: batches of 128 images, which must not be more than there are.
+rate() {
+  "$here/bin/bench_feed_rate" "$here/plans/train.pbtxt" "$scratch/shards" 128 "$1" 4 "$2"
+}
+
+# Only the copies: what the pipeline and the bus give, by threads of the pipeline.
+feed_rates() {
+  have_shards || return
+  local threads
+  for threads in 1 2 4 8 "$(nproc)"; do rate "$threads" 0 || return 1; done
+}
+
+torch_step() {
+  have_torch || return
+  local batch
+  for batch in 128 256; do python3 "$here/peers/torch_step.py" --batch $batch || return 1; done
+  python3 "$here/peers/torch_step.py" --batch 128 --compile || echo "torch.compile failed"
+}
+
+# A step as long as PyTorch's best one for that batch: how busy does the pipeline keep the GPU?
+utilisation() {
+  have_shards || return
+  local best threads step='s/.*"batch": 128,.*"step_us": ([0-9]+).*/\1/p'
+  best=$(sed -nE "$step" "$results/torch_step.log" 2>/dev/null | sort -n | head -n 1)
+  for threads in 1 2 3 4 8; do rate "$threads" "${best:-19000}" || return 1; done
+}
+
+loaders() {
+  have_shards && have_torch || return
+  local loader
+  for loader in torchvision pillow; do
+    echo "$loader, $(nproc) workers"
+    python3 "$here/peers/loaders.py" "$loader" "$scratch" --batch 256 --seconds 6 || return 1
+  done
+}
+
+export -f tests facts feed_tests queue_tests nccl_tests sanitizer shards have_shards have_torch rate
+export -f feed_rates torch_step utilisation loaders
+export here results images scratch
+
+step facts 20 facts
+step feed_tests 90 feed_tests
+step queue_tests 60 queue_tests
+step nccl_tests 200 nccl_tests
+step shards 30 shards
+step feed_rates 60 feed_rates
+step torch_step 240 torch_step
+step utilisation 90 utilisation
+step loaders 90 loaders
+step sanitizer 60 sanitizer
+
+printf '%s\n' "${table[@]}"
+[ "$failed" = 0 ] || {
+  echo "gpu-check: $failed steps failed" >&2
+  exit 1
+}
