@@ -41,7 +41,7 @@ say() { table+=("$(printf '%-12s %-28s %5s s' "$1" "$2" "$3")"); }
 # step NAME SECONDS FUNCTION: runs FUNCTION in a process group of its own, for that long at most. It
 # returns 77 for a skip.
 step() {
-  local name=$1 limit=$2 code fault="" start=$SECONDS
+  local name=$1 limit=$2 code fault='' start=$SECONDS
   selected "$name" || return 0
   if [ -e "$results/$name.done" ]; then
     say "$name" "$(cat "$results/$name.done"), in a run before" 0
@@ -57,12 +57,14 @@ step() {
     *) fault="exit code $code" ;;
   esac
   [ -z "$fault" ] || failed=$((failed + 1))
-  say "$name" "${fault:+FAILED: $fault}$(cat "$results/$name.done" 2>/dev/null)" $((SECONDS - start))
+  [ -n "$fault" ] && fault="FAILED: $fault" || fault=$(cat "$results/$name.done")
+  say "$name" "$fault" $((SECONDS - start))
 }
 
 facts() {
   local pcie=pcie.link.gen.max,pcie.link.width.max
-  nvidia-smi --query-gpu=name,driver_version,memory.total,$pcie,clocks.max.sm --format=csv || return 1
+  nvidia-smi --query-gpu=name,driver_version,memory.total,$pcie,clocks.max.sm --format=csv ||
+    return 1
   lscpu | grep -E '^(Model name|CPU\(s\)|NUMA node\(s\))'
   free -g | sed -n 2p
   ulimit -l
