@@ -17,6 +17,7 @@
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/host_links.h"
+#include "collectives/reducer/private_options.h"
 #include "collectives/reducer/progress_policy.h"
 #include "collectives/reducer/reduction_engine.h"
 #include "collectives/reducer/team_member.h"
@@ -30,7 +31,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   // `rank`: this rank of the communicator; `timeout`: the limit of each wait. One of `links` and
   // `device` is null: that of the side, host or device, that does not sum.
   PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
-                 const ReducerOptions& options, std::unique_ptr<HostLinks> links, int rank,
+                 const PrivateReducerOptions& options, std::unique_ptr<HostLinks> links, int rank,
                  const std::optional<std::vector<TensorView>>& memory,
                  std::unique_ptr<DeviceMemory> device, std::chrono::nanoseconds timeout);
   ~PlannedReducer() override;
@@ -105,7 +106,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   const std::vector<GradientSpec> gradients_;
   const BucketPlan plan_;
   const uint64_t hash_;
-  const ReducerOptions options_;
+  const PrivateReducerOptions options_;
   const std::unique_ptr<DeviceMemory> device_;
   const std::unique_ptr<HostLinks> links_;
   ChosenPolicy policy_;

@@ -13,6 +13,7 @@
 #include "collectives/progress.h"
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/gradient_accumulator.h"
+#include "collectives/reducer/private_options.h"
 #include "collectives/reducer/step_times.h"
 
 namespace millrace::collectives {
@@ -42,7 +43,7 @@ class ReductionEngine {
   };
 
   // `plan` outlives the engine.
-  ReductionEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting);
+  ReductionEngine(const BucketPlan& plan, const PrivateReducerOptions& options, Waiting waiting);
   virtual ~ReductionEngine() = default;
   ReductionEngine(const ReductionEngine&) = delete;
   ReductionEngine& operator=(const ReductionEngine&) = delete;
@@ -113,7 +114,7 @@ class ReductionEngine {
 
   // Constant after construction.
   const BucketPlan& plan_;
-  const ReducerOptions options_;
+  const PrivateReducerOptions options_;
   const Waiting waiting_;
 
   const int64_t step_stride_;
