@@ -35,7 +35,7 @@ class TimelineProgress final : public Progress {
  private:
   // The event that a track is in the middle of.
   struct Span {
-    bool open = false;
+    bool open = false;  // true if there is one
     Timeline::Entry entry;
   };
 

@@ -40,8 +40,8 @@ struct StepLine {
   double learning_rate = 0;
   StepTimes times;
   GradientNorms norms;
-  bool shows_norm = false;
-  std::string straggler;  // "rank 3 is awaited: ..."; empty: no rank worth mentioning
+  bool shows_norm = false;  // true if the norm is a part of the line
+  std::string straggler;    // "rank 3 is awaited: ..."; empty: no rank worth mentioning
 };
 
 // "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr

@@ -34,7 +34,7 @@ class PixelTail {
   struct Flip {
     uint64_t stage;
     float probability;
-    bool vertical;
+    bool vertical;  // true if top and bottom are swapped; else left and right
   };
   // A step that converts the pixels of a row one by one.
   struct RowStep {
@@ -43,8 +43,8 @@ class PixelTail {
     size_t element;    // bytes of one of its values
   };
   struct Flips {
-    bool horizontal = false;
-    bool vertical = false;
+    bool horizontal = false;  // true if left and right are swapped
+    bool vertical = false;    // true if top and bottom are swapped
   };
   class Writer;
 
@@ -65,7 +65,7 @@ class PixelTail {
   PixelScaling scaling_;       // the factors of row_steps_[0] then
   std::vector<Flip> flips_;
   std::vector<RowStep> row_steps_;
-  bool planes_ = false;
+  bool planes_ = false;  // true if channels come first in the output
 };
 
 }  // namespace millrace::augment

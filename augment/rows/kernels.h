@@ -41,11 +41,10 @@ struct ColumnWindows {
   bool wide = false;               // true if windows have kWideWindowFloats, not kWindowFloats
 };
 
-// The steps after blending a pixel of three values: with `round` to integers, half to even; then,
-// with `scale`, value * factor - offset per channel.
+// The steps after blending a pixel of three values.
 struct PixelScaling {
-  bool round = false;
-  bool scale = false;
+  bool round = false;  // true to round to integers, half to even
+  bool scale = false;  // true to make value * factor - offset per channel of that
   alignas(16) float factor[4] = {};
   alignas(16) float offset[4] = {};
 };

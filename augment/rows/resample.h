@@ -51,9 +51,9 @@ struct WeighedTap {
   W weight;
 };
 
-// Of `rows` rows of `pixels` whose value is the sum of tap(pixel, 0 .. taps - 1), which ascend, as
-// those of pixels do. None where windows would be too narrow, or are of fewer rows than pay for the
-// tables: those have 8 bytes for each tap of each value.
+// The windows of `rows` rows of `pixels` whose value is the sum of tap(pixel, 0 .. taps - 1), which
+// ascend, as those of pixels do. None where windows would be too narrow, or are of fewer rows than
+// pay for the tables: those have 8 bytes for each tap of each value.
 inline constexpr int64_t kLeastWindowRows = 8;
 template <typename W, typename Tap>
 WeightWindows<W> MakeWeightWindows(int64_t rows, int64_t pixels, int64_t channels, int64_t taps,

@@ -114,16 +114,18 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   std::unique_ptr<UserBuffers> memory_;  // null: gradients are in buckets
 
   // Before the engine, whose exchanges look at them to their end.
-  std::atomic<bool> stopping_ = false;  // caller -> thread and exchanges, release/acquire
-  // thread -> caller, release/acquire: spares each MarkReady the mutex.
+  // True if the thread and the exchanges are to end. Caller -> these, release/acquire.
+  std::atomic<bool> stopping_ = false;
+  // True if the thread has ended: spares each MarkReady the mutex. Thread -> caller,
+  // release/acquire.
   std::atomic<bool> thread_ended_ = false;
   Mutex mu_;
   absl::Status departure_ MILLRACE_GUARDED_BY(mu_);      // written before `stopping_`
   bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;          // true if it leaves between two steps
   absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);  // written before `thread_ended_`
 
-  std::unique_ptr<ReductionEngine>
-      engine_;  // used by the thread where there is one, but where a member says otherwise
+  // Used by the thread if there is one, unless a member says otherwise.
+  std::unique_ptr<ReductionEngine> engine_;
 
   // The running step; owned by the caller's thread.
   int micro_batch_ = 0;

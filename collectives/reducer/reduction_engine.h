@@ -80,7 +80,7 @@ class ReductionEngine {
   // Waits until the step that began with `base` buckets published is reduced by all ranks. Called
   // by the caller's thread, which may take part in it.
   virtual absl::Status AwaitDone(uint32_t base) = 0;
-  // Of the step that AwaitDone or Drain has ended.
+  // The totals of the step that AwaitDone or Drain has ended.
   virtual Totals totals() const = 0;
   // The bytes of `bucket` of which this rank alone has the sums, with `shard`; else the whole
   // bucket.
@@ -97,7 +97,7 @@ class ReductionEngine {
   // Called after a Leave that was not quiet: exchanges between hosts that were left on their way
   // keep their memory until the process ends where the network may still write to it.
   virtual void KeepMemory() {}
-  // Of the step that AwaitDone or Drain has ended, until the next bucket is published.
+  // The times of the step that AwaitDone or Drain has ended, until the next bucket is published.
   const StepTimes& times() const { return times_; }
   // The step, bucket and phase that the engine is in; the caller fills in the rank.
   const PeerLost& place() const { return place_; }

@@ -52,7 +52,8 @@ class ExampleRun {
   // A feature, and what is known of it in the record that is being parsed.
   struct Target {
     const FeatureSpec* spec = nullptr;
-    // Of a few numbers: where the value of row 0 goes, the others one after another; else nullptr.
+    // The place of row 0's value if the value is a few numbers, the others one after another; else
+    // nullptr.
     std::byte* first = nullptr;
     size_t value_bytes = 0;
     uint8_t list_tag = 0;

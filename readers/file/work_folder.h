@@ -45,7 +45,7 @@ class WorkFolder {
 
   const std::filesystem::path path_;
   const UniqueFd lock_;
-  bool kept_ = false;
+  bool kept_ = false;  // true if the destructor leaves the folder
 };
 
 // Writes a small file at once, or not at all.

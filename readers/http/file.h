@@ -57,7 +57,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   struct Block {
     std::unique_ptr<std::byte[]> bytes;
     size_t size = 0;
-    bool loading = true;
+    bool loading = true;      // true until its bytes have come, or failed to
     bool ordered = false;     // true if it was fetched because its file is read in order
     int num_users = 0;        // threads that wait for it or copy out of it
     uint64_t last_used = 0;   // on clock_

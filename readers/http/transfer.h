@@ -65,7 +65,7 @@ class HttpTransfer {
   Clock::time_point due_;
   absl::StatusOr<HttpFacts> outcome_ = absl::UnknownError("under way");
 
-  // Of one attempt.
+  // The state of the running attempt.
   std::unique_ptr<CURL, FreeEasy> easy_;
   std::unique_ptr<curl_slist, FreeList> headers_;
   HttpHead head_;

@@ -83,7 +83,7 @@ class CompiledNet {
   const Model& model_;
   const TensorSet& weights_;
   const std::span<const std::span<float>> parameter_gradients_;
-  const bool training_;
+  const bool training_;  // true for layers that are trained
   const int64_t rows_;
   const dnnl::engine engine_;
   dnnl::memory input_;
