@@ -206,7 +206,7 @@ class PngDecoder final : public ImageDecoder {
     return PngError(code);
   }
 
-  // Keeps a few bytes that claim to be a large image from taking its memory.
+  // Keeps a few bytes that say they are a large image from taking its memory.
   absl::Status CheckBytes() const {
     const uint64_t row_bits = static_cast<uint64_t>(info_.width) * bits_per_pixel_;
     // A row is whole bytes and one that names its filter. Interlaced images have more of both.

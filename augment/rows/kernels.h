@@ -78,7 +78,7 @@ void ScaleRow(const float* in, int64_t count, const float* factor, const float* 
 void ToHalfRow(const float* in, int64_t count, uint16_t* out);
 void ToBFloatRow(const float* in, int64_t count, uint16_t* out);
 // own[i] = other[i] * others + own[i] * kept, rounded to the type, half to even. REQUIRES: `kept`
-// and `others` are shares that add up to 1, but for a rounding.
+// and `others` are weights that add up to 1, but for a rounding.
 void MixRow(const uint8_t* other, float others, float kept, int64_t count, uint8_t* own);
 void MixRow(const float* other, float others, float kept, int64_t count, float* own);
 void MixRow(const Half* other, float others, float kept, int64_t count, Half* own);

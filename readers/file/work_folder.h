@@ -41,7 +41,7 @@ class WorkFolder {
       : path_(std::move(path)), lock_(std::move(lock)) {}
 
   // Null, with errno set: it is not there, or another process has it.
-  static std::unique_ptr<WorkFolder> Claim(const std::string& path);
+  static std::unique_ptr<WorkFolder> Lock(const std::string& path);
 
   const std::filesystem::path path_;
   const UniqueFd lock_;

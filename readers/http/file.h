@@ -100,7 +100,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   std::map<BlockKey, std::shared_ptr<Block>> blocks_ MILLRACE_GUARDED_BY(mu_);
   uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t num_files_ MILLRACE_GUARDED_BY(mu_) = 0;
-  double read_share_ MILLRACE_GUARDED_BY(mu_) = 1;  // of blocks thrown out, a running mean
+  double read_fraction_ MILLRACE_GUARDED_BY(mu_) = 1;  // of blocks thrown out, a running mean
 
   std::unique_ptr<HttpClient> client_;  // last: it calls back until it is gone
 };
