@@ -39,7 +39,7 @@ class PixelTail {
   // A step that converts the pixels of a row one by one.
   struct RowStep {
     std::function<void(const void* in, int64_t pixels, void* out)> apply;
-    int64_t channels;  // of the output
+    int64_t channels;  // channels of the output
     size_t element;    // bytes of one of its values
   };
   struct Flips {
@@ -60,7 +60,7 @@ class PixelTail {
 
   // Set by Resolve.
   DType dtype_ = DType::kU8;
-  int64_t channels_ = 0;       // of the output
+  int64_t channels_ = 0;       // channels of the output
   bool first_scales_ = false;  // true if row_steps_[0] normalizes pixels of three values
   PixelScaling scaling_;       // the factors of row_steps_[0] then
   std::vector<Flip> flips_;

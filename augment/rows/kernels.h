@@ -36,7 +36,7 @@ struct ColumnWindows {
   const int32_t* first = nullptr;  // place in the row of each window's first float
   const int32_t* left = nullptr;   // per value: place of the left input in its window
   const int32_t* right = nullptr;  // per value: place of the right input in its window
-  const float* weights = nullptr;  // of each value
+  const float* weights = nullptr;  // one weight for each value
   int64_t count = 0;               // number of windows; 0: windows cannot be used
   bool wide = false;               // true if windows have kWideWindowFloats, not kWindowFloats
 };

@@ -31,7 +31,7 @@ struct PixelWeights {
   const WeighedRange* ranges = nullptr;
   const W* weights = nullptr;
   int64_t stride = 0;
-  int64_t count = 0;  // of pixels
+  int64_t count = 0;  // number of pixels
 };
 
 // The same for registers of kWindowValues values (ColumnWindows says why).
@@ -41,7 +41,7 @@ struct WeightWindows {
   const int32_t* places = nullptr;  // per window, tap and value: the input's place in the window
   const W* weights = nullptr;       // in the same order as places
   int64_t taps = 0;
-  int64_t count = 0;  // of windows; 0: there are none
+  int64_t count = 0;  // number of windows; 0: there are none
   bool wide = false;  // true if the windows have kWideWindowFloats, not kWindowFloats
 };
 

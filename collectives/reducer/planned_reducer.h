@@ -113,7 +113,9 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   std::vector<GradientShard> shards_;
   std::unique_ptr<UserBuffers> memory_;  // null: gradients are in buckets
 
-  // Before the engine, whose exchanges look at them to their end.
+  // The members from here to the engine stand before it, since its exchanges look at them to their
+  // end.
+
   // True if the thread and the exchanges are to end. Caller -> these, release/acquire.
   std::atomic<bool> stopping_ = false;
   // True if the thread has ended: spares each MarkReady the mutex. Thread -> caller,
@@ -123,7 +125,6 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   absl::Status departure_ MILLRACE_GUARDED_BY(mu_);      // written before `stopping_`
   bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;          // true if it leaves between two steps
   absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);  // written before `thread_ended_`
-
   // Used by the thread if there is one, unless a member says otherwise.
   std::unique_ptr<ReductionEngine> engine_;
 

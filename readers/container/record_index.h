@@ -39,7 +39,7 @@ inline constexpr FrameFormat kTfRecordFrames = {
 // the lengths. Immutable and thread-safe; shares ownership of the memory.
 class RecordIndex {
  public:
-  RecordIndex() = default;  // of no records
+  RecordIndex() = default;  // an index of no records
   // Copies `begins` into `memory`, and where there are gaps between frames `lengths`, without a
   // frame's overhead, of all records. REQUIRES: at least one begin, and each is at least
   // format.least_bytes above the one before; no frame runs into the next.
@@ -105,7 +105,7 @@ class RecordIndex {
   uint64_t first_ = 0;                 // instead of both
   uint64_t frame_bytes_ = 0;
   uint64_t rest_ = UINT64_MAX;  // the record behind those of one size
-  uint64_t end_ = 0;            // of it
+  uint64_t end_ = 0;            // its end
   uint64_t num_records_ = 0;
   uint64_t overhead_bytes_ = 0;
   uint64_t longest_ = 0;

@@ -28,7 +28,8 @@ class FeatureKeys {
   }
 
  private:
-  std::unordered_map<std::string_view, size_t> numbers_;  // of keys that an Example can have
+  // The number of the feature of each key that an Example can have.
+  std::unordered_map<std::string_view, size_t> numbers_;
 };
 
 // Parses the records of one run, row by row, into a column per feature.
@@ -103,8 +104,8 @@ class ExampleRun {
   std::vector<Guess> guesses_;   // by the entry's number in its record
 
   int64_t row_ = 0;
-  size_t num_entries_ = 0;  // of the row so far
-  size_t num_taken_ = 0;    // of the row so far, each another feature
+  size_t num_entries_ = 0;  // entries of the row so far
+  size_t num_taken_ = 0;    // entries taken of the row so far, each another feature
 };
 
 }  // namespace millrace::readers::internal

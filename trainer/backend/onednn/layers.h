@@ -31,7 +31,7 @@ class PrimitiveList {
 // The primitives that one layer runs.
 struct CompiledLayer {
   PrimitiveList forward;
-  PrimitiveList gradients;  // of the parameters; before `data`
+  PrimitiveList gradients;  // gradients of the parameters; before `data`
   PrimitiveList data;       // the gradient of the layer's input
 };
 
@@ -89,7 +89,7 @@ class CompiledNet {
   dnnl::memory input_;
   std::vector<dnnl::memory> input_views_;  // every memory that must point at the step's images
   std::vector<dnnl::memory> activations_;  // output of each layer; may be that of the one before
-  std::vector<dnnl::memory> gradients_;    // of those outputs
+  std::vector<dnnl::memory> gradients_;    // gradients of those outputs
   std::vector<CompiledLayer> layers_;
 };
 
