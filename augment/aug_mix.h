@@ -24,7 +24,7 @@ struct AugMixOptions {
 // Equalize, Brightness, Color, Contrast, Sharpness; they are those of MakeAutoAugment. The image
 // times m, plus each chain's image times (1 - m) w, in float32 in that order, m and (1 - m) w
 // rounded to float32 before; results lose their fraction. uint8, 1 or 3 channels.
-// Draws: m by DrawSymmetricBeta (batch_mixing.h); DrawLogGamma per chain, w being their shares in
+// Draws: m by DrawSymmetricBeta (batch_mixing.h); DrawLogGamma per chain, w being their weights in
 // the sum of all; then per chain Below(3) for its depth - 1 unless chain_depth gives it, and per
 // transform Below(13), or Below(9) without all_ops, then Below(severity) if it has a magnitude and
 // one NextFloat if the magnitude has a sign, which is negative below 0.5.

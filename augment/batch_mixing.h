@@ -31,7 +31,7 @@ struct BatchMixingOptions {
   std::string field = "image";
   std::string label = "label";      // float32 [classes]
   double mixup_alpha = 1;           // lambda ~ Beta(alpha, alpha); 0.001 to 1000
-  double cutmix_alpha = 1;          // the same; 1 - lambda is the box's share of the image
+  double cutmix_alpha = 1;          // the same; 1 - lambda is the box's fraction of the image
   float probability = 1;            // probability that a group is changed
   float switch_probability = 0.5f;  // probability of CutMix, for kEither
   uint64_t group = 2;               // rows per group; at least 2
@@ -55,14 +55,14 @@ double DrawSymmetricBeta(double alpha, RandomStream& random);
 // The parts that a group's rows take of each other.
 struct Mixture {
   bool cuts = false;  // true if the box [top, bottom) x [left, right) is taken, false for a blend
-  float kept = 1;     // share of the row's own label and values
+  float kept = 1;     // fraction of the row's own label and values
   float others = 0;   // 1 - kept
   int64_t top = 0, bottom = 0, left = 0, right = 0;
 };
 
 // Returns CutMix's box around pixel (x, y), as torchvision's CutMix.make_params: its half extents
 // are sqrt(1 - lambda) / 2 of the image's, rounded down to pixels; the box is clipped to the image,
-// and `kept` is the share of the image outside of it.
+// and `kept` is the fraction of the image outside of it.
 Mixture BoxAround(int64_t x, int64_t y, double lambda, int64_t height, int64_t width);
 
 // Draws one group's mixture; nullopt if the group stays as it is. `image` is the shape of an image.

@@ -17,7 +17,7 @@ namespace millrace::augment {
 struct AffineOptions {
   std::string field = "image";
   std::array<float, 2> degrees = {0, 0};    // clockwise; a range to draw from, as those below
-  std::array<float, 2> translate = {0, 0};  // largest shift, in shares of width and height
+  std::array<float, 2> translate = {0, 0};  // largest shift, in fractions of width and height
   std::array<float, 2> scale = {1, 1};      // 0.01 to 100
   std::array<float, 2> shear_x = {0, 0};    // degrees, -89 to 89
   std::array<float, 2> shear_y = {0, 0};
@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeAffine(AffineOptions options, const std:
 struct RandomErasingOptions {
   std::string field = "image";
   float probability = 0.5f;
-  std::array<float, 2> area = {0.02f, 0.33f};  // share of the image's area
+  std::array<float, 2> area = {0.02f, 0.33f};  // fraction of the image's area
   std::array<float, 2> aspect = {0.3f, 3.3f};  // height / width, log-uniform
   float value = 0;                             // value of the rectangle, converted as by MakeCast
 };

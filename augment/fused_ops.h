@@ -36,8 +36,8 @@ struct FusedImageOptions {
   std::optional<DecodeImageOptions> decode = std::nullopt;  // only before a crop of its output
   std::string first_stage = {};                             // name of the first op's stage
   FirstOptions first = {};
-  std::optional<ResizeOptions> resize = std::nullopt;  // of the crop by first, which is a
-                                                       // RandomCrop or CenterCrop
+  // Resize of the crop by `first`, which is a RandomCrop or CenterCrop.
+  std::optional<ResizeOptions> resize = std::nullopt;
   std::vector<PixelStep> steps = {};
 
   // Number of ops that this stands for; a decode and its crop count as one.

@@ -76,7 +76,7 @@ struct RandomResizedCropOptions {
   std::string field = "image";
   int64_t height = 224;
   int64_t width = 224;
-  std::array<float, 2> area = {0.08f, 1.0f};           // share of the image's area
+  std::array<float, 2> area = {0.08f, 1.0f};           // fraction of the image's area
   std::array<float, 2> aspect = {3.0f / 4, 4.0f / 3};  // width / height, log-uniform
   ResizeMethod interpolation = ResizeMethod::kBilinear;
   bool antialias = false;  // true if kBilinear and kBicubic antialias, as by default in torchvision
@@ -113,8 +113,8 @@ struct ResizeOptions {
 //              top + (bottom - top) * weight, then columns, left + (right - left) * weight
 //   kBicubic   Keys' kernel with a = -0.75 over four pixels, clamped to the image; first rows, then
 //              columns, products added up from the first to the last
-//   kArea      the mean of the input under a pixel, weights are shares of area; uint8 in integers
-//              and rounded half up, float32 in double
+//   kArea      the mean of the input under a pixel, weighted by area; uint8 in integers and
+//              rounded half up, float32 in double
 //   antialias  the triangle or Keys' kernel with a = -0.5, as wide as an output pixel where that is
 //              the larger; first columns, then rows, an axis of equal extents not at all. uint8:
 //              weights are rounded to 22 bits and so is each of the two passes, half up, to uint8;

@@ -20,9 +20,9 @@ namespace millrace::augment {
 struct BoxOptions {
   std::string field = "boxes";      // float32 [n, 4]
   bool corners = true;              // true if x1, y1, x2, y2; false if x1, y1, width, height
-  bool normalized = false;          // true if in shares of width and height instead of pixels
+  bool normalized = false;          // true if in fractions of width and height instead of pixels
   std::vector<std::string> labels;  // fields [n, ...]: their elements are dropped with the boxes
-  float min_area_share = 0;         // least share of a box's area that keeps the box; 0 to 1
+  float min_area_share = 0;         // least fraction of a box's area that keeps the box; 0 to 1
 };
 
 using GeometryOptions = std::variant<RandomResizedCropOptions, RandomCropOptions, CenterCropOptions,

@@ -54,9 +54,9 @@ absl::Status CloseDuplicate(int fd, const std::string& path) {
   return absl::OkStatus();
 }
 
-// Locks a temporary that was just made. False: somebody took it for abandoned before that, and has
-// removed it or will.
-bool Claim(int fd) {
+// Locks a temporary that was just made. False if another process took it for abandoned before that,
+// and has removed it or will.
+bool LockTemporary(int fd) {
   if (!TakeUseLock(fd) && errno == EWOULDBLOCK) return false;
   struct stat info = {};
   return ::fstat(fd, &info) != 0 || info.st_nlink > 0;
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string
     std::string temporary = TemporaryName(path, attempt);
     UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (fd.valid()) {
-      if (!Claim(fd.get())) continue;
+      if (!LockTemporary(fd.get())) continue;
       return std::unique_ptr<AtomicFile>(
           new AtomicFile(path, std::move(temporary), std::move(fd), std::move(write_function)));
     }

@@ -63,7 +63,7 @@ class AtomicFile {
   const std::string temporary_;
   UniqueFd fd_;
   WriteFunction write_;
-  bool committed_ = false;
+  bool committed_ = false;  // true if the file has its name
 };
 
 // Writes all of `data` to `fd`, going on after EINTR and short writes; `path` is for messages.

@@ -52,7 +52,7 @@ class CurrentDevice {
 
  private:
   int before_ = 0;
-  bool changed_ = false;
+  bool changed_ = false;  // true if the destructor goes back to `before_`
   cudaError_t error_ = cudaSuccess;
 };
 

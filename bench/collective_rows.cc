@@ -2,7 +2,7 @@
 // what bounds it, medians of turns in which all variants alternate. Rank 0 prints one JSON object.
 //   resnet50   the whole gradient of ResNet-50: push through shared memory (warm and cold), one
 //              MPI_Allreduce, MPI_Allreduce by chunks, and a loop that reads and writes as much
-//   foreign    the same of gradients in memory of their own, beside those in buckets
+//   user_buffers  the same of gradients in user buffers, beside those in buckets
 //   mpi        one MPI_Allreduce alone, for a run with other settings of MPI
 //   small_161  161 tensors of 64 floats, by the reducer and by 161 calls
 //   overlap_spare, overlap_busy   steps with a backward that sleeps, or computes
@@ -235,8 +235,8 @@ struct Bench {
     return clock.Json();
   }
 
-  // Gradients as another library would bring them.
-  std::string Foreign() {
+  // Gradients in memory of the caller's, as another library brings them.
+  std::string UserBuffers() {
     const std::vector<int64_t> sizes = ResNet50Sizes();
     std::vector<std::vector<float>> memory;
     std::vector<TensorView> views;
@@ -246,12 +246,12 @@ struct Bench {
     }
     Sweep sweep(kSweepBytes);
     const auto owned = MakeReducer(comm, sizes, Inline());
-    const auto foreign = GradientReducer::Make(comm, Specs(sizes), views, Inline());
-    Check(foreign.status());
+    const auto in_user_buffers = GradientReducer::Make(comm, Specs(sizes), views, Inline());
+    Check(in_user_buffers.status());
     for (int turn = 0; turn <= turns; ++turn) {
       if (turn == 1) clock = {};
       for (const auto& [name, reducer] :
-           {std::pair("push", owned.get()), std::pair("foreign", foreign->get())}) {
+           {std::pair("push", owned.get()), std::pair("user_buffers", in_user_buffers->get())}) {
         WarmAndCold(
             name, sweep, [&] { FillAll(*reducer, sizes.size()); },
             [&] { Reduce(*reducer, sizes.size()); });
@@ -397,7 +397,7 @@ std::string RunRow(const collectives::Launch& launch, std::string_view row, int 
   if (row == "resnet50") return bench.ResNet50(true);
   if (row == "ring") return bench.ResNet50(false);
   if (row == "push") return bench.Push();
-  if (row == "foreign") return bench.Foreign();
+  if (row == "user_buffers") return bench.UserBuffers();
   if (row == "small_161") return bench.Small161();
   if (row == "messages") return bench.Messages();
   if (row == "overlap_spare") return bench.OverlapSpare();

@@ -49,11 +49,12 @@ def resnet50_shm(repeats):
     return row
 
 
-def resnet50_foreign(repeats):
-    """Of gradients in memory of their own; the limit is the same of gradients in buckets."""
-    own, turns = of_two("foreign", repeats)
-    row = summary("resnet50_foreign", "ms", [own["foreign_warm"]], [own["push_warm"]])
-    row.update(repeats=turns, note=f"cold {own['foreign_cold']:.2f} of {own['push_cold']:.2f} ms")
+def resnet50_user_buffers(repeats):
+    """Gradients in user buffers; the limit is the same with gradients in buckets."""
+    own, turns = of_two("user_buffers", repeats)
+    row = summary("resnet50_user_buffers", "ms", [own["user_buffers_warm"]], [own["push_warm"]])
+    row.update(repeats=turns,
+               note=f"cold {own['user_buffers_cold']:.2f} of {own['push_cold']:.2f} ms")
     return row
 
 
@@ -93,7 +94,7 @@ def overlap_spare(repeats):
 
     The limit is a step that has the last bucket's gradients alone, by turns with the whole one. The
     note has both with MarkReady, and the last bucket's sums where both ranks are awake, which no
-    step that sleeps reaches (ARCHITECTURE.md)."""
+    step that sleeps reaches (docs/decisions/0036-exposed-time.md)."""
     own, turns = of_two("overlap_spare", repeats)
     row = summary("overlap_spare", "ms", [own["overlapped_finishing"]],
                   [own["last_bucket_finishing"]])
@@ -154,7 +155,7 @@ def loss_seen(repeats):
 
 
 TARGETS = ["bench_collective_rows", "bench_loss_rows"]
-ROWS = [resnet50_shm, resnet50_foreign, resnet50_mpi, small_161, overlap_spare, overlap_busy,
+ROWS = [resnet50_shm, resnet50_user_buffers, resnet50_mpi, small_161, overlap_spare, overlap_busy,
         oversubscribed_4, startup, loss_seen]
 
 # What rows should reach: in words, and as a test of the row. Shown, never asserted.

@@ -19,7 +19,6 @@ namespace millrace::collectives {
 
 class Progress;
 class TeamMember;
-struct ReducerInternals;
 
 // One gradient: float32, float16 or bfloat16.
 struct GradientSpec {
@@ -96,8 +95,6 @@ struct ReducerOptions {
   // when the next step's backward begins. Outlives the reducer. Its Health ends waits within a
   // host; waits between hosts need the communicator's watch as well (WaitLimits), set before Make.
   Progress* progress = nullptr;
-  // Only for this library and its tests; null: the defaults.
-  std::shared_ptr<const ReducerInternals> internals;
 };
 
 // The outcome of a step that Finish has ended, the same on all ranks.

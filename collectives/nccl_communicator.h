@@ -36,9 +36,9 @@ struct NcclOptions {
   // How long MakeNccl and Split may wait for the other ranks to connect.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(2);
 
-  // NCCL does not compare the ranks' calls: unlike calls hang, or mix up data. With this the ranks
-  // compare every call that is not marked as agreed over the bootstrap network before they make it,
-  // at the cost of one small AllGather there, and Start then waits for the peers' calls.
+  // True if the ranks compare every call that is not marked as agreed over the bootstrap network
+  // before they make it, at the cost of one small AllGather there; Start then waits for the peers'
+  // calls. NCCL does not compare them: unlike calls hang, or mix up data.
   bool compare_calls = true;
 
   // performance only: results are the same for every value

@@ -53,6 +53,7 @@ class StaleReducer {
   ReducerCounters counters() const;
 
  private:
+  friend class StaleMaker;
   StaleReducer(size_t num_gradients, const StaleOptions& stale)
       : stale_(stale), marked_(num_gradients) {}
   GradientReducer& of_step(int64_t step) const {

@@ -14,8 +14,8 @@
 
 namespace millrace::collectives {
 
-// The rows of a rank in the timeline's picture.
-enum class Track : uint32_t { kCompute, kReducer };
+// The lines of a rank in the timeline's picture.
+enum class Line : uint32_t { kCompute, kReducer };
 
 // The events that the picture shows.
 enum class Event : uint32_t {
@@ -38,7 +38,7 @@ class Timeline {
     int64_t step = -1;
     int32_t bucket = -1;  // -1: none
     int32_t peer = -1;    // the rank waited for; -1: none
-    Track track = Track::kCompute;
+    Line line = Line::kCompute;
     Event event = Event::kBackward;
   };
 
@@ -58,7 +58,7 @@ class Timeline {
  private:
   const size_t max_events_;
   mutable Mutex mu_;
-  std::vector<Entry> ring_ MILLRACE_GUARDED_BY(mu_);
+  std::vector<Entry> newest_ MILLRACE_GUARDED_BY(mu_);
   uint64_t num_added_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
@@ -68,7 +68,7 @@ absl::StatusOr<int64_t> ClockOffset(Communicator& communicator,
                                     Timeline::Clock clock = &Timeline::Now);
 
 // Writes the timelines of all ranks to the one file `path` on rank 0, in the Chrome trace format,
-// all times on rank 0's clock; a rank is a process of the picture, a Track one of its threads.
+// all times on rank 0's clock; a rank is a process of the picture, a Line one of its threads.
 // `clock` as for ClockOffset. Collective; every rank returns rank 0's outcome.
 //   UNKNOWN etc.  the file cannot be written (errno's code and text)
 absl::Status WriteTimeline(Communicator& communicator, const Timeline& timeline,

@@ -33,16 +33,16 @@ class TimelineProgress final : public Progress {
   absl::Status Health() const override;
 
  private:
-  // The event that a track is in the middle of.
+  // The event that a line is in the middle of.
   struct Span {
-    bool open = false;
+    bool open = false;  // true if there is one
     Timeline::Entry entry;
   };
 
   void Draw(int bucket, Phase phase) MILLRACE_REQUIRES(mu_);
-  // True if the reducer's track shows `event` of `bucket` and names no awaited rank.
+  // True if the reducer's line shows `event` of `bucket` and names no awaited rank.
   bool StandsAt(int bucket, Event event) const MILLRACE_REQUIRES(mu_);
-  void Begin(Span& span, Track track, int64_t now, int bucket, Event event) MILLRACE_REQUIRES(mu_);
+  void Begin(Span& span, Line line, int64_t now, int bucket, Event event) MILLRACE_REQUIRES(mu_);
   void End(Span& span, int64_t now) MILLRACE_REQUIRES(mu_);
 
   Progress* const next_;

@@ -49,7 +49,7 @@ struct ConvertOptions {
   // Options for kImages, as in ImageLabelOptions.
   std::optional<int64_t> label;  // for images whose paths tell no class
   std::vector<std::string> classes = {};
-  bool strict = false;
+  bool strict = false;  // true to refuse what has images of kinds that are not read
   std::function<void(std::string_view)> warn = {};
 
   // Input of all other formats: the files, in their order (ExpandFiles).
@@ -115,9 +115,9 @@ using ConvertProgress = std::function<void(int64_t done_records, int64_t total_r
 // image/class/text (where known), image/filename, image/height, image/width. JPEG and PNG bytes
 // pass through unchanged, unless the codec encodes them anew.
 //
-// Of n records in (shuffled) order shard s of N gets the block from s * n / N up to (s + 1) * n /
-// N: reading the shards one after the other gives that order back. The same options and input give
-// the same bytes.
+// Shard s of N gets the block from s * n / N up to (s + 1) * n / N of n records in (shuffled)
+// order: reading the shards one after the other gives that order back. The same options and input
+// give the same bytes.
 //
 // Shards are written to a hidden folder beside their place and moved there after the last one is
 // whole, and PREFIX.manifest.json behind them (shards with records, bytes and labels; classes;

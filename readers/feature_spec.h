@@ -32,7 +32,7 @@ struct FeatureSpec {
   // bytes per step. It has no default: a record without it is a kFeature error, or has 0 steps if
   // allow_missing.
   bool per_step = false;
-  bool allow_missing = false;
+  bool allow_missing = false;  // true for 0 steps in a record without the feature list
 };
 
 }  // namespace millrace::readers

@@ -25,7 +25,7 @@ std::string_view OpName(RecordFormat format);
 
 struct ParseFieldsOptions {
   RecordFormat format = RecordFormat::kJson;
-  std::vector<FeatureSpec> features;  // of kCsv and kTar: bytes and scalars
+  std::vector<FeatureSpec> features;  // bytes and scalars alone for kCsv and kTar
   std::string field = kRecordField;   // bytes
   // For kCsv: the names of all columns, in order, and the character between cells. If the run has
   // the column CellsColumn(field), that says for each row in which cells the columns are

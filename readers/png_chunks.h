@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "base/big_endian.h"
 
 namespace millrace::readers {
 
@@ -27,8 +28,7 @@ class PngChunks {
   std::optional<PngChunk> Next() {
     constexpr size_t kHeadBytes = 8, kCrcBytes = 4;
     if (png_.size() - at_ < kHeadBytes) return std::nullopt;
-    size_t length = 0;
-    for (size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<uint8_t>(png_[at_ + i]);
+    const size_t length = LoadBigEndianU32(&png_[at_]);
     const size_t left = png_.size() - at_ - kHeadBytes;
     PngChunk chunk{png_.substr(at_ + 4, 4), png_.substr(at_ + kHeadBytes, length)};
     chunk.whole = left >= length + kCrcBytes;

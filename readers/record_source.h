@@ -34,7 +34,7 @@ struct SpanFacts {
 struct RecordSourceOptions {
   ContainerOptions container;
   Compression compression = Compression::kAuto;
-  bool verify_crc = true;
+  bool verify_crc = true;  // true if the checksums of records are compared
   uint64_t max_record_bytes = uint64_t{1} << 30;
   // True to open a shard that is damaged, or that cannot be inflated to its end. Each stretch
   // between two good records then counts as one damaged record. TFRecord needs verify_crc;

@@ -11,7 +11,7 @@ namespace millrace::readers {
 // The state of a shard that an index was made for; another size or time makes the index stale. Of a
 // URL the time is a hash of its ETag (or Last-Modified).
 struct ShardStamp {
-  static constexpr int64_t kNoTime = INT64_MIN;  // of a URL with neither
+  static constexpr int64_t kNoTime = INT64_MIN;  // the time of a URL with neither
 
   uint64_t file_size = 0;
   int64_t mtime_ns = 0;

@@ -20,7 +20,7 @@ struct StepTimes {
   double wait_seconds = 0;  // the part of them spent waiting for the next batch
 
   void Add(int64_t num_samples, double step, double wait);
-  double wait_share() const { return step_seconds > 0 ? wait_seconds / step_seconds : 0; }
+  double wait_fraction() const { return step_seconds > 0 ? wait_seconds / step_seconds : 0; }
 };
 
 // Counts of the gradients of one stretch of a run.
@@ -40,8 +40,8 @@ struct StepLine {
   double learning_rate = 0;
   StepTimes times;
   GradientNorms norms;
-  bool shows_norm = false;
-  std::string straggler;  // "rank 3 is awaited: ..."; empty: no rank worth mentioning
+  bool shows_norm = false;  // true if the norm is a part of the line
+  std::string straggler;    // "rank 3 is awaited: ..."; empty: no rank worth mentioning
 };
 
 // "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr
@@ -52,14 +52,14 @@ std::string FormatStep(const StepLine& line);
 // rank that waited most)", with shards "  gathering shards: 0.40 ms", then a line for each of the
 // first buckets.
 std::vector<std::string> FormatReduction(const collectives::ReducerCounters& counters,
-                                         double exposed_share);
+                                         double exposed_fraction);
 
 // "epoch 2: test accuracy 0.9012 (9012/10000), loss 0.2801".
 std::string FormatEvaluation(uint64_t epoch, int64_t correct, int64_t total, double mean_loss);
 
-// "NOT input-bound" below a share of 5 %, "MODERATELY input-bound" below 20 %, else "HIGHLY
+// "NOT input-bound" below 5 %, "MODERATELY input-bound" below 20 %, else "HIGHLY
 // input-bound": the limits of xprof's input pipeline analysis.
-std::string InputVerdict(double wait_share);
+std::string InputVerdict(double wait_fraction);
 
 // Rows of "name  value", the names padded to one width.
 std::vector<std::string> FormatTable(

@@ -73,8 +73,8 @@ struct TrainOutcome {
   uint64_t skipped = 0;      // steps of this run whose gradients were not finite
   double test_accuracy = 0;  // accuracy of the last evaluation, in [0, 1]; 0 if there was none
   double last_loss = 0;
-  double wait_share = 0;   // data wait / step time, first step excluded
-  std::string checkpoint;  // path of the newest checkpoint
+  double wait_fraction = 0;  // data wait / step time, first step excluded
+  std::string checkpoint;    // path of the newest checkpoint
   // The cost of this rank's gradient reductions in this run.
   collectives::ReducerCounters reduction;
   // The rank that the others awaited longest, of all steps but the first and the last; the same on

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "augment/codec/decoder.h"
 #include "augment/image/errors.h"
+#include "base/big_endian.h"
 #include "base/status.h"
 #include "readers/image_header.h"
 #include "readers/png_chunks.h"
@@ -28,17 +29,16 @@ struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
 };
 
-void AppendBigEndian(uint32_t number, std::string* bytes) {
-  for (int shift = 24; shift >= 0; shift -= 8) bytes->push_back(static_cast<char>(number >> shift));
+uint32_t Crc(std::string_view bytes) {
+  return static_cast<uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
 }
 
 void AppendChunk(std::string_view type, std::string_view data, std::string* png) {
-  AppendBigEndian(static_cast<uint32_t>(data.size()), png);
+  png->append(BigEndianU32(static_cast<uint32_t>(data.size())));
   const size_t checked = png->size();
   png->append(type).append(data);
-  const auto* bytes = reinterpret_cast<const Bytef*>(png->data() + checked);
-  AppendBigEndian(static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(png->size() - checked))),
-                  png);
+  png->append(BigEndianU32(Crc(std::string_view(*png).substr(checked))));
 }
 
 // The last chunk: no data, and their CRC.
@@ -63,13 +63,10 @@ std::string CloseCutPng(std::string_view encoded) {
   return closed.append(kEndChunk);
 }
 
-// Whether the CRC of a whole chunk is that of its type and data.
+// True if the CRC of a whole chunk is that of its type and data.
 bool HasGoodCrc(const readers::PngChunk& chunk) {
   const size_t size = chunk.type.size() + chunk.data.size();
-  const auto* bytes = reinterpret_cast<const Bytef*>(chunk.type.data());
-  std::string crc;
-  AppendBigEndian(static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(size))), &crc);
-  return std::string_view(chunk.type.data() + size, crc.size()) == crc;
+  return Crc({chunk.type.data(), size}) == LoadBigEndianU32(chunk.type.data() + size);
 }
 
 // True for chunks whose length goes by the palette's. None of them changes a colour.
@@ -209,7 +206,7 @@ class PngDecoder final : public ImageDecoder {
     return PngError(code);
   }
 
-  // Keeps a few bytes that claim to be a large image from taking its memory.
+  // Keeps a few bytes that say they are a large image from taking its memory.
   absl::Status CheckBytes() const {
     const uint64_t row_bits = static_cast<uint64_t>(info_.width) * bits_per_pixel_;
     // A row is whole bytes and one that names its filter. Interlaced images have more of both.

@@ -40,7 +40,7 @@ struct Size {
 };
 
 // Dense pixels. Their memory is not touched before they are written: a decoder refuses a small file
-// that claims to be a large image.
+// that says it is a large image.
 struct Decoded {
   Decoded(Size image_size, int num_channels)
       : size(image_size),

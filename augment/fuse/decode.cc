@@ -97,7 +97,7 @@ class DecodeImage final : public Op {
 
   // Decodes the region that the crop needs, of an image that cannot be decoded as a whole. Nothing
   // else is looked at. The pixels around the region are cleared only when it has been decoded: a
-  // file of a few bytes may claim pixels by the million.
+  // file of a few bytes may say it has pixels by the million.
   absl::Status DecodeCropOf(std::string_view encoded, const Shape& shape, int64_t row,
                             uint8_t* pixels, Run& run) const {
     const absl::StatusOr<Region> window = crop_->Window(shape, row, run);

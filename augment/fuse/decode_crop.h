@@ -71,7 +71,7 @@ class DecodeCrop final : public Op {
   const DecodeImageOptions decode_;
   PixelHead head_;  // constant after Resolve, as the members below
   PixelTail tail_;
-  std::optional<Shape> shape_;  // of every output, if all have the same
+  std::optional<Shape> shape_;  // shape of every output, if all have the same
 };
 
 }  // namespace millrace::augment

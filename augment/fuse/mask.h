@@ -12,8 +12,8 @@ namespace millrace::augment {
 // The window of an image that became the output, perhaps mirrored. It may reach beyond the image.
 struct Placement {
   Region window;
-  bool mirrored = false;  // true if left and right are swapped
-  bool upside_down = false;
+  bool mirrored = false;     // true if left and right are swapped
+  bool upside_down = false;  // true if top and bottom are swapped
 };
 
 // Moves a mask [height, width, channels] as an image of its size was moved, whose output has the

@@ -55,7 +55,7 @@ class PixelHead {
 
  private:
   FirstOptions first_;
-  std::optional<ResizeOptions> resize_;  // of the window
+  std::optional<ResizeOptions> resize_;  // resize of the window
   uint64_t stage_ = 0;
   std::vector<std::shared_ptr<Op>> ops_;  // for Make and Resolve
 };

@@ -34,17 +34,17 @@ class PixelTail {
   struct Flip {
     uint64_t stage;
     float probability;
-    bool vertical;
+    bool vertical;  // true if top and bottom are swapped; else left and right
   };
   // A step that converts the pixels of a row one by one.
   struct RowStep {
     std::function<void(const void* in, int64_t pixels, void* out)> apply;
-    int64_t channels;  // of the output
+    int64_t channels;  // channels of the output
     size_t element;    // bytes of one of its values
   };
   struct Flips {
-    bool horizontal = false;
-    bool vertical = false;
+    bool horizontal = false;  // true if left and right are swapped
+    bool vertical = false;    // true if top and bottom are swapped
   };
   class Writer;
 
@@ -60,12 +60,12 @@ class PixelTail {
 
   // Set by Resolve.
   DType dtype_ = DType::kU8;
-  int64_t channels_ = 0;       // of the output
+  int64_t channels_ = 0;       // channels of the output
   bool first_scales_ = false;  // true if row_steps_[0] normalizes pixels of three values
   PixelScaling scaling_;       // the factors of row_steps_[0] then
   std::vector<Flip> flips_;
   std::vector<RowStep> row_steps_;
-  bool planes_ = false;
+  bool planes_ = false;  // true if channels come first in the output
 };
 
 }  // namespace millrace::augment

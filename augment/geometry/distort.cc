@@ -150,8 +150,8 @@ class BlotRegion final : public Op {
 std::optional<AffineParameters> DrawAffine(const AffineOptions& options, int64_t height,
                                            int64_t width, RandomStream& random) {
   if (random.NextFloat() >= options.probability) return std::nullopt;
-  const auto shift = [&](float share, int64_t extent) {
-    const double most = double{share} * static_cast<double>(extent);
+  const auto shift = [&](float fraction, int64_t extent) {
+    const double most = double{fraction} * static_cast<double>(extent);
     return std::nearbyint(-most + 2 * most * random.NextDouble());
   };
   AffineParameters parameters;
@@ -169,8 +169,8 @@ absl::StatusOr<std::unique_ptr<Op>> MakeAffine(AffineOptions options, const std:
   MILLRACE_RETURN_IF_ERROR(CheckRange("affine", "scale", options.scale, 0.01f, 100));
   MILLRACE_RETURN_IF_ERROR(CheckRange("affine", "shear_x", options.shear_x, -89, 89));
   MILLRACE_RETURN_IF_ERROR(CheckRange("affine", "shear_y", options.shear_y, -89, 89));
-  for (const float share : options.translate) {
-    MILLRACE_RETURN_IF_ERROR(CheckNumber("affine", "translate", share, 0, 1));
+  for (const float fraction : options.translate) {
+    MILLRACE_RETURN_IF_ERROR(CheckNumber("affine", "translate", fraction, 0, 1));
   }
   MILLRACE_RETURN_IF_ERROR(CheckNumber("affine", "fill", options.fill, 0, 255));
   MILLRACE_RETURN_IF_ERROR(CheckNumber("affine", "probability", options.probability, 0, 1));

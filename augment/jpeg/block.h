@@ -13,7 +13,7 @@ namespace millrace::augment::jpeg {
 // a loop at the block needs no other register to find them (tracks.cc).
 struct alignas(16) Block {
   const HuffmanTable* ac;
-  const HuffmanTable* next_dc;       // of the block behind it
+  const HuffmanTable* next_dc;       // DC table of the block behind it
   int16_t coefficients[kBlockSize];  // by rows of pixels
 };
 // A track stores the end of a block as a coefficient in front of the next block.

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "augment/jpeg/bits.h"
 #include "augment/jpeg/target.h"
+#include "base/big_endian.h"
 
 // The innermost loop of decoding: a symbol is looked up with its run and its value, and one
 // comparison tells the common case from all others (augment/jpeg/huffman.h). The bit buffer is
@@ -18,7 +18,7 @@ namespace {
 
 // To at least 56 bits.
 MILLRACE_INLINE void Refill(BitReader& bits) {
-  bits.buffer |= LoadBigEndian(bits.next) >> bits.count;
+  bits.buffer |= LoadBigEndianU64(bits.next) >> bits.count;
   bits.next += (63 - bits.count) >> 3;
   bits.count |= 56;
 }

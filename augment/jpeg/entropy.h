@@ -72,7 +72,7 @@ class EntropyDecoder {
   Level level_ = Level::kScalar;
   ScanReader scan_;
   BitReader bits_;
-  int num_blocks_ = 0;  // of an MCU
+  int num_blocks_ = 0;  // blocks of an MCU
   std::array<McuBlock, kMaxBlocksPerMcu> blocks_;
   std::array<int32_t, kMaxComponents> dc_ = {};  // the last of each component
   int until_restart_ = 0;

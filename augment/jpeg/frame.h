@@ -39,7 +39,7 @@ struct Frame {
   int height = 0;
   int num_components = 0;  // 1, grey, or 3, YCbCr
   std::array<Component, kMaxComponents> components;
-  int max_h = 1;  // of the components
+  int max_h = 1;  // largest of the components
   int max_v = 1;
   int mcus_per_row = 0;
   int mcu_rows = 0;
@@ -48,7 +48,7 @@ struct Frame {
   std::array<bool, 4> has_quant = {};
   std::array<HuffmanSpec, 2> dc;
   std::array<HuffmanSpec, 2> ac;
-  size_t scan_offset = 0;  // of the first entropy-coded byte
+  size_t scan_offset = 0;  // offset of the first entropy-coded byte
 };
 
 // Reads the markers of a JPEG of one baseline scan: 8 bit, Huffman codes, grey or YCbCr of 4:4:4,

@@ -33,7 +33,7 @@ class TrackPool {
     explicit Slot(Level level) : decoder(level) {}
     RegionDecoder decoder;
     int64_t tag = 0;
-    bool busy = false;
+    bool busy = false;  // true if it holds an image that is not done
     Track track;
   };
 

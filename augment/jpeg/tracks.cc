@@ -1,8 +1,8 @@
 #include "augment/jpeg/tracks.h"
 
-#include "augment/jpeg/bits.h"
 #include "augment/jpeg/frame.h"
 #include "augment/jpeg/target.h"
+#include "base/big_endian.h"
 
 // Decoding a Huffman code is a chain: a lookup tells where the next begins. One stream leaves most
 // of a processor idle, and the end of a block, which no predictor guesses, stops the rest. Here the
@@ -47,7 +47,7 @@ constexpr Places kPlaces = MakePlaces();
 // The bits at `position`, from the top, at least 57 less one: the lowest is set, so that the zeros
 // behind it tell how many have been shifted out.
 MILLRACE_INLINE uint64_t Load(uint64_t position) {
-  const uint64_t word = LoadBigEndian(reinterpret_cast<const uint8_t*>(position >> 3));
+  const uint64_t word = LoadBigEndianU64(reinterpret_cast<const uint8_t*>(position >> 3));
   return word << (position & 7) | 1;
 }
 

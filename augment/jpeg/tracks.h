@@ -14,7 +14,7 @@ inline constexpr int kTrackRoom = 3;
 
 // The state of decoding one image's row of MCUs. DC coefficients are written as differences.
 struct Track {
-  uint64_t position = 0;                // of the next bit, counted from address 0
+  uint64_t position = 0;                // the next bit, counted from address 0
   const HuffmanTable* table = nullptr;  // for the next symbol
   int64_t k = -1;                       // the last coefficient's place in the block
   Block* block = nullptr;

@@ -79,17 +79,17 @@ DrawnMix DrawMix(const AugMixOptions& options, int64_t height, int64_t width,
   DrawnMix drawn;
   const double own = DrawSymmetricBeta(options.alpha, random);
   drawn.own_weight = static_cast<float>(own);
-  std::vector<double> shares;
+  std::vector<double> weights;
   for (int i = 0; i < options.mixture_width; ++i) {
-    shares.push_back(DrawLogGamma(options.alpha, random));
+    weights.push_back(DrawLogGamma(options.alpha, random));
   }
   // Relative to the largest, which is not so small that it becomes 0.
-  const double largest = *std::ranges::max_element(shares);
+  const double largest = *std::ranges::max_element(weights);
   double sum = 0;
-  for (double& share : shares) sum += share = std::exp(share - largest);
-  for (const double share : shares) {
+  for (double& weight : weights) sum += weight = std::exp(weight - largest);
+  for (const double weight : weights) {
     drawn.chains.push_back(
-        {static_cast<float>(share / sum * (1 - own)), DrawChain(options, height, width, random)});
+        {static_cast<float>(weight / sum * (1 - own)), DrawChain(options, height, width, random)});
   }
   return drawn;
 }

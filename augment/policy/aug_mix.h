@@ -23,7 +23,7 @@ struct DrawnMix {
     float weight = 0;
     DrawnTransforms transforms;
   };
-  float own_weight = 1;  // of the image itself
+  float own_weight = 1;  // weight of the image itself
   std::vector<Chain> chains;
 };
 

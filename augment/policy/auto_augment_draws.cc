@@ -47,26 +47,26 @@ bool HasMagnitude(Transform transform) {
 }
 
 double MagnitudeOf(const Space& space, Transform transform, int bin) {
-  const double share = static_cast<double>(bin) / (space.bins - 1);
+  const double strength = static_cast<double>(bin) / (space.bins - 1);
   switch (transform) {
     case Transform::kShearX:
     case Transform::kShearY:
-      return space.shear * share;
+      return space.shear * strength;
     case Transform::kTranslateX:
-      return space.translate_x * share;
+      return space.translate_x * strength;
     case Transform::kTranslateY:
-      return space.translate_y * share;
+      return space.translate_y * strength;
     case Transform::kRotate:
-      return space.degrees * share;
+      return space.degrees * strength;
     case Transform::kBrightness:
     case Transform::kColor:
     case Transform::kContrast:
     case Transform::kSharpness:
-      return space.color * share;
+      return space.color * strength;
     case Transform::kPosterize:
-      return std::nearbyint(space.bits - space.lost_bits * share);
+      return std::nearbyint(space.bits - space.lost_bits * strength);
     case Transform::kSolarize:
-      return 1 - share;
+      return 1 - strength;
     default:
       return 0;
   }

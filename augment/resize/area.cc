@@ -12,28 +12,28 @@ namespace millrace::augment {
 namespace {
 
 // The input pixels under each output pixel, and their weights.
-struct Shares {
+struct AreaWeights {
   std::vector<WeighedRange> ranges;
   std::vector<uint32_t> weights;  // `stride` per output pixel
   int64_t stride = 0;
 };
 
-Shares MakeShares(int64_t in, int64_t out) {
-  Shares shares;
-  shares.stride = in / out + 2;
-  shares.weights.resize(static_cast<size_t>(out * shares.stride));
+AreaWeights MakeAreaWeights(int64_t in, int64_t out) {
+  AreaWeights made;
+  made.stride = in / out + 2;
+  made.weights.resize(static_cast<size_t>(out * made.stride));
   for (int64_t i = 0; i < out; ++i) {
     const int64_t begin = i * in;
     const int64_t end = begin + in;
     const int64_t first = begin / out;
     int64_t j = first;
     for (; j * out < end; ++j) {
-      shares.weights[static_cast<size_t>(i * shares.stride + j - first)] =
+      made.weights[static_cast<size_t>(i * made.stride + j - first)] =
           static_cast<uint32_t>(std::min(end, (j + 1) * out) - std::max(begin, j * out));
     }
-    shares.ranges.push_back({first, j - first});
+    made.ranges.push_back({first, j - first});
   }
-  return shares;
+  return made;
 }
 
 }  // namespace
@@ -43,11 +43,11 @@ void ResizeArea(const T* in, int64_t in_height, int64_t in_width, int64_t channe
                 int64_t out_height, int64_t out_width) {
   const int64_t in_row = in_width * channels;
   const auto area = static_cast<double>(in_height) * static_cast<double>(in_width);
-  const Shares across = MakeShares(in_width, out_width);
+  const AreaWeights across = MakeAreaWeights(in_width, out_width);
   const std::vector<double> weights(across.weights.begin(), across.weights.end());
   const PixelWeights<double> columns = {across.ranges.data(), weights.data(), across.stride,
                                         out_width};
-  const Shares down = MakeShares(in_height, out_height);
+  const AreaWeights down = MakeAreaWeights(in_height, out_height);
   std::vector<double> sums(static_cast<size_t>(in_row + 1));
   const uint32_t* row_weights = down.weights.data();
   for (const auto& [first, rows] : down.ranges) {

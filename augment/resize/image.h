@@ -26,7 +26,7 @@ PixelView ViewOf(const ConstTensorView& image, const Region& region);
 // The size and dtype to resize to, and how.
 struct ResizeTarget {
   ResizeMethod method = ResizeMethod::kBilinear;
-  bool antialias = false;
+  bool antialias = false;  // true if kBilinear and kBicubic antialias
   DType dtype = DType::kU8;
   int64_t height = 0;
   int64_t width = 0;

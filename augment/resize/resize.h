@@ -59,9 +59,10 @@ void ResizeNearest(const std::byte* in, int64_t in_height, int64_t in_width, siz
                    size_t pixel, const ImageTarget<std::byte>& out);
 
 // Each output pixel is the mean of the input area under it, pixels at its edge weighted by the
-// share of theirs that lies in it (OpenCV's INTER_AREA); uint8 in integers, so exact, rounded half
-// up, and float in double. Both images are dense. Takes 12 bytes per pixel of the input's width, 4
-// per one of its height and 8 per value of a row. REQUIRES: 0 < in, out <= 2^16 per extent.
+// fraction of theirs that lies in it (OpenCV's INTER_AREA); uint8 in integers, so exact, rounded
+// half up, and float in double. Both images are dense. Takes 12 bytes per pixel of the input's
+// width, 4 per one of its height and 8 per value of a row. REQUIRES: 0 < in, out <= 2^16 per
+// extent.
 template <typename T>
 void ResizeArea(const T* in, int64_t in_height, int64_t in_width, int64_t channels, T* out,
                 int64_t out_height, int64_t out_width);

@@ -124,7 +124,7 @@ void Sharpen(const uint8_t* above, const uint8_t* in, const uint8_t* below, int6
   const auto three = [&](const uint8_t* from) HWY_ATTR {
     return hn::Add(hn::Add(load(from - step), load(from)), load(from + step));
   };
-  const FloatsV share = hn::Set(Floats(), rest);
+  const FloatsV all_rest = hn::Set(Floats(), rest);
   for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
     const HalfwayV middle = load(in + i);
     const HalfwayV eight = hn::Add(hn::Add(three(above + i), three(in + i)), three(below + i));
@@ -133,9 +133,9 @@ void Sharpen(const uint8_t* above, const uint8_t* in, const uint8_t* below, int6
     // of at most 6643 is below 1/26.
     const HalfwayV twice = hn::Add(hn::ShiftLeft<1>(sum), hn::Set(s, 13));
     const HalfwayV mean = hn::ShiftRight<4>(hn::MulHigh(twice, hn::Set(s, 40330)));
-    const auto low = Sharpened(hn::LowerHalf(middle), hn::LowerHalf(mean), share);
+    const auto low = Sharpened(hn::LowerHalf(middle), hn::LowerHalf(mean), all_rest);
     const auto high =
-        Sharpened(hn::UpperHalf(Shorts(), middle), hn::UpperHalf(Shorts(), mean), share);
+        Sharpened(hn::UpperHalf(Shorts(), middle), hn::UpperHalf(Shorts(), mean), all_rest);
     hn::StoreU(low, Bytes(), out + i);
     hn::StoreU(high, Bytes(), out + i + kLanes);
   }

@@ -130,8 +130,8 @@ HWY_INLINE HsvV ToHsvs(const Colors& in) {
   sector = hn::IfThenElse(hn::Eq(high, in.r), hn::Sub(bc, gc), sector);
   FloatsV turns = hn::Add(hn::Mul(sector, All(kSixth)), All(1));
   turns = hn::IfThenElse(hn::Ge(turns, All(1)), hn::Sub(turns, All(1)), turns);
-  const FloatsV share = hn::Div(range, hn::IfThenElse(coloured, high, All(1)));
-  return {hn::IfThenElseZero(coloured, turns), share, high};
+  const FloatsV saturation = hn::Div(range, hn::IfThenElse(coloured, high, All(1)));
+  return {hn::IfThenElseZero(coloured, turns), saturation, high};
 }
 
 HWY_INLINE Colors ToColors(const HsvV& in) {

@@ -36,16 +36,15 @@ struct ColumnWindows {
   const int32_t* first = nullptr;  // place in the row of each window's first float
   const int32_t* left = nullptr;   // per value: place of the left input in its window
   const int32_t* right = nullptr;  // per value: place of the right input in its window
-  const float* weights = nullptr;  // of each value
+  const float* weights = nullptr;  // one weight for each value
   int64_t count = 0;               // number of windows; 0: windows cannot be used
   bool wide = false;               // true if windows have kWideWindowFloats, not kWindowFloats
 };
 
-// The steps after blending a pixel of three values: with `round` to integers, half to even; then,
-// with `scale`, value * factor - offset per channel.
+// The steps after blending a pixel of three values.
 struct PixelScaling {
-  bool round = false;
-  bool scale = false;
+  bool round = false;  // true to round to integers, half to even
+  bool scale = false;  // true to make value * factor - offset per channel of that
   alignas(16) float factor[4] = {};
   alignas(16) float offset[4] = {};
 };
@@ -79,7 +78,7 @@ void ScaleRow(const float* in, int64_t count, const float* factor, const float* 
 void ToHalfRow(const float* in, int64_t count, uint16_t* out);
 void ToBFloatRow(const float* in, int64_t count, uint16_t* out);
 // own[i] = other[i] * others + own[i] * kept, rounded to the type, half to even. REQUIRES: `kept`
-// and `others` are shares that add up to 1, but for a rounding.
+// and `others` are weights that add up to 1, but for a rounding.
 void MixRow(const uint8_t* other, float others, float kept, int64_t count, uint8_t* own);
 void MixRow(const float* other, float others, float kept, int64_t count, float* own);
 void MixRow(const Half* other, float others, float kept, int64_t count, Half* own);

@@ -31,7 +31,7 @@ struct PixelWeights {
   const WeighedRange* ranges = nullptr;
   const W* weights = nullptr;
   int64_t stride = 0;
-  int64_t count = 0;  // of pixels
+  int64_t count = 0;  // number of pixels
 };
 
 // The same for registers of kWindowValues values (ColumnWindows says why).
@@ -41,7 +41,7 @@ struct WeightWindows {
   const int32_t* places = nullptr;  // per window, tap and value: the input's place in the window
   const W* weights = nullptr;       // in the same order as places
   int64_t taps = 0;
-  int64_t count = 0;  // of windows; 0: there are none
+  int64_t count = 0;  // number of windows; 0: there are none
   bool wide = false;  // true if the windows have kWideWindowFloats, not kWindowFloats
 };
 
@@ -51,9 +51,9 @@ struct WeighedTap {
   W weight;
 };
 
-// Of `rows` rows of `pixels` whose value is the sum of tap(pixel, 0 .. taps - 1), which ascend, as
-// those of pixels do. None where windows would be too narrow, or are of fewer rows than pay for the
-// tables: those have 8 bytes for each tap of each value.
+// The windows of `rows` rows of `pixels` whose value is the sum of tap(pixel, 0 .. taps - 1), which
+// ascend, as those of pixels do. None where windows would be too narrow, or are of fewer rows than
+// pay for the tables: those have 8 bytes for each tap of each value.
 inline constexpr int64_t kLeastWindowRows = 8;
 template <typename W, typename Tap>
 WeightWindows<W> MakeWeightWindows(int64_t rows, int64_t pixels, int64_t channels, int64_t taps,

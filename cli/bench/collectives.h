@@ -27,8 +27,8 @@ struct CollectiveBenchOptions {
   uint64_t max_bytes = uint64_t{128} << 20;
   uint64_t factor = 2;  // from one size to the next; > 1
   int warmup = 5;
-  int repeats = 20;  // > 0
-  bool check = true;
+  int repeats = 20;   // > 0
+  bool check = true;  // true if results are compared with the expected ones
 };
 
 // One size. Bandwidths are those of nccl-tests: `algorithm` is the size by the time, `bus` is what

@@ -37,13 +37,13 @@ struct Flags {
   double share = 0;  // sample; 0: not given
 };
 
-// The number of records that are `share` of all, at least one.
-absl::StatusOr<uint64_t> CountOf(double share, const readers::ReshardOptions& options) {
+// The number of records that are `fraction` of all, at least one.
+absl::StatusOr<uint64_t> CountOf(double fraction, const readers::ReshardOptions& options) {
   readers::RecordSourceOptions source;
   source.threads = options.threads;
   MILLRACE_ASSIGN_OR_RETURN(const auto records, readers::RecordSource::Open(options.files, source));
   const auto all = static_cast<double>(records->num_records());
-  return std::max<uint64_t>(static_cast<uint64_t>(std::llround(all * share)), 1);
+  return std::max<uint64_t>(static_cast<uint64_t>(std::llround(all * fraction)), 1);
 }
 
 absl::StatusOr<readers::ReshardReport> Run(Flags flags) {

@@ -12,7 +12,7 @@ namespace millrace::cli {
 struct Accelerator {
   std::string_view name;
   int batch = 0;               // samples of a step
-  double compute_seconds = 0;  // of a step
+  double compute_seconds = 0;  // seconds of a step
 
   double samples_per_second() const { return batch / compute_seconds; }
 };

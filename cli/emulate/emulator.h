@@ -53,7 +53,7 @@ class Emulator {
  private:
   struct State {
     double free_at = 0;
-    bool started = false;
+    bool started = false;  // true if its first step has begun
   };
   State& FirstFree();
 

@@ -26,16 +26,16 @@ struct RunFlags {
   double pace = 0;
   std::string accelerator;
   int accelerators = 1;
-  bool find_max = false;
-  double warmup = -1;  // seconds; negative: not given
+  bool find_max = false;  // true to find the most accelerators that the stream feeds
+  double warmup = -1;     // seconds; negative: not given
   int rank = 0;
   int world = 1;
   int prefetch = 0;
-  bool digest = false;
-  bool json = false;
+  bool digest = false;  // true to print the digest of the batches
+  bool json = false;    // true to print the report as JSON
   std::optional<std::string> resume;
   std::string token_file;
-  bool force = false;
+  bool force = false;  // true to take a token of another plan or data
   std::string audit;
   std::string quarantine;
 };

@@ -23,7 +23,7 @@ class StepSums {
   // Adds time spent waiting for a batch that had not come when the counting ended.
   void AddIdle(double seconds);
 
-  // Share of the time spent waiting for batches; 0 without a step.
+  // The fraction of the time spent waiting for batches; 0 without a step.
   double wait_fraction() const;
   // Nominal compute time / elapsed time; nullopt if no time was counted.
   std::optional<double> utilisation() const;

@@ -6,7 +6,7 @@
 
 namespace millrace::cli {
 
-// The waits of steps, in 32 buckets per power of two of nanoseconds: a run of any length takes the
+// The waits of steps, in 32 bins per power of two of nanoseconds: a run of any length takes the
 // same memory, and a quantile is at most 1/32 too large. A value type.
 class WaitHistogram {
  public:
@@ -19,15 +19,15 @@ class WaitHistogram {
   // The number of waits longer than kNoticed.
   uint64_t num_noticed() const { return num_noticed_; }
   double max() const { return max_; }
-  // The smallest bucket's upper end below which at least `share` of the waits lie, at most max(); 0
-  // before the first. REQUIRES: share in [0, 1].
-  double Quantile(double share) const;
+  // The smallest bin's upper end below which at least `fraction` of the waits lie, at most max(); 0
+  // before the first. REQUIRES: fraction in [0, 1].
+  double Quantile(double fraction) const;
 
  private:
   static constexpr int kPerPower = 32;
-  static constexpr int kBuckets = kPerPower * 60;
+  static constexpr int kBins = kPerPower * 60;
 
-  std::array<uint64_t, kBuckets> buckets_{};
+  std::array<uint64_t, kBins> bins_{};
   uint64_t count_ = 0;
   uint64_t num_noticed_ = 0;
   double max_ = 0;

@@ -17,7 +17,7 @@ struct ContainerFlags {
   uint64_t record_bytes = 0;
   uint64_t header_bytes = 0;
   uint64_t footer_bytes = 0;
-  bool has_header = false;
+  bool has_header = false;  // true if the first row names the columns
   std::optional<std::string> delimiter;
 
   // nullopt: chosen by the files' names.

@@ -18,7 +18,7 @@ namespace millrace::cli {
 struct ImageField {
   std::string name;
   pipeline::FieldHistory history;
-  bool channels_first = false;
+  bool channels_first = false;  // true if the extents are channels, height, width
   bool layout_guessed = false;  // true if guessed from the extents, since the plan does not tell
 };
 

@@ -73,14 +73,14 @@ std::string Progress::Line(bool last) const {
     return absl::StrFormat("%s: %s in %.1f s (%s)", what_, Amount(done_), seconds, Rate(rate));
   }
   // A total may be an estimate, so `done` may pass it.
-  const double share =
+  const double fraction =
       std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0);
   const double left =
       rate > 0 ? static_cast<double>(std::max<int64_t>(0, total_ - done_)) / rate : 0;
-  const std::string tail = absl::StrFormat("%3.0f%% of %s, %s, %.0f s left", 100 * share,
+  const std::string tail = absl::StrFormat("%3.0f%% of %s, %s, %.0f s left", 100 * fraction,
                                            Amount(total_), Rate(rate), left);
   if (!terminal_) return absl::StrFormat("%s: %s", what_, tail);
-  const int full = static_cast<int>(share * kBarWidth);
+  const int full = static_cast<int>(fraction * kBarWidth);
   return absl::StrFormat("%s [%s%s] %s", what_, std::string(full, '#'),
                          std::string(kBarWidth - full, '.'), tail);
 }

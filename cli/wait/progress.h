@@ -45,15 +45,15 @@ class Progress {
 
   const std::string what_;
   const std::string unit_;
-  const bool bytes_;  // true if the unit is "bytes"
-  const bool terminal_;
+  const bool bytes_;     // true if the unit is "bytes"
+  const bool terminal_;  // true if stderr is a terminal
   const NowFunction now_;
   const std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point next_print_;
   int64_t total_;
   int64_t done_ = 0;
-  bool updated_ = false;
-  bool printed_ = false;
+  bool updated_ = false;  // true if work was told of
+  bool printed_ = false;  // true if a line was printed
 };
 
 }  // namespace millrace::cli

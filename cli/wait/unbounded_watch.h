@@ -41,8 +41,8 @@ class UnboundedWatch {
   int exit_code_ = kFailed;  // used by the thread during a wait
   Mutex mu_;
   CondVar over_;
-  bool waits_ MILLRACE_GUARDED_BY(mu_) = false;
-  std::jthread thread_;  // runs during a wait
+  bool waits_ MILLRACE_GUARDED_BY(mu_) = false;  // true during a wait
+  std::jthread thread_;                          // runs during a wait
 };
 
 }  // namespace millrace::cli

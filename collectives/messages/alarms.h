@@ -64,7 +64,7 @@ class Alarms {
   struct Peer {
     int rank = 0;
     Transport::Id id = 0;  // 0: no message is awaited any more
-    bool heard = false;
+    bool heard = false;    // true if its alarm has come
     Message message;
   };
 
@@ -72,8 +72,8 @@ class Alarms {
 
   Transport& transport_;
   std::vector<Peer> peers_;
-  size_t next_ = 0;  // the peer to ask next
-  bool raised_ = false;
+  size_t next_ = 0;      // the peer to ask next
+  bool raised_ = false;  // true if this rank has raised its own alarm
 };
 
 }  // namespace millrace::collectives

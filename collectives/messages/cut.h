@@ -58,7 +58,7 @@ class Cut {
 
   size_t bytes_;
   int size_;
-  bool blocks_;
+  bool blocks_;  // true if the shares are exactly equal blocks
   size_t piece_ = kAlign;
   size_t largest_ = 0;  // bytes of the largest share
 };

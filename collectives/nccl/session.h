@@ -112,8 +112,9 @@ class Session {
   const std::unique_ptr<DeviceQueue> queue_;
 
   const std::chrono::nanoseconds end_timeout_;
-  // True if a wait for the device has taken too long: no thread waits for it again.
-  std::atomic<bool> device_is_lost_{false};  // any thread -> any thread
+  // True if a wait for the device has taken too long: no thread waits for it again. Any thread ->
+  // any thread.
+  std::atomic<bool> device_is_lost_{false};
 
   Mutex told_mu_;
   absl::Status told_ MILLRACE_GUARDED_BY(told_mu_);  // the failure, once there is one

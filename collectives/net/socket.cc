@@ -273,16 +273,16 @@ namespace {
 std::string RouteTo(const std::string& towards, int port) {
   const auto place = ParseHostPort(towards);
   if (!place.ok()) return "";
-  const auto targets = Resolve(*place);
-  if (!targets.ok()) return "";
-  for (const std::string& target : *targets) {
-    const sockaddr_storage storage = Unpack(target);
+  const auto addresses = Resolve(*place);
+  if (!addresses.ok()) return "";
+  for (const std::string& address : *addresses) {
+    const sockaddr_storage storage = Unpack(address);
     const Socket socket(::socket(storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t size = sizeof(own);
     if (socket.valid() &&
         ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&storage),
-                  static_cast<socklen_t>(target.size())) == 0 &&
+                  static_cast<socklen_t>(address.size())) == 0 &&
         ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
         !IsLocal(reinterpret_cast<const sockaddr*>(&own))) {
       return WithPort(reinterpret_cast<const sockaddr*>(&own), port);

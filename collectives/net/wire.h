@@ -58,7 +58,7 @@ class WireReader {
   }
 
   std::string_view text_;
-  bool good_ = true;
+  bool good_ = true;  // true if all that was asked for was there
 };
 
 }  // namespace millrace::collectives

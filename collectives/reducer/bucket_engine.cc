@@ -31,8 +31,8 @@ int AwaitedPeer(const std::vector<std::unique_ptr<Pending>>& operations) {
 
 }  // namespace
 
-BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-                           Waiting waiting)
+BucketEngine::BucketEngine(const BucketPlan& plan, HostLinks& links,
+                           const PrivateReducerOptions& options, Waiting waiting)
     : HostEngine(plan, links, options, std::move(waiting)),
       wired_(plan.buckets.size()),
       backward_took_(plan.buckets.size()) {

@@ -16,6 +16,7 @@
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/exact_exchange.h"
 #include "collectives/reducer/host_engine.h"
+#include "collectives/reducer/private_options.h"
 
 namespace millrace::collectives {
 
@@ -27,7 +28,7 @@ namespace millrace::collectives {
 //   exact          exchange the shares of all copies, sum those of all ranks in rank order, store
 class BucketEngine final : public HostEngine {
  public:
-  BucketEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
+  BucketEngine(const BucketPlan& plan, HostLinks& links, const PrivateReducerOptions& options,
                Waiting waiting);
 
   absl::Status Poll(bool counts) override;

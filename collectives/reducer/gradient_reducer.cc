@@ -11,6 +11,7 @@
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/host_links.h"
+#include "collectives/reducer/make_reducer.h"
 #include "collectives/reducer/planned_reducer.h"
 #include "collectives/reducer/slot_engine.h"
 #include "collectives/reducer/stream_engine.h"
@@ -35,9 +36,9 @@ std::string DescribeMemory(bool device, bool in_user_buffers, const ReducerOptio
                       device && options.team != nullptr ? ", in a team" : "");
 }
 
-absl::StatusOr<std::unique_ptr<GradientReducer>> MakePlanned(
+absl::StatusOr<std::unique_ptr<GradientReducer>> MakeWith(
     Communicator& communicator, std::vector<GradientSpec> gradients,
-    const std::optional<std::vector<TensorView>>& memory, const ReducerOptions& options) {
+    const std::optional<std::vector<TensorView>>& memory, const PrivateReducerOptions& options) {
   const bool in_user_buffers = memory.has_value();
   DeviceCommunicator* const on_device = communicator.on_device();
   const bool device = on_device != nullptr;
@@ -73,16 +74,29 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> MakePlanned(
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<GradientReducer>> MakePlanned(Communicator& communicator,
+                                                             std::vector<GradientSpec> gradients,
+                                                             const PrivateReducerOptions& options) {
+  return MakeWith(communicator, std::move(gradients), std::nullopt, options);
+}
+
+absl::StatusOr<std::unique_ptr<GradientReducer>> MakePlanned(Communicator& communicator,
+                                                             std::vector<GradientSpec> gradients,
+                                                             std::vector<TensorView> memory,
+                                                             const PrivateReducerOptions& options) {
+  return MakeWith(communicator, std::move(gradients), std::move(memory), options);
+}
+
 absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Make(
     Communicator& communicator, std::vector<GradientSpec> gradients,
     const ReducerOptions& options) {
-  return MakePlanned(communicator, std::move(gradients), std::nullopt, options);
+  return MakePlanned(communicator, std::move(gradients), options);
 }
 
 absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Make(
     Communicator& communicator, std::vector<GradientSpec> gradients, std::vector<TensorView> memory,
     const ReducerOptions& options) {
-  return MakePlanned(communicator, std::move(gradients), memory, options);
+  return MakePlanned(communicator, std::move(gradients), std::move(memory), options);
 }
 
 }  // namespace millrace::collectives

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "collectives/reducer/host_links.h"
+#include "collectives/reducer/private_options.h"
 #include "collectives/reducer/reduction_engine.h"
 
 namespace millrace::collectives {
@@ -16,7 +17,7 @@ namespace millrace::collectives {
 class HostEngine : public ReductionEngine {
  public:
   // `plan` and `links` outlive the engine.
-  HostEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
+  HostEngine(const BucketPlan& plan, HostLinks& links, const PrivateReducerOptions& options,
              Waiting waiting)
       : ReductionEngine(plan, options, std::move(waiting)), links_(links) {}
 

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
-#include "collectives/reducer/internals.h"
 
 namespace millrace::collectives {
 namespace {
@@ -22,9 +21,9 @@ absl::StatusOr<std::vector<uint64_t>> GatherNumbers(Communicator& all, uint64_t 
   return numbers;
 }
 
-uint64_t IdentityOf(const ReducerOptions& options) {
+uint64_t IdentityOf(const PrivateReducerOptions& options) {
   if (!options.shared_memory) return 0;
-  const int host = InternalsOf(options).host;
+  const int host = options.host;
   return host >= 0 ? static_cast<uint64_t>(host) + 1 : HostIdentity();
 }
 
@@ -42,7 +41,7 @@ absl::StatusOr<std::string> FirstText(Communicator& all, const std::string& text
 
 class Connector {
  public:
-  Connector(Communicator& all, const BytesOf& bytes, const ReducerOptions& options)
+  Connector(Communicator& all, const BytesOf& bytes, const PrivateReducerOptions& options)
       : all_(all), bytes_(bytes), options_(options) {}
 
   absl::StatusOr<HostLinks> Connect() {
@@ -104,7 +103,7 @@ class Connector {
 
   Communicator& all_;
   const BytesOf& bytes_;
-  const ReducerOptions& options_;
+  const PrivateReducerOptions& options_;
   HostLinks links_;
 };
 
@@ -136,7 +135,7 @@ HostGroups GroupByIdentity(const std::vector<uint64_t>& identities) {
 }
 
 absl::StatusOr<HostLinks> ConnectHosts(Communicator& all, const BytesOf& bytes,
-                                       const ReducerOptions& options) {
+                                       const PrivateReducerOptions& options) {
   return Connector(all, bytes, options).Connect();
 }
 

@@ -13,6 +13,7 @@
 #include "collectives/communicator.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/host/host.h"
+#include "collectives/reducer/private_options.h"
 
 namespace millrace::collectives {
 
@@ -52,7 +53,7 @@ using BytesOf = std::function<size_t(const HostGroups& groups)>;
 //   RESOURCE_EXHAUSTED, INVALID_ARGUMENT  no memory on some rank, marked as agreed
 //   other                                 a collective call failed
 absl::StatusOr<HostLinks> ConnectHosts(Communicator& all, const BytesOf& bytes,
-                                       const ReducerOptions& options);
+                                       const PrivateReducerOptions& options);
 
 }  // namespace millrace::collectives
 

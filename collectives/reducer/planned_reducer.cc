@@ -17,7 +17,6 @@
 #include "base/status.h"
 #include "collectives/peer_lost.h"
 #include "collectives/reducer/bucket_engine.h"
-#include "collectives/reducer/internals.h"
 #include "collectives/reducer/slot_engine.h"
 #include "collectives/reducer/stream_engine.h"
 
@@ -34,8 +33,9 @@ const char* NameOf(ProgressPolicy policy) {
 }  // namespace
 
 PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
-                               const ReducerOptions& options, std::unique_ptr<HostLinks> links,
-                               int rank, const std::optional<std::vector<TensorView>>& memory,
+                               const PrivateReducerOptions& options,
+                               std::unique_ptr<HostLinks> links, int rank,
+                               const std::optional<std::vector<TensorView>>& memory,
                                std::unique_ptr<DeviceMemory> device,
                                std::chrono::nanoseconds timeout)
     : TeamMember(options.team),
@@ -307,7 +307,7 @@ absl::Status PlannedReducer::EndStep() {
   engine_->times().AddTo(counters_, start, StepTimes::Now());
   ReadOutcome();
   base_ += static_cast<uint32_t>(plan_.buckets.size());
-  step_ += InternalsOf(options_).step_stride;
+  step_ += options_.step_stride;
   published_ = 0;
   micro_batch_ = 0;
   step_rows_ = 0;

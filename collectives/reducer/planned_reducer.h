@@ -17,6 +17,7 @@
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/host_links.h"
+#include "collectives/reducer/private_options.h"
 #include "collectives/reducer/progress_policy.h"
 #include "collectives/reducer/reduction_engine.h"
 #include "collectives/reducer/team_member.h"
@@ -30,7 +31,7 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   // `rank`: this rank of the communicator; `timeout`: the limit of each wait. One of `links` and
   // `device` is null: that of the side, host or device, that does not sum.
   PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan plan, uint64_t hash,
-                 const ReducerOptions& options, std::unique_ptr<HostLinks> links, int rank,
+                 const PrivateReducerOptions& options, std::unique_ptr<HostLinks> links, int rank,
                  const std::optional<std::vector<TensorView>>& memory,
                  std::unique_ptr<DeviceMemory> device, std::chrono::nanoseconds timeout);
   ~PlannedReducer() override;
@@ -105,24 +106,27 @@ class PlannedReducer final : public GradientReducer, private TeamMember {
   const std::vector<GradientSpec> gradients_;
   const BucketPlan plan_;
   const uint64_t hash_;
-  const ReducerOptions options_;
+  const PrivateReducerOptions options_;
   const std::unique_ptr<DeviceMemory> device_;
   const std::unique_ptr<HostLinks> links_;
   ChosenPolicy policy_;
   std::vector<GradientShard> shards_;
   std::unique_ptr<UserBuffers> memory_;  // null: gradients are in buckets
 
-  // Before the engine, whose exchanges look at them to their end.
-  std::atomic<bool> stopping_ = false;  // caller -> thread and exchanges, release/acquire
-  // thread -> caller, release/acquire: spares each MarkReady the mutex.
+  // The members from here to the engine stand before it, since its exchanges look at them to their
+  // end.
+
+  // True if the thread and the exchanges are to end. Caller -> these, release/acquire.
+  std::atomic<bool> stopping_ = false;
+  // True if the thread has ended: spares each MarkReady the mutex. Thread -> caller,
+  // release/acquire.
   std::atomic<bool> thread_ended_ = false;
   Mutex mu_;
   absl::Status departure_ MILLRACE_GUARDED_BY(mu_);      // written before `stopping_`
   bool quiet_ MILLRACE_GUARDED_BY(mu_) = false;          // true if it leaves between two steps
   absl::Status thread_failed_ MILLRACE_GUARDED_BY(mu_);  // written before `thread_ended_`
-
-  std::unique_ptr<ReductionEngine>
-      engine_;  // used by the thread where there is one, but where a member says otherwise
+  // Used by the thread if there is one, unless a member says otherwise.
+  std::unique_ptr<ReductionEngine> engine_;
 
   // The running step; owned by the caller's thread.
   int micro_batch_ = 0;

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "collectives/reducer/internals.h"
 
 namespace millrace::collectives {
 namespace {
@@ -22,12 +21,12 @@ absl::Status MetAt(size_t bucket, const absl::Status& failure) {
 
 float DivisorOf(int64_t rows) { return static_cast<float>(std::max<int64_t>(1, rows)); }
 
-ReductionEngine::ReductionEngine(const BucketPlan& plan, const ReducerOptions& options,
+ReductionEngine::ReductionEngine(const BucketPlan& plan, const PrivateReducerOptions& options,
                                  Waiting waiting)
     : plan_(plan),
       options_(options),
       waiting_(std::move(waiting)),
-      step_stride_(InternalsOf(options).step_stride),
+      step_stride_(options.step_stride),
       step_(options.first_step),
       times_(plan),
       accumulator_(plan.counts.size()) {}

@@ -13,6 +13,7 @@
 #include "collectives/progress.h"
 #include "collectives/reducer/bucket_plan.h"
 #include "collectives/reducer/gradient_accumulator.h"
+#include "collectives/reducer/private_options.h"
 #include "collectives/reducer/step_times.h"
 
 namespace millrace::collectives {
@@ -42,7 +43,7 @@ class ReductionEngine {
   };
 
   // `plan` outlives the engine.
-  ReductionEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting);
+  ReductionEngine(const BucketPlan& plan, const PrivateReducerOptions& options, Waiting waiting);
   virtual ~ReductionEngine() = default;
   ReductionEngine(const ReductionEngine&) = delete;
   ReductionEngine& operator=(const ReductionEngine&) = delete;
@@ -79,7 +80,7 @@ class ReductionEngine {
   // Waits until the step that began with `base` buckets published is reduced by all ranks. Called
   // by the caller's thread, which may take part in it.
   virtual absl::Status AwaitDone(uint32_t base) = 0;
-  // Of the step that AwaitDone or Drain has ended.
+  // The totals of the step that AwaitDone or Drain has ended.
   virtual Totals totals() const = 0;
   // The bytes of `bucket` of which this rank alone has the sums, with `shard`; else the whole
   // bucket.
@@ -96,7 +97,7 @@ class ReductionEngine {
   // Called after a Leave that was not quiet: exchanges between hosts that were left on their way
   // keep their memory until the process ends where the network may still write to it.
   virtual void KeepMemory() {}
-  // Of the step that AwaitDone or Drain has ended, until the next bucket is published.
+  // The times of the step that AwaitDone or Drain has ended, until the next bucket is published.
   const StepTimes& times() const { return times_; }
   // The step, bucket and phase that the engine is in; the caller fills in the rank.
   const PeerLost& place() const { return place_; }
@@ -113,7 +114,7 @@ class ReductionEngine {
 
   // Constant after construction.
   const BucketPlan& plan_;
-  const ReducerOptions options_;
+  const PrivateReducerOptions options_;
   const Waiting waiting_;
 
   const int64_t step_stride_;

@@ -23,8 +23,9 @@ size_t SlotEngine::SlotBytes(int ranks) {
   return std::max(kLeastSlotBytes, static_cast<size_t>(ranks) * kLine);
 }
 
-SlotEngine::SlotEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
-                       Waiting waiting, const UserBuffers& memory)
+SlotEngine::SlotEngine(const BucketPlan& plan, HostLinks& links,
+                       const PrivateReducerOptions& options, Waiting waiting,
+                       const UserBuffers& memory)
     : HostEngine(plan, links, options, std::move(waiting)),
       memory_(memory),
       trivial_(links.host->size() == 1 && !options.average_by_rows && !wants_squares()),

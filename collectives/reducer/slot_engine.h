@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "collectives/core/sum_kernels.h"
 #include "collectives/reducer/host_engine.h"
+#include "collectives/reducer/private_options.h"
 #include "collectives/reducer/user_buffers.h"
 
 namespace millrace::collectives {
@@ -28,7 +29,7 @@ class SlotEngine final : public HostEngine {
   static size_t CopyBytes(int ranks) { return kNumSlots * SlotBytes(ranks); }
 
   // `memory` outlives the engine too. REQUIRES: one host.
-  SlotEngine(const BucketPlan& plan, HostLinks& links, const ReducerOptions& options,
+  SlotEngine(const BucketPlan& plan, HostLinks& links, const PrivateReducerOptions& options,
              Waiting waiting, const UserBuffers& memory);
 
   absl::Status Publish(uint32_t count) override;

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
-#include "collectives/reducer/internals.h"
+#include "collectives/reducer/make_reducer.h"
 
 namespace millrace::collectives {
 namespace {
@@ -55,20 +55,22 @@ absl::Status Agree(Communicator& communicator, const absl::Status& checked,
 absl::StatusOr<std::unique_ptr<StaleReducer>> StaleReducer::Make(
     Communicator& communicator, std::vector<GradientSpec> gradients, const ReducerOptions& options,
     const StaleOptions& stale) {
+  return StaleMaker::Make(communicator, std::move(gradients), options, stale);
+}
+
+absl::StatusOr<std::unique_ptr<StaleReducer>> StaleMaker::Make(Communicator& communicator,
+                                                               std::vector<GradientSpec> gradients,
+                                                               PrivateReducerOptions options,
+                                                               const StaleOptions& stale) {
   MILLRACE_RETURN_IF_ERROR(Agree(communicator, CheckOptions(options, stale), stale));
   std::unique_ptr<StaleReducer> made(new StaleReducer(gradients.size(), stale));
-  ReducerOptions of_slots = options;
   if (options.team == nullptr) {
     made->team_ = std::make_unique<ReducerTeam>();
-    of_slots.team = made->team_.get();
+    options.team = made->team_.get();
   }
-  auto internals = std::make_shared<ReducerInternals>(InternalsOf(options));
-  internals->step_stride = stale.delay + 1;
-  of_slots.internals = std::move(internals);
-  for (int slot = 0; slot <= stale.delay; ++slot) {
-    of_slots.first_step = options.first_step + slot;
-    MILLRACE_ASSIGN_OR_RETURN(auto reducer,
-                              GradientReducer::Make(communicator, gradients, of_slots));
+  options.step_stride = stale.delay + 1;
+  for (int slot = 0; slot <= stale.delay; ++slot, ++options.first_step) {
+    MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakePlanned(communicator, gradients, options));
     made->slots_.push_back(std::move(reducer));
   }
   return made;

@@ -22,8 +22,9 @@ absl::Status CheckDeviceOptions(const ReducerOptions& options) {
       "option policy thread is not taken with gradients in a device's memory (over NCCL)");
 }
 
-StreamEngine::StreamEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting,
-                           DeviceMemory& memory_of_device, const UserBuffers* memory)
+StreamEngine::StreamEngine(const BucketPlan& plan, const PrivateReducerOptions& options,
+                           Waiting waiting, DeviceMemory& memory_of_device,
+                           const UserBuffers* memory)
     : ReductionEngine(plan, options, std::move(waiting)),
       memory_(memory_of_device),
       device_(memory_of_device.device()),

@@ -11,6 +11,7 @@
 #include "collectives/device_communicator.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/device_sums.h"
+#include "collectives/reducer/private_options.h"
 #include "collectives/reducer/reduction_engine.h"
 #include "collectives/reducer/user_buffers.h"
 
@@ -25,7 +26,7 @@ class StreamEngine final : public ReductionEngine {
  public:
   // `memory` is the caller's gradients, or null. All but `options` outlive the engine. With
   // ProgressPolicy::kInline nothing is begun before Drain, or that of another one of the team.
-  StreamEngine(const BucketPlan& plan, const ReducerOptions& options, Waiting waiting,
+  StreamEngine(const BucketPlan& plan, const PrivateReducerOptions& options, Waiting waiting,
                DeviceMemory& memory_of_device, const UserBuffers* memory);
 
   absl::Status Connect() override;

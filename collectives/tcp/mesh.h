@@ -87,15 +87,15 @@ class TcpMesh {
     kTaken,      // size: so many more bytes of short messages, with headers, are not kept any more
   };
   struct Message {
-    bool sends = false;
+    bool sends = false;  // true if this rank sends it
     int peer = 0;
     Key key = 0;
     const std::byte* source = nullptr;  // the payload, when it sends
     std::byte* target = nullptr;        // the place for the payload, when it receives
     size_t size = 0;
-    bool announced = false;
-    bool granted = false;  // true if announced, and the receiver has a place for it
-    bool ended = false;
+    bool announced = false;  // true if it is long: the receiver grants it a place first
+    bool granted = false;    // true if announced, and the receiver has a place for it
+    bool ended = false;      // true if it has its outcome
     absl::Status outcome;
   };
   struct Header {
@@ -117,7 +117,7 @@ class TcpMesh {
   // A message that came before this rank asked for it: a short one, or the announcement of a long
   // one.
   struct Arrival {
-    bool announced = false;
+    bool announced = false;  // true for the announcement of a long message
     uint64_t id = 0;
     uint64_t size = 0;
     std::vector<std::byte> data;
@@ -136,7 +136,7 @@ class TcpMesh {
     size_t left = 0;
     std::byte* target = nullptr;
     Id message = 0;
-    bool keeps = false;
+    bool keeps = false;  // true if the payload goes to `arrival`
     Arrival arrival;
     std::map<Key, std::deque<Id>> posted;
     Arrivals arrived;

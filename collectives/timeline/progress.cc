@@ -37,14 +37,14 @@ void TimelineProgress::Draw(int bucket, Phase phase) {
   const int64_t now = Timeline::Now();
   if (bucket >= 0 && IsReducers(phase)) {
     const Event event = EventOf(phase);
-    if (!StandsAt(bucket, event)) Begin(reducer_, Track::kReducer, now, bucket, event);
+    if (!StandsAt(bucket, event)) Begin(reducer_, Line::kReducer, now, bucket, event);
     return;
   }
   End(reducer_, now);
   // With a bucket only the use is the loop's: the reducer says that it has nothing to do for now.
   if (bucket >= 0 && phase != Phase::kUpdating) return;
   End(compute_, now);
-  if (step_ >= 0) Begin(compute_, Track::kCompute, now, bucket, EventOf(phase));
+  if (step_ >= 0) Begin(compute_, Line::kCompute, now, bucket, EventOf(phase));
 }
 
 // Over NCCL a wait is entered anew each time that it asks.
@@ -60,8 +60,8 @@ void TimelineProgress::BucketReady(int64_t /*step*/, int bucket) {
   if (timeline_ == nullptr) return;
   const int64_t now = Timeline::Now();
   if (compute_.open && compute_.entry.event == Event::kBackward) compute_.entry.bucket = bucket;
-  Begin(compute_, Track::kCompute, now, -1, Event::kBackward);
-  timeline_->Add({now, now, step_, bucket, -1, Track::kCompute, Event::kBucketReady});
+  Begin(compute_, Line::kCompute, now, -1, Event::kBackward);
+  timeline_->Add({now, now, step_, bucket, -1, Line::kCompute, Event::kBucketReady});
 }
 
 void TimelineProgress::Awaits(int64_t /*step*/, int bucket, int rank) {
@@ -72,7 +72,7 @@ void TimelineProgress::Awaits(int64_t /*step*/, int bucket, int rank) {
   const Event event = exchanges ? Event::kExchanging : Event::kWaiting;
   const bool named = reducer_.entry.peer >= 0 || reducer_.entry.bucket != bucket;
   if (!reducer_.open || named || reducer_.entry.event != event) {
-    Begin(reducer_, Track::kReducer, Timeline::Now(), bucket, event);
+    Begin(reducer_, Line::kReducer, Timeline::Now(), bucket, event);
   }
   reducer_.entry.peer = rank;
 }
@@ -81,17 +81,17 @@ void TimelineProgress::Finishing(int64_t /*step*/) {
   const MutexLock lock(mu_);
   if (next_ != nullptr) next_->Finishing(step_);
   if (timeline_ == nullptr) return;
-  Begin(compute_, Track::kCompute, Timeline::Now(), -1, Event::kWaiting);
+  Begin(compute_, Line::kCompute, Timeline::Now(), -1, Event::kWaiting);
 }
 
 absl::Status TimelineProgress::Health() const {
   return next_ == nullptr ? absl::OkStatus() : next_->Health();
 }
 
-void TimelineProgress::Begin(Span& span, Track track, int64_t now, int bucket, Event event) {
+void TimelineProgress::Begin(Span& span, Line line, int64_t now, int bucket, Event event) {
   End(span, now);
   span.open = true;
-  span.entry = {now, now, step_, bucket, -1, track, event};
+  span.entry = {now, now, step_, bucket, -1, line, event};
 }
 
 void TimelineProgress::End(Span& span, int64_t now) {

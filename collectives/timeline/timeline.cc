@@ -121,27 +121,28 @@ int64_t Timeline::Now() {
 void Timeline::Add(const Entry& entry) {
   const MutexLock lock(mu_);
   if (max_events_ == 0) return;
-  if (ring_.size() < max_events_) {
-    ring_.push_back(entry);
+  if (newest_.size() < max_events_) {
+    newest_.push_back(entry);
   } else {
-    ring_[num_added_ % max_events_] = entry;
+    newest_[num_added_ % max_events_] = entry;
   }
   ++num_added_;
 }
 
 std::vector<Timeline::Entry> Timeline::entries() const {
   const MutexLock lock(mu_);
-  std::vector<Entry> entries = ring_;
-  if (num_added_ > ring_.size()) {
+  std::vector<Entry> entries = newest_;
+  if (num_added_ > newest_.size()) {
     std::rotate(entries.begin(),
-                entries.begin() + static_cast<ptrdiff_t>(num_added_ % ring_.size()), entries.end());
+                entries.begin() + static_cast<ptrdiff_t>(num_added_ % newest_.size()),
+                entries.end());
   }
   return entries;
 }
 
 uint64_t Timeline::num_dropped() const {
   const MutexLock lock(mu_);
-  return num_added_ - ring_.size();
+  return num_added_ - newest_.size();
 }
 
 absl::StatusOr<int64_t> ClockOffset(Communicator& communicator, Timeline::Clock clock) {

@@ -20,7 +20,7 @@ constexpr std::string_view kEnd = "\n]}\n";
 constexpr size_t kCopyBytes = size_t{1} << 20;
 constexpr size_t kBufferBytes = size_t{64} << 10;
 
-const char* Name(Track track) { return track == Track::kCompute ? "compute" : "reducer"; }
+const char* Name(Line line) { return line == Line::kCompute ? "compute" : "reducer"; }
 
 const char* Name(Event event) {
   switch (event) {
@@ -67,11 +67,11 @@ void TraceFile::AddRank(int rank, uint64_t num_dropped) {
       absl::StrFormat(",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": "
                       "{\"name\": \"rank %d%s\"}}",
                       rank, rank, dropped));
-  for (const Track track : {Track::kCompute, Track::kReducer}) {
+  for (const Line line : {Line::kCompute, Line::kReducer}) {
     Write(
         absl::StrFormat(",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, "
                         "\"args\": {\"name\": \"%s\"}}",
-                        rank, static_cast<int>(track), Name(track)));
+                        rank, static_cast<int>(line), Name(line)));
   }
 }
 
@@ -79,7 +79,7 @@ void TraceFile::Add(int rank, const Timeline::Entry& entry, int64_t offset) {
   const bool instant = entry.begin_ns == entry.end_ns;
   std::string line = absl::StrFormat(
       ",\n{\"name\": \"%s\", \"ph\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f",
-      Name(entry.event), instant ? "i" : "X", rank, static_cast<int>(entry.track),
+      Name(entry.event), instant ? "i" : "X", rank, static_cast<int>(entry.line),
       static_cast<double>(entry.begin_ns + offset) / 1e3);
   if (instant) {
     absl::StrAppend(&line, ", \"s\": \"t\"");

@@ -208,7 +208,7 @@ absl::StatusOr<Socket> ListenAt(const std::string& own, WatchdogRendezvous* rend
   MILLRACE_ASSIGN_OR_RETURN(Socket socket, Listen("", 0));
   MILLRACE_ASSIGN_OR_RETURN(const int port, PortOf(socket));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, AddressesOf(own, port));
-  rendezvous->token = RandomNonce();
+  rendezvous->nonce = RandomNonce();
   for (size_t i = 0; i < std::min(addresses.size(), rendezvous->addresses.size()); ++i) {
     WatchdogRendezvous::Address& told = rendezvous->addresses[i];
     told.size = std::min(addresses[i].size(), told.bytes.size());
@@ -217,21 +217,21 @@ absl::StatusOr<Socket> ListenAt(const std::string& own, WatchdogRendezvous* rend
   return socket;
 }
 
-std::string Bytes(uint64_t token) { return {reinterpret_cast<const char*>(&token), sizeof(token)}; }
+std::string Bytes(uint64_t nonce) { return {reinterpret_cast<const char*>(&nonce), sizeof(nonce)}; }
 
 // Greets, and checks by the answer that rank 0 of this job is there.
 absl::Status Introduce(const WatchdogRendezvous& rendezvous, const std::vector<int>& ranks,
                        const Socket& socket, Deadline limit) {
-  const WatchdogGreeting greeting{rendezvous.token, ranks.size()};
+  const WatchdogGreeting greeting{rendezvous.nonce, ranks.size()};
   std::string said(reinterpret_cast<const char*>(&greeting), sizeof(greeting));
   said.append(reinterpret_cast<const char*>(ranks.data()), ranks.size() * sizeof(ranks[0]));
   MILLRACE_RETURN_IF_ERROR(SendAll(socket, said, limit));
-  std::string answer(sizeof(rendezvous.token), '\0');
+  std::string answer(sizeof(rendezvous.nonce), '\0');
   MILLRACE_RETURN_IF_ERROR(ReceiveAll(socket, answer.data(), answer.size(), limit));
-  if (answer != Bytes(~rendezvous.token)) {
+  if (answer != Bytes(~rendezvous.nonce)) {
     return absl::FailedPreconditionError("something else than rank 0 answers");
   }
-  return SendAll(socket, Bytes(rendezvous.token), limit);
+  return SendAll(socket, Bytes(rendezvous.nonce), limit);
 }
 
 // Rank 0's side.
@@ -240,7 +240,7 @@ class Reception {
   Reception(const Socket& listener, const WatchdogRendezvous& rendezvous, size_t num_links,
             int num_ranks, Deadline limit)
       : pending_(listener, num_links + kMaxStrangers),
-        token_(rendezvous.token),
+        nonce_(rendezvous.nonce),
         num_links_(num_links),
         num_ranks_(num_ranks),
         limit_(limit) {}
@@ -266,19 +266,19 @@ class Reception {
     WatchdogGreeting greeting;
     if (!Hear(guest, sizeof(greeting))) return;
     std::memcpy(&greeting, guest.said.data(), sizeof(greeting));
-    const bool ours = greeting.token == token_ && greeting.num_ranks > 0 &&
+    const bool ours = greeting.nonce == nonce_ && greeting.num_ranks > 0 &&
                       greeting.num_ranks < static_cast<uint64_t>(num_ranks_);
     if (!ours) return guest.socket.Close();
     const size_t size = sizeof(greeting) + greeting.num_ranks * sizeof(int);
     if (guest.said.size() < size) {
       if (!Hear(guest, size)) return;
-      if (!SendAll(guest.socket, Bytes(~token_), After(kGreetingLimit)).ok()) {
+      if (!SendAll(guest.socket, Bytes(~nonce_), After(kGreetingLimit)).ok()) {
         return guest.socket.Close();
       }
       guest.until = limit_;
     }
-    if (!Hear(guest, size + sizeof(token_))) return;
-    if (guest.said.substr(size) == Bytes(token_)) TakeIn(guest, greeting.num_ranks);
+    if (!Hear(guest, size + sizeof(nonce_))) return;
+    if (guest.said.substr(size) == Bytes(nonce_)) TakeIn(guest, greeting.num_ranks);
     guest.socket.Close();
   }
   void TakeIn(PendingConnections::Guest& guest, size_t count) {
@@ -291,7 +291,7 @@ class Reception {
   }
 
   PendingConnections pending_;
-  const uint64_t token_;
+  const uint64_t nonce_;
   const size_t num_links_;
   const int num_ranks_;
   const Deadline limit_;

@@ -16,18 +16,18 @@
 namespace millrace::collectives {
 
 // Where rank 0 listens, told by a broadcast. A leader that has connected sends a WatchdogGreeting
-// and its ranks as 32-bit numbers; rank 0 answers with the token's complement; the leader then
-// repeats the token, unless it has given this connection up for one to another address.
+// and its ranks as 32-bit numbers; rank 0 answers with the nonce's complement; the leader then
+// repeats the nonce, unless it has given this connection up for one to another address.
 struct WatchdogRendezvous {
   struct Address {
     std::array<char, 32> bytes{};  // an address of collectives/net/socket.h
     uint64_t size = 0;             // 0: none
   };
   std::array<Address, kMaxOwnAddresses> addresses{};  // all empty: rank 0 could not listen
-  uint64_t token = 0;                                 // tells this job's links from others'
+  uint64_t nonce = 0;                                 // tells this job's links from others'
 };
 struct WatchdogGreeting {
-  uint64_t token = 0;
+  uint64_t nonce = 0;
   uint64_t num_ranks = 0;
 };
 

@@ -18,7 +18,7 @@ class StallWatch {
 
   struct Finding {
     Stall stall;
-    bool give_up = false;
+    bool give_up = false;  // true if the limit to give up was reached
   };
 
   // `abort` 0: no rank is given up. If it is less than `report`, a rank is given up without being
@@ -40,7 +40,7 @@ class StallWatch {
     Clock::time_point moved;    // its last progress
     Clock::time_point blocked;  // the same, later by the time in which it was held up
     bool reported = false;      // true if this stall was reported
-    bool given_up = false;
+    bool given_up = false;      // true if such a finding was made of this stall
   };
 
   // A rank whose page is still empty has not made a watchdog yet: it is not looked at.

@@ -29,7 +29,7 @@ class IndexMemory {
   bool Map(size_t bytes);
 
   std::vector<std::span<std::byte>> chunks_;  // mapped
-  std::span<std::byte> left_;                 // of the last chunk, which is taken from its end
+  std::span<std::byte> left_;                 // rest of the last chunk, which is taken from its end
 };
 
 }  // namespace millrace::readers

@@ -39,7 +39,7 @@ inline constexpr FrameFormat kTfRecordFrames = {
 // the lengths. Immutable and thread-safe; shares ownership of the memory.
 class RecordIndex {
  public:
-  RecordIndex() = default;  // of no records
+  RecordIndex() = default;  // an index of no records
   // Copies `begins` into `memory`, and where there are gaps between frames `lengths`, without a
   // frame's overhead, of all records. REQUIRES: at least one begin, and each is at least
   // format.least_bytes above the one before; no frame runs into the next.
@@ -105,14 +105,14 @@ class RecordIndex {
   uint64_t first_ = 0;                 // instead of both
   uint64_t frame_bytes_ = 0;
   uint64_t rest_ = UINT64_MAX;  // the record behind those of one size
-  uint64_t end_ = 0;            // of it
+  uint64_t end_ = 0;            // its end
   uint64_t num_records_ = 0;
   uint64_t overhead_bytes_ = 0;
   uint64_t longest_ = 0;
 };
 
 struct WalkOptions {
-  bool verify_crc = true;
+  bool verify_crc = true;  // true if the checksums of records are compared
   uint64_t max_record_bytes = uint64_t{1} << 30;
   bool plain = true;     // true if the bytes are those of the shard itself, not inflated ones
   bool is_part = false;  // true for members of a tar without the end mark

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/big_endian.h"
 #include "base/status.h"
 #include "readers/container/container.h"
 #include "readers/inflate/byte_source.h"
@@ -171,12 +172,6 @@ class IdxContainer final : public RegularContainer {
     }
   }
 
-  static uint32_t BigEndian(const std::byte* from) {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; ++i) value = value << 8 | std::to_integer<uint32_t>(from[i]);
-    return value;
-  }
-
   static absl::StatusOr<Header> ReadHeader(const RandomAccessFile& file,
                                            const WalkOptions& options) {
     std::array<std::byte, kMagicBytes + 255 * 4> bytes = {};
@@ -193,10 +188,10 @@ class IdxContainer final : public RegularContainer {
     Header header;
     header.bytes = kMagicBytes + 4 * dimensions;
     if (got < header.bytes) return CutHeader(file, got);
-    header.count = BigEndian(&bytes[kMagicBytes]);
+    header.count = LoadBigEndianU32(&bytes[kMagicBytes]);
     header.record_bytes = element;
     for (uint64_t i = 1; i < dimensions; ++i) {
-      const uint64_t extent = BigEndian(&bytes[kMagicBytes + 4 * i]);
+      const uint64_t extent = LoadBigEndianU32(&bytes[kMagicBytes + 4 * i]);
       if (extent == 0) {
         return Damaged(file, 0, kMagicBytes + 4 * i, RecordErrorReason::kUnknown,
                        absl::StrCat("dimension ", i, " has an extent of 0"));

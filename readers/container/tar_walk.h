@@ -66,7 +66,7 @@ class TarWalk {
 
   const RandomAccessFile& file_;
   const uint64_t max_member_bytes_;
-  const bool is_part_;
+  const bool is_part_;  // true if the end mark of an archive is missing
   std::vector<std::byte> window_;
   uint64_t window_begin_ = 0;
   uint64_t window_end_ = 0;

@@ -18,7 +18,7 @@ inline constexpr uint64_t kMaxLength = std::numeric_limits<int64_t>::max() - kFr
 
 struct FrameHeader {
   uint64_t length = 0;
-  bool crc_ok = false;
+  bool crc_ok = false;  // true if the CRC is that of the length
 };
 
 // Decodes the kHeaderBytes at `header`.

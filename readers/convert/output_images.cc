@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/big_endian.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "readers/convert/output.h"
@@ -287,23 +288,17 @@ class IdxOutput final : public ConvertOutput {
   absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
                                                          uint64_t num_records) const override {
     MILLRACE_RETURN_IF_ERROR(MakeFolder(path));
-    const std::string count = BigEndian(num_records);
-    MILLRACE_ASSIGN_OR_RETURN(
-        auto images,
-        OpenFileShard(path + "/images-idx3-ubyte", options_,
-                      BigEndian(0x803) + count + BigEndian(height_) + BigEndian(width_)));
+    const std::string count = BigEndianU32(static_cast<uint32_t>(num_records));
+    const std::string extents =
+        BigEndianU32(static_cast<uint32_t>(height_)) + BigEndianU32(static_cast<uint32_t>(width_));
+    MILLRACE_ASSIGN_OR_RETURN(auto images, OpenFileShard(path + "/images-idx3-ubyte", options_,
+                                                         BigEndianU32(0x803) + count + extents));
     MILLRACE_ASSIGN_OR_RETURN(auto labels, OpenFileShard(path + "/labels-idx1-ubyte", options_,
-                                                         BigEndian(0x801) + count));
+                                                         BigEndianU32(0x801) + count));
     return std::make_unique<IdxShard>(std::move(images), std::move(labels));
   }
 
  private:
-  static std::string BigEndian(uint64_t value) {
-    std::string bytes;
-    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
-    return bytes;
-  }
-
   const ConvertOptions& options_;
   int64_t height_ = 0;
   int64_t width_ = 0;

@@ -58,7 +58,7 @@ using OnPart = std::function<absl::Status(const ShardPart& part)>;
 // The inflated bytes of a file.
 struct InflatedShard {
   std::shared_ptr<const RandomAccessFile> file;
-  Compression compression = Compression::kNone;  // of the file, never kAuto
+  Compression compression = Compression::kNone;  // compression of the file, never kAuto
   std::vector<LostBytes> lost = {};              // lost bytes of the stream, in order
 };
 absl::StatusOr<InflatedShard> OpenInflated(const std::string& path, Compression compression,

@@ -19,8 +19,8 @@
 // Samples of a tar past damage. The walk stops at the first header that is damaged, tells of the
 // samples before it, and begins again at the next good one, which lies on a block, or, where none
 // does, at any byte: each stretch of the archive is read a few times, with any number of damaged
-// places. Archives that were made to be read more often (headers that claim long names, samples
-// longer than the limit) run out of budget.
+// places. Archives that were made to be read more often (headers that announce long names,
+// samples longer than the limit) run out of budget.
 
 namespace millrace::readers {
 namespace {

@@ -62,13 +62,13 @@ absl::Status ResyncWalk::FindEnd(Stretch* stretch) {
   return absl::OkStatus();
 }
 
-// Whether [begin, end) is one frame with a damaged header: its length fits, or its payload's CRC.
+// True if [begin, end) is one frame with a damaged header: its length fits, or its payload's CRC.
 absl::StatusOr<bool> ResyncWalk::IsFrame(uint64_t begin, uint64_t end) {
   if (end < begin + kFrameBytes) return false;
   const uint64_t length = end - begin - kFrameBytes;
-  std::byte claimed[sizeof(uint64_t)];
-  MILLRACE_RETURN_IF_ERROR(ReadFully(file_, begin, claimed));
-  if (LoadU64(claimed) == length) return true;
+  std::byte header[sizeof(uint64_t)];
+  MILLRACE_RETURN_IF_ERROR(ReadFully(file_, begin, header));
+  if (LoadU64(header) == length) return true;
   return PayloadOk(begin, length);
 }
 

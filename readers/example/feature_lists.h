@@ -30,7 +30,7 @@ class FeatureListRun {
  private:
   // A feature list in the record that is being parsed, as far as it is known.
   struct Found {
-    bool here = false;
+    bool here = false;  // true if the record has it
     FeatureEntry entry;
   };
 

@@ -26,6 +26,7 @@ Shape ShapeOf(const FeatureSpec& spec, int64_t extent);
 void FillDefault(const FeatureSpec& spec, void* out, int64_t elements);
 
 // INVALID_ARGUMENT if `op` cannot have these features: none, one twice, or one that cannot be.
+// `may_have_lists`: true if `op` takes features with `per_step`.
 absl::Status CheckFeatures(std::string_view op, std::span<const FeatureSpec> features,
                            bool may_have_lists = false);
 

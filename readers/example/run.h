@@ -28,7 +28,8 @@ class FeatureKeys {
   }
 
  private:
-  std::unordered_map<std::string_view, size_t> numbers_;  // of keys that an Example can have
+  // The number of the feature of each key that an Example can have.
+  std::unordered_map<std::string_view, size_t> numbers_;
 };
 
 // Parses the records of one run, row by row, into a column per feature.
@@ -52,7 +53,8 @@ class ExampleRun {
   // A feature, and what is known of it in the record that is being parsed.
   struct Target {
     const FeatureSpec* spec = nullptr;
-    // Of a few numbers: where the value of row 0 goes, the others one after another; else nullptr.
+    // The place of row 0's value if the value is a few numbers, the others one after another; else
+    // nullptr.
     std::byte* first = nullptr;
     size_t value_bytes = 0;
     uint8_t list_tag = 0;
@@ -102,8 +104,8 @@ class ExampleRun {
   std::vector<Guess> guesses_;   // by the entry's number in its record
 
   int64_t row_ = 0;
-  size_t num_entries_ = 0;  // of the row so far
-  size_t num_taken_ = 0;    // of the row so far, each another feature
+  size_t num_entries_ = 0;  // entries of the row so far
+  size_t num_taken_ = 0;    // entries taken of the row so far, each another feature
 };
 
 }  // namespace millrace::readers::internal

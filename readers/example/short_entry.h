@@ -47,7 +47,7 @@ inline constexpr uint32_t kAroundPayload = 8;      // bytes of the body besides 
 // The bytes that short entries of one key begin with.
 class ShortEntryOf {
  public:
-  ShortEntryOf() = default;  // of no key
+  ShortEntryOf() = default;  // the entry of no key
   // `key` must outlive it.
   explicit ShortEntryOf(std::string_view key) : key_(key) {
     if (key.size() > 127 - kAroundPayload) return;

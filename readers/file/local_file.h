@@ -20,7 +20,7 @@ using PreadFunction = std::function<ssize_t(int fd, void* out, size_t size, off_
 
 // Errors that a disk or a server may recover from (EIO, EAGAIN, ESTALE, ETIMEDOUT) are retried.
 struct ReadRetry {
-  int attempts = 3;                       // of one read, the first included
+  int attempts = 3;                       // tries of one read, the first included
   std::chrono::milliseconds backoff{50};  // before the second one, then twice as long each time
 };
 

@@ -43,19 +43,20 @@ class ReadFront {
   const int fd_;
   Mutex mu_;
   CondVar moved_;  // the front has moved, or another thread may lead
-  // Of [begin_, top_), the stretch in which reads lie near each other, `wanted_` bytes were
+  // The stretch in which reads lie near each other is [begin_, top_); `wanted_` of its bytes were
   // announced.
   uint64_t begin_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t top_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;
-  // Since the stretch began; the first reads of a file may begin an order.
+  // The reads since the stretch began; the first of a file may begin an order.
   int num_reads_ MILLRACE_GUARDED_BY(mu_) = kInOrder;
   uint64_t front_ MILLRACE_GUARDED_BY(mu_) = 0;  // up to here the stretch was in the page cache
   // True if the bytes at the front lie in the page cache, as far as is known: looking for them asks
   // for nothing.
   bool cached_ MILLRACE_GUARDED_BY(mu_) = true;
-  bool leading_ MILLRACE_GUARDED_BY(mu_) = false;
-  bool can_lead_ MILLRACE_GUARDED_BY(mu_) = true;  // the system can, and the file system
+  bool leading_ MILLRACE_GUARDED_BY(mu_) = false;  // true if a thread moves the front on
+  // False if the system or the file system cannot bring bytes into the page cache.
+  bool can_lead_ MILLRACE_GUARDED_BY(mu_) = true;
 };
 
 }  // namespace millrace::readers

@@ -50,8 +50,8 @@ class ReadWatch {
   Mutex mu_;
   CondVar stop_;
   std::list<Read> reads_ MILLRACE_GUARDED_BY(mu_);  // under way, oldest first
-  bool stopping_ MILLRACE_GUARDED_BY(mu_) = false;
-  std::jthread thread_;  // last, as it uses the rest
+  bool stopping_ MILLRACE_GUARDED_BY(mu_) = false;  // true if the thread is to end
+  std::jthread thread_;                             // last, as it uses the rest
 };
 
 }  // namespace millrace::readers

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<WorkFolder>> WorkFolder::Make(const fs::path& ste
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     path = absl::StrCat(stem.string(), ToAbsl(kMark));
     if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, "mkdtemp", path);
-    if (auto folder = Claim(path)) {
+    if (auto folder = Lock(path)) {
       MILLRACE_RETURN_IF_ERROR(WriteWhole(folder->path_ / kJob, JobText(job)));
       return folder;
     }
@@ -45,7 +45,7 @@ std::unique_ptr<WorkFolder> WorkFolder::TakeOver(const fs::path& path, uint64_t 
   const auto text = ReadWholeFile((path / kJob).string(), kMaxJobBytes);
   std::error_code ignored;
   if (!text.ok() || *text != JobText(job) || fs::exists(path / kReplaced, ignored)) return nullptr;
-  return Claim(path.string());
+  return Lock(path.string());
 }
 
 WorkFolder::~WorkFolder() {
@@ -54,7 +54,7 @@ WorkFolder::~WorkFolder() {
   fs::remove_all(path_, ignored);
 }
 
-std::unique_ptr<WorkFolder> WorkFolder::Claim(const std::string& path) {
+std::unique_ptr<WorkFolder> WorkFolder::Lock(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return nullptr;
   if (!TakeUseLock(fd.get()) && errno == EWOULDBLOCK) return nullptr;

@@ -41,11 +41,11 @@ class WorkFolder {
       : path_(std::move(path)), lock_(std::move(lock)) {}
 
   // Null, with errno set: it is not there, or another process has it.
-  static std::unique_ptr<WorkFolder> Claim(const std::string& path);
+  static std::unique_ptr<WorkFolder> Lock(const std::string& path);
 
   const std::filesystem::path path_;
   const UniqueFd lock_;
-  bool kept_ = false;
+  bool kept_ = false;  // true if the destructor leaves the folder
 };
 
 // Writes a small file at once, or not at all.

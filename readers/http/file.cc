@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kFewestBlocks = 2;
 // Of a block that was thrown out at least so much was read, if blocks are worth their bytes.
-constexpr double kWorthwhileShare = 0.25;
+constexpr double kWorthwhileFraction = 0.25;
 
 absl::Status OutOfRange(std::string_view field, std::string_view range) {
   return absl::InvalidArgumentError(
@@ -225,7 +225,7 @@ void HttpFiles::FetchLater(const File& file, uint64_t begin, uint64_t end, bool 
 
 bool HttpFiles::PrefersExactReads() const {
   MutexLock lock(mu_);
-  return read_share_ < kWorthwhileShare;
+  return read_fraction_ < kWorthwhileFraction;
 }
 
 std::shared_ptr<HttpFiles::Block> HttpFiles::FindOrFetch(const File& file, uint64_t number,
@@ -259,8 +259,8 @@ bool HttpFiles::ThrowOut(Wanted wanted) {
   const Block& block = *oldest->second;
   if (!block.ordered) {
     constexpr double kWeight = 0.125;
-    const double share = static_cast<double>(block.bytes_read) / static_cast<double>(block.size);
-    read_share_ += kWeight * (std::min(share, 1.0) - read_share_);
+    const double fraction = static_cast<double>(block.bytes_read) / static_cast<double>(block.size);
+    read_fraction_ += kWeight * (std::min(fraction, 1.0) - read_fraction_);
   }
   blocks_.erase(oldest);
   return true;

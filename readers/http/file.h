@@ -35,7 +35,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
  public:
   struct Opened {
     std::shared_ptr<const RandomAccessFile> file;
-    ShardStamp stamp;  // of the version that is read; vouches() where the server names one
+    ShardStamp stamp;  // the version that is read; vouches() if the server names one
   };
 
   //   INVALID_ARGUMENT    options out of range
@@ -57,7 +57,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   struct Block {
     std::unique_ptr<std::byte[]> bytes;
     size_t size = 0;
-    bool loading = true;
+    bool loading = true;      // true until its bytes have come, or failed to
     bool ordered = false;     // true if it was fetched because its file is read in order
     int num_users = 0;        // threads that wait for it or copy out of it
     uint64_t last_used = 0;   // on clock_
@@ -100,7 +100,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   std::map<BlockKey, std::shared_ptr<Block>> blocks_ MILLRACE_GUARDED_BY(mu_);
   uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t num_files_ MILLRACE_GUARDED_BY(mu_) = 0;
-  double read_share_ MILLRACE_GUARDED_BY(mu_) = 1;  // of blocks thrown out, a running mean
+  double read_fraction_ MILLRACE_GUARDED_BY(mu_) = 1;  // running mean over blocks thrown out
 
   std::unique_ptr<HttpClient> client_;  // last: it calls back until it is gone
 };

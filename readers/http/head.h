@@ -41,7 +41,7 @@ struct HttpHead {
   HttpVersion version;
   std::string content_encoding;
   std::optional<uint64_t> content_length;
-  // The parts of Content-Range: "bytes first-last/total", or "bytes */total" if has_range is false.
+  // True if Content-Range is "bytes first-last/total"; else it is "bytes */total", if it is there.
   bool has_range = false;
   uint64_t first = 0;
   uint64_t last = 0;

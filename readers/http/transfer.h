@@ -61,11 +61,11 @@ class HttpTransfer {
   const HttpClient::Done done_;
   size_t got_ = 0;  // bytes at the front of range_.out, of all attempts
   int attempts_ = 0;
-  Clock::time_point begin_;  // of the first attempt
+  Clock::time_point begin_;  // begin of the first attempt
   Clock::time_point due_;
   absl::StatusOr<HttpFacts> outcome_ = absl::UnknownError("under way");
 
-  // Of one attempt.
+  // The state of the running attempt.
   std::unique_ptr<CURL, FreeEasy> easy_;
   std::unique_ptr<curl_slist, FreeList> headers_;
   HttpHead head_;

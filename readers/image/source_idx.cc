@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/big_endian.h"
 #include "base/status.h"
 #include "readers/image_source.h"
 #include "readers/png_encoder.h"
@@ -63,12 +64,6 @@ class GzFile {
   const gzFile file_;
 };
 
-uint32_t BigEndian(std::string_view bytes) {
-  uint32_t value = 0;
-  for (const char byte : bytes) value = value << 8 | static_cast<uint8_t>(byte);
-  return value;
-}
-
 // Returns the number of values that the extents promise.
 absl::StatusOr<uint64_t> CheckExtents(const std::string& path, std::span<const uint32_t> extents) {
   for (size_t i = 1; i < extents.size(); ++i) {
@@ -93,10 +88,10 @@ absl::StatusOr<Idx> ReadIdx(const std::string& path, uint32_t magic) {
   const size_t header_bytes = 4 + 4 * rank;
   std::string header;
   MILLRACE_RETURN_IF_ERROR(file.Read(header_bytes, &header));
-  if (header.size() >= 4 && BigEndian(header.substr(0, 4)) != magic) {
+  if (header.size() >= 4 && LoadBigEndianU32(header.data()) != magic) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: bad magic 0x%08x at offset 0; an IDX file of %s has 0x%08x", path,
-                        BigEndian(header.substr(0, 4)), rank == 3 ? "images" : "labels", magic));
+                        LoadBigEndianU32(header.data()), rank == 3 ? "images" : "labels", magic));
   }
   if (header.size() < header_bytes) {
     return absl::DataLossError(
@@ -104,7 +99,7 @@ absl::StatusOr<Idx> ReadIdx(const std::string& path, uint32_t magic) {
   }
   Idx idx;
   for (size_t i = 0; i < rank; ++i) {
-    idx.extents.push_back(BigEndian(std::string_view(header).substr(4 + 4 * i, 4)));
+    idx.extents.push_back(LoadBigEndianU32(&header[4 + 4 * i]));
   }
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t size, CheckExtents(path, idx.extents));
   while (idx.values.size() <= size) {  // one byte more tells that the file ends there

@@ -31,18 +31,18 @@ struct AccessSpan {
   uint64_t in_bits = 0;    // where it begins in the file, in bits
   bool in_member = false;  // false if a stream's header stands there: nothing else is needed
   uint64_t out = 0;        // where it begins in the inflated bytes
-  uint64_t digest = 0;     // of its inflated bytes, xxh3-64
+  uint64_t digest = 0;     // xxh3-64 of its inflated bytes
   // The kWindowBytes (or all) that were inflated before it, deflated, in AccessPoints::windows.
   uint64_t window_at = 0;
   uint32_t window_bytes = 0;   // 0: none is needed
-  uint64_t window_digest = 0;  // of the deflated bytes, xxh3-64
+  uint64_t window_digest = 0;  // xxh3-64 of the deflated bytes
 };
 
 // The points of one file. A value type; shares ownership of `windows`.
 struct AccessPoints {
   Compression compression = Compression::kGzip;
   std::vector<AccessSpan> spans;  // in order, the first from 0
-  uint64_t in_bytes = 0;          // of the file
+  uint64_t in_bytes = 0;          // bytes of the file
   uint64_t out_bytes = 0;         // inflated
   std::shared_ptr<const RandomAccessFile> windows;
 

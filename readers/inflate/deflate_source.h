@@ -85,13 +85,13 @@ class InflateSource : public EnterableSource {
   const std::shared_ptr<const RandomAccessFile> file_;
   const Compression compression_;
   std::vector<std::byte> input_;
-  uint64_t offset_;  // of the byte after input_, in the file
+  uint64_t offset_;  // place in the file of the byte after input_
   uint64_t member_begin_;
-  uint32_t held_back_ = 0;  // of input_: not shown to the inflater yet
-  bool input_ended_ = false;
-  bool in_member_ = false;
-  bool in_header_ = false;
-  bool ended_ = false;
+  uint32_t held_back_ = 0;    // bytes of input_ that the inflater has not seen yet
+  bool input_ended_ = false;  // true if input_ has the last bytes of the file
+  bool in_member_ = false;    // true between the first byte of a member and its end
+  bool in_header_ = false;    // true while the header of a gzip member is read
+  bool ended_ = false;        // true if all members have been read
   uint64_t num_members_ = 0;  // that ended well
   absl::Status status_;       // the first failure
   inflate_state state_ = {};

@@ -64,7 +64,7 @@ class InflatePass : public RandomAccessFile {
   AccessPoints points_;
   WindowPacker packer_;
   std::vector<std::byte> windows_;
-  std::unique_ptr<XXH3_state_s, FreeDigest> digest_;  // of the last span so far
+  std::unique_ptr<XXH3_state_s, FreeDigest> digest_;  // digest of the last span so far
   // The latest inflated bytes: `filled_` of them, from begin_ on.
   std::vector<std::byte> recent_;
   uint64_t begin_ = 0;

@@ -93,7 +93,7 @@ class SpanCache {
   std::map<Key, Entry> entries_ MILLRACE_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<SpanWorkspace>> workspaces_ MILLRACE_GUARDED_BY(mu_);
   size_t max_bytes_ MILLRACE_GUARDED_BY(mu_);
-  bool drop_behind_ MILLRACE_GUARDED_BY(mu_) = false;
+  bool drop_behind_ MILLRACE_GUARDED_BY(mu_) = false;  // true as SetLimits says
   size_t num_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
   std::vector<Progress> files_ MILLRACE_GUARDED_BY(mu_);  // by number

@@ -17,9 +17,9 @@ namespace millrace::readers {
 // A part of a compressed file that can be inflated by itself.
 struct CompressedSpan {
   Compression compression = Compression::kGzip;
-  std::span<const std::byte> in;      // from the byte on in which it begins
-  unsigned skip_bits = 0;             // of the first byte: 0 to 7 bits of what is before it
-  bool in_member = false;             // false: the header of a stream stands there
+  std::span<const std::byte> in;  // from the byte on in which it begins
+  unsigned skip_bits = 0;         // bits of the first byte that belong to what is before it, 0 to 7
+  bool in_member = false;         // false if the header of a stream stands there
   std::span<const std::byte> window;  // in_member: the last inflated bytes before it
 };
 

@@ -13,8 +13,8 @@
 
 namespace millrace::readers::internal {
 
-inline constexpr size_t kMaxNames = 100'000;               // of one pattern
-inline constexpr size_t kMaxNameBytes = size_t{64} << 20;  // of all of them together
+inline constexpr size_t kMaxNames = 100'000;               // names of one pattern
+inline constexpr size_t kMaxNameBytes = size_t{64} << 20;  // bytes of all of them together
 
 // "https://host/file": taken as it is, since no folder of it can be listed.
 inline bool HasScheme(std::string_view name) { return name.find("://") != std::string_view::npos; }

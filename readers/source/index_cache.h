@@ -27,7 +27,7 @@ struct IndexedShard {
   std::string path;
   ShardStamp stamp;
   Compression compression = Compression::kNone;  // never kAuto
-  FrameFormat format;                            // of its container
+  FrameFormat format;                            // the frames of its container
   uint64_t shard_bytes = 0;                      // the (inflated) size
 };
 

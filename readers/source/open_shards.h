@@ -29,7 +29,7 @@ struct Shard {
   uint64_t num_spans = 0;    // spans at which it is entered
   // True if the framing of a TFRecord shard is lost: some records are stretches of damage.
   bool resynced = false;
-  DamagedParts damaged;         // of another container: the records that are stretches of damage
+  DamagedParts damaged;         // records that are stretches of damage, of another container
   std::vector<LostBytes> lost;  // with resync: the bytes that could not be inflated
   std::string dali_index;       // the .idx that lists its records; empty: it was walked
 };

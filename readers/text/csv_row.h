@@ -13,7 +13,7 @@ namespace millrace::readers::internal {
 
 struct CsvCell {
   std::string_view text;  // without the quotes around it, doubled ones inside it single
-  bool quoted = false;
+  bool quoted = false;    // true if quotes stood around it
 };
 
 // Splits `row`, which may end with a line end, and returns how many cells there are; `cells` gets

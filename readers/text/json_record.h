@@ -35,7 +35,7 @@ class JsonPaths {
   friend class JsonReader;
 
   const std::span<const FeatureSpec> features_;
-  const bool allow_nan_;
+  const bool allow_nan_;  // true if NaN and the infinities are numbers of float32
   std::unordered_map<std::string, size_t> wanted_;  // feature by its path
   std::unordered_set<std::string> parents_;         // paths of objects that a wanted one lies in
 };

@@ -17,8 +17,8 @@ namespace millrace::readers::internal {
 
 // The value of one feature in one record. Which of the three is set says the feature's dtype.
 struct RecordField {
-  bool present = false;
-  std::string_view bytes;  // of the record, or of the run's arena
+  bool present = false;    // true if the record has it
+  std::string_view bytes;  // a view into the record or the run's arena
   std::vector<int64_t> ints;
   std::vector<float> floats;
 

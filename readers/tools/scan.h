@@ -16,13 +16,13 @@ namespace millrace::readers::internal {
 struct ScanOptions {
   Compression compression = Compression::kAuto;
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  uint64_t max_records = UINT64_MAX;  // of a file; reading stops there
+  uint64_t max_records = UINT64_MAX;  // records of a file after which reading stops
   bool resync = false;                // true as in TfRecordReaderOptions
 };
 
 struct FileFacts {
   uint64_t file_bytes = 0;
-  Compression compression = Compression::kNone;  // of the file, never kAuto
+  Compression compression = Compression::kNone;  // compression of the file, never kAuto
   bool whole = false;  // true if it was read to its end, or to max_records
   // Why the file could not be opened or read; that says nothing about what is in it.
   absl::Status unreadable;

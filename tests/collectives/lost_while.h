@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "base/status.h"
-#include "collectives/gradient_reducer.h"
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
+#include "collectives/reducer/make_reducer.h"
 #include "tests/collectives/await_until.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
 #include "tests/collectives/reducer/reducer_steps.h"
@@ -40,11 +40,11 @@ class LostWhile final : public Progress {
 // `told` is of both.
 inline absl::Status ExpectLostWhile(Phase phase, Communicator& comm,
                                     const std::vector<GradientSpec>& gradients,
-                                    ReducerOptions options, std::atomic<bool>& told) {
+                                    PrivateReducerOptions options, std::atomic<bool>& told) {
   LostWhile progress(phase);
   options.progress = &progress;
   comm.set_timeout(std::chrono::seconds(20));
-  const auto reducer = GradientReducer::Make(comm, gradients, options);
+  const auto reducer = MakePlanned(comm, gradients, options);
   if (comm.rank() == 1) {
     MILLRACE_RETURN_IF_ERROR(reducer.status());
     return AwaitUntil([&told] { return told.load(); });

@@ -31,25 +31,25 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
 
 namespace {
 
-// Evaluates this rank's share. It makes no collective call, so an error here holds up no other
+// Evaluates this rank's part. It makes no collective call, so an error here holds up no other
 // rank. Each batch is reported as two phases: so a long evaluation makes progress, a hanging one
 // does not.
-absl::StatusOr<Evaluation> EvaluateShare(Session& session,
-                                         const collectives::Communicator& communicator,
-                                         collectives::Progress& progress, int64_t step) {
+absl::StatusOr<Evaluation> EvaluateOwnPart(Session& session,
+                                           const collectives::Communicator& communicator,
+                                           collectives::Progress& progress, int64_t step) {
   progress.Enter(step, -1, collectives::Phase::kReading);
   MILLRACE_ASSIGN_OR_RETURN(const auto pipeline, OpenEvaluation(session, communicator));
-  Evaluation share;
+  Evaluation part;
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, pipeline->Next());
-    if (!batch.has_value()) return share;
+    if (!batch.has_value()) return part;
     MILLRACE_RETURN_IF_ERROR(progress.Health());
     progress.Enter(step, -1, collectives::Phase::kBackward);
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
                               session.backend->Evaluate(InputOf(session.model, *pipeline, *batch)));
-    share.correct += result.correct;
-    share.total += result.valid;
-    share.loss_sum += result.loss_sum;
+    part.correct += result.correct;
+    part.total += result.valid;
+    part.loss_sum += result.loss_sum;
     progress.Enter(step, -1, collectives::Phase::kReading);
   }
 }
@@ -70,17 +70,17 @@ StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
 
 absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator& communicator,
                                     collectives::Progress& progress, int64_t step) {
-  absl::StatusOr<Evaluation> share = EvaluateShare(session, communicator, progress, step);
+  absl::StatusOr<Evaluation> part = EvaluateOwnPart(session, communicator, progress, step);
   MILLRACE_RETURN_IF_ERROR(progress.Health());
   const Waiting waiting(&progress, step);
   MILLRACE_RETURN_IF_ERROR(
-      AgreeOnStatus(communicator, Annotate(share.status(), session.job.eval_path)));
-  std::array<int64_t, 2> counts = {share->correct, share->total};
+      AgreeOnStatus(communicator, Annotate(part.status(), session.job.eval_path)));
+  std::array<int64_t, 2> counts = {part->correct, part->total};
   MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<int64_t>(counts)));
-  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(&share->loss_sum, 1)));
-  share->correct = counts[0];
-  share->total = counts[1];
-  return share;
+  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(&part->loss_sum, 1)));
+  part->correct = counts[0];
+  part->total = counts[1];
+  return part;
 }
 
 }  // namespace millrace::trainer

@@ -35,7 +35,7 @@ std::string FormatStep(const StepLine& line) {
       "step %d/%d  epoch %.2f  loss %.4f  %.0f img/s  step %.1f ms  data wait %.1f ms (%.1f%%)  "
       "lr %.4f",
       line.step, line.total_steps, line.epoch, line.loss, rate, 1e3 * times.step_seconds / steps,
-      1e3 * times.wait_seconds / steps, 100 * times.wait_share(), line.learning_rate);
+      1e3 * times.wait_seconds / steps, 100 * times.wait_fraction(), line.learning_rate);
   if (line.shows_norm) {
     absl::StrAppendFormat(&text, "  norm %.4f (%d clipped)", line.norms.largest,
                           line.norms.clipped);
@@ -46,7 +46,7 @@ std::string FormatStep(const StepLine& line) {
 }
 
 std::vector<std::string> FormatReduction(const collectives::ReducerCounters& counters,
-                                         double exposed_share) {
+                                         double exposed_fraction) {
   constexpr size_t kMaxBuckets = 16;
   const auto steps = static_cast<double>(std::max<int64_t>(1, counters.steps));
   const auto cost = [steps](const collectives::ReducerCounters::Bucket& sum) {
@@ -57,7 +57,7 @@ std::vector<std::string> FormatReduction(const collectives::ReducerCounters& cou
   const size_t count = counters.buckets.size();
   std::vector<std::string> lines = {absl::StrFormat(
       "reduction: %d bucket%s, %s (%.1f%% of step time on the rank that waited most)", count,
-      count == 1 ? "" : "s", cost(counters.total()), 100 * exposed_share)};
+      count == 1 ? "" : "s", cost(counters.total()), 100 * exposed_fraction)};
   if (counters.gather_seconds != 0) {
     lines.push_back(
         absl::StrFormat("  gathering shards: %.2f ms", 1e3 * counters.gather_seconds / steps));
@@ -78,9 +78,9 @@ std::string FormatEvaluation(uint64_t epoch, int64_t correct, int64_t total, dou
                          correct, total, mean_loss);
 }
 
-std::string InputVerdict(double wait_share) {
-  if (wait_share < 0.05) return "NOT input-bound";
-  return wait_share < 0.20 ? "MODERATELY input-bound" : "HIGHLY input-bound";
+std::string InputVerdict(double wait_fraction) {
+  if (wait_fraction < 0.05) return "NOT input-bound";
+  return wait_fraction < 0.20 ? "MODERATELY input-bound" : "HIGHLY input-bound";
 }
 
 std::vector<std::string> FormatTable(

@@ -86,15 +86,15 @@ void RunLog::PrintEvaluation(const Evaluation& evaluation) const {
                          evaluation.loss_sum / total));
 }
 
-RunLog::Shares RunLog::shares(const collectives::ReducerCounters& counters) const {
+RunLog::Fractions RunLog::fractions(const collectives::ReducerCounters& counters) const {
   const double seconds = first_step_seconds_ + total_.step_seconds;
-  return {total_.wait_share(), seconds > 0 ? counters.total().exposed_seconds / seconds : 0};
+  return {total_.wait_fraction(), seconds > 0 ? counters.total().exposed_seconds / seconds : 0};
 }
 
-void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_share) const {
+void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction) const {
   if (steps_ > 0) {
     Print(absl::StrFormat("input path: data wait %.1f%% of step time, %s (first step excluded)",
-                          100 * outcome.wait_share, InputVerdict(outcome.wait_share)));
+                          100 * outcome.wait_fraction, InputVerdict(outcome.wait_fraction)));
     const double rate =
         total_.step_seconds > 0 ? static_cast<double>(total_.samples) / total_.step_seconds : 0;
     Print(absl::StrFormat("total: %d steps, %d samples in %.1f s of training, %.0f img/s", steps_,
@@ -103,14 +103,14 @@ void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_share) const
   if (outcome.skipped > 0) {
     Print(absl::StrCat("skipped: ", outcome.skipped, " steps whose gradients were not finite"));
   }
-  PrintReduction(outcome, exposed_share);
+  PrintReduction(outcome, exposed_fraction);
   if (!outcome.checkpoint.empty()) Print("checkpoint: " + outcome.checkpoint);
   if (outcome.stopped) Print(absl::StrCat("stopped after step ", session_.state.step));
 }
 
-void RunLog::PrintReduction(const TrainOutcome& outcome, double exposed_share) const {
+void RunLog::PrintReduction(const TrainOutcome& outcome, double exposed_fraction) const {
   if (communicator_.size() == 1 || outcome.reduction.steps == 0) return;
-  for (const std::string& line : FormatReduction(outcome.reduction, exposed_share)) Print(line);
+  for (const std::string& line : FormatReduction(outcome.reduction, exposed_fraction)) Print(line);
   if (!outcome.straggler || total_.steps == 0) return;
   Print(absl::StrFormat("%s of %.1f ms steps", outcome.straggler->ToString(),
                         1e3 * total_.step_seconds / static_cast<double>(total_.steps)));

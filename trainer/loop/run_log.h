@@ -38,7 +38,7 @@ class RunLog {
   };
   void AddStep(const Step& step, const collectives::StepOutcome& outcome);
 
-  // This rank's share of the last step's loss that was not skipped.
+  // This rank's part of the last step's loss that was not skipped.
   double last_loss() const { return last_loss_; }
 
   // The values of a line about the steps since the last line: this rank's part, or over all ranks.
@@ -52,19 +52,19 @@ class RunLog {
 
   void PrintEvaluation(const Evaluation& evaluation) const;
 
-  // Shares of the steps' time: this rank's, or those of the rank that waited most.
-  struct Shares {
+  // Fractions of the steps' time: this rank's, or those of the rank that waited most.
+  struct Fractions {
     double data_wait = 0;  // waiting for batches, without the first step
     double exposed = 0;    // waiting for sums
   };
-  Shares shares(const collectives::ReducerCounters& counters) const;
+  Fractions fractions(const collectives::ReducerCounters& counters) const;
   std::optional<collectives::Straggler> straggler() const { return total_stragglers_.Slowest(); }
-  void PrintTotal(const TrainOutcome& outcome, double exposed_share) const;
+  void PrintTotal(const TrainOutcome& outcome, double exposed_fraction) const;
 
  private:
   void Print(const std::string& line) const;
   // Prints the cost of communication, if there was any.
-  void PrintReduction(const TrainOutcome& outcome, double exposed_share) const;
+  void PrintReduction(const TrainOutcome& outcome, double exposed_fraction) const;
 
   const TrainOptions& options_;
   const collectives::Communicator& communicator_;
@@ -73,7 +73,7 @@ class RunLog {
   // since the last line
   StepTimes window_;
   GradientNorms norms_;
-  double window_loss_ = 0;  // this rank's shares, summed
+  double window_loss_ = 0;  // this rank's parts, summed
   collectives::Stragglers window_stragglers_;
 
   StepTimes total_;  // without the first step

@@ -48,7 +48,7 @@ struct Session {
   int least_cores = 1;       // usable on the host that has the fewest
   int most_cores = 1;
   std::shared_ptr<Context> context;
-  std::string quarantine_file;                      // of both pipelines
+  std::string quarantine_file;                      // quarantine of both pipelines
   std::function<void(std::string_view line)> warn;  // TrainOptions'
   std::unique_ptr<pipeline::Pipeline> train;
   StepPlan steps;

@@ -319,22 +319,22 @@ absl::Status Loop::EvaluateNow() {
 
 absl::Status Loop::Finish() {
   const collectives::ReducerCounters counters = session_.strategy->counters();
-  const RunLog::Shares mine = log_.shares(counters);
+  const RunLog::Fractions mine = log_.fractions(counters);
   std::array<double, 1> loss = {log_.last_loss()};
-  std::array<double, 2> shares = {mine.data_wait, mine.exposed};
+  std::array<double, 2> fractions = {mine.data_wait, mine.exposed};
   {
     const Waiting waiting = Wait();
     MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
-    MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, shares));
+    MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, fractions));
   }
   guard_.progress().Enter(-1, -1, Phase::kUpdating);  // no longer in a step
   outcome_.reduction = counters;
   outcome_.straggler = log_.straggler();
   outcome_.checkpoint = saver_.newest();
   outcome_.last_loss = loss[0];
-  outcome_.wait_share = shares[0];
+  outcome_.wait_fraction = fractions[0];
   outcome_.steps = session_.state.step;
-  log_.PrintTotal(outcome_, shares[1]);
+  log_.PrintTotal(outcome_, fractions[1]);
   return absl::OkStatus();
 }
 

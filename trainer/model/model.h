@@ -38,8 +38,8 @@ struct Layer {
 struct Parameter {
   std::string name;  // "conv1/weights"
   Shape shape;
-  int64_t fan_in = 1;  // inputs that one output sums
-  bool is_bias = false;
+  int64_t fan_in = 1;    // inputs that one output sums
+  bool is_bias = false;  // true for the biases of a layer
 };
 
 // A checked model: a chain of layers from the input to the loss. Backward makes the gradients in

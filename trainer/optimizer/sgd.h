@@ -55,7 +55,7 @@ class Sgd {
   Sgd() = default;
 
   float momentum_ = 0;
-  bool nesterov_ = false;
+  bool nesterov_ = false;  // true for momentum of Nesterov's kind
   std::vector<Piece> pieces_;
   std::vector<float> decay_;  // by piece
   TensorSet velocity_;        // by piece

@@ -98,11 +98,11 @@ class Guard {
   const GuardLimits limits_;
   std::optional<int> saver_;
   std::optional<collectives::Timeline> timeline_;
-  collectives::TimelinePart part_;                   // of the timeline, where there is one
+  collectives::TimelinePart part_;  // this rank's part of the timeline, if there is one
   std::unique_ptr<collectives::Watchdog> watchdog_;  // null: one rank
   std::unique_ptr<collectives::Progress> progress_;
-  // Of the first look that met a rank that has left, in the clock's units; 0: none. Any waiting
-  // thread -> all, relaxed: the number is all there is.
+  // The time of the first look that met a rank that has left, in the clock's units; 0: none. Any
+  // waiting thread -> all, relaxed: the number is all there is.
   mutable std::atomic<int64_t> left_since_ = 0;
 };
 

@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "collectives/mpi/connect_mpi.h"
 #include "collectives/peer_lost.h"
+#include "collectives/reducer/make_reducer.h"
 #include "tests/collectives/mpi/own_mpi.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_hosts_conformance.h"
 
 namespace millrace::collectives {
@@ -43,11 +43,11 @@ absl::Status ExpectTheLastIsLost(const Communicator& comm, const Leaver& leaver,
 }
 
 absl::Status LeaveInMidStep(Communicator& comm, const Layout& layout, const Leaver& leaver) {
-  ReducerOptions options;
+  PrivateReducerOptions options;
   options.bucket_bytes = options.edge_bucket_bytes = 600 * sizeof(float);
-  options.internals = OnHost(layout[comm.rank()]);
+  options.host = layout[comm.rank()];
   options.exact = leaver.exact;
-  MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, kSmallAndLarge, options));
+  MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakePlanned(comm, kSmallAndLarge, options));
   const std::vector<size_t> order = {0, 1, 2};
   MILLRACE_RETURN_IF_ERROR(CheckedStep(comm, *reducer, options, order, 0));
   if (comm.rank() == comm.size() - 1) {
@@ -60,7 +60,7 @@ absl::Status LeaveInMidStep(Communicator& comm, const Layout& layout, const Leav
   reducer.reset();
   // The group above goes on.
   MILLRACE_RETURN_IF_ERROR(comm.Barrier());
-  MILLRACE_ASSIGN_OR_RETURN(reducer, GradientReducer::Make(comm, kSmallAndLarge, options));
+  MILLRACE_ASSIGN_OR_RETURN(reducer, MakePlanned(comm, kSmallAndLarge, options));
   MILLRACE_RETURN_IF_ERROR(CheckedStep(comm, *reducer, options, order, 2));
   return comm.Barrier();
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
+#include "collectives/reducer/make_reducer.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
@@ -23,9 +24,9 @@ inline double SecondsSince(Clock::time_point start) {
 }
 
 // Every step adds the bytes of each bucket, and no more time than it took.
-inline absl::Status CheckCounters(Communicator& comm, const ReducerOptions& options) {
+inline absl::Status CheckCounters(Communicator& comm, const PrivateReducerOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                            GradientReducer::Make(comm, SomeGradients(), SmallBuckets(options)));
+                            MakePlanned(comm, SomeGradients(), SmallBuckets(options)));
   const ReducerCounters& counters = reducer->counters();
   if (counters.steps != 0 || counters.total().bytes != 0) return Fail("before the first");
   const Clock::time_point start = Clock::now();

@@ -1,4 +1,4 @@
-// The reducer over hosts that are told apart by ReducerOptions::host.
+// The reducer over hosts that are told apart by PrivateReducerOptions::host.
 #include "collectives/gradient_reducer.h"
 
 #include <atomic>
@@ -6,8 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "collectives/reducer/make_reducer.h"
 #include "gmock/gmock.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
@@ -18,8 +18,8 @@ namespace {
 void RunOnAll(const CheckOfOptions& check) {
   for (const Layout& layout : kLayouts) {
     RunOn(layout, [&check](Communicator& comm, int host) {
-      ReducerOptions options;
-      options.internals = OnHost(host);
+      PrivateReducerOptions options;
+      options.host = host;
       return check(comm, options, MakeOwned);
     });
   }
@@ -30,12 +30,12 @@ TEST(GradientReducer, SumsOverEveryLayoutAndPolicy) {
     for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
       for (const bool exact : {false, true}) {
         RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
-          ReducerOptions options = SmallBuckets();
+          PrivateReducerOptions options = SmallBuckets();
           options.policy = policy;
           options.exact = exact;
-          options.internals = OnHost(host);
+          options.host = host;
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                    GradientReducer::Make(comm, SomeGradients(), options));
+                                    MakePlanned(comm, SomeGradients(), options));
           std::vector<size_t> order(SomeGradients().size());
           std::iota(order.begin(), order.end(), 0);
           std::mt19937 random(comm.rank());
@@ -51,7 +51,7 @@ TEST(GradientReducer, SumsOverEveryLayoutAndPolicy) {
 }
 
 TEST(GradientReducer, ExactSumsHaveTheBitsOfAFlatSumOnEveryLayout) {
-  RunOnAll([](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+  RunOnAll([](Communicator& comm, PrivateReducerOptions options, const MakeReducer& make) {
     options.exact = true;
     return CheckFlatSums(comm, options, make);
   });
@@ -60,8 +60,8 @@ TEST(GradientReducer, ExactSumsHaveTheBitsOfAFlatSumOnEveryLayout) {
 // One host: the same bits without asking for them.
 TEST(GradientReducer, OneHostSumsInRankOrder) {
   RunOn({0, 0, 0, 0, 0}, [](Communicator& comm, int host) {
-    ReducerOptions options;
-    options.internals = OnHost(host);
+    PrivateReducerOptions options;
+    options.host = host;
     return CheckFlatSums(comm, options, MakeOwned);
   });
 }
@@ -70,9 +70,9 @@ TEST(GradientReducer, MemoryOfTheCallersHasTheBitsOfBucketsOnEveryLayout) {
   for (const Layout& layout : kLayouts) {
     for (const bool shard : {false, true}) {
       RunOn(layout, [shard](Communicator& comm, int host) {
-        ReducerOptions options;
+        PrivateReducerOptions options;
         options.bucket_bytes = 500000;
-        options.internals = OnHost(host);
+        options.host = host;
         options.shard = shard;
         options.clip_norm = 1;
         options.policy = shard ? ProgressPolicy::kThread : ProgressPolicy::kInline;
@@ -85,11 +85,11 @@ TEST(GradientReducer, MemoryOfTheCallersHasTheBitsOfBucketsOnEveryLayout) {
 TEST(GradientReducer, SaysHowTheCallersMemoryIsReduced) {
   for (const Layout& layout : {Layout{0, 0}, Layout{0, 1}}) {
     RunOn(layout, [&layout](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options;
-      options.internals = OnHost(host);
+      PrivateReducerOptions options;
+      options.host = host;
       UserGradients memory({{"a", {9}}});
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, {{"a", {9}}}, memory.views(), options));
+                                MakePlanned(comm, {{"a", {9}}}, memory.views(), options));
       const std::string expected = layout[1] == 0 ? "in the caller's memory, summed through slots"
                                                   : "in the caller's memory, copied to buckets";
       return reducer->Summary().find(expected) != std::string::npos ? absl::OkStatus()
@@ -103,11 +103,10 @@ TEST(GradientReducer, SumsBetweenHostsAreTheSameOnEveryRankAndNear) {
     for (const Layout& layout : kLayouts) {
       std::vector<std::vector<float>> sums(layout.size());
       RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
-        ReducerOptions options;
-        options.internals = OnHost(host);
+        PrivateReducerOptions options;
+        options.host = host;
         options.wire = wire;
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                  GradientReducer::Make(comm, {{"g", {3001}}}, options));
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"g", {3001}}}, options));
         MILLRACE_RETURN_IF_ERROR(FillAndReduce(*reducer, 1, comm.rank()));
         const auto values = reducer->gradient(0).as<float>();
         sums[comm.rank()].assign(values.begin(), values.end());
@@ -126,7 +125,7 @@ TEST(GradientReducer, SumsBetweenHostsAreTheSameOnEveryRankAndNear) {
 
 TEST(GradientReducer, RaggedBatchesAreAveragedByTheRowsOfAllRanks) {
   for (const bool exact : {false, true}) {
-    RunOnAll([exact](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+    RunOnAll([exact](Communicator& comm, PrivateReducerOptions options, const MakeReducer& make) {
       options.exact = exact;
       return CheckRaggedBatches(comm, options, make);
     });
@@ -135,11 +134,10 @@ TEST(GradientReducer, RaggedBatchesAreAveragedByTheRowsOfAllRanks) {
 
 TEST(GradientReducer, ABatchWithoutRowsIsNotDividedByZero) {
   RunOn({0, 0}, [](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options;
-    options.internals = OnHost(host);
+    PrivateReducerOptions options;
+    options.host = host;
     options.average_by_rows = true;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, {{"a", {5}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"a", {5}}}, options));
     reducer->SetRows(0);
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
     MILLRACE_RETURN_IF_ERROR(reducer->Finish());
@@ -155,7 +153,7 @@ TEST(GradientReducer, MicroBatchesAddUpBeforeRanksDo) { RunOnAll(CheckMicroBatch
 
 TEST(GradientReducer, ShardsAreSummedByOneRankEachAndGathered) {
   for (const DType wire : {DType::kF32, DType::kBF16}) {
-    RunOnAll([wire](Communicator& comm, ReducerOptions options, const MakeReducer& make) {
+    RunOnAll([wire](Communicator& comm, PrivateReducerOptions options, const MakeReducer& make) {
       options.wire = wire;
       return CheckShards(comm, options, make);
     });
@@ -168,11 +166,10 @@ TEST(GradientReducer, ShardsOfAllRanksAreAllElementsOnce) {
     int64_t wanted = 0;
     for (const GradientSpec& spec : SomeGradients()) wanted += spec.shape.num_elements();
     RunOn(layout, [&elements](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options = SmallBuckets();
-      options.internals = OnHost(host);
+      PrivateReducerOptions options = SmallBuckets();
+      options.host = host;
       options.shard = true;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, SomeGradients(), options));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
       for (const GradientShard& s : reducer->shards()) {
         elements += static_cast<int64_t>(s.end - s.begin);
       }

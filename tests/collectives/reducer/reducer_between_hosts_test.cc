@@ -9,12 +9,12 @@
 
 #include "absl/strings/match.h"
 #include "collectives/gradient_reducer.h"
+#include "collectives/reducer/make_reducer.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/await_until.h"
 #include "tests/collectives/lost_while.h"
 #include "tests/collectives/messages/memory_transport.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
@@ -42,13 +42,13 @@ void ExpectFloat32Sums(const std::function<absl::Status(int size, const RankBody
         for (const bool shard : {false, true}) {
           for (const int64_t elements : {100, 40000}) {
             const GradientSpec spec = {"g", {elements}, wired ? DType::kF32 : rounded};
-            ReducerOptions options;
+            PrivateReducerOptions options;
             options.wire = wired ? rounded : DType::kF32;
             options.shard = shard;
             const absl::Status status = run(hosts.size(), [&](Communicator& comm) {
               const bool adds = hosts.StripeOf(comm.rank()) == 0;
-              ReducerOptions own = options;
-              own.internals = OnHost(hosts.HostOf(comm.rank()));
+              PrivateReducerOptions own = options;
+              own.host = hosts.HostOf(comm.rank());
               return SumOnesAndALargeNumber(comm, hosts.num_hosts, adds, rounded, spec, own,
                                             MakeOwned);
             });
@@ -74,8 +74,8 @@ TEST(ReducerBetweenHosts, SixteenBitsOnTheWireAreAddedInFloat32OverMessages) {
 TEST(ReducerBetweenHosts, SixteenBitsOnTheWireAreAddedInFloat32OverTcp) {
   for (const DType wire : {DType::kBF16, DType::kF16}) {
     const absl::Status status = RunTcpRanks(5, [wire](Communicator& comm) {
-      ReducerOptions options;
-      options.internals = OnHost(comm.rank());
+      PrivateReducerOptions options;
+      options.host = comm.rank();
       options.wire = wire;
       return SumOnesAndALargeNumber(comm, 5, true, wire, {"g", {40000}}, options, MakeOwned);
     });
@@ -88,23 +88,22 @@ TEST(ReducerBetweenHosts, SixteenBitsOnTheWireAreAddedInFloat32OverTcp) {
 TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
   const Hosts hosts = {2, 2};
   constexpr int kOfSecondStripe = 2;  // of host 0
-  ReducerOptions exact;
+  PrivateReducerOptions exact;
   exact.exact = true;
-  ReducerOptions averaged = exact;
+  PrivateReducerOptions averaged = exact;
   averaged.average_by_rows = true;
-  for (const ReducerOptions& kind : {ReducerOptions(), exact, averaged}) {
+  for (const PrivateReducerOptions& kind : {PrivateReducerOptions(), exact, averaged}) {
     AwaitedBucket watch(/*rank=*/3);
     const absl::Status status = RunMemoryRanks(
         *MemoryNetwork::Make(hosts.size()), hosts.size(), [&](Communicator& comm) -> absl::Status {
-          ReducerOptions options = kind;
+          PrivateReducerOptions options = kind;
           options.policy = ProgressPolicy::kInline;
-          options.internals = OnHost(hosts.HostOf(comm.rank()));
+          options.host = hosts.HostOf(comm.rank());
           if (comm.rank() == kOfSecondStripe) options.progress = &watch;
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                    GradientReducer::Make(comm, {{"g", {40000}}}, options));
+                                    MakePlanned(comm, {{"g", {40000}}}, options));
           reducer->SetRows(1);
-          if (InternalsOf(options).host == 1)
-            MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(/*step=*/0, /*bucket=*/0));
+          if (options.host == 1) MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(/*step=*/0, /*bucket=*/0));
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
           MILLRACE_RETURN_IF_ERROR(reducer->Finish());
           return comm.Barrier();
@@ -121,10 +120,10 @@ TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
         RunMemoryRanks(*MemoryNetwork::Make(2), 2, [&](Communicator& comm) -> absl::Status {
           // For Make too, in which a loaded machine may let a rank wait for a core.
           comm.set_timeout(std::chrono::seconds(3));
-          ReducerOptions options;
+          PrivateReducerOptions options;
           options.policy = policy;
-          options.internals = OnHost(comm.rank());
-          const auto reducer = GradientReducer::Make(comm, {{"g", {10}}}, options);
+          options.host = comm.rank();
+          const auto reducer = MakePlanned(comm, {{"g", {10}}}, options);
           if (comm.rank() == 1) {
             MILLRACE_RETURN_IF_ERROR(reducer.status());
             return AwaitUntil([&told] { return told.load(); });
@@ -150,17 +149,16 @@ TEST(ReducerBetweenHosts, MarkReadyDoesNotWaitForRows) {
     const absl::Status status = RunMemoryRanks(
         *MemoryNetwork::Make(hosts.size()), hosts.size(), [&](Communicator& comm) -> absl::Status {
           comm.set_timeout(std::chrono::seconds(20));
-          ReducerOptions options;
+          PrivateReducerOptions options;
           options.policy = ProgressPolicy::kInline;
           options.average_by_rows = true;
           options.exact = exact;
-          options.internals = OnHost(hosts.HostOf(comm.rank()));
-          MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                    GradientReducer::Make(comm, {{"g", {10}}}, options));
+          options.host = hosts.HostOf(comm.rank());
+          MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"g", {10}}}, options));
           reducer->SetRows(comm.rank());
-          if (InternalsOf(options).host == 1) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+          if (options.host == 1) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
           MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
-          if (InternalsOf(options).host == 0) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
+          if (options.host == 0) MILLRACE_RETURN_IF_ERROR(comm.Barrier());
           MILLRACE_RETURN_IF_ERROR(reducer->Finish());
           if (reducer->outcome().rows != 6) return Fail(absl::StrCat(reducer->outcome().rows));
           return comm.Barrier();
@@ -174,10 +172,10 @@ TEST(ReducerBetweenHosts, ExactSumsAskWhetherPeersLive) {
   std::atomic<bool> told = false;
   const absl::Status status =
       RunMemoryRanks(*MemoryNetwork::Make(2), 2, [&](Communicator& comm) -> absl::Status {
-        ReducerOptions options;
+        PrivateReducerOptions options;
         options.exact = true;
         options.policy = ProgressPolicy::kInline;
-        options.internals = OnHost(comm.rank());
+        options.host = comm.rank();
         return ExpectLostWhile(Phase::kExchanging, comm, {{"g", {100}}}, options, told);
       });
   EXPECT_TRUE(status.ok()) << status;
@@ -219,7 +217,8 @@ absl::Status StepOfOnes(GradientReducer& reducer, size_t gradients) {
 
 // Of a reducer's second step: since the first one a stripe's ranks are at the same place of its
 // chain.
-StepCost CostOf(const Hosts& hosts, const ReducerOptions& common, size_t gradients = kGradients) {
+StepCost CostOf(const Hosts& hosts, const PrivateReducerOptions& common,
+                size_t gradients = kGradients) {
   const auto network = MemoryNetwork::Make(hosts.size());
   Counts before(hosts.size());
   Counts after(hosts.size());
@@ -227,13 +226,13 @@ StepCost CostOf(const Hosts& hosts, const ReducerOptions& common, size_t gradien
   const absl::Status run =
       RunMemoryRanks(*network, hosts.size(), [&](Communicator& comm) -> absl::Status {
         const int rank = comm.rank();
-        ReducerOptions options = common;
-        options.internals = OnHost(hosts.HostOf(rank));
+        PrivateReducerOptions options = common;
+        options.host = hosts.HostOf(rank);
         options.bucket_bytes = options.edge_bucket_bytes = kGradientBytes;
         const GradientSpec spec = {"g", {kGradientBytes / sizeof(float)}};
         std::vector<GradientSpec> specs(gradients, spec);
         for (size_t g = 0; g < gradients; ++g) specs[g].name = absl::StrCat("g", g);
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, specs, options));
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, specs, options));
         if (reducer->num_buckets() != gradients) return Fail(reducer->Summary());
         MILLRACE_RETURN_IF_ERROR(StepOfOnes(*reducer, gradients));
         before.by_rank[rank] = network->CountOf(rank);
@@ -261,9 +260,9 @@ class ReducerCosts : public testing::TestWithParam<Hosts> {
   uint64_t R() const { return GetParam().ranks_each; }
   uint64_t P() const { return H() * R(); }
 
-  StepCost Cost(const ReducerOptions& options) const { return CostOf(GetParam(), options); }
+  StepCost Cost(const PrivateReducerOptions& options) const { return CostOf(GetParam(), options); }
   // Of one bucket; with more of them messages of one may follow another's, as it happens.
-  std::vector<uint64_t> Steps(const ReducerOptions& options) const {
+  std::vector<uint64_t> Steps(const PrivateReducerOptions& options) const {
     return CostOf(GetParam(), options, 1).steps;
   }
 };
@@ -277,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, ReducerCosts,
                          });
 
 TEST_P(ReducerCosts, AStepAllReducesTheShareBetweenHosts) {
-  const ReducerOptions options;
+  const PrivateReducerOptions options;
   EXPECT_THAT(Cost(options).bytes, Each(2 * (H() - 1) * kAllBytes / (H() * R())));
   EXPECT_THAT(Cost(options).gathers, Each(0));
   EXPECT_THAT(Steps(options), Each(H() == 1 ? 0 : 2));
@@ -285,7 +284,7 @@ TEST_P(ReducerCosts, AStepAllReducesTheShareBetweenHosts) {
 
 TEST_P(ReducerCosts, SixteenBitsOnTheWireAreHalfTheBytes) {
   for (const DType wire : {DType::kBF16, DType::kF16}) {
-    ReducerOptions options;
+    PrivateReducerOptions options;
     options.wire = wire;
     EXPECT_THAT(Cost(options).bytes, Each((H() - 1) * kAllBytes / (H() * R())));
     EXPECT_THAT(Steps(options), Each(H() == 1 ? 0 : 2));
@@ -296,20 +295,20 @@ TEST_P(ReducerCosts, SixteenBitsOnTheWireAreHalfTheBytes) {
 }
 
 TEST_P(ReducerCosts, ExactSumsSendAllRanksData) {
-  ReducerOptions options;
+  PrivateReducerOptions options;
   options.exact = true;
   EXPECT_THAT(Cost(options).bytes, Each((H() - 1) * (kAllBytes + kAllBytes / R()) / H()));
   EXPECT_THAT(Steps(options), Each(H() == 1 ? 0 : 2));
 }
 
 TEST_P(ReducerCosts, WithoutSharedMemoryEachRankIsAHost) {
-  ReducerOptions options;
+  PrivateReducerOptions options;
   options.shared_memory = false;
   EXPECT_THAT(Cost(options).bytes, Each(2 * (P() - 1) * kAllBytes / P()));
 }
 
 TEST_P(ReducerCosts, ShardsAreScatteredAndGathered) {
-  ReducerOptions options;
+  PrivateReducerOptions options;
   options.shard = true;
   const StepCost cost = Cost(options);
   EXPECT_THAT(cost.bytes, Each((H() - 1) * kAllBytes / (H() * R())));
@@ -318,7 +317,7 @@ TEST_P(ReducerCosts, ShardsAreScatteredAndGathered) {
 }
 
 TEST_P(ReducerCosts, RowsAndTheNormOfShardsAreANumberMoreEach) {
-  ReducerOptions options;
+  PrivateReducerOptions options;
   options.shard = true;
   const std::vector<uint64_t> plain = Cost(options).bytes;
   options.average_by_rows = true;

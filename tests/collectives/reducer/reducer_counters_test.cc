@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
+#include "collectives/reducer/make_reducer.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/await_until.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
 #include "tests/collectives/reducer/counted_steps.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -22,9 +22,9 @@ TEST(ReducerCounters, EveryStepAddsTheBytesOfEachBucketAndNoMoreTimeThanItTook) 
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     for (const Layout& layout : kLayouts) {
       RunOn(layout, [policy](Communicator& comm, int host) -> absl::Status {
-        ReducerOptions options;
+        PrivateReducerOptions options;
         options.policy = policy;
-        options.internals = OnHost(host);
+        options.host = host;
         return CheckCounters(comm, options);
       });
     }
@@ -42,15 +42,14 @@ TEST(ReducerCounters, AWaitForAPeerIsExposedInItsBucketAndThePeerIsNamed) {
     AwaitedBucket watch(late);
     std::atomic<double> kept = 0;
     RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options = SmallBuckets();
-      options.internals = OnHost(host);
+      PrivateReducerOptions options = SmallBuckets();
+      options.host = host;
       options.policy = ProgressPolicy::kInline;
       if (comm.rank() == 0) options.progress = &watch;
       UserGradients memory(gradients);
-      MILLRACE_ASSIGN_OR_RETURN(
-          const auto reducer, slots
-                                  ? GradientReducer::Make(comm, gradients, memory.views(), options)
-                                  : GradientReducer::Make(comm, gradients, options));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                slots ? MakePlanned(comm, gradients, memory.views(), options)
+                                      : MakePlanned(comm, gradients, options));
       if (comm.rank() == late) {
         MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(0, 0));
         MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
@@ -78,11 +77,10 @@ TEST(ReducerCounters, OnOneHostReducingTakesTimeAndNoMoreThanTheSteps) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     for (const Layout& layout : {Layout{0, 0}, Layout{0, 0, 0}}) {
       RunOn(layout, [policy](Communicator& comm, int host) -> absl::Status {
-        ReducerOptions options = SmallBuckets();
-        options.internals = OnHost(host);
+        PrivateReducerOptions options = SmallBuckets();
+        options.host = host;
         options.policy = policy;
-        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                  GradientReducer::Make(comm, SomeGradients(), options));
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
         const Clock::time_point start = Clock::now();
         MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, SomeGradients().size()));
         MILLRACE_RETURN_IF_ERROR(reducer->Finish());
@@ -119,12 +117,12 @@ TEST(ReducerCounters, WhatAnExchangeWaitsForAnotherHostIsInTheSecondsOfItsBucket
   BegunBucket watch;
   std::atomic<double> kept = 0;
   RunOn({0, 1}, [&](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options = SmallBuckets();
-    options.internals = OnHost(host);
+    PrivateReducerOptions options = SmallBuckets();
+    options.host = host;
     options.policy = ProgressPolicy::kInline;
     if (comm.rank() == 0) options.progress = &watch;
     MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, {{"a", {1000}}, {"b", {2000}}}, options));
+                              MakePlanned(comm, {{"a", {1000}}, {"b", {2000}}}, options));
     if (comm.rank() == 1) {
       MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(1));
       const Clock::time_point start = Clock::now();
@@ -142,11 +140,10 @@ TEST(ReducerCounters, WhatAnExchangeWaitsForAnotherHostIsInTheSecondsOfItsBucket
 TEST(ReducerCounters, WhatMarkReadyReducesIsExposedAsWell) {
   std::atomic<bool> marked = false;
   RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options = SmallBuckets();
-    options.internals = OnHost(host);
+    PrivateReducerOptions options = SmallBuckets();
+    options.host = host;
     options.policy = ProgressPolicy::kInline;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, {{"a", {100'000}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"a", {100'000}}}, options));
     if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
     marked = true;
@@ -165,14 +162,13 @@ TEST(ReducerCounters, WhatATeamReducesInAnothersFinishIsExposedOnce) {
   AwaitedBucket watch(1);
   RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
     ReducerTeam team;
-    ReducerOptions options;
-    options.internals = OnHost(host);
+    PrivateReducerOptions options;
+    options.host = host;
     options.policy = ProgressPolicy::kInline;
     options.team = &team;
-    MILLRACE_ASSIGN_OR_RETURN(const auto second,
-                              GradientReducer::Make(comm, {{"b", {100'000}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto second, MakePlanned(comm, {{"b", {100'000}}}, options));
     if (comm.rank() == 0) options.progress = &watch;
-    MILLRACE_ASSIGN_OR_RETURN(const auto first, GradientReducer::Make(comm, {{"a", {9}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto first, MakePlanned(comm, {{"a", {9}}}, options));
     if (comm.rank() == 1) {
       MILLRACE_RETURN_IF_ERROR(watch.AwaitIt(0, 0));
       MILLRACE_RETURN_IF_ERROR(second->MarkReady(0));
@@ -193,11 +189,10 @@ TEST(ReducerCounters, WhatATeamReducesInAnothersFinishIsExposedOnce) {
 
 TEST(ReducerCounters, GatheringShardsIsExposedAndInNoBucket) {
   RunOn({0, 0}, [](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options;
-    options.internals = OnHost(host);
+    PrivateReducerOptions options;
+    options.host = host;
     options.shard = true;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, {{"a", {1000}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"a", {1000}}}, options));
     MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, 1));
     MILLRACE_RETURN_IF_ERROR(reducer->Finish());
     const ReducerCounters before = reducer->counters();
@@ -227,13 +222,13 @@ TEST(ReducerCounters, WaitsOfAGatherOfTheCallersMemoryAreNotTheSteps) {
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
       const std::vector<GradientSpec> gradients = {{"a", {1000}}};
       UserGradients memory(gradients);
-      ReducerOptions options;
-      options.internals = OnHost(host);
+      PrivateReducerOptions options;
+      options.host = host;
       options.shard = true;
       options.policy = policy;
       if (comm.rank() == 0) options.progress = &watch;
       MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, gradients, memory.views(), options));
+                                MakePlanned(comm, gradients, memory.views(), options));
       for (int step = 0; step < 3; ++step) {
         MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, 1));
         MILLRACE_RETURN_IF_ERROR(reducer->Finish());

@@ -2,7 +2,7 @@
 #define MILLRACE_TESTS_COLLECTIVES_REDUCER_REDUCER_HOSTS_CONFORMANCE_H_
 
 // What the gradient reducer must do between hosts over every backend whose ranks can play hosts
-// (ReducerOptions::host).
+// (PrivateReducerOptions::host).
 
 #include <algorithm>
 #include <functional>
@@ -17,8 +17,8 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
+#include "collectives/reducer/make_reducer.h"
 #include "tests/collectives/communicator_conformance.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
@@ -59,8 +59,8 @@ inline absl::Status CheckSums(const Communicator& comm, GradientReducer& reducer
 
 // A step whose gradients are marked in `order`: first the own shards must be right, then all.
 inline absl::Status CheckedStep(Communicator& comm, GradientReducer& reducer,
-                                const ReducerOptions& options, const std::vector<size_t>& order,
-                                int step) {
+                                const PrivateReducerOptions& options,
+                                const std::vector<size_t>& order, int step) {
   if (options.average_by_rows) reducer.SetRows(SomeRows(comm.rank(), comm.size()));
   for (const size_t g : order) {
     const std::span<float> gradient = reducer.gradient(g).as<float>();
@@ -82,8 +82,8 @@ inline absl::Status CheckedStep(Communicator& comm, GradientReducer& reducer,
   return absl::OkStatus();
 }
 
-inline std::vector<ReducerOptions> KindsOfSums() {
-  std::vector<ReducerOptions> kinds(8, SmallBuckets());
+inline std::vector<PrivateReducerOptions> KindsOfSums() {
+  std::vector<PrivateReducerOptions> kinds(8, SmallBuckets());
   kinds[1].exact = true;
   kinds[2].wire = DType::kBF16;
   kinds[3].shard = true;
@@ -95,12 +95,11 @@ inline std::vector<ReducerOptions> KindsOfSums() {
 }
 
 TEST_P(ReducerHostsConformance, SumsEqualTheSerialOnesInEveryLayout) {
-  for (const ReducerOptions& kind : KindsOfSums()) {
+  for (const PrivateReducerOptions& kind : KindsOfSums()) {
     ForLayouts([&kind](Communicator& comm, const Layout& layout) -> absl::Status {
-      ReducerOptions options = kind;
-      options.internals = OnHost(layout[comm.rank()]);
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, SomeGradients(), options));
+      PrivateReducerOptions options = kind;
+      options.host = layout[comm.rank()];
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
       std::vector<size_t> order(SomeGradients().size());
       std::iota(order.begin(), order.end(), 0);
       std::mt19937 random(comm.rank() + 1);  // another order on every rank
@@ -128,12 +127,11 @@ TEST_P(ReducerHostsConformance, ProcessesOfAHostShareMemory) {
 }
 
 TEST_P(ReducerHostsConformance, WithoutSharedMemoryEveryRankIsAHost) {
-  for (const ReducerOptions& kind : KindsOfSums()) {
+  for (const PrivateReducerOptions& kind : KindsOfSums()) {
     RunOk([&kind](Communicator& comm) -> absl::Status {
-      ReducerOptions options = kind;
+      PrivateReducerOptions options = kind;
       options.shared_memory = false;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, SomeGradients(), options));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
       std::vector<size_t> order(SomeGradients().size());
       std::iota(order.begin(), order.end(), 0);
       for (int step = 0; step < 3; ++step) {
@@ -148,11 +146,10 @@ TEST_P(ReducerHostsConformance, WithoutSharedMemoryEveryRankIsAHost) {
 TEST_P(ReducerHostsConformance, SumsOfHostsAreRoundedOnTheWire) {
   ForLayouts([](Communicator& comm, const Layout& layout) -> absl::Status {
     const int hosts = static_cast<int>(std::set<int>(layout.begin(), layout.end()).size());
-    ReducerOptions options;
-    options.internals = OnHost(layout[comm.rank()]);
+    PrivateReducerOptions options;
+    options.host = layout[comm.rank()];
     options.wire = DType::kBF16;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, {{"a", {600}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"a", {600}}}, options));
     for (float& value : reducer->gradient(0).as<float>()) value = 257;
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
     MILLRACE_RETURN_IF_ERROR(reducer->Finish());
@@ -173,9 +170,9 @@ TEST_P(ReducerHostsConformance, SumsOfHostsAreRoundedOnTheWire) {
 // Whole numbers have the same sum in any order; these have not.
 TEST_P(ReducerHostsConformance, ExactSumsHaveTheBitsOfAFlatSumInEveryLayout) {
   ForLayouts([](Communicator& comm, const Layout& layout) {
-    ReducerOptions options;
+    PrivateReducerOptions options;
     options.exact = true;
-    options.internals = OnHost(layout[comm.rank()]);
+    options.host = layout[comm.rank()];
     return CheckFlatSums(comm, options, MakeOwned);
   });
 }
@@ -183,9 +180,9 @@ TEST_P(ReducerHostsConformance, ExactSumsHaveTheBitsOfAFlatSumInEveryLayout) {
 TEST_P(ReducerHostsConformance, StepsAreSkippedClippedAndMadeOfMicroBatchesInEveryLayout) {
   for (const bool exact : {false, true}) {
     ForLayouts([exact](Communicator& comm, const Layout& layout) -> absl::Status {
-      ReducerOptions options;
+      PrivateReducerOptions options;
       options.exact = exact;
-      options.internals = OnHost(layout[comm.rank()]);
+      options.host = layout[comm.rank()];
       MILLRACE_RETURN_IF_ERROR(CheckSkippedSteps(comm, options, MakeOwned));
       MILLRACE_RETURN_IF_ERROR(CheckClipFactor(comm, options, MakeOwned));
       return CheckMicroBatches(comm, options, MakeOwned);
@@ -196,9 +193,9 @@ TEST_P(ReducerHostsConformance, StepsAreSkippedClippedAndMadeOfMicroBatchesInEve
 TEST_P(ReducerHostsConformance, ShardsAreSummedByOneRankEachAndGathered) {
   for (const DType wire : {DType::kF32, DType::kBF16}) {
     ForLayouts([wire](Communicator& comm, const Layout& layout) {
-      ReducerOptions options;
+      PrivateReducerOptions options;
       options.wire = wire;
-      options.internals = OnHost(layout[comm.rank()]);
+      options.host = layout[comm.rank()];
       return CheckShards(comm, options, MakeOwned);
     });
   }
@@ -206,9 +203,9 @@ TEST_P(ReducerHostsConformance, ShardsAreSummedByOneRankEachAndGathered) {
 
 TEST_P(ReducerHostsConformance, GradientsInTheCallersMemoryHaveTheSameBits) {
   ForLayouts([](Communicator& comm, const Layout& layout) -> absl::Status {
-    ReducerOptions options;
+    PrivateReducerOptions options;
     options.bucket_bytes = 500000;
-    options.internals = OnHost(layout[comm.rank()]);
+    options.host = layout[comm.rank()];
     MILLRACE_RETURN_IF_ERROR(CompareUserBuffersWithOwned(comm, options));
     options.shard = true;
     return CompareUserBuffersWithOwned(comm, options);
@@ -219,9 +216,9 @@ TEST_P(ReducerHostsConformance, ATeamIsFinishedInUnlikeOrders) {
   for (const bool exact : {false, true}) {
     ForLayouts([exact](Communicator& comm, const Layout& layout) {
       ReducerTeam team;
-      ReducerOptions options;
+      PrivateReducerOptions options;
       options.exact = exact;
-      options.internals = OnHost(layout[comm.rank()]);
+      options.host = layout[comm.rank()];
       options.team = &team;
       return FinishTwoInUnlikeOrders(comm, SmallBuckets(options));
     });
@@ -229,11 +226,11 @@ TEST_P(ReducerHostsConformance, ATeamIsFinishedInUnlikeOrders) {
 }
 
 TEST_P(ReducerHostsConformance, LateSumsComeInTheirSteps) {
-  for (const ReducerOptions& kind : KindsOfSums()) {
+  for (const PrivateReducerOptions& kind : KindsOfSums()) {
     if (kind.shard || kind.average_by_rows) continue;
     ForLayouts([&kind](Communicator& comm, const Layout& layout) {
-      ReducerOptions options = kind;
-      options.internals = OnHost(layout[comm.rank()]);
+      PrivateReducerOptions options = kind;
+      options.host = layout[comm.rank()];
       return CheckLateSums(comm, options);
     });
   }

@@ -12,8 +12,8 @@
 
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
+#include "collectives/reducer/make_reducer.h"
 #include "tests/collectives/await_until.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
 
@@ -22,8 +22,8 @@ namespace {
 
 const std::vector<GradientSpec> kThree = {{"a", {600}}, {"b", {600}}, {"c", {600}}};
 
-ReducerOptions BucketEach() {
-  ReducerOptions options;
+PrivateReducerOptions BucketEach() {
+  PrivateReducerOptions options;
   options.bucket_bytes = 600 * sizeof(float);
   options.edge_bucket_bytes = options.bucket_bytes;
   return options;
@@ -63,11 +63,11 @@ absl::Status StepUntilLost(GradientReducer& reducer) {
 }
 
 absl::StatusOr<std::unique_ptr<GradientReducer>> MakeFor(Communicator& comm, const Case& one) {
-  ReducerOptions options = BucketEach();
-  options.internals = OnHost(one.layout[comm.rank()]);
+  PrivateReducerOptions options = BucketEach();
+  options.host = one.layout[comm.rank()];
   options.policy = one.policy;
   options.exact = one.exact;
-  return GradientReducer::Make(comm, kThree, options);
+  return MakePlanned(comm, kThree, options);
 }
 
 absl::Status ExpectLost(const absl::Status& status, const PeerLost& expected) {
@@ -128,9 +128,9 @@ TEST(ReducerLeaving, OverTcpTheHostsAreToldToo) {
 
 TEST(ReducerLeaving, BetweenMicroBatchesARankIsWithinItsStep) {
   const absl::Status status = RunRanks(2, [](Communicator& comm) -> absl::Status {
-    ReducerOptions options = BucketEach();
+    PrivateReducerOptions options = BucketEach();
     options.micro_batches = 2;
-    MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, kThree, options));
+    MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakePlanned(comm, kThree, options));
     MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, kThree.size()));
     MILLRACE_RETURN_IF_ERROR(reducer->Finish());
     if (comm.rank() == 1) {
@@ -239,12 +239,11 @@ TEST(ReducerLeaving, AtTheEndDisturbsNobody) {
           run(static_cast<int>(one.layout.size()), [&](Communicator& comm) -> absl::Status {
             const std::vector<size_t> order = {2, 0, 1};
             for (int turn = 0; turn < 20; ++turn) {
-              ReducerOptions options = BucketEach();
-              options.internals = OnHost(one.layout[comm.rank()]);
+              PrivateReducerOptions options = BucketEach();
+              options.host = one.layout[comm.rank()];
               options.policy = one.policy;
               options.exact = one.exact;
-              MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                        GradientReducer::Make(comm, kThree, options));
+              MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, kThree, options));
               MILLRACE_RETURN_IF_ERROR(StepInOrder(comm, *reducer, order, turn));
               MILLRACE_RETURN_IF_ERROR(StepInOrder(comm, *reducer, order, turn + 1));
             }
@@ -268,11 +267,11 @@ TEST(ReducerLeaving, AFailureOfOneRankReachesThoseThatDoNotMeetIt) {
     std::atomic<int> told = 0;
     const absl::Status status = RunTcpRanks(4, [&](Communicator& comm) -> absl::Status {
       BadHealth bad;
-      ReducerOptions options = BucketEach();
-      options.internals = OnHost(comm.rank() / 2);
+      PrivateReducerOptions options = BucketEach();
+      options.host = comm.rank() / 2;
       options.policy = policy;
       if (comm.rank() == 3) options.progress = &bad;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, kThree, options));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, kThree, options));
       if (comm.rank() == 0) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return told > 0; }));
       const absl::Status outcome = StepUntilLost(*reducer);
       ++told;
@@ -356,11 +355,11 @@ TEST(ReducerLeaving, AfterAFailureTheCommunicatorIsTheCallersAlone) {
       std::atomic<bool> called = false;
       const absl::Status status = run(2, [&](Communicator& comm) -> absl::Status {
         CallingThreads threads;
-        ReducerOptions options = BucketEach();
-        options.internals = OnHost(layout[comm.rank()]);
+        PrivateReducerOptions options = BucketEach();
+        options.host = layout[comm.rank()];
         options.policy = ProgressPolicy::kThread;
         options.progress = &threads;
-        MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, kThree, options));
+        MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakePlanned(comm, kThree, options));
         MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
         if (comm.rank() == 1) {
           MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return called.load(); }));

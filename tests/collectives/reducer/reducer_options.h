@@ -16,29 +16,29 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/gradient_reducer.h"
-#include "collectives/reducer/internals.h"
+#include "collectives/reducer/make_reducer.h"
 #include "collectives/stale_reducer.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
 
 using MakeReducer = std::function<absl::StatusOr<std::unique_ptr<GradientReducer>>(
-    Communicator&, std::vector<GradientSpec>, const ReducerOptions&)>;
+    Communicator&, std::vector<GradientSpec>, const PrivateReducerOptions&)>;
 
 // In buckets of its own.
 inline absl::StatusOr<std::unique_ptr<GradientReducer>> MakeOwned(
-    Communicator& comm, std::vector<GradientSpec> gradients, const ReducerOptions& options) {
-  return GradientReducer::Make(comm, std::move(gradients), options);
+    Communicator& comm, std::vector<GradientSpec> gradients, const PrivateReducerOptions& options) {
+  return MakePlanned(comm, std::move(gradients), options);
 }
 
 // In memory of the caller's, which this keeps.
 class MakeInUserBuffers {
  public:
-  absl::StatusOr<std::unique_ptr<GradientReducer>> operator()(Communicator& comm,
-                                                              std::vector<GradientSpec> gradients,
-                                                              const ReducerOptions& options) {
+  absl::StatusOr<std::unique_ptr<GradientReducer>> operator()(
+      Communicator& comm, std::vector<GradientSpec> gradients,
+      const PrivateReducerOptions& options) {
     memory_.push_back(std::make_shared<UserGradients>(gradients));
-    return GradientReducer::Make(comm, std::move(gradients), memory_.back()->views(), options);
+    return MakePlanned(comm, std::move(gradients), memory_.back()->views(), options);
   }
 
  private:
@@ -46,7 +46,7 @@ class MakeInUserBuffers {
 };
 
 using CheckOfOptions =
-    std::function<absl::Status(Communicator&, const ReducerOptions&, const MakeReducer&)>;
+    std::function<absl::Status(Communicator&, const PrivateReducerOptions&, const MakeReducer&)>;
 
 inline absl::Status FillAndReduce(GradientReducer& reducer, size_t count, int rank) {
   for (size_t g = 0; g < count; ++g) {
@@ -58,7 +58,7 @@ inline absl::Status FillAndReduce(GradientReducer& reducer, size_t count, int ra
 }
 
 // The sums of a step have the bits of one addition after the other in the order of ranks.
-inline absl::Status CheckFlatSums(Communicator& comm, const ReducerOptions& options,
+inline absl::Status CheckFlatSums(Communicator& comm, const PrivateReducerOptions& options,
                                   const MakeReducer& make) {
   MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, MixedGradients(), options));
   MILLRACE_RETURN_IF_ERROR(FillAndReduce(*reducer, MixedGradients().size(), comm.rank()));
@@ -81,11 +81,12 @@ inline float LargeOf(DType dtype) { return dtype == DType::kF16 ? 2048 : 256; }
 // each `adds`.
 inline absl::Status SumOnesAndALargeNumber(Communicator& comm, int num_hosts, bool adds,
                                            DType rounded, const GradientSpec& spec,
-                                           const ReducerOptions& options, const MakeReducer& make) {
+                                           const PrivateReducerOptions& options,
+                                           const MakeReducer& make) {
   MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, {spec}, options));
   const TensorView view = reducer->gradient(0);
   for (size_t i = 0; i < CountOf(view); ++i) {
-    const bool large = static_cast<int>(i) % num_hosts == InternalsOf(options).host;
+    const bool large = static_cast<int>(i) % num_hosts == options.host;
     Put(view, i, !adds ? 0 : large ? LargeOf(rounded) : 1);
   }
   MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
@@ -100,7 +101,7 @@ inline absl::Status SumOnesAndALargeNumber(Communicator& comm, int num_hosts, bo
 }
 
 // Where each rank is a host: its value is rounded to 1 on its way.
-inline absl::Status CheckNarrowWire(Communicator& comm, ReducerOptions options,
+inline absl::Status CheckNarrowWire(Communicator& comm, PrivateReducerOptions options,
                                     const MakeReducer& make) {
   options.wire = DType::kBF16;
   MILLRACE_ASSIGN_OR_RETURN(const auto reducer, make(comm, {{"a", {1000}}}, options));
@@ -116,7 +117,7 @@ inline absl::Status CheckNarrowWire(Communicator& comm, ReducerOptions options,
   return comm.Barrier();
 }
 
-inline absl::Status CheckRaggedBatches(Communicator& comm, ReducerOptions options,
+inline absl::Status CheckRaggedBatches(Communicator& comm, PrivateReducerOptions options,
                                        const MakeReducer& make) {
   options = SmallBuckets(options);
   options.average_by_rows = true;
@@ -141,7 +142,7 @@ inline absl::Status CheckRaggedBatches(Communicator& comm, ReducerOptions option
   return comm.Barrier();
 }
 
-inline absl::Status CheckSkippedSteps(Communicator& comm, ReducerOptions options,
+inline absl::Status CheckSkippedSteps(Communicator& comm, PrivateReducerOptions options,
                                       const MakeReducer& make) {
   options = SmallBuckets(options);
   options.skip_non_finite = true;
@@ -165,7 +166,7 @@ inline absl::Status CheckSkippedSteps(Communicator& comm, ReducerOptions options
   return comm.Barrier();
 }
 
-inline absl::Status CheckClipFactor(Communicator& comm, ReducerOptions options,
+inline absl::Status CheckClipFactor(Communicator& comm, PrivateReducerOptions options,
                                     const MakeReducer& make) {
   options = SmallBuckets(options);
   options.clip_norm = 10;
@@ -187,7 +188,7 @@ inline absl::Status CheckClipFactor(Communicator& comm, ReducerOptions options,
   return comm.Barrier();
 }
 
-inline absl::Status CheckMicroBatches(Communicator& comm, ReducerOptions options,
+inline absl::Status CheckMicroBatches(Communicator& comm, PrivateReducerOptions options,
                                       const MakeReducer& make) {
   options = SmallBuckets(options);
   options.micro_batches = 3;
@@ -215,7 +216,7 @@ inline absl::Status CheckMicroBatches(Communicator& comm, ReducerOptions options
 
 // Every element is in one rank's shards; there it is the sum, and after GatherShards everybody has
 // what its owner has made of it.
-inline absl::Status CheckShards(Communicator& comm, ReducerOptions options,
+inline absl::Status CheckShards(Communicator& comm, PrivateReducerOptions options,
                                 const MakeReducer& make) {
   options = SmallBuckets(options);
   options.shard = true;
@@ -253,9 +254,9 @@ inline absl::Status CheckShards(Communicator& comm, ReducerOptions options,
 }
 
 // All of the above but what hosts are needed for, on 2 or 4 ranks.
-inline absl::Status CheckAllOptions(Communicator& comm, const ReducerOptions& base,
+inline absl::Status CheckAllOptions(Communicator& comm, const PrivateReducerOptions& base,
                                     const MakeReducer& make) {
-  ReducerOptions options = base;
+  PrivateReducerOptions options = base;
   options.exact = true;
   MILLRACE_RETURN_IF_ERROR(CheckFlatSums(comm, options, make));
   MILLRACE_RETURN_IF_ERROR(CheckRaggedBatches(comm, options, make));
@@ -271,10 +272,10 @@ inline absl::Status CheckAllOptions(Communicator& comm, const ReducerOptions& ba
 }
 
 // Sums that come a step late for three steps, and then in their own; each once and in order.
-inline absl::Status CheckLateSums(Communicator& comm, const ReducerOptions& options) {
+inline absl::Status CheckLateSums(Communicator& comm, const PrivateReducerOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(
       const auto reducer,
-      StaleReducer::Make(comm, {{"a", {1000}}}, options, {.delay = 1, .pipelined_steps = 3}));
+      StaleMaker::Make(comm, {{"a", {1000}}}, options, {.delay = 1, .pipelined_steps = 3}));
   const size_t arrivals[] = {0, 1, 1, 2, 1};
   float arrived = 0;
   for (int step = 0; step < 5; ++step) {
@@ -293,12 +294,12 @@ inline absl::Status CheckLateSums(Communicator& comm, const ReducerOptions& opti
 
 // All ranks but the last mark everything before that one marks anything, so nothing is reduced yet;
 // then each waits for another of the two reducers first.
-inline absl::Status FinishTwoInUnlikeOrders(Communicator& comm, ReducerOptions options,
+inline absl::Status FinishTwoInUnlikeOrders(Communicator& comm, PrivateReducerOptions options,
                                             ProgressPolicy first = ProgressPolicy::kInline) {
   options.policy = first;
-  MILLRACE_ASSIGN_OR_RETURN(const auto one, GradientReducer::Make(comm, SomeGradients(), options));
+  MILLRACE_ASSIGN_OR_RETURN(const auto one, MakePlanned(comm, SomeGradients(), options));
   options.policy = ProgressPolicy::kInline;
-  MILLRACE_ASSIGN_OR_RETURN(const auto two, GradientReducer::Make(comm, SomeGradients(), options));
+  MILLRACE_ASSIGN_OR_RETURN(const auto two, MakePlanned(comm, SomeGradients(), options));
   const auto mark = [](GradientReducer& reducer) -> absl::Status {
     for (size_t g = 0; g < SomeGradients().size(); ++g) {
       MILLRACE_RETURN_IF_ERROR(reducer.MarkReady(g));

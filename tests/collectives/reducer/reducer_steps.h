@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "collectives/factory.h"
 #include "collectives/gradient_reducer.h"
+#include "collectives/reducer/make_reducer.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/test_buffer.h"
 
@@ -26,7 +27,8 @@ inline std::vector<GradientSpec> SomeGradients() {
           {"scale", Shape()}, {"stem", {5, 5}}};
 }
 
-inline ReducerOptions SmallBuckets(ReducerOptions options = {}) {
+template <typename Options = ReducerOptions>
+Options SmallBuckets(Options options = {}) {
   options.bucket_bytes = 5000;
   options.edge_bucket_bytes = 1000;
   return options;
@@ -145,12 +147,13 @@ inline std::vector<GradientSpec> OddGradients() {
 // Steps of OddGradients in buckets and in the caller's memory, with gradients marked in any order:
 // all elements, or those of the own shards, must have the same bits, and all ranks know the same of
 // a step.
-inline absl::Status CompareUserBuffersWithOwned(Communicator& comm, const ReducerOptions& options) {
+inline absl::Status CompareUserBuffersWithOwned(Communicator& comm,
+                                                const PrivateReducerOptions& options) {
   const std::vector<GradientSpec> gradients = OddGradients();
   UserGradients memory(gradients);
-  MILLRACE_ASSIGN_OR_RETURN(const auto owned, GradientReducer::Make(comm, gradients, options));
+  MILLRACE_ASSIGN_OR_RETURN(const auto owned, MakePlanned(comm, gradients, options));
   MILLRACE_ASSIGN_OR_RETURN(const auto in_user_buffers,
-                            GradientReducer::Make(comm, gradients, memory.views(), options));
+                            MakePlanned(comm, gradients, memory.views(), options));
   std::vector<size_t> order(gradients.size());
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(comm.rank() + 1);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collectives/gradient_reducer.h"
+#include "collectives/reducer/make_reducer.h"
 #include "gmock/gmock.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::chrono::seconds kForEver{60};  // of a wait that would be
 
-ReducerOptions OfTeam(int host, ReducerTeam* team) {
-  ReducerOptions options = SmallBuckets();
-  options.internals = OnHost(host);
+PrivateReducerOptions OfTeam(int host, ReducerTeam* team) {
+  PrivateReducerOptions options = SmallBuckets();
+  options.host = host;
   options.team = team;
   return options;
 }
@@ -58,15 +58,13 @@ TEST(ReducerTeam, AMemberWithAThreadGoesOnByItself) {
 TEST(ReducerTeam, WorksBetweenHostsWithShardsAndTheNorm) {
   RunOn({0, 1}, [](Communicator& comm, int host) -> absl::Status {
     ReducerTeam team;
-    ReducerOptions options;
-    options.internals = OnHost(host);
+    PrivateReducerOptions options;
+    options.host = host;
     options.team = &team;
     options.shard = true;
     options.clip_norm = 1;
-    MILLRACE_ASSIGN_OR_RETURN(const auto one,
-                              GradientReducer::Make(comm, {{"a", {1000}}}, options));
-    MILLRACE_ASSIGN_OR_RETURN(const auto two,
-                              GradientReducer::Make(comm, {{"b", {1000}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto one, MakePlanned(comm, {{"a", {1000}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto two, MakePlanned(comm, {{"b", {1000}}}, options));
     for (int step = 0; step < 500; ++step) {
       std::ranges::fill(one->gradient(0).as<float>(), 1.0f);
       std::ranges::fill(two->gradient(0).as<float>(), 2.0f);
@@ -87,7 +85,7 @@ TEST(ReducerTeam, WorksBetweenHosts) {
     RunOn({0, 1, 2}, [exact](Communicator& comm, int host) {
       comm.set_timeout(kForEver);
       ReducerTeam team;
-      ReducerOptions options = OfTeam(host, &team);
+      PrivateReducerOptions options = OfTeam(host, &team);
       options.exact = exact;
       return FinishTwoInUnlikeOrders(comm, options);
     });
@@ -126,13 +124,12 @@ struct GridAxis {
 };
 
 absl::StatusOr<GridAxis> MakeGridAxis(Communicator& job, std::vector<int> ranks,
-                                      const ReducerOptions& options) {
+                                      const PrivateReducerOptions& options) {
   GridAxis axis;
   axis.ranks = std::move(ranks);
   MILLRACE_ASSIGN_OR_RETURN(axis.comm, job.Split(axis.ranks[0], job.rank()));
   axis.comm->set_timeout(kForEver);
-  MILLRACE_ASSIGN_OR_RETURN(axis.reducer,
-                            GradientReducer::Make(*axis.comm, SomeGradients(), options));
+  MILLRACE_ASSIGN_OR_RETURN(axis.reducer, MakePlanned(*axis.comm, SomeGradients(), options));
   return axis;
 }
 
@@ -140,7 +137,7 @@ absl::StatusOr<GridAxis> MakeGridAxis(Communicator& job, std::vector<int> ranks,
 //       2 3. Each waits for its neighbour in its row or its column first, which waits in the other
 // reducer: 0 for 1, 1 for 3, 3 for 2, 2 for 0. Before that the ranks mark in an order of their own
 // each.
-absl::Status StepsOfAGrid(Communicator& job, const ReducerOptions& options) {
+absl::Status StepsOfAGrid(Communicator& job, const PrivateReducerOptions& options) {
   const int rank = job.rank();
   const int top = rank % 2;
   const int left = rank - top;
@@ -167,7 +164,7 @@ absl::Status StepsOfAGrid(Communicator& job, const ReducerOptions& options) {
 void ExpectStepsOfAGrid(bool tcp, bool one_host, bool exact) {
   const RankBody body = [&](Communicator& job) {
     ReducerTeam team;
-    ReducerOptions options = OfTeam(one_host ? 0 : job.rank(), &team);
+    PrivateReducerOptions options = OfTeam(one_host ? 0 : job.rank(), &team);
     options.policy = ProgressPolicy::kInline;
     options.exact = exact;
     return StepsOfAGrid(job, options);

@@ -11,9 +11,9 @@
 #include "base/mutex.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
+#include "collectives/reducer/make_reducer.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/await_until.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -22,11 +22,10 @@ namespace {
 TEST(GradientReducer, MarkingDoesNotWaitForASlowPeer) {
   std::atomic<bool> marked = false;
   RunOn({0, 0}, [&marked](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options = SmallBuckets();
+    PrivateReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kInline;
-    options.internals = OnHost(host);
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, SomeGradients(), options));
+    options.host = host;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
     // Rank 1 marks nothing before rank 0 has marked everything.
     if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
     for (size_t g = 0; g < SomeGradients().size(); ++g) {
@@ -43,12 +42,11 @@ TEST(GradientReducer, WhoComesLastWaitsForNobodyToWakeUp) {
   std::atomic<int> finished = 0;
   RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
     comm.set_timeout(std::chrono::seconds(20));
-    ReducerOptions options;
+    PrivateReducerOptions options;
     options.policy = ProgressPolicy::kInline;
-    options.internals = OnHost(host);
+    options.host = host;
     options.average_by_rows = true;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, {{"g", {1000}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"g", {1000}}}, options));
     for (int step = 0; step < 6; ++step) {
       const bool first = (step + comm.rank()) % 2 == 0;
       const std::span<float> gradient = reducer->gradient(0).as<float>();
@@ -81,12 +79,11 @@ class SecondBucketWatch : public Progress {
 TEST(GradientReducer, AThreadReducesWhileTheCallerComputes) {
   RunOn({0, 0}, [](Communicator& comm, int host) -> absl::Status {
     SecondBucketWatch watch;
-    ReducerOptions options = SmallBuckets();
+    PrivateReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kThread;
-    options.internals = OnHost(host);
+    options.host = host;
     options.progress = &watch;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, SomeGradients(), options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));  // all of the first bucket
     MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return watch.reached.load(); }));
     for (size_t g = 1; g < SomeGradients().size(); ++g) {
@@ -134,15 +131,14 @@ TEST(GradientReducer, AThreadDoesNotSayThatAStepBegins) {
                                       std::pair(Layout{0, 1}, true)}) {
     RunOn(layout, [owned](Communicator& comm, int host) -> absl::Status {
       Recorder recorder;
-      ReducerOptions options = SmallBuckets();
+      PrivateReducerOptions options = SmallBuckets();
       options.policy = ProgressPolicy::kThread;
-      options.internals = OnHost(host);
+      options.host = host;
       options.progress = &recorder;
       UserGradients memory(SomeGradients());
       MILLRACE_ASSIGN_OR_RETURN(
-          auto reducer,
-          owned ? GradientReducer::Make(comm, SomeGradients(), options)
-                : GradientReducer::Make(comm, SomeGradients(), memory.views(), options));
+          auto reducer, owned ? MakePlanned(comm, SomeGradients(), options)
+                              : MakePlanned(comm, SomeGradients(), memory.views(), options));
       MILLRACE_RETURN_IF_ERROR(StepInOrder(comm, *reducer, {0, 1, 2, 3, 4, 5, 6, 7}, 0));
       reducer.reset();  // its thread has said all then
       if (recorder.Entered({0, 0, Phase::kReducing}) == 0) return Fail("says nothing");
@@ -161,12 +157,11 @@ TEST(GradientReducer, WhoComesLastWaitsForWhatIsNotItsToSum) {
     Recorder recorder;  // of rank 1, who comes last
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
       comm.set_timeout(std::chrono::seconds(100));
-      ReducerOptions options = SmallBuckets();
+      PrivateReducerOptions options = SmallBuckets();
       options.policy = ProgressPolicy::kInline;
-      options.internals = OnHost(host);
+      options.host = host;
       if (comm.rank() == 1) options.progress = &recorder;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, gradients, options));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, gradients, options));
       if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
       for (size_t g = 0; g < gradients.size(); ++g) {
         std::ranges::fill(reducer->gradient(g).as<float>(), static_cast<float>(comm.rank() + 1));
@@ -191,10 +186,9 @@ TEST(GradientReducer, WhoComesLastWaitsForWhatIsNotItsToSum) {
 TEST(GradientReducer, ARankThatLeavesEndsTheOthersWaits) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     const absl::Status status = RunRanks(3, [policy](Communicator& comm) -> absl::Status {
-      ReducerOptions options;
+      PrivateReducerOptions options;
       options.policy = policy;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, {{"g", {10}}}, options));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"g", {10}}}, options));
       if (comm.rank() == 2) return absl::DataLossError("a bad record");
       absl::Status lost = reducer->MarkReady(0);  // rank 2 may be gone already
       if (lost.ok()) lost = reducer->Finish();
@@ -231,11 +225,10 @@ TEST(GradientReducer, WaitsAskWhetherPeersLive) {
   std::atomic<bool> seen = false;
   const absl::Status status = RunRanks(2, [&seen](Communicator& comm) -> absl::Status {
     Recorder recorder;
-    ReducerOptions options;
+    PrivateReducerOptions options;
     options.policy = ProgressPolicy::kInline;
     options.progress = &recorder;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, {{"g", {10}}}, options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"g", {10}}}, options));
     if (comm.rank() == 1) {
       MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return seen.load(); }));
       return absl::OkStatus();
@@ -265,15 +258,15 @@ TEST(GradientReducer, MarkingAFullBucketAsksWhetherPeersLive) {
     for (const bool owned : {true, false}) {
       Recorder recorder;
       const absl::Status status = RunRanks(1, [&](Communicator& comm) -> absl::Status {
-        ReducerOptions options;
+        PrivateReducerOptions options;
         options.policy = policy;
         options.progress = &recorder;
         std::vector<float> gradient(10);
         MILLRACE_ASSIGN_OR_RETURN(
             const auto reducer,
-            owned ? GradientReducer::Make(comm, {{"g", {10}}}, options)
-                  : GradientReducer::Make(comm, {{"g", {10}}},
-                                          {{gradient.data(), DType::kF32, Shape{10}}}, options));
+            owned ? MakePlanned(comm, {{"g", {10}}}, options)
+                  : MakePlanned(comm, {{"g", {10}}}, {{gradient.data(), DType::kF32, Shape{10}}},
+                                options));
         recorder.lost = true;
         return ExpectMarkingFails(*reducer, "rank 1 was killed");
       });
@@ -286,9 +279,9 @@ TEST(GradientReducer, MarkingAFullBucketHearsThatAPeerHasLeft) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
     std::atomic<bool> left = false;
     const absl::Status status = RunRanks(2, [&](Communicator& comm) -> absl::Status {
-      ReducerOptions options;
+      PrivateReducerOptions options;
       options.policy = policy;
-      MILLRACE_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Make(comm, {{"g", {10}}}, options));
+      MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakePlanned(comm, {{"g", {10}}}, options));
       if (comm.rank() == 1) {
         reducer.reset();
         left = true;
@@ -304,12 +297,11 @@ TEST(GradientReducer, MarkingAFullBucketHearsThatAPeerHasLeft) {
 TEST(GradientReducer, SaysInWhichStepBucketAndPhaseItIs) {
   RunOn({0, 1, 0, 1}, [](Communicator& comm, int host) -> absl::Status {
     Recorder recorder;
-    ReducerOptions options = SmallBuckets();
+    PrivateReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kInline;
-    options.internals = OnHost(host);
+    options.host = host;
     options.progress = &recorder;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, SomeGradients(), options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
     const std::vector<size_t> order = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int step = 0; step < 2; ++step) {
       MILLRACE_RETURN_IF_ERROR(StepInOrder(comm, *reducer, order, step));
@@ -336,13 +328,12 @@ absl::Status MarkBucket(GradientReducer& reducer, size_t bucket) {
 void ExpectEachBucketsPhase(const Layout& layout, Phase phase, bool bucket_by_bucket) {
   Recorder recorder;
   RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options = SmallBuckets();
+    PrivateReducerOptions options = SmallBuckets();
     options.policy = ProgressPolicy::kInline;
     options.skip_non_finite = true;
-    options.internals = OnHost(host);
+    options.host = host;
     if (comm.rank() == 0) options.progress = &recorder;
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              GradientReducer::Make(comm, SomeGradients(), options));
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
     if (reducer->num_buckets() < 3) return Fail("too few buckets for this test");
     for (int64_t step = 0; step < 2; ++step) {
       for (size_t bucket = 0; bucket < reducer->num_buckets(); ++bucket) {
@@ -389,13 +380,12 @@ TEST(GradientReducer, SaysThatItWaitsForTheSharesOfOthers) {
     std::atomic<bool> marked = false;
     WaitingWatch watch;
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options;
+      PrivateReducerOptions options;
       options.skip_non_finite = true;
-      options.internals = OnHost(host);
+      options.host = host;
       options.policy = comm.rank() == 0 ? policy : ProgressPolicy::kInline;
       if (comm.rank() == 0) options.progress = &watch;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                GradientReducer::Make(comm, {{"g", {10}}}, options));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"g", {10}}}, options));
       if (comm.rank() == 0) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return marked.load(); }));
       MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
       marked = true;

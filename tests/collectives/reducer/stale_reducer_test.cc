@@ -5,9 +5,9 @@
 
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
+#include "collectives/reducer/make_reducer.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/await_until.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/messages.h"
 
@@ -47,10 +47,10 @@ TEST(StaleReducer, SumsComeLateFirstThenInTheirStepAndEachOnce) {
       for (const int64_t pipelined : {0, 1, 5, 100}) {
         const auto arrivals = Arrivals(delay, pipelined);
         RunOn(layout, [&](Communicator& comm, int host) -> absl::Status {
-          ReducerOptions options = SmallBuckets();
-          options.internals = OnHost(host);
+          PrivateReducerOptions options = SmallBuckets();
+          options.host = host;
           MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                    StaleReducer::Make(comm, kTwo, options, {delay, pipelined}));
+                                    StaleMaker::Make(comm, kTwo, options, {delay, pipelined}));
           for (int step = 0; step < 9; ++step) {
             MILLRACE_RETURN_IF_ERROR(Step(*reducer, static_cast<float>(step + 1)));
             if (reducer->ready().size() != arrivals[step].size()) return Fail("how many");
@@ -73,10 +73,9 @@ TEST(StaleReducer, SumsComeLateFirstThenInTheirStepAndEachOnce) {
 TEST(StaleReducer, APipelinedStepDoesNotWaitForSlowPeers) {
   std::atomic<bool> ahead = false;
   RunOn({0, 0}, [&ahead](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options;
-    options.internals = OnHost(host);
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                              StaleReducer::Make(comm, kTwo, options, {2, 100}));
+    PrivateReducerOptions options;
+    options.host = host;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleMaker::Make(comm, kTwo, options, {2, 100}));
     if (comm.rank() == 1) MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return ahead.load(); }));
     MILLRACE_RETURN_IF_ERROR(Step(*reducer, 1));
     MILLRACE_RETURN_IF_ERROR(Step(*reducer, 1));
@@ -89,9 +88,9 @@ TEST(StaleReducer, APipelinedStepDoesNotWaitForSlowPeers) {
 TEST(StaleReducer, CountsTheStepsWhoseSumsHaveCome) {
   const auto arrivals = Arrivals(2, 5);
   RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options = SmallBuckets();
-    options.internals = OnHost(host);
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleReducer::Make(comm, kTwo, options, {2, 5}));
+    PrivateReducerOptions options = SmallBuckets();
+    options.host = host;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleMaker::Make(comm, kTwo, options, {2, 5}));
     int64_t steps = 0;
     for (int step = 0; step < 9; ++step) {
       MILLRACE_RETURN_IF_ERROR(Step(*reducer, 1));
@@ -107,9 +106,9 @@ TEST(StaleReducer, CountsTheStepsWhoseSumsHaveCome) {
 
 TEST(StaleReducer, AMissingGradientIsNamedAndTheStepStaysOpen) {
   RunOn({0, 0}, [](Communicator& comm, int host) -> absl::Status {
-    ReducerOptions options;
-    options.internals = OnHost(host);
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleReducer::Make(comm, kTwo, options, {1, 2}));
+    PrivateReducerOptions options;
+    options.host = host;
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleMaker::Make(comm, kTwo, options, {1, 2}));
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(0));
     EXPECT_MESSAGE(reducer->Finish(), absl::StatusCode::kFailedPrecondition, "every-rank");
     MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(1));
@@ -122,11 +121,10 @@ TEST(StaleReducer, WhoLeavesTellsWhyInAllSteps) {
   const absl::Status why = absl::DataLossError("a broken disk");
   for (const int steps : {0, 1, 2}) {
     RunOn({0, 0}, [&](Communicator& comm, int host) -> absl::Status {
-      ReducerOptions options;
-      options.internals = OnHost(host);
+      PrivateReducerOptions options;
+      options.host = host;
       options.first_step = 100;
-      MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
-                                StaleReducer::Make(comm, kTwo, options, {1, 9}));
+      MILLRACE_ASSIGN_OR_RETURN(const auto reducer, StaleMaker::Make(comm, kTwo, options, {1, 9}));
       absl::Status outcome;
       if (comm.rank() == 1) {
         for (int step = 0; step < steps; ++step) MILLRACE_RETURN_IF_ERROR(Step(*reducer, 1));
@@ -150,20 +148,21 @@ TEST(StaleReducer, WhoLeavesTellsWhyInAllSteps) {
 }
 
 TEST(StaleReducer, OptionsThatDifferOrAreBadAreEveryRanksError) {
-  const auto refused = [](const std::function<void(int, ReducerOptions&, StaleOptions&)>& change) {
-    absl::Status outcome;
-    const absl::Status run = RunRanks(3, [&](Communicator& comm) -> absl::Status {
-      ReducerOptions options;
-      StaleOptions stale = {1, 10};
-      change(comm.rank(), options, stale);
-      const absl::Status status = StaleReducer::Make(comm, kTwo, options, stale).status();
-      if (!absl::IsInvalidArgument(status) || !IsAgreed(status)) return Fail(status.ToString());
-      if (comm.rank() == 0) outcome = status;
-      return absl::OkStatus();
-    });
-    EXPECT_TRUE(run.ok()) << run;
-    return outcome;
-  };
+  const auto refused =
+      [](const std::function<void(int, PrivateReducerOptions&, StaleOptions&)>& change) {
+        absl::Status outcome;
+        const absl::Status run = RunRanks(3, [&](Communicator& comm) -> absl::Status {
+          PrivateReducerOptions options;
+          StaleOptions stale = {1, 10};
+          change(comm.rank(), options, stale);
+          const absl::Status status = StaleMaker::Make(comm, kTwo, options, stale).status();
+          if (!absl::IsInvalidArgument(status) || !IsAgreed(status)) return Fail(status.ToString());
+          if (comm.rank() == 0) outcome = status;
+          return absl::OkStatus();
+        });
+        EXPECT_TRUE(run.ok()) << run;
+        return outcome;
+      };
   EXPECT_MESSAGE(refused([](int rank, auto&, auto& stale) { stale.pipelined_steps += rank == 2; }));
   EXPECT_MESSAGE(refused([](int rank, auto&, auto& stale) { stale.delay = rank == 1 ? 17 : 1; }));
   EXPECT_MESSAGE(refused([](int, auto& options, auto&) { options.shard = true; }));

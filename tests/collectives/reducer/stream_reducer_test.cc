@@ -7,13 +7,13 @@
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
+#include "collectives/reducer/private_options.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/await_until.h"
 #include "tests/collectives/lost_while.h"
 #include "tests/collectives/nccl/nccl_fixture.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
 #include "tests/collectives/reducer/counted_steps.h"
-#include "tests/collectives/reducer/on_host.h"
 #include "tests/collectives/reducer/reducer_options.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/reducer/staged_reducer.h"
@@ -264,8 +264,8 @@ TEST(StreamReducer, SixteenBitsOnTheWireAreAddedInFloat32) {
     for (const int size : {3, 5}) {
       const absl::Status status =
           RunOverFakeNccl(size, {.library = FAKE_NCCL}, [&](Communicator& comm) -> absl::Status {
-            ReducerOptions options;
-            options.internals = OnHost(comm.rank());
+            PrivateReducerOptions options;
+            options.host = comm.rank();
             options.exact = true;
             MILLRACE_RETURN_IF_ERROR(SumOnesAndALargeNumber(
                 comm, size, true, rounded, {"g", {40000}, rounded}, options, MakeOwned));

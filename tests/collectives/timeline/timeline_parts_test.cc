@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 class TimelineParts : public ::testing::Test {
  protected:
   TimelineParts() {
-    timeline_.Add({1'000'000, 2'000'000, 7, 0, 3, Track::kReducer, Event::kWaiting});
+    timeline_.Add({1'000'000, 2'000'000, 7, 0, 3, Line::kReducer, Event::kWaiting});
   }
 
   TimelinePart Of(int rank, int64_t offset = 0) const { return {rank, &timeline_, offset, path_}; }

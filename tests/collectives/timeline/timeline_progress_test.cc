@@ -131,7 +131,7 @@ TEST(TimelineProgress, WhatIsOpenAtTheEndIsDrawnUntilThen) {
     EXPECT_EQ(entries[i].event, Event::kWaiting);
     EXPECT_EQ(entries[i].bucket, 2);
     EXPECT_EQ(entries[i].peer, 3 + 2 * i);
-    EXPECT_EQ(entries[i].track, Track::kReducer);
+    EXPECT_EQ(entries[i].line, Line::kReducer);
   }
   EXPECT_EQ(entries[2].event, Event::kBackward);
   for (const auto& entry : entries) EXPECT_EQ(entry.step, 4);

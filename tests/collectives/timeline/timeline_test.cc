@@ -80,7 +80,7 @@ TEST(TimelineTest, EventsOfRanksWithUnlikeClocksAreInTheirTrueOrder) {
     for (int64_t i = 0; i < 5; ++i) {
       if (ranks[i] != communicator.rank()) continue;
       const int64_t stamp = start + i * kSecond + kAhead[communicator.rank()];
-      timeline.Add({stamp, stamp, i, 0, -1, Track::kReducer, Event::kBucketReady});
+      timeline.Add({stamp, stamp, i, 0, -1, Line::kReducer, Event::kBucketReady});
     }
     return WriteTimeline(communicator, timeline, path, kClocks[communicator.rank()]);
   });
@@ -112,12 +112,12 @@ TEST(TimelineTest, AllRanksComeIntoOneFileOnOneClock) {
     entry.step = 7;
     entry.bucket = communicator.rank();
     entry.peer = communicator.rank() == 1 ? 2 : -1;
-    entry.track = Track::kReducer;
+    entry.line = Line::kReducer;
     entry.event = Event::kWaiting;
     timeline.Add(entry);
     const size_t more = communicator.rank() == 2 ? kMany : 1;
     for (size_t i = 0; i < more; ++i) {
-      timeline.Add({now, now, 7, 0, -1, Track::kReducer, Event::kBucketReady});
+      timeline.Add({now, now, 7, 0, -1, Line::kReducer, Event::kBucketReady});
     }
     return WriteTimeline(communicator, timeline, path);
   });

@@ -44,12 +44,12 @@ std::vector<std::string> AddressesIn(const WatchdogRendezvous& rendezvous) {
 void Add(const std::string& address, WatchdogRendezvous::Address* told) {
   told->size = address.copy(told->bytes.data(), told->bytes.size());
 }
-std::string BytesOf(uint64_t token) {
-  return {reinterpret_cast<const char*>(&token), sizeof(token)};
+std::string BytesOf(uint64_t nonce) {
+  return {reinterpret_cast<const char*>(&nonce), sizeof(nonce)};
 }
 // Of rank 1, alone on its host.
-std::string GreetingOfOne(uint64_t token) {
-  return BytesOf(token) + BytesOf(1) + std::string("\1\0\0\0", 4);
+std::string GreetingOfOne(uint64_t nonce) {
+  return BytesOf(nonce) + BytesOf(1) + std::string("\1\0\0\0", 4);
 }
 absl::Status Expect(const Socket& socket, const std::string& wanted) {
   std::string said(wanted.size(), '\0');
@@ -81,10 +81,10 @@ absl::Status ConnectAfterStrangers(Communicator& job) {
   // One that gives its connection up, too.
   for (const bool given_up : {true, false}) {
     MILLRACE_ASSIGN_OR_RETURN(Socket socket, Connect(addresses[0], After(kLong)));
-    MILLRACE_RETURN_IF_ERROR(SendAll(socket, GreetingOfOne(rendezvous.token), After(kLong)));
-    MILLRACE_RETURN_IF_ERROR(Expect(socket, BytesOf(~rendezvous.token)));
+    MILLRACE_RETURN_IF_ERROR(SendAll(socket, GreetingOfOne(rendezvous.nonce), After(kLong)));
+    MILLRACE_RETURN_IF_ERROR(Expect(socket, BytesOf(~rendezvous.nonce)));
     if (given_up) continue;
-    MILLRACE_RETURN_IF_ERROR(SendAll(socket, BytesOf(rendezvous.token), After(kLong)));
+    MILLRACE_RETURN_IF_ERROR(SendAll(socket, BytesOf(rendezvous.nonce), After(kLong)));
     strangers.push_back(std::move(socket));
   }
   return Agree(job);
@@ -99,7 +99,7 @@ TEST(WatchdogLinksTest, WhoSaysNothingKeepsNoLeaderWaiting) {
 
 absl::Status AnswerAtTheThirdAddress(Communicator& job) {
   WatchdogRendezvous rendezvous;
-  rendezvous.token = 1234;
+  rendezvous.nonce = 1234;
   MILLRACE_ASSIGN_OR_RETURN(const Socket other, Listen("127.0.0.1", 0));
   MILLRACE_ASSIGN_OR_RETURN(const int other_port, PortOf(other));
   MILLRACE_ASSIGN_OR_RETURN(const Socket own, Listen("127.0.0.1", 0));
@@ -112,9 +112,9 @@ absl::Status AnswerAtTheThirdAddress(Communicator& job) {
   MILLRACE_ASSIGN_OR_RETURN(const Socket misled, Taken(other));
   MILLRACE_RETURN_IF_ERROR(SendAll(misled, "HTTP/1.1 400 Bad Request", After(kLong)));
   MILLRACE_ASSIGN_OR_RETURN(const Socket leader, Taken(own));
-  MILLRACE_RETURN_IF_ERROR(Expect(leader, GreetingOfOne(rendezvous.token)));
-  MILLRACE_RETURN_IF_ERROR(SendAll(leader, BytesOf(~rendezvous.token), After(kLong)));
-  MILLRACE_RETURN_IF_ERROR(Expect(leader, BytesOf(rendezvous.token)));
+  MILLRACE_RETURN_IF_ERROR(Expect(leader, GreetingOfOne(rendezvous.nonce)));
+  MILLRACE_RETURN_IF_ERROR(SendAll(leader, BytesOf(~rendezvous.nonce), After(kLong)));
+  MILLRACE_RETURN_IF_ERROR(Expect(leader, BytesOf(rendezvous.nonce)));
   return Agree(job);
 }
 
@@ -133,7 +133,7 @@ absl::Status CompareAddresses(Communicator& job) {
   // Ended by rank 0's error otherwise.
   MILLRACE_ASSIGN_OR_RETURN(const Socket socket, Connect(told.at(0), After(kLong)));
   MILLRACE_RETURN_IF_ERROR(
-      SendAll(socket, GreetingOfOne(rendezvous.token) + BytesOf(rendezvous.token), After(kLong)));
+      SendAll(socket, GreetingOfOne(rendezvous.nonce) + BytesOf(rendezvous.nonce), After(kLong)));
   MILLRACE_RETURN_IF_ERROR(Agree(job));
   const size_t own = OwnAddresses("", 1).size();
   return told.size() == std::max<size_t>(own, 1)

@@ -129,7 +129,7 @@ TEST(ReportTest, VerdictFollowsTheShare) {
   EXPECT_EQ(InputVerdict(0.0499), "NOT input-bound");
   EXPECT_EQ(InputVerdict(0.05), "MODERATELY input-bound");
   EXPECT_EQ(InputVerdict(0.20), "HIGHLY input-bound");
-  EXPECT_EQ(StepTimes().wait_share(), 0);
+  EXPECT_EQ(StepTimes().wait_fraction(), 0);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class PrimitiveList {
 // The primitives that one layer runs.
 struct CompiledLayer {
   PrimitiveList forward;
-  PrimitiveList gradients;  // of the parameters; before `data`
+  PrimitiveList gradients;  // gradients of the parameters; before `data`
   PrimitiveList data;       // the gradient of the layer's input
 };
 
@@ -83,13 +83,13 @@ class CompiledNet {
   const Model& model_;
   const TensorSet& weights_;
   const std::span<const std::span<float>> parameter_gradients_;
-  const bool training_;
+  const bool training_;  // true for layers that are trained
   const int64_t rows_;
   const dnnl::engine engine_;
   dnnl::memory input_;
   std::vector<dnnl::memory> input_views_;  // every memory that must point at the step's images
   std::vector<dnnl::memory> activations_;  // output of each layer; may be that of the one before
-  std::vector<dnnl::memory> gradients_;    // of those outputs
+  std::vector<dnnl::memory> gradients_;    // gradients of those outputs
   std::vector<CompiledLayer> layers_;
 };
 

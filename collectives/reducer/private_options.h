@@ -1,0 +1,25 @@
+#ifndef MILLRACE_COLLECTIVES_REDUCER_PRIVATE_OPTIONS_H_
+#define MILLRACE_COLLECTIVES_REDUCER_PRIVATE_OPTIONS_H_
+
+#include <cstdint>
+
+#include "collectives/gradient_reducer.h"
+
+namespace millrace::collectives {
+
+// The options that users have, and those that only this library and its tests set.
+struct PrivateReducerOptions : ReducerOptions {
+  PrivateReducerOptions() = default;
+  PrivateReducerOptions(const ReducerOptions& options) : ReducerOptions(options) {}  // implicit
+
+  // The distance of the reducer's steps in messages: the number of reducers that take steps by
+  // turns.
+  int64_t step_stride = 1;
+  // The number of this rank's host: ranks with the same number count as one host. -1: ranks that
+  // share memory do. Tests alone set it.
+  int host = -1;
+};
+
+}  // namespace millrace::collectives
+
+#endif  // MILLRACE_COLLECTIVES_REDUCER_PRIVATE_OPTIONS_H_
