@@ -84,6 +84,11 @@ struct StageRow {
   bool reads_files = false;   // a source whose `files` have many records each
   bool parses = false;        // a map that makes fields of nothing but the record
   bool keeps_values = false;  // a map of images that leaves the range of their values as it is
+  // True if an epoch of a plan with the stage may lack records of the source; null: never.
+  bool (*skips_records)(const proto::Stage&) = nullptr;
+  // True if the number of batches is known only by looking at records, or not at all before the
+  // end; null: never.
+  bool (*counts_by_records)(const proto::Stage&) = nullptr;
 };
 
 // Stages that belong together, in the order of the documentation.
@@ -130,6 +135,9 @@ template <auto kGet, auto kTo, typename Spec>
 void To(const proto::Stage& stage, Spec* spec) {
   kTo((stage.*kGet)(), spec);
 }
+
+// A fact that holds for any options of the stage.
+inline bool Always(const proto::Stage&) { return true; }
 
 // And of functions on an op's own options.
 
