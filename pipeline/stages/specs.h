@@ -43,8 +43,8 @@ struct DecodeRegionOptions {
   augment::CropOptions crop;
   std::string decode_stage;
   std::string decode_where;  // FILE:LINE:COLUMN of it
-  std::optional<augment::TargetsOptions> carry =
-      std::nullopt;  // the crop, if boxes or a mask go along
+  // The crop with its targets; nullopt: the image has none.
+  std::optional<augment::TargetsOptions> targets = std::nullopt;
 };
 
 // decode_image in front of a crop where that rule is off: its verdict is the rule's.

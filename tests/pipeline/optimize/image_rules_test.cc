@@ -204,11 +204,11 @@ TEST(ImageRulesTest, ErrorsOfAPairNameTheStageThatIsWrong) {
 
 TEST(ImageRulesTest, WhatGoesAlongWithACropIsLookedForBehindTheDecode) {
   constexpr char kDecode[] = "stage { decode_image { field: \"record\" } }\n";
-  for (const char* carried :
+  for (const char* targets :
        {"boxes { field: \"record\" }", "mask: \"record\"", "mask: \"absent\""}) {
     EXPECT_MESSAGE(ErrorWhateverTheRule(
-        absl::StrCat(kDecode, "stage { center_crop { height: 4 width: 4 ", carried, " } }\n")))
-        << carried;
+        absl::StrCat(kDecode, "stage { center_crop { height: 4 width: 4 ", targets, " } }\n")))
+        << targets;
   }
 }
 

@@ -229,9 +229,9 @@ TEST(ImageStagesTest, GeometryCarriesBoxesAndMask) {
     EXPECT_THAT(FieldsOf(spec.options).writes, ElementsAre("image", "boxes", "a", "b", "m"));
     EXPECT_EQ(DrawsAtRandom(spec.options), op.starts_with("random") || op.starts_with("flip"));
     EXPECT_TRUE(MakeBuiltinOp(spec).ok()) << op;
-    const auto& carry = std::get<augment::TargetsOptions>(spec.options);
-    EXPECT_TRUE(carry.boxes->corners && !carry.boxes->normalized);
-    EXPECT_EQ(carry.boxes->min_area_share, 0);
+    const auto& targets = std::get<augment::TargetsOptions>(spec.options);
+    EXPECT_TRUE(targets.boxes->corners && !targets.boxes->normalized);
+    EXPECT_EQ(targets.boxes->min_area_share, 0);
   }
   const Plan plan =
       Make(absl::StrCat(kSource,
