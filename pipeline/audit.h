@@ -90,7 +90,7 @@ struct AuditLogOptions {
 // resume token after Add, never before. Thread-compatible.
 class AuditLog {
  public:
-  // Makes the file, or continues it: cuts off a block that was torn by a kill, and writes `header`.
+  // Makes the file, or continues it: removes a block that was torn by a kill, and writes `header`.
   //   FAILED_PRECONDITION  the file is no audit log, is of another plan or data, or another process
   //                        is writing it
   //   DATA_LOSS            a block in the middle is damaged; the file is unchanged

@@ -141,7 +141,7 @@ std::string Checker::Missing(uint64_t batch, const std::vector<size_t>& present)
   std::vector<std::string> names;
   for (size_t at = 0; at < starts_.size(); ++at) {
     const AuditStart& start = starts_[at];
-    const bool due = start.header.start_batch <= batch && batch < start.cut;
+    const bool due = start.header.start_batch <= batch && batch < start.taken_back_from;
     if (!due || std::ranges::find(present, at) != present.end()) continue;
     const auto before =
         std::ranges::lower_bound(start.slices, batch, {}, &AuditStart::Slice::batch);
@@ -215,7 +215,7 @@ void Checker::End() {
     end = std::max(end.value_or(0), start.end->next_batch);
   }
   for (const AuditStart& start : starts_) {
-    if (start.end || start.cut != AuditStart::kNever) continue;
+    if (start.end || start.taken_back_from != AuditStart::kNever) continue;
     findings_.Note(absl::StrCat(starts_.NameOf(start),
                                 ": ends without a mark: killed, cut short, or still running"));
   }

@@ -155,7 +155,7 @@ absl::Status DamageBudget::Count(const BatchData& data) {
   if (spec_->max_count != 0 && damaged_ > spec_->max_count) {
     return Exceeded(absl::StrCat("max_count ", spec_->max_count));
   }
-  const bool counts = spec_->max_share != 0 && samples_ >= kShareFloor;
+  const bool counts = spec_->max_share != 0 && samples_ >= kMinSamples;
   if (counts && static_cast<double>(damaged_) > spec_->max_share * static_cast<double>(samples_)) {
     return Exceeded(absl::StrCat("max_share ", spec_->max_share));
   }

@@ -136,7 +136,7 @@ class Lane {
     size_t next = 0;  // the next row
   };
   struct StepState {
-    uint64_t limit = 0;  // this lane's share: rows taken, skipped or buffered
+    uint64_t limit = 0;  // this lane's part: rows taken, skipped or buffered
     uint64_t count = 0;  // rows taken, skipped or given out
     uint64_t key = 0;    // the key of a shuffle in this pass
     bool draining = false;
@@ -173,9 +173,9 @@ class Lane {
   std::vector<uint64_t> dropped_;  // the records dropped, of an input that grows
 };
 
-// Returns lane `lane`'s share of `count` things: count (lane + 1) / L - count lane / L, each
+// Returns lane `lane`'s part of `count` things: count (lane + 1) / L - count lane / L, each
 // rounded down.
-uint64_t ShareOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes);
+uint64_t PartOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes);
 
 }  // namespace millrace::pipeline
 

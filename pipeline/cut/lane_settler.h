@@ -60,7 +60,8 @@ class LaneSettler final : public Settler {
 
   bool is_bucket() const { return plan_.batch.kind == BatchSpec::Kind::kBucket; }
   Range LanesOfRank(int rank) const;
-  uint64_t Share(size_t bucket) const;  // rows of a lane in a batch
+  // The rows that each lane has in a batch (of `bucket`, in a plan with buckets).
+  uint64_t RowsOfLane(size_t bucket) const;
   BatchLane& At(uint64_t lane) { return lanes_[lane - settled_.first]; }
   const BatchLane& At(uint64_t lane) const { return lanes_[lane - settled_.first]; }
   BatchLane MakeLane(uint64_t lane) const;
@@ -82,7 +83,7 @@ class LaneSettler final : public Settler {
   void ClearOpenBatch();
   void Apply(BatchCounter::After after);
 
-  // State (settler_restore.cc).
+  // State (restore.cc).
   std::string WriteState();
   uint64_t ShapeHash() const;
   absl::Status ReadState(StateReader& reader);

@@ -12,7 +12,7 @@
 #include "pipeline/cut/settler.h"
 
 // The work of pass 1 that is under way, lane by lane. Workers look at records in any order. Their
-// findings wait in the lane's reorder ring until the findings before them are there too, and are
+// findings wait in the lane's reorder queue until the findings before them are there too, and are
 // then settled.
 //
 // A lane that continues from a token first looks again at the records of the rows that were open in
@@ -52,11 +52,11 @@ class ScanBoard {
   // The next positions, at most `rows`, of the lane that is furthest behind.
   // REQUIRES: MayClaim(ahead).
   ScanClaim Claim(uint64_t rows, uint64_t ahead);
-  // A place in the ring for the part [first, end) of a claim, in order. Lives until it is done and
-  // TakeHeads takes it.
+  // A place in the lane's queue for the part [first, end) of a claim, in order. Lives until it is
+  // done and TakeHeads takes it.
   ScanBlock* Append(const ScanClaim& claim, uint64_t first, uint64_t end);
 
-  // The findings that the settler is told next, from the heads of the rings.
+  // The findings that the settler is told next, from the heads of the lanes' queues.
   struct Heads {
     std::vector<Examined> reopened;  // each complete; for Settler::Reopen, before `found`
     std::vector<Examined> found;     // for Settler::Settle, in order within each lane
@@ -82,7 +82,7 @@ class ScanBoard {
     uint64_t under_way = 0;  // positions claimed and not settled
     bool wants_more = true;
     bool is_done = false;  // true if its positions are only claimed to be discarded
-    std::deque<std::unique_ptr<ScanBlock>> ring;
+    std::deque<std::unique_ptr<ScanBlock>> blocks;
     std::vector<uint64_t> reopen;  // positions to look at again, ascending
     size_t reopen_next = 0;        // the index of the next of them to claim
     size_t reopen_done = 0;

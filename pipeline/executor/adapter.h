@@ -11,10 +11,10 @@
 // batches that nobody comes for. Neither number can be known before, and both change: an evaluation
 // begins, images get larger, another job takes a core.
 //
-// Two things are measured. *Starvation* is the share of time that the consumer waits. *Demand* is
-// the work done per time, in threads: workers' busy time over elapsed time. While the consumer does
-// not starve, demand is its own pace times the cost of a batch, with any number of threads; so the
-// number that is needed can be computed and no trial is made that could go wrong.
+// Two things are measured. *Starvation* is the fraction of time that the consumer waits. *Demand*
+// is the work done per time, in threads: workers' busy time over elapsed time. While the consumer
+// does not starve, demand is its own pace times the cost of a batch, with any number of threads; so
+// the number that is needed can be computed and no trial is made that could go wrong.
 //
 //   grow    The consumer waited for more than a tenth of the last 20 ms, or a fiftieth of the last
 //           100 ms, and the threads were busy (reads that are slow call for no threads): twice the
@@ -28,7 +28,7 @@
 // Why it does not oscillate: the highest demand of 700 ms is that of the bursts, so a pause between
 // bursts takes nothing away; pauses that are longer are phases, and each is followed. Growth is
 // fast, so a step up costs some tens of milliseconds. Where a shrink was followed by starvation
-// within 2 s it is not made again at that demand: the target stays one above.
+// within 2 s it is not made again at that demand: the goal stays one above.
 //
 // Its decisions change speed and never a bit. It has no clock and no thread: the caller gives the
 // time.
@@ -46,10 +46,10 @@ struct Observation {
 };
 
 // The numbers that the adapter chooses, both at least 1.
-struct Targets {
+struct Goals {
   int threads = 1;
   int ring = 1;
-  friend bool operator==(const Targets&, const Targets&) = default;
+  friend bool operator==(const Goals&, const Goals&) = default;
 };
 
 // Thread-compatible.
@@ -57,14 +57,14 @@ class Adapter {
  public:
   // `limits`: the most that the CPU budget, the context's threads and the prefetch limit allow.
   // Begins there, so that the first batch is as fast as can be.
-  explicit Adapter(const Targets& limits);
+  explicit Adapter(const Goals& limits);
 
-  // Takes in the numbers of now and returns the targets, each in [1, limit]. Costs some
+  // Takes in the numbers of now and returns the goals, each in [1, limit]. Costs some
   // nanoseconds. Call it each time a worker finds nothing to do or a batch becomes ready, and at
   // least every few milliseconds while the consumer waits.
-  Targets Update(const Observation& now);
+  Goals Update(const Observation& now);
 
-  const Targets& targets() const { return targets_; }
+  const Goals& goals() const { return goals_; }
 
  private:
   // A stretch of at least 100 ms.
@@ -80,14 +80,14 @@ class Adapter {
   void CloseWindow(const Observation& now);
   void Grow(const Observation& now);
   void Shrink(int64_t now_ns);
-  Targets Wish(double demand, int least_ready) const;
+  Goals Wish(double demand, int least_ready) const;
   int UnusedBatches(const Observation& now) const;
   void BeginWindow(const Observation& now);
 
   // Constant after construction.
-  const Targets limits_;
+  const Goals limits_;
 
-  Targets targets_;
+  Goals goals_;
   bool begun_ = false;
   Observation look_;    // the numbers at the last look for starvation
   Observation window_;  // the numbers at the beginning of the window
@@ -99,8 +99,8 @@ class Adapter {
   // The last shrink: its time and its demand.
   int64_t shrunk_ns_;
   double shrunk_demand_ = 0;
-  // Targets of a shrink that starvation followed, and its demand.
-  Targets regretted_;
+  // Goals of a shrink that starvation followed, and its demand.
+  Goals regretted_;
   double regretted_demand_ = std::numeric_limits<double>::infinity();
 };
 

@@ -310,8 +310,8 @@ std::string MixingText(const augment::BatchMixingOptions& mixing) {
     absl::StrAppend(&text, " alpha ", mixing.mixup_alpha, " and ", mixing.cutmix_alpha,
                     ", cutmix with probability ", mixing.switch_probability);
   } else {
-    const bool cuts = mixing.kind == BatchMixingKind::kCutmix;
-    absl::StrAppend(&text, " alpha ", cuts ? mixing.cutmix_alpha : mixing.mixup_alpha);
+    const bool is_cutmix = mixing.kind == BatchMixingKind::kCutmix;
+    absl::StrAppend(&text, " alpha ", is_cutmix ? mixing.cutmix_alpha : mixing.mixup_alpha);
   }
   return absl::StrCat(text, ", probability ", mixing.probability);
 }

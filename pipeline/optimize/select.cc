@@ -12,7 +12,7 @@
 #include "pipeline/optimize/optimizer.h"
 
 // Filters that are materialized. What they need is a small plan of its own: the same sources, the
-// filters as a cut, and the ops in front of them as far as they are needed (optimizer_cut.cc).
+// filters as a cut, and the ops in front of them as far as they are needed (cut.cc).
 
 namespace millrace::pipeline {
 namespace {

@@ -275,15 +275,15 @@ absl::Status Builder::AppendByteShard(const OrderStep& step, OrderNode& node) co
     const uint64_t record = source_->first_of_part(part, step.count);
     return node.selection == nullptr ? record : node.selection->KeptOf(first_record_, record);
   };
-  OrderStep cut;
-  cut.stage = step.stage;
-  cut.kind = Kind::kSkip;
-  cut.count = first_of(step.second);
+  OrderStep part;
+  part.stage = step.stage;
+  part.kind = Kind::kSkip;
+  part.count = first_of(step.second);
   const uint64_t end = first_of(step.second + 1);
-  MILLRACE_RETURN_IF_ERROR(Append(cut, node));
-  cut.kind = Kind::kTake;
-  cut.count = end - cut.count;
-  return Append(cut, node);
+  MILLRACE_RETURN_IF_ERROR(Append(part, node));
+  part.kind = Kind::kTake;
+  part.count = end - part.count;
+  return Append(part, node);
 }
 
 absl::Status Builder::AppendSkip(const OrderStep& step, OrderNode& node) const {

@@ -76,7 +76,7 @@ class Order {
   uint64_t EpochsOfPass() const;
   // The bytes that a memo keeps for the slots of all shuffles, which are by far the most of it.
   uint64_t MemoBytes() const;
-  // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
+  // The number of elements of an epoch if all epochs have as many and follow each other; else 0.
   uint64_t EpochSize() const;
 
  private:

@@ -178,7 +178,7 @@ struct DamageSpec {
   enum class Policy { kFail, kSkip, kMask, kReplace };
   Policy policy = Policy::kFail;
   uint64_t max_count = 0;  // the most damaged samples; 0: no limit
-  double max_share = 0;    // the largest share of all samples; 0: no limit
+  double max_share = 0;    // the largest fraction of all samples; 0: no limit
 };
 
 struct PhysicalPlan {

@@ -11,7 +11,7 @@
 
 namespace millrace::pipeline {
 
-struct PredicateToken {
+struct PredicateLexeme {
   enum class Kind { kEnd, kWord, kName, kInt, kFloat, kString, kSymbol };
   Kind kind = Kind::kEnd;
   size_t column = 0;
@@ -20,9 +20,9 @@ struct PredicateToken {
   double float_value = 0;
 };
 
-// Cuts the text of a predicate; the last token is kEnd.
+// Splits the text of a predicate; the last lexeme is kEnd.
 //   INVALID_ARGUMENT  "column 12: ..."
-absl::StatusOr<std::vector<PredicateToken>> CutPredicate(std::string_view text);
+absl::StatusOr<std::vector<PredicateLexeme>> SplitPredicate(std::string_view text);
 
 }  // namespace millrace::pipeline
 

@@ -26,7 +26,7 @@ bool FollowsInFile(const RunRecords& records, int64_t i) {
          ref.offset == before.offset + (records.starts[i] - records.starts[i - 1]);
 }
 
-// Cuts the records of a column into reads; a column of numbers needs none.
+// Divides the records of a column into reads; a column of numbers needs none.
 void AddSpans(int64_t column, RunRecords& records) {
   if (records.column_starts(column).front() == records.column_starts(column).back()) return;
   const int64_t first = column * records.rows;

@@ -108,7 +108,7 @@ void FillSmoothing(proto::LabelSmoothing* smoothing) {
 }
 
 absl::Status CheckSmoothing(const OptionsChecker& check, const proto::LabelSmoothing& smoothing) {
-  return check.IsShare("smoothing", smoothing.smoothing());
+  return check.IsFraction("smoothing", smoothing.smoothing());
 }
 
 OpOptions ToSmoothing(const proto::LabelSmoothing& smoothing) {
