@@ -12,7 +12,7 @@
 #include "pipeline/optimize/optimizer.h"
 #include "tests/augment/image_testing.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // The rules about images, over real images: whichever of them are on, a plan has the same bits and
 // the same errors.

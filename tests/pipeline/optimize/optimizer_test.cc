@@ -13,7 +13,7 @@
 #include "base/run.h"
 #include "tests/messages.h"
 #include "tests/pipeline/executor/hashing_ops.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 namespace millrace::pipeline {
 namespace {

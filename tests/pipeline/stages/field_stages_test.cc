@@ -8,7 +8,7 @@
 #include "pipeline/plan/message.h"
 #include "pipeline/stages/specs.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 #include "tests/temp_folder.h"
 
 // Stages that work on strings, tokens and numbers: their options, their errors, and what a

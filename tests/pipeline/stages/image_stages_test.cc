@@ -7,7 +7,7 @@
 #include "pipeline/plan/message.h"
 #include "pipeline/stages/specs.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // Stages that change images become ops with the options of the text, or their defaults.
 

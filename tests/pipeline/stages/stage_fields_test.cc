@@ -12,7 +12,7 @@
 #include "pipeline/plan/message.h"
 #include "pipeline/stages/specs.h"
 #include "pipeline/stages/table.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // Every field of a stage's message, as the descriptor has them, arrives in the options of its op.
 
