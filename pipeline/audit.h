@@ -68,7 +68,7 @@ struct AuditReplaced {
 struct AuditBatch {
   uint64_t index = 0;
   uint64_t epoch = 0;
-  bool ends_epoch = false;
+  bool ends_epoch = false;  // true if the epoch changes, or the stream ends, behind this batch
   int64_t first_global_row = 0;
   int64_t num_rows = 0;
   int64_t num_global_valid_rows = 0;
@@ -125,8 +125,8 @@ struct AuditOptions {
 
 struct AuditEpoch {
   uint64_t epoch = 0;
-  bool finished = false;
-  uint64_t visited = 0;  // different samples, replaced ones included
+  bool finished = false;  // true if it is over
+  uint64_t visited = 0;   // different samples, replaced ones included
   uint64_t replaced = 0;
   uint64_t duplicates = 0;           // visits of samples that were visited before
   std::optional<uint64_t> expected;  // nullopt: not known, or the epoch is not finished

@@ -71,9 +71,9 @@ struct OpenOptions {
 // the source still grows.
 struct StreamLength {
   bool infinite = false;           // true if the plan repeats for ever
-  bool known = true;               // false: the two numbers below are 0
-  uint64_t batches = 0;            // of the whole stream, from batch 0
-  uint64_t batches_per_epoch = 0;  // 0 when batches straddle epochs
+  bool known = true;               // true if the two numbers below are known; else they are 0
+  uint64_t batches = 0;            // the number of batches of the whole stream, from batch 0
+  uint64_t batches_per_epoch = 0;  // the number of batches of an epoch; 0: batches straddle epochs
 };
 
 // A running plan. It delivers batches in order, with the same bits for every number of threads

@@ -85,7 +85,8 @@ uint64_t Checker::CountRows(uint64_t batch,
   return static_cast<uint64_t>(std::unique(rows.begin(), rows.end(), same_row) - rows.begin());
 }
 
-// Of the rows of a batch. They differ where lanes are not equally far, or epochs are mixed.
+// The lowest epoch of a batch's rows. They differ where lanes are not equally far, or epochs are
+// mixed.
 uint64_t LowestEpoch(const std::vector<std::pair<size_t, AuditBatch>>& slices) {
   uint64_t lowest = slices[0].second.epoch;
   for (const auto& [start, slice] : slices) {

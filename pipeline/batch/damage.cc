@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kNobody = -1;
 
-// Whose row stands in each slot from now on; of a valid one, or kNobody.
+// The slot whose row stands in each slot from now on; kNobody: no row does.
 using Arrangement = std::vector<int64_t>;
 
 // Rows where they are; nobody where there is no sample.

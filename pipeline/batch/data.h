@@ -124,7 +124,7 @@ struct BatchData {
 
   uint64_t index = 0;
   uint64_t epoch = 0;
-  bool ends_epoch = false;
+  bool ends_epoch = false;  // true if the epoch changes, or the stream ends, behind this batch
   int64_t num_valid_rows = 0;
   int64_t num_global_valid_rows = 0;
   int64_t first_global_row = 0;

@@ -256,8 +256,8 @@ void Lane::StartDrain(StepState& state) {
   state.buffer.Reorder([&](size_t i) { return permutation(left - 1 - i); });
 }
 
-// As the order's shuffle (order_shuffle.cc): a row leaves the slot that is drawn when the row that
-// takes its place is there.
+// Shuffles as the order does (order/shuffle.cc): a row leaves the slot that is drawn when the row
+// that takes its place is there.
 Lane::Outcome Lane::PullShuffled(size_t step, LaneRow& row) {
   StepState& state = steps_[step];
   const uint64_t width = std::min(state.limit, state.count + 1);

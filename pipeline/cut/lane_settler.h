@@ -21,7 +21,7 @@ namespace millrace::pipeline {
 
 class LaneSettler final : public Settler {
  public:
-  // As Settler::Make. A settler that failed Init is not used.
+  // The same as Settler::Make. A settler that failed Init is not used.
   LaneSettler(const PhysicalPlan& plan, SettlerOptions options, BatchCounter counter);
   absl::Status Init();
 
@@ -97,7 +97,7 @@ class LaneSettler final : public Settler {
   LanePlan lane_plan_;
   Range own_;
   Range settled_;
-  bool all_lanes_ = true;
+  bool all_lanes_ = true;                // true if this rank settles the lanes of every rank
   uint64_t max_pending_rows_ = 0;        // the most rows that wait in a lane
   std::optional<size_t> length_extent_;  // a row's extent that is its length; none: fixed_length_
   int64_t fixed_length_ = 0;

@@ -35,7 +35,7 @@ std::optional<uint64_t> ScanBoard::FirstMissing(uint64_t lanes, uint64_t block) 
   return first;
 }
 
-// Of the lanes that want more, the one with the least under way; then the one furthest behind.
+// The lane with the least under way, of those that want more; then the one furthest behind.
 size_t ScanBoard::FindLane(uint64_t ahead) const {
   size_t best = lanes_.size();
   for (size_t i = 0; i < lanes_.size(); ++i) {

@@ -24,7 +24,7 @@ namespace millrace::pipeline {
 struct ScanBlock {
   Examined found;
   bool reopens = false;  // true if it is of open rows
-  bool done = false;
+  bool done = false;     // true if its records were looked at
 };
 
 // Positions that a worker is to look at next.
@@ -47,7 +47,7 @@ class ScanBoard {
   // Sets other ends, not before those that were given last.
   void SetEnds(std::span<const uint64_t> ends);
 
-  // True when a lane wants more and has fewer than `ahead` positions under way.
+  // True if a lane wants more and has fewer than `ahead` positions under way.
   bool MayClaim(uint64_t ahead) const { return FindLane(ahead) != lanes_.size(); }
   // The next positions, at most `rows`, of the lane that is furthest behind.
   // REQUIRES: MayClaim(ahead).
@@ -80,8 +80,8 @@ class ScanBoard {
     uint64_t next = 0;  // the next position to claim
     uint64_t end = 0;
     uint64_t under_way = 0;  // positions claimed and not settled
-    bool wants_more = true;
-    bool is_done = false;  // true if its positions are only claimed to be discarded
+    bool wants_more = true;  // true if the settler wants more findings
+    bool is_done = false;    // true if its positions are only claimed to be discarded
     std::deque<std::unique_ptr<ScanBlock>> blocks;
     std::vector<uint64_t> reopen;  // positions to look at again, ascending
     size_t reopen_next = 0;        // the index of the next of them to claim

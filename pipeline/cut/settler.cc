@@ -238,7 +238,7 @@ std::vector<uint64_t> LaneSettler::TakeDropped() {
   return dropped;
 }
 
-// Of the batch that is being filled, when it is sure to be delivered.
+// The epoch of the batch that is being filled; nullopt if it is not sure to be delivered.
 std::optional<uint64_t> LaneSettler::OpenEpoch() const {
   if (is_bucket() || plan_.batch.drop_remainder || !counter_.NextIsDelivered()) return std::nullopt;
   for (const BatchLane& lane : lanes_) {

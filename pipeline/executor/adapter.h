@@ -72,8 +72,8 @@ class Adapter {
     int64_t begin_ns = 0;
     double demand = 0;  // threads
     int least_ready = 0;
-    bool full = false;
-    bool starved = false;
+    bool full = false;     // true if the ring was full
+    bool starved = false;  // true if the consumer starved
   };
 
   void Look(const Observation& now);
@@ -88,12 +88,12 @@ class Adapter {
   const Goals limits_;
 
   Goals goals_;
-  bool begun_ = false;
+  bool begun_ = false;  // true once Update was called
   Observation look_;    // the numbers at the last look for starvation
   Observation window_;  // the numbers at the beginning of the window
   int least_ready_ = 0;
-  bool full_ = false;
-  bool starved_ = false;
+  bool full_ = false;           // true if the ring was full in this window
+  bool starved_ = false;        // true if the consumer starved in this window
   std::deque<Window> history_;  // the last 700 ms, closed windows
   int64_t full_ns_;             // the last time that the ring was full
   // The last shrink: its time and its demand.

@@ -82,7 +82,7 @@ class Choice {
   const ExecutorParts& parts_;
   const RunSizes& sizes_;
   MemoryBudget& budget_;
-  const bool has_cut_;
+  const bool has_cut_;  // true if the plan has a cut
 };
 
 }  // namespace millrace::pipeline

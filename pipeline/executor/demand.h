@@ -52,7 +52,7 @@ class Demand {
 
   int threads_;
   int busy_ = 0;
-  bool adapts_;
+  bool adapts_;                 // true if the adapter is asked
   int64_t looked_ns_ = 0;       // the time when the adapter was last asked
   int64_t worked_ns_ = 0;       // the time of all workers in items that have ended
   int64_t work_begins_ns_ = 0;  // the times at which the items under way began, added up

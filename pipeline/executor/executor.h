@@ -69,9 +69,9 @@ class Executor {
   //   CANCELLED         Cancel was called
   //   INVALID_ARGUMENT  the place's state is not of this plan; then the stream stands still
   absl::Status Start(StreamPlace place) MILLRACE_EXCLUDES(mu_);
-  // As Pipeline::Next.
+  // The same as Pipeline::Next.
   absl::StatusOr<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mu_);
-  // As Pipeline::TryNext.
+  // The same as Pipeline::TryNext.
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
   // Takes back the batch that Next returned last: the stream ends with `error` in its place, behind
@@ -187,10 +187,10 @@ class Executor {
   DamageBudget damage_ MILLRACE_GUARDED_BY(mu_);  // the damage since Start
   CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end
   CondVar idle_;         // notified when nothing is under way
-  bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
-  absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // the result of Next at the end; OK: the end
-  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;        // tasks called, or to be called, and not returned
-  int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;    // groups of reads under way
+  bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;  // true once Cancel was called
+  absl::Status result_ MILLRACE_GUARDED_BY(mu_);     // the result of Next at the end; OK: the end
+  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;      // tasks called, or to be called, and not returned
+  int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;  // groups of reads under way
 };
 
 }  // namespace millrace::pipeline

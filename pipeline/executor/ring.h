@@ -101,11 +101,11 @@ class Ring {
 
  private:
   // All that a delivery needs lies side by side: after a pause none of it is in a cache.
-  bool wake_due_ = false;
-  bool call_consumer_ = false;
+  bool wake_due_ = false;         // true if the consumer is to be called soon
+  bool call_consumer_ = false;    // true if it is called when the mutex is free
   bool items_are_short_ = false;  // true if they were when a batch was ready last
-  bool opening_ = false;
-  bool error_seen_ = false;
+  bool opening_ = false;          // true while a worker opens a batch
+  bool error_seen_ = false;       // true once an error was found
   int num_ready_ = 0;
   int length_;
   int64_t wait_begins_ns_ = -1;

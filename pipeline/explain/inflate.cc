@@ -68,7 +68,7 @@ std::string TextOf(const OrderStep& step, double inflated, double record,
   std::string text = absl::StrFormat(
       "  inflate %.1f bytes for each that is read: spans of %s, %s of them are kept  [%s]\n",
       inflated, BytesText(spans.span_bytes), BytesText(spans.kept_bytes), step.stage);
-  // As large as leaves room for a window of them.
+  // The largest blocks that leave room for a window of them.
   const auto most = static_cast<double>(spans.most_kept_bytes);
   const auto span = static_cast<double>(spans.span_bytes);
   const double block = std::max(span, most / kBlocks - span);

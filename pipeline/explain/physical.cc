@@ -248,7 +248,7 @@ std::string BatchText(const BatchSpec& batch, const Schema& schema) {
                       BytesText(row_bytes * batch.size));
 }
 
-// With as many digits as tell it from every other number.
+// The number with as many digits as tell it from every other number.
 std::string FloatText(double value) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);

@@ -69,7 +69,7 @@ class OrderChecker {
   }
 
  private:
-  // Of an input of a join: what belongs to the whole plan.
+  // Checks that an input of a join sets nothing that belongs to the whole plan.
   absl::Status CheckInputHead() const {
     const std::string what = " belongs to the whole plan, not to an input";
     if (at_.pipeline->seed() != 0) return ErrorAt(at_.At({{"seed"}}), "seed" + what);

@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<Schema>> MakeOps(const OpMaker& maker, std::vector<Op
   return schemas;
 }
 
-// True when pass 2 has no op for it.
+// True if pass 2 has no op for it.
 bool IsNoOp(const OpSpec& spec) { return spec.is_filter() && !spec.is_materialized(); }
 
 // Ops have been made and checked one by one, so that errors name their own stage; those that are

@@ -15,7 +15,7 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// True when `field`, as it is before specs[begin], is read or refused by one of them or reaches the
+// True if `field`, as it is before specs[begin], is read or refused by one of them or reaches the
 // batch. Were a field that is refused not parsed, a plan would be wrong only without the rule.
 bool IsUsedFrom(const std::vector<OpSpec>& specs, size_t begin, const std::string& field) {
   for (size_t i = begin; i < specs.size(); ++i) {
@@ -64,7 +64,7 @@ bool IsBegun(const augment::FusedImageOptions& fused) {
   return !std::holds_alternative<std::monostate>(fused.first) || !fused.steps.empty();
 }
 
-// Whether its pixels are of a kind that a fused op takes; those of a decode are.
+// True if its pixels are of a kind that a fused op takes; those of a decode are.
 bool HasPixels(const Schema& before, const std::string& name) {
   const Field* const field = before.Find(name);
   return field != nullptr && (field->dtype == DType::kU8 || field->dtype == DType::kF32) &&
@@ -118,7 +118,7 @@ bool IsResize(const augment::CropOptions& crop) {
   return std::holds_alternative<augment::ResizeOptions>(crop);
 }
 
-// Whether they are one op even where the rule is off: how small the image is decoded follows from
+// True if they are one op even where the rule is off: how small the image is decoded follows from
 // the second's options.
 bool ArePixelsOfBoth(const augment::DecodeImageOptions& decode, const augment::CropOptions& crop) {
   return decode.dct_downscale &&

@@ -37,7 +37,7 @@ std::string FeatureText(const readers::FeatureSpec& feature) {
       feature.per_step ? " per step" : "", feature.allow_missing ? " or none" : "", ";");
 }
 
-// Of an op of the record alone, without its name.
+// The text of an op of the record alone, without its name.
 template <typename Parse>
 std::string FeaturesText(const Parse& parse) {
   std::string text = parse.field == readers::kRecordField ? "" : "of " + Quoted(parse.field);

@@ -81,7 +81,7 @@ struct InterleaveFiles {
   std::vector<uint64_t> lengths;  // records of each
   uint64_t cycle_length = 1;
   uint64_t block_length = 1;
-  bool shuffle = false;
+  bool shuffle = false;                          // true if the files are permuted in each pass
   std::shared_ptr<const InterleaveTable> table;  // without shuffle
 };
 

@@ -55,7 +55,7 @@ struct OrderNode {
   std::optional<MixSchedule> mix;      // kMix
   std::vector<OrderStage> stages;
   uint64_t size = 0;
-  bool wants_memo = false;
+  bool wants_memo = false;  // true if a memo makes it faster
 };
 
 struct StageMemo {

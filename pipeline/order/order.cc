@@ -8,7 +8,7 @@
 #include "pipeline/order/node.h"
 #include "pipeline/order/selection.h"
 
-// Makes the tree, counts its elements and its epochs. order_map.cc evaluates it.
+// Makes the tree, counts its elements and its epochs. map.cc evaluates it.
 
 namespace millrace::pipeline {
 namespace {

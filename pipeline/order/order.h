@@ -145,7 +145,7 @@ struct BatchPlace {
   uint64_t first_position = 0;  // the position of row 0 in that pass
   uint64_t valid_rows = 0;      // at most the batch size
   uint64_t epoch = 0;           // Batch::epoch
-  bool ends_epoch = false;      // Batch::ends_epoch
+  bool ends_epoch = false;      // true if Batch::ends_epoch
 };
 
 // Order of records and of batches together. Immutable after Make, thread-safe.

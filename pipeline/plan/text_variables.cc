@@ -153,9 +153,9 @@ class Substituter {
   SubstitutedText out_;
   size_t at_ = 0;
   int depth_ = 0;
-  char quote_ = 0;  // the open literal's quote, or 0
-  bool in_comment_ = false;
-  bool too_deep_ = false;
+  char quote_ = 0;           // the open literal's quote, or 0
+  bool in_comment_ = false;  // true inside a comment
+  bool too_deep_ = false;    // true once brackets were nested too deep
 };
 
 }  // namespace

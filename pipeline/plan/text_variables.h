@@ -23,7 +23,7 @@ struct TextError {
 struct TextSegment {
   size_t result_begin = 0;
   size_t original_begin = 0;
-  bool verbatim = true;
+  bool verbatim = true;  // true if it stands in the original as it is
 };
 
 struct SubstitutedText {

@@ -47,7 +47,7 @@ std::optional<Node::Compare> ToCompare(std::string_view symbol) {
   return std::nullopt;
 }
 
-// What `b compare a` is of `a compare b`.
+// The comparison of `b compare a` that holds where `a compare b` does.
 Node::Compare Mirrored(Node::Compare compare) {
   switch (compare) {
     case Node::Compare::kLess:

@@ -18,7 +18,7 @@ constexpr size_t kMaxPreferredBytes = size_t{3} << 20;
 // takes less time than a second system call.
 constexpr size_t kMaxGapBytes = 2 << 10;
 
-// True when record `i` begins in the file where the one before it ends.
+// True if record `i` begins in the file where the one before it ends.
 bool FollowsInFile(const RunRecords& records, int64_t i) {
   const readers::RecordRef& before = records.refs[i - 1];
   const readers::RecordRef& ref = records.refs[i];

@@ -20,7 +20,7 @@ class GrowingSource : public readers::RecordSource {
  public:
   // Records there are so far: numbers [0, available()). Never shrinks.
   virtual uint64_t available() const = 0;
-  // True when no more come; a reader that asks this first gets the final available() afterwards.
+  // True if no more come; a reader that asks this first gets the final available() afterwards.
   virtual bool ended() const = 0;
   // Why it ended: OK for Finish. The records before the end are good.
   virtual absl::Status status() const = 0;

@@ -28,7 +28,7 @@ struct OpenedSources {
   absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
   // The most bytes that the sources keep in memory as long as they live.
   uint64_t MemoryBytes() const;
-  // Of the data that the stream is made of: the source's, and which of its records there are.
+  // A hash of the data that the stream is made of: of the source, and of the records selected.
   uint64_t Fingerprint() const;
 };
 

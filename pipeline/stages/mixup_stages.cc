@@ -16,7 +16,7 @@ void FillCommon(Message* message) {
   if (message->group() == 0) message->set_group(2);
 }
 
-// Of mixup and cutmix.
+// The defaults of mixup and cutmix.
 template <typename Message>
 void FillOne(Message* message) {
   FillCommon(message);

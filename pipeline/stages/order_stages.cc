@@ -36,7 +36,7 @@ absl::Status CheckShard(const OptionsChecker& check, const proto::Shard& shard) 
   return check.InRange("index", shard.index(), 0, shard.num_shards() - 1);
 }
 
-// Of take and skip.
+// The check of take and skip.
 template <typename Count>
 absl::Status CheckCount(const OptionsChecker& check, const Count& stage) {
   return check.InRange("count", stage.count(), 1, UINT64_MAX);
