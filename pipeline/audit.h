@@ -72,7 +72,7 @@ struct AuditBatch {
   int64_t first_global_row = 0;
   int64_t num_rows = 0;
   int64_t num_global_valid_rows = 0;
-  std::vector<AuditVisit> visits;  // by ascending row, without the replaced rows
+  std::vector<AuditVisit> visits;  // the visits by ascending row, without the replaced rows
   std::vector<AuditReplaced> replaced;
   friend bool operator==(const AuditBatch&, const AuditBatch&) = default;
 };
@@ -146,7 +146,7 @@ struct AuditReport {
   uint64_t num_violations = 0;
   std::vector<std::string> violations;  // the first max_messages of them
   std::vector<std::string> notes;       // remarks that are no violations: a log without its end
-  std::vector<AuditEpoch> epochs;       // by ascending number
+  std::vector<AuditEpoch> epochs;       // the epochs by ascending number
 
   uint64_t finished_epochs() const;
   // True if nothing is wrong and at least one epoch was finished.

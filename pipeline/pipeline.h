@@ -47,10 +47,10 @@ struct OpenOptions {
   // have one, since the record of a bad sample is not known there (S-DAMAGE-7).
   std::string quarantine_file;
 
-  readers::HttpOptions http;  // for files that are URLs
+  readers::HttpOptions http;  // the options of files that are URLs
 
-  std::shared_ptr<const OpTable> ops;  // for custom stages
-  std::shared_ptr<PushSource> push;    // for a plan that begins with push {}
+  std::shared_ptr<const OpTable> ops;  // the ops of custom stages
+  std::shared_ptr<PushSource> push;    // the source of a plan that begins with push {}
   // Records for memory stages, by the names of the stages ("memory" where the plan gives no name).
   std::map<std::string, std::shared_ptr<const MemoryRecords>> memory;
 

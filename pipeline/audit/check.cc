@@ -24,9 +24,9 @@ namespace {
 
 // A batch that is not complete; a loss as soon as the stream is known to have gone on behind it.
 struct Gap {
-  uint64_t first = 0;  // of the batches first .. last
+  uint64_t first = 0;  // the first of the batches that lack rows
   uint64_t last = 0;
-  uint64_t rows = 0;  // missing; 0: not known
+  uint64_t rows = 0;  // the missing rows; 0: not known
   std::string who;
 };
 
@@ -64,7 +64,7 @@ class Checker {
 // The rows of the global batch that are there; tells those that are there twice.
 uint64_t Checker::CountRows(uint64_t batch,
                             const std::vector<std::pair<size_t, AuditBatch>>& slices) {
-  std::vector<std::pair<int64_t, size_t>> rows;  // and the start that logged them
+  std::vector<std::pair<int64_t, size_t>> rows;  // the rows, and the start that logged each
   for (const auto& [start, slice] : slices) {
     for (const AuditVisit& visit : slice.visits) {
       rows.emplace_back(slice.first_global_row + visit.row, start);

@@ -23,7 +23,7 @@ constexpr int64_t kNobody = -1;
 // The slot whose row stands in each slot from now on; kNobody: no row does.
 using Arrangement = std::vector<int64_t>;
 
-// Rows where they are; nobody where there is no sample.
+// The arrangement that moves no row; kNobody where there is no sample.
 Arrangement AsTheyAre(const BatchData& data) {
   Arrangement from(static_cast<size_t>(data.layout->num_rows), kNobody);
   for (size_t slot = 0; slot < from.size(); ++slot) {

@@ -58,8 +58,8 @@ class ScanBoard {
 
   // The findings that the settler is told next, from the heads of the lanes' queues.
   struct Heads {
-    std::vector<Examined> reopened;  // each complete; for Settler::Reopen, before `found`
-    std::vector<Examined> found;     // for Settler::Settle, in order within each lane
+    std::vector<Examined> reopened;  // the complete findings for Settler::Reopen, before `found`
+    std::vector<Examined> found;     // the findings for Settler::Settle, in order within each lane
     bool empty() const { return reopened.empty() && found.empty(); }
   };
   Heads TakeHeads();

@@ -16,7 +16,7 @@ constexpr double kStarvingLook = 0.1;     // fraction of a look that the consume
 constexpr double kStarvingWindow = 0.02;  // the same of a window
 constexpr double kBusy = 0.5;             // fraction of their time that threads work when they lack
 constexpr double kHeadRoom = 1.5;         // threads per demand
-constexpr double kSameDemand = 0.8;       // of a regretted shrink's: below, it may be made again
+constexpr double kSameDemand = 0.8;       // below this part of a regretted demand it shrinks again
 
 int DoubledUpTo(int limit, int value) { return value > limit / 2 ? limit : 2 * value; }
 

@@ -8,7 +8,7 @@
 // How many threads and how deep a ring a pipeline uses, while it runs.
 //
 // Too few threads starve the consumer. Too many take cores from its compute threads and memory for
-// batches that nobody comes for. Neither number can be known before, and both change: an evaluation
+// batches that are not taken. Neither number can be known before, and both change: an evaluation
 // begins, images get larger, another job takes a core.
 //
 // Two things are measured. *Starvation* is the fraction of time that the consumer waits. *Demand*
@@ -20,10 +20,10 @@
 //           100 ms, and the threads were busy (reads that are slow call for no threads): twice the
 //           threads. If the ring was full lately it is bursts that empty it: twice the ring, unless
 //           nine tenths of the budget are taken. From 1 to 64 threads takes 6 looks, 120 ms.
-//   shrink  For 700 ms nobody starved and the ring was full again and again: threads to one and a
-//           half times the highest demand of any 100 ms in that time; and, where the threads
-//           have such head-room, the ring by what was ready and not used in all that time, but
-//           for one batch.
+//   shrink  For 700 ms the consumer did not starve and the ring was full again and again: threads
+//           to one and a half times the highest demand of any 100 ms in that time; and, where the
+//           threads have such head-room, the ring by what was ready and not used in all that time,
+//           but for one batch.
 //
 // Why it does not oscillate: the highest demand of 700 ms is that of the bursts, so a pause between
 // bursts takes nothing away; pauses that are longer are phases, and each is followed. Growth is

@@ -6,7 +6,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr int64_t kTurnNanoseconds = 200'000;  // of work that is done in one item of several runs
+// The time of the work that is done in one item of several runs.
+constexpr int64_t kTurnNanoseconds = 200'000;
 
 // The number of runs of pass 2, and of blocks of pass 1, that are kept on their way.
 int64_t ReadAhead(const ExecutorState& state) { return 2 * state.demand.threads() + 8; }

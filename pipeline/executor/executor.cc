@@ -12,7 +12,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr int64_t kKeptShare = 8;  // of the memory budget, for records between the two passes
+// The part of the memory budget, one in so many, for records between the two passes.
+constexpr int64_t kKeptPart = 8;
 constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
 constexpr int64_t kKeptArenaBytes = 512 << 10;  // kept by a worker even over the budget's limit
 
@@ -54,7 +55,7 @@ class MILLRACE_SCOPED_CAPABILITY Executor::Locked {
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
-  // Lets go, calls, and holds the mutex again; false if there was nobody to call.
+  // Lets go, calls, and holds the mutex again; false if there was nothing to call.
   bool Call() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
     if (!executor_.state_.ring.consumer_to_call() && executor_.tasks_to_call_ == 0) return false;
     LetGo();
@@ -81,7 +82,7 @@ Executor::Executor(ExecutorParts parts)
       pool_(std::make_shared<SlabPool>(parts_.allocator, budget_,
                                        static_cast<size_t>(parts_.prefetch_batches) + 1)),
       counters_(parts_.context->metrics()),
-      keeper_(budget_->limit_bytes() / kKeptShare),
+      keeper_(budget_->limit_bytes() / kKeptPart),
       sizes_(parts_.rows_per_run, processor_.preferred_rows()),
       batch_maker_(parts_, processor_, pool_, budget_),
       scanner_(parts_.has_cut() ? std::make_unique<Scanner>(parts_, processor_, keeper_, budget_)

@@ -18,7 +18,7 @@
 #include "pipeline/executor/scan_run.h"
 
 // Pass 1 of a plan with a cut: which positions are looked at, what was found and is not settled,
-// and the batches that the settler has closed and nobody has opened. Records are looked at in any
+// and the batches that the settler has closed and that are not opened. Records are looked at in any
 // order and settled in the order of their lanes, by one worker at a time.
 //
 // The findings about a stretch of positions wait on the board, a few words a row. The read buffers

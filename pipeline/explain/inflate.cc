@@ -17,7 +17,8 @@ namespace {
 using Kind = OrderStep::Kind;
 
 constexpr double kWorthTelling = 1.1;
-constexpr double kBlocks = 16;  // of a window of global_shuffle, unless the plan says otherwise
+constexpr double kBlocks =
+    16;  // blocks of a global_shuffle's window, unless the plan says otherwise
 
 // Inflated bytes by bytes read.
 double InflatedFor(double place, double reach, double kept, double span) {

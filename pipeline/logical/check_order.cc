@@ -344,7 +344,7 @@ class OrderChecker {
   int cut_ = -1;  // the first
   int unbatch_ = -1;
   int order_behind_cut_ = -1;
-  uint64_t open_rows_ = 0;  // that a token may have to name, of the stages so far
+  uint64_t open_rows_ = 0;  // the rows of the stages so far that a token may have to name
   int random_ = -1;         // the last op that draws
 };
 

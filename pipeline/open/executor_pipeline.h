@@ -54,7 +54,7 @@ class ExecutorPipeline final : public Pipeline {
   const std::shared_ptr<Context> context_;
   const bool force_resume_;  // OpenOptions::force_resume
   const std::unique_ptr<readers::QuarantineLog> quarantine_;
-  std::string delivered_token_;  // with a quarantine: behind the last batch that was let through
+  std::string delivered_token_;  // the token of the last batch let through, with a quarantine
   std::unique_ptr<Executor> executor_;
 };
 

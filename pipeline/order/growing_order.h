@@ -45,7 +45,7 @@ class LeftOut {
   struct Sieve {
     std::span<const OrderStep> before;
     std::optional<OrderStep> step;  // kSkip, kShard; none: the batch, of rows of other ranks
-    Order order;                    // of `before`
+    Order order;                    // the order of `before`
     OrderMemo memo;
     uint64_t next = 0;  // element to look at
   };

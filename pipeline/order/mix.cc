@@ -14,7 +14,7 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr uint64_t kPeriod = MixSchedule::kPeriod;
-constexpr uint64_t kCachedBlocks = 1024;  // of 4 KiB
+constexpr uint64_t kCachedBlocks = 1024;  // blocks of 4 KiB
 
 // The ten bits of k in reverse.
 uint64_t Reversed(uint64_t k) {

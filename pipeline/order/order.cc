@@ -103,9 +103,9 @@ class Builder {
 
   const std::span<const OrderSource> sources_;
   const uint64_t seed_;
-  const OrderSource* source_ = nullptr;  // of the node being built, when its root is one
-  uint64_t first_record_ = 0;            // of that source, where records are selected
-  Extent extent_;                        // of the node being built
+  const OrderSource* source_ = nullptr;  // the source of the node being built, if its root is one
+  uint64_t first_record_ = 0;            // the first record of that source, if records are selected
+  Extent extent_;                        // the extent of the node being built
 };
 
 absl::StatusOr<NodePtr> Builder::Build(const OrderPlan& plan) {

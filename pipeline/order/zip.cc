@@ -100,11 +100,11 @@ class Zip::Memo {
   }
 
   const Zip& zip_;
-  const StandingMemory slots_;  // of the orders' shuffles
+  const StandingMemory slots_;  // the slots of the orders' shuffles
   std::vector<OrderMemo> orders_;
-  std::vector<SampleId> places_;   // of the last Map, ascending, each once
-  std::vector<SampleId> records_;  // of these, input after input
-  std::vector<size_t> at_;         // of the last Find
+  std::vector<SampleId> places_;   // the places of the last Map, ascending, each once
+  std::vector<SampleId> records_;  // the records of these, input after input
+  std::vector<size_t> at_;         // the indexes of the last Find
 };
 
 Zip::Zip(std::vector<Input> inputs, OrderSource facts, std::shared_ptr<MemoryBudget> budget)

@@ -167,7 +167,7 @@ struct BatchSpec {
 struct BatchOpSpec {
   std::string stage;       // the name of the stage, and of its random draws
   std::string where = {};  // FILE:LINE:COLUMN of the stage
-  std::optional<augment::BatchMixingOptions> mixing = {};  // with it nothing below holds
+  std::optional<augment::BatchMixingOptions> mixing = {};  // if set, nothing below holds
   std::string op;                                          // the name of the op, as registered
   uint32_t version = 0;
   std::string options;

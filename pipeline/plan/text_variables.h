@@ -28,7 +28,7 @@ struct TextSegment {
 
 struct SubstitutedText {
   std::string text;
-  std::vector<TextSegment> segments;  // by result_begin
+  std::vector<TextSegment> segments;  // the stretches, by result_begin
   std::set<std::string> used;         // variables that the text names, given or not
   std::vector<TextError> errors;      // in order; `text` means nothing unless empty
 

@@ -18,7 +18,7 @@
 //
 // A value may be missing: an element behind the end of a row's list, a division by 0. The logic has
 // therefore three values; "and" is their minimum, "or" their maximum. Known values decide as far as
-// they can (false and unknown is false), whatever the order of the operands. Only a row whose
+// they can (false and unknown is false), in any order of the operands. Only a row whose
 // outcome depends on the missing value fails.
 
 namespace millrace::pipeline {

@@ -15,7 +15,7 @@ struct PredicateLexeme {
   enum class Kind { kEnd, kWord, kName, kInt, kFloat, kString, kSymbol };
   Kind kind = Kind::kEnd;
   size_t column = 0;
-  std::string text;  // as written; of kName and kString what is between the quotes, unescaped
+  std::string text;  // the text as written; kName, kString: between the quotes, unescaped
   int64_t int_value = 0;
   double float_value = 0;
 };

@@ -124,7 +124,7 @@ int64_t LocateZipped(const readers::RecordSource& source, const Zip& zip,
 // Moves frames apart in the buffer as far as they lie apart in the file, where that is not far.
 void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> starts) {
   size_t gaps = 0;
-  size_t begin = starts[0];  // of the row, without gaps
+  size_t begin = starts[0];  // the begin of the row, without gaps
   for (size_t row = 1; row <= refs.size(); ++row) {
     const size_t frame_bytes = starts[row] - begin;
     begin = starts[row];

@@ -40,7 +40,7 @@ class GrowingSource : public readers::RecordSource {
   // Says how often Release will name a record; once, unless this says otherwise. Without any use it
   // is freed at once. Before its first Release.
   virtual void SetUses(uint64_t record, uint64_t uses) = 0;
-  // Tells those who feed it to stop. Does not wait.
+  // Tells the threads that feed it to stop. Does not wait.
   virtual void Close() = 0;
 };
 

@@ -248,7 +248,7 @@ OrderSource FactsOf(const RecordSource& source, bool with_shards) {
 
 // The inflated bytes of the blocks that a block shuffle mixes, and of what is inflated around them.
 uint64_t WindowBytesOf(const OrderPlan& order) {
-  constexpr uint64_t kBlocks = 16;  // of a window, unless the plan says otherwise
+  constexpr uint64_t kBlocks = 16;  // the blocks of a window, unless the plan says otherwise
   constexpr uint64_t kAround = uint64_t{4} << 20;
   uint64_t bytes = 0;
   for (const OrderPlan& input : order.inputs) bytes = std::max(bytes, WindowBytesOf(input));

@@ -22,7 +22,7 @@ struct OpenedSources {
   std::unique_ptr<readers::RecordSource> source;
   GrowingSource* growing = nullptr;            // `source`, if it is one
   std::vector<OrderSource> facts;              // the facts of each source of the plan
-  std::shared_ptr<const Selection> selection;  // that the facts have; null: none
+  std::shared_ptr<const Selection> selection;  // the selection that the facts have; null: none
 
   // Decides which records there are, if the plan selects any (OpenSelection).
   absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);

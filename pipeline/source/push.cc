@@ -98,7 +98,7 @@ class PushQueue {
   bool closed_ MILLRACE_GUARDED_BY(mu_) = false;    // true once the pipeline closed it
   absl::Status status_ MILLRACE_GUARDED_BY(mu_);
   std::function<void()> on_grow_ MILLRACE_GUARDED_BY(mu_);
-  int calls_ MILLRACE_GUARDED_BY(mu_) = 0;  // of on_grow_ under way
+  int calls_ MILLRACE_GUARDED_BY(mu_) = 0;  // the calls of on_grow_ under way
 };
 
 bool PushQueue::HasRoomLocked(size_t bytes) const {

@@ -13,7 +13,7 @@ namespace {
 using proto::Stage;
 
 constexpr uint64_t kMaxChannels = 1 << 16;
-constexpr uint64_t kMaxDepth = 1 << 24;  // of one_hot
+constexpr uint64_t kMaxDepth = 1 << 24;  // the largest depth of one_hot
 
 void FillTranspose(proto::Transpose* transpose) {
   FillImageField(transpose);

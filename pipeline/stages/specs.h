@@ -105,7 +105,7 @@ struct OpSpec {
   }
 };
 
-// The features of an op that parses records, of which those that nobody reads may be taken out;
+// The features of an op that parses records, of which those that are not read may be taken out;
 // null for any other op.
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options);
 
