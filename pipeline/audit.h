@@ -68,11 +68,11 @@ struct AuditReplaced {
 struct AuditBatch {
   uint64_t index = 0;
   uint64_t epoch = 0;
-  bool ends_epoch = false;
+  bool ends_epoch = false;  // true if the epoch changes, or the stream ends, behind this batch
   int64_t first_global_row = 0;
   int64_t num_rows = 0;
   int64_t num_global_valid_rows = 0;
-  std::vector<AuditVisit> visits;  // by ascending row, without the replaced rows
+  std::vector<AuditVisit> visits;  // the visits by ascending row, without the replaced rows
   std::vector<AuditReplaced> replaced;
   friend bool operator==(const AuditBatch&, const AuditBatch&) = default;
 };
@@ -90,7 +90,7 @@ struct AuditLogOptions {
 // resume token after Add, never before. Thread-compatible.
 class AuditLog {
  public:
-  // Makes the file, or continues it: cuts off a block that was torn by a kill, and writes `header`.
+  // Makes the file, or continues it: removes a block that was torn by a kill, and writes `header`.
   //   FAILED_PRECONDITION  the file is no audit log, is of another plan or data, or another process
   //                        is writing it
   //   DATA_LOSS            a block in the middle is damaged; the file is unchanged
@@ -125,8 +125,8 @@ struct AuditOptions {
 
 struct AuditEpoch {
   uint64_t epoch = 0;
-  bool finished = false;
-  uint64_t visited = 0;  // different samples, replaced ones included
+  bool finished = false;  // true if it is over
+  uint64_t visited = 0;   // different samples, replaced ones included
   uint64_t replaced = 0;
   uint64_t duplicates = 0;           // visits of samples that were visited before
   std::optional<uint64_t> expected;  // nullopt: not known, or the epoch is not finished
@@ -146,7 +146,7 @@ struct AuditReport {
   uint64_t num_violations = 0;
   std::vector<std::string> violations;  // the first max_messages of them
   std::vector<std::string> notes;       // remarks that are no violations: a log without its end
-  std::vector<AuditEpoch> epochs;       // by ascending number
+  std::vector<AuditEpoch> epochs;       // the epochs by ascending number
 
   uint64_t finished_epochs() const;
   // True if nothing is wrong and at least one epoch was finished.

@@ -32,7 +32,7 @@ class CropWatch {
   const std::shared_ptr<const OpTable>& ops() const { return ops_; }
 
   // Returns the window that stage `stage` of the plan given to Make, a random_resized_crop or
-  // random_crop, has cut out of the sample's image; nullopt for a stage of another kind, and if the
+  // random_crop, has taken from the sample's image; nullopt for a stage of another kind, and if the
   // extents are not known. REQUIRES: the plan has a stage `stage`; the sample came from watched().
   std::optional<augment::CropWindow> WindowOf(size_t stage, const SampleId& id) const;
   // Returns the draws of a stage that changes colours, an affine or an auto_augment for the

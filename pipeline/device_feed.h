@@ -54,7 +54,7 @@ class DeviceBatch {
  public:
   explicit DeviceBatch(std::shared_ptr<DeviceBatchData> data) : data_(std::move(data)) {}
 
-  // As in Batch. The ids and valid bytes lie in host memory and live as long as a handle.
+  // The same as in Batch. The ids and valid bytes lie in host memory and live as long as a handle.
   uint64_t index() const;
   uint64_t epoch() const;
   bool ends_epoch() const;

@@ -37,7 +37,7 @@ class MemoryRecords {
   explicit MemoryRecords(std::span<const Text> records);
 
   std::string bytes_;
-  std::vector<uint64_t> begins_;  // and the end of the last
+  std::vector<uint64_t> begins_;  // where each record begins, and the end of the last
   uint64_t digest_ = 0;
 };
 

@@ -47,10 +47,10 @@ struct OpenOptions {
   // have one, since the record of a bad sample is not known there (S-DAMAGE-7).
   std::string quarantine_file;
 
-  readers::HttpOptions http;  // for files that are URLs
+  readers::HttpOptions http;  // the options of files that are URLs
 
-  std::shared_ptr<const OpTable> ops;  // for custom stages
-  std::shared_ptr<PushSource> push;    // for a plan that begins with push {}
+  std::shared_ptr<const OpTable> ops;  // the ops of custom stages
+  std::shared_ptr<PushSource> push;    // the source of a plan that begins with push {}
   // Records for memory stages, by the names of the stages ("memory" where the plan gives no name).
   std::map<std::string, std::shared_ptr<const MemoryRecords>> memory;
 
@@ -71,9 +71,9 @@ struct OpenOptions {
 // the source still grows.
 struct StreamLength {
   bool infinite = false;           // true if the plan repeats for ever
-  bool known = true;               // false: the two numbers below are 0
-  uint64_t batches = 0;            // of the whole stream, from batch 0
-  uint64_t batches_per_epoch = 0;  // 0 when batches straddle epochs
+  bool known = true;               // true if the two numbers below are known; else they are 0
+  uint64_t batches = 0;            // the number of batches of the whole stream, from batch 0
+  uint64_t batches_per_epoch = 0;  // the number of batches of an epoch; 0: batches straddle epochs
 };
 
 // A running plan. It delivers batches in order, with the same bits for every number of threads

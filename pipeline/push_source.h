@@ -43,7 +43,8 @@ class PushSource {
   //   CANCELLED            the pipeline was closed, so that nothing will read the record
   //   FAILED_PRECONDITION  Finish or Fail was called
   absl::Status Push(std::string_view record);
-  // As Push, without waiting and with a limit to the waiting; false if the source stayed full.
+  // The same as Push, without waiting and with a limit to the waiting. Return false if the source
+  // stayed full.
   absl::StatusOr<bool> TryPush(std::string_view record);
   absl::StatusOr<bool> PushFor(std::string_view record, std::chrono::nanoseconds limit);
 

@@ -24,9 +24,9 @@ namespace {
 
 // A batch that is not complete; a loss as soon as the stream is known to have gone on behind it.
 struct Gap {
-  uint64_t first = 0;  // of the batches first .. last
+  uint64_t first = 0;  // the first of the batches that lack rows
   uint64_t last = 0;
-  uint64_t rows = 0;  // missing; 0: not known
+  uint64_t rows = 0;  // the missing rows; 0: not known
   std::string who;
 };
 
@@ -64,7 +64,7 @@ class Checker {
 // The rows of the global batch that are there; tells those that are there twice.
 uint64_t Checker::CountRows(uint64_t batch,
                             const std::vector<std::pair<size_t, AuditBatch>>& slices) {
-  std::vector<std::pair<int64_t, size_t>> rows;  // and the start that logged them
+  std::vector<std::pair<int64_t, size_t>> rows;  // the rows, and the start that logged each
   for (const auto& [start, slice] : slices) {
     for (const AuditVisit& visit : slice.visits) {
       rows.emplace_back(slice.first_global_row + visit.row, start);
@@ -85,7 +85,8 @@ uint64_t Checker::CountRows(uint64_t batch,
   return static_cast<uint64_t>(std::unique(rows.begin(), rows.end(), same_row) - rows.begin());
 }
 
-// Of the rows of a batch. They differ where lanes are not equally far, or epochs are mixed.
+// The lowest epoch of a batch's rows. They differ where lanes are not equally far, or epochs are
+// mixed.
 uint64_t LowestEpoch(const std::vector<std::pair<size_t, AuditBatch>>& slices) {
   uint64_t lowest = slices[0].second.epoch;
   for (const auto& [start, slice] : slices) {
@@ -141,7 +142,7 @@ std::string Checker::Missing(uint64_t batch, const std::vector<size_t>& present)
   std::vector<std::string> names;
   for (size_t at = 0; at < starts_.size(); ++at) {
     const AuditStart& start = starts_[at];
-    const bool due = start.header.start_batch <= batch && batch < start.cut;
+    const bool due = start.header.start_batch <= batch && batch < start.taken_back_from;
     if (!due || std::ranges::find(present, at) != present.end()) continue;
     const auto before =
         std::ranges::lower_bound(start.slices, batch, {}, &AuditStart::Slice::batch);
@@ -215,7 +216,7 @@ void Checker::End() {
     end = std::max(end.value_or(0), start.end->next_batch);
   }
   for (const AuditStart& start : starts_) {
-    if (start.end || start.cut != AuditStart::kNever) continue;
+    if (start.end || start.taken_back_from != AuditStart::kNever) continue;
     findings_.Note(absl::StrCat(starts_.NameOf(start),
                                 ": ends without a mark: killed, cut short, or still running"));
   }

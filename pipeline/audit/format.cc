@@ -104,7 +104,7 @@ class Reader {
 
  private:
   std::string_view bytes_;
-  bool ok_ = true;
+  bool ok_ = true;  // true if no number so far was out of range
 };
 
 std::optional<uint64_t> OrNone(uint64_t value) {

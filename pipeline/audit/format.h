@@ -21,7 +21,7 @@ enum class AuditBlockKind : uint32_t { kHeader = 1, kBatch = 2, kEnd = 3 };
 // An orderly stop.
 struct AuditEnd {
   uint64_t next_batch = 0;
-  bool end_of_stream = false;
+  bool end_of_stream = false;  // true if no batch follows
 };
 
 // Whole blocks, ready to be written.

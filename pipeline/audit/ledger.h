@@ -59,10 +59,10 @@ class AuditLedger {
   struct Epoch {
     SampleSet visited;
     AuditEpoch summary;
-    bool over = false;
+    bool over = false;      // true if later epochs were seen since its last sample
     uint64_t expected = 0;  // samples, once they were counted
   };
-  struct Comparison;  // with the samples that the epoch should visit
+  struct Comparison;  // a comparison with the samples that the epoch should visit
   void CountOne(const SampleId& id, bool replaced);
   void Remember(const SampleId& id);
   std::optional<Comparison> Compare(const Epoch& epoch) const;

@@ -55,7 +55,7 @@ class AuditLogFile final : public AuditLog {
  private:
   const UniqueFd fd_;
   const std::string path_;
-  const bool sync_;
+  const bool sync_;  // AuditLogOptions::sync
   AuditHeader header_;
   absl::Status status_;  // the first error
 };

@@ -4,41 +4,19 @@
 #include "pipeline/audit.h"
 #include "pipeline/order/resume_token.h"
 #include "pipeline/plan/message.h"
+#include "pipeline/stages/table.h"
 
 namespace millrace::pipeline {
 namespace {
 
-bool DropsRows(const proto::Stage& stage) {
-  return stage.batch().drop_remainder() || stage.padded_batch().drop_remainder() ||
-         stage.ragged_batch().drop_remainder() || stage.bucket_by_length().drop_remainder();
-}
-
-// True when every epoch visits each record of the source once, for any content of the records.
+// True if every epoch visits each record of the source once, for any content of the records.
 bool VisitsEveryRecord(const proto::Pipeline& plan) {
-  return std::ranges::all_of(plan.stage(), [](const proto::Stage& stage) {
-    using Op = proto::Stage::OpCase;
-    switch (stage.op_case()) {
-      case Op::kTake:
-      case Op::kSkip:
-      case Op::kShard:
-      case Op::kFilter:
-      case Op::kUnbatch:
-      case Op::kPush:
-      case Op::kConcatenate:
-      case Op::kMix:
-        return false;
-      default:
-        return !DropsRows(stage);
-    }
-  });
+  return std::ranges::none_of(plan.stage(), SkipsRecords);
 }
 
-// True when the number of batches is known without looking at records.
+// True if the number of batches is known without looking at records.
 bool BatchesAreArithmetic(const proto::Pipeline& plan) {
-  return std::ranges::none_of(plan.stage(), [](const proto::Stage& stage) {
-    const bool looks = stage.has_filter() && !stage.filter().materialize();
-    return looks || stage.has_unbatch() || stage.has_bucket_by_length() || stage.has_push();
-  });
+  return std::ranges::none_of(plan.stage(), CountsByRecords);
 }
 
 }  // namespace

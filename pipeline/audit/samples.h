@@ -28,7 +28,7 @@ class SampleSet {
  private:
   using Page = std::array<uint64_t, 64>;
 
-  std::unordered_map<uint64_t, std::unique_ptr<Page>> records_;  // by record / 4096
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> records_;  // the pages, by record / 4096
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<Page>> tiles_;
   uint64_t size_ = 0;
 };

@@ -98,13 +98,13 @@ void AuditStarts::TakeBack() {
     for (size_t b = a + 1; b < starts_.size(); ++b) {
       const AuditHeader& later = starts_[b].header;
       if (later.world == start.header.world && later.rank != start.header.rank) continue;
-      start.cut = std::min(start.cut, later.start_batch);
+      start.taken_back_from = std::min(start.taken_back_from, later.start_batch);
     }
-    const auto counts =
-        std::ranges::lower_bound(start.slices, start.cut, {}, &AuditStart::Slice::batch);
+    const auto counts = std::ranges::lower_bound(start.slices, start.taken_back_from, {},
+                                                 &AuditStart::Slice::batch);
     report_.withdrawn_slices += static_cast<uint64_t>(start.slices.end() - counts);
     start.slices.erase(counts, start.slices.end());
-    if (start.end && start.end->next_batch > start.cut) start.end.reset();
+    if (start.end && start.end->next_batch > start.taken_back_from) start.end.reset();
   }
 }
 

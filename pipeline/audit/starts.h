@@ -26,8 +26,8 @@ struct AuditStart {
   AuditHeader header;
   std::vector<Slice> slices;
   std::optional<AuditEnd> end;
-  uint64_t cut = kNever;  // slices of batches from here on are taken back
-  size_t next = 0;        // the slice to merge next
+  uint64_t taken_back_from = kNever;  // slices of batches from here on are taken back
+  size_t next = 0;                    // the slice to merge next
 };
 
 // The starts of all logs, in the order of time. Thread-compatible.

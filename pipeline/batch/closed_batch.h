@@ -31,7 +31,7 @@ struct ClosedBatch {
   uint64_t index = 0;
   uint64_t pass = 0;  // passes over the batch stage before this one
   uint64_t epoch = 0;
-  bool ends_epoch = false;
+  bool ends_epoch = false;       // true if the epoch changes, or the stream ends, behind it
   int64_t num_slots = 0;         // rows of this rank's tensors, those without a sample included
   int64_t first_global_row = 0;  // the global row of slot 0
   int64_t num_global_valid_rows = 0;

@@ -20,10 +20,10 @@ namespace {
 
 constexpr int64_t kNobody = -1;
 
-// Whose row stands in each slot from now on; of a valid one, or kNobody.
+// The slot whose row stands in each slot from now on; kNobody: no row does.
 using Arrangement = std::vector<int64_t>;
 
-// Rows where they are; nobody where there is no sample.
+// The arrangement that moves no row; kNobody where there is no sample.
 Arrangement AsTheyAre(const BatchData& data) {
   Arrangement from(static_cast<size_t>(data.layout->num_rows), kNobody);
   for (size_t slot = 0; slot < from.size(); ++slot) {
@@ -155,7 +155,7 @@ absl::Status DamageBudget::Count(const BatchData& data) {
   if (spec_->max_count != 0 && damaged_ > spec_->max_count) {
     return Exceeded(absl::StrCat("max_count ", spec_->max_count));
   }
-  const bool counts = spec_->max_share != 0 && samples_ >= kShareFloor;
+  const bool counts = spec_->max_share != 0 && samples_ >= kMinSamples;
   if (counts && static_cast<double>(damaged_) > spec_->max_share * static_cast<double>(samples_)) {
     return Exceeded(absl::StrCat("max_share ", spec_->max_share));
   }

@@ -23,10 +23,10 @@ namespace millrace::pipeline {
 
 // Substitutes that are tried for a damaged sample.
 inline constexpr uint32_t kMaxCandidates = 16;
-// The share of damaged samples counts from so many on.
-inline constexpr uint64_t kShareFloor = 1000;
+// The number of samples from which on max_share limits the fraction of damaged ones.
+inline constexpr uint64_t kMinSamples = 1000;
 
-// True when the data of a sample is to blame: its checksum, framing, compression, encoding or
+// True if the data of a sample is to blame: its checksum, framing, compression, encoding or
 // values. Not when a read failed, memory was short, or user code did not say so.
 bool IsDamage(const absl::Status& error);
 

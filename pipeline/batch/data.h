@@ -61,9 +61,9 @@ absl::StatusOr<BatchLayout> MakeBatchLayout(const Schema& schema, uint64_t num_r
 //   INVALID_ARGUMENT  the slab would be larger than 2^46 B
 absl::StatusOr<BatchLayout> MakeClosedLayout(const PhysicalPlan& plan, const ClosedBatch& batch);
 
-// Batches that are made ahead where nobody says how many: 2, or up to 32 while their slabs take
-// 1 MiB together. A batch of little work takes less time than waking a thread, so that two would
-// leave workers and consumer waiting for each other.
+// The number of batches that are made ahead where the plan does not say: 2, or up to 32 while their
+// slabs take 1 MiB together. A batch of little work takes less time than waking a thread, so that
+// two would leave workers and consumer waiting for each other.
 int DefaultPrefetch(const BatchLayout& layout);
 
 // Slabs, reused by batches of the same size. Thread-safe. Slabs may come back after Close, and are
@@ -115,7 +115,7 @@ struct BatchData {
   SampleId* ids() const { return reinterpret_cast<SampleId*>(slab + layout->ids_offset); }
   uint8_t* valid() const { return reinterpret_cast<uint8_t*>(slab + layout->valid_offset); }
 
-  std::shared_ptr<const BatchLayout> layout;  // of one slab size
+  std::shared_ptr<const BatchLayout> layout;  // the layout, of one slab size
   const std::shared_ptr<SlabPool> pool;
   const std::shared_ptr<MemoryBudget> budget;
   std::byte* slab = nullptr;
@@ -124,7 +124,7 @@ struct BatchData {
 
   uint64_t index = 0;
   uint64_t epoch = 0;
-  bool ends_epoch = false;
+  bool ends_epoch = false;  // true if the epoch changes, or the stream ends, behind this batch
   int64_t num_valid_rows = 0;
   int64_t num_global_valid_rows = 0;
   int64_t first_global_row = 0;

@@ -83,7 +83,7 @@ class Placer {
 
  private:
   BatchLayout& layout_;
-  bool fits_ = true;
+  bool fits_ = true;  // true if the tensors so far fit kMaxSlabBytes
 };
 
 template <typename T>
@@ -164,7 +164,7 @@ class ClosedLayout {
     layout_.splits.emplace_back();
     layout_.fill.emplace_back();
   }
-  // Of each slot; rows without a sample, and bad ones, have none of anything.
+  // The shape of each slot's value; those of rows without a sample, and of bad ones, are empty.
   std::vector<Shape> OwnShapes(size_t first, size_t rank) const {
     std::vector<Shape> own(Rows(), Shape(std::vector<int64_t>(rank, 0)));
     const size_t per_row = batch_.rows.empty() ? 0 : batch_.extents.size() / batch_.rows.size();

@@ -1,6 +1,6 @@
 #include "pipeline/batch/host_allocator.h"
 
-// Stands in for pinned_allocator.cc in a build without CUDA.
+// Stands in for pinned.cc in a build without CUDA.
 
 namespace millrace::pipeline {
 

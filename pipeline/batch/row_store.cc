@@ -66,7 +66,7 @@ void VisitPadded(const Shape& own, const Field& padded,
   }
   std::array<int64_t, Shape::kMaxRank> index{};
   for (size_t from = 0;; from += stretch) {
-    size_t line = 0;  // which of the places
+    size_t line = 0;  // the number of the place
     for (int i = 0; i < inner; ++i) {
       line = line * static_cast<size_t>(padded.shape[i]) + static_cast<size_t>(index[i]);
     }

@@ -22,7 +22,7 @@ bool LaneSettler::FillOpenBatch() {
   for (BatchLane& lane : lanes_) {
     waits = !FillLane(lane) || waits;
     any_rows = any_rows || lane.num_rows > 0;
-    const bool is_short = lane.done && lane.num_rows < (is_bucket() ? 1 : Share(0));
+    const bool is_short = lane.done && lane.num_rows < (is_bucket() ? 1 : RowsOfLane(0));
     if (is_short && plan_.batch.drop_remainder) {
       Apply(counter_.OnPassEnd());
       return true;
@@ -37,12 +37,12 @@ bool LaneSettler::FillOpenBatch() {
   return true;
 }
 
-// Pulls rows until the lane has its share of the open batch, or its pass has ended.
+// Pulls rows until the lane has its rows of the open batch, or its pass has ended.
 bool LaneSettler::FillLane(BatchLane& lane) {
   if (is_bucket()) return FillFromBuckets(lane);
-  const uint64_t share = Share(0);
+  const uint64_t rows = RowsOfLane(0);
   LaneRow row;
-  while (!lane.done && lane.num_rows < share) {
+  while (!lane.done && lane.num_rows < rows) {
     switch (lane.lane.Next(row)) {
       case Lane::Outcome::kNeedsMore:
         return false;
@@ -79,7 +79,7 @@ bool LaneSettler::FillFromBuckets(BatchLane& lane) {
         const int64_t* extents = lane.lane.extents();
         const size_t bucket = BucketOf(row, extents);
         lane.buckets[bucket].Append(std::move(row), extents);
-        if (lane.buckets[bucket].size() == Share(bucket)) CloseBucket(lane, bucket);
+        if (lane.buckets[bucket].size() == RowsOfLane(bucket)) CloseBucket(lane, bucket);
         break;
       }
     }
@@ -135,10 +135,10 @@ ClosedBatch LaneSettler::Assemble() const {
   ClosedBatch batch;
   batch.index = next_index_;
   batch.pass = pass_;
-  const auto share = static_cast<int64_t>(Share(0));
+  const auto rows = static_cast<int64_t>(RowsOfLane(0));
   const auto ranks = static_cast<uint64_t>(options_.world);
-  batch.num_slots = static_cast<int64_t>((options_.num_lanes + ranks - 1) / ranks) * share;
-  batch.first_global_row = static_cast<int64_t>(own_.first) * share;
+  batch.num_slots = static_cast<int64_t>((options_.num_lanes + ranks - 1) / ranks) * rows;
+  batch.first_global_row = static_cast<int64_t>(own_.first) * rows;
   if (!all_lanes_) batch.num_global_valid_rows = static_cast<int64_t>(plan_.batch.size);
   for (const BatchLane& lane : lanes_) {
     if (all_lanes_) batch.num_global_valid_rows += static_cast<int64_t>(lane.num_rows);
@@ -172,8 +172,8 @@ ClosedBatch LaneSettler::Assemble() const {
 
 // Rows of the batch that are the lane's, empty ones included.
 int64_t LaneSettler::SlotsOf(const BatchLane& lane) const {
-  if (!is_bucket()) return static_cast<int64_t>(Share(0));
-  return lane.num_rows == 0 ? 0 : static_cast<int64_t>(Share(lane.bucket));
+  if (!is_bucket()) return static_cast<int64_t>(RowsOfLane(0));
+  return lane.num_rows == 0 ? 0 : static_cast<int64_t>(RowsOfLane(lane.bucket));
 }
 
 void LaneSettler::PlaceBuckets(ClosedBatch& batch) const {

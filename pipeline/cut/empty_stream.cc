@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMaxRound = uint64_t{1} << 48;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 27;
 
-// True when a step draws, anywhere in the order.
+// True if a step draws, anywhere in the order.
 bool Shuffles(const OrderPlan& order) {
   return std::ranges::any_of(order.inputs, Shuffles) ||
          std::ranges::any_of(order.steps, [](const OrderStep& step) {
@@ -22,12 +22,12 @@ bool Shuffles(const OrderPlan& order) {
          });
 }
 
-// True when every pass of the source gives the same records in the same order.
+// True if every pass of the source gives the same records in the same order.
 bool RepeatsItself(const OrderPlan& order) {
   return order.root == OrderPlan::Root::kSource && !Shuffles(order);
 }
 
-// True when an element of a zip is other records in another epoch.
+// True if an element of a zip is other records in another epoch.
 bool ZipChanges(const PhysicalPlan& plan) {
   return plan.zip.has_value() &&
          std::ranges::any_of(plan.zip->inputs,

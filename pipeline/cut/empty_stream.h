@@ -40,7 +40,7 @@ class EmptyStreamWatch {
   uint64_t num_lanes_ = 0;
   // Orders that repeat themselves.
   uint64_t round_ = 0;                 // positions of a lane in one round; 0: another order
-  std::map<uint64_t, uint64_t> idle_;  // by lane: positions since a row passed
+  std::map<uint64_t, uint64_t> idle_;  // positions since a row passed, by lane
   // Other orders.
   uint64_t unseen_records_ = 0;  // the records not looked at yet; 0: not watched
   std::vector<bool> seen_;

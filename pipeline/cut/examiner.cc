@@ -23,7 +23,7 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr size_t kMaxBlockRows = 4096;  // of a run made by unbatch
+constexpr size_t kMaxBlockRows = 4096;  // the rows of a run made by unbatch
 
 // A row of the run being worked on.
 struct Place {
@@ -201,7 +201,7 @@ class Examination {
       if (run.ok(row) || places[i].error >= 0) continue;
       places[i].error = static_cast<int32_t>(found_.errors.size());
       RecordError error = GetRecordError(run.status(row)).value_or(RecordError());
-      error.position = -1;  // of this run, not of the stream
+      error.position = -1;  // the position in the stream is not known here
       absl::Status status =
           Annotate(run.status(row), ToStd(absl::StrCat("stage \"", ToAbsl(stage), "\"")));
       SetRecordError(status, error);

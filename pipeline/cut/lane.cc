@@ -11,7 +11,7 @@
 
 namespace millrace::pipeline {
 
-uint64_t ShareOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes) {
+uint64_t PartOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes) {
   using Wide = unsigned __int128;
   return static_cast<uint64_t>(Wide{count} * (lane + 1) / num_lanes -
                                Wide{count} * lane / num_lanes);
@@ -81,12 +81,12 @@ void RowBuffer::Read(StateReader& reader, uint64_t first, uint64_t from, uint64_
 Lane::Lane(const LanePlan& plan, uint64_t lane, uint64_t size)
     : plan_(&plan), lane_(lane), size_(size) {
   for (const LanePlan::Step& step : plan.steps) {
-    const uint64_t share = step.kind == SettleStep::Kind::kShuffle
+    const uint64_t limit = step.kind == SettleStep::Kind::kShuffle
                                ? std::max<uint64_t>(1, step.count / plan.num_lanes)
-                               : ShareOfLane(step.count, lane, plan.num_lanes);
-    steps_.push_back({share, 0, 0, false, RowBuffer(plan.extents_per_row), {}});
+                               : PartOfLane(step.count, lane, plan.num_lanes);
+    steps_.push_back({limit, 0, 0, false, RowBuffer(plan.extents_per_row), {}});
     if (step.kind == SettleStep::Kind::kShuffle && !plan.splits_records) {
-      steps_.back().buffer.Reserve(std::min(share, size));
+      steps_.back().buffer.Reserve(std::min(limit, size));
     }
   }
 }
@@ -256,8 +256,8 @@ void Lane::StartDrain(StepState& state) {
   state.buffer.Reorder([&](size_t i) { return permutation(left - 1 - i); });
 }
 
-// As the order's shuffle (order_shuffle.cc): a row leaves the slot that is drawn when the row that
-// takes its place is there.
+// Shuffles as the order does (order/shuffle.cc): a row leaves the slot that is drawn when the row
+// that takes its place is there.
 Lane::Outcome Lane::PullShuffled(size_t step, LaneRow& row) {
   StepState& state = steps_[step];
   const uint64_t width = std::min(state.limit, state.count + 1);

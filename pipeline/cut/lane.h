@@ -104,7 +104,7 @@ class Lane {
   // True if no more rows of the input are wanted in this pass: it has ended, or a take is complete.
   bool IsDone() const;
 
-  // As Settler::NextPosition, WantsMore, Settle.
+  // The same as Settler::NextPosition, WantsMore, Settle.
   uint64_t next_position() const { return frontier_.position; }
   bool WantsMore(uint64_t max_rows, bool may_pass_again) const;
   void Add(Examined block);
@@ -136,11 +136,11 @@ class Lane {
     size_t next = 0;  // the next row
   };
   struct StepState {
-    uint64_t limit = 0;  // this lane's share: rows taken, skipped or buffered
-    uint64_t count = 0;  // rows taken, skipped or given out
-    uint64_t key = 0;    // the key of a shuffle in this pass
-    bool draining = false;
-    RowBuffer buffer;  // the rows of a shuffle; draining: the next row last
+    uint64_t limit = 0;     // this lane's part: rows taken, skipped or buffered
+    uint64_t count = 0;     // rows taken, skipped or given out
+    uint64_t key = 0;       // the key of a shuffle in this pass
+    bool draining = false;  // true if the shuffle has all rows of the pass and gives them out
+    RowBuffer buffer;       // the rows of a shuffle; draining: the next row last
     std::vector<int64_t> extents;
   };
   static Place PlaceOf(const Examined::Row& row) {
@@ -160,12 +160,12 @@ class Lane {
   const LanePlan* plan_;
   uint64_t lane_;
   uint64_t size_;
-  uint64_t first_ = 0;  // the first position of the pass
-  uint64_t end_ = 0;    // the end of the pass; kInfinite without end
-  Place frontier_;      // the place up to which rows were examined
-  Place used_;          // the place up to which rows were pulled
-  bool ended_ = false;
-  bool reached_end_ = false;
+  uint64_t first_ = 0;           // the first position of the pass
+  uint64_t end_ = 0;             // the end of the pass; kInfinite without end
+  Place frontier_;               // the place up to which rows were examined
+  Place used_;                   // the place up to which rows were pulled
+  bool ended_ = false;           // true if no more rows are wanted in this pass
+  bool reached_end_ = false;     // true if the rows came to the end of the input
   std::deque<Pending> pending_;  // blocks to pull from; the first may be used up
   uint64_t pending_rows_ = 0;
   std::vector<StepState> steps_;
@@ -173,9 +173,9 @@ class Lane {
   std::vector<uint64_t> dropped_;  // the records dropped, of an input that grows
 };
 
-// Returns lane `lane`'s share of `count` things: count (lane + 1) / L - count lane / L, each
+// Returns lane `lane`'s part of `count` things: count (lane + 1) / L - count lane / L, each
 // rounded down.
-uint64_t ShareOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes);
+uint64_t PartOfLane(uint64_t count, uint64_t lane, uint64_t num_lanes);
 
 }  // namespace millrace::pipeline
 

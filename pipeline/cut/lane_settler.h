@@ -21,7 +21,7 @@ namespace millrace::pipeline {
 
 class LaneSettler final : public Settler {
  public:
-  // As Settler::Make. A settler that failed Init is not used.
+  // The same as Settler::Make. A settler that failed Init is not used.
   LaneSettler(const PhysicalPlan& plan, SettlerOptions options, BatchCounter counter);
   absl::Status Init();
 
@@ -60,7 +60,8 @@ class LaneSettler final : public Settler {
 
   bool is_bucket() const { return plan_.batch.kind == BatchSpec::Kind::kBucket; }
   Range LanesOfRank(int rank) const;
-  uint64_t Share(size_t bucket) const;  // rows of a lane in a batch
+  // The rows that each lane has in a batch (of `bucket`, in a plan with buckets).
+  uint64_t RowsOfLane(size_t bucket) const;
   BatchLane& At(uint64_t lane) { return lanes_[lane - settled_.first]; }
   const BatchLane& At(uint64_t lane) const { return lanes_[lane - settled_.first]; }
   BatchLane MakeLane(uint64_t lane) const;
@@ -82,7 +83,7 @@ class LaneSettler final : public Settler {
   void ClearOpenBatch();
   void Apply(BatchCounter::After after);
 
-  // State (settler_restore.cc).
+  // State (restore.cc).
   std::string WriteState();
   uint64_t ShapeHash() const;
   absl::Status ReadState(StateReader& reader);
@@ -96,7 +97,7 @@ class LaneSettler final : public Settler {
   LanePlan lane_plan_;
   Range own_;
   Range settled_;
-  bool all_lanes_ = true;
+  bool all_lanes_ = true;                // true if this rank settles the lanes of every rank
   uint64_t max_pending_rows_ = 0;        // the most rows that wait in a lane
   std::optional<size_t> length_extent_;  // a row's extent that is its length; none: fixed_length_
   int64_t fixed_length_ = 0;

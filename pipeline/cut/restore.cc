@@ -154,7 +154,7 @@ void LaneSettler::ReadLane(StateReader& reader, BatchLane& lane) const {
   lane.lane.Read(reader, pass_);
   for (size_t b = 0; b < lane.buckets.size(); ++b) {
     lane.buckets[b].Read(reader, lane.lane.first_position(), lane.lane.used_position(),
-                         Share(b) - 1);
+                         RowsOfLane(b) - 1);
   }
 }
 
@@ -183,10 +183,10 @@ std::vector<RowOrigin> LaneSettler::FindOpenRows(BatchLane& lane) {
 std::vector<RowOrigin> LaneSettler::OpenRows(uint64_t lane) const { return At(lane).open_rows; }
 
 absl::Status LaneSettler::Reopen(uint64_t lane, const Examined& rows) {
-  BatchLane& target = At(lane);
-  if (target.open_rows.empty()) return absl::OkStatus();
+  BatchLane& reopened = At(lane);
+  if (reopened.open_rows.empty()) return absl::OkStatus();
   const FoundRows found(rows, options_.extents_per_row);
-  for (RowBuffer* buffer : OpenBuffers(target)) {
+  for (RowBuffer* buffer : OpenBuffers(reopened)) {
     for (size_t i = 0; i < buffer->size(); ++i) {
       if (found.Fill(*buffer, i, lane_plan_.num_filters)) continue;
       const RowOrigin& origin = buffer->row(i).origin;
@@ -195,7 +195,7 @@ absl::Status LaneSettler::Reopen(uint64_t lane, const Examined& rows) {
           " of lane ", lane, ", which a filter drops now: the data is not what it was"));
     }
   }
-  target.open_rows.clear();
+  reopened.open_rows.clear();
   --lanes_to_reopen_;
   return absl::OkStatus();
 }

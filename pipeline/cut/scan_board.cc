@@ -35,7 +35,7 @@ std::optional<uint64_t> ScanBoard::FirstMissing(uint64_t lanes, uint64_t block) 
   return first;
 }
 
-// Of the lanes that want more, the one with the least under way; then the one furthest behind.
+// The lane with the least under way, of those that want more; then the one furthest behind.
 size_t ScanBoard::FindLane(uint64_t ahead) const {
   size_t best = lanes_.size();
   for (size_t i = 0; i < lanes_.size(); ++i) {
@@ -82,19 +82,19 @@ ScanBlock* ScanBoard::Append(const ScanClaim& claim, uint64_t first, uint64_t en
   block->found.first = first;
   block->found.end = end;
   ++num_blocks_;
-  return lanes_[claim.lane_index].ring.emplace_back(std::move(block)).get();
+  return lanes_[claim.lane_index].blocks.emplace_back(std::move(block)).get();
 }
 
 bool ScanBoard::HasHeads() const {
   return std::ranges::any_of(
-      lanes_, [](const Lane& lane) { return !lane.ring.empty() && lane.ring.front()->done; });
+      lanes_, [](const Lane& lane) { return !lane.blocks.empty() && lane.blocks.front()->done; });
 }
 
 ScanBoard::Heads ScanBoard::TakeHeads() {
   Heads heads;
   for (Lane& lane : lanes_) {
-    while (!lane.ring.empty() && lane.ring.front()->done) {
-      ScanBlock& block = *lane.ring.front();
+    while (!lane.blocks.empty() && lane.blocks.front()->done) {
+      ScanBlock& block = *lane.blocks.front();
       const uint64_t count = block.found.end - block.found.first;
       lane.under_way -= count;
       if (!block.reopens) {
@@ -106,7 +106,7 @@ ScanBoard::Heads ScanBoard::TakeHeads() {
           heads.reopened.push_back(std::exchange(lane.reopened, {}));
         }
       }
-      lane.ring.pop_front();
+      lane.blocks.pop_front();
       --num_blocks_;
     }
   }

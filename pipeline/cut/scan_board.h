@@ -12,7 +12,7 @@
 #include "pipeline/cut/settler.h"
 
 // The work of pass 1 that is under way, lane by lane. Workers look at records in any order. Their
-// findings wait in the lane's reorder ring until the findings before them are there too, and are
+// findings wait in the lane's reorder queue until the findings before them are there too, and are
 // then settled.
 //
 // A lane that continues from a token first looks again at the records of the rows that were open in
@@ -24,7 +24,7 @@ namespace millrace::pipeline {
 struct ScanBlock {
   Examined found;
   bool reopens = false;  // true if it is of open rows
-  bool done = false;
+  bool done = false;     // true if its records were looked at
 };
 
 // Positions that a worker is to look at next.
@@ -47,19 +47,19 @@ class ScanBoard {
   // Sets other ends, not before those that were given last.
   void SetEnds(std::span<const uint64_t> ends);
 
-  // True when a lane wants more and has fewer than `ahead` positions under way.
+  // True if a lane wants more and has fewer than `ahead` positions under way.
   bool MayClaim(uint64_t ahead) const { return FindLane(ahead) != lanes_.size(); }
   // The next positions, at most `rows`, of the lane that is furthest behind.
   // REQUIRES: MayClaim(ahead).
   ScanClaim Claim(uint64_t rows, uint64_t ahead);
-  // A place in the ring for the part [first, end) of a claim, in order. Lives until it is done and
-  // TakeHeads takes it.
+  // A place in the lane's queue for the part [first, end) of a claim, in order. Lives until it is
+  // done and TakeHeads takes it.
   ScanBlock* Append(const ScanClaim& claim, uint64_t first, uint64_t end);
 
-  // The findings that the settler is told next, from the heads of the rings.
+  // The findings that the settler is told next, from the heads of the lanes' queues.
   struct Heads {
-    std::vector<Examined> reopened;  // each complete; for Settler::Reopen, before `found`
-    std::vector<Examined> found;     // for Settler::Settle, in order within each lane
+    std::vector<Examined> reopened;  // the complete findings for Settler::Reopen, before `found`
+    std::vector<Examined> found;     // the findings for Settler::Settle, in order within each lane
     bool empty() const { return reopened.empty() && found.empty(); }
   };
   Heads TakeHeads();
@@ -80,9 +80,9 @@ class ScanBoard {
     uint64_t next = 0;  // the next position to claim
     uint64_t end = 0;
     uint64_t under_way = 0;  // positions claimed and not settled
-    bool wants_more = true;
-    bool is_done = false;  // true if its positions are only claimed to be discarded
-    std::deque<std::unique_ptr<ScanBlock>> ring;
+    bool wants_more = true;  // true if the settler wants more findings
+    bool is_done = false;    // true if its positions are only claimed to be discarded
+    std::deque<std::unique_ptr<ScanBlock>> blocks;
     std::vector<uint64_t> reopen;  // positions to look at again, ascending
     size_t reopen_next = 0;        // the index of the next of them to claim
     size_t reopen_done = 0;

@@ -120,7 +120,7 @@ absl::Status LaneSettler::Init() {
   FindLength();
   const size_t num_buckets = is_bucket() ? plan_.batch.bucket_sizes.size() : 1;
   for (size_t b = 0; b < num_buckets; ++b) {
-    max_pending_rows_ = std::max({max_pending_rows_, kMinPendingRows, 2 * Share(b)});
+    max_pending_rows_ = std::max({max_pending_rows_, kMinPendingRows, 2 * RowsOfLane(b)});
   }
   for (uint64_t lane = settled_.first; lane < settled_.end; ++lane) {
     lanes_.push_back(MakeLane(lane));
@@ -151,7 +151,7 @@ LaneSettler::Range LaneSettler::LanesOfRank(int rank) const {
   return {slice.first_row, slice.first_row + slice.num_rows};
 }
 
-uint64_t LaneSettler::Share(size_t bucket) const {
+uint64_t LaneSettler::RowsOfLane(size_t bucket) const {
   return (is_bucket() ? plan_.batch.bucket_sizes[bucket] : plan_.batch.size) / options_.num_lanes;
 }
 
@@ -238,7 +238,7 @@ std::vector<uint64_t> LaneSettler::TakeDropped() {
   return dropped;
 }
 
-// Of the batch that is being filled, when it is sure to be delivered.
+// The epoch of the batch that is being filled; nullopt if it is not sure to be delivered.
 std::optional<uint64_t> LaneSettler::OpenEpoch() const {
   if (is_bucket() || plan_.batch.drop_remainder || !counter_.NextIsDelivered()) return std::nullopt;
   for (const BatchLane& lane : lanes_) {

@@ -114,9 +114,9 @@ class Settler {
 
   // An input that grows. Its one pass has so many elements in each lane. Call it once.
   virtual void EndInput(const std::vector<uint64_t>& lane_sizes) = 0;
-  // True when the rows of some lane came to the end of the input; false where a take went before.
+  // True if the rows of some lane came to the end of the input; false where a take went before.
   virtual bool reached_end() const = 0;
-  // True when no batch holds rows of the lane's next positions, however the input goes on.
+  // True if no batch holds rows of the lane's next positions, however the input goes on.
   virtual bool LaneIsDone(uint64_t lane) const = 0;
   // Returns the records of rows that were given to Settle and will be in no ClosedBatch of this
   // rank: each in one call, once for every such row. Rows left over at the end of the input are not

@@ -43,7 +43,7 @@ class StateReader {
  private:
   std::string bytes_;
   size_t next_ = 0;
-  bool ok_ = true;
+  bool ok_ = true;  // false once damage was met
 };
 
 }  // namespace millrace::pipeline

@@ -95,7 +95,7 @@ class CudaDevice final : public Device {
 
  private:
   const int ordinal_;
-  const bool has_pools_;
+  const bool has_pools_;  // true if the device has memory pools
   const std::string name_;
 };
 

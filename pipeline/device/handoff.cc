@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<Handoff>> Handoff::Make(std::shared_ptr<Device> d
 Handoff::Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring)
     : slabs_(std::move(slabs)), pipeline_(std::move(pipeline)), ring_(static_cast<size_t>(ring)) {}
 
-// A copy that fails here is nobody's any more; that it is over is all that counts.
+// No caller is left for the error of a copy that fails here; it only has to be over.
 Handoff::~Handoff() {
   Cancel();
   queue_.clear();

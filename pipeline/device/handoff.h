@@ -35,7 +35,7 @@ struct BatchCopy {
   BatchCopy(const BatchCopy&) = delete;
   BatchCopy& operator=(const BatchCopy&) = delete;
 
-  // As DeviceBatch::Ready; an error names the batch.
+  // The same as DeviceBatch::Ready; an error names the batch.
   absl::StatusOr<bool> Done() const;
 
   const std::shared_ptr<DeviceSlabs> slabs;
@@ -63,7 +63,7 @@ struct DeviceBatchData {
   std::vector<uint8_t> valid;
   uint64_t index = 0;
   uint64_t epoch = 0;
-  bool ends_epoch = false;
+  bool ends_epoch = false;  // true if the epoch changes, or the stream ends, behind this batch
   int64_t num_valid_rows = 0;
   int64_t num_global_valid_rows = 0;
   int64_t first_global_row = 0;
@@ -131,7 +131,8 @@ class Handoff {
   uint64_t failed_index_ = std::numeric_limits<uint64_t>::max();  // the lowest whose copy failed
   std::optional<absl::Status> result_;  // the result of Next from now on; OK: the end
 
-  std::atomic<bool> cancelled_{false};  // any thread -> the one in Next, acquire and release
+  // True once Cancel was called. Any thread -> the one in Next, acquire and release.
+  std::atomic<bool> cancelled_{false};
   Mutex mu_;
   CondVar cancel_;  // wakes WaitForCopy; with cancelled_
 };

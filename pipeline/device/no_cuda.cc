@@ -1,7 +1,7 @@
 #include "pipeline/device/device.h"
 #include "pipeline/device_feed.h"
 
-// Stands in for cuda_device.cc in a build without CUDA.
+// Stands in for cuda.cc in a build without CUDA.
 
 namespace millrace::pipeline {
 

@@ -87,7 +87,7 @@ class DeviceSlabs {
   const int64_t max_bytes_;
 
   mutable Mutex mu_;
-  bool closed_ MILLRACE_GUARDED_BY(mu_) = false;
+  bool closed_ MILLRACE_GUARDED_BY(mu_) = false;  // true once Close was called
   int64_t allocated_ MILLRACE_GUARDED_BY(mu_) = 0;
   std::vector<Idle> idle_ MILLRACE_GUARDED_BY(mu_);  // the longest idle first
   std::vector<void*> events_ MILLRACE_GUARDED_BY(mu_);

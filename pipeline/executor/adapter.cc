@@ -12,48 +12,48 @@ constexpr int64_t kWindowNanoseconds = 100 * kMillisecond;
 constexpr int64_t kHoldNanoseconds = 700 * kMillisecond;
 constexpr int64_t kRegretNanoseconds = 2000 * kMillisecond;
 constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min() / 2;
-constexpr double kStarvingLook = 0.1;     // share of a look that the consumer waited
+constexpr double kStarvingLook = 0.1;     // fraction of a look that the consumer waited
 constexpr double kStarvingWindow = 0.02;  // the same of a window
-constexpr double kBusy = 0.5;             // share of their time that threads work when they lack
+constexpr double kBusy = 0.5;             // fraction of their time that threads work when they lack
 constexpr double kHeadRoom = 1.5;         // threads per demand
-constexpr double kSameDemand = 0.8;       // of a regretted shrink's: below, it may be made again
+constexpr double kSameDemand = 0.8;       // below this part of a regretted demand it shrinks again
 
 int DoubledUpTo(int limit, int value) { return value > limit / 2 ? limit : 2 * value; }
 
-double Share(int64_t part, int64_t whole) {
+double Fraction(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
 }  // namespace
 
-Adapter::Adapter(const Targets& limits)
+Adapter::Adapter(const Goals& limits)
     : limits_{std::max(1, limits.threads), std::max(1, limits.ring)},
-      targets_(limits_),
+      goals_(limits_),
       full_ns_(kLongAgo),
       shrunk_ns_(kLongAgo) {}
 
-Targets Adapter::Update(const Observation& now) {
+Goals Adapter::Update(const Observation& now) {
   if (!begun_) {
     begun_ = true;
     look_ = now;
     BeginWindow(now);
-    return targets_;
+    return goals_;
   }
   least_ready_ = std::min(least_ready_, UnusedBatches(now));
-  if (now.ready_batches >= std::max(1, targets_.ring - 1)) {
+  if (now.ready_batches >= std::max(1, goals_.ring - 1)) {
     full_ = true;
     full_ns_ = now.now_ns;
   }
   if (now.now_ns - look_.now_ns >= kLookNanoseconds) Look(now);
   if (now.now_ns - window_.now_ns >= kWindowNanoseconds) CloseWindow(now);
-  return targets_;
+  return goals_;
 }
 
 void Adapter::Look(const Observation& now) {
   const int64_t elapsed = now.now_ns - look_.now_ns;
   const bool starving =
-      Share(now.consumer_wait_ns - look_.consumer_wait_ns, elapsed) > kStarvingLook;
-  const double busy = Share(now.busy_ns - look_.busy_ns, elapsed) / targets_.threads;
+      Fraction(now.consumer_wait_ns - look_.consumer_wait_ns, elapsed) > kStarvingLook;
+  const double busy = Fraction(now.busy_ns - look_.busy_ns, elapsed) / goals_.threads;
   look_ = now;
   if (!starving) return;
   starved_ = true;
@@ -62,11 +62,11 @@ void Adapter::Look(const Observation& now) {
 
 void Adapter::CloseWindow(const Observation& now) {
   const int64_t elapsed = now.now_ns - window_.now_ns;
-  const double demand = Share(now.busy_ns - window_.busy_ns, elapsed);
+  const double demand = Fraction(now.busy_ns - window_.busy_ns, elapsed);
   const bool starving =
-      Share(now.consumer_wait_ns - window_.consumer_wait_ns, elapsed) > kStarvingWindow;
+      Fraction(now.consumer_wait_ns - window_.consumer_wait_ns, elapsed) > kStarvingWindow;
   // Otherwise a look has answered already.
-  if (starving && !starved_ && demand >= kBusy * targets_.threads) Grow(now);
+  if (starving && !starved_ && demand >= kBusy * goals_.threads) Grow(now);
   history_.push_back({window_.now_ns, demand, least_ready_, full_, starving || starved_});
   BeginWindow(now);
   // A window counts until its beginning is too old, so that one long pause does not count for ever.
@@ -79,7 +79,7 @@ void Adapter::CloseWindow(const Observation& now) {
 // At most what a delivery leaves, so that a consumer that pauses does not look as if it needed
 // none.
 int Adapter::UnusedBatches(const Observation& now) const {
-  return std::min(now.ready_batches, targets_.ring - 1);
+  return std::min(now.ready_batches, goals_.ring - 1);
 }
 
 void Adapter::BeginWindow(const Observation& now) {
@@ -91,47 +91,47 @@ void Adapter::BeginWindow(const Observation& now) {
 
 void Adapter::Grow(const Observation& now) {
   if (now.now_ns - shrunk_ns_ <= kRegretNanoseconds) {
-    regretted_ = targets_;
+    regretted_ = goals_;
     regretted_demand_ = shrunk_demand_;
     shrunk_ns_ = kLongAgo;
   }
-  targets_.threads = DoubledUpTo(limits_.threads, targets_.threads);
+  goals_.threads = DoubledUpTo(limits_.threads, goals_.threads);
   const bool bursts = now.now_ns - full_ns_ <= kHoldNanoseconds;
   const bool room = now.reserved_bytes <= now.budget_bytes / 10 * 9;
-  if (bursts && room) targets_.ring = DoubledUpTo(limits_.ring, targets_.ring);
+  if (bursts && room) goals_.ring = DoubledUpTo(limits_.ring, goals_.ring);
 }
 
-// The targets that would do for the demand and the use of the ring that were seen.
-Targets Adapter::Wish(double demand, int least_ready) const {
+// The goals that would do for the demand and the use of the ring that were seen.
+Goals Adapter::Wish(double demand, int least_ready) const {
   const double threads = std::max(1.0, std::ceil(kHeadRoom * demand));
   // Where threads have no head-room, the ring is all there is against a batch that takes long.
-  if (threads > targets_.threads) return targets_;
-  Targets wish = {static_cast<int>(threads), targets_.ring - std::max(0, least_ready - 1)};
+  if (threads > goals_.threads) return goals_;
+  Goals wish = {static_cast<int>(threads), goals_.ring - std::max(0, least_ready - 1)};
   if (demand >= kSameDemand * regretted_demand_) {
     // Up to twice the threads: a step up soon after a shrink looks like a regret and is none.
     wish.threads = std::max(wish.threads, std::min(regretted_.threads + 1, 2 * wish.threads));
     wish.ring = std::max(wish.ring, regretted_.ring + 1);
   }
-  wish = {std::min(wish.threads, targets_.threads), std::min(wish.ring, targets_.ring)};
+  wish = {std::min(wish.threads, goals_.threads), std::min(wish.ring, goals_.ring)};
   // Steps that do not matter are not made: demand is never quite the same twice.
-  if (targets_.threads - wish.threads <= targets_.threads / 8) wish.threads = targets_.threads;
+  if (goals_.threads - wish.threads <= goals_.threads / 8) wish.threads = goals_.threads;
   return wish;
 }
 
 void Adapter::Shrink(int64_t now_ns) {
   if (now_ns - history_.front().begin_ns < kHoldNanoseconds) return;
   double demand = 0;
-  int least_ready = targets_.ring;
+  int least_ready = goals_.ring;
   for (const Window& window : history_) {
     if (window.starved || !window.full) return;
     demand = std::max(demand, window.demand);
     least_ready = std::min(least_ready, window.least_ready);
   }
-  const Targets wish = Wish(demand, least_ready);
-  if (wish == targets_) return;
+  const Goals wish = Wish(demand, least_ready);
+  if (wish == goals_) return;
   // Turns the counts seen with the deeper ring into those that this one would have had.
-  for (Window& window : history_) window.least_ready -= targets_.ring - wish.ring;
-  targets_ = wish;
+  for (Window& window : history_) window.least_ready -= goals_.ring - wish.ring;
+  goals_ = wish;
   shrunk_ns_ = now_ns;
   shrunk_demand_ = demand;
 }

@@ -6,7 +6,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr int64_t kTurnNanoseconds = 200'000;  // of work that is done in one item of several runs
+// The time of the work that is done in one item of several runs.
+constexpr int64_t kTurnNanoseconds = 200'000;
 
 // The number of runs of pass 2, and of blocks of pass 1, that are kept on their way.
 int64_t ReadAhead(const ExecutorState& state) { return 2 * state.demand.threads() + 8; }
@@ -62,7 +63,7 @@ uint64_t Choice::ScanAhead(const ExecutorState& state) const {
 
 bool Choice::MayScan(const ExecutorState& state, uint64_t ahead) const {
   return !state.queues.planning() && !state.ring.error_seen() && !state.queues.scan().waits() &&
-         state.pass_one.MayClaim(ahead, state.ring.target(), ReadAhead(state));
+         state.pass_one.MayClaim(ahead, state.ring.length(), ReadAhead(state));
 }
 
 bool Choice::PickPlan(ExecutorState& state, WorkItem& item) const {
@@ -168,7 +169,7 @@ bool Choice::PickUrgent(ExecutorState& state, WorkItem& item) const {
     item = FinishItem{batch};
     return true;
   }
-  if (!has_cut_ || !state.pass_one.MaySettle(state.ring.target())) return false;
+  if (!has_cut_ || !state.pass_one.MaySettle(state.ring.length())) return false;
   state.pass_one.BeginSettling();
   item = SettleItem();
   return true;
@@ -197,7 +198,7 @@ int64_t Choice::NumAvailable(const ExecutorState& state) const {
   if (!has_cut_) return items;
   items += static_cast<int64_t>(queues.scan().num_ready() + queues.scan().num_retries());
   items += queues.FirstWaitingFits(queues.scan()) ? 1 : 0;
-  items += state.pass_one.MaySettle(state.ring.target()) ? 1 : 0;
+  items += state.pass_one.MaySettle(state.ring.length()) ? 1 : 0;
   return items + (MayScan(state, ScanAhead(state)) ? 1 : 0);
 }
 

@@ -62,7 +62,7 @@ class Choice {
   Admission AdmissionOfNext(const ExecutorState& state) const;
   // The number of closed batches that may be made now.
   size_t ClosedRoom(const ExecutorState& state) const {
-    return state.pass_one.ClosedRoom(state.ring.target());
+    return state.pass_one.ClosedRoom(state.ring.length());
   }
 
  private:
@@ -82,7 +82,7 @@ class Choice {
   const ExecutorParts& parts_;
   const RunSizes& sizes_;
   MemoryBudget& budget_;
-  const bool has_cut_;
+  const bool has_cut_;  // true if the plan has a cut
 };
 
 }  // namespace millrace::pipeline

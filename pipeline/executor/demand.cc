@@ -9,16 +9,16 @@ constexpr int64_t kDemandLookNanoseconds = 1'000'000;  // between two looks whil
 
 }  // namespace
 
-Targets Demand::Clamp(const Targets& targets) const {
-  return {.threads = std::clamp(targets.threads, 1, limits_.threads),
-          .ring = std::clamp(targets.ring, 1, limits_.ring)};
+Goals Demand::Clamp(const Goals& goals) const {
+  return {.threads = std::clamp(goals.threads, 1, limits_.threads),
+          .ring = std::clamp(goals.ring, 1, limits_.ring)};
 }
 
 bool Demand::LookIsDue(int64_t now_ns) const {
   return now_ns - looked_ns_ >= kDemandLookNanoseconds;
 }
 
-Targets Demand::Look(int64_t now_ns, const Ring& ring, const MemoryBudget& budget) {
+Goals Demand::Look(int64_t now_ns, const Ring& ring, const MemoryBudget& budget) {
   looked_ns_ = now_ns;
   Observation seen;
   seen.now_ns = now_ns;

@@ -15,14 +15,14 @@ namespace millrace::pipeline {
 class Demand {
  public:
   // `limits`: the most threads and open batches; begins there. `adapts`: false if nothing moves
-  // unless SetTargets says so.
-  Demand(const Targets& limits, bool adapts)
+  // unless SetGoals says so.
+  Demand(const Goals& limits, bool adapts)
       : limits_(limits), threads_(limits.threads), adapts_(adapts), adapter_(limits) {}
 
   // The most workers that may execute items at once.
   int threads() const { return threads_; }
   void SetThreads(int threads) { threads_ = threads; }
-  Targets Clamp(const Targets& targets) const;
+  Goals Clamp(const Goals& goals) const;
   // The workers that execute an item.
   int busy() const { return busy_; }
 
@@ -43,16 +43,16 @@ class Demand {
   void StopAdapting() { adapts_ = false; }
   // True if the adapter was not asked for a millisecond.
   bool LookIsDue(int64_t now_ns) const;
-  // Tells the adapter the numbers of now and returns the targets that it wants.
-  Targets Look(int64_t now_ns, const Ring& ring, const MemoryBudget& budget);
+  // Tells the adapter the numbers of now and returns the goals that it wants.
+  Goals Look(int64_t now_ns, const Ring& ring, const MemoryBudget& budget);
 
  private:
   // Constant after construction.
-  const Targets limits_;
+  const Goals limits_;
 
   int threads_;
   int busy_ = 0;
-  bool adapts_;
+  bool adapts_;                 // true if the adapter is asked
   int64_t looked_ns_ = 0;       // the time when the adapter was last asked
   int64_t worked_ns_ = 0;       // the time of all workers in items that have ended
   int64_t work_begins_ns_ = 0;  // the times at which the items under way began, added up

@@ -12,7 +12,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr int64_t kKeptShare = 8;  // of the memory budget, for records between the two passes
+// The part of the memory budget, one in so many, for records between the two passes.
+constexpr int64_t kKeptPart = 8;
 constexpr size_t kSmallSlabBytes = 1 << 20;     // opened in no time
 constexpr int64_t kKeptArenaBytes = 512 << 10;  // kept by a worker even over the budget's limit
 
@@ -29,7 +30,7 @@ int64_t StandingBytes(const ExecutorParts& parts, const Scanner* scanner) {
 }
 
 ExecutorState MakeState(const ExecutorParts& parts) {
-  const Targets limits{.threads = MaxThreads(parts), .ring = parts.prefetch_batches};
+  const Goals limits{.threads = MaxThreads(parts), .ring = parts.prefetch_batches};
   MemoryBudget& budget = *parts.context->memory_budget();
   return {.stopped = true,
           .ring = Ring(limits.ring),
@@ -54,7 +55,7 @@ class MILLRACE_SCOPED_CAPABILITY Executor::Locked {
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
-  // Lets go, calls, and holds the mutex again; false if there was nobody to call.
+  // Lets go, calls, and holds the mutex again; false if there was nothing to call.
   bool Call() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
     if (!executor_.state_.ring.consumer_to_call() && executor_.tasks_to_call_ == 0) return false;
     LetGo();
@@ -81,7 +82,7 @@ Executor::Executor(ExecutorParts parts)
       pool_(std::make_shared<SlabPool>(parts_.allocator, budget_,
                                        static_cast<size_t>(parts_.prefetch_batches) + 1)),
       counters_(parts_.context->metrics()),
-      keeper_(budget_->limit_bytes() / kKeptShare),
+      keeper_(budget_->limit_bytes() / kKeptPart),
       sizes_(parts_.rows_per_run, processor_.preferred_rows()),
       batch_maker_(parts_, processor_, pool_, budget_),
       scanner_(parts_.has_cut() ? std::make_unique<Scanner>(parts_, processor_, keeper_, budget_)
@@ -92,7 +93,7 @@ Executor::Executor(ExecutorParts parts)
       state_(MakeState(parts_)),
       damage_(&parts_.plan.damage) {
   counters_.threads.Add(state_.demand.threads());
-  counters_.ring.Add(state_.ring.target());
+  counters_.ring.Add(state_.ring.length());
   if (parts_.growing == nullptr) return;
   parts_.growing->SetOnGrow([this] {
     Locked lock(*this);
@@ -109,7 +110,7 @@ Executor::~Executor() {
     WaitIdleAndClearLocked();
     state_.queues.ReleaseScratch();
     counters_.threads.Add(-state_.demand.threads());
-    counters_.ring.Add(-state_.ring.target());
+    counters_.ring.Add(-state_.ring.length());
   }
   pool_->Close();
 }
@@ -176,7 +177,7 @@ std::string Executor::Save() const {
   return state_.ring.token();
 }
 
-void Executor::SetTargets(int threads, int batches) {
+void Executor::SetGoals(int threads, int batches) {
   Locked lock(*this);
   state_.demand.StopAdapting();
   ObeyLocked({.threads = threads, .ring = batches});
@@ -408,7 +409,7 @@ void Executor::Execute(PlanItem& item) {
   runs.reserve(kMostRuns);
   for (int64_t row = 0; row < item.num_rows;) {
     RowsRun* const run = runs.emplace_back(TakeRun(item.idle));
-    row += planner_.Cut(item, row, *run);
+    row += planner_.FillRun(item, row, *run);
   }
   std::vector<RowsRun*> admitted;
   {
@@ -463,7 +464,7 @@ void Executor::Execute(ScanItem& item) {
   std::vector<ScanRun*> runs;
   for (size_t i = 0; i < ids.size();) {
     ScanRun* const run = runs.emplace_back(TakeRun(item.idle));
-    i += static_cast<size_t>(planner_.Cut(claim, ids, i, *run));
+    i += static_cast<size_t>(planner_.FillRun(claim, ids, i, *run));
   }
   std::vector<ScanRun*> admitted;
   {
@@ -502,7 +503,8 @@ void Executor::Execute(ExamineItem& item) {
   state_.queues.scan().Finished();
 }
 
-// Tells the settler what lies at the heads of the rings, until nothing does; owns it meanwhile.
+// Tells the settler the findings at the heads of the lanes' queues, until there are none. Owns the
+// settler meanwhile.
 void Executor::Execute(SettleItem&) {
   while (true) {
     PassOne::Turn turn;
@@ -633,7 +635,7 @@ void Executor::TryCandidates(OpenBatch& batch) {
     Locked lock(*this);
     for (size_t i = 0; i < rows.size(); ++i) runs.push_back(state_.queues.rows().Take());
   }
-  for (size_t i = 0; i < rows.size(); ++i) planner_.CutCandidate(rows[i], batch, *runs[i]);
+  for (size_t i = 0; i < rows.size(); ++i) planner_.FillCandidate(rows[i], batch, *runs[i]);
   ++batch.candidates;
   std::vector<RowsRun*> admitted;
   {
@@ -687,7 +689,7 @@ void Executor::WantForPassOneLocked() {
 }
 
 // Adapting. The adapter is asked when a batch is ready, when a worker finds nothing to do, and each
-// millisecond while the consumer waits. It is obeyed at once: no item is begun beyond the target,
+// millisecond while the consumer waits. It is obeyed at once: no item is begun beyond the goal,
 // and no batch opened.
 
 int64_t Executor::Now() const {
@@ -701,13 +703,13 @@ void Executor::AdaptLocked() {
   ObeyLocked(state_.demand.Look(Now(), state_.ring, *budget_));
 }
 
-void Executor::ObeyLocked(const Targets& targets) {
-  const auto [threads, batches] = state_.demand.Clamp(targets);
-  if (threads == state_.demand.threads() && batches == state_.ring.target()) return;
+void Executor::ObeyLocked(const Goals& goals) {
+  const auto [threads, batches] = state_.demand.Clamp(goals);
+  if (threads == state_.demand.threads() && batches == state_.ring.length()) return;
   counters_.threads.Add(threads - state_.demand.threads());
-  counters_.ring.Add(batches - state_.ring.target());
+  counters_.ring.Add(batches - state_.ring.length());
   state_.demand.SetThreads(threads);
-  state_.ring.SetTarget(batches);
+  state_.ring.SetLength(batches);
   WakeWorkersLocked();
 }
 

@@ -35,7 +35,7 @@
 //
 // Without a cut, the rows of a batch are arithmetic. With one, pass 1 goes before: workers look at
 // records lane by lane, one worker at a time settles the complete heads of the lanes' reorder
-// rings, and the batches that the settler closes are opened in their order.
+// queues, and the batches that the settler closes are opened in their order.
 //
 // The state has five parts, each with a header of its own, and one mutex guards them all:
 //
@@ -59,7 +59,7 @@ struct StreamPlace {
   std::string token;   // the token of this place
 };
 
-// Start, Next and Save from one thread at a time; Cancel and SetTargets from any.
+// Start, Next and Save from one thread at a time; Cancel and SetGoals from any.
 class Executor {
  public:
   explicit Executor(ExecutorParts parts);
@@ -69,9 +69,9 @@ class Executor {
   //   CANCELLED         Cancel was called
   //   INVALID_ARGUMENT  the place's state is not of this plan; then the stream stands still
   absl::Status Start(StreamPlace place) MILLRACE_EXCLUDES(mu_);
-  // As Pipeline::Next.
+  // The same as Pipeline::Next.
   absl::StatusOr<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mu_);
-  // As Pipeline::TryNext.
+  // The same as Pipeline::TryNext.
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
   // Takes back the batch that Next returned last: the stream ends with `error` in its place, behind
@@ -82,7 +82,7 @@ class Executor {
 
   // From now on at most `threads` workers at once and `batches` open batches; both are clamped to
   // the range that the options allow. Ends adapting. Never changes a result.
-  void SetTargets(int threads, int batches) MILLRACE_EXCLUDES(mu_);
+  void SetGoals(int threads, int batches) MILLRACE_EXCLUDES(mu_);
 
   const ExecutorParts& parts() const { return parts_; }
 
@@ -155,7 +155,7 @@ class Executor {
   // Adapting.
   int64_t Now() const;
   void AdaptLocked() MILLRACE_REQUIRES(mu_);
-  void ObeyLocked(const Targets& targets) MILLRACE_REQUIRES(mu_);
+  void ObeyLocked(const Goals& goals) MILLRACE_REQUIRES(mu_);
 
   // Constant after construction.
   const ExecutorParts parts_;
@@ -187,10 +187,10 @@ class Executor {
   DamageBudget damage_ MILLRACE_GUARDED_BY(mu_);  // the damage since Start
   CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end
   CondVar idle_;         // notified when nothing is under way
-  bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;
-  absl::Status result_ MILLRACE_GUARDED_BY(mu_);  // the result of Next at the end; OK: the end
-  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;        // tasks called, or to be called, and not returned
-  int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;    // groups of reads under way
+  bool cancelled_ MILLRACE_GUARDED_BY(mu_) = false;  // true once Cancel was called
+  absl::Status result_ MILLRACE_GUARDED_BY(mu_);     // the result of Next at the end; OK: the end
+  int tasks_ MILLRACE_GUARDED_BY(mu_) = 0;      // tasks called, or to be called, and not returned
+  int64_t reads_ MILLRACE_GUARDED_BY(mu_) = 0;  // groups of reads under way
 };
 
 }  // namespace millrace::pipeline

@@ -7,7 +7,8 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr uint64_t kMaxScanAhead = uint64_t{1} << 22;
-constexpr uint64_t kShareWindow = 1 << 16;  // positions over which the share of kept rows is taken
+constexpr uint64_t kKeptWindow = 1
+                                 << 16;  // positions over which the fraction of kept rows is taken
 
 }  // namespace
 
@@ -32,8 +33,8 @@ std::unique_ptr<ClosedWork> PassOne::TakeClosed() {
   return work;
 }
 
-size_t PassOne::ClosedRoom(int ring_target) const {
-  const size_t limit = budget_.Fits(0) ? static_cast<size_t>(ring_target) : 1;
+size_t PassOne::ClosedRoom(int ring_length) const {
+  const size_t limit = budget_.Fits(0) ? static_cast<size_t>(ring_length) : 1;
   return closed_.size() < limit ? limit - closed_.size() : 0;
 }
 
@@ -57,7 +58,7 @@ void PassOne::PutFindings(const ScanRun& run, Examined found) {
   empty_stream_.LookedAt(run.ids, found.num_kept);
   examined_rows_ += static_cast<uint64_t>(run.num_rows());
   kept_rows_ += found.num_kept;
-  if (examined_rows_ >= kShareWindow) {
+  if (examined_rows_ >= kKeptWindow) {
     examined_rows_ /= 2;
     kept_rows_ /= 2;
   }

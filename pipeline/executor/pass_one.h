@@ -18,7 +18,7 @@
 #include "pipeline/executor/scan_run.h"
 
 // Pass 1 of a plan with a cut: which positions are looked at, what was found and is not settled,
-// and the batches that the settler has closed and nobody has opened. Records are looked at in any
+// and the batches that the settler has closed and that are not opened. Records are looked at in any
 // order and settled in the order of their lanes, by one worker at a time.
 //
 // The findings about a stretch of positions wait on the board, a few words a row. The read buffers
@@ -48,14 +48,14 @@ class PassOne {
   bool settled() const { return settled_; }
   // The number of closed batches that may be made now: as many as the ring will need, but one at a
   // time while the budget has no room.
-  size_t ClosedRoom(int ring_target) const;
+  size_t ClosedRoom(int ring_length) const;
 
   // Looking at records. How far a lane is looked at ahead of the settler: for the batches that are
-  // wanted, by the share of rows that was kept lately; and at least `least` positions.
+  // wanted, by the fraction of rows that was kept lately; and at least `least` positions.
   uint64_t ScanAhead(uint64_t rows_per_lane, size_t room, uint64_t least) const;
   // True if positions are to be looked at now, with fewer than `most_blocks` under way.
-  bool MayClaim(uint64_t ahead, int ring_target, int64_t most_blocks) const {
-    return !settled_ && !more_closed_ && ClosedRoom(ring_target) > 0 &&
+  bool MayClaim(uint64_t ahead, int ring_length, int64_t most_blocks) const {
+    return !settled_ && !more_closed_ && ClosedRoom(ring_length) > 0 &&
            board_.num_blocks() < most_blocks && !empty_stream_.found() && board_.MayClaim(ahead);
   }
   // The next positions. REQUIRES: MayClaim.
@@ -66,9 +66,9 @@ class PassOne {
   void PutFindings(const ScanRun& run, Examined found);
 
   // Settling.
-  bool MaySettle(int ring_target) const {
+  bool MaySettle(int ring_length) const {
     return !settling_ && !settled_ &&
-           (board_.HasHeads() || (more_closed_ && ClosedRoom(ring_target) > 0) || end_is_due_);
+           (board_.HasHeads() || (more_closed_ && ClosedRoom(ring_length) > 0) || end_is_due_);
   }
   void BeginSettling() { settling_ = true; }
   void EndSettling() { settling_ = false; }

@@ -37,12 +37,12 @@ std::vector<SampleId> Planner::IdsOf(const BatchOrder& order, const ScanClaim& c
   return ids;
 }
 
-int64_t Planner::Cut(const PlanItem& item, int64_t row, RowsRun& run) const {
+int64_t Planner::FillRun(const PlanItem& item, int64_t row, RowsRun& run) const {
   run.batch = item.batch;
-  return item.batch->closed ? CutClosed(item, row, run) : CutOpen(item, row, run);
+  return item.batch->closed ? FillClosed(item, row, run) : FillOpen(item, row, run);
 }
 
-int64_t Planner::CutOpen(const PlanItem& item, int64_t row, RowsRun& run) const {
+int64_t Planner::FillOpen(const PlanItem& item, int64_t row, RowsRun& run) const {
   run.first_row = item.first_row + row;
   run.position = item.batch->first_position + static_cast<uint64_t>(run.first_row);
   const auto rows = static_cast<size_t>(std::min(item.rows_per_run, item.num_rows - row));
@@ -52,7 +52,7 @@ int64_t Planner::CutOpen(const PlanItem& item, int64_t row, RowsRun& run) const 
 
 // Rows of a closed batch need not lie side by side: the slots of a short lane's missing rows are
 // between them.
-int64_t Planner::CutClosed(const PlanItem& item, int64_t row, RowsRun& run) const {
+int64_t Planner::FillClosed(const PlanItem& item, int64_t row, RowsRun& run) const {
   const OpenBatch& batch = *item.batch;
   const std::span rows =
       std::span(batch.rows)
@@ -70,8 +70,8 @@ int64_t Planner::CutClosed(const PlanItem& item, int64_t row, RowsRun& run) cons
                    run.records);
 }
 
-int64_t Planner::Cut(const ScanClaim& claim, std::span<const SampleId> ids, size_t first,
-                     ScanRun& run) const {
+int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, size_t first,
+                         ScanRun& run) const {
   const std::span<const SampleId> rest = ids.subspan(first);
   const int64_t rows =
       LocateRun(*parts_.source, parts_.zip.get(), rest, preferred_rows_, run.records);
@@ -85,7 +85,7 @@ int64_t Planner::Cut(const ScanClaim& claim, std::span<const SampleId> ids, size
   return rows;
 }
 
-void Planner::CutCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const {
+void Planner::FillCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const {
   const Selection* const selection = parts_.selection.get();
   const uint64_t count = selection != nullptr ? selection->num_kept() : parts_.num_records();
   run.batch = &batch;

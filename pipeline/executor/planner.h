@@ -29,17 +29,17 @@ class Planner {
 
   // Makes `run`, cleared, one of the item's rows from `row` on; counted from its first one. Returns
   // the number of rows.
-  int64_t Cut(const PlanItem& item, int64_t row, RowsRun& run) const;
+  int64_t FillRun(const PlanItem& item, int64_t row, RowsRun& run) const;
   // Makes `run`, cleared, one of the samples `ids` of a claim, from `first` on. Returns how many.
-  int64_t Cut(const ScanClaim& claim, std::span<const SampleId> ids, size_t first,
-              ScanRun& run) const;
+  int64_t FillRun(const ScanClaim& claim, std::span<const SampleId> ids, size_t first,
+                  ScanRun& run) const;
   // Makes `run`, cleared, the next candidate in place of a damaged row.
-  void CutCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const;
+  void FillCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const;
 
  private:
   OrderMemo* MemoOf(const BatchOrder& order);
-  int64_t CutOpen(const PlanItem& item, int64_t row, RowsRun& run) const;
-  int64_t CutClosed(const PlanItem& item, int64_t row, RowsRun& run) const;
+  int64_t FillOpen(const PlanItem& item, int64_t row, RowsRun& run) const;
+  int64_t FillClosed(const PlanItem& item, int64_t row, RowsRun& run) const;
 
   // Constant after construction.
   const ExecutorParts& parts_;

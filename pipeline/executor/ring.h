@@ -25,16 +25,16 @@ namespace millrace::pipeline {
 // Thread-compatible; the executor's mutex guards it.
 class Ring {
  public:
-  // `target`: the most open batches.
-  explicit Ring(int target) : target_(target) {}
+  // `length`: the most open batches.
+  explicit Ring(int length) : length_(length) {}
 
   // Drops all batches; `next_batch` is opened next. `token` is that of the place before it.
   void Begin(uint64_t next_batch, std::string token);
   void Clear();
 
   bool empty() const { return batches_.empty(); }
-  int target() const { return target_; }
-  void SetTarget(int target) { target_ = target; }
+  int length() const { return length_; }
+  void SetLength(int length) { length_ = length; }
   // The number of batches that could be delivered.
   int num_ready() const { return num_ready_; }
 
@@ -44,7 +44,7 @@ class Ring {
   // True while another batch is wanted: there is room, all rows so far were claimed, and no batch
   // before it is an error.
   bool MayOpen() const {
-    return !opening_ && !error_seen_ && batches_.size() < static_cast<size_t>(target_) &&
+    return !opening_ && !error_seen_ && batches_.size() < static_cast<size_t>(length_) &&
            !HasUnclaimedRows();
   }
   // A worker opens batch `index`. Returns an idle batch to make it of, or nullptr.
@@ -77,7 +77,7 @@ class Ring {
   // The front was delivered behind `token`; its memory serves another batch.
   void Delivered(std::unique_ptr<OpenBatch> batch, const std::string& token);
   // False while enough of the ring is left that workers need not be woken for what was taken.
-  bool RefillIsDue() const { return num_ready_ <= target_ / 2 || !items_are_short_; }
+  bool RefillIsDue() const { return num_ready_ <= length_ / 2 || !items_are_short_; }
   // The token of the batch delivered last, or of the place where the stream began.
   const std::string& token() const { return token_; }
   void SetToken(std::string token) { token_ = std::move(token); }
@@ -101,13 +101,13 @@ class Ring {
 
  private:
   // All that a delivery needs lies side by side: after a pause none of it is in a cache.
-  bool wake_due_ = false;
-  bool call_consumer_ = false;
+  bool wake_due_ = false;         // true if the consumer is to be called soon
+  bool call_consumer_ = false;    // true if it is called when the mutex is free
   bool items_are_short_ = false;  // true if they were when a batch was ready last
-  bool opening_ = false;
-  bool error_seen_ = false;
+  bool opening_ = false;          // true while a worker opens a batch
+  bool error_seen_ = false;       // true once an error was found
   int num_ready_ = 0;
-  int target_;
+  int length_;
   int64_t wait_begins_ns_ = -1;
   std::deque<std::unique_ptr<OpenBatch>> batches_;
   std::vector<std::unique_ptr<OpenBatch>> idle_;

@@ -143,7 +143,7 @@ class RunQueues {
   MemoryBudget& budget_;
   PassRuns<RowsRun> rows_;
   PassRuns<ScanRun> scan_;
-  bool planning_ = false;
+  bool planning_ = false;  // true while a worker evaluates the order
   std::vector<std::unique_ptr<RunScratch>> idle_scratch_;
 };
 

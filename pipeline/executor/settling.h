@@ -28,11 +28,10 @@ absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const ExecutorParts& parts,
 // Returns the most positions that each lane has, in all passes over the batch stage.
 std::vector<uint64_t> LaneEnds(const ExecutorParts& parts);
 
-// The batches that were closed in one turn of the settler. `more`: true if there may be more of
-// them.
+// The batches that were closed in one turn of the settler.
 struct ClosedBatches {
   std::vector<std::unique_ptr<ClosedWork>> batches;
-  bool more = false;
+  bool more = false;  // true if there may be more of them
 };
 
 // Tells the settler the findings of a turn, and takes the batches that this closes: at most as many

@@ -35,7 +35,8 @@ struct Extents {
 // Thread-safe.
 class ImageExtents {
  public:
-  // Of the image that decode_image, stage `stage`, decodes. Beyond 2^20 images nothing is noted.
+  // Notes the extents of the image that decode_image, stage `stage`, decodes. Beyond 2^20 images
+  // nothing is noted.
   void Note(size_t stage, const SampleId& id, Extents extents) {
     const MutexLock lock(mu_);
     if (notes_.size() < kMaxNotes) notes_[KeyOf(id)][stage] = extents;

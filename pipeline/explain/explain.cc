@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "pipeline/plan/message.h"
 
-// The logical half; what runs is in explain_physical.cc, what the files hold in explain_facts.cc.
+// The logical half; what runs is in physical.cc, what the files hold in facts.cc.
 
 namespace millrace::pipeline {
 namespace {

@@ -22,10 +22,10 @@ struct SourceFacts {
     uint64_t shards = 0;
     uint64_t records = 0;
     uint64_t bytes = 0;  // the bytes of the inflated shards
-    bool known = true;   // false: of what will be pushed
-    // Records that materialized filters keep, where the plan has any.
+    bool known = true;   // true if these are known: nothing is pushed
+    // The number of records that materialized filters keep; nullopt: there is no such filter.
     std::optional<uint64_t> selected = std::nullopt;
-    // Of compressed shards that are entered in the middle.
+    // The facts of compressed shards that are entered in the middle; nullopt: there are none.
     std::optional<readers::SpanFacts> spans = std::nullopt;
   };
   std::vector<Source> sources;  // the sources, as in PhysicalPlan
@@ -33,17 +33,17 @@ struct SourceFacts {
   int world = 1;
 };
 
-// How many there are. Counts that do not fit 64 bits stay at the largest.
+// A number of elements. Counts that do not fit 64 bits stay at the largest.
 struct StreamCount {
   std::optional<uint64_t> count;  // nullopt: without end
-  bool exact = true;              // false: at most so many
+  bool exact = true;              // true if it is the number, not a limit
 
   static StreamCount Unknown() { return {UINT64_MAX, false}; }
   // "95", "at most 95", "without end", "not known before they are looked at"
   std::string ToString() const;
 };
 
-// How many elements come out of `steps` when `count` go in.
+// The number of elements that come out of `steps` if `count` go in.
 StreamCount CountAfter(StreamCount count, const std::vector<OrderStep>& steps);
 // Samples of a pass over an order of sources.
 StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts);

@@ -67,7 +67,7 @@ StreamCount CountOfJoin(const OrderPlan& order, const SourceFacts& facts) {
   return sum.count ? StreamCount{sum.count, false} : StreamCount::Unknown();
 }
 
-// Of a pass: as many as the shortest input has.
+// The number of samples of a pass: as many as the shortest input has.
 StreamCount CountOfZip(const ZipPlan& zip, const SourceFacts& facts) {
   StreamCount least{std::nullopt};
   for (const ZipPlan::Input& input : zip.inputs) {

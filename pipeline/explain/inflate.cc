@@ -17,7 +17,8 @@ namespace {
 using Kind = OrderStep::Kind;
 
 constexpr double kWorthTelling = 1.1;
-constexpr double kBlocks = 16;  // of a window of global_shuffle, unless the plan says otherwise
+constexpr double kBlocks =
+    16;  // blocks of a global_shuffle's window, unless the plan says otherwise
 
 // Inflated bytes by bytes read.
 double InflatedFor(double place, double reach, double kept, double span) {
@@ -68,7 +69,7 @@ std::string TextOf(const OrderStep& step, double inflated, double record,
   std::string text = absl::StrFormat(
       "  inflate %.1f bytes for each that is read: spans of %s, %s of them are kept  [%s]\n",
       inflated, BytesText(spans.span_bytes), BytesText(spans.kept_bytes), step.stage);
-  // As large as leaves room for a window of them.
+  // The largest blocks that leave room for a window of them.
   const auto most = static_cast<double>(spans.most_kept_bytes);
   const auto span = static_cast<double>(spans.span_bytes);
   const double block = std::max(span, most / kBlocks - span);

@@ -248,7 +248,7 @@ std::string BatchText(const BatchSpec& batch, const Schema& schema) {
                       BytesText(row_bytes * batch.size));
 }
 
-// With as many digits as tell it from every other number.
+// The number with as many digits as tell it from every other number.
 std::string FloatText(double value) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
@@ -310,8 +310,8 @@ std::string MixingText(const augment::BatchMixingOptions& mixing) {
     absl::StrAppend(&text, " alpha ", mixing.mixup_alpha, " and ", mixing.cutmix_alpha,
                     ", cutmix with probability ", mixing.switch_probability);
   } else {
-    const bool cuts = mixing.kind == BatchMixingKind::kCutmix;
-    absl::StrAppend(&text, " alpha ", cuts ? mixing.cutmix_alpha : mixing.mixup_alpha);
+    const bool is_cutmix = mixing.kind == BatchMixingKind::kCutmix;
+    absl::StrAppend(&text, " alpha ", is_cutmix ? mixing.cutmix_alpha : mixing.mixup_alpha);
   }
   return absl::StrCat(text, ", probability ", mixing.probability);
 }

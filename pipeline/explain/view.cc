@@ -21,7 +21,8 @@ using Layout = FieldHistory::Layout;
 
 struct Followed {
   FieldHistory history;
-  std::vector<int64_t> extents;  // that decode_raw has given, as they lie now; empty: not known
+  // The extents that decode_raw has given, as they lie now; empty: not known.
+  std::vector<int64_t> extents;
 };
 using Histories = std::map<std::string, Followed, std::less<>>;
 

@@ -69,7 +69,7 @@ class OrderChecker {
   }
 
  private:
-  // Of an input of a join: what belongs to the whole plan.
+  // Checks that an input of a join sets nothing that belongs to the whole plan.
   absl::Status CheckInputHead() const {
     const std::string what = " belongs to the whole plan, not to an input";
     if (at_.pipeline->seed() != 0) return ErrorAt(at_.At({{"seed"}}), "seed" + what);
@@ -344,7 +344,7 @@ class OrderChecker {
   int cut_ = -1;  // the first
   int unbatch_ = -1;
   int order_behind_cut_ = -1;
-  uint64_t open_rows_ = 0;  // that a token may have to name, of the stages so far
+  uint64_t open_rows_ = 0;  // the rows of the stages so far that a token may have to name
   int random_ = -1;         // the last op that draws
 };
 

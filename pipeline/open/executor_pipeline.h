@@ -52,9 +52,9 @@ class ExecutorPipeline final : public Pipeline {
   void LogLoss(const ResumeToken& token, const absl::Status& difference) const;
 
   const std::shared_ptr<Context> context_;
-  const bool force_resume_;
+  const bool force_resume_;  // OpenOptions::force_resume
   const std::unique_ptr<readers::QuarantineLog> quarantine_;
-  std::string delivered_token_;  // with a quarantine: behind the last batch that was let through
+  std::string delivered_token_;  // the token of the last batch let through, with a quarantine
   std::unique_ptr<Executor> executor_;
 };
 

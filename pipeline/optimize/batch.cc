@@ -7,7 +7,7 @@
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/plan/message.h"
 
-// Whether a batch can hold what samples have at its stage.
+// The check that a batch can hold what samples have at its stage.
 
 namespace millrace::pipeline {
 namespace {

@@ -97,7 +97,7 @@ OpSpec Shrunk(const OpSpec& spec, const Names& wanted) {
   return shrunk;
 }
 
-// Whether the op may make something else of a record in another epoch.
+// True if the op may make something else of a record in another epoch.
 bool MayVary(const OpOptions& options) {
   return DrawsAtRandom(options) || std::holds_alternative<CustomOptions>(options);
 }

@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<Schema>> MakeOps(const OpMaker& maker, std::vector<Op
   return schemas;
 }
 
-// True when pass 2 has no op for it.
+// True if pass 2 has no op for it.
 bool IsNoOp(const OpSpec& spec) { return spec.is_filter() && !spec.is_materialized(); }
 
 // Ops have been made and checked one by one, so that errors name their own stage; those that are
@@ -97,7 +97,7 @@ absl::Status FuseOps(const OpMaker& maker, std::vector<Schema> before, std::vect
                      PhysicalPlan* plan) {
   FuseImageRule(specs, &before, &plan->rules);
   std::vector<PhysicalOp> ops;
-  size_t next = 0;  // of plan->ops
+  size_t next = 0;  // the index of the next of plan->ops
   for (size_t i = 0; i < specs->size(); ++i) {
     const OpSpec& spec = (*specs)[i];
     if (IsNoOp(spec)) continue;
@@ -147,7 +147,7 @@ absl::Status AtStage(const std::string& where, const std::string& stage,
 
 absl::Status OpMaker::CheckDecode(const DecodeRegionOptions& pair, const Schema& schema) const {
   augment::DecodeImageOptions decode = pair.decode;
-  decode.dct_downscale = false;  // of the pair
+  decode.dct_downscale = false;  // the downscale is that of the pair
   const absl::StatusOr<std::unique_ptr<Op>> op = factory_({pair.decode_stage, "", decode});
   const absl::Status status = op.ok() ? (*op)->Resolve(schema).status() : op.status();
   return status.ok() ? status : AtStage(pair.decode_where, pair.decode_stage, status);

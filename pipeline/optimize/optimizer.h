@@ -16,6 +16,7 @@ namespace millrace::pipeline {
 
 struct OptimizerOptions {
   // performance only: results are the same for every value
+  // True if the rule of that name is applied.
   bool project = true;
   bool decode_region = true;
   bool map_into_batch = true;

@@ -15,7 +15,7 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// True when `field`, as it is before specs[begin], is read or refused by one of them or reaches the
+// True if `field`, as it is before specs[begin], is read or refused by one of them or reaches the
 // batch. Were a field that is refused not parsed, a plan would be wrong only without the rule.
 bool IsUsedFrom(const std::vector<OpSpec>& specs, size_t begin, const std::string& field) {
   for (size_t i = begin; i < specs.size(); ++i) {
@@ -43,7 +43,7 @@ augment::FusedImageOptions BeginFused(const OpSpec& spec) {
   augment::FusedImageOptions fused;
   fused.first_stage = spec.stage;
   if (const auto* pair = std::get_if<DecodeRegionOptions>(&spec.options)) {
-    if (pair->carry) return fused;  // what goes along has no part in it
+    if (pair->targets) return fused;  // a fused op has no targets
     fused.decode = pair->decode;
     std::visit([&](const auto& crop) { fused.first = crop; }, pair->crop);
   } else if (std::optional<augment::PixelStep> step = AsStep(spec)) {
@@ -64,7 +64,7 @@ bool IsBegun(const augment::FusedImageOptions& fused) {
   return !std::holds_alternative<std::monostate>(fused.first) || !fused.steps.empty();
 }
 
-// Whether its pixels are of a kind that a fused op takes; those of a decode are.
+// True if its pixels are of a kind that a fused op takes; those of a decode are.
 bool HasPixels(const Schema& before, const std::string& name) {
   const Field* const field = before.Find(name);
   return field != nullptr && (field->dtype == DType::kU8 || field->dtype == DType::kF32) &&
@@ -97,7 +97,7 @@ size_t Fuse(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
   return end;
 }
 
-// The crop that `spec` is, with boxes and a mask or without; a resize counts, of whole images.
+// The crop that `spec` is, with targets or without; a resize is one too, of the whole image.
 std::optional<augment::CropOptions> CropIn(const OpSpec& spec) {
   const auto as_crop = [](const auto& options) -> std::optional<augment::CropOptions> {
     if constexpr (std::is_constructible_v<augment::CropOptions, decltype(options)>) {
@@ -105,9 +105,9 @@ std::optional<augment::CropOptions> CropIn(const OpSpec& spec) {
     }
     return std::nullopt;
   };
-  const auto* carry = std::get_if<augment::TargetsOptions>(&spec.options);
-  return carry == nullptr ? std::visit(as_crop, spec.options)
-                          : std::visit(as_crop, carry->geometry);
+  const auto* targets = std::get_if<augment::TargetsOptions>(&spec.options);
+  return targets == nullptr ? std::visit(as_crop, spec.options)
+                            : std::visit(as_crop, targets->geometry);
 }
 
 const std::string& FieldOf(const augment::CropOptions& crop) {
@@ -118,7 +118,7 @@ bool IsResize(const augment::CropOptions& crop) {
   return std::holds_alternative<augment::ResizeOptions>(crop);
 }
 
-// Whether they are one op even where the rule is off: how small the image is decoded follows from
+// True if they are one op even where the rule is off: how small the image is decoded follows from
 // the second's options.
 bool ArePixelsOfBoth(const augment::DecodeImageOptions& decode, const augment::CropOptions& crop) {
   return decode.dct_downscale &&
@@ -167,8 +167,8 @@ void DecodeRegionRule(bool enabled, std::vector<OpSpec>* specs, std::vector<std:
     // The crop replaces the decoded image, so nothing else can see it.
     OpSpec both{second.stage, second.where,
                 DecodeRegionOptions{*decode, *crop, first.stage, first.where}};
-    if (const auto* carry = std::get_if<augment::TargetsOptions>(&second.options)) {
-      std::get<DecodeRegionOptions>(both.options).carry = *carry;
+    if (const auto* targets = std::get_if<augment::TargetsOptions>(&second.options)) {
+      std::get<DecodeRegionOptions>(both.options).targets = *targets;
     }
     (*specs)[i] = std::move(both);
     specs->erase(specs->begin() + static_cast<std::ptrdiff_t>(i) + 1);

@@ -12,7 +12,7 @@
 #include "pipeline/optimize/optimizer.h"
 
 // Filters that are materialized. What they need is a small plan of its own: the same sources, the
-// filters as a cut, and the ops in front of them as far as they are needed (optimizer_cut.cc).
+// filters as a cut, and the ops in front of them as far as they are needed (cut.cc).
 
 namespace millrace::pipeline {
 namespace {
@@ -37,7 +37,7 @@ std::string FeatureText(const readers::FeatureSpec& feature) {
       feature.per_step ? " per step" : "", feature.allow_missing ? " or none" : "", ";");
 }
 
-// Of an op of the record alone, without its name.
+// The text of an op of the record alone, without its name.
 template <typename Parse>
 std::string FeaturesText(const Parse& parse) {
   std::string text = parse.field == readers::kRecordField ? "" : "of " + Quoted(parse.field);

@@ -12,10 +12,10 @@
 
 // A source that grows while it is read (push) has the order of a stream without end until it ends;
 // then its size is known and the order is that of so many records. Both agree on every element that
-// is known (ElementsKnown), and no other is asked for before the end. What may follow such a source
-// is said by plan_check_order.cc: a stage that has to see the end first may not, nor one that needs
-// a record again. Elements are used mostly in their order, and records are freed one by one, when
-// the last row that is made of them is delivered, or at once when no row is (LeftOut).
+// is known (ElementsKnown), and no other is asked for before the end. logical/check_order.cc says
+// which stages may follow such a source: none that must see the end first or needs a record again.
+// Elements are used mostly in their order, and records are freed one by one, when the last row that
+// is made of them is delivered, or at once when no row is (LeftOut).
 
 namespace millrace::pipeline {
 
@@ -45,7 +45,7 @@ class LeftOut {
   struct Sieve {
     std::span<const OrderStep> before;
     std::optional<OrderStep> step;  // kSkip, kShard; none: the batch, of rows of other ranks
-    Order order;                    // of `before`
+    Order order;                    // the order of `before`
     OrderMemo memo;
     uint64_t next = 0;  // element to look at
   };

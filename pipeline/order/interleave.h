@@ -70,7 +70,7 @@ class InterleaveTable {
 
   uint64_t block_;
   uint64_t cycle_;
-  std::vector<Turn> turns_;         // by slot, then by round
+  std::vector<Turn> turns_;         // the turns, by slot, then by round
   std::vector<uint64_t> slot_end_;  // the end of each slot in turns_
   std::vector<Stretch> stretches_;
 };
@@ -81,7 +81,7 @@ struct InterleaveFiles {
   std::vector<uint64_t> lengths;  // records of each
   uint64_t cycle_length = 1;
   uint64_t block_length = 1;
-  bool shuffle = false;
+  bool shuffle = false;                          // true if the files are permuted in each pass
   std::shared_ptr<const InterleaveTable> table;  // without shuffle
 };
 
@@ -98,7 +98,7 @@ class InterleaveMemo {
   struct Pass {
     uint64_t key = 0;
     uint64_t last_use = 0;
-    std::vector<uint64_t> files;  // with shuffle: which is opened when
+    std::vector<uint64_t> files;  // the files in the order in which they are opened, with shuffle
     std::optional<InterleaveTable> table;
     InterleaveTable::Cursor cursor;
   };

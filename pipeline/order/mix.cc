@@ -14,7 +14,7 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr uint64_t kPeriod = MixSchedule::kPeriod;
-constexpr uint64_t kCachedBlocks = 1024;  // of 4 KiB
+constexpr uint64_t kCachedBlocks = 1024;  // blocks of 4 KiB
 
 // The ten bits of k in reverse.
 uint64_t Reversed(uint64_t k) {
@@ -39,34 +39,34 @@ absl::Status CheckWeights(std::span<const double> weights) {
 }
 
 // Points of each input: the largest remainders are rounded up; no positive weight gets none.
-std::vector<uint64_t> Shares(std::span<const double> weights) {
+std::vector<uint64_t> PointsOf(std::span<const double> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<uint64_t> shares(weights.size());
+  std::vector<uint64_t> points(weights.size());
   std::vector<double> remainders(weights.size());
   uint64_t given = 0;
   for (size_t j = 0; j < weights.size(); ++j) {
     const double exact = weights[j] / sum * static_cast<double>(kPeriod);
-    shares[j] = static_cast<uint64_t>(exact);
+    points[j] = static_cast<uint64_t>(exact);
     remainders[j] = weights[j] > 0 ? exact - std::floor(exact) : -1;
-    if (weights[j] > 0 && shares[j] == 0) {
-      shares[j] = 1;
+    if (weights[j] > 0 && points[j] == 0) {
+      points[j] = 1;
       remainders[j] = -1;
     }
-    given += shares[j];
+    given += points[j];
   }
   std::vector<size_t> order(weights.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater<>(), [&](size_t j) { return remainders[j]; });
   for (size_t i = 0; given < kPeriod; i = (i + 1) % order.size()) {
     if (weights[order[i]] <= 0) continue;
-    ++shares[order[i]];
+    ++points[order[i]];
     ++given;
   }
   while (given > kPeriod) {
-    --*std::ranges::max_element(shares);
+    --*std::ranges::max_element(points);
     --given;
   }
-  return shares;
+  return points;
 }
 
 }  // namespace
@@ -85,10 +85,10 @@ absl::StatusOr<MixSchedule> MixSchedule::Make(std::span<const double> weights, s
   if (absl::Status status = CheckWeights(weights); !status.ok()) return status;
   MixSchedule schedule;
   schedule.key_ = key;
-  const std::vector<uint64_t> shares = Shares(weights);
+  const std::vector<uint64_t> points = PointsOf(weights);
   uint64_t begin = 0;
-  for (const uint64_t share : shares) {
-    const uint64_t end = begin + share;
+  for (const uint64_t num_points : points) {
+    const uint64_t end = begin + num_points;
     schedule.ends_.push_back(end);
     // Points below p that are r modulo kBlock: (p + kBlock - 1 - r) / kBlock.
     std::vector<uint32_t> before(kBlock + 1, 0);
@@ -138,13 +138,13 @@ MixSchedule::Pick MixSchedule::At(uint64_t position, MixMemo& memo) const {
 
 uint64_t MixSchedule::PositionOf(size_t input, uint64_t index) const {
   const std::vector<uint32_t>& before = before_[input];
-  const uint64_t share = before[kBlock];
-  if (share == 0 || index / share >= kMaxCount / kPeriod) return kInfinite;
-  const auto rest = static_cast<uint32_t>(index % share);
+  const uint64_t per_period = before[kBlock];
+  if (per_period == 0 || index / per_period >= kMaxCount / kPeriod) return kInfinite;
+  const auto rest = static_cast<uint32_t>(index % per_period);
   // The last block with no more than `rest` elements before it is the one with element `rest`.
   const auto next = std::ranges::upper_bound(before, rest);
   const auto in_period = static_cast<uint64_t>(next - before.begin() - 1);
-  const uint64_t number = index / share * kBlock + in_period;
+  const uint64_t number = index / per_period * kBlock + in_period;
   const std::unique_ptr<const MixBlock> block = MakeBlock(number);
   const uint64_t rank = rest - before[in_period];
   for (uint64_t i = 0; i < kBlock; ++i) {

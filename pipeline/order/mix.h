@@ -12,10 +12,10 @@
 
 // Which input of a mix an element comes from, as arithmetic (docs/semantics.md, S-ORDER-12).
 //
-// Weights become shares of a period of 2^20 elements: input j owns a range of q_j of the points
+// Weights become parts of a period of 2^20 elements: input j owns a range of q_j of the points
 // [0, 2^20). A period has 1,024 blocks of 1,024 elements. Block k takes the points that are
 // r(k) modulo 1,024, r(k) being k with its ten bits reversed, so every period takes each point
-// once, and every block takes 1,024 points spread evenly: each input's count in it is its share
+// once, and every block takes 1,024 points spread evenly: each input's count in it is its part
 // rounded up or down, and over the first k blocks it is never off by more than a few. Within the
 // block the points come in the order of a keyed permutation. So how many elements of each input
 // come before a block is a table of one period, and only the block itself is walked.

@@ -55,7 +55,7 @@ struct OrderNode {
   std::optional<MixSchedule> mix;      // kMix
   std::vector<OrderStage> stages;
   uint64_t size = 0;
-  bool wants_memo = false;
+  bool wants_memo = false;  // true if a memo makes it faster
 };
 
 struct StageMemo {
@@ -68,11 +68,11 @@ struct NodeMemo {
   explicit NodeMemo(const OrderNode& node);
 
   std::vector<StageMemo> stages;
-  // Joins: what of the present call goes to each input.
+  // Joins: the part of the present call that goes to each input.
   struct Input {
     std::unique_ptr<NodeMemo> memo;
     std::vector<SampleId> places;
-    std::vector<size_t> rows;  // of these places in the call's
+    std::vector<size_t> rows;  // the rows of these places in the call's
   };
   std::vector<Input> inputs;
   std::unique_ptr<MixMemo> mix;

@@ -8,7 +8,7 @@
 #include "pipeline/order/node.h"
 #include "pipeline/order/selection.h"
 
-// Makes the tree, counts its elements and its epochs. order_map.cc evaluates it.
+// Makes the tree, counts its elements and its epochs. map.cc evaluates it.
 
 namespace millrace::pipeline {
 namespace {
@@ -103,9 +103,9 @@ class Builder {
 
   const std::span<const OrderSource> sources_;
   const uint64_t seed_;
-  const OrderSource* source_ = nullptr;  // of the node being built, when its root is one
-  uint64_t first_record_ = 0;            // of that source, where records are selected
-  Extent extent_;                        // of the node being built
+  const OrderSource* source_ = nullptr;  // the source of the node being built, if its root is one
+  uint64_t first_record_ = 0;            // the first record of that source, if records are selected
+  Extent extent_;                        // the extent of the node being built
 };
 
 absl::StatusOr<NodePtr> Builder::Build(const OrderPlan& plan) {
@@ -275,15 +275,15 @@ absl::Status Builder::AppendByteShard(const OrderStep& step, OrderNode& node) co
     const uint64_t record = source_->first_of_part(part, step.count);
     return node.selection == nullptr ? record : node.selection->KeptOf(first_record_, record);
   };
-  OrderStep cut;
-  cut.stage = step.stage;
-  cut.kind = Kind::kSkip;
-  cut.count = first_of(step.second);
+  OrderStep part;
+  part.stage = step.stage;
+  part.kind = Kind::kSkip;
+  part.count = first_of(step.second);
   const uint64_t end = first_of(step.second + 1);
-  MILLRACE_RETURN_IF_ERROR(Append(cut, node));
-  cut.kind = Kind::kTake;
-  cut.count = end - cut.count;
-  return Append(cut, node);
+  MILLRACE_RETURN_IF_ERROR(Append(part, node));
+  part.kind = Kind::kTake;
+  part.count = end - part.count;
+  return Append(part, node);
 }
 
 absl::Status Builder::AppendSkip(const OrderStep& step, OrderNode& node) const {

@@ -76,7 +76,7 @@ class Order {
   uint64_t EpochsOfPass() const;
   // The bytes that a memo keeps for the slots of all shuffles, which are by far the most of it.
   uint64_t MemoBytes() const;
-  // Elements of one epoch when every epoch is a run of equally many elements, in order; else 0.
+  // The number of elements of an epoch if all epochs have as many and follow each other; else 0.
   uint64_t EpochSize() const;
 
  private:
@@ -145,7 +145,7 @@ struct BatchPlace {
   uint64_t first_position = 0;  // the position of row 0 in that pass
   uint64_t valid_rows = 0;      // at most the batch size
   uint64_t epoch = 0;           // Batch::epoch
-  bool ends_epoch = false;      // Batch::ends_epoch
+  bool ends_epoch = false;      // true if Batch::ends_epoch
 };
 
 // Order of records and of batches together. Immutable after Make, thread-safe.

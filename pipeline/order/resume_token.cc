@@ -9,7 +9,7 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr size_t kMaxPositionBytes = 4096;  // without the state
+constexpr size_t kMaxHeadBytes = 4096;  // without the state
 constexpr std::string_view kStateMark = " state=";
 
 std::string Differs(std::string_view what, absl::AlphaNum token, absl::AlphaNum here) {
@@ -26,18 +26,18 @@ std::string ResumeToken::ToString() const {
 }
 
 absl::StatusOr<ResumeToken> ResumeToken::Parse(std::string_view text) {
-  const std::string_view position = text.substr(0, text.find(kStateMark));
-  const std::string line(position.substr(0, kMaxPositionBytes));
+  const std::string_view head = text.substr(0, text.find(kStateMark));
+  const std::string line(head.substr(0, kMaxHeadBytes));
   ResumeToken token;
-  if (position.size() != text.size()) {
-    token.state = text.substr(position.size() + kStateMark.size());
+  if (head.size() != text.size()) {
+    token.state = text.substr(head.size() + kStateMark.size());
   }
   const int fields = std::sscanf(line.c_str(),
                                  "millrace-state 1 semantics=%10" SCNu32 " plan=%16" SCNx64
                                  " data=%16" SCNx64 " batch=%20" SCNu64,
                                  &token.semantics_version, &token.plan_fingerprint,
                                  &token.data_fingerprint, &token.next_batch);
-  // Writing it again proves that nothing was left over, cut short or out of range.
+  // Writing it again proves that nothing was left over, left out or out of range.
   if (fields != 4 || token.ToString() != text) {
     return absl::InvalidArgumentError("the resume token is damaged or is not one of Millrace's");
   }

@@ -56,7 +56,7 @@ class BufferShuffle {
   uint64_t Consumed(uint64_t outputs) const;
   // Slots that are ever in use.
   uint64_t num_slots() const { return slots_; }
-  // Of a BufferShuffleState.
+  // The bytes of a BufferShuffleState.
   uint64_t state_bytes() const { return slots_ * (narrow() ? 4 : 8); }
 
  private:
@@ -66,7 +66,7 @@ class BufferShuffle {
   // The slot that output i draws, and the input that refills it. REQUIRES: i < drain_.
   uint64_t Slot(uint64_t i, uint64_t key) const;
   uint64_t Refill(uint64_t i) const { return i < buffer_ - 1 ? 2 * i + 1 : i + buffer_; }
-  // Whether 4 bytes hold the number of every input, and one more for none.
+  // True if 4 bytes hold the number of every input, and one more for none.
   bool narrow() const { return size_ <= ~uint32_t{0}; }
 
   uint64_t buffer_;

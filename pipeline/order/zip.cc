@@ -40,7 +40,7 @@ class Zip::Memo {
     for (const Input& input : zip.inputs_) orders_.emplace_back(input.order);
   }
 
-  // Whether what it was asked last begins at or before `sample`.
+  // True if the samples that it was asked for last begin at or before `sample`.
   bool Reaches(const SampleId& sample) const {
     return places_.empty() || !IsBefore(sample, places_.front());
   }
@@ -100,11 +100,11 @@ class Zip::Memo {
   }
 
   const Zip& zip_;
-  const StandingMemory slots_;  // of the orders' shuffles
+  const StandingMemory slots_;  // the slots of the orders' shuffles
   std::vector<OrderMemo> orders_;
-  std::vector<SampleId> places_;   // of the last Map, ascending, each once
-  std::vector<SampleId> records_;  // of these, input after input
-  std::vector<size_t> at_;         // of the last Find
+  std::vector<SampleId> places_;   // the places of the last Map, ascending, each once
+  std::vector<SampleId> records_;  // the records of these, input after input
+  std::vector<size_t> at_;         // the indexes of the last Find
 };
 
 Zip::Zip(std::vector<Input> inputs, OrderSource facts, std::shared_ptr<MemoryBudget> budget)
@@ -138,7 +138,7 @@ int64_t Zip::MemoBytes() const {
   return static_cast<int64_t>(bytes);
 }
 
-// Of those that reach `first` by going ahead, the one that is farthest on.
+// Takes the memo that is farthest on, of those that reach `first` by going ahead.
 std::unique_ptr<Zip::Memo> Zip::TakeMemo(const SampleId& first) const {
   MutexLock lock(mu_);
   if (idle_.empty()) return std::make_unique<Memo>(*this);

@@ -35,10 +35,10 @@ struct SourceSpec {
   std::vector<std::string> dali_index;  // index files; none: the files tell where records are
   std::string compression;              // "auto", "none", "gzip", "zlib", "zstd"
   readers::CsvColumns columns;          // the columns that headers are to name
-  bool ignore_header_names = false;
-  bool verify_crc = true;
-  bool resync = false;              // kFiles: true if a stretch of damage is a damaged record
-  std::string io = "pread";         // kFiles: "pread", "mmap", "direct"
+  bool ignore_header_names = false;     // kFiles: true if columns are taken by their places
+  bool verify_crc = true;               // kFiles: true if checksums of records are checked
+  bool resync = false;                  // kFiles: true if a stretch of damage is a damaged record
+  std::string io = "pread";             // kFiles: "pread", "mmap", "direct"
   bool drop_behind = false;         // kFiles: true if the page cache drops the bytes that were read
   uint64_t access_point_bytes = 0;  // kFiles: RecordSourceOptions::span_bytes
   // kImageFolder
@@ -46,9 +46,9 @@ struct SourceSpec {
   std::optional<int64_t> label;      // the label of all images
   std::vector<std::string> classes;  // the names of the classes, by label
   std::string classes_file;          // the file that has these names; empty: none
-  bool strict = false;
-  uint64_t max_record_bytes = 0;  // kFiles, kImageFolder
-  uint64_t count = 0;             // kRange
+  bool strict = false;               // true if an image of an unknown kind is an error
+  uint64_t max_record_bytes = 0;     // kFiles, kImageFolder
+  uint64_t count = 0;                // kRange
 };
 
 // One step of the order, from the source outwards; no payload moves.
@@ -152,14 +152,14 @@ struct BatchSpec {
   };
   Kind kind = Kind::kFixed;
   std::string stage;
-  uint64_t size = 0;  // rows of the global batch; kBucket: of the largest bucket
-  bool drop_remainder = false;
+  uint64_t size = 0;             // rows of the global batch; kBucket: of the largest bucket
+  bool drop_remainder = false;   // true if a last batch that is not full is left out
   std::vector<Padding> padding;  // kPadded, kBucket: the padding of fields; of other fields: zero
   // kBucket
   std::string length_field;
   std::vector<uint64_t> boundaries;
   std::vector<uint64_t> bucket_sizes;
-  bool pad_to_boundary = false;
+  bool pad_to_boundary = false;  // true if rows are padded to the bucket's boundary - 1
 };
 
 // An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
@@ -167,7 +167,7 @@ struct BatchSpec {
 struct BatchOpSpec {
   std::string stage;       // the name of the stage, and of its random draws
   std::string where = {};  // FILE:LINE:COLUMN of the stage
-  std::optional<augment::BatchMixingOptions> mixing = {};  // with it nothing below holds
+  std::optional<augment::BatchMixingOptions> mixing = {};  // if set, nothing below holds
   std::string op;                                          // the name of the op, as registered
   uint32_t version = 0;
   std::string options;
@@ -178,7 +178,7 @@ struct DamageSpec {
   enum class Policy { kFail, kSkip, kMask, kReplace };
   Policy policy = Policy::kFail;
   uint64_t max_count = 0;  // the most damaged samples; 0: no limit
-  double max_share = 0;    // the largest share of all samples; 0: no limit
+  double max_share = 0;    // the largest fraction of all samples; 0: no limit
 };
 
 struct PhysicalPlan {

@@ -114,9 +114,9 @@ class Collector : public google::protobuf::io::ErrorCollector {
         absl::StrCat("\"", value, "\" is not a value of ", field, DidYouMean(value, names)));
   }
 
-  // The parser is one token behind `token` when it complains about it.
-  void Add(size_t offset, const std::string& token, std::string message) {
-    const size_t begin = offset == 0 ? 0 : text_.rfind(token, offset - 1);
+  // The parser is one word behind `word` when it complains about it.
+  void Add(size_t offset, const std::string& word, std::string message) {
+    const size_t begin = offset == 0 ? 0 : text_.rfind(word, offset - 1);
     errors_.push_back({begin == std::string_view::npos ? offset : begin, std::move(message)});
   }
 

@@ -22,8 +22,8 @@ bool IsName(std::string_view text) {
   return !text.empty() && IsNameStart(text[0]) && std::ranges::all_of(text, IsNamePart);
 }
 
-// True for one token that cannot open, close or start anything else: a number or an identifier.
-bool IsPlainToken(std::string_view text) {
+// True for one word that cannot open, close or start anything else: a number or an identifier.
+bool IsPlainWord(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   if (IsName(text)) return true;
   bool has_digit = false;
@@ -124,7 +124,7 @@ class Substituter {
   }
 
   void Value(const std::string& name, std::string_view value) {
-    if (quote_ == 0 && !IsPlainToken(value)) {
+    if (quote_ == 0 && !IsPlainWord(value)) {
       return Error(at_, absl::StrCat("the value of ", name, ", \"",
                                      absl::Utf8SafeCEscape(ToAbsl(value.substr(0, 64))),
                                      "\", is not one number or identifier; put quotes around ${",
@@ -153,9 +153,9 @@ class Substituter {
   SubstitutedText out_;
   size_t at_ = 0;
   int depth_ = 0;
-  char quote_ = 0;  // the open literal's quote, or 0
-  bool in_comment_ = false;
-  bool too_deep_ = false;
+  char quote_ = 0;           // the open literal's quote, or 0
+  bool in_comment_ = false;  // true inside a comment
+  bool too_deep_ = false;    // true once brackets were nested too deep
 };
 
 }  // namespace

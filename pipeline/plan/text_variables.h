@@ -23,12 +23,12 @@ struct TextError {
 struct TextSegment {
   size_t result_begin = 0;
   size_t original_begin = 0;
-  bool verbatim = true;
+  bool verbatim = true;  // true if it stands in the original as it is
 };
 
 struct SubstitutedText {
   std::string text;
-  std::vector<TextSegment> segments;  // by result_begin
+  std::vector<TextSegment> segments;  // the stretches, by result_begin
   std::set<std::string> used;         // variables that the text names, given or not
   std::vector<TextError> errors;      // in order; `text` means nothing unless empty
 

@@ -33,7 +33,7 @@ inline constexpr Words<augment::PadMode, 4> kPadModes = {
      {"reflect", augment::PadMode::kReflect},
      {"symmetric", augment::PadMode::kSymmetric}}};
 
-// Whether pixels are blended.
+// True if pixels are blended.
 inline constexpr Words<bool, 2> kAffineMethods = {{{"nearest", false}, {"bilinear", true}}};
 
 inline constexpr Words<augment::AugmentPolicy, 3> kAugmentPolicies = {
@@ -41,10 +41,10 @@ inline constexpr Words<augment::AugmentPolicy, 3> kAugmentPolicies = {
      {"trivial_augment", augment::AugmentPolicy::kTrivialAugment},
      {"imagenet", augment::AugmentPolicy::kImageNet}}};
 
-// Whether text is split into words.
+// True if text is split into words.
 inline constexpr Words<bool, 2> kSplits = {{{"none", false}, {"whitespace", true}}};
 
-// Whether tokens are added in front.
+// True if tokens are added in front.
 inline constexpr Words<bool, 2> kSides = {{{"right", false}, {"left", true}}};
 
 inline constexpr Words<augment::PadTokensOptions::Truncate, 3> kTruncates = {

@@ -18,7 +18,7 @@
 //
 // A value may be missing: an element behind the end of a row's list, a division by 0. The logic has
 // therefore three values; "and" is their minimum, "or" their maximum. Known values decide as far as
-// they can (false and unknown is false), whatever the order of the operands. Only a row whose
+// they can (false and unknown is false), in any order of the operands. Only a row whose
 // outcome depends on the missing value fails.
 
 namespace millrace::pipeline {
@@ -45,7 +45,7 @@ int64_t ElementsOf(const ConstTensorView& value) {
   return value.shape.rank() == 0 ? 1 : value.shape[0];
 }
 
-// True when the operand can be read from `value`.
+// True if the operand can be read from `value`.
 bool IsReadable(const Operand& operand, const ConstTensorView& value) {
   const int64_t elements = ElementsOf(value);
   if (elements < 0) return false;
@@ -89,7 +89,7 @@ std::optional<int64_t> Absolute(int64_t a) {
 }
 std::optional<double> Absolute(double a) { return std::fabs(a); }
 
-// Of two numbers; the result is NaN if one of them is.
+// The function of two numbers; it is NaN if one of them is.
 template <typename T>
 std::optional<T> Compute(Operand::Function function, T a, T b) {
   switch (function) {

@@ -15,7 +15,7 @@
 namespace millrace::pipeline {
 namespace {
 
-using Token = PredicateToken;
+using Lexeme = PredicateLexeme;
 
 bool IsWordStart(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
@@ -48,16 +48,16 @@ class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
 
-  absl::StatusOr<std::vector<Token>> Cut() {
-    std::vector<Token> tokens;
+  absl::StatusOr<std::vector<Lexeme>> Split() {
+    std::vector<Lexeme> lexemes;
     do {
       SkipSpace();
-      Token token;
-      token.column = ColumnOf(at_);
-      MILLRACE_RETURN_IF_ERROR(Next(token));
-      tokens.push_back(std::move(token));
-    } while (tokens.back().kind != Token::Kind::kEnd);
-    return tokens;
+      Lexeme lexeme;
+      lexeme.column = ColumnOf(at_);
+      MILLRACE_RETURN_IF_ERROR(Next(lexeme));
+      lexemes.push_back(std::move(lexeme));
+    } while (lexemes.back().kind != Lexeme::Kind::kEnd);
+    return lexemes;
   }
 
  private:
@@ -75,61 +75,61 @@ class Lexer {
     return column_;
   }
 
-  absl::Status Next(Token& token) {
+  absl::Status Next(Lexeme& lexeme) {
     if (at_ == text_.size()) return absl::OkStatus();
     const char c = text_[at_];
     if (IsWordStart(c)) {
       const size_t begin = at_;
       while (IsWordPart(Peek())) ++at_;
-      token.kind = Token::Kind::kWord;
-      token.text = text_.substr(begin, at_ - begin);
+      lexeme.kind = Lexeme::Kind::kWord;
+      lexeme.text = text_.substr(begin, at_ - begin);
       return absl::OkStatus();
     }
-    if (c == '`') return BackquotedName(token);
-    if (c == '"' || c == '\'') return String(token);
+    if (c == '`') return BackquotedName(lexeme);
+    if (c == '"' || c == '\'') return String(lexeme);
     if (IsDigit(c) || ((c == '-' || c == '.') && (IsDigit(Peek(1)) || Peek(1) == '.'))) {
-      return Number(token);
+      return Number(lexeme);
     }
-    return Symbol(token);
+    return Symbol(lexeme);
   }
 
-  absl::Status Symbol(Token& token) {
+  absl::Status Symbol(Lexeme& lexeme) {
     static constexpr std::array<std::string_view, 13> kSymbols = {
         "==", "!=", "<=", ">=", "//", "<", ">", "(", ")", "[", "]", ",", "%"};
     for (const std::string_view symbol : kSymbols) {
       if (!text_.substr(at_).starts_with(symbol)) continue;
-      token.kind = Token::Kind::kSymbol;
-      token.text = symbol;
+      lexeme.kind = Lexeme::Kind::kSymbol;
+      lexeme.text = symbol;
       at_ += symbol.size();
       return absl::OkStatus();
     }
     const char c = text_[at_];
     const std::string shown = absl::CHexEscape(absl::string_view(&c, 1));
-    return PredicateError(token.column,
+    return PredicateError(lexeme.column,
                           ToStd(absl::StrCat("unexpected character ", shown, ToAbsl(AdviceOn(c)))));
   }
 
-  absl::Status BackquotedName(Token& token) {
+  absl::Status BackquotedName(Lexeme& lexeme) {
     const size_t end = text_.find('`', at_ + 1);
-    if (end == std::string_view::npos) return PredicateError(token.column, "backquote not closed");
-    token.kind = Token::Kind::kName;
-    token.text = text_.substr(at_ + 1, end - at_ - 1);
+    if (end == std::string_view::npos) return PredicateError(lexeme.column, "backquote not closed");
+    lexeme.kind = Lexeme::Kind::kName;
+    lexeme.text = text_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
-    if (token.text.empty()) return PredicateError(token.column, "empty name");
+    if (lexeme.text.empty()) return PredicateError(lexeme.column, "empty name");
     return absl::OkStatus();
   }
 
-  absl::Status String(Token& token) {
+  absl::Status String(Lexeme& lexeme) {
     const char quote = text_[at_++];
-    token.kind = Token::Kind::kString;
+    lexeme.kind = Lexeme::Kind::kString;
     while (at_ < text_.size() && text_[at_] != quote) {
       if (text_[at_] == '\\') {
-        MILLRACE_RETURN_IF_ERROR(Escape(token.text));
+        MILLRACE_RETURN_IF_ERROR(Escape(lexeme.text));
       } else {
-        token.text.push_back(text_[at_++]);
+        lexeme.text.push_back(text_[at_++]);
       }
     }
-    if (at_ == text_.size()) return PredicateError(token.column, "string not closed");
+    if (at_ == text_.size()) return PredicateError(lexeme.column, "string not closed");
     ++at_;
     return absl::OkStatus();
   }
@@ -160,7 +160,7 @@ class Lexer {
     return absl::OkStatus();
   }
 
-  absl::Status Number(Token& token) {
+  absl::Status Number(Lexeme& lexeme) {
     const size_t begin = at_;
     bool is_float = false;
     if (Peek() == '-') ++at_;
@@ -176,21 +176,21 @@ class Lexer {
       at_ += 1 + sign;
       while (IsDigit(Peek())) ++at_;
     }
-    token.text = text_.substr(begin, at_ - begin);
-    token.kind = is_float ? Token::Kind::kFloat : Token::Kind::kInt;
-    if (IsWordPart(Peek()) || Peek() == '.') return PredicateError(token.column, "not a number");
-    const char* const first = token.text.data();
-    const char* const last = first + token.text.size();
-    const auto done = is_float ? std::from_chars(first, last, token.float_value)
-                               : std::from_chars(first, last, token.int_value);
+    lexeme.text = text_.substr(begin, at_ - begin);
+    lexeme.kind = is_float ? Lexeme::Kind::kFloat : Lexeme::Kind::kInt;
+    if (IsWordPart(Peek()) || Peek() == '.') return PredicateError(lexeme.column, "not a number");
+    const char* const first = lexeme.text.data();
+    const char* const last = first + lexeme.text.size();
+    const auto done = is_float ? std::from_chars(first, last, lexeme.float_value)
+                               : std::from_chars(first, last, lexeme.int_value);
     if (done.ec == std::errc::result_out_of_range) {
-      return PredicateError(token.column, is_float ? "number out of range of float64"
-                                                   : "number out of range of int64");
+      return PredicateError(lexeme.column, is_float ? "number out of range of float64"
+                                                    : "number out of range of int64");
     }
     if (done.ec != std::errc() || done.ptr != last) {
-      return PredicateError(token.column, "not a number");
+      return PredicateError(lexeme.column, "not a number");
     }
-    if (!is_float) token.float_value = static_cast<double>(token.int_value);
+    if (!is_float) lexeme.float_value = static_cast<double>(lexeme.int_value);
     return absl::OkStatus();
   }
 
@@ -202,8 +202,8 @@ class Lexer {
 
 }  // namespace
 
-absl::StatusOr<std::vector<PredicateToken>> CutPredicate(std::string_view text) {
-  return Lexer(text).Cut();
+absl::StatusOr<std::vector<PredicateLexeme>> SplitPredicate(std::string_view text) {
+  return Lexer(text).Split();
 }
 
 }  // namespace millrace::pipeline

@@ -11,18 +11,18 @@
 
 namespace millrace::pipeline {
 
-struct PredicateToken {
+struct PredicateLexeme {
   enum class Kind { kEnd, kWord, kName, kInt, kFloat, kString, kSymbol };
   Kind kind = Kind::kEnd;
   size_t column = 0;
-  std::string text;  // as written; of kName and kString what is between the quotes, unescaped
+  std::string text;  // the text as written; kName, kString: between the quotes, unescaped
   int64_t int_value = 0;
   double float_value = 0;
 };
 
-// Cuts the text of a predicate; the last token is kEnd.
+// Splits the text of a predicate; the last lexeme is kEnd.
 //   INVALID_ARGUMENT  "column 12: ..."
-absl::StatusOr<std::vector<PredicateToken>> CutPredicate(std::string_view text);
+absl::StatusOr<std::vector<PredicateLexeme>> SplitPredicate(std::string_view text);
 
 }  // namespace millrace::pipeline
 

@@ -10,7 +10,7 @@
 #include "pipeline/predicate/lexer.h"
 #include "pipeline/predicate/predicate.h"
 
-// A parser by recursive descent over the tokens of the whole text, which is short:
+// A parser by recursive descent over the lexemes of the whole text, which is short:
 //
 //   or         = and { "or" and }
 //   and        = unary { "and" unary }
@@ -31,7 +31,7 @@ namespace {
 
 using Node = Predicate::Node;
 using Operand = PredicateOperand;
-using Token = PredicateToken;
+using Lexeme = PredicateLexeme;
 using Function = PredicateOperand::Function;
 
 constexpr size_t kMaxTextBytes = 64 << 10;
@@ -47,7 +47,7 @@ std::optional<Node::Compare> ToCompare(std::string_view symbol) {
   return std::nullopt;
 }
 
-// What `b compare a` is of `a compare b`.
+// The comparison of `b compare a` that holds where `a compare b` does.
 Node::Compare Mirrored(Node::Compare compare) {
   switch (compare) {
     case Node::Compare::kLess:
@@ -65,21 +65,21 @@ Node::Compare Mirrored(Node::Compare compare) {
 
 class Parser {
  public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  explicit Parser(std::vector<Lexeme> lexemes) : lexemes_(std::move(lexemes)) {}
 
   absl::StatusOr<Node> Parse() {
     MILLRACE_ASSIGN_OR_RETURN(Node root, Junction(Node::Kind::kOr, 0));
-    if (token().kind != Token::Kind::kEnd) return Expected("and, or, or the end");
+    if (lexeme().kind != Lexeme::Kind::kEnd) return Expected("and, or, or the end");
     return root;
   }
 
  private:
-  const Token& token() const { return tokens_[at_]; }
+  const Lexeme& lexeme() const { return lexemes_[at_]; }
   bool AtWord(std::string_view word) const {
-    return token().kind == Token::Kind::kWord && token().text == word;
+    return lexeme().kind == Lexeme::Kind::kWord && lexeme().text == word;
   }
   bool AtSymbol(std::string_view symbol) const {
-    return token().kind == Token::Kind::kSymbol && token().text == symbol;
+    return lexeme().kind == Lexeme::Kind::kSymbol && lexeme().text == symbol;
   }
   bool AtKeyword() const { return AtWord("and") || AtWord("or") || AtWord("not") || AtWord("in"); }
   bool TakeSymbol(std::string_view symbol) {
@@ -95,21 +95,21 @@ class Parser {
 
   // True before `word` and an opening parenthesis.
   bool AtCall(std::string_view word) const {
-    return AtWord(word) && tokens_[at_ + 1].kind == Token::Kind::kSymbol &&
-           tokens_[at_ + 1].text == "(";
+    return AtWord(word) && lexemes_[at_ + 1].kind == Lexeme::Kind::kSymbol &&
+           lexemes_[at_ + 1].text == "(";
   }
 
   absl::Status Expected(std::string_view what) const {
-    const std::string found = token().kind == Token::Kind::kEnd
+    const std::string found = lexeme().kind == Lexeme::Kind::kEnd
                                   ? "the end"
-                                  : absl::StrCat("\"", absl::CHexEscape(token().text), "\"");
-    return PredicateError(token().column,
+                                  : absl::StrCat("\"", absl::CHexEscape(lexeme().text), "\"");
+    return PredicateError(lexeme().column,
                           ToStd(absl::StrCat("expected ", ToAbsl(what), ", found ", found)));
   }
   absl::Status CheckDepth(int depth) const {
     if (depth < kMaxDepth) return absl::OkStatus();
     return PredicateError(
-        token().column,
+        lexeme().column,
         ToStd(absl::StrCat("more than ", kMaxDepth,
                            " parentheses, nots and steps of arithmetic in each other")));
   }
@@ -178,8 +178,8 @@ class Parser {
       return negated ? Not(std::move(node)) : std::move(node);
     }
     if (negated) return Expected("in");
-    const auto compare = token().kind == Token::Kind::kSymbol ? ToCompare(token().text)
-                                                              : std::optional<Node::Compare>();
+    const auto compare = lexeme().kind == Lexeme::Kind::kSymbol ? ToCompare(lexeme().text)
+                                                                : std::optional<Node::Compare>();
     if (!compare.has_value()) {
       return Expected(ToStd(absl::StrCat("a comparison or in after ", ToText(node.left))));
     }
@@ -198,9 +198,9 @@ class Parser {
 
   absl::Status CheckNotChained() const {
     const bool chained =
-        AtWord("in") || (token().kind == Token::Kind::kSymbol && ToCompare(token().text));
+        AtWord("in") || (lexeme().kind == Lexeme::Kind::kSymbol && ToCompare(lexeme().text));
     if (!chained) return absl::OkStatus();
-    return PredicateError(token().column,
+    return PredicateError(lexeme().column,
                           "comparisons cannot be chained; write \"a < b and b < c\"");
   }
 
@@ -224,23 +224,23 @@ class Parser {
   // nullopt, and takes nothing, when there stands none.
   std::optional<Operand> Literal() {
     Operand operand;
-    operand.column = token().column;
-    switch (token().kind) {
-      case Token::Kind::kInt:
+    operand.column = lexeme().column;
+    switch (lexeme().kind) {
+      case Lexeme::Kind::kInt:
         operand.kind = Operand::Kind::kInt;
         break;
-      case Token::Kind::kFloat:
+      case Lexeme::Kind::kFloat:
         operand.kind = Operand::Kind::kFloat;
         break;
-      case Token::Kind::kString:
+      case Lexeme::Kind::kString:
         operand.kind = Operand::Kind::kString;
         break;
       default:
         return std::nullopt;
     }
-    operand.text = token().text;
-    operand.int_value = token().int_value;
-    operand.float_value = token().float_value;
+    operand.text = lexeme().text;
+    operand.int_value = lexeme().int_value;
+    operand.float_value = lexeme().float_value;
     ++at_;
     return operand;
   }
@@ -276,7 +276,7 @@ class Parser {
     MILLRACE_RETURN_IF_ERROR(CheckDepth(depth));
     Operand call;
     call.kind = Operand::Kind::kCall;
-    call.column = token().column;
+    call.column = lexeme().column;
     call.function = function;
     at_ += 2;
     const size_t least = function == Function::kAbs ? 1 : 2;
@@ -290,32 +290,33 @@ class Parser {
   }
 
   absl::StatusOr<Operand> FieldValue() {
-    const size_t column = token().column;
+    const size_t column = lexeme().column;
     const bool is_length = AtCall("len");
     at_ += is_length ? 2 : 0;
-    if ((token().kind != Token::Kind::kWord && token().kind != Token::Kind::kName) || AtKeyword()) {
+    if ((lexeme().kind != Lexeme::Kind::kWord && lexeme().kind != Lexeme::Kind::kName) ||
+        AtKeyword()) {
       return Expected(is_length ? "a field" : "a field, a number or a string");
     }
     Operand operand;
     operand.column = column;
-    operand.text = token().text;
+    operand.text = lexeme().text;
     ++at_;
     if (is_length) {
       operand.kind = Operand::Kind::kLength;
       if (!TakeSymbol(")")) return Expected(")");
     } else if (TakeSymbol("[")) {
       operand.kind = Operand::Kind::kElement;
-      if (token().kind != Token::Kind::kInt || token().int_value < 0) {
+      if (lexeme().kind != Lexeme::Kind::kInt || lexeme().int_value < 0) {
         return Expected("the number of an element, from 0");
       }
-      operand.int_value = token().int_value;
+      operand.int_value = lexeme().int_value;
       ++at_;
       if (!TakeSymbol("]")) return Expected("]");
     }
     return operand;
   }
 
-  const std::vector<Token> tokens_;
+  const std::vector<Lexeme> lexemes_;
   size_t at_ = 0;
 };
 
@@ -371,8 +372,8 @@ absl::StatusOr<Predicate::Node> ParsePredicate(std::string_view text) {
     return absl::InvalidArgumentError(
         absl::StrCat("column 1: a predicate has at most ", kMaxTextBytes, " bytes"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<Token> tokens, CutPredicate(text));
-  return Parser(std::move(tokens)).Parse();
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Lexeme> lexemes, SplitPredicate(text));
+  return Parser(std::move(lexemes)).Parse();
 }
 
 }  // namespace millrace::pipeline

@@ -24,7 +24,7 @@ struct BadRow {
 struct OpenBatch {
   // Constant once the batch is in the ring.
   std::shared_ptr<BatchData> data;
-  bool closed = false;                 // true in a plan with a cut: the slab holds the rows' ids
+  bool closed = false;                 // true if the plan has a cut: the slab holds the rows' ids
   const BatchOrder* order = nullptr;   // without a cut: the order of the rows
   BatchPlace place;                    // without a cut: the place in that order
   std::vector<ClosedBatch::Row> rows;  // with a cut: the rows to work on, ascending slots

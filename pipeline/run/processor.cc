@@ -19,8 +19,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr std::string_view kValueColumn = "value";  // of a range
-constexpr std::string_view kLabelColumn = "label";  // of records that have one
+constexpr std::string_view kValueColumn = "value";  // the column of a range
+constexpr std::string_view kLabelColumn = "label";  // the column of records with a label
 
 // A loop whose bounds of a copy are known is several times faster than calls of memcpy.
 void CopyWords(const std::byte* from, int64_t stride, size_t count, std::byte* to) {
@@ -219,7 +219,7 @@ void RunProcessor::UnframeRows(const RunRecords& records, int64_t from, int64_t 
 void RunProcessor::Unframe(const RunRecords& records, int64_t from, std::string_view name,
                            Run& run) const {
   Column& column = run.Add(name, DType::kBytes);
-  const int64_t first = from * records.rows;  // of the column's records
+  const int64_t first = from * records.rows;  // the first of the column's records
   int64_t unframed = 0;                       // rows before this one are done
   for (size_t i = 0; i < records.spans.size(); ++i) {
     const int64_t begin = records.spans[i].begin - first;

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMappedBytes = size_t{512} << 10;
 // The largest buffer that is kept. A run of photographs has about 2 MiB.
 constexpr size_t kMostKeptBytes = size_t{3} << 20;
-// The most that a thread keeps: about its share of all runs under way.
+// The most that a thread keeps: about its part of all runs under way.
 constexpr size_t kMostSpareBytes = size_t{4} << 20;
 // Sizes are rounded up, so that the next run, which differs by a record or so, fits too.
 constexpr size_t kGrainBytes = size_t{64} << 10;

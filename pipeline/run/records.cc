@@ -18,7 +18,7 @@ constexpr size_t kMaxPreferredBytes = size_t{3} << 20;
 // takes less time than a second system call.
 constexpr size_t kMaxGapBytes = 2 << 10;
 
-// True when record `i` begins in the file where the one before it ends.
+// True if record `i` begins in the file where the one before it ends.
 bool FollowsInFile(const RunRecords& records, int64_t i) {
   const readers::RecordRef& before = records.refs[i - 1];
   const readers::RecordRef& ref = records.refs[i];
@@ -26,7 +26,7 @@ bool FollowsInFile(const RunRecords& records, int64_t i) {
          ref.offset == before.offset + (records.starts[i] - records.starts[i - 1]);
 }
 
-// Cuts the records of a column into reads; a column of numbers needs none.
+// Divides the records of a column into reads; a column of numbers needs none.
 void AddSpans(int64_t column, RunRecords& records) {
   if (records.column_starts(column).front() == records.column_starts(column).back()) return;
   const int64_t first = column * records.rows;
@@ -124,7 +124,7 @@ int64_t LocateZipped(const readers::RecordSource& source, const Zip& zip,
 // Moves frames apart in the buffer as far as they lie apart in the file, where that is not far.
 void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> starts) {
   size_t gaps = 0;
-  size_t begin = starts[0];  // of the row, without gaps
+  size_t begin = starts[0];  // the begin of the row, without gaps
   for (size_t row = 1; row <= refs.size(); ++row) {
     const size_t frame_bytes = starts[row] - begin;
     begin = starts[row];

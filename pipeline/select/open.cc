@@ -37,8 +37,8 @@ struct Keys {
   SelectionKey content;  // changes with the files too
 };
 
-// Of the files as they were when they were opened, or as they are `now`. Nullopt when they cannot
-// be told from changed ones.
+// The keys of the files as they were when they were opened, or as they are `now`. Nullopt if they
+// cannot be told from changed ones.
 std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const readers::RecordSource& source,
                              bool now) {
   std::string name = plan.select->key;

@@ -196,21 +196,21 @@ class Scan : public std::enable_shared_from_this<Scan> {
   const int64_t max_bytes_;
   const Examiner examiner_;
   const RunProcessor processor_;
-  const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // of its tasks
+  const std::shared_ptr<TaskGroup> group_ = Workers::MakeGroup();  // the group of its tasks
   int64_t total_bytes_ = 0;
 
   Mutex mu_;
-  CondVar changed_;  // Run waits
+  CondVar changed_;  // wakes Run
   std::vector<uint64_t> bits_ MILLRACE_GUARDED_BY(mu_);
-  uint64_t next_record_ MILLRACE_GUARDED_BY(mu_) = 0;  // to locate
-  Work located_ MILLRACE_GUARDED_BY(mu_);              // and not begun
-  int runs_ MILLRACE_GUARDED_BY(mu_) = 0;              // under way
-  int reads_ MILLRACE_GUARDED_BY(mu_) = 0;             // of them or of runs that just ended
-  int64_t bytes_ MILLRACE_GUARDED_BY(mu_) = 0;         // of them
+  uint64_t next_record_ MILLRACE_GUARDED_BY(mu_) = 0;  // the next record to locate
+  Work located_ MILLRACE_GUARDED_BY(mu_);              // the run that was located and not begun
+  int runs_ MILLRACE_GUARDED_BY(mu_) = 0;              // the runs under way
+  int reads_ MILLRACE_GUARDED_BY(mu_) = 0;      // the reads of them and of runs that just ended
+  int64_t bytes_ MILLRACE_GUARDED_BY(mu_) = 0;  // the bytes of them
   int64_t done_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
   int64_t told_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t error_record_ MILLRACE_GUARDED_BY(mu_) = UINT64_MAX;
-  absl::Status error_ MILLRACE_GUARDED_BY(mu_);  // of the lowest run that has one
+  absl::Status error_ MILLRACE_GUARDED_BY(mu_);  // the error of the lowest run that has one
   std::vector<std::unique_ptr<RunScratch>> idle_scratch_ MILLRACE_GUARDED_BY(mu_);
 };
 

@@ -20,7 +20,7 @@ class GrowingSource : public readers::RecordSource {
  public:
   // Records there are so far: numbers [0, available()). Never shrinks.
   virtual uint64_t available() const = 0;
-  // True when no more come; a reader that asks this first gets the final available() afterwards.
+  // True if no more come; a reader that asks this first gets the final available() afterwards.
   virtual bool ended() const = 0;
   // Why it ended: OK for Finish. The records before the end are good.
   virtual absl::Status status() const = 0;
@@ -40,7 +40,7 @@ class GrowingSource : public readers::RecordSource {
   // Says how often Release will name a record; once, unless this says otherwise. Without any use it
   // is freed at once. Before its first Release.
   virtual void SetUses(uint64_t record, uint64_t uses) = 0;
-  // Tells those who feed it to stop. Does not wait.
+  // Tells the threads that feed it to stop. Does not wait.
   virtual void Close() = 0;
 };
 

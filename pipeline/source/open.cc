@@ -123,7 +123,7 @@ class JoinedSource final : public RecordSource {
   std::vector<std::string> files_;
   uint64_t num_records_ = 0;
   uint64_t memory_bytes_ = 0;
-  bool has_cell_orders_ = false;
+  bool has_cell_orders_ = false;  // true if a source has orders of its cells
   uint64_t fingerprint_ = 0;
 };
 
@@ -183,8 +183,8 @@ bool WantsShards(const PhysicalPlan& plan) {
   return zip_wants || HasStep(plan.order, wants);
 }
 
-// Of all records at most so many lie between two that follow each other in the order, as a rule: 0
-// where it goes straight on, and where it goes anywhere.
+// The number of records that lie, at most and as a rule, between two that follow each other in the
+// order: 0 where it goes straight on, and where it goes anywhere.
 uint64_t WindowOf(const OrderPlan& order) {
   uint64_t window = 0;
   for (const OrderPlan& input : order.inputs) window = std::max(window, WindowOf(input));
@@ -248,7 +248,7 @@ OrderSource FactsOf(const RecordSource& source, bool with_shards) {
 
 // The inflated bytes of the blocks that a block shuffle mixes, and of what is inflated around them.
 uint64_t WindowBytesOf(const OrderPlan& order) {
-  constexpr uint64_t kBlocks = 16;  // of a window, unless the plan says otherwise
+  constexpr uint64_t kBlocks = 16;  // the blocks of a window, unless the plan says otherwise
   constexpr uint64_t kAround = uint64_t{4} << 20;
   uint64_t bytes = 0;
   for (const OrderPlan& input : order.inputs) bytes = std::max(bytes, WindowBytesOf(input));

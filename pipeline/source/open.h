@@ -22,13 +22,13 @@ struct OpenedSources {
   std::unique_ptr<readers::RecordSource> source;
   GrowingSource* growing = nullptr;            // `source`, if it is one
   std::vector<OrderSource> facts;              // the facts of each source of the plan
-  std::shared_ptr<const Selection> selection;  // that the facts have; null: none
+  std::shared_ptr<const Selection> selection;  // the selection that the facts have; null: none
 
   // Decides which records there are, if the plan selects any (OpenSelection).
   absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
   // The most bytes that the sources keep in memory as long as they live.
   uint64_t MemoryBytes() const;
-  // Of the data that the stream is made of: the source's, and which of its records there are.
+  // A hash of the data that the stream is made of: of the source, and of the records selected.
   uint64_t Fingerprint() const;
 };
 

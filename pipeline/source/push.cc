@@ -92,13 +92,13 @@ class PushQueue {
   uint64_t end_record_ MILLRACE_GUARDED_BY(mu_) = 0;  // records ever pushed
   uint64_t end_offset_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t held_bytes_ MILLRACE_GUARDED_BY(mu_) = 0;
-  uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;  // records below are taken in any case
-  bool attached_ MILLRACE_GUARDED_BY(mu_) = false;
-  bool ended_ MILLRACE_GUARDED_BY(mu_) = false;
-  bool closed_ MILLRACE_GUARDED_BY(mu_) = false;
+  uint64_t wanted_ MILLRACE_GUARDED_BY(mu_) = 0;    // records below are taken in any case
+  bool attached_ MILLRACE_GUARDED_BY(mu_) = false;  // true once a pipeline has it
+  bool ended_ MILLRACE_GUARDED_BY(mu_) = false;     // true if no more records come
+  bool closed_ MILLRACE_GUARDED_BY(mu_) = false;    // true once the pipeline closed it
   absl::Status status_ MILLRACE_GUARDED_BY(mu_);
   std::function<void()> on_grow_ MILLRACE_GUARDED_BY(mu_);
-  int calls_ MILLRACE_GUARDED_BY(mu_) = 0;  // of on_grow_ under way
+  int calls_ MILLRACE_GUARDED_BY(mu_) = 0;  // the calls of on_grow_ under way
 };
 
 bool PushQueue::HasRoomLocked(size_t bytes) const {

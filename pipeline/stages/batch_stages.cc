@@ -105,6 +105,11 @@ void ToBucket(const proto::BucketByLength& bucket, BatchSpec* spec) {
   ToPadding(bucket, spec);
 }
 
+template <auto kGet>
+bool DropsRemainder(const Stage& stage) {
+  return (stage.*kGet)().drop_remainder();
+}
+
 constexpr Option kSize = {"size", "rows over all ranks", kRequired};
 constexpr Option kDropRemainder = {"drop_remainder",
                                    "leave out a last batch that is not full; otherwise it is "
@@ -119,7 +124,8 @@ constexpr StageRow kBatchRows[] = {
      .doc = "Rows whose fields have one shape each.",
      .options = {kSize, kDropRemainder},
      .check = Check<&Stage::batch, CheckBatchSize<proto::BatchStage>>,
-     .batch = To<&Stage::batch, ToBatch<proto::BatchStage, Kind::kFixed>>},
+     .batch = To<&Stage::batch, ToBatch<proto::BatchStage, Kind::kFixed>>,
+     .skips_records = DropsRemainder<&Stage::batch>},
     {.op_case = Stage::kPaddedBatch,
      .name = "padded_batch",
      .kind = StageKind::kBatch,
@@ -127,7 +133,8 @@ constexpr StageRow kBatchRows[] = {
      .options = {kSize, kDropRemainder, kPadding},
      .fill = Fill<&Stage::mutable_padded_batch, FillPadding<proto::PaddedBatch>>,
      .check = Check<&Stage::padded_batch, CheckPadded>,
-     .batch = To<&Stage::padded_batch, ToBatch<proto::PaddedBatch, Kind::kPadded>>},
+     .batch = To<&Stage::padded_batch, ToBatch<proto::PaddedBatch, Kind::kPadded>>,
+     .skips_records = DropsRemainder<&Stage::padded_batch>},
     {.op_case = Stage::kRaggedBatch,
      .name = "ragged_batch",
      .kind = StageKind::kBatch,
@@ -135,7 +142,8 @@ constexpr StageRow kBatchRows[] = {
             "`NAME/row_splits`, int64[rows + 1].",
      .options = {kSize, kDropRemainder},
      .check = Check<&Stage::ragged_batch, CheckBatchSize<proto::RaggedBatch>>,
-     .batch = To<&Stage::ragged_batch, ToBatch<proto::RaggedBatch, Kind::kRagged>>},
+     .batch = To<&Stage::ragged_batch, ToBatch<proto::RaggedBatch, Kind::kRagged>>,
+     .skips_records = DropsRemainder<&Stage::ragged_batch>},
     {.op_case = Stage::kBucketByLength,
      .name = "bucket_by_length",
      .kind = StageKind::kBatch,
@@ -153,7 +161,9 @@ constexpr StageRow kBatchRows[] = {
                  kPadding},
      .fill = Fill<&Stage::mutable_bucket_by_length, FillPadding<proto::BucketByLength>>,
      .check = Check<&Stage::bucket_by_length, CheckBucket>,
-     .batch = To<&Stage::bucket_by_length, ToBucket>},
+     .batch = To<&Stage::bucket_by_length, ToBucket>,
+     .skips_records = DropsRemainder<&Stage::bucket_by_length>,
+     .counts_by_records = Always},
     {.op_case = Stage::kPrefetch,
      .name = "prefetch",
      .kind = StageKind::kPrefetch,

@@ -31,7 +31,7 @@ absl::Status OptionsChecker::IsFinite(std::string_view field, double value, int 
   return std::isfinite(value) ? absl::OkStatus() : Error(field, " must be finite", index);
 }
 
-absl::Status OptionsChecker::IsShare(std::string_view field, float value) const {
+absl::Status OptionsChecker::IsFraction(std::string_view field, float value) const {
   if (value >= 0 && value <= 1) return absl::OkStatus();
   return Error(field, absl::StrCat(" is ", value, " but must be in [0, 1]"));
 }

@@ -32,9 +32,9 @@ class OptionsChecker {
                        int index = -1) const;
   absl::Status IsFinite(std::string_view field, double value, int index = -1) const;
   // In [0, 1].
-  absl::Status IsShare(std::string_view field, float value) const;
+  absl::Status IsFraction(std::string_view field, float value) const;
   absl::Status IsProbability(float probability) const {
-    return IsShare("probability", probability);
+    return IsFraction("probability", probability);
   }
   // The value of pixels that an image does not cover.
   absl::Status IsFill(float fill) const;

@@ -35,7 +35,7 @@ class UnbatchSlice final : public Op {
   absl::StatusOr<Schema> Resolve(const Schema& input) override {
     MILLRACE_RETURN_IF_ERROR(CheckThere(input));
     Schema output = input;
-    const Field* first = nullptr;  // with a known extent
+    const Field* first = nullptr;  // the first field with a known extent
     for (const Field& field : input.fields()) {
       if (!IsSplit(field.name, fields_)) continue;
       if (field.dtype == DType::kBytes || field.shape.rank() == 0) return CannotSplit(field);

@@ -24,6 +24,9 @@ OpFields FieldsOfFilter(const FilterOptions& filter) {
   return {filter.predicate->fields(), {}, {}, false};
 }
 
+// A materialized filter has looked at all records before the first batch.
+bool CountsByFilter(const Stage& stage) { return !stage.filter().materialize(); }
+
 absl::Status CheckUnbatch(const OptionsChecker& check, const proto::Unbatch& unbatch) {
   return check.AreDistinct(unbatch.field());
 }
@@ -56,7 +59,9 @@ constexpr StageRow kCutRows[] = {
                   "find the outcome out once and keep it beside the index; then it is no cut"}},
      .check = Check<&Stage::filter, CheckFilter>,
      .read = Read<&Stage::filter, ToFilter>,
-     .op = &kFilterOp},
+     .op = &kFilterOp,
+     .skips_records = Always,
+     .counts_by_records = CountsByFilter},
     {.op_case = Stage::kUnbatch,
      .name = "unbatch",
      .kind = StageKind::kCut,
@@ -64,7 +69,9 @@ constexpr StageRow kCutRows[] = {
      .options = {{"field", "fields that are split; all others are repeated", "all fields"}},
      .check = Check<&Stage::unbatch, CheckUnbatch>,
      .read = Read<&Stage::unbatch, ToUnbatch>,
-     .op = &kUnbatchOp},
+     .op = &kUnbatchOp,
+     .skips_records = Always,
+     .counts_by_records = Always},
 };
 
 }  // namespace

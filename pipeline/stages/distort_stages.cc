@@ -33,8 +33,8 @@ void FillAffine(proto::Affine* affine) {
 absl::Status CheckAffine(const OptionsChecker& check, const proto::Affine& affine) {
   MILLRACE_RETURN_IF_ERROR(check.IsRange("degrees", affine.degrees(), -360, 360));
   const auto& shift = affine.translate();
-  const auto is_share = [](float share) { return share >= 0 && share <= 1; };
-  if (shift.size() != 2 || !std::ranges::all_of(shift, is_share)) {
+  const auto is_fraction = [](float value) { return value >= 0 && value <= 1; };
+  if (shift.size() != 2 || !std::ranges::all_of(shift, is_fraction)) {
     return check.Error("translate", " must be two numbers in [0, 1]");
   }
   MILLRACE_RETURN_IF_ERROR(check.IsRange("scale", affine.scale(), 0.01f, 100));

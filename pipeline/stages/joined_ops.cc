@@ -38,9 +38,9 @@ std::string NameOfRegion(const OpOptions& options) {
 
 OpFields FieldsOfRegion(const DecodeRegionOptions& region) {
   OpFields fields = FieldsOfDecode(region.decode);
-  if (!region.carry) return fields;
-  // The image itself is the first of the targets' fields, but nobody gives it.
-  const OpFields targets = FieldsOfTargets(*region.carry);
+  if (!region.targets) return fields;
+  // The first of these fields is the image, which the op itself makes.
+  const OpFields targets = FieldsOfTargets(*region.targets);
   fields.reads.insert(fields.reads.end(), targets.reads.begin() + 1, targets.reads.end());
   fields.writes.insert(fields.writes.end(), targets.writes.begin() + 1, targets.writes.end());
   return fields;
@@ -52,7 +52,7 @@ OpOptions CropOfRegion(const OpOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Op>> MakeRegion(const DecodeRegionOptions& region,
                                                const std::string& stage) {
-  if (region.carry) return augment::MakeDecodeWithTargets(region.decode, *region.carry, stage);
+  if (region.targets) return augment::MakeDecodeWithTargets(region.decode, *region.targets, stage);
   return augment::MakeDecodeCrop(region.decode, region.crop, stage);
 }
 

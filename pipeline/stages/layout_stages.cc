@@ -13,7 +13,7 @@ namespace {
 using proto::Stage;
 
 constexpr uint64_t kMaxChannels = 1 << 16;
-constexpr uint64_t kMaxDepth = 1 << 24;  // of one_hot
+constexpr uint64_t kMaxDepth = 1 << 24;  // the largest depth of one_hot
 
 void FillTranspose(proto::Transpose* transpose) {
   FillImageField(transpose);
@@ -108,7 +108,7 @@ void FillSmoothing(proto::LabelSmoothing* smoothing) {
 }
 
 absl::Status CheckSmoothing(const OptionsChecker& check, const proto::LabelSmoothing& smoothing) {
-  return check.IsShare("smoothing", smoothing.smoothing());
+  return check.IsFraction("smoothing", smoothing.smoothing());
 }
 
 OpOptions ToSmoothing(const proto::LabelSmoothing& smoothing) {

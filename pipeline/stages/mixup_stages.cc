@@ -16,7 +16,7 @@ void FillCommon(Message* message) {
   if (message->group() == 0) message->set_group(2);
 }
 
-// Of mixup and cutmix.
+// The defaults of mixup and cutmix.
 template <typename Message>
 void FillOne(Message* message) {
   FillCommon(message);
@@ -52,7 +52,7 @@ absl::Status CheckEither(const OptionsChecker& check, const proto::MixupOrCutmix
   MILLRACE_RETURN_IF_ERROR(CheckCommon(check, either));
   MILLRACE_RETURN_IF_ERROR(check.IsAlpha("mixup_alpha", either.mixup_alpha()));
   MILLRACE_RETURN_IF_ERROR(check.IsAlpha("cutmix_alpha", either.cutmix_alpha()));
-  return check.IsShare("switch_probability", either.switch_probability());
+  return check.IsFraction("switch_probability", either.switch_probability());
 }
 
 template <typename Message>

@@ -36,7 +36,7 @@ absl::Status CheckShard(const OptionsChecker& check, const proto::Shard& shard) 
   return check.InRange("index", shard.index(), 0, shard.num_shards() - 1);
 }
 
-// Of take and skip.
+// The check of take and skip.
 template <typename Count>
 absl::Status CheckCount(const OptionsChecker& check, const Count& stage) {
   return check.InRange("count", stage.count(), 1, UINT64_MAX);
@@ -124,7 +124,8 @@ constexpr StageRow kOrderRows[] = {
                   "directly behind a source of files, consecutive records instead, of about as "
                   "many bytes as every other shard's"}},
      .check = Check<&Stage::shard, CheckShard>,
-     .order = To<&Stage::shard, ToShard>},
+     .order = To<&Stage::shard, ToShard>,
+     .skips_records = Always},
     {.op_case = Stage::kRepeat,
      .name = "repeat",
      .kind = StageKind::kOrder,
@@ -137,14 +138,16 @@ constexpr StageRow kOrderRows[] = {
      .doc = "The first elements, or batches.",
      .options = {{"count", "", kRequired}},
      .check = Check<&Stage::take, CheckCount<proto::Take>>,
-     .order = To<&Stage::take, ToTake>},
+     .order = To<&Stage::take, ToTake>,
+     .skips_records = Always},
     {.op_case = Stage::kSkip,
      .name = "skip",
      .kind = StageKind::kOrder,
      .doc = "All but the first elements, or batches.",
      .options = {{"count", "", kRequired}},
      .check = Check<&Stage::skip, CheckCount<proto::Skip>>,
-     .order = To<&Stage::skip, ToSkip>},
+     .order = To<&Stage::skip, ToSkip>,
+     .skips_records = Always},
 };
 
 }  // namespace

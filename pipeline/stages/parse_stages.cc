@@ -47,7 +47,7 @@ class FeatureChecker {
   template <typename Features>
   absl::Status AreDistinct(std::string_view list, const Features& features,
                            std::set<std::string>* names) const;
-  // Of `list`[i].
+  // The error of a field of `list`[i].
   absl::Status Error(int i, std::string_view field, const std::string& what,
                      std::string_view list = "feature") const {
     return check_.ErrorBelow({{check_.op_name()}, {list, i}, {field}}, what);
@@ -183,7 +183,7 @@ absl::Status CheckSequence(const OptionsChecker& check, const proto::ParseSequen
   return features.AreDistinct("feature_list", parse.feature_list(), &names);
 }
 
-// Of features that are one value each.
+// The check of a stage whose features are one value each.
 template <typename Parse>
 absl::Status CheckScalars(const OptionsChecker& check, const Parse& parse) {
   MILLRACE_RETURN_IF_ERROR(CheckParse(check, parse));

@@ -45,7 +45,7 @@ struct OpRow {
   OpFields (*fields)(const OpOptions&) = nullptr;
   // True if the op draws random numbers.
   bool draws = false;
-  // Of an op that others are a part of: the part that may draw; null: there is none.
+  // The part that may draw, of an op that others are a part of; null: there is none.
   OpOptions (*part)(const OpOptions&) = nullptr;
   // Makes the op; null: the program has none (filter, custom).
   absl::StatusOr<std::unique_ptr<Op>> (*make)(const OpOptions&, const std::string& stage) = nullptr;
@@ -54,7 +54,8 @@ struct OpRow {
 // The options read from a stage that mixes the rows of whole batches.
 struct MixingOfStage {
   augment::BatchMixingOptions options;
-  // Of integer labels that become one_hot before the batch; 0: they are float32 [classes] already.
+  // The number of classes of integer labels, which become one_hot before the batch; 0: labels are
+  // float32 [classes] already.
   uint32_t num_classes = 0;
 };
 
@@ -81,9 +82,14 @@ struct StageRow {
   MixingOfStage (*mixing)(const proto::Stage&) = nullptr;  // maps of whole batches
 
   // Facts.
-  bool reads_files = false;   // a source whose `files` have many records each
-  bool parses = false;        // a map that makes fields of nothing but the record
-  bool keeps_values = false;  // a map of images that leaves the range of their values as it is
+  bool reads_files = false;   // true if it is a source whose `files` have many records each
+  bool parses = false;        // true if it is a map that makes fields of nothing but the record
+  bool keeps_values = false;  // true if it is a map of images that keeps the range of their values
+  // True if an epoch of a plan with the stage may lack records of the source; null: never.
+  bool (*skips_records)(const proto::Stage&) = nullptr;
+  // True if the number of batches is known only by looking at records, or not at all before the
+  // end; null: never.
+  bool (*counts_by_records)(const proto::Stage&) = nullptr;
 };
 
 // Stages that belong together, in the order of the documentation.
@@ -109,7 +115,7 @@ extern const StageFamily kCutStages;
 extern const StageFamily kBatchStages;
 extern const StageFamily kMixupStages;
 
-// Columns made of functions on a stage's own message: of what proto::Stage calls kGet and kMutable.
+// Columns made of functions on a stage's own message, which kGet and kMutable of proto::Stage give.
 
 template <auto kMutable, auto kFill>
 void Fill(proto::Stage* stage) {
@@ -131,7 +137,10 @@ void To(const proto::Stage& stage, Spec* spec) {
   kTo((stage.*kGet)(), spec);
 }
 
-// And of functions on an op's own options.
+// A fact that holds for any options of the stage.
+inline bool Always(const proto::Stage&) { return true; }
+
+// Columns made of functions on an op's own options.
 
 template <typename Options, size_t kAt = 0>
 constexpr size_t IndexOf() {
@@ -174,13 +183,13 @@ inline void Default(std::string* field, const char* value) {
   if (field->empty()) *field = value;
 }
 
-// Of an op on `field`, "image", and nothing else.
+// The defaults of an op that has `field`, "image", and no other.
 template <typename Message>
 void FillImageField(Message* message) {
   Default(message->mutable_field(), "image");
 }
 
-// Of an op that changes the image, always unless it says otherwise.
+// The defaults of an op that changes the image with a probability of 1, if none is given.
 template <typename Message>
 void FillChange(Message* message) {
   FillImageField(message);

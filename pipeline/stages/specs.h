@@ -43,8 +43,8 @@ struct DecodeRegionOptions {
   augment::CropOptions crop;
   std::string decode_stage;
   std::string decode_where;  // FILE:LINE:COLUMN of it
-  std::optional<augment::TargetsOptions> carry =
-      std::nullopt;  // the crop, if boxes or a mask go along
+  // The crop with its targets; nullopt: the image has none.
+  std::optional<augment::TargetsOptions> targets = std::nullopt;
 };
 
 // decode_image in front of a crop where that rule is off: its verdict is the rule's.
@@ -70,7 +70,7 @@ struct FilterOptions {
   std::string where;  // FILE:LINE:COLUMN of the predicate
   std::string text;
   std::optional<Predicate> predicate;  // parsed by the optimizer, before any rule
-  bool materialize = false;
+  bool materialize = false;            // true if its outcome is kept with the index
 };
 
 // A cut; in pass 2 the op that takes one element.
@@ -105,7 +105,7 @@ struct OpSpec {
   }
 };
 
-// The features of an op that parses records, of which those that nobody reads may be taken out;
+// The features of an op that parses records, of which those that are not read may be taken out;
 // null for any other op.
 std::vector<readers::FeatureSpec>* MutableFeatures(OpOptions* options);
 
@@ -114,9 +114,9 @@ struct OpFields {
   std::vector<std::string> reads;
   std::vector<std::string> writes;
   std::vector<std::string> removes;
-  // Not known: it may read and write every field there is.
+  // True if they are not known: the op may read and write every field there is.
   bool any = false;
-  // Those of `writes` that it refuses to replace.
+  // The fields of `writes` that it refuses to replace.
   std::vector<std::string> adds = {};
 };
 // REQUIRES: predicates are parsed.
@@ -136,7 +136,7 @@ std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan);
 
 // Makes the op of a spec that is neither a filter nor custom. Tests pass their own.
 using OpFactory = std::function<absl::StatusOr<std::unique_ptr<Op>>(const OpSpec&)>;
-// By readers::Make... and augment::Make...
+// Makes an op of the program, by readers::Make... or augment::Make...
 absl::StatusOr<std::unique_ptr<Op>> MakeBuiltinOp(const OpSpec& spec);
 
 // Makes the op of a custom stage (OpTable::Make).

@@ -35,7 +35,8 @@ const StageRow* StageOf(const OpOptions& options) {
 std::span<const StageFamily* const> StageFamilies() { return kFamilies; }
 
 const StageRow& RowOf(const proto::Stage& stage) {
-  static constexpr StageRow kNone;  // of a stage that has no row, which stage_table_test rules out
+  // The row of a stage that has none, which stage_table_test rules out.
+  static constexpr StageRow kNone;
   const auto* row = FirstRow([&](const StageRow& r) { return r.op_case == stage.op_case(); });
   return row == nullptr ? kNone : *row;
 }

@@ -27,6 +27,16 @@ inline bool DrawsAtRandom(const proto::Stage& stage) {
   const OpRow* const op = RowOf(stage).op;
   return op != nullptr && op->draws;
 }
+// True if an epoch of a plan with the stage may lack records of the source.
+inline bool SkipsRecords(const proto::Stage& stage) {
+  const auto skips = RowOf(stage).skips_records;
+  return skips != nullptr && skips(stage);
+}
+// True if the number of batches of a plan with the stage is not known without looking at records.
+inline bool CountsByRecords(const proto::Stage& stage) {
+  const auto counts = RowOf(stage).counts_by_records;
+  return counts != nullptr && counts(stage);
+}
 
 // Rows over all ranks of every batch that a batch stage makes. REQUIRES: it is checked.
 std::vector<uint64_t> BatchSizesOf(const proto::Stage& stage);

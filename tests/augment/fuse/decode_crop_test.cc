@@ -127,9 +127,9 @@ TargetsOptions WithTargets(const CropOptions& crop) {
   return targets;
 }
 
-Ops AsOne(const DecodeImageOptions& decode, const CropOptions& crop, bool carries) {
+Ops AsOne(const DecodeImageOptions& decode, const CropOptions& crop, bool with_targets) {
   Ops ops;
-  if (carries) {
+  if (with_targets) {
     Add(MakeDecodeWithTargets(decode, WithTargets(crop), kStage), ops);
   } else {
     Add(MakeDecodeCrop(decode, crop, kStage), ops);
@@ -137,10 +137,10 @@ Ops AsOne(const DecodeImageOptions& decode, const CropOptions& crop, bool carrie
   return ops;
 }
 
-Ops Apart(const DecodeImageOptions& decode, const CropOptions& crop, bool carries) {
+Ops Apart(const DecodeImageOptions& decode, const CropOptions& crop, bool with_targets) {
   Ops ops;
   Add(MakeDecodeImageToCrop(decode, crop, kStage), ops);
-  Add(carries ? MakeWithTargets(WithTargets(crop), kStage) : MakeCrop(crop), ops);
+  Add(with_targets ? MakeWithTargets(WithTargets(crop), kStage) : MakeCrop(crop), ops);
   return ops;
 }
 
@@ -178,14 +178,14 @@ TEST(DecodeCrop, OneOpHasTheBitsBoxesMasksAndErrorsOfTwo) {
   const std::vector<File> files = Files();
   for (const DecodeImageOptions& decode : kDecodes) {
     for (const CropOptions& crop : Crops()) {
-      for (const bool carries : {false, true}) {
+      for (const bool with_targets : {false, true}) {
         const bool exif = decode.apply_exif_orientation;
-        const auto one = RunAll(AsOne(decode, crop, carries), files, exif);
-        const auto two = RunAll(Apart(decode, crop, carries), files, exif);
+        const auto one = RunAll(AsOne(decode, crop, with_targets), files, exif);
+        const auto two = RunAll(Apart(decode, crop, with_targets), files, exif);
         for (size_t row = 0; row < files.size(); ++row) {
           ASSERT_EQ(one[row].status, two[row].status) << "crop " << crop.index() << ", row " << row;
           ASSERT_TRUE(one[row] == two[row])
-              << "crop " << crop.index() << ", carries " << carries << ", row " << row;
+              << "crop " << crop.index() << ", with_targets " << with_targets << ", row " << row;
         }
       }
     }

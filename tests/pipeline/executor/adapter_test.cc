@@ -28,15 +28,15 @@ struct Model {
 struct Outcome {
   int64_t batches = 0;
   int64_t wait_ns = 0;
-  double thread_seconds = 0;  // of targets
-  int changes = 0;            // of targets
-  Targets targets;
+  double thread_seconds = 0;  // of goals
+  int changes = 0;            // of goals
+  Goals goals;
 };
 
 // One run. Time goes on in steps of 0.1 ms.
 class Simulation {
  public:
-  Simulation(Model model, const Targets& start) : model_(std::move(model)), targets_(start) {}
+  Simulation(Model model, const Goals& start) : model_(std::move(model)), goals_(start) {}
 
   // Runs until `end_ns`, with the adapter or with what it has; returns what happened meanwhile.
   Outcome RunTo(int64_t end_ns, Adapter* adapter = nullptr) {
@@ -46,30 +46,30 @@ class Simulation {
       now_ns_ += kStep;
       const bool worked = Work();
       const bool took = Consume();
-      outcome.thread_seconds += targets_.threads * 1e-9 * kStep;
+      outcome.thread_seconds += goals_.threads * 1e-9 * kStep;
       if (adapter == nullptr || (!worked && !took)) continue;  // as in the executor: no call then
-      const Targets before = targets_;
-      targets_ = adapter->Update({.now_ns = now_ns_,
-                                  .consumer_wait_ns = wait_ns_,
-                                  .busy_ns = static_cast<int64_t>(busy_ns_),
-                                  .ready_batches = ready_});
-      outcome.changes += targets_ == before ? 0 : 1;
+      const Goals before = goals_;
+      goals_ = adapter->Update({.now_ns = now_ns_,
+                                .consumer_wait_ns = wait_ns_,
+                                .busy_ns = static_cast<int64_t>(busy_ns_),
+                                .ready_batches = ready_});
+      outcome.changes += goals_ == before ? 0 : 1;
     }
     outcome.batches = delivered_ - delivered;
     outcome.wait_ns = wait_ns_ - waited;
-    outcome.targets = targets_;
+    outcome.goals = goals_;
     return outcome;
   }
-  const Targets& targets() const { return targets_; }
+  const Goals& goals() const { return goals_; }
   int64_t now_ns() const { return now_ns_; }
 
  private:
   static constexpr int64_t kStep = kMs / 10;
 
   bool Work() {
-    double left = static_cast<double>(targets_.threads) * kStep;
+    double left = static_cast<double>(goals_.threads) * kStep;
     bool worked = false;
-    while (left > 0 && ready_ < targets_.ring) {
+    while (left > 0 && ready_ < goals_.ring) {
       if (remaining_ <= 0) remaining_ = static_cast<double>(model_.cost(now_ns_));
       const double done = std::min(left, remaining_);
       remaining_ -= done;
@@ -96,7 +96,7 @@ class Simulation {
   }
 
   const Model model_;
-  Targets targets_;
+  Goals goals_;
   int64_t now_ns_ = 0, free_ns_ = 0, wait_ns_ = 0, delivered_ = 0;
   double busy_ns_ = 0, remaining_ = 0;
   int ready_ = 0;
@@ -114,7 +114,7 @@ Model WithPace(std::function<double(int64_t now_ns)> demand, int64_t cost = 10 *
           .think = [=](int64_t now) { return static_cast<int64_t>(cost / demand(now)); }};
 }
 
-int64_t BestFixed(const Model& model, const Targets& limits, int64_t end_ns) {
+int64_t BestFixed(const Model& model, const Goals& limits, int64_t end_ns) {
   int64_t best = 0;
   for (int threads = 1; threads <= limits.threads; ++threads) {
     for (int ring = 1; ring <= limits.ring; ring *= 2) {
@@ -126,14 +126,14 @@ int64_t BestFixed(const Model& model, const Targets& limits, int64_t end_ns) {
 
 TEST(AdapterTest, BeginsAtItsLimits) {
   Adapter adapter({7, 3});
-  EXPECT_EQ(adapter.Update({}), (Targets{7, 3}));
-  EXPECT_EQ(Adapter({0, -1}).targets(), (Targets{1, 1}));
+  EXPECT_EQ(adapter.Update({}), (Goals{7, 3}));
+  EXPECT_EQ(Adapter({0, -1}).goals(), (Goals{1, 1}));
 }
 
 TEST(AdapterTest, NeverLeavesItsLimitsWhateverItIsTold) {
   std::mt19937_64 random(1);
   for (int run = 0; run < 50; ++run) {
-    const Targets limits{1 + static_cast<int>(random() % 70), 1 + static_cast<int>(random() % 20)};
+    const Goals limits{1 + static_cast<int>(random() % 70), 1 + static_cast<int>(random() % 20)};
     Adapter adapter(limits);
     Observation now;
     for (int i = 0; i < 5000; ++i) {
@@ -144,30 +144,30 @@ TEST(AdapterTest, NeverLeavesItsLimitsWhateverItIsTold) {
       now.ready_batches = static_cast<int>(random() % 30);
       now.reserved_bytes = static_cast<int64_t>(random() % 1000);
       now.budget_bytes = 900;
-      const Targets targets = adapter.Update(now);
-      ASSERT_GE(targets.threads, 1);
-      ASSERT_LE(targets.threads, limits.threads);
-      ASSERT_GE(targets.ring, 1);
-      ASSERT_LE(targets.ring, limits.ring);
+      const Goals goals = adapter.Update(now);
+      ASSERT_GE(goals.threads, 1);
+      ASSERT_LE(goals.threads, limits.threads);
+      ASSERT_GE(goals.ring, 1);
+      ASSERT_LE(goals.ring, limits.ring);
     }
   }
 }
 
 TEST(AdapterTest, ConsumerThatIsNeverSatisfiedKeepsAllThreads) {
   Adapter adapter({8, 4});
-  Simulation simulation(WithDemand([](int64_t) { return 20.0; }), adapter.targets());
+  Simulation simulation(WithDemand([](int64_t) { return 20.0; }), adapter.goals());
   EXPECT_EQ(simulation.RunTo(10 * kSecond, &adapter).changes, 0);
-  EXPECT_EQ(simulation.targets().threads, 8);
+  EXPECT_EQ(simulation.goals().threads, 8);
 }
 
 TEST(AdapterTest, SlowConsumerFreesThreadsAndRingWithinASecond) {
   for (const double demand : {0.05, 0.4, 1.0, 3.0}) {
     Adapter adapter({16, 16});
-    Simulation simulation(WithDemand([=](int64_t) { return demand; }), adapter.targets());
+    Simulation simulation(WithDemand([=](int64_t) { return demand; }), adapter.goals());
     simulation.RunTo(kSecond + 300 * kMs, &adapter);  // the ring has to fill first
-    EXPECT_LE(simulation.targets().threads, std::ceil(1.6 * demand)) << demand;
-    EXPECT_GE(simulation.targets().threads, demand) << demand;
-    EXPECT_LE(simulation.targets().ring, 3) << demand;
+    EXPECT_LE(simulation.goals().threads, std::ceil(1.6 * demand)) << demand;
+    EXPECT_GE(simulation.goals().threads, demand) << demand;
+    EXPECT_LE(simulation.goals().ring, 3) << demand;
     EXPECT_LE(simulation.RunTo(20 * kSecond, &adapter).wait_ns, 100 * kMs) << demand;
   }
 }
@@ -179,12 +179,12 @@ TEST(AdapterTest, StepIsAnsweredWithinASecondBothWays) {
       for (const bool pace : {false, true}) {
         const auto demand = [=](int64_t now) { return now / (5 * kSecond) % 2 == 0 ? low : high; };
         Adapter adapter({32, 8});
-        Simulation simulation(pace ? WithPace(demand) : WithDemand(demand), adapter.targets());
+        Simulation simulation(pace ? WithPace(demand) : WithDemand(demand), adapter.goals());
         for (int phase = 0; phase < 6; ++phase) {
           const int64_t begin = phase * 5 * kSecond;
           const double now = demand(begin);
           simulation.RunTo(begin + kSecond, &adapter);
-          EXPECT_GE(simulation.targets().threads, now) << low << " " << high << " phase " << phase;
+          EXPECT_GE(simulation.goals().threads, now) << low << " " << high << " phase " << phase;
           const Outcome rest = simulation.RunTo(begin + 5 * kSecond, &adapter);
           EXPECT_LE(rest.wait_ns, 50 * kMs) << low << " " << high << " phase " << phase;
           // Room to breathe, and no more: what is left over goes to the consumer.
@@ -205,7 +205,7 @@ TEST(AdapterTest, SteadyPhaseDoesNotOscillate) {
     model.cost = [=](int64_t) { return static_cast<int64_t>(demand * 10 * kMs * jitter()); };
     model.think = [=](int64_t) { return static_cast<int64_t>(10 * kMs * jitter()); };
     Adapter adapter({8, 8});
-    Simulation simulation(model, adapter.targets());
+    Simulation simulation(model, adapter.goals());
     simulation.RunTo(3 * kSecond, &adapter);
     const Outcome steady = simulation.RunTo(63 * kSecond, &adapter);
     EXPECT_LE(steady.changes, 8) << demand;
@@ -217,10 +217,10 @@ TEST(AdapterTest, SteadyPhaseDoesNotOscillate) {
 TEST(AdapterTest, ShortPausesTakeNothingAway) {
   const Model model = WithPace([](int64_t now) { return now / (200 * kMs) % 2 == 0 ? 6.0 : 0.4; });
   Adapter adapter({8, 8});
-  Simulation simulation(model, adapter.targets());
+  Simulation simulation(model, adapter.goals());
   simulation.RunTo(3 * kSecond, &adapter);
   EXPECT_LE(simulation.RunTo(23 * kSecond, &adapter).changes, 4);
-  EXPECT_GE(simulation.targets().threads, 6);
+  EXPECT_GE(simulation.goals().threads, 6);
 }
 
 TEST(AdapterTest, WorkDoneIsThatOfTheBestFixedSetting) {
@@ -243,10 +243,10 @@ TEST(AdapterTest, WorkDoneIsThatOfTheBestFixedSetting) {
        {.cost = [](int64_t) { return 20 * kMs; },
         .think = [n = 0](int64_t) mutable { return ++n % 4 == 0 ? 180 * kMs : kMs; }}},
   };
-  const Targets limits{8, 8};
+  const Goals limits{8, 8};
   for (const auto& [name, model] : models) {
     Adapter adapter(limits);
-    Simulation simulation(model, adapter.targets());
+    Simulation simulation(model, adapter.goals());
     const Outcome outcome = simulation.RunTo(30 * kSecond, &adapter);
     const int64_t best = BestFixed(model, limits, 30 * kSecond);
     EXPECT_GE(static_cast<double>(outcome.batches), 0.95 * static_cast<double>(best)) << name;
@@ -258,11 +258,11 @@ TEST(AdapterTest, SlowReadsDoNotCallForThreads) {
   Model model = WithDemand([](int64_t now) { return now < 3 * kSecond ? 0.4 : 40.0; });
   model.busy_share = 0.01;
   Adapter adapter({8, 4});
-  Simulation simulation(model, adapter.targets());
+  Simulation simulation(model, adapter.goals());
   simulation.RunTo(3 * kSecond, &adapter);
-  EXPECT_EQ(simulation.targets().threads, 1);
+  EXPECT_EQ(simulation.goals().threads, 1);
   EXPECT_GT(simulation.RunTo(6 * kSecond, &adapter).wait_ns, 2 * kSecond);
-  EXPECT_EQ(simulation.targets().threads, 1);
+  EXPECT_EQ(simulation.goals().threads, 1);
 }
 
 TEST(AdapterTest, RingDoesNotGrowWhenTheBudgetIsTaken) {
@@ -270,7 +270,7 @@ TEST(AdapterTest, RingDoesNotGrowWhenTheBudgetIsTaken) {
     Adapter adapter({1, 8});
     Observation now{.ready_batches = 8, .reserved_bytes = reserved, .budget_bytes = 100};
     for (; now.now_ns < 2 * kSecond; now.now_ns += 10 * kMs) adapter.Update(now);
-    ASSERT_EQ(adapter.targets().ring, 2);
+    ASSERT_EQ(adapter.goals().ring, 2);
     for (int i = 0; i < 10; ++i) {
       now.now_ns += 20 * kMs;
       now.consumer_wait_ns += 10 * kMs;
@@ -278,7 +278,7 @@ TEST(AdapterTest, RingDoesNotGrowWhenTheBudgetIsTaken) {
       now.ready_batches = i == 0 ? 1 : 0;
       adapter.Update(now);
     }
-    EXPECT_EQ(adapter.targets().ring, reserved < 90 ? 8 : 2);
+    EXPECT_EQ(adapter.goals().ring, reserved < 90 ? 8 : 2);
   }
 }
 

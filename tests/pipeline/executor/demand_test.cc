@@ -11,14 +11,14 @@ namespace millrace::pipeline {
 namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
-constexpr Targets kLimits{.threads = 8, .ring = 4};
+constexpr Goals kLimits{.threads = 8, .ring = 4};
 
 // A demand over time. Looks each millisecond; the ring is empty or full.
 class DemandTest : public testing::Test {
  protected:
   // Lets so much time pass with `busy` workers at work.
-  Targets Pass(int64_t milliseconds, int busy) {
-    Targets wanted;
+  Goals Pass(int64_t milliseconds, int busy) {
+    Goals wanted;
     for (int64_t i = 0; i < milliseconds; ++i) {
       for (int worker = 0; worker < busy; ++worker) demand_.BeginWork(now_ns_);
       const int64_t begin_ns = now_ns_;
@@ -51,7 +51,7 @@ class DemandTest : public testing::Test {
 TEST_F(DemandTest, BeginsAtItsLimitsAndStaysWithinThem) {
   EXPECT_EQ(demand_.threads(), 8);
   EXPECT_EQ(demand_.Clamp({.threads = 100, .ring = 100}), kLimits);
-  EXPECT_EQ(demand_.Clamp({.threads = 0, .ring = -1}), (Targets{.threads = 1, .ring = 1}));
+  EXPECT_EQ(demand_.Clamp({.threads = 0, .ring = -1}), (Goals{.threads = 1, .ring = 1}));
 }
 
 TEST_F(DemandTest, WorkUnderWayCountsAsWorkDone) {
@@ -61,7 +61,7 @@ TEST_F(DemandTest, WorkUnderWayCountsAsWorkDone) {
   // One item ends in each look, the other is under way through all of them.
   FillRing();
   const int64_t begin_ns = now_ns_;
-  Targets wanted;
+  Goals wanted;
   for (int i = 0; i < 2000; ++i) {
     now_ns_ += kMillisecond;
     wanted = demand_.Look(now_ns_, ring_, budget_);

@@ -61,7 +61,7 @@ TEST(ExecutorAdaptTest, BitsDoNotChangeWhileTargetsMoveAtRandom) {
       std::thread mover([&] {
         std::mt19937 random(round);
         while (!stop) {
-          executor.SetTargets(static_cast<int>(random() % 10), static_cast<int>(random() % 10));
+          executor.SetGoals(static_cast<int>(random() % 10), static_cast<int>(random() % 10));
           std::this_thread::yield();
         }
       });

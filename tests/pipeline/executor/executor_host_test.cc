@@ -162,7 +162,7 @@ TEST(ExecutorHostTest, TargetsAreObeyedWhenTheyShrinkAndGrow) {
   auto parts = MakeExecutorParts(std::move(plan), std::move(opened), FakeContext(kThreads), {});
   ASSERT_TRUE(parts.ok()) << parts.status();
   Executor executor(*std::move(parts));
-  executor.SetTargets(1, 1);
+  executor.SetGoals(1, 1);
   ASSERT_TRUE(executor.Start({}).ok());
   const auto take = [&](int batches) {
     for (int i = 0; i < batches; ++i) {
@@ -176,11 +176,11 @@ TEST(ExecutorHostTest, TargetsAreObeyedWhenTheyShrinkAndGrow) {
   EXPECT_EQ(gauge.TakeMost(), 1);
   gauge.Meet(kThreads);
   ring = kRing;
-  executor.SetTargets(100, 100);
+  executor.SetGoals(100, 100);
   take(40);
   EXPECT_EQ(gauge.TakeMost(), kThreads);
   while (rows < (asked + kRing) * kBatch) std::this_thread::yield();  // before anybody asks
-  executor.SetTargets(1, 1);
+  executor.SetGoals(1, 1);
   take(10);  // the ring holds 8 that were made before
   ring = 1;
   gauge.TakeMost();

@@ -25,8 +25,8 @@ class HashingOp : public Op {
   explicit HashingOp(OpSpec spec) {
     if (const auto* region = std::get_if<DecodeRegionOptions>(&spec.options)) {
       parts_.push_back({"", spec.where, region->decode});
-      if (region->carry) {
-        parts_.push_back({spec.stage, spec.where, *region->carry});
+      if (region->targets) {
+        parts_.push_back({spec.stage, spec.where, *region->targets});
       } else {
         AddPart(spec, spec.stage, region->crop);
       }

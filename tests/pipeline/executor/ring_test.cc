@@ -53,7 +53,7 @@ TEST_F(RingTest, BatchesAreDeliveredInTheOrderInWhichTheyWereOpened) {
 }
 
 TEST_F(RingTest, ABatchIsOpenedWhileThereIsRoomAndAllRowsBeforeItAreClaimed) {
-  ring_.SetTarget(2);
+  ring_.SetLength(2);
   EXPECT_TRUE(ring_.MayOpen());
   std::unique_ptr<OpenBatch> batch = ring_.BeginOpening(0);
   EXPECT_EQ(batch, nullptr);  // none was idle
@@ -67,7 +67,7 @@ TEST_F(RingTest, ABatchIsOpenedWhileThereIsRoomAndAllRowsBeforeItAreClaimed) {
   EXPECT_TRUE(ring_.MayOpen());
   Open();
   EXPECT_FALSE(ring_.MayOpen());
-  ring_.SetTarget(3);
+  ring_.SetLength(3);
   EXPECT_TRUE(ring_.MayOpen());
   ring_.NoteError();
   EXPECT_FALSE(ring_.MayOpen());

@@ -12,7 +12,7 @@
 #include "pipeline/memory_records.h"
 #include "pipeline/pipeline.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 #include "tests/temp_folder.h"
 
 // Plans over every kind of source, from files to batches. How records lie in files is tested in

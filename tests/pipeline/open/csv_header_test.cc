@@ -11,7 +11,7 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/sample_op.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 #include "tests/readers/http/http_server.h"
 #include "tests/readers/inflate/deflated.h"
 #include "tests/temp_files.h"

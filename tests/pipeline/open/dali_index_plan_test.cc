@@ -7,7 +7,7 @@
 #include "readers/dali_index.h"
 #include "readers/record_writer.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 #include "tests/temp_files.h"
 #include "tests/temp_folder.h"
 

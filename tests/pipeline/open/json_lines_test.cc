@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/pipeline.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 #include "tests/temp_files.h"
 #include "tests/temp_folder.h"
 

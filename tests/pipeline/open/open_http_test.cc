@@ -7,7 +7,7 @@
 #include "pipeline/pipeline.h"
 #include "readers/record_writer.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 #include "tests/readers/http/http_server.h"
 #include "tests/temp_files.h"
 #include "tests/temp_folder.h"

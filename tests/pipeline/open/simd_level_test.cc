@@ -124,7 +124,7 @@ std::vector<std::string> Plans(const std::string& shard) {
                    "stage { repeat { epochs: 2 } }\n"
                    "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES }\n"
                    "  feature { key: \"label\" dtype: INT64 } } } stage { decode_image {} }\n");
-  const std::string carried = absl::StrCat(
+  const std::string with_targets = absl::StrCat(
       source,
       "stage { take { count: 40 } } stage { global_shuffle {} }\n"
       "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES }\n"
@@ -189,7 +189,7 @@ std::vector<std::string> Plans(const std::string& shard) {
                                       "decode_image { dct_downscale: true }"),
                    "stage { random_resized_crop { height: 20 width: 21 area: [0.5, 1] } }\n"
                    "stage { transpose {} } stage { batch { size: 16 } }\n"),
-      absl::StrCat(carried,
+      absl::StrCat(with_targets,
                    "stage { random_resized_crop { height: 37 width: 33 area: [0.3, 1]\n"
                    "  boxes { normalized: true min_area_share: 0.2 } mask: \"mask\" } }\n"
                    "stage { flip { boxes { normalized: true } mask: \"mask\" } }\n"

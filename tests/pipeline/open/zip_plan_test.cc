@@ -11,7 +11,7 @@
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/plan/message.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // The front-end of zip: its place, its fields, what explain says.
 

@@ -12,7 +12,7 @@
 #include "pipeline/optimize/optimizer.h"
 #include "tests/augment/image_testing.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // The rules about images, over real images: whichever of them are on, a plan has the same bits and
 // the same errors.
@@ -204,11 +204,11 @@ TEST(ImageRulesTest, ErrorsOfAPairNameTheStageThatIsWrong) {
 
 TEST(ImageRulesTest, WhatGoesAlongWithACropIsLookedForBehindTheDecode) {
   constexpr char kDecode[] = "stage { decode_image { field: \"record\" } }\n";
-  for (const char* carried :
+  for (const char* targets :
        {"boxes { field: \"record\" }", "mask: \"record\"", "mask: \"absent\""}) {
     EXPECT_MESSAGE(ErrorWhateverTheRule(
-        absl::StrCat(kDecode, "stage { center_crop { height: 4 width: 4 ", carried, " } }\n")))
-        << carried;
+        absl::StrCat(kDecode, "stage { center_crop { height: 4 width: 4 ", targets, " } }\n")))
+        << targets;
   }
 }
 

@@ -9,7 +9,7 @@
 #include "pipeline/optimize/optimizer.h"
 #include "tests/messages.h"
 #include "tests/pipeline/executor/hashing_ops.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // Joins, cuts and batches of samples that differ in shape, as the executor gets them.
 

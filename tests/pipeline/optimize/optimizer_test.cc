@@ -13,7 +13,7 @@
 #include "base/run.h"
 #include "tests/messages.h"
 #include "tests/pipeline/executor/hashing_ops.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -309,19 +309,19 @@ TEST(DecodeRegionRuleTest, OffTheDecodeIsToldOfTheCrop) {
 
 // S-ROUND-3: nor on boxes or a mask that go along.
 TEST(DecodeRegionRuleTest, ACropThatCarriesIsOneToo) {
-  for (const char* carried : {"boxes {}", "mask: \"mask\""}) {
+  for (const char* targets : {"boxes {}", "mask: \"mask\""}) {
     for (const char* crop : {"random_resized_crop", "random_crop", "center_crop"}) {
       const std::string stages = absl::StrCat(kParse, "stage { decode_image {} } stage { ", crop,
-                                              " { height: 4 width: 5 ", carried, " } }");
+                                              " { height: 4 width: 5 ", targets, " } }");
       std::vector<OpSpec> specs = OpsFromPlan(MakePlan(stages).message());
       std::vector<std::string> fired;
       DecodeRegionRule(true, &specs, &fired);
       ASSERT_EQ(specs.size(), 2u);
-      EXPECT_TRUE(std::get<DecodeRegionOptions>(specs[1].options).carry.has_value());
+      EXPECT_TRUE(std::get<DecodeRegionOptions>(specs[1].options).targets.has_value());
       EXPECT_EQ(OpName(specs[1].options), absl::StrCat("decode_image+", crop));
       EXPECT_TRUE(MakeBuiltinOp(specs[1]).ok());
       EXPECT_THAT(FieldsOf(specs[1].options).reads,
-                  ElementsAre("image/encoded", carried[0] == 'b' ? "boxes" : "mask"));
+                  ElementsAre("image/encoded", targets[0] == 'b' ? "boxes" : "mask"));
       EXPECT_EQ(FieldsOf(specs[1].options).writes[0], "image");
 
       specs = OpsFromPlan(MakePlan(stages).message());

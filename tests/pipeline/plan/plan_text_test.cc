@@ -5,7 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "pipeline/plan.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // Plans as editors of any system write them.
 

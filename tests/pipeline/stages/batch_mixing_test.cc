@@ -13,7 +13,7 @@
 #include "pipeline/memory_records.h"
 #include "pipeline/pipeline.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // Stages that mix the rows of a batch. The rules cited are those of docs/semantics.md.
 

@@ -8,7 +8,8 @@
 #include "pipeline/plan/message.h"
 #include "pipeline/stages/specs.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
+#include "tests/pipeline/stages/stage_specs.h"
 #include "tests/temp_folder.h"
 
 // Stages that work on strings, tokens and numbers: their options, their errors, and what a
@@ -19,21 +20,17 @@ namespace {
 
 using ::testing::ElementsAre;
 
-OpSpec SpecOf(const std::string& stage) {
-  const Plan plan = Make(absl::StrCat(kSource, "stage { ", stage, " }", kBatch));
-  std::vector<OpSpec> specs = OpsFromPlan(plan.message());
-  EXPECT_EQ(specs.size(), 1u) << stage;
-  EXPECT_EQ(stage.substr(0, stage.find(' ')), OpName(specs[0].options));
-  EXPECT_FALSE(DrawsAtRandom(specs[0].options));
-  EXPECT_TRUE(MakeBuiltinOp(specs[0]).ok()) << stage;
-  return specs[0];
+// The op of a stage that draws no random numbers.
+OpSpec FieldSpecOf(const std::string& stage) {
+  const OpSpec spec = SpecOf(stage);
+  EXPECT_FALSE(DrawsAtRandom(spec.options));
+  EXPECT_TRUE(MakeBuiltinOp(spec).ok()) << stage;
+  return spec;
 }
 
 template <typename Options>
 Options OptionsOf(const std::string& stage) {
-  const OpSpec spec = SpecOf(stage);
-  EXPECT_TRUE(std::holds_alternative<Options>(spec.options)) << stage;
-  return std::get<Options>(spec.options);
+  return OptionsIn<Options>(FieldSpecOf(stage));
 }
 
 TEST(FieldStagesTest, ScaleTakesFactorsOrAnExtent) {
@@ -85,7 +82,7 @@ TEST(FieldStagesTest, PadTokensTakesSidesAndNames) {
   EXPECT_EQ(plain.length, 8);
   EXPECT_FALSE(plain.left);
   EXPECT_EQ(plain.truncate, Truncate::kRight);
-  const OpSpec spec = SpecOf(
+  const OpSpec spec = FieldSpecOf(
       "pad_tokens { field: \"ids\" length: 8 value: -1 side: \"left\" truncate: \"none\" "
       "mask: \"m\" lengths: \"n\" }");
   const auto& full = std::get<augment::PadTokensOptions>(spec.options);
@@ -97,12 +94,14 @@ TEST(FieldStagesTest, PadTokensTakesSidesAndNames) {
 }
 
 TEST(FieldStagesTest, StackTakesItsFieldsAway) {
-  const OpFields fields = FieldsOf(SpecOf("stack { field: [\"a\", \"b\"] output: \"c\" }").options);
+  const OpFields fields =
+      FieldsOf(FieldSpecOf("stack { field: [\"a\", \"b\"] output: \"c\" }").options);
   EXPECT_THAT(fields.reads, ElementsAre("a", "b"));
   EXPECT_THAT(fields.writes, ElementsAre("c"));
   EXPECT_THAT(fields.removes, ElementsAre("a", "b"));
-  EXPECT_THAT(FieldsOf(SpecOf("stack { field: [\"a\", \"b\"] output: \"a\" }").options).removes,
-              ElementsAre("b"));
+  EXPECT_THAT(
+      FieldsOf(FieldSpecOf("stack { field: [\"a\", \"b\"] output: \"a\" }").options).removes,
+      ElementsAre("b"));
 }
 
 TEST(FieldStagesTest, ErrorsSayWhereAndWhat) {
@@ -157,7 +156,7 @@ TEST_F(VocabularyStageTest, TakesItsOptions) {
   EXPECT_EQ(full.default_id, -1);
   EXPECT_TRUE(full.split);
   EXPECT_EQ(OptionsOf<augment::VocabularyOptions>(Stage("oov_buckets: 7")).oov_buckets, 7);
-  const OpFields fields = FieldsOf(SpecOf(Stage("output: \"ids\"")).options);
+  const OpFields fields = FieldsOf(FieldSpecOf(Stage("output: \"ids\"")).options);
   EXPECT_THAT(fields.reads, ElementsAre("text"));
   EXPECT_THAT(fields.writes, ElementsAre("ids"));
   EXPECT_THAT(fields.removes, ElementsAre("text"));

@@ -7,7 +7,8 @@
 #include "pipeline/plan/message.h"
 #include "pipeline/stages/specs.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
+#include "tests/pipeline/stages/stage_specs.h"
 
 // Stages that change images become ops with the options of the text, or their defaults.
 
@@ -16,48 +17,39 @@ namespace {
 
 using ::testing::ElementsAre;
 
-OpSpec SpecOf(const std::string& stage) {
-  const Plan plan = Make(absl::StrCat(kSource, "stage { ", stage, " }", kBatch));
-  std::vector<OpSpec> specs = OpsFromPlan(plan.message());
-  EXPECT_EQ(specs.size(), 1u) << stage;
-  EXPECT_EQ(stage.substr(0, stage.find(' ')), OpName(specs[0].options));
-  EXPECT_THAT(FieldsOf(specs[0].options).reads, ElementsAre("image"));
-  EXPECT_THAT(FieldsOf(specs[0].options).writes, ElementsAre("image"));
-  EXPECT_TRUE(MakeBuiltinOp(specs[0]).ok()) << stage;
-  return specs[0];
+// The op of a stage that changes the image in place.
+OpSpec ImageSpecOf(const std::string& stage) {
+  const OpSpec spec = SpecOf(stage);
+  EXPECT_THAT(FieldsOf(spec.options).reads, ElementsAre("image"));
+  EXPECT_THAT(FieldsOf(spec.options).writes, ElementsAre("image"));
+  EXPECT_TRUE(MakeBuiltinOp(spec).ok()) << stage;
+  return spec;
 }
 
 template <typename Options>
 Options OptionsOf(const std::string& stage) {
-  const OpSpec spec = SpecOf(stage);
-  EXPECT_TRUE(std::holds_alternative<Options>(spec.options)) << stage;
-  return std::get<Options>(spec.options);
+  return OptionsIn<Options>(ImageSpecOf(stage));
 }
 
 TEST(ImageStagesTest, DecodesTakeTheirOptions) {
-  const auto spec = [](const std::string& stage) {
-    return OpsFromPlan(Make(absl::StrCat(kSource, "stage { ", stage, " }", kBatch)).message())[0];
-  };
-  const auto plain = std::get<augment::DecodeImageOptions>(spec("decode_image {}").options);
+  const auto plain = OptionsIn<augment::DecodeImageOptions>(SpecOf("decode_image {}"));
   EXPECT_EQ(plain.max_scans, 100);
   EXPECT_EQ(plain.max_memory_bytes, int64_t{1} << 31);
   EXPECT_TRUE(plain.fancy_upsampling);
   EXPECT_FALSE(plain.fast_dct || plain.dct_downscale || plain.verify_full);
   EXPECT_FALSE(plain.allow_truncated || plain.apply_exif_orientation);
-  const auto full = std::get<augment::DecodeImageOptions>(
-      spec("decode_image { max_scans: 7 max_memory_bytes: 8 fancy_upsampling: false fast_dct: true "
-           "dct_downscale: true allow_truncated: true apply_exif_orientation: true }")
-          .options);
+  const auto full = OptionsIn<augment::DecodeImageOptions>(
+      SpecOf("decode_image { max_scans: 7 max_memory_bytes: 8 fancy_upsampling: false fast_dct: "
+             "true dct_downscale: true allow_truncated: true apply_exif_orientation: true }"));
   EXPECT_EQ(full.max_scans, 7);
   EXPECT_EQ(full.max_memory_bytes, 8);
   EXPECT_FALSE(full.fancy_upsampling);
   EXPECT_TRUE(full.fast_dct && full.dct_downscale);
   EXPECT_TRUE(full.allow_truncated && full.apply_exif_orientation);
-  const auto verified = spec("decode_image { verify_full: true }").options;
-  EXPECT_TRUE(std::get<augment::DecodeImageOptions>(verified).verify_full);
+  const OpSpec verified = SpecOf("decode_image { verify_full: true }");
+  EXPECT_TRUE(OptionsIn<augment::DecodeImageOptions>(verified).verify_full);
 
-  const OpSpec peek = spec("peek_image_shape { apply_exif_orientation: true }");
-  EXPECT_EQ(OpName(peek.options), "peek_image_shape");
+  const OpSpec peek = SpecOf("peek_image_shape { apply_exif_orientation: true }");
   EXPECT_THAT(FieldsOf(peek.options).reads, ElementsAre("image/encoded"));
   EXPECT_THAT(FieldsOf(peek.options).writes, ElementsAre("image/shape"));
   EXPECT_THAT(FieldsOf(peek.options).removes, ::testing::IsEmpty());
@@ -221,25 +213,18 @@ TEST(ImageStagesTest, GeometryCarriesBoxesAndMask) {
   for (const std::string op :
        {"random_resized_crop { height: 4 width: 5", "random_crop { height: 4 width: 5",
         "center_crop { height: 4 width: 5", "resize { height: 4 width: 5", "flip {", "pad {"}) {
-    const Plan plan = Make(absl::StrCat(
-        kSource, "stage { ", op, " mask: \"m\" boxes { label: [\"a\", \"b\"] } } }", kBatch));
-    const OpSpec spec = OpsFromPlan(plan.message()).at(0);
-    EXPECT_EQ(OpName(spec.options), op.substr(0, op.find(' ')));
+    const OpSpec spec = SpecOf(op + " mask: \"m\" boxes { label: [\"a\", \"b\"] } }");
     EXPECT_THAT(FieldsOf(spec.options).reads, ElementsAre("image", "boxes", "a", "b", "m"));
     EXPECT_THAT(FieldsOf(spec.options).writes, ElementsAre("image", "boxes", "a", "b", "m"));
     EXPECT_EQ(DrawsAtRandom(spec.options), op.starts_with("random") || op.starts_with("flip"));
     EXPECT_TRUE(MakeBuiltinOp(spec).ok()) << op;
-    const auto& carry = std::get<augment::TargetsOptions>(spec.options);
-    EXPECT_TRUE(carry.boxes->corners && !carry.boxes->normalized);
-    EXPECT_EQ(carry.boxes->min_area_share, 0);
+    const auto targets = OptionsIn<augment::TargetsOptions>(spec);
+    EXPECT_TRUE(targets.boxes->corners && !targets.boxes->normalized);
+    EXPECT_EQ(targets.boxes->min_area_share, 0);
   }
-  const Plan plan =
-      Make(absl::StrCat(kSource,
-                        "stage { flip { boxes { field: \"x\" format: \"xywh\" normalized: true "
-                        "min_area_share: 0.5 } } }",
-                        kBatch));
-  const auto boxes =
-      *std::get<augment::TargetsOptions>(OpsFromPlan(plan.message()).at(0).options).boxes;
+  const auto flip = OptionsIn<augment::TargetsOptions>(SpecOf(
+      "flip { boxes { field: \"x\" format: \"xywh\" normalized: true min_area_share: 0.5 } }"));
+  const augment::BoxOptions& boxes = *flip.boxes;
   EXPECT_EQ(boxes.field, "x");
   EXPECT_FALSE(boxes.corners);
   EXPECT_TRUE(boxes.normalized);
@@ -283,11 +268,9 @@ TEST(ImageStagesTest, AugMixTakesItsOptions) {
 }
 
 TEST(ImageStagesTest, LabelSmoothingWorksOnTheLabel) {
-  const Plan plan = Make(absl::StrCat(kSource, "stage { label_smoothing {} }", kBatch));
-  const OpSpec spec = OpsFromPlan(plan.message()).at(0);
-  EXPECT_EQ(OpName(spec.options), "label_smoothing");
+  const OpSpec spec = SpecOf("label_smoothing {}");
   EXPECT_THAT(FieldsOf(spec.options).reads, ElementsAre("label"));
-  EXPECT_EQ(std::get<augment::LabelSmoothingOptions>(spec.options).smoothing, 0.1f);
+  EXPECT_EQ(OptionsIn<augment::LabelSmoothingOptions>(spec).smoothing, 0.1f);
   EXPECT_TRUE(MakeBuiltinOp(spec).ok());
 }
 
@@ -297,12 +280,12 @@ TEST(ImageStagesTest, StagesThatDrawAreKnown) {
        {"flip {}", "random_crop { height: 4 width: 5 }", "hue { factor: 0 }", "color_jitter {}",
         "affine {}", "auto_augment {}", "aug_mix {}", "random_erasing {}", "cutout { size: 3 }",
         "invert { probability: 0.5 }"}) {
-    EXPECT_TRUE(DrawsAtRandom(SpecOf(stage).options)) << stage;
+    EXPECT_TRUE(DrawsAtRandom(ImageSpecOf(stage).options)) << stage;
     EXPECT_MESSAGE(
         ErrorOf(absl::StrCat(kSource, "stage { ", stage, " } stage { unbatch {} }", kBatch)));
   }
   for (const std::string stage : {"center_crop { height: 4 width: 5 }", "pad {}", "transpose {}"}) {
-    EXPECT_FALSE(DrawsAtRandom(SpecOf(stage).options)) << stage;
+    EXPECT_FALSE(DrawsAtRandom(ImageSpecOf(stage).options)) << stage;
   }
 }
 

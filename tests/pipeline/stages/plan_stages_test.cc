@@ -7,7 +7,7 @@
 
 #include "pipeline/plan/message.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // Which of the stages that cut, join, reorder and batch may stand where, and their options.
 

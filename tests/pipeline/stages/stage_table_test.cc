@@ -17,6 +17,7 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using ::testing::UnorderedElementsAre;
 using ::testing::UnorderedElementsAreArray;
 
 std::vector<const StageRow*> AllRows() {
@@ -97,6 +98,29 @@ TEST(StageTableTest, EveryTypeOfOptionsHasOneOp) {
     ops[joined.index()].insert(&RowOf(joined));
   }
   EXPECT_EQ(ops.size(), std::variant_size_v<OpOptions>);
+}
+
+// The proof of visitation and the number of batches rest on these facts.
+TEST(StageTableTest, RowsSayWhichStagesSkipRecordsOrCountByThem) {
+  std::vector<std::string> skip, count;
+  for (const StageRow* row : AllRows()) {
+    proto::Stage stage = Bare(*row);
+    if (SkipsRecords(stage)) skip.push_back(row->name);
+    if (CountsByRecords(stage)) count.push_back(row->name);
+    const FieldDescriptor* const drop =
+        OpOf(*row)->message_type()->FindFieldByName("drop_remainder");
+    if (drop == nullptr) continue;
+    google::protobuf::Message* const op = stage.GetReflection()->MutableMessage(&stage, OpOf(*row));
+    op->GetReflection()->SetBool(op, drop, true);
+    EXPECT_TRUE(SkipsRecords(stage)) << row->name;
+  }
+  EXPECT_THAT(skip, UnorderedElementsAre("take", "skip", "shard", "filter", "unbatch", "push",
+                                         "concatenate", "mix"));
+  EXPECT_THAT(count, UnorderedElementsAre("filter", "unbatch", "bucket_by_length", "push"));
+  proto::Stage materialized;
+  materialized.mutable_filter()->set_materialize(true);
+  EXPECT_TRUE(SkipsRecords(materialized));
+  EXPECT_FALSE(CountsByRecords(materialized));
 }
 
 TEST(StageTableTest, DefaultsAreFilledInOnce) {

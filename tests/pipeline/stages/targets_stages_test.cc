@@ -6,7 +6,7 @@
 
 #include "pipeline/memory_records.h"
 #include "pipeline/pipeline.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 // Boxes and masks through a whole plan: their number is found out before the batch is laid out.
 

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TESTS_PIPELINE_PLAN_PLAN_TEXTS_H_
-#define MILLRACE_TESTS_PIPELINE_PLAN_PLAN_TEXTS_H_
+#ifndef MILLRACE_TESTS_PIPELINE_LOGICAL_PLAN_TEXTS_H_
+#define MILLRACE_TESTS_PIPELINE_LOGICAL_PLAN_TEXTS_H_
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,4 +46,4 @@ inline std::vector<std::string> OpStages(const PhysicalPlan& plan) {
 
 }  // namespace millrace::pipeline
 
-#endif  // MILLRACE_TESTS_PIPELINE_PLAN_PLAN_TEXTS_H_
+#endif  // MILLRACE_TESTS_PIPELINE_LOGICAL_PLAN_TEXTS_H_

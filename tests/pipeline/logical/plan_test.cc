@@ -16,7 +16,7 @@
 
 #include "pipeline/plan/message.h"
 #include "tests/messages.h"
-#include "tests/pipeline/plan/plan_texts.h"
+#include "tests/pipeline/logical/plan_texts.h"
 
 namespace millrace::pipeline {
 namespace {

@@ -10,7 +10,7 @@ namespace {
 
 using Layout = FieldHistory::Layout;
 
-Plan PlanOf(const std::string& stages) {
+Plan PlanWith(const std::string& stages) {
   auto plan = Plan::FromText(
       "seed: 7 stage { tfrecord { files: \"x\" } } " + stages + " stage { batch { size: 4 } }",
       "test.pbtxt");
@@ -23,7 +23,7 @@ constexpr char kDecode[] =
     "stage { decode_image {} } ";
 
 TEST(PlanViewTest, StagesHaveNamesAndOptionsWithDefaults) {
-  const auto stages = StagesOf(PlanOf("stage { name: \"turn\" flip { field: \"a\" } }"));
+  const auto stages = StagesOf(PlanWith("stage { name: \"turn\" flip { field: \"a\" } }"));
   ASSERT_EQ(stages.size(), 3u);
   EXPECT_EQ(stages[1].name, "turn");
   EXPECT_EQ(stages[1].op, "flip");
@@ -31,16 +31,16 @@ TEST(PlanViewTest, StagesHaveNamesAndOptionsWithDefaults) {
 }
 
 TEST(PlanViewTest, AFieldThatNoStageNamesHasNoHistory) {
-  const FieldHistory history = HistoryOf(PlanOf(kDecode), "label");
+  const FieldHistory history = HistoryOf(PlanWith(kDecode), "label");
   EXPECT_EQ(history.layout, Layout::kUnknown);
   EXPECT_FALSE(history.values.has_value());
   EXPECT_TRUE(history.stages.empty());
 }
 
 TEST(PlanViewTest, NormalizeAndCastAddUp) {
-  const Plan plan = PlanOf(std::string(kDecode) +
-                           "stage { normalize { mean: [10, 20, 30] stddev: [2, 4, 5] } } "
-                           "stage { cast { field: \"image\" dtype: FLOAT16 scale: 3 } }");
+  const Plan plan = PlanWith(std::string(kDecode) +
+                             "stage { normalize { mean: [10, 20, 30] stddev: [2, 4, 5] } } "
+                             "stage { cast { field: \"image\" dtype: FLOAT16 scale: 3 } }");
   const FieldHistory history = HistoryOf(plan, "image");
   ASSERT_TRUE(history.values.has_value());
   ASSERT_EQ(history.values->size(), 3u);
@@ -53,7 +53,7 @@ TEST(PlanViewTest, NormalizeAndCastAddUp) {
 
 TEST(PlanViewTest, TransposeTurnsTheLayout) {
   const auto layout = [](const std::string& stages) {
-    return HistoryOf(PlanOf(kDecode + stages), "image").layout;
+    return HistoryOf(PlanWith(kDecode + stages), "image").layout;
   };
   EXPECT_EQ(layout(""), Layout::kChannelsLast);
   EXPECT_EQ(layout("stage { transpose {} }"), Layout::kChannelsFirst);
@@ -65,21 +65,22 @@ TEST(PlanViewTest, TransposeTurnsTheLayout) {
 
 TEST(PlanViewTest, WhatACustomStageDoesIsNotKnown) {
   const FieldHistory history =
-      HistoryOf(PlanOf(std::string(kDecode) + "stage { custom { op: \"mine\" } }"), "image");
+      HistoryOf(PlanWith(std::string(kDecode) + "stage { custom { op: \"mine\" } }"), "image");
   EXPECT_FALSE(history.values.has_value());
   EXPECT_EQ(history.layout, Layout::kUnknown);
 }
 
 TEST(PlanViewTest, AStageThatChangesNumbersLeavesThemUnknown) {
   const FieldHistory history = HistoryOf(
-      PlanOf(std::string(kDecode) + "stage { clip { field: \"image\" min: 3 } }"), "image");
+      PlanWith(std::string(kDecode) + "stage { clip { field: \"image\" min: 3 } }"), "image");
   EXPECT_FALSE(history.values.has_value());
 }
 
 TEST(PlanViewTest, StagesActWithTheirProbability) {
-  const Plan plan = PlanOf(std::string(kDecode) +
-                           "stage { flip { probability: 0.25 } } stage { flip { probability: 1 } } "
-                           "stage { flip { probability: 0 } } stage { transpose {} }");
+  const Plan plan =
+      PlanWith(std::string(kDecode) +
+               "stage { flip { probability: 0.25 } } stage { flip { probability: 1 } } "
+               "stage { flip { probability: 0 } } stage { transpose {} }");
   int acted = 0;
   for (uint64_t record = 0; record < 4000; ++record) {
     const SampleId id{.epoch = 1, .record = record};
