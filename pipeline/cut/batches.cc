@@ -40,6 +40,10 @@ bool LaneSettler::FillOpenBatch() {
 // Pulls rows until the lane has its rows of the open batch, or its pass has ended.
 bool LaneSettler::FillLane(BatchLane& lane) {
   if (is_bucket()) return FillFromBuckets(lane);
+  if (options_.counts && !lane.own) {
+    CountLane(lane);
+    return true;
+  }
   const uint64_t rows = RowsOfLane(0);
   LaneRow row;
   while (!lane.done && lane.num_rows < rows) {
@@ -60,6 +64,20 @@ bool LaneSettler::FillLane(BatchLane& lane) {
     }
   }
   return true;
+}
+
+void LaneSettler::CountLane(BatchLane& lane) {
+  if (lane.done || lane.num_rows > 0) return;
+  lane.first_position = lane.lane.used_position();
+  lane.num_rows = lane.lane.Count(RowsOfLane(0));
+  lane.done = lane.num_rows < RowsOfLane(0);
+}
+
+// The epoch of a lane's first row in the open batch. REQUIRES: the lane has a row there.
+uint64_t LaneSettler::FirstEpoch(uint64_t index) const {
+  const BatchLane& lane = At(index);
+  const bool counted = options_.counts && !lane.own;
+  return counted ? options_.epoch_of(index, lane.first_position) : lane.first_epoch;
 }
 
 bool LaneSettler::FillFromBuckets(BatchLane& lane) {
@@ -143,9 +161,9 @@ ClosedBatch LaneSettler::Assemble() const {
   for (const BatchLane& lane : lanes_) {
     if (all_lanes_) batch.num_global_valid_rows += static_cast<int64_t>(lane.num_rows);
   }
-  for (const BatchLane& lane : lanes_) {
-    if (lane.num_rows == 0) continue;
-    batch.epoch = lane.first_epoch;
+  for (uint64_t index = settled_.first; index < settled_.end; ++index) {
+    if (At(index).num_rows == 0) continue;
+    batch.epoch = FirstEpoch(index);
     break;
   }
   if (is_bucket()) PlaceBuckets(batch);

@@ -113,6 +113,19 @@ void Lane::BeginPass(uint64_t pass) {
   frontier_ = std::max(frontier_, used_);
 }
 
+void Lane::BeginWithin(uint64_t pass, uint64_t used) {
+  SetPass(pass);
+  used_.position += used;
+  frontier_ = used_;
+}
+
+uint64_t Lane::Count(uint64_t rows) {
+  const uint64_t taken = std::min(rows, end_ - used_.position);
+  used_.position += taken;
+  frontier_ = used_;
+  return taken;
+}
+
 void Lane::Finish() {
   SetPass(0);
   pending_.clear();

@@ -94,6 +94,11 @@ class Lane {
 
   // Forgets the rest of the present pass.
   void BeginPass(uint64_t pass);
+  // Begins the pass behind its first `used` positions.
+  void BeginWithin(uint64_t pass, uint64_t used);
+  // Uses the next positions of the pass, at most `rows`, without findings: each is a row that
+  // another rank looks at. Returns their number, which is smaller where the pass ends.
+  uint64_t Count(uint64_t rows);
   // Nothing more is wanted, ever.
   void Finish();
   // For an input that grows: as Settler::EndInput and reached_end.
@@ -119,6 +124,8 @@ class Lane {
   // the record that was split and is not used up.
   uint64_t used_position() const { return used_.position; }
   uint64_t first_position() const { return first_; }
+  // The number of positions of the pass that were used.
+  uint64_t num_used() const { return used_.position - first_; }
   void Write(StateWriter& writer) const;
   // Called instead of BeginPass.
   void Read(StateReader& reader, uint64_t pass);

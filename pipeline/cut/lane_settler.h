@@ -48,7 +48,8 @@ class LaneSettler final : public Settler {
     // The lane's part of the open batch.
     bool done = false;  // true if the lane has no more rows in this pass
     uint64_t num_rows = 0;
-    uint64_t first_epoch = 0;
+    uint64_t first_epoch = 0;        // the epoch of the first row, if the lane is looked at
+    uint64_t first_position = 0;     // the position of the first row, if the lane is only counted
     size_t bucket = 0;               // kBucket: the bucket of the rows, with num_rows > 0
     RowBuffer rows;                  // the rows, only if `own`
     std::vector<RowBuffer> buckets;  // the open buckets
@@ -72,6 +73,8 @@ class LaneSettler final : public Settler {
   void Advance();
   bool FillOpenBatch();
   bool FillLane(BatchLane& lane);
+  void CountLane(BatchLane& lane);
+  uint64_t FirstEpoch(uint64_t lane) const;
   bool FillFromBuckets(BatchLane& lane);
   size_t BucketOf(LaneRow& row, const int64_t* extents) const;
   void CloseBucket(BatchLane& lane, size_t bucket);
@@ -85,6 +88,9 @@ class LaneSettler final : public Settler {
 
   // State (restore.cc).
   std::string WriteState();
+  void WriteCounts();
+  void ReadCounts(StateReader& reader);
+  uint64_t TokenLaneSize(uint64_t elements, uint64_t lane) const;
   uint64_t ShapeHash() const;
   absl::Status ReadState(StateReader& reader);
   void ReadLane(StateReader& reader, BatchLane& lane) const;

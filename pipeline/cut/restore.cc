@@ -16,6 +16,16 @@ std::pair<uint64_t, uint64_t> Key(const RowOrigin& origin) {
   return {origin.position, origin.id.sub_index};
 }
 
+// kInfinite if there is such a number.
+uint64_t Sum(const std::vector<uint64_t>& numbers) {
+  uint64_t sum = 0;
+  for (const uint64_t number : numbers) {
+    if (number == kInfinite) return kInfinite;
+    sum += number;
+  }
+  return sum;
+}
+
 // Rows by place, to find the open ones again.
 class FoundRows {
  public:
@@ -61,9 +71,13 @@ class FoundRows {
 uint64_t LaneSettler::ShapeHash() const {
   uint64_t hash = 0;
   const auto add = [&hash](uint64_t word) { hash = Mix64(hash * 31 + word + 1); };
-  add(options_.num_lanes);
+  const uint64_t lanes = options_.counts ? options_.token_lanes : options_.num_lanes;
+  add(lanes);
   add(options_.seed);
-  for (const uint64_t size : options_.lane_sizes) add(size);
+  const uint64_t elements = Sum(options_.lane_sizes);
+  for (uint64_t lane = 0; lane < lanes; ++lane) {
+    add(options_.counts ? TokenLaneSize(elements, lane) : options_.lane_sizes[lane]);
+  }
   add(static_cast<uint64_t>(plan_.batch.kind));
   add(plan_.batch.size);
   add(plan_.batch.drop_remainder ? 1 : 0);
@@ -84,12 +98,51 @@ uint64_t LaneSettler::ShapeHash() const {
   return hash & 0xFFFFFFFF;
 }
 
+// The elements of a token's lane, of so many first ones of a pass. REQUIRES: options_.counts.
+uint64_t LaneSettler::TokenLaneSize(uint64_t elements, uint64_t lane) const {
+  const uint64_t block = plan_.batch.size / options_.token_lanes;
+  return LaneSize(elements, lane, options_.token_lanes, block);
+}
+
+// The rows of the batches so far are the first elements of the pass.
+void LaneSettler::WriteCounts() {
+  uint64_t used = 0;
+  for (const BatchLane& lane : lanes_) used += lane.lane.num_used();
+  for (uint64_t lane = 0; lane < options_.token_lanes; ++lane) {
+    writer_.Number(TokenLaneSize(used, lane));
+    writer_.Number(0);
+  }
+}
+
+void LaneSettler::ReadCounts(StateReader& reader) {
+  const uint64_t elements = Sum(options_.lane_sizes);
+  std::vector<uint64_t> counts;
+  for (uint64_t lane = 0; lane < options_.token_lanes; ++lane) {
+    counts.push_back(reader.NumberUpTo(std::min(TokenLaneSize(elements, lane), kMaxCount)));
+    reader.NumberUpTo(0);
+  }
+  const uint64_t used = Sum(counts);
+  for (uint64_t lane = 0; lane < counts.size(); ++lane) {
+    if (counts[lane] != TokenLaneSize(used, lane)) return reader.Fail();
+  }
+  const uint64_t rows = RowsOfLane(0);
+  for (uint64_t lane = 0; lane < options_.num_lanes; ++lane) {
+    At(lane).lane.BeginWithin(pass_, LaneSize(used, lane, options_.num_lanes, rows));
+  }
+}
+
 std::string LaneSettler::WriteState() {
   writer_.Number(ShapeHash());
   writer_.Number(ended_ ? 1 : 0);
   writer_.Number(next_index_);
   writer_.Number(pass_);
   counter_.Write(writer_);
+  if (options_.counts) {
+    writer_.Number(0);
+    writer_.Number(options_.token_lanes);
+    if (!ended_) WriteCounts();
+    return writer_.Finish();
+  }
   writer_.Number(settled_.first);
   writer_.Number(settled_.end - settled_.first);
   for (const BatchLane& lane : lanes_) {
@@ -125,14 +178,19 @@ absl::Status LaneSettler::ReadState(StateReader& reader) {
     if (pass_ > passes) reader.Fail();
   }
   counter_.Read(reader);
-  const uint64_t first = reader.NumberUpTo(options_.num_lanes);
-  const uint64_t end = first + reader.NumberUpTo(options_.num_lanes - first);
+  const uint64_t lanes = options_.counts ? options_.token_lanes : options_.num_lanes;
+  const uint64_t first = reader.NumberUpTo(lanes);
+  const uint64_t end = first + reader.NumberUpTo(lanes - first);
   if (!reader.ok()) return absl::OkStatus();  // at_end() says so
   if (ended_) {
     for (BatchLane& lane : lanes_) lane.lane.Finish();
     return absl::OkStatus();
   }
-  if (first > settled_.first || end < settled_.end) {
+  if (options_.counts && end - first == lanes) {
+    ReadCounts(reader);
+    return absl::OkStatus();
+  }
+  if (options_.counts || first > settled_.first || end < settled_.end) {
     return absl::FailedPreconditionError(
         absl::StrCat("the state has lanes [", first, ", ", end, ") and this rank needs [",
                      settled_.first, ", ", settled_.end,

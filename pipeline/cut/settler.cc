@@ -115,7 +115,7 @@ absl::Status LaneSettler::Init() {
   own_ = LanesOfRank(options_.rank);
   // Without an end no lane runs short, unless a take stops it; in bucket batches the rows of other
   // lanes decide where ours stand.
-  all_lanes_ = !options_.endless || is_bucket() || HasTake(plan_);
+  all_lanes_ = !options_.endless || options_.counts || is_bucket() || HasTake(plan_);
   settled_ = all_lanes_ ? Range{0, options_.num_lanes} : own_;
   FindLength();
   const size_t num_buckets = is_bucket() ? plan_.batch.bucket_sizes.size() : 1;
@@ -182,8 +182,9 @@ void LaneSettler::FindLength() {
 }
 
 std::vector<uint64_t> LaneSettler::lanes() const {
+  const Range looked_at = options_.counts ? own_ : settled_;
   std::vector<uint64_t> lanes;
-  for (uint64_t lane = settled_.first; lane < settled_.end; ++lane) lanes.push_back(lane);
+  for (uint64_t lane = looked_at.first; lane < looked_at.end; ++lane) lanes.push_back(lane);
   return lanes;
 }
 
@@ -241,9 +242,9 @@ std::vector<uint64_t> LaneSettler::TakeDropped() {
 // The epoch of the batch that is being filled; nullopt if it is not sure to be delivered.
 std::optional<uint64_t> LaneSettler::OpenEpoch() const {
   if (is_bucket() || plan_.batch.drop_remainder || !counter_.NextIsDelivered()) return std::nullopt;
-  for (const BatchLane& lane : lanes_) {
-    if (lane.num_rows > 0) return lane.first_epoch;
-    if (!lane.done) return std::nullopt;
+  for (uint64_t index = settled_.first; index < settled_.end; ++index) {
+    if (At(index).num_rows > 0) return FirstEpoch(index);
+    if (!At(index).done) return std::nullopt;
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 #define MILLRACE_PIPELINE_CUT_SETTLER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,12 @@ struct SettlerOptions {
   // True if the input goes on until EndInput says where it ends, and each record is given back by
   // itself (TakeDropped). Every rank settles all lanes.
   bool grows = false;
+  // True if lanes are free (LanesAreFree, order/order.h): then the lanes of other ranks are counted
+  // and not looked at, and a state tells of `token_lanes` lanes, however many there are.
+  bool counts = false;
+  uint64_t token_lanes = 1;
+  // The epoch of a lane's element, by its position through all passes; called only if `counts`.
+  std::function<uint64_t(uint64_t lane, uint64_t position)> epoch_of = {};
 };
 
 // Thread-compatible: one worker of the executor has it at a time.
@@ -87,7 +94,7 @@ class Settler {
   //                        goes on at the same world, rank by rank
   virtual absl::Status Restore(std::string_view state) = 0;
 
-  // The lanes that this rank settles, ascending.
+  // The lanes of which this rank takes findings, ascending.
   virtual std::vector<uint64_t> lanes() const = 0;
   // Records with rows that were open when the state was made (in buckets, in a shuffle's buffer):
   // each once, ascending, with `position` alone filled in. They have to be examined again, whole,

@@ -141,8 +141,10 @@ void BatchMaker::PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const {
   }
   if (parts_.plan.damage.policy == DamageSpec::Policy::kSkip) {
     batch.lanes.resize(static_cast<size_t>(data.layout->num_rows), 0);
+    // Lanes that were dealt for the world alone are no groups.
+    const bool by_lanes = parts_.plan.token_lanes == 0;
     for (const ClosedBatch::Row& row : closed.rows) {
-      batch.lanes[static_cast<size_t>(row.slot)] = row.lane;
+      batch.lanes[static_cast<size_t>(row.slot)] = by_lanes ? row.lane : 0;
     }
   }
   ClearPadding(data);

@@ -49,6 +49,18 @@ absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const ExecutorParts& parts,
   options.lane_sizes = LaneSizes(parts.plan, elements);
   options.grows = parts.growing != nullptr;
   options.endless = elements == kInfinite && !options.grows;
+  // Ranks that have the lanes of a token alone take and give tokens of their own where the input
+  // has no end.
+  const uint64_t token_lanes = parts.plan.token_lanes;
+  const bool own_tokens = options.endless && token_lanes == 0;
+  options.counts = LanesAreFree(parts.plan) && parts.world > 1 && !options.grows && !own_tokens;
+  options.token_lanes = token_lanes == 0 ? parts.plan.lanes : token_lanes;
+  options.epoch_of = [&parts](uint64_t lane, uint64_t position) {
+    SampleId id;
+    LaneOrder(parts.order.records(), lane, parts.plan.lanes, LaneBlock(parts.plan))
+        .Fill(position, {&id, 1}, nullptr);
+    return id.epoch;
+  };
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Settler> settler,
                             Settler::Make(parts.plan, std::move(options)));
   if (!state.empty()) MILLRACE_RETURN_IF_ERROR(settler->Restore(state));

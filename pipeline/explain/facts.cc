@@ -136,9 +136,11 @@ void AppendSources(const PhysicalPlan& physical, const SourceFacts& facts, std::
 void AppendShare(const PhysicalPlan& physical, const SourceFacts& facts, std::string* text) {
   const auto world = static_cast<uint64_t>(facts.world);
   const auto rank = static_cast<uint64_t>(facts.rank);
-  const uint64_t whole = physical.cut ? physical.lanes : physical.batch.size;
+  const bool free = LanesAreFree(physical) && world > physical.lanes;
+  const bool by_lanes = physical.cut && !free;
+  const uint64_t whole = by_lanes ? physical.lanes : physical.batch.size;
   absl::StrAppendFormat(text, "  %-8s[%d, %d) of every batch on rank %d of %d\n",
-                        physical.cut ? "lanes" : "rows", rank * whole / world,
+                        by_lanes ? "lanes" : "rows", rank * whole / world,
                         (rank + 1) * whole / world, facts.rank, facts.world);
 }
 

@@ -316,6 +316,15 @@ std::string MixingText(const augment::BatchMixingOptions& mixing) {
   return absl::StrCat(text, ", probability ", mixing.probability);
 }
 
+std::string LanesText(const PhysicalPlan& physical) {
+  if (LanesAreFree(physical)) {
+    return absl::StrCat(physical.lanes, ", or as many as the world needs: at most ",
+                        Count(physical.batch.size, "rank"));
+  }
+  return absl::StrCat(physical.lanes, ", so that the world has at most ",
+                      Count(physical.lanes, "rank"));
+}
+
 }  // namespace
 
 std::string PhysicalText(const PhysicalPlan& physical) {
@@ -329,9 +338,7 @@ std::string PhysicalText(const PhysicalPlan& physical) {
     AppendExamine(*physical.cut, &text);
     Block settle("settle", &text);
     for (const SettleStep& step : physical.cut->settle) settle.Add(SettleText(step));
-    Block("lanes", &text)
-        .Add(absl::StrCat(physical.lanes, ", so that the world has at most ",
-                          Count(physical.lanes, "rank")));
+    Block("lanes", &text).Add(LanesText(physical));
   }
   AppendOps(physical.cut ? "pass 2" : "ops", physical.ops, &text);
   AppendBatch(physical, &text);

@@ -34,7 +34,8 @@ absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const Physica
     absl::StatusOr<std::unique_ptr<BatchOp>> op = MakeBatchOp(spec, options);
     absl::Status status = op.status();
     if (status.ok()) status = (*op)->Resolve(plan.batch_schema).status();
-    const uint64_t units = plan.cut.has_value() ? plan.lanes : plan.batch.size;
+    const bool by_lanes = plan.cut.has_value() && plan.token_lanes == 0;
+    const uint64_t units = by_lanes ? plan.lanes : plan.batch.size;
     if (status.ok()) {
       status = CheckGroupRows((*op)->group_rows(), plan.batch.size, units, options.world);
     }
@@ -47,17 +48,26 @@ absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const Physica
   return ops;
 }
 
+// Deals as many lanes as the world needs, where the plan leaves that free.
+absl::Status DealLanes(const OpenOptions& options, bool grows, PhysicalPlan& plan) {
+  const bool any_lanes = LanesAreFree(plan) && !grows;
+  if (plan.cut.has_value() && !any_lanes) return absl::OkStatus();
+  const auto world = static_cast<uint64_t>(options.world);
+  if (world > plan.batch.size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "world ", options.world, " is larger than the global batch of ", plan.batch.size, " rows"));
+  }
+  const uint64_t lanes = any_lanes ? LanesForWorld(plan, world) : plan.lanes;
+  if (lanes != plan.lanes) plan.token_lanes = std::exchange(plan.lanes, lanes);
+  return absl::OkStatus();
+}
+
 // Fills in what only plans with a cut have, or only those without.
 absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
   const PhysicalPlan& plan = parts.plan;
   const auto world = static_cast<uint64_t>(options.world);
   BatchLayout layout;
   if (!plan.cut.has_value()) {
-    if (world > plan.batch.size) {
-      return absl::InvalidArgumentError(absl::StrCat("world ", options.world,
-                                                     " is larger than the global batch of ",
-                                                     plan.batch.size, " rows"));
-    }
     parts.slice = SliceOfRank(plan.batch.size, options.rank, options.world);
     MILLRACE_ASSIGN_OR_RETURN(layout, MakeBatchLayout(plan.batch_schema, parts.slice.padded_rows));
   } else {
@@ -114,6 +124,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
         zip, Zip::Make(*plan.zip, sources.facts, plan.seed, context->memory_budget()));
     sources.facts = {zip->facts()};
   }
+  MILLRACE_RETURN_IF_ERROR(DealLanes(options, sources.growing != nullptr, plan));
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
                             MakeBatchOps(plan, options));

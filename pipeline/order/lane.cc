@@ -9,6 +9,11 @@ uint64_t LaneBlock(const PhysicalPlan& plan) {
   return std::max<uint64_t>(plan.batch.size / std::max<uint64_t>(plan.lanes, 1), 1);
 }
 
+uint64_t LanesForWorld(const PhysicalPlan& plan, uint64_t world) {
+  if (world <= plan.lanes || !LanesAreFree(plan)) return plan.lanes;
+  return plan.batch.size % world == 0 ? world : plan.batch.size;
+}
+
 uint64_t LaneSize(uint64_t order_size, uint64_t lane, uint64_t lanes, uint64_t block) {
   if (order_size == kInfinite) return kInfinite;
   const uint64_t turn = lanes * block;  // positions dealt until a lane comes again

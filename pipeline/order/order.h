@@ -107,6 +107,10 @@ class OrderMemo {
 // Lanes: positions of a pass are dealt to lanes in blocks, the rows of one lane in a global batch.
 // Rows of such a block; 1 for buckets, whose batches have no size of their own.
 uint64_t LaneBlock(const PhysicalPlan& plan);
+// The number of lanes that a world of so many ranks needs: the plan's, or where lanes are free as
+// many as give each rank the rows that it would have without a cut. REQUIRES: world is at most the
+// batch size where lanes are free.
+uint64_t LanesForWorld(const PhysicalPlan& plan, uint64_t world);
 // Positions of a pass of `order_size` that go to a lane. REQUIRES: lane < lanes, block > 0.
 uint64_t LaneSize(uint64_t order_size, uint64_t lane, uint64_t lanes, uint64_t block);
 // The sizes of all lanes of a plan.

@@ -194,6 +194,9 @@ struct PhysicalPlan {
   // Cuts. Without one the rows of a batch are arithmetic.
   std::optional<CutPlan> cut;
   uint64_t lanes = 1;  // the number of lanes; divides the batch size (of every bucket)
+  // The number of lanes that a token tells of, where more are dealt for the world (LanesAreFree);
+  // 0: `lanes`.
+  uint64_t token_lanes = 0;
   // The ops on the rows that are left: one-to-one, on (record, sub-index).
   std::vector<PhysicalOp> ops;
   Schema batch_schema;  // the sample; unknown extents and kBytes only where `batch` takes them
@@ -207,6 +210,11 @@ struct PhysicalPlan {
   std::vector<std::string> rules;
   uint64_t plan_fingerprint = 0;
 };
+
+// True if every element of the order is one row of a batch, in order: no filter, unbatch, step or
+// bucket changes that, and the cut only tells extents. Then the rows of a batch are the same for
+// any number of lanes.
+bool LanesAreFree(const PhysicalPlan& plan);
 
 }  // namespace millrace::pipeline
 

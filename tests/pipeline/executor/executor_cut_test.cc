@@ -13,13 +13,6 @@ namespace {
 
 using Kind = OrderStep::Kind;
 
-OpenOptions RankOptions(int rank, int world) {
-  OpenOptions options;
-  options.rank = rank;
-  options.world = world;
-  return options;
-}
-
 // Records of all valid rows, batch by batch.
 std::vector<std::vector<uint64_t>> RecordsOf(Pipeline& pipeline) {
   std::vector<std::vector<uint64_t>> records;

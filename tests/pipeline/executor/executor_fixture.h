@@ -35,6 +35,13 @@ inline std::unique_ptr<Pipeline> OpenFake(PhysicalPlan plan, const FakeData& dat
   return pipeline.ok() ? *std::move(pipeline) : nullptr;
 }
 
+inline OpenOptions RankOptions(int rank, int world) {
+  OpenOptions options;
+  options.rank = rank;
+  options.world = world;
+  return options;
+}
+
 // A sink that keeps all warnings in `logged`, which outlives it, but that of a build with CUDA on
 // a machine without a device.
 inline LogSink KeepWarnings(std::vector<std::string>& logged) {

@@ -114,7 +114,8 @@ TEST(RandomPlanTest, RanksTogetherAreTheStreamOfOneBitForBit) {
   ForEachPlan(
       60, [](const OpenablePlan& plan, const auto& context, const Reference& reference, uint64_t) {
         const PhysicalPlan physical = plan.Physical();
-        const uint64_t limit = plan.made().has_cut ? physical.lanes : physical.batch.size;
+        const bool by_lanes = plan.made().has_cut && !LanesAreFree(physical);
+        const uint64_t limit = by_lanes ? physical.lanes : physical.batch.size;
         for (const int world : {2, 3, 4, 8}) {
           if (static_cast<uint64_t>(world) > limit) continue;
           const SeenStream seen = RunWorld(plan, context, world, reference.max_batches);
@@ -131,7 +132,9 @@ TEST(RandomPlanTest, RanksTogetherAreTheStreamOfOneBitForBit) {
 TEST(RandomPlanTest, MoreRanksThanLanesOfACutAreRefusedWithTheAdvice) {
   ForEachPlan(60, [](const OpenablePlan& plan, const auto& context, const Reference&, uint64_t) {
     for (const int world : {2, 3, 4, 8}) {
-      if (!plan.made().has_cut || static_cast<uint64_t>(world) <= plan.Physical().lanes) continue;
+      const PhysicalPlan physical = plan.Physical();
+      if (!plan.made().has_cut || LanesAreFree(physical)) continue;
+      if (static_cast<uint64_t>(world) <= physical.lanes) continue;
       const auto opened = plan.Open(context, OfRank(world - 1, world));
       EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
       EXPECT_THAT(std::string(opened.status().message()),

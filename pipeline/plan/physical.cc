@@ -1,0 +1,14 @@
+#include "pipeline/plan/physical.h"
+
+#include <algorithm>
+
+namespace millrace::pipeline {
+
+bool LanesAreFree(const PhysicalPlan& plan) {
+  return plan.cut.has_value() && plan.cut->num_filters == 0 && plan.cut->settle.empty() &&
+         plan.batch.kind != BatchSpec::Kind::kBucket &&
+         std::ranges::find(plan.cut->examine, ExamineStep::Kind::kUnbatch, &ExamineStep::kind) ==
+             plan.cut->examine.end();
+}
+
+}  // namespace millrace::pipeline
