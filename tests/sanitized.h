@@ -1,6 +1,10 @@
 #ifndef MILLRACE_TESTS_SANITIZED_H_
 #define MILLRACE_TESTS_SANITIZED_H_
 
+#include <cstddef>
+#include <utility>
+#include <vector>
+
 // What tests do less of with a sanitizer, which takes ten times as long for each round, and reports
 // a mistake in the first one that makes it.
 
@@ -23,6 +27,15 @@ inline constexpr bool kSanitized = MILLRACE_SANITIZED != 0;
 template <typename Number>
 constexpr Number Rounds(Number all) {
   return kSanitized ? (all + 4) / 5 : all;
+}
+
+// Of many inputs, those that a test takes that compares two ways to the same result: every fifth
+// with a sanitizer, so Rounds(all.size()) of them. Tests that look for mistakes in memory take all.
+template <typename Input>
+std::vector<Input> Sampled(std::vector<Input> all) {
+  std::vector<Input> taken;
+  for (size_t i = 0; i < all.size(); i += kSanitized ? 5 : 1) taken.push_back(std::move(all[i]));
+  return taken;
 }
 
 }  // namespace millrace

@@ -16,6 +16,7 @@
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/image_testing.h"
 #include "tests/augment/jpeg/jpeg_testing.h"
+#include "tests/sanitized.h"
 
 // Damaged files: a table of verdicts, and every path of decoding over images that were cut
 // anywhere.
@@ -274,13 +275,14 @@ TEST(Truncations, EveryPathOfOpsEndsInTheSameVerdict) {
   const RandomResizedCropOptions crop{.height = 9, .width = 9};
   int ok = 0;
   for (const std::string& whole : ImagesToCut()) {
+    const std::vector<std::string_view> cuts = Sampled(Cuts(whole));
     for (const DecodeImageOptions& options : kKinds) {
-      ok += testing::ExpectRunsAreRowsAlone(Cuts(whole), 25, options, crop);
+      ok += testing::ExpectRunsAreRowsAlone(cuts, 25, options, crop);
     }
-    ok += testing::ExpectRunsAreRowsAlone(Cuts(whole), 25, {.dct_downscale = true}, crop);
+    ok += testing::ExpectRunsAreRowsAlone(cuts, 25, {.dct_downscale = true}, crop);
     ASSERT_FALSE(HasFailure());
   }
-  EXPECT_GT(ok, 5000);
+  EXPECT_GT(ok, Rounds(5000));
 }
 
 // S-IMAGE-2: what is refused aside, damage changes no pixel of a region that does not need it.

@@ -25,8 +25,8 @@ using testing::Image;
 TEST(RealImages, DecodeAsDjpeg) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
-  const auto files = testing::ReadTar(std::string(folder) + "/imagenet-sample.tar");
-  ASSERT_EQ(files.size(), 500u);
+  const auto files = Sampled(testing::ReadTar(std::string(folder) + "/imagenet-sample.tar"));
+  ASSERT_EQ(files.size(), Rounds(500u));
   if (!testing::Djpeg(files[0], 3).has_value()) GTEST_SKIP() << "djpeg is not installed";
   for (size_t i = 0; i < files.size(); ++i) {
     const testing::DecodeResult whole = testing::Decode(files[i], {});
@@ -39,8 +39,8 @@ TEST(RealImages, DecodeAsDjpeg) {
 TEST(RealImages, DecodeByRegionAsAWhole) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
-  const auto files = testing::ReadTar(std::string(folder) + "/imagenet-sample.tar");
-  ASSERT_EQ(files.size(), 500u);
+  const auto files = Sampled(testing::ReadTar(std::string(folder) + "/imagenet-sample.tar"));
+  ASSERT_EQ(files.size(), Rounds(500u));
   for (size_t i = 0; i < files.size(); ++i) {
     const testing::DecodeResult whole = testing::Decode(files[i], {});
     ASSERT_TRUE(whole.status.ok()) << "image " << i << ": " << whole.status;
@@ -65,8 +65,8 @@ TEST(RealImages, DecodeByRegionAsAWhole) {
 TEST(RealImages, RegionDecoderHasLibjpegsPixels) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
-  const auto files = testing::ReadTar(std::string(folder) + "/imagenet-sample.tar");
-  ASSERT_EQ(files.size(), 500u);
+  const auto files = Sampled(testing::ReadTar(std::string(folder) + "/imagenet-sample.tar"));
+  ASSERT_EQ(files.size(), Rounds(500u));
   std::mt19937 random(7);
   int taken = 0;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -86,7 +86,7 @@ TEST(RealImages, RegionDecoderHasLibjpegsPixels) {
     }
   }
   RecordProperty("taken", taken);
-  EXPECT_GT(taken, 490);
+  EXPECT_GT(taken, Rounds(490));
 }
 
 TEST(RealImages, TrackPoolHasLibjpegsPixels) {

@@ -7,6 +7,7 @@
 #include "collectives/connect/launcher_sources.h"
 #include "gmock/gmock.h"
 #include "tests/messages.h"
+#include "tests/sanitized.h"
 
 namespace millrace::collectives {
 namespace {
@@ -320,7 +321,7 @@ TEST(DetectLauncher, FlagsThatDoNotFitAreInvalid) {
   }
 }
 
-constexpr size_t kDeep = 1'000'000;
+constexpr size_t kDeep = Rounds(1'000'000u);
 
 struct Bad {
   std::string name;

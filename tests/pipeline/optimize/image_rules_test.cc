@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "tests/augment/image_testing.h"
 #include "tests/messages.h"
 #include "tests/pipeline/logical/plan_texts.h"
+#include "tests/sanitized.h"
 
 // The rules about images, over real images: whichever of them are on, a plan has the same bits and
 // the same errors.
@@ -132,8 +134,10 @@ TEST(ImageRulesTest, NoRuleChangesABitOrAnErrorOfAnyHeadAndTail) {
   const OptimizerOptions none{
       .project = false, .decode_region = false, .map_into_batch = false, .fuse_image = false};
   int num_failed = 0;
+  std::mt19937 random(1);
   for (const std::string& head : Heads()) {
     for (const char* tail : kTails) {
+      if (kSanitized && random() % 5 != 0) continue;
       const std::vector<std::string> expected = Execute(head + tail, none);
       num_failed += static_cast<int>(std::ranges::count_if(
           expected, [](const std::string& row) { return row.starts_with("DATA_LOSS"); }));
@@ -145,7 +149,7 @@ TEST(ImageRulesTest, NoRuleChangesABitOrAnErrorOfAnyHeadAndTail) {
       }
     }
   }
-  EXPECT_GT(num_failed, 100);
+  EXPECT_GT(num_failed, Rounds(100));
 }
 
 // S-IMAGE-5: how small an image is decoded does not depend on them either.

@@ -15,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "tests/damaged_bytes.h"
 #include "tests/messages.h"
+#include "tests/sanitized.h"
 #include "tests/temp_folder.h"
 #include "tests/trainer/model/test_nets.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -170,7 +171,8 @@ TEST_F(CheckpointTest, AbsurdSizesAreNeverAllocated) {
 TEST_F(CheckpointTest, AHeaderDeeperThanTheStackIsDataLoss) {
   fs::create_directories(folder_);
   const std::string path = folder_ + "/checkpoint-00000001.safetensors";
-  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  constexpr size_t kDepth = Rounds(1'000'000u);
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
   const std::string metadata = R"({"__metadata__":{"digest":"0123456789abcdef"},"a":{"dtype":)";
   for (const std::string& header :
        {R"({"__metadata__":)" + deep + "}",
