@@ -17,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -141,6 +142,9 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
 }
 
 absl::StatusOr<std::vector<std::string>> Resolve(const HostPort& place) {
+  // As Listen takes it, also where no file of hosts knows localhost.
+  std::string loopback = LoopbackOf(place.host, place.port);
+  if (!loopback.empty()) return std::vector<std::string>{std::move(loopback)};
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;

@@ -60,6 +60,11 @@ TEST_P(ServerRendezvous, RanksMeetAtAnyAddressOfTheLoopback) {
   }
 }
 
+// The resolver is not asked, which may know no localhost, or ::1 alone.
+TEST(Resolve, LocalhostIsTheLoopbackAddressThatIsListenedOn) {
+  EXPECT_EQ(Resolve({"localhost", 7001}).value(), std::vector{LoopbackAddress(7001)});
+}
+
 // A connection to rank 0, which may still have to listen.
 Socket Stranger(const std::string& address) {
   const auto place = ParseHostPort(std::string_view(address).substr(4));
