@@ -40,11 +40,13 @@ class FetchedBytes final : public FetchedRecords {
                std::vector<uint64_t> records)
       : source_(source), parsers_(parsers), records_(std::move(records)) {}
 
-  absl::Status ForEach(const TakeRecord& take) override {
+  absl::Status ForEach(const TakeRecord& take, const RefuseRecord& refuse) override {
     RecordFetcher fetcher(source_);
-    return fetcher.Fetch(records_, [&](const RecordRef& ref, std::string_view payload) {
-      return AtRecord(Parse(ref, payload, take), source_.files()[ref.shard], ref);
-    });
+    const auto visit = [&](const RecordRef& ref, const absl::StatusOr<std::string_view>& payload) {
+      const absl::Status status = payload.ok() ? Parse(ref, *payload, take) : payload.status();
+      return status.ok() ? status : refuse(AtRecord(status, source_.files()[ref.shard], ref));
+    };
+    return fetcher.FetchAll(records_, visit);
   }
 
  private:
@@ -172,6 +174,7 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   source.columns = ColumnsOf(options);
   source.compression = options.input_compression;
   source.max_record_bytes = options.max_record_bytes;
+  source.resync = true;  // damage is found record by record
   source.index_folder = options.index_folder;
   source.progress = options.index_progress;
   source.threads = options.threads;

@@ -104,8 +104,7 @@ class TfRecordOutput final : public BytesOutput {
     MILLRACE_ASSIGN_OR_RETURN(std::string example, ToExample(record.sample));
     return EncodedRecord{.bytes = std::move(example)};
   }
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     MILLRACE_ASSIGN_OR_RETURN(
         auto writer, TfRecordWriter::Open(path, {.compression = options_.compression,
                                                  .compression_level = options_.compression_level}));
@@ -126,8 +125,7 @@ class TextOutput final : public BytesOutput {
     line += '\n';
     return EncodedRecord{.bytes = std::move(line)};
   }
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     return OpenFileShard(path, options_);
   }
 };
@@ -153,8 +151,7 @@ class FixedLengthOutput final : public BytesOutput {
     }
     return EncodedRecord{.bytes = std::move(bytes)};
   }
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     return OpenFileShard(path, options_);
   }
 

@@ -46,9 +46,8 @@ class ConvertOutput {
   //   INVALID_ARGUMENT  the output cannot hold it
   virtual absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t number) const = 0;
 
-  // A shard of `num_records`.
-  virtual absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                                 uint64_t num_records) const = 0;
+  // A new shard.
+  virtual absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const = 0;
   // The columns, for the manifest; empty: the format has none.
   virtual std::string schema() const { return ""; }
 };

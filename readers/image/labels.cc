@@ -139,6 +139,7 @@ absl::StatusOr<PathLabels> LabelImages(const ImageListing& listing,
   MILLRACE_RETURN_IF_ERROR(CheckRule(listing.paths, options, root));
   MILLRACE_RETURN_IF_ERROR(TellLeftOut(listing, options, root));
   PathLabels result;
+  result.num_not_read = listing.left_out.size();
   if (options.label.has_value()) {
     result.labels.assign(listing.paths.size(), *options.label);
     return result;

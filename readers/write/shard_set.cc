@@ -26,6 +26,7 @@ constexpr uint64_t kMaxFactsBytes = 64 << 20;
 
 Json ToJson(const ShardFacts& facts) {
   Json json{{"records", facts.num_records}, {"bytes", facts.file_bytes}};
+  if (facts.num_left_out > 0) json["left_out"] = facts.num_left_out;
   for (const auto& [label, count] : facts.records_per_label) {
     json["labels"][std::to_string(label)] = count;
   }
@@ -43,6 +44,10 @@ std::optional<ShardFacts> FactsFrom(const std::string& text) {
   ShardFacts facts;
   facts.num_records = json["records"].get<uint64_t>();
   facts.file_bytes = json["bytes"].get<uint64_t>();
+  if (json.contains("left_out")) {
+    if (!is_count(json["left_out"])) return std::nullopt;
+    facts.num_left_out = json["left_out"].get<uint64_t>();
+  }
   if (!json.contains("labels")) return facts;
   for (const auto& [label, count] : json["labels"].items()) {
     if (!is_count(count)) return std::nullopt;

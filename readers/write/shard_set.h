@@ -30,6 +30,7 @@ namespace millrace::readers {
 // Facts about a shard that was written.
 struct ShardFacts {
   uint64_t num_records = 0;
+  uint64_t num_left_out = 0;                      // records that it might have held
   uint64_t file_bytes = 0;                        // on disk
   std::map<int64_t, uint64_t> records_per_label;  // empty where records have no label
 };
