@@ -45,6 +45,12 @@ enum class ConvertDamage {
   kSkip,  // all are told and left out
 };
 
+// What is looked at of images that are not encoded anew.
+enum class ConvertCheck {
+  kHeader,  // kind and size
+  kDecode,  // all pixels
+};
+
 struct ConvertOptions {
   ConvertFormat from = ConvertFormat::kImages;
   ConvertFormat to = ConvertFormat::kTfRecord;
@@ -83,6 +89,9 @@ struct ConvertOptions {
   // without a new name in `features` is named after its new format. Needed for kIdx as output.
   std::shared_ptr<const ImageCodec> codec;
   std::string image_feature;
+  // Check of the images that `codec` would encode anew; kDecode needs it. nullopt: the header of
+  // kImages, and nothing of other inputs.
+  std::optional<ConvertCheck> check_images = {};
 
   ConvertDamage on_damage = ConvertDamage::kFail;
   // Called with the error of each record that cannot be converted, in their order. Empty: nobody is
@@ -113,7 +122,7 @@ struct ConvertOptions {
 struct ConvertReport {
   std::vector<std::string> files;  // the shards, in order
   uint64_t num_records = 0;
-  uint64_t num_left_out = 0;  // records that could not be converted
+  uint64_t num_left_out = 0;             // records that could not be converted
   uint64_t num_images_not_read = 0;      // images of other kinds than JPEG and PNG, of kImages
   uint64_t file_bytes = 0;               // size of all shards on disk
   std::vector<std::string> class_names;  // for kIdx and kImages, by label; empty: not known

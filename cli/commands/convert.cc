@@ -317,6 +317,16 @@ void AddImageFlags(Command& command, Flags& flags) {
       "Write all images as jpeg, or as raw pixels (default: as they are)");
   encoding.OneOf({"jpeg", "raw"});
   AddWriteMode(command, flags, encoding);
+  command
+      .AddWord(
+          "--check-images",
+          [&flags](const std::string& word) {
+            flags.options.check_images =
+                word == "decode" ? readers::ConvertCheck::kDecode : readers::ConvertCheck::kHeader;
+          },
+          "Check images that are not encoded anew: their headers (header, the default of --from "
+          "images), or all pixels (decode)")
+      .OneOf({"header", "decode"});
   command.Add("--image-feature", flags.options.image_feature,
               "The feature that holds the image (default: image/encoded, jpg, jpeg or png)");
 }

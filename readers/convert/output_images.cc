@@ -252,8 +252,7 @@ class IdxShard final : public ShardWriter {
  private:
   absl::Status WriteFile(std::string_view name, const std::string& header, std::string bytes) {
     MILLRACE_ASSIGN_OR_RETURN(
-        const auto file,
-        OpenFileShard(absl::StrCat(folder_, "/", ToAbsl(name)), options_, header));
+        const auto file, OpenFileShard(absl::StrCat(folder_, "/", ToAbsl(name)), options_, header));
     MILLRACE_RETURN_IF_ERROR(file->Write({.bytes = std::move(bytes)}));
     return file->Close();
   }
@@ -303,9 +302,9 @@ class IdxOutput final : public ConvertOutput {
 
   absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     MILLRACE_RETURN_IF_ERROR(MakeFolder(path));
-    return std::make_unique<IdxShard>(path, options_,
-                                      BigEndianU32(static_cast<uint32_t>(height_)) +
-                                          BigEndianU32(static_cast<uint32_t>(width_)));
+    return std::make_unique<IdxShard>(
+        path, options_,
+        BigEndianU32(static_cast<uint32_t>(height_)) + BigEndianU32(static_cast<uint32_t>(width_)));
   }
 
  private:

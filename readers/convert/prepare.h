@@ -13,7 +13,7 @@
 
 namespace millrace::readers::internal {
 
-// Takes the features that `options` name, and encodes images anew. `declared`: the input's schema,
+// Takes the features that `options` name, and encodes images anew or checks them. `declared`: the input's schema,
 // if it has one; only what is optional there may be missing. Thread-safe.
 //   INVALID_ARGUMENT  a feature is missing, an image is damaged, or two features would have one
 //                     name

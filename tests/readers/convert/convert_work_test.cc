@@ -14,9 +14,7 @@ namespace {
 class Number final : public FetchedRecords {
  public:
   explicit Number(uint64_t chunk) : number(chunk) {}
-  absl::Status ForEach(const TakeRecord&, const RefuseRecord&) override {
-    return absl::OkStatus();
-  }
+  absl::Status ForEach(const TakeRecord&, const RefuseRecord&) override { return absl::OkStatus(); }
   const uint64_t number;
 };
 
