@@ -100,7 +100,10 @@ struct ConvertOptions {
   std::string quarantine_file;  // of these records (readers/quarantine.h); empty: none
 
   std::string output_prefix;  // shards are PREFIX-00000-of-00008.tfrecord; its folder must exist
-  int num_shards = 1;         // 1 to 99999, at most one per record
+  // Ending of the shards' names: that of the format, or another one that tells it, with that of the
+  // compression or without: ".tfrecord.gz". Empty: that of the format alone.
+  std::string suffix = {};
+  int num_shards = 1;  // 1 to 99999, at most one per record
   // Seed that shuffles the records (base/permutation.h); unset: they keep the source's order. A
   // shuffled tar of images is held in memory; of other files at most 1 GiB of the blocks that are
   // read repeatedly.

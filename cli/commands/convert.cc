@@ -165,7 +165,8 @@ void PrintLabels(const readers::ConvertReport& report) {
 
 void PrintLeftOut(const readers::ConvertReport& report, const BadList& bad) {
   if (report.num_images_not_read > 0) {
-    absl::PrintF("left out: %d images of kinds that are not read\n", report.num_images_not_read);
+    absl::PrintF("left out: %d image%s of kinds that are not read\n", report.num_images_not_read,
+                 report.num_images_not_read == 1 ? "" : "s");
   }
   if (report.num_left_out == 0) return;
   absl::PrintF("left out: %d that cannot be converted\n", report.num_left_out);
@@ -351,6 +352,9 @@ void AddOutputFlags(Command& command, Flags& flags) {
   readers::ConvertOptions& options = flags.options;
   command.Add("--out", flags.out, "Folder for the shards; made if it is missing").Required();
   command.Add("--prefix", flags.prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
+  command.Add("--suffix", options.suffix,
+              "How the shards' names end: .tfrecord.gz where they are compressed with gzip "
+              "(default: .tfrecord, as the format's do)");
   command.Add("--shards", options.num_shards, "Number of shards").Whole(1, 99999).ShowDefault();
   command.Add("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
       .Whole(0);

@@ -44,7 +44,7 @@ class Conversion {
   absl::StatusOr<ConvertReport> Run() {
     ShardSetOptions set{.prefix = options_.output_prefix,
                         .num_shards = options_.num_shards,
-                        .extension = std::string(internal::ShardExtension(options_.to)),
+                        .extension = Extension(),
                         .overwrite = options_.overwrite};
     MILLRACE_RETURN_IF_ERROR(ShardSet::Check(set));
     MILLRACE_ASSIGN_OR_RETURN(bad_, BadRecords::Open(options_));
@@ -67,11 +67,18 @@ class Conversion {
                                               .compression = options_.compression,
                                               .source = input_->Source(),
                                               .schema = output_->schema(),
+                                              .record_bytes = output_->record_bytes(),
                                               .class_names = report_.class_names}));
     return std::move(report_);
   }
 
  private:
+  std::string Extension() const {
+    const auto usual = internal::ShardExtensions(options_.to);
+    if (!options_.suffix.empty() || usual.empty()) return options_.suffix;
+    return std::string(usual.front());
+  }
+
   absl::Status Open() {
     MILLRACE_ASSIGN_OR_RETURN(input_, internal::OpenConvertInput(options_, as_samples_));
     total_ = input_->num_records();

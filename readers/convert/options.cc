@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "readers/convert.h"
 #include "readers/convert/input.h"
+#include "readers/convert/output.h"
 #include "readers/write/shard_set.h"
 
 // Which conversions there are, and what is wrong with the others.
@@ -136,6 +138,23 @@ absl::Status CheckFeatures(const ConvertOptions& options) {
              options.from == ConvertFormat::kText ? " (csv and jsonl read lines as samples)" : "");
 }
 
+absl::Status CheckSuffix(const ConvertOptions& options) {
+  if (options.suffix.empty()) return absl::OkStatus();
+  const auto extensions = internal::ShardExtensions(options.to);
+  if (extensions.empty()) return Bad("suffix: shards of ", NameOf(options.to), " are folders");
+  std::vector<std::string> allowed;
+  for (const std::string_view extension : extensions) {
+    allowed.emplace_back(extension);
+    if (options.compression == Compression::kNone) continue;
+    allowed.push_back(
+        absl::StrCat(ToAbsl(extension), ToAbsl(CompressionEnding(options.compression))));
+  }
+  if (std::ranges::find(allowed, options.suffix) != allowed.end()) return absl::OkStatus();
+  return Bad("suffix: '", options.suffix, "' does not tell ", NameOf(options.to),
+             " of compression ", ToAbsl(CompressionName(options.compression)),
+             "; these do: ", absl::StrJoin(allowed, ", "));
+}
+
 absl::Status CheckImageCheck(const ConvertOptions& options) {
   if (!options.check_images.has_value()) return absl::OkStatus();
   if (options.from == ConvertFormat::kIdx) {
@@ -209,6 +228,7 @@ absl::Status ConvertOptions::Validate() const {
   MILLRACE_RETURN_IF_ERROR(CheckSchema(*this));
   MILLRACE_RETURN_IF_ERROR(CheckFeatures(*this));
   MILLRACE_RETURN_IF_ERROR(CheckImageCheck(*this));
+  MILLRACE_RETURN_IF_ERROR(CheckSuffix(*this));
   if (max_memory_bytes < 0) return Bad("max_memory_bytes: is negative");
   if (threads < 1) return Bad("threads: ", threads, " is not 1 or more");
   return CheckOutput(*this);

@@ -134,6 +134,7 @@ class FixedLengthOutput final : public BytesOutput {
  public:
   using BytesOutput::BytesOutput;
 
+  uint64_t record_bytes() const override { return record_bytes_; }
   bool needs_first() const override { return true; }
   absl::Status Begin(const std::vector<ConvertFeature>&, const ConvertRecord* first) override {
     if (first == nullptr) return absl::OkStatus();
@@ -200,25 +201,31 @@ absl::StatusOr<std::string> OneValueText(const SampleFeature& feature) {
   return FeatureError(feature.name, "is a NaN of other bits than text stands for");
 }
 
-std::string_view ShardExtension(ConvertFormat format) {
+std::span<const std::string_view> ShardExtensions(ConvertFormat format) {
+  static constexpr std::string_view kTfRecord[] = {".tfrecord", ".tfrecords"};
+  static constexpr std::string_view kText[] = {".txt"};
+  static constexpr std::string_view kFixedLength[] = {".bin"};
+  static constexpr std::string_view kCsv[] = {".csv"};
+  static constexpr std::string_view kJsonLines[] = {".jsonl", ".ndjson"};
+  static constexpr std::string_view kTar[] = {".tar"};
   switch (format) {
     case ConvertFormat::kTfRecord:
-      return ".tfrecord";
+      return kTfRecord;
     case ConvertFormat::kText:
-      return ".txt";
+      return kText;
     case ConvertFormat::kFixedLength:
-      return ".bin";
+      return kFixedLength;
     case ConvertFormat::kCsv:
-      return ".csv";
+      return kCsv;
     case ConvertFormat::kJsonLines:
-      return ".jsonl";
+      return kJsonLines;
     case ConvertFormat::kTar:
-      return ".tar";
+      return kTar;
     case ConvertFormat::kIdx:
     case ConvertFormat::kImages:
       break;
   }
-  return "";
+  return {};
 }
 
 std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, bool as_samples,
