@@ -161,7 +161,7 @@ using ConvertProgress = std::function<void(int64_t done_records, int64_t total_r
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
 //                        `overwrite` is off; a folder has the name of a shard
 //   DATA_LOSS, NOT_FOUND, ...  the input is damaged or missing, or a file cannot be written
-//   any of these for a record, with its RecordError, unless `on_damage` is kSkip and others are good
+//   any of these for a record, with its RecordError, unless `on_damage` is kSkip and one is good
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,
                                       const ConvertProgress& progress = {});
 
