@@ -141,6 +141,21 @@ class RecordsTest(unittest.TestCase):
             self.assertIn(text, done.stderr)
         self.assertFalse((self.folder / "nothing").exists())
 
+    def test_commands_that_fail_leave_no_folder(self):
+        no_records = self.folder / "page.tfrecord"
+        no_records.write_text("<html><body>not found</body></html>")
+        twin = self.folder / "twin/page.tfrecord"
+        twin.parent.mkdir()
+        twin.write_bytes(no_records.read_bytes())
+        out = self.folder / "made"
+        for args in (["convert", "--from", "tfrecord", no_records, "--out"],
+                     ["split", no_records, "--out"], ["sample", "--share", 0.5, no_records, "--out"],
+                     ["index", "--dali", no_records, "--out-folder"],
+                     ["repair", no_records, twin, "--out"]):
+            done = millrace("records", *args, out / "for" / "it")
+            self.assertEqual(done.returncode, 1, (args, done.stdout))
+            self.assertFalse(out.exists(), args)
+
     def test_prefixes_do_not_leave_the_folder(self):
         out = self.folder / "inside"
         for prefix in ("../x", "/tmp/x", "", "a/b", ".", ".."):
