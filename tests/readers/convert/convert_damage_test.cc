@@ -130,8 +130,9 @@ TEST_F(ConvertDamageTest, DamagedFramesAreSkippedAsRepairDropsThem) {
   EXPECT_EQ(ReadPayloads(report->files), ReadPayloads({Path("repaired/in.tfrecord")}));
   EXPECT_EQ(report->num_left_out, repaired->at(0).dropped.size());
   EXPECT_THAT(told_, SizeIs(3));
-  Error(Options(ConvertFormat::kTfRecord, {in}, ConvertFormat::kTfRecord, "x"),
-        absl::StatusCode::kDataLoss);
+  EXPECT_MESSAGE(Error(Options(ConvertFormat::kTfRecord, {in}, ConvertFormat::kTfRecord, "x"),
+                       absl::StatusCode::kDataLoss),
+                 "fail");
 }
 
 TEST_F(ConvertDamageTest, RowsThatAreNotAsDeclaredAreLeftOut) {
