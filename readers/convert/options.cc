@@ -161,7 +161,9 @@ absl::Status CheckImageCheck(const ConvertOptions& options) {
     return Bad("check_images: IDX files hold pixels, in which nothing can be wrong");
   }
   if (!internal::HasSamples(options)) {
-    return Bad("check_images: records are copied as bytes, and nobody looks into them");
+    return Bad(
+        "check_images: records are copied as bytes; name their features to have them read as "
+        "samples");
   }
   if (*options.check_images == ConvertCheck::kDecode && options.codec == nullptr) {
     return Bad("codec: needed to decode images");

@@ -397,6 +397,7 @@ TEST_F(ConvertImages, CutPixelsAreFoundWhereImagesAreDecoded) {
     readers::ConvertOptions options =
         FromExamples({jpeg, cut, png}, readers::ConvertFormat::kTfRecord);
     options.codec = Recoder({});
+    options.features = {{"image/encoded", "image/encoded"}};
     options.on_damage = readers::ConvertDamage::kSkip;
     options.overwrite = true;
     for (const auto check : {readers::ConvertCheck::kHeader, readers::ConvertCheck::kDecode}) {
