@@ -51,6 +51,10 @@ class Conversion {
     MILLRACE_RETURN_IF_ERROR(Open());
     set.job = Job();
     MILLRACE_ASSIGN_OR_RETURN(shards_, ShardSet::Begin(set));
+    for (const absl::Status& error : input_->damaged_files()) {
+      MILLRACE_RETURN_IF_ERROR(bad_->Add(error));
+    }
+    report_.num_left_out = input_->damaged_files().size();
     for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
       if (const auto& facts = shards_->Written(shard); facts.has_value()) {
         bad_->AddGood(facts->num_records);

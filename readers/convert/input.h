@@ -58,6 +58,12 @@ class ConvertInput {
   virtual const std::vector<std::string>& class_names() const = 0;
   // Number of images of kinds that are not read.
   virtual uint64_t num_not_read() const { return 0; }
+  // Errors of files that hold no record for damage; each counts as one record that cannot be
+  // converted.
+  virtual const std::vector<absl::Status>& damaged_files() const {
+    static const std::vector<absl::Status> kNone;
+    return kNone;
+  }
 };
 
 // True for inputs that hold images with labels.

@@ -135,6 +135,31 @@ TEST_F(ConvertDamageTest, DamagedFramesAreSkippedAsRepairDropsThem) {
                  "fail");
 }
 
+TEST_F(ConvertDamageTest, AFileWithoutARecordIsOneThatCannotBeConverted) {
+  WriteTfRecord(Path("1.tfrecord"), {"a", "b"});
+  WriteTfRecord(Path("3.tfrecord"), {"c"});
+  const std::vector<std::string> files = {Path("1.tfrecord"), Write("2.tfrecord", "<html></html>"),
+                                          Path("3.tfrecord"), Write("4.tfrecord", "x")};
+  const auto report =
+      Convert(Skipping(Options(ConvertFormat::kTfRecord, files, ConvertFormat::kTfRecord)));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(ReadPayloads(report->files), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(report->num_left_out, 2u);
+  ASSERT_THAT(told_, SizeIs(2));
+  EXPECT_EQ(GetRecordError(told_[0])->file, files[1]);
+  EXPECT_MESSAGE(Error(Options(ConvertFormat::kTfRecord, files, ConvertFormat::kTfRecord, "x"),
+                       absl::StatusCode::kDataLoss));
+}
+
+// What lies behind the last whole record takes it along.
+TEST_F(ConvertDamageTest, StrayBytesBehindARecordAreNoChangeOfTheFile) {
+  WriteTfRecord(Path("in.tfrecord"), {"a", "b"});
+  Write("in.tfrecord", ReadFile(Path("in.tfrecord")) + "xyz");
+  Run(Skipping(Options(ConvertFormat::kTfRecord, {Path("in.tfrecord")}, ConvertFormat::kText)));
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_MESSAGE(told_[0]);
+}
+
 TEST_F(ConvertDamageTest, RowsThatAreNotAsDeclaredAreLeftOut) {
   const std::string in = Write("in.csv", "1,a\nx,b\n3,c,surplus\n4,d\n");
   ConvertOptions options = Skipping(Options(ConvertFormat::kCsv, {in}, ConvertFormat::kJsonLines));
