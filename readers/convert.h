@@ -38,6 +38,19 @@ enum class ConvertFormat {
 // "tfrecord", "text", "fixed_length", "csv", "jsonl", "tar", "idx", "images".
 std::string_view ConvertFormatName(ConvertFormat format);
 
+// What happens to records that cannot be converted: damaged ones, images that are none, values that
+// are not as declared, and records that the output cannot hold.
+enum class ConvertDamage {
+  kFail,  // all are told, and nothing is written
+  kSkip,  // all are told and left out
+};
+
+// What is looked at of images that are not encoded anew.
+enum class ConvertCheck {
+  kHeader,  // kind and size
+  kDecode,  // all pixels
+};
+
 struct ConvertOptions {
   ConvertFormat from = ConvertFormat::kImages;
   ConvertFormat to = ConvertFormat::kTfRecord;
@@ -76,9 +89,21 @@ struct ConvertOptions {
   // without a new name in `features` is named after its new format. Needed for kIdx as output.
   std::shared_ptr<const ImageCodec> codec;
   std::string image_feature;
+  // Check of the images that `codec` would encode anew; kDecode needs it. nullopt: the header of
+  // kImages, and nothing of other inputs.
+  std::optional<ConvertCheck> check_images = {};
+
+  ConvertDamage on_damage = ConvertDamage::kFail;
+  // Called with the error of each record that cannot be converted, in their order. Empty: nobody is
+  // told.
+  std::function<void(const absl::Status&)> tell_bad = {};
+  std::string quarantine_file;  // of these records (readers/quarantine.h); empty: none
 
   std::string output_prefix;  // shards are PREFIX-00000-of-00008.tfrecord; its folder must exist
-  int num_shards = 1;         // 1 to 99999, at most one per record
+  // Ending of the shards' names: that of the format, or another one that tells it, with that of the
+  // compression or without: ".tfrecord.gz". Empty: that of the format alone.
+  std::string suffix = {};
+  int num_shards = 1;  // 1 to 99999, at most one per record
   // Seed that shuffles the records (base/permutation.h); unset: they keep the source's order. A
   // shuffled tar of images is held in memory; of other files at most 1 GiB of the blocks that are
   // read repeatedly.
@@ -100,16 +125,20 @@ struct ConvertOptions {
 struct ConvertReport {
   std::vector<std::string> files;  // the shards, in order
   uint64_t num_records = 0;
+  uint64_t num_left_out = 0;             // records that could not be converted
+  uint64_t num_images_not_read = 0;      // images of other kinds than JPEG and PNG, of kImages
   uint64_t file_bytes = 0;               // size of all shards on disk
   std::vector<std::string> class_names;  // for kIdx and kImages, by label; empty: not known
   std::map<int64_t, uint64_t> records_per_label;  // for these two inputs
 };
 
-// Called after each record with how many are written, and how many there are.
+// Called after each record with how many are done, and how many there are.
 using ConvertProgress = std::function<void(int64_t done_records, int64_t total_records)>;
 
 // Writes the records of one container into another; docs/convert.md has the rules. Nothing is lost
-// in silence: a value that the output cannot hold is an error that names the record.
+// in silence: a value that the output cannot hold is an error that names the record. Records that
+// cannot be converted do not end the run, so that it tells all of them; the error is that of the
+// first. Without a good one among the first 1,000 it ends there.
 //
 // Images have TF-slim's names: image/encoded, image/format ("png" or "jpeg"), image/class/label,
 // image/class/text (where known), image/filename, image/height, image/width. JPEG and PNG bytes
@@ -132,6 +161,7 @@ using ConvertProgress = std::function<void(int64_t done_records, int64_t total_r
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
 //                        `overwrite` is off; a folder has the name of a shard
 //   DATA_LOSS, NOT_FOUND, ...  the input is damaged or missing, or a file cannot be written
+//   any of these for a record, with its RecordError, unless `on_damage` is kSkip and one is good
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,
                                       const ConvertProgress& progress = {});
 

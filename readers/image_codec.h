@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace millrace::readers {
@@ -38,6 +39,11 @@ class ImageCodec {
   //   DATA_LOSS         it is damaged
   //   INVALID_ARGUMENT  it is no image, of a kind that is not supported, or too large
   virtual absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const = 0;
+
+  // Decodes all pixels and forgets them.
+  //   DATA_LOSS         the image is damaged
+  //   INVALID_ARGUMENT  it is no image, of a kind that is not supported, or too large
+  virtual absl::Status Check(std::string_view encoded) const = 0;
 
   // Decodes an image that is stored as grey bytes, and turns it upright (readers/exif.h).
   //   DATA_LOSS         it is damaged

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/record_error.h"
 
 // Labelled images outside of TFRecord files, as `millrace convert` takes them.
 
@@ -39,10 +40,15 @@ class ImageSource {
   // Approximate size of image `index` in memory by the container's account, and its label.
   virtual uint64_t ImageBytes(uint64_t index) const = 0;
   virtual int64_t LabelOf(uint64_t index) const = 0;
+  // Place of image `index`: its file, offset and ordinal there.
+  virtual RecordError PlaceOf(uint64_t index) const = 0;
+  // Number of images of kinds that are not read.
+  virtual uint64_t num_not_read() const { return 0; }
   // Reads image `index` < num_images(); blocks on the file.
   //   DATA_LOSS, INVALID_ARGUMENT  the image is damaged, or neither PNG nor JPEG
   //   FAILED_PRECONDITION          a tar opened without random_access was asked to go back
   //   other                        the file cannot be read
+  // An error that says nothing about other images has a RecordError.
   virtual absl::StatusOr<SourceImage> Read(uint64_t index) = 0;
 };
 

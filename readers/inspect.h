@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "readers/container.h"
 #include "readers/record.h"
 #include "readers/verify.h"
+#include "readers/view_record.h"
 
 namespace millrace::readers {
 
@@ -32,6 +34,8 @@ struct Range {
 // Facts about one feature over all the files.
 struct FeatureReport {
   std::string key;
+  uint64_t place = 0;  // its place in the order in which features were met
+  Widening widening = Widening::kNone;
   uint64_t num_bytes = 0;   // records in which it is a bytes list
   uint64_t num_floats = 0;  // records in which it is a float list
   uint64_t num_ints = 0;    // records in which it is an int64 list
@@ -49,22 +53,26 @@ struct FeatureReport {
 
   // Number of records that have the feature.
   uint64_t num_records() const { return num_bytes + num_floats + num_ints + num_none; }
-  // "bytes", "float", "int64", "none", or "mixed" when records disagree.
+  // "bytes", "float", "int64", "none", or "mixed" when records disagree and none of their types
+  // holds the values of all.
   std::string_view kind() const;
 };
 
 struct ShardReport {
   std::string file;
+  std::string holds;  // for people: "rows of CSV", "images"
   Compression compression = Compression::kNone;
   uint64_t file_bytes = 0;
   bool whole = false;        // true if it was read to the end, or to max_records
+  bool all_read = false;     // true if it was read to the end
   uint64_t num_records = 0;  // intact records
   uint64_t payload_bytes = 0;
   Range<uint64_t> record_bytes;
-  uint64_t num_damaged = 0;           // damaged places; 0 if every CRC that was read is good
+  uint64_t num_damaged = 0;           // damaged places
   std::vector<DamagedPlace> damages;  // the first few
   std::string unreadable;             // why it cannot be read; empty if it can
-  uint64_t num_not_examples = 0;      // records whose payload is no tf.train.Example
+  uint64_t num_not_examples = 0;      // records that are no tf.train.Example, row, object or sample
+  std::vector<std::string> notes;     // images in a folder that are of kinds that are not read
 
   double mean_record_bytes() const {
     return num_records == 0 ? 0
@@ -74,6 +82,7 @@ struct ShardReport {
 
 struct InspectOptions {
   Compression compression = Compression::kAuto;
+  std::optional<ContainerOptions> container = {};  // nullopt: KindOf tells (readers/scan.h)
   uint64_t max_record_bytes = uint64_t{1} << 30;
   uint64_t max_records = 0;          // read per file; 0: all
   size_t max_features = 10000;       // distinct keys in the report
@@ -91,8 +100,8 @@ struct InspectReport {
   bool ok() const { return total.num_damaged == 0 && num_unreadable == 0; }
 };
 
-// Reads the files and reports their contents. Damage is counted and passed over as Verify does; a
-// file that cannot be read counts as unreadable, not as damaged.
+// Reads the files, which may be folders of images, and reports their contents. Damage is counted
+// and passed over as Verify does; a file that cannot be read counts as unreadable, not as damaged.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,

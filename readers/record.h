@@ -13,6 +13,8 @@ enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3, kZstd = 4 }
 
 // The word of plans and flags: "auto", "none", "gzip", ...
 std::string_view CompressionName(Compression compression);
+// The usual ending of a file's name: ".gz", ".zlib", ".zst"; else "".
+std::string_view CompressionEnding(Compression compression);
 
 // The place of a record, without its payload. A value type.
 struct RecordRef {

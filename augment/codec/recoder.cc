@@ -104,6 +104,11 @@ class Recoder final : public readers::ImageCodec {
     return Encode(image, form);
   }
 
+  absl::Status Check(std::string_view encoded) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, false));
+    return DecodeAll(*decoder).status();
+  }
+
   absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const override {
     MILLRACE_ASSIGN_OR_RETURN(const auto decoder, Open(encoded, true));
     const ImageHeader& header = decoder->info();

@@ -11,24 +11,38 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
+#include "cli/flags/container.h"
+#include "cli/flags/files.h"
 #include "cli/flags/where.h"
+#include "readers/container.h"
 #include "readers/example_view.h"
-#include "readers/expand_files.h"
-#include "readers/record_reader.h"
+#include "readers/scan.h"
+#include "readers/view_record.h"
 
 namespace millrace::cli {
 namespace {
 
 struct Flags {
   std::vector<std::string> files;
+  ContainerFlags container_flags;
+  std::optional<readers::ContainerOptions> container = {};
   uint64_t count = 0;
   bool raw = false;
   std::optional<std::string> where;
 };
 
 using Json = nlohmann::ordered_json;
+
+bool HoldsExamples(const readers::ScanKind& kind) {
+  return !kind.is_folder && kind.container.kind == readers::ContainerKind::kTfRecord;
+}
+bool HoldsText(const readers::ScanKind& kind) {
+  return !kind.is_folder && (kind.container.kind == readers::ContainerKind::kText ||
+                             kind.container.kind == readers::ContainerKind::kCsv);
+}
 
 // Short printable text as it is, anything else as its length and first bytes in hexadecimal.
 Json BytesToJson(std::string_view bytes) {
@@ -48,10 +62,17 @@ Json BytesToJson(std::string_view bytes) {
   return {{"bytes", bytes.size()}, {"begins", hex}};
 }
 
-Json ToJson(const readers::FeatureValues& values) {
+// Text of any length as it is.
+Json TextToJson(std::string_view bytes) {
+  return IsUtf8(bytes) ? Json(std::string(bytes)) : BytesToJson(bytes);
+}
+
+Json ToJson(const readers::FeatureValues& values, bool is_text = false) {
   Json array = Json::array();
   if (const auto* bytes = std::get_if<std::vector<std::string_view>>(&values)) {
-    for (std::string_view value : *bytes) array.push_back(BytesToJson(value));
+    for (std::string_view value : *bytes) {
+      array.push_back(is_text ? TextToJson(value) : BytesToJson(value));
+    }
   } else if (const auto* floats = std::get_if<std::vector<float>>(&values)) {
     for (float value : *floats) array.push_back(value);
   } else if (const auto* ints = std::get_if<std::vector<int64_t>>(&values)) {
@@ -60,26 +81,37 @@ Json ToJson(const readers::FeatureValues& values) {
   return array;
 }
 
-void PrintRecord(const std::string& file, const readers::Record& record, bool raw) {
-  if (raw) {
-    std::fwrite(record.payload.data(), 1, record.payload.size(), stdout);
-    return;
+// Adds the steps of a tf.train.SequenceExample. False: it is none.
+bool AddFeatureLists(std::string_view payload, Json& line) {
+  const auto lists = readers::ViewFeatureLists(payload);
+  if (!lists.ok()) return false;
+  for (const auto& [key, steps] : *lists) {
+    Json& list = line["feature_lists"][key] = Json::array();
+    for (const auto& values : steps) list.push_back(ToJson(values));
   }
-  Json line{{"file", file},
-            {"ordinal", record.ref.ordinal},
-            {"offset", record.ref.offset},
+  return true;
+}
+
+// Adds the named values of a record. False: it has none.
+bool AddFeatures(std::string_view payload, const readers::ScanKind& kind,
+                 readers::RecordViewer& viewer, Json& line) {
+  const auto values = viewer.View(payload);
+  if (!values.ok() || (values->empty() && !HoldsExamples(kind))) return false;
+  Json& object = line["features"] = Json::object();
+  for (const auto& [key, list] : *values) object[key] = ToJson(list, HoldsText(kind));
+  if (!HoldsExamples(kind) || AddFeatureLists(payload, line)) return true;
+  line.erase("features");
+  return false;
+}
+
+void PrintRecord(const readers::ScannedRecord& record, const readers::ScanKind& kind,
+                 readers::RecordViewer& viewer) {
+  Json line{{"file", record.file},
+            {"ordinal", record.ordinal},
+            {"offset", record.offset},
             {"bytes", record.payload.size()}};
-  const auto features = readers::ViewExample(record.payload);
-  const auto lists = readers::ViewFeatureLists(record.payload);
-  if (features.ok() && lists.ok()) {
-    Json& object = line["features"] = Json::object();
-    for (const auto& [key, values] : *features) object[key] = ToJson(values);
-    for (const auto& [key, steps] : *lists) {
-      Json& list = line["feature_lists"][key] = Json::array();
-      for (const auto& values : steps) list.push_back(ToJson(values));
-    }
-  } else {
-    line["payload"] = BytesToJson(record.payload);
+  if (!AddFeatures(record.payload, kind, viewer, line)) {
+    line["payload"] = HoldsText(kind) ? TextToJson(record.payload) : BytesToJson(record.payload);
   }
   std::puts(line.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }
@@ -90,24 +122,26 @@ class Printer {
   // Prints the records that match `where`; all if it is null.
   Printer(const Flags& flags, Where* where) : flags_(flags), where_(where) {}
 
-  // Prints a file. False if no more files are to be printed.
+  // Prints a file, or a folder of images. False if no more files are to be printed.
   bool File(const std::string& file) {
-    const auto reader = readers::OpenTfRecordReader(file, {.resync = true});
-    if (!reader.ok()) {
-      Note(reader.status());
-      return true;
-    }
-    while (WantsMore()) {
-      const auto record = (*reader)->Next();
-      if (record.ok() && !record->has_value()) return true;
-      if (record.ok()) {
-        PrintIfWanted(file, **record);
-        continue;
-      }
-      Note(record.status());
-      if (!(*reader)->ReadsOn()) return true;
-    }
-    return false;
+    const readers::ScanKind kind = readers::KindOf(file, flags_.container);
+    readers::RecordViewer viewer(kind);
+    const readers::ScanVisitor visitor = {
+        .on_open = [&](const RandomAccessFile& opened) { return viewer.Open(opened); },
+        .on_record =
+            [&](const readers::ScannedRecord& record) {
+              PrintIfWanted(record, kind, viewer);
+              return WantsMore();
+            },
+        .on_damage =
+            [&](const absl::Status& status) {
+              Note(status);
+              return true;
+            }};
+    const readers::ScanFacts facts = readers::Scan(file, {.container = flags_.container}, visitor);
+    if (!facts.unreadable.ok()) Note(facts.unreadable);
+    for (const std::string& note : facts.notes) Warn(note);
+    return WantsMore();
   }
 
   absl::Status status() const {
@@ -118,15 +152,20 @@ class Printer {
   }
 
  private:
-  void PrintIfWanted(const std::string& file, const readers::Record& record) {
+  void PrintIfWanted(const readers::ScannedRecord& record, const readers::ScanKind& kind,
+                     readers::RecordViewer& viewer) {
     const absl::StatusOr<bool> wanted = where_ == nullptr ? true : where_->Matches(record.payload);
     if (!wanted.ok()) {
-      return Note(
-          Annotate(wanted.status(), ToStd(absl::StrCat(file, ": record ", record.ref.ordinal,
-                                                       " at offset ", record.ref.offset))));
+      return Note(Annotate(wanted.status(),
+                           ToStd(absl::StrCat(ToAbsl(record.file), ": record ", record.ordinal,
+                                              " at offset ", record.offset))));
     }
     if (!*wanted) return;
-    PrintRecord(file, record, flags_.raw);
+    if (flags_.raw) {
+      std::fwrite(record.payload.data(), 1, record.payload.size(), stdout);
+    } else {
+      PrintRecord(record, kind, viewer);
+    }
     ++printed_;
   }
   // Output after a failed write is not read; main reports the failure.
@@ -144,8 +183,21 @@ class Printer {
   absl::Status first_error_;
 };
 
+// A condition is about features of Examples.
+absl::Status CheckWhere(const std::vector<std::string>& files, const Flags& flags) {
+  for (const std::string& file : files) {
+    const readers::ScanKind kind = readers::KindOf(file, flags.container);
+    if (HoldsExamples(kind)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--where: is for tf.train.Examples, and ", file, " holds ",
+                     kind.is_folder ? "images" : readers::ToString(kind.container)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CatFiles(const Flags& flags, Where* where) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
+  MILLRACE_ASSIGN_OR_RETURN(const auto files, FilesAndFolders(flags.files));
+  if (where != nullptr) MILLRACE_RETURN_IF_ERROR(CheckWhere(files, flags));
   Printer printer(flags, where);
   for (const std::string& file : files) {
     if (!printer.File(file)) break;
@@ -157,7 +209,13 @@ absl::Status CatFiles(const Flags& flags, Where* where) {
   return printer.status();
 }
 
-int Cat(const Flags& flags) {
+int Cat(Flags flags) {
+  const auto container = flags.container_flags.Options();
+  if (!container.ok()) return FailUsage(container.status());
+  flags.container = *container;
+  if (const absl::Status status = CheckNoFolder(flags.files, *container); !status.ok()) {
+    return FailUsage(status);
+  }
   std::optional<Where> where;
   if (flags.where.has_value()) {
     absl::StatusOr<Where> parsed = Where::Parse(*flags.where);
@@ -175,7 +233,9 @@ int Cat(const Flags& flags) {
 void AddCat(Command parent) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand("cat", "Print records, one JSON object per line");
-  command.Add("files", flags->files, "TFRecord files or glob patterns").Required();
+  command.Add("files", flags->files, "Files or glob patterns; folders of images by class")
+      .Required();
+  AddContainerFlags(command, flags->container_flags);
   command.Add("--count", flags->count, "Number of records to print (0: all)").Whole(0);
   command.AddSwitch("--raw", flags->raw, "Print the payloads' bytes, one after the other");
   command.Add("--where", flags->where,

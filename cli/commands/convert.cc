@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +14,9 @@
 #include "augment/image_recoder.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/made_folder.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
@@ -45,6 +46,19 @@ struct Flags {
   int threads = 0;  // 0: all usable cores
   std::string out;
   std::string prefix = "data";
+};
+
+// The records that cannot be converted, for one summary at the end.
+struct BadList {
+  static constexpr size_t kMost = 100;
+
+  void Add(const absl::Status& error) {
+    ++count;
+    if (messages.size() < kMost) messages.emplace_back(error.message());
+  }
+
+  std::vector<std::string> messages;  // of the first kMost
+  uint64_t count = 0;
 };
 
 // Parses "image/encoded=jpg,label": names, each optionally with a new name.
@@ -115,15 +129,14 @@ bool HoldsImages(ConvertFormat format) {
   return format == ConvertFormat::kIdx || format == ConvertFormat::kImages;
 }
 
-absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags& flags) {
+absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags& flags, BadList& bad) {
   readers::ConvertOptions& options = flags.options;
   options.warn = Warn;
+  options.tell_bad = [&bad](const absl::Status& error) { bad.Add(error); };
   if (!options.files.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(options.files));
   }
-  std::error_code error;
-  std::filesystem::create_directories(flags.out, error);
-  if (error) return ErrnoStatus(error.value(), "create folder", flags.out);
+  MILLRACE_ASSIGN_OR_RETURN(const MadeFolder out, MadeFolder::Make(flags.out));
   std::optional<Progress> shown(std::in_place, "index", "bytes");
   options.index_progress = [&shown](int64_t done, int64_t total) {
     shown->Callback()(done, total);
@@ -150,6 +163,28 @@ void PrintLabels(const readers::ConvertReport& report) {
   }
 }
 
+void PrintLeftOut(const readers::ConvertReport& report, const BadList& bad) {
+  if (report.num_images_not_read > 0) {
+    absl::PrintF("left out: %d image%s of kinds that are not read\n", report.num_images_not_read,
+                 report.num_images_not_read == 1 ? "" : "s");
+  }
+  if (report.num_left_out == 0) return;
+  absl::PrintF("left out: %d that cannot be converted\n", report.num_left_out);
+  for (const std::string& message : bad.messages) absl::PrintF("  %s\n", ShownMessage(message));
+  if (report.num_left_out > bad.messages.size()) {
+    absl::PrintF("  ... and %d more\n", report.num_left_out - bad.messages.size());
+  }
+}
+
+// Tells all that cannot be converted, if it is more than the error says.
+void TellBad(const BadList& bad) {
+  if (bad.count < 2) return;
+  for (const std::string& message : bad.messages) Warn(message);
+  if (bad.count > bad.messages.size()) {
+    Warn(absl::StrCat(bad.count - bad.messages.size(), " more; --quarantine FILE lists all"));
+  }
+}
+
 void Print(const readers::ConvertReport& report, ConvertFormat from) {
   absl::PrintF("%d %s, %s in %d shards\n", report.num_records,
                HoldsImages(from) ? "images" : "records", BytesText(report.file_bytes),
@@ -157,6 +192,19 @@ void Print(const readers::ConvertReport& report, ConvertFormat from) {
   absl::PrintF("  %s\n", report.files.front());
   if (report.files.size() > 1) absl::PrintF("  ... %s\n", report.files.back());
   PrintLabels(report);
+}
+
+int ConvertAndPrint(Flags& flags) {
+  if (const absl::Status status = Complete(flags); !status.ok()) return FailUsage(status);
+  BadList bad;
+  const auto report = ConvertFiles(flags, bad);
+  if (!report.ok()) {
+    TellBad(bad);
+    return Fail(report.status());
+  }
+  Print(*report, flags.options.from);
+  PrintLeftOut(*report, bad);
+  return kDone;
 }
 
 std::map<std::string, ConvertFormat> Formats() {
@@ -270,14 +318,43 @@ void AddImageFlags(Command& command, Flags& flags) {
       "Write all images as jpeg, or as raw pixels (default: as they are)");
   encoding.OneOf({"jpeg", "raw"});
   AddWriteMode(command, flags, encoding);
+  command
+      .AddWord(
+          "--check-images",
+          [&flags](const std::string& word) {
+            flags.options.check_images =
+                word == "decode" ? readers::ConvertCheck::kDecode : readers::ConvertCheck::kHeader;
+          },
+          "Check images that are not encoded anew: their headers (header, the default of --from "
+          "images), or all pixels (decode)")
+      .OneOf({"header", "decode"});
   command.Add("--image-feature", flags.options.image_feature,
               "The feature that holds the image (default: image/encoded, jpg, jpeg or png)");
+}
+
+void AddDamageFlags(Command& command, readers::ConvertOptions& options) {
+  command
+      .AddWord(
+          "--on-damage",
+          [&options](const std::string& word) {
+            options.on_damage =
+                word == "skip" ? readers::ConvertDamage::kSkip : readers::ConvertDamage::kFail;
+          },
+          "Records that cannot be converted: tell all of them and write nothing (fail, the "
+          "default), or leave them out (skip)")
+      .OneOf({"fail", "skip"});
+  command.Add("--quarantine", options.quarantine_file,
+              "Append a line for each record that cannot be converted to this file (see records "
+              "verify --from)");
 }
 
 void AddOutputFlags(Command& command, Flags& flags) {
   readers::ConvertOptions& options = flags.options;
   command.Add("--out", flags.out, "Folder for the shards; made if it is missing").Required();
   command.Add("--prefix", flags.prefix, "Shards are PREFIX-00000-of-00008.tfrecord").ShowDefault();
+  command.Add("--suffix", options.suffix,
+              "How the shards' names end: .tfrecord.gz where they are compressed with gzip "
+              "(default: .tfrecord, as the format's do)");
   command.Add("--shards", options.num_shards, "Number of shards").Whole(1, 99999).ShowDefault();
   command.Add("--shuffle", options.shuffle_seed, "Shuffle the records first, with this seed")
       .Whole(0);
@@ -299,6 +376,7 @@ void AddConvert(Command parent) {
   AddInputFlags(command, *flags);
   AddSampleFlags(command, *flags);
   AddImageFlags(command, *flags);
+  AddDamageFlags(command, flags->options);
   AddOutputFlags(command, *flags);
   command.Footer(
       "Records of tfrecord, text and fixed_length are copied into each other byte by byte. Other\n"
@@ -316,13 +394,7 @@ void AddConvert(Command parent) {
       "--out data\n"
       "  millrace records convert --from tfrecord --to tar 'data/train-*' "
       "--features image/encoded=jpg,image/class/label=cls --out tars");
-  command.Do([flags] {
-    if (const absl::Status status = Complete(*flags); !status.ok()) return FailUsage(status);
-    const auto report = ConvertFiles(*flags);
-    if (!report.ok()) return Fail(report.status());
-    Print(*report, flags->options.from);
-    return kDone;
-  });
+  command.Do([flags] { return ConvertAndPrint(*flags); });
 }
 
 }  // namespace millrace::cli

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/made_folder.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
@@ -112,15 +114,17 @@ absl::Status Run(const Flags& flags) {
   }
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
   std::vector<std::string> names;
+  std::optional<MadeFolder> out_folder;
   if (flags.dali) {
     MILLRACE_ASSIGN_OR_RETURN(names, NamesOf(flags, files));
     if (!flags.overwrite) MILLRACE_RETURN_IF_ERROR(CheckFree(names));
     for (const std::string& file : files) {
       MILLRACE_RETURN_IF_ERROR(readers::CheckMayHaveDaliIndex(file));
     }
-    std::error_code error;
-    if (!flags.out_folder.empty()) std::filesystem::create_directories(flags.out_folder, error);
-    if (error) return ErrnoStatus(error.value(), "create folder", flags.out_folder);
+    if (!flags.out_folder.empty()) {
+      MILLRACE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(flags.out_folder));
+      out_folder.emplace(std::move(made));
+    }
   }
   MILLRACE_ASSIGN_OR_RETURN(const auto source, OpenFiles(files));
   const std::vector<Indexed> indexed = RecordsOfFiles(*source);

@@ -6,13 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/made_folder.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
@@ -48,9 +48,7 @@ absl::StatusOr<uint64_t> CountOf(double fraction, const readers::ReshardOptions&
 
 absl::StatusOr<readers::ReshardReport> Run(Flags flags) {
   readers::ReshardOptions& options = flags.options;
-  std::error_code error;
-  std::filesystem::create_directories(flags.out, error);
-  if (error) return ErrnoStatus(error.value(), "create folder", flags.out);
+  MILLRACE_ASSIGN_OR_RETURN(const MadeFolder out, MadeFolder::Make(flags.out));
   options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
   MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(flags.files));
   options.threads = ReadCores().usable;

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -15,8 +13,8 @@
 #include "cli/commands/command.h"
 #include "cli/exit.h"
 #include "cli/flags/container.h"
+#include "cli/flags/files.h"
 #include "cli/wait/progress.h"
-#include "readers/expand_files.h"
 #include "readers/quarantine.h"
 #include "readers/repair.h"
 
@@ -31,23 +29,8 @@ struct Flags {
   bool json = false;
 };
 
-bool IsFolder(const std::string& name) {
-  std::error_code error;
-  return std::filesystem::is_directory(name, error);
-}
-
 absl::StatusOr<readers::VerifyReport> VerifyFiles(const Flags& flags) {
-  std::vector<std::string> folders;
-  std::vector<std::string> patterns = flags.files;
-  const auto first_folder = std::ranges::stable_partition(
-      patterns, [](const std::string& name) { return !IsFolder(name); });
-  folders.assign(first_folder.begin(), first_folder.end());
-  patterns.erase(first_folder.begin(), first_folder.end());
-  std::vector<std::string> files;
-  if (!patterns.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(files, readers::ExpandFiles(patterns));
-  }
-  files.insert(files.end(), folders.begin(), folders.end());
+  MILLRACE_ASSIGN_OR_RETURN(const auto files, FilesAndFolders(flags.files));
   Progress progress("verify", "bytes");
   return readers::Verify(files, flags.options, progress.Callback());
 }
@@ -118,9 +101,8 @@ int Run(Flags flags) {
   if (!container.ok()) return FailUsage(container.status());
   flags.options.container = *container;
   if (!flags.from.empty()) return RunFrom(flags);
-  const auto folder = std::ranges::find_if(flags.files, IsFolder);
-  if (container->has_value() && folder != flags.files.end()) {
-    return FailUsage(*folder + " is a folder of images, which have no --container");
+  if (const absl::Status status = CheckNoFolder(flags.files, *container); !status.ok()) {
+    return FailUsage(status);
   }
   const auto report = VerifyFiles(flags);
   if (!report.ok()) return Fail(report.status());

@@ -42,8 +42,9 @@ std::span<const ContainerName> ContainerNames() {
 }
 
 ContainerOptions ContainerOfName(std::string_view path) {
-  for (const std::string_view compression : {".gz", ".zst", ".zlib"}) {
-    if (path.ends_with(compression)) path.remove_suffix(compression.size());
+  for (const Compression packed : {Compression::kGzip, Compression::kZstd, Compression::kZlib}) {
+    const std::string_view ending = CompressionEnding(packed);
+    if (path.ends_with(ending)) path.remove_suffix(ending.size());
   }
   ContainerOptions options;
   for (const ContainerName& name : ContainerNames()) {

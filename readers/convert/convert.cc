@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/permutation.h"
 #include "base/status.h"
+#include "readers/convert/bad_records.h"
 #include "readers/convert/input.h"
 #include "readers/convert/options.h"
 #include "readers/convert/output.h"
@@ -26,6 +27,7 @@
 namespace millrace::readers {
 namespace {
 
+using internal::BadRecords;
 using internal::ConvertRecord;
 using internal::EncodedChunk;
 using internal::EncodedRecord;
@@ -42,27 +44,45 @@ class Conversion {
   absl::StatusOr<ConvertReport> Run() {
     ShardSetOptions set{.prefix = options_.output_prefix,
                         .num_shards = options_.num_shards,
-                        .extension = std::string(internal::ShardExtension(options_.to)),
+                        .extension = Extension(),
                         .overwrite = options_.overwrite};
     MILLRACE_RETURN_IF_ERROR(ShardSet::Check(set));
+    MILLRACE_ASSIGN_OR_RETURN(bad_, BadRecords::Open(options_));
     MILLRACE_RETURN_IF_ERROR(Open());
     set.job = Job();
     MILLRACE_ASSIGN_OR_RETURN(shards_, ShardSet::Begin(set));
-    for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
-      if (!shards_->Written(shard).has_value()) MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
-      Report(shard);
+    for (const absl::Status& error : input_->damaged_files()) {
+      MILLRACE_RETURN_IF_ERROR(bad_->Add(error));
     }
+    report_.num_left_out = input_->damaged_files().size();
+    for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
+      if (const auto& facts = shards_->Written(shard); facts.has_value()) {
+        bad_->AddGood(facts->num_records);
+      } else {
+        MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
+      }
+      if (!bad_->fails()) Report(shard);
+    }
+    MILLRACE_RETURN_IF_ERROR(bad_->Verdict());
     report_.files = shards_->files();
     report_.class_names = input_->class_names();
+    report_.num_images_not_read = input_->num_not_read();
     MILLRACE_RETURN_IF_ERROR(shards_->Commit({.format = std::string(ConvertFormatName(options_.to)),
                                               .compression = options_.compression,
                                               .source = input_->Source(),
                                               .schema = output_->schema(),
+                                              .record_bytes = output_->record_bytes(),
                                               .class_names = report_.class_names}));
     return std::move(report_);
   }
 
  private:
+  std::string Extension() const {
+    const auto usual = internal::ShardExtensions(options_.to);
+    if (!options_.suffix.empty() || usual.empty()) return options_.suffix;
+    return std::string(usual.front());
+  }
+
   absl::Status Open() {
     MILLRACE_ASSIGN_OR_RETURN(input_, internal::OpenConvertInput(options_, as_samples_));
     total_ = input_->num_records();
@@ -89,12 +109,28 @@ class Conversion {
       again.warn = nullptr;  // it has been told
       MILLRACE_ASSIGN_OR_RETURN(own, internal::OpenConvertInput(again, as_samples_));
     }
-    const internal::ConvertInput& input = own != nullptr ? *own : *input_;
-    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<FetchedRecords> first, input.Fetch({0}));
-    return first->ForEach([&](ConvertRecord record) {
+    return BeginWithFirstGood(declared, own != nullptr ? *own : *input_);
+  }
+
+  // Shows the output the first record that can be converted; without one the first error is told.
+  absl::Status BeginWithFirstGood(const std::vector<ConvertFeature>& declared,
+                                  const internal::ConvertInput& input) {
+    std::vector<absl::Status> errors;
+    const auto begin = [&](ConvertRecord record) {
       MILLRACE_RETURN_IF_ERROR(Prepare(record));
       return output_->Begin(declared, &record);
-    });
+    };
+    const auto refuse = [&](const absl::Status& error) {
+      errors.push_back(error);
+      return absl::OkStatus();
+    };
+    for (uint64_t record = 0; record < std::min(total_, BadRecords::kMostAtFirst); ++record) {
+      MILLRACE_ASSIGN_OR_RETURN(const auto fetched, input.Fetch({record}));
+      MILLRACE_RETURN_IF_ERROR(fetched->ForEach(begin, refuse));
+      if (errors.size() <= record) return absl::OkStatus();
+    }
+    for (const absl::Status& error : errors) MILLRACE_RETURN_IF_ERROR(bad_->Add(error));
+    return bad_->Verdict();
   }
 
   absl::Status Prepare(ConvertRecord& record) const {
@@ -108,13 +144,14 @@ class Conversion {
       return value.has_value() ? absl::StrCat(*value) : "-";
     };
     std::string text = absl::StrCat(
-        "convert 4 ", ToAbsl(ConvertFormatName(options_.from)), " ",
-        ToAbsl(ConvertFormatName(options_.to)), " ", input_->Identity(), " ",
-        ToString(options_.container), " ", ToString(options_.schema), "\n", options_.feature, "\n",
-        options_.image_feature, "\n", internal::Recodes(options_) ? options_.codec->recoding() : "",
-        "\n", options_.num_shards, " ", optional(options_.shuffle_seed), " ",
-        optional(options_.label), " ", ToAbsl(CompressionName(options_.compression)), " ",
-        options_.compression_level);
+        "convert 5 ", static_cast<int>(options_.on_damage), " ",
+        options_.check_images ? static_cast<int>(*options_.check_images) : -1, " ",
+        ToAbsl(ConvertFormatName(options_.from)), " ", ToAbsl(ConvertFormatName(options_.to)), " ",
+        input_->Identity(), " ", ToString(options_.container), " ", ToString(options_.schema), "\n",
+        options_.feature, "\n", options_.image_feature, "\n",
+        internal::Recodes(options_) ? options_.codec->recoding() : "", "\n", options_.num_shards,
+        " ", optional(options_.shuffle_seed), " ", optional(options_.label), " ",
+        ToAbsl(CompressionName(options_.compression)), " ", options_.compression_level);
     for (const auto& [name, new_name] : options_.features) {
       absl::StrAppend(&text, "\n", name, "\n", new_name);
     }
@@ -146,9 +183,8 @@ class Conversion {
   }
 
   absl::Status WriteShard(size_t shard) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        const std::unique_ptr<internal::ShardWriter> writer,
-        output_->OpenShard(shards_->PathOf(shard), FirstOf(shard + 1) - FirstOf(shard)));
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<internal::ShardWriter> writer,
+                              output_->OpenShard(shards_->PathOf(shard)));
     ShardFacts facts;
     const std::vector<uint64_t> begins = ChunksOf(shard);
     internal::ChunkWork work;
@@ -164,47 +200,73 @@ class Conversion {
     work.encode = [&](uint64_t chunk, FetchedRecords& records) {
       return Encode(begins[chunk], records);
     };
-    work.write = [&](EncodedChunk chunk) { return Write(chunk, FirstOf(shard), *writer, facts); };
+    uint64_t place = FirstOf(shard);
+    work.write = [&](const EncodedChunk& chunk) { return Write(chunk, place, *writer, facts); };
     MILLRACE_RETURN_IF_ERROR(internal::RunInOrder(work, options_.threads));
+    if (bad_->fails()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(writer->Close());
     return shards_->Wrote(shard, std::move(facts));
   }
 
   absl::StatusOr<EncodedChunk> Encode(uint64_t first_place, FetchedRecords& records) const {
     EncodedChunk chunk;
-    const absl::Status status = records.ForEach([&](ConvertRecord record) {
-      return Encode(std::move(record), first_place + chunk.size(), chunk);
-    });
+    const auto take = [&](ConvertRecord record) {
+      MILLRACE_ASSIGN_OR_RETURN(EncodedRecord encoded,
+                                Encode(std::move(record), first_place + chunk.size()));
+      chunk.emplace_back(std::move(encoded));
+      return absl::OkStatus();
+    };
+    const auto refuse = [&](const absl::Status& error) {
+      chunk.emplace_back(error);
+      return absl::OkStatus();
+    };
+    const absl::Status status = records.ForEach(take, refuse);
     if (!status.ok()) return status;
     return chunk;
   }
 
-  absl::Status Encode(ConvertRecord record, uint64_t place, EncodedChunk& chunk) const {
+  absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t place) const {
     const std::optional<int64_t> label = record.label;
     MILLRACE_RETURN_IF_ERROR(Prepare(record));
     MILLRACE_ASSIGN_OR_RETURN(EncodedRecord encoded, output_->Encode(std::move(record), place));
     encoded.counted_label = label;
-    chunk.push_back(std::move(encoded));
+    return encoded;
+  }
+
+  // Writes the good records of a chunk, while there is something to be written. `place`: that of
+  // the next record among those that are read.
+  absl::Status Write(const EncodedChunk& chunk, uint64_t& place, internal::ShardWriter& writer,
+                     ShardFacts& facts) {
+    for (const absl::StatusOr<EncodedRecord>& record : chunk) {
+      if (record.ok()) {
+        MILLRACE_RETURN_IF_ERROR(Write(*record, writer, facts));
+      } else {
+        ++facts.num_left_out;
+        MILLRACE_RETURN_IF_ERROR(bad_->Add(record.status()));
+      }
+      ++place;
+      if (progress_) progress_(static_cast<int64_t>(place), static_cast<int64_t>(total_));
+    }
     return absl::OkStatus();
   }
 
-  absl::Status Write(const EncodedChunk& chunk, uint64_t first_place, internal::ShardWriter& writer,
-                     ShardFacts& facts) const {
-    for (const EncodedRecord& record : chunk) {
-      const uint64_t place = first_place + facts.num_records;
-      if (const absl::Status status = writer.Write(record); !status.ok()) {
-        return Annotate(status, absl::StrCat("record ", place, " of the output"));
-      }
-      ++facts.num_records;
-      if (record.counted_label.has_value()) ++facts.records_per_label[*record.counted_label];
-      if (progress_) progress_(static_cast<int64_t>(place + 1), static_cast<int64_t>(total_));
+  absl::Status Write(const EncodedRecord& record, internal::ShardWriter& writer,
+                     ShardFacts& facts) {
+    bad_->AddGood();
+    if (bad_->fails()) return absl::OkStatus();
+    if (const absl::Status status = writer.Write(record); !status.ok()) {
+      return Annotate(status, absl::StrCat("record ", report_.num_records + facts.num_records,
+                                           " of the output"));
     }
+    ++facts.num_records;
+    if (record.counted_label.has_value()) ++facts.records_per_label[*record.counted_label];
     return absl::OkStatus();
   }
 
   void Report(size_t shard) {
     const ShardFacts& facts = *shards_->Written(shard);
     report_.num_records += facts.num_records;
+    report_.num_left_out += facts.num_left_out;
     report_.file_bytes += facts.file_bytes;
     for (const auto& [label, count] : facts.records_per_label) {
       report_.records_per_label[label] += count;
@@ -216,6 +278,7 @@ class Conversion {
   const bool as_samples_;
   std::unique_ptr<internal::ConvertInput> input_;
   std::unique_ptr<internal::ConvertOutput> output_;
+  std::unique_ptr<BadRecords> bad_;
   uint64_t total_ = 0;
   std::optional<Permutation> order_;
   std::unique_ptr<ShardSet> shards_;

@@ -18,15 +18,19 @@
 
 namespace millrace::readers::internal {
 
-// Called with one record after the other; an error ends it, and gets the record's place.
+// Called with one record after the other.
 using TakeRecord = std::function<absl::Status(ConvertRecord record)>;
+// Called in place of it, or after it, with the error of a record that cannot be read or was not
+// taken, and its place. OK: the other records follow.
+using RefuseRecord = std::function<absl::Status(const absl::Status& error)>;
 
 // Some records of an input that need no more fetching in order.
 class FetchedRecords {
  public:
   virtual ~FetchedRecords() = default;
   // Thread-safe, but for calls of one object.
-  virtual absl::Status ForEach(const TakeRecord& take) = 0;
+  //   other  an error of `refuse`, or the input cannot be read
+  virtual absl::Status ForEach(const TakeRecord& take, const RefuseRecord& refuse) = 0;
 };
 
 // Thread-safe, except Fetch if fetch_in_order.
@@ -52,6 +56,14 @@ class ConvertInput {
   // Declared features of samples; empty if there is no declaration.
   virtual const std::vector<ConvertFeature>& schema() const = 0;
   virtual const std::vector<std::string>& class_names() const = 0;
+  // Number of images of kinds that are not read.
+  virtual uint64_t num_not_read() const { return 0; }
+  // Errors of files that hold no record for damage; each counts as one record that cannot be
+  // converted.
+  virtual const std::vector<absl::Status>& damaged_files() const {
+    static const std::vector<absl::Status> kNone;
+    return kNone;
+  }
 };
 
 // True for inputs that hold images with labels.

@@ -78,23 +78,41 @@ ConvertRecord ToRecord(SourceImage image) {
   return record;
 }
 
+// An image, or the error of one that is damaged.
+struct FetchedImage {
+  absl::StatusOr<SourceImage> image;
+  RecordError place;
+};
+
+// The error of an image with its place.
+absl::Status AtImage(absl::Status status, RecordError place) {
+  const std::optional<RecordError> known = GetRecordError(status);
+  place.reason = known.has_value() ? known->reason : RecordErrorReason::kFeature;
+  SetRecordError(status, place);
+  return status;
+}
+
 class FetchedImages final : public FetchedRecords {
  public:
-  FetchedImages(std::vector<SourceImage> images, absl::Status rest, std::string source)
+  FetchedImages(std::vector<FetchedImage> images, absl::Status rest, std::string source)
       : images_(std::move(images)), rest_(std::move(rest)), source_(std::move(source)) {}
 
-  absl::Status ForEach(const TakeRecord& take) override {
-    for (SourceImage& image : images_) {
-      const std::string name = absl::StrCat(source_, ": ", image.filename);
-      if (const absl::Status status = take(ToRecord(std::move(image))); !status.ok()) {
-        return Annotate(status, name);
-      }
+  absl::Status ForEach(const TakeRecord& take, const RefuseRecord& refuse) override {
+    for (FetchedImage& image : images_) {
+      const absl::Status status = Take(std::move(image.image), take);
+      if (!status.ok()) MILLRACE_RETURN_IF_ERROR(refuse(AtImage(status, image.place)));
     }
     return rest_;
   }
 
  private:
-  std::vector<SourceImage> images_;
+  absl::Status Take(absl::StatusOr<SourceImage> image, const TakeRecord& take) const {
+    if (!image.ok()) return image.status();
+    const std::string name = absl::StrCat(source_, ": ", image->filename);
+    return Annotate(take(ToRecord(*std::move(image))), name);
+  }
+
+  std::vector<FetchedImage> images_;
   const absl::Status rest_;  // why there are no more
   const std::string source_;
 };
@@ -115,15 +133,15 @@ class ImageInput final : public ConvertInput {
 
   absl::StatusOr<std::unique_ptr<FetchedRecords>> Fetch(
       std::vector<uint64_t> records) const override {
-    std::vector<SourceImage> images;
+    std::vector<FetchedImage> images;
     absl::Status rest;
     for (const uint64_t record : records) {
       absl::StatusOr<SourceImage> image = source_->Read(record);
-      if (!image.ok()) {
+      if (!image.ok() && !GetRecordError(image.status()).has_value()) {
         rest = image.status();
         break;
       }
-      images.push_back(*std::move(image));
+      images.push_back({std::move(image), source_->PlaceOf(record)});
     }
     return std::make_unique<FetchedImages>(std::move(images), std::move(rest), path_);
   }
@@ -135,6 +153,7 @@ class ImageInput final : public ConvertInput {
   std::string Source() const override { return path_; }
   const std::vector<ConvertFeature>& schema() const override { return schema_; }
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
+  uint64_t num_not_read() const override { return source_->num_not_read(); }
 
  private:
   static constexpr uint64_t kOverheadBytes = 1 << 10;  // of the other features, about

@@ -40,11 +40,13 @@ class FetchedBytes final : public FetchedRecords {
                std::vector<uint64_t> records)
       : source_(source), parsers_(parsers), records_(std::move(records)) {}
 
-  absl::Status ForEach(const TakeRecord& take) override {
+  absl::Status ForEach(const TakeRecord& take, const RefuseRecord& refuse) override {
     RecordFetcher fetcher(source_);
-    return fetcher.Fetch(records_, [&](const RecordRef& ref, std::string_view payload) {
-      return AtRecord(Parse(ref, payload, take), source_.files()[ref.shard], ref);
-    });
+    const auto visit = [&](const RecordRef& ref, const absl::StatusOr<std::string_view>& payload) {
+      const absl::Status status = payload.ok() ? Parse(ref, *payload, take) : payload.status();
+      return status.ok() ? status : refuse(AtRecord(status, source_.files()[ref.shard], ref));
+    };
+    return fetcher.FetchAll(records_, visit);
   }
 
  private:
@@ -71,7 +73,8 @@ std::vector<std::string> TakenFeatures(const ConvertOptions& options) {
 
 class RecordInput final : public ConvertInput {
  public:
-  explicit RecordInput(std::unique_ptr<RecordSource> source) : source_(std::move(source)) {}
+  RecordInput(std::unique_ptr<RecordSource> source, std::vector<absl::Status> damaged)
+      : source_(std::move(source)), damaged_files_(std::move(damaged)) {}
 
   void MakeParsers(const ConvertOptions& options, bool as_samples) {
     const size_t num_shards = source_->files().size();
@@ -120,6 +123,7 @@ class RecordInput final : public ConvertInput {
   std::string Source() const override { return SourceText(source_->files()); }
   const std::vector<ConvertFeature>& schema() const override { return schema_; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
+  const std::vector<absl::Status>& damaged_files() const override { return damaged_files_; }
 
  private:
   // Each shard's header says where its columns are; without one they are as declared.
@@ -131,6 +135,7 @@ class RecordInput final : public ConvertInput {
   }
 
   const std::unique_ptr<RecordSource> source_;
+  const std::vector<absl::Status> damaged_files_;
   std::vector<std::shared_ptr<const RecordParser>> parsers_;  // of each shard
   std::vector<ConvertFeature> schema_;
   const std::vector<std::string> class_names_;  // not known
@@ -163,6 +168,36 @@ CsvColumns ColumnsOf(const ConvertOptions& options) {
 
 }  // namespace
 
+// The error of a file as a whole is that of its begin.
+absl::Status AtFile(absl::Status status, const std::string& file) {
+  if (GetRecordError(status).has_value()) return status;
+  RecordError error;
+  error.file = file;
+  error.offset = 0;
+  error.ordinal = 0;
+  SetRecordError(status, error);
+  return status;
+}
+
+// Opens the files without those that hold no record for damage, whose errors go to `damaged`.
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenUndamaged(const std::vector<std::string>& files,
+                                                            const RecordSourceOptions& options,
+                                                            std::vector<absl::Status>& damaged) {
+  auto source = RecordSource::Open(files, options);
+  if (source.ok() || !absl::IsDataLoss(source.status()) || files.size() == 1) return source;
+  std::vector<std::string> good;
+  for (const std::string& file : files) {  // the indexes of good ones are kept
+    const absl::Status status = RecordSource::Open({file}, options).status();
+    if (absl::IsDataLoss(status)) {
+      damaged.push_back(AtFile(status, file));
+    } else {
+      good.push_back(file);
+    }
+  }
+  if (good.empty() || damaged.empty()) return source;
+  return RecordSource::Open(good, options);
+}
+
 absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptions& options,
                                                               bool as_samples) {
   RecordSourceOptions source;
@@ -172,6 +207,7 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   source.columns = ColumnsOf(options);
   source.compression = options.input_compression;
   source.max_record_bytes = options.max_record_bytes;
+  source.resync = true;  // damage is found record by record
   source.index_folder = options.index_folder;
   source.progress = options.index_progress;
   source.threads = options.threads;
@@ -179,8 +215,9 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
     source.window_records = UINT64_MAX;
     source.cache_bytes = std::min(kMaxCacheBytes, static_cast<size_t>(options.max_memory_bytes));
   }
-  MILLRACE_ASSIGN_OR_RETURN(auto records, RecordSource::Open(options.files, source));
-  auto input = std::make_unique<RecordInput>(std::move(records));
+  std::vector<absl::Status> damaged;
+  MILLRACE_ASSIGN_OR_RETURN(auto records, OpenUndamaged(options.files, source, damaged));
+  auto input = std::make_unique<RecordInput>(std::move(records), std::move(damaged));
   input->MakeParsers(options, as_samples);
   return input;
 }

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "readers/convert.h"
 #include "readers/convert/input.h"
+#include "readers/convert/output.h"
 #include "readers/write/shard_set.h"
 
 // Which conversions there are, and what is wrong with the others.
@@ -119,8 +121,8 @@ absl::Status CheckFeatures(const ConvertOptions& options) {
     return Bad("feature: neither ", NameOf(options.from), " nor ", NameOf(options.to),
                " is text or fixed_length");
   }
-  if (!options.image_feature.empty() && !internal::Recodes(options)) {
-    return Bad("image_feature: no image is encoded anew");
+  if (!options.image_feature.empty() && !internal::LooksAtImages(options)) {
+    return Bad("image_feature: no image is encoded anew or checked");
   }
   std::set<std::string> names;
   for (const auto& [name, new_name] : options.features) {
@@ -134,6 +136,39 @@ absl::Status CheckFeatures(const ConvertOptions& options) {
   return Bad(pair, ": a record of ", side,
              " has no names for what is in it; feature: the name of the one that it is",
              options.from == ConvertFormat::kText ? " (csv and jsonl read lines as samples)" : "");
+}
+
+absl::Status CheckSuffix(const ConvertOptions& options) {
+  if (options.suffix.empty()) return absl::OkStatus();
+  const auto extensions = internal::ShardExtensions(options.to);
+  if (extensions.empty()) return Bad("suffix: shards of ", NameOf(options.to), " are folders");
+  std::vector<std::string> allowed;
+  for (const std::string_view extension : extensions) {
+    allowed.emplace_back(extension);
+    if (options.compression == Compression::kNone) continue;
+    allowed.push_back(
+        absl::StrCat(ToAbsl(extension), ToAbsl(CompressionEnding(options.compression))));
+  }
+  if (std::ranges::find(allowed, options.suffix) != allowed.end()) return absl::OkStatus();
+  return Bad("suffix: '", options.suffix, "' does not tell ", NameOf(options.to),
+             " of compression ", ToAbsl(CompressionName(options.compression)),
+             "; these do: ", absl::StrJoin(allowed, ", "));
+}
+
+absl::Status CheckImageCheck(const ConvertOptions& options) {
+  if (!options.check_images.has_value()) return absl::OkStatus();
+  if (options.from == ConvertFormat::kIdx) {
+    return Bad("check_images: IDX files hold pixels, in which nothing can be wrong");
+  }
+  if (!internal::HasSamples(options)) {
+    return Bad(
+        "check_images: records are copied as bytes; name their features to have them read as "
+        "samples");
+  }
+  if (*options.check_images == ConvertCheck::kDecode && options.codec == nullptr) {
+    return Bad("codec: needed to decode images");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOutput(const ConvertOptions& options) {
@@ -163,6 +198,10 @@ bool internal::Recodes(const ConvertOptions& options) {
   return options.codec != nullptr && !options.codec->recoding().empty();
 }
 
+bool internal::LooksAtImages(const ConvertOptions& options) {
+  return Recodes(options) || options.check_images.has_value();
+}
+
 std::string_view ConvertFormatName(ConvertFormat format) {
   switch (format) {
     case ConvertFormat::kTfRecord:
@@ -190,6 +229,8 @@ absl::Status ConvertOptions::Validate() const {
   MILLRACE_RETURN_IF_ERROR(CheckContainer(*this));
   MILLRACE_RETURN_IF_ERROR(CheckSchema(*this));
   MILLRACE_RETURN_IF_ERROR(CheckFeatures(*this));
+  MILLRACE_RETURN_IF_ERROR(CheckImageCheck(*this));
+  MILLRACE_RETURN_IF_ERROR(CheckSuffix(*this));
   if (max_memory_bytes < 0) return Bad("max_memory_bytes: is negative");
   if (threads < 1) return Bad("threads: ", threads, " is not 1 or more");
   return CheckOutput(*this);

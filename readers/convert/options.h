@@ -11,6 +11,9 @@ bool HasSamples(const ConvertOptions& options);
 // Whether images are encoded anew.
 bool Recodes(const ConvertOptions& options);
 
+// Whether images are encoded anew or checked.
+bool LooksAtImages(const ConvertOptions& options);
+
 }  // namespace millrace::readers::internal
 
 #endif  // MILLRACE_READERS_CONVERT_OPTIONS_H_

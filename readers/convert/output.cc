@@ -104,8 +104,7 @@ class TfRecordOutput final : public BytesOutput {
     MILLRACE_ASSIGN_OR_RETURN(std::string example, ToExample(record.sample));
     return EncodedRecord{.bytes = std::move(example)};
   }
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     MILLRACE_ASSIGN_OR_RETURN(
         auto writer, TfRecordWriter::Open(path, {.compression = options_.compression,
                                                  .compression_level = options_.compression_level}));
@@ -126,8 +125,7 @@ class TextOutput final : public BytesOutput {
     line += '\n';
     return EncodedRecord{.bytes = std::move(line)};
   }
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     return OpenFileShard(path, options_);
   }
 };
@@ -136,6 +134,7 @@ class FixedLengthOutput final : public BytesOutput {
  public:
   using BytesOutput::BytesOutput;
 
+  uint64_t record_bytes() const override { return record_bytes_; }
   bool needs_first() const override { return true; }
   absl::Status Begin(const std::vector<ConvertFeature>&, const ConvertRecord* first) override {
     if (first == nullptr) return absl::OkStatus();
@@ -153,8 +152,7 @@ class FixedLengthOutput final : public BytesOutput {
     }
     return EncodedRecord{.bytes = std::move(bytes)};
   }
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     return OpenFileShard(path, options_);
   }
 
@@ -203,25 +201,31 @@ absl::StatusOr<std::string> OneValueText(const SampleFeature& feature) {
   return FeatureError(feature.name, "is a NaN of other bits than text stands for");
 }
 
-std::string_view ShardExtension(ConvertFormat format) {
+std::span<const std::string_view> ShardExtensions(ConvertFormat format) {
+  static constexpr std::string_view kTfRecord[] = {".tfrecord", ".tfrecords"};
+  static constexpr std::string_view kText[] = {".txt"};
+  static constexpr std::string_view kFixedLength[] = {".bin"};
+  static constexpr std::string_view kCsv[] = {".csv"};
+  static constexpr std::string_view kJsonLines[] = {".jsonl", ".ndjson"};
+  static constexpr std::string_view kTar[] = {".tar"};
   switch (format) {
     case ConvertFormat::kTfRecord:
-      return ".tfrecord";
+      return kTfRecord;
     case ConvertFormat::kText:
-      return ".txt";
+      return kText;
     case ConvertFormat::kFixedLength:
-      return ".bin";
+      return kFixedLength;
     case ConvertFormat::kCsv:
-      return ".csv";
+      return kCsv;
     case ConvertFormat::kJsonLines:
-      return ".jsonl";
+      return kJsonLines;
     case ConvertFormat::kTar:
-      return ".tar";
+      return kTar;
     case ConvertFormat::kIdx:
     case ConvertFormat::kImages:
       break;
   }
-  return "";
+  return {};
 }
 
 std::unique_ptr<ConvertOutput> MakeConvertOutput(const ConvertOptions& options, bool as_samples,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,15 +47,16 @@ class ConvertOutput {
   //   INVALID_ARGUMENT  the output cannot hold it
   virtual absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t number) const = 0;
 
-  // A shard of `num_records`.
-  virtual absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                                 uint64_t num_records) const = 0;
+  // A new shard.
+  virtual absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const = 0;
   // The columns, for the manifest; empty: the format has none.
   virtual std::string schema() const { return ""; }
+  // Bytes of each record, where all have the same number; else 0.
+  virtual uint64_t record_bytes() const { return 0; }
 };
 
-// How names of its shards end.
-std::string_view ShardExtension(ConvertFormat format);
+// How names of its shards may end; the first is how they do. Empty: they are folders.
+std::span<const std::string_view> ShardExtensions(ConvertFormat format);
 
 // `options` must outlive it. `as_samples`: records are samples. `class_names`: of their labels,
 // empty where they are not known.

@@ -188,8 +188,7 @@ class ImagesOutput final : public ConvertOutput {
     return file;
   }
 
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     MILLRACE_RETURN_IF_ERROR(MakeFolder(path));
     auto shard = std::make_unique<ImagesShard>(path, options_);
     // Without the name of its class an image lies in a folder that is called after its label.
@@ -230,23 +229,39 @@ class ImagesOutput final : public ConvertOutput {
   const std::vector<std::string> class_names_;
 };
 
+// Its files say in front how many images follow, which is known when the last was written. So both
+// are held in memory, as readers of such files hold them.
 class IdxShard final : public ShardWriter {
  public:
-  IdxShard(std::unique_ptr<ShardWriter> images, std::unique_ptr<ShardWriter> labels)
-      : images_(std::move(images)), labels_(std::move(labels)) {}
+  // `options` must outlive it.
+  IdxShard(std::string folder, const ConvertOptions& options, std::string extents)
+      : folder_(std::move(folder)), options_(options), extents_(std::move(extents)) {}
 
   absl::Status Write(const EncodedRecord& record) override {
-    MILLRACE_RETURN_IF_ERROR(images_->Write(record));
-    return labels_->Write({.bytes = std::string(1, static_cast<char>(record.label))});
+    images_ += record.bytes;
+    labels_ += static_cast<char>(record.label);
+    return absl::OkStatus();
   }
   absl::Status Close() override {
-    MILLRACE_RETURN_IF_ERROR(images_->Close());
-    return labels_->Close();
+    const std::string count = BigEndianU32(static_cast<uint32_t>(labels_.size()));
+    MILLRACE_RETURN_IF_ERROR(
+        WriteFile("images-idx3-ubyte", BigEndianU32(0x803) + count + extents_, std::move(images_)));
+    return WriteFile("labels-idx1-ubyte", BigEndianU32(0x801) + count, std::move(labels_));
   }
 
  private:
-  const std::unique_ptr<ShardWriter> images_;
-  const std::unique_ptr<ShardWriter> labels_;
+  absl::Status WriteFile(std::string_view name, const std::string& header, std::string bytes) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        const auto file, OpenFileShard(absl::StrCat(folder_, "/", ToAbsl(name)), options_, header));
+    MILLRACE_RETURN_IF_ERROR(file->Write({.bytes = std::move(bytes)}));
+    return file->Close();
+  }
+
+  const std::string folder_;
+  const ConvertOptions& options_;
+  const std::string extents_;  // height and width, as the file says them
+  std::string images_;
+  std::string labels_;
 };
 
 class IdxOutput final : public ConvertOutput {
@@ -285,17 +300,11 @@ class IdxOutput final : public ConvertOutput {
     return EncodedRecord{.bytes = std::move(image.pixels), .label = *label};
   }
 
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t num_records) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     MILLRACE_RETURN_IF_ERROR(MakeFolder(path));
-    const std::string count = BigEndianU32(static_cast<uint32_t>(num_records));
-    const std::string extents =
-        BigEndianU32(static_cast<uint32_t>(height_)) + BigEndianU32(static_cast<uint32_t>(width_));
-    MILLRACE_ASSIGN_OR_RETURN(auto images, OpenFileShard(path + "/images-idx3-ubyte", options_,
-                                                         BigEndianU32(0x803) + count + extents));
-    MILLRACE_ASSIGN_OR_RETURN(auto labels, OpenFileShard(path + "/labels-idx1-ubyte", options_,
-                                                         BigEndianU32(0x801) + count));
-    return std::make_unique<IdxShard>(std::move(images), std::move(labels));
+    return std::make_unique<IdxShard>(
+        path, options_,
+        BigEndianU32(static_cast<uint32_t>(height_)) + BigEndianU32(static_cast<uint32_t>(width_)));
   }
 
  private:

@@ -115,8 +115,7 @@ class TarOutput final : public ConvertOutput {
     return encoded;
   }
 
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     MILLRACE_ASSIGN_OR_RETURN(auto file,
                               OpenFileShard(path, options_, {}, std::string(2 * kTarBlock, '\0')));
     return std::make_unique<TarShard>(std::move(file));

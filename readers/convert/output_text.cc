@@ -126,8 +126,7 @@ class CsvOutput final : public ColumnsOutput {
     return encoded;
   }
 
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     std::string header;
     for (const ConvertFeature& column : columns_) {
       if (!header.empty()) header += ',';
@@ -192,8 +191,7 @@ class JsonOutput final : public ColumnsOutput {
     return encoded;
   }
 
-  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path,
-                                                         uint64_t) const override {
+  absl::StatusOr<std::unique_ptr<ShardWriter>> OpenShard(const std::string& path) const override {
     return OpenFileShard(path, options_);
   }
 

@@ -7,9 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/nearest_name.h"
+#include "base/record_error.h"
 #include "base/status.h"
 #include "readers/convert/options.h"
 #include "readers/convert/output.h"
+#include "readers/image_header.h"
 
 namespace millrace::readers::internal {
 namespace {
@@ -100,19 +102,44 @@ absl::Status Rename(Taken& taken, std::string_view name, std::string_view format
   return absl::OkStatus();
 }
 
-absl::Status Recode(const ConvertOptions& options, Taken& taken) {
+// Checks an image that stays as it is.
+absl::Status CheckImage(const ConvertOptions& options, std::string_view encoded) {
+  if (!options.check_images.has_value()) return absl::OkStatus();
+  if (*options.check_images == ConvertCheck::kDecode) return options.codec->Check(encoded);
+  absl::Status status = ReadImageHeader(encoded).status();
+  if (status.ok()) return status;
+  RecordError error;
+  error.reason = RecordErrorReason::kImage;
+  SetRecordError(status, error);
+  return status;
+}
+
+// nullopt: it stays as it is, and is good.
+absl::StatusOr<std::optional<RecodedImage>> RecodeOrCheck(const ConvertOptions& options,
+                                                          std::string_view encoded) {
+  std::optional<RecodedImage> image;
+  if (Recodes(options)) {
+    MILLRACE_ASSIGN_OR_RETURN(image, options.codec->Recode(encoded));
+  }
+  if (!image.has_value()) MILLRACE_RETURN_IF_ERROR(CheckImage(options, encoded));
+  return image;
+}
+
+absl::Status LookAtImage(const ConvertOptions& options, Taken& taken) {
   Sample& sample = taken.sample;
   SampleFeature* const feature = FindImage(options, sample);
   const std::string name =
       options.image_feature.empty() ? std::string(kImageFeatures[0]) : options.image_feature;
-  if (feature == nullptr) return FeatureError(name, "there is no image to encode anew");
+  if (feature == nullptr) {
+    return FeatureError(
+        name, Recodes(options) ? "there is no image to encode anew" : "there is no image to check");
+  }
   const std::string* const encoded = OneValue<std::string>(*feature);
   if (encoded == nullptr) return FeatureError(feature->name, "is not one value of bytes");
-  absl::StatusOr<std::optional<RecodedImage>> recoded = options.codec->Recode(*encoded);
-  if (!recoded.ok())
-    return Annotate(recoded.status(), absl::StrCat("feature '", feature->name, "'"));
-  if (!recoded->has_value()) return absl::OkStatus();
-  RecodedImage& image = **recoded;
+  absl::StatusOr<std::optional<RecodedImage>> looked = RecodeOrCheck(options, *encoded);
+  if (!looked.ok()) return Annotate(looked.status(), absl::StrCat("feature '", feature->name, "'"));
+  if (!looked->has_value()) return absl::OkStatus();
+  RecodedImage& image = **looked;
   const std::string old_name = feature->name;
   SetIfThere(sample, old_name, std::move(image.encoded));
   SetIfThere(sample, "image/format", std::string(image.format));
@@ -125,9 +152,9 @@ absl::Status Recode(const ConvertOptions& options, Taken& taken) {
 
 absl::Status PrepareSample(const ConvertOptions& options, std::span<const ConvertFeature> declared,
                            Sample& sample) {
-  if (options.features.empty() && !Recodes(options)) return absl::OkStatus();
+  if (options.features.empty() && !LooksAtImages(options)) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(Taken taken, Take(options, declared, std::move(sample)));
-  if (Recodes(options)) MILLRACE_RETURN_IF_ERROR(Recode(options, taken));
+  if (LooksAtImages(options)) MILLRACE_RETURN_IF_ERROR(LookAtImage(options, taken));
   sample = std::move(taken.sample);
   for (size_t i = 0; i < sample.size(); ++i) sample[i].name = std::move(taken.new_names[i]);
   return absl::OkStatus();

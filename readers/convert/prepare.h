@@ -13,8 +13,8 @@
 
 namespace millrace::readers::internal {
 
-// Takes the features that `options` name, and encodes images anew. `declared`: the input's schema,
-// if it has one; only what is optional there may be missing. Thread-safe.
+// Takes the features that `options` name, and encodes images anew or checks them. `declared`: the
+// input's schema, if it has one; only what is optional there may be missing. Thread-safe.
 //   INVALID_ARGUMENT  a feature is missing, an image is damaged, or two features would have one
 //                     name
 absl::Status PrepareSample(const ConvertOptions& options, std::span<const ConvertFeature> declared,

@@ -15,7 +15,8 @@
 
 namespace millrace::readers::internal {
 
-using EncodedChunk = std::vector<EncodedRecord>;
+// Encoded records; an error stands for each that cannot be converted.
+using EncodedChunk = std::vector<absl::StatusOr<EncodedRecord>>;
 
 // The work on each of `num_chunks` stretches of records.
 struct ChunkWork {

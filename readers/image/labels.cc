@@ -50,7 +50,10 @@ absl::Status CheckRule(std::span<const std::string> paths, const ImageLabelOptio
   if (has_class != options.label.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(ToAbsl(root), has_class ? ": a label was given, but the paths name the classes"
-                                           : ": the names tell no class; give one label for all"));
+                                           : ": the names of the images tell no class, as those of "
+                                             "subfolders and n01440764_18.JPEG do; put the images "
+                                             "of each class into a subfolder of its name, or give "
+                                             "one label for all (--label, in a plan `label`)"));
 }
 
 // Classes that images name, in order.
@@ -139,6 +142,7 @@ absl::StatusOr<PathLabels> LabelImages(const ImageListing& listing,
   MILLRACE_RETURN_IF_ERROR(CheckRule(listing.paths, options, root));
   MILLRACE_RETURN_IF_ERROR(TellLeftOut(listing, options, root));
   PathLabels result;
+  result.num_not_read = listing.left_out.size();
   if (options.label.has_value()) {
     result.labels.assign(listing.paths.size(), *options.label);
     return result;

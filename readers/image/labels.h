@@ -21,6 +21,7 @@ std::string_view ClassOf(std::string_view path);
 struct PathLabels {
   std::vector<std::string> class_names;  // empty: one label for all
   std::vector<int64_t> labels;           // by path
+  uint64_t num_not_read = 0;             // images of kinds that are not read
 };
 
 // Tells what is left out.
@@ -36,7 +37,7 @@ absl::Status TellLeftOut(const ImageListing& listing, const ImageLabelOptions& o
 absl::StatusOr<PathLabels> LabelImages(const ImageListing& listing,
                                        const ImageLabelOptions& options, std::string_view root);
 
-// Makes the image at `path` out of its bytes; reads the header.
+// Makes the image at `path` out of its bytes; reads the header. An error has a RecordError.
 absl::StatusOr<SourceImage> MakeSourceImage(std::string encoded, const std::string& path,
                                             const PathLabels& labels, uint64_t index);
 

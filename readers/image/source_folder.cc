@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/record_index.h"
 #include "readers/image/labels.h"
@@ -37,16 +38,37 @@ class FolderSource final : public ImageSource {
     return static_cast<uint64_t>(stamps_[index].file_size);
   }
   int64_t LabelOf(uint64_t index) const override { return labels_.labels[index]; }
+  RecordError PlaceOf(uint64_t index) const override {
+    RecordError place;
+    place.file = PathOf(index);
+    place.offset = 0;
+    place.ordinal = 0;
+    return place;
+  }
+  uint64_t num_not_read() const override { return labels_.num_not_read; }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
-    MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
-                              ReadWholeFile(root_ + "/" + paths_[index], internal::kMaxImageBytes));
-    auto image = internal::MakeSourceImage(std::move(bytes), paths_[index], labels_, index);
+    absl::StatusOr<std::string> bytes = ReadWholeFile(PathOf(index), internal::kMaxImageBytes);
+    if (!bytes.ok()) return Unreadable(bytes.status(), index);
+    auto image = internal::MakeSourceImage(*std::move(bytes), paths_[index], labels_, index);
     if (!image.ok()) return Annotate(image.status(), root_);
     return image;
   }
 
  private:
+  std::string PathOf(uint64_t index) const {
+    return root_ + (root_.ends_with('/') ? "" : "/") + paths_[index];
+  }
+
+  // A file that is gone, forbidden or no image by its size says nothing about the others.
+  absl::Status Unreadable(absl::Status status, uint64_t index) const {
+    if (absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
+        absl::IsInvalidArgument(status)) {
+      SetRecordError(status, PlaceOf(index));
+    }
+    return status;
+  }
+
   const std::string root_;
   const std::vector<std::string> paths_;
   const internal::PathLabels labels_;

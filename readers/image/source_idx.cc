@@ -138,6 +138,14 @@ class IdxSource final : public ImageSource {
   int64_t LabelOf(uint64_t index) const override {
     return static_cast<uint8_t>(labels_.values[index]);
   }
+  RecordError PlaceOf(uint64_t index) const override {
+    constexpr uint64_t kHeaderBytes = 16;
+    RecordError place;
+    place.file = path_;
+    place.offset = static_cast<int64_t>(kHeaderBytes + index * ImageBytes(index));
+    place.ordinal = static_cast<int64_t>(index);
+    return place;
+  }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
     const uint32_t height = images_.extents[1];

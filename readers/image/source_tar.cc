@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/record_index.h"
 #include "readers/image/labels.h"
@@ -68,6 +69,7 @@ class TarReader {
 
   const std::string& name() const { return name_; }
   int64_t size() const { return archive_entry_size(entry_); }
+  int64_t offset() const { return archive_read_header_position(archive_.get()); }
   bool is_folder() const { return archive_entry_filetype(entry_) == AE_IFDIR; }
   bool is_file() const { return archive_entry_filetype(entry_) == AE_IFREG; }
   bool is_image() const {
@@ -126,33 +128,45 @@ class TarReader {
   std::string name_;
 };
 
+// An image in the archive.
+struct TarImage {
+  std::string name;
+  uint64_t size = 0;
+  int64_t offset = 0;  // of its first header, in the inflated archive
+};
+
 class TarSource final : public ImageSource {
  public:
-  TarSource(std::string path, std::vector<std::string> names, std::vector<uint64_t> sizes,
-            internal::PathLabels labels)
-      : path_(std::move(path)),
-        names_(std::move(names)),
-        sizes_(std::move(sizes)),
-        labels_(std::move(labels)) {}
+  TarSource(std::string path, std::vector<TarImage> images, internal::PathLabels labels)
+      : path_(std::move(path)), images_(std::move(images)), labels_(std::move(labels)) {}
 
-  uint64_t num_images() const override { return names_.size(); }
+  uint64_t num_images() const override { return images_.size(); }
   const std::vector<std::string>& class_names() const override { return labels_.class_names; }
   uint64_t Fingerprint() const override {
     const auto stamp = StampOf(path_).value_or(ShardStamp());  // Read says what is wrong
     const std::string text = absl::StrCat(stamp.file_size, " ", stamp.mtime_ns);
     return XXH3_64bits(text.data(), text.size());
   }
-  uint64_t ImageBytes(uint64_t index) const override { return sizes_[index]; }
+  uint64_t ImageBytes(uint64_t index) const override { return images_[index].size; }
   int64_t LabelOf(uint64_t index) const override { return labels_.labels[index]; }
+  RecordError PlaceOf(uint64_t index) const override {
+    RecordError place;
+    place.file = path_;
+    place.offset = images_[index].offset;
+    place.ordinal = static_cast<int64_t>(index);
+    return place;
+  }
+  uint64_t num_not_read() const override { return labels_.num_not_read; }
 
   absl::StatusOr<SourceImage> Read(uint64_t index) override {
-    std::string bytes;
-    if (!images_.empty()) {
-      bytes = images_[index];
-    } else {
-      MILLRACE_ASSIGN_OR_RETURN(bytes, Stream(index));
+    absl::StatusOr<std::string> bytes = loaded_.empty() ? Stream(index) : loaded_[index];
+    if (absl::IsInvalidArgument(bytes.status())) {
+      absl::Status status = bytes.status();
+      SetRecordError(status, PlaceOf(index));
+      return status;
     }
-    auto image = internal::MakeSourceImage(std::move(bytes), names_[index], labels_, index);
+    if (!bytes.ok()) return bytes.status();
+    auto image = internal::MakeSourceImage(*std::move(bytes), images_[index].name, labels_, index);
     if (!image.ok()) return Annotate(image.status(), path_);
     return image;
   }
@@ -163,7 +177,7 @@ class TarSource final : public ImageSource {
       MILLRACE_ASSIGN_OR_RETURN(std::string bytes, Stream(i));
       images.push_back(std::move(bytes));
     }
-    images_ = std::move(images);
+    loaded_ = std::move(images);
     reader_.reset();
     return absl::OkStatus();
   }
@@ -179,7 +193,7 @@ class TarSource final : public ImageSource {
     }
     for (; next_ <= index; ++next_) {
       MILLRACE_ASSIGN_OR_RETURN(const bool more, reader_->NextImage());
-      if (!more || reader_->name() != names_[next_]) {
+      if (!more || reader_->name() != images_[next_].name) {
         return absl::AbortedError(absl::StrCat(path_, ": changed while it was read"));
       }
     }
@@ -187,10 +201,9 @@ class TarSource final : public ImageSource {
   }
 
   const std::string path_;
-  const std::vector<std::string> names_;
-  const std::vector<uint64_t> sizes_;
+  const std::vector<TarImage> images_;
   const internal::PathLabels labels_;
-  std::vector<std::string> images_;  // empty: streaming
+  std::vector<std::string> loaded_;  // bytes of all images; empty: they are streamed
   std::unique_ptr<TarReader> reader_;
   uint64_t next_ = 0;  // the entry that reader_ comes to next
 };
@@ -275,17 +288,15 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
                                                           const ImageTarOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<TarReader> reader, TarReader::Open(path));
   TarListing entries;
-  std::vector<std::string> names;
-  std::vector<uint64_t> sizes;
+  std::vector<TarImage> images;
   int64_t bytes = 0;
   for (;;) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, reader->Next());
     if (!more) break;
     entries.Add(*reader);
     if (!reader->is_image()) continue;
-    names.push_back(reader->name());
     const int64_t size = std::clamp<int64_t>(reader->size(), 0, internal::kMaxImageBytes);
-    sizes.push_back(static_cast<uint64_t>(size));
+    images.push_back({reader->name(), static_cast<uint64_t>(size), reader->offset()});
     bytes += size;
   }
   MILLRACE_ASSIGN_OR_RETURN(
@@ -296,8 +307,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
         path, ": its images take ", bytes, " bytes, more than the ", options.max_memory_bytes,
         " allowed for reading a tar in another order; extract it, or keep its order"));
   }
-  auto source =
-      std::make_unique<TarSource>(path, std::move(names), std::move(sizes), std::move(labels));
+  auto source = std::make_unique<TarSource>(path, std::move(images), std::move(labels));
   if (options.random_access) MILLRACE_RETURN_IF_ERROR(source->LoadAll());
   return source;
 }

@@ -56,6 +56,21 @@ std::string_view CompressionName(Compression compression) {
   return "unknown";
 }
 
+std::string_view CompressionEnding(Compression compression) {
+  switch (compression) {
+    case Compression::kGzip:
+      return ".gz";
+    case Compression::kZlib:
+      return ".zlib";
+    case Compression::kZstd:
+      return ".zst";
+    case Compression::kAuto:
+    case Compression::kNone:
+      break;
+  }
+  return "";
+}
+
 bool LooksLike(Compression compression, std::span<const std::byte> first) {
   const auto byte = [&](size_t i) { return std::to_integer<unsigned>(first[i]); };
   const auto begins_with = [&](std::span<const unsigned> magic) {

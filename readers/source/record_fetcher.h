@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/status.h"
 #include "readers/open_file.h"
 #include "readers/record_source.h"
@@ -21,8 +22,17 @@ class RecordFetcher {
 
   // Calls `take(ref, payload)` for each of `records` in order, until it does not return OK. Holds 1
   // MiB of records that follow each other, or one longer record.
+  //   DATA_LOSS, with RecordError  a record is damaged
   template <typename Take>
   absl::Status Fetch(std::span<const uint64_t> records, const Take& take) {
+    return FetchAll(records, [&](const RecordRef& ref, absl::StatusOr<std::string_view> payload) {
+      return payload.ok() ? take(ref, *payload) : payload.status();
+    });
+  }
+
+  // The same where `take` gets a StatusOr, which is an error for a damaged record.
+  template <typename Take>
+  absl::Status FetchAll(std::span<const uint64_t> records, const Take& take) {
     const size_t count = records.size();
     ids_.assign(count, {});
     for (size_t i = 0; i < count; ++i) ids_[i].record = records[i];
@@ -59,8 +69,7 @@ class RecordFetcher {
     for (size_t i = first; i < next; ++i) {
       const std::span framed =
           std::span(buffer_).subspan(starts_[i] - starts_[first], starts_[i + 1] - starts_[i]);
-      MILLRACE_ASSIGN_OR_RETURN(const std::string_view payload, source_.Unframe(refs_[i], framed));
-      MILLRACE_RETURN_IF_ERROR(take(refs_[i], payload));
+      MILLRACE_RETURN_IF_ERROR(take(refs_[i], source_.Unframe(refs_[i], framed)));
     }
     return absl::OkStatus();
   }

@@ -76,8 +76,9 @@ absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t f
   }
   if (error->reason != RecordErrorReason::kUnknown) return status;
   error->reason = RecordErrorReason::kDataCrc;
-  SetRecordError(status, *error);
-  return status;
+  return MakeRecordError(absl::StatusCode::kDataLoss, *error,
+                         absl::StrCat("its header tells of another length than that of the ",
+                                      frame_bytes, " bytes that lie here"));
 }
 
 // Returns the error of a record that a .idx lists. Where not even the payload is as the .idx says,

@@ -1,148 +1,13 @@
 #include "readers/inspect.h"
 
-#include <cmath>
-#include <cstring>
-#include <utility>
-
-#include "readers/example/parser.h"
-#include "readers/image_header.h"
-#include "readers/tools/scan.h"
+#include "base/status.h"
+#include "readers/scan.h"
+#include "readers/tools/feature_table.h"
+#include "readers/tools/meter.h"
+#include "readers/view_record.h"
 
 namespace millrace::readers {
 namespace {
-
-using internal::FeatureEntry;
-using internal::FeatureKind;
-using internal::WireError;
-
-// Adds the values of one record's feature to its report. A list that another kind follows in the
-// same Feature does not count, so lists are decoded once for the kind and once for the values.
-class KindSink {
- public:
-  void Begin(FeatureKind kind) {
-    kind_ = kind;
-    ++num_begun_;
-    num_values_ = 0;
-  }
-  void Bytes(std::string_view) { ++num_values_; }
-  void Int(int64_t) { ++num_values_; }
-  void Floats(std::string_view packed) { num_values_ += packed.size() / 4; }
-
-  FeatureKind kind() const { return kind_; }
-  int num_begun() const { return num_begun_; }
-  uint64_t num_values() const { return num_values_; }
-
- private:
-  FeatureKind kind_ = FeatureKind::kNone;
-  int num_begun_ = 0;
-  uint64_t num_values_ = 0;
-};
-
-class StatsSink {
- public:
-  // Counts the values of the `number`th list only.
-  StatsSink(int number, FeatureReport* report) : number_(number), report_(*report) {}
-
-  void Begin(FeatureKind) { --number_; }
-  void Bytes(std::string_view value) {
-    if (number_ != 0) return;
-    report_.byte_lengths.Add(value.size());
-    const std::string_view format = GuessImageFormat(value);
-    if (format.empty()) return;
-    ++report_.image_formats[std::string(format)];
-    if (format != "png" && format != "jpeg") return;
-    const auto header = ReadImageHeader(value);
-    if (!header.ok()) {
-      ++report_.num_bad_images;
-      return;
-    }
-    report_.image_heights.Add(header->height);
-    report_.image_widths.Add(header->width);
-    report_.image_channels.Add(header->channels);
-  }
-  void Int(int64_t value) {
-    if (number_ == 0) report_.ints.Add(value);
-  }
-  void Floats(std::string_view packed) {
-    for (size_t i = 0; number_ == 0 && i < packed.size(); i += 4) {
-      float value;
-      std::memcpy(&value, packed.data() + i, 4);
-      if (std::isnan(value)) {
-        ++report_.num_nan;
-      } else {
-        report_.floats.Add(value);
-      }
-    }
-  }
-
- private:
-  int number_;
-  FeatureReport& report_;
-};
-
-// The facts about the features, over all records.
-class FeatureTable {
- public:
-  explicit FeatureTable(size_t max_features) : max_features_(max_features) {}
-
-  // False: `payload` is no Example, and nothing was added.
-  bool Add(std::string_view payload) {
-    WireError error;
-    if (!internal::CheckExample(payload, &error)) return false;
-    std::map<std::string_view, FeatureEntry> entries;  // of a key given twice the later wins
-    internal::VisitExample(payload, &error, [&](const FeatureEntry& entry) {
-      entries.insert_or_assign(entry.key, entry);
-    });
-    for (const auto& [key, entry] : entries) AddFeature(payload, entry);
-    return true;
-  }
-
-  std::vector<FeatureReport> Take() {
-    std::vector<FeatureReport> reports;
-    for (auto& [key, report] : reports_) reports.push_back(std::move(report));
-    return reports;
-  }
-  uint64_t num_unfollowed() const { return num_unfollowed_; }
-
- private:
-  void AddFeature(std::string_view payload, const FeatureEntry& entry) {
-    auto it = reports_.find(entry.key);
-    if (it == reports_.end()) {
-      if (reports_.size() >= max_features_) {
-        ++num_unfollowed_;
-        return;
-      }
-      it = reports_.emplace(std::string(entry.key), FeatureReport()).first;
-      it->second.key = it->first;
-    }
-    FeatureReport& report = it->second;
-    WireError error;
-    KindSink kind;
-    internal::DecodeFeature(payload, entry, &error, kind);
-    StatsSink stats(kind.num_begun(), &report);
-    internal::DecodeFeature(payload, entry, &error, stats);
-    Count(kind.kind(), report) += 1;
-    if (kind.kind() != FeatureKind::kNone) report.num_values.Add(kind.num_values());
-  }
-
-  static uint64_t& Count(FeatureKind kind, FeatureReport& report) {
-    switch (kind) {
-      case FeatureKind::kBytes:
-        return report.num_bytes;
-      case FeatureKind::kFloat:
-        return report.num_floats;
-      case FeatureKind::kInt:
-        return report.num_ints;
-      case FeatureKind::kNone:
-        break;
-    }
-    return report.num_none;
-  }
-
-  const size_t max_features_;
-  uint64_t num_unfollowed_ = 0;
-  std::map<std::string, FeatureReport, std::less<>> reports_;
-};
 
 void Accumulate(const ShardReport& shard, ShardReport* total) {
   total->file_bytes += shard.file_bytes;
@@ -157,39 +22,86 @@ void Accumulate(const ShardReport& shard, ShardReport* total) {
   total->num_not_examples += shard.num_not_examples;
 }
 
-ShardReport InspectShard(const std::string& file, const InspectOptions& options,
-                         internal::ScanMeter& meter, FeatureTable& features) {
-  ShardReport shard;
-  shard.file = file;
-  const auto on_record = [&](const Record& record) {
-    ++shard.num_records;
-    shard.payload_bytes += record.payload.size();
-    shard.record_bytes.Add(record.payload.size());
-    if (!features.Add(record.payload)) ++shard.num_not_examples;
-  };
-  const auto on_damage = [&](const absl::Status& status) {
-    ++shard.num_damaged;
-    if (shard.damages.size() >= options.max_damages_per_file) return;
-    shard.damages.push_back(internal::ToDamagedPlace(status, file));
-  };
-  const internal::FileFacts facts = internal::ScanFile(
-      file,
-      {.compression = options.compression,
-       .max_record_bytes = options.max_record_bytes,
-       .max_records = options.max_records == 0 ? UINT64_MAX : options.max_records},
-      meter, on_record, on_damage);
-  shard.compression = facts.compression;
-  shard.file_bytes = facts.file_bytes;
-  shard.whole = facts.whole;
-  if (!facts.unreadable.ok()) shard.unreadable = std::string(facts.unreadable.message());
-  return shard;
-}
+// One file that is looked at.
+class ShardInspection {
+ public:
+  ShardInspection(const std::string& file, const InspectOptions& options,
+                  internal::ScanMeter& meter, internal::FeatureTable& features)
+      : options_(options),
+        meter_(meter),
+        features_(features),
+        kind_(KindOf(file, options.container)),
+        viewer_(kind_) {
+    shard_.file = file;
+  }
+
+  ShardReport Run() && {
+    const ScanVisitor visitor = {
+        .on_open = [&](const RandomAccessFile& file) { return viewer_.Open(file); },
+        .on_record = [&](const ScannedRecord& record) { return Take(record.payload); },
+        .on_damage = [&](const absl::Status& status) { return TakeDamage(status); },
+        .advanced = [&](uint64_t bytes) { meter_.InFile(bytes); }};
+    const ScanFacts facts = Scan(shard_.file,
+                                 {.compression = options_.compression,
+                                  .max_record_bytes = options_.max_record_bytes,
+                                  .container = options_.container},
+                                 visitor);
+    shard_.holds = kind_.is_folder ? "images" : ToString(kind_.container);
+    shard_.compression = facts.compression;
+    shard_.file_bytes = facts.file_bytes;
+    shard_.whole = facts.whole || is_enough();
+    shard_.all_read = facts.whole;
+    shard_.notes = facts.notes;
+    if (!facts.unreadable.ok()) shard_.unreadable = std::string(facts.unreadable.message());
+    return std::move(shard_);
+  }
+
+ private:
+  bool is_enough() const { return options_.max_records > 0 && seen_ == options_.max_records; }
+
+  bool Take(std::string_view payload) {
+    ++seen_;
+    ++shard_.num_records;
+    shard_.payload_bytes += payload.size();
+    shard_.record_bytes.Add(payload.size());
+    if (!AddFeatures(payload)) ++shard_.num_not_examples;
+    return !is_enough();
+  }
+
+  // False: the record is not what its file should hold.
+  bool AddFeatures(std::string_view payload) {
+    if (!kind_.is_folder && kind_.container.kind == ContainerKind::kTfRecord) {
+      return features_.AddExample(payload);
+    }
+    const auto values = viewer_.View(payload);
+    if (values.ok()) features_.Add(*values, viewer_.widening());
+    return values.ok();
+  }
+
+  bool TakeDamage(const absl::Status& status) {
+    ++seen_;
+    ++shard_.num_damaged;
+    if (shard_.damages.size() < options_.max_damages_per_file) {
+      shard_.damages.push_back(internal::ToDamagedPlace(status, shard_.file));
+    }
+    return !is_enough();
+  }
+
+  const InspectOptions& options_;
+  internal::ScanMeter& meter_;
+  internal::FeatureTable& features_;
+  const ScanKind kind_;
+  RecordViewer viewer_;
+  uint64_t seen_ = 0;  // records and places of damage
+  ShardReport shard_;
+};
 
 }  // namespace
 
 std::string_view FeatureReport::kind() const {
-  const int kinds = (num_bytes > 0) + (num_floats > 0) + (num_ints > 0);
-  if (kinds > 1) return "mixed";
+  const bool has_numbers = num_floats + num_ints > 0;
+  if (num_bytes > 0 && has_numbers && widening != Widening::kText) return "mixed";
+  if (num_floats > 0 && num_ints > 0 && widening == Widening::kNone) return "mixed";
   if (num_bytes > 0) return "bytes";
   if (num_floats > 0) return "float";
   return num_ints > 0 ? "int64" : "none";
@@ -200,10 +112,10 @@ absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,
   if (files.empty()) return absl::InvalidArgumentError("inspect: no files");
   InspectReport report;
   report.total.whole = true;
-  FeatureTable features(options.max_features);
+  internal::FeatureTable features(options.max_features);
   internal::ScanMeter meter(files, progress);
   for (size_t i = 0; i < files.size(); ++i) {
-    report.shards.push_back(InspectShard(files[i], options, meter, features));
+    report.shards.push_back(ShardInspection(files[i], options, meter, features).Run());
     meter.FinishFile(i);
     Accumulate(report.shards.back(), &report.total);
     if (!report.shards.back().unreadable.empty()) ++report.num_unreadable;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/io.h"
 #include "base/little_endian.h"
+#include "base/made_folder.h"
 #include "base/status.h"
 #include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
@@ -204,9 +205,7 @@ absl::StatusOr<std::vector<RepairedFile>> Repair(
   for (const std::string& file : files) {
     MILLRACE_RETURN_IF_ERROR(CheckRepairable(file, ContainerOf(file, options)));
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), "mkdir", folder);
+  MILLRACE_ASSIGN_OR_RETURN(const MadeFolder made, MadeFolder::Make(folder));
   std::vector<RepairedFile> repaired;
   std::set<std::string> names;
   for (const std::string& file : files) {

@@ -1,102 +1,158 @@
-#include "readers/tools/scan.h"
+#include "readers/scan.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <utility>
 
+#include "base/record_error.h"
+#include "base/status.h"
 #include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
-#include "readers/inflate/byte_source.h"
+#include "readers/damage/parts.h"
+#include "readers/http_options.h"
+#include "readers/image/labels.h"
+#include "readers/image_header.h"
 #include "readers/open_file.h"
 #include "readers/record_reader.h"
 
-namespace millrace::readers::internal {
+namespace millrace::readers {
 namespace {
 
-constexpr int64_t kReportEveryBytes = int64_t{4} << 20;
-
-// Fills in `facts`' size and compression.
-absl::Status LookAt(const std::string& path, Compression declared, FileFacts* facts) {
-  absl::StatusOr<std::shared_ptr<const RandomAccessFile>> file = OpenFile(path);
-  if (!file.ok()) return file.status();
-  facts->file_bytes = (*file)->size();
-  facts->compression = declared;
-  if (declared != Compression::kAuto) return absl::OkStatus();
-  absl::StatusOr<Compression> detected = DetectCompression(**file);
-  if (!detected.ok()) return detected.status();
-  facts->compression = *detected;
-  return absl::OkStatus();
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return !IsUrl(path) && std::filesystem::is_directory(path, error);
 }
+
+// One path for one visitor.
+class Scanner {
+ public:
+  Scanner(const std::string& path, const ScanOptions& options, const ScanVisitor& visitor)
+      : path_(path), options_(options), visitor_(visitor) {}
+
+  ScanFacts Run() {
+    const ScanKind kind = KindOf(path_, options_.container);
+    facts_.unreadable = ReadAs(kind);
+    facts_.whole = facts_.unreadable.ok() && goes_on_;
+    return std::move(facts_);
+  }
+
+ private:
+  absl::Status ReadAs(const ScanKind& kind) {
+    if (kind.is_folder) return Images();
+    MILLRACE_RETURN_IF_ERROR(LookAt());
+    return kind.container.kind == ContainerKind::kTfRecord ? Frames() : Parts(kind.container);
+  }
+
+  absl::Status LookAt() {
+    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> file, OpenFile(path_));
+    facts_.file_bytes = file->size();
+    facts_.compression = options_.compression;
+    if (options_.compression != Compression::kAuto) return absl::OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(facts_.compression, DetectCompression(*file));
+    return absl::OkStatus();
+  }
+
+  void OnRecord(const ScannedRecord& record) {
+    if (visitor_.on_record && !visitor_.on_record(record)) goes_on_ = false;
+  }
+  void OnDamage(const absl::Status& status) {
+    if (visitor_.on_damage && !visitor_.on_damage(status)) goes_on_ = false;
+  }
+  void Advance(uint64_t bytes) {
+    if (visitor_.advanced && facts_.compression == Compression::kNone) visitor_.advanced(bytes);
+  }
+
+  absl::Status Frames() {
+    MILLRACE_ASSIGN_OR_RETURN(
+        const auto reader, OpenTfRecordReader(path_, {.compression = facts_.compression,
+                                                      .max_record_bytes = options_.max_record_bytes,
+                                                      .resync = true}));
+    while (goes_on_) {
+      const absl::StatusOr<std::optional<readers::Record>> record = reader->Next();
+      if (!record.ok() && !GetRecordError(record.status()).has_value()) return record.status();
+      if (!record.ok()) {
+        OnDamage(record.status());
+        goes_on_ = goes_on_ && reader->ReadsOn();
+        continue;
+      }
+      if (!record->has_value()) return absl::OkStatus();
+      const RecordRef& ref = (*record)->ref;
+      OnRecord({path_, ref.offset, ref.ordinal, (*record)->payload});
+      Advance(ref.offset + ref.length + kFrameBytes);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Parts(const ContainerOptions& container) {
+    absl::StatusOr<InflatedShard> shard = OpenInflated(path_, options_.compression, container);
+    if (!shard.ok()) return DamageIfPlaced(shard.status());
+    facts_.compression = shard->compression;
+    if (visitor_.on_open) MILLRACE_RETURN_IF_ERROR(visitor_.on_open(*shard->file));
+    const auto on_part = [&](const ShardPart& part) {
+      Advance(part.offset + part.bytes);
+      if (part.damage.ok()) {
+        OnRecord({path_, part.offset, part.ordinal, part.payload});
+      } else {
+        OnDamage(part.damage);
+      }
+      return goes_on_ ? absl::OkStatus() : absl::CancelledError("");
+    };
+    const absl::Status walked = WalkParts(*shard, container, options_.max_record_bytes, on_part);
+    return goes_on_ ? DamageIfPlaced(walked) : absl::OkStatus();
+  }
+
+  // An error that names a place of the file is damage.
+  absl::Status DamageIfPlaced(const absl::Status& status) {
+    if (status.ok() || !GetRecordError(status).has_value()) return status;
+    OnDamage(status);
+    goes_on_ = false;
+    return absl::OkStatus();
+  }
+
+  absl::Status Images() {
+    MILLRACE_ASSIGN_OR_RETURN(const internal::ImageListing listing, internal::ListImages(path_));
+    const auto note = [&](std::string_view text) { facts_.notes.emplace_back(text); };
+    MILLRACE_RETURN_IF_ERROR(internal::TellLeftOut(listing, {.warn = note}, path_));
+    for (const std::string& name : listing.paths) {
+      Image(path_ + (path_.ends_with('/') ? "" : "/") + name);
+      if (!goes_on_) break;
+    }
+    return absl::OkStatus();
+  }
+
+  // An image is a file and a record of its own, as a pipeline has them.
+  void Image(const std::string& file) {
+    const auto bytes = ReadWholeFile(file, internal::kMaxImageBytes);
+    if (bytes.ok()) facts_.file_bytes += bytes->size();
+    const absl::Status status = bytes.ok() ? ReadImageHeader(*bytes).status() : bytes.status();
+    if (status.ok()) return OnRecord({file, 0, 0, *bytes});
+    RecordError place;
+    place.file = file;
+    place.offset = 0;
+    place.ordinal = 0;
+    place.reason = bytes.ok() ? RecordErrorReason::kImage : RecordErrorReason::kUnknown;
+    OnDamage(MakeRecordError(absl::StatusCode::kDataLoss, place, ToStd(status.message())));
+  }
+
+  const std::string& path_;
+  const ScanOptions& options_;
+  const ScanVisitor& visitor_;
+  ScanFacts facts_;
+  bool goes_on_ = true;  // false once the visitor has seen enough, or the file tells no more
+};
 
 }  // namespace
 
-ScanMeter::ScanMeter(std::span<const std::string> files, const ScanProgress& progress)
-    : progress_(progress) {
-  for (const std::string& file : files) {
-    std::error_code error;  // a file without a size fails when it is read
-    const auto size = std::filesystem::file_size(file, error);
-    sizes_.push_back(error ? 0 : static_cast<int64_t>(size));
-    total_ += sizes_.back();
-  }
+ScanKind KindOf(const std::string& path, const std::optional<ContainerOptions>& container) {
+  if (container.has_value()) return {.container = *container};
+  if (IsFolder(path)) return {.is_folder = true};
+  return {.container = ContainerOfName(path)};
 }
 
-void ScanMeter::InFile(uint64_t bytes) {
-  const int64_t done = before_ + static_cast<int64_t>(bytes);
-  if (!progress_ || done - reported_ < kReportEveryBytes) return;
-  reported_ = std::min(done, total_);
-  progress_(reported_, total_);
+ScanFacts Scan(const std::string& path, const ScanOptions& options, const ScanVisitor& visitor) {
+  return Scanner(path, options, visitor).Run();
 }
 
-void ScanMeter::FinishFile(size_t file) {
-  before_ += sizes_[file];
-  reported_ = before_;
-  if (progress_) progress_(reported_, total_);
-}
-
-FileFacts ScanFile(const std::string& path, const ScanOptions& options, ScanMeter& meter,
-                   const std::function<void(const Record&)>& on_record,
-                   const std::function<void(const absl::Status&)>& on_damage) {
-  FileFacts facts;
-  facts.unreadable = LookAt(path, options.compression, &facts);
-  if (!facts.unreadable.ok()) return facts;
-  TfRecordReaderOptions reader_options;
-  reader_options.compression = facts.compression;
-  reader_options.max_record_bytes = options.max_record_bytes;
-  reader_options.resync = options.resync;
-  absl::StatusOr<std::unique_ptr<RecordReader>> reader = OpenTfRecordReader(path, reader_options);
-  if (!reader.ok()) {
-    facts.unreadable = reader.status();
-    return facts;
-  }
-  for (uint64_t n = 0; n < options.max_records; ++n) {
-    absl::StatusOr<std::optional<Record>> record = (*reader)->Next();
-    if (!record.ok() && !GetRecordError(record.status()).has_value()) {
-      facts.unreadable = record.status();
-      return facts;
-    }
-    if (!record.ok()) {
-      on_damage(record.status());
-      if (!(*reader)->ReadsOn()) return facts;
-      continue;
-    }
-    if (!record->has_value()) break;
-    on_record(**record);
-    if (facts.compression == Compression::kNone) {
-      meter.InFile((*record)->ref.offset + (*record)->ref.length + kFrameBytes);
-    }
-  }
-  facts.whole = true;
-  return facts;
-}
-
-DamagedPlace ToDamagedPlace(const absl::Status& status, const std::string& path) {
-  DamagedPlace place;
-  place.error = GetRecordError(status).value_or(RecordError{});
-  if (place.error.file.empty()) place.error.file = path;
-  place.message = std::string(status.message());
-  return place;
-}
-
-}  // namespace millrace::readers::internal
+}  // namespace millrace::readers

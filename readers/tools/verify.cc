@@ -1,35 +1,23 @@
 #include "readers/verify.h"
 
-#include <filesystem>
-#include <system_error>
-
 #include "base/status.h"
-#include "readers/damage/parts.h"
 #include "readers/example/parser.h"
-#include "readers/http_options.h"
-#include "readers/image/labels.h"
-#include "readers/image_header.h"
-#include "readers/open_file.h"
-#include "readers/tools/scan.h"
+#include "readers/scan.h"
+#include "readers/tools/meter.h"
 
 namespace millrace::readers {
 namespace {
 
-absl::Status CheckPayload(const Record& record, const std::string& file) {
+absl::Status CheckExample(const ScannedRecord& record) {
   internal::WireError error;
   if (internal::CheckExample(record.payload, &error)) return absl::OkStatus();
   RecordError place;
-  place.file = file;
-  place.offset = static_cast<int64_t>(record.ref.offset);
-  place.ordinal = static_cast<int64_t>(record.ref.ordinal);
+  place.file = record.file;
+  place.offset = static_cast<int64_t>(record.offset);
+  place.ordinal = static_cast<int64_t>(record.ordinal);
   place.reason = RecordErrorReason::kExample;
   return MakeRecordError(absl::StatusCode::kDataLoss, place,
                          "not a tf.train.Example: " + error.ToString());
-}
-
-bool IsFolder(const std::string& path) {
-  std::error_code error;
-  return !IsUrl(path) && std::filesystem::is_directory(path, error);
 }
 
 // One file after the other, into a report.
@@ -40,80 +28,43 @@ class Verifier {
 
   void File(const std::string& file) {
     const uint64_t damaged_before = report_.num_damaged;
-    const ContainerOptions container = options_.container.value_or(ContainerOfName(file));
-    absl::Status read;
-    if (IsFolder(file)) {
-      read = Images(file);
-    } else if (container.kind == ContainerKind::kTfRecord) {
-      read = Frames(file);
-    } else {
-      read = Parts(file, container);
-    }
-    if (!read.ok()) Damage(read, file);
+    const ScanKind kind = KindOf(file, options_.container);
+    const bool holds_examples = !kind.is_folder && kind.container.kind == ContainerKind::kTfRecord;
+    const ScanVisitor visitor = {.on_record =
+                                     [&](const ScannedRecord& record) {
+                                       Take(record, options_.check_examples && holds_examples,
+                                            file);
+                                       return true;
+                                     },
+                                 .on_damage =
+                                     [&](const absl::Status& status) {
+                                       Damage(status, file);
+                                       return true;
+                                     },
+                                 .advanced = [&](uint64_t bytes) { meter_.InFile(bytes); }};
+    const ScanFacts facts = Scan(file,
+                                 {.compression = options_.compression,
+                                  .max_record_bytes = options_.max_record_bytes,
+                                  .container = options_.container},
+                                 visitor);
+    if (!facts.unreadable.ok()) Damage(facts.unreadable, file);
+    report_.notes.insert(report_.notes.end(), facts.notes.begin(), facts.notes.end());
     ++report_.num_files;
     if (report_.num_damaged > damaged_before) ++report_.num_damaged_files;
   }
 
  private:
+  void Take(const ScannedRecord& record, bool is_example, const std::string& file) {
+    const absl::Status status = is_example ? CheckExample(record) : absl::OkStatus();
+    if (!status.ok()) return Damage(status, file);
+    ++report_.num_records;
+    report_.payload_bytes += record.payload.size();
+  }
+
   void Damage(const absl::Status& status, const std::string& file) {
     ++report_.num_damaged;
     if (report_.places.size() >= options_.max_places) return;
     report_.places.push_back(internal::ToDamagedPlace(status, file));
-  }
-  void Intact(uint64_t payload_bytes) {
-    ++report_.num_records;
-    report_.payload_bytes += payload_bytes;
-  }
-
-  absl::Status Frames(const std::string& file) {
-    const auto on_damage = [&](const absl::Status& status) { Damage(status, file); };
-    const auto on_record = [&](const Record& record) {
-      const absl::Status status =
-          options_.check_examples ? CheckPayload(record, file) : absl::OkStatus();
-      if (!status.ok()) return on_damage(status);
-      Intact(record.payload.size());
-    };
-    return internal::ScanFile(file,
-                              {.compression = options_.compression,
-                               .max_record_bytes = options_.max_record_bytes,
-                               .resync = true},
-                              meter_, on_record, on_damage)
-        .unreadable;
-  }
-
-  absl::Status Parts(const std::string& file, const ContainerOptions& container) {
-    MILLRACE_ASSIGN_OR_RETURN(const InflatedShard shard,
-                              OpenInflated(file, options_.compression, container));
-    const auto on_part = [&](const ShardPart& part) {
-      if (shard.compression == Compression::kNone) meter_.InFile(part.offset + part.bytes);
-      part.damage.ok() ? Intact(part.payload.size()) : Damage(part.damage, file);
-      return absl::OkStatus();
-    };
-    return WalkParts(shard, container, options_.max_record_bytes, on_part);
-  }
-
-  // Each is a file and a record of its own, as a pipeline has them.
-  absl::Status Images(const std::string& folder) {
-    MILLRACE_ASSIGN_OR_RETURN(const internal::ImageListing listing, internal::ListImages(folder));
-    const auto note = [&](std::string_view text) { report_.notes.emplace_back(text); };
-    MILLRACE_RETURN_IF_ERROR(internal::TellLeftOut(listing, {.warn = note}, folder));
-    for (const std::string& path : listing.paths) {
-      const std::string file = folder + (folder.ends_with('/') ? "" : "/") + path;
-      const auto bytes = ReadWholeFile(file, internal::kMaxImageBytes);
-      const auto header = bytes.ok() ? ReadImageHeader(*bytes) : bytes.status();
-      if (header.ok()) {
-        Intact(bytes->size());
-        continue;
-      }
-      RecordError place;
-      place.file = file;
-      place.offset = 0;
-      place.ordinal = 0;
-      place.reason = bytes.ok() ? RecordErrorReason::kImage : RecordErrorReason::kUnknown;
-      Damage(MakeRecordError(absl::StatusCode::kDataLoss, place, ToStd(header.status().message())),
-             file);
-    }
-    return absl::OkStatus();
   }
 
   const VerifyOptions& options_;

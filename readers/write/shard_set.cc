@@ -26,6 +26,7 @@ constexpr uint64_t kMaxFactsBytes = 64 << 20;
 
 Json ToJson(const ShardFacts& facts) {
   Json json{{"records", facts.num_records}, {"bytes", facts.file_bytes}};
+  if (facts.num_left_out > 0) json["left_out"] = facts.num_left_out;
   for (const auto& [label, count] : facts.records_per_label) {
     json["labels"][std::to_string(label)] = count;
   }
@@ -43,6 +44,10 @@ std::optional<ShardFacts> FactsFrom(const std::string& text) {
   ShardFacts facts;
   facts.num_records = json["records"].get<uint64_t>();
   facts.file_bytes = json["bytes"].get<uint64_t>();
+  if (json.contains("left_out")) {
+    if (!is_count(json["left_out"])) return std::nullopt;
+    facts.num_left_out = json["left_out"].get<uint64_t>();
+  }
   if (!json.contains("labels")) return facts;
   for (const auto& [label, count] : json["labels"].items()) {
     if (!is_count(count)) return std::nullopt;
@@ -96,7 +101,14 @@ bool IsShardOf(std::string_view base, std::string_view name, bool is_folder) {
   constexpr std::string_view kPattern = "-DDDDD-of-DDDDD";
   if (!name.starts_with(base) || name.size() < base.size() + kPattern.size()) return false;
   const std::string_view number = name.substr(base.size(), kPattern.size());
-  const std::string_view extension = name.substr(base.size() + kPattern.size());
+  std::string_view extension = name.substr(base.size() + kPattern.size());
+  for (const Compression packed : {Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
+    const std::string_view ending = CompressionEnding(packed);
+    if (extension.size() > ending.size() && extension.ends_with(ending)) {
+      extension.remove_suffix(ending.size());
+      break;
+    }
+  }
   if (std::ranges::find(kShardExtensions, extension) == std::end(kShardExtensions)) return false;
   if (is_folder && !extension.empty()) return false;
   return std::equal(number.begin(), number.end(), kPattern.begin(), [](char c, char pattern) {
@@ -296,6 +308,7 @@ class ShardSet::Impl {
                   {"source", text.source},
                   {"records", num_records}};
     if (!text.schema.empty()) manifest["schema"] = text.schema;
+    if (text.record_bytes > 0) manifest["record_bytes"] = text.record_bytes;
     if (!text.class_names.empty()) manifest["classes"] = text.class_names;
     manifest["shards"] = std::move(shards);
     return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -30,18 +30,20 @@ namespace millrace::readers {
 // Facts about a shard that was written.
 struct ShardFacts {
   uint64_t num_records = 0;
+  uint64_t num_left_out = 0;                      // records that it might have held
   uint64_t file_bytes = 0;                        // on disk
   std::map<int64_t, uint64_t> records_per_label;  // empty where records have no label
 };
 
-// Endings of the names of shards. Empty: the shards are folders.
-inline constexpr std::string_view kShardExtensions[] = {".tfrecord", ".txt", ".bin", ".csv",
-                                                        ".jsonl",    ".tar", ""};
+// Endings of the names of shards. Empty: the shards are folders. A file may have the ending of its
+// compression (CompressionEnding) behind it.
+inline constexpr std::string_view kShardExtensions[] = {
+    ".tfrecord", ".tfrecords", ".txt", ".bin", ".csv", ".jsonl", ".ndjson", ".tar", ""};
 
 struct ShardSetOptions {
   std::string prefix;  // prefix of the shards' paths; its folder must exist
   int num_shards = 1;
-  std::string extension = ".tfrecord";  // one of kShardExtensions
+  std::string extension = ".tfrecord";  // one of kShardExtensions, with a compression's or without
   // True if the shards of this prefix are replaced, in sets of any number of shards.
   bool overwrite = false;
   // Equal only for writers that write the same bytes to every shard: what is written, from what,
@@ -53,8 +55,9 @@ struct ShardSetOptions {
 struct ManifestText {
   std::string format = "tfrecord";
   Compression compression = Compression::kNone;
-  std::string source = {};  // what was read, for people
-  std::string schema = {};  // the columns, as a flag says them; empty: the format needs none
+  std::string source = {};    // what was read, for people
+  std::string schema = {};    // the columns, as a flag says them; empty: the format needs none
+  uint64_t record_bytes = 0;  // of records of fixed length; 0: the format has none
   std::vector<std::string> class_names = {};
 };
 

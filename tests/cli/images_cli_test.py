@@ -207,9 +207,9 @@ class FolderTest(unittest.TestCase):
     def tearDown(self):
         self.scratch.cleanup()
 
-    def convert(self, *args):
+    def convert(self, *args, out="out"):
         return millrace("records", "convert", "--from", "images", "--images",
-                        self.folder / "photos", "--out", self.folder / "out", "--overwrite", *args)
+                        self.folder / "photos", "--out", self.folder / out, "--overwrite", *args)
 
     def labels(self):
         lines = millrace("records", "cat", *(self.folder / "out").glob("*.tfrecord")).stdout
@@ -229,6 +229,48 @@ class FolderTest(unittest.TestCase):
         verified = millrace("records", "verify", self.folder / "photos", "--json")
         self.assertEqual(verified.returncode, 0)
         self.assertIn("dog/x.webp", json.loads(verified.stdout)["notes"][0])
+
+    def test_convert_tells_all_that_cannot_be_converted(self):
+        (self.folder / "photos/cat/page.jpg").write_bytes(b"<html>404</html>")
+        (self.folder / "photos/dog/empty.png").write_bytes(b"")
+        bad = self.folder / "bad.jsonl"
+        failed = self.convert("--quarantine", bad, out="new/deeper")
+        self.assertEqual(failed.returncode, 1)
+        for name in ("cat/page.jpg", "dog/empty.png"):
+            self.assertIn(name, failed.stderr)
+        self.assertIn("(and 1 more of 5 records)", failed.stderr)
+        self.assertFalse((self.folder / "new").exists())
+        self.assertEqual([pathlib.Path(json.loads(line)["file"]).name
+                          for line in bad.read_text().splitlines()], ["page.jpg", "empty.png"])
+        verified = millrace("records", "verify", "--from", bad)
+        self.assertEqual(verified.returncode, 1)
+        self.assertIn("2 of 2 places are damaged", verified.stdout)
+        skipped = self.convert("--on-damage", "skip", "--quarantine", bad)
+        self.assertEqual(skipped.returncode, 0, skipped.stderr)
+        self.assertEqual(self.labels(), [[1], [2], [2]])
+        self.assertIn("left out: 1 image of kinds that are not read", skipped.stdout)
+        self.assertIn("left out: 2 that cannot be converted", skipped.stdout)
+        self.assertIn("dog/empty.png", skipped.stdout)
+        self.assertEqual(len(bad.read_text().splitlines()), 2)  # each once
+
+    def test_convert_decodes_images_where_it_is_asked_to(self):
+        whole = (self.folder / "photos/cat/turned_6.jpg").read_bytes()
+        (self.folder / "photos/cat/cut.jpg").write_bytes(whole[:len(whole) * 2 // 3])
+        self.assertEqual(self.convert().returncode, 0)
+        done = self.convert("--check-images", "decode")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cat/cut.jpg", done.stderr)
+
+    def test_convert_names_the_way_out_where_names_tell_no_class(self):
+        (self.folder / "flat").mkdir()
+        (self.folder / "flat/a.png").write_bytes(
+            (self.folder / "photos/dog/turned.png").read_bytes())
+        done = millrace("records", "convert", "--from", "images", "--images", self.folder / "flat",
+                        "--out", self.folder / "none")
+        self.assertEqual(done.returncode, 1)
+        for word in ("--label", "subfolder"):
+            self.assertIn(word, done.stderr)
+        self.assertFalse((self.folder / "none").exists())
 
     def test_a_file_of_classes_fixes_the_labels(self):
         (self.folder / "classes.txt").write_text("dog\nant\ncat\n")

@@ -1,6 +1,8 @@
 """`millrace records` and the program's manners: exit codes, messages, JSON."""
 
+import csv
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -138,6 +140,21 @@ class RecordsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)
         self.assertFalse((self.folder / "nothing").exists())
+
+    def test_commands_that_fail_leave_no_folder(self):
+        no_records = self.folder / "page.tfrecord"
+        no_records.write_text("<html><body>not found</body></html>")
+        twin = self.folder / "twin/page.tfrecord"
+        twin.parent.mkdir()
+        twin.write_bytes(no_records.read_bytes())
+        out = self.folder / "made"
+        for args in (["convert", "--from", "tfrecord", no_records, "--out"],
+                     ["split", no_records, "--out"], ["sample", "--share", 0.5, no_records, "--out"],
+                     ["index", "--dali", no_records, "--out-folder"],
+                     ["repair", no_records, twin, "--out"]):
+            done = millrace("records", *args, out / "for" / "it")
+            self.assertEqual(done.returncode, 1, (args, done.stdout))
+            self.assertFalse(out.exists(), args)
 
     def test_prefixes_do_not_leave_the_folder(self):
         out = self.folder / "inside"
@@ -514,6 +531,77 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(done.stderr, "millrace: usage: --where: column 7: unexpected character =; "
                                       "a comparison is written ==\n")
         self.assertEqual(millrace("records", "cat", "x", "--where", "").returncode, 2)
+
+    def other_containers(self, folder):
+        """The same three samples in containers that Python writes."""
+        samples = [{"id": i, "size": i + 0.5, "name": f"n{i}"} for i in range(3)]
+        with open(folder / "rows.csv", "w", newline="") as out:
+            rows = csv.DictWriter(out, ["id", "size", "name"])
+            rows.writeheader()
+            rows.writerows(samples)
+        (folder / "lines.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples))
+        with tarfile.open(folder / "samples.tar", "w") as tar:
+            for number, sample in enumerate(samples):
+                for name, value in sample.items():
+                    member = tarfile.TarInfo(f"{number}.{name}")
+                    member.size = len(str(value))
+                    tar.addfile(member, io.BytesIO(str(value).encode()))
+        return samples
+
+    def test_cat_prints_other_containers_by_their_names(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            samples = self.other_containers(folder)
+            for args, text in ((["rows.csv", "--container", "csv", "--header"], str),
+                               (["lines.jsonl"], lambda value: value),
+                               (["samples.tar"], str)):
+                done = millrace("records", "cat", folder / args[0], *args[1:])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([json.loads(line)["features"] for line in done.stdout.splitlines()],
+                                 [{key: [text(value)] for key, value in sample.items()}
+                                  for sample in samples])
+            (folder / "text.txt").write_text("größe\nb\n")
+            done = millrace("records", "cat", folder / "text.txt", "--count", 1)
+            self.assertEqual(json.loads(done.stdout)["payload"], "größe")
+            refused = millrace("records", "cat", folder / "samples.tar", "--where", "`id` > 1")
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("samples of tar", refused.stderr)
+
+    def test_inspect_prints_a_stage_that_parses_the_records(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            self.other_containers(folder)
+            types = [("id", "INT64"), ("size", "FLOAT32"), ("name", "BYTES")]
+            for name, source, flags in (
+                    ("rows.csv", "csv { files: \"%s\" header: true }",
+                     ["--container", "csv", "--header"]),
+                    ("lines.jsonl", "text { files: \"%s\" }", []),
+                    ("samples.tar", "tar { files: \"%s\" }", [])):
+                done = millrace("records", "inspect", "--schema", folder / name, *flags)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("# Guessed from all 3 records", done.stdout)
+                for key, dtype in types:
+                    self.assertIn(f'feature {{ key: "{key}" dtype: {dtype} }}', done.stdout)
+                self.assertIn("--schema 'id:int64,size:float32,name:bytes'", done.stdout)
+                plan = folder / "plan.pbtxt"
+                plan.write_text("stage { " + source % (folder / name) + " }\n" + done.stdout +
+                                "stage { padded_batch { size: 3 } }\n")
+                self.assertEqual(run_json(plan)["samples"], 3)
+            refused = millrace("records", "inspect", "--schema", *folder.iterdir())
+            self.assertEqual(refused.returncode, 1)
+            shards = millrace("records", "inspect", "--schema", self.shards[0], "--records", 5)
+            self.assertIn("the first 5 records", shards.stdout)
+            self.assertIn('feature { key: "image/class/label" dtype: INT64 }', shards.stdout)
+
+    def test_inspect_says_what_its_numbers_count(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            self.other_containers(folder)
+            done = millrace("records", "inspect", folder / "samples.tar", folder / "rows.csv")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("records: whole ones", done.stdout)
+            first = millrace("records", "inspect", self.shards[0], "--records", 3)
+            self.assertIn("Not all of each file was read", first.stdout)
 
     def test_inspect_of_damage_prints_it_and_exits_with_1(self):
         done = millrace("records", "inspect", self.damaged_copy("inspectbad.tfrecord"))

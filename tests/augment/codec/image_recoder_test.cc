@@ -389,6 +389,26 @@ TEST_F(ConvertImages, ADamagedImageNamesItsRecord) {
   EXPECT_EQ(error->reason, RecordErrorReason::kImage);
 }
 
+// A header that is good says nothing about the pixels.
+TEST_F(ConvertImages, CutPixelsAreFoundWhereImagesAreDecoded) {
+  const std::string jpeg = EncodeJpeg(MakeImage(60, 80, 3, 5));
+  const std::string png = Png(MakeImage(60, 80, 3, 5));
+  for (const std::string& cut : {jpeg.substr(0, jpeg.size() / 2), png.substr(0, png.size() / 2)}) {
+    readers::ConvertOptions options =
+        FromExamples({jpeg, cut, png}, readers::ConvertFormat::kTfRecord);
+    options.codec = Recoder({});
+    options.features = {{"image/encoded", "image/encoded"}};
+    options.on_damage = readers::ConvertDamage::kSkip;
+    options.overwrite = true;
+    for (const auto check : {readers::ConvertCheck::kHeader, readers::ConvertCheck::kDecode}) {
+      options.check_images = check;
+      const auto report = readers::Convert(options);
+      ASSERT_TRUE(report.ok()) << report.status();
+      EXPECT_EQ(report->num_left_out, check == readers::ConvertCheck::kDecode ? 1u : 0u);
+    }
+  }
+}
+
 TEST_F(ConvertImages, IdxComesBackByteForByte) {
   const Image first = MakeImage(5, 7, 1, 1);
   const Image second = MakeImage(5, 7, 1, 2);

@@ -24,6 +24,9 @@ class FakeCodec final : public ImageCodec {
     if (encoded.starts_with("\x89PNG")) return std::nullopt;
     return RecodedImage{"small " + std::string(encoded), "jpeg", 10, 20};
   }
+  absl::Status Check(std::string_view encoded) const override {
+    return encoded.ends_with("torn") ? absl::DataLossError("torn") : absl::OkStatus();
+  }
   absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const override {
     return GreyImage{std::string(encoded.substr(encoded.size() - 2)), 1, 2};
   }
@@ -333,6 +336,36 @@ TEST_F(ConvertImagesTest, TarsOfImagesAreConvertedByManyThreads) {
   options.to = ConvertFormat::kFixedLength;
   options.feature = "image/format";
   EXPECT_EQ(ReadFile(Run(options).at(0)).size(), 400u);
+}
+
+TEST_F(ConvertImagesTest, ImagesOfSamplesAreCheckedWhereThatIsAsked) {
+  const std::string torn = MakePng(2, 3) + "torn";
+  ConvertOptions options =
+      FromExamples({Image(0, MakePng(2, 3)), Image(1, torn), Image(2, "RIFF....WEBP")},
+                   ConvertFormat::kTfRecord);
+  options.on_damage = ConvertDamage::kSkip;
+  options.features = {{"image/encoded", "image/encoded"}};
+  EXPECT_EQ(Convert(options)->num_left_out, 0u);
+  options.check_images = ConvertCheck::kHeader;
+  EXPECT_EQ(Convert(options)->num_left_out, 1u);
+  options.check_images = ConvertCheck::kDecode;
+  EXPECT_EQ(Convert(options)->num_left_out, 1u) << "this codec knows of the torn one alone";
+  options.features = {{"image/class/label", "label"}};
+  EXPECT_MESSAGE(Error(options), "no_image");
+}
+
+TEST_F(ConvertImagesTest, ChecksOfWhatHoldsNoImagesAreRefused) {
+  ConvertOptions options = FromExamples({Image(0, MakePng(2, 3))}, ConvertFormat::kTfRecord);
+  options.check_images = ConvertCheck::kHeader;
+  EXPECT_MESSAGE(Error(options), "bytes");
+  options.to = ConvertFormat::kImages;
+  options.check_images = ConvertCheck::kDecode;
+  options.codec = nullptr;
+  EXPECT_MESSAGE(Error(options), "codec");
+  options.from = ConvertFormat::kIdx;
+  options.files.clear();
+  options.images = "images-idx3";
+  EXPECT_MESSAGE(Error(options), "idx");
 }
 
 }  // namespace

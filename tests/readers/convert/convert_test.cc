@@ -394,5 +394,37 @@ TEST_F(ConvertTest, FashionMnistTestSetConverts) {
   for (const auto& [label, count] : report->records_per_label) EXPECT_EQ(count, 1000u) << label;
 }
 
+// The names of shards may tell their compression; the manifest does in any case.
+TEST_F(ConvertTest, ASuffixTellsTheCompressionOfShards) {
+  ConvertOptions options = Folder();
+  options.compression = Compression::kGzip;
+  options.suffix = ".tfrecord.gz";
+  const auto report = Convert(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->files, ElementsAre(folder_ / "out/t-00000-of-00001.tfrecord.gz"));
+  EXPECT_TRUE(ReadFile(report->files[0]).starts_with("\x1f\x8b"));
+  const auto manifest = nlohmann::json::parse(ReadFile(folder_ / "out/t.manifest.json"));
+  EXPECT_EQ(manifest["format"], "tfrecord");
+  EXPECT_EQ(manifest["compression"], "gzip");
+  EXPECT_EQ(manifest["shards"][0]["file"], "t-00000-of-00001.tfrecord.gz");
+  // It is one set with those of other names.
+  options.suffix = "";
+  EXPECT_EQ(Convert(options).status().code(), absl::StatusCode::kAlreadyExists);
+  options.overwrite = true;
+  ASSERT_TRUE(Convert(options).ok());
+  EXPECT_FALSE(std::filesystem::exists(report->files[0]));
+}
+
+TEST_F(ConvertTest, ASuffixThatTellsSomethingElseIsRefused) {
+  ConvertOptions options = Folder();
+  for (const char* const suffix : {".gz", ".tfrecord.gz", ".csv", "tfrecord", ".tfrecord/x"}) {
+    options.suffix = suffix;
+    EXPECT_MESSAGE(Convert(options), absl::StatusCode::kInvalidArgument, suffix);
+  }
+  options.suffix = ".png";
+  options.to = ConvertFormat::kImages;
+  EXPECT_MESSAGE(Convert(options), absl::StatusCode::kInvalidArgument, "images");
+}
+
 }  // namespace
 }  // namespace millrace::readers

@@ -14,7 +14,7 @@ namespace {
 class Number final : public FetchedRecords {
  public:
   explicit Number(uint64_t chunk) : number(chunk) {}
-  absl::Status ForEach(const TakeRecord&) override { return absl::OkStatus(); }
+  absl::Status ForEach(const TakeRecord&, const RefuseRecord&) override { return absl::OkStatus(); }
   const uint64_t number;
 };
 
@@ -29,10 +29,10 @@ class ConvertWorkTest : public testing::Test {
     };
     work.encode = [](uint64_t chunk, FetchedRecords& records) -> absl::StatusOr<EncodedChunk> {
       EXPECT_EQ(dynamic_cast<Number&>(records).number, chunk);
-      return EncodedChunk{{.bytes = std::to_string(chunk)}};
+      return EncodedChunk{EncodedRecord{.bytes = std::to_string(chunk)}};
     };
     work.write = [this](EncodedChunk chunk) {
-      EXPECT_EQ(chunk.at(0).bytes, std::to_string(num_written_));
+      EXPECT_EQ(chunk.at(0)->bytes, std::to_string(num_written_));
       ++num_written_;
       return absl::OkStatus();
     };

@@ -1,0 +1,45 @@
+#include "readers/tools/meter.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace millrace::readers::internal {
+namespace {
+
+constexpr int64_t kReportEveryBytes = int64_t{4} << 20;
+
+}  // namespace
+
+ScanMeter::ScanMeter(std::span<const std::string> files, const ScanProgress& progress)
+    : progress_(progress) {
+  for (const std::string& file : files) {
+    std::error_code error;  // a file without a size fails when it is read
+    const auto size = std::filesystem::file_size(file, error);
+    sizes_.push_back(error ? 0 : static_cast<int64_t>(size));
+    total_ += sizes_.back();
+  }
+}
+
+void ScanMeter::InFile(uint64_t bytes) {
+  const int64_t done = before_ + static_cast<int64_t>(bytes);
+  if (!progress_ || done - reported_ < kReportEveryBytes) return;
+  reported_ = std::min(done, total_);
+  progress_(reported_, total_);
+}
+
+void ScanMeter::FinishFile(size_t file) {
+  before_ += sizes_[file];
+  reported_ = before_;
+  if (progress_) progress_(reported_, total_);
+}
+
+DamagedPlace ToDamagedPlace(const absl::Status& status, const std::string& path) {
+  DamagedPlace place;
+  place.error = GetRecordError(status).value_or(RecordError{});
+  if (place.error.file.empty()) place.error.file = path;
+  place.message = std::string(status.message());
+  return place;
+}
+
+}  // namespace millrace::readers::internal

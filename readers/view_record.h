@@ -1,0 +1,54 @@
+#ifndef MILLRACE_READERS_VIEW_RECORD_H_
+#define MILLRACE_READERS_VIEW_RECORD_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/io.h"
+#include "readers/example_view.h"
+#include "readers/scan.h"
+
+namespace millrace::readers {
+
+// How values of a feature may be those of a wider type.
+enum class Widening {
+  kNone,
+  kNumbers,  // JSON: a whole number may be a float32
+  kText,     // CSV and tar: a number is text, and may be bytes or, if it is whole, a float32
+};
+
+using NamedValues = std::vector<std::pair<std::string, FeatureValues>>;
+
+// Looks into the records of a file of any kind, for people and tools. Thread-compatible.
+class RecordViewer {
+ public:
+  explicit RecordViewer(const ScanKind& kind);
+  ~RecordViewer();
+
+  // Reads the names of the columns, where the first row has them (ScanVisitor::on_open).
+  //   INVALID_ARGUMENT, ...  the row is none, or the file cannot be read
+  absl::Status Open(const RandomAccessFile& file);
+
+  // The named values of a record, in their order; views into it, or into this object until the next
+  // call. TFRecord: the features of a tf.train.Example. csv: cells by the names of the columns,
+  // else by column_1 and so on. tar: members by their extensions. JSON lines: members by their
+  // paths ("user.id"), true and false as 1 and 0; null and objects in lists have no values. A
+  // folder of images: the one `image`. Others have none.
+  //   DATA_LOSS  it is not of its kind
+  absl::StatusOr<NamedValues> View(std::string_view payload);
+
+  Widening widening() const;
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace::readers
+
+#endif  // MILLRACE_READERS_VIEW_RECORD_H_
