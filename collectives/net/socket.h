@@ -42,8 +42,8 @@ struct HostPort {
 // "host:port", "1.2.3.4:port" or "[::1]:port". INVALID_ARGUMENT for anything else.
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 
-// The addresses of `host` as bytes of sockaddr, in the resolver's order; of localhost and of numbers
-// in 127/8 the one that Listen takes, without a resolver.
+// The addresses of `host` as bytes of sockaddr, in the resolver's order; of localhost and of
+// numbers in 127/8 the one that Listen takes, without a resolver.
 absl::StatusOr<std::vector<std::string>> Resolve(const HostPort& place);
 
 // Listens on `port` (0: one that is free) of `host` where that is a loopback address or
