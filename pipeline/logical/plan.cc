@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "pipeline/logical/logical.h"
 #include "pipeline/plan/message.h"
+#include "pipeline/plan/paths.h"
 #include "readers/parse_example.h"
 
 namespace millrace::pipeline {
@@ -94,12 +95,14 @@ std::string DeterministicBytes(const Message& message) {
   return bytes;
 }
 
-// Fills in and checks a parsed plan.
+// Fills in and checks a parsed plan; `file` is the plan's, or "".
 absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeline,
-                                                          TextLocations locations) {
+                                                          TextLocations locations,
+                                                          const std::string& file) {
   auto plan = std::make_shared<PlanMessage>();
   plan->pipeline = std::move(pipeline);
   plan->locations = std::move(locations);
+  ResolvePaths(file, plan.get());
   FillDefaults(&plan->pipeline);
   MILLRACE_RETURN_IF_ERROR(CheckPlan(*plan));
   MILLRACE_RETURN_IF_ERROR(PinVocabularies(plan.get()));
@@ -111,7 +114,7 @@ absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeli
 absl::StatusOr<Plan> Plan::FromFile(const std::string& path, const Variables& variables) {
   proto::Pipeline pipeline;
   MILLRACE_ASSIGN_OR_RETURN(TextLocations locations, LoadTextProto(path, variables, &pipeline));
-  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations)));
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations), path));
   return Plan(std::move(message));
 }
 
@@ -120,7 +123,7 @@ absl::StatusOr<Plan> Plan::FromText(std::string_view text, const std::string& or
   proto::Pipeline pipeline;
   MILLRACE_ASSIGN_OR_RETURN(TextLocations locations,
                             ParseTextProto(text, origin, variables, &pipeline));
-  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations)));
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations), ""));
   return Plan(std::move(message));
 }
 

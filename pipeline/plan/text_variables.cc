@@ -110,8 +110,10 @@ class Substituter {
     }
     out_.used.insert(name);
     const auto given = variables_.find(name);
-    if (given != variables_.end()) return Value(name, given->second);
-    if (split != std::string_view::npos) return Value(name, inside.substr(split + 2));
+    if (given != variables_.end()) return Value(name, given->second, /*given=*/true);
+    if (split != std::string_view::npos) {
+      return Value(name, inside.substr(split + 2), /*given=*/false);
+    }
     Error(at_, absl::StrCat("variable ", name, " is not set", Nearest(name), "; set it with --var ",
                             name, "=VALUE"));
   }
@@ -123,7 +125,7 @@ class Substituter {
     return nearest.empty() ? "" : absl::StrCat(" (", nearest, " is; is one of them misspelt?)");
   }
 
-  void Value(const std::string& name, std::string_view value) {
+  void Value(const std::string& name, std::string_view value, bool given) {
     if (quote_ == 0 && !IsPlainWord(value)) {
       return Error(at_, absl::StrCat("the value of ", name, ", \"",
                                      absl::Utf8SafeCEscape(ToAbsl(value.substr(0, 64))),
@@ -131,6 +133,7 @@ class Substituter {
                                      name, "} if it is text"));
     }
     Mark(at_, /*verbatim=*/false);
+    out_.segments.back().given = given;
     out_.text += quote_ == 0 ? std::string(value) : absl::Utf8SafeCEscape(ToAbsl(value));
   }
 
@@ -165,6 +168,13 @@ size_t SubstitutedText::ToOriginal(size_t offset) const {
   if (segment == segments.begin()) return 0;
   --segment;
   return segment->original_begin + (segment->verbatim ? offset - segment->result_begin : 0);
+}
+
+bool SubstitutedText::IsGivenAt(size_t offset) const {
+  auto segment = std::ranges::upper_bound(segments, offset, {}, &TextSegment::result_begin);
+  if (segment == segments.begin()) return false;
+  --segment;  // the last that begins there: those before it are empty
+  return segment->given && segment->result_begin == offset;
 }
 
 SubstitutedText SubstituteVariables(std::string_view text,
