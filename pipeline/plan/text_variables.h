@@ -41,7 +41,8 @@ struct SubstitutedText {
 
 // Inside a string literal a value is escaped, so that it cannot end the literal; outside it must be
 // one number or identifier. "$$" is "$". Comments are left alone. Nesting of more than
-// kMaxTextNesting brackets is an error, since the parser behind recurses.
+// kMaxTextNesting brackets is an error, since the parser behind recurses; so is a bracket that
+// nothing closes, at its own place.
 inline constexpr int kMaxTextNesting = 64;
 SubstitutedText SubstituteVariables(std::string_view text,
                                     const std::map<std::string, std::string>& variables);
