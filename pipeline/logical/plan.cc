@@ -12,6 +12,7 @@
 #include "pipeline/logical/logical.h"
 #include "pipeline/plan/message.h"
 #include "pipeline/plan/paths.h"
+#include "pipeline/stages/feature_keys.h"
 #include "readers/parse_example.h"
 
 namespace millrace::pipeline {
@@ -62,6 +63,25 @@ void ClearDefaults(proto::RandomResizedCrop* crop) {
   }
 }
 
+// A feature for each key, as if the text had no lists in braces.
+template <typename Parse>
+void ExpandFeatures(Parse* parse) {
+  *parse->mutable_feature() = Expanded(parse->feature());
+  if constexpr (requires { parse->feature_list(); }) {
+    *parse->mutable_feature_list() = Expanded(parse->feature_list());
+  }
+}
+
+void ExpandFeatures(proto::Stage* stage) {
+  if (stage->has_parse_example()) ExpandFeatures(stage->mutable_parse_example());
+  if (stage->has_parse_sequence_example()) {
+    ExpandFeatures(stage->mutable_parse_sequence_example());
+  }
+  if (stage->has_parse_csv()) ExpandFeatures(stage->mutable_parse_csv());
+  if (stage->has_parse_json()) ExpandFeatures(stage->mutable_parse_json());
+  if (stage->has_parse_tar()) ExpandFeatures(stage->mutable_parse_tar());
+}
+
 // The plan without what cannot change results; a stage that loses its op goes too.
 proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   proto::Pipeline cleared = pipeline;
@@ -72,6 +92,7 @@ proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   proto::Pipeline canonical = cleared;
   canonical.clear_stage();
   for (proto::Stage& stage : *cleared.mutable_stage()) {
+    ExpandFeatures(&stage);
     // And so for what parse_example read before it could read other fields.
     if (stage.parse_example().field() == readers::kRecordField)
       stage.mutable_parse_example()->clear_field();
