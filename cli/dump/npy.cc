@@ -43,8 +43,8 @@ std::vector<float> Widened(const ConstTensorView& tensor) {
 }  // namespace
 
 std::string NpyHead(std::string_view dtype, std::span<const int64_t> extents) {
-  std::string text = absl::StrCat("{'descr': ", ToAbsl(dtype), ", 'fortran_order': False, ",
-                                  "'shape': (");
+  std::string text =
+      absl::StrCat("{'descr': ", ToAbsl(dtype), ", 'fortran_order': False, ", "'shape': (");
   for (const int64_t extent : extents) absl::StrAppend(&text, extent, ",");
   text += "), }";
   const size_t size = kMagic.size() + 2 + text.size() + 1;  // with the text's length and line end
