@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -32,6 +33,8 @@ class Vocabulary {
     const auto it = ids_.find(token);
     return it == ids_.end() ? -1 : it->second;
   }
+  // Returns all tokens, by number; they live as long as this.
+  std::vector<std::string_view> Tokens() const;
   int64_t size() const { return static_cast<int64_t>(ids_.size()); }
   // The 64-bit XXH3, seed 0, of the file's bytes.
   uint64_t digest() const { return digest_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/status.h"
 
 namespace millrace {
@@ -14,8 +15,13 @@ const Field* Schema::Find(std::string_view name) const {
 
 absl::Status Schema::CheckHas(std::string_view name) const {
   if (Find(name) != nullptr) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no field \"", ToAbsl(name),
-                                          "\"; there is: ", fields_.empty() ? "none" : ToString()));
+  constexpr size_t kLeastLetters = 3;  // all shorter names are near each other
+  std::vector<std::string> names;
+  for (const Field& field : fields_) names.push_back(field.name);
+  std::string nearest = name.size() < kLeastLetters ? "" : NearestName(name, names);
+  if (!nearest.empty()) nearest = absl::StrCat(" (did you mean \"", nearest, "\"?)");
+  return absl::NotFoundError(absl::StrCat("no field \"", ToAbsl(name), "\"", nearest,
+                                          "; there is: ", fields_.empty() ? "none" : ToString()));
 }
 
 void Schema::Set(Field field) {

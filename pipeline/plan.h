@@ -21,13 +21,15 @@ using Variables = std::map<std::string, std::string>;
 // A checked logical plan. Immutable, thread-safe, cheap to copy.
 class Plan {
  public:
-  // Reads a pipeline file in protobuf text format.
+  // Reads a pipeline file in protobuf text format. Relative names of files in it are relative to
+  // its folder; values of variables are relative to the current folder (S-PLAN-17).
   //   NOT_FOUND         no such file
   //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for each mistake: a misspelt field, op or variable
   //                     (with the nearest name), stages in an impossible order, an option out of
   //                     range
   static absl::StatusOr<Plan> FromFile(const std::string& path, const Variables& variables = {});
-  // The same from text; `origin` stands for the file's name in messages.
+  // The same from text; `origin` stands for the file's name in messages, and all relative names are
+  // relative to the current folder.
   static absl::StatusOr<Plan> FromText(std::string_view text, const std::string& origin,
                                        const Variables& variables = {});
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "pipeline/plan.h"
 
 // The stages of a plan and the history of its fields, for pages that people look at.
+
+namespace millrace::augment {
+class Vocabulary;
+}
 
 namespace millrace::pipeline {
 
@@ -42,6 +47,10 @@ struct FieldHistory {
 };
 // Returns the history of the field; an empty one if no stage names it.
 FieldHistory HistoryOf(const Plan& plan, std::string_view field);
+
+// Returns the vocabulary whose numbers the field holds in the batches; null if there is none. What
+// pad_tokens adds counts as its numbers.
+std::shared_ptr<const augment::Vocabulary> VocabularyOf(const Plan& plan, std::string_view field);
 
 // Returns true if a stage that acts with a probability (flip, brightness, ...) has acted on a
 // sample (random_erasing: has looked for a rectangle); nullopt for a stage without a probability

@@ -43,6 +43,10 @@ class TextLocations {
   std::string At(std::initializer_list<FieldStep> path) const {
     return At(std::span<const FieldStep>(path.begin(), path.size()));
   }
+  // Returns true if a value that was given to a variable begins among the first `max_offset` + 1
+  // bytes of the string at the end of `path`, of which `index` counts the elements of a repeated
+  // field.
+  bool IsGiven(std::span<const FieldStep> path, size_t max_offset) const;
 
  private:
   std::shared_ptr<const Data> data_;

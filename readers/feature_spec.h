@@ -2,7 +2,9 @@
 #define MILLRACE_READERS_FEATURE_SPEC_H_
 
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/dtype.h"
 #include "base/shape.h"
 
@@ -34,6 +36,19 @@ struct FeatureSpec {
   bool per_step = false;
   bool allow_missing = false;  // true for 0 steps in a record without the feature list
 };
+
+// The names of one feature: in the record, and of its column.
+struct FeatureName {
+  std::string key;
+  std::string column;
+};
+
+// Returns the features that a key with lists in braces stands for: "I{0..2}" is I0, I1 and I2.
+// Braces are those of names of files (readers/expand_files.h). The lists of `name` are as long:
+// "int_{0..2}". Without braces: the one feature.
+//   INVALID_ARGUMENT  key and name stand for different numbers of features, or for too many
+absl::StatusOr<std::vector<FeatureName>> ExpandKeys(const std::string& key,
+                                                    const std::string& name);
 
 }  // namespace millrace::readers
 

@@ -35,6 +35,12 @@ absl::StatusOr<Vocabulary> Vocabulary::Load(const std::string& file, int64_t max
   return vocabulary;
 }
 
+std::vector<std::string_view> Vocabulary::Tokens() const {
+  std::vector<std::string_view> tokens(ids_.size());
+  for (const auto& [token, id] : ids_) tokens[static_cast<size_t>(id)] = token;
+  return tokens;
+}
+
 absl::Status Vocabulary::AddLines(const std::string& file, int64_t max_tokens) {
   std::string_view rest = std::string_view(*bytes_).substr(ByteOrderMarkBytes(*bytes_));
   const auto count = [&](char c) { return static_cast<int64_t>(std::ranges::count(rest, c)); };

@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
+#include "cli/dump/batch_dump.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/emulator.h"
 #include "cli/emulate/run_max.h"
@@ -34,16 +35,18 @@ namespace {
 class Drive {
  public:
   static absl::StatusOr<RunReport> Run(const RunFlags& flags, RunStream& stream) {
+    MILLRACE_ASSIGN_OR_RETURN(BatchDump dump, BatchDump::Open(flags.dump));
     MILLRACE_ASSIGN_OR_RETURN(VisitRecord record,
                               VisitRecord::Open(flags.audit, flags.token_file, stream.plan,
                                                 *stream.pipeline, stream.options));
-    return Drive(flags, stream, std::move(record)).Run();
+    return Drive(flags, stream, std::move(dump), std::move(record)).Run();
   }
 
  private:
-  Drive(const RunFlags& flags, RunStream& stream, VisitRecord record)
+  Drive(const RunFlags& flags, RunStream& stream, BatchDump dump, VisitRecord record)
       : flags_(flags),
         stream_(stream),
+        dump_(std::move(dump)),
         record_(std::move(record)),
         limit_(flags.seconds > 0 ? flags.seconds : std::numeric_limits<double>::infinity()),
         cpu_at_start_(ProcessCpuSeconds()),
@@ -89,7 +92,7 @@ class Drive {
       return false;
     }
     emulator_.Deliver((*batch)->num_valid_rows());
-    report_.status = record_.Add(**batch);
+    report_.status = Keep(**batch);
     if (!report_.status.ok()) return false;
     if (flags_.digest) digest_.Add(**batch);
     report_.samples += (*batch)->num_valid_rows();
@@ -97,8 +100,15 @@ class Drive {
     return true;
   }
 
+  // The token is stored last: a run that continues from it makes no earlier batch again.
+  absl::Status Keep(const pipeline::Batch& batch) {
+    MILLRACE_RETURN_IF_ERROR(dump_.Add(batch));
+    return record_.Add(batch);
+  }
+
   const RunFlags& flags_;
   RunStream& stream_;
+  const BatchDump dump_;
   VisitRecord record_;
   const double limit_;  // seconds
   const double cpu_at_start_;
@@ -146,8 +156,8 @@ std::string_view CheckFlags(const RunFlags& flags) {
   if (!paced) return "--find-max goes with --accelerator or --pace";
   if (flags.accelerators > 1) return "--find-max finds the number of --accelerators";
   if (flags.batches > 0) return "--find-max takes --seconds for each try, not --batches";
-  if (flags.digest || !flags.audit.empty() || !flags.token_file.empty()) {
-    return "--find-max goes with none of --digest, --audit and --token-file";
+  if (flags.digest || !flags.audit.empty() || !flags.dump.empty() || !flags.token_file.empty()) {
+    return "--find-max goes with none of --digest, --audit, --dump and --token-file";
   }
   return "";
 }
@@ -225,6 +235,8 @@ void AddRun(Command parent) {
                     "lost; a token of another semantics_version is still refused");
   command.Add("--audit", flags->audit,
               "Log the samples of every batch to this file, one for each rank (see audit)");
+  command.Add("--dump", flags->dump,
+              "Write every batch into this folder as .npy files, with the ids of its rows");
   command.Add("--quarantine", flags->quarantine,
               "Append a line for each damaged record to this file (see records repair)");
   command.AddSwitch("--digest", flags->digest,
@@ -236,6 +248,7 @@ void AddRun(Command parent) {
       "  millrace run pipeline.pbtxt --batches 100 --digest --rank 1 --world 2\n"
       "  millrace run pipeline.pbtxt --seconds 30 --pace 1786\n"
       "  millrace run pipeline.pbtxt --accelerator h100-storage --find-max --json\n"
+      "  millrace run pipeline.pbtxt --batches 3 --dump batches\n"
       "  millrace run pipeline.pbtxt --token-file run.token --audit run.audit");
   command.Do([flags] { return Run(*flags); });
 }

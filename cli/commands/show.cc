@@ -21,7 +21,7 @@
 #include "pipeline/plan.h"
 
 // `millrace show` writes a page with the first batches of a pipeline, on which a wrong crop, a
-// swapped channel or a label beside the wrong image is seen at once.
+// swapped channel, a label beside the wrong image or a word that is unknown is seen at once.
 
 namespace millrace::cli {
 namespace {
@@ -56,8 +56,7 @@ absl::StatusOr<Shown> Show(const Flags& flags,
                             pipeline::Plan::FromFile(flags.run.file, variables));
   const auto watch = pipeline::CropWatch::Make(plan);
   MILLRACE_ASSIGN_OR_RETURN(const RunStream stream, Open(flags.run, plan, watch));
-  MILLRACE_ASSIGN_OR_RETURN(const ContactSheet sheet,
-                            ContactSheet::Make(flags.run.file, plan, watch, *stream.pipeline));
+  const auto sheet = ContactSheet::Make(flags.run.file, plan, watch, *stream.pipeline);
   MILLRACE_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(flags.out));
   MILLRACE_RETURN_IF_ERROR(Append(*file, sheet.Begin()));
   const auto max_rows = static_cast<int64_t>(flags.rows);
@@ -96,8 +95,8 @@ int Run(const Flags& flags) {
 
 void AddShow(Command parent) {
   auto flags = std::make_shared<Flags>();
-  Command command =
-      parent.AddCommand("show", "Make a page of the first batches: images, labels, stages");
+  Command command = parent.AddCommand(
+      "show", "Make a page of the first batches: images or a table, labels, stages");
   command.Add("file", flags->run.file, "Pipeline file (protobuf text format)").Required();
   command.Add("-o,--out", flags->out, "The page (HTML), which needs no other file").Required();
   command.Add("--var", flags->run.variables, "NAME=VALUE for ${NAME} in the file; repeatable")

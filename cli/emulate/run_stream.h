@@ -37,6 +37,7 @@ struct RunFlags {
   std::string token_file;
   bool force = false;  // true to take a token of another plan or data
   std::string audit;
+  std::string dump;  // folder of the batches' files; empty: none are written
   std::string quarantine;
 };
 

@@ -1,6 +1,7 @@
 #include "cli/flags/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
 #include "cli/exit.h"
 
 namespace millrace::cli {
@@ -19,15 +21,41 @@ CLI::Validator MakeValidator(std::function<std::string(std::string&)> check) {
   return CLI::Validator(std::move(check), /*validator_desc=*/"");
 }
 
-// The word where a subcommand should stand: CLI11 says only that one is missing.
-std::string UnknownSubcommand(const CLI::App& app) {
+// "; did you mean ...", or the list of all.
+std::string NearestOf(std::string_view word, const std::vector<std::string>& words) {
+  const std::string nearest = NearestName(word, words);
+  if (!nearest.empty()) return absl::StrCat("; did you mean \"", nearest, "\"?");
+  return absl::StrCat("; there are: ", absl::StrJoin(words, ", "));
+}
+
+// The first flag among `rest`, the words that `command` did not take; "": there is none.
+std::string UnknownFlag(const CLI::App& command, const std::vector<std::string>& rest) {
+  const auto flag = std::ranges::find_if(rest, [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-' && word != "--" &&
+           word.find_first_of("0123456789.") != 1;
+  });
+  if (flag == rest.end()) return "";
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
+  }
+  const std::string word = flag->substr(0, flag->find('='));
+  return absl::StrCat("\"", word, "\" is no flag of ", command.get_name(), NearestOf(word, flags));
+}
+
+// The flag that is none, or the word where a subcommand should stand; "": there is neither. CLI11
+// says only that there is a word too many, or one too few.
+std::string UnknownWord(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   const std::vector<std::string> rest = at->remaining();
+  if (std::string unknown = UnknownFlag(*at, rest); !unknown.empty()) return unknown;
   if (at->get_require_subcommand_min() == 0 || rest.empty()) return "";
-  const auto name = [](std::string* out, const CLI::App* one) { *out += one->get_name(); };
+  std::vector<std::string> names;
+  for (const CLI::App* command : at->get_subcommands({})) names.push_back(command->get_name());
   return absl::StrCat("\"", rest.front(), "\" is no subcommand of ", at->get_name(),
-                      "; there are: ", absl::StrJoin(at->get_subcommands({}), ", ", name));
+                      NearestOf(rest.front(), names));
 }
 
 }  // namespace
@@ -152,7 +180,7 @@ int CommandLine::Run(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const std::string unknown = UnknownSubcommand(*app_);
+    const std::string unknown = UnknownWord(*app_);
     if (error.get_exit_code() != 0 && !unknown.empty()) return FailUsage(unknown);
     return app_->exit(error) == 0 ? kDone : kUsage;
   }

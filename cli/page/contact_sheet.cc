@@ -29,8 +29,22 @@ figcaption { max-width: 20em; overflow-wrap: anywhere; }
 img { image-rendering: pixelated; display: block; border: 1px solid #999; margin-bottom: 2px; }
 figcaption span { display: block; }
 .from { color: #777; }
+table { border-collapse: collapse; margin: 1em 0; }
+td, th { border: 1px solid #ccc; padding: 2px 6px; text-align: left; vertical-align: top; }
+td { max-width: 50em; overflow-wrap: anywhere; }
+.token { white-space: nowrap; }
+sub { color: #777; }
+.bars { display: flex; align-items: flex-end; height: 60px; margin: 0; }
+.bars span { width: 10px; margin-right: 1px; background: #58a; }
 </style>
 )";
+
+constexpr char kAboutImages[] =
+    "Hold the mouse over an image for the stages "
+    "that made it: their options; of stages with a probability, whether they acted on "
+    "this sample; of random crops, the rows and columns of the image in front of the "
+    "stage that were kept; of stages that change colours, affine and auto_augment, the factors, "
+    "angles and transforms that were drawn. What else a stage drew is not shown.";
 
 // Small images are shown several times as large, so that single pixels are seen.
 int64_t Enlarge(int64_t height, int64_t width) {
@@ -61,31 +75,16 @@ std::string ReducedText(const RowImage& image) {
                          image.full_height);
 }
 
-bool IsSplits(const pipeline::Batch& batch, const std::string& name) {
-  constexpr std::string_view kEnd = "/row_splits";
-  return name.ends_with(kEnd) &&
-         batch.Find(name.substr(0, name.size() - kEnd.size())).data != nullptr;
-}
-
-absl::Status NoImage(const std::string& title, const Schema& schema) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(title,
-                   ": no field of the batches is an image, [height, width, channels] or [channels, "
-                   "height, width] with 1, 3 or 4 channels; there are ",
-                   schema.ToString()));
-}
-
 }  // namespace
 
-absl::StatusOr<ContactSheet> ContactSheet::Make(std::string title, const pipeline::Plan& plan,
-                                                const pipeline::CropWatch& watch,
-                                                const pipeline::Pipeline& stream) {
+ContactSheet ContactSheet::Make(std::string title, const pipeline::Plan& plan,
+                                const pipeline::CropWatch& watch,
+                                const pipeline::Pipeline& stream) {
   std::vector<ImageField> images;
   for (const Field& field : stream.schema().fields()) {
     auto image = FindImageField(field, pipeline::HistoryOf(plan, field.name));
     if (image) images.push_back(*std::move(image));
   }
-  if (images.empty()) return NoImage(title, stream.schema());
   return ContactSheet(std::move(title), plan, watch, stream, std::move(images));
 }
 
@@ -97,7 +96,9 @@ ContactSheet::ContactSheet(std::string title, const pipeline::Plan& plan,
       watch_(&watch),
       stream_(&stream),
       stages_(pipeline::StagesOf(plan)),
-      images_(std::move(images)) {}
+      images_(std::move(images)) {
+  if (images_.empty()) table_.emplace(plan, stream.schema());
+}
 
 const ImageField* ContactSheet::FindImage(const std::string& name) const {
   const auto it = std::ranges::find(images_, name, &ImageField::name);
@@ -107,14 +108,8 @@ const ImageField* ContactSheet::FindImage(const std::string& name) const {
 std::string ContactSheet::Begin() const {
   std::string html = absl::StrCat(kHead, "<title>", EscapeHtml(title_),
                                   "</title></head><body>\n<h1>", EscapeHtml(title_), "</h1>\n");
-  absl::StrAppend(
-      &html,
-      "<p>Rows as they leave the pipeline. Hold the mouse over an image for the stages "
-      "that made it: their options; of stages with a probability, whether they acted on "
-      "this sample; of random crops, the rows and columns of the image in front of the "
-      "stage that were kept; of stages that change colours, affine and auto_augment, the factors, "
-      "angles and transforms that were drawn. What else a stage drew is not shown.</p>"
-      "\n<details><summary>The plan</summary><ol>\n");
+  absl::StrAppend(&html, "<p>Rows as they leave the pipeline. ", table_ ? "" : kAboutImages,
+                  "</p>\n<details><summary>The plan</summary><ol>\n");
   for (const pipeline::StageView& stage : stages_) {
     absl::StrAppend(&html, "<li>", EscapeHtml(Line(stage)), "</li>\n");
   }
@@ -133,20 +128,34 @@ absl::Status ContactSheet::AppendSection(const pipeline::Batch& batch, int64_t m
                                          const Sink& sink) const {
   std::string html = absl::StrFormat("<h2>Batch %d, epoch %d</h2>\n", batch.index(), batch.epoch());
   const int64_t shown = std::min(max_rows, batch.num_valid_rows());
-  absl::StrAppendFormat(&html, "<p>%d of %d rows</p>\n<section>\n", shown, batch.num_valid_rows());
+  absl::StrAppendFormat(&html, "<p>%d of %d rows</p>\n", shown, batch.num_valid_rows());
+  html += table_ ? table_->Begin(batch) : "<section>\n";
   MILLRACE_RETURN_IF_ERROR(sink(html));
   int64_t left = shown;
   for (int64_t row = 0; row < batch.num_rows() && left > 0; ++row) {
     if (batch.valid()[static_cast<size_t>(row)] == 0) continue;
+    --left;
+    if (table_) {
+      MILLRACE_RETURN_IF_ERROR(sink(table_->Row(batch, row, PlaceText(batch, row))));
+      continue;
+    }
     MILLRACE_ASSIGN_OR_RETURN(const std::string figure, Figure(batch, row));
     MILLRACE_RETURN_IF_ERROR(sink(figure));
-    --left;
   }
-  return sink("</section>\n");
+  return sink(table_ ? table_->End(batch) : "</section>\n");
+}
+
+std::string ContactSheet::PlaceText(const pipeline::Batch& batch, int64_t row) const {
+  const SampleId& id = batch.ids()[static_cast<size_t>(row)];
+  const RecordError place = stream_->Locate(id);
+  std::string text = absl::StrCat("record ", id.record);
+  if (id.sub_index != 0) absl::StrAppend(&text, ", part ", id.sub_index);
+  if (!place.file.empty()) absl::StrAppend(&text, ", ", place.file);
+  if (place.ordinal >= 0) absl::StrAppend(&text, " record ", place.ordinal);
+  return text;
 }
 
 absl::StatusOr<std::string> ContactSheet::Figure(const pipeline::Batch& batch, int64_t row) const {
-  const SampleId& id = batch.ids()[static_cast<size_t>(row)];
   std::string images;
   std::string captions;
   for (size_t i = 0; i < batch.names().size(); ++i) {
@@ -160,11 +169,7 @@ absl::StatusOr<std::string> ContactSheet::Figure(const pipeline::Batch& batch, i
       captions += Caption("value", absl::StrCat(name, ": ", text));
     }
   }
-  const RecordError place = stream_->Locate(id);
-  std::string from = absl::StrFormat("row %d: record %d", row, id.record);
-  if (id.sub_index != 0) absl::StrAppend(&from, ", part ", id.sub_index);
-  if (!place.file.empty()) absl::StrAppend(&from, ", ", place.file);
-  if (place.ordinal >= 0) absl::StrAppend(&from, " record ", place.ordinal);
+  const std::string from = absl::StrCat("row ", row, ": ", PlaceText(batch, row));
   return absl::StrCat("<figure>", images, "<figcaption>", captions, Caption("from", from),
                       "</figcaption></figure>\n");
 }

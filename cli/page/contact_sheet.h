@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/page/row_image.h"
+#include "cli/page/row_table.h"
 #include "pipeline/crop_watch.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
@@ -17,16 +19,15 @@
 namespace millrace::cli {
 
 // Batches as one self-contained HTML page: images with the other fields of their samples and, under
-// the mouse, the work of the stages on them. All text from data or the plan is escaped, and the
-// page forbids scripts and everything that it does not contain. Thread-compatible.
+// the mouse, the work of the stages on them; a table if no field is an image. All text from data or
+// the plan is escaped, and the page forbids scripts and everything that it does not contain.
+// Thread-compatible.
 class ContactSheet {
  public:
   // `title` is the plan's file; `stream` has been opened from `watch`, or from the plan as it is.
   // All but the title must outlive this.
-  //   INVALID_ARGUMENT  no field of the batches is an image; the text names the fields
-  static absl::StatusOr<ContactSheet> Make(std::string title, const pipeline::Plan& plan,
-                                           const pipeline::CropWatch& watch,
-                                           const pipeline::Pipeline& stream);
+  static ContactSheet Make(std::string title, const pipeline::Plan& plan,
+                           const pipeline::CropWatch& watch, const pipeline::Pipeline& stream);
 
   // Takes a piece of the page.
   using Sink = std::function<absl::Status(std::string_view)>;
@@ -43,6 +44,8 @@ class ContactSheet {
   ContactSheet(std::string title, const pipeline::Plan& plan, const pipeline::CropWatch& watch,
                const pipeline::Pipeline& stream, std::vector<ImageField> images);
 
+  // The record of a row's sample, and its file.
+  std::string PlaceText(const pipeline::Batch& batch, int64_t row) const;
   absl::StatusOr<std::string> Figure(const pipeline::Batch& batch, int64_t row) const;
   absl::StatusOr<std::string> Image(const pipeline::Batch& batch, size_t tensor,
                                     const ImageField& field, int64_t row) const;
@@ -56,6 +59,7 @@ class ContactSheet {
   const pipeline::Pipeline* stream_;
   std::vector<pipeline::StageView> stages_;
   std::vector<ImageField> images_;
+  std::optional<RowTable> table_;  // for batches without an image
 };
 
 }  // namespace millrace::cli

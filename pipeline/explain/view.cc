@@ -150,6 +150,19 @@ FieldHistory HistoryOf(const Plan& plan, std::string_view field) {
   return it == histories.end() ? FieldHistory{} : it->second.history;
 }
 
+std::shared_ptr<const augment::Vocabulary> VocabularyOf(const Plan& plan, std::string_view field) {
+  std::shared_ptr<const augment::Vocabulary> vocabulary;
+  for (const size_t i : HistoryOf(plan, field).stages) {
+    const proto::Stage& stage = plan.message().pipeline.stage(static_cast<int>(i));
+    if (stage.has_vocabulary()) {
+      vocabulary = plan.message().vocabularies.at(stage.vocabulary().file());
+    } else if (!stage.has_pad_tokens() && !stage.has_cast()) {
+      vocabulary = nullptr;
+    }
+  }
+  return vocabulary;
+}
+
 std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id) {
   const proto::Pipeline& pipeline = plan.message().pipeline;
   const proto::Stage& message = pipeline.stage(static_cast<int>(stage));

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/logical/logical.h"
+#include "pipeline/stages/feature_keys.h"
 #include "pipeline/stages/table.h"
 
 // Fills in the parts that a plan's text may leave out. This is done here and in the rows of stages
@@ -31,7 +32,7 @@ void FillOptions(proto::Stage* stage) {
 // Without the names of a header, columns are the keys.
 void FillColumns(proto::Stage* stage) {
   if (!stage->has_parse_csv() || !stage->parse_csv().column().empty()) return;
-  for (const proto::Feature& feature : stage->parse_csv().feature()) {
+  for (const proto::Feature& feature : Expanded(stage->parse_csv().feature())) {
     stage->mutable_parse_csv()->add_column(feature.key());
   }
 }

@@ -11,6 +11,8 @@
 #include "base/status.h"
 #include "pipeline/logical/logical.h"
 #include "pipeline/plan/message.h"
+#include "pipeline/plan/paths.h"
+#include "pipeline/stages/feature_keys.h"
 #include "readers/parse_example.h"
 
 namespace millrace::pipeline {
@@ -61,6 +63,25 @@ void ClearDefaults(proto::RandomResizedCrop* crop) {
   }
 }
 
+// A feature for each key, as if the text had no lists in braces.
+template <typename Parse>
+void ExpandFeatures(Parse* parse) {
+  *parse->mutable_feature() = Expanded(parse->feature());
+  if constexpr (requires { parse->feature_list(); }) {
+    *parse->mutable_feature_list() = Expanded(parse->feature_list());
+  }
+}
+
+void ExpandFeatures(proto::Stage* stage) {
+  if (stage->has_parse_example()) ExpandFeatures(stage->mutable_parse_example());
+  if (stage->has_parse_sequence_example()) {
+    ExpandFeatures(stage->mutable_parse_sequence_example());
+  }
+  if (stage->has_parse_csv()) ExpandFeatures(stage->mutable_parse_csv());
+  if (stage->has_parse_json()) ExpandFeatures(stage->mutable_parse_json());
+  if (stage->has_parse_tar()) ExpandFeatures(stage->mutable_parse_tar());
+}
+
 // The plan without what cannot change results; a stage that loses its op goes too.
 proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   proto::Pipeline cleared = pipeline;
@@ -71,6 +92,7 @@ proto::Pipeline Canonical(const proto::Pipeline& pipeline) {
   proto::Pipeline canonical = cleared;
   canonical.clear_stage();
   for (proto::Stage& stage : *cleared.mutable_stage()) {
+    ExpandFeatures(&stage);
     // And so for what parse_example read before it could read other fields.
     if (stage.parse_example().field() == readers::kRecordField)
       stage.mutable_parse_example()->clear_field();
@@ -94,12 +116,14 @@ std::string DeterministicBytes(const Message& message) {
   return bytes;
 }
 
-// Fills in and checks a parsed plan.
+// Fills in and checks a parsed plan; `file` is the plan's, or "".
 absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeline,
-                                                          TextLocations locations) {
+                                                          TextLocations locations,
+                                                          const std::string& file) {
   auto plan = std::make_shared<PlanMessage>();
   plan->pipeline = std::move(pipeline);
   plan->locations = std::move(locations);
+  ResolvePaths(file, plan.get());
   FillDefaults(&plan->pipeline);
   MILLRACE_RETURN_IF_ERROR(CheckPlan(*plan));
   MILLRACE_RETURN_IF_ERROR(PinVocabularies(plan.get()));
@@ -111,7 +135,7 @@ absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeli
 absl::StatusOr<Plan> Plan::FromFile(const std::string& path, const Variables& variables) {
   proto::Pipeline pipeline;
   MILLRACE_ASSIGN_OR_RETURN(TextLocations locations, LoadTextProto(path, variables, &pipeline));
-  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations)));
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations), path));
   return Plan(std::move(message));
 }
 
@@ -120,7 +144,7 @@ absl::StatusOr<Plan> Plan::FromText(std::string_view text, const std::string& or
   proto::Pipeline pipeline;
   MILLRACE_ASSIGN_OR_RETURN(TextLocations locations,
                             ParseTextProto(text, origin, variables, &pipeline));
-  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations)));
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations), ""));
   return Plan(std::move(message));
 }
 

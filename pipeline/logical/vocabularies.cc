@@ -3,6 +3,7 @@
 
 #include "augment/vocabulary.h"
 #include "pipeline/logical/logical.h"
+#include "pipeline/plan/paths.h"
 #include "pipeline/stages/checker.h"
 
 namespace millrace::pipeline {
@@ -15,7 +16,11 @@ absl::Status Pin(const OptionsChecker& check, proto::Vocabulary* vocabulary, Voc
   std::shared_ptr<const augment::Vocabulary>& loaded = (*files)[vocabulary->file()];
   if (loaded == nullptr) {
     absl::StatusOr<augment::Vocabulary> read = augment::Vocabulary::Load(vocabulary->file());
-    if (!read.ok()) return check.Error("file", absl::StrCat(": ", read.status().message()));
+    if (!read.ok()) {
+      const std::string from =
+          absl::IsNotFound(read.status()) ? LookedFrom(vocabulary->file()) : "";
+      return check.Error("file", absl::StrCat(": ", read.status().message(), from));
+    }
     loaded = std::make_shared<const augment::Vocabulary>(*std::move(read));
   }
   if (vocabulary->digest() == 0) vocabulary->set_digest(loaded->digest());

@@ -21,6 +21,15 @@ bool Varies(const Field& field) { return field.dtype == DType::kBytes || !field.
 
 std::string Described(const Field& field) { return Schema({field}).ToString(); }
 
+// Advice for a field, of numbers, whose shape differs from sample to sample.
+std::string AdviceFor(const Field& field) {
+  constexpr int kImageRank = 3;
+  if (field.shape.rank() >= kImageRank) return "add resize or random_resized_crop before batch";
+  constexpr char kOthers[] = "take padded_batch or ragged_batch";
+  return field.shape.rank() > 1 ? kOthers
+                                : absl::StrCat("add pad_tokens before batch, or ", kOthers);
+}
+
 // The reason why a batch of `field` cannot have rows of one size; "": it can.
 std::string WhyNotFixed(const Field& field) {
   if (field.name == readers::kRecordField && field.dtype == DType::kBytes) {
@@ -34,7 +43,7 @@ std::string WhyNotFixed(const Field& field) {
   }
   if (!field.shape.IsKnown()) {
     return absl::StrCat("field \"", field.name, "\" differs in shape from sample to sample (",
-                        Described(field), "); add resize or random_resized_crop before batch");
+                        Described(field), "); ", AdviceFor(field));
   }
   return "";
 }

@@ -6,6 +6,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "pipeline/plan/text_literals.h"
 #include "pipeline/plan/text_variables.h"
 #include "readers/open_file.h"
 
@@ -151,6 +153,23 @@ struct TextLocations::Data {
     const size_t offset = OffsetOf(substituted.text, location.line, location.column);
     return absl::StrCat(origin, ":", LineAndColumn(original, substituted.ToOriginal(offset)));
   }
+
+  // The place in the substituted text of element `index` of a field of strings; nullopt: the text
+  // has none.
+  std::optional<size_t> StringOf(const TextFormat::ParseInfoTree& in, const FieldDescriptor* field,
+                                 int index) const {
+    auto left = static_cast<size_t>(std::max(index, 0));
+    // A field of many elements stands there several times, and each time may be a list.
+    for (int k = field->is_repeated() ? 0 : -1;; ++k) {
+      const TextFormat::ParseLocation location = in.GetLocation(field, k);
+      if (location.line < 0) return std::nullopt;
+      const size_t name = OffsetOf(substituted.text, location.line, location.column);
+      const std::vector<size_t> strings = StringsOfField(substituted.text, name);
+      if (left < strings.size()) return strings[left];
+      if (k < 0) return std::nullopt;
+      left -= strings.size();
+    }
+  }
 };
 
 std::string TextLocations::At(std::span<const FieldStep> path) const {
@@ -171,6 +190,25 @@ std::string TextLocations::At(std::span<const FieldStep> path) const {
     if (type != nullptr) tree = tree->GetTreeForNested(field, index);
   }
   return place;
+}
+
+bool TextLocations::IsGiven(std::span<const FieldStep> path, size_t max_offset) const {
+  if (data_ == nullptr) return false;
+  const Descriptor* type = data_->root;
+  const TextFormat::ParseInfoTree* tree = &data_->tree;
+  for (size_t i = 0; i < path.size() && tree != nullptr; ++i) {
+    const FieldDescriptor* field = type->FindFieldByName(std::string(path[i].field));
+    if (i + 1 < path.size()) {
+      type = field->message_type();
+      tree = tree->GetTreeForNested(field, path[i].index);
+      continue;
+    }
+    const std::optional<size_t> begin = data_->StringOf(*tree, field, path[i].index);
+    for (size_t at = 0; begin.has_value() && at <= max_offset; ++at) {
+      if (data_->substituted.IsGivenAt(*begin + at)) return true;
+    }
+  }
+  return false;
 }
 
 namespace {

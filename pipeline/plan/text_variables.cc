@@ -36,6 +36,8 @@ bool IsPlainWord(std::string_view text) {
   return has_digit && text[0] != '_' && !absl::ascii_isalpha(static_cast<unsigned char>(text[0]));
 }
 
+char OpenerOf(char closer) { return closer == '}' ? '{' : closer == ']' ? '[' : '<'; }
+
 // Walks the text once, knowing only comments, string literals and brackets.
 class Substituter {
  public:
@@ -46,6 +48,7 @@ class Substituter {
     if (in_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     Mark(at_, /*verbatim=*/true);
     while (at_ < in_.size() && !too_deep_) Step();
+    TellUnclosed();
     return std::move(out_);
   }
 
@@ -66,17 +69,31 @@ class Substituter {
 
   void StepInString(char c) {
     if (c == '\\' && at_ + 1 < in_.size() && in_[at_ + 1] != '\n' && in_[at_ + 1] != '$') Copy(1);
+    unclear_ |= c == '\n';
     if (c == quote_ || c == '\n') quote_ = 0;
   }
 
   void StepInCode(char c) {
     if (c == '#') in_comment_ = true;
     if (c == '"' || c == '\'') quote_ = c;
-    if (c == '{' || c == '<' || c == '[') ++depth_;
-    if (c == '}' || c == '>' || c == ']') --depth_;
-    if (depth_ <= kMaxTextNesting) return;
+    if (c == '{' || c == '<' || c == '[') open_.push_back(at_);
+    if (c == '}' || c == '>' || c == ']') Close(c);
+    if (open_.size() <= kMaxTextNesting) return;
     too_deep_ = true;
     Error(at_, absl::StrCat("more than ", kMaxTextNesting, " brackets are open"));
+  }
+
+  void Close(char closer) {
+    unclear_ |= open_.empty() || in_[open_.back()] != OpenerOf(closer);
+    if (!open_.empty()) open_.pop_back();
+  }
+
+  // The parser would complain about the end of the text only.
+  void TellUnclosed() {
+    if (!out_.errors.empty() || unclear_ || quote_ != 0) return;
+    for (const size_t at : open_) {
+      Error(at, absl::StrCat("\"", std::string(1, in_[at]), "\" is not closed"));
+    }
   }
 
   // At a '$': "$$", "${NAME}", "${NAME:-default}", or a plain one.
@@ -110,8 +127,10 @@ class Substituter {
     }
     out_.used.insert(name);
     const auto given = variables_.find(name);
-    if (given != variables_.end()) return Value(name, given->second);
-    if (split != std::string_view::npos) return Value(name, inside.substr(split + 2));
+    if (given != variables_.end()) return Value(name, given->second, /*given=*/true);
+    if (split != std::string_view::npos) {
+      return Value(name, inside.substr(split + 2), /*given=*/false);
+    }
     Error(at_, absl::StrCat("variable ", name, " is not set", Nearest(name), "; set it with --var ",
                             name, "=VALUE"));
   }
@@ -123,7 +142,7 @@ class Substituter {
     return nearest.empty() ? "" : absl::StrCat(" (", nearest, " is; is one of them misspelt?)");
   }
 
-  void Value(const std::string& name, std::string_view value) {
+  void Value(const std::string& name, std::string_view value, bool given) {
     if (quote_ == 0 && !IsPlainWord(value)) {
       return Error(at_, absl::StrCat("the value of ", name, ", \"",
                                      absl::Utf8SafeCEscape(ToAbsl(value.substr(0, 64))),
@@ -131,6 +150,7 @@ class Substituter {
                                      name, "} if it is text"));
     }
     Mark(at_, /*verbatim=*/false);
+    out_.segments.back().given = given;
     out_.text += quote_ == 0 ? std::string(value) : absl::Utf8SafeCEscape(ToAbsl(value));
   }
 
@@ -152,10 +172,13 @@ class Substituter {
   const std::map<std::string, std::string>& variables_;
   SubstitutedText out_;
   size_t at_ = 0;
-  int depth_ = 0;
-  char quote_ = 0;           // the open literal's quote, or 0
-  bool in_comment_ = false;  // true inside a comment
-  bool too_deep_ = false;    // true once brackets were nested too deep
+  std::vector<size_t> open_;  // places of the brackets that are open
+  char quote_ = 0;            // the open literal's quote, or 0
+  bool in_comment_ = false;   // true inside a comment
+  bool too_deep_ = false;     // true once brackets were nested too deep
+  // True if a line ended inside a literal, or brackets do not match: the parser tells of that, and
+  // which brackets are open is not known.
+  bool unclear_ = false;
 };
 
 }  // namespace
@@ -165,6 +188,13 @@ size_t SubstitutedText::ToOriginal(size_t offset) const {
   if (segment == segments.begin()) return 0;
   --segment;
   return segment->original_begin + (segment->verbatim ? offset - segment->result_begin : 0);
+}
+
+bool SubstitutedText::IsGivenAt(size_t offset) const {
+  auto segment = std::ranges::upper_bound(segments, offset, {}, &TextSegment::result_begin);
+  if (segment == segments.begin()) return false;
+  --segment;  // the last that begins there: those before it are empty
+  return segment->given && segment->result_begin == offset;
 }
 
 SubstitutedText SubstituteVariables(std::string_view text,

@@ -24,6 +24,7 @@ struct TextSegment {
   size_t result_begin = 0;
   size_t original_begin = 0;
   bool verbatim = true;  // true if it stands in the original as it is
+  bool given = false;    // true if it is the value of a variable that was given one
 };
 
 struct SubstitutedText {
@@ -34,11 +35,14 @@ struct SubstitutedText {
 
   // The byte of the original text that byte `offset` of `text` stands for.
   size_t ToOriginal(size_t offset) const;
+  // True if a value that was given begins at byte `offset` of `text`.
+  bool IsGivenAt(size_t offset) const;
 };
 
 // Inside a string literal a value is escaped, so that it cannot end the literal; outside it must be
 // one number or identifier. "$$" is "$". Comments are left alone. Nesting of more than
-// kMaxTextNesting brackets is an error, since the parser behind recurses.
+// kMaxTextNesting brackets is an error, since the parser behind recurses; so is a bracket that
+// nothing closes, at its own place.
 inline constexpr int kMaxTextNesting = 64;
 SubstitutedText SubstituteVariables(std::string_view text,
                                     const std::map<std::string, std::string>& variables);

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "pipeline/op_table.h"
 #include "pipeline/order/byte_parts.h"
+#include "pipeline/plan/paths.h"
 #include "pipeline/select/selection.h"
 #include "pipeline/source/memory.h"
 #include "readers/dali_index.h"
@@ -362,9 +363,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenMemory(const SourceSpec& spec,
                    DidYouMean(spec.stage, names)));
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const SourceSpec& spec,
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenByKind(const SourceSpec& spec,
                                                          const ReadWindow& window, Context* context,
                                                          const OpenOptions& options) {
   switch (spec.kind) {
@@ -379,6 +378,33 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const SourceSpec& spec,
       break;
   }
   return OpenFiles(spec, window, context, options);
+}
+
+// Adds where relative names were looked for to the error of a missing file.
+absl::Status WithCurrentFolder(const absl::Status& status, const SourceSpec& spec) {
+  std::vector<std::string> names = spec.file_patterns;
+  names.insert(names.end(), spec.dali_index.begin(), spec.dali_index.end());
+  names.push_back(spec.folder);
+  names.push_back(spec.classes_file);
+  for (const std::string& name : names) {
+    const std::string from = LookedFrom(name);
+    if (from.empty()) continue;
+    absl::Status longer(status.code(), absl::StrCat(status.message(), from));
+    status.ForEachPayload(
+        [&](auto type, const absl::Cord& payload) { longer.SetPayload(type, payload); });
+    return longer;
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const SourceSpec& spec,
+                                                         const ReadWindow& window, Context* context,
+                                                         const OpenOptions& options) {
+  auto source = OpenByKind(spec, window, context, options);
+  if (absl::IsNotFound(source.status())) return WithCurrentFolder(source.status(), spec);
+  return source;
 }
 
 OpenedSources JoinSources(const PhysicalPlan& plan,

@@ -5,6 +5,7 @@
 
 #include "base/nearest_name.h"
 #include "pipeline/stages/convert.h"
+#include "pipeline/stages/feature_keys.h"
 #include "pipeline/stages/row.h"
 
 // Maps that parse records.
@@ -69,13 +70,16 @@ absl::Status FeatureChecker::AreDistinct(std::string_view list, const Features& 
                                          std::set<std::string>* names) const {
   std::set<std::string> keys;
   for (int i = 0; i < features.size(); ++i) {
-    if (!keys.insert(features[i].key()).second) {
-      return Error(i, "key", absl::StrCat("feature \"", features[i].key(), "\" is there twice"),
-                   list);
-    }
-    if (!names->insert(features[i].name()).second) {
-      return Error(i, "name", absl::StrCat("two features are named \"", features[i].name(), "\""),
-                   list);
+    const auto expanded = readers::ExpandKeys(features[i].key(), features[i].name());
+    MILLRACE_RETURN_IF_ERROR(expanded.status());
+    for (const readers::FeatureName& feature : *expanded) {
+      if (!keys.insert(feature.key).second) {
+        return Error(i, "key", absl::StrCat("feature \"", feature.key, "\" is there twice"), list);
+      }
+      if (!names->insert(feature.column).second) {
+        return Error(i, "name", absl::StrCat("two features are named \"", feature.column, "\""),
+                     list);
+      }
     }
   }
   return absl::OkStatus();
@@ -83,10 +87,15 @@ absl::Status FeatureChecker::AreDistinct(std::string_view list, const Features& 
 
 template <typename Message>
 absl::Status FeatureChecker::HasKey(std::string_view list, int i, const Message& feature) const {
-  if (feature.key().empty()) return Error(i, "key", "a feature needs a key", list);
-  if (feature.name() != record_) return absl::OkStatus();
-  return Error(i, "name", absl::StrCat("the name \"", record_, "\" is taken by the whole record"),
-               list);
+  const auto names = readers::ExpandKeys(feature.key(), feature.name());
+  if (!names.ok()) return Error(i, "key", std::string(names.status().message()), list);
+  for (const readers::FeatureName& name : *names) {
+    if (name.key.empty()) return Error(i, "key", "a feature needs a key", list);
+    if (name.column != record_) continue;
+    return Error(i, "name", absl::StrCat("the name \"", record_, "\" is taken by the whole record"),
+                 list);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FeatureChecker::Feature(int i, const proto::Feature& feature) const {
@@ -208,11 +217,14 @@ absl::Status CheckCsv(const OptionsChecker& check, const proto::ParseCsv& parse)
     columns.push_back(parse.column(i));
   }
   for (int i = 0; i < parse.feature_size() && !columns.empty(); ++i) {
-    const std::string& key = parse.feature(i).key();
-    if (std::ranges::find(columns, key) != columns.end()) continue;
-    return FeatureChecker(check, parse.field())
-        .Error(i, "key",
-               absl::StrCat("there is no column \"", key, "\"", DidYouMean(key, columns)));
+    MILLRACE_ASSIGN_OR_RETURN(const auto names,
+                              readers::ExpandKeys(parse.feature(i).key(), parse.feature(i).name()));
+    for (const auto& [key, name] : names) {
+      if (std::ranges::find(columns, key) != columns.end()) continue;
+      return FeatureChecker(check, parse.field())
+          .Error(i, "key",
+                 absl::StrCat("there is no column \"", key, "\"", DidYouMean(key, columns)));
+    }
   }
   return absl::OkStatus();
 }
@@ -244,7 +256,9 @@ readers::FeatureSpec ToSpec(const proto::FeatureList& list) {
 template <typename Parse>
 std::vector<readers::FeatureSpec> ToSpecs(const Parse& parse) {
   std::vector<readers::FeatureSpec> specs;
-  for (const proto::Feature& feature : parse.feature()) specs.push_back(ToSpec(feature));
+  for (const proto::Feature& feature : Expanded(parse.feature())) {
+    specs.push_back(ToSpec(feature));
+  }
   return specs;
 }
 
@@ -254,7 +268,7 @@ OpOptions ToExample(const proto::ParseExample& parse) {
 
 OpOptions ToSequence(const proto::ParseSequenceExample& parse) {
   readers::ParseSequenceExampleOptions options{ToSpecs(parse), parse.field()};
-  for (const proto::FeatureList& list : parse.feature_list()) {
+  for (const proto::FeatureList& list : Expanded(parse.feature_list())) {
     options.features.push_back(ToSpec(list));
   }
   return options;
@@ -309,7 +323,8 @@ constexpr StageRow kParseRows[] = {
      .name = "parse_example",
      .doc = "Features of tf.train.Example records.",
      .options = {{"feature",
-                  "`key`, `dtype` (BYTES, INT64, FLOAT32), `name` of the field (default: the key), "
+                  "`key` (several in braces: `\"I{0..12}\"`), `dtype` (BYTES, INT64, FLOAT32), "
+                  "`name` of the field (default: the key), "
                   "`shape` (default: a scalar; the first extent may be -1: as many as the record "
                   "has), and `default_int`, `default_float` or `default_bytes` for a record "
                   "without it, which is an error otherwise",
@@ -382,7 +397,7 @@ constexpr StageRow kParseRows[] = {
 std::vector<std::string> ColumnsOf(const proto::ParseCsv& parse) {
   if (!parse.column().empty()) return ToVector(parse.column());
   std::vector<std::string> keys;
-  for (const proto::Feature& feature : parse.feature()) keys.push_back(feature.key());
+  for (const proto::Feature& feature : Expanded(parse.feature())) keys.push_back(feature.key());
   return keys;
 }
 

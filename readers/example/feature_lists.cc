@@ -104,7 +104,7 @@ void FeatureListRun::ParseRow(std::string_view record) {
     if (found_[i].here) {
       Decode(i, record);
     } else {
-      SetMissing(i);
+      SetMissing(i, record);
     }
   }
 }
@@ -132,9 +132,15 @@ void FeatureListRun::Decode(size_t list, std::string_view record) {
   if (const std::string why = sink.Finish(); !why.empty()) FailList(spec, why);
 }
 
-void FeatureListRun::SetMissing(size_t list) {
-  if (!lists_[list].allow_missing) return FailList(lists_[list], "is missing");
-  Room(list, 0, 0);
+void FeatureListRun::SetMissing(size_t list, std::string_view record) {
+  if (lists_[list].allow_missing) {
+    Room(list, 0, 0);
+    return;
+  }
+  WireError error;
+  std::vector<std::string_view> keys;
+  VisitFeatureLists(record, &error, [&](const FeatureEntry& entry) { keys.push_back(entry.key); });
+  FailList(lists_[list], WhyMissing(lists_[list].key, keys));
 }
 
 void* FeatureListRun::Room(size_t list, int64_t steps, size_t bytes) {

@@ -38,7 +38,7 @@ class FeatureListRun {
   // `error`: what is wrong with a list that this one replaces.
   void Keep(std::string_view record, const FeatureEntry& entry, WireError* error);
   void Decode(size_t list, std::string_view record);
-  void SetMissing(size_t list);
+  void SetMissing(size_t list, std::string_view record);
   // Memory for the value of `steps` steps; nullptr when `bytes` are too few for them.
   void* Room(size_t list, int64_t steps, size_t bytes);
 

@@ -7,6 +7,25 @@
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/names/names.h"
+
+namespace millrace::readers {
+
+absl::StatusOr<std::vector<FeatureName>> ExpandKeys(const std::string& key,
+                                                    const std::string& name) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, internal::ExpandBraces(key));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> columns, internal::ExpandBraces(name));
+  if (keys.size() != columns.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the key \"", key, "\" stands for ", keys.size(),
+                                                   " features, but the name \"", name, "\" for ",
+                                                   columns.size()));
+  }
+  std::vector<FeatureName> features;
+  for (size_t i = 0; i < keys.size(); ++i) features.push_back({keys[i], columns[i]});
+  return features;
+}
+
+}  // namespace millrace::readers
 
 namespace millrace::readers::internal {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "readers/example/feature_spec.h"
@@ -15,6 +16,8 @@ namespace {
 
 // The size of a value that always has room, in every record; no short entry has more.
 constexpr int64_t kFewBytes = 1024;
+constexpr size_t kMaxKeyBytes = 256;   // of a key that a message may show
+constexpr size_t kMaxKeysShown = 256;  // and of how many the nearest is looked for
 
 constexpr uint8_t TagOf(FeatureKind kind) { return static_cast<uint8_t>(kind) << 3 | 2; }
 constexpr uint8_t kFloatTag = TagOf(FeatureKind::kFloat);
@@ -53,6 +56,15 @@ bool DecodeInts(std::string_view payload, size_t count, int64_t* out) {
 }
 
 }  // namespace
+
+std::string WhyMissing(std::string_view key, std::span<const std::string_view> keys) {
+  if (std::ranges::find(keys, key) != keys.end()) return "is there without a value";
+  std::vector<std::string> shown;
+  for (const std::string_view other : keys.first(std::min(keys.size(), kMaxKeysShown))) {
+    if (other.size() <= kMaxKeyBytes) shown.emplace_back(other);
+  }
+  return absl::StrCat("is missing", DidYouMean(key, shown));
+}
 
 std::string WhyNotKind(const ValueSink& sink) {
   if (sink.kind == sink.wanted) return "";
@@ -232,7 +244,7 @@ void ExampleRun::Decode(size_t feature, std::string_view record, const FeatureEn
   }
   WireError error;
   if (!DecodeFeature(record, entry, &error, sink)) return FailExample(error);
-  if (sink.kind == FeatureKind::kNone) return SetDefault(feature);
+  if (sink.kind == FeatureKind::kNone) return SetDefault(feature, record);
   if (const std::string why = WhyNotKind(sink); !why.empty()) return FailFeature(spec, why);
   if (sink.count != wanted) {
     return FailFeature(spec, absl::StrCat("has ", sink.count, " values, wanted ", wanted));
@@ -253,7 +265,7 @@ void ExampleRun::DecodeRagged(size_t feature, std::string_view record, const Fea
   WireError error;
   if (!DecodeFeature(record, entry, &error, sink)) return FailExample(error);
   if (sink.kind == FeatureKind::kNone) {
-    if (spec.has_default) return SetDefault(feature);
+    if (spec.has_default) return SetDefault(feature, record);
     return column(feature).Set(row_, sink.out, ShapeOf(spec, 0));
   }
   if (const std::string why = WhyNotKind(sink); !why.empty()) return FailFeature(spec, why);
@@ -265,9 +277,9 @@ void ExampleRun::DecodeRagged(size_t feature, std::string_view record, const Fea
   column(feature).Set(row_, sink.out, ShapeOf(spec, sink.count / step));
 }
 
-void ExampleRun::SetDefault(size_t feature) {
+void ExampleRun::SetDefault(size_t feature, std::string_view record) {
   const FeatureSpec& spec = *targets_[feature].spec;
-  if (!spec.has_default) return FailFeature(spec, "is missing");
+  if (!spec.has_default) return FailMissing(spec, record);
   if (spec.dtype == DType::kBytes) {
     const std::string& bytes = spec.default_bytes;
     return column(feature).Set(row_, bytes.data(), {static_cast<int64_t>(bytes.size())});
@@ -292,6 +304,13 @@ void ExampleRun::PointColumns() {
 void ExampleRun::FailExample(const WireError& wire) {
   FailRecord(run_, row_,
              absl::DataLossError(absl::StrCat("not a ", message_, ": ", wire.ToString())));
+}
+
+void ExampleRun::FailMissing(const FeatureSpec& spec, std::string_view record) {
+  WireError error;
+  std::vector<std::string_view> keys;
+  VisitExample(record, &error, [&](const FeatureEntry& entry) { keys.push_back(entry.key); });
+  FailFeature(spec, WhyMissing(spec.key, keys));
 }
 
 void ExampleRun::FailFeature(const FeatureSpec& spec, std::string_view text) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,10 @@
 #include "readers/parse_example.h"
 
 namespace millrace::readers::internal {
+
+// "is missing; did you mean \"label\"?": the fault of a record that has these keys, and no value of
+// the feature `key`.
+std::string WhyMissing(std::string_view key, std::span<const std::string_view> keys);
 
 // Which feature has a key.
 class FeatureKeys {
@@ -86,13 +91,14 @@ class ExampleRun {
   void FinishRow(std::string_view record);
   void Decode(size_t feature, std::string_view record, const FeatureEntry& entry);
   void DecodeRagged(size_t feature, std::string_view record, const FeatureEntry& entry);
-  void SetDefault(size_t feature);
+  void SetDefault(size_t feature, std::string_view record);
   // Memory for the value of this row, which is of the feature's shape.
   void* Room(size_t feature);
   void PointColumns();
 
   void FailExample(const WireError& error);
   void FailFeature(const FeatureSpec& spec, std::string_view text);
+  void FailMissing(const FeatureSpec& spec, std::string_view record);
 
   Column& column(size_t feature) { return run_.columns()[first_column_ + feature]; }
 

@@ -93,6 +93,7 @@ TEST(Schema, AMissingFieldIsNamedBesideThoseThatExist) {
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_MESSAGE(status);
   EXPECT_MESSAGE(Schema().CheckHas("x"));
+  EXPECT_MESSAGE(schema.CheckHas("imagee"));
 }
 
 TEST(TensorView, SpansItsElements) {

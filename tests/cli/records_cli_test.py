@@ -655,8 +655,22 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn('"nonsense" is no subcommand of millrace; there are: records, explain, run, '
                       "show, audit, bench, train", done.stderr)
-        self.assertIn('"inspekt" is no subcommand of records; there are: convert, inspect',
+        self.assertIn('"inspekt" is no subcommand of records; did you mean "inspect"?',
                       millrace("records", "inspekt", "x").stderr)
+
+    def test_an_unknown_flag_is_named_with_the_nearest(self):
+        for args, named in ((["run", "x", "--bathces", 3],
+                             '"--bathces" is no flag of run; did you mean "--batches"?'),
+                            (["run", "x", "--bathces=3"],
+                             '"--bathces" is no flag of run; did you mean "--batches"?'),
+                            (["show", "x", "--uot", "page"],  # --out is missing too
+                             '"--uot" is no flag of show; did you mean "--out"?'),
+                            (["records", "cat", "x", "-z"], '"-z" is no flag of cat; '),
+                            (["explain", "x", "--nothing-like-it"], "there are: --help, "),
+                            (["--vresion"], 'no flag of millrace; did you mean "--version"?')):
+            done = millrace(*args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertIn(named, done.stderr, args)
 
     def test_a_glob_that_matches_nothing_is_an_error_with_the_nearest_names(self):
         done = millrace("records", "inspect", self.folder / "trian-*.tfrecord")

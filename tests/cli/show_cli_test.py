@@ -2,6 +2,7 @@
 is."""
 
 import base64
+import html
 import html.parser
 import os
 import pathlib
@@ -90,6 +91,12 @@ class Page(html.parser.HTMLParser):
 
     def handle_data(self, data):
         self.captions.append(data)
+
+    def rows(self):
+        """The texts of the cells of all tables, row by row."""
+        return [[html.unescape(re.sub("<[^>]*>", "", cell))
+                 for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+                for row in re.findall(r"<tr>(.*?)</tr>", self.text, re.DOTALL)]
 
 
 class ShowTest(unittest.TestCase):
@@ -496,12 +503,57 @@ class ShowTest(unittest.TestCase):
             """)
             self.assertIn("x: [1.5, 2.5, 3.5]", "".join(page.captions))
 
-    def test_a_plan_without_images_says_what_it_has(self):
-        done = self.show("""stage { range { count: 9 } }
-                            stage { batch { size: 3 } }""", out="none.html", code=1)
-        self.assertIn("no field of the batches is an image", done.stderr)
-        self.assertIn("value: int64[]", done.stderr)
-        self.assertFalse((self.folder / "none.html").exists())
+    def test_a_plan_without_images_is_a_table(self):
+        page = self.page("""stage { range { count: 9 } } stage { batch { size: 4 } }""",
+                         "--batches", 3)
+        head = ["row", "value", "from"]
+        batches = [[head] + [[str(row), str(i), f"record {i}, range record {i}"]
+                             for row, i in enumerate(records)]
+                   for records in (range(4), range(4, 8), range(8, 9))]
+        self.assertEqual(page.rows(), sum(batches, []))
+        self.assertEqual(page.images, [])
+        self.assertIn("value: 4 values, 4 to 7, mean 5.5", page.captions)
+        self.assertNotIn("Hold the mouse", page.text)
+
+    def test_tokens_stand_beside_their_words(self):
+        (self.folder / "words.txt").write_text("the <cat> sat\nthe dog\n")
+        (self.folder / "vocab.txt").write_text("[PAD]\n[UNK]\nthe\n<cat>\n")
+        plan = f"""
+            stage {{ text {{ files: "{self.folder}/words.txt" }} }}
+            stage {{ vocabulary {{ field: "record" output: "tokens" file: "vocab.txt"
+                                   split: "whitespace" default_id: 1 }} }}
+        """
+        page = self.page(plan + 'stage { pad_tokens { field: "tokens" length: 3 } }'
+                         "stage { padded_batch { size: 2 } }")
+        cells = [row[page.rows()[0].index("tokens")] for row in page.rows()[1:]]
+        self.assertEqual(cells, ["the2 <cat>3 [UNK]1", "the2 [UNK]1 [PAD]0"])
+        page = self.page(plan + "stage { ragged_batch { size: 2 } }")
+        cells = [row[page.rows()[0].index("tokens")] for row in page.rows()[1:]]
+        self.assertEqual(cells, ["the2 <cat>3 [UNK]1", "the2 [UNK]1"])
+        self.assertIn("length of tokens: 2 values, 2 to 3, mean 2.5", page.captions)
+        # Numbers that another stage has made of them are no tokens any more.
+        page = self.page(plan + 'stage { clip { field: "tokens" max: 2 } }'
+                         "stage { ragged_batch { size: 2 } }")
+        self.assertNotIn("&lt;cat&gt;<sub>", page.text)
+
+    def test_histograms_count_all_finite_values_of_the_batch(self):
+        values = [float(i) / 4 for i in range(96)] + [float("nan"), float("inf")]
+        write_tfrecord(self.folder / "numbers.tfrecord",
+                       [example({"x": [value], "label": [i % 3], "<b>": [1.5]})
+                        for i, value in enumerate(values)])
+        page = self.page(f"""
+            stage {{ tfrecord {{ files: "{self.folder}/numbers.tfrecord" }} }}
+            stage {{ parse_example {{ feature {{ key: "{{x,<b>}}" dtype: FLOAT32 }}
+                                      feature {{ key: "label" dtype: INT64 }} }} }}
+            stage {{ batch {{ size: 98 }} }}
+        """, "--rows", 5)
+        self.assertEqual(len(page.rows()), 6)
+        self.assertIn("x: 96 values, 0 to 23.75, mean 11.875; 2 not finite", page.captions)
+        self.assertIn("label: 98 values, 0 to 2, mean 0.989796", page.captions)
+        self.assertIn("<b>: 98 values, 1.5 to 1.5, mean 1.5", page.captions)
+        bars = re.findall(r'title="([^"]*): (\d+)"', page.text)
+        self.assertEqual([int(count) for _, count in bars[:24]], [4] * 24)
+        self.assertEqual(bars[24:], [("1.5", "98"), ("0", "33"), ("1", "33"), ("2", "32")])
 
     def test_a_page_appears_whole_or_not_at_all(self):
         plan, _ = self.raw(3, "")

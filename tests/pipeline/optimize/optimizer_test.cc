@@ -160,6 +160,13 @@ TEST(OptimizerTest, FieldsThatCannotBeBatchedAreErrorsWithAdvice) {
       "stage { resize { field: \"z\" height: 65536 width: 65536 } }\n"));
 }
 
+TEST(OptimizerTest, FieldsOfSeveralLengthsGetAdviceByTheirRank) {
+  EXPECT_MESSAGE(LowerErrorOf(
+      "stage { parse_example { feature { key: \"tokens\" dtype: INT64 shape: -1 } } }\n"));
+  EXPECT_MESSAGE(LowerErrorOf(
+      "stage { parse_example { feature { key: \"boxes\" dtype: FLOAT32 shape: [-1, 4] } } }\n"));
+}
+
 // S-PLAN-5.
 TEST(ProjectRuleTest, FeatureThatIsOverwrittenUnreadIsNotParsed) {
   const PhysicalPlan plan = Lower(

@@ -95,6 +95,14 @@ TEST(TextProtoTest, UnclosedTextIsAnErrorNotACrash) {
   }
 }
 
+TEST(TextProtoTest, AnUnclosedBracketIsNamedWhereItWasOpened) {
+  EXPECT_MESSAGE(ErrorOf("stage { batch { size: 3 } }\nstage { flip { }\nstage { take {} }\n"));
+  EXPECT_MESSAGE(ErrorOf("stage {\n  batch {\n    size: 3\n\nstage { take {} }\n"));
+  EXPECT_MESSAGE(ErrorOf("stage { # }\n  cast { field: [\"}\", '}'\n"));
+  // A quote that is not closed hides brackets; the parser tells of it.
+  EXPECT_THAT(TextOf(ErrorOf("stage {\n  text { files: \"x } }\n")), StartsWith("p:2:23: "));
+}
+
 // S-PLAN-9.
 TEST(TextProtoTest, DeepNestingIsAnErrorNotAStackOverflow) {
   std::string text;

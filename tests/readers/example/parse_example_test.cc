@@ -161,6 +161,17 @@ TEST_F(ParseExampleTest, MissingOtherKindAndOtherLengthAreFeatureErrors) {
   expect(4);
 }
 
+TEST_F(ParseExampleTest, AMissingFeatureIsToldWithTheNearestKeyOfItsRecord) {
+  ExampleBuilder near;
+  near.AddInts("image/class/lable", std::vector<int64_t>{1});
+  ExampleBuilder far;
+  far.AddInts("x", std::vector<int64_t>{1});
+  far.AddInts("y", std::vector<int64_t>{1});
+  Parse({Spec("image/class/label", DType::kI64)}, {near.Serialize(), far.Serialize()});
+  ExpectFailure(0, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
+  ExpectFailure(1, absl::StatusCode::kInvalidArgument, RecordErrorReason::kFeature);
+}
+
 TEST_F(ParseExampleTest, SeveralStringsAreNotOne) {
   ExampleBuilder builder;
   builder.AddBytes("image", std::vector<std::string_view>{"a", "b"});
