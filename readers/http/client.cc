@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <random>
 #include <system_error>
@@ -82,20 +83,28 @@ class HttpClient::Loop {
   }
 
   void StartDue(Clock::time_point now) {
-    for (auto next = waiting_.begin(); next != waiting_.end() && HasRoom();) {
+    for (auto next = delayed_.begin(); next != delayed_.end() && HasRoom();) {
       if ((*next)->due() > now) {
         ++next;
         continue;
       }
       std::unique_ptr<HttpTransfer> transfer = std::move(*next);
-      next = waiting_.erase(next);
-      CURL* const easy = transfer->Start(now);
-      if (easy == nullptr || curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) {
-        transfer->Complete(absl::ResourceExhaustedError("no memory for an HTTP request"));
-        continue;
-      }
-      active_.push_back(std::move(transfer));
+      next = delayed_.erase(next);
+      Start(std::move(transfer), now);
     }
+    while (!waiting_.empty() && HasRoom()) {
+      std::unique_ptr<HttpTransfer> transfer = std::move(waiting_.front());
+      waiting_.pop_front();
+      Start(std::move(transfer), now);
+    }
+  }
+
+  void Start(std::unique_ptr<HttpTransfer> transfer, Clock::time_point now) {
+    CURL* const easy = transfer->Start(now);
+    if (easy == nullptr || curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) {
+      return transfer->Complete(absl::ResourceExhaustedError("no memory for an HTTP request"));
+    }
+    active_.push_back(std::move(transfer));
   }
 
   bool HasRoom() const { return active_.size() < static_cast<size_t>(options_.max_in_flight); }
@@ -128,15 +137,16 @@ class HttpClient::Loop {
     if (transfer->Finish(code, stalled, Clock::now(), chance)) {
       transfer->Complete(transfer->TakeOutcome());
     } else {
-      waiting_.push_back(std::move(transfer));
+      delayed_.push_back(std::move(transfer));
     }
   }
 
   int MillisecondsToWait(Clock::time_point now) const {
     Clock::time_point until = now + std::chrono::hours(1);
     for (const auto& transfer : active_) until = std::min(until, transfer->stall_check());
-    for (const auto& transfer : waiting_) {
-      if (HasRoom()) until = std::min(until, transfer->due());
+    if (HasRoom()) {
+      if (!waiting_.empty()) return 0;
+      for (const auto& transfer : delayed_) until = std::min(until, transfer->due());
     }
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     return static_cast<int>(std::max<int64_t>(wait, 0));
@@ -146,9 +156,13 @@ class HttpClient::Loop {
     for (const auto& transfer : active_) {
       curl_multi_remove_handle(multi_.get(), transfer->handle());
     }
-    Transfers all = std::move(waiting_);
-    std::ranges::move(active_, std::back_inserter(all));
-    active_.clear();
+    Transfers all;
+    for (auto* const some : {&active_, &delayed_}) {
+      std::ranges::move(*some, std::back_inserter(all));
+      some->clear();
+    }
+    std::ranges::move(waiting_, std::back_inserter(all));
+    waiting_.clear();
     for (const auto& transfer : all) {
       transfer->Complete(absl::CancelledError("the HTTP client ends"));
     }
@@ -159,7 +173,8 @@ class HttpClient::Loop {
   const std::unique_ptr<CURLM, FreeMulti> multi_;  // of the thread; others only wake it
 
   // Of the thread.
-  Transfers waiting_;  // to be started, in order, or again when they are due
+  std::deque<std::unique_ptr<HttpTransfer>> waiting_;  // to be started, in order
+  Transfers delayed_;                                  // to be started again when they are due
   Transfers active_;
   std::minstd_rand random_;
 
