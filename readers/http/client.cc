@@ -61,6 +61,7 @@ class HttpClient::Loop {
 
  private:
   using Transfers = std::vector<std::unique_ptr<HttpTransfer>>;
+  static constexpr std::chrono::milliseconds kConnectTime{8};
 
   void Run() {
     while (TakeAdded()) {
@@ -83,7 +84,7 @@ class HttpClient::Loop {
   }
 
   void StartDue(Clock::time_point now) {
-    for (auto next = delayed_.begin(); next != delayed_.end() && HasRoom();) {
+    for (auto next = delayed_.begin(); next != delayed_.end() && HasRoom(now);) {
       if ((*next)->due() > now) {
         ++next;
         continue;
@@ -92,7 +93,7 @@ class HttpClient::Loop {
       next = delayed_.erase(next);
       Start(std::move(transfer), now);
     }
-    while (!waiting_.empty() && HasRoom()) {
+    while (!waiting_.empty() && HasRoom(now)) {
       std::unique_ptr<HttpTransfer> transfer = std::move(waiting_.front());
       waiting_.pop_front();
       Start(std::move(transfer), now);
@@ -107,7 +108,15 @@ class HttpClient::Loop {
     active_.push_back(std::move(transfer));
   }
 
-  bool HasRoom() const { return active_.size() < static_cast<size_t>(options_.max_in_flight); }
+  // Few connections are made at once: a server drops those that find no place in the queue in front
+  // of it (often of five), and the system asks again a second later.
+  bool HasRoom(Clock::time_point now) const {
+    constexpr int64_t kMostConnected = 4;
+    if (active_.size() >= static_cast<size_t>(options_.max_in_flight)) return false;
+    return std::ranges::count_if(active_, [&](const auto& transfer) {
+             return transfer->ConnectedSince(now - kConnectTime);
+           }) < kMostConnected;
+  }
 
   void TakeFinished() {
     int num_left = 0;
@@ -144,9 +153,11 @@ class HttpClient::Loop {
   int MillisecondsToWait(Clock::time_point now) const {
     Clock::time_point until = now + std::chrono::hours(1);
     for (const auto& transfer : active_) until = std::min(until, transfer->stall_check());
-    if (HasRoom()) {
+    if (HasRoom(now)) {
       if (!waiting_.empty()) return 0;
       for (const auto& transfer : delayed_) until = std::min(until, transfer->due());
+    } else if (active_.size() < static_cast<size_t>(options_.max_in_flight)) {
+      until = std::min(until, now + kConnectTime / 4);
     }
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     return static_cast<int>(std::max<int64_t>(wait, 0));
