@@ -30,6 +30,17 @@ class RandomAccessFile {
   // in memory). False tells nothing about the file, and leaves any bytes in `out`.
   virtual bool TryReadAt(uint64_t /*offset*/, std::span<std::byte> /*out*/) const { return false; }
 
+  // True if StartRead may begin reads.
+  virtual bool starts_reads() const { return false; }
+  // Begins to fill `out` from `offset` without a thread that waits for the bytes, and returns true;
+  // `out` must live until `done` has run. `done` runs once, with the outcome, on a thread of the
+  // file's or before StartRead returns; it must not block. False: ReadAt reads these bytes, and
+  // `done` never runs.
+  virtual bool StartRead(uint64_t /*offset*/, std::span<std::byte> /*out*/,
+                         std::function<void(absl::Status)> /*done*/) const {
+    return false;
+  }
+
   // Returns bytes [offset, offset + count), which must lie inside the file, if they are in memory
   // already; they stay there as long as the result lives. Null if they can only be read.
   virtual std::shared_ptr<const std::byte> Borrow(uint64_t /*offset*/, size_t /*count*/) const {
@@ -54,8 +65,8 @@ class IoEngine {
   virtual ~IoEngine() = default;  // waits for reads under way; unstarted ones end as CANCELLED
 
   // Starts the reads of one group in order of submission and returns at once. `done` runs once,
-  // after the last of them, with one status per request (in order): on an I/O thread, or, where no
-  // read has to wait for a device, before Submit returns. It must not block.
+  // after the last of them, with one status per request (in order): on an I/O thread or one of the
+  // files', or, where no read has to wait for a device, before Submit returns. It must not block.
   virtual void Submit(std::vector<ReadRequest> requests,
                       std::function<void(std::vector<absl::Status>)> done) = 0;
 };

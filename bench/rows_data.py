@@ -21,6 +21,20 @@ def record_file(record_bytes, total_bytes):
     return path
 
 
+def http_shards():
+    """A folder of 8 TFRecord files of 110,000-byte records, 105 MB in all, made once."""
+    folder = DATA / "http_shards"
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        for i in range(8):
+            subprocess.run([BIN / "bench_make_records", part / f"part-{i}.tfrecord", "110000",
+                            str(105_000_000 // 8)], check=True)
+        part.rename(folder)
+    return folder
+
+
 def text_file(members):
     """A gzip file of members of 64 MiB of text in records of 600 bytes, made once."""
     folder = DATA / f"text-{members}"

@@ -1,12 +1,14 @@
 """The rows of `scripts/bench.sh readers`."""
+import contextlib
 import json
 import os
 import shutil
 import statistics
 import subprocess
+import sys
 
-from rows import BIN, DATA, RECORD_SECONDS, Skip, measure, run_json
-from rows_data import opening_row, record_file, text_file
+from rows import BIN, DATA, RECORD_SECONDS, ROOT, Skip, measure, run_json
+from rows_data import http_shards, opening_row, record_file, text_file
 
 
 def record_row(name, record_bytes, total_bytes, repeats, *words):
@@ -141,11 +143,57 @@ def cold_shuffle(repeats):
     return cold_row("cold_shuffle", "randread", "8m", 8 << 20, repeats)
 
 
+@contextlib.contextmanager
+def slow_server(folder):
+    """The URL of `folder` behind 50 ms and 20 MB/s a connection (bench/slow_server.py)."""
+    with subprocess.Popen([sys.executable, ROOT / "bench" / "slow_server.py", folder],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        server.stdin.close()
+
+
+def http_run(url, order, threads=2):
+    """What `millrace run --json` says of two epochs in this order."""
+    plan = DATA / "http.pbtxt"
+    plan.write_text(
+        f'seed: 1\nstage {{ tfrecord {{ files: "{url}/part-{{0..7}}.tfrecord" }} }}\n{order}\n'
+        'stage { decode_raw { field: "record" dtype: UINT8 shape: 110000 } }\n'
+        "stage { batch { size: 64 } }\nstage { repeat { epochs: 2 } }\n")
+    return run_json([BIN / "millrace", "run", plan, "--threads", threads, "--json"])
+
+
+def http_row(name, order, repeats):
+    """Samples per second in `order`; the limit is file order."""
+    os.environ.update(XDG_CACHE_HOME=str(DATA / "cache"), no_proxy="127.0.0.1")
+    fetched = []
+
+    def value():
+        run = http_run(url, order)
+        fetched.append(run["fetched_bytes_per_record_byte"])
+        return run["samples_per_second"]
+
+    with slow_server(http_shards()) as url:
+        http_run(url, "")  # makes the index
+        row = measure(name, "samples/s", value,
+                      lambda: http_run(url, "")["samples_per_second"], repeats)
+    row["fetched"] = max(fetched)
+    row["note"] = f"{row['fetched']:.3f} bytes fetched for each byte of records"
+    return row
+
+
+def http_shuffle(repeats):
+    return http_row("http_shuffle", "stage { global_shuffle {} }", repeats)
+
+
+def http_blocks(repeats):
+    return http_row("http_blocks", "stage { global_shuffle { block_bytes: 8388608 } }", repeats)
+
+
 TARGETS = ["bench_cold_read", "bench_make_records", "bench_make_text", "bench_raw_inflate",
            "bench_raw_record_loop", "bench_read_records", "bench_read_source", "bench_reader_rows",
-           "bench_stream_rows"]
+           "bench_stream_rows", "millrace"]
 ROWS = [large_records, mapped_records, medium_records, gzip, gzip_resume, parse_40, index_10m,
-        write, write_gzip, cold_read, cold_shuffle]
+        write, write_gzip, cold_read, cold_shuffle, http_shuffle, http_blocks]
 
 # What rows should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
@@ -160,4 +208,8 @@ BARS = {
     "gzip_resume": ("<= 50 ms", lambda row: row["value"] <= 50),
     "cold_read": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
     "cold_shuffle": ("ratio >= 0.9", lambda row: row["ratio"] >= 0.9),
+    "http_shuffle": ("ratio >= 0.8, <= 1.05 times the bytes",
+                     lambda row: row["ratio"] >= 0.8 and row["fetched"] <= 1.05),
+    "http_blocks": ("ratio >= 0.95, <= 1.02 times the bytes",
+                    lambda row: row["ratio"] >= 0.95 and row["fetched"] <= 1.02),
 }

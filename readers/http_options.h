@@ -37,10 +37,12 @@ struct HttpOptions {
   std::chrono::milliseconds max_backoff{10'000};
 
   // performance only: results are the same for every value
-  size_t block_bytes = size_t{4} << 20;   // bytes of one request, which begins at a multiple of it
+  // Bytes of a request for a block, which begins at a multiple of it, and most bytes of one for
+  // several records.
+  size_t block_bytes = size_t{4} << 20;
   size_t cache_bytes = size_t{64} << 20;  // blocks kept in memory, at least two blocks
   int read_ahead_blocks = 4;              // fetched ahead of a reader in order
-  int max_in_flight = 8;                  // requests at once, and connections kept
+  int max_in_flight = 32;                 // requests at once, and connections kept
 
   // INVALID_ARGUMENT names the first field that is out of range.
   absl::Status Validate() const;

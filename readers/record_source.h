@@ -31,6 +31,22 @@ struct SpanFacts {
   uint64_t most_kept_bytes = 0;  // the same limit if the order had use for more
 };
 
+// How an order goes through plain shards behind URLs.
+struct FetchOrder {
+  uint64_t window_records = 0;  // records within which it jumps about; UINT64_MAX: it goes anywhere
+  uint64_t files = 1;           // files that are read side by side
+  // Of every `stride_records` it reads `place_records`, one after the other.
+  uint64_t place_records = 1;
+  uint64_t stride_records = 1;
+};
+
+// How plain shards behind URLs are read.
+struct FetchFacts {
+  bool single = false;       // true if records are fetched by themselves, false: in blocks
+  uint64_t block_bytes = 0;  // bytes of a block
+  uint64_t kept_bytes = 0;   // limit on the blocks that are kept in memory
+};
+
 struct RecordSourceOptions {
   ContainerOptions container;
   Compression compression = Compression::kAuto;
@@ -67,6 +83,8 @@ struct RecordSourceOptions {
   // shards is kept inflated, but at least 64 MiB.
   uint64_t window_records = 0;
   size_t cache_bytes = 0;
+  // For shards behind URLs: decides between blocks and records that are fetched by themselves.
+  FetchOrder fetch_order;
   // Inflated bytes that an order which jumps from block to block reads from before it is done with
   // a window of blocks; for compressed shards. At most cache_bytes are kept.
   uint64_t window_bytes = 0;
@@ -120,10 +138,27 @@ class RecordSource {
   virtual uint64_t memory_bytes() const { return 0; }
   // nullopt if no shard is entered in the middle.
   virtual std::optional<SpanFacts> spans() const { return std::nullopt; }
+  // Bytes between two records that are read with them: copying 2 KiB from the page cache takes less
+  // time than a second system call.
+  virtual size_t gap_bytes() const { return 2 << 10; }
   // The inflated bytes of a shard.
   virtual std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const = 0;
   // State of the shard on disk from before it was opened; nullopt if it is no file.
   virtual std::optional<ShardStamp> stamp(uint32_t) const { return std::nullopt; }
+
+  // Records that are fetched by themselves (FetchFacts::single) and will be read, in this order.
+  // Those that lie side by side become one request; nothing of a group is fetched twice. Other
+  // records are left out. REQUIRES: `group` is above all groups before it.
+  virtual void Expect(uint64_t /*group*/, std::span<const RecordRef> /*refs*/) const {}
+  // All records of the group were read, or will not be.
+  virtual void Forget(uint64_t /*group*/) const {}
+  // At most so many bytes of expected records are kept or under way at once, one longer request,
+  // and what reads wait for; 0 at first.
+  virtual void KeepExpected(uint64_t /*bytes*/) const {}
+  // nullopt if no plain shard is behind a URL.
+  virtual std::optional<FetchFacts> fetches() const { return std::nullopt; }
+  // Bytes of URLs that came since Open, but for those that were fetched ahead and not yet read.
+  virtual uint64_t fetched_bytes() const { return 0; }
 
   // Size of a record with its frame, which begins at ref.offset.
   virtual uint64_t FramedBytes(const RecordRef& ref) const = 0;

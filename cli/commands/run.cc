@@ -71,6 +71,7 @@ class Drive {
     report_.steps = emulator_.sums();
     report_.digest = digest_.value();
     report_.damage = DamageOf(stream_.context->metrics());
+    report_.fetch = FetchOf(stream_.context->metrics());
     return report_;
   }
 

@@ -35,6 +35,16 @@ std::string UtilisationText(const StepSums& steps) {
   return "not known, for no step was counted";
 }
 
+void PrintFetch(const FetchMet& fetch) {
+  constexpr double kMost = 1.5;
+  const std::optional<double> ratio = fetch.ratio();
+  if (!ratio.has_value()) return;
+  absl::PrintF("fetched %s for %s of records: %.2f bytes for each%s\n",
+               BytesText(static_cast<double>(fetch.fetched_bytes)),
+               BytesText(static_cast<double>(fetch.record_bytes)), *ratio,
+               *ratio > kMost ? ", more than 1.5: see `fetch` in millrace explain" : "");
+}
+
 void PrintAccelerators(const RunFlags& flags, const RunReport& report) {
   const WaitHistogram& waits = report.steps.waits();
   absl::PrintF("%d emulated accelerator%s%s of %.0f img/s: utilisation %s\n", flags.accelerators,
@@ -60,6 +70,21 @@ DamageMet DamageOf(const Metrics& metrics) {
     met.damaged[name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size())] = count;
   }
   return met;
+}
+
+std::optional<double> FetchMet::ratio() const {
+  if (record_bytes <= 0) return std::nullopt;
+  return static_cast<double>(fetched_bytes) / static_cast<double>(record_bytes);
+}
+
+FetchMet FetchOf(const Metrics& metrics) {
+  const std::map<std::string, int64_t> values = metrics.Snapshot();
+  const auto value = [&](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? 0 : found->second;
+  };
+  return {.fetched_bytes = value("millrace_fetched_bytes_total"),
+          .record_bytes = value("millrace_fetched_record_bytes_total")};
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {
@@ -101,11 +126,17 @@ void PrintRunJson(const RunFlags& flags, const RunReport& report) {
                               {"digest", nullptr},
                               {"records_bad", report.damage.records_bad},
                               {"records_damaged", report.damage.damaged},
+                              {"fetched_bytes", nullptr},
+                              {"fetched_bytes_per_record_byte", nullptr},
                               {"cpu_seconds_per_1000_samples", CpuSecondsPer1000(report)},
                               {"peak_rss_bytes", PeakRssBytes()}};
   if (SamplesPerSecondOf(flags) > 0) {
     if (const auto utilisation = report.steps.utilisation()) json["au"] = *utilisation;
     json["accelerators"] = flags.accelerators;
+  }
+  if (const auto ratio = report.fetch.ratio()) {
+    json["fetched_bytes"] = report.fetch.fetched_bytes;
+    json["fetched_bytes_per_record_byte"] = *ratio;
   }
   if (flags.digest) json["digest"] = absl::StrFormat("%016x", report.digest);
   if (!report.status.ok()) json["error"] = std::string(report.status.message());
@@ -121,6 +152,7 @@ void PrintRunText(const RunFlags& flags, const RunReport& report) {
       100 * report.steps.wait_fraction(), CpuSecondsPer1000(report), BytesText(PeakRssBytes()),
       report.damage.records_bad);
   if (SamplesPerSecondOf(flags) > 0) PrintAccelerators(flags, report);
+  PrintFetch(report.fetch);
   PrintDamageText(report.damage);
   if (flags.digest) absl::PrintF("digest %016x\n", report.digest);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,6 +21,16 @@ struct DamageMet {
 };
 DamageMet DamageOf(const Metrics& metrics);
 
+// The bytes of shards behind URLs, from a context's metrics.
+struct FetchMet {
+  int64_t fetched_bytes = 0;
+  int64_t record_bytes = 0;  // of the records that were read, with their frames
+
+  // Bytes fetched for each byte of records; nullopt: no record was read of a URL.
+  std::optional<double> ratio() const;
+};
+FetchMet FetchOf(const Metrics& metrics);
+
 // The measurements of `millrace run`.
 struct RunReport {
   int64_t samples = 0;
@@ -29,6 +40,7 @@ struct RunReport {
   StepSums steps;
   uint64_t digest = 0;
   DamageMet damage;
+  FetchMet fetch;
   absl::Status status;
 };
 

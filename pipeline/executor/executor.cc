@@ -82,6 +82,7 @@ Executor::Executor(ExecutorParts parts)
       pool_(std::make_shared<SlabPool>(parts_.allocator, budget_,
                                        static_cast<size_t>(parts_.prefetch_batches) + 1)),
       counters_(parts_.context->metrics()),
+      fetch_watch_(*parts_.source, *parts_.context),
       keeper_(budget_->limit_bytes() / kKeptPart),
       sizes_(parts_.rows_per_run, processor_.preferred_rows()),
       batch_maker_(parts_, processor_, pool_, budget_),
@@ -151,6 +152,7 @@ void Executor::BeginPassOneLocked(std::unique_ptr<Settler> settler) {
 // Waits for tasks and reads under way, and forgets what they were for. REQUIRES: stopped.
 void Executor::WaitIdleAndClearLocked() {
   while (!NothingUnderWayLocked()) idle_.Wait(mu_);
+  planner_.Clear();
   state_.ring.Clear();
   state_.pass_one.Clear();
   keeper_.Clear();
@@ -190,6 +192,12 @@ void Executor::StopLocked(absl::Status result) {
 
 absl::StatusOr<std::optional<Batch>> Executor::Next() {
   if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
+  auto next = AwaitNext();
+  fetch_watch_.Look();
+  return next;
+}
+
+absl::StatusOr<std::optional<Batch>> Executor::AwaitNext() {
   Locked lock(*this);
   while (true) {
     if (auto outcome = TryNextLocked()) {
@@ -214,8 +222,13 @@ void Executor::EndWaitLocked() {
 
 std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
   if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
-  Locked lock(*this);
-  return TryNextLocked();
+  std::optional<absl::StatusOr<std::optional<Batch>>> next;
+  {
+    Locked lock(*this);
+    next = TryNextLocked();
+  }
+  fetch_watch_.Look();
+  return next;
 }
 
 // The outcome of Next, or nullopt if it has to wait for work that is under way.
@@ -549,6 +562,7 @@ void Executor::Submit(const std::vector<Run*>& runs) {
 template <typename Run>
 void Executor::Submit(Run* run) {
   std::vector<ReadRequest> reads = MakeReads(*parts_.source, run->records);
+  if (reads.empty()) planner_.NoteRead(*run);
   {
     Locked lock(*this);
     if (reads.empty()) return state_.queues.of<Run>().PutReady(run);
@@ -564,6 +578,8 @@ template <typename Run>
 void Executor::OnRead(Run* run, std::vector<absl::Status> status) {
   run->records.read_status = std::move(status);
   counters_.bytes_read.Add(run->records.bytes());
+  fetch_watch_.Read(run->records);
+  planner_.NoteRead(*run);
   {
     Locked lock(*this);
     if (!run->records.alone && NeedsSingleReads(run->records)) {

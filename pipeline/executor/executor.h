@@ -17,6 +17,7 @@
 #include "pipeline/executor/batch_maker.h"
 #include "pipeline/executor/choice.h"
 #include "pipeline/executor/counters.h"
+#include "pipeline/executor/fetch_watch.h"
 #include "pipeline/executor/parts.h"
 #include "pipeline/executor/planner.h"
 #include "pipeline/executor/run_sizes.h"
@@ -95,6 +96,7 @@ class Executor {
   };
 
   // The consumer.
+  absl::StatusOr<std::optional<Batch>> AwaitNext() MILLRACE_EXCLUDES(mu_);
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
   std::optional<absl::StatusOr<std::optional<Batch>>> StopIfStuckLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
@@ -166,6 +168,7 @@ class Executor {
 
   // These synchronise themselves.
   ExecutorCounters counters_;
+  FetchWatch fetch_watch_;  // but for Look, which the consumer's thread calls
   RecordKeeper keeper_;
   RunSizes sizes_;
 

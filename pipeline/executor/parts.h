@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/context.h"
@@ -19,6 +20,13 @@
 
 namespace millrace::pipeline {
 
+// How records behind URLs are told to the source before they are read (executor/lookahead.h).
+struct LookaheadSizes {
+  uint64_t chunk_bytes =
+      0;  // of records that are expected together; of a shuffle's window the mean
+  uint64_t limit_bytes = 0;  // of all records that are expected
+};
+
 // Everything an executor is made from.
 struct ExecutorParts {
   PhysicalPlan plan;
@@ -31,6 +39,7 @@ struct ExecutorParts {
   // and the slots of the order's shuffles.
   int64_t standing_bytes = 0;
   BatchOrder order;  // the order of all records; with a cut only records() counts
+  std::optional<LookaheadSizes> lookahead = std::nullopt;  // nullopt: nothing is told
   // The layout of every batch; where batches differ, that of one without rows.
   std::shared_ptr<const BatchLayout> layout;
   RankSlice slice;                                  // the rows of this rank, without a cut

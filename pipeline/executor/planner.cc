@@ -1,6 +1,7 @@
 #include "pipeline/executor/planner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace::pipeline {
 
@@ -8,6 +9,7 @@ Planner::Planner(const ExecutorParts& parts, RecordKeeper& keeper, int64_t prefe
     : parts_(parts),
       preferred_rows_(preferred_rows),
       keeper_(keeper),
+      lookahead_(parts.lookahead.has_value() ? std::make_unique<Lookahead>(parts) : nullptr),
       memo_(parts.order.records()),
       memo_order_(&parts.order) {}
 
@@ -17,8 +19,16 @@ OrderMemo* Planner::MemoOf(const BatchOrder& order) {
   return &memo_;
 }
 
+void Planner::Clear() {
+  if (lookahead_ != nullptr) lookahead_->Clear();
+}
+
 void Planner::FillIds(const PlanItem& item) {
   OpenBatch& batch = *item.batch;
+  if (lookahead_ != nullptr) {
+    const uint64_t first = batch.first_position + static_cast<uint64_t>(item.first_row);
+    lookahead_->Reach(first, first + static_cast<uint64_t>(item.num_rows));
+  }
   const uint64_t first_row = parts_.slice.first_row + static_cast<uint64_t>(item.first_row);
   batch.order->Fill(batch.place, first_row,
                     {batch.data->ids() + item.first_row, static_cast<size_t>(item.num_rows)},
@@ -28,6 +38,9 @@ void Planner::FillIds(const PlanItem& item) {
 std::vector<SampleId> Planner::IdsOf(const BatchOrder& order, const ScanClaim& claim) {
   const LaneOrder lane(order.records(), claim.lane, parts_.plan.lanes, LaneBlock(parts_.plan));
   OrderMemo* const memo = MemoOf(order);
+  if (lookahead_ != nullptr && !claim.reopens && !claim.discards) {
+    lookahead_->Reach(claim.first, claim.first + claim.count);
+  }
   std::vector<SampleId> ids(claim.count);
   if (claim.reopens) {
     for (size_t i = 0; i < ids.size(); ++i) lane.Fill(claim.positions[i], {&ids[i], 1}, memo);
@@ -45,9 +58,14 @@ int64_t Planner::FillRun(const PlanItem& item, int64_t row, RowsRun& run) const 
 int64_t Planner::FillOpen(const PlanItem& item, int64_t row, RowsRun& run) const {
   run.first_row = item.first_row + row;
   run.position = item.batch->first_position + static_cast<uint64_t>(run.first_row);
-  const auto rows = static_cast<size_t>(std::min(item.rows_per_run, item.num_rows - row));
-  return LocateRun(*parts_.source, parts_.zip.get(), {run.ids(), rows}, preferred_rows_,
-                   run.records);
+  auto rows = static_cast<size_t>(std::min(item.rows_per_run, item.num_rows - row));
+  if (lookahead_ != nullptr) rows = std::min(rows, lookahead_->LeftInChunk(run.position));
+  const int64_t located =
+      LocateRun(*parts_.source, parts_.zip.get(), {run.ids(), rows}, preferred_rows_, run.records);
+  if (lookahead_ == nullptr) return located;
+  run.expected_rows = located;
+  if (run.records.bytes() == 0) NoteRead(run);  // nobody will
+  return located;
 }
 
 // Rows of a closed batch need not lie side by side: the slots of a short lane's missing rows are
@@ -72,7 +90,12 @@ int64_t Planner::FillClosed(const PlanItem& item, int64_t row, RowsRun& run) con
 
 int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, size_t first,
                          ScanRun& run) const {
-  const std::span<const SampleId> rest = ids.subspan(first);
+  std::span<const SampleId> rest = ids.subspan(first);
+  const bool expected = lookahead_ != nullptr && !claim.reopens;
+  if (expected) {
+    const uint64_t left = lookahead_->LeftInChunk(claim.first + first);
+    rest = rest.first(std::min<uint64_t>(rest.size(), left));
+  }
   const int64_t rows =
       LocateRun(*parts_.source, parts_.zip.get(), rest, preferred_rows_, run.records);
   run.ids.assign(rest.begin(), rest.begin() + rows);
@@ -82,6 +105,8 @@ int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, 
     run.position = *begin;
     run.positions.assign(begin, begin + rows);
   }
+  if (expected) run.expected_rows = rows;
+  if (run.records.bytes() == 0) NoteRead(run);  // nobody will
   return rows;
 }
 
@@ -96,6 +121,11 @@ void Planner::FillCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) c
       *std::ranges::find(batch.data->damaged, bad.row, &DamagedSample::row);
   id = Candidate(parts_.plan.seed, damaged, run.position, batch.candidates, count, selection);
   LocateRun(*parts_.source, parts_.zip.get(), {&id, 1}, 1, run.records);
+}
+
+void Planner::NoteRead(uint64_t position, int64_t& expected_rows) const {
+  const int64_t rows = std::exchange(expected_rows, 0);
+  if (rows > 0) lookahead_->Read(position, rows);
 }
 
 }  // namespace millrace::pipeline

@@ -7,6 +7,7 @@ void ScanRun::Clear() {
   ids.clear();
   positions.clear();
   records.Clear();
+  expected_rows = 0;
 }
 
 ScanRun SingleRow(const ScanRun& run, int64_t row) {

@@ -18,6 +18,8 @@ struct ScanRun {
   // The position of each record in its lane; empty where positions count on from the first one's.
   std::vector<uint64_t> positions;
   RunRecords records;
+  // Rows whose records the source was told of before, until they have been read.
+  int64_t expected_rows = 0;
 
   int64_t num_rows() const { return records.rows; }
   uint64_t position_of(int64_t row) const {

@@ -27,6 +27,8 @@ struct SourceFacts {
     std::optional<uint64_t> selected = std::nullopt;
     // The facts of compressed shards that are entered in the middle; nullopt: there are none.
     std::optional<readers::SpanFacts> spans = std::nullopt;
+    // Of plain shards behind URLs.
+    std::optional<readers::FetchFacts> fetches = std::nullopt;
   };
   std::vector<Source> sources;  // the sources, as in PhysicalPlan
   int rank = 0;                 // the rank whose rows are told
@@ -60,6 +62,12 @@ std::string PhysicalText(const PhysicalPlan& physical);
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts);
 // The cost of orders that jump about in compressed shards, in words; empty: nothing to speak of.
 std::string InflateText(const PhysicalPlan& physical, const SourceFacts& facts);
+// The bytes that are fetched of shards behind URLs, in words; empty: there are none.
+std::string FetchText(const PhysicalPlan& physical, const SourceFacts& facts);
+
+// The steps that the records of each of the plan's sources go through, joins' among them.
+std::vector<std::vector<OrderStep>> StepsOfSources(const PhysicalPlan& physical,
+                                                   size_t num_sources);
 
 }  // namespace millrace::pipeline
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -107,6 +109,16 @@ StreamCount BatchesOf(const StreamCount& samples, const BatchSpec& batch) {
   return {*samples.count / batch.size + (ragged ? 1 : 0), samples.exact};
 }
 
+void StepsOf(const OrderPlan& order, std::vector<OrderStep> behind,
+             std::vector<std::vector<OrderStep>>* steps) {
+  behind.insert(behind.begin(), order.steps.begin(), order.steps.end());
+  if (order.root == OrderPlan::Root::kSource) {
+    if (order.source < steps->size()) (*steps)[order.source] = std::move(behind);
+    return;
+  }
+  for (const OrderPlan& input : order.inputs) StepsOf(input, behind, steps);
+}
+
 void AppendSources(const PhysicalPlan& physical, const SourceFacts& facts, std::string* text) {
   SourceFacts::Source sum;
   for (const SourceFacts::Source& source : facts.sources) {
@@ -170,10 +182,21 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
   return CountAfter(source.known ? StreamCount{records} : StreamCount::Unknown(), order.steps);
 }
 
+std::vector<std::vector<OrderStep>> StepsOfSources(const PhysicalPlan& physical,
+                                                   size_t num_sources) {
+  std::vector<std::vector<OrderStep>> steps(num_sources);
+  if (!physical.zip) StepsOf(physical.order, {}, &steps);
+  for (size_t i = 0; physical.zip && i < physical.zip->inputs.size(); ++i) {
+    StepsOf(physical.zip->inputs[i].order, physical.order.steps, &steps);
+  }
+  return steps;
+}
+
 std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts) {
   std::string text;
   AppendSources(physical, facts, &text);
   text += InflateText(physical, facts);
+  text += FetchText(physical, facts);
   StreamCount samples = CountOfSamples(physical, facts);
   if (physical.cut) samples = CountBehindCut(samples, *physical.cut);
   const StreamCount batches = CountAfter(BatchesOf(samples, physical.batch), physical.batch_order);

@@ -53,17 +53,6 @@ double OfStep(const OrderStep& step, double record, const readers::SpanFacts& sp
   }
 }
 
-// The steps that the records of each source go through, joins' among them.
-void StepsOf(const OrderPlan& order, std::vector<OrderStep> behind,
-             std::vector<std::vector<OrderStep>>* steps) {
-  behind.insert(behind.begin(), order.steps.begin(), order.steps.end());
-  if (order.root == OrderPlan::Root::kSource) {
-    if (order.source < steps->size()) (*steps)[order.source] = std::move(behind);
-    return;
-  }
-  for (const OrderPlan& input : order.inputs) StepsOf(input, behind, steps);
-}
-
 std::string TextOf(const OrderStep& step, double inflated, double record,
                    const readers::SpanFacts& spans) {
   std::string text = absl::StrFormat(
@@ -84,11 +73,7 @@ std::string TextOf(const OrderStep& step, double inflated, double record,
 }  // namespace
 
 std::string InflateText(const PhysicalPlan& physical, const SourceFacts& facts) {
-  std::vector<std::vector<OrderStep>> steps(facts.sources.size());
-  if (!physical.zip) StepsOf(physical.order, {}, &steps);
-  for (size_t i = 0; physical.zip && i < physical.zip->inputs.size(); ++i) {
-    StepsOf(physical.zip->inputs[i].order, physical.order.steps, &steps);
-  }
+  const std::vector<std::vector<OrderStep>> steps = StepsOfSources(physical, facts.sources.size());
   std::string text;
   for (size_t i = 0; i < facts.sources.size(); ++i) {
     const SourceFacts::Source& source = facts.sources[i];

@@ -23,6 +23,7 @@ absl::StatusOr<SourceFacts::Source> FactsOf(const SourceSpec& spec, ReadWindow w
   facts.shards = source->files().size();
   facts.records = source->num_records();
   facts.spans = source->spans();
+  facts.fetches = source->fetches();
   for (uint32_t shard = 0; shard < facts.shards; ++shard) {
     facts.bytes += source->file(shard)->size();
   }
@@ -46,7 +47,8 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context
     } else if (spec.kind == SourceSpec::Kind::kPush || IsMissing(spec, options)) {
       source.known = false;
     } else {
-      MILLRACE_ASSIGN_OR_RETURN(source, FactsOf(spec, WindowOfOrder(plan), context, options));
+      MILLRACE_ASSIGN_OR_RETURN(
+          source, FactsOf(spec, WindowOfOrder(plan, options.world), context, options));
     }
     facts.sources.push_back(source);
   }

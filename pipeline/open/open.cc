@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "pipeline/op_table.h"
 #include "pipeline/open/executor_pipeline.h"
+#include "pipeline/open/lookahead_sizes.h"
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/stages/batch_mixing.h"
 #include "readers/quarantine.h"
@@ -88,6 +89,17 @@ absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
   return absl::OkStatus();
 }
 
+// Of all sources together, with frames; known where the order has blocks of bytes.
+uint64_t MeanRecordBytes(const OpenedSources& sources) {
+  uint64_t bytes = 0;
+  uint64_t records = 0;
+  for (const OrderSource& facts : sources.facts) {
+    bytes += facts.total_bytes;
+    records += facts.num_records;
+  }
+  return records == 0 ? 0 : bytes / records;
+}
+
 // Substitutes are drawn from all there is.
 absl::Status CheckReplace(const ExecutorParts& parts) {
   const bool replaces = parts.plan.damage.policy == DamageSpec::Policy::kReplace;
@@ -128,6 +140,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
                             MakeBatchOps(plan, options));
+  const uint64_t mean_record_bytes = MeanRecordBytes(sources);
   const uint64_t data_fingerprint = sources.Fingerprint();
   const uint64_t standing_bytes = sources.MemoryBytes() + order.records().MemoBytes();
   const int prefetch =
@@ -154,6 +167,11 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .context = std::move(context)};
   MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
   MILLRACE_RETURN_IF_ERROR(CheckReplace(parts));
+  MILLRACE_ASSIGN_OR_RETURN(parts.lookahead, SizesOfLookahead(parts, mean_record_bytes));
+  if (parts.lookahead.has_value()) {  // it has a memo of its own
+    parts.standing_bytes += static_cast<int64_t>(parts.lookahead->limit_bytes +
+                                                 parts.order.records().MemoBytes());
+  }
   if (parts.prefetch_batches == 0) parts.prefetch_batches = DefaultPrefetch(*parts.layout);
   return parts;
 }

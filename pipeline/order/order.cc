@@ -371,6 +371,38 @@ uint64_t Order::EpochAt(uint64_t position, uint64_t epoch) const {
   return epoch;
 }
 
+uint64_t Order::WindowSize() const {
+  uint64_t stride = 1;  // of its elements that come out
+  for (auto stage = root_->stages.rbegin(); stage != root_->stages.rend(); ++stage) {
+    if (stage->kind == Kind::kShard) stride *= stage->count;
+    if (stage->kind == Kind::kGlobalShuffle && stage->blocks.has_value()) {
+      return std::max<uint64_t>(stage->blocks->window / stride, 1);
+    }
+    const bool keeps_windows = stage->kind == Kind::kShard || stage->kind == Kind::kRepeat ||
+                               stage->kind == Kind::kSkip || stage->kind == Kind::kTake;
+    if (!keeps_windows || stride >= kMaxCount) return 0;
+  }
+  return 0;
+}
+
+uint64_t Order::WindowEnd(uint64_t position) const {
+  uint64_t element = position;  // in front of the stages so far
+  uint64_t stride = 1;
+  for (auto stage = root_->stages.rbegin(); stage != root_->stages.rend(); ++stage) {
+    if (stage->kind == Kind::kSkip) element += stage->count;
+    if (stage->kind == Kind::kRepeat) element %= stage->inner_size;
+    if (stage->kind == Kind::kShard) {
+      element = stage->second + element * stage->count;
+      stride *= stage->count;
+    }
+    if (stage->kind != Kind::kGlobalShuffle) continue;
+    const uint64_t window = stage->blocks->window;
+    const uint64_t end = std::min((element / window + 1) * window, stage->inner_size);
+    return position + (end - element + stride - 1) / stride;
+  }
+  return kInfinite;
+}
+
 uint64_t Order::EpochSize() const {
   const auto repeat = std::ranges::find(root_->stages, Kind::kRepeat, &OrderStage::kind);
   if (repeat == root_->stages.end()) return size() == kInfinite ? 0 : size();

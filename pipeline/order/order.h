@@ -78,6 +78,12 @@ class Order {
   uint64_t MemoBytes() const;
   // The number of elements of an epoch if all epochs have as many and follow each other; else 0.
   uint64_t EpochSize() const;
+  // The elements of a window of a block-wise global_shuffle that come out one after the other;
+  // 0: there is none, or what follows it takes its windows apart.
+  uint64_t WindowSize() const;
+  // The position behind the window in which the element at `position` of a pass comes out.
+  // REQUIRES: WindowSize() > 0.
+  uint64_t WindowEnd(uint64_t position) const;
 
  private:
   friend class OrderMemo;

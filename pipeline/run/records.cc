@@ -14,9 +14,6 @@ constexpr size_t kMaxRunBytes = 256 << 10;
 // The bytes of the rows that an op prefers to get at once: sixteen photographs have about 2 MiB. An
 // op gains little from more of them, and their decoded rows would be many times a budget.
 constexpr size_t kMaxPreferredBytes = size_t{3} << 20;
-// Bytes between two wanted frames that are read with them: copying so many from the page cache
-// takes less time than a second system call.
-constexpr size_t kMaxGapBytes = 2 << 10;
 
 // True if record `i` begins in the file where the one before it ends.
 bool FollowsInFile(const RunRecords& records, int64_t i) {
@@ -121,8 +118,10 @@ int64_t LocateZipped(const readers::RecordSource& source, const Zip& zip,
   return rows;
 }
 
-// Moves frames apart in the buffer as far as they lie apart in the file, where that is not far.
-void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> starts) {
+// Moves frames apart in the buffer as far as they lie apart in the file, where that is at most
+// `gap_bytes`.
+void KeepShortGaps(std::span<const readers::RecordRef> refs, size_t gap_bytes,
+                   std::span<size_t> starts) {
   size_t gaps = 0;
   size_t begin = starts[0];  // the begin of the row, without gaps
   for (size_t row = 1; row <= refs.size(); ++row) {
@@ -130,7 +129,7 @@ void KeepShortGaps(std::span<const readers::RecordRef> refs, std::span<size_t> s
     begin = starts[row];
     if (row < refs.size() && refs[row].shard == refs[row - 1].shard) {
       const size_t gap = refs[row].offset - refs[row - 1].offset - frame_bytes;  // or it wraps
-      if (gap <= kMaxGapBytes) gaps += gap;
+      if (gap <= gap_bytes) gaps += gap;
     }
     starts[row] += gaps;
   }
@@ -153,7 +152,7 @@ int64_t LocateRun(const readers::RecordSource& source, const Zip* zip,
   MakeRoom(ids.size(), records);
   const std::span<size_t> starts(records.starts.data(), ids.size() + 1);
   source.LocateAll(ids, {records.refs.data(), ids.size()}, starts);
-  KeepShortGaps({records.refs.data(), ids.size()}, starts);
+  KeepShortGaps({records.refs.data(), ids.size()}, source.gap_bytes(), starts);
   return records.rows = RowsOfRun(min_rows, [&](size_t bytes) {
            return std::upper_bound(starts.begin() + 1, starts.end(), bytes) - starts.begin() - 1;
          });
@@ -190,6 +189,16 @@ std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunRecor
     reads.push_back({source.file(ref.shard), ref.offset, {first, bytes}});
   }
   return reads;
+}
+
+int64_t RecordBytes(const readers::RecordSource& source, const RunRecords& records) {
+  uint64_t bytes = 0;
+  for (int64_t column = 0; records.bytes() > 0 && column < records.columns; ++column) {
+    for (const readers::RecordRef& ref : records.column_refs(column)) {
+      bytes += source.FramedBytes(ref);
+    }
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 RunRecords RecordsOfRow(const RunRecords& records, int64_t row) {

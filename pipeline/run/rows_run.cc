@@ -15,6 +15,7 @@ void RowsRun::Clear() {
   batch = nullptr;
   records.Clear();
   bad_rows.clear();
+  expected_rows = 0;
 }
 
 int64_t TakeKept(RecordKeeper& keeper, std::span<const ClosedBatch::Row> rows, int64_t enough,

@@ -31,6 +31,8 @@ struct RowsRun {
   RunRecords records;     // no rows if the records are kept ones
   KeptRows kept;
   std::vector<BadRow> bad_rows;  // the bad rows, once it was worked on
+  // Rows whose records the source was told of before, until they have been read.
+  int64_t expected_rows = 0;
 
   int64_t num_rows() const {
     return kept.empty() ? records.rows : static_cast<int64_t>(kept.payloads.size());

@@ -65,6 +65,7 @@ class JoinedSource final : public RecordSource {
       files_.insert(files_.end(), source->files().begin(), source->files().end());
       fingerprint_ = Mix64(fingerprint_ + source->Fingerprint());
       memory_bytes_ += source->memory_bytes();
+      gap_bytes_ = std::min(gap_bytes_, source->gap_bytes());
       has_cell_orders_ |= source->has_cell_orders();
     }
   }
@@ -80,7 +81,39 @@ class JoinedSource final : public RecordSource {
     return sources_[i]->CellsOf(shard - first_shards_[i]);
   }
   uint64_t memory_bytes() const override { return memory_bytes_; }
+  size_t gap_bytes() const override { return gap_bytes_; }
   const std::vector<std::string>& files() const override { return files_; }
+
+  void Expect(uint64_t group, std::span<const RecordRef> refs) const override {
+    std::vector<std::vector<RecordRef>> own(sources_.size());
+    for (RecordRef ref : refs) {
+      const size_t i = IndexOf(first_shards_, ref.shard);
+      ref.shard -= first_shards_[i];
+      own[i].push_back(ref);
+    }
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (!own[i].empty()) sources_[i]->Expect(group, own[i]);
+    }
+  }
+  void Forget(uint64_t group) const override {
+    for (const auto& source : sources_) source->Forget(group);
+  }
+  void KeepExpected(uint64_t bytes) const override {
+    for (const auto& source : sources_) source->KeepExpected(bytes);
+  }
+  std::optional<readers::FetchFacts> fetches() const override {
+    std::optional<readers::FetchFacts> facts;
+    for (const auto& source : sources_) {
+      const std::optional<readers::FetchFacts> own = source->fetches();
+      if (own.has_value() && (!facts.has_value() || own->single)) facts = own;
+    }
+    return facts;
+  }
+  uint64_t fetched_bytes() const override {
+    uint64_t bytes = 0;
+    for (const auto& source : sources_) bytes += source->fetched_bytes();
+    return bytes;
+  }
   RecordRef Locate(uint64_t record) const override {
     const size_t i = IndexOf(first_records_, record);
     RecordRef ref = sources_[i]->Locate(record - first_records_[i]);
@@ -124,6 +157,7 @@ class JoinedSource final : public RecordSource {
   std::vector<std::string> files_;
   uint64_t num_records_ = 0;
   uint64_t memory_bytes_ = 0;
+  size_t gap_bytes_ = SIZE_MAX;
   bool has_cell_orders_ = false;  // true if a source has orders of its cells
   uint64_t fingerprint_ = 0;
 };
@@ -209,6 +243,48 @@ uint64_t WindowOf(const PhysicalPlan& plan) {
   return window;
 }
 
+// Takes in how `order` goes through shards behind URLs: of several inputs the worst.
+void AddFetchOrder(const OrderPlan& order, readers::FetchOrder& fetch) {
+  for (const OrderPlan& input : order.inputs) AddFetchOrder(input, fetch);
+  uint64_t stride = 1;
+  for (const OrderStep& step : order.steps) {
+    switch (step.kind) {
+      case OrderStep::Kind::kGlobalShuffle:
+        fetch.window_records = UINT64_MAX;
+        break;
+      case OrderStep::Kind::kShuffle:
+        fetch.window_records = std::max(fetch.window_records, step.count);
+        break;
+      case OrderStep::Kind::kInterleave:
+        fetch.files = std::max(fetch.files, step.count);
+        break;
+      case OrderStep::Kind::kShard:
+        if (!step.by_bytes) stride = std::min(stride, kMaxShards) * step.count;
+        break;
+      default:
+        break;
+    }
+  }
+  fetch.stride_records = std::max(fetch.stride_records, stride);
+}
+
+// A rank reads a part of every batch. Where every so many records are read, that counts alone.
+readers::FetchOrder FetchOrderOf(const PhysicalPlan& plan, int world) {
+  readers::FetchOrder fetch;
+  AddFetchOrder(plan.order, fetch);
+  if (plan.zip.has_value()) {
+    for (const ZipPlan::Input& input : plan.zip->inputs) AddFetchOrder(input.order, fetch);
+  }
+  const auto ranks = static_cast<uint64_t>(std::max(world, 1));
+  if (plan.cut.has_value()) {
+    fetch.stride_records = 1;  // pass 1 does not know what it will read
+  } else if (fetch.stride_records == 1 && ranks > 1) {
+    fetch.stride_records = std::max<uint64_t>(plan.batch.size, 1);
+    fetch.place_records = std::max<uint64_t>(plan.batch.size / ranks, 1);
+  }
+  return fetch;
+}
+
 // The number of the first record that lies in `shard` or behind it, from `from` on.
 uint64_t FirstOfShard(const RecordSource& source, uint32_t shard, uint64_t from) {
   uint64_t end = source.num_records();
@@ -263,8 +339,10 @@ uint64_t WindowBytesOf(const OrderPlan& order) {
 
 }  // namespace
 
-ReadWindow WindowOfOrder(const PhysicalPlan& plan) {
-  ReadWindow window = {.records = WindowOf(plan), .bytes = WindowBytesOf(plan.order)};
+ReadWindow WindowOfOrder(const PhysicalPlan& plan, int world) {
+  ReadWindow window = {.records = WindowOf(plan),
+                       .bytes = WindowBytesOf(plan.order),
+                       .fetch = FetchOrderOf(plan, world)};
   if (!plan.zip.has_value()) return window;
   for (const ZipPlan::Input& input : plan.zip->inputs) {
     window.bytes = std::max(window.bytes, WindowBytesOf(input.order));
@@ -325,6 +403,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   if (spec.max_record_bytes != 0) source.max_record_bytes = spec.max_record_bytes;
   source.http = options.http;
   source.index_folder = options.index_folder;
+  source.fetch_order = window.fetch;
   if (context != nullptr) {
     source.threads = context->workers().num_threads();
     if (options.cpu_budget > 0) source.threads = std::min(source.threads, options.cpu_budget);
@@ -424,7 +503,7 @@ OpenedSources JoinSources(const PhysicalPlan& plan,
 absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& context,
                                           const OpenOptions& options) {
   std::vector<std::unique_ptr<RecordSource>> sources;
-  const ReadWindow window = WindowOfOrder(plan);
+  const ReadWindow window = WindowOfOrder(plan, options.world);
   for (const SourceSpec& spec : plan.sources) {
     if (spec.kind == SourceSpec::Kind::kPush) {
       if (plan.sources.size() == 1) return OpenPush(plan, options);

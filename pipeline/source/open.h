@@ -43,8 +43,10 @@ absl::StatusOr<OpenedSources> OpenSources(const PhysicalPlan& plan, Context& con
 struct ReadWindow {
   uint64_t records = 0;  // the records of the largest shuffle
   uint64_t bytes = 0;    // inflated ones, of the blocks of a global_shuffle { block_bytes }
+  readers::FetchOrder fetch;
 };
-ReadWindow WindowOfOrder(const PhysicalPlan& plan);
+// For one of `world` ranks.
+ReadWindow WindowOfOrder(const PhysicalPlan& plan, int world);
 
 // Opens one source. Blocks while indexes are made, by the context's workers; without a context by
 // the calling thread. An order that jumps about within a window may keep blocks of the

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/workers.h"
 #include "readers/file/read_watch.h"
 #include "readers/open_file.h"
@@ -17,6 +19,9 @@
 // The submitter copies bytes that lie in the page cache: for a run of small records waking an I/O
 // thread, and it waking a worker, costs as much as the run's whole work. The first read that would
 // have to wait for a device goes to the I/O threads, with all after it.
+//
+// A file that starts reads itself (behind a URL) needs no thread: as many of its reads are under
+// way as were submitted.
 
 namespace millrace::readers {
 namespace {
@@ -27,7 +32,11 @@ class PreadEngine : public IoEngine {
   PreadEngine(int num_threads, ReadWatchOptions watch)
       : watch_(std::move(watch)), threads_(num_threads, /*batch_priority=*/false) {}
   // Queued groups are done after this, by threads_'s destructor.
-  ~PreadEngine() override { stopping_.store(true, std::memory_order_relaxed); }
+  ~PreadEngine() override {
+    stopping_.store(true, std::memory_order_relaxed);
+    MutexLock lock(mu_);
+    while (num_started_ > 0) all_ended_.Wait(mu_);
+  }
 
   void Submit(std::vector<ReadRequest> requests,
               std::function<void(std::vector<absl::Status>)> done) override {
@@ -40,27 +49,68 @@ class PreadEngine : public IoEngine {
       requests.clear();
       return done(std::vector<absl::Status>(num_read));
     }
-    threads_.Enqueue([this, group = Group{std::move(requests), num_read,
-                                          std::move(done)}]() mutable { Run(group); });
+    const auto group = std::make_shared<Group>(std::move(requests), std::move(done));
+    for (size_t i = num_read; i < group->requests.size(); ++i) {
+      if (!Start(group, i)) group->waiting.push_back(i);
+    }
+    if (group->waiting.empty()) return EndOne(*group);
+    threads_.Enqueue([this, group] { Run(*group); });
   }
 
  private:
   struct Group {
+    Group(std::vector<ReadRequest> reads, std::function<void(std::vector<absl::Status>)> on_end)
+        : requests(std::move(reads)), statuses(requests.size()), done(std::move(on_end)) {}
+
     std::vector<ReadRequest> requests;
-    size_t num_read = 0;  // of them, by the submitter
+    std::vector<absl::Status> statuses;  // the status of each request
+    std::vector<size_t> waiting;         // the requests that an I/O thread reads
     std::function<void(std::vector<absl::Status>)> done;
+    // Reads that files have started, and one for all others. Submitter, threads of files and an
+    // I/O thread -> the last of them, acquire and release: it calls `done`.
+    std::atomic<size_t> num_left{1};
   };
 
+  // True if the file reads this request of the group by itself. Such reads are not watched: they
+  // may wait for their turn, and requests of URLs end by limits of their own.
+  bool Start(const std::shared_ptr<Group>& group, size_t i) {
+    const ReadRequest& request = group->requests[i];
+    if (!request.file->starts_reads()) return false;
+    group->num_left.fetch_add(1, std::memory_order_relaxed);
+    CountStarted(1);
+    const bool started =
+        request.file->StartRead(request.offset, request.out, [this, group, i](absl::Status status) {
+          group->statuses[i] = std::move(status);
+          EndOne(*group);
+          CountStarted(-1);
+        });
+    if (started) return true;
+    group->num_left.fetch_sub(1, std::memory_order_relaxed);
+    CountStarted(-1);
+    return false;
+  }
+
+  void CountStarted(int64_t change) {
+    MutexLock lock(mu_);
+    num_started_ += change;
+    if (num_started_ == 0) all_ended_.NotifyAll();
+  }
+
   void Run(Group& group) {
-    std::vector<absl::Status> statuses(group.num_read);
-    statuses.reserve(group.requests.size());
-    for (const ReadRequest& request : std::span(group.requests).subspan(group.num_read)) {
-      statuses.push_back(stopping_.load(std::memory_order_relaxed)
-                             ? absl::CancelledError("the I/O engine is shutting down")
-                             : Read(request));
+    for (const size_t i : group.waiting) {
+      group.statuses[i] = stopping_.load(std::memory_order_relaxed)
+                              ? absl::CancelledError("the I/O engine is shutting down")
+                              : Read(group.requests[i]);
     }
+    EndOne(group);
+  }
+
+  // One part of the group has ended. Its files are let go before `done`, which may end their last
+  // other owner: a file must not end on a thread of its own.
+  static void EndOne(Group& group) {
+    if (group.num_left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     group.requests.clear();
-    group.done(std::move(statuses));
+    group.done(std::move(group.statuses));
   }
 
   absl::Status Read(const ReadRequest& request) {
@@ -73,6 +123,11 @@ class PreadEngine : public IoEngine {
   // destructor -> I/O threads; relaxed: between two reads late is soon enough
   std::atomic<bool> stopping_{false};
   ReadWatch watch_;
+
+  Mutex mu_;
+  CondVar all_ended_;
+  int64_t num_started_ MILLRACE_GUARDED_BY(mu_) = 0;  // reads that files have under way
+
   Workers threads_;  // last, as its tasks use the rest
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <random>
 #include <system_error>
@@ -60,6 +61,7 @@ class HttpClient::Loop {
 
  private:
   using Transfers = std::vector<std::unique_ptr<HttpTransfer>>;
+  static constexpr std::chrono::milliseconds kConnectTime{8};
 
   void Run() {
     while (TakeAdded()) {
@@ -82,23 +84,39 @@ class HttpClient::Loop {
   }
 
   void StartDue(Clock::time_point now) {
-    for (auto next = waiting_.begin(); next != waiting_.end() && HasRoom();) {
+    for (auto next = delayed_.begin(); next != delayed_.end() && HasRoom(now);) {
       if ((*next)->due() > now) {
         ++next;
         continue;
       }
       std::unique_ptr<HttpTransfer> transfer = std::move(*next);
-      next = waiting_.erase(next);
-      CURL* const easy = transfer->Start(now);
-      if (easy == nullptr || curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) {
-        transfer->Complete(absl::ResourceExhaustedError("no memory for an HTTP request"));
-        continue;
-      }
-      active_.push_back(std::move(transfer));
+      next = delayed_.erase(next);
+      Start(std::move(transfer), now);
+    }
+    while (!waiting_.empty() && HasRoom(now)) {
+      std::unique_ptr<HttpTransfer> transfer = std::move(waiting_.front());
+      waiting_.pop_front();
+      Start(std::move(transfer), now);
     }
   }
 
-  bool HasRoom() const { return active_.size() < static_cast<size_t>(options_.max_in_flight); }
+  void Start(std::unique_ptr<HttpTransfer> transfer, Clock::time_point now) {
+    CURL* const easy = transfer->Start(now);
+    if (easy == nullptr || curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) {
+      return transfer->Complete(absl::ResourceExhaustedError("no memory for an HTTP request"));
+    }
+    active_.push_back(std::move(transfer));
+  }
+
+  // Few connections are made at once: a server drops those that find no place in the queue in front
+  // of it (often of five), and the system asks again a second later.
+  bool HasRoom(Clock::time_point now) const {
+    constexpr int64_t kMostConnected = 4;
+    if (active_.size() >= static_cast<size_t>(options_.max_in_flight)) return false;
+    return std::ranges::count_if(active_, [&](const auto& transfer) {
+             return transfer->ConnectedSince(now - kConnectTime);
+           }) < kMostConnected;
+  }
 
   void TakeFinished() {
     int num_left = 0;
@@ -128,15 +146,18 @@ class HttpClient::Loop {
     if (transfer->Finish(code, stalled, Clock::now(), chance)) {
       transfer->Complete(transfer->TakeOutcome());
     } else {
-      waiting_.push_back(std::move(transfer));
+      delayed_.push_back(std::move(transfer));
     }
   }
 
   int MillisecondsToWait(Clock::time_point now) const {
     Clock::time_point until = now + std::chrono::hours(1);
     for (const auto& transfer : active_) until = std::min(until, transfer->stall_check());
-    for (const auto& transfer : waiting_) {
-      if (HasRoom()) until = std::min(until, transfer->due());
+    if (HasRoom(now)) {
+      if (!waiting_.empty()) return 0;
+      for (const auto& transfer : delayed_) until = std::min(until, transfer->due());
+    } else if (active_.size() < static_cast<size_t>(options_.max_in_flight)) {
+      until = std::min(until, now + kConnectTime / 4);
     }
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     return static_cast<int>(std::max<int64_t>(wait, 0));
@@ -146,9 +167,13 @@ class HttpClient::Loop {
     for (const auto& transfer : active_) {
       curl_multi_remove_handle(multi_.get(), transfer->handle());
     }
-    Transfers all = std::move(waiting_);
-    std::ranges::move(active_, std::back_inserter(all));
-    active_.clear();
+    Transfers all;
+    for (auto* const some : {&active_, &delayed_}) {
+      std::ranges::move(*some, std::back_inserter(all));
+      some->clear();
+    }
+    std::ranges::move(waiting_, std::back_inserter(all));
+    waiting_.clear();
     for (const auto& transfer : all) {
       transfer->Complete(absl::CancelledError("the HTTP client ends"));
     }
@@ -159,7 +184,8 @@ class HttpClient::Loop {
   const std::unique_ptr<CURLM, FreeMulti> multi_;  // of the thread; others only wake it
 
   // Of the thread.
-  Transfers waiting_;  // to be started, in order, or again when they are due
+  std::deque<std::unique_ptr<HttpTransfer>> waiting_;  // to be started, in order
+  Transfers delayed_;                                  // to be started again when they are due
   Transfers active_;
   std::minstd_rand random_;
 

@@ -47,7 +47,7 @@ absl::Status HttpOptions::Validate() const {
   return absl::OkStatus();
 }
 
-class HttpFiles::File : public RandomAccessFile {
+class HttpFiles::File : public RandomAccessFile, public FetchedFile {
  public:
   File(std::shared_ptr<HttpFiles> files, uint64_t number, std::string url, HttpFacts facts)
       : files_(std::move(files)),
@@ -59,6 +59,11 @@ class HttpFiles::File : public RandomAccessFile {
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     if (offset >= facts_.size || out.empty()) return size_t{0};
     out = out.first(std::min<uint64_t>(out.size(), facts_.size - offset));
+    const auto status = std::make_shared<std::promise<absl::Status>>();
+    if (StartRead(offset, out, [status](absl::Status s) { status->set_value(std::move(s)); })) {
+      MILLRACE_RETURN_IF_ERROR(status->get_future().get());
+      return out.size();
+    }
     const uint64_t last = (offset + out.size() - 1) / block_bytes();
     const bool ordered = NoteRead(offset / block_bytes(), last);
     if (!ordered && facts_.ranges && files_->PrefersExactReads()) {
@@ -76,19 +81,40 @@ class HttpFiles::File : public RandomAccessFile {
   bool TryReadAt(uint64_t offset, std::span<std::byte> out) const override {
     if (offset > facts_.size || out.size() > facts_.size - offset) return false;
     if (out.empty()) return true;
+    if (single_ && files_->expected_->TryRead(*this, offset, out)) return true;
     const uint64_t last = (offset + out.size() - 1) / block_bytes();
     for (uint64_t number = offset / block_bytes(); number <= last; ++number) {
       const auto block = files_->TryAcquire({number_, number});
       if (block == nullptr) return false;
       Copy(*block, number, offset, out);
     }
-    if (NoteRead(offset / block_bytes(), last)) files_->ReadAhead(*this, last + 1, EndAhead(last));
+    const bool ordered = NoteRead(offset / block_bytes(), last);
+    if (ordered && !single_) files_->ReadAhead(*this, last + 1, EndAhead(last));
     return true;
+  }
+
+  bool starts_reads() const override { return single_; }
+  bool StartRead(uint64_t offset, std::span<std::byte> out,
+                 std::function<void(absl::Status)> done) const override {
+    const bool inside = offset <= facts_.size && out.size() <= facts_.size - offset;
+    if (!single_ || !inside || out.empty()) return false;
+    if (files_->expected_->StartRead(*this, offset, out, done)) return true;
+    if (GoesOn(offset, out.size())) return false;
+    Fetch(offset, out, std::move(done));
+    return true;
+  }
+
+  void Fetch(uint64_t offset, std::span<std::byte> out,
+             std::function<void(absl::Status)> done) const override {
+    files_->Fetch(
+        {url_, shown_, offset, out, facts_},
+        [done = std::move(done)](const absl::StatusOr<HttpFacts>& facts) { done(facts.status()); });
   }
 
   uint64_t size() const override { return facts_.size; }
   const std::string& path() const override { return shown_; }
 
+  bool FetchSingly() const { return single_ = facts_.ranges; }
   uint64_t number() const { return number_; }
   HttpRange RangeOf(uint64_t block, std::span<std::byte> bytes) const {
     return {url_, shown_, block * block_bytes(), bytes, facts_};
@@ -104,6 +130,19 @@ class HttpFiles::File : public RandomAccessFile {
   uint64_t EndAhead(uint64_t last) const {
     const auto ahead = static_cast<uint64_t>(files_->options_.read_ahead_blocks);
     return std::min(last + ahead, (facts_.size - 1) / block_bytes()) + 1;
+  }
+
+  // True if a file that is read record by record has been read in order for a while: a look at all
+  // records is worth blocks. In a shuffled order so many records seldom follow each other.
+  bool GoesOn(uint64_t offset, size_t bytes) const {
+    constexpr int kInOrder = 4;
+    int reads = reads_in_order_.load(std::memory_order_relaxed);
+    const uint64_t end = last_end_.exchange(offset + bytes, std::memory_order_relaxed);
+    if (end == offset + bytes) return reads >= kInOrder;  // the same read, asked again
+    const bool follows = offset >= end && offset - end <= ExpectedReads::kGapBytes;
+    reads = follows ? std::min(reads + 1, kInOrder) : 0;
+    reads_in_order_.store(reads, std::memory_order_relaxed);
+    return reads >= kInOrder;
   }
 
   // Whether a read of these blocks goes on about where others were.
@@ -128,13 +167,18 @@ class HttpFiles::File : public RandomAccessFile {
   const std::string url_;
   const std::string shown_;
   const HttpFacts facts_;
-  // The last block read; readers -> readers, relaxed: a wrong guess costs a request.
-  mutable std::atomic<uint64_t> last_block_{0};
+  // True if records are fetched by themselves; constant once threads read the file.
+  mutable bool single_ = false;
+  // Readers -> readers, relaxed: a wrong guess costs a request.
+  mutable std::atomic<uint64_t> last_block_{0};  // the last block read
+  mutable std::atomic<uint64_t> last_end_{0};    // the end of the last single read
+  mutable std::atomic<int> reads_in_order_{0};   // single reads that followed each other
 };
 
 HttpFiles::HttpFiles(const HttpOptions& options)
     : options_(options),
-      max_blocks_(std::max(options.cache_bytes / options.block_bytes, kFewestBlocks)) {}
+      max_blocks_(std::max(options.cache_bytes / options.block_bytes, kFewestBlocks)),
+      expected_(std::make_unique<ExpectedReads>(options.block_bytes)) {}
 
 absl::StatusOr<std::shared_ptr<HttpFiles>> HttpFiles::Make(const HttpOptions& options) {
   MILLRACE_RETURN_IF_ERROR(options.Validate());
@@ -160,10 +204,46 @@ absl::StatusOr<std::vector<HttpFiles::Opened>> HttpFiles::Open(std::span<const s
 
 HttpFiles::Answer HttpFiles::Fetch(HttpRange range) {
   const auto promise = std::make_shared<std::promise<absl::StatusOr<HttpFacts>>>();
-  client_->Fetch(std::move(range), [promise](absl::StatusOr<HttpFacts> facts) {
-    promise->set_value(std::move(facts));
-  });
+  Fetch(std::move(range),
+        [promise](absl::StatusOr<HttpFacts> facts) { promise->set_value(std::move(facts)); });
   return promise->get_future();
+}
+
+void HttpFiles::Fetch(HttpRange range, HttpClient::Done done) {
+  const size_t bytes = range.out.size();
+  client_->Fetch(std::move(range),
+                 [this, bytes, done = std::move(done)](absl::StatusOr<HttpFacts> facts) {
+                   if (facts.ok()) all_fetched_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+                   done(std::move(facts));
+                 });
+}
+
+const FetchedFile* HttpFiles::FetchSingly(const RandomAccessFile& file) {
+  const File& own = static_cast<const File&>(file);
+  return own.FetchSingly() ? &own : nullptr;
+}
+
+void HttpFiles::DropBlocks() {
+  MutexLock lock(mu_);
+  std::erase_if(blocks_, [](const auto& entry) {
+    return !entry.second->loading && entry.second->num_users == 0;
+  });
+}
+
+uint64_t HttpFiles::fetched_bytes() const {
+  uint64_t unread = expected_->unread_bytes();
+  MutexLock lock(mu_);
+  for (const auto& [key, block] : blocks_) {
+    if (!block->loading && block->bytes_read == 0) unread += block->size;
+  }
+  const uint64_t counted = all_fetched_bytes_.load(std::memory_order_relaxed) -
+                           forgotten_bytes_.load(std::memory_order_relaxed);
+  return counted - std::min(counted, unread);
+}
+
+void HttpFiles::ForgetFetched() {
+  forgotten_bytes_.store(all_fetched_bytes_.load(std::memory_order_relaxed),
+                         std::memory_order_relaxed);
 }
 
 absl::StatusOr<HttpFiles::Opened> HttpFiles::MakeFile(const std::string& url, HttpFacts facts) {
@@ -239,10 +319,10 @@ std::shared_ptr<HttpFiles::Block> HttpFiles::FindOrFetch(const File& file, uint6
   block->ordered = ordered;
   block->last_used = ++clock_;
   blocks_[key] = block;
-  client_->Fetch(file.RangeOf(number, {block->bytes.get(), block->size}),
-                 [this, key, block](const absl::StatusOr<HttpFacts>& facts) {
-                   Land(key, *block, facts.status());
-                 });
+  Fetch(file.RangeOf(number, {block->bytes.get(), block->size}),
+        [this, key, block](const absl::StatusOr<HttpFacts>& facts) {
+          Land(key, *block, facts.status());
+        });
   return block;
 }
 

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_READERS_HTTP_FILE_H_
 #define MILLRACE_READERS_HTTP_FILE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <future>
@@ -16,14 +17,19 @@
 #include "base/mutex.h"
 #include "readers/container/record_index.h"
 #include "readers/http/client.h"
+#include "readers/http/expected_reads.h"
 #include "readers/http_options.h"
 #include "readers/shard_stamp.h"
 
 // Files behind URLs. A request of any size takes milliseconds, so files are fetched in blocks of
 // several MiB, many at once, which are kept in memory for as long as there is room; while a file is
 // read in order the next blocks are on their way. Readers of one block wait for one request. An
-// order that jumps about so far that blocks are thrown out with most of their bytes unread (single
-// records at random) fetches just what it reads instead.
+// order that jumps about so far that blocks are thrown out with most of their bytes unread fetches
+// just what it reads instead.
+//
+// Where it is known from the start that records are read in an order that jumps (FetchSingly), no
+// blocks are used: records that were expected come in ranges of their own size
+// (http/expected_reads.h), and any other read is a request for its bytes.
 //
 // A file is one version for as long as it is open: a block of another one is an error
 // (readers/http/head.h).
@@ -49,6 +55,20 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
 
   // The most memory of the blocks that it keeps.
   size_t memory_bytes() const { return max_blocks_ * options_.block_bytes; }
+  size_t block_bytes() const { return options_.block_bytes; }
+
+  // `file`, one of these, is read record by record from now on: returns what `expected` knows it
+  // by, or null if its server has no ranges. Before any other thread reads it.
+  static const FetchedFile* FetchSingly(const RandomAccessFile& file);
+  // The ranges of such files that will be read.
+  ExpectedReads& expected() { return *expected_; }
+  // Lets go the blocks that nobody reads now.
+  void DropBlocks();
+
+  // Bytes that have come since the last call of ForgetFetched, without those that nobody has read
+  // yet.
+  uint64_t fetched_bytes() const;
+  void ForgetFetched();
 
  private:
   class File;
@@ -80,6 +100,8 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   bool PrefersExactReads() const;
   using Answer = std::future<absl::StatusOr<HttpFacts>>;
   Answer Fetch(HttpRange range);
+  // The same with a call of `done` behind it.
+  void Fetch(HttpRange range, HttpClient::Done done);
   absl::StatusOr<Opened> MakeFile(const std::string& url, HttpFacts facts);
 
   // Nullptr when there is no room: each block is in use, or, for one that is wanted later, has not
@@ -101,6 +123,11 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   uint64_t clock_ MILLRACE_GUARDED_BY(mu_) = 0;
   uint64_t num_files_ MILLRACE_GUARDED_BY(mu_) = 0;
   double read_fraction_ MILLRACE_GUARDED_BY(mu_) = 1;  // running mean over blocks thrown out
+
+  const std::unique_ptr<ExpectedReads> expected_;
+  // Client's thread -> those that report, relaxed: counts.
+  std::atomic<uint64_t> all_fetched_bytes_{0};
+  std::atomic<uint64_t> forgotten_bytes_{0};
 
   std::unique_ptr<HttpClient> client_;  // last: it calls back until it is gone
 };

@@ -48,6 +48,8 @@ CURL* HttpTransfer::Start(Clock::time_point now) {
   head_ = HttpHead();
   judged_.reset();
   discarded_ = 0;
+  reuses_ = false;
+  started_ = now;
   window_begin_ = now;
   window_bytes_ = 0;
   if (attempts_++ == 0) begin_ = now;
@@ -77,6 +79,8 @@ void HttpTransfer::SetOptions() {
   if (!options_.ca_file.empty()) {
     curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
   }
+  curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &HttpTransfer::OnConnected);
+  curl_easy_setopt(easy, CURLOPT_PREREQDATA, this);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &HttpTransfer::OnHeader);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &HttpTransfer::OnBody);
@@ -96,6 +100,14 @@ void HttpTransfer::SetHeaders() {
     headers_.reset(longer);
   }
   curl_easy_setopt(easy_.get(), CURLOPT_HTTPHEADER, headers_.get());
+}
+
+int HttpTransfer::OnConnected(void* self, char*, char*, int, int) {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  long new_connections = 0;
+  curl_easy_getinfo(transfer.handle(), CURLINFO_NUM_CONNECTS, &new_connections);
+  transfer.reuses_ = new_connections == 0;
+  return CURL_PREREQFUNC_OK;
 }
 
 size_t HttpTransfer::OnHeader(char* data, size_t size, size_t count, void* self) {

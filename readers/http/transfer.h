@@ -29,6 +29,8 @@ class HttpTransfer {
   // True if the attempt is too slow. Judged once in every stall_time.
   bool IsStalled(Clock::time_point now);
   Clock::time_point stall_check() const { return window_begin_ + options_.stall_time; }
+  // True if the attempt began after `since`, and not on a connection that was there.
+  bool ConnectedSince(Clock::time_point since) const { return !reuses_ && started_ > since; }
 
   // Ends the attempt, which libcurl or IsStalled says is over. The handle is gone afterwards.
   //   true   the request is over: outcome() says how
@@ -39,6 +41,7 @@ class HttpTransfer {
   absl::StatusOr<HttpFacts> TakeOutcome() { return std::move(outcome_); }
 
  private:
+  static int OnConnected(void* self, char* to, char* from, int to_port, int from_port);
   static size_t OnHeader(char* data, size_t size, size_t count, void* self);
   static size_t OnBody(char* data, size_t size, size_t count, void* self);
 
@@ -69,6 +72,8 @@ class HttpTransfer {
   std::unique_ptr<CURL, FreeEasy> easy_;
   std::unique_ptr<curl_slist, FreeList> headers_;
   HttpHead head_;
+  bool reuses_ = false;        // true once it has a connection that was there
+  Clock::time_point started_;  // the begin of the attempt
   std::optional<absl::StatusOr<HttpFacts>> judged_;
   size_t discarded_ = 0;  // bytes of the body of an error
   Clock::time_point window_begin_;

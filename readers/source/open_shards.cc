@@ -72,9 +72,11 @@ class Opener {
     MILLRACE_RETURN_IF_ERROR(ForEachChunk(
         1, num_left, [this](size_t i, size_t, Place& place) { return Complete(i, place); }));
     const std::optional<SpanFacts> spans = KeepSpans();
+    const std::optional<FetchFacts> fetches = ChooseFetches();
     const size_t block_bytes =
         KeepBlocks() + SpanMemory(spans) + (http_ == nullptr ? 0 : http_->memory_bytes());
-    return OpenedShards{std::move(shards_), spans, block_bytes};
+    if (http_ != nullptr) http_->ForgetFetched();
+    return OpenedShards{std::move(shards_), spans, fetches, http_, block_bytes};
   }
 
  private:
@@ -449,6 +451,52 @@ class Opener {
     return bytes;
   }
 
+  // Says how plain shards behind URLs are read.
+  std::optional<FetchFacts> ChooseFetches() {
+    std::vector<Shard*> plain;
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      if (urls_[i].file == nullptr || shards_[i].file != urls_[i].file) continue;
+      plain.push_back(&shards_[i]);
+      records += shards_[i].index.num_records();
+      bytes += shards_[i].index.end();
+    }
+    if (plain.empty()) return std::nullopt;
+    FetchFacts facts{.block_bytes = http_->block_bytes(), .kept_bytes = http_->memory_bytes()};
+    const double record = static_cast<double>(std::max<uint64_t>(bytes, 1)) /
+                          static_cast<double>(std::max<uint64_t>(records, 1));
+    facts.single = JumpsTooFar(records, record, facts) || LeavesOutTooMuch(record, facts);
+    if (!facts.single) return facts;
+    for (Shard* const shard : plain) shard->fetched = HttpFiles::FetchSingly(*shard->file);
+    http_->DropBlocks();
+    return facts;
+  }
+
+  // True if blocks would go before all of them was read. Of a shuffle's records one in exp(12) lies
+  // farther back than 12 times its buffer; a file needs a block, and the next.
+  bool JumpsTooFar(uint64_t records, double record_bytes, const FetchFacts& facts) const {
+    constexpr double kWindows = 12;
+    constexpr uint64_t kBlocksOfFile = 2;
+    const FetchOrder& order = options_.fetch_order;
+    if (order.window_records == UINT64_MAX) return true;
+    const auto window = static_cast<double>(std::min(order.window_records, records));
+    if (kWindows * window * record_bytes > static_cast<double>(facts.kept_bytes)) return true;
+    const uint64_t files = std::min<uint64_t>(order.files, shards_.size());
+    return files > 1 && files * kBlocksOfFile * facts.block_bytes > facts.kept_bytes;
+  }
+
+  // True if blocks cost more than one and a half times the bytes of the records that are read, and
+  // what is read in one place is worth a request.
+  bool LeavesOutTooMuch(double record_bytes, const FetchFacts& facts) const {
+    constexpr double kMost = 1.5;
+    constexpr double kLeastPlaceBytes = 4 << 10;
+    const double place = record_bytes * static_cast<double>(options_.fetch_order.place_records);
+    const double stride = record_bytes * static_cast<double>(options_.fetch_order.stride_records);
+    const double touched = std::min(stride, place + static_cast<double>(facts.block_bytes));
+    return touched > kMost * place && place >= kLeastPlaceBytes;
+  }
+
   // Reads the shards through a cache, if the options say so and records are short. Returns the
   // memory that it takes.
   size_t KeepBlocks() {
@@ -462,6 +510,7 @@ class Opener {
     if (bytes / records > kShortRecordBytes) return 0;
     const auto blocks = std::make_shared<BlockCache>(WindowBytes(records, bytes));
     for (size_t i = 0; i < shards_.size(); ++i) {
+      if (shards_[i].fetched != nullptr) continue;
       shards_[i].file = blocks->Wrap(std::move(shards_[i].file), i);
     }
     return blocks->memory_bytes();

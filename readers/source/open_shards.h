@@ -13,6 +13,8 @@
 #include "readers/container/container.h"
 #include "readers/container/record_index.h"
 #include "readers/damage/parts_index.h"
+#include "readers/http/expected_reads.h"
+#include "readers/http/file.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/record_source.h"
 #include "readers/shard_stamp.h"
@@ -32,12 +34,16 @@ struct Shard {
   DamagedParts damaged;         // records that are stretches of damage, of another container
   std::vector<LostBytes> lost;  // with resync: the bytes that could not be inflated
   std::string dali_index;       // the .idx that lists its records; empty: it was walked
+  // Its place in ExpectedReads; null if its records are not fetched by themselves.
+  const FetchedFile* fetched = nullptr;
 };
 
 struct OpenedShards {
   std::vector<Shard> shards;  // one for each file
   std::optional<SpanFacts> spans;
-  size_t block_bytes = 0;  // the most memory that the files keep
+  std::optional<FetchFacts> fetches;
+  std::shared_ptr<HttpFiles> http;  // null: no file is a URL
+  size_t block_bytes = 0;           // the most memory that the files keep
 };
 
 // Opens the shards of a source. Blocks while indexes are made.

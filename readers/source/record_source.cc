@@ -10,6 +10,8 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
+#include "readers/http/expected_reads.h"
+#include "readers/http/file.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/shard_stamp.h"
 #include "readers/source/csv_header.h"
@@ -108,6 +110,8 @@ class Source : public RecordSource {
         shards_(std::move(opened.shards)),
         cell_orders_(std::move(cell_orders)),
         spans_(opened.spans),
+        fetches_(opened.fetches),
+        http_(std::move(opened.http)),
         memory_bytes_(opened.block_bytes + IndexBytes(shards_)),
         has_damaged_parts_(std::ranges::any_of(
             shards_, [](const Shard& shard) { return !shard.damaged.empty(); })),
@@ -163,6 +167,28 @@ class Source : public RecordSource {
   }
   uint64_t memory_bytes() const override { return memory_bytes_; }
   std::optional<SpanFacts> spans() const override { return spans_; }
+  size_t gap_bytes() const override {
+    return fetches_.has_value() && fetches_->single ? ExpectedReads::kGapBytes
+                                                    : RecordSource::gap_bytes();
+  }
+
+  void Expect(uint64_t group, std::span<const RecordRef> refs) const override {
+    if (http_ == nullptr) return;
+    std::vector<ExpectedReads::Piece> pieces;
+    for (const RecordRef& ref : refs) {
+      const FetchedFile* const file = shards_[ref.shard].fetched;
+      if (file != nullptr) pieces.push_back({file, ref.offset, FramedBytes(ref)});
+    }
+    http_->expected().Expect(group, pieces);
+  }
+  void Forget(uint64_t group) const override {
+    if (http_ != nullptr) http_->expected().Forget(group);
+  }
+  void KeepExpected(uint64_t bytes) const override {
+    if (http_ != nullptr) http_->expected().SetLimit(bytes);
+  }
+  std::optional<FetchFacts> fetches() const override { return fetches_; }
+  uint64_t fetched_bytes() const override { return http_ == nullptr ? 0 : http_->fetched_bytes(); }
 
   std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const override {
     return shards_[shard].file;
@@ -213,6 +239,8 @@ class Source : public RecordSource {
   const std::vector<Shard> shards_;
   const std::vector<CellOrder> cell_orders_;  // of each shard; none: all are as they were asked for
   const std::optional<SpanFacts> spans_;
+  const std::optional<FetchFacts> fetches_;
+  const std::shared_ptr<HttpFiles> http_;  // null: no file is a URL
   const uint64_t memory_bytes_;
   const bool has_damaged_parts_;
   const uint64_t fingerprint_;

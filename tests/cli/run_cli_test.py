@@ -28,6 +28,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(set(report), {"samples", "batches", "seconds", "samples_per_second",
                                        "wait_fraction", "wait", "au", "accelerator", "accelerators",
                                        "digest", "records_bad", "records_damaged",
+                                       "fetched_bytes", "fetched_bytes_per_record_byte",
                                        "cpu_seconds_per_1000_samples", "peak_rss_bytes"})
         self.assertEqual(report["batches"], 16)
         self.assertEqual(report["samples"], 1000)  # 2 epochs of 500 rows, 8 batches each

@@ -1,0 +1,50 @@
+#include "pipeline/executor/fetch_watch.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/bytes_text.h"
+#include "base/status.h"
+
+namespace millrace::pipeline {
+namespace {
+
+Counter* CounterOf(const readers::RecordSource& source, Context& context, const char* name) {
+  return source.fetches().has_value() ? &context.metrics().counter(name) : nullptr;
+}
+
+}  // namespace
+
+FetchWatch::FetchWatch(const readers::RecordSource& source, Context& context)
+    : source_(source),
+      context_(context),
+      kept_bytes_(source.fetches().value_or(readers::FetchFacts()).kept_bytes),
+      records_(CounterOf(source, context, "millrace_fetched_record_bytes_total")),
+      fetched_(CounterOf(source, context, "millrace_fetched_bytes_total")) {}
+
+void FetchWatch::Read(const RunRecords& records) const {
+  if (records_ == nullptr) return;
+  record_bytes_.fetch_add(static_cast<uint64_t>(RecordBytes(source_, records)),
+                          std::memory_order_relaxed);
+}
+
+void FetchWatch::Look() {
+  if (records_ == nullptr) return;
+  const uint64_t records = record_bytes_.load(std::memory_order_relaxed);
+  const uint64_t fetched = std::max(source_.fetched_bytes(), told_fetched_);
+  records_->Add(static_cast<int64_t>(records - told_records_));
+  fetched_->Add(static_cast<int64_t>(fetched - told_fetched_));
+  told_records_ = records;
+  told_fetched_ = fetched;
+  const double most = kMost * static_cast<double>(records) + static_cast<double>(kept_bytes_);
+  if (warned_ || static_cast<double>(fetched) <= most) return;
+  warned_ = true;
+  context_.Log(LogLevel::kWarning,
+               ToStd(absl::StrFormat(
+                   "%s were fetched for %s of records, %.1f bytes for each: the order jumps "
+                   "about in shards behind URLs (`millrace explain` says where)",
+                   BytesText(static_cast<double>(fetched)), BytesText(static_cast<double>(records)),
+                   static_cast<double>(fetched) / static_cast<double>(records))));
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,106 @@
+"""Shards over HTTP: what `millrace run` and `explain` say of the bytes that are fetched."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import Counter
+
+from cli_testutil import SOURCE, millrace, write_tfrecord
+
+RECORD = 1000
+FRAME = RECORD + 16
+
+
+class HttpTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        payloads = [bytes([i]) * RECORD for i in range(24)]
+        write_tfrecord(cls.folder / "part-0", payloads[:12])
+        write_tfrecord(cls.folder / "part-1", payloads[12:])
+        cls.log = cls.folder / "requests"
+        cls.server = subprocess.Popen(
+            [sys.executable, SOURCE / "bench/slow_server.py", cls.folder, "--latency-ms", "0",
+             "--rate", "0", "--log", cls.log], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True)
+        cls.url = f"http://127.0.0.1:{cls.server.stdout.readline().strip()}"
+        os.environ.update(no_proxy="127.0.0.1", XDG_CACHE_HOME=str(cls.folder / "cache"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.communicate("")
+        cls.scratch.cleanup()
+
+    def plan(self, order, where=None):
+        path = self.folder / "plan.pbtxt"
+        where = where or self.url
+        path.write_text(
+            f'seed: 3\nstage {{ tfrecord {{ files: "{where}/part-{{0,1}}" }} }}\n{order}\n'
+            f'stage {{ decode_raw {{ field: "record" dtype: UINT8 shape: {RECORD} }} }}\n'
+            "stage { batch { size: 4 } }\nstage { repeat { epochs: 2 } }\n")
+        return path
+
+    def run_json(self, *args):
+        done = millrace("run", *args, "--json", "--digest")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    # S-FETCH-1, S-FETCH-2.
+    def test_two_epochs_fetch_each_record_twice(self):
+        for order in ("stage { global_shuffle {} }",
+                      f"stage {{ global_shuffle {{ block_bytes: {4 * FRAME} window: 8 }} }}"):
+            self.run_json(self.plan(order))  # makes the index
+            before = len(self.log.read_text().splitlines())
+            report = self.run_json(self.plan(order))
+            # A record that both epochs want at once may be fetched once for both.
+            self.assertLessEqual(report["fetched_bytes"], 2 * 24 * FRAME)
+            self.assertLessEqual(report["fetched_bytes_per_record_byte"], 1)
+            self.assertGreater(report["fetched_bytes_per_record_byte"], 0.9)
+            counts = Counter()
+            for line in self.log.read_text().splitlines()[before:]:
+                name, first, last = line.split()
+                first, end = int(first), int(last) + 1
+                if end == 1:  # it opens the file
+                    continue
+                self.assertEqual((first % FRAME, end % FRAME), (0, 0), line)
+                counts.update((name, record) for record in range(first // FRAME, end // FRAME))
+            self.assertLessEqual(set(counts.values()), {1, 2})
+            self.assertEqual(len(counts), 24)
+            local = self.run_json(self.plan(order, self.folder))
+            self.assertEqual(local["digest"], report["digest"])
+            self.assertIsNone(local["fetched_bytes"])
+            self.assertIsNone(local["fetched_bytes_per_record_byte"])
+
+    # S-FETCH-4.
+    def test_explain_predicts_what_run_counts(self):
+        for order in ("", "stage { global_shuffle {} }",
+                      f"stage {{ global_shuffle {{ block_bytes: {4 * FRAME} window: 8 }} }}",
+                      "stage { shard { num_shards: 6 } }"):
+            explained = millrace("explain", self.plan(order))
+            self.assertEqual(explained.returncode, 0, explained.stderr)
+            predicted = float(re.search(r"fetch +([0-9.]+) bytes", explained.stdout)[1])
+            # One epoch: small files stay in memory.
+            path = self.plan(order)
+            path.write_text(path.read_text().replace("epochs: 2", "epochs: 1"))
+            counted = self.run_json(path)["fetched_bytes_per_record_byte"]
+            self.assertLess(abs(counted - predicted), 0.1 * predicted, order)
+
+    # S-FETCH-4.
+    def test_text_says_what_was_fetched_and_warns(self):
+        done = millrace("run", self.plan("stage { global_shuffle {} }"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("of records: 1.00 bytes for each\n", done.stdout)
+        path = self.plan("stage { shard { num_shards: 6 } }")
+        path.write_text(path.read_text().replace("epochs: 2", "epochs: 1"))
+        done = millrace("run", path)
+        self.assertIn("more than 1.5", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

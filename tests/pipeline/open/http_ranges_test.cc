@@ -1,0 +1,341 @@
+// What a server is asked for: the ranges of shuffled streams.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/digest.h"
+#include "pipeline/pipeline.h"
+#include "tests/messages.h"
+#include "tests/pipeline/logical/plan_texts.h"
+#include "tests/readers/http/http_server.h"
+#include "tests/readers/record_test_util.h"
+#include "tests/temp_files.h"
+#include "tests/temp_folder.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::Ge;
+using testing::Gt;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Le;
+using testing::Not;
+using testing::SizeIs;
+
+// Bytes [first, second) of a shard.
+using Stretch = std::pair<uint64_t, uint64_t>;
+
+// Two shards, "a" and "b", of records that begin with their number.
+class HttpRangesTest : public testing::Test {
+ protected:
+  static constexpr int64_t kShardRecords = 100;
+  static constexpr uint64_t kFrame = 1016;  // of a record of 1,000 bytes
+
+  HttpRangesTest() {
+    ::setenv("no_proxy", "127.0.0.1", 1);
+    options_.index_folder = folder_ / "index";
+    for (int64_t i = 0; i < 2 * kShardRecords; ++i) {
+      std::string record(1000, static_cast<char>('a' + i % 26));
+      record.replace(0, 8, readers::LittleEndian(static_cast<uint64_t>(i), 8));
+      shards_[i < kShardRecords ? "a" : "b"] += readers::Frame(record);
+    }
+    for (const auto& [name, bytes] : shards_) WriteFile(folder_ / name, bytes);
+    options_.http.block_bytes = 16 << 10;
+  }
+
+  readers::Answer Serve() const {
+    return [a = readers::Good(shards_.at("a")),
+            b = readers::Good(shards_.at("b"))](readers::Exchange& exchange) {
+      (exchange.request().starts_with("GET /a ") ? a : b)(exchange);
+    };
+  }
+
+  // A plan over the shards at `where`.
+  static std::string PlanOf(const std::string& where, const std::string& order,
+                            const std::string& behind, const std::string& maps = "") {
+    return absl::StrCat("seed: 5\nstage { tfrecord { files: [\"", where, "a\", \"", where,
+                        "b\"] } }\n", order,
+                        "\nstage { decode_raw { field: \"record\" output: \"x\" dtype: INT64 "
+                        "shape: 125 } }\n",
+                        maps, "\nstage { batch { size: 10 } }\n", behind);
+  }
+
+  struct Outcome {
+    uint64_t samples = 0;
+    uint64_t digest = 0;
+    std::map<std::string, int64_t> metrics;
+
+    uint64_t fetched() const { return Metric("millrace_fetched_bytes_total"); }
+    uint64_t records() const { return Metric("millrace_fetched_record_bytes_total"); }
+    uint64_t Metric(const char* name) const { return static_cast<uint64_t>(metrics.at(name)); }
+  };
+  Outcome Drain(const std::string& text) {
+    ContextOptions context_options;
+    context_options.threads = 3;
+    context_options.memory_budget_bytes = budget_;
+    const auto context = MakeContext(context_options).value();
+    const auto pipeline = Pipeline::Open(Make(text), context, options_);
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status();
+    Outcome outcome;
+    if (!pipeline.ok()) return outcome;
+    StreamDigest digest;
+    while (true) {
+      const auto batch = (*pipeline)->Next();
+      EXPECT_TRUE(batch.ok()) << batch.status();
+      if (!batch.ok() || !batch->has_value()) break;
+      outcome.samples += static_cast<uint64_t>((*batch)->num_valid_rows());
+      digest.Add(**batch);
+    }
+    outcome.digest = digest.value();
+    outcome.metrics = context->metrics().Snapshot();
+    return outcome;
+  }
+
+  // What was asked for of each shard since the first `skip` requests, but for those of one byte
+  // that open a file.
+  static std::map<std::string, std::vector<Stretch>> Asked(const readers::ScriptServer& server,
+                                                           size_t skip) {
+    std::map<std::string, std::vector<Stretch>> asked;
+    const std::vector<std::string> requests = server.requests();
+    for (size_t i = skip; i < requests.size(); ++i) {
+      const auto [first, last] = readers::Exchange(-1, requests[i]).Range();
+      if (last == 0) continue;
+      asked[requests[i].substr(5, 1)].emplace_back(first, last + 1);
+    }
+    return asked;
+  }
+
+  // Makes the index, so that later requests are for records.
+  size_t RequestsOfIndexing(const readers::ScriptServer& server) {
+    EXPECT_EQ(Drain(PlanOf(server.Url(""), "", "stage { take { count: 1 } }")).samples, 10u);
+    return server.requests().size();
+  }
+
+  // Every range is of whole records. Returns how often each record was asked for, shard by shard.
+  static std::map<std::string, std::vector<int>> TimesAsked(
+      const std::map<std::string, std::vector<Stretch>>& asked) {
+    std::map<std::string, std::vector<int>> times;
+    for (const auto& [shard, stretches] : asked) {
+      std::vector<int>& count = times[shard];
+      count.resize(kShardRecords);
+      for (const auto& [begin, end] : stretches) {
+        EXPECT_EQ(begin % kFrame, 0u) << begin;
+        EXPECT_EQ(end % kFrame, 0u) << end;
+        for (uint64_t i = begin / kFrame; i < end / kFrame; ++i) ++count[i];
+      }
+    }
+    return times;
+  }
+
+  // In one epoch each record is asked for once. Where one epoch goes over into the next, a record
+  // that both want at the same time may be asked for once for both.
+  static void ExpectOnceAnEpoch(const std::map<std::string, std::vector<Stretch>>& asked,
+                                int epochs) {
+    const auto times = TimesAsked(asked);
+    ASSERT_THAT(times, SizeIs(2));
+    int all = 0;
+    for (const auto& [shard, counts] : times) {
+      EXPECT_THAT(counts, Each(AllOf(Ge(1), Le(epochs)))) << "records of " << shard;
+      for (const int count : counts) all += count;
+    }
+    EXPECT_GE(all, 2 * kShardRecords * epochs * 9 / 10);
+  }
+
+  const TempFolder folder_;
+  std::map<std::string, std::string> shards_;
+  OpenOptions options_;
+  int64_t budget_ = int64_t{64} << 20;
+};
+
+// S-FETCH-1.
+TEST_F(HttpRangesTest, AShuffledRecordIsFetchedOnceAnEpochInRangesOfItsOwnSize) {
+  for (const int epochs : {1, 2}) {
+    const readers::ScriptServer server({Serve()});
+    const size_t skip = RequestsOfIndexing(server);
+    // So little is looked ahead that few neighbours are wanted at once.
+    budget_ = 512 << 10;
+    const std::string behind = absl::StrCat("stage { repeat { epochs: ", epochs, " } }");
+    const Outcome over_http = Drain(PlanOf(server.Url(""), "stage { global_shuffle {} }", behind));
+    const auto asked = Asked(server, skip);
+    ExpectOnceAnEpoch(asked, epochs);
+    EXPECT_THAT(asked.at("a"), SizeIs(Gt(static_cast<size_t>(60 * epochs)))) << "no large blocks";
+    EXPECT_EQ(over_http.digest,
+              Drain(PlanOf(folder_ / "", "stage { global_shuffle {} }", behind)).digest);
+    const uint64_t record_bytes = static_cast<uint64_t>(epochs) * 200 * kFrame;
+    EXPECT_EQ(over_http.records(), record_bytes);
+    EXPECT_LE(over_http.fetched(), record_bytes);
+    EXPECT_GE(over_http.fetched(), record_bytes * 9 / 10);
+    budget_ = int64_t{64} << 20;
+  }
+}
+
+// S-FETCH-2.
+TEST_F(HttpRangesTest, EachBlockOfAShuffleIsFetchedOnceAnEpoch) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  // Blocks of ten records, windows of four blocks.
+  const std::string order =
+      absl::StrCat("stage { global_shuffle { block_bytes: ", 10 * kFrame, " window: 40 } }");
+  const std::string behind = "stage { repeat { epochs: 2 } }";
+  const Outcome over_http = Drain(PlanOf(server.Url(""), order, behind));
+  const auto asked = Asked(server, skip);
+  ExpectOnceAnEpoch(asked, 2);
+  EXPECT_LE(asked.at("a").size() + asked.at("b").size(), 2 * 20u) << "a request a block";
+  EXPECT_EQ(over_http.digest, Drain(PlanOf(folder_ / "", order, behind)).digest);
+  EXPECT_LE(over_http.fetched(), 2 * 200 * kFrame);
+}
+
+// S-FETCH-2.
+TEST_F(HttpRangesTest, WindowsThatTheBudgetHasNoRoomForAreRefusedWithTheNumbers) {
+  const readers::ScriptServer server({Serve()});
+  RequestsOfIndexing(server);
+  budget_ = 300'000;
+  const auto open = [&](const std::string& order) {
+    ContextOptions context_options;
+    context_options.memory_budget_bytes = budget_;
+    return Pipeline::Open(Make(PlanOf(server.Url(""), order, "")),
+                          MakeContext(context_options).value(), options_)
+        .status();
+  };
+  EXPECT_MESSAGE(open("stage { global_shuffle { block_bytes: 10160 } }"));
+  EXPECT_MESSAGE(open("stage { global_shuffle { block_bytes: 10160 window: 100 } }"));
+  EXPECT_TRUE(open("stage { global_shuffle { block_bytes: 10160 window: 40 } }").ok());
+}
+
+// S-FETCH-1.
+TEST_F(HttpRangesTest, RanksFetchTheirOwnRecords) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  options_.world = 2;
+  for (const char* order : {"", "stage { global_shuffle {} }",
+                            "stage { global_shuffle { block_bytes: 20320 window: 50 } }"}) {
+    const size_t before = std::max(skip, server.requests().size());
+    for (options_.rank = 0; options_.rank < 2; ++options_.rank) {
+      const Outcome outcome = Drain(PlanOf(server.Url(""), order, ""));
+      EXPECT_EQ(outcome.samples, 100u);
+      EXPECT_EQ(outcome.fetched(), 100 * kFrame);
+    }
+    ExpectOnceAnEpoch(Asked(server, before), 1);
+  }
+}
+
+TEST_F(HttpRangesTest, AStreamThatGoesOnInTheMiddleFetchesTheRest) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  const std::string plan =
+      PlanOf(server.Url(""), "stage { global_shuffle { block_bytes: 20320 window: 60 } }", "");
+  const auto pipeline = Pipeline::Open(Make(plan), MakeContext().value(), options_).value();
+  ASSERT_TRUE(pipeline->Seek(12).ok());
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(pipeline->Next().value().has_value());
+  ASSERT_FALSE(pipeline->Next().value().has_value());
+  ASSERT_TRUE(pipeline->Seek(19).ok());
+  ASSERT_TRUE(pipeline->Next().value().has_value());
+  EXPECT_THAT(Asked(server, skip), Not(IsEmpty()));
+}
+
+// Keeps the records with an even number.
+constexpr char kEven[] = "stage { filter { predicate: \"x[0] % 2 == 0\" } }";
+
+// S-FETCH-3.
+TEST_F(HttpRangesTest, AFilterReadsEachBlockOnceAnEpochToo) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  const std::string order = "stage { global_shuffle { block_bytes: 10160 window: 40 } }";
+  const std::string behind = "stage { repeat { epochs: 2 } }";
+  const Outcome over_http = Drain(PlanOf(server.Url(""), order, behind, kEven));
+  EXPECT_EQ(over_http.samples, 200u);
+  const auto asked = Asked(server, skip);
+  // Of the records that are left, pass 2 may have to read one again, by itself.
+  const auto times = TimesAsked(asked);
+  int64_t blocks = 0;
+  for (const auto& [shard, counts] : times) {
+    for (size_t i = 1; i < counts.size(); i += 2) EXPECT_THAT(counts[i], AllOf(Ge(1), Le(2)));
+    blocks += std::ranges::count_if(asked.at(shard), [](const Stretch& stretch) {
+      return stretch.second - stretch.first > kFrame;
+    });
+  }
+  EXPECT_LE(blocks, 2 * 20) << "a request a block";
+  EXPECT_EQ(over_http.digest, Drain(PlanOf(folder_ / "", order, behind, kEven)).digest);
+}
+
+// S-FETCH-3.
+TEST_F(HttpRangesTest, WhereLanesLookAtRecordsEachIsFetchedByItself) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  const Outcome outcome =
+      Drain("lanes: 2\n" + PlanOf(server.Url(""), "stage { global_shuffle {} }", "", kEven));
+  EXPECT_EQ(outcome.samples, 100u);
+  for (const auto& [shard, counts] : TimesAsked(Asked(server, skip))) {
+    for (size_t i = 1; i < counts.size(); i += 2) EXPECT_EQ(counts[i], 1);
+  }
+}
+
+// S-FETCH-3.
+TEST_F(HttpRangesTest, AFilteredStreamGoesOnFromATokenInTheMiddle) {
+  const readers::ScriptServer server({Serve()});
+  RequestsOfIndexing(server);
+  const std::string plan =
+      PlanOf(server.Url(""), "stage { global_shuffle { block_bytes: 10160 } }", "", kEven);
+  const auto context = MakeContext().value();
+  const auto whole = Pipeline::Open(Make(plan), context, options_).value();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(whole->Next().value().has_value());
+  OpenOptions rest = options_;
+  rest.resume_token = whole->Save();
+  const auto resumed = Pipeline::Open(Make(plan), context, rest).value();
+  while (true) {
+    const auto left = whole->Next().value();
+    const auto right = resumed->Next().value();
+    ASSERT_EQ(left.has_value(), right.has_value());
+    if (!left.has_value()) break;
+    StreamDigest of_left, of_right;
+    of_left.Add(*left);
+    of_right.Add(*right);
+    EXPECT_EQ(of_left.value(), of_right.value());
+  }
+}
+
+// S-FETCH-4.
+TEST_F(HttpRangesTest, ExplainSaysWhatIsFetched) {
+  const readers::ScriptServer server({Serve()});
+  options_.http.block_bytes = 4 << 20;
+  const auto fetch_line = [&](const std::string& order) {
+    const auto text = Explain(Make(PlanOf(server.Url(""), order, "")), nullptr, options_);
+    EXPECT_TRUE(text.ok()) << text.status();
+    if (!text.ok()) return std::string();
+    const size_t begin = text->find("  fetch ");
+    EXPECT_NE(begin, text->npos) << *text;
+    return text->substr(begin, text->find('\n', begin) - begin);
+  };
+  EXPECT_THAT(fetch_line(""), HasSubstr("1.00 bytes for each byte of records: blocks of 4.0 MiB"));
+  EXPECT_THAT(fetch_line("stage { global_shuffle {} }"),
+              HasSubstr("1.00 bytes for each byte of records: each record by itself"));
+  EXPECT_THAT(fetch_line("stage { global_shuffle { block_bytes: 20320 window: 60 } }"),
+              HasSubstr("each block once, two windows of 59.5 KiB"));
+  EXPECT_THAT(fetch_line("stage { shard { num_shards: 4 } }"),
+              HasSubstr("4.00 bytes for each byte of records"));
+  EXPECT_THAT(fetch_line("stage { shard { num_shards: 4 } }"), HasSubstr("more than 1.5"));
+}
+
+// S-FETCH-4.
+TEST_F(HttpRangesTest, TheCountIsWhatExplainSays) {
+  const readers::ScriptServer server({Serve()});
+  RequestsOfIndexing(server);
+  const Outcome sharded = Drain(PlanOf(server.Url(""), "stage { shard { num_shards: 4 } }", ""));
+  EXPECT_EQ(sharded.samples, 50u);
+  EXPECT_EQ(sharded.records(), 50 * kFrame);
+  const double ratio =
+      static_cast<double>(sharded.fetched()) / static_cast<double>(sharded.records());
+  EXPECT_NEAR(ratio, 4, 0.4);
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
